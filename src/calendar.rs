@@ -54,9 +54,29 @@ pub fn civil_from_days(days: i32) -> (i32, u32, u32) {
     (year_of_era + era * 400 + i32::from(month <= 2), month, day)
 }
 
+/// A moment in UTC, to the second, as ISO 8601 writes it. `microseconds` count from 1970.
+pub fn utc(microseconds: i64) -> String {
+    let days = microseconds.div_euclid(MICROS_PER_DAY);
+    let second = microseconds.rem_euclid(MICROS_PER_DAY) / 1_000_000;
+    let days = i32::try_from(days).unwrap_or(i32::MAX / 2);
+    let (year, month, day) = civil_from_days(days + DAY_OF_1970);
+    let (hour, minute) = (second / 3600, second / 60 % 60);
+    format!(
+        "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{:02}Z",
+        second % 60
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn moments_are_written_in_utc() {
+        assert_eq!(utc(0), "1970-01-01T00:00:00Z");
+        assert_eq!(utc(-1), "1969-12-31T23:59:59Z");
+        assert_eq!(utc(1_795_553_999_999_999), "2026-11-24T20:59:59Z");
+    }
 
     /// Each checked with PostgreSQL: SELECT date '…' - date '2000-01-01'.
     #[test]

@@ -342,16 +342,31 @@ holds from the role's next question on.")]
         #[command(flatten)]
         reason: Reason,
     },
-    /// Print the record of every statement as JSON lines, oldest first
+    /// Print the record of statements, logins and acts as JSON lines, oldest first
     #[command(after_help = "\
-Each line: number, time, role, statement (a digest, never the text), verdict (answered, reused, \
-explained, refused, failed), sqlstate, and what
-was charged. Records are written within a second of the answer; the newest million are kept. \
---after continues from a line's number.")]
+Each line: format (2), number, time (whole seconds), kind (statement, login, act), role, \
+session, address, application, via and sqlstate.
+A statement has its keyed digest (never the text), the digest of its plan, the tables that it \
+names, the verdict (answered, reused, explained,
+refused, failed) and what was charged. Records are written within a second; the newest million \
+statements and 100,000 logins are kept, acts for
+ever. --after continues from a line's number.")]
     Export {
         /// Only records after this number
         #[arg(long, value_name = "NUMBER", default_value_t = 0)]
         after: i64,
+    },
+    /// Print the digest by which the record names a statement
+    #[command(after_help = "\
+Example:
+  pgveil budget digest --policy policies/shop.yaml 'SELECT count(*) FROM shop.people'
+
+Digests are made with a key that only the ledger has: an exported record confirms no guess of a \
+statement. A statement that a client prepared
+has its parameters as $1, $2, …")]
+    Digest {
+        /// The statement as it was asked
+        sql: String,
     },
 }
 

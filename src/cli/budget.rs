@@ -2,16 +2,15 @@
 //! decisions. It reads the ledger alone; only what answers are worth comes from the database's
 //! catalog.
 
-use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
 
 use super::arguments::{BudgetQuestion, Reason, Whom};
-use super::{Failure, noise, start};
+use super::{Failure, noise, record, start};
 use crate::auto_bounds;
 use crate::calendar::FROM_1970_US;
 use crate::ledger::{
-    Act, Balance, Decided, Decision, Entry, Error, Fingerprint, Ledger, PolicyRecord, Record,
+    Act, Balance, Decided, Decision, Entry, Error, Fingerprint, Ledger, PolicyRecord,
 };
 use crate::mechanism::Fixed;
 use crate::policy::{File, Scalar};
@@ -21,8 +20,6 @@ use crate::rewrite::emit::sql;
 const HISTORY_MAX: u32 = 10_000;
 /// How long the database may take to say what a policy is worth.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Number of records that one read of the ledger returns.
-const PAGE: u32 = 10_000;
 
 pub async fn run(path: Option<&Path>, question: Option<BudgetQuestion>) -> Result<(), Failure> {
     let Some(path) = path else {
@@ -70,7 +67,8 @@ pub async fn run(path: Option<&Path>, question: Option<BudgetQuestion>) -> Resul
             )
             .await;
         }
-        BudgetQuestion::Export { after } => return export(&ledger, after).await,
+        BudgetQuestion::Export { after } => return record::export(&ledger, after).await,
+        BudgetQuestion::Digest { sql } => return record::digests(&ledger, &sql),
     };
     for line in aligned(&lines) {
         println!("{line}");
@@ -277,7 +275,7 @@ async fn history(file: &File, ledger: &Ledger) -> Result<Vec<Vec<String>>, Failu
                         epsilon(loss.epsilon),
                         mu(loss.mu_squared),
                         delta(loss.delta),
-                        fingerprint.short(),
+                        ledger.plan_digest(fingerprint).short(),
                     ],
                 )
             },
@@ -320,46 +318,6 @@ fn of_owner(microseconds: i64, what: String) -> Vec<String> {
     let dash = || "-".to_owned();
     let (when, who) = (time(microseconds), "(owner)".to_owned());
     vec![when, who, dash(), dash(), dash(), what]
-}
-
-async fn export(ledger: &Ledger, mut after: i64) -> Result<(), Failure> {
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
-    loop {
-        let records = ledger.records(after, PAGE).await.map_err(Failure::new)?;
-        let Some((last, _)) = records.last() else {
-            break;
-        };
-        after = *last;
-        for (
-            number,
-            Record {
-                microseconds,
-                role,
-                fingerprint,
-                verdict,
-                sqlstate,
-                loss,
-            },
-        ) in records
-        {
-            let line = serde_json::json!({
-                "number": number,
-                "time": format!("{}Z", time(microseconds).replace(' ', "T")),
-                "role": role,
-                "statement": fingerprint.to_string(),
-                "verdict": verdict.name(),
-                "sqlstate": sqlstate,
-                "charged": {
-                    "epsilon": loss.epsilon.map(Fixed::to_f64),
-                    "rho": loss.rho.to_f64(),
-                    "mu": loss.mu_squared.to_f64().sqrt(),
-                    "delta": loss.delta.to_f64(),
-                },
-            });
-            writeln!(out, "{line}").map_err(Failure::new)?;
-        }
-    }
-    out.flush().map_err(Failure::new)
 }
 
 /// Formats microseconds since 1970 as a date and time.

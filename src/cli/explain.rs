@@ -51,6 +51,8 @@ pub async fn run(options: ExplainOptions) -> Result<(), Failure> {
         settings: Vec::new(),
         search_path,
         process: 0,
+        origin: Default::default(),
+        given_up: Default::default(),
         share: MemoryShare::default(),
     };
     let constants = constants(&requester, &policy);

@@ -60,6 +60,8 @@ pub fn lines_of(policy: &Policy, balances: Option<&Balances>) -> Result<Vec<Stri
         settings: Vec::new(),
         search_path: Vec::new(),
         process: 0,
+        origin: Default::default(),
+        given_up: Default::default(),
         share: MemoryShare::default(),
     };
     let constants = constants(&requester, policy);

@@ -34,6 +34,9 @@ pub async fn on_hangup(
             tracing::error!("the certificate in force stays: {}", failure.in_a_line());
         }
         let before = exchange.current();
+        if let Some(file) = before.ledger().record_file() {
+            file.reopen();
+        }
         let reloaded = reload(path, (&started_with, &in_force), exchange).await;
         exchange.current().meter().reload(reloaded.is_ok());
         match reloaded {

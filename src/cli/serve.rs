@@ -13,6 +13,8 @@ use rustls::ServerConfig;
 
 use crate::admin;
 use crate::engine::Reloadable;
+use crate::ledger;
+use crate::ledger::RecordFile;
 use crate::policy::{Certificate, File, Policy, Unlisted, unlisted};
 use crate::postgres::LocalPostgres;
 use crate::shadow::{CopiedTable, ShadowSource};
@@ -31,28 +33,16 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
     let clients_tls = wire::Tls::from(certificate);
     warn_of_exposure(&options, is_plain);
     check_authorities(&options, &file)?;
+    let record_file = record_file(&options)?;
     let (listener, operator) = listeners(&options, inherited).await?;
     let source = source_of(&file);
-    let started = signal::unless(&token, async {
-        let opened = start::open(&file, &database).await?;
-        for warning in &opened.warnings {
-            tracing::warn!("{warning}");
-        }
-        start::engine(
-            opened,
-            database.clone(),
-            source,
-            ledger,
-            start::CONNECTIONS,
-            None,
-        )
-        .await
-    });
-    let started = started.await?;
-    let recorded = started
-        .engine
-        .ledger()
-        .record_policy(file.digest, String::new());
+    let starting = started(&file, database, source, ledger);
+    let started = signal::unless(&token, starting).await?;
+    let ledger = started.engine.ledger();
+    if let Some(record_file) = record_file {
+        ledger.copy_records_to(record_file);
+    }
+    let recorded = ledger.record_policy(file.digest, String::new());
     recorded.await.map_err(Failure::new)?;
     warn_of_large_tables(&started.mirrored);
     tell_of_unlisted(&file, started.engine.policy());
@@ -105,6 +95,35 @@ async fn end(engine: Arc<Reloadable>) {
     drop(engine);
     start::stop(last).await;
     tracing::info!("stopped");
+}
+
+/// Checks the policy against its database, warns of what is odd, and starts its engine.
+async fn started(
+    file: &File,
+    database: tokio_postgres::Config,
+    source: ShadowSource,
+    ledger: ledger::Address,
+) -> Result<start::Started, Failure> {
+    let opened = start::open(file, &database).await?;
+    for warning in &opened.warnings {
+        tracing::warn!("{warning}");
+    }
+    start::engine(opened, database, source, ledger, start::CONNECTIONS, None).await
+}
+
+/// Opens the file of `--record-to`.
+fn record_file(options: &ServeOptions) -> Result<Option<Arc<RecordFile>>, Failure> {
+    let Some(path) = &options.record_to else {
+        return Ok(None);
+    };
+    let file = RecordFile::open(path).map_err(|error| {
+        Failure::with_remedy(
+            format_args!("--record-to: {}: {error}", path.display()),
+            "Name a file that this user may write (it is made where it is missing), or a named \
+                pipe that is read.",
+        )
+    })?;
+    Ok(Some(Arc::new(file)))
 }
 
 async fn tell_the_end(token: CancellationToken) {

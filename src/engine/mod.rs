@@ -67,7 +67,7 @@ use crate::catalog::Server;
 use crate::error::Error;
 use crate::execute::Backend;
 use crate::ir::TableId;
-use crate::ledger::{Found, Ledger, Verdict};
+use crate::ledger::{Found, Ledger, Record, Verdict};
 use crate::mechanism::{OsRandomness, Sampler};
 use crate::parse::{ExplainFormat, Query};
 use crate::policy::{Certificate, Policy, Secret, SessionSettings, Table};
@@ -166,6 +166,9 @@ impl Engine {
             planning_limit,
             ..
         } = before;
+        if let Some(file) = before.ledger.record_file() {
+            self.ledger.copy_records_to(file);
+        }
         Self {
             failures: Arc::clone(failures),
             single_flight: Arc::clone(single_flight),
@@ -340,7 +343,7 @@ impl Service for Engine {
         if described.is_err() {
             // Otherwise the statement is recorded when it is answered.
             self.recorded(
-                &requester.role,
+                requester,
                 Some(query),
                 Verdict::Answered,
                 described.as_ref(),
@@ -382,14 +385,8 @@ impl Service for Engine {
         let verdict = answered
             .as_ref()
             .map_or(Verdict::Answered, |(_, verdict)| *verdict);
-        self.recorded(
-            &requester.role,
-            Some(query),
-            verdict,
-            answered.as_ref(),
-            &tally,
-        )
-        .await;
+        self.recorded(requester, Some(query), verdict, answered.as_ref(), &tally)
+            .await;
         answered.map(|(answer, _)| answer)
     }
 
@@ -413,24 +410,39 @@ impl Service for Engine {
         arguments: &[Argument],
         format: ExplainFormat,
     ) -> Result<Vec<String>, Error> {
+        let tally = Tally::new();
         let explained = self
-            .explain_question(requester, query, (parameters, arguments), format)
+            .explain_question(requester, query, (parameters, arguments), format, &tally)
             .await;
         self.recorded(
-            &requester.role,
+            requester,
             Some(query),
             Verdict::Explained,
             explained.as_ref(),
-            &Tally::new(),
+            &tally,
         )
         .await;
         explained
     }
 
-    async fn unread(&self, role: &str, refusal: &Refusal) {
+    fn digest(&self, query: &Query) -> String {
+        self.ledger.statement_digest(&query.to_sql()).to_string()
+    }
+
+    async fn record(&self, record: Record) {
+        self.ledger.record(record).await;
+    }
+
+    async fn unread(&self, requester: &Requester, refusal: &Refusal) {
         let refused = Error::Parse(refusal.clone());
-        self.recorded::<()>(role, None, Verdict::Refused, Err(&refused), &Tally::new())
-            .await;
+        self.recorded::<()>(
+            requester,
+            None,
+            Verdict::Refused,
+            Err(&refused),
+            &Tally::new(),
+        )
+        .await;
     }
 }
 

@@ -163,7 +163,7 @@ impl Engine {
         // Nothing of the question is charged yet (what a role pays once for searches stays paid),
         // and no private row was read.
         let planned = tokio::select! {
-            planned = Box::pin(self.plan_question(requester, query, values)) => planned?,
+            planned = Box::pin(self.plan_question(requester, query, values, tally)) => planned?,
             () = pace.asked().cancelled() => return Err(Error::Cancelled),
         };
         let planned = match planned {
@@ -228,6 +228,7 @@ impl Engine {
         requester: &Requester,
         query: &Query,
         (parameters, arguments, formats): (&[u32], &[Argument], &[Format]),
+        tally: &Tally,
     ) -> Result<ControlFlow<(Answer, Verdict), PlannedQuestion>, Error> {
         let (query, description) = match self.classify(requester, query, parameters).await? {
             Opened::Catalogs(statement) => {
@@ -240,6 +241,7 @@ impl Engine {
         };
         let (bound, held) = self.bind(requester, &query, parameters, arguments).await?;
         let (plan, is_preview) = Box::pin(self.plan_or_preview(requester, &bound)).await?;
+        tally.planned(&plan, &self.policy);
         self.check_shape(requester, &plan, &description).await?;
         let warnings = Box::pin(self.check_useful(requester, &bound, &plan)).await?;
         Ok(ControlFlow::Continue(PlannedQuestion {
@@ -285,6 +287,7 @@ impl Engine {
         query: &Query,
         (parameters, arguments): (&[u32], &[Argument]),
         format: ExplainFormat,
+        tally: &Tally,
     ) -> Result<Vec<String>, Error> {
         let (query, description) = match self.classify(requester, query, parameters).await? {
             Opened::Catalogs(statement) => {
@@ -296,6 +299,7 @@ impl Engine {
         };
         let (query, _held) = self.bind(requester, &query, parameters, arguments).await?;
         let (plan, balances) = self.plan(requester, &query).await?;
+        tally.planned(&plan, &self.policy);
         self.check_shape(requester, &plan, &description).await?;
         let recalled = self
             .recall(

@@ -12,6 +12,7 @@ use super::{
     TablePlaces,
 };
 use crate::error::Error;
+use crate::ledger::Record;
 use crate::parse::{ExplainFormat, Query};
 use crate::policy::{Certificate, Secret, SessionSettings};
 use crate::refusal::{Refusal, reason};
@@ -183,7 +184,15 @@ impl Service for Reloadable {
             .await
     }
 
-    async fn unread(&self, role: &str, refusal: &Refusal) {
-        self.current().unread(role, refusal).await;
+    fn digest(&self, query: &Query) -> String {
+        self.current().digest(query)
+    }
+
+    async fn record(&self, record: Record) {
+        self.current().record(record).await;
+    }
+
+    async fn unread(&self, requester: &Requester, refusal: &Refusal) {
+        self.current().unread(requester, refusal).await;
     }
 }

@@ -200,7 +200,7 @@ impl Engine {
             .unwrap_or(purchase.fresh);
         match self.ledger.purchase(&requester.role, purchase).await {
             Ok(charge) => {
-                tally.add(loss);
+                tally.add(loss, charge.entry().bought());
                 Ok(Some(charge))
             }
             Err(DebitError::Awaited) => Ok(None),

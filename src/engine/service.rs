@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Metrics, PlanningLimit};
 use crate::error::Error;
+use crate::ledger::Record;
 use crate::memory::HeldMemory;
 use crate::parse::{ExplainFormat, Query};
 use crate::policy::{Certificate, Secret, SessionSettings};
@@ -103,9 +104,13 @@ pub trait Service: Send + Sync + 'static {
         arguments: &[Argument],
         format: ExplainFormat,
     ) -> impl Future<Output = Result<Vec<String>, Error>> + Send;
+    /// The keyed digest by which records and the log name a statement.
+    fn digest(&self, query: &Query) -> String;
+    /// Hands in a record of what happened at the edge.
+    fn record(&self, record: Record) -> impl Future<Output = ()> + Send;
     /// Records a text that could not be read as a statement.
-    fn unread(&self, role: &str, refusal: &Refusal) -> impl Future<Output = ()> + Send {
-        let _ = (role, refusal);
+    fn unread(&self, requester: &Requester, refusal: &Refusal) -> impl Future<Output = ()> + Send {
+        let _ = (requester, refusal);
         async {}
     }
 }

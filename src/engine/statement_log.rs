@@ -1,31 +1,83 @@
-//! The owner's record of statements: role, digest, verdict and cost. Never the text.
+//! The owner's record of statements: role, session, digest, tables, verdict and cost. Never the
+//! text.
 
-use std::sync::{Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use sha2::{Digest, Sha256};
-
-use super::Engine;
+use super::{Engine, Requester};
 use crate::error::Error;
-use crate::ledger::{Fingerprint, Record, Verdict};
+use crate::ledger;
+use crate::ledger::{Asked, Event, Fingerprint, Record, Verdict};
 use crate::mechanism::Loss;
 use crate::parse::Query;
+use crate::policy::Policy;
+use crate::rewrite::{Plan, ReleasePlan};
 
-/// What one statement was charged so far, also where it ends in an error.
-pub(super) struct Tally(Mutex<Loss>);
+/// What is known of one statement so far, also where it ends in an error.
+pub(super) struct Tally {
+    /// When the statement was asked, in microseconds since 1970.
+    asked: i64,
+    known: Mutex<Known>,
+}
+
+struct Known {
+    charged: Loss,
+    /// What the first debit names, or else the plan.
+    plan: Option<Fingerprint>,
+    is_bought: bool,
+    tables: Vec<String>,
+}
+
+impl Default for Known {
+    fn default() -> Self {
+        Self {
+            charged: Loss::ZERO,
+            plan: None,
+            is_bought: false,
+            tables: Vec::new(),
+        }
+    }
+}
 
 impl Tally {
+    /// Of a statement that is asked now.
     pub(super) fn new() -> Self {
-        Self(Mutex::new(Loss::ZERO))
+        Self {
+            asked: ledger::now(),
+            known: Mutex::default(),
+        }
     }
 
-    pub(super) fn add(&self, loss: Loss) {
-        let mut sum = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        *sum = sum.compose(loss).unwrap_or(*sum);
+    /// Adds a debit, and what the history of the role calls it.
+    pub(super) fn add(&self, loss: Loss, bought: Fingerprint) {
+        let mut known = self.lock();
+        known.charged = known.charged.compose(loss).unwrap_or(known.charged);
+        if !known.is_bought && !loss.is_zero() {
+            known.plan = Some(bought);
+            known.is_bought = true;
+        }
+    }
+
+    /// The statement has a plan.
+    pub(super) fn planned(&self, plan: &Plan, policy: &Policy) {
+        let private = plan.releases().iter().flat_map(ReleasePlan::relied_on);
+        let private = private.map(|table| format!("{}.{}", table.schema, table.name));
+        let public = plan.public_tables().iter();
+        let public = public.filter_map(|id| policy.tables.get(id.0));
+        let public = public.map(|table| format!("{}.{}", table.schema, table.name));
+        let mut tables: Vec<String> = private.chain(public).collect();
+        tables.sort_unstable();
+        tables.dedup();
+        let mut known = self.lock();
+        known.plan = known.plan.or(Some(Fingerprint::new(plan.fingerprint())));
+        known.tables = tables;
     }
 
     pub(super) fn sum(&self) -> Loss {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.lock().charged
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -33,33 +85,41 @@ impl Engine {
     /// Records how a statement ended. `None`: the text could not be read as a statement.
     pub(super) async fn recorded<T>(
         &self,
-        role: &str,
+        requester: &Requester,
         query: Option<&Query>,
         ended: Verdict,
         outcome: Result<&T, &Error>,
         tally: &Tally,
     ) {
         let loss = tally.sum();
-        let (verdict, sqlstate) = match outcome {
-            Ok(_) => (ended, "00000".to_owned()),
-            Err(error) => (verdict_of(error, &loss), error.report().sqlstate),
+        let (verdict, sqlstate) = match (requester.given_up.get(), outcome) {
+            // What became of it since is not recorded: the client does not know it either.
+            (Some(sqlstate), _) => (Verdict::Failed, sqlstate.clone()),
+            (None, Ok(_)) => (ended, "00000".to_owned()),
+            (None, Err(error)) => (verdict_of(error, &loss), error.report().sqlstate),
         };
-        let digest = query.map_or([0; 32], |query| Sha256::digest(query.to_sql()).into());
-        let since_1970 = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .unwrap_or_default()
-            .as_micros();
-        let microseconds = i64::try_from(since_1970).unwrap_or(i64::MAX);
-        self.ledger
-            .record(Record {
-                microseconds,
-                role: role.to_owned(),
-                fingerprint: Fingerprint::new(digest),
-                verdict,
-                sqlstate,
-                loss,
-            })
-            .await;
+        let (plan, tables) = {
+            let known = tally.lock();
+            (known.plan, known.tables.clone())
+        };
+        let statement = query.map_or(Fingerprint::new([0; 32]), |query| {
+            self.ledger.statement_digest(&query.to_sql())
+        });
+        let asked = Event::Statement(Asked {
+            statement,
+            plan: plan.map(|plan| self.ledger.plan_digest(plan)),
+            tables,
+            verdict,
+            loss,
+        });
+        let Requester {
+            role,
+            process,
+            origin,
+            ..
+        } = requester;
+        let record = Record::at(tally.asked, role, *process, origin.clone(), asked);
+        self.ledger.record(record.ending(&sqlstate)).await;
     }
 }
 

@@ -66,6 +66,13 @@ pub struct HistoryEntry {
     pub(super) bought: Fingerprint,
 }
 
+impl HistoryEntry {
+    /// What the history shows as bought.
+    pub fn bought(&self) -> Fingerprint {
+        self.bought
+    }
+}
+
 impl Charge {
     /// # Requires
     ///

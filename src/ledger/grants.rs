@@ -2,6 +2,7 @@
 //! recorded with who made it, why and when.
 
 use super::error::Error;
+use super::record::{Event, Origin, Record};
 use super::rules::Rules;
 use super::store::{Row, Value, fixed, text};
 use crate::mechanism::{Cap, Fixed, Loss};
@@ -30,6 +31,35 @@ pub struct Decision {
     pub why: String,
 }
 
+impl Decision {
+    /// What the record of acts says of it.
+    fn recorded(&self, origin: Origin, now: i64) -> Record {
+        let Self { act, who, why } = self;
+        let target = |role: &Option<String>| match role {
+            Some(role) => format!("role {role}"),
+            None => "every role".to_owned(),
+        };
+        let (act, target) = match act {
+            Act::Grant {
+                role,
+                epsilon,
+                delta,
+            } => {
+                let more = format!("epsilon {}, delta {:e}", epsilon.to_f64(), delta.to_f64());
+                ("grant", format!("{more} to role {role}"))
+            }
+            Act::Freeze { role } => ("freeze", target(role)),
+            Act::Unfreeze { role } => ("unfreeze", target(role)),
+        };
+        let event = Event::Act {
+            act: act.to_owned(),
+            target,
+            why: why.clone(),
+        };
+        Record::at(now, who, 0, origin, event)
+    }
+}
+
 /// A decision as it stands in the ledger.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decided {
@@ -39,12 +69,17 @@ pub struct Decided {
 }
 
 impl Rules {
-    /// Records a decision; it holds from the next debit on, in every process.
+    /// Records a decision; it holds from the next debit on, in every process. Returns what stands
+    /// in the record of acts.
     ///
     /// # Requires
     ///
     /// A `Write` transaction is open.
-    pub(super) fn decide(&mut self, decision: &Decision) -> Result<Result<(), Error>, Error> {
+    pub(super) fn decide(
+        &mut self,
+        decision: &Decision,
+        origin: Origin,
+    ) -> Result<Result<Vec<(i64, Record)>, Error>, Error> {
         let Decision { act, who, why } = decision;
         let now = self.clock.now();
         let (account, kind, epsilon, delta) = match act {
@@ -83,7 +118,9 @@ impl Rules {
             text(why),
         ];
         self.store.query(sql, &values)?;
-        Ok(Ok(()))
+        let records = vec![decision.recorded(origin, now)];
+        let numbers = self.record(&records)?;
+        Ok(Ok(numbers.into_iter().zip(records).collect()))
     }
 
     /// Checks a grant and returns the account it is for.

@@ -12,7 +12,7 @@
 //! The ledger stores for a debit: role, time, the four components of the loss, and a digest of the
 //! plan; never SQL, never a literal. For an answer: a digest of its question, the roles that have
 //! paid for it, and the released values with the noisy sums that they were computed from. For every
-//! statement: role, time, digest and verdict.
+//! statement: role, session, time, keyed digest, tables and verdict.
 //!
 //! A restored older copy is a valid ledger in which less was spent. A process tells it by the
 //! height that it saw before, a start by the witness.
@@ -27,12 +27,12 @@ mod error;
 mod grants;
 mod height;
 mod policies;
+mod record;
 mod refuse;
 mod restore;
 mod rules;
 mod server;
 mod sqlite;
-mod statement_log;
 mod store;
 mod verify;
 mod witness;
@@ -47,8 +47,11 @@ pub use error::{DebitError, Error};
 pub use grants::{Act, Decided, Decision};
 pub use height::Height;
 pub use policies::PolicyRecord;
+pub use record::{
+    Asked, Event, LOGINS_KEPT, Origin, Record, RecordFile, STATEMENTS_KEPT, Verdict, Via,
+    json as record_line, now, short_name,
+};
 pub use restore::{Restored, attest, back_up, restore};
-pub use statement_log::{KEPT as STATEMENTS_KEPT, Record, Verdict};
 use store::Absent;
 pub use store::{Access, Row, Store, Value};
 
@@ -59,8 +62,8 @@ use std::time::Duration;
 use crate::mechanism::{Cap, Loss};
 use crate::policy::{Budget, Renew};
 use address::store_at;
+use record::{DigestKey, RecordLog};
 use rules::Rules;
-use statement_log::StatementLog;
 use worker::Worker;
 
 /// Bytes of an answer that may wait in memory for the disk.
@@ -100,7 +103,8 @@ pub struct Entry {
 #[derive(Debug)]
 pub struct Ledger {
     worker: Worker,
-    audit: StatementLog,
+    records: RecordLog,
+    digests: DigestKey,
     roles: HashSet<String>,
 }
 
@@ -181,10 +185,12 @@ impl Ledger {
         rules: impl FnOnce() -> Result<Rules, Error> + Send + 'static,
     ) -> Result<Self, Error> {
         let worker = Worker::start(rules).await?;
-        let audit = StatementLog::start(worker.clone());
+        let digests = worker.call(Access::Read, Rules::digest_key).await?;
+        let records = RecordLog::start(worker.clone());
         Ok(Self {
             worker,
-            audit,
+            records,
+            digests,
             roles: roles.iter().map(|role| role.name.clone()).collect(),
         })
     }
@@ -531,15 +537,29 @@ impl Ledger {
     /// [`Error::Decision`] for a grant past the owner's total; [`Error::UnknownRole`]; those of the
     /// store.
     pub async fn decide(&self, decision: Decision) -> Result<(), Error> {
+        self.decide_from(decision, Origin::default()).await
+    }
+
+    /// The same from another place than a command.
+    ///
+    /// # Errors
+    ///
+    /// As [`Ledger::decide`].
+    pub async fn decide_from(&self, decision: Decision, origin: Origin) -> Result<(), Error> {
         if let Act::Grant { role, .. }
         | Act::Freeze { role: Some(role) }
         | Act::Unfreeze { role: Some(role) } = &decision.act
         {
             self.known(role)?;
         }
-        self.worker
-            .call(Access::Write, move |books| books.decide(&decision))
-            .await?
+        let recorded = self
+            .worker
+            .call(Access::Write, move |books| books.decide(&decision, origin))
+            .await??;
+        for (number, record) in recorded {
+            self.records.copy(number, &record);
+        }
+        Ok(())
     }
 
     /// Every decision of the owner, oldest first.
@@ -562,30 +582,6 @@ impl Ledger {
                 books.stands()?;
                 books.height()
             })
-            .await
-    }
-
-    /// Hands in the record of a statement, which is written by the way.
-    pub async fn record(&self, record: Record) {
-        self.audit.record(record).await;
-    }
-
-    /// Returns once every record and answer handed in before is written, or could not be.
-    pub async fn flush(&self) {
-        self.audit.flush().await;
-        // Work is done in order; what could not be written is logged already.
-        let _ = self.worker.call(Access::Read, |_| Ok(())).await;
-    }
-
-    /// Records of statements after the one of that number, oldest first, each with its number; of
-    /// the newest [`STATEMENTS_KEPT`].
-    ///
-    /// # Errors
-    ///
-    /// [`Error`].
-    pub async fn records(&self, after: i64, rows_max: u32) -> Result<Vec<(i64, Record)>, Error> {
-        self.worker
-            .call(Access::Read, move |books| books.records(after, rows_max))
             .await
     }
 

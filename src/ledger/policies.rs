@@ -2,6 +2,7 @@
 
 use super::Ledger;
 use super::error::Error;
+use super::record::policy_json;
 use super::rules::Rules;
 use super::store::{Access, Row, Value, blob, text};
 
@@ -24,11 +25,17 @@ impl Ledger {
     ///
     /// [`Error`]. The policy must not come into force then.
     pub async fn record_policy(&self, digest: [u8; 32], change: String) -> Result<(), Error> {
-        self.worker
+        let copied = change.clone();
+        let recorded = self
+            .worker
             .call(Access::Write, move |books| {
                 books.record_policy(digest, &change)
             })
-            .await
+            .await?;
+        if let (Some(microseconds), Some(file)) = (recorded, self.records.file()) {
+            file.append(&policy_json(microseconds, digest, &copied));
+        }
+        Ok(())
     }
 
     /// The policies that were in force, oldest first.
@@ -43,23 +50,28 @@ impl Ledger {
 
 impl Rules {
     /// Records that a policy comes into force, unless it is the newest of the record and changes
-    /// nothing.
+    /// nothing. Returns the time that it recorded.
     ///
     /// # Requires
     ///
     /// A `Write` transaction is open.
-    pub(super) fn record_policy(&mut self, digest: [u8; 32], change: &str) -> Result<(), Error> {
+    pub(super) fn record_policy(
+        &mut self,
+        digest: [u8; 32],
+        change: &str,
+    ) -> Result<Option<i64>, Error> {
         let newest = "SELECT digest FROM policy ORDER BY id DESC LIMIT 1";
         let newest = self.store.query(newest, &[])?;
         let newest = newest.first().map(|row| row.digest(0)).transpose()?;
         if newest == Some(digest) && change.is_empty() {
-            return Ok(());
+            return Ok(None);
         }
         let sql = "INSERT INTO policy (id, microseconds, digest, change)
                    VALUES ((SELECT coalesce(max(id), 0) + 1 FROM policy), $1, $2, $3)";
-        let values = [Value::Int(self.clock.now()), blob(&digest), text(change)];
+        let now = self.clock.now();
+        let values = [Value::Int(now), blob(&digest), text(change)];
         self.store.query(sql, &values)?;
-        Ok(())
+        Ok(Some(now))
     }
 
     /// Every policy of the record, oldest first.

@@ -10,6 +10,7 @@ use super::clock::Clock;
 use super::error::Error;
 use super::grants::{Act, Decision};
 use super::height::Attest;
+use super::record::Origin;
 use super::rules::{AccountStanding, DEBIT, RECEIPT, Rules};
 use super::sqlite::{self, Sqlite};
 use super::store::{Absent, Access, Store, Value, text};
@@ -207,7 +208,7 @@ impl Rules {
             who: who.to_owned(),
             why: format!("restored: {why}"),
         };
-        self.decide(&freeze)??;
+        self.decide(&freeze, Origin::default())??;
         Ok(Restored {
             is_witnessed: seen.is_some(),
             charged,

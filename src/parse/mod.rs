@@ -96,6 +96,19 @@ pub enum Statement {
     Session(Session),
 }
 
+impl Statement {
+    /// The query that it asks, prepares or explains by its text.
+    pub fn query(&self) -> Option<&Query> {
+        match self {
+            Self::Query(query) | Self::Explain(query, _) => Some(query),
+            Self::Declare(declare) => Some(&declare.query),
+            Self::Prepare(prepare) => Some(&prepare.query),
+            Self::Copy(copy) => Some(&copy.query),
+            Self::ExplainExecute(..) | Self::Fetch(_) | Self::Execute(_) | Self::Session(_) => None,
+        }
+    }
+}
+
 /// A SELECT, VALUES or WITH query, as parsed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Query(pub(crate) Box<ast::Query>, Marks);

@@ -1,8 +1,11 @@
 //! Plain data that the wire, the engine and the shadow exchange: the requester, bound values, and
 //! descriptions of results.
 
+use std::sync::{Arc, OnceLock};
+
 use bytes::Bytes;
 
+use crate::ledger::Origin;
 use crate::memory::MemoryShare;
 use crate::policy::SessionSettings;
 
@@ -21,6 +24,10 @@ pub struct Requester {
     pub search_path: Vec<String>,
     /// The process number in the session's BackendKeyData; 0 without a session.
     pub process: i32,
+    /// Where the question comes from, for the owner's record.
+    pub origin: Origin,
+    /// The SQLSTATE that the client got, where it gave the question up before its end.
+    pub given_up: Arc<OnceLock<String>>,
     /// The memory that rows of answers count towards.
     pub share: MemoryShare,
 }
@@ -121,6 +128,8 @@ mod tests {
             settings,
             search_path: Vec::new(),
             process: 0,
+            origin: Default::default(),
+            given_up: Default::default(),
             share: MemoryShare::default(),
         };
         assert!(!requester.prints_exactly() && !requester.prints_plainly());

@@ -23,6 +23,7 @@ use super::settings::Settings;
 use super::stream::{Frame, FramedStream};
 use super::transaction::{Status, Transaction};
 use crate::engine::{MemoryShare, Service};
+use crate::ledger::Origin;
 use crate::policy::Hints;
 use crate::refusal::{Refusal, reason};
 
@@ -36,6 +37,7 @@ pub(super) struct Common {
     pub(super) drain: Duration,
     pub(super) answers: mpsc::Sender<()>,
     pub(super) share: MemoryShare,
+    pub(super) origin: Origin,
 }
 
 pub(super) struct Connection<S> {
@@ -54,6 +56,8 @@ pub(super) struct Connection<S> {
     pub(super) answers: mpsc::Sender<()>,
     /// Memory for rows that the client has not read yet.
     pub(super) share: MemoryShare,
+    /// Where its questions come from.
+    pub(super) origin: Origin,
     /// Abandoned answers.
     pub(super) unfinished: Vec<JoinHandle<()>>,
     pub(super) shutdown: CancellationToken,
@@ -84,6 +88,7 @@ impl<S: Service> Connection<S> {
             drain,
             answers,
             share,
+            origin,
         } = common;
         Self {
             channel,
@@ -99,6 +104,7 @@ impl<S: Service> Connection<S> {
             place,
             answers,
             share,
+            origin,
             unfinished: Vec::new(),
             shutdown,
             drain,

@@ -417,6 +417,8 @@ mod tests {
             settings: Vec::new(),
             search_path: Vec::new(),
             process: 0,
+            origin: Default::default(),
+            given_up: Default::default(),
             share,
         };
         Cursor {

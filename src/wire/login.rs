@@ -17,6 +17,7 @@ use super::settings::Settings;
 use super::startup::Startup;
 use super::stream::FramedStream;
 use crate::engine::Service;
+use crate::ledger::{Origin, Via, short_name};
 use crate::policy::{Certificate, SESSION_SETTINGS};
 use crate::refusal::{Refusal, reason};
 
@@ -43,9 +44,6 @@ pub(super) async fn log_in<S: Service>(
         other => other,
     }
 }
-
-/// Characters of a role's name that a log has, as many as a name of PostgreSQL has bytes.
-const ROLE_SHOWN: usize = 63;
 
 /// A startup packet without its channel.
 pub(super) struct Opening {
@@ -80,9 +78,17 @@ impl Opening {
 
     /// The role that is asked for, fit for a log: short, and on one line.
     pub(super) fn shown_role(&self) -> String {
-        let asked = self.parameter("user").unwrap_or_default();
-        let short: String = asked.chars().take(ROLE_SHOWN).collect();
-        short.escape_debug().collect()
+        short_name(self.parameter("user").unwrap_or_default())
+    }
+
+    /// Where the client comes from, and what it calls itself.
+    pub(super) fn origin(&self, address: IpAddr) -> Origin {
+        Origin {
+            via: Via::Wire,
+            address: Some(address),
+            application: short_name(self.parameter("application_name").unwrap_or_default()),
+            actor: None,
+        }
     }
 
     /// The last value of a parameter counts.

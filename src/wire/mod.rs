@@ -30,7 +30,7 @@ mod tls;
 mod transaction;
 mod unauthenticated;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,8 +43,9 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{MemoryBudget, Service};
+use crate::ledger::{Event, Origin, Record};
 use connection::{Common, Connection};
-use login::Opening;
+use login::{LoggedIn, Opening};
 use outcome::Outcome;
 use startup::Opened;
 pub use tls::Tls;
@@ -176,21 +177,12 @@ async fn client<S: Service>(
                     return None;
                 }
             };
-        let asked = opening.shown_role();
-        match login::log_in(&server, &mut channel, opening, from).await {
-            Ok(logged_in) => {
-                server.service.meter().login(true);
-                Some((channel, logged_in))
-            }
+        let (asked, origin) = (opening.shown_role(), opening.origin(from));
+        let logged_in = login::log_in(&server, &mut channel, opening, from).await;
+        report(&*server.service, &asked, from, &origin, &logged_in).await;
+        match logged_in {
+            Ok(logged_in) => Some((channel, logged_in, origin)),
             Err(Outcome::Refused(refusal) | Outcome::Fatal(refusal)) => {
-                server.service.meter().login(false);
-                tracing::info!(
-                    role = asked,
-                    address = %from,
-                    sqlstate = refusal.sqlstate,
-                    reason = refusal.reason.id(),
-                    "login refused"
-                );
                 channel.farewell(Some(&refusal)).await;
                 None
             }
@@ -206,16 +198,46 @@ async fn client<S: Service>(
         }
     };
     drop(seat);
-    if let Some((channel, logged_in)) = opened {
-        tracing::info!(role = logged_in.role, address = %from, "session opened");
+    if let Some((channel, logged_in, origin)) = opened {
         let common = Common {
             shutdown: server.shutdown.clone(),
             drain: server.drain,
             answers,
             share: server.memory.share(&logged_in.role),
+            origin,
         };
         Connection::new(channel, server.service.clone(), logged_in, common)
             .run()
             .await;
     }
+}
+
+/// Counts, logs and records a login. A client that left before its answer is none.
+async fn report<S: Service>(
+    service: &S,
+    asked: &str,
+    from: IpAddr,
+    origin: &Origin,
+    outcome: &Result<LoggedIn, Outcome>,
+) {
+    let (session, sqlstate) = match outcome {
+        Ok(logged_in) => {
+            tracing::info!(role = asked, address = %from, "session opened");
+            (logged_in.key.process, "00000")
+        }
+        Err(Outcome::Refused(refusal) | Outcome::Fatal(refusal)) => {
+            tracing::info!(
+                role = asked,
+                address = %from,
+                sqlstate = refusal.sqlstate,
+                reason = refusal.reason.id(),
+                "login refused"
+            );
+            (0, refusal.sqlstate.as_str())
+        }
+        Err(Outcome::Closed) => return,
+    };
+    service.meter().login(outcome.is_ok());
+    let record = Record::now(asked, session, origin.clone(), Event::Login);
+    service.record(record.ending(sqlstate)).await;
 }

@@ -11,7 +11,6 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
-use sha2::{Digest, Sha256};
 use tokio::task::JoinError;
 use tokio_util::sync::CancellationToken;
 
@@ -23,6 +22,7 @@ use crate::engine::{
     Requester, Service, Size,
 };
 use crate::error::Error;
+use crate::ledger::Origin;
 use crate::parse;
 use crate::parse::{ExplainFormat, Query};
 use crate::refusal::{Refusal, reason};
@@ -42,6 +42,7 @@ impl<S: Service> Connection<S> {
         let (requester, question) = (self.requester(), query.clone());
         let (parameters, arguments, formats) =
             (parameters.to_vec(), arguments.to_vec(), formats.to_vec());
+        let given_up = Arc::clone(&requester.given_up);
         let answered = self.ask("answer", query, |service, token| async move {
             service
                 .answer(
@@ -60,7 +61,11 @@ impl<S: Service> Connection<S> {
             notices,
             warnings,
             held,
-        } = answered.await?;
+        } = answered.await.inspect_err(|outcome| {
+            if let Outcome::Refused(refusal) | Outcome::Fatal(refusal) = outcome {
+                let _ = given_up.set(refusal.sqlstate.clone());
+            }
+        })?;
         let notices = notices
             .into_iter()
             .map(|text| ("NOTICE", Refusal::new(reason::NOTICE, text)));
@@ -127,6 +132,11 @@ impl<S: Service> Connection<S> {
             settings: self.settings.of_answers(),
             search_path: self.settings.search_path(&self.role),
             process: self.key.process,
+            origin: Origin {
+                application: self.settings.application(),
+                ..self.origin.clone()
+            },
+            given_up: Arc::default(),
             share: self.share.clone(),
         }
     }
@@ -199,7 +209,7 @@ impl<S: Service> Connection<S> {
         tracing::info!(
             role = self.role,
             kind,
-            statement = fingerprint(query),
+            statement = self.service.digest(query).get(..12),
             milliseconds,
             sqlstate,
             reason,
@@ -326,13 +336,4 @@ fn lost(error: &JoinError) -> Refusal {
     let incident = format!("{:08x}", rand::random::<u32>());
     tracing::error!(incident, panicked = error.is_panic(), "an answer was lost");
     Error::Internal { incident }.report()
-}
-
-/// Twelve hexadecimal characters that identify a statement in the log.
-fn fingerprint(query: &Query) -> String {
-    Sha256::digest(query.to_sql())
-        .iter()
-        .take(6)
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
 }

@@ -60,7 +60,8 @@ impl<S: Service> Connection<S> {
         match turn.work(|| parse::parse(sql)) {
             Ok(statements) => Ok(statements),
             Err(refusal) => {
-                self.service.unread(&self.role, &refusal).await;
+                let requester = self.requester();
+                self.service.unread(&requester, &refusal).await;
                 Err(refusal.into())
             }
         }

@@ -272,6 +272,8 @@ impl Veil {
             settings: Vec::new(),
             search_path: vec!["public".to_owned()],
             process: 0,
+            origin: Default::default(),
+            given_up: Default::default(),
             share: MemoryShare::default(),
         }
     }

@@ -303,30 +303,36 @@ fn set_back(path: &Path, sql: &str) {
     connection.execute_batch(sql).unwrap();
 }
 
-const SEVENTH: &str = "DROP TABLE policy;";
-const SIXTH: &str = "DROP TABLE policy; DROP TABLE identity;";
-const FIFTH: &str = "DROP TABLE policy; DROP TABLE identity; DROP TABLE refusal;";
-const FOURTH: &str = "DROP TABLE policy; DROP TABLE identity; DROP TABLE refusal; DROP TABLE \
-    family;";
-const THIRD: &str = "DROP TABLE policy; DROP TABLE identity; DROP TABLE refusal; DROP TABLE \
-    family; DROP TABLE period; DROP TABLE decision; DROP TABLE claim; DROP TABLE statement;";
+/// What each format added to the one before it, newest first.
+const ADDED: [(u32, &str); 7] = [
+    (
+        8,
+        "DROP TRIGGER statement_numbered; DROP TABLE record; DROP TABLE secret;",
+    ),
+    (7, "DROP TABLE policy;"),
+    (6, "DROP TABLE identity;"),
+    (5, "DROP TABLE refusal;"),
+    (4, "DROP TABLE family;"),
+    (
+        3,
+        "DROP TABLE period; DROP TABLE decision; DROP TABLE claim; DROP TABLE statement;",
+    ),
+    (
+        2,
+        "DROP TABLE holder; DROP TABLE receipt; DROP TABLE answer;",
+    ),
+];
+
+/// What takes a file back to an older format.
+fn to_format(format: u32) -> String {
+    let newer = ADDED.iter().filter(|(added, _)| *added > format);
+    let dropped: String = newer.map(|(_, sql)| *sql).collect();
+    format!("{dropped} PRAGMA user_version = {format}")
+}
 
 #[tokio::test]
 async fn ledgers_of_older_formats_are_kept_whole() {
-    for (format, sql) in [
-        (
-            1,
-            format!(
-                "{THIRD} DROP TABLE holder; DROP TABLE receipt; DROP TABLE answer; PRAGMA \
-                    user_version = 1"
-            ),
-        ),
-        (2, format!("{THIRD} PRAGMA user_version = 2")),
-        (3, format!("{FOURTH} PRAGMA user_version = 3")),
-        (4, format!("{FIFTH} PRAGMA user_version = 4")),
-        (5, format!("{SIXTH} PRAGMA user_version = 5")),
-        (6, format!("{SEVENTH} PRAGMA user_version = 6")),
-    ] {
+    for format in 1..8 {
         let scratch = Scratch::new();
         let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
         let _charge = ledger
@@ -335,7 +341,7 @@ async fn ledgers_of_older_formats_are_kept_whole() {
             .unwrap();
         ledger.record_failure("bob").await.unwrap();
         drop(ledger);
-        set_back(&scratch.file(), &sql);
+        set_back(&scratch.file(), &to_format(format));
         let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
         let balance = ledger.balance("ann").await.unwrap();
         assert_eq!(
@@ -351,7 +357,7 @@ async fn ledgers_of_older_formats_are_kept_whole() {
         drop(ledger);
         assert!(open_usual(&scratch.file(), Accounting::Gdp).await.is_ok());
         // An older file whose sums are not those of its debits is refused as it is.
-        set_back(&scratch.file(), &sql);
+        set_back(&scratch.file(), &to_format(format));
         let guard: String = rusqlite::Connection::open(scratch.file())
             .unwrap()
             .query_row(

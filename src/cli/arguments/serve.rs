@@ -31,6 +31,10 @@ pub struct ServeOptions {
     /// be repeated
     #[arg(long, value_name = "NAME", requires = "admin")]
     pub admin_host: Vec<String>,
+    /// Also append the record of statements to this file, as lines of JSON (jsonl:PATH); SIGHUP
+    /// opens it anew
+    #[arg(long, value_name = "jsonl:PATH", value_parser = crate::cli::record::target)]
+    pub record_to: Option<PathBuf>,
     /// Listen where another pgveil with this flag listens too: for an upgrade without a gap
     #[arg(long)]
     pub reuse_port: bool,

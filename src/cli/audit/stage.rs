@@ -186,6 +186,8 @@ impl Stage {
                 settings: Vec::new(),
                 search_path: Vec::new(),
                 process: 0,
+                origin: Default::default(),
+                given_up: Default::default(),
                 share: MemoryShare::default(),
             };
             plans.push(

@@ -27,6 +27,8 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
         settings: Vec::new(),
         search_path: schemas(&engine.search_path(ANALYST), ANALYST),
         process: 0,
+        origin: Default::default(),
+        given_up: Default::default(),
         share: MemoryShare::default(),
     };
     for statement in parse(sql)? {

@@ -202,6 +202,50 @@ CREATE TRIGGER policy_delete BEFORE DELETE ON policy BEGIN SELECT RAISE(ABORT, '
 policy is never removed'); END;
 ";
 
+/// Added by the eighth: the record of statements, logins and acts, and the key of its digests.
+/// Statements that were recorded before stay where they are. A proxy of an older format that still
+/// runs goes on there; its records get numbers after those of the record.
+const RECORDS: &str = "
+CREATE TABLE record (
+  id INTEGER PRIMARY KEY,
+  microseconds INTEGER NOT NULL,
+  kind TEXT NOT NULL CHECK (kind IN ('statement', 'login', 'act')),
+  name TEXT NOT NULL,
+  session INTEGER NOT NULL,
+  address TEXT,
+  application TEXT NOT NULL,
+  via TEXT NOT NULL,
+  actor TEXT,
+  verdict TEXT,
+  sqlstate TEXT NOT NULL,
+  statement BLOB CHECK (length(statement) = 32),
+  plan BLOB CHECK (length(plan) = 32),
+  detail TEXT NOT NULL,
+  epsilon BLOB CHECK (length(epsilon) = 16),
+  rho BLOB NOT NULL CHECK (length(rho) = 16),
+  mu_squared BLOB NOT NULL CHECK (length(mu_squared) = 16),
+  delta BLOB NOT NULL CHECK (length(delta) = 16)
+) STRICT;
+CREATE INDEX record_kind ON record (kind, id);
+CREATE TABLE secret (
+  id INTEGER PRIMARY KEY,
+  key BLOB NOT NULL CHECK (length(key) = 32)
+) STRICT;
+CREATE TRIGGER record_update BEFORE UPDATE ON record BEGIN SELECT RAISE(ABORT, 'a record is never \
+changed'); END;
+CREATE TRIGGER record_delete BEFORE DELETE ON record WHEN OLD.kind = 'act'
+  BEGIN SELECT RAISE(ABORT, 'the record of an act is never removed'); END;
+CREATE TRIGGER secret_update BEFORE UPDATE ON secret BEGIN SELECT RAISE(ABORT, 'the key of digests \
+is never changed'); END;
+CREATE TRIGGER secret_delete BEFORE DELETE ON secret BEGIN SELECT RAISE(ABORT, 'the key of digests \
+is never removed'); END;
+CREATE TRIGGER statement_numbered AFTER INSERT ON statement
+  WHEN NEW.id <= (SELECT max(id) FROM record)
+  BEGIN UPDATE statement SET id = (SELECT max(id) + 1 FROM (SELECT max(id) AS id FROM record UNION \
+  ALL SELECT max(id) FROM statement)) WHERE id = NEW.id; END;
+INSERT INTO secret VALUES (1, randomblob(32));
+";
+
 /// Accounts that were opened before there were periods have one that never ends.
 const FIRST_PERIODS: &str = "
 INSERT INTO period SELECT id, 'never', 0, spent_epsilon, spent_rho, spent_mu_squared, spent_delta, \
@@ -209,7 +253,7 @@ INSERT INTO period SELECT id, 'never', 0, spent_epsilon, spent_rho, spent_mu_squ
 ";
 
 /// The newest format.
-pub(super) const FORMAT: u32 = 7;
+pub(super) const FORMAT: u32 = 8;
 
 /// What each format added to the one before it: tables, and the rows that older accounts have in
 /// them.
@@ -221,6 +265,7 @@ const STEPS: [(&str, &str); FORMAT as usize] = [
     (REFUSALS, ""),
     (IDENTITY, ""),
     (POLICIES, ""),
+    (RECORDS, ""),
 ];
 
 /// Everything that a file of this format holds.

@@ -7,6 +7,7 @@ mod value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::ledger::short_name;
 use crate::parse::Scope;
 use crate::policy::{SESSION_SETTINGS, SessionSettings, schemas, unknown_setting};
 use crate::refusal::{Refusal, reason};
@@ -104,6 +105,11 @@ impl Settings {
             }
         }
         Ok(())
+    }
+
+    /// What the client calls itself, fit for a record.
+    pub(super) fn application(&self) -> String {
+        short_name(self.value("application_name"))
     }
 
     pub(super) fn reset_all(&mut self) {

@@ -5,15 +5,15 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
 use pgveil::ledger::{
-    Act, Clock, DebitError, Decision, Error, Ledger, QuestionDigest, Record, Stored, Verdict,
-    open_store,
+    Act, Asked, Clock, DebitError, Decision, Error, Event, LOGINS_KEPT, Ledger, Origin,
+    QuestionDigest, Record, STATEMENTS_KEPT, Stored, Verdict, Via, open_store,
 };
 use pgveil::mechanism::{Accounting, Fixed, Loss, Mu, loss_gaussian, loss_laplace};
 use pgveil::policy::Renew;
 
 use super::{
-    account, at, at_usual, buying, fingerprint, gaussian, held, laplace, question, specs_usual,
-    stage, taking,
+    Scratch, account, at, at_usual, buying, fingerprint, gaussian, held, laplace, question,
+    specs_usual, stage, taking, to_format,
 };
 
 /// Every scenario on both stores.
@@ -1067,62 +1067,202 @@ async fn a_question_is_answered_by_one_process_at_a_time(url: &str) {
     ask(&ledgers[1], "ann", second).await.unwrap();
 }
 
-async fn statements_are_recorded(url: &str) {
-    let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
-    let record = |number: u64, verdict, sqlstate: &str| Record {
-        microseconds: MONDAY + number as i64,
-        role: "ann".to_owned(),
-        fingerprint: fingerprint(number),
-        verdict,
-        sqlstate: sqlstate.to_owned(),
-        loss: if verdict == Verdict::Answered {
-            gaussian(0.01)
-        } else {
-            Loss::ZERO
-        },
+/// One record of each kind and verdict, from places of each kind.
+fn records_of_all_kinds() -> Vec<Record> {
+    let asked = |number: u64, verdict| {
+        Event::Statement(Asked {
+            statement: fingerprint(number),
+            plan: number.is_multiple_of(2).then(|| fingerprint(number + 1)),
+            tables: vec!["nls.women".to_owned(), "odd \"name\".[]".to_owned()],
+            verdict,
+            loss: if verdict == Verdict::Answered {
+                gaussian(0.01)
+            } else {
+                Loss::ZERO
+            },
+        })
     };
-    let verdicts = [
-        Verdict::Answered,
-        Verdict::Reused,
-        Verdict::Explained,
-        Verdict::Refused,
-        Verdict::Failed,
-    ];
-    let records: Vec<Record> = verdicts
+    let mut events: Vec<Event> = Verdict::ALL
         .into_iter()
         .enumerate()
-        .map(|(at, v)| record(at as u64, v, if at < 3 { "00000" } else { "0A000" }))
+        .map(|(at, verdict)| asked(at as u64, verdict))
         .collect();
+    events.push(Event::Login);
+    events.push(Event::Act {
+        act: "kill".to_owned(),
+        target: "session 7".to_owned(),
+        why: "it's \"late\"".to_owned(),
+    });
+    let record = |(at, event): (usize, Event)| Record {
+        microseconds: MONDAY + at as i64 * 1_000_000,
+        name: "ann".to_owned(),
+        session: at as i32,
+        origin: Origin {
+            via: [Via::Command, Via::Wire, Via::Console][at % 3],
+            address: (at % 2 == 0).then(|| "2001:db8::7".parse().unwrap()),
+            application: "psql".to_owned(),
+            actor: (at % 3 == 0).then(|| "olga".to_owned()),
+        },
+        sqlstate: if at < 3 { "00000" } else { "0A000" }.to_owned(),
+        event,
+    };
+    events.into_iter().enumerate().map(record).collect()
+}
+
+async fn statements_are_recorded(url: &str) {
+    let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
+    let records = records_of_all_kinds();
     for one in &records {
         ledger.record(one.clone()).await;
     }
     ledger.flush().await;
     let read = ledger.records(0, 100).await.unwrap();
-    assert_eq!(
-        read.iter().map(|(number, _)| *number).collect::<Vec<_>>(),
-        [1, 2, 3, 4, 5]
-    );
-    assert_eq!(
-        read.into_iter()
-            .map(|(_, record)| record)
-            .collect::<Vec<_>>(),
-        records
-    );
+    let numbered: Vec<(i64, Record)> = (1..).zip(records.clone()).collect();
+    assert_eq!(read, numbered);
     assert_eq!(ledger.records(3, 1).await.unwrap().len(), 1);
     assert_eq!(
         ledger.balance("ann").await.unwrap().spent,
         Loss::ZERO,
         "a record charges nothing"
     );
-    // Handed in and not flushed: written before the ledger is closed.
+    // Handed in and not flushed: written before the ledger is closed. An act is there at once.
+    ledger.record_act(records[6].clone()).await.unwrap();
+    assert_eq!(ledger.records(7, 9).await.unwrap()[0].1, records[6]);
     ledger.record(records[0].clone()).await;
     drop(ledger);
     let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
     let deadline = Instant::now() + std::time::Duration::from_secs(20);
-    while ledger.records(5, 10).await.unwrap().is_empty() {
+    while ledger.records(8, 10).await.unwrap().is_empty() {
         assert!(Instant::now() < deadline, "the record was lost");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
+}
+
+/// What a ledger of the seventh format has of a statement: a digest without a key.
+const OLDER_STATEMENT: &str = "(1, 1000001, 'ann', $D, 'reused', '00000', $Z, $Z, $Z, $Z)";
+
+async fn older_records_get_keyed(url: &str, set_back: &str, statement: &str) {
+    let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
+    let key = ledger.statement_digest("SELECT 1");
+    drop(ledger);
+    stage::execute_at(url, set_back).await;
+    stage::execute_at(url, statement).await;
+    let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
+    let digest = ledger.statement_digest("SELECT 1");
+    assert_ne!(digest, key, "a new key for a new table");
+    ledger.record(records_of_all_kinds().remove(5)).await;
+    ledger.flush().await;
+    let read = ledger.records(0, 10).await.unwrap();
+    let numbers: Vec<i64> = read.iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, [1, 2]);
+    let Event::Statement(asked) = &read[0].1.event else {
+        panic!("{read:?}")
+    };
+    assert_eq!((asked.statement, asked.verdict), (digest, Verdict::Reused));
+    assert_eq!(read[0].1.microseconds, 1_000_000);
+    assert_eq!(ledger.records(1, 10).await.unwrap().len(), 1);
+    // A proxy of the older format still runs, and counts its own statements alone.
+    let late = statement.replacen("(1, ", "(2, ", 1);
+    stage::execute_at(url, &late).await;
+    ledger.record(records_of_all_kinds().remove(5)).await;
+    ledger.flush().await;
+    let numbers = async |after, rows_max| -> Vec<(i64, &str)> {
+        let read = ledger.records(after, rows_max).await.unwrap();
+        let shown = |(number, record): (i64, Record)| (number, record.event.kind());
+        read.into_iter().map(shown).collect()
+    };
+    let rest = [(2, "login"), (3, "statement"), (4, "login")];
+    assert_eq!(numbers(1, 10).await, rest);
+    assert_eq!(numbers(2, 1).await, rest[1..2]);
+    assert_eq!(numbers(3, 1).await, rest[2..]);
+}
+
+/// Records of the format before are read on, under keyed digests.
+#[tokio::test(flavor = "multi_thread")]
+async fn older_records_are_read_with_the_key() {
+    let digest = "e004ebd5b5532a4b85984a62f8ad48a81aa3460c1ca07701f386135d72cdecf5";
+    let zero = "0".repeat(32);
+    let values =
+        |digest: &str, zero: &str| OLDER_STATEMENT.replace("$D", digest).replace("$Z", zero);
+    let scratch = Scratch::new();
+    let sqlite = values(&format!("x'{digest}'"), &format!("x'{zero}'"));
+    older_records_get_keyed(
+        &scratch.url(),
+        &to_format(7),
+        &format!("INSERT INTO statement VALUES {sqlite}"),
+    )
+    .await;
+    let postgres = values(&format!("'\\x{digest}'"), &format!("'\\x{zero}'"));
+    older_records_get_keyed(
+        &stage::database().await,
+        "DROP TABLE pgveil_ledger.record; DROP TABLE pgveil_ledger.secret; DROP FUNCTION \
+            pgveil_ledger.number_statement CASCADE; UPDATE pgveil_ledger.format SET version = 7",
+        &format!("SET search_path = pgveil_ledger; INSERT INTO statement VALUES {postgres}"),
+    )
+    .await;
+}
+
+/// Whoever only knocks removes no statement, and no record of an act is ever removed.
+#[tokio::test(flavor = "multi_thread")]
+async fn refused_logins_remove_no_statement() {
+    let scratch = Scratch::new();
+    let url = scratch.url();
+    let ledger = at_usual(&url, Accounting::Gdp).await.unwrap();
+    for record in records_of_all_kinds() {
+        ledger.record(record).await;
+    }
+    ledger.flush().await;
+    drop(ledger);
+    knock(&url, 9).await;
+    let ledger = at_usual(&url, Accounting::Gdp).await.unwrap();
+    let login = records_of_all_kinds().remove(5);
+    ledger.record(login.clone()).await;
+    ledger.record(login).await;
+    ledger.flush().await;
+    let read = ledger.records(0, 200_000).await.unwrap();
+    let kinds = |kind: &str| read.iter().filter(|(_, r)| r.event.kind() == kind).count();
+    assert_eq!(kinds("login"), LOGINS_KEPT as usize);
+    assert_eq!((kinds("statement"), kinds("act")), (5, 1));
+}
+
+/// Logins from that number on, up to the last before older ones are removed.
+async fn knock(url: &str, first: i64) {
+    let knocks =
+        "WITH RECURSIVE n (i) AS (SELECT $1 UNION ALL SELECT i + 1 FROM n WHERE i < 119998)
+        INSERT INTO record SELECT i, 0, 'login', 'eve', 0, NULL, '', 'wire', NULL, NULL, '28P01', \
+        NULL, NULL, '[]', x'$Z', x'$Z', x'$Z', x'$Z' FROM n";
+    let knocks = knocks.replace("$Z", &"0".repeat(32));
+    stage::execute_at(url, &knocks.replace("$1", &first.to_string())).await;
+}
+
+/// What an older format recorded stays too, whatever numbers logins have reached.
+#[tokio::test(flavor = "multi_thread")]
+async fn logins_remove_no_statement_of_an_older_format() {
+    let scratch = Scratch::new();
+    let url = scratch.url();
+    drop(at_usual(&url, Accounting::Gdp).await.unwrap());
+    let values = OLDER_STATEMENT
+        .replace("$D", &format!("x'{}'", "0".repeat(64)))
+        .replace("$Z", &format!("x'{}'", "0".repeat(32)));
+    let far = format!("INSERT INTO statement VALUES {values}");
+    stage::execute_at(&url, &far).await;
+    // Numbers far beyond what is kept, all of them logins.
+    let jump = STATEMENTS_KEPT * 2;
+    let at = format!(
+        "INSERT INTO record SELECT {}, 0, 'login', 'eve', 0, NULL, '', 'wire', NULL, NULL, \
+            '28P01', NULL, NULL, '[]', x'{zero}', x'{zero}', x'{zero}', x'{zero}'",
+        jump - 1,
+        zero = "0".repeat(32)
+    );
+    stage::execute_at(&url, &at).await;
+    let ledger = at_usual(&url, Accounting::Gdp).await.unwrap();
+    let login = records_of_all_kinds().remove(5);
+    ledger.record(login.clone()).await;
+    ledger.record(login).await;
+    ledger.flush().await;
+    let read = ledger.records(0, 10).await.unwrap();
+    let numbers: Vec<i64> = read.iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, [1, jump - 1, jump, jump + 1]);
 }
 
 /// Prints how many counts of one standard error are admitted under (1, 1e-6), by the mechanism that
@@ -1192,8 +1332,9 @@ async fn a_schema_of_an_older_format_is_kept_whole() {
     let asked = question(1, 0.1, gaussian(0.01));
     ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
     drop(ledger);
-    let set_back = "DROP TABLE pgveil_ledger.policy; DROP TABLE pgveil_ledger.identity; \
-        DROP TABLE pgveil_ledger.family; DROP TABLE pgveil_ledger.refusal; \
+    let set_back = "DROP TABLE pgveil_ledger.record; DROP TABLE pgveil_ledger.secret; DROP TABLE \
+        pgveil_ledger.policy; DROP TABLE pgveil_ledger.identity; DROP TABLE pgveil_ledger.family; \
+        DROP TABLE pgveil_ledger.refusal; DROP FUNCTION pgveil_ledger.number_statement CASCADE; \
         UPDATE pgveil_ledger.format SET version = 3";
     stage::execute(&url, set_back).await;
     let ledger = at_usual(&url, Accounting::Gdp).await.unwrap();

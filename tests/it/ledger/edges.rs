@@ -10,8 +10,8 @@ use pgveil::policy::Renew;
 
 use super::conformance::{DAY, MONDAY, decision, is_exhausted, with_clock};
 use super::{
-    FIFTH, FOURTH, SEVENTH, SIXTH, Scratch, THIRD, buying, fingerprint, laplace, open_usual,
-    question, set_back, specs_usual, taking,
+    Scratch, buying, fingerprint, laplace, open_usual, question, set_back, specs_usual, taking,
+    to_format,
 };
 
 /// In each of two weeks: a debit of bob's, then one of ann's, who buys bob's answer with it. Ann's
@@ -181,17 +181,10 @@ async fn every_sum_is_held_against_its_rows() {
 
 #[tokio::test]
 async fn older_formats_are_checked_for_what_they_have() {
-    for (format, sql) in [
-        (2, THIRD),
-        (3, FOURTH),
-        (4, FIFTH),
-        (5, SIXTH),
-        (6, SEVENTH),
-    ] {
+    for format in 2..8 {
         let scratch = Scratch::new();
         two_weeks(&scratch).await;
-        let older = format!("{sql} PRAGMA user_version = {format}");
-        set_back(&scratch.file(), &older);
+        set_back(&scratch.file(), &to_format(format));
         let whole = std::fs::read(scratch.file()).unwrap();
         assert_eq!(
             fault(&scratch),

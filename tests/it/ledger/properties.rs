@@ -413,12 +413,12 @@ async fn torn_and_foreign_files_are_refused_and_left() {
         ("another application", patched(&whole, 68, 1), |e| {
             matches!(e, Error::Foreign { .. })
         }),
-        ("newer", patched(&whole, 60, 8), |e| {
+        ("newer", patched(&whole, 60, 9), |e| {
             matches!(
                 e,
                 Error::Newer {
-                    found: 8,
-                    known: 7,
+                    found: 9,
+                    known: 8,
                     ..
                 }
             )

@@ -47,6 +47,14 @@ pub async fn another(url: &str, number: usize) -> String {
     }
 }
 
+/// Runs statements in a store that nobody has open, or soon not any more.
+pub async fn execute_at(url: &str, sql: &str) {
+    match url.strip_prefix("sqlite://") {
+        Some(path) => super::set_back(std::path::Path::new(path), sql),
+        None => execute(url, sql).await,
+    }
+}
+
 /// Runs statements at the server, as its superuser.
 pub async fn execute(url: &str, sql: &str) {
     let (client, connection) = url

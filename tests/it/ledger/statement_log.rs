@@ -1,10 +1,26 @@
 //! The owner's record of every statement, and what the owner does about it.
 
-use pgveil::engine::Service;
-use pgveil::ledger::{Record, Verdict};
-use pgveil::parse::{Statement, parse};
+use std::sync::Arc;
 
+use pgveil::engine::Requester;
+use pgveil::engine::Service;
+use pgveil::ledger::{
+    Access, Act, Asked, Clock, Decision, Error, Event, Ledger, Origin, Record, Row, Store, Value,
+    Verdict, Via, now, open_store,
+};
+use pgveil::mechanism::Accounting;
+use pgveil::parse::{Statement, parse};
+use sha2::{Digest, Sha256};
+
+use super::{Scratch, at_usual, specs_usual, stage};
 use crate::fixture::Veil;
+
+fn asked(record: &Record) -> &Asked {
+    match &record.event {
+        Event::Statement(asked) => asked,
+        other => panic!("{other:?}"),
+    }
+}
 
 async fn records(veil: &Veil) -> Vec<Record> {
     veil.engine.ledger().flush().await;
@@ -22,7 +38,7 @@ async fn records(veil: &Veil) -> Vec<Record> {
 async fn every_statement_is_recorded_without_its_text() {
     let veil = Veil::demo(|y| y, None).await;
     let marked = "SELECT count(*) FROM nls.women WHERE race <> 'lighthouse'";
-    let asked: [(&str, Verdict, &str, bool); 6] = [
+    let questions: [(&str, Verdict, &str, bool); 6] = [
         (marked, Verdict::Answered, "00000", true),
         (marked, Verdict::Reused, "00000", false),
         ("SELECT 1", Verdict::Answered, "00000", false),
@@ -46,22 +62,23 @@ async fn every_statement_is_recorded_without_its_text() {
             true,
         ),
     ];
-    for (sql, ..) in asked {
+    for (sql, ..) in questions {
         let _ = veil.ask(sql).await;
     }
     let found = records(&veil).await;
-    assert_eq!(found.len(), asked.len());
-    for (record, (sql, verdict, sqlstate, charged)) in found.iter().zip(asked) {
+    assert_eq!(found.len(), questions.len());
+    for (record, (sql, verdict, sqlstate, charged)) in found.iter().zip(questions) {
         let reported = (
-            record.role.as_str(),
-            record.verdict,
+            record.name.as_str(),
+            asked(record).verdict,
             record.sqlstate.as_str(),
-            !record.loss.is_zero(),
+            !asked(record).loss.is_zero(),
         );
         assert_eq!(reported, ("analyst", verdict, sqlstate, charged), "{sql}");
     }
-    assert_eq!(found[0].fingerprint, found[1].fingerprint);
-    assert_ne!(found[0].fingerprint, found[2].fingerprint);
+    let statement = |at: usize| asked(&found[at]).statement;
+    assert_eq!(statement(0), statement(1));
+    assert_ne!(statement(0), statement(2));
     // EXPLAIN, and what is no statement at all.
     let statements = parse(marked).unwrap();
     let [Statement::Query(query)] = statements.as_slice() else {
@@ -78,16 +95,190 @@ async fn every_statement_is_recorded_without_its_text() {
         .await
         .unwrap();
     let refusal = parse("SELECT 'lighthouse' FROM (").unwrap_err();
-    veil.engine.unread("analyst", &refusal).await;
+    veil.engine.unread(&Veil::requester(), &refusal).await;
     let found = records(&veil).await;
-    assert_eq!(found[6].verdict, Verdict::Explained);
+    assert_eq!(asked(&found[6]).verdict, Verdict::Explained);
+    let unread = asked(&found[7]);
     assert_eq!(
-        (found[7].verdict, found[7].fingerprint.as_bytes()),
+        (unread.verdict, unread.statement.as_bytes()),
         (Verdict::Refused, &[0; 32])
     );
+    assert!(unread.tables.is_empty() && unread.plan.is_none());
     let bytes = std::fs::read(veil.ledger.strip_prefix("sqlite://").unwrap()).unwrap();
     assert!(
         !bytes.windows(10).any(|window| window == b"lighthouse"),
         "a literal is in the ledger"
     );
+}
+
+/// Whoever has a record and no ledger confirms no guess; a debit and its statement share a digest.
+#[tokio::test(flavor = "multi_thread")]
+async fn digests_are_keyed_and_plans_join_with_debits() {
+    let veil = Veil::demo(|y| y, None).await;
+    let sql = "SELECT count(*) FROM nls.interviews";
+    let requester = Requester {
+        process: 7,
+        origin: Origin {
+            via: Via::Wire,
+            address: "192.0.2.7".parse().ok(),
+            application: "psql".to_owned(),
+            actor: None,
+        },
+        ..Veil::fresh()
+    };
+    veil.ask_as(&requester, sql).await.unwrap();
+    let found = records(&veil).await;
+    let record = found.last().unwrap();
+    assert_eq!((record.session, &record.origin), (7, &requester.origin));
+    let asked = asked(record);
+    assert!(asked.tables.contains(&"nls.interviews".to_owned()));
+    let newest = veil.engine.ledger().history("analyst", 1).await.unwrap();
+    // The plan's digest alone would confirm a guess of the statement, as the statement's would.
+    let bought = newest[0].fingerprint;
+    assert_eq!(asked.plan, Some(veil.engine.ledger().plan_digest(bought)));
+    assert_ne!(asked.plan, Some(bought));
+    assert_eq!(asked.loss, newest[0].loss);
+    let statements = parse(sql).unwrap();
+    let printed = statements[0].query().unwrap().to_sql();
+    let plain: [u8; 32] = Sha256::digest(&printed).into();
+    assert_ne!(asked.statement.as_bytes(), &plain);
+    let keyed = veil.engine.ledger().statement_digest(&printed);
+    assert_eq!(asked.statement, keyed);
+}
+
+/// What the owner decides stands among the acts, with who and why.
+#[tokio::test(flavor = "multi_thread")]
+async fn decisions_are_acts() {
+    let veil = Veil::demo(|y| y, None).await;
+    let freeze = Decision {
+        act: Act::Freeze {
+            role: Some("analyst".to_owned()),
+        },
+        who: "olga".to_owned(),
+        why: "she left".to_owned(),
+    };
+    veil.engine.ledger().decide(freeze).await.unwrap();
+    let found = records(&veil).await;
+    let [act] = found.as_slice() else {
+        panic!("{found:?}")
+    };
+    assert_eq!(act.name, "olga");
+    let Event::Act { act, target, why } = &act.event else {
+        panic!("{act:?}")
+    };
+    assert_eq!(
+        (act.as_str(), target.as_str(), why.as_str()),
+        ("freeze", "role analyst", "she left")
+    );
+}
+
+/// A time of an end would show how long a statement took, and what became of it after the client
+/// gave it up is not the record's either.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_says_when_it_was_asked_and_what_the_client_got() {
+    let veil = Veil::demo(|y| y, None).await;
+    let requester = Veil::fresh();
+    requester.given_up.set("57014".to_owned()).unwrap();
+    let before = now();
+    // The rows are locked for longer than a second: the end is not the beginning.
+    let lock = "BEGIN; LOCK TABLE nls.women IN ACCESS EXCLUSIVE MODE";
+    veil.client.batch_execute(lock).await.unwrap();
+    let sql = "SELECT count(*) FROM nls.women";
+    let asking = async {
+        let answered = veil.ask_as(&requester, sql).await;
+        (answered, now())
+    };
+    let freeing = async {
+        tokio::time::sleep(std::time::Duration::from_millis(2_500)).await;
+        veil.client.batch_execute("COMMIT").await.unwrap();
+    };
+    let ((answered, ended), ()) = tokio::join!(asking, freeing);
+    answered.unwrap();
+    let found = records(&veil).await;
+    let record = found.last().unwrap();
+    assert!(ended - before > 2_000_000);
+    assert!(
+        record.microseconds <= before && record.microseconds > before - 1_000_000,
+        "{record:?}"
+    );
+    assert_eq!(record.sqlstate, "57014");
+    assert_eq!(asked(record).verdict, Verdict::Failed);
+    assert!(
+        !asked(record).loss.is_zero(),
+        "what was charged stays charged"
+    );
+}
+
+/// A store that does not take the records of one name.
+struct Picky(Box<dyn Store>);
+
+impl Store for Picky {
+    fn begin(&mut self, access: Access) -> Result<(), Error> {
+        self.0.begin(access)
+    }
+
+    fn query(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, Error> {
+        if sql.starts_with("INSERT INTO record") && values.contains(&Value::Text("bad".to_owned()))
+        {
+            return Err(Error::Storage(Arc::new(std::io::Error::other("bad"))));
+        }
+        self.0.query(sql, values)
+    }
+
+    fn end(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
+        self.0.end(outcome)
+    }
+}
+
+/// Records wait together and are written together. One that cannot be written loses no other.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_cannot_be_written_loses_no_other() {
+    let scratch = Scratch::new();
+    let url = scratch.url();
+    let (owner, roles) = specs_usual(Accounting::Gdp);
+    let store = move || Ok(Box::new(Picky(open_store(&url)?)) as Box<dyn Store>);
+    let ledger = Ledger::on(store, Clock::system(), owner, &roles)
+        .await
+        .unwrap();
+    for number in 0..100 {
+        let name = if [0, 41, 42, 99].contains(&number) {
+            "bad".to_owned()
+        } else {
+            number.to_string()
+        };
+        ledger
+            .record(Record::now(&name, 0, Origin::default(), Event::Login))
+            .await;
+    }
+    ledger.flush().await;
+    let found = ledger.records(0, 200).await.unwrap();
+    let numbers: Vec<i64> = found.iter().map(|(number, _)| *number).collect();
+    assert_eq!(numbers, (1..=96).collect::<Vec<_>>());
+    let names: Vec<String> = found.into_iter().map(|(_, record)| record.name).collect();
+    let wanted = (0..100).filter(|number| ![0, 41, 42, 99].contains(number));
+    assert_eq!(
+        names,
+        wanted
+            .map(|number: i32| number.to_string())
+            .collect::<Vec<_>>()
+    );
+}
+
+/// What a client calls itself can hold what PostgreSQL does not store.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_zero_byte_loses_no_record() {
+    let scratch = Scratch::new();
+    for url in [scratch.url(), stage::database().await] {
+        let ledger = at_usual(&url, Accounting::Gdp).await.unwrap();
+        let origin = Origin {
+            application: "a\0b".to_owned(),
+            ..Origin::default()
+        };
+        ledger
+            .record(Record::now("ann", 0, origin, Event::Login))
+            .await;
+        ledger.flush().await;
+        let found = ledger.records(0, 10).await.unwrap();
+        assert_eq!(found[0].1.origin.application, "a\u{fffd}b");
+    }
 }

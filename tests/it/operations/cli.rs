@@ -413,7 +413,7 @@ fn budget_needs_the_ledger_alone() {
         "{missing:?}"
     );
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    runtime.block_on(async {
+    let plan = runtime.block_on(async {
         use pgveil::ledger::{Fingerprint, Ledger};
         use pgveil::mechanism::{Mu, loss_gaussian};
         let yaml = std::fs::read_to_string("policies/demo.yaml").unwrap();
@@ -435,6 +435,7 @@ fn budget_needs_the_ledger_alone() {
             )
             .await
             .unwrap();
+        ledger.plan_digest(Fingerprint::new([7; 32])).short()
     });
     let shown = text(&asked(&["show"]).stdout);
     let line = |start: &str| {
@@ -450,7 +451,7 @@ fn budget_needs_the_ledger_alone() {
     );
     let history = text(&asked(&["history"]).stdout);
     assert!(
-        history.contains("analyst") && history.contains("0707070707070707"),
+        history.contains("analyst") && history.contains(&plan) && !history.contains("0707070707"),
         "{history}"
     );
     // The owner's decisions, while somebody else has the ledger open.
@@ -527,7 +528,40 @@ fn budget_needs_the_ledger_alone() {
         "--why",
     );
     assert!(!pgveil(&["budget"], &environment).status.success());
-    assert_eq!(done(&["export"]), "", "nothing was asked yet");
+    let acts: Vec<serde_json::Value> = done(&["export"])
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let shown: Vec<_> = acts
+        .iter()
+        .map(|act| {
+            format!(
+                "{} {} {} {}",
+                act["kind"], act["role"], act["act"], act["via"]
+            )
+        })
+        .collect();
+    let act = |name: &str| format!("\"act\" \"olga\" \"{name}\" \"command\"");
+    let decided = ["grant", "freeze", "unfreeze", "freeze"].map(act);
+    assert_eq!(shown, decided, "nothing was asked yet");
+    assert_eq!(acts[0]["target"], "epsilon 0.5, delta 0e0 to role analyst");
+    // The same statement, however it is written; under a key of this ledger.
+    let digest = done(&["digest", "select  count(*) from nls.women"]);
+    assert_eq!(digest.len(), 65);
+    assert_eq!(
+        digest,
+        done(&["digest", "EXPLAIN SELECT count(*) FROM nls.women;"])
+    );
+    assert_ne!(
+        digest,
+        done(&["digest", "SELECT count(*) FROM nls.interviews"])
+    );
+    failed(
+        &["digest", "SET TimeZone = 'UTC'"],
+        1,
+        "no statement that is recorded",
+    );
+    failed(&["digest", "SELECT FROM FROM"], 1, "syntax error");
 }
 
 #[test]

@@ -101,6 +101,8 @@ fn serve(
             &file("cert.pem"),
             "--tls-key",
             &file("key.pem"),
+            "--record-to",
+            &format!("jsonl:{}", file("record.jsonl")),
         ])
         .env("DATABASE_URL", server.url())
         .env("SHADOW_URL", shadow.map_or("", LocalPostgres::url))
@@ -290,6 +292,8 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
     assert_ne!(two, policy);
     write(&two);
     let renewed = certify(&directory.0);
+    let records = ["record.jsonl", "record.old"].map(|name| directory.0.join(name));
+    std::fs::rename(&records[0], &records[1]).unwrap();
     running.signal("-HUP");
     reloaded(&systemd);
     let clients = ([127, 0, 0, 1], ports.0).into();
@@ -411,6 +415,55 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
     );
     // No statement, in whole or in part.
     assert!(!log.contains("count("), "{log}");
+    of_the_record(&records);
+}
+
+/// What two files have, of which a reload made the first: each record once, and each policy.
+fn of_the_record([new, old]: &[std::path::PathBuf; 2]) {
+    let text = [old, new].map(|path| std::fs::read_to_string(path).unwrap());
+    assert!(text.iter().all(|text| !text.is_empty()), "{text:?}");
+    let lines: Vec<serde_json::Value> = text
+        .concat()
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}")))
+        .collect();
+    let numbered = lines.iter().filter(|line| line["kind"] != "policy");
+    let numbers: Vec<_> = numbered.map(|line| line["number"].as_i64()).collect();
+    let counted: Vec<_> = (1..=numbers.len() as i64).map(Some).collect();
+    assert_eq!(numbers, counted);
+    let values = |kind: &str, key: &str| {
+        let of_kind = lines.iter().filter(|line| line["kind"] == kind);
+        of_kind
+            .map(|line| line[key].as_str().unwrap_or_default())
+            .collect::<Vec<_>>()
+    };
+    let digests = values("policy", "digest");
+    assert_eq!(digests.len(), 3, "the start and two reloads: {digests:?}");
+    assert!(digests.iter().all(|digest| digest.len() == 64));
+    assert!(digests[0] != digests[1] && digests[1] != digests[2]);
+    let logins: Vec<_> = values("login", "role")
+        .into_iter()
+        .zip(values("login", "sqlstate"))
+        .collect();
+    let accepted = |role| (role, "00000");
+    assert_eq!(
+        logins[..2],
+        [accepted("analyst"), ("second", "28P01")],
+        "{logins:?}"
+    );
+    assert!(logins.contains(&accepted("second")), "{logins:?}");
+    let verdicts = values("statement", "verdict");
+    assert_eq!(verdicts[..3], ["answered", "answered", "refused"]);
+    let statement = lines.iter().find(|line| line["tables"][0] == "nls.women");
+    let statement = statement.unwrap();
+    for (key, value) in [
+        ("address", "127.0.0.1"),
+        ("via", "wire"),
+        ("role", "analyst"),
+    ] {
+        assert_eq!(statement[key], value, "{statement}");
+    }
+    assert!(statement["session"].as_i64().unwrap() > 0);
 }
 
 /// What `pgveil budget history` prints.

@@ -184,6 +184,8 @@ fn requester() -> Requester {
         settings: Vec::new(),
         search_path: vec!["Sales \"x\"".to_owned(), "public".to_owned()],
         process: 0,
+        origin: Default::default(),
+        given_up: Default::default(),
         share: MemoryShare::default(),
     }
 }

@@ -643,7 +643,7 @@ fn compose_runs_the_demo_policy() {
 
 /// What events print of values, and why that holds no statement, literal, row or secret. All else
 /// that they tell are numbers, booleans and names of ours.
-const PRINTED: [(&str, &str, &str); 30] = [
+const PRINTED: [(&str, &str, &str); 31] = [
     (
         "cli/reload.rs",
         "{line}",
@@ -690,11 +690,8 @@ const PRINTED: [(&str, &str, &str); 30] = [
         "%cause",
         "errors of stages, which keep no text of a database",
     ),
-    (
-        "ledger/statement_log.rs",
-        "%error",
-        "an error of the ledger",
-    ),
+    ("ledger/record/log.rs", "%error", "an error of the ledger"),
+    ("ledger/record/file.rs", "%error", "an I/O error"),
     ("ledger/mod.rs", "%error", "an error of the ledger"),
     ("ledger/worker.rs", "%error", "an error of the ledger"),
     ("ledger/server.rs", "%cause", "an error of the ledger"),

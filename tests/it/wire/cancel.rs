@@ -72,6 +72,9 @@ async fn a_statement_timeout_ends_the_wait_and_not_the_answer() {
         ),
         (1, 0)
     );
+    // What becomes of it now is not the record's.
+    let given_up = || running.service.given_up.lock().unwrap().clone();
+    assert_eq!(given_up()[0].get().map(String::as_str), Some("57014"));
     // The session goes on at once, until it has left too many answers behind: then a question
     // waits, here in vain, and is not charged.
     socket.ask("SET statement_timeout = '30s'").await;
@@ -83,6 +86,7 @@ async fn a_statement_timeout_ends_the_wait_and_not_the_answer() {
         ),
         (2, 1)
     );
+    assert_eq!(given_up()[1].get(), None);
     socket.ask("SET statement_timeout = '50ms'").await;
     for _ in 0..3 {
         assert_eq!(socket.refused("SELECT gated").await, "57014");

@@ -1,7 +1,7 @@
 //! A service that answers by keywords in the statement and counts what it is asked.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Arc, LazyLock, Mutex};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -10,6 +10,7 @@ use pgveil::engine::{
     Service, TablePlaces,
 };
 use pgveil::error::Error;
+use pgveil::ledger::Record;
 use pgveil::parse::{ExplainFormat, Query};
 use pgveil::policy::{Certificate, Notices, Secret, SessionSettings};
 use pgveil::refusal::{Refusal, reason};
@@ -36,6 +37,9 @@ pub struct Double {
     pub finished: AtomicUsize,
     pub cancelled: AtomicUsize,
     pub describes: AtomicUsize,
+    pub records: Mutex<Vec<Record>>,
+    /// Of each question, what the client got for it in the end.
+    pub given_up: Mutex<Vec<Arc<OnceLock<String>>>>,
     /// Whether answers that are `gated` may end.
     pub gate: watch::Sender<bool>,
 }
@@ -99,6 +103,8 @@ fn rows(
             settings,
             search_path,
             process: _,
+            origin: _,
+            given_up: _,
             share: _,
         } = requester;
         return vec![text(format!(
@@ -254,6 +260,10 @@ impl Service for Double {
         cancel: CancellationToken,
     ) -> Result<Answer, Error> {
         self.answers.fetch_add(1, Ordering::SeqCst);
+        self.given_up
+            .lock()
+            .unwrap()
+            .push(Arc::clone(&requester.given_up));
         let sql = query.to_sql();
         let result = if sql.contains("fail") {
             let refusal = Refusal::new(
@@ -293,6 +303,14 @@ impl Service for Double {
         };
         self.finished.fetch_add(1, Ordering::SeqCst);
         result
+    }
+
+    fn digest(&self, _: &Query) -> String {
+        "0".repeat(64)
+    }
+
+    async fn record(&self, record: Record) {
+        self.records.lock().unwrap().push(record);
     }
 
     /// Integers.
@@ -365,6 +383,8 @@ pub async fn start_at(address: &str, tls: Option<Arc<rustls::ServerConfig>>) -> 
         finished: AtomicUsize::new(0),
         cancelled: AtomicUsize::new(0),
         describes: AtomicUsize::new(0),
+        records: Mutex::default(),
+        given_up: Mutex::default(),
         gate: watch::Sender::default(),
     });
     let shutdown = CancellationToken::new();

@@ -1,0 +1,136 @@
+//! A record as one line of JSON, for other programs.
+
+use super::{Asked, Event, Fingerprint, Origin, Record};
+use crate::calendar;
+use crate::mechanism::Fixed;
+
+/// The format of the lines. Keys are only ever added to one.
+const FORMAT: u32 = 2;
+
+/// The line of a record; `number` is `None` where the ledger could not take it.
+pub fn json(number: Option<i64>, record: &Record) -> serde_json::Value {
+    let Record {
+        microseconds,
+        name,
+        session,
+        origin:
+            Origin {
+                via,
+                address,
+                application,
+                actor,
+            },
+        sqlstate,
+        event,
+    } = record;
+    let mut line = serde_json::json!({
+        "format": FORMAT,
+        "number": number,
+        "time": calendar::utc(*microseconds),
+        "kind": event.kind(),
+        "role": name,
+        "session": session,
+        "address": address.map(|address| address.to_string()),
+        "application": application,
+        "via": via.name(),
+        "sqlstate": sqlstate,
+    });
+    let own = match event {
+        Event::Statement(Asked {
+            statement,
+            plan,
+            tables,
+            verdict,
+            loss,
+        }) => serde_json::json!({
+            "actor": actor,
+            "verdict": verdict.name(),
+            "statement": statement.to_string(),
+            "plan": plan.map(|plan| plan.to_string()),
+            "tables": tables,
+            "charged": {
+                "epsilon": loss.epsilon.map(Fixed::to_f64),
+                "rho": loss.rho.to_f64(),
+                "mu": loss.mu_squared.to_f64().sqrt(),
+                "delta": loss.delta.to_f64(),
+            },
+        }),
+        Event::Login => serde_json::json!({}),
+        Event::Act { act, target, why } => {
+            serde_json::json!({ "act": act, "target": target, "why": why })
+        }
+    };
+    if let (Some(line), serde_json::Value::Object(own)) = (line.as_object_mut(), own) {
+        line.extend(own);
+    }
+    line
+}
+
+/// The line of a policy that came into force. Policies have numbers of their own, so it has none.
+pub(in crate::ledger) fn policy_json(
+    microseconds: i64,
+    digest: [u8; 32],
+    change: &str,
+) -> serde_json::Value {
+    serde_json::json!({
+        "format": FORMAT,
+        "number": null,
+        "time": calendar::utc(microseconds),
+        "kind": "policy",
+        "digest": Fingerprint::new(digest).to_string(),
+        "change": change.lines().collect::<Vec<_>>(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Verdict, Via};
+    use super::*;
+    use crate::mechanism::Loss;
+
+    #[test]
+    fn a_line_has_what_a_record_has() {
+        let asked = Asked {
+            statement: Fingerprint::new([1; 32]),
+            plan: None,
+            tables: vec!["nls.women".to_owned()],
+            verdict: Verdict::Refused,
+            loss: Loss::ZERO,
+        };
+        let origin = Origin {
+            via: Via::Wire,
+            address: "192.0.2.7".parse().ok(),
+            application: "a \"quoted\" name".to_owned(),
+            actor: None,
+        };
+        let mut record = Record::now("ann", 7, origin, Event::Statement(asked)).ending("53400");
+        record.microseconds = 1_000_000;
+        let line = json(Some(3), &record).to_string();
+        assert!(!line.contains('\n'));
+        let read: serde_json::Value = serde_json::from_str(&line).unwrap();
+        for (key, value) in [
+            ("number", "3"),
+            ("time", "\"1970-01-01T00:00:01Z\""),
+            ("kind", "\"statement\""),
+            ("role", "\"ann\""),
+            ("session", "7"),
+            ("address", "\"192.0.2.7\""),
+            ("application", "\"a \\\"quoted\\\" name\""),
+            ("via", "\"wire\""),
+            ("sqlstate", "\"53400\""),
+            ("verdict", "\"refused\""),
+            ("plan", "null"),
+            ("tables", "[\"nls.women\"]"),
+        ] {
+            assert_eq!(read[key].to_string(), value, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_policy_is_named_by_the_digest_of_its_file() {
+        let line = policy_json(1_000_000, [255; 32], "loosens a\ntightens b");
+        assert_eq!(line["digest"], "ff".repeat(32));
+        assert_eq!(line["change"].as_array().map(Vec::len), Some(2));
+        assert_eq!(line["kind"], "policy");
+    }
+}

@@ -1,0 +1,278 @@
+//! The record of what was asked and done: statements, logins, acts of operators and of the owner.
+//! Who, when, from where, what became of it and what it cost. No SQL and no literal. The policies
+//! in force have a table of their own (`ledger::policies`).
+//!
+//! A statement and its plan are named by keyed digests. The key never leaves the ledger, so that a
+//! reader of the record cannot check a guess of a statement.
+
+mod file;
+mod ledger;
+mod line;
+mod log;
+mod rows;
+
+use std::net::IpAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use hmac::{Hmac, Mac};
+use sha2::{Digest, Sha256};
+
+use super::charge::Fingerprint;
+use crate::mechanism::Loss;
+
+pub use file::RecordFile;
+pub use line::json;
+pub(super) use line::policy_json;
+pub(super) use log::RecordLog;
+pub use rows::{LOGINS_KEPT, STATEMENTS_KEPT};
+
+/// Letters that are kept of a name which a client chose: as many as PostgreSQL keeps bytes.
+const NAME_MAX: usize = 63;
+/// Tables that are named of one statement.
+const TABLES_MAX: usize = 32;
+const SECOND: i64 = 1_000_000;
+
+/// By which way something was asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Via {
+    /// PostgreSQL's protocol.
+    Wire,
+    /// The operators' pages.
+    Console,
+    /// A command on the proxy's machine.
+    #[default]
+    Command,
+}
+
+impl Via {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Wire => "wire",
+            Self::Console => "console",
+            Self::Command => "command",
+        }
+    }
+
+    fn of_name(name: &str) -> Self {
+        [Self::Wire, Self::Console]
+            .into_iter()
+            .find(|via| via.name() == name)
+            .unwrap_or_default()
+    }
+}
+
+/// Where a question, a login or an act comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Origin {
+    pub via: Via,
+    pub address: Option<IpAddr>,
+    /// What the client calls itself, shortened.
+    pub application: String,
+    /// The operator who asked in a role's terms.
+    pub actor: Option<String>,
+}
+
+/// A name that a client chose, fit for a record: short, and on one line.
+pub fn short_name(name: &str) -> String {
+    let short: String = name.chars().take(NAME_MAX).collect();
+    short.escape_debug().collect()
+}
+
+/// What became of a statement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Answered: with fresh noise, from the catalogs, or from public rows.
+    Answered,
+    /// Answered from what was released before, all of it.
+    Reused,
+    /// EXPLAIN.
+    Explained,
+    /// Not run, and nothing charged.
+    Refused,
+    /// Something broke; what was charged stays charged.
+    Failed,
+}
+
+impl Verdict {
+    pub const ALL: [Self; 5] = [
+        Self::Answered,
+        Self::Reused,
+        Self::Explained,
+        Self::Refused,
+        Self::Failed,
+    ];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Answered => "answered",
+            Self::Reused => "reused",
+            Self::Explained => "explained",
+            Self::Refused => "refused",
+            Self::Failed => "failed",
+        }
+    }
+
+    fn of_name(name: &str) -> Self {
+        Self::ALL
+            .into_iter()
+            .find(|verdict| verdict.name() == name)
+            .unwrap_or(Self::Failed)
+    }
+}
+
+/// What a record says of a statement.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// A keyed digest of the statement; all zeros where it could not be read as one.
+    pub statement: Fingerprint,
+    /// A keyed digest of the plan, or of what the first debit names; `None` without a plan.
+    pub plan: Option<Fingerprint>,
+    /// `schema.table` of the plan, at most some dozens.
+    pub tables: Vec<String>,
+    pub verdict: Verdict,
+    /// What was charged for it.
+    pub loss: Loss,
+}
+
+/// What is recorded.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Event {
+    Statement(Asked),
+    Login,
+    /// What an operator or the owner did, in one word, to what, and why.
+    Act {
+        act: String,
+        target: String,
+        why: String,
+    },
+}
+
+impl Event {
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Statement(_) => "statement",
+            Self::Login => "login",
+            Self::Act { .. } => "act",
+        }
+    }
+}
+
+/// One record.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Record {
+    /// When it began, since 1970 by the proxy's clock, cut to whole seconds. When a statement ended
+    /// would show how long it took.
+    pub microseconds: i64,
+    /// The role or the operator.
+    pub name: String,
+    /// The process number of the session; 0 without one.
+    pub session: i32,
+    pub origin: Origin,
+    /// The SQLSTATE that the client got; 00000 where all went well.
+    pub sqlstate: String,
+    pub event: Event,
+}
+
+impl Record {
+    /// Of this moment, where all went well.
+    pub fn now(name: &str, session: i32, origin: Origin, event: Event) -> Self {
+        Self::at(now(), name, session, origin, event)
+    }
+
+    /// Of something that began at that moment, in microseconds since 1970.
+    pub fn at(microseconds: i64, name: &str, session: i32, origin: Origin, event: Event) -> Self {
+        Self {
+            microseconds: whole_seconds(microseconds),
+            name: name.to_owned(),
+            session,
+            origin,
+            sqlstate: "00000".to_owned(),
+            event,
+        }
+    }
+
+    #[must_use]
+    pub fn ending(mut self, sqlstate: &str) -> Self {
+        sqlstate.clone_into(&mut self.sqlstate);
+        self
+    }
+}
+
+/// Microseconds since 1970, by the machine's clock.
+pub fn now() -> i64 {
+    let since_1970 = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_micros();
+    i64::try_from(since_1970).unwrap_or(i64::MAX)
+}
+
+fn whole_seconds(microseconds: i64) -> i64 {
+    microseconds - microseconds.rem_euclid(SECOND)
+}
+
+/// The key of the ledger's digests.
+#[derive(Clone, Copy)]
+pub(super) struct DigestKey([u8; 32]);
+
+impl std::fmt::Debug for DigestKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("DigestKey")
+    }
+}
+
+impl DigestKey {
+    pub(super) fn new(key: [u8; 32]) -> Self {
+        Self(key)
+    }
+
+    /// HMAC-SHA-256 of the SHA-256 of a statement as pgveil prints it.
+    pub(super) fn of_statement(&self, sql: &str) -> Fingerprint {
+        self.of_plain(Sha256::digest(sql).into())
+    }
+
+    /// Of a digest without a key: a plan's, or a statement's in a record of an older format.
+    pub(super) fn of_plain(&self, digest: [u8; 32]) -> Fingerprint {
+        if digest == [0; 32] {
+            return Fingerprint::new(digest);
+        }
+        // HMAC takes a key of any length; the branch keeps this free of panics.
+        let Ok(mut keyed) = Hmac::<Sha256>::new_from_slice(&self.0) else {
+            return Fingerprint::new([0; 32]);
+        };
+        keyed.update(&digest);
+        Fingerprint::new(keyed.finalize().into_bytes().into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_of_two_ledgers_have_nothing_in_common() {
+        let (one, other) = (DigestKey::new([1; 32]), DigestKey::new([2; 32]));
+        let sql = "SELECT 1";
+        assert_eq!(one.of_statement(sql), one.of_statement(sql));
+        assert_ne!(one.of_statement(sql), other.of_statement(sql));
+        let plain: [u8; 32] = Sha256::digest(sql).into();
+        assert_ne!(one.of_statement(sql).as_bytes(), &plain);
+        assert_eq!(one.of_plain(plain), one.of_statement(sql));
+        assert_eq!(one.of_plain([0; 32]).as_bytes(), &[0; 32]);
+        assert_eq!(format!("{one:?}"), "DigestKey");
+    }
+
+    #[test]
+    fn times_are_cut_to_whole_seconds() {
+        assert_eq!(whole_seconds(1_999_999), 1_000_000);
+        assert_eq!(whole_seconds(-1), -1_000_000);
+        let record = Record::now("ann", 0, Origin::default(), Event::Login);
+        assert_eq!(record.microseconds % SECOND, 0);
+    }
+
+    #[test]
+    fn names_of_clients_stay_on_one_line() {
+        assert_eq!(short_name("a\n\u{1b}[31m"), "a\\n\\u{1b}[31m");
+        assert_eq!(short_name(&"é".repeat(200)).chars().count(), NAME_MAX);
+    }
+}

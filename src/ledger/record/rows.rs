@@ -1,0 +1,246 @@
+//! Records in the store: how they are written, how long they are kept, how they are read.
+
+use super::super::error::Error;
+use super::super::rules::Rules;
+use super::super::store::{Row, Value, blob, first, loss as columns, text};
+use super::{Asked, DigestKey, Event, Fingerprint, Origin, Record, TABLES_MAX, Verdict, Via};
+use crate::mechanism::Loss;
+
+/// Statements kept; some 250 bytes each.
+pub const STATEMENTS_KEPT: i64 = 1_000_000;
+/// Logins kept. They are counted by themselves: whoever only knocks removes no statement.
+pub const LOGINS_KEPT: i64 = 100_000;
+/// Older ones are removed once in this many records.
+const REMOVED: i64 = 10_000;
+
+const INSERT: &str = "INSERT INTO record (id, microseconds, kind, name, session, address, \
+    application, via, actor, verdict, sqlstate, statement, plan, detail, epsilon, rho, \
+    mu_squared, delta)
+  VALUES ((SELECT coalesce(max(id), 0) + 1 FROM \
+    (SELECT max(id) AS id FROM record UNION ALL SELECT max(id) FROM statement) AS ids), \
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) RETURNING id";
+
+impl Rules {
+    /// The key of the ledger's digests.
+    pub(in crate::ledger) fn digest_key(&mut self) -> Result<DigestKey, Error> {
+        let rows = self
+            .store
+            .query("SELECT key FROM secret WHERE id = 1", &[])?;
+        Ok(DigestKey::new(first(&rows)?.digest(0)?))
+    }
+
+    /// Writes records; returns the number of each.
+    ///
+    /// # Requires
+    ///
+    /// A `Write` transaction is open.
+    pub(in crate::ledger) fn record(&mut self, records: &[Record]) -> Result<Vec<i64>, Error> {
+        let mut numbers = Vec::with_capacity(records.len());
+        for record in records {
+            let made = self.store.query(INSERT, &values(record))?;
+            let id = first(&made)?.int(0)?;
+            if id % REMOVED == 0 {
+                self.remove_older()?;
+            }
+            numbers.push(id);
+        }
+        Ok(numbers)
+    }
+
+    /// Acts are few, and stay. Statements of both tables are counted together, and logins count for
+    /// logins alone.
+    fn remove_older(&mut self) -> Result<(), Error> {
+        let sql = "DELETE FROM record WHERE kind = $1 AND id <= \
+            (SELECT id FROM record WHERE kind = $1 ORDER BY id DESC LIMIT 1 OFFSET $2)";
+        for (kind, kept) in [("statement", STATEMENTS_KEPT), ("login", LOGINS_KEPT)] {
+            self.store.query(sql, &[text(kind), Value::Int(kept)])?;
+        }
+        if self
+            .store
+            .query("SELECT id FROM statement LIMIT 1", &[])?
+            .is_empty()
+        {
+            return Ok(());
+        }
+        let sql = "SELECT count(*) FROM record WHERE kind = 'statement'";
+        let newer = first(&self.store.query(sql, &[])?)?.int(0)?;
+        let sql = "DELETE FROM statement WHERE id <= \
+            (SELECT id FROM statement ORDER BY id DESC LIMIT 1 OFFSET $1)";
+        let kept = STATEMENTS_KEPT.saturating_sub(newer).max(0);
+        self.store.query(sql, &[Value::Int(kept)])?;
+        Ok(())
+    }
+
+    /// Records after the one of this number, oldest first, each with its number.
+    pub(in crate::ledger) fn records(
+        &mut self,
+        after: i64,
+        rows_max: u32,
+    ) -> Result<Vec<(i64, Record)>, Error> {
+        let mut found = self.older_records(after, rows_max)?;
+        let sql = "SELECT id, microseconds, kind, name, session, address, application, via, \
+            actor, verdict, sqlstate, statement, plan, detail, epsilon, rho, mu_squared, delta \
+            FROM record WHERE id > $1 ORDER BY id LIMIT $2";
+        let values = [Value::Int(after), Value::Int(i64::from(rows_max))];
+        for row in &self.store.query(sql, &values)? {
+            found.push(recorded(row)?);
+        }
+        // The store numbers both together.
+        found.sort_by_key(|(number, _)| *number);
+        found.truncate(rows_max as usize);
+        Ok(found)
+    }
+
+    /// Statements that a proxy of an older format recorded. Their digests have no key, and their
+    /// times are those of their ends.
+    fn older_records(&mut self, after: i64, rows_max: u32) -> Result<Vec<(i64, Record)>, Error> {
+        let key = self.digest_key()?;
+        let sql = "SELECT id, microseconds, role, fingerprint, verdict, sqlstate, epsilon, rho, \
+            mu_squared, delta FROM statement WHERE id > $1 ORDER BY id LIMIT $2";
+        let values = [Value::Int(after), Value::Int(i64::from(rows_max))];
+        let rows = self.store.query(sql, &values)?;
+        let record = |row: &Row| {
+            let event = Event::Statement(Asked {
+                statement: key.of_plain(row.digest(3)?),
+                plan: None,
+                tables: Vec::new(),
+                verdict: Verdict::of_name(row.text(4)?),
+                loss: row.loss(6)?,
+            });
+            let record = Record {
+                microseconds: super::whole_seconds(row.int(1)?),
+                name: row.text(2)?.to_owned(),
+                session: 0,
+                origin: Origin {
+                    via: Via::Wire,
+                    ..Origin::default()
+                },
+                sqlstate: row.text(5)?.to_owned(),
+                event,
+            };
+            Ok((row.int(0)?, record))
+        };
+        rows.iter().map(record).collect()
+    }
+}
+
+fn values(record: &Record) -> [Value; 17] {
+    let Record {
+        microseconds,
+        name,
+        session,
+        origin:
+            Origin {
+                via,
+                address,
+                application,
+                actor,
+            },
+        sqlstate,
+        event,
+    } = record;
+    let (verdict, statement, plan, loss) = match event {
+        Event::Statement(asked) => (
+            text(asked.verdict.name()),
+            blob(asked.statement.as_bytes()),
+            asked.plan.map_or(Value::Null, |plan| blob(plan.as_bytes())),
+            asked.loss,
+        ),
+        Event::Login | Event::Act { .. } => (Value::Null, Value::Null, Value::Null, Loss::ZERO),
+    };
+    let [epsilon, rho, mu_squared, delta] = columns(&loss);
+    let optional = |known: Option<String>| known.map_or(Value::Null, |known| storable(&known));
+    [
+        Value::Int(*microseconds),
+        text(event.kind()),
+        storable(name),
+        Value::Int(i64::from(*session)),
+        optional(address.map(|address| address.to_string())),
+        storable(application),
+        text(via.name()),
+        optional(actor.clone()),
+        verdict,
+        text(sqlstate),
+        statement,
+        plan,
+        storable(&detail(event)),
+        epsilon,
+        rho,
+        mu_squared,
+        delta,
+    ]
+}
+
+/// A text that every store takes: PostgreSQL has no zero byte.
+fn storable(known: &str) -> Value {
+    Value::Text(known.replace('\0', "\u{fffd}"))
+}
+
+/// What only one kind of record has, as JSON.
+fn detail(event: &Event) -> String {
+    let detail = match event {
+        Event::Statement(asked) => {
+            let tables: Vec<&String> = asked.tables.iter().take(TABLES_MAX).collect();
+            serde_json::json!(tables)
+        }
+        Event::Login => serde_json::json!([]),
+        Event::Act { act, target, why } => serde_json::json!([act, target, why]),
+    };
+    detail.to_string()
+}
+
+fn recorded(row: &Row) -> Result<(i64, Record), Error> {
+    let optional = |at: usize| {
+        if row.is_null(at) {
+            Ok(None)
+        } else {
+            row.text(at).map(Some)
+        }
+    };
+    let origin = Origin {
+        via: Via::of_name(row.text(7)?),
+        address: optional(5)?.and_then(|address| address.parse().ok()),
+        application: row.text(6)?.to_owned(),
+        actor: optional(8)?.map(str::to_owned),
+    };
+    let record = Record {
+        microseconds: row.int(1)?,
+        name: row.text(3)?.to_owned(),
+        session: i32::try_from(row.int(4)?).unwrap_or_default(),
+        origin,
+        sqlstate: row.text(10)?.to_owned(),
+        event: event(row, optional(9)?)?,
+    };
+    Ok((row.int(0)?, record))
+}
+
+fn event(row: &Row, verdict: Option<&str>) -> Result<Event, Error> {
+    let mut details = details(row.text(13)?)?.into_iter();
+    let mut next = || details.next().unwrap_or_default();
+    Ok(match (row.text(2)?, verdict) {
+        ("statement", Some(verdict)) => Event::Statement(Asked {
+            statement: Fingerprint::new(row.digest(11)?),
+            plan: if row.is_null(12) {
+                None
+            } else {
+                Some(Fingerprint::new(row.digest(12)?))
+            },
+            tables: details.collect(),
+            verdict: Verdict::of_name(verdict),
+            loss: row.loss(14)?,
+        }),
+        ("act", _) => Event::Act {
+            act: next(),
+            target: next(),
+            why: next(),
+        },
+        _ => Event::Login,
+    })
+}
+
+fn details(text: &str) -> Result<Vec<String>, Error> {
+    serde_json::from_str(text).map_err(|_| Error::Damaged {
+        ledger: "the ledger".to_owned(),
+        reason: "a record of it cannot be read".to_owned(),
+    })
+}
