@@ -21,6 +21,7 @@ use crate::ir::relation::{
     Key, Release, ReleaseId, SET_COLUMN, aggregate_column, key_column, release_alias,
 };
 use crate::refusal::{Refusal, TextPosition, reason};
+use crate::resolve::classify::bound_from::BoundFrom;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::scope::group_expression;
 use crate::resolve::syntax::{
@@ -166,12 +167,14 @@ impl Cut {
         )
     }
 
-    pub(super) fn has_alias(&self, alias: &str) -> bool {
-        self.scope.item(alias).is_some()
-    }
-
-    pub(super) fn has_column(&self, name: &str) -> bool {
-        self.scope.columns().any(|column| column.name == name)
+    /// Whether its rows have the column of a bare name, or the alias that qualifies one.
+    pub(super) fn has_name(&self, parts: &[ast::Ident]) -> bool {
+        let names: Vec<String> = parts.iter().filter_map(|part| name_of(part).ok()).collect();
+        match names.as_slice() {
+            [name] => self.scope.columns().any(|column| column.name == *name),
+            [alias, _] | [_, alias, _] => self.scope.item(alias).is_some(),
+            _ => false,
+        }
     }
 
     /// The index of the aggregate among the release's aggregates. A new one is added.
@@ -212,6 +215,7 @@ impl Resolver<'_> {
         &mut self,
         select: &ast::Select,
         order_by: Option<&ast::OrderBy>,
+        from: &BoundFrom,
         environment: &Environment,
     ) -> Result<(ast::Select, Option<ast::OrderBy>), Refusal> {
         check_select(select)?;
@@ -219,7 +223,7 @@ impl Resolver<'_> {
         // statement.
         let scans = std::mem::take(&mut self.output.scans);
         let select = &self.with_constants(select, environment, Subqueries::BelowAggregates)?;
-        let (mut cut, written) = self.begin_cut(select, environment)?;
+        let (mut cut, written) = self.begin_cut(select, from, environment)?;
         let mut projection = Vec::new();
         for item in &select.projection {
             projection.push(self.cut_item(item, &mut cut, environment)?);
@@ -256,9 +260,10 @@ impl Resolver<'_> {
     fn begin_cut(
         &mut self,
         select: &ast::Select,
+        from: &BoundFrom,
         environment: &Environment,
     ) -> Result<(Cut, Vec<usize>), Refusal> {
-        let (input, scope) = self.rows(select, environment)?;
+        let (input, scope) = self.rows(select, from, environment)?;
         let mut given = Given::default();
         self.subqueries_below(
             select,

@@ -2,7 +2,7 @@
 
 use crate::catalog::Type;
 use crate::ir::expression::Expr;
-use crate::ir::{ColumnId, ColumnInfo, MiddleId, MiddleQuery, Release, TableId};
+use crate::ir::{ColumnId, ColumnInfo, MiddleId, MiddleQuery, Release, TableId, view_alias};
 use crate::policy::ViewKind;
 
 #[derive(Default)]
@@ -22,6 +22,13 @@ impl Output {
     pub fn new_column(&mut self, info: ColumnInfo) -> ColumnId {
         self.columns.push(info);
         ColumnId((self.columns.len() - 1) as u32)
+    }
+
+    /// The view that a name of the outer query stands for.
+    pub fn opened_view(&self, names: &[String]) -> Option<ViewKind> {
+        let [name] = names else { return None };
+        let is_named = |view: &&ViewKind| view_alias(**view) == *name;
+        self.views.iter().find(is_named).copied()
     }
 
     pub fn column_expr(&self, id: ColumnId) -> Expr {

@@ -1,26 +1,64 @@
-//! The FROM of a SELECT, bound once: which names it brings into scope, and what is known of each
-//! column by its name alone.
+//! The FROM of a SELECT, bound once: what each name in it refers to, which names it brings into
+//! scope, and what is known of each column by its name alone.
 
 use sqlparser::ast;
 
 use super::rows::{ColumnFacts, QueryRows, renamed};
 use crate::ir::relation::ColumnId;
 use crate::refusal::Refusal;
+use crate::resolve::names::lookup::Source;
 use crate::resolve::names::scope::{Item, Named, Scope};
 use crate::resolve::syntax::name_of;
 
 /// The FROM of a SELECT, with each of its names resolved. The scope's ids are indexes into `facts`,
 /// not columns of the plan.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(in crate::resolve) struct BoundFrom {
     /// Whether it reads a private table, at any depth outside releases.
     pub private: bool,
     /// The names that it brings into scope.
     pub scope: Scope,
     facts: Vec<ColumnFacts>,
+    /// Whether the scope has every column.
+    pub all_known: bool,
+    /// Its entries, in the order of the text.
+    tables: Vec<BoundTables>,
+}
+
+/// An entry of FROM with its joins.
+#[derive(Debug, Default)]
+pub(in crate::resolve) struct BoundTables {
+    pub first: BoundFactor,
+    /// The right sides of its joins.
+    pub joined: Vec<BoundFactor>,
+}
+
+/// What one entry of FROM refers to.
+#[derive(Debug, Default)]
+pub(in crate::resolve) enum BoundFactor {
+    Named(Source),
+    Derived {
+        /// Whether it must run before rows that read it.
+        is_middle: bool,
+    },
+    Nested(Box<BoundTables>),
+    /// A function, or a form that is refused where it is read.
+    #[default]
+    Other,
 }
 
 impl BoundFrom {
+    /// Of no entries.
+    pub(super) fn empty() -> Self {
+        Self {
+            private: false,
+            scope: Scope::default(),
+            facts: Vec::new(),
+            all_known: true,
+            tables: Vec::new(),
+        }
+    }
+
     pub(super) fn of(alias: String, rows: QueryRows) -> Self {
         let named = |(at, (name, _)): (usize, &(String, ColumnFacts))| Named {
             name: name.clone(),
@@ -34,7 +72,24 @@ impl BoundFrom {
             private: rows.private,
             scope: Scope::of(item),
             facts: rows.columns.into_iter().map(|(_, fact)| fact).collect(),
+            all_known: rows.all_known,
+            tables: Vec::new(),
         }
+    }
+
+    /// Adds the next entry of FROM.
+    pub(super) fn add(&mut self, (tables, right): (BoundTables, Self)) {
+        self.join(right, true, true, &[]);
+        self.tables.push(tables);
+    }
+
+    /// The entries of the FROM that was bound, each with what its names refer to.
+    pub fn entries<'s>(
+        &'s self,
+        from: &'s [ast::TableWithJoins],
+    ) -> impl Iterator<Item = (&'s ast::TableWithJoins, &'s BoundTables)> {
+        assert_eq!(from.len(), self.tables.len(), "another FROM was bound");
+        from.iter().zip(&self.tables)
     }
 
     /// The rows of `*`.
@@ -47,6 +102,7 @@ impl BoundFrom {
         QueryRows {
             private: self.private,
             columns,
+            all_known: self.all_known,
         }
     }
 
@@ -80,6 +136,7 @@ impl BoundFrom {
         self.facts.append(&mut right.facts);
         self.scope.join(scope, folded);
         self.private |= right.private;
+        self.all_known &= right.all_known;
     }
 
     /// A bare column.
@@ -106,6 +163,17 @@ impl BoundFrom {
             column.is_some_and(|id| self.fact(id).is_listed)
         };
         exprs.iter().all(is_listed)
+    }
+}
+
+impl BoundTables {
+    /// The joins of the entry that was bound, each with what its right side refers to.
+    pub fn joins<'s>(
+        &'s self,
+        joins: &'s [ast::Join],
+    ) -> impl Iterator<Item = (&'s ast::Join, &'s BoundFactor)> {
+        assert_eq!(joins.len(), self.joined.len(), "another FROM was bound");
+        joins.iter().zip(&self.joined)
     }
 }
 

@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 
 use crate::refusal::Refusal;
+use crate::resolve::classify::bound_from::BoundFrom;
 use crate::resolve::names::Names;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::output_name::column_name;
@@ -21,15 +22,15 @@ impl Names<'_> {
         query: &ast::Query,
         environment: &Environment,
     ) -> Result<bool, Refusal> {
-        Ok(!self.free_names(query, environment)?.is_empty())
+        Ok(!self.free_names(query, environment)?.names.is_empty())
     }
 
-    /// The columns of queries around it that a query names.
+    /// The columns of queries around it that a query names, and whether it reads private rows.
     pub(in crate::resolve) fn free_names(
         &self,
         query: &ast::Query,
         environment: &Environment,
-    ) -> Result<Vec<Vec<ast::Ident>>, Refusal> {
+    ) -> Result<FreeNames, Refusal> {
         let mut walk = Walk::new(self);
         walk.query(query, environment)?;
         Ok(walk.free)
@@ -42,17 +43,61 @@ impl Names<'_> {
         environment: &Environment,
     ) -> Result<bool, Refusal> {
         let mut walk = Walk::new(self);
-        walk.scopes.push(self.bind_from(select, environment)?.scope);
+        walk.scopes
+            .push(self.bind_from(select, environment)?.into());
         walk.expressions(&select.selection, environment, &[])?;
-        Ok(!walk.free.is_empty())
+        Ok(!walk.free.names.is_empty())
+    }
+}
+
+/// What a query names of queries around it.
+#[derive(Default)]
+pub(in crate::resolve) struct FreeNames {
+    pub names: Vec<FreeName>,
+    /// Whether a FROM at any depth reads private rows.
+    pub reads_private: bool,
+}
+
+/// A name that no scope of the query has.
+pub(in crate::resolve) struct FreeName {
+    pub parts: Vec<ast::Ident>,
+    /// Whether every column of the scopes is known, so that none of them can have it.
+    is_sure: bool,
+    /// Which expression of the query it is.
+    expr: *const ast::Expr,
+}
+
+impl FreeNames {
+    /// Whether an expression of the query is surely one of the names.
+    pub fn has(&self, expr: &ast::Expr) -> bool {
+        let expr = std::ptr::from_ref(expr);
+        self.names
+            .iter()
+            .any(|free| free.is_sure && free.expr == expr)
+    }
+}
+
+/// The names that the FROM of one SELECT brings into sight.
+#[derive(Clone)]
+struct Sight {
+    scope: Scope,
+    all_known: bool,
+}
+
+impl From<BoundFrom> for Sight {
+    fn from(from: BoundFrom) -> Self {
+        Self {
+            scope: from.scope,
+            all_known: from.all_known,
+        }
     }
 }
 
 struct Walk<'r> {
     names: &'r Names<'r>,
     /// The scopes in sight, the innermost last.
-    scopes: Vec<Scope>,
-    free: Vec<Vec<ast::Ident>>,
+    scopes: Vec<Sight>,
+    free: FreeNames,
 }
 
 impl<'r> Walk<'r> {
@@ -60,7 +105,7 @@ impl<'r> Walk<'r> {
         Self {
             names,
             scopes: Vec::new(),
-            free: Vec::new(),
+            free: FreeNames::default(),
         }
     }
 
@@ -125,7 +170,9 @@ impl<'r> Walk<'r> {
         order_by: Option<&ast::OrderBy>,
         environment: &Environment,
     ) -> Result<(), Refusal> {
-        let scope = self.names.bind_from(select, environment)?.scope;
+        let from = self.names.bind_from(select, environment)?;
+        self.free.reads_private |= from.private;
+        let scope = Sight::from(from);
         for tables in &select.from {
             self.tables(tables, &scope, environment)?;
         }
@@ -147,7 +194,7 @@ impl<'r> Walk<'r> {
     fn tables(
         &mut self,
         tables: &ast::TableWithJoins,
-        scope: &Scope,
+        scope: &Sight,
         environment: &Environment,
     ) -> Result<(), Refusal> {
         let ast::TableWithJoins { relation, joins } = tables;
@@ -169,7 +216,7 @@ impl<'r> Walk<'r> {
     fn factor(
         &mut self,
         factor: &ast::TableFactor,
-        scope: &Scope,
+        scope: &Sight,
         environment: &Environment,
     ) -> Result<(), Refusal> {
         match factor {
@@ -189,7 +236,7 @@ impl<'r> Walk<'r> {
 
     fn within(
         &mut self,
-        scope: &Scope,
+        scope: &Sight,
         walk: impl FnOnce(&mut Self) -> Result<(), Refusal>,
     ) -> Result<(), Refusal> {
         self.scopes.push(scope.clone());
@@ -252,8 +299,12 @@ impl ast::Visitor for Expressions<'_, '_> {
             _ => return ControlFlow::Continue(()),
         };
         let is_output = bare_name(expr).is_some_and(|name| self.outputs.contains(&name));
-        if self.depth == 0 && !is_output && self.walk.scopes.iter().all(|s| s.lacks(parts)) {
-            self.walk.free.push(parts.to_vec());
+        if self.depth == 0 && !is_output && self.walk.scopes.iter().all(|s| s.scope.lacks(parts)) {
+            self.walk.free.names.push(FreeName {
+                parts: parts.to_vec(),
+                is_sure: self.walk.scopes.iter().all(|s| s.all_known),
+                expr: std::ptr::from_ref(expr),
+            });
         }
         ControlFlow::Continue(())
     }

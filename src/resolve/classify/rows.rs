@@ -45,6 +45,8 @@ pub struct QueryRows {
     /// Rows of private tables: selected, filtered, joined, or grouped within one unit.
     pub private: bool,
     pub(super) columns: Vec<(String, ColumnFacts)>,
+    /// Whether these are all its columns. Functions, VALUES and recursive queries may have more.
+    pub(super) all_known: bool,
 }
 
 impl QueryRows {
@@ -86,6 +88,7 @@ impl QueryRows {
         Self {
             private: false,
             columns: names.into_iter().map(column).collect(),
+            all_known: false,
         }
     }
 }

@@ -7,7 +7,7 @@
 
 use sqlparser::ast;
 
-use super::bound_from::{BoundFrom, aliased};
+use super::bound_from::{BoundFactor, BoundFrom, BoundTables, aliased};
 use super::middle::is_made_before;
 use super::rows::{ColumnFacts, Common, QueryRows, mention_at, renamed};
 
@@ -17,7 +17,7 @@ use crate::policy::Protection;
 use crate::refusal::Refusal;
 use crate::resolve::names::Names;
 use crate::resolve::names::environment::{Environment, Recursion, names_any};
-use crate::resolve::names::lookup::Named as Source;
+use crate::resolve::names::lookup::Source;
 use crate::resolve::names::scope::group_expression;
 use crate::resolve::syntax::{
     is_aggregated, is_distinct_rows, item_expr, name_of, names_of, place_of,
@@ -112,6 +112,7 @@ impl Names<'_> {
                 Ok(QueryRows {
                     private: left.private || right.private,
                     columns: left.columns.iter().zip(&right.columns).map(both).collect(),
+                    all_known: left.all_known && right.all_known,
                 })
             }
             _ => Ok(QueryRows::default()),
@@ -143,23 +144,29 @@ impl Names<'_> {
     ) -> Result<QueryRows, Refusal> {
         let from = self.bind_from(select, environment)?;
         let mut columns = Vec::new();
+        let mut all_known = true;
         for item in &select.projection {
             match item {
-                ast::SelectItem::Wildcard(_) => columns.extend(
-                    from.scope
-                        .visible()
-                        .map(|c| (c.name.clone(), from.fact(c.id))),
-                ),
+                ast::SelectItem::Wildcard(_) => {
+                    all_known &= from.all_known;
+                    columns.extend(
+                        from.scope
+                            .visible()
+                            .map(|c| (c.name.clone(), from.fact(c.id))),
+                    );
+                }
                 ast::SelectItem::QualifiedWildcard(
                     ast::SelectItemQualifiedWildcardKind::ObjectName(name),
                     _,
                 ) => {
+                    all_known &= from.all_known;
                     let alias = names_of(name)?.pop().unwrap_or_default();
                     let of_alias = from.scope.item(&alias).into_iter().flat_map(|i| &i.columns);
                     columns.extend(of_alias.map(|c| (c.name.clone(), from.fact(c.id))));
                 }
                 item => {
                     let Some(expr) = item_expr(item) else {
+                        all_known = false;
                         continue;
                     };
                     let name = match item {
@@ -176,7 +183,11 @@ impl Names<'_> {
             }
         }
         let private = from.private && (!is_aggregated(select) || self.is_step(select, &from)?);
-        Ok(QueryRows { private, columns })
+        Ok(QueryRows {
+            private,
+            columns,
+            all_known,
+        })
     }
 
     /// Whether the groups of an aggregating SELECT each lie within one unit, so that it is a step
@@ -264,9 +275,9 @@ impl Names<'_> {
         select: &ast::Select,
         environment: &Environment,
     ) -> Result<BoundFrom, Refusal> {
-        let mut from = BoundFrom::default();
+        let mut from = BoundFrom::empty();
         for tables in &select.from {
-            from.join(self.bind_tables(tables, environment)?, true, true, &[]);
+            from.add(self.bind_tables(tables, environment)?);
         }
         Ok(from)
     }
@@ -275,9 +286,10 @@ impl Names<'_> {
         &self,
         tables: &ast::TableWithJoins,
         environment: &Environment,
-    ) -> Result<BoundFrom, Refusal> {
+    ) -> Result<(BoundTables, BoundFrom), Refusal> {
         let ast::TableWithJoins { relation, joins } = tables;
-        let mut from = self.bind_factor(relation, environment)?;
+        let (first, mut from) = self.bind_factor(relation, environment)?;
+        let mut joined = Vec::new();
         for ast::Join {
             relation,
             global: _,
@@ -285,7 +297,8 @@ impl Names<'_> {
         } in joins
         {
             use ast::JoinOperator as J;
-            let right = self.bind_factor(relation, environment)?;
+            let (factor, right) = self.bind_factor(relation, environment)?;
+            joined.push(factor);
             let (keeps_left, keeps_right, constraint) = match join_operator {
                 J::Join(c) | J::Inner(c) | J::CrossJoin(c) => (true, true, Some(c)),
                 J::Left(c) | J::LeftOuter(c) => (true, false, Some(c)),
@@ -298,15 +311,15 @@ impl Names<'_> {
             let folded: Vec<String> = folded.into_iter().map(|folded| folded.name).collect();
             from.join(right, keeps_left, keeps_right, &folded);
         }
-        Ok(from)
+        Ok((BoundTables { first, joined }, from))
     }
 
     fn bind_factor(
         &self,
         factor: &ast::TableFactor,
         environment: &Environment,
-    ) -> Result<BoundFrom, Refusal> {
-        match factor {
+    ) -> Result<(BoundFactor, BoundFrom), Refusal> {
+        Ok(match factor {
             // Other clauses are checked where the table is read. A name with arguments is a
             // function, whose arguments are expressions.
             ast::TableFactor::Table {
@@ -321,8 +334,10 @@ impl Names<'_> {
                 sample: _,
                 index_hints: _,
             } => {
-                let (own, rows) = self.rows_of_name(name, factor, environment)?;
-                aliased(own, rows, alias.as_ref())
+                let source = self.lookup(name, environment)?;
+                let (own, rows) = self.rows_of_source(&source, name, factor)?;
+                let from = aliased(own, rows, alias.as_ref())?;
+                (BoundFactor::Named(source), from)
             }
             ast::TableFactor::Derived {
                 lateral: _,
@@ -331,20 +346,22 @@ impl Names<'_> {
                 sample: _,
             } => {
                 let mut rows = self.rows_of(subquery, environment)?;
-                if is_made_before(subquery, &rows, environment) {
+                let is_middle = is_made_before(subquery, &rows, environment);
+                if is_middle {
                     rows = rows.made_constants();
                 }
-                aliased(String::new(), rows, alias.as_ref())
+                let from = aliased(String::new(), rows, alias.as_ref())?;
+                (BoundFactor::Derived { is_middle }, from)
             }
             ast::TableFactor::NestedJoin {
                 table_with_joins,
                 alias,
             } => {
-                let from = self.bind_tables(table_with_joins, environment)?;
-                match alias {
-                    None => Ok(from),
-                    Some(_) => aliased(String::new(), from.rows(), alias.as_ref()),
+                let (tables, mut from) = self.bind_tables(table_with_joins, environment)?;
+                if alias.is_some() {
+                    from = aliased(String::new(), from.rows(), alias.as_ref())?;
                 }
+                (BoundFactor::Nested(Box::new(tables)), from)
             }
             ast::TableFactor::Table {
                 name,
@@ -360,25 +377,33 @@ impl Names<'_> {
                 ..
             } => {
                 let own = names_of(name)?.pop().unwrap_or_default();
-                function_rows(own, alias.as_ref(), *with_ordinality)
+                let from = function_rows(own, alias.as_ref(), *with_ordinality)?;
+                (BoundFactor::Other, from)
             }
             ast::TableFactor::UNNEST {
                 alias,
                 with_ordinality,
                 ..
-            } => function_rows("unnest".to_owned(), alias.as_ref(), *with_ordinality),
-            _ => Ok(BoundFrom::default()),
-        }
+            } => {
+                let own = "unnest".to_owned();
+                let from = function_rows(own, alias.as_ref(), *with_ordinality)?;
+                (BoundFactor::Other, from)
+            }
+            _ => {
+                let from = BoundFrom::of(String::new(), QueryRows::default());
+                (BoundFactor::Other, from)
+            }
+        })
     }
 
     /// The name and the rows of a table, a common table expression or a view in FROM.
-    fn rows_of_name(
+    fn rows_of_source(
         &self,
+        source: &Source,
         name: &ast::ObjectName,
         mention: &ast::TableFactor,
-        environment: &Environment,
     ) -> Result<(String, QueryRows), Refusal> {
-        Ok(match self.lookup(name, environment)? {
+        Ok(match source {
             Source::Cte(definition) => {
                 let own = names_of(name)?.pop().unwrap_or_default();
                 let mut rows = definition.rows.mentioned_at(mention);
@@ -389,7 +414,7 @@ impl Names<'_> {
             }
             Source::Table(table) => (
                 self.policy.tables[table.0].name.clone(),
-                self.rows_of_table(table, mention),
+                self.rows_of_table(*table, mention),
             ),
             Source::View(view) => {
                 let columns = view
@@ -401,6 +426,7 @@ impl Names<'_> {
                 let rows = QueryRows {
                     private: false,
                     columns,
+                    all_known: true,
                 };
                 (view.view().name.to_owned(), rows)
             }
@@ -421,6 +447,7 @@ impl Names<'_> {
         QueryRows {
             private,
             columns: table.columns.iter().enumerate().map(fact).collect(),
+            all_known: true,
         }
     }
 

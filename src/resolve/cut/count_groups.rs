@@ -22,6 +22,7 @@ use crate::visit;
 impl Names<'_> {
     /// Rewrites `SELECT count(*) FROM (SELECT DISTINCT x, y FROM …) AS d` to `SELECT count(DISTINCT
     /// (x, y)) FROM …`, and a derived table with GROUP BY likewise. `None` for any other SELECT.
+    /// The FROM comes with it, bound.
     ///
     /// # Errors
     /// The errors of names in the inner SELECT.
@@ -29,7 +30,7 @@ impl Names<'_> {
         &self,
         select: &ast::Select,
         environment: &Environment,
-    ) -> Result<Option<ast::Select>, Refusal> {
+    ) -> Result<Option<(ast::Select, BoundFrom)>, Refusal> {
         let Some(inner) = counted_select(select) else {
             return Ok(None);
         };
@@ -66,12 +67,13 @@ impl Names<'_> {
         if counts.found == 0 {
             return Ok(None);
         }
-        Ok(Some(ast::Select {
+        let counting = ast::Select {
             projection,
             from: inner.from.clone(),
             selection: inner.selection.clone(),
             ..empty_select()
-        }))
+        };
+        Ok(Some((counting, from)))
     }
 }
 

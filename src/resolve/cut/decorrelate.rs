@@ -30,8 +30,6 @@ const VALUE: &str = "value found";
 /// The subquery's groups, and the values that look one of them up.
 pub(in crate::resolve) struct Decorrelate {
     groups: ast::Query,
-    /// What its rows are read from.
-    from: BoundFrom,
     /// The subquery's sides of the equalities.
     own: Vec<ast::Expr>,
     /// The other sides, which read queries around the subquery.
@@ -40,31 +38,11 @@ pub(in crate::resolve) struct Decorrelate {
     is_count: bool,
 }
 
-impl Resolver<'_> {
+impl Decorrelate {
     /// Takes a correlated aggregate apart. `None` if something other than equalities ties it to the
     /// query around it, or if nothing does.
-    fn decorrelated(
-        &mut self,
-        select: &ast::Select,
-        environment: &Environment,
-    ) -> Result<Option<Decorrelate>, Refusal> {
-        let ungrouped = !is_grouped(select);
-        let plain = ungrouped
-            && select.distinct.is_none()
-            && select.having.is_none()
-            && is_aggregated(select);
-        let (Some(condition), [item], true) =
-            (&select.selection, select.projection.as_slice(), plain)
-        else {
-            return Ok(None);
-        };
-        let Some(item) = item_expr(item) else {
-            return Ok(None);
-        };
-        let from = self.names.bind_from(select, environment)?;
-        if !from.private {
-            return Ok(None);
-        }
+    fn of(select: &ast::Select, from: &BoundFrom) -> Option<Self> {
+        let (condition, item) = candidate(select).filter(|_| from.private)?;
         let (mut own, mut others, mut kept) = (Vec::new(), Vec::new(), Vec::new());
         for conjunct in conjuncts(condition) {
             match sides(conjunct, &from.scope) {
@@ -73,7 +51,7 @@ impl Resolver<'_> {
                     own.push(mine.clone());
                     others.push(other.clone());
                 }
-                Sides::Mixed => return Ok(None),
+                Sides::Mixed => return None,
             }
         }
         let is_count = matches!(item, ast::Expr::Function(function) if counts(function));
@@ -86,7 +64,7 @@ impl Resolver<'_> {
             || (!is_count && !is_null_of_nothing(item))
             || others.iter().any(is_caught)
         {
-            return Ok(None);
+            return None;
         }
         let keys = own
             .iter()
@@ -106,15 +84,16 @@ impl Resolver<'_> {
             group_by: ast::GroupByExpr::Expressions(own.clone(), Vec::new()),
             ..empty_select()
         }));
-        Ok(Some(Decorrelate {
+        Some(Self {
             groups,
-            from,
             own,
             others,
             is_count,
-        }))
+        })
     }
+}
 
+impl Resolver<'_> {
     /// Above the cut: rewrites the subquery to look its group up. `None` if it is not a correlated
     /// aggregate of this kind.
     pub(in crate::resolve) fn looked_up(
@@ -122,16 +101,18 @@ impl Resolver<'_> {
         query: &ast::Query,
         environment: &Environment,
     ) -> Result<Option<ast::Query>, Refusal> {
-        let Some(select) = plain_select(query).filter(|_| query.with.is_none()) else {
+        let is_candidate = |select: &&ast::Select| candidate(select).is_some();
+        let select = plain_select(query).filter(|_| query.with.is_none());
+        let Some(select) = select.filter(is_candidate) else {
             return Ok(None);
         };
+        let from = self.names.bind_from(select, environment)?;
         let Some(Decorrelate {
             groups,
-            from: _,
             own: _,
             others,
             is_count,
-        }) = self.decorrelated(select, environment)?
+        }) = Decorrelate::of(select, &from)
         else {
             return Ok(None);
         };
@@ -174,21 +155,21 @@ impl Resolver<'_> {
     pub(in crate::resolve) fn joined_groups(
         &mut self,
         select: &ast::Select,
+        from: &BoundFrom,
         environment: &Environment,
         around: SubqueryPlace<'_>,
         given: &mut Given,
     ) -> Result<Option<Expr>, Refusal> {
         let Some(Decorrelate {
             groups,
-            from,
             own,
             others,
             is_count,
-        }) = self.decorrelated(select, environment)?
+        }) = Decorrelate::of(select, from)
         else {
             return Ok(None);
         };
-        if self.names.determines_unit(&own, &from) {
+        if self.names.determines_unit(&own, from) {
             return Ok(None);
         }
         let (relation, columns) = self.middle_rows(&groups, environment)?;
@@ -215,6 +196,19 @@ impl Resolver<'_> {
         } else {
             value
         }))
+    }
+}
+
+/// The condition and the only item of a SELECT that may be taken apart: one aggregate without
+/// groups.
+fn candidate(select: &ast::Select) -> Option<(&ast::Expr, &ast::Expr)> {
+    let is_plain = !is_grouped(select)
+        && select.distinct.is_none()
+        && select.having.is_none()
+        && is_aggregated(select);
+    match (&select.selection, select.projection.as_slice()) {
+        (Some(condition), [item]) if is_plain => Some((condition, item_expr(item)?)),
+        _ => None,
     }
 }
 

@@ -13,10 +13,20 @@ use crate::resolve::syntax::{names_of, place_of, position, position_of};
 use std::rc::Rc;
 
 /// What a table name in FROM refers to.
-pub enum Named {
+#[derive(Debug, Clone)]
+pub enum Source {
     Cte(Rc<Definition>),
     Table(TableId),
     View(ViewKind),
+}
+
+/// The refusal of a view of pgveil's own where rows are read.
+pub fn view_refused(view: ViewKind) -> Refusal {
+    Refusal::new(
+        reason::VIEW_WITH_TABLES,
+        format!("pgveil.{} cannot be joined with tables", view.view().name),
+    )
+    .hint("Read it in a separate query, or in a subquery of the SELECT list.")
 }
 
 /// Refuses names of the form that pgveil gives to releases in the outer query.
@@ -33,12 +43,12 @@ pub fn reserved(name: &str) -> Result<(), Refusal> {
 
 impl Names<'_> {
     /// Finds the table, common table expression or view that a name in FROM refers to. What the
-    /// policy hides does not exist.
+    /// policy hides does not exist. Binding a FROM is the only caller: it keeps what was found.
     pub(in crate::resolve) fn lookup(
         &self,
         name: &ast::ObjectName,
         environment: &Environment,
-    ) -> Result<Named, Refusal> {
+    ) -> Result<Source, Refusal> {
         let names = names_of(name)?;
         let shown = names.join(".");
         let at = position_of(name);
@@ -63,12 +73,12 @@ impl Names<'_> {
         let find_view = |schema: &str, name: &str| {
             view(name)
                 .filter(|_| schema == VIEW_SCHEMA)
-                .map(|view| Named::View(view.kind))
+                .map(|view| Source::View(view.kind))
         };
         match names.as_slice() {
             [table] => {
                 if let Some(definition) = environment.find(table) {
-                    return Ok(Named::Cte(definition));
+                    return Ok(Source::Cte(definition));
                 }
                 if table.starts_with("pg_")
                     && !self.search_path.iter().any(|s| find(s, table).is_some())
@@ -77,7 +87,7 @@ impl Names<'_> {
                 }
                 let found = |schema: &String| {
                     find(schema, table)
-                        .map(Named::Table)
+                        .map(Source::Table)
                         .or_else(|| find_view(schema, table))
                 };
                 self.search_path.iter().find_map(found).ok_or_else(missing)
@@ -86,7 +96,7 @@ impl Names<'_> {
                 Err(catalogs_refused().at(at))
             }
             [schema, table] => find(schema, table)
-                .map(Named::Table)
+                .map(Source::Table)
                 .or_else(|| find_view(schema, table))
                 .ok_or_else(missing),
             _ => {

@@ -238,16 +238,18 @@ impl Resolver<'_> {
             None => self.names.counting_groups(select, environment)?,
             Some(_) => None,
         };
-        let select = counting.as_ref().unwrap_or(select);
-        let from = self.names.bind_from(select, environment)?;
+        let (select, from) = match &counting {
+            Some((select, from)) => (select, from),
+            None => (select, &self.names.bind_from(select, environment)?),
+        };
         if !from.private {
-            return self.open_select(select, order_by, environment);
+            return self.open_select(select, order_by, from, environment);
         }
         if empty_query::is_constant_false(select.selection.as_ref())
             && !has_subquery_outside_aggregate(select, order_by)
         {
             self.names.empty = true;
-            let opened = self.open_select(select, order_by, environment);
+            let opened = self.open_select(select, order_by, from, environment);
             self.names.empty = false;
             return opened;
         }
@@ -255,10 +257,10 @@ impl Resolver<'_> {
         if !is_aggregated(select) {
             return Err(rows_refused().at(place));
         }
-        if self.names.is_step(select, &from)? {
+        if self.names.is_step(select, from)? {
             return Err(self.names.unit_rows_refused().at(place));
         }
-        self.cut_select(select, order_by, environment)
+        self.cut_select(select, order_by, from, environment)
             .map_err(|refusal| self.names.outside(refusal))
     }
 }

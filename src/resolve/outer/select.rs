@@ -8,10 +8,11 @@ use crate::ir::relation::{TableId, view_alias};
 use crate::policy::ViewKind;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
+use crate::resolve::classify::bound_from::{BoundFactor, BoundFrom, BoundTables};
 use crate::resolve::cut::Above;
 use crate::resolve::names::Names;
 use crate::resolve::names::environment::Environment;
-use crate::resolve::names::lookup::{Named, reserved};
+use crate::resolve::names::lookup::{Source, reserved};
 use crate::resolve::names::output_name::column_name;
 use crate::resolve::output::Output;
 use crate::resolve::syntax::{
@@ -24,6 +25,7 @@ impl Resolver<'_> {
         &mut self,
         select: &ast::Select,
         order_by: Option<&ast::OrderBy>,
+        from: &BoundFrom,
         environment: &Environment,
     ) -> Result<(ast::Select, Option<ast::OrderBy>), Refusal> {
         check_select(select)?;
@@ -33,10 +35,9 @@ impl Resolver<'_> {
             }
             other => other.clone(),
         };
-        let from = select
-            .from
-            .iter()
-            .map(|t| self.open_tables(t, environment))
+        let from = from
+            .entries(&select.from)
+            .map(|(tables, bound)| self.open_tables(tables, bound, environment))
             .collect::<Result<_, _>>()?;
         let projection = select
             .projection
@@ -159,30 +160,30 @@ impl Resolver<'_> {
     fn open_tables(
         &mut self,
         tables: &ast::TableWithJoins,
+        bound: &BoundTables,
         environment: &Environment,
     ) -> Result<ast::TableWithJoins, Refusal> {
         let ast::TableWithJoins { relation, joins } = tables;
-        let joins = joins
-            .iter()
-            .map(
-                |ast::Join {
-                     relation,
-                     global,
-                     join_operator,
-                 }| {
-                    if *global {
-                        return Err(self.names.global_alias(relation));
-                    }
-                    Ok(ast::Join {
-                        relation: self.open_factor(relation, environment)?,
-                        global: false,
-                        join_operator: self.open_join(join_operator, environment)?,
-                    })
-                },
-            )
+        let joins = bound
+            .joins(joins)
+            .map(|(join, bound)| {
+                let ast::Join {
+                    relation,
+                    global,
+                    join_operator,
+                } = join;
+                if *global {
+                    return Err(self.names.global_alias(relation));
+                }
+                Ok(ast::Join {
+                    relation: self.open_factor(relation, bound, environment)?,
+                    global: false,
+                    join_operator: self.open_join(join_operator, environment)?,
+                })
+            })
             .collect::<Result<_, _>>()?;
         Ok(ast::TableWithJoins {
-            relation: self.open_factor(relation, environment)?,
+            relation: self.open_factor(relation, &bound.first, environment)?,
             joins,
         })
     }
@@ -224,32 +225,62 @@ impl Resolver<'_> {
     fn open_factor(
         &mut self,
         factor: &ast::TableFactor,
+        bound: &BoundFactor,
         environment: &Environment,
     ) -> Result<ast::TableFactor, Refusal> {
-        self.open_factor_node(factor, environment)
+        self.open_factor_node(factor, bound, environment)
             .map_err(|refusal| refusal.within(|| place_of(factor)))
     }
 
     fn open_factor_node(
         &mut self,
         factor: &ast::TableFactor,
+        bound: &BoundFactor,
+        environment: &Environment,
+    ) -> Result<ast::TableFactor, Refusal> {
+        match (factor, bound) {
+            (
+                ast::TableFactor::Table {
+                    name,
+                    alias,
+                    args: None,
+                    with_hints,
+                    version: None,
+                    with_ordinality: false,
+                    partitions,
+                    json_path: None,
+                    sample: None,
+                    index_hints,
+                },
+                BoundFactor::Named(source),
+            ) if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
+                self.open_table(source, name, alias.as_ref())
+            }
+            (
+                ast::TableFactor::NestedJoin {
+                    table_with_joins,
+                    alias,
+                },
+                BoundFactor::Nested(bound),
+            ) => Ok(ast::TableFactor::NestedJoin {
+                table_with_joins: Box::new(self.open_tables(
+                    table_with_joins,
+                    bound,
+                    environment,
+                )?),
+                alias: alias.clone(),
+            }),
+            (other, _) => self.open_rows_factor(other, environment),
+        }
+    }
+
+    /// A derived table, or the rows of a function.
+    fn open_rows_factor(
+        &mut self,
+        factor: &ast::TableFactor,
         environment: &Environment,
     ) -> Result<ast::TableFactor, Refusal> {
         match factor {
-            ast::TableFactor::Table {
-                name,
-                alias,
-                args: None,
-                with_hints,
-                version: None,
-                with_ordinality: false,
-                partitions,
-                json_path: None,
-                sample: None,
-                index_hints,
-            } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
-                self.open_table(name, alias.as_ref(), environment)
-            }
             ast::TableFactor::Table {
                 name,
                 alias,
@@ -283,13 +314,6 @@ impl Resolver<'_> {
                 )?),
                 alias: alias.clone(),
                 sample: None,
-            }),
-            ast::TableFactor::NestedJoin {
-                table_with_joins,
-                alias,
-            } => Ok(ast::TableFactor::NestedJoin {
-                table_with_joins: Box::new(self.open_tables(table_with_joins, environment)?),
-                alias: alias.clone(),
             }),
             other => self.open_function_factor(other, environment),
         }
@@ -371,29 +395,29 @@ impl Resolver<'_> {
     /// that aggregates them is cut before.
     fn open_table(
         &mut self,
+        source: &Source,
         name: &ast::ObjectName,
         alias: Option<&ast::TableAlias>,
-        environment: &Environment,
     ) -> Result<ast::TableFactor, Refusal> {
         let own = names_of(name)?.pop().unwrap_or_default();
-        let (name, alias) = match self.names.lookup(name, environment)? {
-            Named::Cte(definition) if definition.rows.private => {
+        let (name, alias) = match source {
+            Source::Cte(definition) if definition.rows.private => {
                 return Err(Refusal::new(
                     reason::PUBLIC_ROWS_BY_PRIVATE,
                     "cannot read private rows here",
                 ));
             }
-            Named::Cte(_) => (name.clone(), alias.cloned()),
-            Named::Table(table) if self.names.is_private(table) => {
+            Source::Cte(_) => (name.clone(), alias.cloned()),
+            Source::Table(table) if self.names.is_private(*table) => {
                 return Err(Refusal::new(
                     reason::PUBLIC_ROWS_BY_PRIVATE,
                     "cannot read private rows here",
                 ));
             }
             // It gets no alias from us, so that `schema.table.column` finds it, as in PostgreSQL.
-            Named::Table(table) => (self.public_name(table), alias.cloned()),
-            Named::View(view) => (
-                self.output.view_name(view),
+            Source::Table(table) => (self.public_name(*table), alias.cloned()),
+            Source::View(view) => (
+                self.output.view_name(*view),
                 Some(alias.cloned().unwrap_or_else(|| plain_alias(&own))),
             ),
         };

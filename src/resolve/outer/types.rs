@@ -1,6 +1,9 @@
 //! Names and types of the columns of a query over released and public tables. They only serve
 //! planning: the shadow confirms them before anything is charged. Types that are not followed here
 //! are refused.
+//!
+//! The query has been opened, so each name in its FROM says what it was bound to: a release, a
+//! common table expression of the query, a public table by its full name, or a view.
 
 use std::ops::ControlFlow;
 
@@ -9,13 +12,13 @@ use sqlparser::ast;
 use crate::catalog::Type;
 use crate::ir::literal::common_type;
 use crate::ir::relation::{ColumnId, ColumnInfo, aggregate_column, key_column, release_number};
+use crate::policy;
 use crate::refusal::{Refusal, RefusalKind, reason};
 use crate::resolve::Resolver;
 use crate::resolve::expression::aggregate_call::aggregate;
 use crate::resolve::expression::{Expressions, plain_arguments};
 use crate::resolve::names::Names;
-use crate::resolve::names::environment::Environment;
-use crate::resolve::names::lookup::Named as Source;
+use crate::resolve::names::lookup::view_refused;
 use crate::resolve::names::output_name::column_name;
 use crate::resolve::names::scope::{Folded, Item, Named, Scope};
 use crate::resolve::output::Output;
@@ -337,15 +340,18 @@ impl Shapes<'_, '_> {
                 return Ok(columns.clone());
             }
         }
-        match self.names.lookup(name, &Environment::default())? {
-            Source::Table(table) => Ok(self.names.policy.tables[table.0]
-                .columns
-                .iter()
-                .map(|c| (c.name.clone(), c.data_type.clone()))
-                .collect()),
-            Source::Cte(_) => Err(unfollowed("this common table expression")),
-            Source::View(_) => Err(unfollowed("a view of pgveil")),
+        if let Some(view) = self.output.opened_view(&names) {
+            return Err(view_refused(view));
         }
+        let table = self
+            .output
+            .public_tables
+            .iter()
+            .map(|table| &self.names.policy.tables[table.0])
+            .find(|table| names == [table.schema.as_str(), table.name.as_str()])
+            .ok_or_else(|| unfollowed("this common table expression"))?;
+        let column = |c: &policy::Column| (c.name.clone(), c.data_type.clone());
+        Ok(table.columns.iter().map(column).collect())
     }
 
     /// The type of an expression. Aggregates, window calls and subqueries are replaced by columns

@@ -14,9 +14,10 @@ use crate::ir::expression::Expr;
 use crate::ir::relation::{ColumnInfo, JoinKind, Relation, Scan, TableId};
 use crate::refusal::{Refusal, TextPosition, reason};
 use crate::resolve::Resolver;
+use crate::resolve::classify::bound_from::{BoundFactor, BoundFrom, BoundTables};
 use crate::resolve::cut::middle_query::Subqueries;
 use crate::resolve::names::environment::Environment;
-use crate::resolve::names::lookup::{Named as Source, reserved};
+use crate::resolve::names::lookup::{Source, reserved, view_refused};
 use crate::resolve::names::scope::{Item, Named, Scope};
 use crate::resolve::syntax::{
     empty_select, name_of, names_of, place_of, position, position_of, query_of, select_of,
@@ -30,9 +31,10 @@ impl Resolver<'_> {
     pub(in crate::resolve) fn rows(
         &mut self,
         select: &ast::Select,
+        from: &BoundFrom,
         environment: &Environment,
     ) -> Result<(Relation, Scope), Refusal> {
-        let (relation, scope) = self.rows_from(select, environment)?;
+        let (relation, scope) = self.rows_from(select, from, environment)?;
         let is_extended = relation.is_extended();
         let (relation, _) = self.restricted(
             select,
@@ -51,10 +53,11 @@ impl Resolver<'_> {
     pub(in crate::resolve) fn rows_from(
         &mut self,
         select: &ast::Select,
+        from: &BoundFrom,
         environment: &Environment,
     ) -> Result<(Relation, Scope), Refusal> {
         self.limits.enter()?;
-        let found = self.rows_of_tables(select, environment);
+        let found = self.rows_of_tables(select, from, environment);
         self.limits.leave();
         found
     }
@@ -62,11 +65,12 @@ impl Resolver<'_> {
     fn rows_of_tables(
         &mut self,
         select: &ast::Select,
+        from: &BoundFrom,
         environment: &Environment,
     ) -> Result<(Relation, Scope), Refusal> {
         let mut joined: Option<(Relation, Scope)> = None;
-        for tables in &select.from {
-            let next = self.rows_joined(tables, environment)?;
+        for (tables, bound) in from.entries(&select.from) {
+            let next = self.rows_joined(tables, bound, environment)?;
             joined = Some(match joined {
                 None => next,
                 Some((left, mut scope)) => {
@@ -94,23 +98,24 @@ impl Resolver<'_> {
     fn rows_joined(
         &mut self,
         tables: &ast::TableWithJoins,
+        bound: &BoundTables,
         environment: &Environment,
     ) -> Result<(Relation, Scope), Refusal> {
         let ast::TableWithJoins { relation, joins } = tables;
-        let (mut relation, mut scope) = self.rows_factor(relation, environment)?;
-        for ast::Join {
-            relation: right,
-            global,
-            join_operator,
-        } in joins
-        {
+        let (mut relation, mut scope) = self.rows_factor(relation, &bound.first, environment)?;
+        for (join, bound) in bound.joins(joins) {
+            let ast::Join {
+                relation: right,
+                global,
+                join_operator,
+            } = join;
             if *global {
                 return Err(self.names.global_alias(right));
             }
             let place = place_of(right);
             let (kind, swapped, constraint) =
                 join_kind(join_operator).map_err(|refusal| refusal.within(|| place))?;
-            let (right, right_scope) = self.rows_factor(right, environment)?;
+            let (right, right_scope) = self.rows_factor(right, bound, environment)?;
             // The ON of an inner join is like WHERE, which may hold subqueries.
             let filtering = match constraint {
                 ast::JoinConstraint::On(condition)
@@ -187,71 +192,88 @@ impl Resolver<'_> {
     fn rows_factor(
         &mut self,
         factor: &ast::TableFactor,
+        bound: &BoundFactor,
         environment: &Environment,
     ) -> Result<(Relation, Scope), Refusal> {
-        self.rows_in(factor, environment)
+        self.rows_in(factor, bound, environment)
             .map_err(|refusal| refusal.within(|| place_of(factor)))
     }
 
     fn rows_in(
         &mut self,
         factor: &ast::TableFactor,
+        bound: &BoundFactor,
         environment: &Environment,
     ) -> Result<(Relation, Scope), Refusal> {
-        match factor {
-            ast::TableFactor::Table {
-                name,
-                alias,
-                args: None,
-                with_hints,
-                version: None,
-                with_ordinality: false,
-                partitions,
-                json_path: None,
-                sample: None,
-                index_hints,
-            } if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
-                self.rows_of_name_in_from(name, alias.as_ref(), environment)
+        match (factor, bound) {
+            (
+                ast::TableFactor::Table {
+                    name,
+                    alias,
+                    args: None,
+                    with_hints,
+                    version: None,
+                    with_ordinality: false,
+                    partitions,
+                    json_path: None,
+                    sample: None,
+                    index_hints,
+                },
+                BoundFactor::Named(source),
+            ) if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
+                self.rows_of_source_in_from(source, name, alias.as_ref(), environment)
             }
-            ast::TableFactor::Table {
-                sample: Some(_), ..
-            } => Err(Refusal::unsupported(
+            (
+                ast::TableFactor::Table {
+                    sample: Some(_), ..
+                },
+                _,
+            ) => Err(Refusal::unsupported(
                 reason::UNSUPPORTED_CLAUSE,
                 "TABLESAMPLE",
             )),
-            ast::TableFactor::Derived {
-                lateral: false,
-                subquery,
-                alias,
-                sample: None,
-            } => {
+            (
+                ast::TableFactor::Derived {
+                    lateral: false,
+                    subquery,
+                    alias,
+                    sample: None,
+                },
+                BoundFactor::Derived { is_middle },
+            ) => {
                 let Some(alias) = alias else {
                     return Err(Refusal::new(
                         reason::SYNTAX_ERROR,
                         "subquery in FROM must have an alias",
                     ));
                 };
-                let (relation, columns) = match self.names.is_middle(subquery, environment)? {
+                let (relation, columns) = match is_middle {
                     true => self.middle_rows(subquery, environment)?,
                     false => self.rows_query(subquery, environment)?,
                 };
                 Ok((relation, scope_of(columns, Some(alias), String::new())?))
             }
-            ast::TableFactor::Derived { lateral: true, .. } => {
+            (ast::TableFactor::Derived { lateral: true, .. }, _) => {
                 Err(Refusal::unsupported(reason::UNSUPPORTED_JOIN, "LATERAL"))
             }
-            ast::TableFactor::Table {
-                name,
-                alias,
-                args: Some(_),
-                with_ordinality: false,
-                ..
-            } => self.rows_of_function(factor, name, alias.as_ref(), environment),
-            ast::TableFactor::NestedJoin {
-                table_with_joins,
-                alias,
-            } => {
-                let (relation, scope) = self.rows_joined(table_with_joins, environment)?;
+            (
+                ast::TableFactor::Table {
+                    name,
+                    alias,
+                    args: Some(_),
+                    with_ordinality: false,
+                    ..
+                },
+                _,
+            ) => self.rows_of_function(factor, name, alias.as_ref(), environment),
+            (
+                ast::TableFactor::NestedJoin {
+                    table_with_joins,
+                    alias,
+                },
+                BoundFactor::Nested(bound),
+            ) => {
+                let (relation, scope) = self.rows_joined(table_with_joins, bound, environment)?;
                 match alias {
                     None => Ok((relation, scope)),
                     Some(alias) => {
@@ -268,16 +290,17 @@ impl Resolver<'_> {
     }
 
     /// The rows of a table or of a common table expression.
-    fn rows_of_name_in_from(
+    fn rows_of_source_in_from(
         &mut self,
+        source: &Source,
         name: &ast::ObjectName,
         alias: Option<&ast::TableAlias>,
         environment: &Environment,
     ) -> Result<(Relation, Scope), Refusal> {
-        match self.names.lookup(name, environment)? {
+        match source {
             Source::Cte(definition) if definition.is_middle => {
                 let own = names_of(name)?.pop().unwrap_or_default();
-                let (relation, columns) = self.middle_named(&definition, environment)?;
+                let (relation, columns) = self.middle_named(definition, environment)?;
                 Ok((relation, scope_of(columns, alias, own)?))
             }
             Source::Cte(definition) => {
@@ -288,16 +311,9 @@ impl Resolver<'_> {
                 let own = names_of(name)?.pop().unwrap_or_default();
                 Ok((relation, scope_of(columns, alias, own)?))
             }
-            Source::View(view) => {
-                let name = view.view().name;
-                Err(Refusal::new(
-                    reason::VIEW_WITH_TABLES,
-                    format!("pgveil.{name} cannot be joined with tables"),
-                )
-                .hint("Read it in a separate query, or in a subquery of the SELECT list."))
-            }
+            Source::View(view) => Err(view_refused(*view)),
             Source::Table(table) => {
-                let (relation, columns) = self.scan(table, position_of(name))?;
+                let (relation, columns) = self.scan(*table, position_of(name))?;
                 let own = self.names.policy.tables[table.0].name.clone();
                 Ok((relation, scope_of(columns, alias, own)?))
             }
@@ -435,11 +451,8 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         crate::resolve::syntax::check_select(select)?;
-        if crate::resolve::syntax::is_aggregated(select)
-            && !self
-                .names
-                .is_step(select, &self.names.bind_from(select, environment)?)?
-        {
+        let from = self.names.bind_from(select, environment)?;
+        if crate::resolve::syntax::is_aggregated(select) && !self.names.is_step(select, &from)? {
             return Err(Refusal::new(
                 reason::GROUPED_ROWS_JOIN,
                 "private rows cannot be joined with or filtered by grouped rows",
@@ -447,7 +460,7 @@ impl Resolver<'_> {
             .hint("Join first, and aggregate the joined rows."));
         }
         let select = &self.with_constants(select, environment, Subqueries::Everywhere)?;
-        let (relation, scope) = self.rows(select, environment)?;
+        let (relation, scope) = self.rows(select, &from, environment)?;
         let is_extended = relation.is_extended();
         let place = SubqueryPlace {
             scope: &scope,
@@ -458,7 +471,7 @@ impl Resolver<'_> {
         match &select.distinct {
             Some(ast::Distinct::On(_)) => self.first_rows(select, order_by, relation, place),
             None | Some(ast::Distinct::Distinct | ast::Distinct::All) => {
-                self.selected(select, relation, place)
+                self.selected(select, &from, relation, place)
             }
         }
     }

@@ -16,6 +16,7 @@ use crate::ir::window::Window;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
+use crate::resolve::classify::bound_from::BoundFrom;
 use crate::resolve::expression::Expressions;
 use crate::resolve::expression::aggregate_call::aggregate;
 use crate::resolve::names::scope::{Named, Scope};
@@ -41,6 +42,7 @@ impl Resolver<'_> {
     pub(in crate::resolve) fn selected(
         &mut self,
         select: &ast::Select,
+        from: &BoundFrom,
         relation: Relation,
         place: SubqueryPlace<'_>,
     ) -> Result<(Relation, Vec<Named>), Refusal> {
@@ -50,7 +52,7 @@ impl Resolver<'_> {
             for expr in select.projection.iter().filter_map(item_expr) {
                 self.subqueries_in(expr, place, Which::Columns, &mut given)?;
             }
-            let windows = self.windows_in(select, place, &mut given)?;
+            let windows = self.windows_in(select, from, place, &mut given)?;
             let relation = windowed(given.below(relation), windows);
             let (items, named) = self.items(select, place.scope, &given, None)?;
             let relation = computing(relation, items);
@@ -60,7 +62,7 @@ impl Resolver<'_> {
                 (relation, named)
             });
         }
-        let (relation, named) = self.grouped(select, relation, place, &[])?;
+        let (relation, named) = self.grouped(select, from, relation, place, &[])?;
         match &select.distinct {
             None | Some(ast::Distinct::All) => Ok((relation, named)),
             Some(ast::Distinct::Distinct) => Ok((distinct(relation, &named), named)),
@@ -76,6 +78,7 @@ impl Resolver<'_> {
     pub(in crate::resolve) fn grouped(
         &mut self,
         select: &ast::Select,
+        from: &BoundFrom,
         relation: Relation,
         place: SubqueryPlace<'_>,
         tied: &[ColumnId],
@@ -109,7 +112,7 @@ impl Resolver<'_> {
             .transpose()?;
         let having = having.map(|h| grouping.regrouped(h, self)).transpose()?;
         let mut windows = Vec::new();
-        for (id, window) in self.windows_in(select, place, &mut given)? {
+        for (id, window) in self.windows_in(select, from, place, &mut given)? {
             windows.push((id, window.try_map(&mut |e| grouping.regrouped(e, self))?));
             grouping.inner.push(id);
         }

@@ -12,6 +12,7 @@ use crate::ir::relation::Relation;
 use crate::policy::{Protection, Scalar};
 use crate::refusal::{Refusal, RefusalKind, reason};
 use crate::resolve::Resolver;
+use crate::resolve::classify::free_names::FreeName;
 use crate::resolve::cut::middle_query::Subqueries;
 use crate::resolve::expression::compare;
 use crate::resolve::names::Names;
@@ -107,7 +108,8 @@ impl Resolver<'_> {
             Some(select) if !is_aggregated(select) => {
                 let (_, environment) = self.open_with(query.with.as_ref(), place.environment)?;
                 let select = &self.with_constants(select, &environment, Subqueries::Everywhere)?;
-                let inner = self.correlated(select, &environment, place)?;
+                let from = self.names.bind_from(select, &environment)?;
+                let inner = self.correlated(select, &from, &environment, place)?;
                 let items = if subjects.is_empty() {
                     Vec::new()
                 } else {
@@ -190,7 +192,8 @@ impl Resolver<'_> {
         }
         let (_, environment) = self.open_with(query.with.as_ref(), place.environment)?;
         let select = &self.with_constants(select, &environment, Subqueries::Everywhere)?;
-        let inner = self.correlated(select, &environment, place)?;
+        let from = self.names.bind_from(select, &environment)?;
+        let inner = self.correlated(select, &from, &environment, place)?;
         let ungrouped = !is_grouped(select);
         if ungrouped || select.distinct.is_some() {
             return Err(Refusal::new(
@@ -212,16 +215,16 @@ impl Resolver<'_> {
             environment: &environment,
             is_extended: false,
         };
-        let (relation, named) =
-            self.grouped(select, relation, within, &ties.keys)
-                .map_err(|refusal| match refusal.kind() {
-                    RefusalKind::Grouping => Refusal::new(
-                        reason::CORRELATED_SUBQUERY,
-                        "HAVING in a subquery cannot refer to the row around it",
-                    )
-                    .hint("Compare a scalar subquery instead."),
-                    _ => refusal,
-                })?;
+        let (relation, named) = self
+            .grouped(select, &from, relation, within, &ties.keys)
+            .map_err(|refusal| match refusal.kind() {
+                RefusalKind::Grouping => Refusal::new(
+                    reason::CORRELATED_SUBQUERY,
+                    "HAVING in a subquery cannot refer to the row around it",
+                )
+                .hint("Compare a scalar subquery instead."),
+                _ => refusal,
+            })?;
         Ok(Found {
             relation,
             conditions: ties.on,
@@ -277,14 +280,15 @@ impl Names<'_> {
         let is_union = matches!(*query.body, ast::SetExpr::SetOperation { .. })
             && query.limit_clause.is_none()
             && query.fetch.is_none();
-        let is_around = |parts: &Vec<ast::Ident>| {
+        let is_around = |free: &FreeName| {
             std::iter::once(place.scope)
                 .chain(place.outer)
-                .any(|scope| scope.column(parts).is_some())
+                .any(|scope| scope.column(&free.parts).is_some())
         };
         if is_union
             && self
                 .free_names(query, place.environment)?
+                .names
                 .iter()
                 .any(is_around)
         {

@@ -324,7 +324,8 @@ impl Resolver<'_> {
             return Err(refused());
         }
         let (_, environment) = self.open_with(query.with.as_ref(), around.environment)?;
-        if let Some(value) = self.joined_groups(select, &environment, around, given)? {
+        let from = self.names.bind_from(select, &environment)?;
+        if let Some(value) = self.joined_groups(select, &from, &environment, around, given)? {
             return Ok(value);
         }
         let select = &self.with_constants(select, &environment, Subqueries::Everywhere)?;
@@ -333,14 +334,13 @@ impl Resolver<'_> {
         };
         let item = item_expr(item).ok_or_else(refused)?;
         if is_aggregated(select) {
-            let is_private = self.names.bind_from(select, &environment)?.private;
-            let inner = self.correlated(select, &environment, around)?;
-            if is_private && inner.across.is_empty() {
+            let inner = self.correlated(select, &from, &environment, around)?;
+            if from.private && inner.across.is_empty() {
                 return Err(refused());
             }
             return self.joined_aggregate(item, inner, &environment, given);
         }
-        let inner = self.correlated(select, &environment, around)?;
+        let inner = self.correlated(select, &from, &environment, around)?;
         let value = self.expressions(&inner.scope).value(item)?;
         if !self.is_found_by_key(&inner) {
             return Err(Refusal::new(

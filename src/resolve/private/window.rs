@@ -12,6 +12,7 @@ use crate::ir::window::{Frame, Order, Position, Window, WindowFunction};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
+use crate::resolve::classify::bound_from::BoundFrom;
 use crate::resolve::expression::aggregate_call::aggregate;
 use crate::resolve::expression::plain_arguments;
 use crate::resolve::expression::window_spec::{Over, framed, over, placed_frame};
@@ -53,6 +54,7 @@ impl Resolver<'_> {
     pub(in crate::resolve) fn windows_in(
         &mut self,
         select: &ast::Select,
+        from: &BoundFrom,
         place: SubqueryPlace<'_>,
         given: &mut Given,
     ) -> Result<Vec<(ColumnId, Window)>, Refusal> {
@@ -69,7 +71,7 @@ impl Resolver<'_> {
             let ast::Expr::Function(function) = expr else {
                 continue;
             };
-            let (window, result) = self.window(function, select, place, given)?;
+            let (window, result) = self.window(function, (select, from), place, given)?;
             let id = self
                 .output
                 .new_column(made("window", &window.data_type, true));
@@ -86,7 +88,7 @@ impl Resolver<'_> {
     fn window(
         &mut self,
         function: &ast::Function,
-        select: &ast::Select,
+        (select, from): (&ast::Select, &BoundFrom),
         place: SubqueryPlace<'_>,
         given: &Given,
     ) -> Result<(Window, Type), Refusal> {
@@ -96,8 +98,7 @@ impl Resolver<'_> {
             order_by,
             frame,
         } = over(function, select)?;
-        let from = self.names.bind_from(select, place.environment)?;
-        if !self.names.determines_unit(partition_by, &from) {
+        if !self.names.determines_unit(partition_by, from) {
             return Err(self.wide_window_refused());
         }
         let expressions = self.expressions_at(place, given);

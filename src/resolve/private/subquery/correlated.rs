@@ -6,6 +6,7 @@ use crate::ir::functions::Function;
 use crate::ir::relation::{ColumnId, Relation};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
+use crate::resolve::classify::bound_from::BoundFrom;
 use crate::resolve::expression::Expressions;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::scope::Scope;
@@ -83,11 +84,12 @@ impl Resolver<'_> {
     pub(in crate::resolve) fn correlated(
         &mut self,
         select: &ast::Select,
+        from: &BoundFrom,
         environment: &Environment,
         around: SubqueryPlace<'_>,
     ) -> Result<Inner, Refusal> {
         crate::resolve::syntax::check_select(select)?;
-        let (relation, scope) = self.rows_from(select, environment)?;
+        let (relation, scope) = self.rows_from(select, from, environment)?;
         let outer: Vec<Scope> = std::iter::once(around.scope)
             .chain(around.outer)
             .cloned()
