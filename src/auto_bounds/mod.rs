@@ -46,7 +46,7 @@ use crate::mechanism::{AccountState, Loss, Sampler};
 use crate::policy::{Finding, Policy, Search, SessionSettings};
 use crate::refusal::{Refusal, reason};
 use crate::release;
-use crate::release::{Released, Releasing};
+use crate::release::{Ended, Fresh, Keeping, Opened, Paid, Released};
 use crate::rewrite::{Plan, Terms};
 pub use choice::{Chosen, Thresholds, chosen, thresholds};
 pub use question::BoundsQuestion;
@@ -238,43 +238,60 @@ impl Maker<'_> {
             vec![kept_as]
         };
         let part = plan.part(|_| true);
-        let snapshot = self
-            .backend
-            .snapshot(&part, OWNER, self.policy.limits.statement_timeout, cancel)
-            .await?;
+        let timeout = self.policy.limits.statement_timeout;
+        let opened = Opened::new(part, (self.backend, OWNER), timeout, cancel).await?;
+        let part = opened.part();
         let fingerprint = Fingerprint::new(part.fingerprint());
         let purchase = Purchase::fresh(Buyer::Owner, loss, fingerprint, claimed.clone());
         let (role, charge) = self.charged(&purchase).await?;
         let making = async {
-            snapshot.allow().await?;
-            let mut releasing = Releasing::new(part, Released::before(&plan), charge);
-            let rows = snapshot
-                .run(
-                    releasing.part(),
-                    ReleaseId(0),
-                    &[],
-                    releasing.charge(),
-                    cancel,
-                )
-                .await?;
-            releasing.release(ReleaseId(0), rows, sampler)?;
-            let released = releasing.into_released();
-            let table = released
-                .table(ReleaseId(0))
-                .ok_or(release::Error::Mismatch)?;
-            let chosen = question.chosen(table, thresholds(release));
-            let kept = Kept {
-                finding: chosen.finding,
-                unseen: chosen.unseen,
-                epsilon: self.epsilon,
-            };
-            let stored = serde_json::to_vec(&kept).map_err(|_| release::Error::Unreadable)?;
-            self.ledger.keep(&role, kept_as, stored).await?;
-            snapshot.close().await?;
-            Ok(kept)
+            let mut paid = opened.paid(charge, Released::before(&plan));
+            let made = self
+                .made(&question, kept_as, &mut paid, sampler, cancel)
+                .await;
+            let Ended {
+                released: _,
+                closed,
+                kept,
+            } = paid
+                .end(made.is_ok(), (self.ledger, &role), Keeping::Durable)
+                .await;
+            let made = made?;
+            kept?;
+            closed?;
+            Ok(made)
         };
         let digests: Vec<[u8; 32]> = claimed.iter().map(|question| question.digest).collect();
         self.ledger.holding(&digests, making).await
+    }
+
+    /// What the search finds, which is noted to be kept.
+    async fn made(
+        &self,
+        question: &BoundsQuestion,
+        kept_as: ledger::QuestionDigest,
+        paid: &mut Paid<'_>,
+        sampler: &mut (dyn Sampler + Send),
+        cancel: &CancellationToken,
+    ) -> Result<Kept, Error> {
+        paid.allow().await?;
+        let read = paid.run(ReleaseId(0), &[], cancel).await?;
+        paid.release(read, sampler)?;
+        let table = paid.released().table(ReleaseId(0));
+        let table = table.ok_or(release::Error::Mismatch)?;
+        let thresholds = thresholds(paid.part().plan().release(ReleaseId(0)));
+        let chosen = question.chosen(table, thresholds);
+        let kept = Kept {
+            finding: chosen.finding,
+            unseen: chosen.unseen,
+            epsilon: self.epsilon,
+        };
+        let values = serde_json::to_vec(&kept).map_err(|_| release::Error::Unreadable)?;
+        paid.keeps(Some(Fresh {
+            question: kept_as,
+            values,
+        }));
+        Ok(kept)
     }
 
     /// Debits the first role that can afford it.

@@ -8,12 +8,12 @@ use super::statement_log::Tally;
 use super::timing::Timing;
 use super::{Engine, internal};
 use crate::error::Error;
-use crate::execute::{self, Rows, Sealed};
+use crate::execute;
 use crate::ir::ReleaseId;
 use crate::ledger::{QuestionDigest, Stored};
 use crate::mechanism::Sampler;
 use crate::refusal::{Refusal, reason};
-use crate::release::{self, Releasing, TooFew};
+use crate::release::{self, Paid, Read, TooFew};
 use crate::rewrite::{Look, Plan};
 use crate::shadow::Requester;
 
@@ -23,8 +23,8 @@ impl Engine {
     /// the second debit is not made then.
     pub(super) async fn draw(
         &self,
-        releasing: &mut Releasing<'_>,
-        (release, rows): (ReleaseId, Sealed<Vec<Rows>>),
+        made: &mut Paid<'_>,
+        (release, read): (ReleaseId, Read),
         (requester, tally, pace): (&Requester, &Tally, &Timing),
         sampler: &mut (dyn Sampler + Send),
     ) -> Result<Option<TooFew>, Fault> {
@@ -33,12 +33,12 @@ impl Engine {
                 "the release failed: {error}"
             )))
         };
-        let plan = releasing.part().plan().release(release);
+        let plan = made.part().plan().release(release);
         if plan.look().is_none() {
-            aside(|| releasing.release(release, rows, sampler)).map_err(failed)?;
+            aside(|| made.release(read, sampler)).map_err(failed)?;
             return Ok(None);
         }
-        let looked = aside(|| releasing.look(release, rows, sampler)).map_err(failed)?;
+        let looked = aside(|| made.look(read, sampler)).map_err(failed)?;
         // The second debit is seen, and must not tell when the rows were read.
         pace.rest().await;
         if pace.cancel().is_cancelled() {
@@ -47,12 +47,12 @@ impl Engine {
         if let Err(few) = looked.outcome() {
             return Ok(Some(few));
         }
-        let paid = self
-            .charge_after_look(requester, releasing, release, tally)
+        let charge = self
+            .charge_after_look(requester, made, release, tally)
             .await
             .map_err(unpaid)?;
         pace.begin();
-        aside(|| releasing.release_looked(looked, paid, sampler)).map_err(failed)?;
+        aside(|| made.release_looked(looked, charge, sampler)).map_err(failed)?;
         Ok(None)
     }
 

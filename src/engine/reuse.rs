@@ -18,7 +18,7 @@ use crate::ledger::{
 use crate::mechanism::Loss;
 use crate::memory::HeldMemory;
 use crate::policy::Reuse;
-use crate::release::{Released, Releasing, TooFew};
+use crate::release::{Fresh, Paid, Released, TooFew};
 use crate::rewrite::{Plan, UnpaidPart};
 use crate::shadow::Requester;
 
@@ -171,16 +171,16 @@ impl Engine {
     pub(super) async fn charge_after_look(
         &self,
         requester: &Requester,
-        releasing: &Releasing<'_>,
+        made: &Paid<'_>,
         release: ReleaseId,
         tally: &Tally,
     ) -> Result<Charge, Error> {
-        let part = releasing.part();
+        let part = made.part();
         let fingerprint = Fingerprint::new(part.fingerprint_after_look(release));
         let loss = part.plan().release(release).loss_after_look();
         let loss = loss.ok_or_else(|| internal("rewrite", &"a loss cannot be counted"))?;
         let purchase = Purchase {
-            follows: Some(releasing.charge().entry()),
+            follows: Some(made.entry()),
             ..Purchase::fresh(Buyer::Role, loss, fingerprint, Vec::new())
         };
         let paid = self.paid(requester, purchase, tally).await?;
@@ -232,58 +232,33 @@ impl Engine {
         }
         Ok(())
     }
-
-    /// Queues releases for the ledger before anything of them is shown, so that a later error
-    /// cannot lose what was paid for. Nobody waits for the disk: a crash, or a write that fails,
-    /// loses the answer, and then it is bought once more.
-    pub(super) async fn keep(&self, requester: &Requester, fresh: Vec<Fresh>) -> Result<(), Error> {
-        for Fresh { question, values } in fresh {
-            self.ledger
-                .keep_soon(&requester.role, question, values)
-                .await
-                .map_err(|e| internal("ledger", &e))?;
-        }
-        Ok(())
-    }
 }
 
-/// A new release, as the ledger stores it.
-pub(super) struct Fresh {
-    question: QuestionDigest,
-    values: Vec<u8>,
+/// A new release, as the ledger stores it. `None` where the release asks nothing of the data.
+pub(super) fn fresh(
+    plan: &Plan,
+    release: ReleaseId,
+    constants: &[Column],
+    released: &Released,
+) -> Option<Fresh> {
+    Some(Fresh {
+        question: question(plan, release, constants)?,
+        values: released.table(release)?.stored(),
+    })
 }
 
-impl Fresh {
-    /// `None` where the release asks nothing of the data.
-    pub(super) fn of(
-        plan: &Plan,
-        release: ReleaseId,
-        constants: &[Column],
-        released: &Released,
-    ) -> Option<Self> {
-        let (question, table) = (
-            question(plan, release, constants)?,
-            released.table(release)?,
-        );
-        Some(Self {
-            question,
-            values: table.stored(),
-        })
-    }
-
-    /// What a look saw that led to no answer, so that it is not paid for again.
-    pub(super) fn of_look(
-        plan: &Plan,
-        release: ReleaseId,
-        constants: &[Column],
-        seen: TooFew,
-    ) -> Option<Self> {
-        let question = question(plan, release, constants)?;
-        Some(Self {
-            question: look_at(&question, plan.release(release).look()?),
-            values: serde_json::to_vec(&seen).ok()?,
-        })
-    }
+/// What a look saw that led to no answer, so that it is not paid for again.
+pub(super) fn fresh_look(
+    plan: &Plan,
+    release: ReleaseId,
+    constants: &[Column],
+    seen: TooFew,
+) -> Option<Fresh> {
+    let question = question(plan, release, constants)?;
+    Some(Fresh {
+        question: look_at(&question, plan.release(release).look()?),
+        values: serde_json::to_vec(&seen).ok()?,
+    })
 }
 
 /// The price of all offers.

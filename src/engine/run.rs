@@ -9,21 +9,20 @@ use futures::FutureExt;
 use super::failures::FailureSlot;
 use super::fault::Fault;
 use super::look::too_few;
-use super::middle_queries::{Column, MiddleQueries};
-use super::reuse::{Fresh, Offer, Recalled, sum};
+use super::middle_queries::MiddleQueries;
+use super::reuse::{Offer, Recalled, fresh, fresh_look, sum};
 use super::rollup::FromFiner;
 use super::statement_log::Tally;
 use super::timing::Timing;
 use super::{Engine, internal};
 use crate::error::Error;
 use crate::execute;
-use crate::execute::{Rows, Sealed, Snapshot};
 use crate::ir::ReleaseId;
 use crate::ledger::QuestionDigest;
 use crate::mechanism::Loss;
 use crate::memory::HeldMemory;
 use crate::refusal::{Refusal, reason};
-use crate::release::{Released, Releasing};
+use crate::release::{Ended, Keeping, Opened, Paid, Released};
 use crate::rewrite::{Plan, UnpaidPart};
 use crate::shadow::Requester;
 
@@ -158,9 +157,9 @@ impl Engine {
             self.check_pairs(requester, release, |_| 1).await?;
         }
         let slot = self.slot_or_cancel(requester, pace).await?;
-        let snapshot = self.open_snapshot(requester, &part, pace).await?;
+        let opened = self.open_snapshot(requester, part, pace).await?;
         let Some(charge) = self
-            .charge(requester, &part, &offered, &questions, tally)
+            .charge(requester, opened.part(), &offered, &questions, tally)
             .await?
         else {
             return Ok(Attempt::Awaited(claimed));
@@ -168,8 +167,8 @@ impl Engine {
         let making = async {
             self.receive(requester, plan, &offered, &mut released)
                 .await?;
-            let releasing = Releasing::new(part, released, charge);
-            self.make_and_keep(requester, snapshot, releasing, &mut middles, (pace, tally))
+            let paid = opened.paid(charge, released);
+            self.make_and_keep(requester, paid, &mut middles, (pace, tally))
                 .await
         };
         match self.ledger.holding(&claimed, making).await {
@@ -204,36 +203,35 @@ impl Engine {
     }
 
     /// The transaction that the plan's statements run in, with the tables of the plan.
-    async fn open_snapshot(
+    async fn open_snapshot<'p>(
         &self,
         requester: &Requester,
-        part: &UnpaidPart<'_>,
+        part: UnpaidPart<'p>,
         pace: &Timing,
-    ) -> Result<Snapshot, Error> {
+    ) -> Result<Opened<'p>, Error> {
         let timeout = self.policy.limits.statement_timeout;
-        let snapshot = self
-            .backend
-            .snapshot(part, &requester.role, timeout, pace.cancel())
+        let database = (&self.backend, requester.role.as_str());
+        let opened = Opened::new(part, database, timeout, pace.cancel())
             .await
             .map_err(before_charge)?;
-        self.compare_rows(part.plan(), &snapshot)
+        self.compare_rows(opened.part().plan(), opened.snapshot())
             .await
             .map_err(before_charge)?;
-        Ok(snapshot)
+        Ok(opened)
     }
 
-    /// Makes the releases and stores them. Those made before a failure are stored too.
+    /// Makes the releases and stores them. Those made before a failure are stored too. Nobody waits
+    /// for the disk: a crash, or a write that fails, loses the answer, and then it is bought once
+    /// more.
     async fn make_and_keep(
         &self,
         requester: &Requester,
-        mut snapshot: Snapshot,
-        releasing: Releasing<'_>,
+        mut paid: Paid<'_>,
         middles: &mut MiddleQueries<'_>,
         (pace, tally): (&Timing, &Tally),
     ) -> Result<Released, Fault> {
-        let mut fresh = Vec::new();
         let payer = (requester, tally, pace);
-        let making = self.make_releases(&mut snapshot, releasing, middles, &mut fresh, payer);
+        let making = self.make_releases(&mut paid, middles, payer);
         let made = match AssertUnwindSafe(making).catch_unwind().await {
             Ok(made) => made,
             Err(_) => {
@@ -243,70 +241,58 @@ impl Engine {
                 )))
             }
         };
-        // After a failure the state of the connection is unknown, so it does not return to the
-        // pool.
-        let is_known = !matches!(&made, Err(Fault::Backend(_)));
-        let closed = if is_known {
-            snapshot.close().await
-        } else {
-            Ok(())
-        };
-        let kept = self.keep(requester, fresh).await;
-        let released = made?;
+        let is_whole = !matches!(&made, Err(Fault::Backend(_)));
+        let ledger = (&self.ledger, requester.role.as_str());
+        let Ended {
+            released,
+            closed,
+            kept,
+        } = paid.end(is_whole, ledger, Keeping::Soon).await;
+        made?;
         closed.map_err(Fault::Backend)?;
-        kept?;
+        kept.map_err(|e| internal("ledger", &e))?;
         Ok(released)
     }
 
-    /// Makes the part's releases. Those made before a failure are in `fresh`.
+    /// Makes the part's releases, and notes each to be kept.
     ///
     /// Until the rest after a statement is over, nothing reveals that its rows were read: not to
     /// the client, not to a session that waits for the same answer, here or on another proxy, and
     /// not to one that waits for the connection.
     async fn make_releases(
         &self,
-        snapshot: &mut Snapshot,
-        mut releasing: Releasing<'_>,
+        paid: &mut Paid<'_>,
         middles: &mut MiddleQueries<'_>,
-        fresh: &mut Vec<Fresh>,
         payer: (&Requester, &Tally, &Timing),
-    ) -> Result<Released, Fault> {
+    ) -> Result<(), Fault> {
         let (requester, _, pace) = payer;
         let (mut few, mut is_first) = (None, true);
-        snapshot.allow().await.map_err(Fault::Backend)?;
-        let plan = releasing.part().plan();
+        paid.allow().await.map_err(Fault::Backend)?;
+        let plan = paid.part().plan();
         let mut sampler = (self.sampler)();
         for release in plan.order() {
-            let is_known = releasing.released().has_constants_of(plan, release);
-            if !releasing.part().contains(release) || !is_known {
+            let is_known = paid.released().has_constants_of(plan, release);
+            if !paid.part().contains(release) || !is_known {
                 continue;
             }
-            let constants = middles.constants(release, releasing.released()).await?;
+            let constants = middles.constants(release, paid.released()).await?;
             pace.begin();
-            let mut read = self
-                .read(snapshot, &releasing, (release, &constants), pace)
-                .await;
+            let mut read = paid.run(release, &constants, pace.cancel()).await;
             if matches!(read, Err(execute::Error::Conflict)) && std::mem::take(&mut is_first) {
-                read = match self.reopen(snapshot, requester, &releasing, pace).await {
-                    Ok(()) => {
-                        self.read(snapshot, &releasing, (release, &constants), pace)
-                            .await
-                    }
+                read = match self.reopen(paid, requester, pace).await {
+                    Ok(()) => paid.run(release, &constants, pace.cancel()).await,
                     Err(error) => Err(error),
                 };
             }
             let drawn = match read {
-                Ok(rows) => {
-                    self.draw(&mut releasing, (release, rows), payer, &mut *sampler)
-                        .await
-                }
+                Ok(read) => self.draw(paid, (release, read), payer, &mut *sampler).await,
                 Err(error) => Err(Fault::Backend(error)),
             };
             pace.rest().await;
             match drawn {
                 Ok(None) => {}
                 Ok(Some(seen)) => {
-                    fresh.extend(Fresh::of_look(plan, release, &constants, seen));
+                    paid.keeps(fresh_look(plan, release, &constants, seen));
                     few = few.or_else(|| Some(too_few(seen)));
                     continue;
                 }
@@ -317,25 +303,12 @@ impl Engine {
                 }
                 Err(fault) => return Err(fault),
             }
-            fresh.extend(Fresh::of(plan, release, &constants, releasing.released()));
+            paid.keeps(fresh(plan, release, &constants, paid.released()));
         }
         match few {
             Some(refusal) => Err(Fault::Other(Error::Release(refusal))),
-            None => Ok(releasing.into_released()),
+            None => Ok(()),
         }
-    }
-
-    async fn read(
-        &self,
-        snapshot: &Snapshot,
-        releasing: &Releasing<'_>,
-        (release, constants): (ReleaseId, &[Column]),
-        pace: &Timing,
-    ) -> Result<Sealed<Vec<Rows>>, execute::Error> {
-        let (part, charge) = (releasing.part(), releasing.charge());
-        snapshot
-            .run(part, release, constants, charge, pace.cancel())
-            .await
     }
 
     /// After a conflict with a standby's recovery: nothing was released of what was read, so the
@@ -343,17 +316,15 @@ impl Engine {
     /// before stay.
     async fn reopen(
         &self,
-        snapshot: &mut Snapshot,
+        paid: &mut Paid<'_>,
         requester: &Requester,
-        releasing: &Releasing<'_>,
         pace: &Timing,
     ) -> Result<(), execute::Error> {
-        let part = releasing.part();
-        snapshot
-            .reopen(&self.backend, part, &requester.role, pace.cancel())
+        paid.reopen((&self.backend, &requester.role), pace.cancel())
             .await?;
-        self.compare_rows(part.plan(), snapshot).await?;
-        snapshot.allow().await
+        self.compare_rows(paid.part().plan(), paid.snapshot())
+            .await?;
+        paid.allow().await
     }
 
     /// A failure after the charge is visible, so it may reveal a bit of the data. It is counted,

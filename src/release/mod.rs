@@ -6,6 +6,7 @@ mod decode;
 mod groups;
 mod look;
 mod noise_record;
+mod paid;
 mod quantiles;
 mod rollup;
 
@@ -22,6 +23,7 @@ use crate::rewrite::{Plan, ReleasePlan, UnpaidPart, made_of};
 
 pub use look::{Cut, Looked, TooFew};
 pub use noise_record::NoiseRecord;
+pub use paid::{Ended, Fresh, Keeping, Opened, Paid, Read};
 pub use quantiles::Values;
 pub use rollup::{Rollup, coarser};
 
@@ -125,7 +127,7 @@ pub enum Error {
 
 /// The releases of a part of a plan under one charge. Each is made once.
 #[derive(Debug)]
-pub struct Releasing<'p> {
+struct Releasing<'p> {
     part: UnpaidPart<'p>,
     paid: Charge,
     released: Released,

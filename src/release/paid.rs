@@ -1,0 +1,217 @@
+//! The order of every release of private rows: pay, run, release, keep.
+//!
+//! The types hold it. [`Opened`] runs nothing: it becomes [`Paid`] by the receipt of its debit
+//! alone. [`Paid`] alone runs statements, and their rows, [`Read`], are of use to it alone, which
+//! adds the noise. It ends by keeping what was released, also where a later step failed.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::{Error, Looked, Released, Releasing};
+use crate::execute::{self, Backend, Rows, Sealed, Snapshot};
+use crate::ir::ReleaseId;
+use crate::ledger::{self, Charge, HistoryEntry, Ledger, QuestionDigest};
+use crate::mechanism::Sampler;
+use crate::rewrite::UnpaidPart;
+
+/// A part of a plan whose tables are locked in a snapshot. Nothing is paid, and no row was read.
+pub struct Opened<'p> {
+    part: UnpaidPart<'p>,
+    snapshot: Snapshot,
+}
+
+impl<'p> Opened<'p> {
+    /// Opens the snapshot for this role. Reads the catalog alone.
+    ///
+    /// # Errors
+    /// As [`Backend::snapshot`].
+    pub async fn new(
+        part: UnpaidPart<'p>,
+        (backend, role): (&Backend, &str),
+        timeout: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<Self, execute::Error> {
+        let snapshot = backend.snapshot(&part, role, timeout, cancel).await?;
+        Ok(Self { part, snapshot })
+    }
+
+    pub fn part(&self) -> &UnpaidPart<'p> {
+        &self.part
+    }
+
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Takes the receipt, by value, so that no second answer can be made with it. `known` holds
+    /// what is already answered.
+    ///
+    /// # Requires
+    /// `charge` was debited for this very part (asserted).
+    pub fn paid(self, charge: Charge, known: Released) -> Paid<'p> {
+        Paid {
+            snapshot: self.snapshot,
+            releasing: Releasing::new(self.part, known, charge),
+            fresh: Vec::new(),
+        }
+    }
+}
+
+/// A part of a plan whose debit is durable.
+pub struct Paid<'p> {
+    snapshot: Snapshot,
+    releasing: Releasing<'p>,
+    fresh: Vec<Fresh>,
+}
+
+/// The rows of one release, which were read under its charge.
+pub struct Read {
+    release: ReleaseId,
+    rows: Sealed<Vec<Rows>>,
+}
+
+/// What the ledger is to keep of a release.
+pub struct Fresh {
+    pub question: QuestionDigest,
+    pub values: Vec<u8>,
+}
+
+/// How long the ledger's writes are waited for.
+#[derive(Debug, Clone, Copy)]
+pub enum Keeping {
+    /// Until they are durable.
+    Durable,
+    /// Not at all: a crash loses them, and then they are bought once more.
+    Soon,
+}
+
+/// How a part ended.
+pub struct Ended {
+    pub released: Released,
+    pub closed: Result<(), execute::Error>,
+    pub kept: Result<(), ledger::Error>,
+}
+
+impl<'p> Paid<'p> {
+    pub fn part(&self) -> &UnpaidPart<'p> {
+        self.releasing.part()
+    }
+
+    /// Where the debit stands in the history.
+    pub fn entry(&self) -> HistoryEntry {
+        self.releasing.charge().entry()
+    }
+
+    pub fn released(&self) -> &Released {
+        self.releasing.released()
+    }
+
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Allows statements the policy's time.
+    ///
+    /// # Errors
+    /// As [`Snapshot::allow`].
+    pub async fn allow(&self) -> Result<(), execute::Error> {
+        self.snapshot.allow().await
+    }
+
+    /// Runs the statements of one release with its constants.
+    ///
+    /// # Errors
+    /// As [`Snapshot::run`]. The charge stands.
+    pub async fn run(
+        &self,
+        release: ReleaseId,
+        constants: &[Vec<Option<String>>],
+        cancel: &CancellationToken,
+    ) -> Result<Read, execute::Error> {
+        let (part, charge) = (self.releasing.part(), self.releasing.charge());
+        let rows = self.snapshot.run(part, release, constants, charge, cancel);
+        Ok(Read {
+            release,
+            rows: rows.await?,
+        })
+    }
+
+    /// Opens the snapshot once more, under the same charge, after an error that ended its
+    /// transaction before a row of it was released.
+    ///
+    /// # Errors
+    /// As [`Backend::snapshot`].
+    pub async fn reopen(
+        &mut self,
+        (backend, role): (&Backend, &str),
+        cancel: &CancellationToken,
+    ) -> Result<(), execute::Error> {
+        let part = self.releasing.part();
+        self.snapshot.reopen(backend, part, role, cancel).await
+    }
+
+    /// Adds the noise: [`Releasing::release`].
+    ///
+    /// # Errors
+    /// [`Error`]. The charge stands.
+    pub fn release(&mut self, read: Read, sampler: &mut dyn Sampler) -> Result<(), Error> {
+        self.releasing.release(read.release, read.rows, sampler)
+    }
+
+    /// Draws what a look sees: [`Releasing::look`].
+    ///
+    /// # Errors
+    /// [`Error`]. The charge stands.
+    pub fn look(&mut self, read: Read, sampler: &mut dyn Sampler) -> Result<Looked, Error> {
+        self.releasing.look(read.release, read.rows, sampler)
+    }
+
+    /// Draws what follows a look, by the receipt of its own debit:
+    /// [`Releasing::release_looked`].
+    ///
+    /// # Errors
+    /// [`Error`]. Both charges stand.
+    pub fn release_looked(
+        &mut self,
+        looked: Looked,
+        charge: Charge,
+        sampler: &mut dyn Sampler,
+    ) -> Result<(), Error> {
+        self.releasing.release_looked(looked, charge, sampler)
+    }
+
+    /// Notes what the end is to keep.
+    pub fn keeps(&mut self, fresh: Option<Fresh>) {
+        self.fresh.extend(fresh);
+    }
+
+    /// Ends the transaction, and hands the ledger what was released, before anything of it is
+    /// shown. `is_whole`: whether every statement ended as it should; after a failure the state of
+    /// the connection is unknown, so it does not return to the pool.
+    pub async fn end(self, is_whole: bool, ledger: (&Ledger, &str), keeping: Keeping) -> Ended {
+        let closed = match is_whole {
+            true => self.snapshot.close().await,
+            false => Ok(()),
+        };
+        Ended {
+            released: self.releasing.into_released(),
+            closed,
+            kept: keep(ledger, self.fresh, keeping).await,
+        }
+    }
+}
+
+async fn keep(
+    (ledger, role): (&Ledger, &str),
+    fresh: Vec<Fresh>,
+    keeping: Keeping,
+) -> Result<(), ledger::Error> {
+    for Fresh { question, values } in fresh {
+        match keeping {
+            Keeping::Durable => ledger.keep(role, question, values).await?,
+            Keeping::Soon => ledger.keep_soon(role, question, values).await?,
+        }
+    }
+    Ok(())
+}
