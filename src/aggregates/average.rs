@@ -5,14 +5,14 @@ use crate::catalog::Type;
 use crate::ir::Operation;
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::Output;
 use super::arithmetic::{above, measure, number, when, within};
 use super::best_case::{BestCase, Expected, bounded, few, half_of_quotient, plus};
-use super::bounded::{Bounded, Counts, Layout, Summand, TextRead};
+use super::bounded::{Bounded, Bounds, Counts, Layout, Summand, TextRead};
 use super::estimate::Estimate;
+use super::unbounded::{Calls, Unbounded, as_numeric};
 use super::value::{Columns, Foreseen, Group, Value, middle};
+use super::{Bound, BoundedOperation, Output};
 use crate::ir::{Expr, Interval, sql};
-use crate::policy::Scalar;
 use crate::refusal::Refusal;
 
 /// What is averaged.
@@ -34,17 +34,39 @@ pub(super) fn mean_type(given: &Type) -> Option<Type> {
     }
 }
 
+/// AVG as the query writes it.
+pub(super) struct Written<'o>(pub &'o Expr);
+
+impl<'o> Unbounded<'o> for Written<'o> {
+    fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
+        Ok(BoundedOperation::Average(Asked(bounds.summand(self.0, "AVG")?)).into())
+    }
+
+    fn sql(&self, calls: &dyn Calls) -> Result<ast::Expr, Refusal> {
+        calls.of("avg", self.0)
+    }
+
+    fn range(&self, _rows: f64, _may_be_empty: bool, of: &dyn Fn(&Expr) -> Interval) -> Interval {
+        of(self.0)
+    }
+
+    fn adds(&self) -> Option<(&'o Expr, bool)> {
+        Some((self.0, false))
+    }
+
+    fn over(&self, value: Expr) -> Option<Operation> {
+        Some(Operation::Average(value))
+    }
+
+    fn exact(&self) -> Option<(Operation, Option<Type>)> {
+        let (value, data_type) = as_numeric(self.0)?;
+        Some((Operation::Average(value), data_type))
+    }
+}
+
 impl Bounded for Asked {
-    fn arguments(&self) -> Vec<&Expr> {
-        vec![&self.0.value]
-    }
-
-    fn range(&self) -> Option<Interval> {
-        Some(self.0.range)
-    }
-
-    fn of_no_row(&self) -> Option<Scalar> {
-        None
+    fn summand(&self) -> Option<&Summand> {
+        Some(&self.0)
     }
 
     fn counts(&self) -> Counts<'_> {

@@ -11,17 +11,31 @@ use crate::refusal::{Refusal, reason};
 
 /// What a bounded aggregate says of itself.
 pub trait Bounded {
+    /// What it adds up of its one argument.
+    fn summand(&self) -> Option<&Summand> {
+        None
+    }
+
+    /// Its one argument.
+    fn value(&self) -> Option<&Expr> {
+        self.summand().map(|summand| &summand.value)
+    }
+
     /// Every expression that it reads, but for the filter.
-    fn arguments(&self) -> Vec<&Expr>;
+    fn arguments(&self) -> Vec<&Expr> {
+        self.value().into_iter().collect()
+    }
 
     /// What the values of its one argument are clipped to, where they are added up.
     fn range(&self) -> Option<Interval> {
-        None
+        self.summand().map(|summand| summand.range)
     }
 
     /// What it is of no row, where there is no noise: counts and sums are 0, a mean or a chosen
     /// value is NULL.
-    fn of_no_row(&self) -> Option<Scalar>;
+    fn of_no_row(&self) -> Option<Scalar> {
+        None
+    }
 
     /// Which numbers of rows it takes.
     fn counts(&self) -> Counts<'_>;

@@ -1,12 +1,14 @@
 //! COUNT: of rows, of values that are not NULL, or of units.
 
-use super::Output;
+use sqlparser::ast;
+
 use super::bounded::{Bounded, Bounds, Counts, Layout, TextRead};
 use super::call::{Call, Resolved};
 use super::total::{Kind, Shown};
+use super::unbounded::{Calls, Clamped, Compares, Unbounded};
+use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
-use crate::ir::Expr;
-use crate::ir::Operation;
+use crate::ir::{Expr, Interval, Operation};
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
 
@@ -21,19 +23,65 @@ pub enum Asked {
     Units,
 }
 
-pub(super) fn bound(value: &Expr, bounds: &dyn Bounds) -> Asked {
-    if bounds.may_be_null(value) {
-        Asked::Present(value.clone())
-    } else {
-        Asked::NeverNull(value.clone())
-    }
-}
-
 pub(super) fn call(call: &dyn Call) -> Resolved {
     if call.is_of_rows() {
         return Ok((Operation::CountRows, Type::Int8));
     }
     Ok((Operation::Count(call.value()?), Type::Int8))
+}
+
+/// COUNT as the query writes it: of rows, or of values.
+pub(super) struct Written<'o>(pub Option<&'o Expr>);
+
+impl<'o> Unbounded<'o> for Written<'o> {
+    fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
+        let asked = match self.0 {
+            None => Asked::Rows,
+            Some(value) if bounds.may_be_null(value) => Asked::Present(value.clone()),
+            Some(value) => Asked::NeverNull(value.clone()),
+        };
+        Ok(BoundedOperation::Count(asked).into())
+    }
+
+    fn sql(&self, calls: &dyn Calls) -> Result<ast::Expr, Refusal> {
+        match self.0 {
+            None => Ok(calls.rows()),
+            Some(value) => calls.present(value),
+        }
+    }
+
+    fn range(&self, rows: f64, may_be_empty: bool, _of: &dyn Fn(&Expr) -> Interval) -> Interval {
+        // A group without rows does not exist.
+        let least = if self.0.is_none() && !may_be_empty {
+            1.0
+        } else {
+            0.0
+        };
+        Interval::new(least, rows)
+    }
+
+    fn clamped(&self) -> Clamped {
+        Clamped::Rows
+    }
+
+    fn skips_nulls(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn compares(&self) -> Compares {
+        match self.0 {
+            None => Compares::Order,
+            Some(_) => Compares::Nothing,
+        }
+    }
+
+    fn adds(&self) -> Option<(&'o Expr, bool)> {
+        Some((self.0?, false))
+    }
+
+    fn over(&self, value: Expr) -> Option<Operation> {
+        self.0.map(|_| Operation::Count(value))
+    }
 }
 
 impl Bounded for Asked {

@@ -6,15 +6,16 @@ use super::call::{Call, Resolved, typed};
 use crate::ir::Operation;
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::Output;
 use super::arithmetic::{above, less_one, measure, most, ratio, when, within};
 use super::best_case::{BestCase, Expected, bounded, few, half_of_quotient, plus};
-use super::bounded::{Bounded, Centred, Counts, Layout, Summand, TextRead};
+use super::bounded::{Bounded, Bounds, Centred, Counts, Layout, Summand, TextRead};
 use super::estimate::Estimate;
+use super::unbounded::{Calls, Unbounded, as_numeric, most_variance};
 use super::value::{Columns, Foreseen, Group, ROWS_OF_SAMPLE, Value, half};
+use super::{Bound, BoundedOperation, Output};
+use crate::catalog::Type;
 use crate::ir::VarianceKind as Kind;
 use crate::ir::{Expr, Interval, sql};
-use crate::policy::Scalar;
 use crate::refusal::Refusal;
 
 /// How far values lie from their mean.
@@ -38,17 +39,71 @@ pub(super) fn call(call: &dyn Call, kind: Kind) -> Resolved {
     Ok((Operation::Variance { value, kind }, result))
 }
 
+/// A variance or standard deviation as the query writes it.
+pub(super) struct Written<'o> {
+    pub value: &'o Expr,
+    pub kind: Kind,
+}
+
+impl<'o> Unbounded<'o> for Written<'o> {
+    fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
+        Ok(BoundedOperation::Dispersion(Asked {
+            summand: bounds.summand(self.value, "VARIANCE or STDDEV")?,
+            kind: Dispersion::Spread(self.kind),
+        })
+        .into())
+    }
+
+    fn sql(&self, calls: &dyn Calls) -> Result<ast::Expr, Refusal> {
+        calls.of(spread_name(self.kind), self.value)
+    }
+
+    fn range(&self, _rows: f64, _may_be_empty: bool, of: &dyn Fn(&Expr) -> Interval) -> Interval {
+        spread_of(of(self.value), self.kind)
+    }
+
+    fn adds(&self) -> Option<(&'o Expr, bool)> {
+        Some((self.value, false))
+    }
+
+    fn over(&self, value: Expr) -> Option<Operation> {
+        let kind = self.kind;
+        Some(Operation::Variance { value, kind })
+    }
+
+    fn exact(&self) -> Option<(Operation, Option<Type>)> {
+        let (value, data_type) = as_numeric(self.value)?;
+        let kind = self.kind;
+        Some((Operation::Variance { value, kind }, data_type))
+    }
+}
+
+/// PostgreSQL's name.
+pub(super) fn spread_name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::VariancePopulation => "var_pop",
+        Kind::VarianceSample => "var_samp",
+        Kind::DeviationPopulation => "stddev_pop",
+        Kind::DeviationSample => "stddev_samp",
+    }
+}
+
+/// Where the spread of values within an interval lies.
+pub(super) fn spread_of(value: Interval, kind: Kind) -> Interval {
+    let variance = most_variance(value);
+    let most = match kind {
+        Kind::VariancePopulation => variance,
+        // n / (n - 1) of it, from two rows on.
+        Kind::VarianceSample => 2.0 * variance,
+        Kind::DeviationPopulation => variance.sqrt(),
+        Kind::DeviationSample => (2.0 * variance).sqrt(),
+    };
+    Interval::new(0.0, most)
+}
+
 impl Bounded for Asked {
-    fn arguments(&self) -> Vec<&Expr> {
-        vec![&self.summand.value]
-    }
-
-    fn range(&self) -> Option<Interval> {
-        Some(self.summand.range)
-    }
-
-    fn of_no_row(&self) -> Option<Scalar> {
-        None
+    fn summand(&self) -> Option<&Summand> {
+        Some(&self.summand)
     }
 
     fn counts(&self) -> Counts<'_> {

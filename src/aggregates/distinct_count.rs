@@ -1,13 +1,15 @@
 //! COUNT(DISTINCT …): of values, or of units.
 
+use sqlparser::ast;
+
 use super::bounded::{Bounded, Bounds, Counts, Layout, PairLimits, TextRead};
 use super::call::{Call, Resolved};
+use super::unbounded::{Calls, Clamped, Compares, Unbounded};
 use super::{Bound, BoundedOperation, Output, chosen, count};
 use crate::catalog::Type;
-use crate::ir::Operation;
-use crate::ir::{Distinct, Expr};
+use crate::ir::{Distinct, Expr, Interval, Operation};
 use crate::policy::Scalar;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 /// Which values are counted.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,18 +18,56 @@ pub struct Asked {
     pub per_unit_max: PairLimits,
 }
 
-/// A count of the unit itself counts units; any other one counts values.
-pub(super) fn bound(values: &Distinct, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
-    match bounds.counted_unit(values) {
-        Some(condition) => Ok(Bound {
-            operation: BoundedOperation::Count(count::Asked::Units),
-            conditions: condition.into_iter().collect(),
-        }),
-        None => Ok(BoundedOperation::Distinct(Asked {
-            values: values.clone(),
-            per_unit_max: bounds.pair_limits(values, "COUNT(DISTINCT …)")?,
-        })
-        .into()),
+/// COUNT(DISTINCT …) as the query writes it.
+pub(super) struct Written<'o>(pub &'o Distinct);
+
+impl<'o> Unbounded<'o> for Written<'o> {
+    /// A count of the unit itself counts units; any other one counts values.
+    fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
+        match bounds.counted_unit(self.0) {
+            Some(condition) => Ok(Bound {
+                operation: BoundedOperation::Count(count::Asked::Units),
+                conditions: condition.into_iter().collect(),
+            }),
+            None => Ok(BoundedOperation::Distinct(Asked {
+                values: self.0.clone(),
+                per_unit_max: bounds.pair_limits(self.0, "COUNT(DISTINCT …)")?,
+            })
+            .into()),
+        }
+    }
+
+    fn sql(&self, calls: &dyn Calls) -> Result<ast::Expr, Refusal> {
+        calls.distinct_count(self.0)
+    }
+
+    fn range(&self, rows: f64, _may_be_empty: bool, _of: &dyn Fn(&Expr) -> Interval) -> Interval {
+        Interval::new(0.0, rows)
+    }
+
+    fn clamped(&self) -> Clamped {
+        Clamped::Rows
+    }
+
+    fn skips_nulls(&self) -> bool {
+        matches!(self.0, Distinct::Value(_))
+    }
+
+    fn compares(&self) -> Compares {
+        Compares::Equality
+    }
+
+    /// Rows of such values are compared only where two are equal so far: whether that fails depends
+    /// on them.
+    fn check_compared(&self) -> Result<(), Refusal> {
+        let is_uncompared = |value: &Expr| matches!(value.data_type, Type::Other { .. });
+        match self.0.values().iter().any(is_uncompared) {
+            true => Err(Refusal::unsupported(
+                reason::AGGREGATE_TYPE,
+                "COUNT(DISTINCT …) of a value of this type within one group of rows",
+            )),
+            false => Ok(()),
+        }
     }
 }
 
@@ -37,10 +77,7 @@ pub(super) fn call(call: &dyn Call) -> Resolved {
 
 impl Bounded for Asked {
     fn arguments(&self) -> Vec<&Expr> {
-        match &self.values {
-            Distinct::Value(value) => vec![value],
-            Distinct::Row(values) => values.iter().collect(),
-        }
+        self.values.values().iter().collect()
     }
 
     fn of_no_row(&self) -> Option<Scalar> {

@@ -2,17 +2,19 @@
 
 use sqlparser::ast;
 
-use super::Output;
 use super::arithmetic::measure;
 use super::average::mean;
 use super::best_case::{
     BestCase, DistinctNoise, Expected, bounded, few, half_of_quotient, total_of,
 };
 use super::bounded::{Bounded, Bounds, Centred, Counts, Layout, PairLimits, TextRead};
-use super::dispersion::{Dispersion, about_mean, about_means, spread};
+use super::dispersion::{Dispersion, about_mean, about_means, spread, spread_name, spread_of};
 use super::estimate::Estimate;
+use super::unbounded::{Calls, Clamped, Unbounded, as_numeric, sum_of};
 use super::value::{Columns, DistinctValues, Foreseen, Group, Value, half};
-use crate::ir::{Distinct, Expr, Interval, Moment};
+use super::{Bound, BoundedOperation, Output, sum};
+use crate::catalog::Type;
+use crate::ir::{Distinct, Expr, Interval, Moment, Operation};
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
 
@@ -30,24 +32,70 @@ pub struct Asked {
     pub moment: Moment,
 }
 
-pub(super) fn bound(value: &Expr, moment: Moment, bounds: &dyn Bounds) -> Result<Asked, Refusal> {
-    let name = match moment {
-        Moment::Sum => "SUM(DISTINCT …)",
-        Moment::Mean => "AVG(DISTINCT …)",
-        Moment::Spread(_) => "VARIANCE or STDDEV(DISTINCT …)",
-    };
-    let per_unit_max = bounds.pair_limits(&Distinct::Value(value.clone()), name)?;
-    Ok(Asked {
-        value: value.clone(),
-        range: bounds.finite(value, name)?,
-        per_unit_max,
-        moment,
-    })
+/// As the query writes it.
+pub(super) struct Written<'o> {
+    pub value: &'o Expr,
+    pub moment: Moment,
+}
+
+impl<'o> Unbounded<'o> for Written<'o> {
+    fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
+        let name = match self.moment {
+            Moment::Sum => "SUM(DISTINCT …)",
+            Moment::Mean => "AVG(DISTINCT …)",
+            Moment::Spread(_) => "VARIANCE or STDDEV(DISTINCT …)",
+        };
+        let value = self.value.clone();
+        let per_unit_max = bounds.pair_limits(&Distinct::Value(value.clone()), name)?;
+        Ok(BoundedOperation::DistinctMoment(Asked {
+            range: bounds.finite(&value, name)?,
+            value,
+            per_unit_max,
+            moment: self.moment,
+        })
+        .into())
+    }
+
+    /// DISTINCT keeps one of several equal values.
+    fn sql(&self, calls: &dyn Calls) -> Result<ast::Expr, Refusal> {
+        let name = match self.moment {
+            Moment::Sum => "sum",
+            Moment::Mean => "avg",
+            Moment::Spread(kind) => spread_name(kind),
+        };
+        calls.of_distinct(name, self.value)
+    }
+
+    fn range(&self, rows: f64, _may_be_empty: bool, of: &dyn Fn(&Expr) -> Interval) -> Interval {
+        let value = of(self.value);
+        match self.moment {
+            Moment::Sum => sum_of(value, rows),
+            Moment::Mean => value,
+            Moment::Spread(kind) => spread_of(value, kind),
+        }
+    }
+
+    fn clamped(&self) -> Clamped {
+        Clamped::Sums
+    }
+
+    fn exact(&self) -> Option<(Operation, Option<Type>)> {
+        let moment = self.moment;
+        let (value, data_type) = as_numeric(self.value)?;
+        Some((Operation::DistinctMoment { value, moment }, data_type))
+    }
+
+    fn check_exact(&self, name: &str) -> Result<(), Refusal> {
+        match self.moment {
+            Moment::Sum => sum::check_exact(self.value, name),
+            Moment::Mean | Moment::Spread(_) => Ok(()),
+        }
+    }
 }
 
 impl Bounded for Asked {
-    fn arguments(&self) -> Vec<&Expr> {
-        vec![&self.value]
+    fn value(&self) -> Option<&Expr> {
+        Some(&self.value)
     }
 
     fn of_no_row(&self) -> Option<Scalar> {

@@ -13,12 +13,12 @@ use super::best_case::{
 use super::bounded::{Bounded, Bounds, Centred, Counts, Layout, Pairs, Summand, TextRead, exact};
 use super::dispersion::{Dispersion, moment};
 use super::estimate::Estimate;
+use super::unbounded::{Calls, Clamped, Unbounded, most_variance};
 use super::value::{Columns, Foreseen, Group, ROWS_OF_SAMPLE, Value, half, middle};
 use super::{Bound, BoundedOperation, Output, average, count, dispersion};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
-use crate::ir::{Expr, Interval, Paired, sql};
-use crate::policy::Scalar;
+use crate::ir::{Expr, Interval, Node, Paired, sql};
 use crate::refusal::{Refusal, reason};
 
 /// Statistics of pairs (y, x) that need both.
@@ -43,13 +43,85 @@ pub struct Asked {
     pub kind: Joint,
 }
 
+/// A statistic of pairs as the query writes it.
+pub(super) struct Written<'o> {
+    pub y: &'o Expr,
+    pub x: &'o Expr,
+    pub kind: Paired,
+}
+
+impl<'o> Unbounded<'o> for Written<'o> {
+    fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
+        bound(self.y, self.x, self.kind, bounds)
+    }
+
+    fn sql(&self, calls: &dyn Calls) -> Result<ast::Expr, Refusal> {
+        calls.pairs(self.y, self.x, self.kind)
+    }
+
+    fn range(&self, rows: f64, _may_be_empty: bool, of: &dyn Fn(&Expr) -> Interval) -> Interval {
+        range(of(self.y), of(self.x), rows, self.kind)
+    }
+
+    fn clamped(&self) -> Clamped {
+        match self.kind {
+            Paired::SquaresX | Paired::SquaresY | Paired::Products => Clamped::Sums,
+            Paired::Slope | Paired::Intercept => Clamped::Sums,
+            Paired::Count | Paired::AverageX | Paired::AverageY => Clamped::Values,
+            Paired::CovariancePopulation | Paired::CovarianceSample => Clamped::Values,
+            Paired::Correlation | Paired::Determination => Clamped::Values,
+        }
+    }
+
+    fn is_count(&self) -> bool {
+        self.kind == Paired::Count
+    }
+
+    fn exact(&self) -> Option<(Operation, Option<Type>)> {
+        let (y, x, kind) = (decimal(self.y), decimal(self.x), self.kind);
+        Some((Operation::Paired { y, x, kind }, None))
+    }
+}
+
+/// The value as a numeric, without a detour over float8.
+fn decimal(value: &Expr) -> Expr {
+    let numeric = Type::Numeric(None);
+    match &value.node {
+        Node::Cast(inner)
+            if matches!(
+                inner.data_type,
+                Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_)
+            ) =>
+        {
+            Expr::clone(inner).cast(numeric)
+        }
+        _ => value.clone().cast(numeric),
+    }
+}
+
+/// Where a statistic of pairs lies; a slope may be anything.
+fn range(y: Interval, x: Interval, rows: f64, kind: Paired) -> Interval {
+    // |cov(y, x)|^2 <= var(y) var(x).
+    let most = (most_variance(y) * most_variance(x)).sqrt();
+    // Nothing is known of the product of zero and infinity.
+    let most = if most.is_nan() { f64::INFINITY } else { most };
+    match kind {
+        Paired::CovariancePopulation => Interval::new(-most, most),
+        Paired::CovarianceSample => Interval::new(-2.0 * most, 2.0 * most),
+        Paired::Correlation => Interval::new(-1.0, 1.0),
+        Paired::Determination => Interval::new(0.0, 1.0),
+        Paired::Count => Interval::new(0.0, rows),
+        Paired::AverageX => x,
+        Paired::AverageY => y,
+        Paired::SquaresX => Interval::new(0.0, rows * most_variance(x)),
+        Paired::SquaresY => Interval::new(0.0, rows * most_variance(y)),
+        Paired::Products => Interval::new(-rows * most, rows * most),
+        Paired::Slope | Paired::Intercept => Interval::ALL,
+    }
+}
+
 /// A statistic of pairs, over rows where neither is NULL. Some need one of the two values only.
-pub(super) fn bound(
-    y: &Expr,
-    x: &Expr,
-    kind: Paired,
-    bounds: &dyn Bounds,
-) -> Result<Bound, Refusal> {
+fn bound(y: &Expr, x: &Expr, kind: Paired, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
     let (y, x) = (exact(y), exact(x));
     let complete = [y, x].into_iter().filter(|e| bounds.may_be_null(e));
     let conditions = complete.map(|e| Expr::call(Function::IsNotNull, vec![e.clone()], Type::Bool));
@@ -135,10 +207,6 @@ pub(super) fn call(call: &dyn Call, kind: Paired) -> Resolved {
 impl Bounded for Asked {
     fn arguments(&self) -> Vec<&Expr> {
         vec![&self.y, &self.x]
-    }
-
-    fn of_no_row(&self) -> Option<Scalar> {
-        None
     }
 
     fn counts(&self) -> Counts<'_> {

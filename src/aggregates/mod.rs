@@ -4,7 +4,8 @@
 //! | a file says | by | for |
 //! |---|---|---|
 //! | arguments and PostgreSQL's result type | `call`, over [`call::Call`] | `resolve` |
-//! | what bounds it | `bound`, over [`Bounds`] | `analyze` |
+//! | what bounds it | `Written`, over [`Bounds`] | `analyze` |
+//! | what it is over the rows of one unit | `Written`, over [`Calls`] | `resolve` to `rewrite` |
 //! | which measures or choice it takes | `Asked`, over [`Layout`] | `rewrite` |
 //! | its value, as PostgreSQL computes it | `Shown`, over [`Columns`] | `finish` |
 //! | its standard error and interval | `Shown`, over [`Group`] | `finish` |
@@ -14,7 +15,8 @@
 //!
 //! The stages see [`BoundedOperation`], [`Output`] and the traits alone: they never ask which
 //! aggregate it is. What a stage offers to an aggregate is a trait, so that imports point one way.
-//! Names are in the table of `names.rs`, files in the two tables below.
+//! Names are in the table of `names.rs`, files in that of `operation.rs` and in the two tables
+//! below.
 //!
 //! Aggregates that are arithmetic over others, such as `pgveil.geomean`, are no files: they are
 //! written out in [`crate::parse`].
@@ -39,8 +41,8 @@ mod ranked;
 mod sum;
 pub mod total;
 pub mod truth;
+mod unbounded;
 mod value;
-mod within_unit;
 
 use sqlparser::ast;
 
@@ -51,11 +53,10 @@ pub use dispersion::Dispersion;
 pub use estimate::Estimate;
 pub use joint::Joint;
 pub use names::call as resolve_call;
-pub use operation::bound;
 pub use total::Kind as TotalKind;
+pub use unbounded::{Calls, Clamped, Compares};
 use value::Value;
 pub use value::{Columns, DistinctValues, Foreseen, Group};
-pub use within_unit::Clamped;
 
 use crate::catalog::Type;
 use crate::ir::{Expr, Interval};

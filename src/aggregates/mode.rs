@@ -1,10 +1,12 @@
 //! MODE: the most frequent value of a list that is known without the data. NULL does not count.
 
-use super::Output;
+use sqlparser::ast;
+
 use super::bounded::{Bounded, Bounds, Counts, Layout, TextRead};
 use super::call::{Call, Resolved, form};
-use crate::ir::Expr;
-use crate::ir::Operation;
+use super::unbounded::{Calls, Unbounded};
+use super::{Bound, BoundedOperation, Output};
+use crate::ir::{Expr, Interval, Operation};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
 
@@ -15,20 +17,48 @@ pub struct Asked {
     pub values: Vec<Scalar>,
 }
 
-pub(super) fn bound(value: &Expr, bounds: &dyn Bounds) -> Result<Asked, Refusal> {
-    match bounds.listed(value, "MODE()")? {
-        Some(values) if values.iter().any(Option::is_some) => Ok(Asked {
-            value: value.clone(),
-            values: values.into_iter().flatten().collect(),
-        }),
-        Some(_) | None => Err(Refusal::unsupported(
-            reason::VALUE_DOMAIN_UNKNOWN,
-            "MODE() of a value whose domain is not known",
-        )
-        .hint(
-            "Ask the data owner to declare the column's values, or group by it and order by the \
-                count.",
-        )),
+/// MODE as the query writes it.
+pub(super) struct Written<'o> {
+    pub value: &'o Expr,
+    pub descending: bool,
+}
+
+impl<'o> Unbounded<'o> for Written<'o> {
+    fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
+        match bounds.listed(self.value, "MODE()")? {
+            Some(values) if values.iter().any(Option::is_some) => {
+                Ok(BoundedOperation::Mode(Asked {
+                    value: self.value.clone(),
+                    values: values.into_iter().flatten().collect(),
+                })
+                .into())
+            }
+            Some(_) | None => Err(Refusal::unsupported(
+                reason::VALUE_DOMAIN_UNKNOWN,
+                "MODE() of a value whose domain is not known",
+            )
+            .hint(
+                "Ask the data owner to declare the column's values, or group by it and order by \
+                    the count.",
+            )),
+        }
+    }
+
+    fn sql(&self, calls: &dyn Calls) -> Result<ast::Expr, Refusal> {
+        let value = (self.value, self.descending);
+        Ok(calls.one_spelling(calls.ordered_set("mode", None, value)?))
+    }
+
+    fn range(&self, _rows: f64, _may_be_empty: bool, of: &dyn Fn(&Expr) -> Interval) -> Interval {
+        of(self.value)
+    }
+
+    fn is_ordered_set(&self) -> bool {
+        true
+    }
+
+    fn shows_one(&self) -> Option<(&'o Expr, &'static str)> {
+        Some((self.value, "a percentile or mode"))
     }
 }
 
@@ -42,12 +72,8 @@ pub(super) fn call(call: &dyn Call) -> Resolved {
 }
 
 impl Bounded for Asked {
-    fn arguments(&self) -> Vec<&Expr> {
-        vec![&self.value]
-    }
-
-    fn of_no_row(&self) -> Option<Scalar> {
-        None
+    fn value(&self) -> Option<&Expr> {
+        Some(&self.value)
     }
 
     fn counts(&self) -> Counts<'_> {

@@ -136,13 +136,11 @@ pub fn call(call: &dyn Call) -> Resolved {
         OfDistinct::Same => (named.call)(call),
         OfDistinct::Moment(moment) => {
             let (operation, data_type) = (named.call)(call)?;
-            let (Operation::Sum(value)
-            | Operation::Average(value)
-            | Operation::Variance { value, kind: _ }) = operation
-            else {
+            let [value] = operation.arguments()[..] else {
                 return Err(form(name));
             };
-            Ok((Operation::Unlike { value, moment }, data_type))
+            let value = value.clone();
+            Ok((Operation::DistinctMoment { value, moment }, data_type))
         }
         OfDistinct::Refused => Err(Refusal::unsupported(
             reason::DISTINCT_AGGREGATE,

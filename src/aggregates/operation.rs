@@ -1,78 +1,135 @@
-//! From the call to what is bounded: each operation names its file here.
+//! The aggregates that a query may call: each operation names its file here. This is the only match
+//! on operations outside `ir`.
 
-use super::bounded::{Bounds, Ranks, exact};
-use super::dispersion::Dispersion;
+use sqlparser::ast;
+
+use super::unbounded::Unbounded;
 use super::{
-    Bound, BoundedOperation, average, count, dispersion, distinct_count, distinct_moment, joint,
-    mode, ranked, sum, truth,
+    Bound, Bounds, Calls, Clamped, Compares, average, count, dispersion, distinct_count,
+    distinct_moment, joint, mode, ranked, sum, truth,
 };
-use crate::ir::{Fractions, Operation};
+use crate::catalog::Type;
+use crate::ir::{Expr, Interval, Operation};
 use crate::refusal::Refusal;
 
-/// Bounds an operation.
-///
-/// # Guarantee
-/// The range that is kept is a clip for every row's argument, whatever the row holds: it decides
-/// accuracy and noise, never whether there is a clip. Conditions that the operation implies
-/// (complete pairs, rows that are false or true) are returned with it.
-///
-/// # Requires
-/// `bounds.range` is where the values lie as far as is known; it need not hold for every row.
-///
-/// # Errors
-/// 0A000 where no range is known, or where the aggregate has no sound answer.
-pub fn bound(operation: &Operation, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
-    use BoundedOperation as B;
-    Ok(match operation {
-        Operation::CountRows => B::Count(count::Asked::Rows).into(),
-        Operation::Count(value) => B::Count(count::bound(value, bounds)).into(),
-        Operation::Distinct(values) => distinct_count::bound(values, bounds)?,
-        Operation::Sum(value) => B::Sum(sum::Asked(bounds.summand(value, "SUM")?)).into(),
-        Operation::Average(value) => {
-            B::Average(average::Asked(bounds.summand(value, "AVG")?)).into()
+impl Operation {
+    fn written(&self) -> Box<dyn Unbounded<'_> + '_> {
+        match self {
+            Self::CountRows => Box::new(count::Written(None)),
+            Self::Count(value) => Box::new(count::Written(Some(value))),
+            Self::Distinct(values) => Box::new(distinct_count::Written(values)),
+            Self::DistinctMoment { value, moment } => Box::new(distinct_moment::Written {
+                value,
+                moment: *moment,
+            }),
+            Self::Sum(value) => Box::new(sum::Written(value)),
+            Self::Average(value) => Box::new(average::Written(value)),
+            Self::Variance { value, kind } => Box::new(dispersion::Written { value, kind: *kind }),
+            Self::Paired { y, x, kind } => Box::new(joint::Written { y, x, kind: *kind }),
+            Self::Truth { value, of } => Box::new(truth::Written { value, of: *of }),
+            Self::Extreme { value, end } => Box::new(ranked::WrittenEnd { value, end: *end }),
+            Self::Quantile {
+                value,
+                fractions,
+                continuous,
+                descending,
+            } => Box::new(ranked::WrittenQuantile {
+                value,
+                fractions,
+                continuous: *continuous,
+                descending: *descending,
+            }),
+            Self::Mode { value, descending } => Box::new(mode::Written {
+                value,
+                descending: *descending,
+            }),
         }
-        Operation::Unlike { value, moment } => {
-            B::DistinctMoment(distinct_moment::bound(value, *moment, bounds)?).into()
-        }
-        Operation::Variance { value, kind } => B::Dispersion(dispersion::Asked {
-            summand: bounds.summand(value, "VARIANCE or STDDEV")?,
-            kind: Dispersion::Spread(*kind),
-        })
-        .into(),
-        Operation::Paired { y, x, kind } => joint::bound(y, x, *kind, bounds)?,
-        Operation::Truth { value, of } => truth::bound(value, *of),
-        Operation::Extreme { value, end } => B::Ranked(ranked::bound(
-            value,
-            Ranks::End(*end),
-            "MIN or MAX",
-            bounds,
-        )?)
-        .into(),
-        Operation::Quantile {
-            value,
-            fractions,
-            continuous,
-            descending,
-        } => {
-            let ranks = Ranks::Fractions(ordered(fractions, *descending));
-            B::Ranked(if *continuous {
-                ranked::bound(exact(value), ranks, "PERCENTILE_CONT", bounds)?
-            } else {
-                ranked::bound(value, ranks, "PERCENTILE_DISC", bounds)?
-            })
-            .into()
-        }
-        Operation::Mode {
-            value,
-            descending: _,
-        } => B::Mode(mode::bound(value, bounds)?).into(),
-    })
-}
+    }
 
-fn ordered(fractions: &Fractions, descending: bool) -> Fractions {
-    if descending {
-        fractions.turned()
-    } else {
-        fractions.clone()
+    /// Bounds it: [`Unbounded::bound`].
+    ///
+    /// # Errors
+    /// 0A000 where no range is known, or where the aggregate has no sound answer.
+    pub fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
+        self.written().bound(bounds)
+    }
+
+    /// Its call over the rows of one unit.
+    ///
+    /// # Errors
+    /// The errors of its arguments.
+    pub fn sql_within_unit(&self, calls: &dyn Calls) -> Result<ast::Expr, Refusal> {
+        self.written().sql(calls)
+    }
+
+    /// Where its results lie over the at most `rows` rows of one unit: [`Unbounded::range`].
+    pub fn range_within_unit(
+        &self,
+        rows: f64,
+        may_be_empty: bool,
+        of: &dyn Fn(&Expr) -> Interval,
+    ) -> Interval {
+        self.written().range(rows, may_be_empty, of)
+    }
+
+    /// What its results are clamped to.
+    pub fn clamped(&self) -> Clamped {
+        self.written().clamped()
+    }
+
+    /// Whether it is a number of rows or values: 0 of no row.
+    pub fn is_count(&self) -> bool {
+        self.written().is_count()
+    }
+
+    /// Whether it has an order of its own, and is no window call.
+    pub fn is_ordered_set(&self) -> bool {
+        self.written().is_ordered_set()
+    }
+
+    /// Whether a row in which one of its arguments is NULL adds nothing.
+    pub fn skips_nulls(&self) -> bool {
+        self.written().skips_nulls()
+    }
+
+    /// How it compares its values.
+    pub fn compares(&self) -> Compares {
+        self.written().compares()
+    }
+
+    /// The value of which it shows one of several equal ones, and what messages call it.
+    pub fn shows_one(&self) -> Option<(&Expr, &'static str)> {
+        self.written().shows_one()
+    }
+
+    /// The one value that it adds up: [`Unbounded::adds`].
+    pub fn adds(&self) -> Option<(&Expr, bool)> {
+        self.written().adds()
+    }
+
+    /// The same over another value, of an aggregate that adds up one.
+    pub fn over(&self, value: Expr) -> Option<Self> {
+        self.written().over(value)
+    }
+
+    /// What it becomes within one unit's rows: [`Unbounded::exact`].
+    pub fn exact(&self) -> Option<(Self, Option<Type>)> {
+        self.written().exact()
+    }
+
+    /// Refuses forms that have no exact value over one unit's rows; `name` is the call's.
+    ///
+    /// # Errors
+    /// 0A000.
+    pub fn check_exact(&self, name: &str) -> Result<(), Refusal> {
+        self.written().check_exact(name)
+    }
+
+    /// Refuses values that it cannot compare within one unit's rows without failing on some.
+    ///
+    /// # Errors
+    /// 0A000.
+    pub fn check_compared(&self) -> Result<(), Refusal> {
+        self.written().check_compared()
     }
 }

@@ -1,14 +1,15 @@
 //! MIN, MAX, PERCENTILE_CONT and PERCENTILE_DISC: values at ranks.
 
-use super::Output;
+use sqlparser::ast;
+
 use super::average::mean_type;
-use super::bounded::{Bounded, Bounds, Counts, Layout, Ranks, TextRead};
+use super::bounded::{Bounded, Bounds, Counts, Layout, Ranks, TextRead, exact};
 use super::call::{Call, Resolved, form, no_such, typed};
+use super::unbounded::{Calls, Unbounded};
+use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
 use crate::ir::literal::type_name;
-use crate::ir::{End, Fractions, Operation};
-use crate::ir::{Expr, Interval};
-use crate::policy::Scalar;
+use crate::ir::{End, Expr, Fractions, Interval, Operation};
 use crate::refusal::{Refusal, reason};
 
 /// Which values are asked for.
@@ -20,12 +21,7 @@ pub struct Asked {
 }
 
 /// Bounds values at ranks; `name` is the aggregate's.
-pub(super) fn bound(
-    value: &Expr,
-    ranks: Ranks,
-    name: &str,
-    bounds: &dyn Bounds,
-) -> Result<Asked, Refusal> {
+fn bound(value: &Expr, ranks: Ranks, name: &str, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
     let ordered = match &value.data_type {
         Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8 => {
             true
@@ -50,11 +46,12 @@ pub(super) fn bound(
                 private answer is chosen; GROUP BY shows other values.",
         ));
     }
-    Ok(Asked {
+    Ok(BoundedOperation::Ranked(Asked {
         value: value.clone(),
         range: bounds.finite(value, name)?,
         ranks,
     })
+    .into())
 }
 
 /// MIN and MAX.
@@ -160,13 +157,90 @@ fn array_of(element: &Type) -> Option<Type> {
     })
 }
 
-impl Bounded for Asked {
-    fn arguments(&self) -> Vec<&Expr> {
-        vec![&self.value]
+/// MIN and MAX as the query writes them.
+pub(super) struct WrittenEnd<'o> {
+    pub value: &'o Expr,
+    pub end: End,
+}
+
+impl<'o> Unbounded<'o> for WrittenEnd<'o> {
+    fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
+        bound(self.value, Ranks::End(self.end), "MIN or MAX", bounds)
     }
 
-    fn of_no_row(&self) -> Option<Scalar> {
-        None
+    fn sql(&self, calls: &dyn Calls) -> Result<ast::Expr, Refusal> {
+        let name = match self.end {
+            End::Least => "min",
+            End::Greatest => "max",
+        };
+        Ok(calls.one_spelling(calls.of(name, self.value)?))
+    }
+
+    fn range(&self, _rows: f64, _may_be_empty: bool, of: &dyn Fn(&Expr) -> Interval) -> Interval {
+        of(self.value)
+    }
+
+    fn shows_one(&self) -> Option<(&'o Expr, &'static str)> {
+        Some((self.value, "MIN or MAX"))
+    }
+}
+
+/// A percentile as the query writes it.
+pub(super) struct WrittenQuantile<'o> {
+    pub value: &'o Expr,
+    pub fractions: &'o Fractions,
+    pub continuous: bool,
+    pub descending: bool,
+}
+
+impl<'o> Unbounded<'o> for WrittenQuantile<'o> {
+    fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
+        let ranks = Ranks::Fractions(match self.descending {
+            true => self.fractions.turned(),
+            false => self.fractions.clone(),
+        });
+        match self.continuous {
+            true => bound(exact(self.value), ranks, "PERCENTILE_CONT", bounds),
+            false => bound(self.value, ranks, "PERCENTILE_DISC", bounds),
+        }
+    }
+
+    fn sql(&self, calls: &dyn Calls) -> Result<ast::Expr, Refusal> {
+        let name = match self.continuous {
+            true => "percentile_cont",
+            false => "percentile_disc",
+        };
+        let value = (self.value, self.descending);
+        Ok(calls.one_spelling(calls.ordered_set(name, Some(self.fractions), value)?))
+    }
+
+    fn range(&self, _rows: f64, _may_be_empty: bool, of: &dyn Fn(&Expr) -> Interval) -> Interval {
+        of(self.value)
+    }
+
+    fn is_ordered_set(&self) -> bool {
+        true
+    }
+
+    fn shows_one(&self) -> Option<(&'o Expr, &'static str)> {
+        Some((self.value, "a percentile or mode"))
+    }
+
+    fn check_exact(&self, name: &str) -> Result<(), Refusal> {
+        match self.fractions {
+            Fractions::One(_) => Ok(()),
+            Fractions::Array(_) => Err(Refusal::unsupported(
+                reason::PERCENTILE_FRACTION,
+                format!("{name}() of several fractions within one unit"),
+            )
+            .hint("Call it once for each fraction.")),
+        }
+    }
+}
+
+impl Bounded for Asked {
+    fn value(&self) -> Option<&Expr> {
+        Some(&self.value)
     }
 
     fn counts(&self) -> Counts<'_> {

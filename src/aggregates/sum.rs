@@ -1,14 +1,16 @@
 //! SUM.
 
-use super::Output;
-use super::bounded::{Bounded, Counts, Layout, Summand, TextRead};
+use sqlparser::ast;
+
+use super::bounded::{Bounded, Bounds, Counts, Layout, Summand, TextRead};
 use super::call::{Call, Resolved, typed};
 use super::total::{Kind, Shown};
+use super::unbounded::{Calls, Clamped, Unbounded, as_numeric, sum_of};
+use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
-use crate::ir::Operation;
-use crate::ir::{Expr, Interval};
+use crate::ir::{Expr, Interval, Operation};
 use crate::policy::Scalar;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 
 /// What is added up.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,13 +33,59 @@ fn sum_type(given: &Type) -> Option<Type> {
     }
 }
 
-impl Bounded for Asked {
-    fn arguments(&self) -> Vec<&Expr> {
-        vec![&self.0.value]
+/// SUM as the query writes it.
+pub(super) struct Written<'o>(pub &'o Expr);
+
+impl<'o> Unbounded<'o> for Written<'o> {
+    fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
+        Ok(BoundedOperation::Sum(Asked(bounds.summand(self.0, "SUM")?)).into())
     }
 
-    fn range(&self) -> Option<Interval> {
-        Some(self.0.range)
+    fn sql(&self, calls: &dyn Calls) -> Result<ast::Expr, Refusal> {
+        calls.of("sum", self.0)
+    }
+
+    fn range(&self, rows: f64, _may_be_empty: bool, of: &dyn Fn(&Expr) -> Interval) -> Interval {
+        sum_of(of(self.0), rows)
+    }
+
+    fn clamped(&self) -> Clamped {
+        Clamped::Sums
+    }
+
+    fn adds(&self) -> Option<(&'o Expr, bool)> {
+        Some((self.0, true))
+    }
+
+    fn over(&self, value: Expr) -> Option<Operation> {
+        Some(Operation::Sum(value))
+    }
+
+    fn exact(&self) -> Option<(Operation, Option<Type>)> {
+        let (value, data_type) = as_numeric(self.0)?;
+        Some((Operation::Sum(value), data_type))
+    }
+
+    fn check_exact(&self, name: &str) -> Result<(), Refusal> {
+        check_exact(self.0, name)
+    }
+}
+
+/// Refuses the sum of reals, whose digits no numeric has.
+pub(super) fn check_exact(value: &Expr, name: &str) -> Result<(), Refusal> {
+    match value.data_type {
+        Type::Float4 => Err(Refusal::unsupported(
+            reason::AGGREGATE_TYPE,
+            format!("{name}() of type real within one unit"),
+        )
+        .hint("Cast the value to double precision.")),
+        _ => Ok(()),
+    }
+}
+
+impl Bounded for Asked {
+    fn summand(&self) -> Option<&Summand> {
+        Some(&self.0)
     }
 
     fn of_no_row(&self) -> Option<Scalar> {

@@ -6,13 +6,14 @@ use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::arithmetic::{measure, number};
 use super::best_case::{BestCase, Expected, dot, shown, whole, within};
-use super::bounded::{Bounded, Counts, Layout, TextRead};
+use super::bounded::{Bounded, Bounds, Counts, Layout, TextRead};
 use super::estimate::Estimate;
+use super::unbounded::{Calls, Unbounded};
 use super::value::{Columns, Foreseen, Group, Value};
 use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
-use crate::ir::{Expr, Quantifier, sql};
+use crate::ir::{Expr, Interval, Quantifier, sql};
 use crate::mechanism::normal;
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
@@ -25,15 +26,35 @@ const DOUBT: f64 = 2.0;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked(pub Quantifier);
 
-/// The rows that are counted are those that are false, or true.
-pub(super) fn bound(value: &Expr, of: Quantifier) -> Bound {
-    let test = match of {
-        Quantifier::All => Function::IsFalse,
-        Quantifier::Any => Function::IsTrue,
-    };
-    Bound {
-        operation: BoundedOperation::Truth(Asked(of)),
-        conditions: vec![Expr::call(test, vec![value.clone()], Type::Bool)],
+/// BOOL_AND or BOOL_OR as the query writes it.
+pub(super) struct Written<'o> {
+    pub value: &'o Expr,
+    pub of: Quantifier,
+}
+
+impl<'o> Unbounded<'o> for Written<'o> {
+    /// The rows that are counted are those that are false, or true.
+    fn bound(&self, _bounds: &dyn Bounds) -> Result<Bound, Refusal> {
+        let test = match self.of {
+            Quantifier::All => Function::IsFalse,
+            Quantifier::Any => Function::IsTrue,
+        };
+        Ok(Bound {
+            operation: BoundedOperation::Truth(Asked(self.of)),
+            conditions: vec![Expr::call(test, vec![self.value.clone()], Type::Bool)],
+        })
+    }
+
+    fn sql(&self, calls: &dyn Calls) -> Result<ast::Expr, Refusal> {
+        let name = match self.of {
+            Quantifier::All => "bool_and",
+            Quantifier::Any => "bool_or",
+        };
+        calls.of(name, self.value)
+    }
+
+    fn range(&self, _rows: f64, _may_be_empty: bool, _of: &dyn Fn(&Expr) -> Interval) -> Interval {
+        Interval::ALL
     }
 }
 
@@ -45,10 +66,6 @@ pub(super) fn call(call: &dyn Call, of: Quantifier) -> Resolved {
 }
 
 impl Bounded for Asked {
-    fn arguments(&self) -> Vec<&Expr> {
-        Vec::new()
-    }
-
     fn of_no_row(&self) -> Option<Scalar> {
         Some(Scalar::Bool(self.0 == Quantifier::All))
     }

@@ -28,8 +28,8 @@ impl Bounds<'_> {
     /// Bounds one aggregate.
     ///
     /// # Guarantee
-    /// As [`aggregates::bound`]: there is a clip for every row's argument, whatever the row holds.
-    /// The filter that is returned leaves the rows that the operation is over.
+    /// As [`crate::ir::Operation::bound`]: there is a clip for every row's argument, whatever the
+    /// row holds. The filter that is returned leaves the rows that the operation is over.
     ///
     /// # Errors
     /// 0A000 where no range is known, or where the aggregate has no sound answer.
@@ -43,7 +43,7 @@ impl Bounds<'_> {
         let Bound {
             operation,
             conditions,
-        } = aggregates::bound(operation, self)?;
+        } = operation.bound(self)?;
         let filter = conditions
             .into_iter()
             .fold(filter.clone(), |filter, added| {

@@ -8,11 +8,11 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 
 use super::KeyRule;
-use crate::aggregates::{BoundedAggregate, TextRead};
+use crate::aggregates::{BoundedAggregate, Compares, TextRead};
 use crate::catalog::{Collation, Type};
 use crate::ir::functions::Function;
 use crate::ir::{
-    Aggregate, ColumnId, ColumnInfo, Expr, Node, Operation, Relation, Window, WindowFunction,
+    Aggregate, ColumnId, ColumnInfo, Expr, Node, Relation, Window, WindowFunction,
     aggregate_column, key_column,
 };
 use crate::policy::{Column, Policy};
@@ -189,10 +189,10 @@ impl<'a> Collations<'a> {
         let mut together = Derived::Database;
         for argument in aggregate.operation.arguments() {
             let derived = self.value(argument)?;
-            together = match aggregate.operation {
-                Operation::Count(_) => together,
-                Operation::Distinct(_) => together.with(derived.equal()?),
-                _ => together.with(derived.ordered()?),
+            together = match aggregate.operation.compares() {
+                Compares::Nothing => together,
+                Compares::Equality => together.with(derived.equal()?),
+                Compares::Order => together.with(derived.ordered()?),
             };
         }
         Ok(if has_collation(&aggregate.data_type) {

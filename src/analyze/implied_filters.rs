@@ -60,7 +60,7 @@ pub(super) fn with_implied_filters(
             filter: Some(filter),
             ..aggregate.clone()
         };
-        let simpler = value.and_then(|value| over(&aggregate.operation, value));
+        let simpler = value.and_then(|value| aggregate.operation.over(value));
         let simpler = simpler.map(|operation| Aggregate {
             operation,
             ..filtered.clone()
@@ -76,20 +76,7 @@ pub(super) fn with_implied_filters(
 /// The condition of the rows that an aggregate takes anything from, and what it takes from them. A
 /// 0 with decimals gives its decimals to the sum, and so stays.
 fn implied(operation: &Operation, computed: &[(ColumnId, Expr)]) -> Option<(Expr, Option<Expr>)> {
-    let (value, is_sum) = match operation {
-        Operation::Sum(value) => (value, true),
-        Operation::Count(value)
-        | Operation::Average(value)
-        | Operation::Variance { value, kind: _ } => (value, false),
-        Operation::CountRows
-        | Operation::Distinct(_)
-        | Operation::Unlike { .. }
-        | Operation::Paired { .. } => return None,
-        Operation::Extreme { .. }
-        | Operation::Quantile { .. }
-        | Operation::Mode { .. }
-        | Operation::Truth { .. } => return None,
-    };
+    let (value, is_sum) = operation.adds()?;
     let Node::Case {
         branches,
         otherwise,
@@ -106,24 +93,6 @@ fn implied(operation: &Operation, computed: &[(ColumnId, Expr)]) -> Option<(Expr
             Some((condition, (!has_decimals).then_some(value)))
         }
         Ok(_) | Err(_) => None,
-    }
-}
-
-/// The same operation over another value.
-fn over(operation: &Operation, value: Expr) -> Option<Operation> {
-    match operation {
-        Operation::Sum(_) => Some(Operation::Sum(value)),
-        Operation::Count(_) => Some(Operation::Count(value)),
-        Operation::Average(_) => Some(Operation::Average(value)),
-        Operation::Variance { value: _, kind } => Some(Operation::Variance { value, kind: *kind }),
-        Operation::CountRows
-        | Operation::Distinct(_)
-        | Operation::Unlike { .. }
-        | Operation::Paired { .. } => None,
-        Operation::Extreme { .. }
-        | Operation::Quantile { .. }
-        | Operation::Mode { .. }
-        | Operation::Truth { .. } => None,
     }
 }
 

@@ -5,7 +5,7 @@ use super::inline;
 use super::interval::Interval;
 use super::range::Ranges;
 use crate::catalog::Type;
-use crate::ir::{Aggregate, ColumnId, ColumnInfo, Distinct, Expr, Operation};
+use crate::ir::{Aggregate, ColumnId, ColumnInfo, Expr};
 use crate::policy::Policy;
 use crate::refusal::{Refusal, reason};
 
@@ -91,54 +91,24 @@ pub(super) fn check_aggregate(
     policy: &Policy,
     columns: &[ColumnInfo],
 ) -> Result<(), Refusal> {
-    match &aggregate.operation {
-        Operation::Extreme { value, end: _ }
-            if !is_deterministic(&inline(value, computed), policy, columns) =>
-        {
-            Err(Refusal::unsupported(
-                reason::NONDETERMINISTIC_COLLATION,
-                "MIN or MAX of a column with a nondeterministic collation",
-            ))
-        }
-        Operation::Extreme { value, end: _ } if is_unspelled(&value.data_type) => {
-            let name = crate::ir::literal::type_name(&value.data_type);
-            Err(Refusal::unsupported(
-                reason::AGGREGATE_TYPE,
-                format!("MIN or MAX of a value of type {name}"),
-            ))
-        }
-        Operation::Quantile { value, .. } | Operation::Mode { value, .. }
-            if !is_deterministic(&inline(value, computed), policy, columns) =>
-        {
-            Err(Refusal::unsupported(
-                reason::NONDETERMINISTIC_COLLATION,
-                "a percentile or mode of a column with a nondeterministic collation",
-            ))
-        }
-        Operation::Quantile { value, .. } | Operation::Mode { value, .. }
-            if is_unspelled(&value.data_type) =>
-        {
-            let name = crate::ir::literal::type_name(&value.data_type);
-            Err(Refusal::unsupported(
-                reason::AGGREGATE_TYPE,
-                format!("a percentile or mode of a value of type {name}"),
-            ))
-        }
-        // Rows of such values are compared only where two are equal so far: whether that fails
-        // depends on them.
-        Operation::Distinct(values) if has_uncompared(values) => Err(Refusal::unsupported(
-            reason::AGGREGATE_TYPE,
-            "COUNT(DISTINCT …) of a value of this type within one group of rows",
-        )),
-        Operation::CountRows
-        | Operation::Count(_)
-        | Operation::Distinct(_)
-        | Operation::Sum(_)
-        | Operation::Average(_) => Ok(()),
-        Operation::Unlike { .. } => Ok(()),
-        Operation::Variance { .. } | Operation::Extreme { .. } | Operation::Truth { .. } => Ok(()),
-        Operation::Paired { .. } | Operation::Quantile { .. } | Operation::Mode { .. } => Ok(()),
+    aggregate.operation.check_compared()?;
+    let Some((value, name)) = aggregate.operation.shows_one() else {
+        return Ok(());
+    };
+    if !is_deterministic(&inline(value, computed), policy, columns) {
+        return Err(Refusal::unsupported(
+            reason::NONDETERMINISTIC_COLLATION,
+            format!("{name} of a column with a nondeterministic collation"),
+        ));
     }
+    if is_unspelled(&value.data_type) {
+        let given = crate::ir::literal::type_name(&value.data_type);
+        return Err(Refusal::unsupported(
+            reason::AGGREGATE_TYPE,
+            format!("{name} of a value of type {given}"),
+        ));
+    }
+    Ok(())
 }
 
 /// Equal values may be printed in different ways that no function unifies, or there is no order at
@@ -151,22 +121,15 @@ fn is_unspelled(data_type: &Type) -> bool {
 }
 
 /// Where the results of an aggregate lie over the at most `rows` rows of one unit; chooses clips
-/// only.
-pub(super) fn range(aggregate: &Aggregate, rows: u64, ranges: &Ranges<'_>) -> Interval {
-    let is_filtered = aggregate.filter.is_some();
+/// only. `may_be_empty`: whether it may see no row, also without a FILTER.
+pub(super) fn range(
+    aggregate: &Aggregate,
+    (rows, may_be_empty): (u64, bool),
+    ranges: &Ranges<'_>,
+) -> Interval {
+    let may_be_empty = may_be_empty || aggregate.filter.is_some();
     let of = |value: &Expr| ranges.of(value);
     aggregate
         .operation
-        .range_within_unit(rows as f64, is_filtered, &of)
-}
-
-/// Holds a value of a type that may have no comparison.
-fn has_uncompared(values: &Distinct) -> bool {
-    let values = match values {
-        Distinct::Value(value) => std::slice::from_ref(value),
-        Distinct::Row(values) => values,
-    };
-    values
-        .iter()
-        .any(|e| matches!(e.data_type, Type::Other { .. }))
+        .range_within_unit(rows as f64, may_be_empty, &of)
 }

@@ -12,7 +12,7 @@ pub enum Operation {
     Count(Expr),
     Distinct(Distinct),
     /// SUM(DISTINCT …) and the like: each value once.
-    Unlike {
+    DistinctMoment {
         value: Expr,
         moment: Moment,
     },
@@ -59,6 +59,16 @@ pub enum Distinct {
     Value(Expr),
     /// `(a, b)`: counted even if it contains NULL.
     Row(Vec<Expr>),
+}
+
+impl Distinct {
+    /// Each value.
+    pub fn values(&self) -> &[Expr] {
+        match self {
+            Self::Value(value) => std::slice::from_ref(value),
+            Self::Row(values) => values,
+        }
+    }
 }
 
 /// The statistic of distinct values.
@@ -148,9 +158,8 @@ impl Operation {
                 value,
                 descending: _,
             }
-            | Self::Unlike { value, moment: _ } => vec![value],
-            Self::Distinct(Distinct::Value(value)) => vec![value],
-            Self::Distinct(Distinct::Row(values)) => values.iter().collect(),
+            | Self::DistinctMoment { value, moment: _ } => vec![value],
+            Self::Distinct(values) => values.values().iter().collect(),
             Self::Variance { value, kind: _ }
             | Self::Extreme { value, end: _ }
             | Self::Truth { value, of: _ } => vec![value],
@@ -162,6 +171,60 @@ impl Operation {
             } => vec![value],
             Self::Paired { y, x, kind: _ } => vec![y, x],
         }
+    }
+
+    /// The same with other expressions.
+    ///
+    /// # Errors
+    /// Those of `map`.
+    pub fn try_map<E>(self, map: &mut impl FnMut(Expr) -> Result<Expr, E>) -> Result<Self, E> {
+        Ok(match self {
+            Self::CountRows => Self::CountRows,
+            Self::Count(value) => Self::Count(map(value)?),
+            Self::Distinct(Distinct::Value(value)) => Self::Distinct(Distinct::Value(map(value)?)),
+            Self::Distinct(Distinct::Row(values)) => {
+                let values = values.into_iter().map(map).collect::<Result<_, E>>()?;
+                Self::Distinct(Distinct::Row(values))
+            }
+            Self::DistinctMoment { value, moment } => Self::DistinctMoment {
+                value: map(value)?,
+                moment,
+            },
+            Self::Sum(value) => Self::Sum(map(value)?),
+            Self::Average(value) => Self::Average(map(value)?),
+            Self::Variance { value, kind } => Self::Variance {
+                value: map(value)?,
+                kind,
+            },
+            Self::Paired { y, x, kind } => Self::Paired {
+                y: map(y)?,
+                x: map(x)?,
+                kind,
+            },
+            Self::Extreme { value, end } => Self::Extreme {
+                value: map(value)?,
+                end,
+            },
+            Self::Quantile {
+                value,
+                fractions,
+                continuous,
+                descending,
+            } => Self::Quantile {
+                value: map(value)?,
+                fractions,
+                continuous,
+                descending,
+            },
+            Self::Mode { value, descending } => Self::Mode {
+                value: map(value)?,
+                descending,
+            },
+            Self::Truth { value, of } => Self::Truth {
+                value: map(value)?,
+                of,
+            },
+        })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Window calls: what is computed for each row from the other rows of its partition.
 
-use super::aggregate::{Aggregate, Operation};
+use super::aggregate::Aggregate;
 use super::expression::Expr;
 use crate::catalog::Type;
 
@@ -142,7 +142,7 @@ impl Window {
                 data_type,
                 place,
             }) => {
-                let operation = mapped(operation, map)?;
+                let operation = operation.try_map(map)?;
                 WindowFunction::Aggregate(Aggregate {
                     operation,
                     filter: filter.map(&mut *map).transpose()?,
@@ -174,38 +174,4 @@ impl Window {
             data_type: self.data_type,
         })
     }
-}
-
-fn mapped<E>(
-    operation: Operation,
-    map: &mut impl FnMut(Expr) -> Result<Expr, E>,
-) -> Result<Operation, E> {
-    Ok(match operation {
-        Operation::Count(e) => Operation::Count(map(e)?),
-        Operation::Sum(e) => Operation::Sum(map(e)?),
-        Operation::Average(e) => Operation::Average(map(e)?),
-        Operation::Variance { value, kind } => Operation::Variance {
-            value: map(value)?,
-            kind,
-        },
-        Operation::Extreme { value, end } => Operation::Extreme {
-            value: map(value)?,
-            end,
-        },
-        Operation::Truth { value, of } => Operation::Truth {
-            value: map(value)?,
-            of,
-        },
-        Operation::Paired { y, x, kind } => Operation::Paired {
-            y: map(y)?,
-            x: map(x)?,
-            kind,
-        },
-        // No window call, as it was resolved.
-        other @ (Operation::CountRows
-        | Operation::Distinct(_)
-        | Operation::Unlike { .. }
-        | Operation::Mode { .. }
-        | Operation::Quantile { .. }) => other,
-    })
 }

@@ -8,6 +8,7 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 use sqlparser::tokenizer::Span;
 
+use super::function_call::FunctionCall;
 use crate::refusal::{Refusal, reason};
 use crate::visit;
 
@@ -113,16 +114,6 @@ fn shown(expr: &ast::Expr) -> Option<(&'static Derived, Span)> {
 }
 
 fn written_out(derived: &Derived, call: &ast::Function, place: Span) -> Result<ast::Expr, Refusal> {
-    let ast::Function {
-        name: _,
-        uses_odbc_syntax,
-        parameters,
-        args,
-        within_group,
-        filter,
-        null_treatment,
-        over,
-    } = call;
     let form = || {
         Refusal::unsupported(
             reason::UNSUPPORTED_AGGREGATE,
@@ -130,29 +121,16 @@ fn written_out(derived: &Derived, call: &ast::Function, place: Span) -> Result<a
         )
         .detail(format!("It stands for {}.", derived.stands_for))
     };
-    let ast::FunctionArguments::List(ast::FunctionArgumentList {
-        duplicate_treatment: None,
-        args,
-        clauses,
-    }) = args
-    else {
-        return Err(form());
-    };
-    let plain = !*uses_odbc_syntax
-        && matches!(parameters, ast::FunctionArguments::None)
-        && within_group.is_empty()
-        && clauses.is_empty();
-    if !plain || null_treatment.is_some() || over.is_some() {
+    let call = FunctionCall::of(call).ok_or_else(form)?;
+    if !call.within_group.is_empty() || call.over.is_some() {
         return Err(form());
     }
-    let arguments = args
-        .iter()
-        .map(|argument| match argument {
-            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Some(expr.clone()),
-            _ => None,
-        })
-        .collect::<Option<Vec<_>>>()
-        .ok_or_else(form)?;
+    let arguments: Vec<ast::Expr> = call
+        .expressions()
+        .ok_or_else(form)?
+        .into_iter()
+        .cloned()
+        .collect();
     if arguments.len() != derived.arguments {
         return Err(Refusal::new(
             reason::UNKNOWN_FUNCTION,
@@ -167,7 +145,7 @@ fn written_out(derived: &Derived, call: &ast::Function, place: Span) -> Result<a
     let mut fill = Fill {
         derived,
         arguments: &arguments,
-        filter: filter.as_deref(),
+        filter: call.filter,
         place,
     };
     let ControlFlow::Continue(()) = visit::visit_mut(&mut expr, &mut fill);

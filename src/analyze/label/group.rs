@@ -87,7 +87,11 @@ impl Labels<'_> {
                 .chain(&filter)
                 .flat_map(Expr::conjuncts)
                 .collect();
-            let range = range(aggregate, rows, &self.ranges(&computed, conditions));
+            let range = range(
+                aggregate,
+                (rows, false),
+                &self.ranges(&computed, conditions),
+            );
             self.opaque.push((*id, range));
         }
         Ok(())

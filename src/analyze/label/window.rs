@@ -7,7 +7,7 @@ use crate::analyze::inline;
 use crate::analyze::interval::Interval;
 use crate::analyze::per_unit::{check_aggregate, check_shown, range};
 use crate::analyze::row_facts::computed_columns;
-use crate::ir::{ColumnId, Expr, Operation, Relation, Window, WindowFunction};
+use crate::ir::{ColumnId, Expr, Relation, Window, WindowFunction};
 use crate::refusal::{Refusal, reason};
 
 impl Labels<'_> {
@@ -84,14 +84,8 @@ impl Labels<'_> {
             WindowFunction::Aggregate(aggregate) => {
                 check_aggregate(aggregate, computed, self.policy, self.columns)
                     .map_err(|refusal| refusal.within(|| aggregate.place.0))?;
-                let values = range(aggregate, rows, &ranges);
                 // A frame may be empty.
-                let counts = aggregate.operation == Operation::CountRows && window.frame.is_some();
-                if counts {
-                    values.hull(Interval::point(0.0))
-                } else {
-                    values
-                }
+                range(aggregate, (rows, window.frame.is_some()), &ranges)
             }
         })
     }

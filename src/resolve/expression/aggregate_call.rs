@@ -7,6 +7,7 @@ use crate::aggregates::call::{Call, form};
 use crate::aggregates::resolve_call;
 use crate::ir::aggregate::{Aggregate, Distinct, MILLIONTHS};
 use crate::ir::expression::{Expr, Node};
+use crate::parse::FunctionCall;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, TextPosition, reason};
 use crate::resolve::syntax::{called_name, contains_aggregate, place_of};
@@ -20,16 +21,6 @@ pub fn aggregate(
     function: &ast::Function,
     expressions: &Expressions<'_>,
 ) -> Result<Aggregate, Refusal> {
-    let ast::Function {
-        name: _,
-        uses_odbc_syntax,
-        parameters,
-        args,
-        within_group,
-        filter,
-        null_treatment,
-        over,
-    } = function;
     let name = called_name(function)
         .ok_or_else(|| Refusal::unsupported(reason::UNSUPPORTED_AGGREGATE, "this aggregate"))?;
     let this_form = || {
@@ -38,22 +29,9 @@ pub fn aggregate(
             format!("this form of {name}()"),
         )
     };
-    let ast::FunctionArguments::List(ast::FunctionArgumentList {
-        duplicate_treatment,
-        args,
-        clauses,
-    }) = args
-    else {
-        return Err(this_form());
-    };
-    if *uses_odbc_syntax
-        || !matches!(parameters, ast::FunctionArguments::None)
-        || null_treatment.is_some()
-        || !clauses.is_empty()
-    {
-        return Err(this_form());
-    }
-    let filter = match filter.as_deref() {
+    let call = FunctionCall::of(function).ok_or_else(this_form)?;
+    let (arguments, is_distinct) = call.list().ok_or_else(this_form)?;
+    let filter = match call.filter {
         Some(expr) if contains_aggregate(expr) => {
             return Err(Refusal::new(
                 reason::MISPLACED_AGGREGATE,
@@ -65,10 +43,10 @@ pub fn aggregate(
     };
     let (operation, data_type) = resolve_call(&Called {
         name: &name,
-        is_distinct: matches!(duplicate_treatment, Some(ast::DuplicateTreatment::Distinct)),
-        arguments: args,
-        ordering: within_group,
-        is_over: over.is_some(),
+        is_distinct,
+        arguments,
+        ordering: call.within_group,
+        is_over: call.over.is_some(),
         expressions,
     })?;
     Ok(Aggregate {

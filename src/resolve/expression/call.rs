@@ -18,6 +18,7 @@ use crate::ir::literal::{
     Fields, INTERVAL_HINT, coerce, integer_range, interval_of, is_unknown, read_by_pattern,
     type_name,
 };
+use crate::parse::FunctionCall;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::TEXT_MAX;
@@ -30,17 +31,7 @@ const REPEAT_MAX: i64 = 16;
 
 impl Expressions<'_> {
     pub(super) fn function(&self, function: &ast::Function) -> Result<Expr, Refusal> {
-        let ast::Function {
-            name,
-            uses_odbc_syntax,
-            parameters,
-            args,
-            within_group,
-            filter,
-            null_treatment,
-            over,
-        } = function;
-        let names = names_of(name)?;
+        let names = names_of(&function.name)?;
         let name = match names.as_slice() {
             [name] => name.as_str(),
             [schema, name] if schema == "pg_catalog" => name.as_str(),
@@ -51,16 +42,15 @@ impl Expressions<'_> {
                 ));
             }
         };
-        let plain = !*uses_odbc_syntax
-            && matches!(parameters, ast::FunctionArguments::None)
-            && within_group.is_empty()
-            && filter.is_none();
-        if !plain || null_treatment.is_some() || over.is_some() {
-            return Err(Refusal::unsupported(
-                reason::FUNCTION_FORM,
-                format!("this form of {name}()"),
-            ));
-        }
+        let args = match FunctionCall::of(function) {
+            Some(call) if call.is_plain() => call.arguments,
+            Some(_) | None => {
+                return Err(Refusal::unsupported(
+                    reason::FUNCTION_FORM,
+                    format!("this form of {name}()"),
+                ));
+            }
+        };
         if matches!(args, ast::FunctionArguments::None) {
             return self.session_constant(name);
         }

@@ -3,6 +3,7 @@
 use sqlparser::ast;
 
 use super::allow_list;
+use crate::parse::FunctionCall;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::cut::Above;
@@ -27,19 +28,10 @@ impl Resolver<'_> {
         environment: &Environment,
         place: &mut Above<'_>,
     ) -> Result<ast::Function, Refusal> {
-        let ast::Function {
-            name,
-            uses_odbc_syntax,
-            parameters,
-            args,
-            within_group,
-            filter,
-            null_treatment,
-            over,
-        } = function;
+        let name = &function.name;
         let names = names_of(name)?;
         if names == ["array"]
-            && let ast::FunctionArguments::Subquery(query) = args
+            && let ast::FunctionArguments::Subquery(query) = &function.args
         {
             return Ok(ast::Function {
                 args: ast::FunctionArguments::Subquery(self.above_query(
@@ -56,17 +48,14 @@ impl Resolver<'_> {
             }
             return Err(function_refused(&names.join(".")).at(position_of(name)));
         }
-        if *uses_odbc_syntax
-            || !matches!(parameters, ast::FunctionArguments::None)
-            || null_treatment.is_some()
-        {
+        let Some(call) = FunctionCall::of(function) else {
             return Err(unsupported_above(
                 reason::FUNCTION_FORM,
                 "this form of call",
             ));
-        }
-        allow_list::check_growth(names.last().map_or("", String::as_str), args)?;
-        let over = match over {
+        };
+        allow_list::check_growth(names.last().map_or("", String::as_str), call.arguments)?;
+        let over = match call.over {
             None => None,
             Some(ast::WindowType::WindowSpec(window)) => Some(ast::WindowType::WindowSpec(
                 self.above_window(window, environment, place)?,
@@ -76,17 +65,14 @@ impl Resolver<'_> {
             }
         };
         Ok(ast::Function {
-            name: name.clone(),
-            uses_odbc_syntax: false,
-            parameters: ast::FunctionArguments::None,
-            args: self.above_arguments(args, environment, place)?,
-            within_group: self.above_ordering(within_group, environment, place)?,
-            filter: filter
-                .as_ref()
+            args: self.above_arguments(call.arguments, environment, place)?,
+            within_group: self.above_ordering(call.within_group, environment, place)?,
+            filter: call
+                .filter
                 .map(|f| self.above(f, environment, place).map(Box::new))
                 .transpose()?,
-            null_treatment: None,
             over,
+            ..plain_call(name)
         })
     }
 

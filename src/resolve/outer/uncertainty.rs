@@ -5,6 +5,7 @@ use sqlparser::ast;
 
 use crate::catalog::Type;
 use crate::ir::{Formula, Statistic, Uncertainty};
+use crate::parse::FunctionCall;
 use crate::policy::VIEW_SCHEMA;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::expression::known_type;
@@ -184,39 +185,9 @@ fn constant(text: &str) -> Option<Formula> {
 
 /// The arguments of a call that has expressions as arguments and no other clause.
 fn plain_arguments(function: &ast::Function) -> Option<Vec<&ast::Expr>> {
-    let ast::Function {
-        name: _,
-        uses_odbc_syntax,
-        parameters,
-        args,
-        within_group,
-        filter,
-        null_treatment,
-        over,
-    } = function;
-    let plain = !*uses_odbc_syntax
-        && matches!(parameters, ast::FunctionArguments::None)
-        && within_group.is_empty();
-    if !plain || filter.is_some() || null_treatment.is_some() || over.is_some() {
-        return None;
-    }
-    let ast::FunctionArguments::List(ast::FunctionArgumentList {
-        duplicate_treatment: None,
-        args,
-        clauses,
-    }) = args
-    else {
-        return None;
-    };
-    let expressions = args.iter().map(|argument| match argument {
-        ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Some(expr),
-        _ => None,
-    });
-    if clauses.is_empty() {
-        expressions.collect()
-    } else {
-        None
-    }
+    FunctionCall::of(function)
+        .filter(FunctionCall::is_plain)
+        .and_then(|call| call.expressions())
 }
 
 /// 0A000 for one of these functions without an aggregate of private rows; `None` for other names.

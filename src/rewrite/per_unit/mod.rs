@@ -1,6 +1,7 @@
 //! Grouping, windows, unions and bounds within one unit, as derived tables. Their results are
 //! exact, cannot fail, and are functions of the set of a unit's rows.
 
+mod aggregate_call;
 pub(in crate::rewrite) mod pairs;
 mod window_call;
 
@@ -14,13 +15,10 @@ use super::emit::relation::{Flat, Relations, fenced, typed};
 use super::emit::sql;
 use super::vector::clipped_aggregate::hashed;
 use crate::catalog::Type;
-use crate::ir::{
-    Aggregate, ColumnId, Distinct, End, Expr, Fractions, Moment, Operation, Quantifier, Relation,
-    VarianceKind, Window,
-};
+use crate::ir::{Aggregate, ColumnId, Relation, Window};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::query_of;
-use pairs::Pairs;
+use aggregate_call::aggregate_call;
 use window_call::window_call;
 
 /// The column with a row's number among those of its unit.
@@ -341,141 +339,6 @@ fn of_default_collation(value: ast::Expr, data_type: &Type) -> ast::Expr {
             collation: sql::name(&["default"]),
         }),
         _ => value,
-    }
-}
-
-/// One aggregate over the rows of a group, or of the window `over`.
-#[allow(clippy::too_many_lines, reason = "one arm for each aggregate")]
-fn aggregate_call(
-    aggregate: &Aggregate,
-    expressions: &Expressions<'_>,
-    over: Option<ast::WindowSpec>,
-) -> Result<ast::Expr, Refusal> {
-    let Aggregate {
-        operation,
-        filter,
-        data_type,
-        place: _,
-    } = aggregate;
-    let filter = filter
-        .as_ref()
-        .map(|f| expressions.condition(f))
-        .transpose()?;
-    let placed = |call: ast::Expr| match over.clone() {
-        Some(spec) => sql::windowed(call, spec),
-        None => call,
-    };
-    let of = |name: &str, value: &Expr| {
-        Ok::<_, Refusal>(placed(sql::aggregate(
-            name,
-            Some(expressions.emit(value)?.0),
-            filter.clone(),
-        )))
-    };
-    // DISTINCT keeps one of several equal numerics. Their scales, on which the digits of a quotient
-    // depend, are trimmed first.
-    let distinct = |name: &str, value: &Expr| {
-        let value = one_spelling(
-            expressions.emit(value)?.0,
-            &value.data_type.without_digits(),
-        );
-        Ok::<_, Refusal>(placed(sql::distinct(sql::aggregate(
-            name,
-            Some(value),
-            filter.clone(),
-        ))))
-    };
-    let count = |argument: Option<ast::Expr>| sql::aggregate("count", argument, filter.clone());
-    Ok(match operation {
-        Operation::CountRows => placed(count(None)),
-        Operation::Count(value) => placed(count(Some(expressions.presence(value)?))),
-        // A bare column is counted as it is stored: a clamp would make one out of two values.
-        Operation::Distinct(Distinct::Value(value)) => {
-            placed(sql::distinct(count(Some(expressions.presence(value)?))))
-        }
-        Operation::Distinct(Distinct::Row(values)) => {
-            let row = values
-                .iter()
-                .map(|value| expressions.presence(value))
-                .collect::<Result<_, _>>()?;
-            placed(sql::distinct(count(Some(ast::Expr::Tuple(row)))))
-        }
-        Operation::Sum(value) => of("sum", value)?,
-        Operation::Average(value) => of("avg", value)?,
-        Operation::Unlike { value, moment } => distinct(moment_name(*moment), value)?,
-        Operation::Variance { value, kind } => of(moment_name(Moment::Spread(*kind)), value)?,
-        Operation::Extreme { value, end } => one_spelling(of(end_name(*end), value)?, data_type),
-        Operation::Truth { value, of: over } => of(truth_name(*over), value)?,
-        Operation::Quantile {
-            value,
-            fractions,
-            continuous,
-            descending,
-        } => {
-            let order = sql::ordered(expressions.emit(value)?.0, *descending, false);
-            one_spelling(quantile(fractions, *continuous, order, filter)?, data_type)
-        }
-        Operation::Mode { value, descending } => one_spelling(
-            sql::within_group(
-                "mode",
-                None,
-                sql::ordered(expressions.emit(value)?.0, *descending, false),
-                filter,
-            ),
-            data_type,
-        ),
-        Operation::Paired { y, x, kind } => {
-            let value = |e: &Expr| Ok::<_, Refusal>(Pairs::value(expressions.emit(e)?.0, e));
-            Pairs::new(value(y)?, value(x)?, filter, &placed).statistic(*kind)
-        }
-    })
-}
-
-fn end_name(end: End) -> &'static str {
-    match end {
-        End::Least => "min",
-        End::Greatest => "max",
-    }
-}
-
-fn truth_name(of: Quantifier) -> &'static str {
-    match of {
-        Quantifier::All => "bool_and",
-        Quantifier::Any => "bool_or",
-    }
-}
-
-/// A quantile at one fraction.
-fn quantile(
-    fractions: &Fractions,
-    continuous: bool,
-    order: ast::OrderByExpr,
-    filter: Option<ast::Expr>,
-) -> Result<ast::Expr, Refusal> {
-    let name = if continuous {
-        "percentile_cont"
-    } else {
-        "percentile_disc"
-    };
-    let [fraction] = fractions.all() else {
-        return Err(super::emit::guard::internal());
-    };
-    let fraction = sql::number(&format!(
-        "{}.{:06}",
-        fraction / 1_000_000,
-        fraction % 1_000_000
-    ));
-    Ok(sql::within_group(name, Some(fraction), order, filter))
-}
-
-fn moment_name(moment: Moment) -> &'static str {
-    match moment {
-        Moment::Sum => "sum",
-        Moment::Mean => "avg",
-        Moment::Spread(VarianceKind::VariancePopulation) => "var_pop",
-        Moment::Spread(VarianceKind::VarianceSample) => "var_samp",
-        Moment::Spread(VarianceKind::DeviationPopulation) => "stddev_pop",
-        Moment::Spread(VarianceKind::DeviationSample) => "stddev_samp",
     }
 }
 

@@ -429,7 +429,7 @@ fn sealed_rows_are_opened_by_release_alone() {
         !matches!(s.module.as_deref(), Some("release" | "ledger" | "shadow"))
     });
     assert_nowhere(&["Sealed"], |s| {
-        !matches!(s.module.as_deref(), Some("execute" | "release" | "engine"))
+        !matches!(s.module.as_deref(), Some("execute" | "release"))
     });
     assert_nowhere(&["Sealed::new", "Sealed("], |s| {
         s.module.as_deref() != Some("execute")
@@ -459,6 +459,13 @@ fn sealed_rows_are_opened_by_release_alone() {
         .map(|s| s.code.matches(".open(&self.paid)").count())
         .sum();
     assert_eq!(opened, 1, "rows are opened in one place");
+}
+
+#[test]
+fn aggregates_are_distinguished_in_their_own_folder() {
+    assert_nowhere(&["Operation::", "BoundedOperation::"], |s| {
+        !matches!(s.module.as_deref(), Some("aggregates" | "ir"))
+    });
 }
 
 #[test]

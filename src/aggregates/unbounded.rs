@@ -1,0 +1,206 @@
+//! What an aggregate says of itself as the query writes it: how it is bounded, and what it is over
+//! the rows of one unit, where no noise is added (GROUP BY, windows and subqueries within a unit).
+
+use sqlparser::ast;
+
+use super::{Bound, Bounds};
+use crate::catalog::Type;
+use crate::ir::{Distinct, Expr, Fractions, Interval, Operation, Paired};
+use crate::refusal::Refusal;
+
+/// An aggregate as the query writes it, which lives as long as its operation.
+///
+/// The defaults hold for an aggregate whose result lies where its values do, that orders its values
+/// and reads no row in which one of them is NULL.
+pub trait Unbounded<'o> {
+    /// Bounds it.
+    ///
+    /// # Guarantee
+    /// The range that is kept is a clip for every row's argument, whatever the row holds: it
+    /// decides accuracy and noise, never whether there is a clip. Conditions that the operation
+    /// implies (complete pairs, rows that are false or true) are returned with it.
+    ///
+    /// # Requires
+    /// `bounds.range` is where the values lie as far as is known; it need not hold for every row.
+    ///
+    /// # Errors
+    /// 0A000 where no range is known, or where the aggregate has no sound answer.
+    fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal>;
+
+    /// Its call over the rows of one unit.
+    ///
+    /// # Guarantee
+    /// A function of the set of the rows.
+    ///
+    /// # Errors
+    /// The errors of its arguments.
+    fn sql(&self, calls: &dyn Calls) -> Result<ast::Expr, Refusal>;
+
+    /// Where its results lie over the at most `rows` rows of one unit, whose values lie where `of`
+    /// says. `may_be_empty`: whether it may see no row.
+    ///
+    /// # Guarantee
+    /// It chooses clips only: each result is clamped to it where it is added up.
+    fn range(&self, rows: f64, may_be_empty: bool, of: &dyn Fn(&Expr) -> Interval) -> Interval;
+
+    /// What its results are clamped to.
+    fn clamped(&self) -> Clamped {
+        Clamped::Values
+    }
+
+    /// Whether it is a number of rows or values: 0 of no row.
+    fn is_count(&self) -> bool {
+        self.clamped() == Clamped::Rows
+    }
+
+    /// Whether it has an order of its own, and is no window call: PERCENTILE and MODE.
+    fn is_ordered_set(&self) -> bool {
+        false
+    }
+
+    /// Whether a row in which one of its arguments is NULL adds nothing.
+    fn skips_nulls(&self) -> bool {
+        true
+    }
+
+    /// How it compares its values.
+    fn compares(&self) -> Compares {
+        Compares::Order
+    }
+
+    /// The value of which it shows one of several equal ones, and what messages call it.
+    fn shows_one(&self) -> Option<(&'o Expr, &'static str)> {
+        None
+    }
+
+    /// The one value that it adds up, where a row without one adds nothing, and whether a row with
+    /// a zero adds nothing either.
+    fn adds(&self) -> Option<(&'o Expr, bool)> {
+        None
+    }
+
+    /// The same over another value, of an aggregate that adds up one.
+    fn over(&self, _value: Expr) -> Option<Operation> {
+        None
+    }
+
+    /// What it becomes within one unit's rows, so that it is a function of their set: the sum of
+    /// floats depends on their order. `None`: what it is. The type is PostgreSQL's where it
+    /// differs.
+    fn exact(&self) -> Option<(Operation, Option<Type>)> {
+        None
+    }
+
+    /// Refuses forms that have no exact value over one unit's rows; `name` is the call's.
+    ///
+    /// # Errors
+    /// 0A000.
+    fn check_exact(&self, _name: &str) -> Result<(), Refusal> {
+        Ok(())
+    }
+
+    /// Refuses values that it cannot compare within one unit's rows without failing on some.
+    ///
+    /// # Errors
+    /// 0A000.
+    fn check_compared(&self) -> Result<(), Refusal> {
+        Ok(())
+    }
+}
+
+/// What results are clamped to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Clamped {
+    /// A number of rows.
+    Rows,
+    /// What the most rows of a unit can add up to.
+    Sums,
+    /// It lies where its values do.
+    Values,
+}
+
+/// How values are compared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compares {
+    /// Only NULL differs from the rest.
+    Nothing,
+    Equality,
+    Order,
+}
+
+/// What `rewrite` offers: calls over the rows of a group, or of a window, with the aggregate's
+/// FILTER.
+pub trait Calls {
+    /// `count(*)`.
+    fn rows(&self) -> ast::Expr;
+
+    /// The number of rows where the value is not NULL.
+    ///
+    /// # Errors
+    /// The errors of the value.
+    fn present(&self, value: &Expr) -> Result<ast::Expr, Refusal>;
+
+    /// The number of distinct values. A bare column is counted as it is stored: a clamp would make
+    /// one out of two values.
+    ///
+    /// # Errors
+    /// The errors of the values.
+    fn distinct_count(&self, values: &Distinct) -> Result<ast::Expr, Refusal>;
+
+    /// `name(value)`.
+    ///
+    /// # Errors
+    /// The errors of the value.
+    fn of(&self, name: &str, value: &Expr) -> Result<ast::Expr, Refusal>;
+
+    /// `name(DISTINCT value)`.
+    ///
+    /// # Errors
+    /// The errors of the value.
+    fn of_distinct(&self, name: &str, value: &Expr) -> Result<ast::Expr, Refusal>;
+
+    /// `name(fraction) WITHIN GROUP (ORDER BY value)`, `descending` or not.
+    ///
+    /// # Errors
+    /// The errors of the value; XX000 for several fractions.
+    fn ordered_set(
+        &self,
+        name: &str,
+        fraction: Option<&Fractions>,
+        value: (&Expr, bool),
+    ) -> Result<ast::Expr, Refusal>;
+
+    /// A statistic of pairs, from exact sums.
+    ///
+    /// # Errors
+    /// The errors of the values.
+    fn pairs(&self, y: &Expr, x: &Expr, kind: Paired) -> Result<ast::Expr, Refusal>;
+
+    /// One spelling for all equal results.
+    fn one_spelling(&self, call: ast::Expr) -> ast::Expr;
+}
+
+/// The sum of up to `rows` values.
+pub(super) fn sum_of(one: Interval, rows: f64) -> Interval {
+    Interval::new(
+        if one.lo < 0.0 { one.lo * rows } else { one.lo },
+        if one.hi > 0.0 { one.hi * rows } else { one.hi },
+    )
+}
+
+/// Values within an interval have at most this variance: a quarter of its width squared (Popoviciu
+/// 1935).
+pub(super) fn most_variance(one: Interval) -> f64 {
+    let spread = one.hi - one.lo;
+    spread * spread / 4.0
+}
+
+pub(super) fn is_float(value: &Expr) -> bool {
+    matches!(value.data_type, Type::Float4 | Type::Float8)
+}
+
+/// A float as a numeric, whose sums do not depend on the order of rows; `None` for others.
+pub(super) fn as_numeric(value: &Expr) -> Option<(Expr, Option<Type>)> {
+    let numeric = Type::Numeric(None);
+    is_float(value).then(|| (value.clone().cast(numeric.clone()), Some(numeric)))
+}

@@ -1,0 +1,128 @@
+//! Calls of aggregates over the rows of one unit.
+
+use sqlparser::ast;
+
+use super::one_spelling;
+use super::pairs::Pairs;
+use crate::aggregates::Calls;
+use crate::catalog::Type;
+use crate::ir::{Aggregate, Distinct, Expr, Fractions, Paired};
+use crate::refusal::Refusal;
+use crate::rewrite::emit::expression::Expressions;
+use crate::rewrite::emit::guard::internal;
+use crate::rewrite::emit::sql;
+
+/// One aggregate over the rows of a group, or of the window `over`.
+pub(super) fn aggregate_call(
+    aggregate: &Aggregate,
+    expressions: &Expressions<'_>,
+    over: Option<ast::WindowSpec>,
+) -> Result<ast::Expr, Refusal> {
+    let Aggregate {
+        operation,
+        filter,
+        data_type,
+        place: _,
+    } = aggregate;
+    let filter = filter
+        .as_ref()
+        .map(|f| expressions.condition(f))
+        .transpose()?;
+    operation.sql_within_unit(&OverRows {
+        expressions,
+        filter,
+        over,
+        data_type,
+    })
+}
+
+struct OverRows<'e, 'x> {
+    expressions: &'e Expressions<'x>,
+    filter: Option<ast::Expr>,
+    over: Option<ast::WindowSpec>,
+    data_type: &'e Type,
+}
+
+impl OverRows<'_, '_> {
+    fn placed(&self, call: ast::Expr) -> ast::Expr {
+        match self.over.clone() {
+            Some(spec) => sql::windowed(call, spec),
+            None => call,
+        }
+    }
+
+    fn emitted(&self, value: &Expr) -> Result<ast::Expr, Refusal> {
+        Ok(self.expressions.emit(value)?.0)
+    }
+
+    fn aggregate(&self, name: &str, argument: Option<ast::Expr>) -> ast::Expr {
+        sql::aggregate(name, argument, self.filter.clone())
+    }
+}
+
+impl Calls for OverRows<'_, '_> {
+    fn rows(&self) -> ast::Expr {
+        self.placed(self.aggregate("count", None))
+    }
+
+    fn present(&self, value: &Expr) -> Result<ast::Expr, Refusal> {
+        let value = self.expressions.presence(value)?;
+        Ok(self.placed(self.aggregate("count", Some(value))))
+    }
+
+    fn distinct_count(&self, values: &Distinct) -> Result<ast::Expr, Refusal> {
+        let value = match values {
+            Distinct::Value(value) => self.expressions.presence(value)?,
+            Distinct::Row(values) => {
+                let presence = |value| self.expressions.presence(value);
+                ast::Expr::Tuple(values.iter().map(presence).collect::<Result<_, _>>()?)
+            }
+        };
+        Ok(self.placed(sql::distinct(self.aggregate("count", Some(value)))))
+    }
+
+    fn of(&self, name: &str, value: &Expr) -> Result<ast::Expr, Refusal> {
+        let value = self.emitted(value)?;
+        Ok(self.placed(self.aggregate(name, Some(value))))
+    }
+
+    /// The scales of equal numerics, on which the digits of a quotient depend, are trimmed first.
+    fn of_distinct(&self, name: &str, value: &Expr) -> Result<ast::Expr, Refusal> {
+        let value = one_spelling(self.emitted(value)?, &value.data_type.without_digits());
+        Ok(self.placed(sql::distinct(self.aggregate(name, Some(value)))))
+    }
+
+    fn ordered_set(
+        &self,
+        name: &str,
+        fraction: Option<&Fractions>,
+        (value, descending): (&Expr, bool),
+    ) -> Result<ast::Expr, Refusal> {
+        let order = sql::ordered(self.emitted(value)?, descending, false);
+        let fraction = match fraction.map(Fractions::all) {
+            None => None,
+            Some([fraction]) => Some(sql::number(&format!(
+                "{}.{:06}",
+                fraction / 1_000_000,
+                fraction % 1_000_000
+            ))),
+            Some(_) => return Err(internal()),
+        };
+        Ok(sql::within_group(
+            name,
+            fraction,
+            order,
+            self.filter.clone(),
+        ))
+    }
+
+    fn pairs(&self, y: &Expr, x: &Expr, kind: Paired) -> Result<ast::Expr, Refusal> {
+        let value = |e: &Expr| Ok::<_, Refusal>(Pairs::value(self.emitted(e)?, e));
+        let placed = |call| self.placed(call);
+        Ok(Pairs::new(value(y)?, value(x)?, self.filter.clone(), &placed).statistic(kind))
+    }
+
+    fn one_spelling(&self, call: ast::Expr) -> ast::Expr {
+        one_spelling(call, self.data_type)
+    }
+}
