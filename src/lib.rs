@@ -168,6 +168,7 @@ pub mod ir;
 pub mod ledger;
 pub mod mechanism;
 pub mod memory;
+pub mod operator;
 pub mod parse;
 pub mod policy;
 pub mod postgres;

@@ -5,30 +5,36 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::mpsc;
+
 use super::start::Started;
 use super::{Failure, notify, start};
 use crate::engine::{Engine, Reloadable, Service};
+use crate::operator;
 use crate::policy::{Difference, File, appeared};
 use crate::shadow::ShadowSource;
 
 /// How often a replaced engine is checked for running questions.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Reloads at each signal, and has `certificate` read the files of TLS again: a policy that does
-/// not hold keeps no certificate from being renewed. Never returns.
+/// Reloads at each signal, and when an operator asks, and has `certificate` read the files of TLS
+/// again: a policy that does not hold keeps no certificate from being renewed. Never returns.
 pub async fn on_hangup(
     mut signals: tokio::signal::unix::Signal,
     path: &Path,
     started_with: File,
     exchange: &Reloadable,
+    mut asked: mpsc::Receiver<operator::Reload>,
     certificate: impl Fn() -> Result<(), Failure>,
 ) {
     let mut in_force = started_with.clone();
     loop {
-        // `None` does not occur: signals arrive until the process ends.
-        if signals.recv().await.is_none() {
-            std::future::pending::<()>().await;
-        }
+        // Signals and operators come until the process ends.
+        let answer = tokio::select! {
+            Some(()) = signals.recv() => None,
+            Some(answer) = asked.recv() => Some(answer),
+            else => std::future::pending().await,
+        };
         notify::reloading();
         if let Err(failure) = certificate() {
             tracing::error!("the certificate in force stays: {}", failure.in_a_line());
@@ -39,6 +45,8 @@ pub async fn on_hangup(
         }
         let reloaded = reload(path, (&started_with, &in_force), exchange).await;
         exchange.current().meter().reload(reloaded.is_ok());
+        let outcome = reloaded.as_ref().map(|_| ());
+        let outcome = outcome.map_err(|failure| failure.in_a_line());
         match reloaded {
             Ok(file) => {
                 let now = exchange.current();
@@ -57,6 +65,10 @@ pub async fn on_hangup(
             Err(failure) => tracing::error!("the policy in force stays: {}", failure.in_a_line()),
         }
         notify::ready();
+        if let Some(answer) = answer {
+            // An operator who left gets no answer.
+            let _ = answer.send(outcome);
+        }
     }
 }
 

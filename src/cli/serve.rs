@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use listenfd::ListenFd;
 use tokio::net::{TcpListener, TcpSocket};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::ServeOptions;
@@ -15,6 +16,7 @@ use crate::admin;
 use crate::engine::Reloadable;
 use crate::ledger;
 use crate::ledger::RecordFile;
+use crate::operator::Control;
 use crate::policy::{Certificate, File, Policy, Unlisted, unlisted};
 use crate::postgres::LocalPostgres;
 use crate::shadow::{CopiedTable, ShadowSource};
@@ -53,6 +55,9 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
         let (engine, hosts) = (Arc::clone(&engine), options.admin_host.clone());
         tokio::spawn(admin::serve(operator, engine, hosts, token.clone()));
     }
+    let (reloads, asked) = mpsc::channel(1);
+    let shown = options.tls_cert.clone();
+    let control = Control::new(Arc::clone(&engine), reloads, token.clone(), shown);
     tracing::info!(%address, tls = !is_plain, "ready");
     notify::ready();
     tokio::spawn(tell_the_end(token.clone()));
@@ -64,14 +69,15 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
         Ok(())
     };
     tokio::select! {
-        served = wire::serve_reloadable(
+        served = wire::serve_operated(
             listener,
             clients_tls.clone(),
             Arc::clone(&engine),
             token.clone(),
             options.drain,
+            Some(Arc::new(control)),
         ) => served.map_err(Failure::new)?,
-        () = reload::on_hangup(hangups, &options.policy, file, &engine, renew) => {}
+        () = reload::on_hangup(hangups, &options.policy, file, &engine, asked, renew) => {}
     }
     end(engine).await;
     Ok(())

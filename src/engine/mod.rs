@@ -49,7 +49,7 @@ pub use planning::{accounts, constants, plan};
 pub use planning_limit::{PlanningLimit, PlanningPermit, Size};
 pub use reload::Reloadable;
 pub use search_path::start_path;
-pub use service::{Answer, Service, TablePlaces};
+pub use service::{Answer, Commanded, Service, TablePlaces};
 pub use timing::patience;
 pub use useless::{Asked, refuse_useless};
 pub use worth::{Expected, Lever, Pricing, Total, Worth, answers};

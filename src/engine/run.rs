@@ -279,6 +279,8 @@ impl Engine {
             pace.begin();
             let mut read = paid.run(release, &constants, pace.cancel()).await;
             if matches!(read, Err(execute::Error::Conflict)) && std::mem::take(&mut is_first) {
+                // The connection is given back here, which operators see.
+                pace.rest().await;
                 read = match self.reopen(paid, requester, pace).await {
                     Ok(()) => paid.run(release, &constants, pace.cancel()).await,
                     Err(error) => Err(error),

@@ -13,7 +13,7 @@ use crate::ledger::Record;
 use crate::memory::HeldMemory;
 use crate::parse::{ExplainFormat, Query};
 use crate::policy::{Certificate, Secret, SessionSettings};
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, reason};
 use crate::shadow::{Argument, ColumnDescription, Description, Format, Requester};
 
 /// An answered query: only released and public values.
@@ -28,6 +28,14 @@ pub struct Answer {
     pub warnings: Vec<Refusal>,
     /// The memory of the rows, of the requester's share.
     pub held: HeldMemory,
+}
+
+/// What a command of an operator gives.
+#[derive(Debug)]
+pub struct Commanded {
+    /// PostgreSQL's command tag.
+    pub tag: &'static str,
+    pub rows: Vec<Vec<String>>,
 }
 
 /// How many connections may be open at once.
@@ -108,6 +116,26 @@ pub trait Service: Send + Sync + 'static {
     fn digest(&self, query: &Query) -> String;
     /// Hands in a record of what happened at the edge.
     fn record(&self, record: Record) -> impl Future<Output = ()> + Send;
+    /// Whether the text is a command of an operator, which the service answers itself.
+    fn operates(&self, _: &str) -> bool {
+        false
+    }
+    /// The columns of a command's rows; `None` where it has no rows.
+    ///
+    /// # Errors
+    /// 42601 for a command of another form.
+    fn command_columns(&self, _: &str) -> Result<Option<Vec<&'static str>>, Refusal> {
+        Ok(None)
+    }
+    /// Runs a command of an operator.
+    fn operate(
+        &self,
+        _: &Requester,
+        _: &str,
+    ) -> impl Future<Output = Result<Commanded, Refusal>> + Send {
+        let message = "commands of operators are answered by the admin database alone";
+        std::future::ready(Err(Refusal::new(reason::OPERATOR_COMMAND, message)))
+    }
     /// Records a text that could not be read as a statement.
     fn unread(&self, requester: &Requester, refusal: &Refusal) -> impl Future<Output = ()> + Send {
         let _ = (requester, refusal);

@@ -96,6 +96,8 @@ pub enum Statement {
     Copy(Copy),
     /// About the session itself: answered at the edge, touches no table.
     Session(Session),
+    /// A command of an operator, by its text: answered by the admin database, touches no table.
+    Operator(String),
 }
 
 impl Statement {
@@ -106,7 +108,8 @@ impl Statement {
             Self::Declare(declare) => Some(&declare.query),
             Self::Prepare(prepare) => Some(&prepare.query),
             Self::Copy(copy) => Some(&copy.query),
-            Self::ExplainExecute(..) | Self::Fetch(_) | Self::Execute(_) | Self::Session(_) => None,
+            Self::ExplainExecute(..) | Self::Fetch(_) | Self::Execute(_) => None,
+            Self::Session(_) | Self::Operator(_) => None,
         }
     }
 }

@@ -73,6 +73,8 @@ pub const LOCK_NOT_AVAILABLE: SqlState = other("55P03");
 pub const QUERY_CANCELED: SqlState = state("57014", RefusalKind::Cancelled);
 pub const ADMIN_SHUTDOWN: SqlState = other("57P01");
 pub const IDLE_SESSION_TIMEOUT: SqlState = other("57P05");
+pub const IO_ERROR: SqlState = other("58030");
+pub const CONFIG_FILE_ERROR: SqlState = other("F0000");
 /// pgveil's own: the noise would hide every possible answer.
 pub const USELESS_QUESTION: SqlState = other("PV001");
 /// pgveil's own: a noisy look saw too few units to choose a clip, or to show a group.

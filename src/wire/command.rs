@@ -10,7 +10,8 @@ use super::outcome::Outcome;
 use super::portal::{Reply, text_column};
 use super::settings::values_of;
 use super::transaction::{Status, aborted};
-use crate::engine::{Argument, Format, Service};
+use crate::engine::{Argument, Commanded, Format, Service};
+use crate::error::Error;
 use crate::parse::{Configure, Copy, Given, Modes, Query, Scope, Session, Statement};
 use crate::policy::SESSION_SETTINGS;
 use crate::refusal::{Refusal, reason};
@@ -38,7 +39,26 @@ impl<S: Service> Connection<S> {
             Statement::Copy(copy) => self.copied(copy).await,
             Statement::Fetch(fetch) => self.fetch(fetch, formats).await,
             Statement::Session(session) => Ok(self.session(session)?),
+            Statement::Operator(command) => self.operate(command).await,
         }
+    }
+
+    /// A command of an operator. Once it began it runs to its end, whatever the client does.
+    async fn operate(&mut self, command: &str) -> Result<Reply, Outcome> {
+        let names = self.service.command_columns(command)?;
+        let (requester, command) = (self.requester(), command.to_owned());
+        let operated = self.wait(|service, _| async move {
+            let operated = service.operate(&requester, &command).await;
+            operated.map_err(Error::Parse)
+        });
+        let Commanded { tag, rows } = operated.await?;
+        Ok(match names {
+            Some(names) => {
+                let columns = names.into_iter().map(text_column).collect();
+                Reply::texts(tag, columns, rows)
+            }
+            None => Reply::done(tag),
+        })
     }
 
     /// What a query asks of the session is answered here, all else by the engine.

@@ -24,6 +24,7 @@ use super::stream::{Frame, FramedStream};
 use super::transaction::{Status, Transaction};
 use crate::engine::{MemoryShare, Service};
 use crate::ledger::Origin;
+use crate::operator::{Entry, State};
 use crate::policy::Hints;
 use crate::refusal::{Refusal, reason};
 
@@ -38,6 +39,7 @@ pub(super) struct Common {
     pub(super) answers: mpsc::Sender<()>,
     pub(super) share: MemoryShare,
     pub(super) origin: Origin,
+    pub(super) entry: Entry,
 }
 
 pub(super) struct Connection<S> {
@@ -58,6 +60,8 @@ pub(super) struct Connection<S> {
     pub(super) share: MemoryShare,
     /// Where its questions come from.
     pub(super) origin: Origin,
+    /// Its place in the list of sessions.
+    pub(super) entry: Entry,
     /// Abandoned answers.
     pub(super) unfinished: Vec<JoinHandle<()>>,
     pub(super) shutdown: CancellationToken,
@@ -89,6 +93,7 @@ impl<S: Service> Connection<S> {
             answers,
             share,
             origin,
+            entry,
         } = common;
         Self {
             channel,
@@ -105,6 +110,7 @@ impl<S: Service> Connection<S> {
             answers,
             share,
             origin,
+            entry,
             unfinished: Vec::new(),
             shutdown,
             drain,
@@ -133,6 +139,7 @@ impl<S: Service> Connection<S> {
         if let Err(stop) = self.ready().await {
             return stop;
         }
+        let ended = self.entry.ended();
         loop {
             let patience = self.patience();
             let idle = async {
@@ -151,6 +158,7 @@ impl<S: Service> Connection<S> {
             };
             let frame = tokio::select! {
                 biased;
+                () = ended.cancelled() => Err(Outcome::ended()),
                 () = over => Err(Outcome::shutdown()),
                 frame = self.channel.frame_within(FRAME_BYTES_MAX, &self.share) => frame,
                 () = idle => {
@@ -159,7 +167,12 @@ impl<S: Service> Connection<S> {
                 }
             };
             let step = match frame {
-                Ok(frame) => self.step(frame).await,
+                // A session ends also while its client does not read.
+                Ok(frame) => tokio::select! {
+                    biased;
+                    step = self.step(frame) => step,
+                    () = ended.cancelled() => Err(Outcome::ended()),
+                },
                 Err(stop) => Err(stop),
             };
             if let Err(stop) = step {
@@ -288,6 +301,13 @@ impl<S: Service> Connection<S> {
             }
         }
         self.reported = now;
+        let state = match self.transaction.status() {
+            Status::Idle => State::Idle,
+            Status::Open | Status::Failed | Status::Implicit | Status::Pipeline => {
+                State::InTransaction
+            }
+        };
+        self.entry.wait(state, &self.settings.application());
         self.channel.ready(self.transaction.status());
         self.channel.flush().await
     }

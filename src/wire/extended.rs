@@ -154,6 +154,11 @@ impl<S: Service> Connection<S> {
                 Vec::new(),
                 Some(vec![text_column(&self.settings.show(name)?.0)]),
             ),
+            Some(Statement::Operator(command)) => {
+                let names = self.service.command_columns(command)?;
+                let columns = names.map(|names| names.into_iter().map(text_column).collect());
+                (Vec::new(), columns)
+            }
             Some(Statement::Session(Session::ShowAll)) => (
                 Vec::new(),
                 Some(["name", "setting", "description"].map(text_column).to_vec()),

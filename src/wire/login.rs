@@ -10,7 +10,7 @@ use pgwire::messages::startup::{
 
 use super::Server;
 use super::cancel::Key;
-use super::connection_limit::ConnectionSlot;
+use super::connection_limit::{ConnectionSlot, Registry};
 use super::outcome::Outcome;
 use super::scram;
 use super::settings::Settings;
@@ -29,15 +29,16 @@ pub(super) struct LoggedIn {
     pub(super) place: Arc<ConnectionSlot>,
 }
 
-/// The replies up to AuthenticationOk and the key are written to the channel; the session's own
-/// greeting follows.
-pub(super) async fn log_in<S: Service>(
+/// Logs in to a service, with its places: the engine's or the operators'. The replies up to
+/// AuthenticationOk and the key are written to the channel; the session's own greeting follows.
+pub(super) async fn log_in<S: Service, L: Service>(
     server: &Server<S>,
+    (service, places): (&L, &Registry),
     channel: &mut FramedStream,
     startup: Opening,
     address: IpAddr,
 ) -> Result<LoggedIn, Outcome> {
-    match log_in_or_refuse(server, channel, startup, address).await {
+    match log_in_or_refuse(server, (service, places), channel, startup, address).await {
         // The one place where a session could be left open half-way: nothing that fails here may be
         // less than fatal.
         Err(Outcome::Refused(refusal)) => Err(Outcome::Fatal(refusal)),
@@ -76,9 +77,18 @@ impl Opening {
         )
     }
 
+    /// The name that is asked for.
+    pub(super) fn user(&self) -> &str {
+        self.parameter("user").unwrap_or_default()
+    }
+
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.certificate_pem.is_some()
+    }
+
     /// The role that is asked for, fit for a log: short, and on one line.
     pub(super) fn shown_role(&self) -> String {
-        short_name(self.parameter("user").unwrap_or_default())
+        short_name(self.user())
     }
 
     /// Where the client comes from, and what it calls itself.
@@ -101,8 +111,9 @@ impl Opening {
     }
 }
 
-async fn log_in_or_refuse<S: Service>(
+async fn log_in_or_refuse<S: Service, L: Service>(
     server: &Server<S>,
+    (service, places): (&L, &Registry),
     channel: &mut FramedStream,
     opening: Opening,
     address: IpAddr,
@@ -130,7 +141,7 @@ async fn log_in_or_refuse<S: Service>(
         )
         .into());
     }
-    let stored = server.service.verifier(&role);
+    let stored = service.verifier(&role);
     scram::authenticate(
         channel,
         &role,
@@ -139,25 +150,21 @@ async fn log_in_or_refuse<S: Service>(
         opening.certificate_pem.as_deref(),
     )
     .await?;
-    vouched(
-        server.service.certificate(&role),
-        &role,
-        &opening.client_names,
-    )?;
+    vouched(service.certificate(&role), &role, &opening.client_names)?;
 
     let database = opening
         .parameter("database")
         .filter(|name| !name.is_empty())
         .unwrap_or(&role);
-    if database != server.service.database() {
+    if database != service.database() {
         return Err(Refusal::new(
             reason::UNKNOWN_DATABASE,
             format!("database \"{database}\" does not exist"),
         )
         .into());
     }
-    let place = server.places.take(&*server.service, &role, address)?;
-    let settings = settings(&*server.service, &role, &opening.parameters)?;
+    let place = places.take(service, &role, address)?;
+    let settings = settings(service, &role, &opening.parameters)?;
     let secret_bytes = if opening.minor >= 2 { 32 } else { 4 };
     let Some(key) = server.sessions.enter(secret_bytes) else {
         return Err(Refusal::new(reason::INTERNAL_ERROR, "could not generate a cancel key").into());

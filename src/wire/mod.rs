@@ -44,10 +44,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::{MemoryBudget, Service};
 use crate::ledger::{Event, Origin, Record};
+use crate::operator;
+use crate::operator::{Control, OperatorService};
 use connection::{Common, Connection};
 use login::{LoggedIn, Opening};
 use outcome::Outcome;
 use startup::Opened;
+use stream::FramedStream;
 pub use tls::Tls;
 
 /// The time from accept to AuthenticationOk.
@@ -69,6 +72,12 @@ struct Server<S> {
     sessions: Arc<cancel::Sessions>,
     decoy: scram::Decoy,
     places: connection_limit::Registry,
+    /// Those of operators.
+    operator_places: connection_limit::Registry,
+    /// What operators reach, where there may be any.
+    control: Option<Arc<Control>>,
+    /// All sessions that are logged in.
+    open: Arc<operator::Sessions>,
     unauthenticated: Arc<unauthenticated::Unauthenticated>,
     memory: MemoryBudget,
 }
@@ -86,11 +95,10 @@ pub async fn serve<S: Service>(
     serve_reloadable(listener, Tls::from(tls), service, shutdown, DRAIN).await
 }
 
-/// Serves clients until `shutdown` is cancelled. Then logins and idle sessions end with 57P01 at
-/// once, and running statements get the time to drain.
+/// As [`serve_operated`], without operators.
 ///
 /// # Errors
-/// Where the operating system has no randomness to give.
+/// Those of [`serve_operated`].
 pub async fn serve_reloadable<S: Service>(
     listener: TcpListener,
     tls: Tls,
@@ -98,7 +106,27 @@ pub async fn serve_reloadable<S: Service>(
     shutdown: CancellationToken,
     drain: Duration,
 ) -> std::io::Result<()> {
-    let (sessions, places, unauthenticated) = Default::default();
+    serve_operated(listener, tls, service, shutdown, drain, None).await
+}
+
+/// Serves clients until `shutdown` is cancelled. Then logins and idle sessions end with 57P01 at
+/// once, and running statements get the time to drain. Operators of the policy log in to the admin
+/// database.
+///
+/// # Errors
+/// Where the operating system has no randomness to give.
+pub async fn serve_operated<S: Service>(
+    listener: TcpListener,
+    tls: Tls,
+    service: Arc<S>,
+    shutdown: CancellationToken,
+    drain: Duration,
+    control: Option<Arc<Control>>,
+) -> std::io::Result<()> {
+    let (sessions, places, operator_places, unauthenticated) = Default::default();
+    let open = control
+        .as_ref()
+        .map(|control| Arc::clone(control.sessions()));
     let server = Arc::new(Server {
         service,
         tls,
@@ -107,6 +135,9 @@ pub async fn serve_reloadable<S: Service>(
         sessions,
         decoy: scram::Decoy::new()?,
         places,
+        operator_places,
+        control,
+        open: open.unwrap_or_default(),
         unauthenticated,
         memory: MemoryBudget::default(),
     });
@@ -178,10 +209,18 @@ async fn client<S: Service>(
                 }
             };
         let (asked, origin) = (opening.shown_role(), opening.origin(from));
-        let logged_in = login::log_in(&server, &mut channel, opening, from).await;
+        let (is_encrypted, operator) = (opening.is_encrypted(), server.operates(&opening));
+        let logged_in = server
+            .log_in(operator.as_deref(), &mut channel, opening, from)
+            .await;
         report(&*server.service, &asked, from, &origin, &logged_in).await;
         match logged_in {
-            Ok(logged_in) => Some((channel, logged_in, origin)),
+            Ok(logged_in) => {
+                let name = (logged_in.role.as_str(), operator.is_some());
+                let id = logged_in.key.process;
+                let entry = server.open.enter(id, name, origin.address, is_encrypted);
+                Some((channel, logged_in, origin, entry, operator))
+            }
             Err(Outcome::Refused(refusal) | Outcome::Fatal(refusal)) => {
                 channel.farewell(Some(&refusal)).await;
                 None
@@ -198,17 +237,60 @@ async fn client<S: Service>(
         }
     };
     drop(seat);
-    if let Some((channel, logged_in, origin)) = opened {
+    if let Some((channel, logged_in, origin, entry, operator)) = opened {
         let common = Common {
             shutdown: server.shutdown.clone(),
             drain: server.drain,
             answers,
             share: server.memory.share(&logged_in.role),
             origin,
+            entry,
         };
-        Connection::new(channel, server.service.clone(), logged_in, common)
-            .run()
-            .await;
+        match operator {
+            Some(service) => {
+                Connection::new(channel, service, logged_in, common)
+                    .run()
+                    .await;
+            }
+            None => {
+                Connection::new(channel, server.service.clone(), logged_in, common)
+                    .run()
+                    .await;
+            }
+        }
+    }
+}
+
+impl<S> Server<S> {
+    /// The admin database, where the name is an operator's. No name is both an operator's and a
+    /// role's.
+    fn operates(&self, opening: &Opening) -> Option<Arc<OperatorService>> {
+        let control = self.control.as_ref()?;
+        control
+            .operator(opening.user())
+            .map(|_| Arc::new(OperatorService(Arc::clone(control))))
+    }
+}
+
+impl<S: Service> Server<S> {
+    /// Logs in to the admin database, or to the data's.
+    async fn log_in(
+        &self,
+        operator: Option<&OperatorService>,
+        channel: &mut FramedStream,
+        opening: Opening,
+        from: IpAddr,
+    ) -> Result<LoggedIn, Outcome> {
+        match operator {
+            Some(service) => {
+                let to = (service, &self.operator_places);
+                login::log_in(self, to, channel, opening, from).await
+            }
+            None => {
+                let to = (&*self.service, &self.places);
+                login::log_in(self, to, channel, opening, from).await
+            }
+        }
     }
 }
 

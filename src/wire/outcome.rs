@@ -26,6 +26,16 @@ impl Outcome {
     }
 }
 
+impl Outcome {
+    /// An operator ends the session.
+    pub(super) fn ended() -> Self {
+        Self::Fatal(Refusal::new(
+            reason::SESSION_ENDED,
+            "terminating connection due to administrator command",
+        ))
+    }
+}
+
 impl From<Refusal> for Outcome {
     fn from(refusal: Refusal) -> Self {
         Self::Refused(refusal)

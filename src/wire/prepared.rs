@@ -55,7 +55,8 @@ impl<S: Service> Connection<S> {
                 | Statement::Prepare(_)
                 | Statement::Execute(_)
                 | Statement::ExplainExecute(..)
-                | Statement::Copy(_),
+                | Statement::Copy(_)
+                | Statement::Operator(_),
             )
             | None => Err(Refusal::new(
                 reason::UNSUPPORTED_STATEMENT,

@@ -218,7 +218,7 @@ impl<S: Service> Connection<S> {
         result
     }
 
-    async fn wait<T, F>(
+    pub(super) async fn wait<T, F>(
         &mut self,
         question: impl FnOnce(Arc<S>, CancellationToken) -> F,
     ) -> Result<T, Outcome>
@@ -226,6 +226,7 @@ impl<S: Service> Connection<S> {
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
+        self.entry.run();
         let running = self.key.run();
         let token = running.token.clone();
         let patience = |timeout| crate::engine::patience(timeout, self.service.quantum());
@@ -295,6 +296,7 @@ impl<S: Service> Connection<S> {
             }
         };
         let (shutdown, drain) = (self.shutdown.clone(), self.drain);
+        let ended = self.entry.ended();
         let drained = async {
             shutdown.cancelled().await;
             tokio::time::sleep(drain).await;
@@ -302,6 +304,10 @@ impl<S: Service> Connection<S> {
         tokio::select! {
             biased;
             output = future => Ok(output),
+            () = ended.cancelled() => {
+                token.cancel();
+                Err(Outcome::ended())
+            }
             () = overdue => {
                 let message = "canceling statement due to statement timeout";
                 let refusal = Refusal::new(reason::STATEMENT_CANCELLED, message);

@@ -56,6 +56,9 @@ impl<S: Service> Connection<S> {
     /// The statements of a text; one that cannot be read is recorded like any other that is
     /// refused.
     pub(super) async fn read(&mut self, sql: &str) -> Result<Vec<Statement>, Outcome> {
+        if self.service.operates(sql) {
+            return Ok(vec![Statement::Operator(sql.to_owned())]);
+        }
         let turn = self.turn(Size::of_bytes(sql.len())).await?;
         match turn.work(|| parse::parse(sql)) {
             Ok(statements) => Ok(statements),

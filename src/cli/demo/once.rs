@@ -72,7 +72,8 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
             | Statement::Prepare(_)
             | Statement::Execute(_)
             | Statement::ExplainExecute(..)
-            | Statement::Copy(_) => {
+            | Statement::Copy(_)
+            | Statement::Operator(_) => {
                 return Err(unanswered());
             }
             Statement::Session(session) => {

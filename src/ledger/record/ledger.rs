@@ -69,4 +69,15 @@ impl Ledger {
             .call(Access::Read, move |books| books.records(after, rows_max))
             .await
     }
+
+    /// The newest acts of operators and of the owner, newest first.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub async fn acts(&self, rows_max: u32) -> Result<Vec<Record>, Error> {
+        self.worker
+            .call(Access::Read, move |books| books.acts(rows_max))
+            .await
+    }
 }

@@ -13,6 +13,18 @@ pub const LOGINS_KEPT: i64 = 100_000;
 /// Older ones are removed once in this many records.
 const REMOVED: i64 = 10_000;
 
+/// The columns of a record, as `recorded` reads them.
+macro_rules! select {
+    ($which:literal) => {
+        concat!(
+            "SELECT id, microseconds, kind, name, session, address, application, via, actor, \
+                verdict, sqlstate, statement, plan, detail, epsilon, rho, mu_squared, delta \
+                FROM record ",
+            $which
+        )
+    };
+}
+
 const INSERT: &str = "INSERT INTO record (id, microseconds, kind, name, session, address, \
     application, via, actor, verdict, sqlstate, statement, plan, detail, epsilon, rho, \
     mu_squared, delta)
@@ -78,9 +90,7 @@ impl Rules {
         rows_max: u32,
     ) -> Result<Vec<(i64, Record)>, Error> {
         let mut found = self.older_records(after, rows_max)?;
-        let sql = "SELECT id, microseconds, kind, name, session, address, application, via, \
-            actor, verdict, sqlstate, statement, plan, detail, epsilon, rho, mu_squared, delta \
-            FROM record WHERE id > $1 ORDER BY id LIMIT $2";
+        let sql = select!("WHERE id > $1 ORDER BY id LIMIT $2");
         let values = [Value::Int(after), Value::Int(i64::from(rows_max))];
         for row in &self.store.query(sql, &values)? {
             found.push(recorded(row)?);
@@ -89,6 +99,15 @@ impl Rules {
         found.sort_by_key(|(number, _)| *number);
         found.truncate(rows_max as usize);
         Ok(found)
+    }
+
+    /// The newest acts, newest first.
+    pub(in crate::ledger) fn acts(&mut self, rows_max: u32) -> Result<Vec<Record>, Error> {
+        let sql = select!("WHERE kind = 'act' ORDER BY id DESC LIMIT $1");
+        let rows = self.store.query(sql, &[Value::Int(i64::from(rows_max))])?;
+        rows.iter()
+            .map(|row| recorded(row).map(|(_, record)| record))
+            .collect()
     }
 
     /// Statements that a proxy of an older format recorded. Their digests have no key, and their

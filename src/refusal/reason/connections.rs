@@ -23,6 +23,24 @@ reasons! {
     SERVER_STOPS = "server-stops", ADMIN_SHUTDOWN,
         "pgveil stops, as its operator asked.",
         "Connect again later.";
+    SESSION_ENDED = "session-ended", ADMIN_SHUTDOWN,
+        "An operator ended the session. What was charged stays charged.",
+        "Connect again, or ask the operator.";
+    OPERATOR_RIGHT = "operator-right", INSUFFICIENT_PRIVILEGE,
+        "The operator may not see or do this: some tables and FREEZE are for those who may `own`.",
+        "Ask an operator who may, or the data owner.";
+    OPERATOR_COMMAND = "operator-command", FEATURE_NOT_SUPPORTED,
+        "The admin database answers commands of operators alone, and no other database does.",
+        "`SHOW HELP` lists them. For questions, connect to the data's database as a role.";
+    RELOAD_REFUSED = "reload-refused", CONFIG_FILE_ERROR,
+        "The policy file does not hold, or changes a key that needs a restart. Nothing changed.",
+        "Run `pgveil check` on the file.";
+    UNKNOWN_SESSION = "unknown-session", UNDEFINED_OBJECT,
+        "No session has this number, or no role this name.",
+        "`SHOW SESSIONS` and `SHOW ROLES` list them.";
+    LEDGER_OUT_OF_REACH = "ledger-out-of-reach", IO_ERROR,
+        "The ledger cannot be read or written. What cannot be recorded is not done.",
+        "See the log, and `/readyz`.";
     IDLE_SESSION = "idle-session", IDLE_SESSION_TIMEOUT,
         "The session was idle for longer than `idle_session_timeout`.",
         "Connect again, or set the timeout to 0.";

@@ -8,6 +8,7 @@ pub mod demo_browser;
 pub mod demo_page;
 mod doctor;
 pub mod init;
+pub mod operators;
 pub mod outage;
 mod packaging;
 pub mod plan_cache;

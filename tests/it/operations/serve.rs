@@ -74,7 +74,16 @@ pub async fn connect(
     port: u16,
     role: &str,
 ) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
-    let config = format!("host=127.0.0.1 port={port} user={role} password=analyst dbname=nls");
+    connect_to(port, role, "nls").await
+}
+
+async fn connect_to(
+    port: u16,
+    user: &str,
+    database: &str,
+) -> Result<tokio_postgres::Client, tokio_postgres::Error> {
+    let config =
+        format!("host=127.0.0.1 port={port} user={user} password=analyst dbname={database}");
     let (client, connection) = tokio_postgres::connect(&config, NoTls).await?;
     tokio::spawn(connection);
     Ok(client)
@@ -242,7 +251,11 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
     systemd
         .set_read_timeout(Some(Duration::from_secs(300)))
         .unwrap();
-    let policy = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    let demo = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    let verifier = demo.split("password: ").nth(1).unwrap();
+    let verifier = verifier.split_whitespace().next().unwrap();
+    let policy =
+        format!("{demo}\noperators:\n  - {{name: olga, password: '{verifier}', may: [watch]}}\n");
     let write = |text: &str| std::fs::write(directory.0.join("policy.yaml"), text).unwrap();
     write(&policy);
     let ports = (free_port(), free_port());
@@ -330,9 +343,14 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
         .await
         .unwrap();
 
-    // A role that is no longer named asks no more.
+    // A role that is no longer named asks no more. An operator reloads as a signal does.
+    let olga = connect_to(ports.0, "olga", "pgveil").await.unwrap();
+    // The policy still does not hold.
+    let refused = olga.execute("RELOAD", &[]).await.unwrap_err();
+    assert_eq!(refused.code().unwrap().code(), "F0000");
+    reloaded(&systemd);
     write(&policy);
-    running.signal("-HUP");
+    olga.execute("RELOAD", &[]).await.unwrap();
     reloaded(&systemd);
     let refused = second
         .query("SELECT count(*) FROM nls.women", &[])
@@ -369,7 +387,7 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
             said("nonsense"),
             said("the certificate in force stays")
         ),
-        (2, 1, 1, 1),
+        (2, 2, 2, 1),
         "{log}"
     );
     // The ledger tells the owner the same, newest first.
@@ -452,6 +470,8 @@ fn of_the_record([new, old]: &[std::path::PathBuf; 2]) {
         "{logins:?}"
     );
     assert!(logins.contains(&accepted("second")), "{logins:?}");
+    assert_eq!(values("act", "act"), ["reload", "reload"]);
+    assert_eq!(values("act", "role"), ["olga", "olga"]);
     let verdicts = values("statement", "verdict");
     assert_eq!(verdicts[..3], ["answered", "answered", "refused"]);
     let statement = lines.iter().find(|line| line["tables"][0] == "nls.women");

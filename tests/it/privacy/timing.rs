@@ -175,6 +175,39 @@ async fn connections_rest_as_well() {
     refused.abort();
 }
 
+/// Whoever polls metrics, the admin database or the record sees the same while the database works
+/// and when it is done.
+#[tokio::test(flavor = "multi_thread")]
+async fn operators_see_nothing_before_the_quantum_ends() {
+    let veil = paced("24h", |yaml| yaml).await;
+    let never = CancellationToken::new();
+    let shown = async || {
+        veil.engine.ledger().flush().await;
+        let records = veil.engine.ledger().records(0, 100).await.unwrap();
+        (veil.engine.pools(), records.len())
+    };
+    let mut running = ask(&veil.engine, SLOW, &never);
+    let works = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE \
+        'SELECT%' AND pid <> pg_backend_pid()";
+    while veil.direct(works).await != ["1"] {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let working = shown().await;
+    assert_eq!((working.0[0].1.0, working.1), (1, 0));
+    let stop = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE state = 'active' AND \
+        query LIKE 'SELECT%' AND pid <> pg_backend_pid()";
+    veil.client.batch_execute(stop).await.unwrap();
+    while veil.direct(works).await != ["0"] {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(rests(&veil, &mut running).await);
+    let done = shown().await;
+    assert_eq!(done.0, working.0);
+    // Those of the questions about public tables.
+    assert_eq!(done.1, 20);
+    running.abort();
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn failures_rest_as_well() {
     let veil = paced("24h", |yaml| {
@@ -184,6 +217,11 @@ async fn failures_rest_as_well() {
     let mut failing = ask(&veil.engine, SLOW, &CancellationToken::new());
     resting(&veil, 1).await;
     assert!(rests(&veil, &mut failing).await);
+    assert_eq!(
+        veil.engine.pools()[0].1.0,
+        1,
+        "its connection counts as used"
+    );
     assert_eq!(
         veil.engine.ledger().failures("analyst").await.unwrap(),
         0,

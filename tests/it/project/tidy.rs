@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// A module may import those that stand before it: nouns, stages in their order, error, engine,
 /// edges.
-const ORDER: [&str; 28] = [
+const ORDER: [&str; 29] = [
     "refusal",
     "memory",
     "calendar",
@@ -29,6 +29,7 @@ const ORDER: [&str; 28] = [
     "error",
     "engine",
     "auto_bounds",
+    "operator",
     "wire",
     "audit",
     "init",
@@ -650,7 +651,7 @@ fn compose_runs_the_demo_policy() {
 
 /// What events print of values, and why that holds no statement, literal, row or secret. All else
 /// that they tell are numbers, booleans and names of ours.
-const PRINTED: [(&str, &str, &str); 31] = [
+const PRINTED: [(&str, &str, &str); 32] = [
     (
         "cli/reload.rs",
         "{line}",
@@ -699,6 +700,7 @@ const PRINTED: [(&str, &str, &str); 31] = [
     ),
     ("ledger/record/log.rs", "%error", "an error of the ledger"),
     ("ledger/record/file.rs", "%error", "an I/O error"),
+    ("operator/show.rs", "%error", "an error of the ledger"),
     ("ledger/mod.rs", "%error", "an error of the ledger"),
     ("ledger/worker.rs", "%error", "an error of the ledger"),
     ("ledger/server.rs", "%cause", "an error of the ledger"),

@@ -1,0 +1,241 @@
+//! What operators are shown and may do: the one list behind the admin database, its help and
+//! docs/operations.md. Columns are only ever added.
+
+use std::fmt::Write;
+
+use crate::policy::Rights;
+
+/// A table of SHOW.
+#[derive(Debug, PartialEq)]
+pub struct Shown {
+    pub name: &'static str,
+    pub rights: Rights,
+    pub says: &'static str,
+    /// Names and meanings.
+    pub columns: &'static [(&'static str, &'static str)],
+}
+
+/// A command that changes something.
+#[derive(Debug, PartialEq)]
+pub struct Doing {
+    pub form: &'static str,
+    pub rights: Rights,
+    pub says: &'static str,
+}
+
+const fn shown(
+    name: &'static str,
+    rights: Rights,
+    says: &'static str,
+    columns: &'static [(&'static str, &'static str)],
+) -> Shown {
+    Shown {
+        name,
+        rights,
+        says,
+        columns,
+    }
+}
+
+/// Each SHOW.
+pub static SHOWN: [Shown; 13] = [
+    shown(
+        "HELP",
+        Rights::Watch,
+        "these commands",
+        &[
+            ("command", "as it is written"),
+            ("may", "the right that it needs"),
+            ("meaning", "what it shows or does"),
+        ],
+    ),
+    shown(
+        "VERSION",
+        Rights::Watch,
+        "versions, and since when the process runs",
+        &[("name", "of what"), ("value", "its version, or the time")],
+    ),
+    shown(
+        "ROLES",
+        Rights::Watch,
+        "who may ask",
+        &[
+            ("role", "its name"),
+            ("sessions", "open now"),
+            ("certificate", "whether its clients must show one"),
+        ],
+    ),
+    shown(
+        "ACCOUNTS",
+        Rights::Own,
+        "what each account has spent and has left",
+        &[
+            ("account", "the role; (owner) for the total of all"),
+            ("left", "the share of the budget that is left, from 0 to 1"),
+            (
+                "epsilon_spent",
+                "in its whole life; empty without a pure bound",
+            ),
+            ("mu_spent", "in its whole life"),
+            ("delta_spent", "in its whole life"),
+            ("failures", "counted for the role"),
+            ("renews", "the day on which the budget begins anew"),
+            ("state", "open, frozen, or refused by the total"),
+        ],
+    ),
+    shown(
+        "SESSIONS",
+        Rights::Watch,
+        "open sessions, never what they ask",
+        &[
+            (
+                "id",
+                "the number that KILL takes; pg_backend_pid() in the session",
+            ),
+            ("role", "who logged in"),
+            ("kind", "role or operator"),
+            ("address", "where the client is"),
+            ("application", "what the client calls itself"),
+            ("tls", "whether the connection is encrypted"),
+            ("since", "the login, UTC"),
+            ("state", "idle, idle in transaction, or running"),
+            ("statements", "how many the session has asked"),
+        ],
+    ),
+    shown(
+        "POOLS",
+        Rights::Watch,
+        "connections to the database and to the shadow",
+        &[
+            ("pool", "which server"),
+            ("used", "connections in use"),
+            ("size", "the most there are"),
+        ],
+    ),
+    shown(
+        "LEDGER",
+        Rights::Watch,
+        "the ledger's identity and height",
+        &[("name", "of what"), ("value", "its value")],
+    ),
+    shown(
+        "POLICY",
+        Rights::Watch,
+        "the policy in force, by its digest",
+        &[("name", "of what"), ("value", "its value")],
+    ),
+    shown(
+        "SEARCHES",
+        Rights::Own,
+        "what the policy leaves to searches",
+        &[("search", "its table, and column"), ("state", "found")],
+    ),
+    shown(
+        "STATS",
+        Rights::Watch,
+        "counters of metrics, without times",
+        &[
+            ("name", "of the metric"),
+            ("labels", "as in /metrics"),
+            ("value", "the count"),
+        ],
+    ),
+    shown(
+        "TABLES",
+        Rights::Own,
+        "tables of the policy",
+        &[
+            ("table", "schema and name"),
+            ("kind", "private or public"),
+            (
+                "changed",
+                "whether its definition has changed since the policy was loaded",
+            ),
+        ],
+    ),
+    shown(
+        "CERTIFICATES",
+        Rights::Watch,
+        "the certificate file of --tls-cert, as it is now",
+        &[
+            ("file", "its path"),
+            ("not_after", "when it ends, UTC"),
+            ("days", "how many days are left"),
+        ],
+    ),
+    shown(
+        "ACTS",
+        Rights::Watch,
+        "the newest hundred acts and policies in force, newest first",
+        &[
+            ("time", "UTC"),
+            ("who", "the operator, or the user of a command"),
+            (
+                "act",
+                "kill, drain, reload, freeze, unfreeze, grant; policy for one in force",
+            ),
+            ("target", "what it was done to; of a policy its digest"),
+            ("why", "the reason; of a policy start or reload"),
+            ("via", "wire, console or command"),
+            ("address", "from where"),
+        ],
+    ),
+];
+
+/// What changes something.
+pub static ACTS: [Doing; 4] = [
+    Doing {
+        form: "RELOAD",
+        rights: Rights::Watch,
+        says: "reads the policy and the certificates again, as SIGHUP does",
+    },
+    Doing {
+        form: "DRAIN",
+        rights: Rights::Watch,
+        says: "takes no more connections, lets running statements end, and stops, as SIGTERM does",
+    },
+    Doing {
+        form: "KILL id",
+        rights: Rights::Watch,
+        says: "ends a session; what was charged stays charged",
+    },
+    Doing {
+        form: "FREEZE role 'why'",
+        rights: Rights::Own,
+        says: "stops charges to a role (ALL: to every role) until `pgveil budget unfreeze`",
+    },
+];
+
+/// How a right is written in the policy.
+pub fn right(rights: Rights) -> &'static str {
+    match rights {
+        Rights::Watch => "watch",
+        Rights::Own => "own",
+    }
+}
+
+/// The list as docs/operations.md has it.
+pub fn reference() -> String {
+    let mut text = String::from("| command | may | what it shows or does | columns |\n");
+    text += "|---|---|---|---|\n";
+    for shown in &SHOWN {
+        let columns: Vec<String> = shown
+            .columns
+            .iter()
+            .map(|(name, says)| format!("`{name}`: {says}"))
+            .collect();
+        // Writing to a String cannot fail.
+        let _ = writeln!(
+            text,
+            "| `SHOW {}` | `{}` | {} | {} |",
+            shown.name,
+            right(shown.rights),
+            shown.says,
+            columns.join("; ")
+        );
+    }
+    for Doing { form, rights, says } in &ACTS {
+        let _ = writeln!(text, "| `{form}` | `{}` | {says} | |", right(*rights));
+    }
+    text
+}
