@@ -191,12 +191,7 @@ async fn client<S: Service>(
     answers: mpsc::Sender<()>,
 ) {
     let _ = socket.set_nodelay(true);
-    // A client that is gone without a word frees its connection.
-    let _ = SockRef::from(&socket).set_tcp_keepalive(
-        &TcpKeepalive::new()
-            .with_time(KEEPALIVE)
-            .with_interval(KEEPALIVE / 4),
-    );
+    keep_alive(&socket);
     let from = address.ip();
     let opening = async {
         let (mut channel, opening) =
@@ -259,6 +254,15 @@ async fn client<S: Service>(
             }
         }
     }
+}
+
+/// A client that is gone without a word frees its connection.
+fn keep_alive(socket: &TcpStream) {
+    let _ = SockRef::from(socket).set_tcp_keepalive(
+        &TcpKeepalive::new()
+            .with_time(KEEPALIVE)
+            .with_interval(KEEPALIVE / 4),
+    );
 }
 
 impl<S> Server<S> {

@@ -5,6 +5,7 @@ mod data;
 mod ledger;
 mod machine;
 mod network;
+mod tools;
 
 use serde::Serialize;
 
@@ -105,6 +106,7 @@ pub async fn run(options: DoctorOptions) -> Result<(), Failure> {
 
 async fn findings(options: &DoctorOptions) -> Vec<Finding> {
     let mut all = vec![machine::user(), machine::cores()];
+    all.extend(tools::unit());
     let Some(path) = &options.policy else {
         all.push(machine::binaries(None));
         all.push(machine::files(None));
@@ -122,6 +124,7 @@ async fn findings(options: &DoctorOptions) -> Vec<Finding> {
         }
     };
     all.push(machine::files(Some(file.limits.connections)));
+    all.extend(tools::roles(&file));
     all.extend(network::all(options, Some(&file)));
     all.extend(ledger::all(&file, options.backups.as_deref()).await);
     all.extend(data::all(&file, path).await);
