@@ -8,7 +8,6 @@ use num_traits::ToPrimitive;
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::population::Population;
-use crate::mechanism::Mechanism;
 use crate::rewrite::{Price, ReleasePlan};
 
 /// The group's key and its integers; `None` for a value that is not an integer.
@@ -92,7 +91,8 @@ fn read<'a>(texts: impl IntoIterator<Item = Option<&'a str>>) -> Option<Vec<BigI
 fn moved(price: &Price, release: &ReleasePlan, whole: &Groups, rest: &Groups) -> (f64, bool) {
     let finest = price.calibrated.iter().map(|c| c.refine).max().unwrap_or(0);
     let zeros = vec![BigInt::ZERO; price.weights.len()];
-    let (mut norm, mut touched, mut appears) = (BigUint::ZERO, 0u32, false);
+    let norm = price.mechanism.norm();
+    let (mut sum, mut touched, mut appears) = (BigUint::ZERO, 0u32, false);
     for key in whole.keys().chain(rest.keys()).collect::<BTreeSet<_>>() {
         let (here, there) = (whole.get(key), rest.get(key));
         appears |= here.is_none();
@@ -110,20 +110,14 @@ fn moved(price: &Price, release: &ReleasePlan, whole: &Groups, rest: &Groups) ->
                 finest
             };
             let moved = ((&here[at] - &there[at]).magnitude() * weight) << finer;
-            norm += match price.mechanism {
-                Mechanism::Gaussian => &moved * &moved,
-                Mechanism::Laplace => moved,
-            };
+            sum += norm.summed(moved);
         }
     }
     let limit = &price.clip << finest;
-    let (limit, root) = match price.mechanism {
-        Mechanism::Gaussian => (&limit * &limit, 0.5),
-        Mechanism::Laplace => (limit, 1.0),
-    };
+    let limit = norm.summed(limit);
     let within =
-        norm <= limit && !appears && price.groups_per_unit.is_none_or(|most| touched <= most);
-    (ratio(&norm, &limit).powf(root), within)
+        sum <= limit && !appears && price.groups_per_unit.is_none_or(|most| touched <= most);
+    (ratio(&sum, &limit).powf(norm.root()), within)
 }
 
 /// For display: the leading bits decide.

@@ -1,6 +1,6 @@
 //! Chooses bounds from noisy counts of units.
 
-use crate::mechanism::{Mechanism, normal};
+use crate::mechanism::Mechanism;
 use crate::policy::{AutoBound, Finding, Scalar};
 use crate::rewrite::emit::sql;
 use crate::rewrite::{ReleasePlan, measure_deviation};
@@ -93,10 +93,7 @@ impl Thresholds {
 fn passing(beta: f64, cells: usize, mechanism: Mechanism, deviation: f64) -> f64 {
     let tail = -((-beta).ln_1p() / cells.max(1) as f64).exp_m1();
     // Plus one for rounding to whole units.
-    1.0 + match mechanism {
-        Mechanism::Laplace => deviation * std::f64::consts::FRAC_1_SQRT_2 * -(2.0 * tail).ln(),
-        Mechanism::Gaussian => deviation * normal::isf(tail),
-    }
+    1.0 + mechanism.exceeded(deviation, tail)
 }
 
 fn listed(rule: &crate::analyze::KeyRule) -> usize {
@@ -184,7 +181,7 @@ mod tests {
     use super::*;
     use crate::catalog::Type;
     use crate::mechanism::testing::Seeded;
-    use crate::mechanism::{Noise, Randomness};
+    use crate::mechanism::{Noise, Randomness, normal};
     use crate::policy::Search;
 
     const TEN: Thresholds = Thresholds {

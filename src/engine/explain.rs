@@ -11,7 +11,7 @@ use crate::analyze::KeyRule;
 use crate::finish::quantile_95;
 use crate::ir::ReleaseId;
 use crate::ledger::Balance;
-use crate::mechanism::{Fixed, Loss, Mechanism};
+use crate::mechanism::{Fixed, Loss};
 use crate::policy::{Policy, Protection, SESSION_SETTINGS, SessionSettings, UnitStep, Useless};
 use crate::refusal::Refusal;
 use crate::rewrite::{Plan, ReleasePlan, Statement, Summed, measure_deviation};
@@ -255,16 +255,10 @@ fn release(plan: &ReleasePlan, policy: &Policy) -> serde_json::Value {
         "tables": tables.collect::<Vec<_>>(),
         "sums": facts.sums.iter().map(summed).collect::<Vec<_>>(),
         "sensitivity": facts.sensitivity,
-        "norm": mechanism.map(|mechanism| match mechanism {
-            Mechanism::Gaussian => "L2",
-            Mechanism::Laplace => "L1",
-        }),
+        "norm": mechanism.map(|mechanism| mechanism.norm().name()),
         "keys": keys.collect::<Vec<_>>(),
         "aggregates": aggregates.collect::<Vec<_>>(),
-        "mechanism": mechanism.map(|mechanism| match mechanism {
-            Mechanism::Gaussian => "gaussian",
-            Mechanism::Laplace => "laplace",
-        }),
+        "mechanism": mechanism.map(|mechanism| mechanism.name().to_ascii_lowercase()),
         "groups_per_unit": plan.price().and_then(|price| price.groups_per_unit),
         "description": plan.description(),
         "sql": plan.statements().into_iter().map(Statement::sql).collect::<Vec<_>>(),

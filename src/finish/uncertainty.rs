@@ -8,8 +8,8 @@ mod value;
 use crate::aggregates::{DistinctValues, Estimate, Foreseen, Group, Output};
 use crate::catalog::Type;
 use crate::ir::{Formula, Statistic};
+use crate::mechanism::Mechanism;
 pub use crate::mechanism::quantile_95;
-use crate::mechanism::{Mechanism, Noise};
 use crate::release::{Cut, NoiseRecord, ReleasedTable};
 use crate::rewrite::{ChoiceKind, Measure, ReleasePlan, measure_noise};
 use choices::Chosen;
@@ -152,10 +152,7 @@ fn widest(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> f64 {
                 calibrated,
                 weights: _,
                 clip: _,
-            } => calibrated.first().map(|c| match c.noise {
-                Noise::Laplace { .. } => Mechanism::Laplace,
-                Noise::Gaussian { .. } => Mechanism::Gaussian,
-            }),
+            } => calibrated.first().map(|c| c.noise.mechanism()),
             ChoiceKind::Choice { .. } => None,
         });
     vector

@@ -4,22 +4,12 @@
 use num_bigint::BigUint;
 
 use super::account::{Accounting, Cap};
+use super::law::Mechanism;
 use super::loss::{Fixed, Loss};
 
-/// Which noise a statement's releases take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Mechanism {
-    Laplace,
-    Gaussian,
-}
-
-/// Half the width of a 95 % interval, in standard errors. A Laplace tail is e^(-x / b) with b =
-/// error / sqrt 2. Sums of Laplace noises are closer to normal.
+/// Half the width of a 95 % interval, in standard errors.
 pub fn quantile_95(mechanism: Mechanism) -> f64 {
-    match mechanism {
-        Mechanism::Gaussian => 1.959_964,
-        Mechanism::Laplace => 20f64.ln() / std::f64::consts::SQRT_2,
-    }
+    mechanism.law().quantile_95()
 }
 
 /// How one account stands: public facts only.

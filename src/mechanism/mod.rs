@@ -15,8 +15,11 @@ mod choice;
 mod conversion;
 mod events;
 mod exponential;
+mod gaussian;
 #[cfg(test)]
 mod goals;
+mod laplace;
+mod law;
 mod loss;
 mod noise;
 pub mod normal;
@@ -27,14 +30,14 @@ pub(crate) mod testing;
 mod threshold;
 
 pub use account::{Accounting, Cap, CapError};
-pub use calibration::{
-    Calibrated, CalibrationError, gaussian, gaussian_finer, laplace, loss_gaussian, loss_laplace,
-    loss_threshold,
-};
-pub use choice::{AccountState, Either, Mechanism, choose, quantile_95};
+pub use calibration::{Calibrated, CalibrationError, loss_threshold};
+pub use choice::{AccountState, Either, choose, quantile_95};
 pub use conversion::{delta_of_mu, delta_of_rho, epsilon_of_mu, epsilon_of_rho, mu_of, rho_of};
 pub use events::bits;
 pub use exponential::{Exponential, Run};
+pub use gaussian::{gaussian, gaussian_finer, loss_gaussian};
+pub use laplace::{laplace, loss_laplace};
+pub use law::{Mechanism, Norm};
 pub use loss::{Fixed, Loss, Mu};
 pub use noise::{Noise, Sampler};
 pub use random::{OsRandomness, RandomError, Randomness};

@@ -1,8 +1,9 @@
 //! Integer noise with its parameter, ready to be drawn.
 
 use super::exponential::{Exponential, Run};
+use super::law::Mechanism;
 use super::random::Randomness;
-use super::samplers::{SampleError, discrete_laplace, rounded_gaussian};
+use super::samplers::SampleError;
 
 /// A law of noise on the integers; the unit is one step of the grid that the noised integer
 /// lives on.
@@ -25,23 +26,26 @@ impl Noise {
     ///
     /// Any [`SampleError`] means no noise, hence no answer; the charge stands.
     pub fn sample(&self, random: &mut dyn Randomness) -> Result<i128, SampleError> {
-        match *self {
-            Self::Laplace { scale } => discrete_laplace(scale, random),
-            Self::Gaussian { sigma } => rounded_gaussian(sigma, random),
-        }
+        let (mechanism, scale) = self.law();
+        mechanism.law().sample(scale, random)
     }
 
     /// Standard error that the noise adds, in steps of the grid; for display.
     pub fn standard_deviation(&self) -> f64 {
+        let (mechanism, scale) = self.law();
+        mechanism.law().standard_deviation(scale)
+    }
+
+    /// The law, and its scale.
+    pub(super) fn law(&self) -> (Mechanism, u64) {
         match *self {
-            // Variance 2r / (1 - r)^2 with r = exp(-1 / scale) is 1 / (2 sinh^2(1 / (2 scale))),
-            // which does not cancel.
-            Self::Laplace { scale } => {
-                std::f64::consts::FRAC_1_SQRT_2 / (0.5 / scale as f64).sinh()
-            }
-            // Rounding to integers adds the variance 1/12 of a uniform, up to exp(-2 pi^2 sigma^2).
-            Self::Gaussian { sigma } => (sigma as f64).hypot((1.0f64 / 12.0).sqrt()),
+            Self::Laplace { scale } => (Mechanism::Laplace, scale),
+            Self::Gaussian { sigma } => (Mechanism::Gaussian, sigma),
         }
+    }
+
+    pub fn mechanism(&self) -> Mechanism {
+        self.law().0
     }
 }
 

@@ -1,12 +1,12 @@
 //! Which keys may be shown: those whose noisy number of distinct units passes a threshold.
 
 use num_bigint::BigUint;
-use num_traits::{ToPrimitive, Zero};
+use num_traits::{One, ToPrimitive, Zero};
 
 use super::calibration::Calibrated;
+use super::law::QUANTILE_MARGIN;
 use super::loss::Fixed;
 use super::noise::Noise;
-use super::normal::isf;
 
 /// The coordinate of a release that counts, in every group, the distinct units present in it.
 #[derive(Debug, Clone, Copy)]
@@ -43,8 +43,6 @@ pub enum ThresholdError {
 /// Every number of groups up to this is tried by itself; above, blocks of 1/64 stand for their
 /// worst.
 const GROUPS_EXACT: u32 = 256;
-/// Relative margin on quantiles of the noise, over errors below 1e-12.
-const QUANTILE_MARGIN: f64 = 1e-11;
 
 /// The integer threshold: a key is shown iff (2^refine * presence + noise), an exact integer, is
 /// **at least** the returned value.
@@ -126,18 +124,13 @@ impl Presence<'_> {
     /// is an integer, so the floor of the bound bounds it.
     fn share(&self, calibrated: Calibrated, groups: u32) -> Result<i128, ThresholdError> {
         let clip = self.clip << calibrated.refine;
-        let even = match calibrated.noise {
-            Noise::Laplace { .. } => clip / (self.weight * groups),
-            Noise::Gaussian { .. } => (&clip * &clip / (self.weight * self.weight * groups)).sqrt(),
-        };
-        let own = match (self.height, calibrated.noise) {
-            (Height::Each(height), _) => BigUint::from(height) << calibrated.refine,
-            (Height::Shared(height), Noise::Laplace { .. }) => {
-                (BigUint::from(height) << calibrated.refine) / groups
-            }
-            (Height::Shared(height), Noise::Gaussian { .. }) => {
+        let norm = calibrated.noise.mechanism().norm();
+        let even = norm.shared(&clip, self.weight, groups);
+        let own = match self.height {
+            Height::Each(height) => BigUint::from(height) << calibrated.refine,
+            Height::Shared(height) => {
                 let whole = BigUint::from(height) << calibrated.refine;
-                (&whole * &whole / groups).sqrt()
+                norm.shared(&whole, &BigUint::one(), groups)
             }
         };
         even.min(own).to_i128().ok_or(ThresholdError::TooWide)
@@ -154,13 +147,8 @@ impl Height {
 fn hidden(noise: Noise, delta: Fixed, groups: u32) -> Result<i128, ThresholdError> {
     // (1 - delta)^(1/t) itself would round to 1.
     let each = -((-delta.to_f64()).ln_1p() / f64::from(groups)).exp_m1() * (1.0 - QUANTILE_MARGIN);
-    let distance = match noise {
-        Noise::Gaussian { sigma } => sigma as f64 * isf(each) * (1.0 + QUANTILE_MARGIN) + 0.5,
-        Noise::Laplace { scale } => {
-            let scale = scale as f64;
-            -scale * (each.ln() + (-1.0 / scale).exp().ln_1p()) * (1.0 + QUANTILE_MARGIN)
-        }
-    };
+    let (mechanism, scale) = noise.law();
+    let distance = mechanism.law().reached(scale, each);
     // A delta near 1 asks for a negative margin; the tail formula holds from 1 on.
     let distance = distance.ceil().max(1.0);
     // Exactly representable and far below 2^127: a scale below 2^60 times a quantile below 100.

@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Cut;
-use crate::mechanism::{Mechanism, Noise};
+use crate::mechanism::{Mechanism, Noise, quantile_95};
 use crate::rewrite::{Measure, ReleasePlan, Total, made_of, measure_terms};
 
 /// What was drawn for each group of a table.
@@ -86,15 +86,12 @@ impl NoiseRecord {
 
     /// The mechanism with the heaviest tail among the draws.
     pub fn mechanism(&self) -> Mechanism {
-        let is_laplace = self
-            .draws
-            .iter()
-            .any(|(noise, _)| matches!(noise, Noise::Laplace { .. }));
-        if is_laplace {
-            Mechanism::Laplace
-        } else {
-            Mechanism::Gaussian
-        }
+        let drawn = self.draws.iter().map(|(noise, _)| noise.mechanism());
+        let heavier = |a, b| match quantile_95(a) > quantile_95(b) {
+            true => a,
+            false => b,
+        };
+        drawn.fold(Mechanism::Gaussian, heavier)
     }
 
     /// What each draw adds to a measure of a group: signed standard deviations in the measure's

@@ -18,7 +18,7 @@ use super::vector::standard_deviation::product_step;
 use super::{Price, ReleasePlan, decimal};
 use crate::analyze::{Analyzed, AnalyzedRelease, Because, KeyRule, NoRow, UnitGroups};
 use crate::ir::{ColumnId, End, Expr, JoinKind, Node, Relation, Window};
-use crate::mechanism::{Calibrated, Mechanism};
+use crate::mechanism::{Calibrated, Norm};
 use crate::policy::{Policy, Scalar};
 
 /// Everything a reader needs to judge the release's privacy, in order.
@@ -304,10 +304,7 @@ impl Words<'_> {
     }
 
     fn noise(&self, plan: &ReleasePlan, price: &Price, unit: &str) -> Vec<String> {
-        let norm = match price.mechanism {
-            Mechanism::Gaussian => "L2",
-            Mechanism::Laplace => "L1",
-        };
+        let norm = price.mechanism.norm().name();
         let mut lines = match &price.look {
             Some(look) => look::opened(look, unit),
             None => vec![format!(
@@ -322,9 +319,9 @@ impl Words<'_> {
             let deviation = look::deviation(price, coordinate, i)
                 .unwrap_or_else(|| significant(deviation_of(coordinate, calibrated)));
             lines.push(format!(
-                "  v{i}: {}: {:?} noise, standard deviation {deviation}",
+                "  v{i}: {}: {} noise, standard deviation {deviation}",
                 self.coordinate(coordinate),
-                price.mechanism,
+                price.mechanism.name(),
             ));
         }
         if let Some((presence, _)) = price.threshold {
@@ -332,7 +329,10 @@ impl Words<'_> {
             let shared = match plan.coordinates()[presence] {
                 Coordinate::Presence => format!(
                     "; a {unit} in t groups counts 1 / {} in each",
-                    if norm == "L2" { "sqrt(t)" } else { "t" }
+                    match price.mechanism.norm() {
+                        Norm::L2 => "sqrt(t)",
+                        Norm::L1 => "t",
+                    }
                 ),
                 _ => String::new(),
             };

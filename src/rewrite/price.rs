@@ -20,8 +20,8 @@ use super::vector::row_lengths::{ceil_sqrt, row_lengths};
 use super::vector::sensitivity::{Norms, norms, weights};
 use crate::analyze::{AnalyzedRelease, Axis, KeyRule, UnitGroups, axes};
 use crate::mechanism::{
-    AccountState, Accounting, Calibrated, Fixed, Height, Loss, Mechanism, Mu, Presence, gaussian,
-    laplace, loss_gaussian, loss_laplace, loss_threshold, mu_of, threshold,
+    AccountState, Accounting, Calibrated, Fixed, Height, Loss, Mechanism, Mu, Norm, Presence,
+    gaussian, laplace, loss_gaussian, loss_laplace, loss_threshold, mu_of, threshold,
 };
 use crate::policy::{Policy, SessionSettings};
 use crate::refusal::{Refusal, reason};
@@ -225,8 +225,8 @@ pub fn price(
         release.one_row_per_unit || release.cells.is_some_and(|cells| cells <= groups);
     let (mut l2, mut l1) = clips(release, coordinates, &weights, groups);
     if !within_clip {
-        l2 = roomy(&l2, Mechanism::Gaussian, coordinates.len(), groups);
-        l1 = roomy(&l1, Mechanism::Laplace, coordinates.len(), groups);
+        l2 = roomy(&l2, Norm::L2, coordinates.len(), groups);
+        l1 = roomy(&l1, Norm::L1, coordinates.len(), groups);
     }
     let keyed = release.is_thresholded();
     if keyed && portion.terms.is_pure() {

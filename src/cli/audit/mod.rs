@@ -12,7 +12,7 @@ use super::{Failure, signal, start};
 use crate::audit::{
     AuditQuestion, CANARY, Influence, Trials, attack, attempts, influence, provable, questions,
 };
-use crate::mechanism::{Loss, Mechanism};
+use crate::mechanism::Loss;
 use crate::rewrite::Plan;
 use report::{Asked, Attempt, Measured, Report};
 use stage::Stage;
@@ -160,16 +160,10 @@ async fn measure(
 
 /// The mechanism of the plan's vector.
 fn mechanism(plan: &Plan) -> &'static str {
-    match plan
-        .releases()
+    plan.releases()
         .iter()
         .find_map(|release| release.price())
-        .map(|price| price.mechanism)
-    {
-        Some(Mechanism::Gaussian) => "Gaussian",
-        Some(Mechanism::Laplace) => "Laplace",
-        None => "none",
-    }
+        .map_or("none", |price| price.mechanism.name())
 }
 
 fn bar(asked: &[AuditQuestion], trials: u32) -> ProgressBar {

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
 use crate::mechanism::calibration::*;
+use crate::mechanism::{Fixed, Mu, gaussian, laplace, loss_gaussian, loss_laplace};
 
 fn big(n: u128) -> BigUint {
     BigUint::from(n)

@@ -1,8 +1,8 @@
 //! The rule of choice, its figures, and its edges.
 
-use crate::mechanism::calibration::{loss_gaussian, loss_laplace, loss_threshold};
 use crate::mechanism::choice::*;
 use crate::mechanism::loss::Mu;
+use crate::mechanism::{loss_gaussian, loss_laplace, loss_threshold};
 
 fn account_state(epsilon: f64, accounting: Accounting, spent: Loss) -> AccountState {
     let down = Fixed::round_down;

@@ -5,11 +5,11 @@ use num_bigint::BigUint;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-use crate::mechanism::calibration::{gaussian, laplace};
 use crate::mechanism::conversion::mu_of;
 use crate::mechanism::loss::Mu;
 use crate::mechanism::normal::sf;
 use crate::mechanism::threshold::*;
+use crate::mechanism::{gaussian, laplace};
 
 const LATTICE: u64 = 1 << 30;
 

@@ -2,7 +2,7 @@
 
 use crate::aggregates::{self, DistinctNoise, Expected, total_of, whole};
 use crate::ir::Interval;
-use crate::mechanism::{Mechanism, Noise, quantile_95};
+use crate::mechanism::{Mechanism, quantile_95};
 use crate::rewrite::describe::rank_error;
 use crate::rewrite::{
     ChoiceKind, Coordinate, Degree, Measure, ReleasePlan, Subject, Target, measure_noise,
@@ -105,10 +105,7 @@ impl aggregates::BestCase for BestCase<'_> {
                 c.noise.standard_deviation() / 2f64.powi(c.refine as i32)
             })
         };
-        let z = quantile_95(match calibrated.first()?.noise {
-            Noise::Laplace { .. } => Mechanism::Laplace,
-            Noise::Gaussian { .. } => Mechanism::Gaussian,
-        });
+        let z = quantile_95(calibrated.first()?.noise.mechanism());
         let step = degree.fixed_point().map_or(0.0, |grid| grid.step.size());
         let centre = degree
             .fixed_point()

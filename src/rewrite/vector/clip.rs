@@ -23,16 +23,16 @@ use num_traits::{One, ToPrimitive};
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use crate::catalog::Type;
-use crate::mechanism::Mechanism;
+use crate::mechanism::Norm;
 use crate::rewrite::emit::sql;
 
 /// Bits of the limit. Squares of four times the limit, for 63 coordinates, add up within eight
 /// bytes; plain lengths need less room.
-fn bits(mechanism: Mechanism, coordinates: usize) -> u64 {
+fn bits(norm: Norm, coordinates: usize) -> u64 {
     let more = u64::from(usize::BITS - coordinates.leading_zeros()).saturating_sub(6);
-    match mechanism {
-        Mechanism::Gaussian => 26 - more.min(20),
-        Mechanism::Laplace => 33 - more.min(20),
+    match norm {
+        Norm::L2 => 26 - more.min(20),
+        Norm::L1 => 33 - more.min(20),
     }
 }
 
@@ -49,7 +49,7 @@ struct Scale {
 /// How a unit's vector is measured and cut.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clip {
-    mechanism: Mechanism,
+    norm: Norm,
     /// K.
     pub limit: BigUint,
     /// s.
@@ -61,19 +61,19 @@ pub struct Clip {
 
 /// The bound C with room for what measuring rounds up, so that no unit within the given bound is
 /// scaled: at most 2^-12 more, and a unit of length for each coordinate of each of `groups` groups.
-pub fn roomy(bound: &BigUint, mechanism: Mechanism, coordinates: usize, groups: u64) -> BigUint {
-    let shift = bound.bits().saturating_sub(bits(mechanism, coordinates));
+pub fn roomy(bound: &BigUint, norm: Norm, coordinates: usize, groups: u64) -> BigUint {
+    let shift = bound.bits().saturating_sub(bits(norm, coordinates));
     if shift == 0 {
         return bound.clone();
     }
     let cells = BigUint::from(groups.max(1)) * coordinates.max(1);
-    let rounded = match mechanism {
-        Mechanism::Gaussian => cells.sqrt() + 1u8,
-        Mechanism::Laplace => cells,
+    let rounded = match norm {
+        Norm::L2 => cells.sqrt() + 1u8,
+        Norm::L1 => cells,
     };
-    let coarse = match mechanism {
-        Mechanism::Gaussian => bound >> 15u8,
-        Mechanism::Laplace => bound >> 12u8,
+    let coarse = match norm {
+        Norm::L2 => bound >> 15u8,
+        Norm::L1 => bound >> 12u8,
     };
     bound + coarse + ((rounded + 2u8) << shift)
 }
@@ -85,8 +85,8 @@ impl Clip {
     ///
     /// # Requires
     /// Every coordinate lies within [`Clip::clamped`].
-    pub fn new(bound: &BigUint, weights: &[BigUint], mechanism: Mechanism) -> Self {
-        let bits = bits(mechanism, weights.len());
+    pub fn new(bound: &BigUint, weights: &[BigUint], norm: Norm) -> Self {
+        let bits = bits(norm, weights.len());
         // `roomy` may have added a bit.
         let shift = bound.bits().saturating_sub(bits + 1);
         let fine = 60 - bits - 1;
@@ -113,7 +113,7 @@ impl Clip {
         };
         let scales = weights.iter().map(scale).collect();
         Self {
-            mechanism,
+            norm,
             limit: bound >> shift,
             shift,
             scales,
@@ -136,7 +136,7 @@ impl Clip {
         eight_bytes(value, most)
     }
 
-    /// What one group adds to the norm, squared under Gaussian noise.
+    /// What one group adds to the norm, squared in L2.
     pub fn norm(&self, values: &[ast::Expr]) -> ast::Expr {
         let terms = values.iter().zip(&self.scales).map(
             |(
@@ -157,9 +157,9 @@ impl Clip {
                         sql::number("1"),
                     );
                 }
-                match self.mechanism {
-                    Mechanism::Gaussian => sql::binary(length.clone(), B::Multiply, length),
-                    Mechanism::Laplace => length,
+                match self.norm {
+                    Norm::L2 => sql::binary(length.clone(), B::Multiply, length),
+                    Norm::L1 => length,
                 }
             },
         );
@@ -170,10 +170,7 @@ impl Clip {
 
     /// The norm where it exceeds the limit, else NULL.
     pub fn excess(&self, norm: ast::Expr) -> ast::Expr {
-        let limit = match self.mechanism {
-            Mechanism::Gaussian => &self.limit * &self.limit,
-            Mechanism::Laplace => self.limit.clone(),
-        };
+        let limit = self.norm.summed(self.limit.clone());
         let limit = sql::number(&limit.to_string());
         sql::call(
             "nullif",
@@ -184,9 +181,9 @@ impl Clip {
     /// The value scaled by `limit / norm`, in exact integers: `div` rounds towards zero.
     pub fn factor(&self, value: ast::Expr, refined: &BigUint, norm: ast::Expr) -> ast::Expr {
         let norm = sql::cast(norm, &Type::Numeric(None));
-        let divisor = match self.mechanism {
-            Mechanism::Gaussian => above_root(norm),
-            Mechanism::Laplace => norm,
+        let divisor = match self.norm {
+            Norm::L2 => above_root(norm),
+            Norm::L1 => norm,
         };
         let value = sql::binary(
             sql::cast(value, &Type::Numeric(None)),
@@ -237,38 +234,28 @@ mod tests {
                 if clip.shift > 0 { length + 1u8 } else { length }
             },
         );
-        match clip.mechanism {
-            Mechanism::Gaussian => lengths.map(|u| &u * &u).sum(),
-            Mechanism::Laplace => lengths.sum(),
-        }
+        lengths.map(|length| clip.norm.summed(length)).sum()
     }
 
-    fn weighted(mechanism: Mechanism, weights: &[BigUint], values: &[i64]) -> BigUint {
+    fn weighted(norm: Norm, weights: &[BigUint], values: &[i64]) -> BigUint {
         let each = values
             .iter()
             .zip(weights)
             .map(|(v, w)| w * v.unsigned_abs());
-        match mechanism {
-            Mechanism::Gaussian => each.map(|x| &x * &x).sum(),
-            Mechanism::Laplace => each.sum(),
-        }
+        each.map(|length| norm.summed(length)).sum()
     }
 
     fn limit(clip: &Clip) -> BigUint {
-        if clip.mechanism == Mechanism::Gaussian {
-            &clip.limit * &clip.limit
-        } else {
-            clip.limit.clone()
-        }
+        clip.norm.summed(clip.limit.clone())
     }
 
     #[test]
     fn whoever_is_measured_within_the_limit_is_within_the_bound() {
-        for mechanism in [Mechanism::Gaussian, Mechanism::Laplace] {
+        for norm in [Norm::L2, Norm::L1] {
             for bound_bits in [4u32, 20, 26, 27, 40, 63, 90] {
                 let bound = (BigUint::one() << bound_bits) - 3u8;
                 let weights = [1u64, 3, 1 << 10, (1 << 21) + 1, 1 << 40].map(BigUint::from);
-                let clip = Clip::new(&bound, &weights, mechanism);
+                let clip = Clip::new(&bound, &weights, norm);
                 for seed in 0..2000u64 {
                     let mixed = |at: u64| {
                         let word = seed
@@ -278,13 +265,9 @@ mod tests {
                     };
                     let values: Vec<i64> = (0..5).map(|at| mixed(at) >> (seed % 61)).collect();
                     if measured(&clip, &values) <= limit(&clip) {
-                        let norm = weighted(mechanism, &weights, &values);
-                        let most = if mechanism == Mechanism::Gaussian {
-                            &bound * &bound
-                        } else {
-                            bound.clone()
-                        };
-                        assert!(norm <= most, "{mechanism:?} {bound_bits} {values:?}");
+                        let length = weighted(norm, &weights, &values);
+                        let most = norm.summed(bound.clone());
+                        assert!(length <= most, "{norm:?} {bound_bits} {values:?}");
                     }
                 }
             }
@@ -308,20 +291,17 @@ mod tests {
                 let squared: f64 = (0..groups).map(|at| part(at) * part(at)).sum();
                 let absolute: f64 = (0..groups).map(part).sum();
                 let chosen = f64::from(most) / f64::from(groups);
-                for (mechanism, kept) in [
-                    (
-                        Mechanism::Gaussian,
-                        (f64::from(most) / squared).sqrt().min(1.0),
-                    ),
-                    (Mechanism::Laplace, (f64::from(most) / absolute).min(1.0)),
+                for (norm, kept) in [
+                    (Norm::L2, (f64::from(most) / squared).sqrt().min(1.0)),
+                    (Norm::L1, (f64::from(most) / absolute).min(1.0)),
                 ] {
                     assert!(
                         kept >= chosen - 1e-12,
-                        "{mechanism:?} {most} of {groups}, shape {shape}: {kept} against {chosen}"
+                        "{norm:?} {most} of {groups}, shape {shape}: {kept} against {chosen}"
                     );
                     assert!(
                         (1.0 - kept).powi(2) <= 1.0 - chosen + 1e-12,
-                        "{mechanism:?} {most} of {groups}, shape {shape}"
+                        "{norm:?} {most} of {groups}, shape {shape}"
                     );
                 }
             }
@@ -330,21 +310,17 @@ mod tests {
 
     #[test]
     fn nobody_within_the_bound_given_is_cut() {
-        for mechanism in [Mechanism::Gaussian, Mechanism::Laplace] {
+        for norm in [Norm::L2, Norm::L1] {
             for rows in [1u64, 15, 1000] {
                 let weights = [(1u64 << 32), 1_431_656, 1 << 21].map(BigUint::from);
                 let values = [rows as i64, 3000 * rows as i64, -(2048 * rows as i64)];
-                let norm = weighted(mechanism, &weights, &values);
-                let bound = if mechanism == Mechanism::Gaussian {
-                    norm.sqrt() + 1u8
-                } else {
-                    norm
+                let length = weighted(norm, &weights, &values);
+                let bound = match norm {
+                    Norm::L2 => length.sqrt() + 1u8,
+                    Norm::L1 => length,
                 };
-                let clip = Clip::new(&roomy(&bound, mechanism, 3, 1), &weights, mechanism);
-                assert!(
-                    measured(&clip, &values) <= limit(&clip),
-                    "{mechanism:?} {rows}"
-                );
+                let clip = Clip::new(&roomy(&bound, norm, 3, 1), &weights, norm);
+                assert!(measured(&clip, &values) <= limit(&clip), "{norm:?} {rows}");
             }
         }
     }

@@ -12,7 +12,7 @@ use super::row_integer::{divided, integer, integer_type, lacks, narrowed, within
 use crate::analyze::{AnalyzedRelease, PlanningEffort};
 use crate::catalog::Type;
 use crate::ir::{ColumnInfo, End, Expr, SET_COLUMN};
-use crate::mechanism::Mechanism;
+use crate::mechanism::{Mechanism, Norm};
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 use crate::rewrite::Block;
@@ -105,7 +105,7 @@ impl ClippedAggregate<'_> {
         let bound = if self.within_clip {
             Bound::Proved
         } else if self.blocks.is_empty() {
-            Bound::Clipped(Clip::new(self.clip, self.weights, self.mechanism))
+            Bound::Clipped(Clip::new(self.clip, self.weights, self.mechanism.norm()))
         } else {
             Bound::Binned(self.magnitudes())
         };
@@ -409,8 +409,8 @@ impl ClippedAggregate<'_> {
             "least",
             vec![sql::bare("t"), sql::number(&limit.to_string())],
         );
-        let each = match self.mechanism {
-            Mechanism::Gaussian => {
+        let each = match self.mechanism.norm() {
+            Norm::L2 => {
                 let squared =
                     sql::binary(sql::number(&PRESENCE.pow(2).to_string()), B::Divide, groups);
                 sql::cast(
@@ -421,9 +421,7 @@ impl ClippedAggregate<'_> {
                     &Type::Int8,
                 )
             }
-            Mechanism::Laplace => {
-                sql::binary(sql::number(&PRESENCE.to_string()), B::Divide, groups)
-            }
+            Norm::L1 => sql::binary(sql::number(&PRESENCE.to_string()), B::Divide, groups),
         };
         sql::binary(sql::bare(presence), B::Multiply, each)
     }

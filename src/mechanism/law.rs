@@ -1,0 +1,112 @@
+//! The table of laws of noise, each in its own file, and what a file says of its law.
+
+use num_bigint::BigUint;
+
+use super::random::Randomness;
+use super::samplers::SampleError;
+use super::{gaussian, laplace};
+
+/// Which noise a statement's releases take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Mechanism {
+    Laplace,
+    Gaussian,
+}
+
+impl Mechanism {
+    /// The file of each law.
+    pub(super) fn law(self) -> &'static dyn Law {
+        match self {
+            Self::Laplace => &laplace::Law,
+            Self::Gaussian => &gaussian::Law,
+        }
+    }
+
+    /// What reports call it.
+    pub fn name(self) -> &'static str {
+        self.law().name()
+    }
+
+    /// The norm that its noise hides.
+    pub fn norm(self) -> Norm {
+        self.law().norm()
+    }
+
+    /// What a draw of this standard deviation exceeds with this probability.
+    pub fn exceeded(self, deviation: f64, probability: f64) -> f64 {
+        self.law().exceeded(deviation, probability)
+    }
+}
+
+/// What the file of a law says of it. Its calibration and its loss are functions of the file, since
+/// each takes a privacy parameter of its own.
+pub(super) trait Law {
+    fn name(&self) -> &'static str;
+
+    /// The norm in which one unit's contribution has to be bounded.
+    fn norm(&self) -> Norm;
+
+    /// Half the width of a 95 % interval, in standard errors.
+    fn quantile_95(&self) -> f64;
+
+    /// What a draw of this standard deviation exceeds with this probability.
+    fn exceeded(&self, deviation: f64, probability: f64) -> f64;
+
+    /// The least distance, up to the margin, that a draw reaches with at most this probability, in
+    /// steps of the grid.
+    fn reached(&self, scale: u64, probability: f64) -> f64;
+
+    /// Standard error that the noise adds, in steps of the grid; for display.
+    fn standard_deviation(&self, scale: u64) -> f64;
+
+    /// One fresh, independent draw.
+    ///
+    /// # Errors
+    /// [`SampleError`] where the random source fails.
+    fn sample(&self, scale: u64, random: &mut dyn Randomness) -> Result<i128, SampleError>;
+}
+
+/// Relative margin on quantiles of the noise, over errors below 1e-12.
+pub(super) const QUANTILE_MARGIN: f64 = 1e-11;
+
+/// How a unit's contributions add up to what noise hides: by their magnitudes (L1), or by their
+/// squares (L2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Norm {
+    L1,
+    L2,
+}
+
+impl Norm {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::L1 => "L1",
+            Self::L2 => "L2",
+        }
+    }
+
+    /// What a length adds to the sum: itself, or its square.
+    pub fn summed(self, length: BigUint) -> BigUint {
+        match self {
+            Self::L1 => length,
+            Self::L2 => &length * &length,
+        }
+    }
+
+    /// The exponent that leads from the sum back to a length.
+    pub fn root(self) -> f64 {
+        match self {
+            Self::L1 => 1.0,
+            Self::L2 => 0.5,
+        }
+    }
+
+    /// The most that each of `parts` equal parts of weight `weight` has, which have this length
+    /// together; rounded down.
+    pub fn shared(self, length: &BigUint, weight: &BigUint, parts: u32) -> BigUint {
+        match self {
+            Self::L1 => length / (weight * parts),
+            Self::L2 => (length * length / (weight * weight * parts)).sqrt(),
+        }
+    }
+}
