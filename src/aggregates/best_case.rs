@@ -1,5 +1,6 @@
 //! What the noise leaves of one group that holds all units.
 
+use super::chosen::ChoiceId;
 use crate::ir::Interval;
 
 /// An answer is useless where its noise is more than this part of the most that it can be.
@@ -31,10 +32,10 @@ pub trait BestCase {
     fn total(&self, measure: usize) -> Option<Expected>;
 
     /// The noise of a choice's distinct values.
-    fn distinct(&self, choice: usize) -> Option<DistinctNoise>;
+    fn distinct(&self, choice: ChoiceId) -> Option<DistinctNoise>;
 
     /// Values at ranks. Of an array the best one counts.
-    fn ranks(&self, choice: usize, draws: &[usize]) -> Option<Expected>;
+    fn ranks(&self, choice: ChoiceId, draws: &[usize]) -> Option<Expected>;
 }
 
 /// The noise of distinct values, as standard deviations.

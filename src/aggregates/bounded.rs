@@ -2,7 +2,7 @@
 //! that.
 
 use super::Output;
-use super::chosen;
+use super::chosen::{self, ChoiceId};
 use crate::catalog::Type;
 use crate::ir::literal::integer_range;
 use crate::ir::{Distinct, End, Expr, Fractions, Interval, Node};
@@ -213,7 +213,7 @@ pub trait Layout {
         values: &Distinct,
         limits: PairLimits,
         filter: &Option<Expr>,
-    ) -> usize;
+    ) -> ChoiceId;
 
     /// A choice that adds up distinct values, with their squares where these are asked for; and
     /// the range of its grid.
@@ -226,7 +226,7 @@ pub trait Layout {
         limits: PairLimits,
         filter: &Option<Expr>,
         with_squares: bool,
-    ) -> Result<(usize, Interval), Refusal>;
+    ) -> Result<(ChoiceId, Interval), Refusal>;
 
     /// Values at ranks.
     ///

@@ -8,10 +8,14 @@ use super::best_case::{BestCase, DistinctNoise, Expected, total_of};
 use super::estimate::Estimate;
 use super::value::{Columns, Foreseen, Group, Value};
 
+/// One of a release's choices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct ChoiceId(pub usize);
+
 /// The value that is shown: what a choice counts, or some of the values that it chooses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shown {
-    pub choice: usize,
+    pub choice: ChoiceId,
     /// None of a count.
     pub draws: Vec<usize>,
     pub is_array: bool,

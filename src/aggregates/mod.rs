@@ -49,6 +49,7 @@ use sqlparser::ast;
 pub use best_case::{BestCase, DistinctNoise, Expected, PART, shown, total_of, whole};
 use bounded::Bounded;
 pub use bounded::{Bounds, Centred, Counts, Layout, PairLimits, Pairs, Ranks, Summand, TextRead};
+pub use chosen::ChoiceId;
 pub use dispersion::Dispersion;
 pub use estimate::Estimate;
 pub use joint::Joint;

@@ -3,6 +3,7 @@
 use sqlparser::ast;
 
 use super::best_case::{BestCase, Expected};
+use super::chosen::ChoiceId;
 use super::estimate::Estimate;
 use crate::ir::Interval;
 
@@ -60,10 +61,10 @@ pub enum Foreseen<'a> {
     /// True or false: whether it is wrong is a matter of chance.
     Chance,
     /// The noise of a choice's count and sum of distinct values.
-    DistinctValues { choice: usize },
+    DistinctValues { choice: ChoiceId },
     /// The noise of what a choice counts, or the ranks of what it draws.
     Choice {
-        choice: usize,
+        choice: ChoiceId,
         draws: &'a [usize],
         is_array: bool,
     },
@@ -77,7 +78,7 @@ pub trait Columns {
     fn deviation(&self, measure: usize) -> f64;
 
     /// The first column of a choice: these follow the measures.
-    fn first_of(&self, choice: usize) -> usize;
+    fn first_of(&self, choice: ChoiceId) -> usize;
 }
 
 /// The released measures of one group, with their noise.
@@ -95,13 +96,13 @@ pub trait Group {
     fn centre(&self, sum: usize) -> Option<f64>;
 
     /// The noisy number of distinct values that a choice counts.
-    fn distinct_count(&self, choice: usize) -> Option<Estimate>;
+    fn distinct_count(&self, choice: ChoiceId) -> Option<Estimate>;
 
     /// What a choice knows of its distinct values.
-    fn distinct_values(&self, choice: usize) -> Option<DistinctValues>;
+    fn distinct_values(&self, choice: ChoiceId) -> Option<DistinctValues>;
 
     /// A value that a choice draws.
-    fn drawn(&self, choice: usize, draw: usize) -> Option<Estimate>;
+    fn drawn(&self, choice: ChoiceId, draw: usize) -> Option<Estimate>;
 }
 
 /// The noisy count, sum and squares of distinct values.

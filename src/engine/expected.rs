@@ -2,7 +2,7 @@
 //! words.
 
 use super::notice::rounded;
-use crate::aggregates::{Foreseen, Output};
+use crate::aggregates::{ChoiceId, Foreseen, Output};
 use crate::analyze::KeyRule;
 use crate::finish::quantile_95;
 use crate::ledger::Balance;
@@ -91,8 +91,8 @@ fn within(release: &ReleasePlan, output: &Output) -> Within {
     }
 }
 
-fn chosen(release: &ReleasePlan, choice: usize, draws: &[usize]) -> Within {
-    let Some(choice) = release.choices().get(choice) else {
+fn chosen(release: &ReleasePlan, choice: ChoiceId, draws: &[usize]) -> Within {
+    let Some(choice) = release.choices().get(choice.0) else {
         return Within::Unknown;
     };
     match &choice.kind {

@@ -388,7 +388,7 @@ pub(super) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<S
             Foreseen::FromAnswer | Foreseen::Chance | Foreseen::Exact => None,
             Foreseen::DistinctValues { choice } => Some(format!(
                 "noise of aggregate {number}: {}",
-                choice_noise(&release.choices()[choice], &[Degree::SUM])
+                choice_noise(release.choice(choice), &[Degree::SUM])
             )),
             Foreseen::Choice {
                 choice,
@@ -396,7 +396,7 @@ pub(super) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<S
                 is_array: _,
             } => Some(format!(
                 "noise of aggregate {number}: {}",
-                choice_noise(&release.choices()[choice], draws)
+                choice_noise(release.choice(choice), draws)
             )),
         };
         lines.extend(line);

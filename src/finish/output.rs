@@ -3,7 +3,7 @@
 
 use sqlparser::ast;
 
-use crate::aggregates::{Columns, Output};
+use crate::aggregates::{ChoiceId, Columns, Output};
 use crate::catalog::Type;
 use crate::ir::sql;
 use crate::release::NoiseRecord;
@@ -46,18 +46,20 @@ impl Columns for Released<'_> {
             .unwrap_or(0.0)
     }
 
-    fn first_of(&self, choice: usize) -> usize {
+    fn first_of(&self, choice: ChoiceId) -> usize {
         first_column(self.release, choice)
     }
 }
 
 /// A choice's columns follow the measures and those of earlier choices.
-pub(super) fn first_column(release: &ReleasePlan, choice: usize) -> usize {
-    release.measures().len()
-        + release.choices()[..choice]
-            .iter()
-            .map(|p| p.question.width())
-            .sum::<usize>()
+pub(super) fn first_column(release: &ReleasePlan, choice: ChoiceId) -> usize {
+    release.measures().len() + width_before(release, choice)
+}
+
+/// The number of columns of the choices before this one.
+pub(super) fn width_before(release: &ReleasePlan, ChoiceId(at): ChoiceId) -> usize {
+    let earlier = release.choices()[..at].iter();
+    earlier.map(|choice| choice.question.width()).sum()
 }
 
 /// Names the column that says whether aggregate number `at` has rows enough.

@@ -5,7 +5,7 @@ mod choices;
 mod cuts;
 mod value;
 
-use crate::aggregates::{DistinctValues, Estimate, Foreseen, Group, Output};
+use crate::aggregates::{ChoiceId, DistinctValues, Estimate, Foreseen, Group, Output};
 use crate::catalog::Type;
 use crate::ir::{Formula, Statistic};
 use crate::mechanism::Mechanism;
@@ -174,7 +174,7 @@ struct Row<'r> {
     /// The noise of these values; without a record they have the plan's.
     drawn: Option<&'r NoiseRecord>,
     /// What limits on rows that a look chose cut, by choice.
-    row_cuts: &'r [(usize, Cut)],
+    row_cuts: &'r [(ChoiceId, Cut)],
     group: usize,
     /// How many groups the table has.
     groups: usize,
@@ -330,15 +330,15 @@ impl Group for Row<'_> {
         })
     }
 
-    fn distinct_count(&self, choice: usize) -> Option<Estimate> {
+    fn distinct_count(&self, choice: ChoiceId) -> Option<Estimate> {
         self.distinct_rows(choice)
     }
 
-    fn distinct_values(&self, choice: usize) -> Option<DistinctValues> {
+    fn distinct_values(&self, choice: ChoiceId) -> Option<DistinctValues> {
         self.distinct(choice)
     }
 
-    fn drawn(&self, choice: usize, draw: usize) -> Option<Estimate> {
+    fn drawn(&self, choice: ChoiceId, draw: usize) -> Option<Estimate> {
         self.quantile(choice, draw)
     }
 }

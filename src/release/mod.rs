@@ -15,6 +15,7 @@ use std::collections::HashSet;
 use num_bigint::BigInt;
 use zeroize::{Zeroize, Zeroizing};
 
+use crate::aggregates::ChoiceId;
 use crate::execute::{Rows, Sealed};
 use crate::ir::ReleaseId;
 use crate::ledger::{Charge, Fingerprint};
@@ -102,7 +103,7 @@ pub struct ReleasedTable {
     pub drawn: Option<NoiseRecord>,
     /// What the limits on rows that a look chose cut, by choice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub row_cuts: Vec<(usize, Cut)>,
+    pub row_cuts: Vec<(ChoiceId, Cut)>,
     #[serde(default)]
     grain: Option<Grain>,
 }
@@ -316,7 +317,7 @@ fn decoded(
     }
     let cuts = limited.iter().enumerate();
     table.row_cuts = cuts
-        .filter_map(|(choice, limited)| Some((choice, limited.as_ref()?.cut?)))
+        .filter_map(|(at, limited)| Some((ChoiceId(at), limited.as_ref()?.cut?)))
         .collect();
     table.grain = Grain::of(release, &sums);
     Ok(table)

@@ -160,7 +160,7 @@ fn known(release: &ReleasePlan, output: &Output) -> Option<(String, String)> {
     let Foreseen::Choice { choice, draws, .. } = output.foreseen() else {
         return None;
     };
-    let question = &release.choices()[choice].question;
+    let question = &release.choice(choice).question;
     let is_end = |at: &usize| matches!(question.targets.get(*at), Some(Target::End(_)));
     match &question.subject {
         Subject::Value {

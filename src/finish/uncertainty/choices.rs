@@ -1,8 +1,8 @@
 //! How far off counts of distinct values and chosen values may be.
 
 use super::{Row, Spread};
-use crate::aggregates::{DistinctValues, Estimate};
-use crate::finish::output::first_column;
+use crate::aggregates::{ChoiceId, DistinctValues, Estimate};
+use crate::finish::output::{first_column, width_before};
 use crate::release::Cut;
 use crate::rewrite::{ChoiceKind, ChoicePlan, Degree, Side, Subject, Target, product_step};
 
@@ -14,13 +14,13 @@ pub(super) struct Chosen {
 
 impl Row<'_> {
     /// The noisy number of distinct values. Its draws come after those of the coordinates.
-    pub(super) fn distinct_rows(&self, choice: usize) -> Option<Estimate> {
+    pub(super) fn distinct_rows(&self, choice: ChoiceId) -> Option<Estimate> {
         self.choice_column(choice, 0, [1.0, 0.0, 0.0])
     }
 
     /// A chosen value, where its error is known. In arithmetic its error is that of the wider side
     /// of its interval, so that no result looks more accurate than the drawn ends.
-    pub(super) fn quantile(&self, choice: usize, draw: usize) -> Option<Estimate> {
+    pub(super) fn quantile(&self, choice: ChoiceId, draw: usize) -> Option<Estimate> {
         let Chosen {
             value,
             spread:
@@ -35,17 +35,14 @@ impl Row<'_> {
         };
         // Its draw comes after all added noise, and after the draws of earlier choices.
         let added = self.release.coordinates().len() + 3 * self.release.choices().len();
-        let earlier: usize = self.release.choices()[..choice]
-            .iter()
-            .map(|p| p.question.width())
-            .sum();
+        let earlier = width_before(self.release, choice);
         let mut noise = vec![0.0; added + earlier + draw];
         noise.push((high - value).max(value - low) / self.z);
         Some(Estimate::new(value, noise, self.z).between(low, high))
     }
 
-    pub(super) fn chosen(&self, choice: usize, draw: usize) -> Option<Chosen> {
-        let ChoicePlan { question, kind, .. } = &self.release.choices()[choice];
+    pub(super) fn chosen(&self, choice: ChoiceId, draw: usize) -> Option<Chosen> {
+        let ChoicePlan { question, kind, .. } = self.release.choice(choice);
         let (
             ChoiceKind::Choice {
                 draws,
@@ -106,24 +103,28 @@ impl Row<'_> {
     }
 
     /// What a limit on rows that a look chose cut from a choice.
-    fn row_cut(&self, choice: usize) -> Option<&Cut> {
+    fn row_cut(&self, choice: ChoiceId) -> Option<&Cut> {
         let mut cuts = self.row_cuts.iter();
         cuts.find_map(|(at, cut)| (*at == choice).then_some(cut))
     }
 
     /// A column of a choice. `factors` say how often it holds the noises of the choice's count, sum
     /// and squares.
-    fn choice_column(&self, choice: usize, column: usize, factors: [f64; 3]) -> Option<Estimate> {
-        let choices = self.release.choices();
+    fn choice_column(
+        &self,
+        choice: ChoiceId,
+        column: usize,
+        factors: [f64; 3],
+    ) -> Option<Estimate> {
         let ChoiceKind::Count {
             calibrated,
             weights: _,
             clip: _,
-        } = &choices[choice].kind
+        } = &self.release.choice(choice).kind
         else {
             return None;
         };
-        let mut noise = vec![0.0; self.release.coordinates().len() + factors.len() * choice];
+        let mut noise = vec![0.0; self.release.coordinates().len() + factors.len() * choice.0];
         noise.extend(
             calibrated.iter().zip(factors).map(|(c, factor)| {
                 factor * c.noise.standard_deviation() / 2f64.powi(c.refine as i32)
@@ -140,12 +141,12 @@ impl Row<'_> {
     }
 
     /// The count, sum and squares of distinct values.
-    pub(super) fn distinct(&self, choice: usize) -> Option<DistinctValues> {
+    pub(super) fn distinct(&self, choice: ChoiceId) -> Option<DistinctValues> {
         let Subject::Distinct {
             values: _,
             per_unit_max: _,
             degree,
-        } = &self.release.choices()[choice].question.subject
+        } = &self.release.choice(choice).question.subject
         else {
             return None;
         };

@@ -1,7 +1,7 @@
 //! The choice queries of a release.
 
 use super::{ChoiceQuery, Degree, Subject, Target};
-use crate::aggregates::{PairLimits, Ranks, chosen};
+use crate::aggregates::{ChoiceId, PairLimits, Ranks, chosen};
 use crate::ir::{Distinct, Expr, Fractions};
 
 /// The choice queries of a release; equal ones are asked once.
@@ -53,7 +53,7 @@ impl ChoiceQueries {
             position(end);
         }
         chosen::Shown {
-            choice,
+            choice: ChoiceId(choice),
             draws,
             is_array,
         }
@@ -66,8 +66,8 @@ impl ChoiceQueries {
         filter: &Option<Expr>,
         per_unit_max: PairLimits,
         degree: Degree,
-    ) -> usize {
-        for (choice, query) in self.0.iter_mut().enumerate() {
+    ) -> ChoiceId {
+        for (at, query) in self.0.iter_mut().enumerate() {
             if let Subject::Distinct {
                 values: known,
                 per_unit_max: most,
@@ -79,7 +79,7 @@ impl ChoiceQueries {
                 if degree.includes(asked) {
                     *asked = degree;
                 }
-                return choice;
+                return ChoiceId(at);
             }
         }
         self.0.push(ChoiceQuery {
@@ -91,7 +91,7 @@ impl ChoiceQueries {
             },
             targets: Vec::new(),
         });
-        self.0.len() - 1
+        ChoiceId(self.0.len() - 1)
     }
 }
 

@@ -10,7 +10,7 @@ use sqlparser::ast;
 
 use super::limits::row_cost::RowCost;
 use super::{ChoicePlan, Coordinate, Facts, Family, Look, Measure, Price, Statement};
-use crate::aggregates::Output;
+use crate::aggregates::{ChoiceId, Output};
 use crate::analyze::{KeyCombinations, KeyRule, MetTable, grouped, listed_groups};
 use crate::catalog::{Collation, Type};
 use crate::ir::{MiddleId, MiddleQuery, ReleaseId, TableId, Uncertainty};
@@ -277,6 +277,10 @@ impl ReleasePlan {
 
     pub fn choices(&self) -> &[ChoicePlan] {
         &self.choices
+    }
+
+    pub fn choice(&self, ChoiceId(at): ChoiceId) -> &ChoicePlan {
+        &self.choices[at]
     }
 
     /// Every statement of the release: the vector's if there is one, then those of the choices.

@@ -104,7 +104,7 @@ fn has_error(release: &ReleasePlan, output: &Output, target: TargetError) -> boo
             draws,
             is_array,
         } => {
-            let targets = &release.choices()[choice].question.targets;
+            let targets = &release.choice(choice).question.targets;
             let has_ends = |draw: &usize| {
                 let ends = targets.get(*draw).map(Target::sides).unwrap_or_default();
                 ends.len() == 2 && ends.iter().all(|end| targets.contains(end))

@@ -1,6 +1,6 @@
 //! What the noise of a plan leaves of one group that holds all units.
 
-use crate::aggregates::{self, DistinctNoise, Expected, total_of, whole};
+use crate::aggregates::{self, ChoiceId, DistinctNoise, Expected, total_of, whole};
 use crate::ir::Interval;
 use crate::mechanism::{Mechanism, quantile_95};
 use crate::rewrite::describe::rank_error;
@@ -87,8 +87,8 @@ impl aggregates::BestCase for BestCase<'_> {
         Some(total_of(error, what, (least, most)))
     }
 
-    fn distinct(&self, choice: usize) -> Option<DistinctNoise> {
-        let choice = &self.release.choices()[choice];
+    fn distinct(&self, choice: ChoiceId) -> Option<DistinctNoise> {
+        let choice = self.release.choice(choice);
         let (
             ChoiceKind::Count { calibrated, .. },
             Subject::Distinct {
@@ -120,8 +120,8 @@ impl aggregates::BestCase for BestCase<'_> {
         })
     }
 
-    fn ranks(&self, choice: usize, draws: &[usize]) -> Option<Expected> {
-        let choice = &self.release.choices()[choice];
+    fn ranks(&self, choice: ChoiceId, draws: &[usize]) -> Option<Expected> {
+        let choice = self.release.choice(choice);
         let ChoiceKind::Choice { draws: all, .. } = &choice.kind else {
             return None;
         };

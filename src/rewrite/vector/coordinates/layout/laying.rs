@@ -1,6 +1,6 @@
 //! What a release offers to its aggregates: measures of the vector, and choices.
 
-use crate::aggregates::{Centred, Layout, PairLimits, Pairs, Ranks, Summand, chosen};
+use crate::aggregates::{Centred, ChoiceId, Layout, PairLimits, Pairs, Ranks, Summand, chosen};
 use crate::analyze::interval::Interval;
 use crate::analyze::{AnalyzedRelease, inline};
 use crate::ir::{ColumnInfo, Distinct, Expr};
@@ -128,7 +128,7 @@ impl Layout for Laying<'_> {
         values: &Distinct,
         limits: PairLimits,
         filter: &Option<Expr>,
-    ) -> usize {
+    ) -> ChoiceId {
         self.queries
             .distinct(values.clone(), filter, limits, Degree::Count)
     }
@@ -139,7 +139,7 @@ impl Layout for Laying<'_> {
         limits: PairLimits,
         filter: &Option<Expr>,
         with_squares: bool,
-    ) -> Result<(usize, Interval), Refusal> {
+    ) -> Result<(ChoiceId, Interval), Refusal> {
         let fixed_point = self.fixed_point(value, range)?;
         let range = fixed_point.ends();
         let degree = if with_squares {
