@@ -261,7 +261,8 @@ impl Maker<'_> {
             closed?;
             Ok(made)
         };
-        let digests: Vec<[u8; 32]> = claimed.iter().map(|question| question.digest).collect();
+        let digests: Vec<ledger::QuestionId> =
+            claimed.iter().map(|question| question.digest).collect();
         self.ledger.holding(&digests, making).await
     }
 

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use super::choice::{Chosen, Thresholds, chosen};
 use crate::engine::plan;
 use crate::error::Error;
+use crate::ledger::QuestionId;
 use crate::parse::{Statement, parse};
 use crate::policy::{
     Accounting, AutoBound, Budget, Column, Limits, Policy, Previews, Privacy, Protection, ROWS_MAX,
@@ -101,12 +102,12 @@ impl BoundsQuestion {
 
     /// The digest of its answer in the ledger: covers the definitions that it depends on, and the
     /// query.
-    pub fn digest(&self) -> [u8; 32] {
+    pub fn digest(&self) -> QuestionId {
         let mut digest = Sha256::new();
         digest.update("pgveil search 1\n");
         digest.update(crate::policy::digest(&self.policy));
         digest.update(&self.sql);
-        digest.finalize().into()
+        QuestionId(digest.finalize().into())
     }
 
     /// # Errors

@@ -10,7 +10,7 @@ use super::{Engine, internal};
 use crate::error::Error;
 use crate::execute;
 use crate::ir::ReleaseId;
-use crate::ledger::{QuestionDigest, Stored};
+use crate::ledger::{QuestionDigest, QuestionId, Stored};
 use crate::mechanism::Sampler;
 use crate::refusal::{Refusal, reason};
 use crate::release::{self, Paid, Read, TooFew};
@@ -88,9 +88,9 @@ impl Engine {
 pub(super) fn look_at(question: &QuestionDigest, look: &Look) -> QuestionDigest {
     let mut digest = Sha256::new();
     digest.update(b"look");
-    digest.update(question.digest);
+    digest.update(question.digest.0);
     QuestionDigest {
-        digest: digest.finalize().into(),
+        digest: QuestionId(digest.finalize().into()),
         family: None,
         accuracy: question.accuracy,
         loss: look.first,

@@ -13,7 +13,8 @@ use crate::analyze::PlanningEffort;
 use crate::error::Error;
 use crate::ir::{MiddleId, ReleaseId};
 use crate::ledger::{
-    AnswerId, Buyer, Charge, DebitError, Fingerprint, Purchase, QuestionDigest, Stored,
+    AnswerId, Buyer, Charge, DebitError, FamilyId, Fingerprint, Purchase, QuestionDigest,
+    QuestionId, Stored,
 };
 use crate::mechanism::Loss;
 use crate::memory::HeldMemory;
@@ -293,9 +294,9 @@ fn question(plan: &Plan, release: ReleaseId, constants: &[Column]) -> Option<Que
         }
     }
     // A release with constants has no family.
-    let family = release.family().map(|family| family.digest);
+    let family = release.family().map(|family| FamilyId(family.digest));
     Some(QuestionDigest {
-        digest: digest.finalize().into(),
+        digest: QuestionId(digest.finalize().into()),
         family,
         accuracy,
         loss,

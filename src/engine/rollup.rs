@@ -7,6 +7,7 @@ use crate::aggregates::{Foreseen, Output};
 use crate::analyze::PlanningEffort;
 use crate::error::Error;
 use crate::ir::ReleaseId;
+use crate::ledger::FamilyId;
 use crate::policy::{Policy, Reuse, RoleReuse};
 use crate::release::{Rollup, coarser};
 use crate::rewrite::{Plan, ReleasePlan};
@@ -78,7 +79,7 @@ impl Engine {
         };
         let relatives = self
             .ledger
-            .relatives(&requester.role, family.digest)
+            .relatives(&requester.role, FamilyId(family.digest))
             .await
             .map_err(|e| internal("ledger", &e))?;
         let is_wanted = requester.session_settings.target_error.is_some();

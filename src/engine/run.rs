@@ -18,7 +18,7 @@ use super::{Engine, internal};
 use crate::error::Error;
 use crate::execute;
 use crate::ir::ReleaseId;
-use crate::ledger::QuestionDigest;
+use crate::ledger::{QuestionDigest, QuestionId};
 use crate::mechanism::Loss;
 use crate::memory::HeldMemory;
 use crate::refusal::{Refusal, reason};
@@ -86,7 +86,7 @@ impl Engine {
     /// then.
     async fn wait_for(
         &self,
-        questions: &[[u8; 32]],
+        questions: &[QuestionId],
         patience: Instant,
         pace: &Timing,
     ) -> Result<(), Error> {
@@ -151,7 +151,7 @@ impl Engine {
             .filter(|_| waits)
             .map(|(_, question)| *question)
             .collect();
-        let claimed: Vec<[u8; 32]> = questions.iter().map(|question| question.digest).collect();
+        let claimed: Vec<QuestionId> = questions.iter().map(|question| question.digest).collect();
         // Before the charge, also where nothing is recalled. Rows of middle queries come later.
         for release in part.releases() {
             self.check_pairs(requester, release, |_| 1).await?;
@@ -382,7 +382,7 @@ enum Attempt {
     Answered(Answered),
     /// Another process is answering one of these questions, or has just done so. Nothing was
     /// charged.
-    Awaited(Vec<[u8; 32]>),
+    Awaited(Vec<QuestionId>),
 }
 
 /// An error from before the charge: no private row was read.

@@ -7,14 +7,21 @@ use super::rules::Rules;
 use super::store::{Row, Value, blob, first, loss as columns};
 use crate::mechanism::Loss;
 
+/// Identifies a question: a SHA-256 digest of everything that decides the values, except the noise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct QuestionId(pub [u8; 32]);
+
+/// Identifies the questions that one answer may be summed for: a SHA-256 digest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FamilyId(pub [u8; 32]);
+
 /// Identifies an answer.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct QuestionDigest {
-    /// A SHA-256 digest of everything that decides the values, except the noise.
-    pub digest: [u8; 32],
+    pub digest: QuestionId,
     /// Shared with the coarser questions that the answer may be summed for; `None` where there are
     /// none.
-    pub family: Option<[u8; 32]>,
+    pub family: Option<FamilyId>,
     /// Grows as noise shrinks. Comparable among answers of one question.
     pub accuracy: f64,
     /// What the answer costs.
@@ -39,7 +46,7 @@ pub struct AnswerId(i64);
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
     pub answer: AnswerId,
-    pub question: [u8; 32],
+    pub question: QuestionId,
     pub loss: Loss,
     pub released: Vec<u8>,
 }
@@ -146,7 +153,7 @@ impl Rules {
                    WHERE question = $2 AND accuracy >= $3 ORDER BY accuracy DESC, id DESC LIMIT 1";
         let held = self
             .store
-            .query(sql, &[Value::Int(role), blob(digest), least.clone()])?;
+            .query(sql, &[Value::Int(role), blob(&digest.0), least.clone()])?;
         if let Some(row) = held.first() {
             return Ok(Some(Stored::Held {
                 released: row.blob(0)?.to_vec(),
@@ -167,7 +174,7 @@ impl Rules {
         let found = self.store.query(
             sql,
             &[
-                blob(digest),
+                blob(&digest.0),
                 least,
                 epsilon,
                 rho,
@@ -187,10 +194,10 @@ impl Rules {
     }
 
     /// The newest answer to the question, whatever its loss and whoever it was made for.
-    pub(super) fn found(&mut self, question: [u8; 32]) -> Result<Option<Found>, Error> {
+    pub(super) fn found(&mut self, question: QuestionId) -> Result<Option<Found>, Error> {
         let sql = "SELECT id, epsilon, rho, mu_squared, delta, released FROM answer WHERE question \
             = $1 ORDER BY id DESC LIMIT 1";
-        let rows = self.store.query(sql, &[blob(&question)])?;
+        let rows = self.store.query(sql, &[blob(&question.0)])?;
         let found = |row: &Row| {
             Ok(Found {
                 answer: AnswerId(row.int(0)?),
@@ -215,7 +222,7 @@ impl Rules {
         if self.held(role, found.answer)?.is_some() {
             return Ok(Ok(()));
         }
-        let fingerprint = Fingerprint::new(found.question);
+        let fingerprint = Fingerprint::new(found.question.0);
         let purchase = Purchase {
             offered: found.loss,
             answers: vec![found.answer],
@@ -242,7 +249,7 @@ impl Rules {
     pub(super) fn relatives(
         &mut self,
         role: &str,
-        family: [u8; 32],
+        family: FamilyId,
     ) -> Result<Vec<Vec<u8>>, Error> {
         let sql = "SELECT released FROM family JOIN answer ON answer.id = family.answer JOIN \
             holder \
@@ -252,7 +259,7 @@ impl Rules {
         let rows = self.store.query(
             sql,
             &[
-                blob(&family),
+                blob(&family.0),
                 Value::Int(self.role(role)?.id),
                 Value::Int(RELATIVE_BYTES_MAX),
                 Value::Int(RELATIVES_MAX),
@@ -289,7 +296,7 @@ impl Rules {
         let made = self.store.query(
             sql,
             &[
-                blob(digest),
+                blob(&digest.0),
                 Value::Real(*accuracy),
                 Value::Int(now),
                 epsilon,
@@ -303,7 +310,7 @@ impl Rules {
         if let Some(family) = family {
             self.store.query(
                 "INSERT INTO family (answer, digest) VALUES ($1, $2)",
-                &[Value::Int(answer.0), blob(family)],
+                &[Value::Int(answer.0), blob(&family.0)],
             )?;
         }
         self.release(&[*digest])?;
@@ -332,17 +339,17 @@ impl Rules {
                 return Ok(true);
             }
         }
-        let digests: Vec<[u8; 32]> = questions.iter().map(|question| question.digest).collect();
+        let digests: Vec<QuestionId> = questions.iter().map(|question| question.digest).collect();
         self.is_claimed(&digests, now)
     }
 
     /// Whether another process is making an answer to one of the questions.
-    pub(super) fn is_claimed(&mut self, questions: &[[u8; 32]], now: i64) -> Result<bool, Error> {
+    pub(super) fn is_claimed(&mut self, questions: &[QuestionId], now: i64) -> Result<bool, Error> {
         for question in questions {
             let sql = "SELECT until FROM claim WHERE question = $1 AND holder <> $2";
             let claims = self
                 .store
-                .query(sql, &[blob(question), blob(&self.holder)])?;
+                .query(sql, &[blob(&question.0), blob(&self.holder)])?;
             // A claim far in the future comes from a wrong clock.
             if claims
                 .first()
@@ -365,7 +372,7 @@ impl Rules {
             self.store.query(
                 sql,
                 &[
-                    blob(&question.digest),
+                    blob(&question.digest.0),
                     blob(&self.holder),
                     Value::Int(now.saturating_add(LEASE)),
                 ],
@@ -375,23 +382,23 @@ impl Rules {
     }
 
     /// Gives up this process's claims on the questions.
-    pub(super) fn release(&mut self, questions: &[[u8; 32]]) -> Result<(), Error> {
+    pub(super) fn release(&mut self, questions: &[QuestionId]) -> Result<(), Error> {
         for question in questions {
             self.store.query(
                 "DELETE FROM claim WHERE question = $1 AND holder = $2",
-                &[blob(question), blob(&self.holder)],
+                &[blob(&question.0), blob(&self.holder)],
             )?;
         }
         Ok(())
     }
 
     /// Renews claims that this process still holds.
-    pub(super) fn renew_claims(&mut self, questions: &[[u8; 32]]) -> Result<(), Error> {
+    pub(super) fn renew_claims(&mut self, questions: &[QuestionId]) -> Result<(), Error> {
         let until = Value::Int(self.clock.now().saturating_add(LEASE));
         for question in questions {
             let sql = "UPDATE claim SET until = $1 WHERE question = $2 AND holder = $3";
             self.store
-                .query(sql, &[until.clone(), blob(question), blob(&self.holder)])?;
+                .query(sql, &[until.clone(), blob(&question.0), blob(&self.holder)])?;
         }
         Ok(())
     }

@@ -39,7 +39,7 @@ mod witness;
 mod worker;
 
 pub use address::{Address, open_store};
-pub use answers::{AnswerId, Buyer, Found, Purchase, QuestionDigest, Stored};
+pub use answers::{AnswerId, Buyer, FamilyId, Found, Purchase, QuestionDigest, QuestionId, Stored};
 pub use balance::{Balance, Balances};
 pub use charge::{Charge, Fingerprint, HistoryEntry};
 pub use clock::Clock;
@@ -297,7 +297,7 @@ impl Ledger {
     /// # Errors
     ///
     /// [`Error`].
-    pub async fn found(&self, question: [u8; 32]) -> Result<Option<Found>, Error> {
+    pub async fn found(&self, question: QuestionId) -> Result<Option<Found>, Error> {
         self.worker
             .call(Access::Read, move |books| books.found(question))
             .await
@@ -334,7 +334,7 @@ impl Ledger {
     /// # Errors
     ///
     /// [`Error`].
-    pub async fn relatives(&self, role: &str, family: [u8; 32]) -> Result<Vec<Vec<u8>>, Error> {
+    pub async fn relatives(&self, role: &str, family: FamilyId) -> Result<Vec<Vec<u8>>, Error> {
         let role = self.known(role)?;
         self.worker
             .call(Access::Read, move |books| books.relatives(&role, family))
@@ -469,7 +469,7 @@ impl Ledger {
     /// Those of `work`.
     pub async fn holding<T, E>(
         &self,
-        questions: &[[u8; 32]],
+        questions: &[QuestionId],
         work: impl Future<Output = Result<T, E>>,
     ) -> Result<T, E> {
         let made = self.renewing(questions, work).await;
@@ -479,7 +479,7 @@ impl Ledger {
         made
     }
 
-    async fn renewing<T>(&self, questions: &[[u8; 32]], work: impl Future<Output = T>) -> T {
+    async fn renewing<T>(&self, questions: &[QuestionId], work: impl Future<Output = T>) -> T {
         let mut work = std::pin::pin!(work);
         loop {
             match tokio::time::timeout(RENEW_EVERY, &mut work).await {
@@ -505,7 +505,7 @@ impl Ledger {
     /// # Errors
     ///
     /// [`Error`].
-    pub async fn is_claimed(&self, questions: &[[u8; 32]]) -> Result<bool, Error> {
+    pub async fn is_claimed(&self, questions: &[QuestionId]) -> Result<bool, Error> {
         let questions = questions.to_vec();
         self.worker
             .call(Access::Read, move |books| {
@@ -515,7 +515,7 @@ impl Ledger {
     }
 
     /// Gives back claims of questions that got no answer.
-    pub async fn release(&self, questions: &[[u8; 32]]) {
+    pub async fn release(&self, questions: &[QuestionId]) {
         if questions.is_empty() {
             return;
         }

@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use pgveil::ledger::{
-    AccountSpec, AnswerId, Buyer, DebitError, Error, Fingerprint, Ledger, Purchase, QuestionDigest,
-    Stored,
+    AccountSpec, AnswerId, Buyer, DebitError, Error, FamilyId, Fingerprint, Ledger, Purchase,
+    QuestionDigest, QuestionId, Stored,
 };
 use pgveil::mechanism::{Accounting, Cap, Fixed, Loss};
 use pgveil::policy::{Budget, Renew};
@@ -279,8 +279,8 @@ async fn failed_debit_is_undone_whole() {
 
 fn question(number: u8, accuracy: f64, loss: Loss) -> QuestionDigest {
     QuestionDigest {
-        digest: [number; 32],
-        family: Some([number % 16; 32]),
+        digest: QuestionId([number; 32]),
+        family: Some(FamilyId([number % 16; 32])),
         accuracy,
         loss,
     }

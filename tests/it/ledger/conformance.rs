@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use pgveil::ledger::{
     Act, Asked, Clock, DebitError, Decision, Error, Event, LOGINS_KEPT, Ledger, Origin,
-    QuestionDigest, Record, STATEMENTS_KEPT, Stored, Verdict, Via, open_store,
+    QuestionDigest, QuestionId, Record, STATEMENTS_KEPT, Stored, Verdict, Via, open_store,
 };
 use pgveil::mechanism::{Accounting, Fixed, Loss, Mu, loss_gaussian, loss_laplace};
 use pgveil::policy::Renew;
@@ -1025,8 +1025,8 @@ async fn a_question_is_answered_by_one_process_at_a_time(url: &str) {
             && awaited(&ask(&ledgers[1], "bob", first).await)
     );
     assert!(
-        ledgers[1].is_claimed(&[[1; 32]]).await.unwrap()
-            && !ledgers[0].is_claimed(&[[1; 32]]).await.unwrap()
+        ledgers[1].is_claimed(&[QuestionId([1; 32])]).await.unwrap()
+            && !ledgers[0].is_claimed(&[QuestionId([1; 32])]).await.unwrap()
     );
     assert_eq!(ledgers[1].balance("bob").await.unwrap().spent, Loss::ZERO);
     // Kept: found, and not bought again by whoever looked before it was there.
@@ -1034,7 +1034,7 @@ async fn a_question_is_answered_by_one_process_at_a_time(url: &str) {
         .keep("ann", first, b"values".to_vec())
         .await
         .unwrap();
-    assert!(!ledgers[1].is_claimed(&[[1; 32]]).await.unwrap());
+    assert!(!ledgers[1].is_claimed(&[QuestionId([1; 32])]).await.unwrap());
     assert!(
         awaited(&ask(&ledgers[1], "ann", first).await)
             && awaited(&ask(&ledgers[1], "bob", first).await)
@@ -1046,12 +1046,12 @@ async fn a_question_is_answered_by_one_process_at_a_time(url: &str) {
     // Given back without an answer.
     let second = question(2, 0.1, laplace(0.25));
     ask(&ledgers[0], "ann", second).await.unwrap();
-    ledgers[1].release(&[[2; 32]]).await;
+    ledgers[1].release(&[QuestionId([2; 32])]).await;
     assert!(
         awaited(&ask(&ledgers[1], "ann", second).await),
         "only its own claims"
     );
-    ledgers[0].release(&[[2; 32]]).await;
+    ledgers[0].release(&[QuestionId([2; 32])]).await;
     ask(&ledgers[1], "ann", second).await.unwrap();
     // A process that died: its claim ends.
     now.fetch_add(14_000_000, Ordering::SeqCst);
