@@ -11,6 +11,7 @@ SELECT count(*) FROM nls.industries n JOIN nls.women w ON true WHERE EXISTS (SEL
 SELECT count(*) FROM nls.women WHERE birth_year > ALL (SELECT year FROM nls.interviews);
 SELECT count(*) FROM nls.women w WHERE w.birth_year < ANY (SELECT i.year FROM nls.interviews i WHERE i.woman_id = w.woman_id);
 SELECT race, count(*) FROM nls.women w WHERE birth_year > (SELECT b FROM pgveil.budget) GROUP BY 1;
+SELECT race, count(*) FROM nls.women w WHERE birth_year > (SELECT count(*) FROM pgveil.budget) GROUP BY 1;
 SELECT count(*) FROM nls.interviews WHERE hourly_wage > (SELECT count(*) FROM nls.women) AND year IN (SELECT 1 FROM pgveil.budget);
 SELECT count(*) FROM nls.interviews WHERE hourly_wage > (SELECT ARRAY[count(*)] FROM nls.interviews);
 WITH a AS (SELECT count(*) AS n FROM nls.women) SELECT count(*) FROM nls.women, a WHERE birth_year > n AND woman_id IN (WITH a AS (SELECT max(year) AS n FROM nls.interviews) SELECT n FROM a);
