@@ -64,7 +64,7 @@ fn what_is_no_operator_is_refused() {
         ),
         (
             format!("[{}]", operator("wim", "may: [watch], budget: 1")),
-            "unknown",
+            "an operator has no key \"budget\"",
         ),
         (
             format!("[{{name: wim, password: {VERIFIER}}}]"),
