@@ -62,9 +62,12 @@ impl<S: Service> Connection<S> {
             warnings,
             held,
         } = answered.await.inspect_err(|outcome| {
-            if let Outcome::Refused(refusal) | Outcome::Fatal(refusal) = outcome {
-                let _ = given_up.set(refusal.sqlstate.clone());
-            }
+            let sqlstate = match outcome {
+                Outcome::Refused(refusal) | Outcome::Fatal(refusal) => refusal.sqlstate.clone(),
+                // The client left, and was shown nothing.
+                Outcome::Closed => "08006".to_owned(),
+            };
+            let _ = given_up.set(sqlstate);
         })?;
         let notices = notices
             .into_iter()

@@ -4,7 +4,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -59,10 +59,11 @@ impl RecordFile {
     /// Those of the file system; what is neither a regular file nor a named pipe.
     pub fn open(path: &Path) -> io::Result<Self> {
         let shared = Arc::<Shared>::default();
+        let (file, is_torn) = open(path)?;
         let writer = Writer {
             path: path.to_owned(),
-            file: open(path)?,
-            is_torn: false,
+            file,
+            is_torn,
             lost: 0,
             shared: Arc::clone(&shared),
         };
@@ -95,8 +96,18 @@ impl RecordFile {
     /// Returns once everything handed in before is written, or after a short time.
     pub(in crate::ledger) async fn flush(&self) {
         let (flushed, wait) = oneshot::channel();
-        if self.notes.try_send(Note::Flush(flushed)).is_ok() {
-            let _ = tokio::time::timeout(PATIENCE, wait).await;
+        let written = async {
+            if self.notes.send(Note::Flush(flushed)).await.is_ok() {
+                let _ = wait.await;
+            }
+        };
+        if tokio::time::timeout(PATIENCE, written).await.is_err() {
+            let waiting = QUEUE_MAX - self.notes.capacity();
+            tracing::error!(
+                waiting,
+                "the file of --record-to is too slow: lines that wait may be missing in it; the \
+                    ledger has them"
+            );
         }
     }
 }
@@ -108,7 +119,13 @@ impl Writer {
                 self.reopen();
             }
             match note {
-                Note::Line(line) => self.write(&line),
+                Note::Line(line) => {
+                    self.write(&line);
+                    // Told once for a slow time, not once for each line.
+                    if queue.len() < QUEUE_MAX / 2 {
+                        self.tell_lost();
+                    }
+                }
                 Note::Wake => {}
                 Note::Flush(flushed) => {
                     let _ = flushed.send(());
@@ -119,7 +136,7 @@ impl Writer {
 
     fn reopen(&mut self) {
         match open(&self.path) {
-            Ok(file) => (self.file, self.is_torn) = (file, false),
+            Ok((file, is_torn)) => (self.file, self.is_torn) = (file, is_torn),
             Err(error) => {
                 tracing::error!(%error, "the file of --record-to is written on as it was");
             }
@@ -133,28 +150,32 @@ impl Writer {
             .write_all(begin)
             .and_then(|()| self.file.write_all(line.as_bytes()));
         self.is_torn = written.is_err();
-        match written {
-            Ok(()) => {
-                let lost = self.lost + self.shared.refused.swap(0, Ordering::Relaxed);
-                self.lost = 0;
-                if lost > 0 {
-                    tracing::warn!(lost, "the file of --record-to is written again");
-                }
+        if let Err(error) = written {
+            if self.lost == 0 {
+                tracing::error!(
+                    %error,
+                    "records are not written to the file of --record-to; the ledger has them"
+                );
             }
-            Err(error) => {
-                if self.lost == 0 {
-                    tracing::error!(
-                        %error,
-                        "records are not written to the file of --record-to; the ledger has them"
-                    );
-                }
-                self.lost += 1;
-            }
+            self.lost += 1;
+        }
+    }
+
+    /// Says how many lines are missing, once lines are written again.
+    fn tell_lost(&mut self) {
+        if self.is_torn {
+            return;
+        }
+        let lost = self.lost + self.shared.refused.swap(0, Ordering::Relaxed);
+        self.lost = 0;
+        if lost > 0 {
+            tracing::warn!(lost, "the file of --record-to is written again");
         }
     }
 }
 
-fn open(path: &Path) -> io::Result<File> {
+/// The file, and whether its last line lacks its end: a line that is appended would continue it.
+fn open(path: &Path) -> io::Result<(File, bool)> {
     // A link could lead elsewhere; without NONBLOCK a pipe would wait for its reader.
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = OpenOptions::new()
@@ -163,7 +184,9 @@ fn open(path: &Path) -> io::Result<File> {
         .mode(0o600)
         .custom_flags(flags.bits().cast_signed())
         .open(path)?;
-    let kind = file.metadata()?.file_type();
+    let metadata = file.metadata()?;
+    let kind = metadata.file_type();
+    let mut is_torn = false;
     if kind.is_fifo() {
         // The thread waits for a slow reader.
         let flags = rustix::fs::fcntl_getfl(&file)?;
@@ -172,8 +195,12 @@ fn open(path: &Path) -> io::Result<File> {
         return Err(io::Error::other(
             "it is neither a regular file nor a named pipe",
         ));
+    } else if let Some(last) = metadata.len().checked_sub(1) {
+        let mut byte = [0];
+        let read = File::open(path).and_then(|file| file.read_exact_at(&mut byte, last));
+        is_torn = read.is_err() || byte != *b"\n";
     }
-    Ok(file)
+    Ok((file, is_torn))
 }
 
 #[cfg(test)]
@@ -218,6 +245,13 @@ mod tests {
         let read = |path: &Path| numbers(&std::fs::read_to_string(path).unwrap());
         assert_eq!(read(&old), [1, 2]);
         assert_eq!(read(&path), [3]);
+        // A line that a kill cut short is not continued.
+        std::fs::write(&old, "{\"number\": 1").unwrap();
+        let torn = RecordFile::open(&old).unwrap();
+        torn.append(&line(4));
+        torn.flush().await;
+        let text = std::fs::read_to_string(&old).unwrap();
+        assert_eq!(numbers(text.split_once('\n').unwrap().1), [4]);
         // Neither a link nor a folder is written to.
         let link = folder.join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();

@@ -1,6 +1,7 @@
 //! Records on their way to the store. They wait at most [`PATIENCE`] and go there many at a time,
 //! in one transaction with the debits that wait then; then to the file, where there is one.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -9,16 +10,21 @@ use tokio::sync::{mpsc, oneshot};
 use super::super::error::Error;
 use super::super::store::Access;
 use super::super::worker::Worker;
-use super::{Record, RecordFile, json};
+use super::rows::REMOVED;
+use super::{Event, Record, RecordFile, json};
 
 /// How long a record may wait before it is written.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Most records that wait; further statements wait for their turn.
 const QUEUE_MAX: usize = 4096;
 const BATCH_MAX: usize = 512;
-/// How many transactions of one batch may fail before the rest of it is given up: the store is out
-/// of order then, not a record.
-const FAILURES_MAX: usize = 64;
+/// How long a batch that fails may be tried again in parts. After that the store is out of order,
+/// not a record.
+const RETRIES_MAX: Duration = Duration::from_secs(5);
+/// How long an end of pgveil waits for the ledger.
+const FLUSH_MAX: Duration = Duration::from_secs(30);
+/// Places that refused logins leave free: whoever has no password holds no statement up.
+const STATEMENTS_FIRST: usize = QUEUE_MAX / 2;
 
 enum Note {
     Record(Box<Record>),
@@ -31,6 +37,8 @@ enum Note {
 pub(in crate::ledger) struct RecordLog {
     notes: mpsc::Sender<Note>,
     file: SharedFile,
+    /// Refused logins that were not recorded, since one last was.
+    left_out: AtomicU64,
 }
 
 type SharedFile = Arc<OnceLock<Arc<RecordFile>>>;
@@ -41,7 +49,11 @@ impl RecordLog {
         let (notes, queue) = mpsc::channel(QUEUE_MAX);
         let file = SharedFile::default();
         tokio::spawn(write(worker, queue, Arc::clone(&file)));
-        Self { notes, file }
+        Self {
+            notes,
+            file,
+            left_out: AtomicU64::new(0),
+        }
     }
 
     /// Has records written to a file too, from now on. Once only.
@@ -62,6 +74,9 @@ impl RecordLog {
     }
 
     pub(in crate::ledger) async fn record(&self, record: Record) {
+        if is_refused_login(&record) && !self.has_room_for_refused() {
+            return;
+        }
         if self
             .notes
             .send(Note::Record(Box::new(record)))
@@ -72,12 +87,35 @@ impl RecordLog {
         }
     }
 
-    /// Returns once everything handed in before is written, or could not be. For the file it waits
-    /// a short time only.
+    /// Refused logins are counted instead, as long as the queue is half full.
+    fn has_room_for_refused(&self) -> bool {
+        if self.notes.capacity() <= STATEMENTS_FIRST {
+            if self.left_out.fetch_add(1, Ordering::Relaxed) == 0 {
+                tracing::warn!("refused logins come faster than they can be recorded");
+            }
+            return false;
+        }
+        let left_out = self.left_out.swap(0, Ordering::Relaxed);
+        if left_out > 0 {
+            tracing::warn!(left_out, "refused logins are recorded again");
+        }
+        true
+    }
+
+    /// Returns once everything handed in before is written, could not be, or took too long.
     pub(in crate::ledger) async fn flush(&self) {
         let (flushed, wait) = oneshot::channel();
-        if self.notes.send(Note::Flush(flushed)).await.is_ok() {
-            let _ = wait.await;
+        let written = async {
+            if self.notes.send(Note::Flush(flushed)).await.is_ok() {
+                let _ = wait.await;
+            }
+        };
+        if tokio::time::timeout(FLUSH_MAX, written).await.is_err() {
+            let waiting = QUEUE_MAX - self.notes.capacity();
+            tracing::error!(
+                waiting,
+                "the ledger takes no records: those that wait may be lost"
+            );
         }
         if let Some(file) = self.file() {
             file.flush().await;
@@ -88,7 +126,13 @@ impl RecordLog {
 async fn write(worker: Worker, mut queue: mpsc::Receiver<Note>, file: SharedFile) {
     while let Some(first) = queue.recv().await {
         let (records, waiting) = batch(first, &mut queue).await;
-        for (number, record) in store(&worker, records).await {
+        let stored = store(&worker, records).await;
+        let mut numbers = stored.iter().filter_map(|(number, _)| *number);
+        let is_due = numbers.any(|number| number % REMOVED == 0);
+        if is_due && let Err(error) = remove_older(&worker).await {
+            tracing::error!(%error, "older records were not removed");
+        }
+        for (number, record) in stored {
             if let Some(file) = file.get() {
                 file.append(&json(number, &record));
             }
@@ -127,29 +171,40 @@ async fn batch(
 }
 
 /// Writes records and returns each with its number; `None` for one that could not be written. Such
-/// a record loses no other: a part that fails is tried again in halves.
+/// a record loses no other: a part that fails is tried again in halves. If the store broke off after
+/// a commit, a record may be there twice.
 async fn store(worker: &Worker, records: Vec<Record>) -> Vec<(Option<i64>, Record)> {
     let mut stored = Vec::with_capacity(records.len());
-    let (mut open, mut failures) = (vec![records], 0);
+    let mut open = vec![records];
+    let began = tokio::time::Instant::now();
     while let Some(mut part) = open.pop() {
         if part.is_empty() {
             continue;
         }
         match put(worker, part.clone()).await {
             Ok(numbers) => stored.extend(numbers.into_iter().map(Some).zip(part)),
-            Err(_) if part.len() > 1 && failures < FAILURES_MAX => {
-                failures += 1;
+            Err(Error::Storage(_)) if part.len() > 1 && began.elapsed() < RETRIES_MAX => {
                 let rest = part.split_off(part.len() / 2);
                 open.extend([rest, part]);
             }
+            // The witness or the ledger itself stands in the way: the part may be written.
             Err(error) => {
-                failures += 1;
-                tracing::error!(%error, lost = part.len(), "statements were not recorded");
+                tracing::error!(%error, lost = part.len(), "records were not confirmed");
                 stored.extend(part.into_iter().map(|record| (None, record)));
             }
         }
     }
     stored
+}
+
+fn is_refused_login(record: &Record) -> bool {
+    matches!(record.event, Event::Login) && record.sqlstate != "00000"
+}
+
+async fn remove_older(worker: &Worker) -> Result<(), Error> {
+    worker
+        .call(Access::Write, |books| books.remove_older_records())
+        .await
 }
 
 async fn put(worker: &Worker, records: Vec<Record>) -> Result<Vec<i64>, Error> {

@@ -72,10 +72,17 @@ pub struct Origin {
     pub actor: Option<String>,
 }
 
-/// A name that a client chose, fit for a record: short, and on one line.
+/// A name that a client chose, fit for every store and log: short, on one line, and ASCII.
 pub fn short_name(name: &str) -> String {
-    let short: String = name.chars().take(NAME_MAX).collect();
-    short.escape_debug().collect()
+    let mut short = String::new();
+    for letter in name.chars().take(NAME_MAX) {
+        if letter == ' ' || letter.is_ascii_graphic() {
+            short.push(letter);
+        } else {
+            short.extend(letter.escape_default());
+        }
+    }
+    short
 }
 
 /// What became of a statement.
@@ -273,6 +280,7 @@ mod tests {
     #[test]
     fn names_of_clients_stay_on_one_line() {
         assert_eq!(short_name("a\n\u{1b}[31m"), "a\\n\\u{1b}[31m");
-        assert_eq!(short_name(&"é".repeat(200)).chars().count(), NAME_MAX);
+        assert_eq!(short_name("o'brien \"C:\\app\""), "o'brien \"C:\\app\"");
+        assert_eq!(short_name(&"é".repeat(200)), "\\u{e9}".repeat(NAME_MAX));
     }
 }

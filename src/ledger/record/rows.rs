@@ -8,10 +8,10 @@ use crate::mechanism::Loss;
 
 /// Statements kept; some 250 bytes each.
 pub const STATEMENTS_KEPT: i64 = 1_000_000;
-/// Logins kept. They are counted by themselves: whoever only knocks removes no statement.
+/// Logins kept, and as many refused ones. Whoever only knocks removes no statement and no login.
 pub const LOGINS_KEPT: i64 = 100_000;
 /// Older ones are removed once in this many records.
-const REMOVED: i64 = 10_000;
+pub(super) const REMOVED: i64 = 10_000;
 
 /// The columns of a record, as `recorded` reads them.
 macro_rules! select {
@@ -32,6 +32,19 @@ const INSERT: &str = "INSERT INTO record (id, microseconds, kind, name, session,
     (SELECT max(id) AS id FROM record UNION ALL SELECT max(id) FROM statement) AS ids), \
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) RETURNING id";
 
+/// Removes all but the newest `$1` of these records.
+macro_rules! remove_but {
+    ($which:literal) => {
+        concat!(
+            "DELETE FROM record WHERE ",
+            $which,
+            " AND id <= (SELECT id FROM record WHERE ",
+            $which,
+            " ORDER BY id DESC LIMIT 1 OFFSET $1)"
+        )
+    };
+}
+
 impl Rules {
     /// The key of the ledger's digests.
     pub(in crate::ledger) fn digest_key(&mut self) -> Result<DigestKey, Error> {
@@ -50,22 +63,30 @@ impl Rules {
         let mut numbers = Vec::with_capacity(records.len());
         for record in records {
             let made = self.store.query(INSERT, &values(record))?;
-            let id = first(&made)?.int(0)?;
-            if id % REMOVED == 0 {
-                self.remove_older()?;
-            }
-            numbers.push(id);
+            numbers.push(first(&made)?.int(0)?);
         }
         Ok(numbers)
     }
 
     /// Acts are few, and stay. Statements of both tables are counted together, and logins count for
-    /// logins alone.
-    fn remove_older(&mut self) -> Result<(), Error> {
-        let sql = "DELETE FROM record WHERE kind = $1 AND id <= \
-            (SELECT id FROM record WHERE kind = $1 ORDER BY id DESC LIMIT 1 OFFSET $2)";
-        for (kind, kept) in [("statement", STATEMENTS_KEPT), ("login", LOGINS_KEPT)] {
-            self.store.query(sql, &[text(kind), Value::Int(kept)])?;
+    /// logins alone, refused ones for refused ones.
+    ///
+    /// # Requires
+    ///
+    /// A `Write` transaction is open that has no other work: if this fails, nothing else is lost.
+    pub(in crate::ledger) fn remove_older_records(&mut self) -> Result<(), Error> {
+        for (sql, kept) in [
+            (remove_but!("kind = 'statement'"), STATEMENTS_KEPT),
+            (
+                remove_but!("kind = 'login' AND sqlstate = '00000'"),
+                LOGINS_KEPT,
+            ),
+            (
+                remove_but!("kind = 'login' AND sqlstate <> '00000'"),
+                LOGINS_KEPT,
+            ),
+        ] {
+            self.store.query(sql, &[Value::Int(kept)])?;
         }
         if self
             .store

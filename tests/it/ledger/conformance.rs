@@ -1215,13 +1215,17 @@ async fn refused_logins_remove_no_statement() {
     drop(ledger);
     knock(&url, 9).await;
     let ledger = at_usual(&url, Accounting::Gdp).await.unwrap();
-    let login = records_of_all_kinds().remove(5);
+    let login = records_of_all_kinds().remove(5).ending("00000");
     ledger.record(login.clone()).await;
     ledger.record(login).await;
     ledger.flush().await;
     let read = ledger.records(0, 200_000).await.unwrap();
     let kinds = |kind: &str| read.iter().filter(|(_, r)| r.event.kind() == kind).count();
-    assert_eq!(kinds("login"), LOGINS_KEPT as usize);
+    let refused = |(_, r): &&(i64, Record)| r.event == Event::Login && r.sqlstate != "00000";
+    let knocks = read.iter().filter(refused).count();
+    assert_eq!(knocks, LOGINS_KEPT as usize);
+    // They removed no login of those who got in.
+    assert_eq!(kinds("login") - knocks, 2);
     assert_eq!((kinds("statement"), kinds("act")), (5, 1));
 }
 
