@@ -8,7 +8,6 @@
 mod metrics;
 mod watch;
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::Reloadable;
+use crate::web::guard::is_own_name;
 pub use watch::watch;
 
 /// For a request to come in, and for an answer to go out.
@@ -85,10 +85,15 @@ async fn one(
             .next()
             .map(|path| path.split('?').next().unwrap_or_default()),
     ) {
-        _ if !hosts_of(&request).iter().all(|host| is_own(host, hosts)) => plain(
-            "421 Misdirected Request",
-            "give this name by --admin-host, or ask by address\n",
-        ),
+        _ if !hosts_of(&request)
+            .iter()
+            .all(|host| is_own_name(host, hosts)) =>
+        {
+            plain(
+                "421 Misdirected Request",
+                "give this name by --admin-host, or ask by address\n",
+            )
+        }
         (Some("GET" | "HEAD"), Some(path)) => page(path, exchange, shutdown).await,
         _ => plain("405 Method Not Allowed", "only GET is answered\n"),
     };
@@ -105,7 +110,8 @@ async fn one(
     socket.shutdown().await
 }
 
-/// The hosts that a request names: one, or none.
+/// The hosts that a request names: one, or none. A browser names another host where a page of
+/// somebody else's has its own name point here (DNS rebinding). Without a Host it is no browser.
 fn hosts_of(request: &[u8]) -> Vec<&str> {
     let text = std::str::from_utf8(request).unwrap_or_default();
     let fields = text
@@ -114,19 +120,6 @@ fn hosts_of(request: &[u8]) -> Vec<&str> {
         .filter_map(|line| line.split_once(':'));
     let hosts = fields.filter(|(name, _)| name.trim().eq_ignore_ascii_case("host"));
     hosts.map(|(_, host)| host.trim()).collect()
-}
-
-/// Whether a page of this machine was asked for: a browser names another host where a page of
-/// somebody else's has its own name point here (DNS rebinding). Without a Host it is no browser.
-fn is_own(host: &str, hosts: &[String]) -> bool {
-    let name = match host.rsplit_once(':') {
-        Some((name, port)) if port.parse::<u16>().is_ok() => name,
-        Some(_) | None => host,
-    };
-    let bare = name.trim_start_matches('[').trim_end_matches(']');
-    bare.parse::<IpAddr>().is_ok()
-        || name.eq_ignore_ascii_case("localhost")
-        || hosts.iter().any(|own| own.eq_ignore_ascii_case(name))
 }
 
 async fn page(path: &str, exchange: &Reloadable, shutdown: &CancellationToken) -> Page {
@@ -202,7 +195,7 @@ mod tests {
             ("GET /metrics HTTP/1.1\r\nHost:\r\n\r\n", false),
         ] {
             let named = hosts_of(request.as_bytes());
-            let is_answered = named.iter().all(|host| is_own(host, &hosts));
+            let is_answered = named.iter().all(|host| is_own_name(host, &hosts));
             assert_eq!(is_answered, own, "{request}");
         }
     }

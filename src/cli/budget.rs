@@ -162,7 +162,7 @@ async fn decide(ledger: &Ledger, act: Act, reason: Reason) -> Result<(), Failure
         who: who(&reason),
         why: reason.why,
     };
-    let text = act_text(&decision.act);
+    let text = decision.act.words();
     ledger.decide(decision).await.map_err(|error| match error {
         Error::Decision(_) => Failure::with_remedy(
             error,
@@ -172,23 +172,6 @@ async fn decide(ledger: &Ledger, act: Act, reason: Reason) -> Result<(), Failure
     })?;
     println!("recorded: {text}");
     Ok(())
-}
-
-fn act_text(act: &Act) -> String {
-    let whom = |role: &Option<String>| role.clone().unwrap_or_else(|| "(all)".to_owned());
-    match act {
-        Act::Grant {
-            role,
-            epsilon,
-            delta,
-        } => format!(
-            "grant {role} epsilon {} delta {}",
-            epsilon.to_f64(),
-            delta.to_f64()
-        ),
-        Act::Freeze { role } => format!("freeze {}", whom(role)),
-        Act::Unfreeze { role } => format!("unfreeze {}", whom(role)),
-    }
 }
 
 async fn balances(file: &File, ledger: &Ledger) -> Result<Vec<Vec<String>>, Failure> {
@@ -287,7 +270,7 @@ async fn history(file: &File, ledger: &Ledger) -> Result<Vec<Vec<String>>, Failu
         decision: Decision { act, who, why },
     } in ledger.decisions().await.map_err(Failure::new)?
     {
-        let what = format!("{} by {who}: {why}", act_text(&act));
+        let what = format!("{} by {who}: {why}", act.words());
         lines.push((microseconds, of_owner(microseconds, what)));
     }
     for PolicyRecord {

@@ -5,11 +5,11 @@
 use super::arguments::ExplainOptions;
 use super::{Failure, curve, start, table};
 use crate::catalog::Server;
+use crate::engine;
 use crate::engine::{
-    Asked, MemoryShare, Requester, Sql, accounts, budget_line, constants, describe_plan, in_words,
-    plan, refuse_useless, start_path,
+    Asked, MemoryShare, Requester, Sql, accounts, constants, explained, start_path,
 };
-use crate::ledger::{Balance, Balances, Ledger};
+use crate::ledger::{Balances, Ledger};
 use crate::mechanism::{AccountState, Fixed, Loss};
 use crate::parse::{Query, Statement, parse};
 use crate::policy::{File, Policy, SessionSettings, schemas};
@@ -65,11 +65,11 @@ pub async fn run(options: ExplainOptions) -> Result<(), Failure> {
             terms: &terms,
         };
         if options.curve {
-            let curve = curve::of(&asked);
-            let curve = curve.map_err(|refusal| refused(&refusal, &options.sql))?;
+            let found = engine::curve(&asked);
+            let found = found.map_err(|refusal| refused(&refusal, &options.sql))?;
             let lines = match options.json {
-                true => vec![curve.json(&requester.role)],
-                false => curve.table(&requester.role),
+                true => vec![curve::json(&found, &requester.role)],
+                false => curve::lines(&found, &requester.role),
             };
             lines.iter().for_each(|line| println!("{line}"));
         } else {
@@ -99,34 +99,6 @@ fn queries(sql: &str) -> Result<Vec<Query>, Failure> {
         )),
     };
     statements.into_iter().map(query).collect()
-}
-
-/// The plan in words and in lines; the budget last, where the ledger was read.
-fn explained(asked: &Asked<'_>, spent: Option<&Balance>, sql: Sql) -> Result<Vec<String>, Refusal> {
-    let Asked {
-        query,
-        policy,
-        search_path,
-        constants,
-        terms,
-    } = asked;
-    let planned =
-        plan(query, policy, search_path, constants, terms).map_err(|error| error.report())?;
-    let mut lines = Vec::new();
-    let fresh = terms
-        .accounts
-        .first()
-        .map(|account| Balance::lasting(account.cap, account.spent));
-    if let Some(balance) = spent.or(fresh.as_ref()) {
-        lines.push(in_words(&planned, &planned.loss(), balance));
-    }
-    lines.extend(describe_plan(&planned, terms.delta, sql));
-    if let Some(useless) = refuse_useless(asked, &planned, |_| true) {
-        lines.push(format!("Useless: {}", useless.message));
-        lines.extend(useless.hint.iter().map(|hint| format!("  Hint: {hint}")));
-    }
-    lines.extend(spent.map(|balance| budget_line(&planned.loss(), balance)));
-    Ok(lines)
 }
 
 /// The accounts of a role, as the ledger has them.

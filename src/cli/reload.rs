@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 
 use super::start::Started;
 use super::{Failure, notify, start};
+use crate::console::InForce;
 use crate::engine::{Engine, Reloadable, Service};
 use crate::operator;
 use crate::policy::{Difference, File, appeared};
@@ -18,13 +19,15 @@ use crate::shadow::ShadowSource;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Reloads at each signal, and when an operator asks, and has `certificate` read the files of TLS
-/// again: a policy that does not hold keeps no certificate from being renewed. Never returns.
+/// again: a policy that does not hold keeps no certificate from being renewed. `shown` is what
+/// operators see. Never returns.
 pub async fn on_hangup(
     mut signals: tokio::signal::unix::Signal,
     path: &Path,
     started_with: File,
     exchange: &Reloadable,
     mut asked: mpsc::Receiver<operator::Reload>,
+    shown: &InForce,
     certificate: impl Fn() -> Result<(), Failure>,
 ) {
     let mut in_force = started_with.clone();
@@ -48,7 +51,8 @@ pub async fn on_hangup(
         let outcome = reloaded.as_ref().map(|_| ());
         let outcome = outcome.map_err(|failure| failure.in_a_line());
         match reloaded {
-            Ok(file) => {
+            Ok((file, bare)) => {
+                shown.replace(bare);
                 let now = exchange.current();
                 let (before, now) = (before.policy(), now.policy());
                 let difference = Difference::between(&in_force, &file);
@@ -85,7 +89,8 @@ fn change(is_same_file: bool, is_same_meaning: bool) -> &'static str {
     }
 }
 
-/// The policy file that is in force now. What it changes is in the ledger before it holds.
+/// The policy file that is in force now, and the same without its secrets. What it changes is in
+/// the ledger before it holds.
 ///
 /// # Errors
 /// If the policy is invalid, changes a key that needs a restart, or cannot be recorded. Nothing has
@@ -94,8 +99,8 @@ async fn reload(
     path: &Path,
     (started_with, in_force): (&File, &File),
     exchange: &Reloadable,
-) -> Result<File, Failure> {
-    let file = start::read(path)?;
+) -> Result<(File, File), Failure> {
+    let (file, bare) = start::read_twice(path)?;
     if !same_server(&file, started_with) {
         return Err(Failure::with_remedy(
             "database.url, ledger, shadow.url and limits.failures cannot change while pgveil runs",
@@ -147,7 +152,7 @@ async fn reload(
     drop(before);
     let replaced = exchange.replace(started.engine);
     tokio::spawn(retire(replaced));
-    Ok(file)
+    Ok((file, bare))
 }
 
 /// The new engine, once what the reload changes is in the ledger. It opened the ledger without

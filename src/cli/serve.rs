@@ -13,6 +13,8 @@ use super::{Failure, notify, process, reload, signal, start, tls};
 use rustls::ServerConfig;
 
 use crate::admin;
+use crate::console;
+use crate::console::InForce;
 use crate::engine::Reloadable;
 use crate::ledger;
 use crate::ledger::RecordFile;
@@ -27,7 +29,7 @@ const BACKLOG: u32 = 1024;
 
 pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failure> {
     let (token, hangups) = (signal::token()?, signal::hangups()?);
-    let file = start::read(&options.policy)?;
+    let (file, bare) = start::read_twice(&options.policy)?;
     let database = start::database(&file)?;
     let ledger = start::ledger(&file)?;
     let certificate = certificate_of(&options)?;
@@ -37,6 +39,7 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
     check_authorities(&options, &file)?;
     let record_file = record_file(&options)?;
     let (listener, operator) = listeners(&options, inherited).await?;
+    let console = console_listener(&options, &file, is_plain).await?;
     let source = source_of(&file);
     let starting = started(&file, database, source, ledger);
     let started = signal::unless(&token, starting).await?;
@@ -56,8 +59,13 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
         tokio::spawn(admin::serve(operator, engine, hosts, token.clone()));
     }
     let (reloads, asked) = mpsc::channel(1);
-    let shown = options.tls_cert.clone();
-    let control = Control::new(Arc::clone(&engine), reloads, token.clone(), shown);
+    let certificate = options.tls_cert.clone();
+    let control = Control::new(Arc::clone(&engine), reloads, token.clone(), certificate);
+    let shown = Arc::new(InForce::new(bare));
+    if let Some(console) = console {
+        let of_console = console_options(&options, &console, &clients_tls);
+        open_console(console, &engine, &shown, of_console, &token);
+    }
     tracing::info!(%address, tls = !is_plain, "ready");
     notify::ready();
     tokio::spawn(tell_the_end(token.clone()));
@@ -77,7 +85,7 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
             options.drain,
             Some(Arc::new(control)),
         ) => served.map_err(Failure::new)?,
-        () = reload::on_hangup(hangups, &options.policy, file, &engine, asked, renew) => {}
+        () = reload::on_hangup(hangups, &options.policy, file, &engine, asked, &shown, renew) => {}
     }
     end(engine).await;
     Ok(())
@@ -154,6 +162,70 @@ async fn listeners(
     Ok((clients, operator))
 }
 
+/// The console's, where an address is given.
+struct ConsoleListener {
+    listener: TcpListener,
+    is_loopback: bool,
+}
+
+/// TLS as for clients, but on this machine.
+fn console_options(
+    options: &ServeOptions,
+    console: &ConsoleListener,
+    clients_tls: &wire::Tls,
+) -> console::Options {
+    console::Options {
+        tls: (!console.is_loopback).then(|| clients_tls.clone()),
+        hosts: options.console_host.clone(),
+        lifetimes: console::Lifetimes::default(),
+        first_wait: console::FIRST_WAIT,
+    }
+}
+
+fn open_console(
+    console: ConsoleListener,
+    engine: &Arc<Reloadable>,
+    shown: &Arc<InForce>,
+    options: console::Options,
+    token: &CancellationToken,
+) {
+    let (engine, shown) = (Arc::clone(engine), Arc::clone(shown));
+    let listener = console.listener;
+    let served = console::serve(listener, engine, shown, options, token.clone());
+    tokio::spawn(served);
+}
+
+/// Refuses a console that nobody could log in to, or whose passwords could be read on the way.
+async fn console_listener(
+    options: &ServeOptions,
+    file: &File,
+    is_plain: bool,
+) -> Result<Option<ConsoleListener>, Failure> {
+    let Some(address) = options.console else {
+        return Ok(None);
+    };
+    if file.operators.is_empty() {
+        return Err(Failure::with_remedy(
+            "--console is given, and the policy lists no operator",
+            "Add `operators: [{name: olga, password: …, may: [watch, own]}]` to the policy; \
+                `pgveil password` makes the verifier.",
+        ));
+    }
+    let is_loopback = address.ip().is_loopback();
+    if !is_loopback && is_plain {
+        return Err(Failure::with_remedy(
+            format_args!("the console at {address} would be reached without TLS"),
+            "Give --tls-cert and --tls-key, or a --console address of this machine alone, such as \
+                127.0.0.1:6434.",
+        ));
+    }
+    let listener = listen(address).await?;
+    Ok(Some(ConsoleListener {
+        listener,
+        is_loopback,
+    }))
+}
+
 /// The socket that systemd holds: it stays open while pgveil restarts, and clients wait in it.
 fn take(mut inherited: ListenFd) -> Result<TcpListener, Failure> {
     let number = inherited.len();
@@ -218,19 +290,23 @@ fn warn_of_exposure(options: &ServeOptions, is_plain: bool) {
     }
 }
 
-/// Refuses a policy with a role that needs a certificate if no authorities are given: no client
-/// could log in as it.
+/// Refuses a policy with a role or an operator that needs a certificate if no authorities are
+/// given: no client could log in as it.
 fn check_authorities(options: &ServeOptions, file: &File) -> Result<(), Failure> {
-    let needs = file
+    let roles = file
         .roles
         .iter()
-        .find(|role| role.certificate == Certificate::Required);
+        .map(|role| ("role", &role.name, role.certificate));
+    let operators = file
+        .operators
+        .iter()
+        .map(|who| ("operator", &who.name, who.certificate));
+    let needs = roles
+        .chain(operators)
+        .find(|(_, _, certificate)| *certificate == Certificate::Required);
     match needs {
-        Some(role) if options.tls_client_ca.is_none() => Err(Failure::with_remedy(
-            format_args!(
-                "role \"{}\" needs a certificate, and no authority is named",
-                role.name
-            ),
+        Some((kind, name, _)) if options.tls_client_ca.is_none() => Err(Failure::with_remedy(
+            format_args!("{kind} \"{name}\" needs a certificate, and no authority is named"),
             "Give the authorities that sign clients' certificates by --tls-client-ca.",
         )),
         Some(_) | None => Ok(()),

@@ -41,13 +41,21 @@ pub struct Started {
 
 /// Reads and parses a policy file; `${NAME}` comes from the environment or from a file.
 pub fn read(path: &std::path::Path) -> Result<File, Failure> {
+    read_twice(path).map(|(file, _)| file)
+}
+
+/// The same, and the file without its secrets, as a draft is compared with it.
+pub fn read_twice(path: &std::path::Path) -> Result<(File, File), Failure> {
     let text = std::fs::read_to_string(path).map_err(|e| {
         Failure::with_remedy(
             format_args!("{}: {e}", path.display()),
             "Name a policy file that this user may read.",
         )
     })?;
-    File::parse(&path.display().to_string(), &text, secrets::variable).map_err(Failure::Policy)
+    let name = path.display().to_string();
+    let file = File::parse(&name, &text, secrets::variable).map_err(Failure::Policy)?;
+    let bare = File::parse_without_secrets(&name, &text, |_| None).map_err(Failure::Policy)?;
+    Ok((file, bare))
 }
 
 /// The database that the policy names.
@@ -351,18 +359,10 @@ fn account(
     renew: Renew,
     privacy: &Privacy,
 ) -> Result<AccountSpec, Failure> {
-    let share = privacy.threshold_share;
-    let cap = policy::cap(budget, share, privacy.accounting).map_err(|e| {
+    AccountSpec::of(name, budget, renew, privacy).map_err(|e| {
         Failure::with_remedy(
             format_args!("the budget of {name}: {e}"),
             "Change the budget in the policy.",
         )
-    })?;
-    Ok(AccountSpec {
-        name: name.to_owned(),
-        budget,
-        threshold_share: share,
-        cap,
-        renew,
     })
 }

@@ -172,6 +172,11 @@ impl Metrics {
         self.reloads.get_or_create(&OutcomeLabel { outcome }).inc();
     }
 
+    /// How many sessions of roles are open.
+    pub fn open_sessions(&self) -> i64 {
+        self.sessions.get()
+    }
+
     /// Counts a question that has ended so, with this SQLSTATE.
     pub fn question(&self, kind: &'static str, (verdict, sqlstate): (Ended, &str), took: Duration) {
         let labels = QuestionLabels {

@@ -1,8 +1,10 @@
 //! The order of all stages for one query. The wire and the command line enter here only.
 
 mod constant_answers;
+mod curve;
 mod expected;
 mod explain;
+mod explore;
 mod failures;
 mod fault;
 mod first_answer;
@@ -26,6 +28,7 @@ mod search_payment;
 mod service;
 mod single_flight;
 mod statement_log;
+mod summary;
 mod system_catalog;
 mod timing;
 mod useless;
@@ -41,8 +44,9 @@ use tokio_util::sync::CancellationToken;
 
 pub use crate::memory::{HeldMemory, MemoryBudget, MemoryShare};
 pub use crate::shadow::{Argument, ColumnDescription, Description, Format, Requester, fit_as_text};
+pub use curve::{Bought, Curve, CurvePoint, curve};
 pub use expected::{Within, after, expected, in_words, percent};
-pub use explain::budget as budget_line;
+pub use explore::{Explored, explained};
 pub use metrics::{Ended, Metrics};
 pub use notice::{Sql, describe as describe_plan, rounded};
 pub use planning::{accounts, constants, plan};
@@ -50,9 +54,10 @@ pub use planning_limit::{PlanningLimit, PlanningPermit, Size};
 pub use reload::Reloadable;
 pub use search_path::start_path;
 pub use service::{Answer, Commanded, Service, TablePlaces};
+pub use summary::summary;
 pub use timing::patience;
 pub use useless::{Asked, refuse_useless};
-pub use worth::{Expected, Lever, Pricing, Total, Worth, answers};
+pub use worth::{Expected, Lever, Pricing, Total, Worth, answers, role_worth};
 
 use constant_answers::{ConstantAnswers, ConstantKey};
 use failures::Failures;

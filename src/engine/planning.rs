@@ -6,15 +6,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::plan_cache::PlanKey;
 use super::planning_limit::{Size, aside};
 use super::search_payment;
-use super::{Engine, Requester, internal};
+use super::{Engine, MemoryShare, Requester, internal};
 use crate::analyze::{Analyzed, PlanningEffort, analyze};
 use crate::calendar::FROM_1970_US;
 use crate::catalog::Server;
 use crate::error::Error;
-use crate::ledger::Balances;
+use crate::ledger::{Balances, Origin};
 use crate::mechanism::{AccountState, Loss};
 use crate::parse::Query;
-use crate::policy::{Policy, Table, Useless as Mode};
+use crate::policy::{Policy, Role, SessionSettings, Table, Useless as Mode};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::{Constants, Session, resolve};
 use crate::rewrite::{Plan, Terms, needs_first_answer, rewrite, useless};
@@ -303,6 +303,35 @@ pub fn accounts(balances: &Balances) -> Vec<AccountState> {
         spent: Loss::ZERO,
     };
     vec![role, owner]
+}
+
+/// The terms of a role for its plainest questions: with the settings that its sessions start with,
+/// but for a target, since what that needs is known after a first answer.
+pub(super) fn plain_terms(policy: &Policy, role: &Role, balances: &Balances) -> Terms {
+    let settings = SessionSettings {
+        target_error: None,
+        ..role.session_settings
+    };
+    Terms {
+        epsilon: settings.epsilon.unwrap_or(policy.privacy.epsilon_default),
+        delta: role.budget.delta,
+        accounts: accounts(balances),
+        session_settings: settings,
+    }
+}
+
+/// A role without a session.
+pub(super) fn requester_of(role: &Role, search_path: Vec<String>) -> Requester {
+    Requester {
+        role: role.name.clone(),
+        session_settings: role.session_settings,
+        settings: Vec::new(),
+        search_path,
+        process: 0,
+        origin: Origin::default(),
+        given_up: Default::default(),
+        share: MemoryShare::default(),
+    }
 }
 
 /// The session's constants. The clock is read once for each statement and rounded down to the

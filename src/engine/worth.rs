@@ -8,14 +8,16 @@
 mod view;
 
 use super::notice::rounded;
-use super::plan;
+use super::planning::{plain_terms, requester_of};
 use super::views::Row;
+use super::{constants, plan};
 use crate::aggregates::Foreseen;
 use crate::catalog::Type;
 use crate::finish::quantile_95;
+use crate::ledger::Balances;
 use crate::mechanism::{AccountState, Loss};
 use crate::parse::{Statement, parse};
-use crate::policy::{Column, Policy, Protection, Table};
+use crate::policy::{Column, Policy, Protection, Role, Table};
 use crate::postgres::{identifier, qualified};
 use crate::resolve::Constants;
 use crate::rewrite::{Measure, Plan, ReleasePlan, Terms, measure_deviation, times_clip, useless};
@@ -204,12 +206,8 @@ impl<'a> Pricing<'a> {
             .into_iter()
             .map(at)
             .collect();
-        let private = |table: &&Table| match table.protection {
-            Protection::Private(_) => true,
-            Protection::Public => false,
-        };
         let mut all = Vec::new();
-        for table in self.policy.tables.iter().filter(private) {
+        for table in private_tables(self.policy) {
             let mut asked = vec![(Total::Count, None)];
             for column in summable(table) {
                 asked.extend([(Total::Sum, Some(column)), (Total::Average, Some(column))]);
@@ -338,6 +336,42 @@ impl<'a> Pricing<'a> {
             Total::Count | Total::Sum => None,
         }
     }
+}
+
+/// What is left of a role's budget: for each private table, how many counts of it at the role's
+/// own epsilon, and how far off each is.
+pub fn role_worth(policy: &Policy, role: &Role, balances: &Balances) -> Vec<(String, String)> {
+    let terms = plain_terms(policy, role, balances);
+    let constants = constants(&requester_of(role, Vec::new()), policy);
+    let pricing = Pricing {
+        policy,
+        constants: &constants,
+        terms: &terms,
+    };
+    let is_open = !balances.role.frozen && !balances.role.closed;
+    let account = terms.accounts.first().filter(|_| is_open);
+    let one = |table: &Table| {
+        let name = format!("{}.{}", table.schema, table.name);
+        let worth = pricing.worth(table, Total::Count, None, &terms);
+        let left = match &worth.answer {
+            Ok(answer) => {
+                let left = account.map_or(0, |account| answers(account, answer.loss));
+                let error = answer.error.map(rounded);
+                let error = error.map_or(String::new(), |error| format!(", each ±{error}"));
+                format!("{left} more at epsilon {}{error}", worth.epsilon)
+            }
+            Err(why) => format!("not answered: {why}"),
+        };
+        (format!("count of {name}"), left)
+    };
+    private_tables(policy).map(one).collect()
+}
+
+fn private_tables(policy: &Policy) -> impl Iterator<Item = &Table> {
+    policy.tables.iter().filter(|table| match table.protection {
+        Protection::Private(_) => true,
+        Protection::Public => false,
+    })
 }
 
 /// Half of the 95 % interval of a count or a sum, and that in units.

@@ -42,7 +42,7 @@ impl fmt::Debug for Clock {
 
 /// When the period that contains `now` began: Monday or the first of the month, 00:00 UTC. `None`
 /// where the budget is never renewed.
-pub(super) fn period_start(renew: Renew, now: i64) -> Option<i64> {
+pub fn period_start(renew: Renew, now: i64) -> Option<i64> {
     let day = now.div_euclid(DAY);
     let before = match renew {
         Renew::Never => return None,
@@ -66,7 +66,7 @@ pub(super) fn period_end(renew: Renew, now: i64) -> Option<i64> {
 }
 
 /// `YYYY-MM-DD` of a moment.
-pub(super) fn date(microseconds: i64) -> String {
+pub fn date(microseconds: i64) -> String {
     let (year, month, day) = civil(microseconds.div_euclid(DAY));
     format!("{year:04}-{month:02}-{day:02}")
 }

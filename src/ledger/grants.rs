@@ -1,11 +1,14 @@
 //! The owner's decisions about accounts while a policy is in force: grants and freezes, each
-//! recorded with who made it, why and when.
+//! recorded with who made it, why and when. What the owner's account is and has paid.
 
 use super::error::Error;
 use super::record::{Event, Origin, Record};
 use super::rules::Rules;
-use super::store::{Row, Value, fixed, text};
-use crate::mechanism::{Cap, Fixed, Loss};
+use super::store::{Access, Row, Value, fixed, text};
+use super::{AccountSpec, Entry, Fingerprint, Ledger};
+use crate::mechanism::{Cap, CapError, Fixed, Loss};
+use crate::policy;
+use crate::policy::{Budget, Privacy, Renew};
 
 /// What the owner decides.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,6 +24,26 @@ pub enum Act {
     Freeze { role: Option<String> },
     /// Takes the last freeze of the role back; `None`: that of all.
     Unfreeze { role: Option<String> },
+}
+
+impl Act {
+    /// In words: what is done, to which account.
+    pub fn words(&self) -> String {
+        let whom = |role: &Option<String>| role.clone().unwrap_or_else(|| "(all)".to_owned());
+        match self {
+            Self::Grant {
+                role,
+                epsilon,
+                delta,
+            } => format!(
+                "grant {role} epsilon {} delta {}",
+                epsilon.to_f64(),
+                delta.to_f64()
+            ),
+            Self::Freeze { role } => format!("freeze {}", whom(role)),
+            Self::Unfreeze { role } => format!("unfreeze {}", whom(role)),
+        }
+    }
 }
 
 /// A decision to be recorded.
@@ -68,7 +91,58 @@ pub struct Decided {
     pub decision: Decision,
 }
 
+impl AccountSpec {
+    /// Of a policy's budget.
+    ///
+    /// # Errors
+    ///
+    /// Where the budget leaves nothing to spend.
+    pub fn of(
+        name: &str,
+        budget: Budget,
+        renew: Renew,
+        privacy: &Privacy,
+    ) -> Result<Self, CapError> {
+        let threshold_share = privacy.threshold_share;
+        Ok(Self {
+            name: name.to_owned(),
+            budget,
+            threshold_share,
+            cap: policy::cap(budget, threshold_share, privacy.accounting)?,
+            renew,
+        })
+    }
+}
+
+impl Ledger {
+    /// The newest debits of all accounts, newest first, at most `rows_max`: each was charged to the
+    /// owner's account too. For the owner alone.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub async fn debits(&self, rows_max: u32) -> Result<Vec<Entry>, Error> {
+        self.worker
+            .call(Access::Read, move |books| books.debits(rows_max))
+            .await
+    }
+}
+
 impl Rules {
+    fn debits(&mut self, rows_max: u32) -> Result<Vec<Entry>, Error> {
+        let sql = "SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint FROM debit \
+            ORDER BY id DESC LIMIT $1";
+        let rows = self.store.query(sql, &[Value::Int(i64::from(rows_max))])?;
+        let entry = |row: &Row| {
+            Ok(Entry {
+                loss: row.loss(0)?,
+                microseconds: row.int(4)?,
+                fingerprint: Fingerprint::new(row.digest(5)?),
+            })
+        };
+        rows.iter().map(entry).collect()
+    }
+
     /// Records a decision; it holds from the next debit on, in every process. Returns what stands
     /// in the record of acts.
     ///

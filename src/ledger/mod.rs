@@ -42,7 +42,7 @@ pub use address::{Address, open_store};
 pub use answers::{AnswerId, Buyer, FamilyId, Found, Purchase, QuestionDigest, QuestionId, Stored};
 pub use balance::{Balance, Balances};
 pub use charge::{Charge, Fingerprint, HistoryEntry};
-pub use clock::Clock;
+pub use clock::{Clock, date, period_start};
 pub use error::{DebitError, Error};
 pub use grants::{Act, Decided, Decision};
 pub use height::Height;

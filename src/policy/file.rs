@@ -160,20 +160,16 @@ fn read(
     let ceilings = ceilings(&owner, limits.as_ref(), tables.as_deref());
     let roles = roles
         .and_then(|node| roles::read(node, &Allowed { owner, ceilings }, environment, findings));
-    let operators = fields.optional("operators").map(|node| {
-        let names: Vec<Role> = roles
-            .iter()
-            .flatten()
-            .map(|(role, _)| role.clone())
-            .collect();
-        operators::read(node, &names, environment, findings)
-    });
-    let time_grain = fields
-        .optional("time_grain")
-        .and_then(|node| duration(node, "time_grain", findings));
-    let quantum = fields
-        .optional("timing")
-        .and_then(|node| timing(node, findings));
+    let of_roles = roles.iter().flatten().map(|(role, _)| role.name.as_str());
+    let of_roles: Vec<&str> = of_roles.collect();
+    let operators = match fields.optional("operators") {
+        Some(node) => operators::read(node, &of_roles, environment, findings),
+        None => Some(Vec::new()),
+    };
+    let time_grain = fields.optional("time_grain");
+    let time_grain = time_grain.and_then(|node| duration(node, "time_grain", findings));
+    let quantum = fields.optional("timing");
+    let quantum = quantum.and_then(|node| timing(node, findings));
     let previews = fields
         .optional("previews")
         .map_or(Some(Previews::Refused), |node| previews(node, findings));
@@ -190,7 +186,7 @@ fn read(
         privacy: privacy?,
         roles,
         role_places,
-        operators: operators.unwrap_or_else(|| Some(Vec::new()))?,
+        operators: operators?,
         tables: tables?,
         limits: limits?,
         previews: previews?,

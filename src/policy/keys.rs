@@ -255,7 +255,7 @@ pub static KEYS: &[Key] = &[
         "operators",
         Shape::List,
         "none",
-        "Who watches the proxy, or acts for the data's owner. Operators ask no question about data.",
+        "Who watches the proxy, or acts for the data's owner. Operators ask nothing about data.",
         "operators: [{name: olga, password: …, may: [watch, own]}]",
     ),
     required(

@@ -10,7 +10,7 @@ use x509_cert::ext::pkix::name::GeneralName;
 
 /// The subject's common names, and the DNS names and mail addresses of subjectAltName; none where
 /// the certificate cannot be read.
-pub(super) fn names(der: &[u8]) -> Vec<String> {
+pub fn names(der: &[u8]) -> Vec<String> {
     let Ok(certificate) = Certificate::from_der(der) else {
         return Vec::new();
     };

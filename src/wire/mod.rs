@@ -46,6 +46,7 @@ use crate::engine::{MemoryBudget, Service};
 use crate::ledger::{Event, Origin, Record};
 use crate::operator;
 use crate::operator::{Control, OperatorService};
+pub use certificate::names as certificate_names;
 use connection::{Common, Connection};
 use login::{LoggedIn, Opening};
 use outcome::Outcome;

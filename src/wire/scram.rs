@@ -10,6 +10,7 @@ use pgwire::messages::startup::Authentication;
 use rand::TryRng;
 use rand::rngs::SysRng;
 use sha2::Sha256;
+use zeroize::Zeroizing;
 
 use super::message::Body;
 use super::outcome::Outcome;
@@ -74,11 +75,13 @@ fn hmac(key: &[u8], text: &[u8]) -> Vec<u8> {
         .unwrap_or_default()
 }
 
-/// A random key of this process; unknown roles get a verifier from it, the same each time.
-pub(super) struct Decoy([u8; 32]);
+/// A random key of this process; unknown names get a verifier from it, the same each time.
+pub struct Decoy([u8; 32]);
 
 impl Decoy {
-    pub(super) fn new() -> std::io::Result<Self> {
+    /// # Errors
+    /// Where the operating system has no randomness to give.
+    pub fn new() -> std::io::Result<Self> {
         let mut key = [0; 32];
         SysRng
             .try_fill_bytes(&mut key)
@@ -97,6 +100,28 @@ impl Decoy {
             server_key: part("server"),
         }
     }
+}
+
+/// Whether this is the password of a verifier, as PostgreSQL compares one that was typed: by the
+/// server's key. Takes as long for a name without a verifier, and however much of the key is right.
+pub fn is_password(stored: Option<&Secret>, name: &str, password: &str, decoy: &Decoy) -> bool {
+    let known = stored.and_then(|verifier| parse_verifier(verifier.expose()));
+    let is_known = known.is_some();
+    let ScramSecret::Verifier {
+        salt,
+        iterations,
+        server_key,
+        ..
+    } = known.unwrap_or_else(|| decoy.secret(name))
+    else {
+        return false;
+    };
+    let salted = Zeroizing::new(gen_salted_password(password, &salt, iterations));
+    let same = Hmac::<Sha256>::new_from_slice(&salted).is_ok_and(|mac| {
+        let made = mac.chain_update(b"Server Key");
+        made.verify_slice(&server_key).is_ok()
+    });
+    same && is_known
 }
 
 /// Proves that the client knows the role's password. Every failure ends the connection.
@@ -180,7 +205,8 @@ fn wrong_password(role: &str) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use super::{ScramSecret, make_verifier, parse_verifier, verifier};
+    use super::{Decoy, ScramSecret, is_password, make_verifier, parse_verifier, verifier};
+    use crate::policy::Secret;
 
     #[test]
     fn verifiers_have_the_keys_of_the_rfc() {
@@ -215,5 +241,18 @@ mod tests {
         ] {
             assert!(parse_verifier(text).is_none(), "{text}");
         }
+    }
+
+    #[test]
+    fn typed_passwords_are_compared_with_verifiers() {
+        let decoy = Decoy::new().unwrap();
+        let stored = Secret::from(make_verifier("correct horse"));
+        let is_right = |stored, password| is_password(stored, "olga", password, &decoy);
+        assert!(is_right(Some(&stored), "correct horse"));
+        for wrong in ["", "correct hors", "correct horse ", "Correct horse"] {
+            assert!(!is_right(Some(&stored), wrong), "{wrong}");
+        }
+        let broken = Secret::from("SCRAM-SHA-256$1:YQ==$YQ==:YQ==".to_owned());
+        assert!(!is_right(None, "correct horse") && !is_right(Some(&broken), ""));
     }
 }

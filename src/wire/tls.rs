@@ -30,6 +30,15 @@ impl Tls {
     }
 }
 
+impl Tls {
+    /// The newest for another protocol of this name.
+    pub fn speaking(&self, protocol: &[u8]) -> Option<Arc<ServerConfig>> {
+        let mut tls = (*self.current()?).clone();
+        tls.alpn_protocols = vec![protocol.to_vec()];
+        Some(Arc::new(tls))
+    }
+}
+
 /// The protocol's name in TLS (ALPN): clients that start TLS at once must offer it, others may.
 fn speaking_postgresql(tls: Arc<ServerConfig>) -> Arc<ServerConfig> {
     let mut tls = (*tls).clone();

@@ -90,7 +90,7 @@ pub struct Veil {
     pub client: tokio_postgres::Client,
     /// URL of its ledger.
     pub ledger: String,
-    yaml: String,
+    pub yaml: String,
     _directory: TemporaryDirectory,
 }
 

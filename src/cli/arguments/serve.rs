@@ -35,6 +35,14 @@ pub struct ServeOptions {
     /// opens it anew
     #[arg(long, value_name = "jsonl:PATH", value_parser = crate::cli::record::target)]
     pub record_to: Option<PathBuf>,
+    /// Where operators watch and freeze in a browser (docs/console.md). The policy lists them under
+    /// `operators:`. Beyond this machine it needs --tls-cert and --tls-key
+    #[arg(long, value_name = "ADDR")]
+    pub console: Option<SocketAddr>,
+    /// A name by which the console may be asked, in addition to addresses and localhost; may be
+    /// repeated
+    #[arg(long, value_name = "NAME", requires = "console")]
+    pub console_host: Vec<String>,
     /// Listen where another pgveil with this flag listens too: for an upgrade without a gap
     #[arg(long)]
     pub reuse_port: bool,

@@ -5,8 +5,6 @@
 //! has no login: whoever reaches it spends the demo's budget, as whoever reaches the port may.
 
 mod ask;
-mod chart;
-mod guard;
 mod view;
 mod widen;
 
@@ -15,24 +13,28 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use axum::extract::{DefaultBodyLimit, Form, State as Extracted};
+use axum::extract::{DefaultBodyLimit, Form, Request, State as Extracted};
 use axum::http::header::CONTENT_TYPE;
-use axum::response::{Html, IntoResponse};
+use axum::middleware::Next;
+use axum::response::{Html, IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Router, middleware};
 use maud::Markup;
 use serde::Deserialize;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 
 use super::attack;
 use super::exact::Exact;
 use super::questions::QUESTIONS;
 use super::session::{Refused, Session};
+use crate::web;
+use crate::web::guard::Guard;
 use ask::Action;
 
 const BODY_BYTES_MAX: usize = 64 << 10;
-const REQUESTS_MAX: usize = 16;
+/// For one answer: an attack asks a hundred questions.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// How long an answer waits for the exact side, which starts at the same time as the proxy.
 const EXACT_PATIENCE: Duration = Duration::from_secs(20);
 /// The most steps of the budget that are drawn.
@@ -45,7 +47,7 @@ struct State {
     psql: String,
     exact: watch::Receiver<Side>,
     steps: Mutex<Vec<Step>>,
-    places: Arc<Semaphore>,
+    guard: Guard,
 }
 
 /// The exact side.
@@ -95,7 +97,7 @@ pub async fn serve(
         psql: proxy.psql,
         exact,
         steps: Mutex::new(Vec::new()),
-        places: Arc::new(Semaphore::new(REQUESTS_MAX)),
+        guard: Guard::new(Vec::new(), false, PATIENCE),
     });
     let router = Router::new()
         .route("/", get(home))
@@ -103,10 +105,7 @@ pub async fn serve(
         .route("/attack", post(attacked))
         .route("/style.css", get(style))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(middleware::from_fn_with_state(
-            Arc::clone(&state),
-            guard::watch,
-        ))
+        .layer(middleware::from_fn_with_state(Arc::clone(&state), watched))
         .with_state(state);
     axum::serve(listener, router)
         .with_graceful_shutdown(shutdown)
@@ -258,7 +257,15 @@ async fn attack(state: &State, kind: &str) -> Result<Markup, Refused> {
     Ok(view::attacked(title, &body, before, after))
 }
 
+async fn watched(
+    Extracted(state): Extracted<Arc<State>>,
+    request: Request,
+    next: Next,
+) -> Response {
+    state.guard.pass(request, next).await
+}
+
 async fn style() -> impl IntoResponse {
     let kind = (CONTENT_TYPE, "text/css; charset=utf-8");
-    ([kind], include_str!("style.css"))
+    ([kind], [web::STYLE, include_str!("style.css")].concat())
 }

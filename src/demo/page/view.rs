@@ -10,6 +10,7 @@ use maud::{DOCTYPE, Markup, html};
 
 use super::Step;
 use crate::demo::questions::{QUESTIONS, Question};
+use crate::web::{share, width};
 
 /// What every page shows.
 pub struct Frame {
@@ -17,15 +18,6 @@ pub struct Frame {
     pub left: Option<f64>,
     pub steps: Vec<Step>,
     pub psql: String,
-}
-
-/// `0.9649` as `96.5 %`.
-pub fn share(fraction: f64) -> String {
-    format!("{:.1} %", 100.0 * fraction)
-}
-
-fn width(fraction: f64) -> String {
-    format!("{:.2}%", 100.0 * fraction.clamp(0.0, 1.0))
 }
 
 /// A whole page.

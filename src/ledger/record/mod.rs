@@ -9,6 +9,7 @@ mod file;
 mod ledger;
 mod line;
 mod log;
+mod recent;
 mod rows;
 
 use std::net::IpAddr;

@@ -229,7 +229,7 @@ fn detail(event: &Event) -> String {
     detail.to_string()
 }
 
-fn recorded(row: &Row) -> Result<(i64, Record), Error> {
+pub(super) fn recorded(row: &Row) -> Result<(i64, Record), Error> {
     let optional = |at: usize| {
         if row.is_null(at) {
             Ok(None)

@@ -5,12 +5,12 @@ use crate::policy::error::Findings;
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::{Environment, Fields};
 use crate::policy::yaml::tree::Node;
-use crate::policy::{Certificate, Operator, Rights, Role};
+use crate::policy::{Certificate, Operator, Rights};
 
 /// The operators. None has the name of a role: the name alone says who logs in.
 pub fn read(
     node: &Node,
-    roles: &[Role],
+    roles: &[&str],
     environment: Environment<'_>,
     findings: &mut Findings,
 ) -> Option<Vec<Operator>> {
@@ -28,7 +28,7 @@ pub fn read(
         let name = &operator.name;
         if operators.iter().any(|known| known.name == *name) {
             findings.error(item.place, format!("operator \"{name}\" is given twice"));
-        } else if roles.iter().any(|role| role.name == *name) {
+        } else if roles.contains(&name.as_str()) {
             findings.error(
                 item.place,
                 format!("\"{name}\" is a role; an operator needs another name"),

@@ -13,7 +13,7 @@ use super::demo_page::Page;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A browser, and the driver that steers it.
-struct Browser {
+pub struct Browser {
     driver: Child,
     port: u16,
     session: String,
@@ -71,7 +71,12 @@ fn call(port: u16, method: &str, path: &str, body: &Value) -> std::io::Result<Va
 
 impl Browser {
     /// `None` where there is no browser on this machine.
-    fn start(width: u32, height: u32) -> Option<Self> {
+    pub fn start(width: u32, height: u32) -> Option<Self> {
+        Self::start_with(width, height, &json!({}))
+    }
+
+    /// With preferences of chromium.
+    pub fn start_with(width: u32, height: u32, preferences: &Value) -> Option<Self> {
         let has = |program: &str| {
             let found = Command::new(program)
                 .arg("--version")
@@ -109,6 +114,7 @@ impl Browser {
             "goog:chromeOptions": {
                 "args": ["--headless=new", "--no-sandbox", "--disable-gpu",
                     "--disable-dev-shm-usage", "--hide-scrollbars"],
+                "prefs": preferences,
                 "mobileEmulation": {"deviceMetrics":
                     {"width": width, "height": height, "pixelRatio": 1.0, "mobile": false}},
             },
@@ -121,16 +127,16 @@ impl Browser {
         Some(browser)
     }
 
-    fn call(&self, method: &str, path: &str, body: &Value) -> Value {
+    pub fn call(&self, method: &str, path: &str, body: &Value) -> Value {
         call(self.port, method, &format!("{}{path}", self.session), body).unwrap()
     }
 
-    fn open(&self, url: &str) {
+    pub fn open(&self, url: &str) {
         self.call("POST", "/url", &json!({ "url": url }));
     }
 
     /// The element of a selector, once it is there.
-    fn find(&self, selector: &str) -> String {
+    pub fn find(&self, selector: &str) -> String {
         let started = Instant::now();
         loop {
             let body = json!({"using": "css selector", "value": selector});
@@ -147,12 +153,12 @@ impl Browser {
         }
     }
 
-    fn click(&self, selector: &str) {
+    pub fn click(&self, selector: &str) {
         let element = self.find(selector);
         self.call("POST", &format!("{element}/click"), &json!({}));
     }
 
-    fn text(&self, selector: &str) -> String {
+    pub fn text(&self, selector: &str) -> String {
         let element = self.find(selector);
         let text = self.call("GET", &format!("{element}/text"), &Value::Null);
         text.as_str().unwrap_or_default().to_owned()
@@ -181,7 +187,7 @@ impl Browser {
     }
 
     /// The browser complains of nothing: no blocked style, no missing file.
-    fn is_content(&self) {
+    pub fn is_content(&self) {
         let log = self.call("POST", "/se/log", &json!({"type": "browser"}));
         let errors: Vec<&Value> = log.as_array().into_iter().flatten().collect();
         let errors: Vec<_> = errors
@@ -197,7 +203,7 @@ impl Browser {
     }
 
     /// Writes a picture to the folder that `PGVEIL_SCREENSHOTS` names.
-    fn picture(&self, name: &str) {
+    pub fn picture(&self, name: &str) {
         let Some(folder) = std::env::var_os("PGVEIL_SCREENSHOTS") else {
             return;
         };

@@ -47,32 +47,8 @@ impl Page {
         Self { child, address }
     }
 
-    /// Status, head and body of a request with these headers.
     fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Got {
-        let mut socket = TcpStream::connect(&self.address).unwrap();
-        let mut request = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
-        if !headers.iter().any(|header| header.starts_with("Host:")) {
-            request += &format!("Host: {}\r\n", self.address);
-        }
-        for header in headers {
-            request += &format!("{header}\r\n");
-        }
-        if method == "POST" {
-            request += "Content-Type: application/x-www-form-urlencoded\r\n";
-            request += &format!("Content-Length: {}\r\n", body.len());
-        }
-        // The server may refuse before it has read everything.
-        let _ = socket.write_all(format!("{request}\r\n{body}").as_bytes());
-        let mut text = Vec::new();
-        let _ = socket.read_to_end(&mut text);
-        let text = String::from_utf8(text).unwrap();
-        let (head, body) = text.split_once("\r\n\r\n").expect("an answer");
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        Got {
-            status,
-            head: head.to_lowercase(),
-            body: body.to_owned(),
-        }
+        send(&self.address, method, path, headers, body)
     }
 
     fn get(&self, path: &str) -> Got {
@@ -102,19 +78,51 @@ impl Page {
     }
 }
 
-struct Got {
-    status: u16,
-    head: String,
-    body: String,
+/// Status, head and body of a request with these headers.
+pub fn send(address: &str, method: &str, path: &str, headers: &[&str], body: &str) -> Got {
+    let mut socket = TcpStream::connect(address).unwrap();
+    let mut request = format!("{method} {path} HTTP/1.1\r\nConnection: close\r\n");
+    if !headers.iter().any(|header| header.starts_with("Host:")) {
+        request += &format!("Host: {address}\r\n");
+    }
+    for header in headers {
+        request += &format!("{header}\r\n");
+    }
+    if method == "POST" {
+        request += "Content-Type: application/x-www-form-urlencoded\r\n";
+        request += &format!("Content-Length: {}\r\n", body.len());
+    }
+    // The server may refuse before it has read everything.
+    let _ = socket.write_all(format!("{request}\r\n{body}").as_bytes());
+    let mut text = Vec::new();
+    let _ = socket.read_to_end(&mut text);
+    Got::of(text)
+}
+
+pub struct Got {
+    pub status: u16,
+    pub head: String,
+    pub body: String,
 }
 
 impl Got {
-    fn has(&self, part: &str) -> bool {
+    pub fn of(text: Vec<u8>) -> Self {
+        let text = String::from_utf8(text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").expect("an answer");
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        Self {
+            status,
+            head: head.to_lowercase(),
+            body: body.to_owned(),
+        }
+    }
+
+    pub fn has(&self, part: &str) -> bool {
         self.body.contains(part)
     }
 }
 
-fn form(fields: &[(&str, &str)]) -> String {
+pub fn form(fields: &[(&str, &str)]) -> String {
     let escape =
         |text: &str| -> String { text.bytes().map(|byte| format!("%{byte:02X}")).collect() };
     let pairs: Vec<String> = fields

@@ -4,6 +4,8 @@ pub mod authorities;
 pub mod catalog;
 pub mod citus;
 pub mod cli;
+mod console;
+mod console_browser;
 pub mod demo_browser;
 pub mod demo_page;
 mod doctor;

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 /// A module may import those that stand before it: nouns, stages in their order, error, engine,
 /// edges.
-const ORDER: [&str; 29] = [
+const ORDER: [&str; 32] = [
+    "visit",
     "refusal",
     "memory",
     "calendar",
@@ -31,9 +32,11 @@ const ORDER: [&str; 29] = [
     "auto_bounds",
     "operator",
     "wire",
+    "web",
     "audit",
     "init",
     "admin",
+    "console",
     "demo",
     "cli",
 ];
@@ -383,10 +386,8 @@ fn unit_tests_are_where_they_are_looked_for() {
 #[test]
 fn functions_stay_short() {
     // clippy counts; this holds it to the count.
-    assert_eq!(
-        std::fs::read_to_string("clippy.toml").unwrap().trim(),
-        "too-many-lines-threshold = 70"
-    );
+    let rules = std::fs::read_to_string("clippy.toml").unwrap();
+    assert!(rules.starts_with("too-many-lines-threshold = 70\n"));
     assert!(
         std::fs::read_to_string("Cargo.toml")
             .unwrap()
@@ -651,7 +652,18 @@ fn compose_runs_the_demo_policy() {
 
 /// What events print of values, and why that holds no statement, literal, row or secret. All else
 /// that they tell are numbers, booleans and names of ours.
-const PRINTED: [(&str, &str, &str); 32] = [
+const PRINTED: [(&str, &str, &str); 35] = [
+    (
+        "console/login.rs",
+        "%peer.address",
+        "where a login comes from",
+    ),
+    (
+        "console/login.rs",
+        "%visitor.address",
+        "where a session began",
+    ),
+    ("console/mod.rs", "%error", "an error of the ledger"),
     (
         "cli/reload.rs",
         "{line}",
@@ -844,10 +856,44 @@ fn the_demo_is_imported_by_its_command_alone() {
     for source in sources().into_iter().filter(|s| inside(s)) {
         for (module, names) in imports(&source) {
             assert!(
-                matches!(module.as_str(), "demo" | "postgres"),
+                matches!(module.as_str(), "demo" | "postgres" | "web"),
                 "{}: the demo's clients may not import {module}::{names:?}",
                 source.path.display()
             );
         }
     }
+}
+
+/// Operators see prices, budgets and the record. Nothing that runs statements, opens rows, draws
+/// noise or charges is within the console's reach.
+#[test]
+fn the_console_has_no_way_to_rows() {
+    let forbidden = [
+        "execute", "release", "finish", "shadow", "postgres", "rewrite", "analyze",
+    ];
+    for source in sources() {
+        if source.module.as_deref() != Some("console") {
+            continue;
+        }
+        for (module, names) in imports(&source) {
+            assert!(
+                !forbidden.contains(&module.as_str()),
+                "{}: the console may not import {module}::{names:?}",
+                source.path.display()
+            );
+        }
+    }
+    let inside = |s: &Source| s.module.as_deref() == Some("console");
+    let calls = [
+        ".answer(",
+        ".describe(",
+        ".debit(",
+        ".purchase(",
+        ".receive(",
+        ".held(",
+        ".relatives(",
+        "Act::Grant",
+        "Act::Unfreeze",
+    ];
+    assert_nowhere(&calls, inside);
 }

@@ -62,6 +62,21 @@ pub async fn connect(
     Socket::over(Box::new(secure))
 }
 
+/// What a server that speaks TLS from the first byte answers to these bytes.
+pub async fn exchanged(
+    address: std::net::SocketAddr,
+    certificate: &CertificateDer<'static>,
+    request: &[u8],
+) -> Vec<u8> {
+    let stream = TcpStream::connect(address).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut secure = connector(certificate).connect(name, stream).await.unwrap();
+    secure.write_all(request).await.unwrap();
+    let mut answer = Vec::new();
+    secure.read_to_end(&mut answer).await.unwrap();
+    answer
+}
+
 #[tokio::test]
 async fn channel_binding_holds_to_the_certificate() {
     let (tls, certificate) = configuration();

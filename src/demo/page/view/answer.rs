@@ -2,12 +2,12 @@
 
 use maud::{Markup, html};
 
-use super::{again, share};
+use super::again;
 use crate::demo::page::ask::{Action, Answered, Cell, Outcome, Price};
-use crate::demo::page::chart;
-use crate::demo::page::chart::{Bar, number};
 use crate::demo::questions::QUESTIONS;
 use crate::demo::session::Refused;
+use crate::web::chart::{Bar, number};
+use crate::web::{chart, pointed, share};
 
 /// The most groups that are drawn; the table has all of them.
 const DRAWN_MAX: usize = 40;
@@ -70,19 +70,6 @@ pub fn refusal(refused: &Refused, sql: &str) -> Markup {
             @if let Some(hint) = &refused.hint { p { "Hint: " (hint) } }
         }
     }
-}
-
-/// The line of a position, and a caret under it.
-fn pointed(position: u32, sql: &str) -> Option<String> {
-    let mut left = usize::try_from(position).ok()?.checked_sub(1)?;
-    for line in sql.split('\n') {
-        let length = line.chars().count();
-        if left <= length {
-            return Some(format!("{line}\n{}^", " ".repeat(left)));
-        }
-        left -= length + 1;
-    }
-    None
 }
 
 fn answer(answered: &Answered, sql: &str) -> Markup {

@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
-use super::share;
 use crate::demo::attack::{Answers, Difference, HER, Measured, WAGES};
-use crate::demo::page::chart::{Plot, number, plot};
+use crate::web::chart::{Plot, number, plot};
+use crate::web::share;
 
 /// A 95 % interval of Gaussian noise has this many standard deviations to each side.
 const QUANTILE: f64 = 1.96;

@@ -68,7 +68,7 @@ fn what_is_no_operator_is_refused() {
         ),
         (
             format!("[{{name: wim, password: {VERIFIER}}}]"),
-            "an operator needs may",
+            "an operator has no \"may\"",
         ),
     ] {
         let found = errors(&with(&operators));

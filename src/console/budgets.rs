@@ -1,0 +1,372 @@
+//! Budgets: what each account has spent and when, how long it lasts, what is left of it, and one
+//! button that freezes it.
+
+use std::sync::Arc;
+
+use axum::extract::{Form, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Redirect, Response};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::spending::{Forecast, PACE_DAYS, course, dearest, forecast, spent};
+use super::view::{minute, table, text};
+use super::visitor::{Owner, Visitor};
+use super::{Console, view};
+use crate::calendar::MICROS_PER_DAY;
+use crate::engine::{Engine, role_worth};
+use crate::ledger::{Act, Balance, Decided, Decision, Error, now};
+use crate::web::chart::{Plot, plot};
+use crate::web::share;
+
+/// Debits that are read of one account.
+const DEBITS_MAX: u32 = 10_000;
+/// The most plans that are listed of one account.
+const PLANS_MAX: usize = 3;
+/// Letters of a reason.
+const WHY_MAX: usize = 200;
+const SPANS: [u16; 3] = [7, 30, 90];
+
+/// An account as the owner sees it.
+pub struct Account {
+    /// `None`: the owner's own, over all roles.
+    pub role: Option<String>,
+    pub balance: Balance,
+    /// Of a role: queries that failed.
+    failures: Option<u32>,
+    course: Vec<(i64, f64)>,
+    forecast: Forecast,
+    dearest: Vec<(String, usize, f64)>,
+}
+
+impl Account {
+    pub fn label(&self) -> &str {
+        self.role.as_deref().unwrap_or("(owner, all roles)")
+    }
+
+    fn state(&self) -> &'static str {
+        match (self.balance.frozen, self.balance.closed) {
+            (true, _) => "frozen",
+            (false, true) => "refused by the total",
+            (false, false) => "open",
+        }
+    }
+}
+
+/// The owner's account first, then those of the policy's roles.
+pub async fn accounts(engine: &Engine, days: u16, now: i64) -> Result<Vec<Account>, Error> {
+    let ledger = engine.ledger();
+    let from = now - i64::from(days) * MICROS_PER_DAY;
+    let account = |role: Option<String>, balance: Balance, entries: &[_], failures| {
+        let debits = spent(&balance, entries, |plan| ledger.plan_digest(plan).short());
+        Account {
+            role,
+            course: course(&balance, &debits, from, now),
+            forecast: forecast(&balance, &debits, now),
+            dearest: dearest(&debits, from, PLANS_MAX),
+            balance,
+            failures,
+        }
+    };
+    let (owner, entries) = (
+        ledger.balance_owner().await?,
+        ledger.debits(DEBITS_MAX).await?,
+    );
+    let mut found = vec![account(None, owner, &entries, None)];
+    for role in &engine.policy().roles {
+        let balance = ledger.balance(&role.name).await?;
+        let entries = ledger.history(&role.name, DEBITS_MAX).await?;
+        let failures = ledger.failures(&role.name).await?;
+        let name = Some(role.name.clone());
+        found.push(account(name, balance, &entries, Some(failures)));
+    }
+    Ok(found)
+}
+
+#[derive(Deserialize)]
+pub struct Span {
+    days: Option<u16>,
+}
+
+pub async fn page(
+    Owner(visitor): Owner,
+    Query(Span { days }): Query<Span>,
+    State(console): State<Arc<Console>>,
+) -> Response {
+    let days = days.filter(|days| SPANS.contains(days)).unwrap_or(SPANS[1]);
+    let (engine, now) = (console.engine(), now());
+    let found = match accounts(&engine, days, now).await {
+        Ok(found) => found,
+        Err(error) => return console.failed(&visitor, "Budgets", &error),
+    };
+    let decided = match engine.ledger().decisions().await {
+        Ok(decided) => decisions(decided.iter().rev().take(50)),
+        Err(error) => return console.failed(&visitor, "Budgets", &error),
+    };
+    let worth = match worth(&engine).await {
+        Ok(worth) => worth,
+        Err(error) => return console.failed(&visitor, "Budgets", &error),
+    };
+    let page = console.page(&visitor, "Budgets", |token| {
+        html! {
+            (balances(&found))
+            (freezing(&found, token))
+            (history(&found, days, now))
+            @if !worth.is_empty() {
+                section aria-labelledby="worth" {
+                    h2 #worth { "What is left is worth" }
+                    (table("Worth", &["Role", "Question", "Left"], &[], &worth))
+                }
+            }
+            section aria-labelledby="decisions" {
+                h2 #decisions { "Decisions" }
+                @if decided.is_empty() { p { "None." } }
+                @else {
+                    (table("Decisions", &["Time (UTC)", "What", "Who", "Why"], &[], &decided))
+                }
+            }
+        }
+    });
+    page.into_response()
+}
+
+fn balances(found: &[Account]) -> Markup {
+    let row = |account: &Account| {
+        let Balance {
+            cap: _,
+            spent: _,
+            lifetime,
+            renew,
+            renews_at: _,
+            granted: _,
+            frozen: _,
+            closed: _,
+        } = &account.balance;
+        let epsilon = lifetime.epsilon.map(|epsilon| epsilon.to_f64());
+        vec![
+            text(account.label()),
+            text(share(account.balance.fraction_left())),
+            text(epsilon.map_or("-".to_owned(), |epsilon| format!("{epsilon:.4}"))),
+            text(format!("{:.4}", lifetime.mu_squared.to_f64().sqrt())),
+            text(match lifetime.delta.to_f64() {
+                0.0 => "0".to_owned(),
+                delta => format!("{delta:.1e}"),
+            }),
+            text(account.failures.map_or("-".to_owned(), |n| n.to_string())),
+            text(match account.balance.renewal_date() {
+                Some(date) => format!("{}, next {date}", renew.name()),
+                None => renew.name().to_owned(),
+            }),
+            text(account.state()),
+            text(account.forecast.words()),
+        ]
+    };
+    let header = [
+        "Account",
+        "Left",
+        "Epsilon spent",
+        "Mu spent",
+        "Delta spent",
+        "Failed",
+        "Renewed",
+        "State",
+        "Forecast",
+    ];
+    let rows: Vec<_> = found.iter().map(row).collect();
+    html! {
+        section aria-labelledby="balances" {
+            h2 #balances { "Accounts" }
+            (table("Accounts", &header, &[1, 2, 3, 4, 5], &rows))
+            p .note {
+                "Spent is since ever, and counts also where a budget is renewed. A forecast goes \
+                on as the median day with spending of the last " (PACE_DAYS) "."
+            }
+        }
+    }
+}
+
+fn freezing(found: &[Account], token: &str) -> Markup {
+    html! {
+        section aria-labelledby="freezing" {
+            h2 #freezing { "Freeze" }
+            p {
+                "Nothing more is charged to a frozen account, from the next query on, in every \
+                proxy of this ledger. Stored answers stay free. The ledger records who did it. "
+                code { "pgveil budget unfreeze" } " takes it back, on the owner's machine."
+            }
+            form method="post" action="/freeze" {
+                (view::hidden(token))
+                label for="why" { "Why (for the record)" }
+                input #why name="why" maxlength=(WHY_MAX) required
+                    value="stopped by hand in the console";
+                div .buttons {
+                    @for account in found {
+                        @match &account.role {
+                            Some(role) => button name="account" value={ "role " (role) }
+                                disabled[account.balance.frozen] { "Freeze " (role) },
+                            None => button name="account" value="all"
+                                disabled[account.balance.frozen] { "Freeze all" },
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn history(found: &[Account], days: u16, now: i64) -> Markup {
+    html! {
+        section aria-labelledby="history" {
+            h2 #history { "Spent, in per cent of the budget" }
+            nav aria-label="Days" {
+                ul {
+                    @for span in SPANS {
+                        li {
+                            a href=(format!("/budgets?days={span}"))
+                                aria-current=[(span == days).then_some("true")] {
+                                (span) " days"
+                            }
+                        }
+                    }
+                }
+            }
+            @for account in found { (of_account(account, days, now)) }
+        }
+    }
+}
+
+fn of_account(account: &Account, days: u16, now: i64) -> Markup {
+    let at = |moment: i64| (moment - now) as f64 / MICROS_PER_DAY as f64;
+    let line: Vec<(f64, f64)> = account
+        .course
+        .iter()
+        .map(|(moment, level)| (at(*moment), 100.0 * level))
+        .collect();
+    let highest = line.iter().map(|(_, level)| *level).fold(1.0, f64::max);
+    let label = format!(
+        "Spent share of {} over {days} days, from {:.1} to {:.1} per cent",
+        account.label(),
+        line.first().map_or(0.0, |(_, level)| *level),
+        line.last().map_or(0.0, |(_, level)| *level)
+    );
+    let drawn = plot(&Plot {
+        label: &label,
+        line: &line,
+        band: &[],
+        dots: &[],
+        level: None,
+        mark: None,
+        horizontal: (-f64::from(days), 0.0),
+        vertical: (0.0, highest * 1.05),
+        below: "days before now",
+    });
+    let plans: Vec<Vec<Markup>> = account
+        .dearest
+        .iter()
+        .map(|(plan, times, part)| vec![text(plan), text(times), text(share(*part))])
+        .collect();
+    let points: Vec<Vec<Markup>> = account
+        .course
+        .iter()
+        .map(|(moment, level)| vec![text(minute(*moment)), text(share(*level))])
+        .collect();
+    html! {
+        figure {
+            figcaption { strong { (account.label()) } ": " (account.forecast.words()) }
+            (drawn)
+            @if !plans.is_empty() {
+                (table("Dearest plans of these days", &["Plan", "Paid", "Of the budget"], &[1, 2],
+                    &plans))
+            }
+            details {
+                summary { "The line as a table" }
+                (table("Spent", &["Time (UTC)", "Spent"], &[1], &points))
+            }
+        }
+    }
+}
+
+/// What the rest of each role's budget is worth: counts of its private tables.
+async fn worth(engine: &Engine) -> Result<Vec<Vec<Markup>>, Error> {
+    let mut rows = Vec::new();
+    for role in &engine.policy().roles {
+        let balances = engine.ledger().balances(&role.name).await?;
+        for (question, left) in role_worth(engine.policy(), role, &balances) {
+            rows.push(vec![text(&role.name), text(question), text(left)]);
+        }
+    }
+    Ok(rows)
+}
+
+/// Rows of a table of decisions.
+pub fn decisions<'d>(decided: impl Iterator<Item = &'d Decided>) -> Vec<Vec<Markup>> {
+    let row = |decided: &Decided| {
+        let Decided {
+            id: _,
+            microseconds,
+            decision: Decision { act, who, why },
+        } = decided;
+        vec![
+            text(minute(*microseconds)),
+            text(act.words()),
+            text(who),
+            text(why),
+        ]
+    };
+    decided.map(row).collect()
+}
+
+#[derive(Deserialize)]
+pub struct Freezing {
+    token: String,
+    account: String,
+    why: String,
+}
+
+/// Freezes an account: in the ledger, with who and why, or not at all.
+pub async fn freeze(
+    Owner(visitor): Owner,
+    State(console): State<Arc<Console>>,
+    Form(Freezing {
+        token,
+        account,
+        why,
+    }): Form<Freezing>,
+) -> Response {
+    if let Some(refused) = console.refuses(&visitor, &token) {
+        return refused;
+    }
+    let engine = console.engine();
+    let role = match account.strip_prefix("role ") {
+        Some(role) if engine.policy().role(role).is_some() => Some(role.to_owned()),
+        None if account == "all" => None,
+        Some(_) | None => return refused(&console, &visitor, "The policy has no such role."),
+    };
+    let why = why.trim();
+    if why.is_empty() || why.chars().count() > WHY_MAX || why.contains(char::is_control) {
+        let wanted = format!("Say why, in one line of at most {WHY_MAX} letters.");
+        return refused(&console, &visitor, &wanted);
+    }
+    let decision = Decision {
+        act: Act::Freeze { role },
+        who: visitor.name.clone(),
+        why: why.to_owned(),
+    };
+    let act = decision.act.words();
+    match engine
+        .ledger()
+        .decide_from(decision, visitor.origin())
+        .await
+    {
+        Ok(()) => {
+            tracing::warn!(operator = visitor.name, act, "console act");
+            Redirect::to("/budgets").into_response()
+        }
+        Err(error) => console.failed(&visitor, "Not frozen", &error),
+    }
+}
+
+fn refused(console: &Console, visitor: &Visitor, why: &str) -> Response {
+    let page = console.page(visitor, "Not done", |_| view::message("Not done", why));
+    (StatusCode::BAD_REQUEST, page).into_response()
+}

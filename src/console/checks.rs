@@ -1,0 +1,104 @@
+//! Checks: what holds now, what searches found, and which commands look deeper. The page starts
+//! none of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+
+use super::Console;
+use super::view::{table, text};
+use super::visitor::Owner;
+use crate::auto_bounds;
+use crate::engine::Engine;
+
+const PATIENCE: Duration = Duration::from_secs(5);
+/// What an owner runs on the machine of the proxy.
+const COMMANDS: [(&str, &str); 6] = [
+    (
+        "pgveil doctor",
+        "Says what is right and wrong with the installation, and what mends it",
+    ),
+    ("pgveil check", "Compares the policy with its database"),
+    (
+        "pgveil check --against-data",
+        "Shows shares of rows outside bounds and lists: exact, for \
+        the owner alone",
+    ),
+    (
+        "pgveil audit",
+        "Attacks the policy's tables, filled with made-up rows, and compares what \
+        was gained with what was charged",
+    ),
+    (
+        "pgveil ledger verify",
+        "Reads the whole ledger, and compares it with its witnesses",
+    ),
+    (
+        "pgveil bounds",
+        "Makes the searches that the policy leaves to auto, at a price",
+    ),
+];
+
+pub async fn page(Owner(visitor): Owner, State(console): State<Arc<Console>>) -> Response {
+    let engine = console.engine();
+    let changed = tokio::time::timeout(PATIENCE, engine.changed_tables()).await;
+    let changed = changed.ok().and_then(Result::ok);
+    let page = console.page(&visitor, "Checks", |_| {
+        html! {
+            (tables(changed.as_deref()))
+            (searched(&engine))
+            section aria-labelledby="commands" {
+                h2 #commands { "Commands that look deeper" }
+                p .note { "They run on the proxy's machine; this page starts none of them." }
+                dl {
+                    @for (command, what) in COMMANDS {
+                        dt { code { (command) } }
+                        dd { (what) }
+                    }
+                }
+            }
+        }
+    });
+    page.into_response()
+}
+
+fn tables(changed: Option<&[String]>) -> Markup {
+    html! {
+        section aria-labelledby="tables" {
+            h2 #tables { "Tables" }
+            @match changed {
+                None => p .wrong { "The database cannot be asked now." },
+                Some([]) => p { "Every table is as it was when the policy was loaded." },
+                Some(names) => ul { @for name in names {
+                    li .wrong {
+                        (name) ": its definition has changed since the policy was loaded; \
+                        questions about it are refused until SIGHUP"
+                    }
+                } },
+            }
+        }
+    }
+}
+
+fn searched(engine: &Engine) -> Markup {
+    let policy = engine.policy();
+    let rows: Vec<Vec<Markup>> = policy
+        .searches
+        .iter()
+        .map(|search| vec![text(auto_bounds::name(policy, search))])
+        .collect();
+    html! {
+        section aria-labelledby="searches" {
+            h2 #searches { "Searches" }
+            @if rows.is_empty() {
+                p { "The policy leaves no bounds to " code { "auto" } "." }
+            } @else {
+                p { "All were made; the page Policy reads out what they found." }
+                (table("Searched", &["What"], &[], &rows))
+            }
+        }
+    }
+}

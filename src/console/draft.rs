@@ -1,0 +1,148 @@
+//! Policy: the one in force, read aloud, and what a pasted draft would change. The draft is
+//! compared as text: it reads no database, no table, no environment and no file, and nothing is
+//! written.
+
+use std::sync::Arc;
+
+use axum::extract::{Form, State};
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::visitor::{Owner, Visitor};
+use super::{Console, view};
+use crate::engine::{Engine, summary};
+use crate::ledger::AccountSpec;
+use crate::policy::{Difference, File, PolicyError, Renew, unlisted};
+
+/// Errors of a draft that are listed.
+const ERRORS_MAX: usize = 50;
+
+pub async fn form(Owner(visitor): Owner, State(console): State<Arc<Console>>) -> Response {
+    shown(&console, &visitor, "", &html! {})
+}
+
+#[derive(Deserialize)]
+pub struct Draft {
+    token: String,
+    draft: String,
+}
+
+/// What the draft would change.
+pub async fn compared(
+    Owner(visitor): Owner,
+    State(console): State<Arc<Console>>,
+    Form(Draft { token, draft }): Form<Draft>,
+) -> Response {
+    if let Some(refused) = console.refuses(&visitor, &token) {
+        return refused;
+    }
+    let draft = draft.replace("\r\n", "\n");
+    // No variable is looked up: a draft that names one could else show its value.
+    let body = match File::parse_without_secrets("draft", &draft, |_| None) {
+        Ok(file) => different(&Difference::between(&console.in_force.current(), &file)),
+        Err(errors) => wrong(&errors),
+    };
+    shown(&console, &visitor, &draft, &body)
+}
+
+fn shown(console: &Console, visitor: &Visitor, draft: &str, body: &Markup) -> Response {
+    let lines = aloud(&console.engine(), &console.in_force.current());
+    let digest: String = console
+        .in_force
+        .current()
+        .digest
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let page = console.page(visitor, "Policy", |token| {
+        html! {
+            (body)
+            section aria-labelledby="force" {
+                h2 #force { "In force" }
+                pre tabindex="0" aria-label="The policy read aloud" { (lines.join("\n")) }
+                p .note {
+                    "SHA-256 of the file: " code { (digest) } ". "
+                    code { "pgveil budget history" } " lists every policy that was in force."
+                }
+            }
+            section aria-labelledby="draft-heading" {
+                h2 #draft-heading { "What would a draft change?" }
+                p .note {
+                    "Paste a policy file. It is compared with the one in force as text. Nothing is \
+                    written, no database is asked, and no " code { "${NAME}" } " is looked up; "
+                    code { "pgveil check" } " compares it with the database."
+                }
+                form method="post" action="/policy" {
+                    (view::hidden(token))
+                    label for="draft" { "Draft" }
+                    textarea #draft name="draft" rows="12" spellcheck="false" autocomplete="off"
+                        autocapitalize="off" required { "\n" (draft) }
+                    div .buttons { button .primary { "Compare" } }
+                }
+            }
+        }
+    });
+    page.into_response()
+}
+
+/// The summary of `pgveil check`.
+fn aloud(engine: &Engine, file: &File) -> Vec<String> {
+    let policy = engine.policy();
+    let privacy = &policy.privacy;
+    let owner = AccountSpec::of("owner", privacy.budget, Renew::Never, privacy);
+    let roles = policy
+        .roles
+        .iter()
+        .map(|role| AccountSpec::of(&role.name, role.budget, role.renew, privacy));
+    let roles: Result<Vec<AccountSpec>, _> = roles.collect();
+    match (owner, roles) {
+        (Ok(owner), Ok(roles)) => summary(policy, &unlisted(file, policy), &owner, &roles),
+        // Such a policy is refused before it comes into force.
+        (Err(error), _) | (_, Err(error)) => vec![error.to_string()],
+    }
+}
+
+fn different(difference: &Difference) -> Markup {
+    let Difference {
+        loosens,
+        tightens,
+        changes,
+        costs,
+    } = difference;
+    let kinds = [
+        ("Loosens", loosens),
+        ("Tightens", tightens),
+        ("Changes", changes),
+        ("Costs", costs),
+    ];
+    html! {
+        section #found aria-labelledby="difference" {
+            h2 #difference {
+                @if difference.is_empty() { "The draft changes nothing" }
+                @else if loosens.is_empty() { "The draft loosens nothing" }
+                @else { "The draft loosens the policy" }
+            }
+            @for (kind, lines) in kinds {
+                @if !lines.is_empty() {
+                    h3 { (kind) }
+                    ul .(kind.to_lowercase()) { @for line in lines { li { (line) } } }
+                }
+            }
+        }
+    }
+}
+
+fn wrong(errors: &[PolicyError]) -> Markup {
+    html! {
+        section #found aria-labelledby="wrong" {
+            h2 #wrong { "The draft is no policy yet" }
+            div .refused role="alert" {
+                ul { @for error in errors.iter().take(ERRORS_MAX) { li { (error.to_string()) } } }
+            }
+            @if errors.len() > ERRORS_MAX {
+                p .note { (errors.len() - ERRORS_MAX) " more errors are not shown." }
+            }
+        }
+    }
+}

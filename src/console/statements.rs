@@ -1,0 +1,281 @@
+//! Statements: the record of who asked what, newest first, and which statements cost most.
+//! Statements are digests; there is no SQL, no literal and no duration.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use axum::extract::{Query, State};
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+use serde::Deserialize;
+
+use super::Console;
+use super::view::{minute, table, text};
+use super::visitor::Owner;
+use crate::ledger::{Asked, Event, Record, Verdict};
+
+/// Records that one page looks through.
+const READ_MAX: u32 = 5_000;
+/// Records that one page shows.
+const SHOWN_MAX: usize = 100;
+const DEAREST_MAX: usize = 10;
+const KINDS: [&str; 3] = ["statement", "login", "act"];
+
+/// What is looked for; an empty text fits all.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub struct Filter {
+    kind: String,
+    name: String,
+    verdict: String,
+    sqlstate: String,
+    table: String,
+    digest: String,
+    before: Option<i64>,
+}
+
+impl Filter {
+    fn fits(&self, record: &Record) -> bool {
+        let Self {
+            kind,
+            name,
+            verdict,
+            sqlstate,
+            table,
+            digest,
+            before: _,
+        } = self;
+        let asked = match &record.event {
+            Event::Statement(asked) => Some(asked),
+            Event::Login | Event::Act { .. } => None,
+        };
+        let of_statement = |wanted: &str, fits: &dyn Fn(&Asked) -> bool| {
+            wanted.is_empty() || asked.is_some_and(fits)
+        };
+        (kind.is_empty() || record.event.kind() == kind)
+            && (name.is_empty() || record.name == *name)
+            && (sqlstate.is_empty() || record.sqlstate == *sqlstate)
+            && of_statement(verdict, &|asked| asked.verdict.name() == verdict)
+            && of_statement(table, &|asked| asked.tables.contains(table))
+            && of_statement(digest, &|asked| {
+                let names = [Some(asked.statement), asked.plan];
+                let mut names = names.into_iter().flatten();
+                names.any(|name| name.to_string().starts_with(digest.as_str()))
+            })
+    }
+
+    /// The next page of the same.
+    fn older(&self, before: i64) -> String {
+        let fields = [
+            ("kind", &self.kind),
+            ("name", &self.name),
+            ("verdict", &self.verdict),
+            ("sqlstate", &self.sqlstate),
+            ("table", &self.table),
+            ("digest", &self.digest),
+        ];
+        let mut url = format!("/statements?before={before}");
+        for (name, value) in fields.into_iter().filter(|(_, value)| !value.is_empty()) {
+            url += &format!("&{name}=");
+            for byte in value.bytes() {
+                url += &format!("%{byte:02X}");
+            }
+        }
+        url
+    }
+}
+
+pub async fn page(
+    Owner(visitor): Owner,
+    Query(filter): Query<Filter>,
+    State(console): State<Arc<Console>>,
+) -> Response {
+    let engine = console.engine();
+    let before = filter.before.unwrap_or(i64::MAX);
+    // What is answered meanwhile is written within a second.
+    let read = match engine.ledger().recent_records(before, READ_MAX).await {
+        Ok(read) => read,
+        Err(error) => return console.failed(&visitor, "Statements", &error),
+    };
+    let is_more = read.len() == READ_MAX as usize;
+    let last = read.last().map(|(number, _)| *number);
+    let found: Vec<(i64, Record)> = read
+        .into_iter()
+        .filter(|(_, record)| filter.fits(record))
+        .collect();
+    let shown: Vec<Vec<Markup>> = found.iter().take(SHOWN_MAX).map(row).collect();
+    let next = match found.get(SHOWN_MAX.saturating_sub(1)) {
+        Some((number, _)) if found.len() > SHOWN_MAX => Some(*number),
+        Some(_) | None => last.filter(|_| is_more),
+    };
+    let costs = dearest(&found);
+    let page = console.page(&visitor, "Statements", |_| {
+        html! {
+            (filtering(&filter))
+            section aria-labelledby="record" {
+                h2 #record { "The record, newest first" }
+                @if shown.is_empty() { p { "Nothing fits." } }
+                @else { (table("The record", &HEADER, &[], &shown)) }
+                @if let Some(number) = next {
+                    p { a href=(filter.older(number)) { "Older" } }
+                }
+                p .note {
+                    "Statements and plans are named by keyed digests: " code { "pgveil budget \
+                    digest 'SELECT …'" } " computes the one of a statement. How long a statement \
+                    took is not recorded. " code { "pgveil budget export" } " prints everything."
+                }
+            }
+            @if !costs.is_empty() {
+                section aria-labelledby="dearest" {
+                    h2 #dearest { "What cost most, of these" }
+                    (table("Dearest", &["Statement", "Asked", "Mu", "Epsilon"], &[1, 2, 3], &costs))
+                }
+            }
+        }
+    });
+    page.into_response()
+}
+
+const HEADER: [&str; 9] = [
+    "Time (UTC)",
+    "Kind",
+    "Who",
+    "From",
+    "What",
+    "Tables",
+    "Outcome",
+    "Statement",
+    "Plan",
+];
+
+fn row((_, record): &(i64, Record)) -> Vec<Markup> {
+    let Record {
+        microseconds,
+        name,
+        session: _,
+        origin,
+        sqlstate,
+        event,
+    } = record;
+    let address = origin.address.map(|address| address.to_string());
+    let from = [
+        Some(origin.via.name().to_owned()),
+        address,
+        Some(origin.application.clone()).filter(|name| !name.is_empty()),
+    ];
+    let from: Vec<String> = from.into_iter().flatten().collect();
+    let who = match &origin.actor {
+        Some(actor) => format!("{actor}, as {name}"),
+        None => name.clone(),
+    };
+    let (what, tables, statement, plan) = match event {
+        Event::Statement(asked) => (
+            charged(asked),
+            asked.tables.join(", "),
+            asked.statement.short(),
+            asked.plan.map_or_else(String::new, |plan| plan.short()),
+        ),
+        Event::Login => Default::default(),
+        Event::Act { act, target, why } => {
+            let what = format!("{act} {target}: {why}");
+            (what, String::new(), String::new(), String::new())
+        }
+    };
+    let outcome = match event {
+        Event::Statement(asked) if sqlstate == "00000" => asked.verdict.name().to_owned(),
+        Event::Statement(asked) => format!("{} {sqlstate}", asked.verdict.name()),
+        Event::Login | Event::Act { .. } if sqlstate == "00000" => "done".to_owned(),
+        Event::Login | Event::Act { .. } => format!("refused {sqlstate}"),
+    };
+    vec![
+        text(minute(*microseconds)),
+        text(event.kind()),
+        text(who),
+        text(from.join(" ")),
+        text(what),
+        text(tables),
+        text(outcome),
+        html! { code { (statement) } },
+        html! { code { (plan) } },
+    ]
+}
+
+fn charged(asked: &Asked) -> String {
+    if asked.loss.is_zero() {
+        return "free".to_owned();
+    }
+    format!("mu {:.4}", asked.loss.mu_squared.to_f64().sqrt())
+}
+
+/// The statements that cost most, how often each was asked, and what it cost in all.
+fn dearest(found: &[(i64, Record)]) -> Vec<Vec<Markup>> {
+    let mut all = HashMap::new();
+    for (_, record) in found {
+        if let Event::Statement(asked) = &record.event {
+            let sum = all.entry(*asked.statement.as_bytes()).or_insert((
+                asked.statement,
+                0u32,
+                0.0,
+                Some(0.0),
+            ));
+            sum.1 += 1;
+            sum.2 += asked.loss.mu_squared.to_f64();
+            let epsilon = asked.loss.epsilon.map(|epsilon| epsilon.to_f64());
+            sum.3 = sum.3.zip(epsilon).map(|(sum, more)| sum + more);
+        }
+    }
+    let mut all: Vec<_> = all.into_values().filter(|sum| sum.2 > 0.0).collect();
+    all.sort_by(|one, other| other.2.total_cmp(&one.2));
+    let row = |(statement, times, mu_squared, epsilon): (_, u32, f64, Option<f64>)| {
+        let statement: crate::ledger::Fingerprint = statement;
+        vec![
+            html! { code { (statement.short()) } },
+            text(times),
+            text(format!("{:.4}", mu_squared.sqrt())),
+            text(epsilon.map_or("-".to_owned(), |epsilon| format!("{epsilon:.4}"))),
+        ]
+    };
+    all.into_iter().take(DEAREST_MAX).map(row).collect()
+}
+
+fn filtering(filter: &Filter) -> Markup {
+    let verdicts = Verdict::ALL.map(Verdict::name);
+    let texts = [
+        ("name", "Role or operator", &filter.name),
+        ("table", "Table (schema.table)", &filter.table),
+        ("sqlstate", "SQLSTATE", &filter.sqlstate),
+        ("digest", "Digest of statement or plan", &filter.digest),
+    ];
+    let choices: [(&str, &str, &String, &[&str]); 2] = [
+        ("kind", "Kind", &filter.kind, &KINDS),
+        ("verdict", "Verdict", &filter.verdict, &verdicts),
+    ];
+    html! {
+        section aria-labelledby="filter" {
+            h2 #filter { "Filter" }
+            form method="get" action="/statements" {
+                div .fields {
+                    @for (name, label, value, all) in choices {
+                        div {
+                            label for=(name) { (label) }
+                            select id=(name) name=(name) {
+                                option value="" { "all" }
+                                @for choice in all {
+                                    option value=(choice) selected[choice == value] { (choice) }
+                                }
+                            }
+                        }
+                    }
+                    @for (name, label, value) in texts {
+                        div {
+                            label for=(name) { (label) }
+                            input id=(name) name=(name) value=(value) autocomplete="off"
+                                spellcheck="false";
+                        }
+                    }
+                }
+                div .buttons { button .primary { "Show" } }
+            }
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! How the error of a query falls as epsilon grows, what each epsilon costs of the budget, and how
+//! many such answers the budget holds. From plans alone: nothing is charged, and no row is read.
+
+use super::expected::{Within, after, expected};
+use super::planning::plan;
+use super::useless::Asked;
+use super::worth::answers;
+use crate::ledger::Balance;
+use crate::policy::Policy;
+use crate::refusal::Refusal;
+use crate::rewrite::{Plan, Terms, useless};
+
+/// The most rows of a table.
+const ROWS: usize = 12;
+
+/// One query at several prices.
+pub struct Curve {
+    pub points: Vec<CurvePoint>,
+}
+
+pub struct CurvePoint {
+    pub epsilon: f64,
+    /// The price without a setting.
+    pub is_default: bool,
+    /// Why it is not answered at this price.
+    pub answer: Result<Bought, String>,
+}
+
+/// An answer at a price.
+pub struct Bought {
+    /// Each aggregate, and half of its 95 % interval.
+    pub errors: Vec<(String, Within)>,
+    /// Of the whole budget; `None` where more is asked than is left.
+    pub share: Option<f64>,
+    pub answers: u64,
+    pub is_useless: bool,
+}
+
+/// The curve of a query, at round epsilons between the least and the most that it may spend.
+///
+/// # Errors
+/// Where it is refused at its own price.
+pub fn curve(asked: &Asked<'_>) -> Result<Curve, Refusal> {
+    let own = at(asked, asked.terms)?;
+    let point = |epsilon: f64| {
+        let is_default = epsilon == asked.terms.epsilon;
+        let mut terms = asked.terms.clone();
+        terms.epsilon = epsilon;
+        terms.session_settings.epsilon = Some(epsilon);
+        terms.session_settings.target_error = None;
+        let answer = match at(asked, &terms) {
+            Ok(plan) => Ok(bought(&plan, &terms, asked.policy)),
+            Err(refusal) => Err(refusal.message),
+        };
+        CurvePoint {
+            epsilon,
+            is_default,
+            answer,
+        }
+    };
+    // What is free costs the same at any epsilon.
+    let epsilons = if own.loss().is_zero() {
+        vec![asked.terms.epsilon]
+    } else {
+        epsilons(asked.policy, asked.terms.epsilon)
+    };
+    Ok(Curve {
+        points: epsilons.into_iter().map(point).collect(),
+    })
+}
+
+fn at(asked: &Asked<'_>, terms: &Terms) -> Result<Plan, Refusal> {
+    let Asked {
+        query,
+        policy,
+        search_path,
+        constants,
+        terms: _,
+    } = asked;
+    plan(query, policy, search_path, constants, terms).map_err(|error| error.report())
+}
+
+/// 1, 2 and 5 times powers of ten between the policy's least and most, with these and the price
+/// that holds without a setting.
+fn epsilons(policy: &Policy, own: f64) -> Vec<f64> {
+    let (least, most) = (policy.privacy.epsilon_min, policy.privacy.epsilon_max);
+    let decimals = |power: i32| [1, 2, 5].map(|digit| format!("{digit}e{power}").parse::<f64>());
+    let mut all: Vec<f64> = (-9..=9)
+        .flat_map(decimals)
+        .filter_map(Result::ok)
+        .filter(|epsilon| (least..=most).contains(epsilon))
+        .chain([least, most, own])
+        .collect();
+    all.sort_by(f64::total_cmp);
+    all.dedup();
+    // The smallest tell least, but for the price that holds.
+    let cut = all.len().saturating_sub(ROWS);
+    let mut kept = all.split_off(cut);
+    if !kept.contains(&own) {
+        kept.insert(0, own);
+    }
+    kept
+}
+
+fn bought(plan: &Plan, terms: &Terms, policy: &Policy) -> Bought {
+    let loss = plan.loss();
+    let account = terms.accounts.first();
+    let several = plan.releases().len() > 1;
+    let mut errors = Vec::new();
+    for (at, release) in plan.releases().iter().enumerate() {
+        for (name, within) in expected(release) {
+            let name = match several {
+                true => format!("{}: {name}", at + 1),
+                false => name.to_owned(),
+            };
+            errors.push((name, within));
+        }
+    }
+    let share = account.and_then(|account| {
+        let balance = Balance::lasting(account.cap, account.spent);
+        Some(balance.fraction_left() - after(&balance, loss)?)
+    });
+    Bought {
+        errors,
+        share,
+        answers: account.map_or(0, |account| answers(account, loss)),
+        is_useless: !useless(plan, policy).is_empty(),
+    }
+}
+
+impl Curve {
+    /// The points that are answered.
+    pub fn bought(&self) -> impl Iterator<Item = &Bought> {
+        self.points
+            .iter()
+            .filter_map(|point| point.answer.as_ref().ok())
+    }
+}
+
+impl Bought {
+    /// The error of the first aggregate that has one.
+    pub fn first(&self) -> Option<f64> {
+        self.errors.iter().find_map(|(_, within)| within.parts().0)
+    }
+}

@@ -1,0 +1,39 @@
+//! The newest records, for whoever looks at the end of the record.
+
+use super::super::error::Error;
+use super::super::rules::Rules;
+use super::super::store::{Access, Value};
+use super::Record;
+use super::rows::recorded;
+use crate::ledger::Ledger;
+
+impl Ledger {
+    /// The newest records before that number, newest first, each with its number. Those of proxies
+    /// of older formats are left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub async fn recent_records(
+        &self,
+        before: i64,
+        rows_max: u32,
+    ) -> Result<Vec<(i64, Record)>, Error> {
+        self.worker
+            .call(Access::Read, move |books| {
+                books.recent_records(before, rows_max)
+            })
+            .await
+    }
+}
+
+impl Rules {
+    fn recent_records(&mut self, before: i64, rows_max: u32) -> Result<Vec<(i64, Record)>, Error> {
+        let sql = "SELECT id, microseconds, kind, name, session, address, application, via, \
+            actor, verdict, sqlstate, statement, plan, detail, epsilon, rho, mu_squared, delta \
+            FROM record WHERE id < $1 ORDER BY id DESC LIMIT $2";
+        let values = [Value::Int(before), Value::Int(i64::from(rows_max))];
+        let rows = self.store.query(sql, &values)?;
+        rows.iter().map(recorded).collect()
+    }
+}

@@ -1,0 +1,32 @@
+//! What pages by HTTP share: who may ask, limits, headers, TLS, charts. Pages are made on the
+//! server and have no scripts.
+
+pub mod chart;
+pub mod guard;
+pub mod server;
+
+/// `0.9649` as `96.5 %`.
+pub fn share(fraction: f64) -> String {
+    format!("{:.1} %", 100.0 * fraction)
+}
+
+/// A fraction as a length in SVG.
+pub fn width(fraction: f64) -> String {
+    format!("{:.2}%", 100.0 * fraction.clamp(0.0, 1.0))
+}
+
+/// Colours, text, buttons, tables and charts, which every page has.
+pub const STYLE: &str = include_str!("style.css");
+
+/// The line of a position in SQL, and a caret under it.
+pub fn pointed(position: u32, sql: &str) -> Option<String> {
+    let mut left = usize::try_from(position).ok()?.checked_sub(1)?;
+    for line in sql.split('\n') {
+        let length = line.chars().count();
+        if left <= length {
+            return Some(format!("{line}\n{}^", " ".repeat(left)));
+        }
+        left -= length + 1;
+    }
+    None
+}

@@ -1,0 +1,729 @@
+//! The console: whom it lets in, what it shows to whom, what it does, and that it has no way to
+//! rows.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use pgveil::console::{InForce, Lifetimes, Options, serve};
+use pgveil::engine::Reloadable;
+use pgveil::ledger::{Act, Decided};
+use pgveil::policy::File;
+use pgveil::wire::Tls;
+use pgveil::wire::scram::make_verifier;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use super::demo_page::{Got, form, send};
+use crate::fixture::Veil;
+
+pub const PASSWORD: &str = "three blind mice";
+const OWN: &str = "Sec-Fetch-Site: same-origin";
+const OWNED: [&str; 5] = ["/budgets", "/statements", "/explore", "/policy", "/checks"];
+const COUNT: &str = "SELECT count(*) FROM nls.women";
+
+/// A console over the demo, with olga, who may own, and wim, who may watch.
+pub struct Stage {
+    pub address: SocketAddr,
+    pub veil: Veil,
+    exchange: Arc<Reloadable>,
+    verifier: String,
+    _shutdown: tokio_util::sync::DropGuard,
+}
+
+pub async fn stage(lifetimes: Lifetimes, tls: Option<Tls>) -> Stage {
+    let verifier = make_verifier(PASSWORD);
+    let operators = |policy: String| {
+        let operator =
+            |name: &str, may: &str| format!("{{name: {name}, password: '{verifier}', may: {may}}}");
+        let (olga, wim) = (operator("olga", "[watch, own]"), operator("wim", "[watch]"));
+        format!("{policy}\noperators: [{olga}, {wim}]\n")
+    };
+    let veil = Veil::demo(operators, None).await;
+    let bare = File::parse_without_secrets("policy.yaml", &veil.yaml, |_| None).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let exchange = Arc::new(Reloadable::new(Arc::clone(&veil.engine)));
+    let options = Options {
+        tls,
+        hosts: vec!["pgveil.internal".to_owned()],
+        lifetimes,
+        // However slow this machine is.
+        first_wait: Duration::from_secs(60),
+    };
+    let shutdown = CancellationToken::new();
+    let in_force = Arc::new(InForce::new(bare));
+    let served = serve(
+        listener,
+        Arc::clone(&exchange),
+        in_force,
+        options,
+        shutdown.clone(),
+    );
+    tokio::spawn(served);
+    Stage {
+        address,
+        veil,
+        exchange,
+        verifier,
+        _shutdown: shutdown.drop_guard(),
+    }
+}
+
+/// What a browser with a cookie does.
+struct Visit<'s> {
+    stage: &'s Stage,
+    cookie: String,
+}
+
+fn aside<T>(work: impl FnOnce() -> T) -> T {
+    tokio::task::block_in_place(work)
+}
+
+impl Stage {
+    fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Got {
+        aside(|| send(&self.address.to_string(), method, path, headers, body))
+    }
+
+    fn log_in(&self, name: &str, password: &str) -> Got {
+        let body = form(&[("name", name), ("password", password)]);
+        self.send("POST", "/login", &[OWN], &body)
+    }
+
+    fn visit(&self, name: &str) -> Visit<'_> {
+        let got = self.log_in(name, PASSWORD);
+        assert_eq!(got.status, 303, "{}", got.body);
+        let cookie = cookie(&got);
+        Visit {
+            stage: self,
+            cookie: format!("Cookie: {}", cookie.split(';').next().unwrap()),
+        }
+    }
+
+    async fn is_frozen(&self) -> bool {
+        let balance = self.veil.engine.ledger().balance("analyst").await;
+        balance.unwrap().frozen
+    }
+
+    async fn decided(&self) -> Vec<Decided> {
+        self.veil.engine.ledger().decisions().await.unwrap()
+    }
+}
+
+fn cookie(got: &Got) -> String {
+    let line = got.head.lines().find(|line| line.starts_with("set-cookie"));
+    line.unwrap().split_once(": ").unwrap().1.to_owned()
+}
+
+/// The token of a page's forms.
+fn token(body: &str) -> String {
+    let rest = body.split("name=\"token\" value=\"").nth(1).unwrap();
+    rest.split('"').next().unwrap().to_owned()
+}
+
+/// A page without what differs each time it is made: tokens, and times.
+fn still(body: &str) -> String {
+    let without = |text: &str, mark: &str, end: char| -> String {
+        let rest = |part: &str| {
+            part.split_once(end)
+                .map_or(String::new(), |(_, rest)| rest.to_owned())
+        };
+        let mut parts = text.split(mark);
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |kept, part| kept + &rest(part))
+    };
+    let text = without(body, "name=\"token\" value=\"", '"');
+    let text = without(&text, " points=\"", '"');
+    without(&text, "<td>20", '<')
+}
+
+impl Visit<'_> {
+    fn get(&self, path: &str) -> Got {
+        self.stage.send("GET", path, &[&self.cookie], "")
+    }
+
+    /// A form of this page, with its token.
+    fn post(&self, page: &str, path: &str, fields: &[(&str, &str)]) -> Got {
+        let token = token(&self.get(page).body);
+        self.post_with(&token, path, fields)
+    }
+
+    fn post_with(&self, token: &str, path: &str, fields: &[(&str, &str)]) -> Got {
+        let fields: Vec<_> = fields.iter().copied().chain([("token", token)]).collect();
+        let headers = [OWN, self.cookie.as_str()];
+        self.stage.send("POST", path, &headers, &form(&fields))
+    }
+
+    fn explore(&self, sql: &str) -> Got {
+        let fields = [("role", "analyst"), ("epsilon", ""), ("sql", sql)];
+        self.post("/explore", "/explore", &fields)
+    }
+
+    fn draft(&self, draft: &str) -> Got {
+        self.post("/policy", "/policy", &[("draft", draft)])
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_is_let_in_without_a_session() {
+    let stage = stage(Lifetimes::default(), None).await;
+    for path in ["/", "/budgets", "/explore", "/policy", "/checks", "/else"] {
+        for cookie in ["Cookie: a=b", "Cookie: pgveil=00"] {
+            let got = stage.send("GET", path, &[cookie], "");
+            let is_sent_away = got.head.contains("location: /login");
+            assert!(got.status == 303 && is_sent_away, "{path}: {}", got.head);
+        }
+    }
+    for path in ["/freeze", "/logout", "/explore", "/policy"] {
+        let body = form(&[
+            ("token", ""),
+            ("account", "all"),
+            ("why", "x"),
+            ("draft", "x"),
+            ("role", "analyst"),
+            ("epsilon", ""),
+            ("sql", COUNT),
+        ]);
+        let got = stage.send("POST", path, &[OWN], &body);
+        assert_eq!(got.status, 401, "{path}");
+    }
+    assert!(!stage.is_frozen().await);
+    // Roles do not log in here, and a role's password opens nothing.
+    assert_eq!(stage.log_in("analyst", "analyst").status, 401);
+    assert_eq!(stage.log_in("olga", "").status, 401);
+    assert_eq!(stage.log_in("", PASSWORD).status, 401);
+    let shown = stage.send("GET", "/login", &[], "");
+    assert!(shown.status == 200 && !shown.has("name=\"token\""));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_hosts_and_other_sites_are_refused() {
+    let stage = stage(Lifetimes::default(), None).await;
+    for host in ["evil.example", "pgveil.internal.evil.example", ""] {
+        let got = stage.send("GET", "/login", &[&format!("Host: {host}")], "");
+        // Without a host it is no request of HTTP/1.1 at all.
+        assert!(got.status == 421 || host.is_empty(), "{host}: {}", got.head);
+        assert_ne!(got.status, 200, "{host}");
+    }
+    let own = stage.send("GET", "/login", &["Host: pgveil.internal:1"], "");
+    assert_eq!(own.status, 200);
+    let visit = stage.visit("olga");
+    let page = visit.get("/budgets");
+    let fields = [
+        ("token", &*token(&page.body)),
+        ("account", "all"),
+        ("why", "x"),
+    ];
+    for site in [
+        "Sec-Fetch-Site: cross-site",
+        "Sec-Fetch-Site: same-site",
+        "Sec-Fetch-Site: none",
+        "Origin: http://evil.example",
+        "Origin: null",
+        "X: y",
+    ] {
+        let headers = [site, visit.cookie.as_str()];
+        let got = stage.send("POST", "/freeze", &headers, &form(&fields));
+        assert_eq!(got.status, 403, "{site}");
+    }
+    let body = form(&[("name", "olga"), ("password", PASSWORD)]);
+    let got = stage.send("POST", "/login", &["Sec-Fetch-Site: cross-site"], &body);
+    assert!(got.status == 403 && !got.head.contains("set-cookie"));
+    assert!(!stage.is_frozen().await && stage.decided().await.is_empty());
+    // An old browser, which names its origin alone.
+    let origin = format!("Origin: http://{}", stage.address);
+    let headers = [origin.as_str(), visit.cookie.as_str()];
+    let got = stage.send("POST", "/freeze", &headers, &form(&fields));
+    assert_eq!(got.status, 303, "{}", got.body);
+    assert!(stage.is_frozen().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_answer_has_the_headers() {
+    let stage = stage(Lifetimes::default(), None).await;
+    let visit = stage.visit("olga");
+    let (own, foreign) = (
+        visit.get("/"),
+        stage.send("GET", "/", &["Host: e.example"], ""),
+    );
+    for got in [
+        &own,
+        &foreign,
+        &visit.get("/style.css"),
+        &visit.get("/nothing"),
+        &visit.post_with("", "/freeze", &[("account", "all"), ("why", "x")]),
+        &stage.log_in("olga", "wrong"),
+    ] {
+        for wanted in [
+            "content-security-policy: default-src 'none'; style-src 'self'; form-action 'self'; \
+                base-uri 'none'; frame-ancestors 'none'\r\n",
+            "x-content-type-options: nosniff\r\n",
+            "referrer-policy: same-origin\r\n",
+            "cross-origin-opener-policy: same-origin\r\n",
+            "cross-origin-resource-policy: same-origin\r\n",
+            "cache-control: no-store\r\n",
+        ] {
+            let head = format!("{}\r\n", got.head);
+            assert!(head.contains(wanted), "{wanted} in {head}");
+        }
+        assert!(!got.has("<script") && !got.has(" style=") && !got.has(" onclick="));
+    }
+    assert_eq!(visit.get("/nothing").status, 404);
+    assert_eq!(visit.post_with("", "/freeze", &[]).status, 422);
+    assert_eq!(
+        stage.send("DELETE", "/", &[OWN, &visit.cookie], "").status,
+        405
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn guesses_of_a_password_are_slowed_down() {
+    let stage = stage(Lifetimes::default(), None).await;
+    let mut shown = Vec::new();
+    for name in ["olga", "nobody", "olga", "nobody", "olga"] {
+        let got = stage.log_in(name, "wrong");
+        assert_eq!(got.status, 401, "{name}");
+        shown.push(got.body);
+    }
+    // A name that is there reads as one that is not.
+    shown.dedup();
+    assert_eq!(shown.len(), 1);
+    // Five failures of this address: also the right password waits now.
+    let got = stage.log_in("olga", PASSWORD);
+    assert_eq!(got.status, 429, "{}", got.body);
+    assert!(got.has("Too many failures. Try again in"));
+    assert!(!got.head.contains("set-cookie"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_is_a_cookie_that_scripts_and_other_sites_do_not_get() {
+    let stage = stage(Lifetimes::default(), None).await;
+    let got = stage.log_in("olga", PASSWORD);
+    let set = cookie(&got);
+    let (pair, attributes) = set.split_once("; ").unwrap();
+    assert_eq!(attributes, "path=/; httponly; samesite=strict");
+    let (name, secret) = pair.split_once('=').unwrap();
+    assert_eq!(name, format!("pgveil-{}", stage.address.port()));
+    assert_eq!(secret.len(), 64);
+    let first = stage.visit("olga");
+    let second = stage.visit("olga");
+    assert_ne!(first.cookie, second.cookie);
+    // A guessed neighbour of an identifier.
+    let mut other = first.cookie.clone();
+    let last = if other.ends_with('0') { "1" } else { "0" };
+    other.replace_range(other.len() - 1.., last);
+    assert_eq!(stage.send("GET", "/", &[&other], "").status, 303);
+    assert!(first.get("/").has("olga may watch and act for the owner"));
+    let left = first.post("/", "/logout", &[]);
+    assert_eq!(left.status, 303);
+    assert!(cookie(&left).contains("max-age=0"));
+    assert_eq!(first.get("/").status, 303);
+    assert_eq!(second.get("/").status, 200);
+    // A form of one session is none of another.
+    let third = stage.visit("olga");
+    let token = token(&third.get("/budgets").body);
+    let fields = [("account", "all"), ("why", "x")];
+    assert_eq!(second.post_with(&token, "/freeze", &fields).status, 403);
+    assert!(!stage.is_frozen().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_expired_session_is_sent_to_the_login() {
+    let lifetimes = Lifetimes {
+        idle: Duration::ZERO,
+        whole: Duration::from_secs(3600),
+    };
+    let stage = stage(lifetimes, None).await;
+    let visit = stage.visit("olga");
+    let got = visit.get("/budgets");
+    assert!(got.status == 303 && got.head.contains("location: /login"));
+    let got = visit.post_with("", "/freeze", &[("account", "all"), ("why", "x")]);
+    assert!(got.status == 401 && got.has("The session has ended"));
+    assert!(!stage.is_frozen().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reload_that_changes_an_operator_ends_the_session() {
+    let stage = stage(Lifetimes::default(), None).await;
+    let (olga, wim) = (stage.visit("olga"), stage.visit("wim"));
+    assert!(olga.get("/").status == 200 && wim.get("/").status == 200);
+    // The same password, made a verifier again: whoever had the old one may be somebody else.
+    let (verifier, place) = (make_verifier(PASSWORD), stage.veil.ledger.clone());
+    let edited = |yaml: String| yaml.replacen(&stage.verifier, &verifier, 1);
+    stage
+        .exchange
+        .replace(stage.veil.proxy_with(&place, edited).await);
+    assert_eq!(olga.get("/").status, 303);
+    assert_eq!(wim.get("/").status, 200);
+    assert_eq!(stage.visit("olga").get("/budgets").status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_may_watch_sees_no_budget() {
+    let stage = stage(Lifetimes::default(), None).await;
+    let visit = stage.visit("wim");
+    let overview = visit.get("/");
+    assert_eq!(overview.status, 200);
+    assert!(overview.has("Ready") && overview.has("database: reached"));
+    for absent in [
+        "analyst",
+        "Left of each budget",
+        "Decisions",
+        "/budgets",
+        "/policy",
+    ] {
+        assert!(!overview.has(absent), "{absent}");
+    }
+    for path in OWNED {
+        let got = visit.get(path);
+        assert!(got.status == 403 && !got.has("analyst"), "{path}");
+    }
+    let fields = [("account", "all"), ("why", "x")];
+    assert_eq!(visit.post("/", "/freeze", &fields).status, 403);
+    let fields = [("role", "analyst"), ("epsilon", ""), ("sql", COUNT)];
+    assert_eq!(visit.post("/", "/explore", &fields).status, 403);
+    assert!(!stage.is_frozen().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_is_frozen_and_the_ledger_says_who_did_it() {
+    let stage = stage(Lifetimes::default(), None).await;
+    let visit = stage.visit("olga");
+    stage.veil.ask(COUNT).await.unwrap();
+    let page = visit.get("/budgets");
+    assert!(page.has("Freeze analyst") && page.has("Freeze all") && page.has("no forecast"));
+    assert!(page.has("1 more at epsilon") || page.has(" more at epsilon"));
+    for (account, why) in [
+        ("role nobody", "x"),
+        ("", "x"),
+        ("analyst", "x"),
+        ("all", " "),
+    ] {
+        let fields = [("account", account), ("why", why)];
+        let got = visit.post("/budgets", "/freeze", &fields);
+        assert_eq!(got.status, 400, "{account} {why}");
+    }
+    assert!(!stage.is_frozen().await);
+    let (token, why) = (token(&page.body), "<b>incident</b> 12");
+    let fields = [("account", "role analyst"), ("why", why)];
+    let got = visit.post_with(&token, "/freeze", &fields);
+    assert!(got.status == 303 && got.head.contains("location: /budgets"));
+    assert!(stage.is_frozen().await);
+    let decided = stage.decided().await;
+    let [Decided { decision, .. }] = decided.as_slice() else {
+        panic!("{decided:?}")
+    };
+    let role = Some("analyst".to_owned());
+    assert_eq!(decision.act, Act::Freeze { role });
+    assert_eq!(decision.who, "olga");
+    assert_eq!(decision.why, why);
+    // The same form again does nothing.
+    assert_eq!(visit.post_with(&token, "/freeze", &fields).status, 403);
+    assert_eq!(stage.decided().await.len(), 1);
+    let refused = stage.veil.ask("SELECT count(*) FROM nls.interviews").await;
+    assert!(refused.is_err());
+    let page = visit.get("/budgets");
+    assert!(page.has("frozen") && page.has("&lt;b&gt;incident&lt;/b&gt; 12"));
+    assert!(!page.has("<b>"));
+    assert!(visit.get("/").has("freeze analyst"));
+}
+
+/// A ledger that takes no decision, as if its disk were full.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_freeze_that_cannot_be_recorded_is_not_done() {
+    let stage = stage(Lifetimes::default(), None).await;
+    let visit = stage.visit("olga");
+    let path = stage.veil.ledger.strip_prefix("sqlite://").unwrap();
+    let other = rusqlite::Connection::open(path).unwrap();
+    other.busy_timeout(Duration::from_secs(20)).unwrap();
+    other
+        .execute_batch(
+            "CREATE TRIGGER full BEFORE INSERT ON decision BEGIN SELECT RAISE(ABORT, 'full'); END",
+        )
+        .unwrap();
+    let fields = [("account", "role analyst"), ("why", "x")];
+    let got = visit.post("/budgets", "/freeze", &fields);
+    assert!(
+        got.status == 503 && got.has("the log says why"),
+        "{}",
+        got.body
+    );
+    assert!(!got.has("full") && !stage.is_frozen().await);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exploring_charges_nothing_and_runs_nothing() {
+    let stage = stage(Lifetimes::default(), None).await;
+    let visit = stage.visit("olga");
+    let got = visit.explore(COUNT);
+    assert_eq!(got.status, 200);
+    for wanted in [
+        "Price and noise",
+        "Scan nls.women (private",
+        "of the budget",
+        "Such answers",
+        "<svg class=\"plot\"",
+        "the role&#39;s own",
+    ] {
+        assert!(
+            got.has(wanted) || got.has(&wanted.replace("&#39;", "'")),
+            "{wanted}"
+        );
+    }
+    assert_eq!(stage.veil.spent().await, 0.0);
+    // Refusals as the role would get them, with what was typed as text.
+    let script = "SELECT '<script>alert(1)</script>' FROM nls.women";
+    let refused = visit.explore(script);
+    assert!(refused.has("SQLSTATE") && refused.has("&lt;script&gt;alert(1)"));
+    assert!(!refused.has("<script"));
+    for sql in [
+        "",
+        "SELECT 1; SELECT 2",
+        "DELETE FROM nls.women",
+        "SET a = b",
+    ] {
+        assert!(visit.explore(sql).has("class=\"refused\""), "{sql}");
+    }
+    for (role, epsilon) in [
+        ("nobody", ""),
+        ("analyst", "x"),
+        ("analyst", "1e9"),
+        ("analyst", "-1"),
+    ] {
+        let fields = [("role", role), ("epsilon", epsilon), ("sql", COUNT)];
+        let got = visit.post("/explore", "/explore", &fields);
+        assert!(got.has("class=\"refused\""), "{role} {epsilon}");
+    }
+    let wide = visit.post(
+        "/explore",
+        "/explore",
+        &[("role", "analyst"), ("epsilon", "0.25"), ("sql", COUNT)],
+    );
+    assert!(wide.has("0.25"));
+    // Nothing of it reached the database.
+    let asked = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%nls.women%' \
+        AND pid <> pg_backend_pid()";
+    assert_eq!(stage.veil.direct(asked).await, ["0"]);
+    assert_eq!(stage.veil.spent().await, 0.0);
+    let history = stage.veil.engine.ledger().debits(10).await.unwrap();
+    assert!(history.is_empty(), "{history:?}");
+    // It is in the record, under the operator's name, and shown so.
+    stage.veil.engine.ledger().flush().await;
+    let statements = visit.get("/statements?verdict=explained");
+    assert!(statements.has("olga, as analyst") && statements.has("console 127.0.0.1"));
+    assert!(!statements.has("SELECT count") && !statements.has("nls.women WHERE"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draft_is_compared_and_reads_nothing() {
+    let stage = stage(Lifetimes::default(), None).await;
+    let visit = stage.visit("olga");
+    let yaml = stage.veil.yaml.clone();
+    assert!(visit.draft(&yaml).has("The draft changes nothing"));
+    // Line ends as browsers send them.
+    assert!(
+        visit
+            .draft(&yaml.replace('\n', "\r\n"))
+            .has("The draft changes nothing")
+    );
+    let wider = yaml.replace("epsilon: 8,", "epsilon: 9,");
+    assert_ne!(wider, yaml);
+    let got = visit.draft(&wider);
+    assert!(got.has("The draft loosens the policy") && got.has("epsilon"));
+    let tighter = visit.draft(&yaml.replace("epsilon: 8,", "epsilon: 7,"));
+    assert!(tighter.has("The draft loosens nothing"));
+    // No variable is looked up, also not one that is there.
+    let named = yaml.replace("${DATABASE_URL}", "${PATH}");
+    let path = std::env::var("PATH").unwrap();
+    assert!(!visit.draft(&named).has(&path));
+    // A private table that a draft calls public is not read.
+    let private = "<i>x</i>";
+    let broken = format!("version: 1\n{private}: {{domain: nls.women.race}}\n");
+    let got = visit.draft(&broken);
+    assert!(got.has("The draft is no policy yet") && got.has("draft:"));
+    assert!(got.has("&lt;i&gt;x&lt;/i&gt;") && !got.has(private));
+    assert!(visit.get("/policy").has("Protected: one woman"));
+    let seen = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%nls.%' \
+        AND pid <> pg_backend_pid()";
+    assert_eq!(stage.veil.direct(seen).await, ["0"]);
+}
+
+/// Every page as each kind of operator, for secrets; and again after rows of the private tables
+/// have changed.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_page_shows_a_secret_or_depends_on_a_row() {
+    let stage = stage(Lifetimes::default(), None).await;
+    stage.veil.ask(COUNT).await.unwrap();
+    let crawl = |visit: &Visit<'_>| {
+        let mut bodies = Vec::new();
+        for path in [
+            "/",
+            "/budgets",
+            "/budgets?days=7",
+            "/explore",
+            "/policy",
+            "/checks",
+        ] {
+            bodies.push(visit.get(path).body);
+        }
+        bodies.push(visit.explore(COUNT).body);
+        bodies.push(visit.draft("version: 1").body);
+        bodies.push(stage.send("GET", "/login", &[], "").body);
+        bodies
+    };
+    let (olga, wim) = (stage.visit("olga"), stage.visit("wim"));
+    let before = crawl(&olga);
+    stage.veil.engine.ledger().flush().await;
+    let record = olga.get("/statements").body;
+    // The login of each, and the question.
+    for shown in ["wim", "nls.women", "answered", "login", "console 127.0.0.1"] {
+        assert!(record.contains(shown), "{shown} in {record}");
+    }
+    let own: Vec<String> = ["/", "/nothing"].map(|path| wim.get(path).body).to_vec();
+    let (_, keys) = stage.verifier.rsplit_once('$').unwrap();
+    let secret = olga.cookie.rsplit('=').next().unwrap();
+    for body in before.iter().chain(&own).chain([&record]) {
+        for forbidden in [
+            "SCRAM-SHA-256$",
+            keys,
+            secret,
+            PASSWORD,
+            "nowhere",
+            "postgres://",
+        ] {
+            assert!(!body.contains(forbidden), "{forbidden} in {body}");
+        }
+    }
+    stage
+        .veil
+        .client
+        .batch_execute(
+            "DELETE FROM nls.interviews WHERE woman_id IN (SELECT woman_id FROM nls.women LIMIT 9);
+             DELETE FROM nls.women WHERE woman_id NOT IN (SELECT woman_id FROM nls.interviews)",
+        )
+        .await
+        .unwrap();
+    let after = crawl(&olga);
+    for (before, after) in before.iter().zip(&after) {
+        assert_eq!(still(before), still(after));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_record_is_filtered() {
+    let stage = stage(Lifetimes::default(), None).await;
+    let visit = stage.visit("olga");
+    stage.veil.ask(COUNT).await.unwrap();
+    assert!(stage.veil.ask("SELECT * FROM nls.women").await.is_err());
+    assert_eq!(stage.log_in("<b>eve</b>", "guess").status, 401);
+    stage.veil.engine.ledger().flush().await;
+    let rows = |query: &str| {
+        let got = visit.get(&format!("/statements{query}"));
+        assert_eq!(got.status, 200, "{query}");
+        got.body
+    };
+    let all = rows("");
+    assert!(all.contains("&lt;b&gt;eve&lt;/b&gt;") && !all.contains("<b>"));
+    assert!(all.contains("refused 28P01") && all.contains("refused 42501"));
+    assert!(all.contains("What cost most, of these"));
+    let logins = rows("?kind=login");
+    assert!(logins.contains("olga") && !logins.contains("refused 42501"));
+    let answered = rows("?verdict=answered&table=nls.women&name=analyst&sqlstate=00000");
+    assert!(answered.contains("answered") && !answered.contains("refused 4"));
+    let digest = answered.split("<code>").nth(1).unwrap().get(..16).unwrap();
+    assert!(rows(&format!("?digest={digest}")).contains("answered"));
+    for nothing in [
+        "?digest=00",
+        "?name=nobody",
+        "?table=x",
+        "?kind=act",
+        "?before=0",
+    ] {
+        assert!(rows(nothing).contains("Nothing fits."), "{nothing}");
+    }
+    assert_eq!(visit.get("/statements?before=x").status, 400);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_limited() {
+    let stage = stage(Lifetimes::default(), None).await;
+    let visit = stage.visit("olga");
+    let big = "x".repeat(70_000);
+    assert_eq!(visit.draft(&big).status, 413);
+    let long = format!("X: {big}");
+    assert_eq!(stage.send("GET", "/", &[&long], "").status, 431);
+    assert_eq!(visit.get("/").status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beyond_this_machine_the_cookie_is_for_tls_alone() {
+    let (config, certificate) = crate::wire::tls::configuration();
+    let stage = stage(Lifetimes::default(), Some(Tls::from(Some(config)))).await;
+    let body = form(&[("name", "olga"), ("password", PASSWORD)]);
+    let host = stage.address;
+    let request = format!(
+        "POST /login HTTP/1.1\r\nHost: {host}\r\nOrigin: https://{host}\r\nConnection: close\r\n\
+            Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    let got = Got::of(crate::wire::tls::exchanged(host, &certificate, request.as_bytes()).await);
+    assert_eq!(got.status, 303, "{}", got.body);
+    let set = cookie(&got);
+    assert!(set.starts_with(&format!("__host-pgveil-{}=", host.port())));
+    assert!(
+        set.ends_with("; path=/; httponly; samesite=strict; secure"),
+        "{set}"
+    );
+    // Plain HTTP gets no page there.
+    let mut socket = tokio::net::TcpStream::connect(host).await.unwrap();
+    let mut text = Vec::new();
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let plain = format!("GET /login HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n");
+    let _ = socket.write_all(plain.as_bytes()).await;
+    let _ = socket.read_to_end(&mut text).await;
+    assert!(!String::from_utf8_lossy(&text).contains("html"));
+}
+
+/// No operator, no console; no TLS, no console beyond this machine.
+#[test]
+fn a_console_that_nobody_should_reach_is_not_opened() {
+    let policy = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    let directory = std::env::temp_dir().join(format!("pgveil-{:x}", rand::random::<u64>()));
+    let directory = crate::fixture::TemporaryDirectory(directory);
+    std::fs::create_dir(&directory.0).unwrap();
+    let path = directory.0.join("policy.yaml");
+    let verifier = make_verifier(PASSWORD);
+    let operators =
+        format!("{policy}\noperators: [{{name: olga, password: '{verifier}', may: [watch]}}]\n");
+    let certified = operators.replace("may: [watch]", "may: [watch], certificate: required");
+    for (text, address, wanted) in [
+        (&policy, "127.0.0.1:0", "the policy lists no operator"),
+        (&operators, "0.0.0.0:0", "would be reached without TLS"),
+        (
+            &certified,
+            "127.0.0.1:0",
+            "operator \"olga\" needs a certificate",
+        ),
+    ] {
+        std::fs::write(&path, text).unwrap();
+        let done = std::process::Command::new(super::stage::PGVEIL)
+            .args([
+                "serve",
+                "--listen",
+                "127.0.0.1:0",
+                "--console",
+                address,
+                "--policy",
+            ])
+            .arg(&path)
+            .env("DATABASE_URL", "postgres://nowhere/nls")
+            .env("PGVEIL_LEDGER", "sqlite:///nowhere/ledger.db")
+            .output()
+            .unwrap();
+        let reported = String::from_utf8_lossy(&done.stderr);
+        assert!(
+            !done.status.success() && reported.contains(wanted),
+            "{wanted}: {reported}"
+        );
+    }
+}
