@@ -121,7 +121,7 @@ impl Writer {
             match note {
                 Note::Line(line) => {
                     self.write(&line);
-                    // Told once for a slow time, not once for each line.
+                    // Logged once for a slow time, not once for each line.
                     if queue.len() < QUEUE_MAX / 2 {
                         self.tell_lost();
                     }

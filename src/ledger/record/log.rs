@@ -171,8 +171,8 @@ async fn batch(
 }
 
 /// Writes records and returns each with its number; `None` for one that could not be written. Such
-/// a record loses no other: a part that fails is tried again in halves. If the store broke off after
-/// a commit, a record may be there twice.
+/// a record loses no other: a part that fails is tried again in halves. If the store broke off
+/// after a commit, a record may be there twice.
 async fn store(worker: &Worker, records: Vec<Record>) -> Vec<(Option<i64>, Record)> {
     let mut stored = Vec::with_capacity(records.len());
     let mut open = vec![records];
