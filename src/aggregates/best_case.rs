@@ -1,6 +1,6 @@
 //! What the noise leaves of one group that holds all units.
 
-use super::chosen::ChoiceId;
+use super::choice_id::ChoiceId;
 use crate::ir::Interval;
 
 /// An answer is useless where its noise is more than this part of the most that it can be.

@@ -2,7 +2,8 @@
 //! that.
 
 use super::Output;
-use super::chosen::{self, ChoiceId};
+use super::choice_id::ChoiceId;
+use super::chosen;
 use crate::catalog::Type;
 use crate::ir::literal::integer_range;
 use crate::ir::{Distinct, End, Expr, Fractions, Interval, Node};

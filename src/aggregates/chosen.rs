@@ -5,12 +5,9 @@ use sqlparser::ast;
 
 use super::arithmetic::measure;
 use super::best_case::{BestCase, DistinctNoise, Expected, total_of};
+use super::choice_id::ChoiceId;
 use super::estimate::Estimate;
 use super::value::{Columns, Foreseen, Group, Value};
-
-/// One of a release's choices.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
-pub struct ChoiceId(pub usize);
 
 /// The value that is shown: what a choice counts, or some of the values that it chooses.
 #[derive(Debug, Clone, PartialEq)]

@@ -8,7 +8,7 @@ use super::best_case::{
     BestCase, DistinctNoise, Expected, bounded, few, half_of_quotient, total_of,
 };
 use super::bounded::{Bounded, Bounds, Centred, Counts, Layout, PairLimits, TextRead};
-use super::chosen::ChoiceId;
+use super::choice_id::ChoiceId;
 use super::dispersion::{Dispersion, about_mean, about_means, spread, spread_name, spread_of};
 use super::estimate::Estimate;
 use super::unbounded::{Calls, Clamped, Unbounded, as_numeric, sum_of};

@@ -3,7 +3,7 @@
 use sqlparser::ast;
 
 use super::best_case::{BestCase, Expected};
-use super::chosen::ChoiceId;
+use super::choice_id::ChoiceId;
 use super::estimate::Estimate;
 use crate::ir::Interval;
 

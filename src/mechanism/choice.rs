@@ -4,8 +4,8 @@
 use num_bigint::BigUint;
 
 use super::account::{Accounting, Cap};
-use super::law::Mechanism;
 use super::loss::{Fixed, Loss};
+use super::table::Mechanism;
 
 /// Half the width of a 95 % interval, in standard errors.
 pub fn quantile_95(mechanism: Mechanism) -> f64 {

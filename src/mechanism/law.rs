@@ -1,42 +1,9 @@
-//! The table of laws of noise, each in its own file, and what a file says of its law.
+//! What the file of a law of noise says of it, and the norm that noise hides.
 
 use num_bigint::BigUint;
 
 use super::random::Randomness;
 use super::samplers::SampleError;
-use super::{gaussian, laplace};
-
-/// Which noise a statement's releases take.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Mechanism {
-    Laplace,
-    Gaussian,
-}
-
-impl Mechanism {
-    /// The file of each law.
-    pub(super) fn law(self) -> &'static dyn Law {
-        match self {
-            Self::Laplace => &laplace::Law,
-            Self::Gaussian => &gaussian::Law,
-        }
-    }
-
-    /// What reports call it.
-    pub fn name(self) -> &'static str {
-        self.law().name()
-    }
-
-    /// The norm that its noise hides.
-    pub fn norm(self) -> Norm {
-        self.law().norm()
-    }
-
-    /// What a draw of this standard deviation exceeds with this probability.
-    pub fn exceeded(self, deviation: f64, probability: f64) -> f64 {
-        self.law().exceeded(deviation, probability)
-    }
-}
 
 /// What the file of a law says of it. Its calibration and its loss are functions of the file, since
 /// each takes a privacy parameter of its own.

@@ -1,7 +1,6 @@
 //! Integer noise with its parameter, ready to be drawn.
 
 use super::exponential::{Exponential, Run};
-use super::law::Mechanism;
 use super::random::Randomness;
 use super::samplers::SampleError;
 
@@ -16,37 +15,6 @@ pub enum Noise {
     Laplace { scale: u64 },
     /// A Gaussian of standard deviation sigma, rounded to the nearest integer. 1 <= sigma < 2^60.
     Gaussian { sigma: u64 },
-}
-
-impl Noise {
-    /// One fresh, independent draw. Every coordinate of every group takes its own: a draw shared by
-    /// two groups cancels in their difference, and breaks the proof of released keys.
-    ///
-    /// # Errors
-    ///
-    /// Any [`SampleError`] means no noise, hence no answer; the charge stands.
-    pub fn sample(&self, random: &mut dyn Randomness) -> Result<i128, SampleError> {
-        let (mechanism, scale) = self.law();
-        mechanism.law().sample(scale, random)
-    }
-
-    /// Standard error that the noise adds, in steps of the grid; for display.
-    pub fn standard_deviation(&self) -> f64 {
-        let (mechanism, scale) = self.law();
-        mechanism.law().standard_deviation(scale)
-    }
-
-    /// The law, and its scale.
-    pub(super) fn law(&self) -> (Mechanism, u64) {
-        match *self {
-            Self::Laplace { scale } => (Mechanism::Laplace, scale),
-            Self::Gaussian { sigma } => (Mechanism::Gaussian, sigma),
-        }
-    }
-
-    pub fn mechanism(&self) -> Mechanism {
-        self.law().0
-    }
 }
 
 /// Where a release draws its noise from: every [`Randomness`], through the exact samplers. Tests

@@ -32,9 +32,8 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
         &[
             "GROUP BY a column with a nondeterministic collation",
             "pure accounting requires declared values for GROUP BY columns",
-            "MIN or MAX of a column with a nondeterministic collation",
             "the branches of this UNION identify the {unit} by columns of different types",
-            "a percentile or mode of a column with a nondeterministic collation",
+            "{name} of a column with a nondeterministic collation",
             "a window over a column with a nondeterministic collation",
             "a search in a column with a nondeterministic collation",
             "an expression over texts of different collations",

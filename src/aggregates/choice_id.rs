@@ -1,0 +1,5 @@
+//! Which of a release's choices.
+
+/// One of a release's choices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+pub struct ChoiceId(pub usize);
