@@ -190,14 +190,33 @@ impl<'p> Paid<'p> {
     /// shown. `is_whole`: whether every statement ended as it should; after a failure the state of
     /// the connection is unknown, so it does not return to the pool.
     pub async fn end(self, is_whole: bool, ledger: (&Ledger, &str), keeping: Keeping) -> Ended {
-        let closed = match is_whole {
-            true => self.snapshot.close().await,
-            false => Ok(()),
+        let Self {
+            snapshot,
+            releasing,
+            fresh,
+            ..
+        } = self;
+        let close = async {
+            match is_whole {
+                true => snapshot.close().await,
+                false => Ok(()),
+            }
+        };
+        let (closed, kept) = match keeping {
+            // What a search paid for is kept before an end that may hang and be killed.
+            Keeping::Durable => {
+                let kept = keep(ledger, fresh, keeping).await;
+                (close.await, kept)
+            }
+            Keeping::Soon => {
+                let closed = close.await;
+                (closed, keep(ledger, fresh, keeping).await)
+            }
         };
         Ended {
-            released: self.releasing.into_released(),
+            released: releasing.into_released(),
             closed,
-            kept: keep(ledger, self.fresh, keeping).await,
+            kept,
         }
     }
 }
