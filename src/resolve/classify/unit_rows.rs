@@ -344,15 +344,7 @@ impl Names<'_> {
                 subquery,
                 alias,
                 sample: _,
-            } => {
-                let mut rows = self.rows_of(subquery, environment)?;
-                let is_middle = is_made_before(subquery, &rows, environment);
-                if is_middle {
-                    rows = rows.made_constants();
-                }
-                let from = aliased(String::new(), rows, alias.as_ref())?;
-                (BoundFactor::Derived { is_middle }, from)
-            }
+            } => self.bind_derived(subquery, alias.as_ref(), environment)?,
             ast::TableFactor::NestedJoin {
                 table_with_joins,
                 alias,
@@ -394,6 +386,21 @@ impl Names<'_> {
                 (BoundFactor::Other, from)
             }
         })
+    }
+
+    fn bind_derived(
+        &self,
+        subquery: &ast::Query,
+        alias: Option<&ast::TableAlias>,
+        environment: &Environment,
+    ) -> Result<(BoundFactor, BoundFrom), Refusal> {
+        let mut rows = self.rows_of(subquery, environment)?;
+        let is_middle = is_made_before(subquery, &rows, environment);
+        if is_middle {
+            rows = rows.made_constants();
+        }
+        let from = aliased(String::new(), rows, alias)?;
+        Ok((BoundFactor::Derived { is_middle }, from))
     }
 
     /// The name and the rows of a table, a common table expression or a view in FROM.

@@ -240,19 +240,7 @@ impl Resolver<'_> {
                     sample: None,
                 },
                 BoundFactor::Derived { is_middle },
-            ) => {
-                let Some(alias) = alias else {
-                    return Err(Refusal::new(
-                        reason::SYNTAX_ERROR,
-                        "subquery in FROM must have an alias",
-                    ));
-                };
-                let (relation, columns) = match is_middle {
-                    true => self.middle_rows(subquery, environment)?,
-                    false => self.rows_query(subquery, environment)?,
-                };
-                Ok((relation, scope_of(columns, Some(alias), String::new())?))
-            }
+            ) => self.rows_of_derived(subquery, alias.as_ref(), *is_middle, environment),
             (ast::TableFactor::Derived { lateral: true, .. }, _) => {
                 Err(Refusal::unsupported(reason::UNSUPPORTED_JOIN, "LATERAL"))
             }
@@ -274,19 +262,37 @@ impl Resolver<'_> {
                 BoundFactor::Nested(bound),
             ) => {
                 let (relation, scope) = self.rows_joined(table_with_joins, bound, environment)?;
-                match alias {
-                    None => Ok((relation, scope)),
-                    Some(alias) => {
-                        let columns = scope.visible().cloned().collect();
-                        Ok((relation, scope_of(columns, Some(alias), String::new())?))
-                    }
-                }
+                let Some(alias) = alias else {
+                    return Ok((relation, scope));
+                };
+                let columns = scope.visible().cloned().collect();
+                Ok((relation, scope_of(columns, Some(alias), String::new())?))
             }
             _ => Err(Refusal::unsupported(
                 reason::UNSUPPORTED_CLAUSE,
                 "this kind of FROM item",
             )),
         }
+    }
+
+    fn rows_of_derived(
+        &mut self,
+        subquery: &ast::Query,
+        alias: Option<&ast::TableAlias>,
+        is_middle: bool,
+        environment: &Environment,
+    ) -> Result<(Relation, Scope), Refusal> {
+        if alias.is_none() {
+            return Err(Refusal::new(
+                reason::SYNTAX_ERROR,
+                "subquery in FROM must have an alias",
+            ));
+        }
+        let (relation, columns) = match is_middle {
+            true => self.middle_rows(subquery, environment)?,
+            false => self.rows_query(subquery, environment)?,
+        };
+        Ok((relation, scope_of(columns, alias, String::new())?))
     }
 
     /// The rows of a table or of a common table expression.
