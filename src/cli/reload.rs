@@ -89,7 +89,7 @@ fn change(is_same_file: bool, is_same_meaning: bool) -> &'static str {
     }
 }
 
-/// The policy file that is in force now, and the same without its secrets. What it changes is in
+/// The policy file that is in force now, and the same without its secrets if it has a meaning. What it changes is in
 /// the ledger before it holds.
 ///
 /// # Errors
@@ -99,8 +99,8 @@ async fn reload(
     path: &Path,
     (started_with, in_force): (&File, &File),
     exchange: &Reloadable,
-) -> Result<(File, File), Failure> {
-    let (file, bare) = start::read_twice(path)?;
+) -> Result<(File, Option<File>), Failure> {
+    let (file, bare) = start::read_to_compare(path)?;
     if !same_server(&file, started_with) {
         return Err(Failure::with_remedy(
             "database.url, ledger, shadow.url and limits.failures cannot change while pgveil runs",

@@ -29,7 +29,7 @@ const BACKLOG: u32 = 1024;
 
 pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failure> {
     let (token, hangups) = (signal::token()?, signal::hangups()?);
-    let (file, bare) = start::read_twice(&options.policy)?;
+    let (file, bare) = start::read_to_compare(&options.policy)?;
     let database = start::database(&file)?;
     let ledger = start::ledger(&file)?;
     let certificate = certificate_of(&options)?;

@@ -41,11 +41,18 @@ pub struct Started {
 
 /// Reads and parses a policy file; `${NAME}` comes from the environment or from a file.
 pub fn read(path: &std::path::Path) -> Result<File, Failure> {
-    read_twice(path).map(|(file, _)| file)
+    read_text(path).map(|(file, _)| file)
 }
 
-/// The same, and the file without its secrets, as a draft is compared with it.
-pub fn read_twice(path: &std::path::Path) -> Result<(File, File), Failure> {
+/// The same, and the file without its secrets, as a draft is compared with it. `None` where a
+/// variable stands for a part of a value that has no meaning without it.
+pub fn read_to_compare(path: &std::path::Path) -> Result<(File, Option<File>), Failure> {
+    let (file, text) = read_text(path)?;
+    let bare = File::parse_without_secrets(&file.name, &text, |_| None).ok();
+    Ok((file, bare))
+}
+
+fn read_text(path: &std::path::Path) -> Result<(File, String), Failure> {
     let text = std::fs::read_to_string(path).map_err(|e| {
         Failure::with_remedy(
             format_args!("{}: {e}", path.display()),
@@ -54,8 +61,7 @@ pub fn read_twice(path: &std::path::Path) -> Result<(File, File), Failure> {
     })?;
     let name = path.display().to_string();
     let file = File::parse(&name, &text, secrets::variable).map_err(Failure::Policy)?;
-    let bare = File::parse_without_secrets(&name, &text, |_| None).map_err(Failure::Policy)?;
-    Ok((file, bare))
+    Ok((file, text))
 }
 
 /// The database that the policy names.

@@ -17,6 +17,10 @@ use crate::policy::{Difference, File, PolicyError, Renew, unlisted};
 
 /// Errors of a draft that are listed.
 const ERRORS_MAX: usize = 50;
+/// Where the policy in force cannot be shown.
+const UNKNOWN: &str = "A variable stands for a part of a value in the policy in force, and the \
+    console reads no variable: it cannot show this policy or compare a draft with it. `pgveil \
+    check` reads it aloud.";
 
 pub async fn form(Owner(visitor): Owner, State(console): State<Arc<Console>>) -> Response {
     shown(&console, &visitor, "", &html! {})
@@ -38,32 +42,42 @@ pub async fn compared(
         return refused;
     }
     let draft = draft.replace("\r\n", "\n");
+    let in_force = console.in_force.current();
     // No variable is looked up: a draft that names one could else show its value.
-    let body = match File::parse_without_secrets("draft", &draft, |_| None) {
-        Ok(file) => different(&Difference::between(&console.in_force.current(), &file)),
-        Err(errors) => wrong(&errors),
+    let parsed = File::parse_without_secrets("draft", &draft, |_| None);
+    let body = match (parsed, in_force) {
+        (Err(errors), _) => wrong(&errors),
+        (Ok(file), Some(in_force)) => different(&Difference::between(&in_force, &file)),
+        (Ok(_), None) => html! { p #found .refused role="alert" { (UNKNOWN) } },
     };
     shown(&console, &visitor, &draft, &body)
 }
 
 fn shown(console: &Console, visitor: &Visitor, draft: &str, body: &Markup) -> Response {
-    let lines = aloud(&console.engine(), &console.in_force.current());
-    let digest: String = console
-        .in_force
-        .current()
-        .digest
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let in_force = console.in_force.current();
+    let engine = console.engine();
+    let known = in_force.map(|file| {
+        let hexadecimal = file.digest.iter().map(|byte| format!("{byte:02x}"));
+        (
+            aloud(&engine, &file).join("\n"),
+            hexadecimal.collect::<String>(),
+        )
+    });
     let page = console.page(visitor, "Policy", |token| {
         html! {
             (body)
             section aria-labelledby="force" {
                 h2 #force { "In force" }
-                pre tabindex="0" aria-label="The policy read aloud" { (lines.join("\n")) }
-                p .note {
-                    "SHA-256 of the file: " code { (digest) } ". "
-                    code { "pgveil budget history" } " lists every policy that was in force."
+                @match &known {
+                    None => p .note { (UNKNOWN) },
+                    Some((lines, digest)) => {
+                        pre tabindex="0" aria-label="The policy read aloud" { (lines) }
+                        p .note {
+                            "SHA-256 of the file: " code { (digest) } ". "
+                            code { "pgveil budget history" }
+                            " lists every policy that was in force."
+                        }
+                    }
                 }
             }
             section aria-labelledby="draft-heading" {

@@ -5,22 +5,23 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::policy::File;
 
 /// Read without its secrets, like a draft, so that both say the same where they have the same text.
+/// `None` where the file has no meaning without them.
 #[derive(Debug)]
-pub struct InForce(RwLock<Arc<File>>);
+pub struct InForce(RwLock<Option<Arc<File>>>);
 
 impl InForce {
-    pub fn new(file: File) -> Self {
-        Self(RwLock::new(Arc::new(file)))
+    pub fn new(file: Option<File>) -> Self {
+        Self(RwLock::new(file.map(Arc::new)))
     }
 
-    pub fn current(&self) -> Arc<File> {
+    pub fn current(&self) -> Option<Arc<File>> {
         let current = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(&current)
+        current.clone()
     }
 
     /// After a reload.
-    pub fn replace(&self, file: File) {
+    pub fn replace(&self, file: Option<File>) {
         let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        *current = Arc::new(file);
+        *current = file.map(Arc::new);
     }
 }

@@ -109,6 +109,7 @@ fn stand_in(variable: &str, what: &str) -> String {
     match what {
         "database.url" | "shadow.url" => format!("postgresql://host/{variable}"),
         "ledger.url" => format!("sqlite:///{variable}"),
+        "ledger.witness" => format!("file:///{variable}"),
         _ => {
             let keys = STANDARD.encode([0; 32]);
             let salt = STANDARD.encode(variable);

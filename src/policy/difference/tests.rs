@@ -231,6 +231,20 @@ fn another_variable_is_another_place() {
     assert!(Difference::between(&with("ONE"), &with("ONE")).is_empty());
 }
 
+/// A witness that a variable names has a stand-in too.
+#[test]
+fn a_witness_of_a_variable_is_compared() {
+    let demo = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    let with = |name: &str| {
+        let witness = format!("${{PGVEIL_LEDGER}}\n  witness: ${{{name}}}");
+        let text = demo.replacen("${PGVEIL_LEDGER}", &witness, 1);
+        File::parse_without_secrets("p.yaml", &text, |_| None).unwrap()
+    };
+    assert_eq!(with("ONE").ledger_witnesses.len(), 1);
+    assert!(Difference::between(&with("ONE"), &with("ONE")).is_empty());
+    assert_ne!(with("ONE").ledger_witnesses, with("OTHER").ledger_witnesses);
+}
+
 #[test]
 fn a_search_that_becomes_due_is_a_cost() {
     let searched = between(
