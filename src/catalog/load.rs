@@ -1,4 +1,4 @@
-//! Reads the whole snapshot in ten queries, whatever the number of tables.
+//! Reads the whole snapshot in eleven queries, whatever the number of tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +7,8 @@ use tokio_postgres::{Client, Row};
 use super::key::KeyColumn;
 use super::type_of::{beneath, type_of};
 use super::{
-    Allowed, Catalog, Collation, Column, Definition, Distribution, Enum, Error, ForeignKey, Kind,
-    Power, Table, Type, UniqueKey, UserType, fingerprints,
+    Allowed, Catalog, Collation, Column, Definition, Distribution, Enum, Error, ForeignKey, Index,
+    Kind, Power, Table, Type, UniqueKey, UserType, fingerprints,
 };
 use super::{checks, distribution};
 
@@ -100,6 +100,12 @@ async fn read_tables(client: &Client, writes: &str) -> Result<BTreeMap<u32, Tabl
             && !table.foreign_keys.contains(&key)
         {
             table.foreign_keys.push(key);
+        }
+    }
+    for row in client.query(INDEXES_SQL, &[]).await? {
+        if let Some(table) = tables.get_mut(&row.try_get(0)?) {
+            let columns = row.try_get(1)?;
+            table.indexes.push(Index { columns });
         }
     }
     for row in client.query(CHECKS_SQL, &[]).await? {
@@ -220,6 +226,7 @@ fn table(row: &Row) -> Result<Table, Error> {
         columns: Vec::new(),
         unique_keys: Vec::new(),
         foreign_keys: Vec::new(),
+        indexes: Vec::new(),
         inherits: false,
         parents: Vec::new(),
         distribution: Distribution::default(),
@@ -434,6 +441,18 @@ WHERE x.indrelid >= 16384 AND x.indisunique AND x.indisvalid AND x.indisready AN
     AND x.indimmediate AND NOT x.indisexclusion
       AND x.indpred IS NULL AND x.indexprs IS NULL AND m.amname = 'btree' AND k.is_plain
 ORDER BY x.indrelid, x.indisprimary DESC, x.indexrelid"#;
+
+const INDEXES_SQL: &str = r#"
+SELECT x.indrelid,
+       ARRAY(SELECT a.attname::text
+             FROM pg_catalog.generate_series(0, x.indnatts - 1) AS i(n)
+                 JOIN pg_catalog.pg_attribute a
+                 ON a.attrelid = x.indrelid AND a.attnum = x.indkey[i.n] ORDER BY i.n)
+FROM pg_catalog.pg_index x JOIN pg_catalog.pg_class c ON c.oid = x.indexrelid
+    JOIN pg_catalog.pg_am m ON m.oid = c.relam
+WHERE x.indrelid >= 16384 AND x.indisvalid AND x.indpred IS NULL AND x.indexprs IS NULL
+    AND m.amname = 'btree'
+ORDER BY x.indrelid, x.indexrelid"#;
 
 const FOREIGN_KEYS_SQL: &str = r#"
 SELECT o.conrelid,

@@ -5,6 +5,7 @@ mod checks;
 mod content;
 mod distribution;
 mod fingerprint;
+mod index;
 mod key;
 mod load;
 mod server;
@@ -13,6 +14,7 @@ mod type_of;
 pub use content::{Content, PRINTED};
 pub use distribution::{Distribution, Hash, is_citus};
 pub use fingerprint::{FINGERPRINT_SQL, fingerprints, fingerprints_prepared};
+pub use index::Index;
 pub use key::{Equality, UniqueKey};
 pub use load::load;
 pub use server::Server;
@@ -171,6 +173,8 @@ pub struct Table {
     pub columns: Vec<Column>,
     pub unique_keys: Vec<UniqueKey>,
     pub foreign_keys: Vec<ForeignKey>,
+    #[serde(default)]
+    pub indexes: Vec<Index>,
     /// Has inheritance children that are not declarative partitions, or is such a child, so that
     /// keys of the parent prove nothing.
     pub inherits: bool,

@@ -7,7 +7,8 @@ use super::{Failure, against_data, bounds, noise, start};
 use crate::auto_bounds;
 use crate::engine::summary;
 use crate::mechanism::{AccountState, Loss};
-use crate::policy::{File, Policy, unlisted};
+use crate::policy::{File, Policy, Table, unlisted};
+use crate::postgres::create_index;
 
 pub async fn run(path: &Path, is_against_data: bool) -> Result<(), Failure> {
     let file = start::read(path)?;
@@ -19,6 +20,13 @@ pub async fn run(path: &Path, is_against_data: bool) -> Result<(), Failure> {
     let summary = summary(&policy, &unlisted, &owner, &roles);
     for line in summary.into_iter().chain(searches) {
         println!("{line}");
+    }
+    let indexes = policy.tables.iter().filter_map(Table::usual_index);
+    for (at, index) in indexes.enumerate() {
+        if at == 0 {
+            println!("Indexes that would help (EXPLAIN names that of one question):");
+        }
+        println!("  {}", create_index(&index));
     }
     for line in noise::lines(&policy)? {
         println!("{line}");

@@ -13,6 +13,7 @@ use crate::ir::ReleaseId;
 use crate::ledger::Balance;
 use crate::mechanism::{Fixed, Loss};
 use crate::policy::{Policy, Protection, SESSION_SETTINGS, SessionSettings, UnitStep, Useless};
+use crate::postgres::create_index;
 use crate::refusal::Refusal;
 use crate::rewrite::{Plan, ReleasePlan, Statement, Summed, measure_deviation};
 
@@ -88,6 +89,15 @@ pub(super) fn text(
             format!("release {}: ", release.0 + 1)
         }
     };
+    for (at, release) in plan.releases().iter().enumerate() {
+        if let Some(index) = &release.facts().index {
+            let (which, ddl) = (which(ReleaseId(at)), create_index(index));
+            lines.push(format!(
+                "Index: {which}each {}'s rows would be read together after {ddl}",
+                policy.privacy.unit
+            ));
+        }
+    }
     lines.extend(due.same.iter().map(|release| {
         format!(
             "Reuse: {}the same was released before, and is shown again",
@@ -146,16 +156,16 @@ fn usefulness(useful: &Usefulness, mode: Useless) -> Vec<String> {
 /// `releases` (each with `unit`: its name, `columns` and `rows`; `tables`: `name`, `protection`,
 /// for private ones `rows_per_unit` and the `path` to the unit; `keys`; `aggregates`; `sums`:
 /// `what`, `lower`, `upper`, `standard_deviation`; `sensitivity` in rows and its `norm`;
-/// `mechanism`, `groups_per_unit`, `description`, `sql`, `noise`, `cautions`, and `no_row`: why no
-/// row can match), `middle_queries`, `outer_query`, `public`, `settings`, `first_answer` (whether
-/// only this answer shows what `pgveil.target_error` needs, which is bought next), `cost`
-/// (`epsilon` null where there is no pure one), `cost_text`, `reuse` (each release that is paid
-/// for: its number from 0 as `release`; `from`: `same` or `finer`; of a finer one the most groups
-/// that are summed, `groups`, how many times a bought answer's error its own is, `error_ratio`, and
-/// for `aggregates` the `standard_deviation` that they have and would have, `bought`), `useless`
-/// (null, or the `message` and the `hint` of a question that the noise would hide), `cost_now` (as
-/// `cost`, of what is not paid for), `budget_left` and `budget_left_after` (fractions; null: does
-/// not fit).
+/// `mechanism`, `groups_per_unit`, `description`, `sql`, `noise`, `cautions`, `no_row`: why no row
+/// can match, and `index`: the statement that makes the index that would help), `middle_queries`,
+/// `outer_query`, `public`, `settings`, `first_answer` (whether only this answer shows what
+/// `pgveil.target_error` needs, which is bought next), `cost` (`epsilon` null where there is no
+/// pure one), `cost_text`, `reuse` (each release that is paid for: its number from 0 as `release`;
+/// `from`: `same` or `finer`; of a finer one the most groups that are summed, `groups`, how many
+/// times a bought answer's error its own is, `error_ratio`, and for `aggregates` the
+/// `standard_deviation` that they have and would have, `bought`), `useless` (null, or the `message`
+/// and the `hint` of a question that the noise would hide), `cost_now` (as `cost`, of what is not
+/// paid for), `budget_left` and `budget_left_after` (fractions; null: does not fit).
 pub(super) fn json(
     plan: &Plan,
     session_settings: &SessionSettings,
@@ -265,6 +275,7 @@ fn release(plan: &ReleasePlan, policy: &Policy) -> serde_json::Value {
         "noise": noise(plan, None),
         "no_row": plan.no_row(),
         "cautions": facts.cautions,
+        "index": facts.index.as_ref().map(create_index),
     })
 }
 

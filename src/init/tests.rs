@@ -41,6 +41,7 @@ fn table(name: &str, columns: &[&str], is_keyed: bool) -> Table {
             .collect(),
         unique_keys: keys.into_iter().collect(),
         foreign_keys: Vec::new(),
+        indexes: Vec::new(),
         inherits: false,
         parents: Vec::new(),
         distribution: Distribution::Local,

@@ -145,6 +145,7 @@ async fn check_tables(
             columns,
             unique_keys: table.relation.unique_keys.clone(),
             foreign_keys: table.relation.foreign_keys.clone(),
+            indexes: table.relation.indexes.clone(),
             fingerprint: table.relation.fingerprint.clone(),
             listing,
             content,

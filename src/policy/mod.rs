@@ -16,6 +16,7 @@ mod target_error;
 mod unlisted;
 mod version;
 mod views;
+mod wanted_index;
 pub(crate) mod yaml;
 
 pub use auto_bounds::{AutoBound, Finding, ROWS_MAX, Search};
@@ -39,8 +40,9 @@ pub use target_error::{TargetError, TargetErrors};
 pub use unlisted::{Unlisted, appeared, unlisted};
 pub use version::digest;
 pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};
+pub use wanted_index::WantedIndex;
 
-use crate::catalog::{Collation, Content, ForeignKey, Type, UniqueKey, UserType};
+use crate::catalog::{Collation, Content, ForeignKey, Index, Type, UniqueKey, UserType};
 use crate::mechanism::{Cap, CapError, Fixed};
 
 /// A total privacy budget, or a share of one: what the owner wrote, in the field's usual pair.
@@ -278,6 +280,8 @@ pub struct Table {
     pub unique_keys: Vec<UniqueKey>,
     /// As the catalog has them, also towards tables and columns that the policy does not show.
     pub foreign_keys: Vec<ForeignKey>,
+    /// Those that EXPLAIN and `check` need not advise.
+    pub indexes: Vec<Index>,
     pub fingerprint: String,
     /// The rows of a public table that has few.
     pub listing: Option<Listing>,

@@ -30,7 +30,7 @@ pub use directory::Directory;
 pub use fair_pool::FairPool;
 pub use kept::{CACHE_VARIABLE, Kept};
 pub use locale::Locale;
-pub use quote::{identifier, list, literal, qualified};
+pub use quote::{create_index, identifier, list, literal, qualified};
 
 /// The environment variable that names the directory of the PostgreSQL binaries, or says
 /// `embedded`.

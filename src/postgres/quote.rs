@@ -1,5 +1,7 @@
 //! Names and texts within statements of our own.
 
+use crate::policy::WantedIndex;
+
 /// A quoted identifier.
 pub fn identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
@@ -17,6 +19,26 @@ pub fn list(names: &[String]) -> String {
         .map(|name| identifier(name))
         .collect::<Vec<_>>()
         .join(", ")
+}
+
+/// The statement that makes an index.
+pub fn create_index(index: &WantedIndex) -> String {
+    let WantedIndex {
+        schema,
+        table,
+        keys,
+        included,
+    } = index;
+    let plain = format!(
+        "CREATE INDEX ON {} ({})",
+        qualified(schema, table),
+        list(keys)
+    );
+    if included.is_empty() {
+        plain
+    } else {
+        format!("{plain} INCLUDE ({})", list(included))
+    }
 }
 
 /// A string literal that reads the same whatever `standard_conforming_strings` says.

@@ -4,6 +4,7 @@
 mod cautions;
 mod choice;
 mod facts;
+mod index;
 mod look;
 
 use num_bigint::BigUint;

@@ -135,7 +135,10 @@ impl<'a> Emission<'a> {
 }
 
 /// Columns that keys, aggregates and the unit read, and what these relations read.
-fn needed(release: &AnalyzedRelease, relations: &[&Relation]) -> Vec<ColumnId> {
+pub(in crate::rewrite) fn needed(
+    release: &AnalyzedRelease,
+    relations: &[&Relation],
+) -> Vec<ColumnId> {
     let mut needed = release.lineage.units.clone();
     let mut add = |e: &Expr| needed.extend(e.columns());
     release.keys.iter().for_each(|(e, _)| add(e));

@@ -50,6 +50,7 @@ fn table(name: &str, columns: Vec<Column>, keys: &[&[&str]], unit: Unit) -> Tabl
             .map(|key| UniqueKey::plain(key.iter().copied(), false))
             .collect(),
         foreign_keys: Vec::new(),
+        indexes: Vec::new(),
         fingerprint: String::new(),
         listing: None,
         content: None,

@@ -56,6 +56,7 @@ fn table(oid: u32, name: &str, columns: Vec<Column>) -> catalog::Table {
         unique_keys: vec![UniqueKey::plain([columns[0].name.clone()], true)],
         columns,
         foreign_keys: Vec::new(),
+        indexes: Vec::new(),
         inherits: false,
         parents: Vec::new(),
         distribution: catalog::Distribution::Local,

@@ -1,6 +1,7 @@
 //! What a release's description says, as values: EXPLAIN (FORMAT JSON) shows them.
 
 use super::cautions::cautions;
+use super::index::index;
 use super::{Words, deviation_of, sensitivity};
 use crate::analyze::{Analyzed, AnalyzedRelease};
 use crate::policy::Policy;
@@ -29,12 +30,14 @@ pub fn facts(
     let in_group = release.unit_groups.iter().map(|of_unit| of_unit.rows).max();
     let rows_in_group = in_group.map_or(rows_per_unit, |rows| rows.clamp(1, rows_per_unit.max(1)));
     let cautions = cautions(release, &words, plan);
+    let index = index(release, analyzed, policy, plan);
     let Some(price) = plan.price() else {
         return Facts {
             unit,
             rows_per_unit,
             rows_in_group,
             cautions,
+            index,
             ..Facts::default()
         };
     };
@@ -64,6 +67,7 @@ pub fn facts(
         },
         sums,
         cautions,
+        index,
     }
 }
 

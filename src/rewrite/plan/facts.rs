@@ -1,5 +1,7 @@
 //! What a release's description says, as values.
 
+use crate::policy::WantedIndex;
+
 /// Public facts of one release, in the order of its statement's integers.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Facts {
@@ -15,6 +17,8 @@ pub struct Facts {
     pub sums: Vec<Summed>,
     /// Where answers may be off by more than their noise, a sentence each.
     pub cautions: Vec<String>,
+    /// The index that would help.
+    pub index: Option<WantedIndex>,
 }
 
 /// One noisy integer of the vector.

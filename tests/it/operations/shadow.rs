@@ -58,6 +58,7 @@ fn table(
         columns,
         unique_keys,
         foreign_keys: Vec::new(),
+        indexes: Vec::new(),
         fingerprint: String::new(),
         listing: None,
         content: None,

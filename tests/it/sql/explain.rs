@@ -3,7 +3,7 @@
 use pgveil::engine::Requester;
 use pgveil::policy::{Notices, SessionSettings, TargetError};
 
-use crate::fixture::Veil;
+use crate::fixture::{Veil, engine_over, without_units};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn explain_tells_the_price_and_asks_nothing() {
@@ -491,4 +491,50 @@ async fn errors_have_the_digits_that_mean_something() {
         ("4678.06".len(), "12.82621".len()),
         "{values:?}"
     );
+}
+
+/// The index is named while it is not there; its columns are those that the question reads.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_index_that_would_help_is_named() {
+    let mut veil = Veil::demo(|yaml| yaml, None).await;
+    let sql = "SELECT union_member, sum(hourly_wage) FROM nls.interviews WHERE age > 20 GROUP BY 1";
+    let ddl = "CREATE INDEX ON \"nls\".\"interviews\" (\"woman_id\", \"union_member\") INCLUDE \
+        (\"hourly_wage\", \"age\")";
+    let wanted = format!("Index: each woman's rows would be read together after {ddl}");
+    for (is_there, clip) in [(false, "fixed"), (false, "auto"), (true, "fixed")] {
+        if is_there {
+            veil.client.batch_execute(ddl).await.unwrap();
+            let yaml = without_units(&std::fs::read_to_string("policies/demo.yaml").unwrap());
+            let (config, ledger) = (veil.server.config(), veil.ledger.clone());
+            let engine = engine_over(config, &veil.client, &yaml, &ledger, None).await;
+            veil.engine = std::sync::Arc::new(engine);
+        }
+        let settings = match clip {
+            "fixed" => SessionSettings::with_fixed_clips(),
+            _ => SessionSettings::default(),
+        };
+        let lines = veil.explained(settings, &format!("EXPLAIN {sql}")).await;
+        let named = lines.iter().filter(|line| line.starts_with("Index: "));
+        let named: Vec<&String> = named.collect();
+        if is_there {
+            assert!(named.is_empty(), "{named:?}");
+        } else {
+            assert_eq!(named, [&wanted], "{clip}: {lines:#?}");
+        }
+        let asked = format!("EXPLAIN (FORMAT JSON) {sql}");
+        let json = veil.explained(settings, &asked).await.join("\n");
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        let index = (!is_there).then_some(ddl);
+        assert_eq!(json[0]["releases"][0]["index"], serde_json::json!(index));
+    }
+    // One pass over one row a unit, or over listed keys that are unique, needs none.
+    for sql in [
+        "SELECT race, count(*) FROM nls.women GROUP BY race",
+        "SELECT year, avg(age) FROM nls.interviews GROUP BY year",
+    ] {
+        let settings = SessionSettings::with_fixed_clips();
+        let lines = veil.explained(settings, &format!("EXPLAIN {sql}")).await;
+        let has_none = lines.iter().all(|line| !line.starts_with("Index: "));
+        assert!(has_none, "{sql}: {lines:#?}");
+    }
 }
