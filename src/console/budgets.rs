@@ -25,6 +25,8 @@ const DEBITS_MAX: u32 = 10_000;
 const PLANS_MAX: usize = 3;
 /// Letters of a reason.
 const WHY_MAX: usize = 200;
+/// All accounts, in the form.
+const ALL: &str = "all";
 const SPANS: [u16; 3] = [7, 30, 90];
 
 /// An account as the owner sees it.
@@ -194,22 +196,38 @@ fn freezing(found: &[Account], token: &str) -> Markup {
                 proxy of this ledger. Stored answers stay free. The ledger records who did it. "
                 code { "pgveil budget unfreeze" } " takes it back, on the owner's machine."
             }
-            form method="post" action="/freeze" {
-                (view::hidden(token))
-                label for="why" { "Why (for the record)" }
-                input #why name="why" maxlength=(WHY_MAX) required
-                    value="stopped by hand in the console";
-                div .buttons {
-                    @for account in found {
-                        @match &account.role {
-                            Some(role) => button name="account" value={ "role " (role) }
-                                disabled[account.balance.frozen] { "Freeze " (role) },
-                            None => button name="account" value="all"
-                                disabled[account.balance.frozen] { "Freeze all" },
-                        }
-                    }
+            @for (at, account) in found.iter().enumerate() {
+                @if let Some(role) = &account.role {
+                    (freeze_form(at, Some(role), account.balance.frozen, token))
                 }
             }
+            @if let Some(all) = found.iter().find(|account| account.role.is_none()) {
+                hr;
+                h3 { "Every role" }
+                (freeze_form(found.len(), None, all.balance.frozen, token))
+            }
+        }
+    }
+}
+
+/// The form of one account, with its own reason: the Enter key freezes no other.
+fn freeze_form(at: usize, role: Option<&str>, is_frozen: bool, token: &str) -> Markup {
+    let account = role.map_or(ALL.to_owned(), |role| format!("role {role}"));
+    let whom = role.unwrap_or("all");
+    html! {
+        form method="post" action="/freeze" {
+            (view::hidden(token))
+            input type="hidden" name="account" value=(account);
+            label for={ "why-" (at) } { "Why freeze " (whom) "? (for the record)" }
+            input id={ "why-" (at) } name="why" maxlength=(WHY_MAX) required
+                disabled[is_frozen] autocomplete="off";
+            @if role.is_none() {
+                label {
+                    input type="checkbox" name="sure" value="yes" required disabled[is_frozen];
+                    " Stop every role"
+                }
+            }
+            div .buttons { button disabled[is_frozen] { "Freeze " (whom) } }
         }
     }
 }
@@ -321,6 +339,8 @@ pub struct Freezing {
     token: String,
     account: String,
     why: String,
+    /// Of the form for all roles alone.
+    sure: Option<String>,
 }
 
 /// Freezes an account: in the ledger, with who and why, or not at all.
@@ -331,6 +351,7 @@ pub async fn freeze(
         token,
         account,
         why,
+        sure,
     }): Form<Freezing>,
 ) -> Response {
     if let Some(refused) = console.refuses(&visitor, &token) {
@@ -339,7 +360,11 @@ pub async fn freeze(
     let engine = console.engine();
     let role = match account.strip_prefix("role ") {
         Some(role) if engine.policy().role(role).is_some() => Some(role.to_owned()),
-        None if account == "all" => None,
+        None if account == ALL && sure.is_none() => {
+            let wanted = "Tick the box to freeze every role.";
+            return refused(&console, &visitor, wanted);
+        }
+        None if account == ALL => None,
         Some(_) | None => return refused(&console, &visitor, "The policy has no such role."),
     };
     let why = why.trim();
@@ -353,16 +378,21 @@ pub async fn freeze(
         why: why.to_owned(),
     };
     let act = decision.act.words();
-    match engine
-        .ledger()
-        .decide_from(decision, visitor.origin())
-        .await
-    {
-        Ok(()) => {
-            tracing::warn!(operator = visitor.name, act, "console act");
-            Redirect::to("/budgets").into_response()
+    let (origin, who) = (visitor.origin(), visitor.name.clone());
+    // A client that leaves ends this answer, and not what was begun: the copy of the record follows
+    // the ledger.
+    let decided = tokio::spawn(async move {
+        let decided = engine.ledger().decide_from(decision, origin).await;
+        if decided.is_ok() {
+            tracing::warn!(operator = who, act, "console act");
         }
-        Err(error) => console.failed(&visitor, "Not frozen", &error),
+        decided
+    });
+    match decided.await {
+        Ok(Ok(())) => Redirect::to("/budgets").into_response(),
+        Ok(Err(Error::Decision(why))) => refused(&console, &visitor, &format!("Nothing: {why}.")),
+        Ok(Err(error)) => console.failed(&visitor, "Not frozen", &error),
+        Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 

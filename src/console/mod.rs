@@ -174,10 +174,15 @@ impl Console {
         Html(view::page(title, Some(&who), &body).into_string())
     }
 
-    /// The answer to a form that was not made for this session, or was sent before.
+    /// The answer to a form that was not made for this session, or was sent before. A form takes
+    /// time to arrive: a reload may have changed the operator meanwhile.
     fn refuses(&self, visitor: &Visitor, token: &str) -> Option<Response> {
         let now = std::time::Instant::now();
-        if self.sessions.takes(visitor.session, token, now) {
+        let engine = self.engine();
+        let known = |name: &str| engine.policy().operator(name).cloned();
+        if self.sessions.stands(visitor.session, known, now)
+            && self.sessions.takes(visitor.session, token, now)
+        {
             return None;
         }
         let body = view::message(

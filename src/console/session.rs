@@ -115,6 +115,18 @@ impl Sessions {
         Some((id, session.operator.clone(), session.address))
     }
 
+    /// Whether a session lives and its operator is still as at the login.
+    pub fn stands(
+        &self,
+        id: SessionId,
+        known: impl Fn(&str) -> Option<Operator>,
+        now: Instant,
+    ) -> bool {
+        let open = self.living(now);
+        let session = open.get(&id);
+        session.is_some_and(|s| known(&s.operator.name).as_ref() == Some(&s.operator))
+    }
+
     pub fn end(&self, id: SessionId, now: Instant) {
         self.living(now).remove(&id);
     }
@@ -231,6 +243,9 @@ mod tests {
                     .find(&secret, |_| changed.clone(), true, now)
                     .is_none()
             );
+            let begun = sessions.begin(operator("a"), HERE, now).unwrap();
+            assert!(!sessions.stands(SessionId::of(&begun), |_| changed.clone(), now));
+            assert!(sessions.stands(SessionId::of(&begun), |_| Some(operator("a")), now));
             // For good, also where the policy is changed back.
             assert!(
                 sessions

@@ -2,8 +2,8 @@
 //! recorded with who made it, why and when. What the owner's account is and has paid.
 
 use super::error::Error;
-use super::record::{Event, Origin, Record};
-use super::rules::Rules;
+use super::record::{Event, Origin, Record, Via};
+use super::rules::{Rules, is_frozen};
 use super::store::{Access, Row, Value, fixed, text};
 use super::{AccountSpec, Entry, Fingerprint, Ledger};
 use crate::mechanism::{Cap, CapError, Fixed, Loss};
@@ -165,12 +165,14 @@ impl Rules {
                 Ok(account) => (account, "grant", *epsilon, *delta),
                 Err(refused) => return Ok(Err(refused)),
             },
-            Act::Freeze { role } => (
-                self.account_of(role.as_deref())?,
-                "freeze",
-                Fixed::ZERO,
-                Fixed::ZERO,
-            ),
+            Act::Freeze { role } => {
+                let account = self.account_of(role.as_deref())?;
+                if origin.via == Via::Console && self.is_frozen_already(account)? {
+                    let why = "the account is frozen already".to_owned();
+                    return Ok(Err(Error::Decision(why)));
+                }
+                (account, "freeze", Fixed::ZERO, Fixed::ZERO)
+            }
             Act::Unfreeze { role } => (
                 self.account_of(role.as_deref())?,
                 "unfreeze",
@@ -246,6 +248,13 @@ impl Rules {
         // A grant belongs to the period in which it is made, so that period must have begun.
         self.set_role(account.id, &mine, &balance.lifetime, &Loss::ZERO)?;
         Ok(Ok(account.id))
+    }
+
+    /// Whether the last decision on freezing this account, not on all, froze it.
+    fn is_frozen_already(&mut self, account: i64) -> Result<bool, Error> {
+        let sql = "SELECT account, kind FROM decision WHERE account = $1 ORDER BY id";
+        let decisions = self.store.query(sql, &[Value::Int(account)])?;
+        is_frozen(&decisions, account)
     }
 
     fn account_of(&self, role: Option<&str>) -> Result<i64, Error> {

@@ -558,7 +558,7 @@ fn is_closed(owner: &AccountTerms, row: &Row, decisions: &[Row]) -> Result<bool,
 }
 
 /// Whether the last decision on freezing this account froze it.
-fn is_frozen(decisions: &[Row], account: i64) -> Result<bool, Error> {
+pub(super) fn is_frozen(decisions: &[Row], account: i64) -> Result<bool, Error> {
     let mut frozen = false;
     for decision in decisions {
         if decision.int(0)? == account {

@@ -213,6 +213,7 @@ async fn other_hosts_and_other_sites_are_refused() {
         ("token", &*token(&page.body)),
         ("account", "all"),
         ("why", "x"),
+        ("sure", "yes"),
     ];
     for site in [
         "Sec-Fetch-Site: cross-site",
@@ -397,7 +398,9 @@ async fn an_account_is_frozen_and_the_ledger_says_who_did_it() {
         ("role nobody", "x"),
         ("", "x"),
         ("analyst", "x"),
-        ("all", " "),
+        ("role analyst", " "),
+        // Without the box.
+        ("all", "x"),
     ] {
         let fields = [("account", account), ("why", why)];
         let got = visit.post("/budgets", "/freeze", &fields);
@@ -419,6 +422,10 @@ async fn an_account_is_frozen_and_the_ledger_says_who_did_it() {
     assert_eq!(decision.why, why);
     // The same form again does nothing.
     assert_eq!(visit.post_with(&token, "/freeze", &fields).status, 403);
+    assert_eq!(stage.decided().await.len(), 1);
+    // Another form for what is frozen already changes nothing.
+    let again = visit.post("/budgets", "/freeze", &fields);
+    assert!(again.status == 400 && again.has("frozen already"));
     assert_eq!(stage.decided().await.len(), 1);
     let refused = stage.veil.ask("SELECT count(*) FROM nls.interviews").await;
     assert!(refused.is_err());

@@ -106,8 +106,10 @@ async fn the_console_works_by_keyboard_and_without_scripts() {
         browser.shows("Protected: one woman");
         browser.press("Budgets");
         browser.shows("Freeze analyst");
+        browser.click("#why-1");
+        browser.keys("stopped by hand");
         browser.press("Freeze analyst");
-        browser.shows("stopped by hand in the console");
+        browser.shows("stopped by hand");
         browser.shows("freeze analyst");
         browser.press("Log out");
         browser.shows("Operator");
