@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::visitor::{Owner, Visitor};
 use super::{Console, view};
-use crate::engine::{Engine, summary};
+use crate::engine::{Engine, aside, summary};
 use crate::ledger::AccountSpec;
 use crate::policy::{Difference, File, PolicyError, Renew, unlisted};
 
@@ -44,12 +44,16 @@ pub async fn compared(
     let draft = draft.replace("\r\n", "\n");
     let in_force = console.in_force.current();
     // No variable is looked up: a draft that names one could else show its value.
-    let parsed = File::parse_without_secrets("draft", &draft, |_| None);
-    let body = match (parsed, in_force) {
-        (Err(errors), _) => wrong(&errors),
-        (Ok(file), Some(in_force)) => different(&Difference::between(&in_force, &file)),
-        (Ok(_), None) => html! { p #found .refused role="alert" { (UNKNOWN) } },
+    let compare = || {
+        let parsed = File::parse_without_secrets("draft", &draft, |_| None);
+        match (parsed, in_force) {
+            (Err(errors), _) => wrong(&errors),
+            (Ok(file), Some(in_force)) => different(&Difference::between(&in_force, &file)),
+            (Ok(_), None) => html! { p #found .refused role="alert" { (UNKNOWN) } },
+        }
     };
+    // A long draft keeps no other task waiting.
+    let body = aside(compare);
     shown(&console, &visitor, &draft, &body)
 }
 

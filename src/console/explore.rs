@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Form, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
@@ -11,10 +12,9 @@ use serde::Deserialize;
 use super::view::{table, text};
 use super::visitor::{Owner, Visitor};
 use super::{Console, view};
-use crate::engine::{Bought, Curve, Explored, percent};
+use crate::engine::{Bought, Curve, Exploration, Explored, Unread, percent};
 use crate::ledger::{Asked as Recorded, Event, Origin, Record, Verdict};
 use crate::mechanism::Loss;
-use crate::parse::{Query, Statement, parse};
 use crate::refusal::Refusal;
 use crate::web::chart::{Plot, plot};
 use crate::web::pointed;
@@ -46,6 +46,12 @@ pub async fn explored(
     let asked = Asked {
         sql: asked.sql.replace("\r\n", "\n"),
         ..asked
+    };
+    // Each keeps a processor busy.
+    let Ok(_turn) = console.exploring.try_acquire() else {
+        let why = "Another exploration is running. Try again.";
+        let page = console.page(&visitor, "Explore", |_| view::message("Busy", why));
+        return (StatusCode::SERVICE_UNAVAILABLE, page).into_response();
     };
     let body = match of(&console, &visitor, &asked).await {
         Ok(explored) => found(&explored),
@@ -79,15 +85,13 @@ async fn of(console: &Console, visitor: &Visitor, asked: &Asked) -> Result<Explo
             Ok(_) | Err(_) => return Err(Trouble::Form("Epsilon is a number above zero.")),
         },
     };
-    let statements = parse(&asked.sql)?;
-    let query = match statements.as_slice() {
-        [Statement::Query(query) | Statement::Explain(query, _)] => query,
-        _ => return Err(Trouble::Form("One SELECT is explored at a time.")),
-    };
-    let explored = engine.explore(role, query, epsilon).await;
-    let explored = explored.map_err(|error| error.report());
-    record(console, visitor, asked, query, explored.as_ref().err()).await;
-    Ok(explored?)
+    let explored = engine.explore(role, &asked.sql, epsilon).await;
+    let Exploration { statement, outcome } = explored.map_err(|unread| match unread {
+        Unread::NotOne => Trouble::Form("One SELECT is explored at a time."),
+        Unread::Refused(refusal) => refusal.into(),
+    })?;
+    record(console, visitor, asked, &statement, outcome.as_ref().err()).await;
+    Ok(outcome?)
 }
 
 /// Records who explored which statement, in whose terms.
@@ -95,13 +99,13 @@ async fn record(
     console: &Console,
     visitor: &Visitor,
     asked: &Asked,
-    query: &Query,
+    statement: &str,
     refused: Option<&Refusal>,
 ) {
     let engine = console.engine();
     let ledger = engine.ledger();
     let event = Event::Statement(Recorded {
-        statement: ledger.statement_digest(&query.to_sql()),
+        statement: ledger.statement_digest(statement),
         plan: None,
         tables: Vec::new(),
         verdict: match refused {

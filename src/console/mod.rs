@@ -72,6 +72,8 @@ struct Console {
     sessions: Sessions,
     throttle: Throttle,
     derivations: Semaphore,
+    /// One exploration at a time.
+    exploring: Semaphore,
     decoy: Decoy,
     guard: Guard,
     is_encrypted: bool,
@@ -105,6 +107,7 @@ pub async fn serve(
         sessions: Sessions::new(lifetimes),
         throttle: Throttle::new(first_wait),
         derivations: Semaphore::new(DERIVATIONS),
+        exploring: Semaphore::new(1),
         decoy: Decoy::new()?,
         guard: Guard::new(hosts, is_encrypted, PATIENCE),
         is_encrypted,

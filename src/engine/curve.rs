@@ -1,10 +1,13 @@
 //! How the error of a query falls as epsilon grows, what each epsilon costs of the budget, and how
 //! many such answers the budget holds. From plans alone: nothing is charged, and no row is read.
 
+use std::sync::Arc;
+
 use super::expected::{Within, after, expected};
-use super::planning::plan;
+use super::planning::plan_within;
 use super::useless::Asked;
 use super::worth::answers;
+use crate::analyze::PlanningEffort;
 use crate::ledger::Balance;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
@@ -41,14 +44,23 @@ pub struct Bought {
 /// # Errors
 /// Where it is refused at its own price.
 pub fn curve(asked: &Asked<'_>) -> Result<Curve, Refusal> {
-    let own = at(asked, asked.terms)?;
+    curve_within(asked, None)
+}
+
+/// The same where all its plans together take no more work than `effort` has left.
+pub(super) fn curve_within(
+    asked: &Asked<'_>,
+    effort: Option<&Arc<PlanningEffort>>,
+) -> Result<Curve, Refusal> {
+    let at = |terms: &Terms| at(asked, terms, effort);
+    let own = at(asked.terms)?;
     let point = |epsilon: f64| {
         let is_default = epsilon == asked.terms.epsilon;
         let mut terms = asked.terms.clone();
         terms.epsilon = epsilon;
         terms.session_settings.epsilon = Some(epsilon);
         terms.session_settings.target_error = None;
-        let answer = match at(asked, &terms) {
+        let answer = match at(&terms) {
             Ok(plan) => Ok(bought(&plan, &terms, asked.policy)),
             Err(refusal) => Err(refusal.message),
         };
@@ -69,7 +81,11 @@ pub fn curve(asked: &Asked<'_>) -> Result<Curve, Refusal> {
     })
 }
 
-fn at(asked: &Asked<'_>, terms: &Terms) -> Result<Plan, Refusal> {
+fn at(
+    asked: &Asked<'_>,
+    terms: &Terms,
+    effort: Option<&Arc<PlanningEffort>>,
+) -> Result<Plan, Refusal> {
     let Asked {
         query,
         policy,
@@ -77,7 +93,9 @@ fn at(asked: &Asked<'_>, terms: &Terms) -> Result<Plan, Refusal> {
         constants,
         terms: _,
     } = asked;
-    plan(query, policy, search_path, constants, terms).map_err(|error| error.report())
+    let effort = effort.cloned().unwrap_or_default();
+    let planned = plan_within(query, policy, search_path, constants, terms, &effort);
+    planned.map_err(|error| error.report())
 }
 
 /// 1, 2 and 5 times powers of ten between the policy's least and most, with these and the price

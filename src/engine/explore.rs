@@ -4,23 +4,48 @@
 //! Pure planning: nothing is charged, not even what a role owes for the policy's searches, no
 //! statement runs anywhere, and no row is read.
 
-use super::curve::{Curve, curve};
+use std::sync::Arc;
+
+use super::curve::{Curve, curve_within};
 use super::explain::budget;
 use super::notice::{Sql, describe};
-use super::planning::{plain_terms, plan, requester_of};
+use super::planning::{plain_terms, plan_within, requester_of};
 use super::planning_limit::Size;
 use super::useless::{Asked, refuse_useless};
 use super::{Engine, Service, in_words};
-use crate::error::Error;
-use crate::ledger::Balance;
-use crate::parse::Query;
+use crate::analyze::PlanningEffort;
+use crate::ledger::{Balance, Balances};
+use crate::parse::{Query, Statement, parse};
 use crate::policy::{Role, schemas};
 use crate::refusal::Refusal;
+
+/// Whose turn to plan an exploration takes: as one role for all operators. No role has this name,
+/// and every exploration counts as a large statement, since it is planned at many prices.
+const EXPLORER: &str = "(console)";
 
 /// What the owner learns of a question.
 pub struct Explored {
     pub lines: Vec<String>,
     pub curve: Curve,
+}
+
+/// One exploration: the statement as it is printed, for the record, and what was found.
+pub struct Exploration {
+    pub statement: String,
+    pub outcome: Result<Explored, Refusal>,
+}
+
+/// Why a text is not explored.
+pub enum Unread {
+    /// It is not one SELECT.
+    NotOne,
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Unread {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
 }
 
 /// The plan in words and in lines; the budget last, where what was spent is known.
@@ -32,6 +57,16 @@ pub fn explained(
     spent: Option<&Balance>,
     sql: Sql,
 ) -> Result<Vec<String>, Refusal> {
+    explained_within(asked, spent, sql, &Arc::default())
+}
+
+/// The same where it takes no more work than `effort` has left.
+fn explained_within(
+    asked: &Asked<'_>,
+    spent: Option<&Balance>,
+    sql: Sql,
+    effort: &Arc<PlanningEffort>,
+) -> Result<Vec<String>, Refusal> {
     let Asked {
         query,
         policy,
@@ -39,8 +74,8 @@ pub fn explained(
         constants,
         terms,
     } = asked;
-    let planned =
-        plan(query, policy, search_path, constants, terms).map_err(|error| error.report())?;
+    let planned = plan_within(query, policy, search_path, constants, terms, effort);
+    let planned = planned.map_err(|error| error.report())?;
     let mut lines = Vec::new();
     let fresh = terms
         .accounts
@@ -60,45 +95,61 @@ pub fn explained(
 
 impl Engine {
     /// What a question of a role would cost and how far off it would be, at `epsilon` or at the
-    /// role's own.
+    /// role's own. It is read and planned when it has a turn among large statements, and all its
+    /// plans together take as much work as one statement may.
     ///
     /// # Errors
-    /// The refusal that the role would get when it is planned; those of the ledger.
+    /// Where the text is not one SELECT; where the ledger cannot be asked. The refusal that the
+    /// role would get is in the exploration.
     pub async fn explore(
+        &self,
+        role: &Role,
+        sql: &str,
+        epsilon: Option<f64>,
+    ) -> Result<Exploration, Unread> {
+        let balances = self.ledger.balances(&role.name).await;
+        let balances = balances.map_err(|error| super::internal("ledger", &error).report())?;
+        let permit = self.planning_limit.acquire(EXPLORER, Size::Large).await;
+        permit.work(|| {
+            let statements = parse(sql)?;
+            let [Statement::Query(query) | Statement::Explain(query, _)] = statements.as_slice()
+            else {
+                return Err(Unread::NotOne);
+            };
+            Ok(Exploration {
+                statement: query.to_sql(),
+                outcome: self.explored(role, query, epsilon, &balances),
+            })
+        })
+    }
+
+    fn explored(
         &self,
         role: &Role,
         query: &Query,
         epsilon: Option<f64>,
-    ) -> Result<Explored, Error> {
+        balances: &Balances,
+    ) -> Result<Explored, Refusal> {
         let path = schemas(&self.search_path(&role.name), &role.name);
         let requester = requester_of(role, path);
-        let balances = self.ledger.balances(&role.name).await;
-        let balances = balances.map_err(|error| super::internal("ledger", &error))?;
-        let mut terms = plain_terms(&self.policy, role, &balances);
+        let mut terms = plain_terms(&self.policy, role, balances);
         if let Some(epsilon) = epsilon {
             terms.session_settings.epsilon = Some(epsilon);
             terms.epsilon = epsilon;
         }
-        let within = terms.session_settings.within(&self.policy);
-        within.map_err(Error::Rewrite)?;
+        terms.session_settings.within(&self.policy)?;
         let constants = self.constants(&requester);
-        let permit = self
-            .planning_limit
-            .acquire(&role.name, Size::of(query))
-            .await;
-        let explored = permit.work(|| {
-            let query = query.within(&self.database);
-            let asked = Asked {
-                query: &query,
-                policy: &self.policy,
-                search_path: &requester.search_path,
-                constants: &constants,
-                terms: &terms,
-            };
-            let lines = explained(&asked, Some(&balances.role), Sql::LeftOut)?;
-            let curve = curve(&asked)?;
-            Ok::<_, Refusal>(Explored { lines, curve })
-        });
-        explored.map_err(Error::Rewrite)
+        let query = query.within(&self.database);
+        let asked = Asked {
+            query: &query,
+            policy: &self.policy,
+            search_path: &requester.search_path,
+            constants: &constants,
+            terms: &terms,
+        };
+        let effort = Arc::default();
+        let lines = explained_within(&asked, Some(&balances.role), Sql::LeftOut, &effort)?;
+        let curve = curve_within(&asked, Some(&effort))?;
+        Ok(Explored { lines, curve })
     }
 }

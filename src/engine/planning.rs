@@ -44,7 +44,7 @@ pub fn plan(
 }
 
 /// [`plan`], refused with 54001 where it takes more work than `effort` has left.
-fn plan_within(
+pub(super) fn plan_within(
     query: &Query,
     policy: &Policy,
     search_path: &[String],
