@@ -89,8 +89,8 @@ fn change(is_same_file: bool, is_same_meaning: bool) -> &'static str {
     }
 }
 
-/// The policy file that is in force now, and the same without its secrets if it has a meaning. What it changes is in
-/// the ledger before it holds.
+/// The policy file that is in force now, and the same without its secrets if it has a meaning. What
+/// it changes is in the ledger before it holds.
 ///
 /// # Errors
 /// If the policy is invalid, changes a key that needs a restart, or cannot be recorded. Nothing has
