@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::Request;
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, ORIGIN, REFERRER_POLICY};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
@@ -12,6 +13,10 @@ use tokio::sync::Semaphore;
 
 /// Most requests that are answered at the same time.
 const REQUESTS_MAX: usize = 16;
+/// Of a form.
+const BODY_BYTES_MAX: usize = 64 << 10;
+/// For a form to arrive.
+const ARRIVAL: Duration = Duration::from_secs(5);
 
 /// No script at all; styles from here; forms to here.
 const POLICY: &str = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; \
@@ -56,13 +61,9 @@ impl Guard {
     pub async fn pass(&self, request: Request, next: Next) -> Response {
         let mut response = match self.admitted(request.method(), request.headers()) {
             Err((status, why)) => (status, why).into_response(),
-            Ok(()) => match self.places.try_acquire() {
-                Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "busy; try again\n").into_response(),
-                Ok(_place) => tokio::time::timeout(self.patience, next.run(request))
-                    .await
-                    .unwrap_or_else(|_| {
-                        (StatusCode::GATEWAY_TIMEOUT, "no answer in time\n").into_response()
-                    }),
+            Ok(()) => match arrived(request).await {
+                Err(refused) => refused.into_response(),
+                Ok(request) => self.answer(request, next).await,
             },
         };
         for (name, value) in HEADERS {
@@ -70,6 +71,17 @@ impl Guard {
             response.headers_mut().insert(name, value);
         }
         response
+    }
+
+    async fn answer(&self, request: Request, next: Next) -> Response {
+        let Ok(_place) = self.places.try_acquire() else {
+            return (StatusCode::SERVICE_UNAVAILABLE, "busy; try again\n").into_response();
+        };
+        tokio::time::timeout(self.patience, next.run(request))
+            .await
+            .unwrap_or_else(|_| {
+                (StatusCode::GATEWAY_TIMEOUT, "no answer in time\n").into_response()
+            })
     }
 
     fn admitted(
@@ -99,6 +111,21 @@ impl Guard {
             let why = "forms are taken from this page alone\n";
             Err((StatusCode::FORBIDDEN, why))
         }
+    }
+}
+
+/// The request with its whole body, read before it takes a place: who sends slowly keeps nobody
+/// out.
+async fn arrived(request: Request) -> Result<Request, (StatusCode, &'static str)> {
+    let (parts, body) = request.into_parts();
+    let read = axum::body::to_bytes(body, BODY_BYTES_MAX);
+    match tokio::time::timeout(ARRIVAL, read).await {
+        Ok(Ok(bytes)) => Ok(Request::from_parts(parts, Body::from(bytes))),
+        Ok(Err(_)) => Err((StatusCode::PAYLOAD_TOO_LARGE, "this form is too large\n")),
+        Err(_) => Err((
+            StatusCode::REQUEST_TIMEOUT,
+            "the form did not arrive in time\n",
+        )),
     }
 }
 

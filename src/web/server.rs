@@ -1,7 +1,8 @@
 //! HTTP/1 over TCP or TLS, with limits on connections, handshakes and headers.
 
-use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use axum::{Extension, Router};
@@ -17,7 +18,11 @@ use tokio_util::sync::CancellationToken;
 use crate::wire::{Tls, certificate_names};
 
 const CONNECTIONS_MAX: usize = 64;
-/// For a handshake, and for the head of each request; also how long an idle connection stays.
+/// Of one address, unless it is of this machine: another cannot take every place.
+const CONNECTIONS_PER_ADDRESS: usize = 8;
+/// For a whole connection: handshake, request and answer, however slowly a client takes it.
+const WHOLE: Duration = Duration::from_secs(60);
+/// For a handshake, and for the head of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// The protocol's name in TLS.
@@ -39,6 +44,7 @@ pub async fn serve(
     shutdown: CancellationToken,
 ) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let by_address = ByAddress::default();
     loop {
         let accepted = tokio::select! {
             () = shutdown.cancelled() => return,
@@ -49,11 +55,73 @@ pub async fn serve(
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
+        let Some(of_address) = by_address.enter(from.ip()) else {
+            continue;
+        };
         let (tls, router, shutdown) = (tls.clone(), router.clone(), shutdown.clone());
         tokio::spawn(async move {
-            connection(socket, from, tls, router, shutdown).await;
-            drop(place);
+            let whole = connection(socket, from, tls, router, shutdown);
+            // A client that takes longer is cut off.
+            let _ = tokio::time::timeout(WHOLE, whole).await;
+            drop((place, of_address));
         });
+    }
+}
+
+/// How many connections each address has.
+#[derive(Debug, Clone, Default)]
+struct ByAddress(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+/// The place of one connection among those of its address. Dropping it gives it back.
+#[derive(Debug)]
+struct OfAddress {
+    all: ByAddress,
+    /// `None` for this machine, which is not counted.
+    counted: Option<IpAddr>,
+}
+
+impl ByAddress {
+    /// `None` where the address has as many as it may have.
+    fn enter(&self, address: IpAddr) -> Option<OfAddress> {
+        let all = self.clone();
+        let address = network(address);
+        if address.is_loopback() {
+            return Some(OfAddress { all, counted: None });
+        }
+        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = open.entry(address).or_default();
+        if *count >= CONNECTIONS_PER_ADDRESS {
+            return None;
+        }
+        *count += 1;
+        let counted = Some(address);
+        Some(OfAddress { all, counted })
+    }
+}
+
+impl Drop for OfAddress {
+    fn drop(&mut self) {
+        let Some(address) = self.counted else {
+            return;
+        };
+        let mut open = self.all.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = open.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&address);
+            }
+        }
+    }
+}
+
+/// An address as one client has it: in IPv6 a client has a whole /64.
+pub fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) if !address.is_loopback() => {
+            let network = address.to_bits() >> 64 << 64;
+            IpAddr::V6(Ipv6Addr::from_bits(network))
+        }
+        address => address,
     }
 }
 
@@ -94,6 +162,8 @@ async fn speak(
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
+        // Each request comes by its own connection, so that none is cut off by the time of others.
+        .keep_alive(false)
         .header_read_timeout(PATIENCE)
         .max_buf_size(HEAD_BYTES_MAX);
     let spoken = builder.serve_connection(TokioIo::new(stream), service);
@@ -104,4 +174,30 @@ async fn speak(
         () = shutdown.cancelled() => spoken.as_mut().graceful_shutdown(),
     }
     let _ = spoken.await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_has_eight_connections_and_this_machine_more() {
+        let (all, other) = (ByAddress::default(), "192.0.2.2".parse().unwrap());
+        let (one, next) = ("2001:db8::1", "2001:db8::2");
+        let mut open: Vec<_> = (0..CONNECTIONS_PER_ADDRESS)
+            .map(|_| all.enter(one.parse().unwrap()).unwrap())
+            .collect();
+        // Of the same network.
+        assert!(all.enter(next.parse().unwrap()).is_none());
+        let of_other = all.enter(other);
+        assert!(of_other.is_some());
+        open.pop();
+        assert!(all.enter(next.parse().unwrap()).is_some());
+        drop((open, of_other));
+        assert!(all.0.lock().unwrap().is_empty());
+        let here: Vec<_> = (0..20)
+            .filter_map(|_| all.enter(IpAddr::from([127, 0, 0, 1])))
+            .collect();
+        assert_eq!(here.len(), 20);
+    }
 }
