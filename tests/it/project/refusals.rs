@@ -146,7 +146,8 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
 ];
 
 /// Where the refusals of SQL are made.
-const SOURCES: [&str; 6] = [
+const SOURCES: [&str; 7] = [
+    "src/aggregates",
     "src/parse",
     "src/ir",
     "src/resolve",
