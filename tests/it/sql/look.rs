@@ -217,7 +217,8 @@ async fn looks_at_rows_return_no_more_than_other_looks() {
 }
 
 /// The interval of a median, of lines that the policy limits to 5,000 a household: it holds, and is
-/// far narrower than with the declared limit.
+/// narrower than with the declared limit. It has what may lie past the last bin that was seen, so
+/// it is wider than the noise asks for.
 #[tokio::test(flavor = "multi_thread")]
 async fn medians_of_many_rows_are_worth_their_price() {
     let veil = veil(false).await;
@@ -244,7 +245,7 @@ async fn medians_of_many_rows_are_worth_their_price() {
     }
     // More than 4 of 20 are 3 cases in 1,000 of intervals that hold in 95 of 100.
     assert!(misses <= 4, "{misses} of 20 do not hold");
-    assert!(widths[0] > 10.0 * widths[1], "{widths:?}");
+    assert!(widths[0] > 3.0 * widths[1], "{widths:?}");
 }
 
 /// The look is paid, the answer is not. Without noise the number of units is exact, and too small
