@@ -112,8 +112,12 @@ impl Rules {
         let seen = self.seen.clone();
         let mut lacks = self.lacks(&now, &seen)?;
         for noted in witnessed {
-            if let (None, Seen::Whole(noted)) = (&lacks, noted) {
+            let Seen::Whole(noted) = noted else { continue };
+            if lacks.is_none() {
                 lacks = self.lacks(&now, &noted.height)?;
+            }
+            for sums in noted.accounts {
+                self.sums.noted(sums.of_role(), sums.loss);
             }
         }
         match lacks {

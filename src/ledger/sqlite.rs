@@ -1,17 +1,21 @@
 //! The ledger in SQLite, for one machine.
 //!
-//! One file with a rollback journal, `synchronous = EXTRA`: when COMMIT returns, the file itself
-//! holds every debit and has been synced, with the journal's end and its directory. (Write-ahead
-//! logging would save two syncs, and lose budget to whoever copies the file without its log.)
+//! One file with a write-ahead log, `synchronous = EXTRA`: when COMMIT of a debit returns, the log
+//! has been synced, once. Debits move from the log into the file itself after a second's rest, at
+//! every thousandth page, and at the end. Whoever copies the file without its log meanwhile has an
+//! older copy, as of any earlier moment: see `height` and `witness`. Where the file system may not
+//! be this machine's, the file has a rollback journal instead: see `file_system`.
 
 mod backup;
 mod file;
+mod file_system;
 mod schema;
 mod structure;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, ToSql};
 
@@ -28,9 +32,16 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct Sqlite {
     connection: Connection,
+    /// Without links.
     path: PathBuf,
-    /// Device and inode of the file.
-    file: (u64, u64),
+    /// The file, its log and the log's index, as they were opened.
+    places: file::Places,
+    /// Whether it has a log: else a rollback journal, which is always synced.
+    logs: bool,
+    /// Whether COMMIT syncs the log.
+    syncs: bool,
+    /// Whether the open transaction writes.
+    writes: bool,
 }
 
 impl Sqlite {
@@ -40,26 +51,41 @@ impl Sqlite {
     ///
     /// [`Error`]; a file that is refused is not written to.
     pub(super) fn open(url: &str, absent: Absent) -> Result<Self, Error> {
-        let path = file::path(url)?;
+        let named = file::path(url)?;
         match absent {
-            Absent::Make => file::create_if_missing(&path, build)?,
-            Absent::Refuse if path.exists() => {}
+            Absent::Make => file::create_if_missing(&named, build)?,
+            Absent::Refuse if named.exists() => {}
             Absent::Refuse => {
                 return Err(Error::Missing {
-                    place: path.display().to_string(),
+                    place: named.display().to_string(),
                 });
             }
         }
+        // SQLite follows links too, and puts the log next to the file that they lead to.
+        let path = named.canonicalize()?;
         file::check_header(&path)?;
+        // Before it is opened: a file that gets the name meanwhile is not taken for this one.
+        let places = file::Places::of([named, path.clone()])?;
         let connection = connect(&path).map_err(|error| structure::read_failure(&path, error))?;
-        let file = file::place(&path)?;
         let mut store = Self {
             connection,
             path,
-            file,
+            places,
+            logs: false,
+            syncs: true,
+            writes: false,
         };
         let format = store.format()?;
         store.whole(format)?;
+        // Only now: a file that is refused is left as it is.
+        store.logs = set_journal(&store.connection, file_system::holds_log(&store.path))?;
+        keep_log(&store.connection, false)?;
+        if store.logs {
+            // The log is made by the first to read the file: it stays until the last one leaves.
+            store.format()?;
+            let log = ["-wal", "-shm"].map(|suffix| file::with_suffix(&store.path, suffix));
+            store.places.add(log)?;
+        }
         if format < schema::FORMAT {
             store.raise()?;
             store.whole(schema::FORMAT)?;
@@ -101,21 +127,54 @@ impl Sqlite {
     }
 }
 
+impl Sqlite {
+    /// Whether the next transaction's COMMIT syncs the log, and with it all that was written
+    /// before.
+    fn sync(&mut self, syncs: bool) -> Result<(), Error> {
+        if self.logs && self.syncs != syncs {
+            let level = if syncs { "EXTRA" } else { "NORMAL" };
+            self.connection.pragma_update(None, "synchronous", level)?;
+            self.syncs = syncs;
+        }
+        Ok(())
+    }
+
+    /// What is written to a file without a name is lost, and what is written to a log without a
+    /// name is lost with this process.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WentBack`].
+    fn is_in_place(&self) -> Result<(), Error> {
+        match self.places.moved() {
+            None => Ok(()),
+            Some(moved) => Err(Error::WentBack {
+                lacks: format!("{moved:?} was removed, or is another file now"),
+            }),
+        }
+    }
+}
+
 impl Store for Sqlite {
     fn begin(&mut self, access: Access) -> Result<(), Error> {
         let sql = match access {
             Access::Read => "BEGIN DEFERRED",
-            Access::Write => "BEGIN IMMEDIATE",
+            Access::WriteSoon | Access::Write => {
+                // What is remembered of the file is forgotten: that it was overwritten in place
+                // shows only there.
+                self.connection.release_memory()?;
+                self.sync(access == Access::Write)?;
+                "BEGIN IMMEDIATE"
+            }
         };
         self.connection.prepare_cached(sql)?.execute([])?;
-        // What is written to a file without a name is lost. Asked under the lock, which may have
-        // been waited for.
-        let is_named = || file::place(&self.path).is_ok_and(|place| place == self.file);
-        if access == Access::Write && !is_named() {
+        self.writes = access != Access::Read;
+        // Asked under the lock, which may have been waited for.
+        if self.writes
+            && let Err(error) = self.is_in_place()
+        {
             self.connection.execute_batch("ROLLBACK")?;
-            return Err(Error::WentBack {
-                lacks: format!("{:?} is another file now", self.path),
-            });
+            return Err(error);
         }
         Ok(())
     }
@@ -147,7 +206,21 @@ impl Store for Sqlite {
         if committed.is_err() && !self.connection.is_autocommit() {
             self.connection.execute_batch("ROLLBACK")?;
         }
-        committed
+        // Again: the file may have gone while this was written.
+        match self.writes {
+            true => committed.and_then(|()| self.is_in_place()),
+            false => committed,
+        }
+    }
+
+    fn rest(&mut self) -> Result<(), Error> {
+        self.is_in_place()?;
+        // Where another process reads just now, nothing waits for it: the next rest does it.
+        self.connection.busy_timeout(Duration::ZERO)?;
+        let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let done = self.connection.query_row(checkpoint, [], |_| Ok(()));
+        self.connection.busy_timeout(BUSY_TIMEOUT)?;
+        Ok(done?)
     }
 }
 
@@ -187,12 +260,33 @@ fn build(path: &Path) -> Result<(), Error> {
         "BEGIN;{}COMMIT;",
         schema::of_format(schema::FORMAT)
     ))?;
-    // The draft's own journal goes with the draft.
-    connection.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
     connection.close().map_err(|(_, error)| error)?;
     Ok(())
 }
 
+/// Switches a ledger to a log where its file system holds one, also one of an older pgveil, which
+/// had a rollback journal; else to a rollback journal. Says whether it has a log.
+fn set_journal(connection: &Connection, holds_log: bool) -> rusqlite::Result<bool> {
+    let set = |mode: &str| {
+        connection
+            .pragma_update_and_check(None, "journal_mode", mode, |row| row.get::<_, String>(0))
+    };
+    let logs = holds_log && set("WAL")? == "wal";
+    if !logs {
+        // Emptied and synced, not removed, at each commit.
+        set("TRUNCATE")?;
+    }
+    Ok(logs)
+}
+
+/// Whether the log stays when the connection is closed, or goes into the file.
+fn keep_log(connection: &Connection, keeps: bool) -> rusqlite::Result<()> {
+    connection
+        .set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, keeps)
+        .map(drop)
+}
+
+/// With the file's journal as it is: a backup, and a file that is refused, stay as they were.
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(
         path,
@@ -200,8 +294,10 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     )?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(64);
-    // The journal is emptied and synced, not removed, at each commit.
-    connection.pragma_update_and_check(None, "journal_mode", "TRUNCATE", |_| Ok(()))?;
+    keep_log(&connection, true)?;
+    // A batch marks where each job begins: what it may have to undo is kept in memory, not in a
+    // file under /var/tmp or /tmp, which a proxy may not be allowed to write.
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.pragma_update(None, "synchronous", "EXTRA")?;
     connection.pragma_update(None, "fullfsync", true)?;
     connection.pragma_update(None, "foreign_keys", true)?;
@@ -214,16 +310,28 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 mod tests {
     use super::*;
 
+    fn fresh(name: &str) -> PathBuf {
+        let name = format!("pgveil-{name}-{:x}.db", rand::random::<u64>());
+        let path = Path::new("/tmp").join(name);
+        std::fs::File::create(&path).unwrap();
+        build(&path).unwrap();
+        path
+    }
+
+    fn setting(connection: &Connection, sql: &str) -> String {
+        connection.query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+
     /// Each by its own name, since some are SQLite's defaults here and none is elsewhere.
     #[test]
     fn a_connection_is_set_as_the_ledger_needs_it() {
-        let path = Path::new("/tmp").join(format!("pgveil-connect-{:x}.db", rand::random::<u64>()));
-        std::fs::File::create(&path).unwrap();
-        build(&path).unwrap();
+        let path = fresh("connect");
         let connection = connect(&path).unwrap();
+        set_journal(&connection, true).unwrap();
         let settings = [
             ("synchronous", "3"),
-            ("journal_mode", "truncate"),
+            ("journal_mode", "wal"),
+            ("temp_store", "2"),
             ("foreign_keys", "1"),
             ("fullfsync", "1"),
             ("trusted_schema", "0"),
@@ -240,14 +348,60 @@ mod tests {
             } else {
                 sql
             };
-            assert_eq!(
-                connection
-                    .query_row(&sql, [], |row| row.get::<_, String>(0))
-                    .unwrap(),
-                wanted,
-                "{name}"
-            );
+            assert_eq!(setting(&connection, &sql), wanted, "{name}");
         }
         std::fs::remove_file(&path).unwrap();
+    }
+
+    /// Also one that had a log, on the disk where it lay before.
+    #[test]
+    fn a_network_file_system_keeps_the_rollback_journal() {
+        let path = fresh("journal");
+        let connection = connect(&path).unwrap();
+        let mode = "SELECT journal_mode FROM pragma_journal_mode";
+        for (holds_log, wanted) in [(false, "truncate"), (true, "wal"), (false, "truncate")] {
+            assert_eq!(set_journal(&connection, holds_log).unwrap(), holds_log);
+            assert_eq!(setting(&connection, mode), wanted);
+            connection
+                .execute_batch("INSERT INTO claim VALUES (randomblob(32), zeroblob(16), 1)")
+                .unwrap();
+        }
+        drop(connection);
+        for suffix in ["", "-journal"] {
+            std::fs::remove_file(file::with_suffix(&path, suffix)).unwrap();
+        }
+    }
+
+    /// SQLite's own names for temporary files begin with `etilqs_`.
+    #[test]
+    fn what_a_batch_may_undo_is_kept_in_memory() {
+        let path = fresh("batch");
+        let connection = connect(&path).unwrap();
+        for logs in [true, false] {
+            set_journal(&connection, logs).unwrap();
+            let rows =
+                "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 99)
+                        INSERT INTO claim SELECT randomblob(32), randomblob(16), n.i FROM n, n AS m";
+            connection.execute_batch(rows).unwrap();
+            // More pages than SQLite keeps in memory by itself, changed twice.
+            let changes =
+                "BEGIN; UPDATE claim SET until = 1; SAVEPOINT job; UPDATE claim SET until = 2";
+            connection.execute_batch(changes).unwrap();
+            let temporary: Vec<PathBuf> = std::fs::read_dir("/proc/self/fd")
+                .unwrap()
+                .filter_map(|entry| std::fs::read_link(entry.unwrap().path()).ok())
+                .filter(|file| file.to_string_lossy().contains("etilqs_"))
+                .collect();
+            assert!(temporary.is_empty(), "{temporary:?}");
+            connection
+                .execute_batch("ROLLBACK TO SAVEPOINT job; COMMIT")
+                .unwrap();
+            let changed = "SELECT CAST(count(*) AS TEXT) FROM claim WHERE until <> 1";
+            assert_eq!(setting(&connection, changed), "0");
+        }
+        drop(connection);
+        for suffix in ["", "-journal"] {
+            std::fs::remove_file(file::with_suffix(&path, suffix)).unwrap();
+        }
     }
 }

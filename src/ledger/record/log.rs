@@ -154,6 +154,6 @@ async fn store(worker: &Worker, records: Vec<Record>) -> Vec<(Option<i64>, Recor
 
 async fn put(worker: &Worker, records: Vec<Record>) -> Result<Vec<i64>, Error> {
     worker
-        .call(Access::Write, move |books| books.record(&records))
+        .call(Access::WriteSoon, move |books| books.record(&records))
         .await
 }

@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use rusqlite::backup::Backup;
 
 use super::Error;
-use super::{connect, file};
+use super::{connect, file, keep_log, set_journal};
 
 /// Pages that are copied before other processes get a turn.
 const PAGES: i32 = 1000;
@@ -21,6 +21,8 @@ const PAGES: i32 = 1000;
 pub(in crate::ledger) fn back_up(ledger: &Path, copy: &Path) -> Result<(), Error> {
     file::check_header(ledger)?;
     let source = connect(ledger)?;
+    // It is a ledger: where nobody else has it open, no log stays behind.
+    keep_log(&source, false)?;
     make(copy, |draft| copied(&source, draft, file::BACKUP_ID))
 }
 
@@ -39,8 +41,10 @@ pub(in crate::ledger) fn put_back<T>(
     make(ledger, |draft| {
         copied(&source, draft, file::APPLICATION_ID)?;
         let settled = settle(&format!("sqlite://{}", draft.display()))?;
-        // The draft's own journal goes with the draft.
+        // The draft's own log or journal goes with the draft: SQLite removes the journal that it
+        // would empty.
         let tidied = connect(draft)?;
+        set_journal(&tidied, false)?;
         tidied.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
         tidied.close().map_err(|(_, error)| error)?;
         Ok(settled)

@@ -168,16 +168,11 @@ fn check(path: &Path, application: u32) -> Result<(), Error> {
             });
         }
     }
-    // Write-ahead logging keeps commits outside the file, where a copy misses them. Ours never has
-    // it.
-    if header[18..20] != [1, 1] {
-        return foreign(
-            "it was switched to write-ahead logging; close whatever did and run pragma \
-                journal_mode \
-                = delete on it",
-        );
+    // A rollback journal (a backup, a new file, one of an older pgveil) or a write-ahead log.
+    match header[18..20] {
+        [1, 1] | [2, 2] => Ok(()),
+        _ => foreign("it has a journal of another kind"),
     }
-    Ok(())
 }
 
 /// Device and inode of the file of that name.
@@ -188,6 +183,41 @@ fn check(path: &Path, application: u32) -> Result<(), Error> {
 pub(super) fn place(path: &Path) -> Result<(u64, u64), Error> {
     let metadata = fs::metadata(path)?;
     Ok((metadata.dev(), metadata.ino()))
+}
+
+/// Files by their names, each with the device and inode that it had when it was opened.
+#[derive(Debug)]
+pub(super) struct Places(Vec<(PathBuf, (u64, u64))>);
+
+impl Places {
+    /// # Errors
+    ///
+    /// [`Error::File`].
+    pub(super) fn of(paths: impl IntoIterator<Item = PathBuf>) -> Result<Self, Error> {
+        let mut places = Self(Vec::new());
+        places.add(paths)?;
+        Ok(places)
+    }
+
+    /// # Errors
+    ///
+    /// [`Error::File`].
+    pub(super) fn add(&mut self, paths: impl IntoIterator<Item = PathBuf>) -> Result<(), Error> {
+        for path in paths {
+            let found = place(&path)?;
+            self.0.push((path, found));
+        }
+        Ok(())
+    }
+
+    /// A name that no file has any more, or another one.
+    pub(super) fn moved(&self) -> Option<&Path> {
+        let moved = self
+            .0
+            .iter()
+            .find(|(path, opened)| !place(path).is_ok_and(|found| found == *opened));
+        moved.map(|(path, _)| path.as_path())
+    }
 }
 
 /// Files whose header was read, by device and inode. They stay open: closing any descriptor of a
@@ -215,7 +245,7 @@ fn read_header(path: &Path, header: &mut [u8]) -> io::Result<()> {
     result
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)

@@ -50,7 +50,7 @@ pub async fn another(url: &str, number: usize) -> String {
 /// Runs statements in a store that nobody has open, or soon not any more.
 pub async fn execute_at(url: &str, sql: &str) {
     match url.strip_prefix("sqlite://") {
-        Some(path) => super::set_back(std::path::Path::new(path), sql),
+        Some(path) => super::set_back(std::path::Path::new(path), sql).await,
         None => execute(url, sql).await,
     }
 }
