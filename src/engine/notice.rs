@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::run::Answered;
 use crate::aggregates::{Foreseen, Output};
 use crate::analyze::KeyRule;
-use crate::finish::{has_few, quantile_95, share_cut, spread};
+use crate::finish::{has_few, quantile_95, spread};
 use crate::ir::{Formula, ReleaseId};
 use crate::ledger::{Balance, Balances};
 use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
@@ -276,7 +276,7 @@ fn what_is_cut(release: &ReleasePlan, output: &Output, drawn: &NoiseRecord) -> O
         1.96 * cut.units_error,
         cut.of,
         shown(cut.clip * factor.abs()),
-        shown(100.0 * share_cut(cut))
+        shown(100.0 * cut.share())
     ))
 }
 
@@ -289,12 +289,12 @@ fn rows_cut(output: &Output, table: &ReleasedTable) -> Option<String> {
     let (_, cut) = cuts.find(|(at, _)| *at == choice)?;
     Some(format!(
         "about {:.0} (±{:.0}) of {:.0} units have more than {}, and weigh as much as that; this is \
-            about {} % of all rows, which the interval has",
+            up to {} % of all rows, which the interval has",
         cut.units,
         1.96 * cut.units_error,
         cut.of,
         shown(cut.clip),
-        shown(100.0 * share_cut(cut))
+        shown(100.0 * cut.share())
     ))
 }
 

@@ -14,7 +14,6 @@ use crate::release::{Cut, NoiseRecord, ReleasedTable};
 use crate::rewrite::{ChoiceKind, Measure, ReleasePlan, measure_noise};
 use choices::Chosen;
 use cuts::Tail;
-pub use cuts::share_cut;
 pub use value::value_and_error;
 
 /// Standard error, and an interval that holds the exact clipped value in at least 95 of 100 cases.

@@ -1,13 +1,7 @@
 //! What clips that a look chose took from a measure, by the noisy numbers of that look.
 
-use crate::release::{Cut, NoiseRecord};
+use crate::release::NoiseRecord;
 use crate::rewrite::{Measure, ReleasePlan, measure_terms};
-
-/// How many times a group's share of what is cut may exceed the mean.
-const UNEVEN: f64 = 1.5;
-
-/// The most of all lengths that counts as cut: past it the histogram says too little.
-const SHARE_MAX: f64 = 0.5;
 
 /// How units are taken to go on beyond every length that the look could see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +29,6 @@ pub(super) fn of(
             continue;
         };
         let (least, most) = release.coordinates()[*coordinate].range();
-        let is_mixed = least < 0 && most > 0;
         let of = |length: f64| root * length * factor.abs();
         // Of several terms, a group's own part in each is not known.
         let moved = if groups == 1 || terms.len() > 1 {
@@ -44,13 +37,7 @@ pub(super) fn of(
                 Tail::Heavy => cut.length + cut.tail,
             })
         } else {
-            let share = share_cut(cut);
-            let own = UNEVEN * value.abs() * share / (1.0 - share);
-            if is_mixed {
-                own.max(of(cut.length) / (groups as f64).sqrt())
-            } else {
-                own
-            }
+            cut.of_group(value, groups, of(1.0))
         };
         // Where the exact coordinate is further from zero, in the measure's own direction.
         let grows = (most > 0 && *factor > 0.0) || (least < 0 && *factor < 0.0);
@@ -59,13 +46,4 @@ pub(super) fn of(
         sides.1 += if grows { moved } else { 0.0 };
     }
     sides
-}
-
-/// The share of all lengths that is cut, at most.
-pub fn share_cut(cut: &Cut) -> f64 {
-    if cut.whole > 0.0 {
-        (cut.length / cut.whole).clamp(0.0, SHARE_MAX)
-    } else {
-        SHARE_MAX
-    }
 }
