@@ -83,7 +83,7 @@ impl Rules {
             sums: SeenSums::default(),
         };
         rules.seen = rules.reading(|rules| {
-            rules.find_sums()?;
+            rules.sums.find(&mut *rules.store)?;
             rules.height()
         })?;
         Ok(rules)

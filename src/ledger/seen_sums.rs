@@ -4,8 +4,7 @@
 use std::collections::HashMap;
 
 use super::error::Error;
-use super::rules::Rules;
-use super::store::Row;
+use super::store::{Row, Store};
 use crate::mechanism::{Fixed, Loss};
 
 /// Whose sum it is.
@@ -108,9 +107,27 @@ impl SeenSums {
         self.written.insert(payer.key(), spent);
     }
 
-    /// A sum that is committed: of the total under no name.
-    pub(super) fn found(&mut self, role: Option<String>, spent: Spent) {
-        self.committed.insert(role, spent);
+    /// Remembers what every account has spent.
+    ///
+    /// # Requires
+    ///
+    /// A transaction is open.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store.
+    pub(super) fn find(&mut self, store: &mut dyn Store) -> Result<(), Error> {
+        let sql = "SELECT a.id, a.spent_epsilon, a.spent_rho, a.spent_mu_squared, a.spent_delta, \
+                     p.start, p.epsilon, p.rho, p.mu_squared, p.delta, a.kind, a.name \
+                   FROM account AS a LEFT JOIN period AS p ON p.account = a.id";
+        for row in &store.query(sql, &[])? {
+            let role = match row.text(10)? {
+                "owner" => None,
+                _ => Some(row.text(11)?.to_owned()),
+            };
+            self.committed.insert(role, Spent::of(row)?);
+        }
+        Ok(())
     }
 
     /// The transaction ended.
@@ -127,27 +144,6 @@ impl SeenSums {
         if !beyond(&sum, known).is_zero() {
             *known = sum;
         }
-    }
-}
-
-impl Rules {
-    /// Remembers what every account has spent.
-    ///
-    /// # Requires
-    ///
-    /// A transaction is open.
-    pub(super) fn find_sums(&mut self) -> Result<(), Error> {
-        let sql = "SELECT a.id, a.spent_epsilon, a.spent_rho, a.spent_mu_squared, a.spent_delta, \
-                     p.start, p.epsilon, p.rho, p.mu_squared, p.delta, a.kind, a.name \
-                   FROM account AS a LEFT JOIN period AS p ON p.account = a.id";
-        for row in &self.store.query(sql, &[])? {
-            let role = match row.text(10)? {
-                "owner" => None,
-                _ => Some(row.text(11)?.to_owned()),
-            };
-            self.sums.found(role, Spent::of(row)?);
-        }
-        Ok(())
     }
 }
 
@@ -216,7 +212,8 @@ mod tests {
             lifetime: delta(9),
             period: Some((start, delta(period))),
         };
-        seen.found(Some("ann".to_owned()), at(7, 3));
+        seen.written(Payer::Role("ann"), at(7, 3));
+        seen.ended(true);
         let cases = [
             (at(7, 3), true),
             (at(7, 4), true),
