@@ -105,6 +105,7 @@ impl Rules {
     ///
     /// [`Error::WentBack`].
     pub(super) fn stands(&mut self) -> Result<(), Error> {
+        self.store.is_in_place()?;
         // Other processes write to the witnesses too, each after its commit: a store that is read
         // after the witnesses lacks nothing of them.
         let witnessed = self.seen_by_witnesses()?;

@@ -34,6 +34,7 @@ mod rules;
 mod seen_sums;
 mod server;
 mod sqlite;
+mod standing;
 mod store;
 mod verify;
 mod witness;
@@ -579,6 +580,7 @@ impl Ledger {
         self.worker
             .call(Access::Read, |books| {
                 books.stands()?;
+                books.sums.compare_all(&mut *books.store)?;
                 books.height()
             })
             .await

@@ -4,12 +4,13 @@
 use std::collections::HashMap;
 
 use super::accounts::{Account, AccountTerms, open_accounts};
-use super::balance::{AccountStanding, Balance, Balances};
+use super::balance::{Balance, Balances};
 use super::charge::Fingerprint;
 use super::clock::{Clock, period_end, period_start};
 use super::error::{DebitError, Error};
 use super::height::{Attest, Height};
 use super::seen_sums::{Payer, SeenSums, Spent};
+use super::standing::AccountStanding;
 use super::store::{Access, Row, Store, Value, first, fixed, gone, loss as columns};
 use super::witness::Witness;
 use super::{AccountSpec, Buyer, Entry, Purchase};

@@ -117,15 +117,23 @@ impl SeenSums {
     ///
     /// Those of the store.
     pub(super) fn find(&mut self, store: &mut dyn Store) -> Result<(), Error> {
-        let sql = "SELECT a.id, a.spent_epsilon, a.spent_rho, a.spent_mu_squared, a.spent_delta, \
-                     p.start, p.epsilon, p.rho, p.mu_squared, p.delta, a.kind, a.name \
-                   FROM account AS a LEFT JOIN period AS p ON p.account = a.id";
-        for row in &store.query(sql, &[])? {
-            let role = match row.text(10)? {
-                "owner" => None,
-                _ => Some(row.text(11)?.to_owned()),
-            };
-            self.committed.insert(role, Spent::of(row)?);
+        self.committed.extend(spent_by_all(store)?);
+        Ok(())
+    }
+
+    /// Finds out whether any account's sum fell.
+    ///
+    /// # Requires
+    ///
+    /// As [`SeenSums::find`].
+    ///
+    /// # Errors
+    ///
+    /// As [`SeenSums::compare`]; those of the store.
+    pub(super) fn compare_all(&self, store: &mut dyn Store) -> Result<(), Error> {
+        for (role, now) in spent_by_all(store)? {
+            let payer = role.as_deref().map_or(Payer::Total, Payer::Role);
+            self.compare(payer, &now)?;
         }
         Ok(())
     }
@@ -145,6 +153,20 @@ impl SeenSums {
             *known = sum;
         }
     }
+}
+
+/// What each account has spent; the total under no name.
+fn spent_by_all(store: &mut dyn Store) -> Result<Vec<(Option<String>, Spent)>, Error> {
+    let sql = "SELECT a.id, a.spent_epsilon, a.spent_rho, a.spent_mu_squared, a.spent_delta, \
+                 p.start, p.epsilon, p.rho, p.mu_squared, p.delta, a.kind, a.name \
+               FROM account AS a LEFT JOIN period AS p ON p.account = a.id";
+    let rows = store.query(sql, &[])?;
+    let spent = rows.iter().map(|row| {
+        let is_owner = row.text(10)? == "owner";
+        let role = (!is_owner).then(|| row.text(11).map(str::to_owned));
+        Ok((role.transpose()?, Spent::of(row)?))
+    });
+    spent.collect()
 }
 
 /// What has to be added to `spent` so that no component is below that of `wanted`.

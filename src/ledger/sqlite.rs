@@ -28,6 +28,9 @@ pub(in crate::ledger) use file::path;
 /// How long a statement waits for other processes' locks.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Pages of a log that another process keeps long: 1,000 are moved at once.
+const PAGES_MANY: i64 = 4_000;
+
 /// An open file.
 #[derive(Debug)]
 pub(super) struct Sqlite {
@@ -42,6 +45,11 @@ pub(super) struct Sqlite {
     syncs: bool,
     /// Whether the open transaction writes.
     writes: bool,
+    /// Whether a COMMIT failed since the log was last moved into the file. A sync that failed may
+    /// have left a hole below what is synced after it.
+    is_doubtful: bool,
+    /// Whether it was closed, since its log has no name any more.
+    is_closed: bool,
 }
 
 impl Sqlite {
@@ -61,22 +69,8 @@ impl Sqlite {
                 });
             }
         }
-        // SQLite follows links too, and puts the log next to the file that they lead to.
-        let path = named.canonicalize()?;
-        file::check_header(&path)?;
-        // Before it is opened: a file that gets the name meanwhile is not taken for this one.
-        let places = file::Places::of([named, path.clone()])?;
-        let connection = connect(&path).map_err(|error| structure::read_failure(&path, error))?;
-        let mut store = Self {
-            connection,
-            path,
-            places,
-            logs: false,
-            syncs: true,
-            writes: false,
-        };
+        let mut store = Self::verified(named)?;
         let format = store.format()?;
-        store.whole(format)?;
         // Only now: a file that is refused is left as it is.
         store.logs = set_journal(&store.connection, file_system::holds_log(&store.path))?;
         keep_log(&store.connection, false)?;
@@ -85,11 +79,56 @@ impl Sqlite {
             store.format()?;
             let log = ["-wal", "-shm"].map(|suffix| file::with_suffix(&store.path, suffix));
             store.places.add(log)?;
+            if !store.places.are_on_one_disk() {
+                return Err(Error::Foreign {
+                    ledger: format!("{:?}", store.path),
+                    reason: "its log is on another file system".to_owned(),
+                });
+            }
         }
         if format < schema::FORMAT {
             store.raise()?;
             store.whole(schema::FORMAT)?;
         }
+        Ok(store)
+    }
+
+    /// Opens a file that must be there, and verifies it whole. It is not written to, and its journal
+    /// stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    fn verified(named: PathBuf) -> Result<Self, Error> {
+        // SQLite follows links too, and puts the log next to the file that they lead to.
+        let path = named.canonicalize()?;
+        file::check_header(&path)?;
+        // Before it is opened: a file that gets the name meanwhile is not taken for this one.
+        let places = file::Places::of([named, path.clone()])?;
+        let connection = connect(&path).map_err(|error| structure::read_failure(&path, error))?;
+        if file::says_log(&path)? && !file_system::holds_log(&path) {
+            // It lay on another disk when it got its log. Nobody else may have it open.
+            connection.pragma_update_and_check(None, "locking_mode", "EXCLUSIVE", |_| Ok(()))?;
+        }
+        let mut store = Self {
+            connection,
+            path,
+            places,
+            logs: false,
+            syncs: true,
+            writes: false,
+            is_doubtful: false,
+            is_closed: false,
+        };
+        let format = store.format()?;
+        if format > schema::FORMAT {
+            return Err(Error::Newer {
+                ledger: format!("ledger {:?}", store.path),
+                found: i64::from(format),
+                known: i64::from(schema::FORMAT),
+            });
+        }
+        store.whole(format)?;
         Ok(store)
     }
 
@@ -139,24 +178,69 @@ impl Sqlite {
         Ok(())
     }
 
-    /// What is written to a file without a name is lost, and what is written to a log without a
-    /// name is lost with this process.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::WentBack`].
-    fn is_in_place(&self) -> Result<(), Error> {
-        match self.places.moved() {
-            None => Ok(()),
-            Some(moved) => Err(Error::WentBack {
-                lacks: format!("{moved:?} was removed, or is another file now"),
-            }),
+    /// Where the file had a rollback journal when it was opened: nobody switched it since.
+    fn keeps_journal(&self) -> Result<(), Error> {
+        let mode = "SELECT journal_mode = 'wal' FROM pragma_journal_mode";
+        match self.logs || !self.connection.query_row(mode, [], |row| row.get(0))? {
+            true => Ok(()),
+            false => Err(Error::storage(std::io::Error::other(
+                "another process switched the ledger to a write-ahead log, which is not safe here",
+            ))),
+        }
+    }
+
+    /// Moves what is in the log into the file, and empties the log. Whether that was done, and how
+    /// many pages are in the log.
+    fn move_log(&self) -> rusqlite::Result<(bool, i64)> {
+        // Where another process reads just now, nothing waits for it.
+        self.connection.busy_timeout(Duration::ZERO)?;
+        let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
+        let done = self
+            .connection
+            .query_row(sql, [], |row| Ok((row.get::<_, i64>(0)? == 0, row.get(1)?)));
+        self.connection.busy_timeout(BUSY_TIMEOUT)?;
+        done
+    }
+
+    /// Before anything is written after a COMMIT that failed.
+    fn settle(&mut self) -> Result<(), Error> {
+        if !self.is_doubtful {
+            return Ok(());
+        }
+        if !self.move_log()?.0 {
+            return Err(Error::storage(std::io::Error::other(
+                "a write of the ledger failed, and its log is not in its file yet",
+            )));
+        }
+        self.is_doubtful = false;
+        Ok(())
+    }
+
+    /// Where the log has no name any more, but the file has: closes the connection. SQLite then
+    /// moves what is in the log into the file, if nobody else has it open.
+    fn leave(&mut self) {
+        if !self.logs || self.is_closed || self.is_in_place().is_ok() {
+            return;
+        }
+        if let Ok(nothing) = Connection::open_in_memory() {
+            drop(std::mem::replace(&mut self.connection, nothing));
+            self.is_closed = true;
+            tracing::error!("the ledger's log was removed under this process: it is closed");
         }
     }
 }
 
 impl Store for Sqlite {
     fn begin(&mut self, access: Access) -> Result<(), Error> {
+        if self.is_closed {
+            return self.is_in_place().and(Err(Error::WentBack {
+                lacks: "its log was removed under this process".to_owned(),
+            }));
+        }
+        self.writes = access != Access::Read;
+        if self.writes {
+            self.settle()?;
+        }
         // What is remembered of the file is forgotten: that it was overwritten in place shows only
         // there.
         self.connection.release_memory()?;
@@ -168,12 +252,12 @@ impl Store for Sqlite {
             }
         };
         self.connection.prepare_cached(sql)?.execute([])?;
-        self.writes = access != Access::Read;
         // Asked under the lock, which may have been waited for.
         if self.writes
-            && let Err(error) = self.is_in_place()
+            && let Err(error) = self.is_in_place().and_then(|()| self.keeps_journal())
         {
             self.connection.execute_batch("ROLLBACK")?;
+            self.leave();
             return Err(error);
         }
         Ok(())
@@ -196,6 +280,7 @@ impl Store for Sqlite {
     }
 
     fn end(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
+        let is_asked = outcome.is_ok();
         let committed = outcome.and_then(|()| {
             Ok(self
                 .connection
@@ -203,24 +288,47 @@ impl Store for Sqlite {
                 .execute([])
                 .map(drop)?)
         });
+        self.is_doubtful |= self.writes && self.logs && is_asked && committed.is_err();
         if committed.is_err() && !self.connection.is_autocommit() {
             self.connection.execute_batch("ROLLBACK")?;
         }
+        if !self.writes {
+            return committed;
+        }
         // Again: the file may have gone while this was written.
-        match self.writes {
-            true => committed.and_then(|()| self.is_in_place()),
-            false => committed,
+        let stands = committed.and_then(|()| self.is_in_place());
+        self.leave();
+        stands
+    }
+
+    /// What is written to a file without a name is lost, and what is written to a log without a
+    /// name is lost with this process.
+    fn is_in_place(&self) -> Result<(), Error> {
+        match self.places.moved() {
+            None => Ok(()),
+            Some(moved) => Err(Error::WentBack {
+                lacks: format!("{moved:?} was removed, or is another file now"),
+            }),
         }
     }
 
-    fn rest(&mut self) -> Result<(), Error> {
-        self.is_in_place()?;
-        // Where another process reads just now, nothing waits for it: the next rest does it.
-        self.connection.busy_timeout(Duration::ZERO)?;
-        let checkpoint = "PRAGMA wal_checkpoint(TRUNCATE)";
-        let done = self.connection.query_row(checkpoint, [], |_| Ok(()));
-        self.connection.busy_timeout(BUSY_TIMEOUT)?;
-        Ok(done?)
+    fn rest(&mut self) -> Result<bool, Error> {
+        if !self.logs || self.is_closed {
+            return Ok(true);
+        }
+        if self.is_in_place().is_err() {
+            self.leave();
+            return Ok(true);
+        }
+        let (is_done, pages) = self.move_log()?;
+        if pages > PAGES_MANY {
+            tracing::warn!(
+                pages,
+                "another process keeps the ledger's log from its file"
+            );
+        }
+        self.is_doubtful &= !is_done;
+        Ok(is_done)
     }
 }
 
@@ -275,6 +383,7 @@ fn set_journal(connection: &Connection, holds_log: bool) -> rusqlite::Result<boo
     if !logs {
         // Emptied and synced, not removed, at each commit.
         set("TRUNCATE")?;
+        connection.pragma_update_and_check(None, "locking_mode", "NORMAL", |_| Ok(()))?;
     }
     Ok(logs)
 }

@@ -73,13 +73,23 @@ pub trait Store {
         None
     }
 
-    /// Puts the store in order, outside a transaction, when nothing was asked for a while.
+    /// Whether the store is still the one that was opened, by its name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WentBack`].
+    fn is_in_place(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Puts the store in order, outside a transaction, when nothing was asked for a while. Whether
+    /// it is in order now.
     ///
     /// # Errors
     ///
     /// [`Error::Storage`]: what is committed stands all the same.
-    fn rest(&mut self) -> Result<(), Error> {
-        Ok(())
+    fn rest(&mut self) -> Result<bool, Error> {
+        Ok(true)
     }
 }
 

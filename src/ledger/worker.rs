@@ -131,10 +131,14 @@ fn serve(books: &mut Rules, mut queue: mpsc::Receiver<Job>) {
         let first = match next(&mut queue, wrote.then_some(REST)) {
             Next::Job(first) => first,
             Next::Rest => {
-                wrote = false;
-                if let Err(error) = books.store.rest() {
-                    tracing::warn!(%error, "the ledger's log was not moved into its file");
-                }
+                // Where others read just now, the next rest does it.
+                wrote = match books.store.rest() {
+                    Ok(is_in_order) => !is_in_order,
+                    Err(error) => {
+                        tracing::warn!(%error, "the ledger's log was not moved into its file");
+                        false
+                    }
+                };
                 continue;
             }
             Next::End => return,

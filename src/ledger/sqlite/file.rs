@@ -56,7 +56,7 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// Creates the file with `build` if it is missing: under another name first, then linked in, so
+/// Creates the file with `build` if it is missing: under another name first, then renamed, so
 /// that no reader ever meets a half-made ledger and no existing file is overwritten.
 ///
 /// # Errors
@@ -96,17 +96,31 @@ pub(super) fn create_if_missing(
         .and_then(|_| {
             build(&draft)?;
             File::open(&draft)?.sync_all()?;
-            match fs::hard_link(&draft, path) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
-                // Another process was faster: its ledger is the ledger.
-                Ok(()) | Err(_) => Ok(()),
-            }
+            give_name(&draft, path)
         });
-    let removed = fs::remove_file(&draft);
-    made?;
-    removed?;
+    match fs::remove_file(&draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => made.and(Err(error.into())),
+        Ok(()) | Err(_) => made,
+    }?;
     File::open(directory)?.sync_all()?;
     Ok(())
+}
+
+/// Gives the draft its name, unless another process was faster: its ledger is the ledger. By a
+/// rename, so that the file never has two names: each of them would have a log of its own.
+fn give_name(draft: &Path, path: &Path) -> Result<(), Error> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+
+    let named = match renameat_with(CWD, draft, CWD, path, RenameFlags::NOREPLACE) {
+        // A file system that cannot.
+        Err(Errno::INVAL | Errno::NOSYS) => fs::hard_link(draft, path),
+        named => named.map_err(io::Error::from),
+    };
+    match named {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Refuses a file whose first bytes are not those of a ledger that this program knows. Reads only.
@@ -175,6 +189,17 @@ fn check(path: &Path, application: u32) -> Result<(), Error> {
     }
 }
 
+/// Whether the file says that it has a write-ahead log.
+///
+/// # Errors
+///
+/// [`Error::File`].
+pub(super) fn says_log(path: &Path) -> Result<bool, Error> {
+    let mut header = [0u8; HEADER_SIZE];
+    read_header(path, &mut header)?;
+    Ok(header[18..20] == [2, 2])
+}
+
 /// Device and inode of the file of that name.
 ///
 /// # Errors
@@ -208,6 +233,13 @@ impl Places {
             self.0.push((path, found));
         }
         Ok(())
+    }
+
+    /// Whether all lie on one file system.
+    pub(super) fn are_on_one_disk(&self) -> bool {
+        let mut disks = self.0.iter().map(|(_, (disk, _))| disk);
+        let first = disks.next();
+        disks.all(|disk| Some(disk) == first)
     }
 
     /// A name that no file has any more, or another one.

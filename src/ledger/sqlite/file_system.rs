@@ -27,10 +27,46 @@ const LOCAL: [(u32, &str); 12] = [
     (0x794c_7630, "overlay"),
 ];
 
-/// Whether a log is safe beside the file. Not where that is not known.
+/// Whether a log is safe next to the file. Not where that is not known, nor where the file may have
+/// another name in another directory, by a hard link or since it is mounted by itself: each name
+/// would have a log of its own.
 #[cfg(target_os = "linux")]
 pub(super) fn holds_log(path: &Path) -> bool {
-    rustix::fs::statfs(path).is_ok_and(|found| u32::try_from(found.f_type).is_ok_and(is_local))
+    let is_local =
+        rustix::fs::statfs(path).is_ok_and(|found| u32::try_from(found.f_type).is_ok_and(is_local));
+    is_local && has_one_name(path)
+}
+
+/// Whether the file has one name, as far as this process sees.
+#[cfg(target_os = "linux")]
+fn has_one_name(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo");
+    let (Ok(file), Ok(mounts), Some(directory)) = (path.metadata(), mounts, path.parent()) else {
+        return false;
+    };
+    let is_mounted = mounts.lines().any(|line| is_mounted_at(line, path));
+    let is_near = directory
+        .metadata()
+        .is_ok_and(|directory| directory.dev() == file.dev());
+    file.nlink() == 1 && is_near && !is_mounted
+}
+
+/// Whether a line of `mountinfo` names this place, in its fifth field. Blanks are octal there.
+#[cfg(target_os = "linux")]
+fn is_mounted_at(line: &str, path: &Path) -> bool {
+    let place = line.split(' ').nth(4).unwrap_or_default();
+    let octal = [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ];
+    let place = octal.iter().fold(place.to_owned(), |place, (code, sign)| {
+        place.replace(code, sign)
+    });
+    Path::new(&place) == path
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -73,5 +109,22 @@ mod tests {
         }
         assert!(!holds_log(Path::new("/proc/self")), "asked of the kernel");
         assert!(!holds_log(Path::new("/no/such/file")));
+    }
+
+    /// Each of two names would have a log of its own.
+    #[test]
+    fn a_file_of_two_names_has_no_log() {
+        let name = format!("pgveil-names-{:x}", rand::random::<u64>());
+        let directory = std::env::temp_dir().join(name);
+        std::fs::create_dir(&directory).unwrap();
+        let (one, other) = (directory.join("one"), directory.join("other"));
+        std::fs::write(&one, "").unwrap();
+        assert!(has_one_name(&one));
+        std::fs::hard_link(&one, &other).unwrap();
+        assert!(!has_one_name(&one) && !has_one_name(&other));
+        std::fs::remove_dir_all(&directory).unwrap();
+        let line = "36 35 98:0 /l.db /srv/a\\040b/l.db rw,noatime - ext4 /dev/vda rw";
+        assert!(is_mounted_at(line, Path::new("/srv/a b/l.db")));
+        assert!(!is_mounted_at(line, Path::new("/srv/a b")));
     }
 }

@@ -45,7 +45,7 @@ impl Store for Dying {
         ended
     }
 
-    fn rest(&mut self) -> Result<(), Error> {
+    fn rest(&mut self) -> Result<bool, Error> {
         self.0.rest()
     }
 }
