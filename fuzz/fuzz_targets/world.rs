@@ -142,6 +142,7 @@ fn table(at: usize, (name, columns): (&str, &str)) -> Table {
         kind: Kind::Ordinary,
         columns,
         unique_keys,
+        indexes: Vec::new(),
         foreign_keys,
         inherits: false,
         parents: Vec::new(),
