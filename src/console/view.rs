@@ -31,13 +31,7 @@ pub fn page(title: &str, who: Option<&Who<'_>>, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                title { (title) " – pgveil console" }
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                link rel="stylesheet" href="/style.css";
-            }
+            (crate::web::head(&format!("{title} – pgveil console")))
             body {
                 a .skip href="#main" { "Skip to the page" }
                 header {

@@ -5,6 +5,21 @@ pub mod chart;
 pub mod guard;
 pub mod server;
 
+use maud::{Markup, html};
+
+/// The head of a page, for screens of every width, light or dark.
+pub fn head(title: &str) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            title { (title) }
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            link rel="stylesheet" href="/style.css";
+        }
+    }
+}
+
 /// `0.9649` as `96.5 %`.
 pub fn share(fraction: f64) -> String {
     format!("{:.1} %", 100.0 * fraction)

@@ -25,13 +25,7 @@ pub fn page(frame: &Frame, sql: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                title { "pgveil demo" }
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                link rel="stylesheet" href="/style.css";
-            }
+            (crate::web::head("pgveil demo"))
             body {
                 a .skip href="#answer" { "Skip to the answer" }
                 header {

@@ -47,6 +47,36 @@ pub(in crate::resolve) enum BoundFactor {
     Other,
 }
 
+impl BoundFactor {
+    /// What a bare table of FROM refers to, its name and its alias; `None` for every other entry,
+    /// also for a table with a clause that no reader of FROM supports.
+    pub(in crate::resolve) fn plain_table<'f>(
+        &self,
+        factor: &'f ast::TableFactor,
+    ) -> Option<(&Source, &'f ast::ObjectName, Option<&'f ast::TableAlias>)> {
+        match (factor, self) {
+            (
+                ast::TableFactor::Table {
+                    name,
+                    alias,
+                    args: None,
+                    with_hints,
+                    version: None,
+                    with_ordinality: false,
+                    partitions,
+                    json_path: None,
+                    sample: None,
+                    index_hints,
+                },
+                Self::Named(source),
+            ) if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
+                Some((source, name, alias.as_ref()))
+            }
+            _ => None,
+        }
+    }
+}
+
 impl BoundFrom {
     /// Of no entries.
     pub(super) fn empty() -> Self {

@@ -238,24 +238,10 @@ impl Resolver<'_> {
         bound: &BoundFactor,
         environment: &Environment,
     ) -> Result<ast::TableFactor, Refusal> {
+        if let Some((source, name, alias)) = bound.plain_table(factor) {
+            return self.open_table(source, name, alias);
+        }
         match (factor, bound) {
-            (
-                ast::TableFactor::Table {
-                    name,
-                    alias,
-                    args: None,
-                    with_hints,
-                    version: None,
-                    with_ordinality: false,
-                    partitions,
-                    json_path: None,
-                    sample: None,
-                    index_hints,
-                },
-                BoundFactor::Named(source),
-            ) if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
-                self.open_table(source, name, alias.as_ref())
-            }
             (
                 ast::TableFactor::NestedJoin {
                     table_with_joins,

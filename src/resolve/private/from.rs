@@ -205,24 +205,10 @@ impl Resolver<'_> {
         bound: &BoundFactor,
         environment: &Environment,
     ) -> Result<(Relation, Scope), Refusal> {
+        if let Some((source, name, alias)) = bound.plain_table(factor) {
+            return self.rows_of_source_in_from(source, name, alias, environment);
+        }
         match (factor, bound) {
-            (
-                ast::TableFactor::Table {
-                    name,
-                    alias,
-                    args: None,
-                    with_hints,
-                    version: None,
-                    with_ordinality: false,
-                    partitions,
-                    json_path: None,
-                    sample: None,
-                    index_hints,
-                },
-                BoundFactor::Named(source),
-            ) if with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty() => {
-                self.rows_of_source_in_from(source, name, alias.as_ref(), environment)
-            }
             (
                 ast::TableFactor::Table {
                     sample: Some(_), ..
