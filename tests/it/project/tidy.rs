@@ -365,6 +365,15 @@ fn files_stay_short() {
     assert!(long.is_empty(), "{long:#?}");
 }
 
+/// The most lines of the first page.
+const FIRST_PAGE_MAX: usize = 149;
+
+#[test]
+fn the_first_page_stays_short() {
+    let lines = std::fs::read_to_string("README.md").unwrap().lines().count();
+    assert!(lines <= FIRST_PAGE_MAX, "README.md has {lines} lines");
+}
+
 /// The most lines of unit tests at the end of their file; longer ones are in `x/tests.rs`.
 const INLINE_TESTS_MAX: usize = 250;
 
