@@ -41,12 +41,12 @@ use crate::execute;
 use crate::execute::Backend;
 use crate::ir::ReleaseId;
 use crate::ledger;
-use crate::ledger::{Buyer, DebitError, Fingerprint, Found, Ledger, Purchase};
+use crate::ledger::{Buyer, DebitError, Found, Ledger, Purchase};
 use crate::mechanism::{AccountState, Loss, Sampler};
 use crate::policy::{Finding, Policy, Search, SessionSettings};
 use crate::refusal::{Refusal, reason};
 use crate::release;
-use crate::release::{Ended, Fresh, Keeping, Opened, Paid, Released};
+use crate::release::{Ended, Keeping, Opened, Paid, Released};
 use crate::rewrite::{Plan, Terms};
 pub use choice::{Chosen, Thresholds, chosen, thresholds};
 pub use question::BoundsQuestion;
@@ -241,8 +241,8 @@ impl Maker<'_> {
         let timeout = self.policy.limits.statement_timeout;
         let opened = Opened::new(part, (self.backend, OWNER), timeout, cancel).await?;
         let part = opened.part();
-        let fingerprint = Fingerprint::new(part.fingerprint());
-        let purchase = Purchase::fresh(Buyer::Owner, loss, fingerprint, claimed.clone());
+        let debit = part.digest().into();
+        let purchase = Purchase::fresh(Buyer::Owner, loss, debit, claimed.clone());
         let (role, charge) = self.charged(&purchase).await?;
         let making = async {
             let mut paid = opened.paid(charge, Released::before(&plan));
@@ -287,11 +287,7 @@ impl Maker<'_> {
             unseen: chosen.unseen,
             epsilon: self.epsilon,
         };
-        let values = serde_json::to_vec(&kept).map_err(|_| release::Error::Unreadable)?;
-        paid.keeps(Some(Fresh {
-            question: kept_as,
-            values,
-        }));
+        paid.keep_finding(kept_as, &kept)?;
         Ok(kept)
     }
 

@@ -9,9 +9,7 @@ use super::arguments::{BudgetQuestion, Reason, Whom};
 use super::{Failure, noise, record, start};
 use crate::auto_bounds;
 use crate::calendar::FROM_1970_US;
-use crate::ledger::{
-    Act, Balance, Decided, Decision, Entry, Error, Fingerprint, Ledger, PolicyRecord,
-};
+use crate::ledger::{Act, Balance, Decided, Decision, Entry, Error, Ledger, PolicyRecord};
 use crate::mechanism::Fixed;
 use crate::policy::{File, Scalar};
 use crate::rewrite::emit::sql;
@@ -284,7 +282,7 @@ async fn history(file: &File, ledger: &Ledger) -> Result<Vec<Vec<String>>, Failu
         } else {
             change.lines().collect::<Vec<_>>().join("; ")
         };
-        let what = format!("policy {}: {change}", Fingerprint::new(digest).short());
+        let what = format!("policy {}: {change}", digest.short());
         lines.push((microseconds, of_owner(microseconds, what)));
     }
     lines.sort_by_key(|(microseconds, _)| std::cmp::Reverse(*microseconds));

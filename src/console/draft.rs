@@ -61,11 +61,8 @@ fn shown(console: &Console, visitor: &Visitor, draft: &str, body: &Markup) -> Re
     let in_force = console.in_force.current();
     let engine = console.engine();
     let known = in_force.map(|file| {
-        let hexadecimal = file.digest.iter().map(|byte| format!("{byte:02x}"));
-        (
-            aloud(&engine, &file).join("\n"),
-            hexadecimal.collect::<String>(),
-        )
+        let lines = aloud(&engine, &file).join("\n");
+        (lines, file.digest.to_string())
     });
     let page = console.page(visitor, "Policy", |token| {
         html! {

@@ -13,13 +13,12 @@ use crate::analyze::PlanningEffort;
 use crate::error::Error;
 use crate::ir::{MiddleId, ReleaseId};
 use crate::ledger::{
-    AnswerId, Buyer, Charge, DebitError, FamilyId, Fingerprint, Purchase, QuestionDigest,
-    QuestionId, Stored,
+    AnswerId, Buyer, Charge, DebitError, FamilyId, Purchase, QuestionDigest, QuestionId, Stored,
 };
 use crate::mechanism::Loss;
 use crate::memory::HeldMemory;
 use crate::policy::Reuse;
-use crate::release::{Fresh, Paid, Released, TooFew};
+use crate::release::{Paid, Released};
 use crate::rewrite::{Plan, UnpaidPart};
 use crate::shadow::Requester;
 
@@ -160,8 +159,8 @@ impl Engine {
             later: part.loss_after_looks(),
             offered: sum(offered),
             answers: offered.iter().map(|offer| offer.answer).collect(),
-            fingerprint: Fingerprint::new(part.fingerprint()),
-            bought: Fingerprint::new(part.plan().part(is_bought).fingerprint()),
+            fingerprint: part.digest().into(),
+            bought: part.plan().part(is_bought).digest().into(),
             follows: None,
             questions: questions.to_vec(),
         };
@@ -177,7 +176,7 @@ impl Engine {
         tally: &Tally,
     ) -> Result<Charge, Error> {
         let part = made.part();
-        let fingerprint = Fingerprint::new(part.fingerprint_after_look(release));
+        let fingerprint = part.digest_after_look(release).into();
         let loss = part.plan().release(release).loss_after_look();
         let loss = loss.ok_or_else(|| internal("rewrite", &"a loss cannot be counted"))?;
         let purchase = Purchase {
@@ -235,31 +234,14 @@ impl Engine {
     }
 }
 
-/// A new release, as the ledger stores it. `None` where the release asks nothing of the data.
-pub(super) fn fresh(
+/// Under which a look that led to no answer is kept, so that it is not paid for again.
+pub(super) fn look_question(
     plan: &Plan,
     release: ReleaseId,
     constants: &[Column],
-    released: &Released,
-) -> Option<Fresh> {
-    Some(Fresh {
-        question: question(plan, release, constants)?,
-        values: released.table(release)?.stored(),
-    })
-}
-
-/// What a look saw that led to no answer, so that it is not paid for again.
-pub(super) fn fresh_look(
-    plan: &Plan,
-    release: ReleaseId,
-    constants: &[Column],
-    seen: TooFew,
-) -> Option<Fresh> {
+) -> Option<QuestionDigest> {
     let question = question(plan, release, constants)?;
-    Some(Fresh {
-        question: look_at(&question, plan.release(release).look()?),
-        values: serde_json::to_vec(&seen).ok()?,
-    })
+    Some(look_at(&question, plan.release(release).look()?))
 }
 
 /// The price of all offers.
@@ -271,7 +253,11 @@ pub(super) fn sum(offered: &[Offer]) -> Loss {
 
 /// The digest that a stored answer to this release has; `None` where the release asks nothing of
 /// the data.
-fn question(plan: &Plan, release: ReleaseId, constants: &[Column]) -> Option<QuestionDigest> {
+pub(super) fn question(
+    plan: &Plan,
+    release: ReleaseId,
+    constants: &[Column],
+) -> Option<QuestionDigest> {
     let release = plan.release(release);
     let loss = release
         .loss()
@@ -279,7 +265,7 @@ fn question(plan: &Plan, release: ReleaseId, constants: &[Column]) -> Option<Que
     // The noise of choices is part of the question itself.
     let accuracy = release.price().map_or(1.0, |price| price.accuracy);
     let mut digest = Sha256::new();
-    digest.update(release.question());
+    digest.update(release.question().as_bytes());
     for column in constants {
         digest.update((column.len() as u64).to_be_bytes());
         for value in column {
@@ -294,7 +280,9 @@ fn question(plan: &Plan, release: ReleaseId, constants: &[Column]) -> Option<Que
         }
     }
     // A release with constants has no family.
-    let family = release.family().map(|family| FamilyId(family.digest));
+    let family = release
+        .family()
+        .map(|family| FamilyId(*family.digest.as_bytes()));
     Some(QuestionDigest {
         digest: QuestionId(digest.finalize().into()),
         family,

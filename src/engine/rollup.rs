@@ -79,7 +79,7 @@ impl Engine {
         };
         let relatives = self
             .ledger
-            .relatives(&requester.role, FamilyId(family.digest))
+            .relatives(&requester.role, FamilyId(*family.digest.as_bytes()))
             .await
             .map_err(|e| internal("ledger", &e))?;
         let is_wanted = requester.session_settings.target_error.is_some();

@@ -10,7 +10,7 @@ use super::failures::FailureSlot;
 use super::fault::Fault;
 use super::look::too_few;
 use super::middle_queries::MiddleQueries;
-use super::reuse::{Offer, Recalled, fresh, fresh_look, sum};
+use super::reuse::{Offer, Recalled, look_question, question, sum};
 use super::rollup::FromFiner;
 use super::statement_log::Tally;
 use super::timing::Timing;
@@ -294,7 +294,10 @@ impl Engine {
             match drawn {
                 Ok(None) => {}
                 Ok(Some(seen)) => {
-                    paid.keeps(fresh_look(plan, release, &constants, seen));
+                    if let Some(question) = look_question(plan, release, &constants) {
+                        paid.keep_finding(question, &seen)
+                            .map_err(|e| internal("release", &e))?;
+                    }
                     few = few.or_else(|| Some(too_few(seen)));
                     continue;
                 }
@@ -305,7 +308,9 @@ impl Engine {
                 }
                 Err(fault) => return Err(fault),
             }
-            paid.keeps(fresh(plan, release, &constants, paid.released()));
+            if let Some(question) = question(plan, release, &constants) {
+                paid.keep_release(question, release);
+            }
         }
         match few {
             Some(refusal) => Err(Fault::Other(Error::Release(refusal))),

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use tokio::sync::OwnedMutexGuard;
 
-use crate::rewrite::Plan;
+use crate::rewrite::{Plan, ReleaseDigest};
 
 type Flight = tokio::sync::Mutex<()>;
 
 /// A question, and the role for waits within one role; `None` for waits among roles.
-type Key = ([u8; 32], Option<String>);
+type Key = (ReleaseDigest, Option<String>);
 
 /// The questions that are being answered on this proxy.
 #[derive(Default)]
@@ -38,7 +38,7 @@ impl SingleFlight {
     }
 
     async fn all(&self, plan: &Plan, of: Option<&str>) -> Vec<OwnedMutexGuard<()>> {
-        let mut questions: Vec<[u8; 32]> = plan
+        let mut questions: Vec<ReleaseDigest> = plan
             .releases()
             .iter()
             .filter(|r| !r.statements().is_empty())

@@ -68,7 +68,7 @@ impl Tally {
         tables.sort_unstable();
         tables.dedup();
         let mut known = self.lock();
-        known.plan = known.plan.or(Some(Fingerprint::new(plan.fingerprint())));
+        known.plan = known.plan.or(Some(plan.digest().into()));
         known.tables = tables;
     }
 

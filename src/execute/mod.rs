@@ -21,9 +21,23 @@ pub use sealed::Sealed;
 
 use crate::catalog::Content;
 use crate::ir::ReleaseId;
-use crate::ledger::Charge;
+use crate::ledger::{Charge, Fingerprint};
 use crate::postgres::qualified;
-use crate::rewrite::{ReleasePlan, Statement, TableVersion, UnpaidPart};
+use crate::rewrite::{DebitDigest, PlanDigest, ReleasePlan, Statement, TableVersion, UnpaidPart};
+
+/// The name that the ledger has for what a debit pays for.
+impl From<DebitDigest> for Fingerprint {
+    fn from(digest: DebitDigest) -> Self {
+        Self::new(*digest.as_bytes())
+    }
+}
+
+/// The name that the ledger's record has for a plan.
+impl From<PlanDigest> for Fingerprint {
+    fn from(digest: PlanDigest) -> Self {
+        Self::new(*digest.as_bytes())
+    }
+}
 
 /// Time limit for statements that read no table of the plan, at the beginning and the end. The
 /// server's own limits are shorter; this one applies if the server hangs or the network is gone.
@@ -251,7 +265,7 @@ impl Snapshot {
         cancel: &CancellationToken,
     ) -> Result<Sealed<Vec<Rows>>, Error> {
         assert!(
-            paid.covers(&crate::ledger::Fingerprint::new(part.fingerprint())),
+            paid.covers(&part.digest().into()),
             "a plan runs under its own charge only"
         );
         if !part.contains(release) {

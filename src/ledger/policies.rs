@@ -5,14 +5,14 @@ use super::error::Error;
 use super::record::policy_json;
 use super::rules::Rules;
 use super::store::{Access, Row, Value, blob, text};
+use crate::policy::FileDigest;
 
 /// A policy that came into force.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyRecord {
     /// By the proxy's clock, since 1970.
     pub microseconds: i64,
-    /// The SHA-256 of its file.
-    pub digest: [u8; 32],
+    pub digest: FileDigest,
     /// What it changed, line by line. Empty after a start, where the file before is not known.
     pub change: String,
 }
@@ -24,7 +24,7 @@ impl Ledger {
     /// # Errors
     ///
     /// [`Error`]. The policy must not come into force then.
-    pub async fn record_policy(&self, digest: [u8; 32], change: String) -> Result<(), Error> {
+    pub async fn record_policy(&self, digest: FileDigest, change: String) -> Result<(), Error> {
         let copied = change.clone();
         let recorded = self
             .worker
@@ -57,19 +57,20 @@ impl Rules {
     /// A `Write` transaction is open.
     pub(super) fn record_policy(
         &mut self,
-        digest: [u8; 32],
+        digest: FileDigest,
         change: &str,
     ) -> Result<Option<i64>, Error> {
         let newest = "SELECT digest FROM policy ORDER BY id DESC LIMIT 1";
         let newest = self.store.query(newest, &[])?;
         let newest = newest.first().map(|row| row.digest(0)).transpose()?;
+        let newest = newest.map(FileDigest);
         if newest == Some(digest) && change.is_empty() {
             return Ok(None);
         }
         let sql = "INSERT INTO policy (id, microseconds, digest, change)
                    VALUES ((SELECT coalesce(max(id), 0) + 1 FROM policy), $1, $2, $3)";
         let now = self.clock.now();
-        let values = [Value::Int(now), blob(&digest), text(change)];
+        let values = [Value::Int(now), blob(&digest.0), text(change)];
         self.store.query(sql, &values)?;
         Ok(Some(now))
     }
@@ -80,7 +81,7 @@ impl Rules {
         let read = |row: &Row| {
             Ok(PolicyRecord {
                 microseconds: row.int(0)?,
-                digest: row.digest(1)?,
+                digest: FileDigest(row.digest(1)?),
                 change: row.text(2)?.to_owned(),
             })
         };

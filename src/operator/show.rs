@@ -11,7 +11,7 @@ use super::{Caller, Control};
 use crate::auto_bounds;
 use crate::calendar;
 use crate::engine::Service;
-use crate::ledger::{Balance, Error, Event, Fingerprint, Origin, PolicyRecord, Record};
+use crate::ledger::{Balance, Error, Event, Origin, PolicyRecord, Record};
 use crate::mechanism::Fixed;
 use crate::policy::{Certificate, Protection};
 use crate::refusal::{Refusal, reason};
@@ -240,7 +240,7 @@ fn policy(record: PolicyRecord) -> (i64, Vec<String>) {
         digest,
         change,
     } = record;
-    let digest = Fingerprint::new(digest).short();
+    let digest = digest.short();
     let row = [
         calendar::utc(microseconds),
         String::new(),

@@ -25,13 +25,36 @@ use super::{Ceilings, Limits, Operator, Previews, Privacy, Role, Secret, Witness
 use privacy::Owner;
 use roles::Allowed;
 
+/// The SHA-256 of a policy file's text, as `sha256sum` prints it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileDigest(pub [u8; 32]);
+
+impl FileDigest {
+    fn of(text: &str) -> Self {
+        Self(Sha256::digest(text.as_bytes()).into())
+    }
+
+    /// Its first eight bytes, by which people can distinguish files.
+    pub fn short(&self) -> String {
+        let mut text = self.to_string();
+        text.truncate(16);
+        text
+    }
+}
+
+impl std::fmt::Display for FileDigest {
+    /// Lower-case hexadecimal.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
 /// A policy file that is whole in itself; `check` compares it with the database.
 #[derive(Debug, Clone, PartialEq)]
 pub struct File {
     /// The name that messages show.
     pub name: String,
-    /// The SHA-256 of its text, as `sha256sum` prints it.
-    pub digest: [u8; 32],
+    pub digest: FileDigest,
     pub database_url: Option<Secret>,
     pub ledger_url: Option<Secret>,
     /// Each learns of every charge.
@@ -88,7 +111,7 @@ impl File {
             .and_then(|root| read(name, &root, environment, &mut findings));
         match file {
             Some(file) if findings.errors.is_empty() => Ok(Self {
-                digest: Sha256::digest(text.as_bytes()).into(),
+                digest: FileDigest::of(text),
                 warnings: findings.into_warnings(),
                 ..file
             }),
@@ -179,7 +202,7 @@ fn read(
     Some(File {
         name: name.to_owned(),
         // Of the whole text, set by the caller.
-        digest: [0; 32],
+        digest: FileDigest([0; 32]),
         database_url,
         ledger_url,
         ledger_witnesses,

@@ -24,8 +24,8 @@ pub use check::{Checked, DomainReader, check, family, unfit};
 pub use difference::Difference;
 pub use error::{At, Location, PolicyError};
 pub use file::{
-    ColumnEntry, ColumnRule, File, Literal, PathStep, RowsRule, TableEntry, TableRule, UnitRule,
-    names, time_of,
+    ColumnEntry, ColumnRule, File, FileDigest, Literal, PathStep, RowsRule, TableEntry, TableRule,
+    UnitRule, names, time_of,
 };
 pub use keys::{KEYS, Key, Shape};
 pub use scalar::{is_listable, is_ordered, numeric_holds, parse as parse_scalar};

@@ -18,13 +18,13 @@ use zeroize::{Zeroize, Zeroizing};
 use crate::aggregates::ChoiceId;
 use crate::execute::{Rows, Sealed};
 use crate::ir::ReleaseId;
-use crate::ledger::{Charge, Fingerprint};
+use crate::ledger::Charge;
 use crate::mechanism::{SampleError, Sampler};
 use crate::rewrite::{Plan, ReleasePlan, UnpaidPart, made_of};
 
 pub use look::{Cut, Looked, TooFew};
 pub use noise_record::NoiseRecord;
-pub use paid::{Ended, Fresh, Keeping, Opened, Paid, Read};
+pub use paid::{Ended, Keeping, Opened, Paid, Read};
 pub use quantiles::Values;
 pub use rollup::{Rollup, coarser};
 
@@ -110,7 +110,7 @@ pub struct ReleasedTable {
 
 impl ReleasedTable {
     /// As the ledger keeps it.
-    pub fn stored(&self) -> Vec<u8> {
+    fn stored(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 }
@@ -143,7 +143,7 @@ impl<'p> Releasing<'p> {
     /// `paid` was debited for this very part (asserted).
     pub fn new(part: UnpaidPart<'p>, known: Released, paid: Charge) -> Self {
         assert!(
-            paid.covers(&Fingerprint::new(part.fingerprint())),
+            paid.covers(&part.digest().into()),
             "rows are opened by their own charge only"
         );
         Self {

@@ -6,9 +6,10 @@
 
 use std::time::Duration;
 
+use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::{Error, Looked, Released, Releasing};
+use super::{Error, Looked, Released, ReleasedTable, Releasing};
 use crate::execute::{self, Backend, Rows, Sealed, Snapshot};
 use crate::ir::ReleaseId;
 use crate::ledger::{self, Charge, HistoryEntry, Ledger, QuestionDigest};
@@ -16,6 +17,7 @@ use crate::mechanism::Sampler;
 use crate::rewrite::UnpaidPart;
 
 /// A part of a plan whose tables are locked in a snapshot. Nothing is paid, and no row was read.
+#[must_use = "it holds a connection; pay for it"]
 pub struct Opened<'p> {
     part: UnpaidPart<'p>,
     snapshot: Snapshot,
@@ -59,6 +61,7 @@ impl<'p> Opened<'p> {
 }
 
 /// A part of a plan whose debit is durable.
+#[must_use = "it is paid for; only `end` keeps what was released"]
 pub struct Paid<'p> {
     snapshot: Snapshot,
     releasing: Releasing<'p>,
@@ -71,10 +74,10 @@ pub struct Read {
     rows: Sealed<Vec<Rows>>,
 }
 
-/// What the ledger is to keep of a release.
-pub struct Fresh {
-    pub question: QuestionDigest,
-    pub values: Vec<u8>,
+/// What the ledger is to keep. Made by [`Paid`] alone, after its debit.
+struct Fresh {
+    question: QuestionDigest,
+    values: Vec<u8>,
 }
 
 /// How long the ledger's writes are waited for.
@@ -181,9 +184,26 @@ impl<'p> Paid<'p> {
         self.releasing.release_looked(looked, charge, sampler)
     }
 
-    /// Notes what the end is to keep.
-    pub fn keeps(&mut self, fresh: Option<Fresh>) {
-        self.fresh.extend(fresh);
+    /// Notes that the end is to keep this release, if it was made.
+    pub fn keep_release(&mut self, question: QuestionDigest, release: ReleaseId) {
+        let made = self.released().table(release);
+        let values = made.map(ReleasedTable::stored);
+        self.fresh
+            .extend(values.map(|values| Fresh { question, values }));
+    }
+
+    /// Notes that the end is to keep what was found in released values, instead of these.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`]. The charge stands.
+    pub fn keep_finding<T: Serialize>(
+        &mut self,
+        question: QuestionDigest,
+        finding: &T,
+    ) -> Result<(), Error> {
+        let values = serde_json::to_vec(finding).map_err(|_| Error::Unreadable)?;
+        self.fresh.push(Fresh { question, values });
+        Ok(())
     }
 
     /// Ends the transaction, and hands the ledger what was released, before anything of it is

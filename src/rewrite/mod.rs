@@ -24,8 +24,9 @@ pub use describe::{choice_noise, chosen_noise, ranks_of, times_clip};
 use emission::Emission;
 pub use emit::statement::Statement;
 use limits::row_cost::RowCost;
+pub use plan::digest::{DebitDigest, PlanDigest, ReleaseDigest};
 pub use plan::facts::{Facts, Summed};
-pub use plan::rollup::{Family, Grouping, Total};
+pub use plan::rollup::{Family, FamilyDigest, Grouping, Total};
 pub use plan::unpaid::UnpaidPart;
 pub use plan::{Plan, ReleasePlan, TableVersion};
 pub use price::target_error::{epsilon_for, needs_first_answer, of_row};
@@ -98,7 +99,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
     )?;
     let outer = analyzed.query().outer().clone();
     let middles = analyzed.query().middles().to_vec();
-    let fingerprint = plan::fingerprint::fingerprint(&outer, &releases, &middles, policy);
+    let digest = plan::digest::plan_digest(&outer, &releases, &middles, policy);
     Ok(Plan {
         outer,
         releases,
@@ -106,7 +107,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
         loss,
         public_tables: analyzed.query().public_tables().to_vec(),
         views: analyzed.query().views().to_vec(),
-        fingerprint,
+        digest,
         first_answer: None,
     })
 }
@@ -135,7 +136,7 @@ fn rewrite_release(
         plan.work = plan.work.multiplied();
     }
     if !plan.statements().is_empty() {
-        plan.question = plan::fingerprint::question_of(&mut emission, &plan, plain.as_ref())?;
+        plan.question = plan::digest::release_digest(&mut emission, &plan, plain.as_ref())?;
         plan.family = plain
             .as_ref()
             .map(|(coordinates, _)| plan::rollup::family(&emission, &plan, coordinates, portion))
@@ -200,7 +201,7 @@ fn unpriced(asked: &AskedRelease<'_>, policy: &Policy) -> ReleasePlan {
         uncertainties: Vec::new(),
         price: None,
         choices: Vec::new(),
-        question: [0; 32],
+        question: ReleaseDigest::default(),
         family: None,
         relied_on: relied_on.collect(),
         description: Vec::new(),

@@ -1,8 +1,9 @@
 //! A record as one line of JSON, for other programs.
 
-use super::{Asked, Event, Fingerprint, Origin, Record};
+use super::{Asked, Event, Origin, Record};
 use crate::calendar;
 use crate::mechanism::Fixed;
+use crate::policy::FileDigest;
 
 /// The format of the lines. Keys are only ever added to one.
 const FORMAT: u32 = 2;
@@ -69,7 +70,7 @@ pub fn json(number: Option<i64>, record: &Record) -> serde_json::Value {
 /// The line of a policy that came into force. Policies have numbers of their own, so it has none.
 pub(in crate::ledger) fn policy_json(
     microseconds: i64,
-    digest: [u8; 32],
+    digest: FileDigest,
     change: &str,
 ) -> serde_json::Value {
     serde_json::json!({
@@ -77,7 +78,7 @@ pub(in crate::ledger) fn policy_json(
         "number": null,
         "time": calendar::utc(microseconds),
         "kind": "policy",
-        "digest": Fingerprint::new(digest).to_string(),
+        "digest": digest.to_string(),
         "change": change.lines().collect::<Vec<_>>(),
     })
 }
@@ -86,6 +87,7 @@ pub(in crate::ledger) fn policy_json(
 mod tests {
     use super::super::{Verdict, Via};
     use super::*;
+    use crate::ledger::Fingerprint;
     use crate::mechanism::Loss;
 
     #[test]
@@ -128,7 +130,7 @@ mod tests {
 
     #[test]
     fn a_policy_is_named_by_the_digest_of_its_file() {
-        let line = policy_json(1_000_000, [255; 32], "loosens a\ntightens b");
+        let line = policy_json(1_000_000, FileDigest([255; 32]), "loosens a\ntightens b");
         assert_eq!(line["digest"], "ff".repeat(32));
         assert_eq!(line["change"].as_array().map(Vec::len), Some(2));
         assert_eq!(line["kind"], "policy");

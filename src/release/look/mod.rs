@@ -15,7 +15,7 @@ pub use choice::Cut;
 use super::{Error, Key, NoiseRecord, ReleasedTable, Releasing, arranged, cells, is_listed};
 use crate::execute::{Rows, Sealed};
 use crate::ir::ReleaseId;
-use crate::ledger::{Charge, Fingerprint};
+use crate::ledger::Charge;
 use crate::mechanism::{Calibrated, Sampler};
 use crate::rewrite::{Bins, Block, Look, ReleasePlan};
 use binned::Binned;
@@ -152,7 +152,7 @@ impl Releasing<'_> {
             chosen,
         } = looked;
         assert!(
-            paid.covers(&Fingerprint::new(self.part.fingerprint_after_look(release))),
+            paid.covers(&self.part.digest_after_look(release).into()),
             "sums are drawn under their own charge only"
         );
         assert!(

@@ -1,13 +1,14 @@
 //! What a statement's plan holds: its releases, the part still to be paid for, and what roll-ups
 //! need.
 
+pub(in crate::rewrite) mod digest;
 pub(in crate::rewrite) mod facts;
-pub(in crate::rewrite) mod fingerprint;
 pub(in crate::rewrite) mod rollup;
 pub(in crate::rewrite) mod unpaid;
 
 use sqlparser::ast;
 
+use self::digest::{PlanDigest, ReleaseDigest};
 use super::limits::row_cost::RowCost;
 use super::{ChoicePlan, Coordinate, Facts, Family, Look, Measure, Price, Statement};
 use crate::aggregates::{ChoiceId, Output};
@@ -27,7 +28,7 @@ pub struct Plan {
     pub(in crate::rewrite) loss: Loss,
     pub(in crate::rewrite) public_tables: Vec<TableId>,
     pub(in crate::rewrite) views: Vec<ViewKind>,
-    pub(in crate::rewrite) fingerprint: [u8; 32],
+    pub(in crate::rewrite) digest: PlanDigest,
     pub(in crate::rewrite) first_answer: Option<f64>,
 }
 
@@ -102,9 +103,9 @@ impl Plan {
         &self.views
     }
 
-    /// Digest of what is asked and at what noise; a charge names it.
-    pub fn fingerprint(&self) -> [u8; 32] {
-        self.fingerprint
+    /// Digest of what is asked and at what noise.
+    pub fn digest(&self) -> PlanDigest {
+        self.digest
     }
 }
 
@@ -143,7 +144,7 @@ pub struct ReleasePlan {
     pub(in crate::rewrite) choices: Vec<ChoicePlan>,
     /// Digest of all that decides the released values, except the vector's noise and the values of
     /// the constants.
-    pub(in crate::rewrite) question: [u8; 32],
+    pub(in crate::rewrite) question: ReleaseDigest,
     /// `None` where no roll-up is possible.
     pub(in crate::rewrite) family: Option<Family>,
     /// The tables whose definitions the plan relied on.
@@ -317,7 +318,7 @@ impl ReleasePlan {
     }
 
     /// Two releases with one question and the same constants differ in noise alone.
-    pub fn question(&self) -> [u8; 32] {
+    pub fn question(&self) -> ReleaseDigest {
         self.question
     }
 

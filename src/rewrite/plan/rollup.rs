@@ -23,12 +23,22 @@ use crate::rewrite::vector::coordinates::{Coordinate, Count, Mask, Measure};
 use crate::rewrite::vector::rotation::made_of;
 use crate::rewrite::{Price, ReleasePlan};
 
+/// Digest of what the releases of one family share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FamilyDigest([u8; 32]);
+
+impl FamilyDigest {
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
 /// A release's family, and what roll-ups compare.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Family {
     /// Digest of the policy's version, FROM, the unit and the bound on its rows. Conditions, keys
     /// and aggregates are not part of it.
-    pub digest: [u8; 32],
+    pub digest: FamilyDigest,
     /// What its statement may spend.
     pub epsilon: f64,
     pub conditions: Vec<Condition>,
@@ -142,7 +152,7 @@ pub(in crate::rewrite) fn family(
     let totals = totals(plan, plain, &coordinates, named)?;
     let columns = emission.readings(&conditions, &keys, &expressions)?;
     Ok(Some(Family {
-        digest: digest.finalize().into(),
+        digest: FamilyDigest(digest.finalize().into()),
         epsilon: portion.epsilon,
         conditions,
         keys,

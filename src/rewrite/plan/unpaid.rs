@@ -1,8 +1,7 @@
 //! The part of a plan that has to be asked of the data: what is answered already needs no statement
 //! and no charge.
 
-use sha2::{Digest, Sha256};
-
+use super::digest::DebitDigest;
 use crate::ir::ReleaseId;
 use crate::mechanism::Loss;
 use crate::rewrite::{Plan, ReleasePlan};
@@ -69,21 +68,12 @@ impl<'p> UnpaidPart<'p> {
     }
 
     /// Digest of the second step of a release; its charge names it.
-    pub fn fingerprint_after_look(&self, release: ReleaseId) -> [u8; 32] {
-        let mut digest = Sha256::new();
-        digest.update(self.fingerprint());
-        digest.update(b"after the look");
-        digest.update((release.0 as u64).to_be_bytes());
-        digest.finalize().into()
+    pub fn digest_after_look(&self, release: ReleaseId) -> DebitDigest {
+        self.digest().after_look(release)
     }
 
     /// Digest of the plan and of which releases are made; a charge names it.
-    pub fn fingerprint(&self) -> [u8; 32] {
-        let mut digest = Sha256::new();
-        digest.update(self.plan.fingerprint);
-        self.releases
-            .iter()
-            .for_each(|at| digest.update((at.0 as u64).to_be_bytes()));
-        digest.finalize().into()
+    pub fn digest(&self) -> DebitDigest {
+        self.plan.digest.of_part(&self.releases)
     }
 }

@@ -9,7 +9,7 @@ use pgveil::ledger::{
     QuestionDigest, QuestionId, Record, STATEMENTS_KEPT, Stored, Verdict, Via, open_store,
 };
 use pgveil::mechanism::{Accounting, Fixed, Loss, Mu, loss_gaussian, loss_laplace};
-use pgveil::policy::Renew;
+use pgveil::policy::{FileDigest, Renew};
 
 use super::{
     Scratch, account, at, at_usual, buying, fingerprint, gaussian, held, laplace, question,
@@ -273,7 +273,7 @@ async fn terms_of_an_account_are_fixed_but_its_budget_is_not(url: &str) {
 async fn policies_are_recorded(url: &str) {
     let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
     let record = async |digest: u8, change: &str| {
-        let recorded = ledger.record_policy([digest; 32], change.to_owned());
+        let recorded = ledger.record_policy(FileDigest([digest; 32]), change.to_owned());
         recorded.await.unwrap();
     };
     record(1, "").await;
@@ -286,7 +286,7 @@ async fn policies_are_recorded(url: &str) {
     let found = ledger.policies().await.unwrap();
     let changes: Vec<_> = found
         .iter()
-        .map(|record| (record.digest[0], record.change.as_str()))
+        .map(|record| (record.digest.0[0], record.change.as_str()))
         .collect();
     assert_eq!(
         changes,

@@ -370,7 +370,10 @@ const FIRST_PAGE_MAX: usize = 149;
 
 #[test]
 fn the_first_page_stays_short() {
-    let lines = std::fs::read_to_string("README.md").unwrap().lines().count();
+    let lines = std::fs::read_to_string("README.md")
+        .unwrap()
+        .lines()
+        .count();
     assert!(lines <= FIRST_PAGE_MAX, "README.md has {lines} lines");
 }
 

@@ -388,7 +388,7 @@ async fn a_moving_window_is_one_question_for_the_time_grain() {
         planned(veil, SessionSettings::with_fixed_clips(), sql)
             .await
             .unwrap()
-            .fingerprint()
+            .digest()
     };
     assert_ne!(fingerprint(&free).await, fingerprint(&free).await);
     let (before, after) = (fingerprint(&grained).await, fingerprint(&grained).await);

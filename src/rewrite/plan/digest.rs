@@ -5,19 +5,68 @@ use sqlparser::ast;
 
 use super::ReleasePlan;
 use crate::analyze::Lineage;
-use crate::ir::MiddleQuery;
+use crate::ir::{MiddleQuery, ReleaseId};
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 use crate::rewrite::emission::Emission;
 use crate::rewrite::{ChoicePlan, Coordinate, Price};
 
+/// Digest of a plan: what is asked and at what noise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlanDigest([u8; 32]);
+
+/// Digest of what one debit pays for: releases of a plan, or what follows a look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DebitDigest([u8; 32]);
+
+/// Digest of what a release asks, apart from the values of its constants.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReleaseDigest([u8; 32]);
+
+impl PlanDigest {
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Of these releases of the plan.
+    pub(super) fn of_part(&self, releases: &[ReleaseId]) -> DebitDigest {
+        let mut digest = Sha256::new();
+        digest.update(self.0);
+        releases
+            .iter()
+            .for_each(|at| digest.update((at.0 as u64).to_be_bytes()));
+        DebitDigest(digest.finalize().into())
+    }
+}
+
+impl DebitDigest {
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// Of the second step of a release.
+    pub(super) fn after_look(&self, release: ReleaseId) -> Self {
+        let mut digest = Sha256::new();
+        digest.update(self.0);
+        digest.update(b"after the look");
+        digest.update((release.0 as u64).to_be_bytes());
+        Self(digest.finalize().into())
+    }
+}
+
+impl ReleaseDigest {
+    pub fn as_bytes(&self) -> &[u8; 32] {
+        &self.0
+    }
+}
+
 /// Digest of what is asked and at what noise.
-pub(in crate::rewrite) fn fingerprint(
+pub(in crate::rewrite) fn plan_digest(
     outer: &ast::Query,
     releases: &[ReleasePlan],
     middles: &[MiddleQuery],
     policy: &Policy,
-) -> [u8; 32] {
+) -> PlanDigest {
     let mut digest = Sha256::new();
     digest.update(policy.version.as_bytes());
     digest.update(outer.to_string().as_bytes());
@@ -41,7 +90,7 @@ pub(in crate::rewrite) fn fingerprint(
             .as_bytes(),
         );
     }
-    digest.finalize().into()
+    PlanDigest(digest.finalize().into())
 }
 
 /// What is chosen or counted, at what noise, and after what look.
@@ -60,11 +109,11 @@ fn of_choice(choice: &ChoicePlan) -> String {
 /// Digest of what a release asks: the statement of the `plain` coordinates without noise, how the
 /// noise is shared out, and the choices. Aliases, the outer query and the statement's other
 /// releases do not count.
-pub(in crate::rewrite) fn question_of(
+pub(in crate::rewrite) fn release_digest(
     emission: &mut Emission<'_>,
     plan: &ReleasePlan,
     plain: Option<&(Vec<Coordinate>, Price)>,
-) -> Result<[u8; 32], Refusal> {
+) -> Result<ReleaseDigest, Refusal> {
     let release = emission.release;
     let mut digest = Sha256::new();
     // Answers were once kept without a record of their noise. Those must not answer this question.
@@ -92,7 +141,7 @@ pub(in crate::rewrite) fn question_of(
         )
         .as_bytes(),
     );
-    Ok(digest.finalize().into())
+    Ok(ReleaseDigest(digest.finalize().into()))
 }
 
 #[cfg(test)]
