@@ -7,12 +7,13 @@ use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::arithmetic::{above, measure, number, when, within};
 use super::best_case::{BestCase, Expected, bounded, few, half_of_quotient, plus};
-use super::bounded::{Bounded, Bounds, Counts, Layout, Summand, TextRead};
+use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, Summand, TextRead};
 use super::estimate::Estimate;
-use super::unbounded::{Calls, Unbounded, as_numeric};
-use super::value::{Columns, Foreseen, Group, Value, middle};
+use super::unbounded::{Calls, Clamped, Facts, Unbounded, exact_sum};
+use super::value::{Columns, Divisor, Foreseen, Group, Value, middle};
 use super::{Bound, BoundedOperation, Output};
 use crate::ir::{Expr, Interval, sql};
+use crate::policy::Scalar;
 use crate::refusal::Refusal;
 
 /// What is averaged.
@@ -50,6 +51,10 @@ impl<'o> Unbounded<'o> for Written<'o> {
         of(self.0)
     }
 
+    fn facts(&self) -> Facts<'o> {
+        Facts::computed(Clamped::Values)
+    }
+
     fn adds(&self) -> Option<(&'o Expr, bool)> {
         Some((self.0, false))
     }
@@ -58,15 +63,18 @@ impl<'o> Unbounded<'o> for Written<'o> {
         Some(Operation::Average(value))
     }
 
-    fn exact(&self) -> Option<(Operation, Option<Type>)> {
-        let (value, data_type) = as_numeric(self.0)?;
-        Some((Operation::Average(value), data_type))
+    fn exact(&self, _name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
+        Ok(exact_sum(self.0, Operation::Average))
     }
 }
 
 impl Bounded for Asked {
-    fn summand(&self) -> Option<&Summand> {
-        Some(&self.0)
+    fn reads(&self) -> Reads<'_> {
+        Reads::Summand(&self.0)
+    }
+
+    fn of_no_row(&self) -> Option<Scalar> {
+        None
     }
 
     fn counts(&self) -> Counts<'_> {
@@ -117,12 +125,12 @@ impl Value for Shown {
         mean(measure(self.sum), measure(self.count), self.range)
     }
 
-    fn needs_rows(&self) -> bool {
-        true
+    fn is_unbounded(&self) -> bool {
+        false
     }
 
-    fn rows(&self, group: &dyn Group) -> Option<Estimate> {
-        group.part(self.count)
+    fn divisor(&self) -> Option<Divisor> {
+        Some(Divisor::Rows(self.count))
     }
 
     /// The centre plus a quotient: the sum's distance from the centre over the rows.

@@ -12,31 +12,12 @@ use crate::refusal::{Refusal, reason};
 
 /// What a bounded aggregate says of itself.
 pub trait Bounded {
-    /// What it adds up of its one argument.
-    fn summand(&self) -> Option<&Summand> {
-        None
-    }
+    /// What it reads, but for the filter.
+    fn reads(&self) -> Reads<'_>;
 
-    /// Its one argument.
-    fn value(&self) -> Option<&Expr> {
-        self.summand().map(|summand| &summand.value)
-    }
-
-    /// Every expression that it reads, but for the filter.
-    fn arguments(&self) -> Vec<&Expr> {
-        self.value().into_iter().collect()
-    }
-
-    /// What the values of its one argument are clipped to, where they are added up.
-    fn range(&self) -> Option<Interval> {
-        self.summand().map(|summand| summand.range)
-    }
-
-    /// What it is of no row, where there is no noise: counts and sums are 0, a mean or a chosen
-    /// value is NULL.
-    fn of_no_row(&self) -> Option<Scalar> {
-        None
-    }
+    /// What it is of no row, where there is no noise: counts and sums are 0; `None`, that is NULL,
+    /// of a mean or a chosen value.
+    fn of_no_row(&self) -> Option<Scalar>;
 
     /// Which numbers of rows it takes.
     fn counts(&self) -> Counts<'_>;
@@ -49,6 +30,32 @@ pub trait Bounded {
     /// # Errors
     /// 0A000 for a value whose range has no fixed-point grid.
     fn lay_out(&self, filter: &Option<Expr>, layout: &mut dyn Layout) -> Result<Output, Refusal>;
+}
+
+/// What an aggregate reads of each row.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reads<'a> {
+    /// One value, which is clipped to a range and added up.
+    Summand(&'a Summand),
+    /// Any values; none where rows or units are counted.
+    Values(Vec<&'a Expr>),
+}
+
+impl<'a> Reads<'a> {
+    pub(super) fn values(self) -> Vec<&'a Expr> {
+        match self {
+            Self::Summand(summand) => vec![&summand.value],
+            Self::Values(values) => values,
+        }
+    }
+
+    /// What values that are added up are clipped to.
+    pub(super) fn range(self) -> Option<Interval> {
+        match self {
+            Self::Summand(summand) => Some(summand.range),
+            Self::Values(_) => None,
+        }
+    }
 }
 
 /// Which numbers of rows an aggregate takes. Aggregates of one filter share them.

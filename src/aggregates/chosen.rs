@@ -7,7 +7,7 @@ use super::arithmetic::measure;
 use super::best_case::{BestCase, DistinctNoise, Expected, total_of};
 use super::choice_id::ChoiceId;
 use super::estimate::Estimate;
-use super::value::{Columns, Foreseen, Group, Value};
+use super::value::{Columns, Divisor, Foreseen, Group, Value};
 
 /// The value that is shown: what a choice counts, or some of the values that it chooses.
 #[derive(Debug, Clone, PartialEq)]
@@ -49,6 +49,14 @@ impl Value for Shown {
                 named: true,
             }),
         }
+    }
+
+    fn is_unbounded(&self) -> bool {
+        false
+    }
+
+    fn divisor(&self) -> Option<Divisor> {
+        None
     }
 
     fn estimate(&self, group: &dyn Group) -> Option<Estimate> {

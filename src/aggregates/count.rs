@@ -2,10 +2,10 @@
 
 use sqlparser::ast;
 
-use super::bounded::{Bounded, Bounds, Counts, Layout, TextRead};
+use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead};
 use super::call::{Call, Resolved};
 use super::total::{Kind, Shown};
-use super::unbounded::{Calls, Clamped, Compares, Unbounded};
+use super::unbounded::{Calls, Clamped, Compares, Facts, Unbounded};
 use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
 use crate::ir::{Expr, Interval, Operation};
@@ -60,19 +60,17 @@ impl<'o> Unbounded<'o> for Written<'o> {
         Interval::new(least, rows)
     }
 
-    fn clamped(&self) -> Clamped {
-        Clamped::Rows
-    }
-
-    fn skips_nulls(&self) -> bool {
-        self.0.is_some()
-    }
-
-    fn compares(&self) -> Compares {
-        match self.0 {
-            None => Compares::Order,
-            Some(_) => Compares::Nothing,
+    fn facts(&self) -> Facts<'o> {
+        Facts {
+            is_count: true,
+            skips_nulls: self.0.is_some(),
+            compares: Compares::Nothing,
+            ..Facts::computed(Clamped::Rows)
         }
+    }
+
+    fn exact(&self, _name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
+        Ok(None)
     }
 
     fn adds(&self) -> Option<(&'o Expr, bool)> {
@@ -85,11 +83,11 @@ impl<'o> Unbounded<'o> for Written<'o> {
 }
 
 impl Bounded for Asked {
-    fn arguments(&self) -> Vec<&Expr> {
-        match self {
+    fn reads(&self) -> Reads<'_> {
+        Reads::Values(match self {
             Self::Rows | Self::Units => Vec::new(),
             Self::Present(value) | Self::NeverNull(value) => vec![value],
-        }
+        })
     }
 
     fn of_no_row(&self) -> Option<Scalar> {

@@ -8,14 +8,15 @@ use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::arithmetic::{above, less_one, measure, most, ratio, when, within};
 use super::best_case::{BestCase, Expected, bounded, few, half_of_quotient, plus};
-use super::bounded::{Bounded, Bounds, Centred, Counts, Layout, Summand, TextRead};
+use super::bounded::{Bounded, Bounds, Centred, Counts, Layout, Reads, Summand, TextRead};
 use super::estimate::Estimate;
-use super::unbounded::{Calls, Unbounded, as_numeric, most_variance};
-use super::value::{Columns, Foreseen, Group, ROWS_OF_SAMPLE, Value, half};
+use super::unbounded::{Calls, Clamped, Facts, Unbounded, exact_sum, most_variance};
+use super::value::{Columns, Divisor, Foreseen, Group, ROWS_OF_SAMPLE, Value, half};
 use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
 use crate::ir::VarianceKind as Kind;
 use crate::ir::{Expr, Interval, sql};
+use crate::policy::Scalar;
 use crate::refusal::Refusal;
 
 /// How far values lie from their mean.
@@ -62,6 +63,10 @@ impl<'o> Unbounded<'o> for Written<'o> {
         spread_of(of(self.value), self.kind)
     }
 
+    fn facts(&self) -> Facts<'o> {
+        Facts::computed(Clamped::Values)
+    }
+
     fn adds(&self) -> Option<(&'o Expr, bool)> {
         Some((self.value, false))
     }
@@ -71,10 +76,12 @@ impl<'o> Unbounded<'o> for Written<'o> {
         Some(Operation::Variance { value, kind })
     }
 
-    fn exact(&self) -> Option<(Operation, Option<Type>)> {
-        let (value, data_type) = as_numeric(self.value)?;
+    fn exact(&self, _name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
         let kind = self.kind;
-        Some((Operation::Variance { value, kind }, data_type))
+        Ok(exact_sum(self.value, |value| Operation::Variance {
+            value,
+            kind,
+        }))
     }
 }
 
@@ -102,8 +109,12 @@ pub(super) fn spread_of(value: Interval, kind: Kind) -> Interval {
 }
 
 impl Bounded for Asked {
-    fn summand(&self) -> Option<&Summand> {
-        Some(&self.summand)
+    fn reads(&self) -> Reads<'_> {
+        Reads::Summand(&self.summand)
+    }
+
+    fn of_no_row(&self) -> Option<Scalar> {
+        None
     }
 
     fn counts(&self) -> Counts<'_> {
@@ -156,12 +167,12 @@ impl Value for Shown {
         about_mean(measure(self.count), self.value, self.kind)
     }
 
-    fn needs_rows(&self) -> bool {
-        true
+    fn is_unbounded(&self) -> bool {
+        false
     }
 
-    fn rows(&self, group: &dyn Group) -> Option<Estimate> {
-        group.part(self.count)
+    fn divisor(&self) -> Option<Divisor> {
+        Some(Divisor::Rows(self.count))
     }
 
     fn estimate(&self, group: &dyn Group) -> Option<Estimate> {

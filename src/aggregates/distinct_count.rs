@@ -2,14 +2,14 @@
 
 use sqlparser::ast;
 
-use super::bounded::{Bounded, Bounds, Counts, Layout, PairLimits, TextRead};
+use super::bounded::{Bounded, Bounds, Counts, Layout, PairLimits, Reads, TextRead};
 use super::call::{Call, Resolved};
-use super::unbounded::{Calls, Clamped, Compares, Unbounded};
+use super::unbounded::{Calls, Clamped, Compares, Facts, Ties, Unbounded};
 use super::{Bound, BoundedOperation, Output, chosen, count};
 use crate::catalog::Type;
 use crate::ir::{Distinct, Expr, Interval, Operation};
 use crate::policy::Scalar;
-use crate::refusal::{Refusal, reason};
+use crate::refusal::Refusal;
 
 /// Which values are counted.
 #[derive(Debug, Clone, PartialEq)]
@@ -45,29 +45,18 @@ impl<'o> Unbounded<'o> for Written<'o> {
         Interval::new(0.0, rows)
     }
 
-    fn clamped(&self) -> Clamped {
-        Clamped::Rows
-    }
-
-    fn skips_nulls(&self) -> bool {
-        matches!(self.0, Distinct::Value(_))
-    }
-
-    fn compares(&self) -> Compares {
-        Compares::Equality
-    }
-
-    /// Rows of such values are compared only where two are equal so far: whether that fails depends
-    /// on them.
-    fn check_compared(&self) -> Result<(), Refusal> {
-        let is_uncompared = |value: &Expr| matches!(value.data_type, Type::Other { .. });
-        match self.0.values().iter().any(is_uncompared) {
-            true => Err(Refusal::unsupported(
-                reason::AGGREGATE_TYPE,
-                "COUNT(DISTINCT …) of a value of this type within one group of rows",
-            )),
-            false => Ok(()),
+    fn facts(&self) -> Facts<'o> {
+        Facts {
+            is_count: true,
+            skips_nulls: matches!(self.0, Distinct::Value(_)),
+            compares: Compares::Equality,
+            ties: Ties::Counted(self.0),
+            ..Facts::computed(Clamped::Rows)
         }
+    }
+
+    fn exact(&self, _name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
+        Ok(None)
     }
 }
 
@@ -76,8 +65,8 @@ pub(super) fn call(call: &dyn Call) -> Resolved {
 }
 
 impl Bounded for Asked {
-    fn arguments(&self) -> Vec<&Expr> {
-        self.values.values().iter().collect()
+    fn reads(&self) -> Reads<'_> {
+        Reads::Values(self.values.values().iter().collect())
     }
 
     fn of_no_row(&self) -> Option<Scalar> {

@@ -7,12 +7,12 @@ use super::average::mean;
 use super::best_case::{
     BestCase, DistinctNoise, Expected, bounded, few, half_of_quotient, total_of,
 };
-use super::bounded::{Bounded, Bounds, Centred, Counts, Layout, PairLimits, TextRead};
+use super::bounded::{Bounded, Bounds, Centred, Counts, Layout, PairLimits, Reads, TextRead};
 use super::choice_id::ChoiceId;
 use super::dispersion::{Dispersion, about_mean, about_means, spread, spread_name, spread_of};
 use super::estimate::Estimate;
-use super::unbounded::{Calls, Clamped, Unbounded, as_numeric, sum_of};
-use super::value::{Columns, DistinctValues, Foreseen, Group, Value, half};
+use super::unbounded::{Calls, Clamped, Facts, Unbounded, exact_sum, sum_of};
+use super::value::{Columns, DistinctValues, Divisor, Foreseen, Group, Value, half};
 use super::{Bound, BoundedOperation, Output, sum};
 use crate::catalog::Type;
 use crate::ir::{Distinct, Expr, Interval, Moment, Operation};
@@ -76,27 +76,26 @@ impl<'o> Unbounded<'o> for Written<'o> {
         }
     }
 
-    fn clamped(&self) -> Clamped {
-        Clamped::Sums
+    fn facts(&self) -> Facts<'o> {
+        Facts::computed(Clamped::Sums)
     }
 
-    fn exact(&self) -> Option<(Operation, Option<Type>)> {
-        let moment = self.moment;
-        let (value, data_type) = as_numeric(self.value)?;
-        Some((Operation::DistinctMoment { value, moment }, data_type))
-    }
-
-    fn check_exact(&self, name: &str) -> Result<(), Refusal> {
+    fn exact(&self, name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
         match self.moment {
-            Moment::Sum => sum::check_exact(self.value, name),
-            Moment::Mean | Moment::Spread(_) => Ok(()),
+            Moment::Sum => sum::check_exact(self.value, name)?,
+            Moment::Mean | Moment::Spread(_) => {}
         }
+        let moment = self.moment;
+        Ok(exact_sum(self.value, |value| Operation::DistinctMoment {
+            value,
+            moment,
+        }))
     }
 }
 
 impl Bounded for Asked {
-    fn value(&self) -> Option<&Expr> {
-        Some(&self.value)
+    fn reads(&self) -> Reads<'_> {
+        Reads::Values(vec![&self.value])
     }
 
     fn of_no_row(&self) -> Option<Scalar> {
@@ -170,13 +169,9 @@ impl Value for Shown {
         matches!(self.moment, Moment::Sum)
     }
 
-    fn needs_rows(&self) -> bool {
-        !matches!(self.moment, Moment::Sum)
-    }
-
-    fn rows(&self, group: &dyn Group) -> Option<Estimate> {
+    fn divisor(&self) -> Option<Divisor> {
         match self.moment {
-            Moment::Mean | Moment::Spread(_) => group.distinct_count(self.choice),
+            Moment::Mean | Moment::Spread(_) => Some(Divisor::DistinctValues(self.choice)),
             Moment::Sum => None,
         }
     }

@@ -10,15 +10,18 @@ use super::arithmetic::{above, bounded, less_one, measure, most, number, ratio, 
 use super::best_case::{
     BestCase, Expected, bounded as bounded_best, few, half_of_quotient, within as within_best,
 };
-use super::bounded::{Bounded, Bounds, Centred, Counts, Layout, Pairs, Summand, TextRead, exact};
+use super::bounded::{
+    Bounded, Bounds, Centred, Counts, Layout, Pairs, Reads, Summand, TextRead, exact,
+};
 use super::dispersion::{Dispersion, moment};
 use super::estimate::Estimate;
-use super::unbounded::{Calls, Clamped, Unbounded, most_variance};
-use super::value::{Columns, Foreseen, Group, ROWS_OF_SAMPLE, Value, half, middle};
+use super::unbounded::{Calls, Clamped, Facts, Unbounded, most_variance};
+use super::value::{Columns, Divisor, Foreseen, Group, ROWS_OF_SAMPLE, Value, half, middle};
 use super::{Bound, BoundedOperation, Output, average, count, dispersion};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
 use crate::ir::{Expr, Interval, Node, Paired, sql};
+use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
 
 /// Statistics of pairs (y, x) that need both.
@@ -63,23 +66,23 @@ impl<'o> Unbounded<'o> for Written<'o> {
         range(of(self.y), of(self.x), rows, self.kind)
     }
 
-    fn clamped(&self) -> Clamped {
-        match self.kind {
+    fn facts(&self) -> Facts<'o> {
+        let clamped = match self.kind {
             Paired::SquaresX | Paired::SquaresY | Paired::Products => Clamped::Sums,
             Paired::Slope | Paired::Intercept => Clamped::Sums,
             Paired::Count | Paired::AverageX | Paired::AverageY => Clamped::Values,
             Paired::CovariancePopulation | Paired::CovarianceSample => Clamped::Values,
             Paired::Correlation | Paired::Determination => Clamped::Values,
+        };
+        Facts {
+            is_count: self.kind == Paired::Count,
+            ..Facts::computed(clamped)
         }
     }
 
-    fn is_count(&self) -> bool {
-        self.kind == Paired::Count
-    }
-
-    fn exact(&self) -> Option<(Operation, Option<Type>)> {
+    fn exact(&self, _name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
         let (y, x, kind) = (decimal(self.y), decimal(self.x), self.kind);
-        Some((Operation::Paired { y, x, kind }, None))
+        Ok(Some((Operation::Paired { y, x, kind }, None)))
     }
 }
 
@@ -205,8 +208,12 @@ pub(super) fn call(call: &dyn Call, kind: Paired) -> Resolved {
 }
 
 impl Bounded for Asked {
-    fn arguments(&self) -> Vec<&Expr> {
-        vec![&self.y, &self.x]
+    fn reads(&self) -> Reads<'_> {
+        Reads::Values(vec![&self.y, &self.x])
+    }
+
+    fn of_no_row(&self) -> Option<Scalar> {
+        None
     }
 
     fn counts(&self) -> Counts<'_> {
@@ -316,12 +323,12 @@ impl Value for Shown {
         }
     }
 
-    fn needs_rows(&self) -> bool {
-        true
+    fn is_unbounded(&self) -> bool {
+        false
     }
 
-    fn rows(&self, group: &dyn Group) -> Option<Estimate> {
-        group.part(self.count)
+    fn divisor(&self) -> Option<Divisor> {
+        Some(Divisor::Rows(self.count))
     }
 
     fn estimate(&self, group: &dyn Group) -> Option<Estimate> {

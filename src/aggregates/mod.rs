@@ -54,9 +54,9 @@ pub use choice_id::ChoiceId;
 pub use dispersion::Dispersion;
 pub use estimate::Estimate;
 pub use joint::Joint;
-pub use names::call as resolve_call;
+pub use names::{Counted, call as resolve_call, counted};
 pub use total::Kind as TotalKind;
-pub use unbounded::{Calls, Clamped, Compares};
+pub use unbounded::{Calls, Clamped, Compares, Facts, Ties};
 use value::Value;
 pub use value::{Columns, DistinctValues, Foreseen, Group};
 
@@ -156,12 +156,12 @@ pub struct BoundedAggregate {
 impl BoundedOperation {
     /// Every expression that it reads, but for the filter.
     pub fn arguments(&self) -> Vec<&Expr> {
-        self.of().arguments()
+        self.of().reads().values()
     }
 
     /// What the values of its one argument are clipped to, where they are added up.
     pub fn range(&self) -> Option<Interval> {
-        self.of().range()
+        self.of().reads().range()
     }
 
     /// Its value of no row, where there is no noise.
@@ -220,12 +220,12 @@ impl Output {
 
     /// Whether it is a quotient by a number of rows: NULL where they are too few.
     pub fn needs_rows(&self) -> bool {
-        self.of().needs_rows()
+        self.of().divisor().is_some()
     }
 
     /// The noisy number of rows, or of distinct values, that it is a quotient by.
     pub fn rows(&self, group: &dyn Group) -> Option<Estimate> {
-        self.of().rows(group)
+        self.of().divisor()?.estimate(group)
     }
 
     /// Its value in one group, with its error; `None` where the error is not known.

@@ -2,10 +2,11 @@
 
 use sqlparser::ast;
 
-use super::bounded::{Bounded, Bounds, Counts, Layout, TextRead};
+use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead};
 use super::call::{Call, Resolved, form};
-use super::unbounded::{Calls, Unbounded};
+use super::unbounded::{Calls, Facts, Unbounded};
 use super::{Bound, BoundedOperation, Output};
+use crate::catalog::Type;
 use crate::ir::{Expr, Interval, Operation};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
@@ -53,12 +54,12 @@ impl<'o> Unbounded<'o> for Written<'o> {
         of(self.value)
     }
 
-    fn is_ordered_set(&self) -> bool {
-        true
+    fn facts(&self) -> Facts<'o> {
+        Facts::ordered_set(self.value)
     }
 
-    fn shows_one(&self) -> Option<(&'o Expr, &'static str)> {
-        Some((self.value, "a percentile or mode"))
+    fn exact(&self, _name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
+        Ok(None)
     }
 }
 
@@ -72,8 +73,12 @@ pub(super) fn call(call: &dyn Call) -> Resolved {
 }
 
 impl Bounded for Asked {
-    fn value(&self) -> Option<&Expr> {
-        Some(&self.value)
+    fn reads(&self) -> Reads<'_> {
+        Reads::Values(vec![&self.value])
+    }
+
+    fn of_no_row(&self) -> Option<Scalar> {
+        None
     }
 
     fn counts(&self) -> Counts<'_> {

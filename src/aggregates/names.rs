@@ -11,6 +11,16 @@ struct Named {
     call: fn(&dyn Call) -> Resolved,
     distinct: OfDistinct,
     takes_order: bool,
+    counts: Option<Counted>,
+}
+
+/// What a count counts. Over no row it is 0, while other aggregates are NULL.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Counted {
+    /// Rows, or values of one argument that are not NULL.
+    Rows,
+    /// Pairs of values that are not NULL.
+    Pairs,
 }
 
 /// What an aggregate is of DISTINCT values.
@@ -32,6 +42,14 @@ const fn plain(name: &'static str, call: fn(&dyn Call) -> Resolved, distinct: Of
         call,
         distinct,
         takes_order: false,
+        counts: None,
+    }
+}
+
+const fn counting(counts: Counted, named: Named) -> Named {
+    Named {
+        counts: Some(counts),
+        ..named
     }
 }
 
@@ -45,6 +63,7 @@ const fn ordered(name: &'static str, call: fn(&dyn Call) -> Resolved) -> Named {
         call,
         distinct: OfDistinct::Unknown,
         takes_order: true,
+        counts: None,
     }
 }
 
@@ -56,7 +75,10 @@ const fn paired(name: &'static str, call: fn(&dyn Call) -> Resolved) -> Named {
 static NAMES: [Named; 29] = {
     use OfDistinct as D;
     [
-        plain("count", count::call, D::Other(distinct_count::call)),
+        counting(
+            Counted::Rows,
+            plain("count", count::call, D::Other(distinct_count::call)),
+        ),
         plain("sum", sum::call, D::Moment(Moment::Sum)),
         plain("avg", average::call, D::Moment(Moment::Mean)),
         spread(
@@ -103,7 +125,10 @@ static NAMES: [Named; 29] = {
         }),
         paired("covar_samp", |c| joint::call(c, Paired::CovarianceSample)),
         paired("corr", |c| joint::call(c, Paired::Correlation)),
-        paired("regr_count", |c| joint::call(c, Paired::Count)),
+        counting(
+            Counted::Pairs,
+            paired("regr_count", |c| joint::call(c, Paired::Count)),
+        ),
         paired("regr_avgx", |c| joint::call(c, Paired::AverageX)),
         paired("regr_avgy", |c| joint::call(c, Paired::AverageY)),
         paired("regr_sxx", |c| joint::call(c, Paired::SquaresX)),
@@ -114,6 +139,11 @@ static NAMES: [Named; 29] = {
         paired("regr_r2", |c| joint::call(c, Paired::Determination)),
     ]
 };
+
+/// What the aggregate of this name counts; `None` if it is no count.
+pub fn counted(name: &str) -> Option<Counted> {
+    NAMES.iter().find(|named| named.name == name)?.counts
+}
 
 /// What a call computes.
 ///

@@ -4,7 +4,7 @@ use sqlparser::ast;
 
 use super::best_case::{BestCase, Expected};
 use super::estimate::Estimate;
-use super::value::{Columns, Foreseen, Group, Value};
+use super::value::{Columns, Divisor, Foreseen, Group, Value};
 use crate::ir::sql;
 use crate::policy::Scalar;
 
@@ -29,6 +29,14 @@ impl Value for Shown {
         self.0
             .as_ref()
             .map_or_else(sql::null, |value| sql::text(&sql::scalar_text(value)))
+    }
+
+    fn is_unbounded(&self) -> bool {
+        false
+    }
+
+    fn divisor(&self) -> Option<Divisor> {
+        None
     }
 
     fn estimate(&self, _group: &dyn Group) -> Option<Estimate> {

@@ -3,10 +3,10 @@
 
 use sqlparser::ast;
 
-use super::unbounded::Unbounded;
+use super::unbounded::{Facts, Unbounded};
 use super::{
-    Bound, Bounds, Calls, Clamped, Compares, average, count, dispersion, distinct_count,
-    distinct_moment, joint, mode, ranked, sum, truth,
+    Bound, Bounds, Calls, average, count, dispersion, distinct_count, distinct_moment, joint, mode,
+    ranked, sum, truth,
 };
 use crate::catalog::Type;
 use crate::ir::{Expr, Interval, Operation};
@@ -72,34 +72,9 @@ impl Operation {
         self.written().range(rows, may_be_empty, of)
     }
 
-    /// What its results are clamped to.
-    pub fn clamped(&self) -> Clamped {
-        self.written().clamped()
-    }
-
-    /// Whether it is a number of rows or values: 0 of no row.
-    pub fn is_count(&self) -> bool {
-        self.written().is_count()
-    }
-
-    /// Whether it has an order of its own, and is no window call.
-    pub fn is_ordered_set(&self) -> bool {
-        self.written().is_ordered_set()
-    }
-
-    /// Whether a row in which one of its arguments is NULL adds nothing.
-    pub fn skips_nulls(&self) -> bool {
-        self.written().skips_nulls()
-    }
-
-    /// How it compares its values.
-    pub fn compares(&self) -> Compares {
-        self.written().compares()
-    }
-
-    /// The value of which it shows one of several equal ones, and what messages call it.
-    pub fn shows_one(&self) -> Option<(&Expr, &'static str)> {
-        self.written().shows_one()
+    /// What the stages ask about it.
+    pub fn facts(&self) -> Facts<'_> {
+        self.written().facts()
     }
 
     /// The one value that it adds up: [`Unbounded::adds`].
@@ -113,23 +88,10 @@ impl Operation {
     }
 
     /// What it becomes within one unit's rows: [`Unbounded::exact`].
-    pub fn exact(&self) -> Option<(Self, Option<Type>)> {
-        self.written().exact()
-    }
-
-    /// Refuses forms that have no exact value over one unit's rows; `name` is the call's.
     ///
     /// # Errors
-    /// 0A000.
-    pub fn check_exact(&self, name: &str) -> Result<(), Refusal> {
-        self.written().check_exact(name)
-    }
-
-    /// Refuses values that it cannot compare within one unit's rows without failing on some.
-    ///
-    /// # Errors
-    /// 0A000.
-    pub fn check_compared(&self) -> Result<(), Refusal> {
-        self.written().check_compared()
+    /// 0A000 for forms that have no exact value over one unit's rows; `name` is the call's.
+    pub fn exact(&self, name: &str) -> Result<Option<(Self, Option<Type>)>, Refusal> {
+        self.written().exact(name)
     }
 }

@@ -3,13 +3,14 @@
 use sqlparser::ast;
 
 use super::average::mean_type;
-use super::bounded::{Bounded, Bounds, Counts, Layout, Ranks, TextRead, exact};
+use super::bounded::{Bounded, Bounds, Counts, Layout, Ranks, Reads, TextRead, exact};
 use super::call::{Call, Resolved, form, no_such, typed};
-use super::unbounded::{Calls, Unbounded};
+use super::unbounded::{Calls, Facts, Unbounded};
 use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
 use crate::ir::literal::type_name;
 use crate::ir::{End, Expr, Fractions, Interval, Operation};
+use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
 
 /// Which values are asked for.
@@ -180,8 +181,12 @@ impl<'o> Unbounded<'o> for WrittenEnd<'o> {
         of(self.value)
     }
 
-    fn shows_one(&self) -> Option<(&'o Expr, &'static str)> {
-        Some((self.value, "MIN or MAX"))
+    fn facts(&self) -> Facts<'o> {
+        Facts::chosen(self.value, "MIN or MAX")
+    }
+
+    fn exact(&self, _name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
+        Ok(None)
     }
 }
 
@@ -218,17 +223,13 @@ impl<'o> Unbounded<'o> for WrittenQuantile<'o> {
         of(self.value)
     }
 
-    fn is_ordered_set(&self) -> bool {
-        true
+    fn facts(&self) -> Facts<'o> {
+        Facts::ordered_set(self.value)
     }
 
-    fn shows_one(&self) -> Option<(&'o Expr, &'static str)> {
-        Some((self.value, "a percentile or mode"))
-    }
-
-    fn check_exact(&self, name: &str) -> Result<(), Refusal> {
+    fn exact(&self, name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
         match self.fractions {
-            Fractions::One(_) => Ok(()),
+            Fractions::One(_) => Ok(None),
             Fractions::Array(_) => Err(Refusal::unsupported(
                 reason::PERCENTILE_FRACTION,
                 format!("{name}() of several fractions within one unit"),
@@ -239,8 +240,12 @@ impl<'o> Unbounded<'o> for WrittenQuantile<'o> {
 }
 
 impl Bounded for Asked {
-    fn value(&self) -> Option<&Expr> {
-        Some(&self.value)
+    fn reads(&self) -> Reads<'_> {
+        Reads::Values(vec![&self.value])
+    }
+
+    fn of_no_row(&self) -> Option<Scalar> {
+        None
     }
 
     fn counts(&self) -> Counts<'_> {

@@ -2,10 +2,10 @@
 
 use sqlparser::ast;
 
-use super::bounded::{Bounded, Bounds, Counts, Layout, Summand, TextRead};
+use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, Summand, TextRead};
 use super::call::{Call, Resolved, typed};
 use super::total::{Kind, Shown};
-use super::unbounded::{Calls, Clamped, Unbounded, as_numeric, sum_of};
+use super::unbounded::{Calls, Clamped, Facts, Unbounded, exact_sum, sum_of};
 use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
 use crate::ir::{Expr, Interval, Operation};
@@ -49,8 +49,8 @@ impl<'o> Unbounded<'o> for Written<'o> {
         sum_of(of(self.0), rows)
     }
 
-    fn clamped(&self) -> Clamped {
-        Clamped::Sums
+    fn facts(&self) -> Facts<'o> {
+        Facts::computed(Clamped::Sums)
     }
 
     fn adds(&self) -> Option<(&'o Expr, bool)> {
@@ -61,13 +61,9 @@ impl<'o> Unbounded<'o> for Written<'o> {
         Some(Operation::Sum(value))
     }
 
-    fn exact(&self) -> Option<(Operation, Option<Type>)> {
-        let (value, data_type) = as_numeric(self.0)?;
-        Some((Operation::Sum(value), data_type))
-    }
-
-    fn check_exact(&self, name: &str) -> Result<(), Refusal> {
-        check_exact(self.0, name)
+    fn exact(&self, name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
+        check_exact(self.0, name)?;
+        Ok(exact_sum(self.0, Operation::Sum))
     }
 }
 
@@ -84,8 +80,8 @@ pub(super) fn check_exact(value: &Expr, name: &str) -> Result<(), Refusal> {
 }
 
 impl Bounded for Asked {
-    fn summand(&self) -> Option<&Summand> {
-        Some(&self.0)
+    fn reads(&self) -> Reads<'_> {
+        Reads::Summand(&self.0)
     }
 
     fn of_no_row(&self) -> Option<Scalar> {

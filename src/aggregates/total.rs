@@ -5,7 +5,7 @@ use sqlparser::ast;
 use super::arithmetic::measure;
 use super::best_case::{BestCase, Expected};
 use super::estimate::Estimate;
-use super::value::{Columns, Foreseen, Group, Value};
+use super::value::{Columns, Divisor, Foreseen, Group, Value};
 
 /// The value that is shown.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +42,10 @@ impl Value for Shown {
 
     fn is_unbounded(&self) -> bool {
         true
+    }
+
+    fn divisor(&self) -> Option<Divisor> {
+        None
     }
 
     fn estimate(&self, group: &dyn Group) -> Option<Estimate> {

@@ -6,10 +6,10 @@ use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::arithmetic::{measure, number};
 use super::best_case::{BestCase, Expected, dot, shown, whole, within};
-use super::bounded::{Bounded, Bounds, Counts, Layout, TextRead};
+use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead};
 use super::estimate::Estimate;
-use super::unbounded::{Calls, Unbounded};
-use super::value::{Columns, Foreseen, Group, Value};
+use super::unbounded::{Calls, Clamped, Facts, Unbounded};
+use super::value::{Columns, Divisor, Foreseen, Group, Value};
 use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
@@ -56,6 +56,14 @@ impl<'o> Unbounded<'o> for Written<'o> {
     fn range(&self, _rows: f64, _may_be_empty: bool, _of: &dyn Fn(&Expr) -> Interval) -> Interval {
         Interval::ALL
     }
+
+    fn facts(&self) -> Facts<'o> {
+        Facts::computed(Clamped::Values)
+    }
+
+    fn exact(&self, _name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
+        Ok(None)
+    }
 }
 
 pub(super) fn call(call: &dyn Call, of: Quantifier) -> Resolved {
@@ -66,6 +74,11 @@ pub(super) fn call(call: &dyn Call, of: Quantifier) -> Resolved {
 }
 
 impl Bounded for Asked {
+    /// The rows that the condition picks are counted.
+    fn reads(&self) -> Reads<'_> {
+        Reads::Values(Vec::new())
+    }
+
     fn of_no_row(&self) -> Option<Scalar> {
         Some(Scalar::Bool(self.0 == Quantifier::All))
     }
@@ -118,6 +131,14 @@ impl Value for Shown {
             comparison,
             number((DOUBT * columns.deviation(self.count)).ceil()),
         )
+    }
+
+    fn is_unbounded(&self) -> bool {
+        false
+    }
+
+    fn divisor(&self) -> Option<Divisor> {
+        None
     }
 
     fn estimate(&self, group: &dyn Group) -> Option<Estimate> {

@@ -10,8 +10,7 @@ use crate::refusal::Refusal;
 
 /// An aggregate as the query writes it, which lives as long as its operation.
 ///
-/// The defaults hold for an aggregate whose result lies where its values do, that orders its values
-/// and reads no row in which one of them is NULL.
+/// What has a default only saves work: an aggregate that does not say it loses no guarantee.
 pub trait Unbounded<'o> {
     /// Bounds it.
     ///
@@ -43,35 +42,16 @@ pub trait Unbounded<'o> {
     /// It chooses clips only: each result is clamped to it where it is added up.
     fn range(&self, rows: f64, may_be_empty: bool, of: &dyn Fn(&Expr) -> Interval) -> Interval;
 
-    /// What its results are clamped to.
-    fn clamped(&self) -> Clamped {
-        Clamped::Values
-    }
+    /// What the stages ask about it.
+    fn facts(&self) -> Facts<'o>;
 
-    /// Whether it is a number of rows or values: 0 of no row.
-    fn is_count(&self) -> bool {
-        self.clamped() == Clamped::Rows
-    }
-
-    /// Whether it has an order of its own, and is no window call: PERCENTILE and MODE.
-    fn is_ordered_set(&self) -> bool {
-        false
-    }
-
-    /// Whether a row in which one of its arguments is NULL adds nothing.
-    fn skips_nulls(&self) -> bool {
-        true
-    }
-
-    /// How it compares its values.
-    fn compares(&self) -> Compares {
-        Compares::Order
-    }
-
-    /// The value of which it shows one of several equal ones, and what messages call it.
-    fn shows_one(&self) -> Option<(&'o Expr, &'static str)> {
-        None
-    }
+    /// What it becomes within one unit's rows, so that it is a function of their set: the sum of
+    /// floats depends on their order. `None`: what it is. The type is PostgreSQL's where it
+    /// differs. `name` is the call's.
+    ///
+    /// # Errors
+    /// 0A000 for forms that have no exact value over one unit's rows.
+    fn exact(&self, name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal>;
 
     /// The one value that it adds up, where a row without one adds nothing, and whether a row with
     /// a zero adds nothing either.
@@ -83,29 +63,62 @@ pub trait Unbounded<'o> {
     fn over(&self, _value: Expr) -> Option<Operation> {
         None
     }
+}
 
-    /// What it becomes within one unit's rows, so that it is a function of their set: the sum of
-    /// floats depends on their order. `None`: what it is. The type is PostgreSQL's where it
-    /// differs.
-    fn exact(&self) -> Option<(Operation, Option<Type>)> {
-        None
+/// What the stages ask about an aggregate. Nothing has a default, so that a new aggregate says all
+/// of it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Facts<'o> {
+    pub clamped: Clamped,
+    /// Whether it is a number of rows or values: 0 of no row.
+    pub is_count: bool,
+    /// Whether it has an order of its own, and is no window call: PERCENTILE and MODE.
+    pub is_ordered_set: bool,
+    /// Whether a row in which one of its arguments is NULL adds nothing.
+    pub skips_nulls: bool,
+    pub compares: Compares,
+    pub ties: Ties<'o>,
+}
+
+impl<'o> Facts<'o> {
+    /// Of a number that is computed from all values that are not NULL.
+    pub(super) fn computed(clamped: Clamped) -> Self {
+        Self {
+            clamped,
+            is_count: false,
+            is_ordered_set: false,
+            skips_nulls: true,
+            compares: Compares::Order,
+            ties: Ties::Hidden,
+        }
     }
 
-    /// Refuses forms that have no exact value over one unit's rows; `name` is the call's.
-    ///
-    /// # Errors
-    /// 0A000.
-    fn check_exact(&self, _name: &str) -> Result<(), Refusal> {
-        Ok(())
+    /// Of one of the values; `name` is what messages call it.
+    pub(super) fn chosen(value: &'o Expr, name: &'static str) -> Self {
+        Self {
+            ties: Ties::Shown(value, name),
+            ..Self::computed(Clamped::Values)
+        }
     }
 
-    /// Refuses values that it cannot compare within one unit's rows without failing on some.
-    ///
-    /// # Errors
-    /// 0A000.
-    fn check_compared(&self) -> Result<(), Refusal> {
-        Ok(())
+    /// Of one of the values, in an order that the call gives.
+    pub(super) fn ordered_set(value: &'o Expr) -> Self {
+        Self {
+            is_ordered_set: true,
+            ..Self::chosen(value, "a percentile or mode")
+        }
     }
+}
+
+/// What becomes of values that are equal and may be printed in different ways.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Ties<'o> {
+    /// The result does not show which of them it saw.
+    Hidden,
+    /// It shows one of several; what messages call the aggregate.
+    Shown(&'o Expr, &'static str),
+    /// It counts them as one.
+    Counted(&'o Distinct),
 }
 
 /// What results are clamped to.
@@ -199,8 +212,12 @@ pub(super) fn is_float(value: &Expr) -> bool {
     matches!(value.data_type, Type::Float4 | Type::Float8)
 }
 
-/// A float as a numeric, whose sums do not depend on the order of rows; `None` for others.
-pub(super) fn as_numeric(value: &Expr) -> Option<(Expr, Option<Type>)> {
+/// What adds up floats becomes the same over numerics, whose sums do not depend on the order of
+/// rows. `None` for other values.
+pub(super) fn exact_sum(
+    value: &Expr,
+    over: impl FnOnce(Expr) -> Operation,
+) -> Option<(Operation, Option<Type>)> {
     let numeric = Type::Numeric(None);
-    is_float(value).then(|| (value.clone().cast(numeric.clone()), Some(numeric)))
+    is_float(value).then(|| (over(value.clone().cast(numeric.clone())), Some(numeric)))
 }

@@ -23,26 +23,34 @@ pub trait Value {
     fn sql(&self, columns: &dyn Columns) -> ast::Expr;
 
     /// Whether noise may carry it past the ends of its type.
-    fn is_unbounded(&self) -> bool {
-        false
-    }
+    fn is_unbounded(&self) -> bool;
 
-    /// Whether it is a quotient by a number of rows or values: NULL where these are too few.
-    fn needs_rows(&self) -> bool {
-        false
-    }
-
-    /// The noisy number of rows or distinct values that it is a quotient by.
-    fn rows(&self, group: &dyn Group) -> Option<Estimate> {
-        let _ = group;
-        None
-    }
+    /// What it is a quotient by, which makes it NULL where that is too small; `None` for others.
+    fn divisor(&self) -> Option<Divisor>;
 
     /// Its value in one group, with its error; `None` where the error is not known.
     fn estimate(&self, group: &dyn Group) -> Option<Estimate>;
 
     /// What the noise leaves of it in the best case.
     fn best(&self, best: &dyn BestCase) -> Option<Expected>;
+}
+
+/// A noisy number that something is divided by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Divisor {
+    /// A measure: the number of rows.
+    Rows(usize),
+    /// The number of distinct values that a choice counts.
+    DistinctValues(ChoiceId),
+}
+
+impl Divisor {
+    pub(super) fn estimate(self, group: &dyn Group) -> Option<Estimate> {
+        match self {
+            Self::Rows(measure) => group.part(measure),
+            Self::DistinctValues(choice) => group.distinct_count(choice),
+        }
+    }
 }
 
 /// What is known of an aggregate's error before it is drawn.

@@ -189,7 +189,7 @@ impl<'a> Collations<'a> {
         let mut together = Derived::Database;
         for argument in aggregate.operation.arguments() {
             let derived = self.value(argument)?;
-            together = match aggregate.operation.compares() {
+            together = match aggregate.operation.facts().compares {
                 Compares::Nothing => together,
                 Compares::Equality => together.with(derived.equal()?),
                 Compares::Order => together.with(derived.ordered()?),

@@ -4,8 +4,9 @@
 use super::inline;
 use super::interval::Interval;
 use super::range::Ranges;
+use crate::aggregates::Ties;
 use crate::catalog::Type;
-use crate::ir::{Aggregate, ColumnId, ColumnInfo, Expr};
+use crate::ir::{Aggregate, ColumnId, ColumnInfo, Distinct, Expr};
 use crate::policy::Policy;
 use crate::refusal::{Refusal, reason};
 
@@ -91,9 +92,10 @@ pub(super) fn check_aggregate(
     policy: &Policy,
     columns: &[ColumnInfo],
 ) -> Result<(), Refusal> {
-    aggregate.operation.check_compared()?;
-    let Some((value, name)) = aggregate.operation.shows_one() else {
-        return Ok(());
+    let (value, name) = match aggregate.operation.facts().ties {
+        Ties::Hidden => return Ok(()),
+        Ties::Counted(values) => return check_counted(values),
+        Ties::Shown(value, name) => (value, name),
     };
     if !is_deterministic(&inline(value, computed), policy, columns) {
         return Err(Refusal::unsupported(
@@ -109,6 +111,19 @@ pub(super) fn check_aggregate(
         ));
     }
     Ok(())
+}
+
+/// Refuses values that PostgreSQL compares only where other values of the row are equal: whether
+/// that fails depends on the rows.
+fn check_counted(values: &Distinct) -> Result<(), Refusal> {
+    let is_uncompared = |value: &Expr| matches!(value.data_type, Type::Other { .. });
+    match values.values().iter().any(is_uncompared) {
+        true => Err(Refusal::unsupported(
+            reason::AGGREGATE_TYPE,
+            "COUNT(DISTINCT …) of a value of this type within one group of rows",
+        )),
+        false => Ok(()),
+    }
 }
 
 /// Equal values may be printed in different ways that no function unifies, or there is no order at

@@ -196,7 +196,7 @@ fn refused(what: &str) -> Refusal {
 fn ignores_missing(aggregate: &Aggregate, private: &[ColumnId]) -> bool {
     let operation = &aggregate.operation;
     let mut arguments = operation.arguments().into_iter();
-    operation.skips_nulls() && arguments.any(|e| is_strict(e, private))
+    operation.facts().skips_nulls && arguments.any(|e| is_strict(e, private))
 }
 
 /// NULL wherever all private columns are.

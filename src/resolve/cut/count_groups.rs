@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 
 use super::grouping::sets;
+use crate::aggregates::{Counted, counted};
 use crate::refusal::Refusal;
 use crate::resolve::classify::bound_from::BoundFrom;
 use crate::resolve::names::Names;
@@ -184,8 +185,8 @@ impl Counts<'_> {
             && function.within_group.is_empty()
             && function.null_treatment.is_none()
             && clauses.is_empty();
-        if !plain || function.over.is_some() || aggregate_name(function).as_deref() != Some("count")
-        {
+        let counted = aggregate_name(function).and_then(|name| counted(&name));
+        if !plain || function.over.is_some() || counted != Some(Counted::Rows) {
             return None;
         }
         let filter = match args.as_slice() {

@@ -4,6 +4,7 @@
 
 use std::ops::ControlFlow;
 
+use crate::aggregates::counted;
 use crate::catalog::Type;
 use crate::ir::expression::Expr;
 use crate::ir::functions::Function;
@@ -342,7 +343,7 @@ fn names(expr: &ast::Expr, scope: &Scope) -> (usize, usize) {
 
 /// Whether the aggregate of no rows is 0.
 fn counts(function: &ast::Function) -> bool {
-    aggregate_name(function).is_some_and(|name| matches!(name.as_str(), "count" | "regr_count"))
+    aggregate_name(function).is_some_and(|name| counted(&name).is_some())
 }
 
 /// Whether the item is NULL over no rows, like a lookup that finds no group: an aggregate, or an

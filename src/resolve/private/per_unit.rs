@@ -361,7 +361,7 @@ impl Resolver<'_> {
                 let id = self.output.new_column(made(
                     &name,
                     &exact.data_type,
-                    !exact.operation.is_count(),
+                    !exact.operation.facts().is_count,
                 ));
                 grouping.aggregates.push((id, exact.clone()));
                 id
@@ -472,10 +472,9 @@ impl Grouping {
     pub(in crate::resolve) fn without_rows(&self, expr: Expr) -> Expr {
         expr.mapped(&|e| match e.as_column() {
             Some(id)
-                if self
-                    .aggregates
-                    .iter()
-                    .any(|(made, aggregate)| *made == id && aggregate.operation.is_count()) =>
+                if self.aggregates.iter().any(|(made, aggregate)| {
+                    *made == id && aggregate.operation.facts().is_count
+                }) =>
             {
                 let zero = Expr::literal(Some(Scalar::Int(0)), e.data_type.clone());
                 Some(Expr::call(

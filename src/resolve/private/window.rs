@@ -280,7 +280,7 @@ fn check_window_aggregate(
             "DISTINCT is not implemented for window functions",
         ));
     }
-    if operation.is_ordered_set() {
+    if operation.facts().is_ordered_set {
         return Err(Refusal::new(
             reason::UNSUPPORTED_WINDOW,
             format!("OVER is not supported for ordered-set aggregate {name}"),

@@ -251,7 +251,7 @@ impl Values<'_> {
         own: Option<String>,
         cut: &mut Vec<String>,
     ) -> Option<String> {
-        let is_sum = match operation.clamped() {
+        let is_sum = match operation.facts().clamped {
             Clamped::Rows => return own,
             Clamped::Sums => true,
             Clamped::Values => false,
