@@ -160,6 +160,7 @@ pub mod catalog;
 pub mod cli;
 pub mod console;
 pub mod demo;
+pub mod desk;
 pub mod engine;
 pub mod error;
 pub mod execute;

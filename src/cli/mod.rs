@@ -20,6 +20,7 @@ mod ledger;
 mod log;
 mod noise;
 mod notify;
+mod pages;
 mod password;
 mod policy;
 mod process;

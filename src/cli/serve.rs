@@ -9,11 +9,10 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::ServeOptions;
-use super::{Failure, notify, process, reload, signal, start, tls};
+use super::{Failure, notify, pages, process, reload, signal, start, tls};
 use rustls::ServerConfig;
 
 use crate::admin;
-use crate::console;
 use crate::console::InForce;
 use crate::engine::Reloadable;
 use crate::ledger;
@@ -39,7 +38,8 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
     check_authorities(&options, &file)?;
     let record_file = record_file(&options)?;
     let (listener, operator) = listeners(&options, inherited).await?;
-    let console = console_listener(&options, &file, is_plain).await?;
+    let console = pages::console(&options, &file, is_plain).await?;
+    let desk = pages::desk(&options, &file, is_plain).await?;
     let source = source_of(&file);
     let starting = started(&file, database, source, ledger);
     let started = signal::unless(&token, starting).await?;
@@ -62,10 +62,11 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
     let certificate = options.tls_cert.clone();
     let control = Control::new(Arc::clone(&engine), reloads, token.clone(), certificate);
     let shown = Arc::new(InForce::new(bare));
+    let commons = wire::Commons::new(Some(Arc::new(control)));
     if let Some(console) = console {
-        let of_console = console_options(&options, &console, &clients_tls);
-        open_console(console, &engine, &shown, of_console, &token);
+        console.open_console((&options, &clients_tls), &engine, &shown, &token);
     }
+    let desk = desk.map(|desk| desk.open_desk((&options, &clients_tls), &engine, &commons, &token));
     tracing::info!(%address, tls = !is_plain, "ready");
     notify::ready();
     tokio::spawn(tell_the_end(token.clone()));
@@ -83,9 +84,13 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
             Arc::clone(&engine),
             token.clone(),
             options.drain,
-            Some(Arc::new(control)),
+            commons,
         ) => served.map_err(Failure::new)?,
         () = reload::on_hangup(hangups, &options.policy, file, &engine, asked, &shown, renew) => {}
+    }
+    if let Some(desk) = desk {
+        // Its answers under way get the time of those on the wire.
+        desk.await.map_err(Failure::new)?.map_err(Failure::new)?;
     }
     end(engine).await;
     Ok(())
@@ -160,70 +165,6 @@ async fn listeners(
         None => None,
     };
     Ok((clients, operator))
-}
-
-/// The console's, where an address is given.
-struct ConsoleListener {
-    listener: TcpListener,
-    is_loopback: bool,
-}
-
-/// TLS as for clients, but on this machine.
-fn console_options(
-    options: &ServeOptions,
-    console: &ConsoleListener,
-    clients_tls: &wire::Tls,
-) -> console::Options {
-    console::Options {
-        tls: (!console.is_loopback).then(|| clients_tls.clone()),
-        hosts: options.console_host.clone(),
-        lifetimes: console::Lifetimes::default(),
-        first_wait: console::FIRST_WAIT,
-    }
-}
-
-fn open_console(
-    console: ConsoleListener,
-    engine: &Arc<Reloadable>,
-    shown: &Arc<InForce>,
-    options: console::Options,
-    token: &CancellationToken,
-) {
-    let (engine, shown) = (Arc::clone(engine), Arc::clone(shown));
-    let listener = console.listener;
-    let served = console::serve(listener, engine, shown, options, token.clone());
-    tokio::spawn(served);
-}
-
-/// Refuses a console that nobody could log in to, or whose passwords could be read on the way.
-async fn console_listener(
-    options: &ServeOptions,
-    file: &File,
-    is_plain: bool,
-) -> Result<Option<ConsoleListener>, Failure> {
-    let Some(address) = options.console else {
-        return Ok(None);
-    };
-    if file.operators.is_empty() {
-        return Err(Failure::with_remedy(
-            "--console is given, and the policy lists no operator",
-            "Add `operators: [{name: olga, password: …, may: [watch, own]}]` to the policy; \
-                `pgveil password` makes the verifier.",
-        ));
-    }
-    let is_loopback = address.ip().is_loopback();
-    if !is_loopback && is_plain {
-        return Err(Failure::with_remedy(
-            format_args!("the console at {address} would be reached without TLS"),
-            "Give --tls-cert and --tls-key, or a --console address of this machine alone, such as \
-                127.0.0.1:6434.",
-        ));
-    }
-    let listener = listen(address).await?;
-    Ok(Some(ConsoleListener {
-        listener,
-        is_loopback,
-    }))
 }
 
 /// The socket that systemd holds: it stays open while pgveil restarts, and clients wait in it.

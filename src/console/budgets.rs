@@ -9,15 +9,16 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::spending::{Forecast, PACE_DAYS, course, dearest, forecast, spent};
 use super::view::{minute, table, text};
 use super::visitor::{Owner, Visitor};
 use super::{Console, view};
 use crate::calendar::MICROS_PER_DAY;
 use crate::engine::{Engine, role_worth};
 use crate::ledger::{Act, Balance, Decided, Decision, Error, now};
-use crate::web::chart::{Plot, plot};
+use crate::web::course;
 use crate::web::share;
+use crate::web::spending;
+use crate::web::spending::{Forecast, PACE_DAYS, dearest, forecast, spent};
 
 /// Debits that are read of one account.
 const DEBITS_MAX: u32 = 10_000;
@@ -63,7 +64,7 @@ pub async fn accounts(engine: &Engine, days: u16, now: i64) -> Result<Vec<Accoun
         let debits = spent(&balance, entries, |plan| ledger.plan_digest(plan).short());
         Account {
             role,
-            course: course(&balance, &debits, from, now),
+            course: spending::course(&balance, &debits, from, now),
             forecast: forecast(&balance, &debits, now),
             dearest: dearest(&debits, from, PLANS_MAX),
             balance,
@@ -254,39 +255,11 @@ fn history(found: &[Account], days: u16, now: i64) -> Markup {
 }
 
 fn of_account(account: &Account, days: u16, now: i64) -> Markup {
-    let at = |moment: i64| (moment - now) as f64 / MICROS_PER_DAY as f64;
-    let line: Vec<(f64, f64)> = account
-        .course
-        .iter()
-        .map(|(moment, level)| (at(*moment), 100.0 * level))
-        .collect();
-    let highest = line.iter().map(|(_, level)| *level).fold(1.0, f64::max);
-    let label = format!(
-        "Spent share of {} over {days} days, from {:.1} to {:.1} per cent",
-        account.label(),
-        line.first().map_or(0.0, |(_, level)| *level),
-        line.last().map_or(0.0, |(_, level)| *level)
-    );
-    let drawn = plot(&Plot {
-        label: &label,
-        line: &line,
-        band: &[],
-        dots: &[],
-        level: None,
-        mark: None,
-        horizontal: (-f64::from(days), 0.0),
-        vertical: (0.0, highest * 1.05),
-        below: "days before now",
-    });
+    let (drawn, points) = course::spent(account.label(), &account.course, days, now);
     let plans: Vec<Vec<Markup>> = account
         .dearest
         .iter()
         .map(|(plan, times, part)| vec![text(plan), text(times), text(share(*part))])
-        .collect();
-    let points: Vec<Vec<Markup>> = account
-        .course
-        .iter()
-        .map(|(moment, level)| vec![text(minute(*moment)), text(share(*level))])
         .collect();
     html! {
         figure {
@@ -296,10 +269,7 @@ fn of_account(account: &Account, days: u16, now: i64) -> Markup {
                 (table("Dearest plans of these days", &["Plan", "Paid", "Of the budget"], &[1, 2],
                     &plans))
             }
-            details {
-                summary { "The line as a table" }
-                (table("Spent", &["Time (UTC)", "Spent"], &[1], &points))
-            }
+            (points)
         }
     }
 }
@@ -397,6 +367,6 @@ pub async fn freeze(
 }
 
 fn refused(console: &Console, visitor: &Visitor, why: &str) -> Response {
-    let page = console.page(visitor, "Not done", |_| view::message("Not done", why));
+    let page = console.page(visitor, "Not done", |_| view::SITE.message("Not done", why));
     (StatusCode::BAD_REQUEST, page).into_response()
 }

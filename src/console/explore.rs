@@ -9,15 +9,14 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::view::{table, text};
 use super::visitor::{Owner, Visitor};
 use super::{Console, view};
-use crate::engine::{Bought, Curve, Exploration, Explored, Unread, percent};
+use crate::engine::{Exploration, Explored, Unread};
 use crate::ledger::{Asked as Recorded, Event, Origin, Record, Verdict};
 use crate::mechanism::Loss;
 use crate::refusal::Refusal;
-use crate::web::chart::{Plot, plot};
-use crate::web::pointed;
+use crate::web::course;
+use crate::web::page::{refusal, statement};
 
 pub async fn form(Owner(visitor): Owner, State(console): State<Arc<Console>>) -> Response {
     let asked = Asked::default();
@@ -50,13 +49,13 @@ pub async fn explored(
     // Each keeps a processor busy.
     let Ok(_turn) = console.exploring.try_acquire() else {
         let why = "Another exploration is running. Try again.";
-        let page = console.page(&visitor, "Explore", |_| view::message("Busy", why));
+        let page = console.page(&visitor, "Explore", |_| view::SITE.message("Busy", why));
         return (StatusCode::SERVICE_UNAVAILABLE, page).into_response();
     };
     let body = match of(&console, &visitor, &asked).await {
         Ok(explored) => found(&explored),
         Err(Trouble::Form(why)) => html! { p .refused role="alert" { (why) } },
-        Err(Trouble::Refused(refusal)) => refused(&refusal, &asked.sql),
+        Err(Trouble::Refused(refused)) => refusal(&refused, &asked.sql),
     };
     shown(&console, &visitor, &asked, &body)
 }
@@ -156,11 +155,7 @@ fn shown(console: &Console, visitor: &Visitor, asked: &Asked, body: &Markup) -> 
                                 value=(asked.epsilon);
                         }
                     }
-                    label for="sql" { "SQL, as in psql" }
-                    textarea #sql name="sql" rows=(asked.sql.lines().count().clamp(4, 16))
-                        spellcheck="false" autocomplete="off" autocapitalize="off" required {
-                        "\n" (asked.sql)
-                    }
+                    (statement(&asked.sql))
                     div .buttons { button .primary { "Explore" } }
                 }
             }
@@ -179,108 +174,10 @@ fn found(explored: &Explored) -> Markup {
         section #found aria-labelledby="price" {
             h2 #price { "Price and noise" }
             p .lead { (first) }
-            (curved(curve))
+            (course::curve(curve))
             details open {
                 summary { "The plan" }
                 pre tabindex="0" { (rest.join("\n")) }
-            }
-        }
-    }
-}
-
-/// Error against budget: the first aggregate as a line, all of them in the table.
-fn curved(curve: &Curve) -> Markup {
-    let names = curve.bought().next();
-    let names: Vec<&str> = names
-        .map(|bought| bought.errors.iter().map(|(name, _)| name.as_str()))
-        .into_iter()
-        .flatten()
-        .collect();
-    let line: Vec<(f64, f64)> = curve
-        .bought()
-        .filter_map(|bought| Some((100.0 * bought.share?, bought.first()?)))
-        .collect();
-    let highest = |of: fn(&(f64, f64)) -> f64| line.iter().map(of).fold(0.0, f64::max);
-    let (widest, worst) = (highest(|point| point.0), highest(|point| point.1));
-    let label = format!(
-        "Half of the 95 % interval of {} against the share of the budget, at {} prices",
-        names.first().unwrap_or(&"the answer"),
-        line.len()
-    );
-    let header: Vec<String> = std::iter::once("Epsilon".to_owned())
-        .chain(names.iter().map(|name| format!("{name}, 95 %")))
-        .chain(["Of the budget", "Such answers", ""].map(str::to_owned))
-        .collect();
-    let header: Vec<&str> = header.iter().map(String::as_str).collect();
-    let numbers: Vec<usize> = (0..header.len() - 1).collect();
-    let rows: Vec<Vec<Markup>> = curve
-        .points
-        .iter()
-        .map(|point| {
-            let default = if point.is_default {
-                "the role's own"
-            } else {
-                ""
-            };
-            let mut row = vec![text(point.epsilon)];
-            match &point.answer {
-                Ok(bought) => row.extend(priced(bought, default)),
-                Err(why) => {
-                    row.extend((0..names.len() + 2).map(|_| text("")));
-                    row.push(text(format!("not answered: {why}")));
-                }
-            }
-            row
-        })
-        .collect();
-    html! {
-        @if line.len() > 1 && widest > 0.0 && worst > 0.0 {
-            figure {
-                figcaption { (label) }
-                (plot(&Plot {
-                    label: &label,
-                    line: &line,
-                    band: &[],
-                    dots: &line,
-                    level: None,
-                    mark: None,
-                    horizontal: (0.0, widest * 1.02),
-                    vertical: (0.0, worst * 1.05),
-                    below: "per cent of the budget",
-                }))
-            }
-        }
-        (table("Half of the 95 % interval at each price", &header, &numbers, &rows))
-    }
-}
-
-fn priced(bought: &Bought, default: &str) -> Vec<Markup> {
-    let useless = if bought.is_useless { "useless" } else { "" };
-    let remark = [default, useless].map(str::to_owned);
-    let remark: Vec<String> = remark.into_iter().filter(|part| !part.is_empty()).collect();
-    let errors = bought.errors.iter().map(|(_, within)| text(within.text()));
-    errors
-        .chain([
-            text(bought.share.map_or("too much".to_owned(), percent)),
-            text(bought.answers),
-            text(remark.join(", ")),
-        ])
-        .collect()
-}
-
-fn refused(refusal: &Refusal, sql: &str) -> Markup {
-    let pointed = refusal.position.and_then(|at| pointed(at, sql));
-    html! {
-        section #found aria-labelledby="refused" {
-            h2 #refused { "Refused" }
-            div .refused role="alert" {
-                p {
-                    strong { (refusal.message) } " "
-                    span .figure { "SQLSTATE " (refusal.sqlstate) }
-                }
-                @if let Some(pointed) = pointed { pre { (pointed) } }
-                @if let Some(detail) = &refusal.detail { p { (detail) } }
-                @if let Some(hint) = &refusal.hint { p { "Hint: " (hint) } }
             }
         }
     }

@@ -14,10 +14,7 @@ mod explore;
 mod in_force;
 mod login;
 mod overview;
-mod session;
-mod spending;
 mod statements;
-mod throttle;
 mod view;
 mod visitor;
 
@@ -37,23 +34,21 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{Engine, Reloadable};
+use crate::policy::Operator;
 use crate::web;
-use crate::web::guard::Guard;
+use crate::web::portal::{Opening, Portal};
+use crate::web::session::{Lifetimes, Named};
 use crate::wire::Tls;
-use crate::wire::scram::Decoy;
 pub use in_force::InForce;
-pub use session::Lifetimes;
-use session::Sessions;
-use throttle::Throttle;
 use visitor::Visitor;
 
 const BODY_BYTES_MAX: usize = 64 << 10;
 /// For one answer.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// After five failures of a name or an address, the next try waits so long.
-pub const FIRST_WAIT: Duration = Duration::from_secs(1);
-/// Passwords that are compared at the same time: each takes thousands of hashes.
-const DERIVATIONS: usize = 2;
+/// For a whole connection.
+const WHOLE: Duration = Duration::from_secs(60);
+/// Sessions of one operator.
+const SESSIONS_MAX: usize = 32;
 
 /// What a console needs to be started.
 pub struct Options {
@@ -69,16 +64,15 @@ pub struct Options {
 struct Console {
     exchange: Arc<Reloadable>,
     in_force: Arc<InForce>,
-    sessions: Sessions,
-    throttle: Throttle,
-    derivations: Semaphore,
+    portal: Portal<Operator>,
     /// One exploration at a time.
     exploring: Semaphore,
-    decoy: Decoy,
-    guard: Guard,
-    is_encrypted: bool,
-    /// The name of the cookie. Browsers send cookies to every port of a host, so it has the port.
-    cookie: String,
+}
+
+impl Named for Operator {
+    fn name(&self) -> &str {
+        &self.name
+    }
 }
 
 /// Serves operators until `shutdown` is cancelled.
@@ -98,22 +92,24 @@ pub async fn serve(
         lifetimes,
         first_wait,
     } = options;
-    let is_encrypted = tls.is_some();
-    let port = listener.local_addr()?.port();
-    let prefix = if is_encrypted { "__Host-" } else { "" };
+    let opening = Opening {
+        site: &view::SITE,
+        hosts,
+        is_encrypted: tls.is_some(),
+        port: listener.local_addr()?.port(),
+        lifetimes,
+        of_name: SESSIONS_MAX,
+        first_wait,
+        patience: PATIENCE,
+    };
     let console = Console {
         exchange,
         in_force,
-        sessions: Sessions::new(lifetimes),
-        throttle: Throttle::new(first_wait),
-        derivations: Semaphore::new(DERIVATIONS),
+        portal: Portal::open(opening)?,
         exploring: Semaphore::new(1),
-        decoy: Decoy::new()?,
-        guard: Guard::new(hosts, is_encrypted, PATIENCE),
-        is_encrypted,
-        cookie: format!("{prefix}pgveil-{port}"),
     };
-    web::server::serve(listener, tls, router(Arc::new(console)), shutdown).await;
+    let router = router(Arc::new(console));
+    web::server::serve(listener, tls, router, shutdown, WHOLE).await;
     Ok(())
 }
 
@@ -139,18 +135,23 @@ fn router(console: Arc<Console>) -> Router {
 }
 
 async fn guarded(State(console): State<Arc<Console>>, request: Request, next: Next) -> Response {
-    console.guard.pass(request, next).await
+    console.portal.guard.pass(request, next).await
 }
 
 async fn style() -> impl IntoResponse {
     let kind = (CONTENT_TYPE, "text/css; charset=utf-8");
-    ([kind], [web::STYLE, include_str!("style.css")].concat())
+    ([kind], web::SITE_STYLE)
 }
 
 async fn nothing(visitor: Visitor, State(console): State<Arc<Console>>) -> Response {
-    let body = view::message("Nothing here", "There is no page of this name.");
+    let body = view::SITE.message("Nothing here", "There is no page of this name.");
     let page = console.page(&visitor, "Not found", |_| body);
     (StatusCode::NOT_FOUND, page).into_response()
+}
+
+/// Whether the policy has an operator as at the login: a change ends the session.
+fn is_unchanged(engine: &Engine, operator: &Operator) -> bool {
+    engine.policy().operator(&operator.name) == Some(operator)
 }
 
 impl Console {
@@ -165,30 +166,19 @@ impl Console {
         title: &str,
         body: impl FnOnce(&str) -> Markup,
     ) -> Html<String> {
-        let now = std::time::Instant::now();
-        let token = self.sessions.token(visitor.session, now);
-        let token = token.unwrap_or_default();
-        let body = body(&token);
-        let who = view::Who {
-            name: &visitor.name,
-            rights: visitor.rights,
-            token: &token,
-        };
-        Html(view::page(title, Some(&who), &body).into_string())
+        let who = view::who(visitor);
+        self.portal.page((visitor.session, title), &who, body)
     }
 
     /// The answer to a form that was not made for this session, or was sent before. A form takes
     /// time to arrive: a reload may have changed the operator meanwhile.
     fn refuses(&self, visitor: &Visitor, token: &str) -> Option<Response> {
-        let now = std::time::Instant::now();
         let engine = self.engine();
-        let known = |name: &str| engine.policy().operator(name).cloned();
-        if self.sessions.stands(visitor.session, known, now)
-            && self.sessions.takes(visitor.session, token, now)
-        {
+        let is_same = |who: &Operator| is_unchanged(&engine, who);
+        if self.portal.takes(visitor.session, token, is_same) {
             return None;
         }
-        let body = view::message(
+        let body = view::SITE.message(
             "Not done",
             "This form was sent before, or is of an older session. Open its page again.",
         );
@@ -200,7 +190,7 @@ impl Console {
     fn failed(&self, visitor: &Visitor, what: &str, error: &crate::ledger::Error) -> Response {
         tracing::error!(%error, "the console could not be answered");
         let why = "The ledger cannot be read or written now; the log says why.";
-        let page = self.page(visitor, what, |_| view::message(what, why));
+        let page = self.page(visitor, what, |_| view::SITE.message(what, why));
         (StatusCode::SERVICE_UNAVAILABLE, page).into_response()
     }
 }

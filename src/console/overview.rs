@@ -142,7 +142,7 @@ fn facts(engine: &Engine, console: &Console, rights: Rights) -> Markup {
         ],
         vec![
             text("Sessions of this console"),
-            text(console.sessions.count(std::time::Instant::now())),
+            text(console.portal.sessions.count(std::time::Instant::now())),
         ],
     ];
     if rights == Rights::Own {

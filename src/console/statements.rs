@@ -13,6 +13,7 @@ use super::Console;
 use super::view::{minute, table, text};
 use super::visitor::Owner;
 use crate::ledger::{Asked, Event, Record, Verdict};
+use crate::web::page::charged;
 
 /// Records that one page looks through.
 const READ_MAX: u32 = 5_000;
@@ -170,7 +171,7 @@ fn row((_, record): &(i64, Record)) -> Vec<Markup> {
     };
     let (what, tables, statement, plan) = match event {
         Event::Statement(asked) => (
-            charged(asked),
+            charged(&asked.loss),
             asked.tables.join(", "),
             asked.statement.short(),
             asked.plan.map_or_else(String::new, |plan| plan.short()),
@@ -198,13 +199,6 @@ fn row((_, record): &(i64, Record)) -> Vec<Markup> {
         html! { code { (statement) } },
         html! { code { (plan) } },
     ]
-}
-
-fn charged(asked: &Asked) -> String {
-    if asked.loss.is_zero() {
-        return "free".to_owned();
-    }
-    format!("mu {:.4}", asked.loss.mu_squared.to_f64().sqrt())
 }
 
 /// The statements that cost most, how often each was asked, and what it cost in all.

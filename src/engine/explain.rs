@@ -27,6 +27,16 @@ pub(super) struct Due {
 }
 
 impl Due {
+    /// What is not paid for yet.
+    pub fn loss(&self) -> Loss {
+        self.loss
+    }
+
+    /// Why the noise would hide the answer.
+    pub fn into_useless(self) -> Option<Refusal> {
+        self.useful.useless
+    }
+
     /// The price of an answer that was made for another role is shown like that of a new one.
     pub fn of(plan: &Plan, recalled: Recalled, useful: Usefulness) -> Self {
         let Recalled {

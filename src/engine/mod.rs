@@ -16,6 +16,7 @@ mod plan_cache;
 mod planning;
 mod planning_limit;
 mod preview;
+mod price;
 mod public_changes;
 mod public_matches;
 mod question;
@@ -51,6 +52,7 @@ pub use metrics::{Ended, Metrics};
 pub use notice::{Sql, describe as describe_plan, rounded};
 pub use planning::{accounts, constants, plan};
 pub use planning_limit::{PlanningLimit, PlanningPermit, Size, aside};
+pub use price::{Agreed, AtPrice, Price};
 pub use reload::Reloadable;
 pub use search_path::start_path;
 pub use service::{Answer, Commanded, Service, TablePlaces};
@@ -283,6 +285,12 @@ impl Engine {
 impl Service for Engine {
     fn verifier(&self, role: &str) -> Option<Secret> {
         self.policy.role(role).map(|r| r.verifier.clone())
+    }
+
+    fn verifiers(&self) -> Vec<Secret> {
+        let roles = self.policy.roles.iter().map(|role| &role.verifier);
+        let operators = self.policy.operators.iter().map(|who| &who.verifier);
+        roles.chain(operators).cloned().collect()
     }
 
     fn database(&self) -> String {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::error::Error;
 use crate::finish;
-use crate::ledger::Verdict;
+use crate::ledger::{Balances, Verdict};
 use crate::parse::{Bound, ExplainFormat, Query, parameter_type};
 use crate::policy::Notices;
 use crate::refusal::{Refusal, reason};
@@ -44,6 +44,14 @@ struct PlannedQuestion {
     /// It shows rows, and the policy answers with their columns only.
     is_preview: bool,
     warnings: Vec<Refusal>,
+}
+
+/// A question that is explained, and not asked.
+pub(super) struct Foreseen {
+    pub query: Query,
+    pub plan: Arc<Plan>,
+    pub due: explain::Due,
+    pub balances: Balances,
 }
 
 impl Engine {
@@ -289,11 +297,40 @@ impl Engine {
         format: ExplainFormat,
         tally: &Tally,
     ) -> Result<Vec<String>, Error> {
+        let values = (parameters, arguments);
+        let foreseen = self.foresee(requester, query, values, tally).await?;
+        let Some(Foreseen {
+            query: _,
+            plan,
+            due,
+            balances,
+        }) = foreseen
+        else {
+            return Ok(system_catalog::explain(format));
+        };
+        let settings = &requester.session_settings;
+        let of_role = (self.delta(&requester.role), &self.policy);
+        let text = |sql| explain::text(&plan, sql, settings, &due, &balances.role, of_role);
+        Ok(match format {
+            ExplainFormat::Text => text(Sql::LeftOut),
+            ExplainFormat::Verbose => text(Sql::Shown),
+            ExplainFormat::Json => explain::json(&plan, settings, &due, &balances.role, of_role),
+        })
+    }
+
+    /// What is known of a question before it is asked; `None` of one about the catalogs.
+    pub(super) async fn foresee(
+        &self,
+        requester: &Requester,
+        query: &Query,
+        (parameters, arguments): (&[u32], &[Argument]),
+        tally: &Tally,
+    ) -> Result<Option<Foreseen>, Error> {
         let (query, description) = match self.classify(requester, query, parameters).await? {
             Opened::Catalogs(statement) => {
                 self.describe_catalogs(requester, &statement, parameters)
                     .await?;
-                return Ok(system_catalog::explain(format));
+                return Ok(None);
             }
             Opened::Question(query, description) => (query, description),
         };
@@ -311,14 +348,11 @@ impl Engine {
         let useful = self
             .usefulness(requester, &query, &plan, &recalled.released)
             .await?;
-        let settings = &requester.session_settings;
-        let due = explain::Due::of(&plan, recalled, useful);
-        let of_role = (self.delta(&requester.role), &self.policy);
-        let text = |sql| explain::text(&plan, sql, settings, &due, &balances.role, of_role);
-        Ok(match format {
-            ExplainFormat::Text => text(Sql::LeftOut),
-            ExplainFormat::Verbose => text(Sql::Shown),
-            ExplainFormat::Json => explain::json(&plan, settings, &due, &balances.role, of_role),
-        })
+        Ok(Some(Foreseen {
+            due: explain::Due::of(&plan, recalled, useful),
+            query,
+            plan,
+            balances,
+        }))
     }
 }

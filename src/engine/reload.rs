@@ -70,6 +70,18 @@ impl Reloadable {
         self.gate.write().await
     }
 
+    /// The engine for one question of this role, and the right to ask it while the guard lives.
+    ///
+    /// # Errors
+    /// 42501 where the role is no longer in the policy.
+    pub async fn enter(
+        &self,
+        requester: &Requester,
+    ) -> Result<(Arc<Engine>, tokio::sync::RwLockReadGuard<'_, ()>), Error> {
+        let passing = self.gate.read().await;
+        Ok((self.engine(requester)?, passing))
+    }
+
     /// The engine for one question of this role.
     fn engine(&self, requester: &Requester) -> Result<Arc<Engine>, Error> {
         let engine = self.current();
@@ -89,6 +101,10 @@ impl Reloadable {
 impl Service for Reloadable {
     fn verifier(&self, role: &str) -> Option<Secret> {
         self.current().verifier(role)
+    }
+
+    fn verifiers(&self) -> Vec<Secret> {
+        self.current().verifiers()
     }
 
     fn database(&self) -> String {

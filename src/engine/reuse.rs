@@ -198,6 +198,7 @@ impl Engine {
             .fresh
             .compose(purchase.offered)
             .unwrap_or(purchase.fresh);
+        tally.admits(loss)?;
         match self.ledger.purchase(&requester.role, purchase).await {
             Ok(charge) => {
                 tally.add(loss, charge.entry().bought());

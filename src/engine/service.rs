@@ -52,6 +52,11 @@ pub trait Service: Send + Sync + 'static {
     /// SCRAM verifier of a role (`SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`); `None` for
     /// an unknown role.
     fn verifier(&self, role: &str) -> Option<Secret>;
+    /// Those of all who log in at this port: a name that nobody has must not be known by taking
+    /// another time.
+    fn verifiers(&self) -> Vec<Secret> {
+        Vec::new()
+    }
     /// The database name that clients may connect to.
     fn database(&self) -> String;
     /// For ParameterStatus, for example `15.18`.

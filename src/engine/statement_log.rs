@@ -3,6 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::price::beyond;
 use super::{Engine, Requester};
 use crate::error::Error;
 use crate::ledger;
@@ -16,6 +17,8 @@ use crate::rewrite::{Plan, ReleasePlan};
 pub(super) struct Tally {
     /// When the statement was asked, in microseconds since 1970.
     asked: i64,
+    /// The most that may be charged for it, where its price was agreed on.
+    most: Option<Loss>,
     known: Mutex<Known>,
 }
 
@@ -43,7 +46,31 @@ impl Tally {
     pub(super) fn new() -> Self {
         Self {
             asked: ledger::now(),
+            most: None,
             known: Mutex::default(),
+        }
+    }
+
+    /// Of one that may be charged no more than this.
+    pub(super) fn up_to(self, most: Loss) -> Self {
+        Self {
+            most: Some(most),
+            ..self
+        }
+    }
+
+    /// Refuses a debit that would be more than was agreed on, with those before it.
+    ///
+    /// # Errors
+    /// 55000. Nothing is charged.
+    pub(super) fn admits(&self, loss: Loss) -> Result<(), Error> {
+        let Some(most) = &self.most else {
+            return Ok(());
+        };
+        let all = self.lock().charged.compose(loss);
+        match all.is_some_and(|all| is_within(&all, most)) {
+            true => Ok(()),
+            false => Err(beyond(most)),
         }
     }
 
@@ -123,6 +150,19 @@ impl Engine {
     }
 }
 
+/// Whether a loss is at most another in every currency.
+fn is_within(loss: &Loss, most: &Loss) -> bool {
+    let is_pure = match (loss.epsilon, most.epsilon) {
+        (Some(epsilon), Some(most)) => epsilon <= most,
+        (None, Some(_)) => false,
+        (Some(_) | None, None) => true,
+    };
+    is_pure
+        && loss.rho <= most.rho
+        && loss.mu_squared <= most.mu_squared
+        && loss.delta <= most.delta
+}
+
 /// A refusal after a charge counts as a failure: the charge stays.
 fn verdict_of(error: &Error, charged: &Loss) -> Verdict {
     match error {
@@ -145,5 +185,48 @@ fn verdict_of(error: &Error, charged: &Loss) -> Verdict {
         | Error::Release(_)
         | Error::Shadow(_) => Verdict::Failed,
         Error::Cancelled | Error::Internal { .. } => Verdict::Failed,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mechanism::Fixed;
+
+    fn loss(epsilon: Option<f64>, mu_squared: f64, delta: f64) -> Loss {
+        Loss {
+            epsilon: epsilon.map(Fixed::round_down),
+            rho: Fixed::round_down(mu_squared / 2.0),
+            mu_squared: Fixed::round_down(mu_squared),
+            delta: Fixed::round_down(delta),
+        }
+    }
+
+    #[test]
+    fn no_debit_goes_beyond_what_was_agreed() {
+        let bought = Fingerprint::new([1; 32]);
+        let (look, rest) = (loss(Some(0.1), 0.01, 0.0), loss(None, 0.02, 1e-9));
+        let all = look.compose(rest).unwrap();
+        let tally = Tally::new().up_to(all);
+        assert!(tally.admits(look).is_ok() && tally.admits(all).is_ok());
+        tally.add(look, bought);
+        // Both debits together are what was agreed, and no more.
+        assert!(tally.admits(rest).is_ok());
+        let more = [
+            loss(None, 0.0201, 1e-9),
+            loss(None, 0.02, 2e-9),
+            loss(None, 0.03, 0.0),
+        ];
+        for more in more {
+            let refused = tally.admits(more).unwrap_err().report();
+            assert_eq!(refused.reason.id(), "price-risen");
+        }
+        // A pure price admits no loss that is not pure.
+        let pure = Tally::new().up_to(loss(Some(0.1), 0.01, 0.0));
+        assert!(pure.admits(loss(None, 0.001, 0.0)).is_err());
+        assert!(pure.admits(loss(Some(0.2), 0.01, 0.0)).is_err());
+        // What was to be free stays free; without a price nothing is held back.
+        assert!(Tally::new().up_to(Loss::ZERO).admits(look).is_err());
+        assert!(Tally::new().admits(all).is_ok());
     }
 }

@@ -11,7 +11,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use tokio::sync::Semaphore;
 
-/// Most requests that are answered at the same time.
+/// Most requests that are answered at the same time, unless a site says another number.
 const REQUESTS_MAX: usize = 16;
 /// Of a form.
 const BODY_BYTES_MAX: usize = 64 << 10;
@@ -54,6 +54,15 @@ impl Guard {
             is_encrypted,
             patience,
             places: Semaphore::new(REQUESTS_MAX),
+        }
+    }
+
+    /// The same with another number of requests that are answered at the same time.
+    #[must_use]
+    pub fn answering(self, most: usize) -> Self {
+        Self {
+            places: Semaphore::new(most),
+            ..self
         }
     }
 

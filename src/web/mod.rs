@@ -1,9 +1,18 @@
-//! What pages by HTTP share: who may ask, limits, headers, TLS, charts. Pages are made on the
-//! server and have no scripts.
+//! What pages by HTTP share: who may ask, logins, sessions, limits, headers, TLS, charts. Pages are
+//! made on the server and have no scripts.
 
+pub mod answer;
 pub mod chart;
+pub mod course;
 pub mod guard;
+pub mod intervals;
+pub mod login;
+pub mod page;
+pub mod portal;
 pub mod server;
+pub mod session;
+pub mod spending;
+pub mod throttle;
 
 use maud::{Markup, html};
 
@@ -32,6 +41,9 @@ pub fn width(fraction: f64) -> String {
 
 /// Colours, text, buttons, tables and charts, which every page has.
 pub const STYLE: &str = include_str!("style.css");
+
+/// As above, and what pages behind a login have.
+pub const SITE_STYLE: &str = concat!(include_str!("style.css"), include_str!("site.css"));
 
 /// The line of a position in SQL, and a caret under it.
 pub fn pointed(position: u32, sql: &str) -> Option<String> {

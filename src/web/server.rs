@@ -20,8 +20,6 @@ use crate::wire::{Tls, certificate_names};
 const CONNECTIONS_MAX: usize = 64;
 /// Of one address, unless it is of this machine: another cannot take every place.
 const CONNECTIONS_PER_ADDRESS: usize = 8;
-/// For a whole connection: handshake, request and answer, however slowly a client takes it.
-const WHOLE: Duration = Duration::from_secs(60);
 /// For a handshake, and for the head of a request.
 const PATIENCE: Duration = Duration::from_secs(10);
 const HEAD_BYTES_MAX: usize = 16 << 10;
@@ -36,12 +34,14 @@ pub struct Peer {
     pub names: Vec<String>,
 }
 
-/// Serves a router until `shutdown` is cancelled; every request has its [`Peer`].
+/// Serves a router until `shutdown` is cancelled; every request has its [`Peer`]. `whole` is the
+/// time of a whole connection: handshake, request and answer, however slowly a client takes it.
 pub async fn serve(
     listener: TcpListener,
     tls: Option<Tls>,
     router: Router,
     shutdown: CancellationToken,
+    whole: Duration,
 ) {
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let by_address = ByAddress::default();
@@ -60,9 +60,9 @@ pub async fn serve(
         };
         let (tls, router, shutdown) = (tls.clone(), router.clone(), shutdown.clone());
         tokio::spawn(async move {
-            let whole = connection(socket, from, tls, router, shutdown);
+            let connected = connection(socket, from, tls, router, shutdown);
             // A client that takes longer is cut off.
-            let _ = tokio::time::timeout(WHOLE, whole).await;
+            let _ = tokio::time::timeout(whole, connected).await;
             drop((place, of_address));
         });
     }

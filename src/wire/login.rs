@@ -142,11 +142,12 @@ async fn log_in_or_refuse<S: Service, L: Service>(
         .into());
     }
     let stored = service.verifier(&role);
+    let verifiers = service.verifiers();
     scram::authenticate(
         channel,
         &role,
         stored,
-        &server.decoy,
+        (&server.decoy, &verifiers),
         opening.certificate_pem.as_deref(),
     )
     .await?;
@@ -166,7 +167,7 @@ async fn log_in_or_refuse<S: Service, L: Service>(
     let place = places.take(service, &role, address)?;
     let settings = settings(service, &role, &opening.parameters)?;
     let secret_bytes = if opening.minor >= 2 { 32 } else { 4 };
-    let Some(key) = server.sessions.enter(secret_bytes) else {
+    let Some(key) = server.commons.sessions.enter(secret_bytes) else {
         return Err(Refusal::new(reason::INTERNAL_ERROR, "could not generate a cancel key").into());
     };
     channel.send(&Authentication::Ok);
@@ -199,7 +200,7 @@ fn vouched(wanted: Certificate, role: &str, names: &[String]) -> Result<(), Refu
     }
 }
 
-fn settings<S: Service>(
+pub(super) fn settings<S: Service>(
     service: &S,
     role: &str,
     parameters: &[(String, String)],

@@ -22,6 +22,7 @@ mod portal;
 mod prepared;
 mod run;
 pub mod scram;
+mod seat;
 mod settings;
 mod simple;
 mod startup;
@@ -42,14 +43,14 @@ use tokio::task::{JoinError, JoinSet};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::{MemoryBudget, Service};
+use crate::engine::Service;
 use crate::ledger::{Event, Origin, Record};
-use crate::operator;
-use crate::operator::{Control, OperatorService};
+use crate::operator::OperatorService;
 pub use certificate::names as certificate_names;
 use connection::{Common, Connection};
 use login::{LoggedIn, Opening};
 use outcome::Outcome;
+pub use seat::{Commons, NotAsked, Reading, Seat};
 use startup::Opened;
 use stream::FramedStream;
 pub use tls::Tls;
@@ -70,17 +71,12 @@ struct Server<S> {
     tls: Tls,
     shutdown: CancellationToken,
     drain: Duration,
-    sessions: Arc<cancel::Sessions>,
     decoy: scram::Decoy,
-    places: connection_limit::Registry,
-    /// Those of operators.
+    /// Places of operators.
     operator_places: connection_limit::Registry,
-    /// What operators reach, where there may be any.
-    control: Option<Arc<Control>>,
-    /// All sessions that are logged in.
-    open: Arc<operator::Sessions>,
+    /// What sessions of every way share.
+    commons: Arc<Commons>,
     unauthenticated: Arc<unauthenticated::Unauthenticated>,
-    memory: MemoryBudget,
 }
 
 /// As [`serve_reloadable`], with a certificate that stays and [`DRAIN`].
@@ -107,12 +103,13 @@ pub async fn serve_reloadable<S: Service>(
     shutdown: CancellationToken,
     drain: Duration,
 ) -> std::io::Result<()> {
-    serve_operated(listener, tls, service, shutdown, drain, None).await
+    let commons = Commons::new(None);
+    serve_operated(listener, tls, service, shutdown, drain, commons).await
 }
 
 /// Serves clients until `shutdown` is cancelled. Then logins and idle sessions end with 57P01 at
-/// once, and running statements get the time to drain. Operators of the policy log in to the admin
-/// database.
+/// once, and running statements get the time to drain. Where `commons` has a control, operators of
+/// the policy log in to the admin database.
 ///
 /// # Errors
 /// Where the operating system has no randomness to give.
@@ -122,25 +119,18 @@ pub async fn serve_operated<S: Service>(
     service: Arc<S>,
     shutdown: CancellationToken,
     drain: Duration,
-    control: Option<Arc<Control>>,
+    commons: Arc<Commons>,
 ) -> std::io::Result<()> {
-    let (sessions, places, operator_places, unauthenticated) = Default::default();
-    let open = control
-        .as_ref()
-        .map(|control| Arc::clone(control.sessions()));
+    let (operator_places, unauthenticated) = Default::default();
     let server = Arc::new(Server {
         service,
         tls,
         shutdown,
         drain,
-        sessions,
         decoy: scram::Decoy::new()?,
-        places,
         operator_places,
-        control,
-        open: open.unwrap_or_default(),
+        commons,
         unauthenticated,
-        memory: MemoryBudget::default(),
     });
     // Each running answer holds a sender, so the receiver ends when the last of them has.
     let (answers, mut answered) = mpsc::channel::<()>(1);
@@ -196,7 +186,7 @@ async fn client<S: Service>(
     let from = address.ip();
     let opening = async {
         let (mut channel, opening) =
-            match startup::open(socket, server.tls.current(), &server.sessions).await {
+            match startup::open(socket, server.tls.current(), &server.commons.sessions).await {
                 Opened::Client(startup) => Opening::new(*startup),
                 Opened::Done => return None,
                 Opened::Refused(channel, refusal) => {
@@ -214,7 +204,10 @@ async fn client<S: Service>(
             Ok(logged_in) => {
                 let name = (logged_in.role.as_str(), operator.is_some());
                 let id = logged_in.key.process;
-                let entry = server.open.enter(id, name, origin.address, is_encrypted);
+                let entry = server
+                    .commons
+                    .open
+                    .enter(id, name, origin.address, is_encrypted);
                 Some((channel, logged_in, origin, entry, operator))
             }
             Err(Outcome::Refused(refusal) | Outcome::Fatal(refusal)) => {
@@ -238,7 +231,7 @@ async fn client<S: Service>(
             shutdown: server.shutdown.clone(),
             drain: server.drain,
             answers,
-            share: server.memory.share(&logged_in.role),
+            share: server.commons.memory.share(&logged_in.role),
             origin,
             entry,
         };
@@ -270,7 +263,7 @@ impl<S> Server<S> {
     /// The admin database, where the name is an operator's. No name is both an operator's and a
     /// role's.
     fn operates(&self, opening: &Opening) -> Option<Arc<OperatorService>> {
-        let control = self.control.as_ref()?;
+        let control = self.commons.control.as_ref()?;
         control
             .operator(opening.user())
             .map(|_| Arc::new(OperatorService(Arc::clone(control))))
@@ -292,7 +285,7 @@ impl<S: Service> Server<S> {
                 login::log_in(self, to, channel, opening, from).await
             }
             None => {
-                let to = (&*self.service, &self.places);
+                let to = (&*self.service, &self.commons.places);
                 login::log_in(self, to, channel, opening, from).await
             }
         }

@@ -341,7 +341,7 @@ pub(super) fn explain_column(format: ExplainFormat) -> ColumnDescription {
 
 /// The engine's task panicked. The panic's message may hold values, so only an incident number is
 /// logged.
-fn lost(error: &JoinError) -> Refusal {
+pub(super) fn lost(error: &JoinError) -> Refusal {
     let incident = format!("{:08x}", rand::random::<u32>());
     tracing::error!(incident, panicked = error.is_panic(), "an answer was lost");
     Error::Internal { incident }.report()

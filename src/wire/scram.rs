@@ -89,13 +89,26 @@ impl Decoy {
         Ok(Self(key))
     }
 
-    fn secret(&self, role: &str) -> ScramSecret {
+    /// Iterations are shown and take time, so they are those of one of the verifiers that there
+    /// are, the same one each time.
+    fn secret(&self, role: &str, verifiers: &[Secret]) -> ScramSecret {
         let part = |label: &str| hmac(&self.0, format!("{label}\0{role}").as_bytes());
         let mut salt = part("salt");
         salt.truncate(16);
+        let counts: Vec<usize> = verifiers
+            .iter()
+            .filter_map(|verifier| match parse_verifier(verifier.expose())? {
+                ScramSecret::Verifier { iterations, .. } => Some(iterations),
+                _ => None,
+            })
+            .collect();
+        let chosen = part("iterations")
+            .first()
+            .map_or(0, |byte| usize::from(*byte));
+        let iterations = counts.get(chosen % counts.len().max(1));
         ScramSecret::Verifier {
             salt,
-            iterations: ITERATIONS,
+            iterations: iterations.copied().unwrap_or(ITERATIONS),
             stored_key: part("stored"),
             server_key: part("server"),
         }
@@ -103,8 +116,13 @@ impl Decoy {
 }
 
 /// Whether this is the password of a verifier, as PostgreSQL compares one that was typed: by the
-/// server's key. Takes as long for a name without a verifier, and however much of the key is right.
-pub fn is_password(stored: Option<&Secret>, name: &str, password: &str, decoy: &Decoy) -> bool {
+/// server's key. Takes as long for a name without a verifier as for one of `verifiers`, and however
+/// much of the key is right.
+pub fn is_password(
+    stored: Option<&Secret>,
+    (name, password): (&str, &str),
+    (decoy, verifiers): (&Decoy, &[Secret]),
+) -> bool {
     let known = stored.and_then(|verifier| parse_verifier(verifier.expose()));
     let is_known = known.is_some();
     let ScramSecret::Verifier {
@@ -112,7 +130,7 @@ pub fn is_password(stored: Option<&Secret>, name: &str, password: &str, decoy: &
         iterations,
         server_key,
         ..
-    } = known.unwrap_or_else(|| decoy.secret(name))
+    } = known.unwrap_or_else(|| decoy.secret(name, verifiers))
     else {
         return false;
     };
@@ -132,7 +150,7 @@ pub(super) async fn authenticate(
     channel: &mut FramedStream,
     role: &str,
     stored: Option<Secret>,
-    decoy: &Decoy,
+    (decoy, verifiers): (&Decoy, &[Secret]),
     certificate_pem: Option<&str>,
 ) -> Result<(), Outcome> {
     let mut server = ScramServerAuth::new();
@@ -163,7 +181,9 @@ pub(super) async fn authenticate(
     if matches!(known, Some(None)) {
         tracing::error!(role, "the role's verifier is malformed");
     }
-    let secret = known.flatten().unwrap_or_else(|| decoy.secret(role));
+    let secret = known
+        .flatten()
+        .unwrap_or_else(|| decoy.secret(role, verifiers));
     let (reply, waiting) = server
         .on_client_first_message_with_secret(&first, secret)
         .map_err(|_| malformed())?;
@@ -205,6 +225,8 @@ fn wrong_password(role: &str) -> Outcome {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::{Decoy, ScramSecret, is_password, make_verifier, parse_verifier, verifier};
     use crate::policy::Secret;
 
@@ -247,12 +269,38 @@ mod tests {
     fn typed_passwords_are_compared_with_verifiers() {
         let decoy = Decoy::new().unwrap();
         let stored = Secret::from(make_verifier("correct horse"));
-        let is_right = |stored, password| is_password(stored, "olga", password, &decoy);
+        let all = [stored.clone()];
+        let is_right = |stored, password| is_password(stored, ("olga", password), (&decoy, &all));
         assert!(is_right(Some(&stored), "correct horse"));
         for wrong in ["", "correct hors", "correct horse ", "Correct horse"] {
             assert!(!is_right(Some(&stored), wrong), "{wrong}");
         }
         let broken = Secret::from("SCRAM-SHA-256$1:YQ==$YQ==:YQ==".to_owned());
         assert!(!is_right(None, "correct horse") && !is_right(Some(&broken), ""));
+    }
+
+    #[test]
+    fn a_made_up_verifier_takes_as_long_as_a_stored_one() {
+        let decoy = Decoy::new().unwrap();
+        let slower = Secret::from(make_verifier("x").replace("$4096:", "$15000:"));
+        let counts = |verifiers: &[Secret]| -> BTreeSet<usize> {
+            let names = (0..64).map(|name| decoy.secret(&format!("nobody{name}"), verifiers));
+            let count = |secret| match secret {
+                ScramSecret::Verifier { iterations, .. } => iterations,
+                _ => 0,
+            };
+            names.map(count).collect()
+        };
+        assert_eq!(counts(&[]), BTreeSet::from([4096]));
+        assert_eq!(counts(&[slower.clone()]), BTreeSet::from([15_000]));
+        let usual = Secret::from(make_verifier("y"));
+        let both = [slower, usual];
+        assert_eq!(counts(&both), BTreeSet::from([4096, 15_000]));
+        let iterations = |secret| match secret {
+            ScramSecret::Verifier { iterations, .. } => iterations,
+            _ => 0,
+        };
+        let again = || iterations(decoy.secret("eve", &both));
+        assert_eq!(again(), again());
     }
 }

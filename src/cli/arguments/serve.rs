@@ -43,6 +43,14 @@ pub struct ServeOptions {
     /// repeated
     #[arg(long, value_name = "NAME", requires = "console")]
     pub console_host: Vec<String>,
+    /// Where analysts see prices and ask in a browser, as roles of the policy (docs/desk.md).
+    /// Beyond this machine it needs --tls-cert and --tls-key
+    #[arg(long, value_name = "ADDR")]
+    pub desk: Option<SocketAddr>,
+    /// A name by which the desk may be asked, in addition to addresses and localhost; may be
+    /// repeated
+    #[arg(long, value_name = "NAME", requires = "desk")]
+    pub desk_host: Vec<String>,
     /// Listen where another pgveil with this flag listens too: for an upgrade without a gap
     #[arg(long)]
     pub reuse_port: bool,

@@ -5,8 +5,10 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::State;
-use super::widen::Question;
+use super::widen::widen;
 use crate::demo::session::{Refused, Session};
+use crate::web::answer::{Answer, Cell, cells};
+use crate::web::intervals::Question;
 
 /// Which of the two buttons was pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,25 +35,13 @@ pub struct Price {
     mu_squared: f64,
 }
 
-/// A value of the private answer.
-#[derive(Debug, Clone, Default)]
-pub struct Cell {
-    pub text: Option<String>,
-    pub interval: Option<(f64, f64)>,
-    pub exact: Option<String>,
-}
-
 /// Both answers.
 #[derive(Debug)]
 pub struct Answered {
-    pub columns: Vec<String>,
-    /// Columns that are noisy; the others are group keys.
-    pub measures: Vec<usize>,
-    pub rows: Vec<Vec<Cell>>,
+    pub answer: Answer,
     pub notices: Vec<String>,
     pub before: f64,
     pub after: f64,
-    pub has_exact: bool,
 }
 
 /// What became of a question.
@@ -102,7 +92,7 @@ async fn asked(
         return Err(Refused::new("this page asks one SELECT at a time"));
     };
     let columns = session.describe(&question.sql()).await?;
-    let mut widened = question.widen(&session).await;
+    let mut widened = widen(&question, &session).await;
     if let Some(wide) = &widened {
         // Intervals of chosen values are values too, which the price would be shared with.
         let same = self::price(&mut session, &wide.sql).await;
@@ -141,13 +131,15 @@ async fn asked(
         put_next_to(&mut rows, exact, &measures);
     }
     outcome.answered = Some(Answered {
-        columns: columns.into_iter().map(|(name, _)| name).collect(),
-        measures,
-        rows,
+        answer: Answer {
+            columns: columns.into_iter().map(|(name, _)| name).collect(),
+            measures,
+            rows,
+            has_exact: exact.is_some(),
+        },
         notices: reply.notices,
         before,
         after,
-        has_exact: exact.is_some(),
     });
     Ok(())
 }
@@ -220,23 +212,6 @@ fn texts(value: &Value) -> Vec<String> {
         Value::Array(values) => values.iter().flat_map(texts).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Vec::new(),
     }
-}
-
-/// The first `width` values of a row, with the intervals behind them.
-fn cells(row: &[Option<String>], width: usize, intervals: &[usize]) -> Vec<Cell> {
-    let number = |at: usize| -> Option<f64> { row.get(at)?.as_deref()?.parse().ok() };
-    let cell = |(at, text): (usize, &Option<String>)| {
-        let place = intervals.iter().position(|of| *of == at);
-        Cell {
-            text: text.clone(),
-            interval: place.and_then(|place| {
-                let low = width + 2 * place;
-                Some((number(low)?, number(low + 1)?))
-            }),
-            exact: None,
-        }
-    };
-    row.iter().take(width).enumerate().map(cell).collect()
 }
 
 /// Puts the exact values next to those of the same group.

@@ -40,6 +40,8 @@ pub enum Via {
     Wire,
     /// The operators' pages.
     Console,
+    /// The analysts' pages.
+    Desk,
     /// A command on the proxy's machine.
     #[default]
     Command,
@@ -50,12 +52,13 @@ impl Via {
         match self {
             Self::Wire => "wire",
             Self::Console => "console",
+            Self::Desk => "desk",
             Self::Command => "command",
         }
     }
 
     fn of_name(name: &str) -> Self {
-        [Self::Wire, Self::Console]
+        [Self::Wire, Self::Console, Self::Desk]
             .into_iter()
             .find(|via| via.name() == name)
             .unwrap_or_default()

@@ -27,7 +27,37 @@ impl Ledger {
     }
 }
 
+impl Ledger {
+    /// The newest statements of a role, newest first; not what operators explored in its terms.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub async fn recent_statements(&self, role: &str, rows_max: u32) -> Result<Vec<Record>, Error> {
+        let role = role.to_owned();
+        self.worker
+            .call(Access::Read, move |books| {
+                books.recent_statements(&role, rows_max)
+            })
+            .await
+    }
+}
+
 impl Rules {
+    fn recent_statements(&mut self, role: &str, rows_max: u32) -> Result<Vec<Record>, Error> {
+        let sql = "SELECT id, microseconds, kind, name, session, address, application, via, \
+            actor, verdict, sqlstate, statement, plan, detail, epsilon, rho, mu_squared, delta \
+            FROM record WHERE name = $1 AND kind = 'statement' AND actor IS NULL \
+            ORDER BY id DESC LIMIT $2";
+        let values = [
+            Value::Text(role.to_owned()),
+            Value::Int(i64::from(rows_max)),
+        ];
+        let rows = self.store.query(sql, &values)?;
+        let numbered = rows.iter().map(recorded);
+        numbered.map(|row| row.map(|(_, record)| record)).collect()
+    }
+
     fn recent_records(&mut self, before: i64, rows_max: u32) -> Result<Vec<(i64, Record)>, Error> {
         let sql = "SELECT id, microseconds, kind, name, session, address, application, via, \
             actor, verdict, sqlstate, statement, plan, detail, epsilon, rho, mu_squared, delta \

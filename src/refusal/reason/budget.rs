@@ -46,6 +46,10 @@ reasons! {
         "The budget does not cover what `pgveil.target_error` needs. A first answer, which showed \
             what that is, was charged.",
         "Set a larger target error. The hint says how the first answer is shown, free.";
+    PRICE_RISEN = "price-risen", OBJECT_NOT_IN_PREREQUISITE_STATE,
+        "At the analysts' desk the query was to cost no more than the price that was shown, and \
+            it would cost more now. Nothing was charged beyond that price.",
+        "Look at the price again: other questions of the role have changed it.";
     COST_TOO_LARGE = "cost-too-large", PROGRAM_LIMIT_EXCEEDED,
         "The query costs more than can be counted.",
         "Ask for fewer parts, or lower `pgveil.epsilon`.";

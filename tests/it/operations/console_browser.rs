@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use pgveil::console::Lifetimes;
+use pgveil::web::session::Lifetimes;
 use serde_json::{Value, json};
 
 use super::console::{PASSWORD, stage};
@@ -16,7 +16,7 @@ const ENTER: &str = "\u{e007}";
 const CONTROLS_MAX: usize = 60;
 
 impl Browser {
-    fn keys(&self, text: &str) {
+    pub fn keys(&self, text: &str) {
         let presses: Vec<Value> = text
             .chars()
             .flat_map(|key| {
@@ -37,7 +37,7 @@ impl Browser {
     }
 
     /// Goes by Tab to the control of this id.
-    fn reach(&self, id: &str) {
+    pub fn reach(&self, id: &str) {
         for _ in 0..CONTROLS_MAX {
             self.keys(TAB);
             let found = self.call("GET", "/element/active", &Value::Null);
@@ -52,10 +52,19 @@ impl Browser {
     }
 
     /// Goes by Tab to the control of this text, and presses it.
-    fn press(&self, control: &str) {
+    pub fn press(&self, control: &str) {
+        self.press_where(control, |text| text == control);
+    }
+
+    /// The same where the control's text begins so.
+    pub fn press_first(&self, beginning: &str) {
+        self.press_where(beginning, |text| text.starts_with(beginning));
+    }
+
+    fn press_where(&self, control: &str, is_wanted: impl Fn(&str) -> bool) {
         for _ in 0..CONTROLS_MAX {
             self.keys(TAB);
-            if self.focused() == control {
+            if is_wanted(&self.focused()) {
                 return self.keys(ENTER);
             }
         }
@@ -66,7 +75,7 @@ impl Browser {
     }
 
     /// Waits until the page has this text.
-    fn shows(&self, text: &str) {
+    pub fn shows(&self, text: &str) {
         let started = Instant::now();
         while !self.text("body").contains(text) {
             assert!(

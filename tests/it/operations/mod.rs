@@ -8,6 +8,8 @@ mod console;
 mod console_browser;
 pub mod demo_browser;
 pub mod demo_page;
+mod desk;
+mod desk_browser;
 mod doctor;
 pub mod init;
 pub mod operators;

@@ -10,10 +10,11 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use sha2::{Digest, Sha256};
 
-use crate::policy::Operator;
+/// Whoever a session belongs to.
+pub trait Named: Clone {
+    fn name(&self) -> &str;
+}
 
-/// Most sessions at the same time; one more ends the one that was idle longest.
-const SESSIONS_MAX: usize = 32;
 /// Forms of one session that are open at the same time; older ones are refused.
 const TOKENS_MAX: usize = 64;
 
@@ -46,85 +47,85 @@ impl SessionId {
 }
 
 #[derive(Debug)]
-struct Session {
-    /// As the policy had the operator at the login: a change ends the session.
-    operator: Operator,
+struct Session<V> {
+    /// As at the login.
+    visitor: V,
     address: IpAddr,
     began: Instant,
     used: Instant,
     tokens: VecDeque<[u8; 32]>,
 }
 
-/// All sessions of a console.
+/// All sessions of a site.
 #[derive(Debug)]
-pub struct Sessions {
+pub struct Sessions<V> {
     lifetimes: Lifetimes,
-    open: Mutex<HashMap<SessionId, Session>>,
+    /// Most sessions of one name; one more ends the one of that name that was idle longest.
+    of_name: usize,
+    open: Mutex<HashMap<SessionId, Session<V>>>,
 }
 
-impl Sessions {
-    pub fn new(lifetimes: Lifetimes) -> Self {
+impl<V: Named> Sessions<V> {
+    pub fn new(lifetimes: Lifetimes, of_name: usize) -> Self {
         Self {
             lifetimes,
+            of_name,
             open: Mutex::default(),
         }
     }
 
     /// Begins a session, and returns its identifier for the cookie; `None` without randomness.
-    pub fn begin(&self, operator: Operator, address: IpAddr, now: Instant) -> Option<String> {
+    pub fn begin(&self, visitor: V, address: IpAddr, now: Instant) -> Option<String> {
         let secret = random()?;
-        let session = Session {
-            operator,
-            address,
-            began: now,
-            used: now,
-            tokens: VecDeque::new(),
-        };
         let mut open = self.living(now);
-        if open.len() >= SESSIONS_MAX
-            && let Some(idle) = open
-                .iter()
+        let own = open
+            .iter()
+            .filter(|(_, session)| session.visitor.name() == visitor.name());
+        if own.clone().count() >= self.of_name
+            && let Some(idle) = own
                 .min_by_key(|(_, session)| session.used)
                 .map(|(id, _)| *id)
         {
             open.remove(&idle);
         }
+        let session = Session {
+            visitor,
+            address,
+            began: now,
+            used: now,
+            tokens: VecDeque::new(),
+        };
         open.insert(SessionId::of(&secret), session);
         Some(secret)
     }
 
-    /// The session of a cookie, if it lives and the operator is still as at the login; `touch`
-    /// keeps it from becoming idle.
+    /// The session of a cookie, if it lives and its visitor is still as at the login; `touch` keeps
+    /// it from becoming idle.
     pub fn find(
         &self,
         secret: &str,
-        known: impl Fn(&str) -> Option<Operator>,
+        is_unchanged: impl Fn(&V) -> bool,
         touch: bool,
         now: Instant,
-    ) -> Option<(SessionId, Operator, IpAddr)> {
+    ) -> Option<(SessionId, V, IpAddr)> {
         let id = SessionId::of(secret);
         let mut open = self.living(now);
         let session = open.get_mut(&id)?;
-        if known(&session.operator.name).as_ref() != Some(&session.operator) {
+        if !is_unchanged(&session.visitor) {
             open.remove(&id);
             return None;
         }
         if touch {
             session.used = now;
         }
-        Some((id, session.operator.clone(), session.address))
+        Some((id, session.visitor.clone(), session.address))
     }
 
-    /// Whether a session lives and its operator is still as at the login.
-    pub fn stands(
-        &self,
-        id: SessionId,
-        known: impl Fn(&str) -> Option<Operator>,
-        now: Instant,
-    ) -> bool {
+    /// Whether a session lives and its visitor is still as at the login.
+    pub fn stands(&self, id: SessionId, is_unchanged: impl Fn(&V) -> bool, now: Instant) -> bool {
         let open = self.living(now);
-        let session = open.get(&id);
-        session.is_some_and(|s| known(&s.operator.name).as_ref() == Some(&s.operator))
+        open.get(&id)
+            .is_some_and(|session| is_unchanged(&session.visitor))
     }
 
     pub fn end(&self, id: SessionId, now: Instant) {
@@ -154,13 +155,19 @@ impl Sessions {
         found.is_some_and(|at| session.tokens.remove(at).is_some())
     }
 
+    /// Ends those whose visitor is not as at the login, and those whose time is over.
+    pub fn sweep(&self, is_unchanged: impl Fn(&V) -> bool, now: Instant) {
+        self.living(now)
+            .retain(|_, session| is_unchanged(&session.visitor));
+    }
+
     /// How many live.
     pub fn count(&self, now: Instant) -> usize {
         self.living(now).len()
     }
 
     /// Those that live.
-    fn living(&self, now: Instant) -> MutexGuard<'_, HashMap<SessionId, Session>> {
+    fn living(&self, now: Instant) -> MutexGuard<'_, HashMap<SessionId, Session<V>>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let Lifetimes { idle, whole } = self.lifetimes;
         open.retain(|_, session| {
@@ -181,17 +188,28 @@ fn random() -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::{Certificate, Rights};
 
     const HERE: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+    const MOST: usize = 32;
 
-    fn operator(verifier: &str) -> Operator {
-        Operator {
-            name: "olga".to_owned(),
-            verifier: verifier.to_owned().into(),
-            certificate: Certificate::Optional,
-            rights: Rights::Own,
+    /// A name, and a password's verifier.
+    #[derive(Debug, Clone, PartialEq)]
+    struct Somebody(&'static str, &'static str);
+
+    impl Named for Somebody {
+        fn name(&self) -> &str {
+            self.0
         }
+    }
+
+    const OLGA: Somebody = Somebody("olga", "a");
+
+    fn is_olga(who: &Somebody) -> bool {
+        *who == OLGA
+    }
+
+    fn sessions() -> Sessions<Somebody> {
+        Sessions::new(Lifetimes::default(), MOST)
     }
 
     fn minutes(count: u64) -> Duration {
@@ -200,73 +218,41 @@ mod tests {
 
     #[test]
     fn sessions_end_when_idle_and_after_a_day_of_work() {
-        let (sessions, start) = (Sessions::new(Lifetimes::default()), Instant::now());
-        let known = |_: &str| Some(operator("a"));
-        let secret = sessions.begin(operator("a"), HERE, start).unwrap();
+        let (sessions, start) = (sessions(), Instant::now());
+        let find = |secret: &str, touch, now| sessions.find(secret, is_olga, touch, now);
+        let secret = sessions.begin(OLGA, HERE, start).unwrap();
         assert_eq!(secret.len(), 64);
         let mut now = start;
         while now < start + minutes(8 * 60 - 10) {
             now += minutes(10);
-            assert!(sessions.find(&secret, known, true, now).is_some());
+            assert!(find(&secret, true, now).is_some());
         }
-        assert!(
-            sessions
-                .find(&secret, known, true, start + minutes(480))
-                .is_none()
-        );
-        let idle = sessions.begin(operator("a"), HERE, start).unwrap();
+        assert!(find(&secret, true, start + minutes(480)).is_none());
+        let idle = sessions.begin(OLGA, HERE, start).unwrap();
         // A page that loads itself again keeps no session alive.
-        assert!(
-            sessions
-                .find(&idle, known, false, start + minutes(14))
-                .is_some()
-        );
-        assert!(
-            sessions
-                .find(&idle, known, true, start + minutes(15))
-                .is_none()
-        );
+        assert!(find(&idle, false, start + minutes(14)).is_some());
+        assert!(find(&idle, true, start + minutes(15)).is_none());
         assert_eq!(sessions.count(start + minutes(15)), 0);
     }
 
     #[test]
     fn another_password_or_right_ends_a_session() {
-        let (sessions, now) = (Sessions::new(Lifetimes::default()), Instant::now());
-        let watching = Operator {
-            rights: Rights::Watch,
-            ..operator("a")
-        };
-        for changed in [Some(operator("b")), Some(watching), None] {
-            let secret = sessions.begin(operator("a"), HERE, now).unwrap();
-            assert!(
-                sessions
-                    .find(&secret, |_| changed.clone(), true, now)
-                    .is_none()
-            );
-            let begun = sessions.begin(operator("a"), HERE, now).unwrap();
-            assert!(!sessions.stands(SessionId::of(&begun), |_| changed.clone(), now));
-            assert!(sessions.stands(SessionId::of(&begun), |_| Some(operator("a")), now));
-            // For good, also where the policy is changed back.
-            assert!(
-                sessions
-                    .find(&secret, |_| Some(operator("a")), true, now)
-                    .is_none()
-            );
-        }
-        assert!(
-            sessions
-                .find("", |_| Some(operator("a")), true, now)
-                .is_none()
-        );
+        let (sessions, now) = (sessions(), Instant::now());
+        let secret = sessions.begin(OLGA, HERE, now).unwrap();
+        let begun = sessions.begin(OLGA, HERE, now).unwrap();
+        let is_other = |who: &Somebody| *who == Somebody("olga", "b");
+        assert!(sessions.find(&secret, is_other, true, now).is_none());
+        assert!(!sessions.stands(SessionId::of(&begun), is_other, now));
+        assert!(sessions.stands(SessionId::of(&begun), is_olga, now));
+        // For good, also where the policy is changed back.
+        assert!(sessions.find(&secret, is_olga, true, now).is_none());
+        assert!(sessions.find("", is_olga, true, now).is_none());
     }
 
     #[test]
     fn a_token_is_good_once_and_in_its_session() {
-        let (sessions, now) = (Sessions::new(Lifetimes::default()), Instant::now());
-        let begin = || {
-            let secret = sessions.begin(operator("a"), HERE, now).unwrap();
-            SessionId::of(&secret)
-        };
+        let (sessions, now) = (sessions(), Instant::now());
+        let begin = || SessionId::of(&sessions.begin(OLGA, HERE, now).unwrap());
         let (one, other) = (begin(), begin());
         let token = sessions.token(one, now).unwrap();
         assert!(!sessions.takes(other, &token, now));
@@ -282,15 +268,17 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_sessions_is_limited() {
-        let (sessions, now) = (Sessions::new(Lifetimes::default()), Instant::now());
-        let known = |_: &str| Some(operator("a"));
-        let first = sessions.begin(operator("a"), HERE, now).unwrap();
-        for later in 1..=SESSIONS_MAX as u64 {
+    fn the_number_of_sessions_of_a_name_is_limited() {
+        let (sessions, now) = (sessions(), Instant::now());
+        let first = sessions.begin(OLGA, HERE, now).unwrap();
+        let other = sessions.begin(Somebody("wim", "w"), HERE, now).unwrap();
+        for later in 1..=MOST as u64 {
             let now = now + Duration::from_secs(later);
-            sessions.begin(operator("a"), HERE, now).unwrap();
+            sessions.begin(OLGA, HERE, now).unwrap();
         }
-        assert_eq!(sessions.count(now), SESSIONS_MAX);
-        assert!(sessions.find(&first, known, true, now).is_none());
+        assert_eq!(sessions.count(now), MOST + 1);
+        assert!(sessions.find(&first, is_olga, true, now).is_none());
+        // Nobody pushes out somebody else.
+        assert!(sessions.find(&other, |_| true, true, now).is_some());
     }
 }

@@ -1,0 +1,238 @@
+//! The desk: pages for analysts, who log in as a role of the policy, see what a question costs and
+//! how far off its answer will be, and run it at that price. Server-rendered, without scripts.
+//!
+//! # Guarantee
+//! Questions go the way of the wire: the same engine, charge, limits and record. Apart from the
+//! answers that are paid for, no page depends on a row. A role sees its own account and its own
+//! statements alone. `project/tidy::the_desk_asks_as_the_wire_does` holds the imports.
+
+mod ask;
+mod budget;
+mod login;
+mod statements;
+mod view;
+mod visitor;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::middleware::Next;
+use axum::response::{Html, IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Router, middleware};
+use maud::Markup;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::engine::{Engine, Reloadable};
+use crate::web;
+use crate::web::portal::{Opening, Portal};
+use crate::web::session::Lifetimes;
+use crate::wire::{Commons, Tls};
+use visitor::{Analyst, Visitor};
+
+const BODY_BYTES_MAX: usize = 64 << 10;
+/// How long a question is waited for. The policy's `limits.statement_timeout` ends what the
+/// database runs.
+const ANSWER: Duration = Duration::from_secs(120);
+/// For one answer of the site, whatever quantum there is.
+const PATIENCE: Duration = Duration::from_secs(900);
+/// For a whole connection.
+const WHOLE: Duration = Duration::from_secs(960);
+/// Sessions of one role.
+const SESSIONS_MAX: usize = 8;
+/// Requests that are answered at the same time, and questions among them.
+const REQUESTS_MAX: usize = 64;
+const QUESTIONS_MAX: u32 = 48;
+/// How often sessions are looked through for those that have ended.
+const SWEEP: Duration = Duration::from_secs(10);
+/// For the last pages, once the questions have ended.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// What a desk needs to be started.
+pub struct Options {
+    /// `None` where clients are on this machine alone.
+    pub tls: Option<Tls>,
+    /// Names by which it may be asked, in addition to addresses and `localhost`.
+    pub hosts: Vec<String>,
+    pub lifetimes: Lifetimes,
+    /// How long whoever guesses passwords waits at first.
+    pub first_wait: Duration,
+    /// The time that running questions get once the server stops.
+    pub drain: Duration,
+}
+
+struct Desk {
+    exchange: Arc<Reloadable>,
+    /// What its sessions share with those of the wire.
+    commons: Arc<Commons>,
+    portal: Portal<Arc<Analyst>>,
+    is_encrypted: bool,
+    /// A permit for each question under way.
+    questions: Arc<Semaphore>,
+    /// Cancelled when questions under way have to end.
+    stop: CancellationToken,
+}
+
+/// Serves analysts until `shutdown` is cancelled, and then what they have asked.
+///
+/// # Errors
+/// Those of the listener, and where the operating system has no randomness to give.
+pub async fn serve(
+    listener: TcpListener,
+    exchange: Arc<Reloadable>,
+    commons: Arc<Commons>,
+    options: Options,
+    shutdown: CancellationToken,
+) -> std::io::Result<()> {
+    let Options {
+        tls,
+        hosts,
+        lifetimes,
+        first_wait,
+        drain,
+    } = options;
+    let opening = Opening {
+        site: &view::SITE,
+        hosts,
+        is_encrypted: tls.is_some(),
+        port: listener.local_addr()?.port(),
+        lifetimes,
+        of_name: SESSIONS_MAX,
+        first_wait,
+        patience: PATIENCE,
+    };
+    let mut portal = Portal::open(opening)?;
+    portal.guard = portal.guard.answering(REQUESTS_MAX);
+    let (questions, stop) = (
+        Arc::new(Semaphore::new(QUESTIONS_MAX as usize)),
+        CancellationToken::new(),
+    );
+    let desk = Arc::new(Desk {
+        exchange,
+        commons,
+        portal,
+        is_encrypted: tls.is_some(),
+        questions: Arc::clone(&questions),
+        stop: stop.clone(),
+    });
+    tokio::spawn(sweep(Arc::clone(&desk), shutdown.clone()));
+    web::server::serve(listener, tls, router(desk), shutdown, WHOLE).await;
+    // No question begins behind this one, which waits for all.
+    let all = questions.acquire_many(QUESTIONS_MAX);
+    if tokio::time::timeout(drain, all).await.is_err() {
+        stop.cancel();
+        let all = questions.acquire_many(QUESTIONS_MAX);
+        if tokio::time::timeout(drain, all).await.is_err() {
+            tracing::warn!("questions of the desk still ran when the time to stop was over");
+        }
+    }
+    tokio::time::sleep(FAREWELL).await;
+    Ok(())
+}
+
+/// Gives back the places of sessions that have ended.
+async fn sweep(desk: Arc<Desk>, shutdown: CancellationToken) {
+    loop {
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = tokio::time::sleep(SWEEP) => {}
+        }
+        desk.sweep();
+    }
+}
+
+fn router(desk: Arc<Desk>) -> Router {
+    Router::new()
+        .route("/", get(ask::form))
+        .route("/price", post(ask::priced))
+        .route("/run", post(ask::run))
+        .route("/budget", get(budget::page))
+        .route("/statements", get(statements::page))
+        .route("/login", get(login::form).post(login::enter))
+        .route("/logout", post(login::leave))
+        .route("/style.css", get(style))
+        .fallback(nothing)
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(middleware::from_fn_with_state(Arc::clone(&desk), guarded))
+        .with_state(desk)
+}
+
+async fn guarded(State(desk): State<Arc<Desk>>, request: Request, next: Next) -> Response {
+    desk.portal.guard.pass(request, next).await
+}
+
+async fn style() -> impl IntoResponse {
+    let kind = (CONTENT_TYPE, "text/css; charset=utf-8");
+    ([kind], web::SITE_STYLE)
+}
+
+async fn nothing(visitor: Visitor, State(desk): State<Arc<Desk>>) -> Response {
+    let why = "There is no page of this name.";
+    desk.message(&visitor, StatusCode::NOT_FOUND, ("Nothing here", why))
+}
+
+/// Whether the policy has a role as at the login, and no operator has ended the session.
+fn is_unchanged(engine: &Engine, analyst: &Analyst) -> bool {
+    let role = engine.policy().role(analyst.seat.role());
+    let is_same = role.is_some_and(|role| {
+        role.verifier == analyst.verifier && role.certificate == analyst.certificate
+    });
+    is_same && !analyst.seat.is_ended()
+}
+
+impl Desk {
+    fn engine(&self) -> Arc<Engine> {
+        self.exchange.current()
+    }
+
+    /// Ends sessions whose time is over, or whose role has changed: they give back their places.
+    fn sweep(&self) {
+        let engine = self.engine();
+        let is_same = |who: &Arc<Analyst>| is_unchanged(&engine, who);
+        self.portal.sessions.sweep(is_same, Instant::now());
+    }
+
+    fn page(
+        &self,
+        visitor: &Visitor,
+        title: &str,
+        body: impl FnOnce(&str) -> Markup,
+    ) -> Html<String> {
+        let who = view::who(visitor.analyst.seat.role());
+        self.portal.page((visitor.session, title), &who, body)
+    }
+
+    /// A page of one message.
+    fn message(
+        &self,
+        visitor: &Visitor,
+        status: StatusCode,
+        (title, why): (&str, &str),
+    ) -> Response {
+        let body = view::SITE.message(title, why);
+        (status, self.page(visitor, title, |_| body)).into_response()
+    }
+
+    /// The answer to a form that was not made for this session, or was sent before.
+    fn refuses(&self, visitor: &Visitor, token: &str) -> Option<Response> {
+        let engine = self.engine();
+        let is_same = |who: &Arc<Analyst>| is_unchanged(&engine, who);
+        if self.portal.takes(visitor.session, token, is_same) {
+            return None;
+        }
+        let why = "This form was sent before, or is of an older session. Open its page again.";
+        Some(self.message(visitor, StatusCode::FORBIDDEN, ("Not done", why)))
+    }
+
+    /// The error of something that cannot be asked now. The cause is in the log.
+    fn failed(&self, visitor: &Visitor, error: &crate::ledger::Error) -> Response {
+        tracing::error!(%error, "the desk could not be answered");
+        let why = "The ledger cannot be read now.";
+        self.message(visitor, StatusCode::SERVICE_UNAVAILABLE, ("Not now", why))
+    }
+}

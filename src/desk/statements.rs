@@ -1,0 +1,70 @@
+//! My statements: what the role has asked, newest first, by digest. There is no text of a
+//! statement, no duration, no address, and nothing that an operator did in the role's terms.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use maud::{Markup, html};
+
+use super::Desk;
+use super::visitor::Visitor;
+use crate::ledger::{Event, Record};
+use crate::web::page::{charged, minute, table, text};
+
+const SHOWN_MAX: u32 = 100;
+const HEADER: [&str; 6] = [
+    "Time (UTC)",
+    "By way of",
+    "Tables",
+    "Outcome",
+    "Charged",
+    "Statement",
+];
+
+pub async fn page(visitor: Visitor, State(desk): State<Arc<Desk>>) -> Response {
+    let role = visitor.analyst.seat.role();
+    let engine = desk.engine();
+    let read = match engine.ledger().recent_statements(role, SHOWN_MAX).await {
+        Ok(read) => read,
+        Err(error) => return desk.failed(&visitor, &error),
+    };
+    let rows: Vec<Vec<Markup>> = read.iter().filter_map(row).collect();
+    let page = desk.page(&visitor, "My statements", |_| {
+        html! {
+            section aria-labelledby="statements" {
+                h2 #statements { "The newest " (SHOWN_MAX) ", newest first" }
+                @if rows.is_empty() { p { "Nothing yet. What is asked appears within a second." } }
+                @else { (table("Statements of your role", &HEADER, &[], &rows)) }
+                p .note {
+                    "The record names statements by digests and keeps no text. All sessions of \
+                    your role are here, whatever they connect by."
+                }
+            }
+        }
+    });
+    page.into_response()
+}
+
+fn row(record: &Record) -> Option<Vec<Markup>> {
+    let Event::Statement(asked) = &record.event else {
+        return None;
+    };
+    let application = &record.origin.application;
+    let way = match application.is_empty() {
+        true => record.origin.via.name().to_owned(),
+        false => format!("{} ({application})", record.origin.via.name()),
+    };
+    let outcome = match record.sqlstate.as_str() {
+        "00000" => asked.verdict.name().to_owned(),
+        sqlstate => format!("{} {sqlstate}", asked.verdict.name()),
+    };
+    Some(vec![
+        text(minute(record.microseconds)),
+        text(way),
+        text(asked.tables.join(", ")),
+        text(outcome),
+        text(charged(&asked.loss)),
+        html! { code { (asked.statement.short()) } },
+    ])
+}

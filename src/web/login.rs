@@ -1,0 +1,183 @@
+//! Logins by a form: passwords compared a few at a time, guesses slowed down, and the cookie of a
+//! session.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::http::header::COOKIE;
+use axum::http::{HeaderMap, StatusCode};
+use tokio::sync::Semaphore;
+use zeroize::Zeroizing;
+
+use super::throttle::{Throttle, Wait};
+use crate::policy::{Certificate, Secret};
+use crate::wire::scram::{Decoy, is_password};
+
+/// For every login that fails: which part was wrong is not said.
+const WRONG: &str = "Name, password or certificate is wrong.";
+/// After the failures that cost no time, the next try waits so long.
+pub const FIRST_WAIT: Duration = Duration::from_secs(1);
+/// Passwords that are compared at the same time: each takes thousands of hashes.
+const DERIVATIONS: usize = 2;
+/// How long a try waits for others whose passwords are compared.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What compares passwords.
+pub struct Door {
+    throttle: Throttle,
+    derivations: Semaphore,
+    decoy: Decoy,
+}
+
+/// Why somebody is not let in.
+#[derive(Debug)]
+pub struct Shut {
+    pub status: StatusCode,
+    pub why: String,
+    /// Whether it is recorded. Of tries that come too early the first is, and the others are not:
+    /// they compare nothing.
+    pub is_recorded: bool,
+}
+
+impl Shut {
+    pub fn new(status: StatusCode, why: &str) -> Self {
+        Self {
+            status,
+            why: why.to_owned(),
+            is_recorded: true,
+        }
+    }
+}
+
+/// A try to log in.
+pub struct Try {
+    pub name: String,
+    pub password: Zeroizing<String>,
+    pub address: IpAddr,
+    /// Of a name that is known.
+    pub stored: Option<Secret>,
+    /// Of all who may log in here.
+    pub verifiers: Vec<Secret>,
+    /// Whether the client showed the certificate that the name needs.
+    pub is_vouched: bool,
+}
+
+impl Door {
+    /// # Errors
+    /// Where the operating system has no randomness to give.
+    pub fn new(first_wait: Duration) -> std::io::Result<Self> {
+        Ok(Self {
+            throttle: Throttle::new(first_wait),
+            derivations: Semaphore::new(DERIVATIONS),
+            decoy: Decoy::new()?,
+        })
+    }
+
+    /// Whether a try is right.
+    ///
+    /// # Errors
+    /// With the answer to show, which does not say what was wrong.
+    pub async fn enter(self: &Arc<Self>, tried: Try) -> Result<(), Shut> {
+        let Try {
+            name,
+            password,
+            address,
+            stored,
+            verifiers,
+            is_vouched,
+        } = tried;
+        if let Err(Wait { left, is_first }) = self.throttle.enter(&name, address, Instant::now()) {
+            let seconds = left.as_secs() + 1;
+            let why = format!("Too many failures. Try again in {seconds} seconds.");
+            return Err(Shut {
+                status: StatusCode::TOO_MANY_REQUESTS,
+                why,
+                is_recorded: is_first,
+            });
+        }
+        let derivation = tokio::time::timeout(PATIENCE, self.derivations.acquire()).await;
+        let Ok(Ok(_derivation)) = derivation else {
+            let why = "Too many logins at the same time. Try again.";
+            return Err(Shut::new(StatusCode::SERVICE_UNAVAILABLE, why));
+        };
+        let (door, compared) = (Arc::clone(self), name.clone());
+        let is_right = tokio::task::spawn_blocking(move || {
+            let made_up = (&door.decoy, verifiers.as_slice());
+            is_password(stored.as_ref(), (&compared, &password), made_up)
+        });
+        // Compared also where the certificate is missing: the time must not tell.
+        let is_right = is_right.await.unwrap_or(false);
+        if !(is_right && is_vouched) {
+            return Err(Shut::new(StatusCode::UNAUTHORIZED, WRONG));
+        }
+        self.throttle.forget(&name, address);
+        Ok(())
+    }
+}
+
+/// Whether the client showed the certificate that the name needs.
+pub fn is_vouched(wanted: Certificate, name: &str, shown: &[String]) -> bool {
+    match wanted {
+        Certificate::Optional => true,
+        Certificate::Required => shown.iter().any(|known| known == name),
+    }
+}
+
+/// The cookie of a site's sessions.
+#[derive(Debug)]
+pub struct Cookie {
+    name: String,
+    is_encrypted: bool,
+}
+
+impl Cookie {
+    /// Browsers send cookies to every port of a host, so the name has the port.
+    pub fn new(is_encrypted: bool, port: u16) -> Self {
+        let prefix = if is_encrypted { "__Host-" } else { "" };
+        Self {
+            name: format!("{prefix}pgveil-{port}"),
+            is_encrypted,
+        }
+    }
+
+    /// Its value among the cookies of a request.
+    pub fn of<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
+        let all = headers.get_all(COOKIE).iter();
+        let pairs = all.filter_map(|value| value.to_str().ok());
+        pairs
+            .flat_map(|text| text.split(';'))
+            .filter_map(|pair| pair.trim().split_once('='))
+            .find(|(known, _)| *known == self.name)
+            .map(|(_, value)| value)
+    }
+
+    /// The header that gives it this value.
+    pub fn set(&self, value: &str) -> String {
+        let secure = if self.is_encrypted { "; Secure" } else { "" };
+        let name = &self.name;
+        format!("{name}={value}; Path=/; HttpOnly; SameSite=Strict{secure}")
+    }
+
+    /// The header that takes it away.
+    pub fn end(&self) -> String {
+        self.set("; Max-Age=0")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::http::HeaderValue;
+
+    #[test]
+    fn cookies_are_found_by_their_whole_name() {
+        let mut headers = HeaderMap::new();
+        let value = HeaderValue::from_static("a-pgveil-1=x; pgveil-12=y;pgveil-1=z");
+        headers.insert(COOKIE, value);
+        assert_eq!(Cookie::new(false, 1).of(&headers), Some("z"));
+        assert_eq!(Cookie::new(true, 1).of(&headers), None);
+        assert_eq!(Cookie::new(false, 2).of(&headers), None);
+        assert_eq!(Cookie::new(false, 1).of(&HeaderMap::new()), None);
+    }
+}

@@ -1,0 +1,114 @@
+//! A site behind a login: its sessions, its door, its cookie, and the pages that carry tokens.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use maud::Markup;
+
+use super::guard::Guard;
+use super::login::{Cookie, Door};
+use super::page::{Site, Who};
+use super::session::{Lifetimes, Named, SessionId, Sessions};
+
+/// What a site needs to be opened.
+pub struct Opening {
+    pub site: &'static Site,
+    /// Names by which it may be asked, in addition to addresses and `localhost`.
+    pub hosts: Vec<String>,
+    pub is_encrypted: bool,
+    pub port: u16,
+    pub lifetimes: Lifetimes,
+    /// Sessions of one name.
+    pub of_name: usize,
+    /// How long whoever guesses passwords waits at first.
+    pub first_wait: Duration,
+    /// For one answer.
+    pub patience: Duration,
+}
+
+/// A site behind a login.
+pub struct Portal<V> {
+    pub site: &'static Site,
+    pub sessions: Sessions<V>,
+    pub door: Arc<Door>,
+    pub guard: Guard,
+    pub cookie: Cookie,
+}
+
+impl<V: Named> Portal<V> {
+    /// # Errors
+    /// Where the operating system has no randomness to give.
+    pub fn open(opening: Opening) -> std::io::Result<Self> {
+        let Opening {
+            site,
+            hosts,
+            is_encrypted,
+            port,
+            lifetimes,
+            of_name,
+            first_wait,
+            patience,
+        } = opening;
+        Ok(Self {
+            site,
+            sessions: Sessions::new(lifetimes, of_name),
+            door: Arc::new(Door::new(first_wait)?),
+            guard: Guard::new(hosts, is_encrypted, patience),
+            cookie: Cookie::new(is_encrypted, port),
+        })
+    }
+
+    /// The session of a request, where the visitor is still as at the login.
+    pub fn find(
+        &self,
+        headers: &HeaderMap,
+        is_unchanged: impl Fn(&V) -> bool,
+        touch: bool,
+    ) -> Option<(SessionId, V, IpAddr)> {
+        let secret = self.cookie.of(headers)?;
+        self.sessions
+            .find(secret, is_unchanged, touch, Instant::now())
+    }
+
+    /// The answer to a request without a session.
+    pub fn turn_away(&self, parts: &Parts) -> Response {
+        if matches!(parts.method, Method::GET | Method::HEAD) {
+            return Redirect::to("/login").into_response();
+        }
+        let why = "The session has ended. Log in again.";
+        let page = self
+            .site
+            .page("Log in", None, &self.site.message("Not done", why));
+        (StatusCode::UNAUTHORIZED, Html(page.into_string())).into_response()
+    }
+
+    /// A page for a visitor. Its forms share one token.
+    pub fn page(
+        &self,
+        (session, title): (SessionId, &str),
+        who: &Who,
+        body: impl FnOnce(&str) -> Markup,
+    ) -> Html<String> {
+        let token = self.sessions.token(session, Instant::now());
+        let token = token.unwrap_or_default();
+        let body = body(&token);
+        let page = self.site.page(title, Some((who, &token)), &body);
+        Html(page.into_string())
+    }
+
+    /// Whether a form was made for this session, and is sent for the first time. A form takes time
+    /// to arrive: a reload may have changed the visitor meanwhile.
+    pub fn takes(
+        &self,
+        session: SessionId,
+        token: &str,
+        is_unchanged: impl Fn(&V) -> bool,
+    ) -> bool {
+        let now = Instant::now();
+        self.sessions.stands(session, is_unchanged, now) && self.sessions.takes(session, token, now)
+    }
+}

@@ -1,0 +1,365 @@
+//! Sessions of roles that come by another way than PostgreSQL's protocol: by the analysts' pages.
+//! They count with the sessions of clients, are listed and ended with them, and ask under the same
+//! settings and limits.
+
+use std::future::Future;
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::cancel;
+use super::connection_limit::{ConnectionSlot, Registry};
+use super::login;
+use super::run::lost;
+use super::settings::Settings;
+use crate::engine::{
+    COPIES, Ended, HeldMemory, MemoryBudget, MemoryShare, Metrics, Requester, Service, Size,
+    patience,
+};
+use crate::error::Error;
+use crate::ledger::Origin;
+use crate::operator;
+use crate::operator::{Control, Entry, State};
+use crate::parse;
+use crate::parse::{Query, Session, Statement};
+use crate::refusal::{Refusal, reason};
+
+/// Bytes of a key that nobody is given.
+const SECRET_BYTES: usize = 32;
+
+/// What all sessions share, by whichever way they come.
+#[derive(Default)]
+pub struct Commons {
+    pub(super) sessions: Arc<cancel::Sessions>,
+    pub(super) places: Registry,
+    pub(super) memory: MemoryBudget,
+    /// All sessions that are logged in.
+    pub(super) open: Arc<operator::Sessions>,
+    /// What operators reach, where there may be any.
+    pub(super) control: Option<Arc<Control>>,
+}
+
+impl Commons {
+    pub fn new(control: Option<Arc<Control>>) -> Arc<Self> {
+        let open = control
+            .as_ref()
+            .map(|control| Arc::clone(control.sessions()));
+        Arc::new(Self {
+            open: open.unwrap_or_default(),
+            control,
+            ..Self::default()
+        })
+    }
+
+    /// A place for a role that has proved who it is.
+    ///
+    /// # Errors
+    /// 53300 where one of the limits on connections is met.
+    pub fn seat(
+        &self,
+        service: &impl Service,
+        role: &str,
+        origin: Origin,
+        is_encrypted: bool,
+    ) -> Result<Seat, Refusal> {
+        let address = origin.address.unwrap_or(IpAddr::from([127, 0, 0, 1]));
+        let place = self.places.take(service, role, address)?;
+        let Some(key) = self.sessions.enter(SECRET_BYTES) else {
+            return Err(Refusal::new(
+                reason::INTERNAL_ERROR,
+                "could not generate a cancel key",
+            ));
+        };
+        let entry = self
+            .open
+            .enter(key.process, (role, false), origin.address, is_encrypted);
+        entry.wait(State::Idle, &origin.application);
+        let meter = service.meter();
+        meter.session_opened();
+        Ok(Seat {
+            role: role.to_owned(),
+            key,
+            place,
+            share: self.memory.share(role),
+            origin,
+            entry,
+            turn: Arc::new(Semaphore::new(1)),
+            meter,
+        })
+    }
+}
+
+/// One session.
+pub struct Seat {
+    role: String,
+    key: cancel::Key,
+    place: Arc<ConnectionSlot>,
+    share: MemoryShare,
+    origin: Origin,
+    entry: Entry,
+    /// One question at a time.
+    turn: Arc<Semaphore>,
+    meter: Arc<Metrics>,
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.meter.session_closed();
+    }
+}
+
+/// A question as it was read: one SELECT, under the settings before it.
+pub struct Reading {
+    pub query: Query,
+    pub requester: Requester,
+    statement_timeout: Option<Duration>,
+    /// The memory of the statement.
+    _held: HeldMemory,
+}
+
+/// Why a question was not answered.
+#[derive(Debug)]
+pub enum NotAsked {
+    /// The session's question before it still runs.
+    Busy,
+    Refused(Box<Refusal>),
+}
+
+impl From<Refusal> for NotAsked {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(Box::new(refusal))
+    }
+}
+
+impl Seat {
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    pub fn role(&self) -> &str {
+        &self.role
+    }
+
+    /// The number under which records and operators know the session.
+    pub fn process(&self) -> i32 {
+        self.key.process
+    }
+
+    /// Whether an operator has ended it.
+    pub fn is_ended(&self) -> bool {
+        self.entry.ended().is_cancelled()
+    }
+
+    /// Reads a text: one SELECT, and before it as many SET as there are, which hold for it alone.
+    ///
+    /// # Errors
+    /// Those of [`parse::parse`] and of SET; 0A000 for another statement.
+    pub async fn read(&self, service: &impl Service, sql: &str) -> Result<Reading, Refusal> {
+        let size = Size::of_bytes(sql.len());
+        let turn = service.planning_limit().acquire(&self.role, size).await;
+        let held = match size {
+            Size::Small => self.share.begin(),
+            Size::Large => self.share.hold(COPIES * parse::weight(sql))?,
+        };
+        let mut settings = self.settings(service)?;
+        let read = turn.work(|| {
+            let statements = parse::parse(sql)?;
+            let query = one_question(statements, &mut settings)?;
+            service.admits(&settings.session_settings())?;
+            Ok(query)
+        });
+        match read {
+            Ok(query) => Ok(Reading {
+                query,
+                requester: self.requester(&settings),
+                statement_timeout: settings.duration("statement_timeout"),
+                _held: held,
+            }),
+            Err(refusal) => {
+                // A text that cannot be read is recorded like any other that is refused.
+                let requester = self.requester(&settings);
+                service.unread(&requester, &refusal).await;
+                Err(refusal)
+            }
+        }
+    }
+
+    /// Those that sessions of the role start with now.
+    fn settings(&self, service: &impl Service) -> Result<Settings, Refusal> {
+        let name = (
+            "application_name".to_owned(),
+            self.origin.application.clone(),
+        );
+        login::settings(service, &self.role, &[name])
+    }
+
+    fn requester(&self, settings: &Settings) -> Requester {
+        Requester {
+            role: self.role.clone(),
+            session_settings: settings.session_settings(),
+            settings: settings.of_answers(),
+            search_path: settings.search_path(&self.role),
+            process: self.key.process,
+            origin: self.origin.clone(),
+            given_up: Arc::default(),
+            share: self.share.clone(),
+        }
+    }
+
+    /// Asks one question, and waits for it as long as `limit` and the session's own timeout say.
+    ///
+    /// The engine charges before it runs, so the question runs in a task that is never dropped
+    /// half-way. Who leaves drops the future of this function: that cancels the question where it
+    /// is safe to stop. Until it has ended, the session asks no other.
+    ///
+    /// # Errors
+    /// Those of the question; 57014 after the limit; 57P01 where an operator ends the session.
+    pub async fn ask<T, F>(
+        &self,
+        service: &impl Service,
+        reading: &Reading,
+        (kind, limit): (&'static str, Duration),
+        question: impl FnOnce(CancellationToken) -> F,
+    ) -> Result<T, NotAsked>
+    where
+        T: Send + 'static,
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
+        let Ok(turn) = Arc::clone(&self.turn).try_acquire_owned() else {
+            return Err(NotAsked::Busy);
+        };
+        self.entry.run();
+        let running = self.key.run();
+        let token = running.token.clone();
+        let limit = reading
+            .statement_timeout
+            .map_or(limit, |own| own.min(limit));
+        let mut asking = Asking {
+            seat: self,
+            kind,
+            statement: service.digest(&reading.query),
+            started: Instant::now(),
+            given_up: Arc::clone(&reading.requester.given_up),
+            token: token.clone(),
+            ended: None,
+        };
+        let (future, place) = (question(token), Arc::clone(&self.place));
+        let task = tokio::spawn(async move {
+            let result = future.await;
+            drop((turn, place));
+            result
+        });
+        let result = self.wait(task, patience(limit, service.quantum())).await;
+        asking.ended = Some(match &result {
+            Ok(_) => (Ended::Answered, "00000".to_owned(), None),
+            Err(refusal) => {
+                let id = Some(refusal.reason.id());
+                (refusal.kind().into(), refusal.sqlstate.clone(), id)
+            }
+        });
+        drop(asking);
+        Ok(result?)
+    }
+
+    async fn wait<T>(
+        &self,
+        task: JoinHandle<Result<T, Error>>,
+        limit: Duration,
+    ) -> Result<T, Refusal> {
+        let ended = self.entry.ended();
+        tokio::select! {
+            biased;
+            done = task => match done {
+                Ok(result) => result.map_err(|error| error.report()),
+                Err(error) => Err(lost(&error)),
+            },
+            () = ended.cancelled() => Err(Refusal::new(
+                reason::SESSION_ENDED,
+                "terminating connection due to administrator command",
+            )),
+            () = tokio::time::sleep(limit) => {
+                let message = "canceling statement due to statement timeout";
+                let refusal = Refusal::new(reason::STATEMENT_CANCELLED, message);
+                Err(refusal.detail("What was charged stays charged."))
+            }
+        }
+    }
+}
+
+/// The SELECT of a text, with the settings before it set.
+fn one_question(statements: Vec<Statement>, settings: &mut Settings) -> Result<Query, Refusal> {
+    let other = || {
+        let message = "this page asks one SELECT at a time";
+        Refusal::new(reason::UNSUPPORTED_STATEMENT, message).hint(
+            "Write one SELECT, VALUES or WITH query. SET may stand before it, and holds for it \
+                alone.",
+        )
+    };
+    let mut statements = statements;
+    let last = statements.pop().ok_or_else(other)?;
+    for statement in statements {
+        let Statement::Session(Session::Set {
+            scope,
+            name,
+            values,
+        }) = statement
+        else {
+            return Err(other());
+        };
+        settings.set(scope, &name, values.as_deref())?;
+    }
+    let Statement::Query(query) = last else {
+        return Err(other());
+    };
+    Ok(query)
+}
+
+/// A question under way. Dropping it cancels the question, if it has not ended, and reports it.
+struct Asking<'s> {
+    seat: &'s Seat,
+    kind: &'static str,
+    statement: String,
+    started: Instant,
+    given_up: Arc<OnceLock<String>>,
+    token: CancellationToken,
+    ended: Option<(Ended, String, Option<&'static str>)>,
+}
+
+impl Drop for Asking<'_> {
+    fn drop(&mut self) {
+        let ended = self.ended.take();
+        let abandoned = || (Ended::Abandoned, "08006".to_owned(), None);
+        let (verdict, sqlstate, reason) = ended.unwrap_or_else(abandoned);
+        if !matches!(verdict, Ended::Answered) {
+            let _ = self.given_up.set(sqlstate.clone());
+        }
+        // The record then says what the client was shown.
+        self.token.cancel();
+        let Seat {
+            role,
+            entry,
+            origin,
+            ..
+        } = self.seat;
+        entry.wait(State::Idle, &origin.application);
+        let (kind, passed) = (self.kind, self.started.elapsed());
+        self.seat
+            .meter
+            .question(kind, (verdict, sqlstate.as_str()), passed);
+        let milliseconds = passed.as_secs_f64() * 1e3;
+        let statement = self.statement.get(..12);
+        tracing::info!(
+            role,
+            kind,
+            statement,
+            milliseconds,
+            sqlstate,
+            reason,
+            "asked"
+        );
+    }
+}
