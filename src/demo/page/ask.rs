@@ -10,6 +10,9 @@ use crate::demo::session::{Refused, Session};
 use crate::web::answer::{Answer, Cell, cells};
 use crate::web::intervals::Question;
 
+/// Types that are drawn.
+const NUMBERS: [&str; 6] = ["int2", "int4", "int8", "numeric", "float4", "float8"];
+
 /// Which of the two buttons was pressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
@@ -111,9 +114,8 @@ async fn asked(
     let intervals = widened.map_or_else(Vec::new, |wide| wide.columns);
     let exact = state.exact_rows(&question.sql()).await;
     let numeric = |at: usize| {
-        columns.get(at).is_some_and(|(_, kind)| {
-            ["int2", "int4", "int8", "numeric", "float4", "float8"].contains(&kind.as_str())
-        })
+        let kind = columns.get(at).map(|(_, kind)| kind.as_str());
+        kind.is_some_and(|kind| NUMBERS.contains(&kind))
     };
     let measures = if intervals.is_empty() {
         (0..columns.len())
