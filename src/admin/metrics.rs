@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::UNIX_EPOCH;
 
 use prometheus_client::encoding::{EncodeLabelSet, text};
+use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::info::Info;
@@ -40,6 +41,7 @@ pub(super) async fn page(exchange: &Reloadable) -> Page {
     add_accounts(&mut registry, &engine).await;
     add_reached(&mut registry, &engine).await;
     add_pools(&mut registry, &engine);
+    add_records(&mut registry, &engine);
     let mut body = engine.meter().print();
     // Writing to a String cannot fail.
     let _ = text::encode(&mut body, &registry);
@@ -165,6 +167,20 @@ fn add_pools(registry: &mut Registry, engine: &Engine) {
         "pgveil_pool_connections",
         "Connections to the database and to the shadow",
         pools,
+    );
+}
+
+fn add_records(registry: &mut Registry, engine: &Engine) {
+    let ledger = engine.ledger();
+    registry.register(
+        "pgveil_records_waiting",
+        "Records that wait for the ledger",
+        ConstGauge::new(ledger.records_waiting() as u64),
+    );
+    registry.register(
+        "pgveil_records_lost",
+        "Records that are not in the ledger, or may not be, since the last reload",
+        ConstCounter::new(ledger.records_lost()),
     );
 }
 

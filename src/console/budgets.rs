@@ -14,14 +14,15 @@ use super::visitor::{Owner, Visitor};
 use super::{Console, view};
 use crate::calendar::MICROS_PER_DAY;
 use crate::engine::{Engine, role_worth};
-use crate::ledger::{Act, Balance, Decided, Decision, Error, now};
+use crate::ledger::{Act, Balance, Decided, Decision, Error, now, period_start};
 use crate::web::course;
 use crate::web::share;
 use crate::web::spending;
 use crate::web::spending::{Forecast, PACE_DAYS, dearest, forecast, spent};
 
-/// Debits that are read of one account.
+/// The most debits that are read of one account: older ones are not drawn.
 const DEBITS_MAX: u32 = 10_000;
+const PACE: i64 = PACE_DAYS * MICROS_PER_DAY;
 /// The most plans that are listed of one account.
 const PLANS_MAX: usize = 3;
 /// Letters of a reason.
@@ -71,14 +72,17 @@ pub async fn accounts(engine: &Engine, days: u16, now: i64) -> Result<Vec<Accoun
             failures,
         }
     };
-    let (owner, entries) = (
-        ledger.balance_owner().await?,
-        ledger.debits(DEBITS_MAX).await?,
-    );
+    // A forecast looks back for so long, and a line begins with the period of its first day.
+    let since = |renew| period_start(renew, from).unwrap_or(from).min(now - PACE);
+    let owner = ledger.balance_owner().await?;
+    let entries = ledger.spent_since(None, since(owner.renew), DEBITS_MAX);
+    let entries = entries.await?;
     let mut found = vec![account(None, owner, &entries, None)];
     for role in &engine.policy().roles {
         let balance = ledger.balance(&role.name).await?;
-        let entries = ledger.history(&role.name, DEBITS_MAX).await?;
+        let from = since(balance.renew);
+        let entries = ledger.spent_since(Some(&role.name), from, DEBITS_MAX);
+        let entries = entries.await?;
         let failures = ledger.failures(&role.name).await?;
         let name = Some(role.name.clone());
         found.push(account(name, balance, &entries, Some(failures)));

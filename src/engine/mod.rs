@@ -422,11 +422,15 @@ impl Service for Engine {
         parameters: &[u32],
         arguments: &[Argument],
         format: ExplainFormat,
+        cancel: CancellationToken,
     ) -> Result<Vec<String>, Error> {
         let tally = Tally::new();
-        let explained = self
-            .explain_question(requester, query, (parameters, arguments), format, &tally)
-            .await;
+        let values = (parameters, arguments);
+        let explaining = self.explain_question(requester, query, values, format, &tally);
+        let explained = tokio::select! {
+            explained = explaining => explained,
+            () = cancel.cancelled() => Err(Error::Cancelled),
+        };
         self.recorded(
             requester,
             Some(query),

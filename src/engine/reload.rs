@@ -193,10 +193,11 @@ impl Service for Reloadable {
         parameters: &[u32],
         arguments: &[Argument],
         format: ExplainFormat,
+        cancel: CancellationToken,
     ) -> Result<Vec<String>, Error> {
         let _passing = self.gate.read().await;
         self.engine(requester)?
-            .explain(requester, query, parameters, arguments, format)
+            .explain(requester, query, parameters, arguments, format, cancel)
             .await
     }
 

@@ -108,7 +108,7 @@ pub trait Service: Send + Sync + 'static {
         oids: &[u32],
         rows: Vec<Vec<Option<Bytes>>>,
     ) -> impl Future<Output = Result<Vec<Vec<Option<Bytes>>>, Error>> + Send;
-    /// `EXPLAIN`: lines of text; free.
+    /// `EXPLAIN`: lines of text; free. It ends when `cancel` does.
     fn explain(
         &self,
         requester: &Requester,
@@ -116,6 +116,7 @@ pub trait Service: Send + Sync + 'static {
         parameters: &[u32],
         arguments: &[Argument],
         format: ExplainFormat,
+        cancel: CancellationToken,
     ) -> impl Future<Output = Result<Vec<String>, Error>> + Send;
     /// The keyed digest by which records and the log name a statement.
     fn digest(&self, query: &Query) -> String;

@@ -1,11 +1,11 @@
 //! The owner's decisions about accounts while a policy is in force: grants and freezes, each
 //! recorded with who made it, why and when. What the owner's account is and has paid.
 
+use super::AccountSpec;
 use super::error::Error;
 use super::record::{Event, Origin, Record, Via};
 use super::rules::{Rules, is_frozen};
-use super::store::{Access, Row, Value, fixed, text};
-use super::{AccountSpec, Entry, Fingerprint, Ledger};
+use super::store::{Row, Value, fixed, text};
 use crate::mechanism::{Cap, CapError, Fixed, Loss};
 use crate::policy;
 use crate::policy::{Budget, Privacy, Renew};
@@ -114,35 +114,7 @@ impl AccountSpec {
     }
 }
 
-impl Ledger {
-    /// The newest debits of all accounts, newest first, at most `rows_max`: each was charged to the
-    /// owner's account too. For the owner alone.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`].
-    pub async fn debits(&self, rows_max: u32) -> Result<Vec<Entry>, Error> {
-        self.worker
-            .call(Access::Read, move |books| books.debits(rows_max))
-            .await
-    }
-}
-
 impl Rules {
-    fn debits(&mut self, rows_max: u32) -> Result<Vec<Entry>, Error> {
-        let sql = "SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint FROM debit \
-            ORDER BY id DESC LIMIT $1";
-        let rows = self.store.query(sql, &[Value::Int(i64::from(rows_max))])?;
-        let entry = |row: &Row| {
-            Ok(Entry {
-                loss: row.loss(0)?,
-                microseconds: row.int(4)?,
-                fingerprint: Fingerprint::new(row.digest(5)?),
-            })
-        };
-        rows.iter().map(entry).collect()
-    }
-
     /// Records a decision; it holds from the next debit on, in every process. Returns what stands
     /// in the record of acts.
     ///

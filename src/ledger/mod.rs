@@ -32,6 +32,7 @@ mod refuse;
 mod restore;
 mod rules;
 mod server;
+mod spending;
 mod sqlite;
 mod store;
 mod verify;
@@ -353,16 +354,14 @@ impl Ledger {
         released: Vec<u8>,
     ) -> Result<(), Error> {
         let role = self.known(role)?;
-        self.worker
-            .call(Access::Write, move |books| {
-                books.keep(&role, &question, &released)
-            })
-            .await
+        let work = move |books: &mut Rules| books.keep(&role, &question, &released);
+        self.worker.call(Access::Write, work).await
     }
 
     /// The same without waiting for the disk. A later request to the ledger finds the answer. A
-    /// crash before the write, or a write that fails, loses it, and the role pays once more for the
-    /// question: no privacy is lost. A long answer is waited for, so that few bytes wait in memory.
+    /// crash, a loss of power before the next debit's sync, or a write that fails loses it, and the
+    /// role pays once more: no privacy is lost. The write of a long answer is waited for, so that
+    /// few bytes wait in memory.
     ///
     /// # Errors
     ///
@@ -373,13 +372,13 @@ impl Ledger {
         question: QuestionDigest,
         released: Vec<u8>,
     ) -> Result<(), Error> {
-        if released.len() > SHORT_ANSWER {
-            return self.keep(role, question, released).await;
-        }
         let role = self.known(role)?;
-        self.worker
-            .post(move |books| books.keep(&role, &question, &released))
-            .await
+        let is_long = released.len() > SHORT_ANSWER;
+        let work = move |books: &mut Rules| books.keep(&role, &question, &released);
+        match is_long {
+            true => self.worker.call(Access::WriteSoon, work).await,
+            false => self.worker.post(work).await,
+        }
     }
 
     /// The role's account: for the role itself.
@@ -488,9 +487,9 @@ impl Ledger {
                 Err(_) => {
                     let questions = questions.to_vec();
                     // A claim that is lost costs a second answer, nothing else.
-                    let renewed = self
-                        .worker
-                        .call(Access::Write, move |books| books.renew_claims(&questions));
+                    let renewed = self.worker.call(Access::WriteSoon, move |books| {
+                        books.renew_claims(&questions)
+                    });
                     tokio::select! {
                         done = &mut work => return done,
                         _ = renewed => {}
@@ -522,7 +521,7 @@ impl Ledger {
         let questions = questions.to_vec();
         if let Err(error) = self
             .worker
-            .call(Access::Write, move |books| books.release(&questions))
+            .call(Access::WriteSoon, move |books| books.release(&questions))
             .await
         {
             tracing::warn!(%error, "claims were not given back; they end by themselves");

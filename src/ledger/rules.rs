@@ -329,10 +329,7 @@ impl Rules {
                 // The debits and the receipt of one statement are shown as one entry: the role must
                 // not learn that another role has asked a part of it before, nor when the database
                 // was done.
-                Some(last)
-                    if (last.microseconds, last.fingerprint)
-                        == (entry.microseconds, entry.fingerprint) =>
-                {
+                Some(last) if last.is_with(&entry) => {
                     last.loss = last.loss.compose(entry.loss).unwrap_or(last.loss);
                 }
                 Some(_) | None => entries.push(entry),

@@ -105,13 +105,13 @@ impl Store for Sqlite {
     fn begin(&mut self, access: Access) -> Result<(), Error> {
         let sql = match access {
             Access::Read => "BEGIN DEFERRED",
-            Access::Write => "BEGIN IMMEDIATE",
+            Access::WriteSoon | Access::Write => "BEGIN IMMEDIATE",
         };
         self.connection.prepare_cached(sql)?.execute([])?;
         // What is written to a file without a name is lost. Asked under the lock, which may have
         // been waited for.
         let is_named = || file::place(&self.path).is_ok_and(|place| place == self.file);
-        if access == Access::Write && !is_named() {
+        if access != Access::Read && !is_named() {
             self.connection.execute_batch("ROLLBACK")?;
             return Err(Error::WentBack {
                 lacks: format!("{:?} is another file now", self.path),
@@ -202,6 +202,9 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     connection.set_prepared_statement_cache_capacity(64);
     // The journal is emptied and synced, not removed, at each commit.
     connection.pragma_update_and_check(None, "journal_mode", "TRUNCATE", |_| Ok(()))?;
+    // A batch marks where each job begins: what it may have to undo is kept in memory, not in a
+    // file under /var/tmp or /tmp, which a proxy may not be allowed to write.
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.pragma_update(None, "synchronous", "EXTRA")?;
     connection.pragma_update(None, "fullfsync", true)?;
     connection.pragma_update(None, "foreign_keys", true)?;
@@ -224,6 +227,7 @@ mod tests {
         let settings = [
             ("synchronous", "3"),
             ("journal_mode", "truncate"),
+            ("temp_store", "2"),
             ("foreign_keys", "1"),
             ("fullfsync", "1"),
             ("trusted_schema", "0"),

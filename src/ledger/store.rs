@@ -9,9 +9,11 @@ use crate::mechanism::{Fixed, Loss};
 
 /// Whether a transaction may write. Writers are serialised across processes from their first read
 /// on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
     Read,
+    /// A loss of power soon after the commit may undo it. No debit is written so.
+    WriteSoon,
     Write,
 }
 
@@ -56,8 +58,9 @@ pub trait Store {
     ///
     /// # Guarantee
     ///
-    /// On success everything written survives a crash of the process and a loss of power. On an
-    /// error it may or may not stand.
+    /// On success everything written survives a crash of the process, and, unless it was begun with
+    /// [`Access::WriteSoon`], a loss of power, with all that was committed before. On an error it
+    /// may or may not stand.
     ///
     /// # Errors
     ///

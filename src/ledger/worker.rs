@@ -1,5 +1,5 @@
 //! The thread that owns the ledger's connection. Jobs that wait together share one transaction and
-//! one fsync, and are answered after it.
+//! one fsync, and are answered after it. A job that fails is undone by itself.
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -16,7 +16,7 @@ const QUEUE_MAX: usize = 1024;
 type Answer = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
 /// Takes the books inside the transaction, or why there is none. An error in the first place undoes
-/// the whole transaction.
+/// what the job did, and the whole transaction where that cannot be done.
 type Run = Box<dyn FnOnce(Result<&mut Rules, Error>) -> (Result<(), Error>, Answer) + Send>;
 
 struct Job {
@@ -64,8 +64,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// Those of `work`, of another job of the same transaction, or of the commit;
-    /// [`Error::Stopped`].
+    /// Those of `work`, which is then undone; those of the commit; [`Error::Stopped`].
     pub(super) async fn call<T: Send + 'static>(
         &self,
         access: Access,
@@ -90,8 +89,8 @@ impl Worker {
         wait.await.map_err(|_| Error::Stopped)?
     }
 
-    /// Queues `work` for a writing transaction, and does not wait for it. Work that is queued later
-    /// sees what it did. An error is logged, and undoes the work that shares the transaction.
+    /// Queues `work` for a writing transaction that need not be synced, and does not wait for it.
+    /// Work that is queued later sees what it did. An error is logged.
     ///
     /// # Errors
     ///
@@ -102,10 +101,14 @@ impl Worker {
     ) -> Result<(), Error> {
         let run = Box::new(
             move |books: Result<&mut Rules, Error>| -> (Result<(), Error>, Answer) {
-                (books.and_then(work), Box::new(|_| {}))
+                let done = books.and_then(work);
+                if let Err(error) = &done {
+                    tracing::error!(%error, "something was not written to the ledger");
+                }
+                (done, Box::new(|_| {}))
             },
         );
-        let access = Access::Write;
+        let access = Access::WriteSoon;
         self.queue(Job { access, run }).await
     }
 
@@ -129,30 +132,40 @@ fn serve(books: &mut Rules, mut queue: mpsc::Receiver<Job>) {
 /// One transaction for all jobs, each decided in order on what those before it left; nobody is
 /// answered before the commit returned.
 fn run(books: &mut Rules, batch: Vec<Job>) {
-    let access = if batch.iter().any(|job| job.access == Access::Write) {
-        Access::Write
-    } else {
-        Access::Read
-    };
+    let wanted = batch.iter().map(|job| job.access).max();
+    let access = wanted.unwrap_or(Access::Read);
+    let writes = access != Access::Read;
     let mut answers = Vec::with_capacity(batch.len());
     let mut state = books.store.begin(access);
     let begun = state.is_ok();
     if begun {
         state = books.catch_up();
     }
-    if state.is_ok() && access == Access::Write {
+    if state.is_ok() && writes {
         state = books.stands();
     }
+    // Each can be undone alone, also one that only reads: a statement that fails ends a transaction
+    // of PostgreSQL. Where nothing is written, a read that fails can cost nobody a charge.
+    let is_marked = writes && batch.len() > 1;
     for job in batch {
-        // After a failure the rest of the batch runs nothing: the store may have left the
-        // transaction.
+        // After a failure of the whole the rest of the batch runs nothing: the store may have left
+        // the transaction.
+        if is_marked && state.is_ok() {
+            state = mark(books);
+        }
         let (outcome, answer) = (job.run)(state.clone().map(|()| &mut *books));
         answers.push(answer);
-        state = state.and(outcome);
+        if state.is_ok() {
+            state = match outcome {
+                Ok(()) if is_marked => release(books),
+                Err(error) if is_marked && is_alone(&error) => undo(books).map_err(|_| error),
+                outcome => outcome,
+            };
+        }
     }
-    let reached = match (&state, access) {
-        (Ok(()), Access::Write) => books.reached().map(Some),
-        (Ok(()), Access::Read) | (Err(_), _) => Ok(None),
+    let reached = match (&state, writes) {
+        (Ok(()), true) => books.reached().map(Some),
+        (Ok(()), false) | (Err(_), _) => Ok(None),
     };
     let state = state.and(reached.as_ref().map(|_| ()).map_err(Clone::clone));
     let committed = if begun { books.store.end(state) } else { state };
@@ -166,5 +179,47 @@ fn run(books: &mut Rules, batch: Vec<Job>) {
     }
     for answer in answers {
         answer(committed.clone());
+    }
+}
+
+/// Marks where a job begins.
+fn mark(books: &mut Rules) -> Result<(), Error> {
+    books.store.query("SAVEPOINT job", &[]).map(drop)
+}
+
+/// Forgets the newest mark: what was done since stays.
+fn release(books: &mut Rules) -> Result<(), Error> {
+    books.store.query("RELEASE SAVEPOINT job", &[]).map(drop)
+}
+
+/// Undoes what was done since the newest mark, all of it, and forgets the mark. An error where the
+/// store has left the transaction.
+fn undo(books: &mut Rules) -> Result<(), Error> {
+    books.store.query("ROLLBACK TO SAVEPOINT job", &[])?;
+    release(books)
+}
+
+/// Whether a failure is the job's own. Of a store that is damaged or went back nothing is written.
+fn is_alone(error: &Error) -> bool {
+    match error {
+        Error::Storage(_) | Error::UnknownRole { .. } | Error::Decision(_) => true,
+        Error::Url { .. }
+        | Error::NoDirectory { .. }
+        | Error::Missing { .. }
+        | Error::Foreign { .. }
+        | Error::Newer { .. }
+        | Error::Damaged { .. }
+        | Error::Leftover { .. }
+        | Error::Unsafe { .. }
+        | Error::Witness { .. }
+        | Error::SameDisk { .. }
+        | Error::Older { .. }
+        | Error::Backup { .. }
+        | Error::WentBack { .. }
+        | Error::NamedTwice { .. }
+        | Error::Fixed { .. }
+        | Error::File(_)
+        | Error::Unwitnessed { .. }
+        | Error::Stopped => false,
     }
 }

@@ -117,6 +117,7 @@ impl Service for OperatorService {
         _: &[u32],
         _: &[Argument],
         _: ExplainFormat,
+        _: CancellationToken,
     ) -> Result<Vec<String>, Error> {
         Err(foreign())
     }

@@ -8,7 +8,7 @@
 //! answers still run, and the session counts as a connection until all of them have ended.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use tokio::task::JoinError;
@@ -61,14 +61,9 @@ impl<S: Service> Connection<S> {
             notices,
             warnings,
             held,
-        } = answered.await.inspect_err(|outcome| {
-            let sqlstate = match outcome {
-                Outcome::Refused(refusal) | Outcome::Fatal(refusal) => refusal.sqlstate.clone(),
-                // The client left, and was shown nothing.
-                Outcome::Closed => "08006".to_owned(),
-            };
-            let _ = given_up.set(sqlstate);
-        })?;
+        } = answered
+            .await
+            .inspect_err(|outcome| note(&given_up, outcome))?;
         let notices = notices
             .into_iter()
             .map(|text| ("NOTICE", Refusal::new(reason::NOTICE, text)));
@@ -110,15 +105,22 @@ impl<S: Service> Connection<S> {
     ) -> Result<Reply, Outcome> {
         let (requester, question) = (self.requester(), query.clone());
         let (parameters, arguments) = (parameters.to_vec(), arguments.to_vec());
+        let given_up = Arc::clone(&requester.given_up);
         let explained = self.ask("explain", query, |service, token| async move {
-            let explaining =
-                service.explain(&requester, &question, &parameters, &arguments, format);
-            tokio::select! {
-                explained = explaining => explained,
-                () = token.cancelled() => Err(Error::Cancelled),
-            }
+            service
+                .explain(
+                    &requester,
+                    &question,
+                    &parameters,
+                    &arguments,
+                    format,
+                    token,
+                )
+                .await
         });
-        let lines = explained.await?;
+        let lines = explained
+            .await
+            .inspect_err(|outcome| note(&given_up, outcome))?;
         let rows = match format {
             ExplainFormat::Text | ExplainFormat::Verbose => {
                 lines.into_iter().map(|line| vec![line]).collect()
@@ -326,6 +328,16 @@ impl<S: Service> Connection<S> {
             }
         }
     }
+}
+
+/// Leaves for the record what the client got instead of an answer.
+fn note(given_up: &OnceLock<String>, outcome: &Outcome) {
+    let sqlstate = match outcome {
+        Outcome::Refused(refusal) | Outcome::Fatal(refusal) => refusal.sqlstate.clone(),
+        // The client left, and was shown nothing.
+        Outcome::Closed => "08006".to_owned(),
+    };
+    let _ = given_up.set(sqlstate);
 }
 
 pub(super) fn explain_column(format: ExplainFormat) -> ColumnDescription {

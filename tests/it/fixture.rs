@@ -345,7 +345,14 @@ impl Veil {
             ..Self::requester()
         };
         self.engine
-            .explain(&requester, query, &[], &[], *format)
+            .explain(
+                &requester,
+                query,
+                &[],
+                &[],
+                *format,
+                CancellationToken::new(),
+            )
             .await
             .unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()))
     }

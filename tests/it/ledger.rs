@@ -1,6 +1,7 @@
 //! The ledger: what it admits, that it forgets nothing, and that it refuses every file it cannot
 //! trust.
 
+mod batches;
 mod conformance;
 pub mod crash;
 mod disk;

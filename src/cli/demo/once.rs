@@ -1,5 +1,7 @@
 //! `--once` prints answers as psql would, with their noise and cost.
 
+use tokio_util::sync::CancellationToken;
+
 use crate::cli::{Failure, table};
 use crate::demo::ANALYST;
 use crate::engine::{Engine, MemoryShare, Requester, Service};
@@ -58,8 +60,9 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
                 println!();
             }
             Statement::Explain(query, format) => {
+                let never = CancellationToken::new();
                 for line in engine
-                    .explain(&requester, &query, &[], &[], format)
+                    .explain(&requester, &query, &[], &[], format, never)
                     .await
                     .map_err(report)?
                 {

@@ -41,6 +41,16 @@ impl Ledger {
         Ok(())
     }
 
+    /// How many records are not in the ledger, or may not be, since it was opened.
+    pub fn records_lost(&self) -> u64 {
+        self.records.lost()
+    }
+
+    /// How many records wait for the ledger.
+    pub fn records_waiting(&self) -> usize {
+        self.records.waiting()
+    }
+
     /// Has records written to a file too, as lines of JSON.
     pub fn copy_records_to(&self, file: Arc<RecordFile>) {
         self.records.copy_to(file);

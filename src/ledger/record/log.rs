@@ -2,7 +2,7 @@
 //! in one transaction with the debits that wait then; then to the file, where there is one.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -21,6 +21,8 @@ const BATCH_MAX: usize = 512;
 /// How long a batch that fails may be tried again in parts. After that the store is out of order,
 /// not a record.
 const RETRIES_MAX: Duration = Duration::from_secs(5);
+/// How far apart the store is asked whether records stand whose commit failed.
+const ASK_EVERY: Duration = Duration::from_millis(200);
 /// How long an end of pgveil waits for the ledger.
 const FLUSH_MAX: Duration = Duration::from_secs(30);
 /// Places that refused logins leave free: whoever has no password holds no statement up.
@@ -39,6 +41,8 @@ pub(in crate::ledger) struct RecordLog {
     file: SharedFile,
     /// Refused logins that were not recorded, since one last was.
     left_out: AtomicU64,
+    /// Records that are not in the ledger, or may not be.
+    lost: Arc<AtomicU64>,
 }
 
 type SharedFile = Arc<OnceLock<Arc<RecordFile>>>;
@@ -48,12 +52,25 @@ impl RecordLog {
     pub(in crate::ledger) fn start(worker: Worker) -> Self {
         let (notes, queue) = mpsc::channel(QUEUE_MAX);
         let file = SharedFile::default();
-        tokio::spawn(write(worker, queue, Arc::clone(&file)));
+        let lost = Arc::<AtomicU64>::default();
+        tokio::spawn(write(worker, queue, Arc::clone(&file), Arc::clone(&lost)));
         Self {
             notes,
             file,
             left_out: AtomicU64::new(0),
+            lost,
         }
+    }
+
+    /// How many records are not in the ledger, or may not be: its store failed, or they were
+    /// refused logins that came too fast.
+    pub(in crate::ledger) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
+    /// How many records wait.
+    pub(in crate::ledger) fn waiting(&self) -> usize {
+        QUEUE_MAX - self.notes.capacity()
     }
 
     /// Has records written to a file too, from now on. Once only.
@@ -75,6 +92,7 @@ impl RecordLog {
 
     pub(in crate::ledger) async fn record(&self, record: Record) {
         if is_refused_login(&record) && !self.has_room_for_refused() {
+            self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
         if self
@@ -83,6 +101,7 @@ impl RecordLog {
             .await
             .is_err()
         {
+            self.lost.fetch_add(1, Ordering::Relaxed);
             tracing::error!("a statement was not recorded: the ledger is closed");
         }
     }
@@ -111,7 +130,7 @@ impl RecordLog {
             }
         };
         if tokio::time::timeout(FLUSH_MAX, written).await.is_err() {
-            let waiting = QUEUE_MAX - self.notes.capacity();
+            let waiting = self.waiting();
             tracing::error!(
                 waiting,
                 "the ledger takes no records: those that wait may be lost"
@@ -123,10 +142,17 @@ impl RecordLog {
     }
 }
 
-async fn write(worker: Worker, mut queue: mpsc::Receiver<Note>, file: SharedFile) {
+async fn write(
+    worker: Worker,
+    mut queue: mpsc::Receiver<Note>,
+    file: SharedFile,
+    lost: Arc<AtomicU64>,
+) {
     while let Some(first) = queue.recv().await {
         let (records, waiting) = batch(first, &mut queue).await;
         let stored = store(&worker, records).await;
+        let unconfirmed = stored.iter().filter(|(number, _)| number.is_none());
+        lost.fetch_add(unconfirmed.count() as u64, Ordering::Relaxed);
         let mut numbers = stored.iter().filter_map(|(number, _)| *number);
         let is_due = numbers.any(|number| number % REMOVED == 0);
         if is_due && let Err(error) = remove_older(&worker).await {
@@ -170,31 +196,85 @@ async fn batch(
     (records, waiting)
 }
 
-/// Writes records and returns each with its number; `None` for one that could not be written. Such
-/// a record loses no other: a part that fails is tried again in halves. If the store broke off
-/// after a commit, a record may be there twice.
+/// Writes records and returns each with its number; `None` for one that is not known to be written.
+/// Such a record loses no other: a part that fails is tried again in halves. None is written twice.
 async fn store(worker: &Worker, records: Vec<Record>) -> Vec<(Option<i64>, Record)> {
     let mut stored = Vec::with_capacity(records.len());
     let mut open = vec![records];
-    let began = tokio::time::Instant::now();
+    let deadline = tokio::time::Instant::now() + RETRIES_MAX;
+    let is_in_time = || tokio::time::Instant::now() < deadline;
     while let Some(mut part) = open.pop() {
         if part.is_empty() {
             continue;
         }
-        match put(worker, part.clone()).await {
-            Ok(numbers) => stored.extend(numbers.into_iter().map(Some).zip(part)),
-            Err(Error::Storage(_)) if part.len() > 1 && began.elapsed() < RETRIES_MAX => {
+        let mut put = put(worker, &part).await;
+        while let Put::Unsure(numbers, _) = &put
+            && is_in_time()
+        {
+            tokio::time::sleep(ASK_EVERY).await;
+            put = ask(worker, numbers.clone(), &part).await;
+        }
+        match put {
+            Put::Written(numbers) => stored.extend(numbers.into_iter().map(Some).zip(part)),
+            Put::Broken(_) if is_in_time() => {
+                tokio::time::sleep(ASK_EVERY).await;
+                open.push(part);
+            }
+            Put::Undone(Error::Storage(_)) if part.len() > 1 && is_in_time() => {
                 let rest = part.split_off(part.len() / 2);
                 open.extend([rest, part]);
             }
             // The witness or the ledger itself stands in the way: the part may be written.
-            Err(error) => {
+            Put::Undone(error) | Put::Broken(error) | Put::Unsure(_, error) => {
                 tracing::error!(%error, lost = part.len(), "records were not confirmed");
                 stored.extend(part.into_iter().map(|record| (None, record)));
             }
         }
     }
     stored
+}
+
+/// What became of records that were handed to the store.
+enum Put {
+    /// They stand, under these numbers.
+    Written(Vec<i64>),
+    /// None of them stands: one cannot be written, or the store cannot be reached.
+    Undone(Error),
+    /// None of them stands: the commit failed.
+    Broken(Error),
+    /// They got these numbers, and may stand.
+    Unsure(Vec<i64>, Error),
+}
+
+async fn put(worker: &Worker, records: &[Record]) -> Put {
+    let given = Arc::new(Mutex::new(Vec::new()));
+    let (noted, handed) = (Arc::clone(&given), records.to_vec());
+    let put = worker.call(Access::WriteSoon, move |books| {
+        let numbers = books.record(&handed)?;
+        numbers.clone_into(&mut noted.lock().unwrap_or_else(PoisonError::into_inner));
+        Ok(numbers)
+    });
+    let put = put.await;
+    let given = std::mem::take(&mut *given.lock().unwrap_or_else(PoisonError::into_inner));
+    match put {
+        Ok(numbers) => Put::Written(numbers),
+        // The commit failed, or what came after it: they may stand all the same.
+        Err(_) if !given.is_empty() => ask(worker, given, records).await,
+        Err(error) => Put::Undone(error),
+    }
+}
+
+/// Asks the store what became of records whose commit failed.
+async fn ask(worker: &Worker, numbers: Vec<i64>, records: &[Record]) -> Put {
+    let (wanted, handed) = (numbers.clone(), records.to_vec());
+    let stand = worker.call(Access::Read, move |books| books.stand(&wanted, &handed));
+    match stand.await {
+        Ok(true) => Put::Written(numbers),
+        Ok(false) => Put::Broken(Error::storage(std::io::Error::other(
+            "a commit of the ledger failed",
+        ))),
+        Err(error) => Put::Unsure(numbers, error),
+    }
 }
 
 fn is_refused_login(record: &Record) -> bool {
@@ -204,11 +284,5 @@ fn is_refused_login(record: &Record) -> bool {
 async fn remove_older(worker: &Worker) -> Result<(), Error> {
     worker
         .call(Access::Write, |books| books.remove_older_records())
-        .await
-}
-
-async fn put(worker: &Worker, records: Vec<Record>) -> Result<Vec<i64>, Error> {
-    worker
-        .call(Access::Write, move |books| books.record(&records))
         .await
 }

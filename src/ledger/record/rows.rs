@@ -68,6 +68,23 @@ impl Rules {
         Ok(numbers)
     }
 
+    /// Whether records stand as they were written by one transaction, under these numbers.
+    pub(in crate::ledger) fn stand(
+        &mut self,
+        numbers: &[i64],
+        records: &[Record],
+    ) -> Result<bool, Error> {
+        for (number, record) in numbers.iter().zip(records) {
+            let sql = select!("WHERE id = $1");
+            let found = self.store.query(sql, &[Value::Int(*number)])?;
+            // The store numbers what is written later anew: the number alone says nothing.
+            if found.first().map(|row| &row.0[1..]) != Some(&values(record)[..]) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
     /// Acts are few, and stay. Statements of both tables are counted together, and logins count for
     /// logins alone, refused ones for refused ones.
     ///

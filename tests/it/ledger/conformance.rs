@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
 use pgveil::ledger::{
-    Act, Asked, Clock, DebitError, Decision, Error, Event, LOGINS_KEPT, Ledger, Origin,
+    Act, Asked, Clock, DebitError, Decision, Entry, Error, Event, LOGINS_KEPT, Ledger, Origin,
     QuestionDigest, QuestionId, Record, STATEMENTS_KEPT, Stored, Verdict, Via, open_store,
 };
 use pgveil::mechanism::{Accounting, Fixed, Loss, Mu, loss_gaussian, loss_laplace};
@@ -46,6 +46,7 @@ on_both_stores!(
     terms_of_an_account_are_fixed_but_its_budget_is_not,
     sessions_race_for_the_last_epsilon,
     answers_are_held_by_those_who_paid,
+    what_was_spent_lately_is_the_history_of_that_time,
     relatives_are_of_those_who_paid,
     an_offer_past_the_budget_is_refused,
     what_was_found_is_received_once,
@@ -59,7 +60,6 @@ on_both_stores!(
     statements_are_recorded,
     policies_are_recorded,
     counts_admitted,
-    debits_per_second,
 );
 
 async fn charge_is_paid_by_both_accounts_and_kept(url: &str) {
@@ -343,35 +343,50 @@ async fn sessions_race_for_the_last_epsilon(url: &str) {
     );
 }
 
-/// Not a bound: prints what one and fifty callers get.
-async fn debits_per_second(url: &str) {
-    for tasks in [1, 50u64] {
-        let ledger = Arc::new(at_usual(url, Accounting::Gdp).await.unwrap());
-        let loss = laplace(1e-6);
-        let each = 500 / tasks;
-        let start = Instant::now();
-        let running: Vec<_> = (0..tasks)
-            .map(|task| {
-                let ledger = Arc::clone(&ledger);
-                tokio::spawn(async move {
-                    for query in 0..each {
-                        let _ = ledger
-                            .debit("ann", loss, fingerprint(task * 1000 + query))
-                            .await
-                            .unwrap();
-                    }
-                })
-            })
-            .collect();
-        for task in running {
-            task.await.unwrap();
+/// More than are read at once.
+async fn what_was_spent_lately_is_the_history_of_that_time(url: &str) {
+    let ledger = Arc::new(at_usual(url, Accounting::Gdp).await.unwrap());
+    let debits = (0..1_100).map(|number| {
+        let ledger = Arc::clone(&ledger);
+        async move {
+            let role = if number % 100 == 0 { "bob" } else { "ann" };
+            let debited = ledger.debit(role, laplace(1e-6), fingerprint(number));
+            let _ = debited.await.unwrap();
         }
-        println!(
-            "{}, {tasks} sessions: {:.0} debits a second",
-            url.split(':').next().unwrap(),
-            (each * tasks) as f64 / start.elapsed().as_secs_f64()
-        );
-    }
+    });
+    futures::future::join_all(debits).await;
+    let asked = question(1, 0.1, gaussian(0.001));
+    let _charge = ledger.purchase("bob", buying(asked)).await.unwrap();
+    ledger.keep("bob", asked, b"values".to_vec()).await.unwrap();
+    let Some(Stored::Offered(answer)) = ledger.find("ann", asked).await.unwrap() else {
+        panic!("it was made for another role")
+    };
+    // One statement, of which one part was made for another role.
+    let taking = taking(answer, asked.loss, laplace(1e-6));
+    let _charge = ledger.purchase("ann", taking).await.unwrap();
+    let sorted = |mut entries: Vec<Entry>| {
+        entries.sort_by_key(|entry| (entry.microseconds, entry.fingerprint));
+        entries
+    };
+    let history = ledger.history("ann", 5_000).await.unwrap();
+    let since = |from, rows_max| ledger.spent_since(Some("ann"), from, rows_max);
+    let whole = since(0, 5_000).await.unwrap();
+    assert_eq!(whole[0].microseconds, history[0].microseconds);
+    assert_eq!(whole.len(), 1_090, "1,089 debits, and one with a receipt");
+    assert_eq!(sorted(whole), sorted(history.clone()));
+    let from = history[500].microseconds;
+    let late = history
+        .into_iter()
+        .filter(|entry| entry.microseconds >= from);
+    assert_eq!(
+        sorted(since(from, 5_000).await.unwrap()),
+        sorted(late.collect())
+    );
+    assert_eq!(since(0, 700).await.unwrap().len(), 700);
+    assert_eq!(since(i64::MAX, 700).await.unwrap(), []);
+    let all = ledger.spent_since(None, 0, 5_000).await.unwrap();
+    assert_eq!(all.len(), 1_102);
+    assert_eq!(ledger.spent_since(None, 0, 3).await.unwrap(), all[..3]);
 }
 
 async fn answers_are_held_by_those_who_paid(url: &str) {

@@ -91,6 +91,7 @@ async fn every_statement_is_recorded_without_its_text() {
             &[],
             &[],
             pgveil::parse::ExplainFormat::Text,
+            tokio_util::sync::CancellationToken::new(),
         )
         .await
         .unwrap();
@@ -108,6 +109,32 @@ async fn every_statement_is_recorded_without_its_text() {
     assert!(
         !bytes.windows(10).any(|window| window == b"lighthouse"),
         "a literal is in the ledger"
+    );
+}
+
+/// Its client gave it up before it was planned.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_explain_is_recorded() {
+    let veil = Veil::demo(|y| y, None).await;
+    let statements = parse("SELECT count(*) FROM nls.women").unwrap();
+    let cancelled = tokio_util::sync::CancellationToken::new();
+    cancelled.cancel();
+    let format = pgveil::parse::ExplainFormat::Text;
+    let query = statements[0].query().unwrap();
+    let requester = Veil::requester();
+    let explained = veil
+        .engine
+        .explain(&requester, query, &[], &[], format, cancelled);
+    explained.await.unwrap_err();
+    let found = records(&veil).await;
+    let [record] = found.as_slice() else {
+        panic!("{found:?}")
+    };
+    let printed = veil.engine.ledger().statement_digest(&query.to_sql());
+    assert_eq!(asked(record).statement, printed);
+    assert_eq!(
+        (record.sqlstate.as_str(), asked(record).verdict),
+        ("57014", Verdict::Failed)
     );
 }
 
@@ -230,6 +257,69 @@ impl Store for Picky {
     }
 }
 
+/// A store whose commits of records fail, by turns: before they were made, and after it.
+struct Broken {
+    store: Box<dyn Store>,
+    has_records: bool,
+    commits: usize,
+}
+
+impl Store for Broken {
+    fn begin(&mut self, access: Access) -> Result<(), Error> {
+        self.has_records = false;
+        self.store.begin(access)
+    }
+
+    fn query(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, Error> {
+        self.has_records |= sql.starts_with("INSERT INTO record");
+        self.store.query(sql, values)
+    }
+
+    fn end(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
+        if !self.has_records || outcome.is_err() {
+            return self.store.end(outcome);
+        }
+        self.commits += 1;
+        let lost = Err(Error::Storage(Arc::new(std::io::Error::other("lost"))));
+        match self.commits % 3 {
+            0 => self.store.end(outcome),
+            1 => self.store.end(outcome).and(lost),
+            _ => self.store.end(lost),
+        }
+    }
+}
+
+/// Where a commit failed, the store is asked whether it was made.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_broken_commit_writes_no_record_twice() {
+    let scratch = Scratch::new();
+    for url in [scratch.url(), stage::database().await] {
+        let (owner, roles) = specs_usual(Accounting::Gdp);
+        let store = move || {
+            Ok(Box::new(Broken {
+                store: open_store(&url)?,
+                has_records: false,
+                commits: 0,
+            }) as Box<dyn Store>)
+        };
+        let ledger = Ledger::on(store, Clock::system(), owner, &roles);
+        let ledger = ledger.await.unwrap();
+        for batch in 0..6 {
+            for number in 0..2 {
+                let name = format!("{batch}.{number}");
+                let record = Record::now(&name, 0, Origin::default(), Event::Login);
+                ledger.record(record).await;
+            }
+            ledger.flush().await;
+        }
+        let found = ledger.records(0, 200).await.unwrap();
+        let names: Vec<String> = found.into_iter().map(|(_, record)| record.name).collect();
+        let wanted = (0..6).flat_map(|batch| (0..2).map(move |number| format!("{batch}.{number}")));
+        assert_eq!(names, wanted.collect::<Vec<_>>());
+        assert_eq!(ledger.records_lost(), 0);
+    }
+}
+
 /// Records wait together and are written together. One that cannot be written loses no other.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_that_cannot_be_written_loses_no_other() {
@@ -254,6 +344,7 @@ async fn a_record_that_cannot_be_written_loses_no_other() {
     let found = ledger.records(0, 200).await.unwrap();
     let numbers: Vec<i64> = found.iter().map(|(number, _)| *number).collect();
     assert_eq!(numbers, (1..=96).collect::<Vec<_>>());
+    assert_eq!(ledger.records_lost(), 4);
     let names: Vec<String> = found.into_iter().map(|(_, record)| record.name).collect();
     let wanted = (0..100).filter(|number| ![0, 41, 42, 99].contains(number));
     assert_eq!(

@@ -525,7 +525,13 @@ async fn exploring_charges_nothing_and_runs_nothing() {
         AND pid <> pg_backend_pid()";
     assert_eq!(stage.veil.direct(asked).await, ["0"]);
     assert_eq!(stage.veil.spent().await, 0.0);
-    let history = stage.veil.engine.ledger().debits(10).await.unwrap();
+    let history = stage
+        .veil
+        .engine
+        .ledger()
+        .spent_since(None, 0, 10)
+        .await
+        .unwrap();
     assert!(history.is_empty(), "{history:?}");
     // It is in the record, under the operator's name, and shown so.
     stage.veil.engine.ledger().flush().await;

@@ -136,6 +136,7 @@ async fn nothing_shows_before_the_quantum_ends() {
                 &[],
                 &[],
                 pgveil::parse::ExplainFormat::Text,
+                tokio_util::sync::CancellationToken::new(),
             )
             .await
             .unwrap()

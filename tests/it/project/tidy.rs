@@ -945,7 +945,7 @@ fn the_desk_asks_as_the_wire_does() {
         ".decisions(",
         ".balance_owner(",
         ".balances(",
-        ".debits(",
+        ".spent_since(",
         ".records(",
         ".recent_records(",
         ".acts(",

@@ -361,6 +361,7 @@ async fn neither_rows_nor_other_roles_decide_a_refusal() {
             &[],
             &[],
             pgveil::parse::ExplainFormat::Text,
+            tokio_util::sync::CancellationToken::new(),
         );
         (refused, explained.await.unwrap())
     };

@@ -252,6 +252,7 @@ async fn stored_answers_are_held_against_the_stock() {
                 &[],
                 &[],
                 pgveil::parse::ExplainFormat::Text,
+                tokio_util::sync::CancellationToken::new(),
             )
             .await
     };

@@ -342,6 +342,7 @@ impl Service for Double {
         _: &[u32],
         _: &[Argument],
         format: ExplainFormat,
+        _: CancellationToken,
     ) -> Result<Vec<String>, Error> {
         let lines: &[&str] = if format == ExplainFormat::Json {
             &["[", "]"]
