@@ -17,6 +17,7 @@ mod generate;
 mod health;
 mod init;
 mod ledger;
+mod listen;
 mod log;
 mod noise;
 mod notify;

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Failure;
 use super::arguments::ServeOptions;
-use super::serve::listen;
+use super::listen::listen;
 use crate::console;
 use crate::console::InForce;
 use crate::desk;

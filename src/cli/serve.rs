@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::ServeOptions;
+use super::listen::listen;
 use super::{Failure, notify, pages, process, reload, signal, start, tls};
 use rustls::ServerConfig;
 
@@ -274,17 +275,4 @@ fn warn_of_large_tables(copied: &[CopiedTable]) {
             table.table
         );
     }
-}
-
-/// Binds the address that clients connect to.
-pub async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address).await.map_err(|e| {
-        Failure::with_remedy(
-            format_args!("cannot listen on {address}: {e}"),
-            format!(
-                "Choose another address, for example --listen 127.0.0.1:{}.",
-                address.port().checked_add(1).unwrap_or(7000)
-            ),
-        )
-    })
 }

@@ -166,7 +166,7 @@ impl Console {
         title: &str,
         body: impl FnOnce(&str) -> Markup,
     ) -> Html<String> {
-        let who = view::who(visitor);
+        let who = view::who(&visitor.name, visitor.rights);
         self.portal.page((visitor.session, title), &who, body)
     }
 

@@ -1,6 +1,5 @@
 //! What every page of the console has.
 
-use super::visitor::Visitor;
 use crate::policy::Rights;
 use crate::web::chart::Bar;
 use crate::web::page::{Site, Who};
@@ -27,12 +26,10 @@ const PAGES: [(&str, &str, Rights); 6] = [
     ("/checks", "Checks", Rights::Own),
 ];
 
-pub fn who(visitor: &Visitor) -> Who {
-    let allowed = PAGES
-        .iter()
-        .filter(|(_, _, rights)| *rights <= visitor.rights);
+pub fn who(name: &str, rights: Rights) -> Who {
+    let allowed = PAGES.iter().filter(|(_, _, needed)| *needed <= rights);
     Who {
-        words: format!("{} may {}", visitor.name, visitor.rights.words()),
+        words: format!("{name} may {}", rights.words()),
         pages: allowed.map(|(path, name, _)| (*path, *name)).collect(),
     }
 }

@@ -21,7 +21,7 @@ use crate::ledger::{Balances, Verdict};
 use crate::mechanism::Loss;
 use crate::parse::{ExplainFormat, Query};
 use crate::policy::Useless;
-use crate::refusal::{Refusal, reason};
+use crate::refusal::Refusal;
 use crate::rewrite::Plan;
 
 /// What somebody agreed to pay for: what is charged, and how far off the answer is expected to be,
@@ -236,18 +236,4 @@ fn errors(plan: &Plan) -> Vec<(String, Within)> {
             })
         })
         .collect()
-}
-
-/// Refuses a debit beyond what was agreed.
-pub(super) fn beyond(agreed: &Loss) -> Error {
-    let message = "the query costs more now than the price that was shown";
-    let so_far = match agreed.is_zero() {
-        true => "The price was nothing.",
-        false => "Other questions changed what is left of the budget, or what is paid for.",
-    };
-    Error::Ledger(
-        Refusal::new(reason::PRICE_RISEN, message)
-            .detail(format!("{so_far} Nothing was charged beyond that price."))
-            .hint("Look at the price again."),
-    )
 }

@@ -3,7 +3,6 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::price::beyond;
 use super::{Engine, Requester};
 use crate::error::Error;
 use crate::ledger;
@@ -11,6 +10,7 @@ use crate::ledger::{Asked, Event, Fingerprint, Record, Verdict};
 use crate::mechanism::Loss;
 use crate::parse::Query;
 use crate::policy::Policy;
+use crate::refusal::{Refusal, reason};
 use crate::rewrite::{Plan, ReleasePlan};
 
 /// What is known of one statement so far, also where it ends in an error.
@@ -186,6 +186,20 @@ fn verdict_of(error: &Error, charged: &Loss) -> Verdict {
         | Error::Shadow(_) => Verdict::Failed,
         Error::Cancelled | Error::Internal { .. } => Verdict::Failed,
     }
+}
+
+/// Refuses a debit beyond what was agreed.
+fn beyond(agreed: &Loss) -> Error {
+    let message = "the query costs more now than the price that was shown";
+    let so_far = match agreed.is_zero() {
+        true => "The price was nothing.",
+        false => "Other questions changed what is left of the budget, or what is paid for.",
+    };
+    Error::Ledger(
+        Refusal::new(reason::PRICE_RISEN, message)
+            .detail(format!("{so_far} Nothing was charged beyond that price."))
+            .hint("Look at the price again."),
+    )
 }
 
 #[cfg(test)]

@@ -16,9 +16,10 @@ use super::trials::Session;
 use crate::audit::{AuditQuestion, Population, Seen};
 use crate::auto_bounds;
 use crate::catalog;
+use crate::cli::Failure;
+use crate::cli::listen::listen;
 use crate::cli::start;
 use crate::cli::start::{Opened, Started};
-use crate::cli::{Failure, serve};
 use crate::engine::{Engine, MemoryShare, Requester};
 use crate::mechanism::{Accounting, Loss};
 use crate::parse::{Statement, parse};
@@ -111,7 +112,7 @@ impl Stage {
             None,
         )
         .await?;
-        let listener = serve::listen(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
+        let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).await?;
         let address = listener.local_addr().map_err(Failure::new)?;
         let shutdown = CancellationToken::new();
         tokio::spawn(wire::serve(

@@ -16,10 +16,11 @@ use tokio_postgres::Config;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::DemoOptions;
+use super::listen::listen;
 use super::progress::Step;
 use super::start;
 use super::start::Started;
-use super::{Failure, serve, signal, tls};
+use super::{Failure, signal, tls};
 use crate::demo::data::{self, READER};
 use crate::demo::{DATABASE, page};
 use crate::policy::{File, Secret};
@@ -44,7 +45,7 @@ pub(super) async fn run(options: DemoOptions) -> Result<(), Failure> {
         demo.stop().await;
         return outcome;
     }
-    let listener = serve::listen(options.listen).await?;
+    let listener = listen(options.listen).await?;
     let page = page_listener(&options).await?;
     let demo = demo.await?;
     let address = listener.local_addr().map_err(Failure::new)?;
@@ -109,7 +110,7 @@ async fn page_listener(options: &DemoOptions) -> Result<Option<TcpListener>, Fai
             "the page has no login and no TLS: whoever reaches it spends the demo's budget"
         );
     }
-    serve::listen(address).await.map(Some)
+    listen(address).await.map(Some)
 }
 
 /// A running demo. Fields are dropped in order: first the engine, then the servers that it uses.
