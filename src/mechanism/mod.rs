@@ -8,6 +8,16 @@
 //! [`Cap::admits`] decides whether the account bears it. Everything that carries a guarantee is an
 //! integer; floating point appears only where a bound is rounded against the analyst by a stated
 //! margin.
+//!
+//! | mechanism | draws | hides | costs | file |
+//! |---|---|---|---|---|
+//! | Laplace | a number to add | an L1 norm | [`loss_laplace`] | `laplace.rs` |
+//! | Gaussian | a number to add | an L2 norm | [`loss_gaussian`] | `gaussian.rs` |
+//! | threshold | nothing; counts decide | which keys exist | [`loss_threshold`] | `threshold.rs` |
+//! | exponential | a candidate | the width of penalties | `Exponential::loss` | `exponential.rs` |
+//!
+//! The first two are laws of noise, in the table of `table.rs`. All draws are made by a
+//! [`Sampler`]. What a release draws, step by step, is [`crate::rewrite::Draw`].
 
 mod account;
 mod calibration;

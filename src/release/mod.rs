@@ -20,7 +20,7 @@ use crate::execute::{Rows, Sealed};
 use crate::ir::ReleaseId;
 use crate::ledger::Charge;
 use crate::mechanism::{SampleError, Sampler};
-use crate::rewrite::{Plan, ReleasePlan, UnpaidPart, made_of};
+use crate::rewrite::{Draw, Plan, ReleasePlan, UnpaidPart, made_of};
 
 pub use look::{Cut, Looked, TooFew};
 pub use noise_record::NoiseRecord;
@@ -235,10 +235,14 @@ fn noised(
     if rows.len() != release.statements().len() {
         return Err(Error::Mismatch);
     }
-    let (vector, rows) = match (release.price(), rows.split_first()) {
-        (Some(_), Some((vector, rows))) => (vector.as_slice(), rows),
-        (None, _) | (Some(_), None) => (&[][..], rows),
-    };
+    let (mut vector, mut of_choices) = (&[][..], Vec::new());
+    for ((draw, _), rows) in release.draws().zip(rows) {
+        match draw {
+            Draw::Look(_) => return Err(Error::Mismatch),
+            Draw::Vector(_) => vector = rows.as_slice(),
+            Draw::Choice(_) => of_choices.push(rows),
+        }
+    }
     let calibrated = release.price().map_or(&[][..], |p| &p.calibrated);
     let threshold = release.price().and_then(|p| p.threshold);
     let mut drawn = Vec::new();
@@ -258,14 +262,14 @@ fn noised(
             key.zeroize();
         }
     }
-    decoded(release, drawn, rows, sampler)
+    decoded(release, drawn, &of_choices, sampler)
 }
 
 /// The table of groups that are shown, from their noisy integers and the rows of the choices.
 fn decoded(
     release: &ReleasePlan,
     drawn: Vec<(Key, Vec<i128>)>,
-    rows: &[Rows],
+    rows: &[&Rows],
     sampler: &mut dyn Sampler,
 ) -> Result<ReleasedTable, Error> {
     let (key_count, groups) = (release.key_columns(), drawn.len());

@@ -25,6 +25,7 @@ use emission::Emission;
 pub use emit::statement::Statement;
 use limits::row_cost::RowCost;
 pub use plan::digest::{DebitDigest, PlanDigest, ReleaseDigest};
+pub use plan::draws::{Debit, Draw};
 pub use plan::facts::{Facts, Summed};
 pub use plan::rollup::{Family, FamilyDigest, Grouping, Total};
 pub use plan::unpaid::UnpaidPart;

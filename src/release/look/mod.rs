@@ -188,7 +188,12 @@ impl Releasing<'_> {
             drawn.push((key, noisy));
         }
         let record = NoiseRecord::of(&at_clips).map(|noise| noise.cut_by(cuts(look, &chosen)));
-        let table = super::decoded(&at_clips, drawn, &others, sampler)?;
+        let table = super::decoded(
+            &at_clips,
+            drawn,
+            &others.iter().collect::<Vec<_>>(),
+            sampler,
+        )?;
         self.released.tables[release.0] = Some(ReleasedTable {
             drawn: record,
             ..table

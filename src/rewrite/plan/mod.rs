@@ -2,6 +2,7 @@
 //! need.
 
 pub(in crate::rewrite) mod digest;
+pub(in crate::rewrite) mod draws;
 pub(in crate::rewrite) mod facts;
 pub(in crate::rewrite) mod rollup;
 pub(in crate::rewrite) mod unpaid;
@@ -259,23 +260,6 @@ impl ReleasePlan {
         }
     }
 
-    /// What is paid before its statements run.
-    pub fn loss_at_first(&self) -> Option<Loss> {
-        match self.look() {
-            Some(look) => Some(look.first),
-            None => self.loss(),
-        }
-    }
-
-    /// What is paid after its look.
-    pub fn loss_after_look(&self) -> Option<Loss> {
-        let second = self.look().map_or(Loss::ZERO, |look| look.second);
-        let choices = self.choices.iter().filter(|_| self.look().is_some());
-        choices
-            .into_iter()
-            .try_fold(second, |sum, choice| sum.compose(choice.loss))
-    }
-
     pub fn choices(&self) -> &[ChoicePlan] {
         &self.choices
     }
@@ -284,27 +268,11 @@ impl ReleasePlan {
         &self.choices[at]
     }
 
-    /// Every statement of the release: the vector's if there is one, then those of the choices.
-    pub fn statements(&self) -> Vec<&Statement> {
-        self.statement
-            .iter()
-            .chain(self.choices.iter().map(|choice| &choice.statement))
-            .collect()
-    }
-
     pub(in crate::rewrite) fn printed(&self) -> usize {
         self.statements()
             .into_iter()
             .map(|statement| statement.sql().len())
             .sum()
-    }
-
-    /// What all of it costs.
-    pub fn loss(&self) -> Option<Loss> {
-        let vector = self.price.as_ref().map_or(Loss::ZERO, |p| p.loss);
-        self.choices
-            .iter()
-            .try_fold(vector, |sum, choice| sum.compose(choice.loss))
     }
 
     /// How many columns a group has: the measures, then those of the choices.
