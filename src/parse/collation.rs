@@ -5,6 +5,7 @@ use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
 use super::desugar::ends_a_value;
+use super::grammar;
 use super::limits::depth::keyword;
 
 pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
@@ -77,7 +78,31 @@ fn operand_before<'t>(token: &impl Fn(usize) -> &'t Token, end: usize) -> Option
             keyword,
             ..
         })) if is_of_type(*keyword) => Some(at - 1),
-        _ => Some(at),
+        _ => (!would_be_called(token, at)).then_some(at),
+    }
+}
+
+/// Whether a word stands before an operand that it would call, were that in parentheses: a column
+/// with a label, or the type of a constant.
+fn would_be_called<'t>(token: &impl Fn(usize) -> &'t Token, operand: usize) -> bool {
+    let Some(before) = operand.checked_sub(1) else {
+        return false;
+    };
+    let Token::Word(word) = token(before) else {
+        return false;
+    };
+    if ends_a_value(token(before)) {
+        let is_operator = grammar::is_reserved(&word.value) || word.keyword == Keyword::ZONE;
+        return word.quote_style.is_some() || !is_operator;
+    }
+    // Where no operand stands before them, these name functions.
+    let is_infix = before.checked_sub(1).is_some_and(|left| {
+        ends_a_value(token(left)) || matches!(keyword(token(left)), Keyword::NOT | Keyword::END)
+    });
+    match word.keyword {
+        Keyword::IS => true,
+        Keyword::LIKE | Keyword::ILIKE => !is_infix,
+        _ => false,
     }
 }
 
@@ -151,6 +176,14 @@ mod tests {
                 "date '2000-01-01'::text COLLATE \"C\"",
                 "(DATE '2000-01-01'::TEXT) COLLATE \"C\"",
             ),
+            (
+                "a LIKE 'x'::text COLLATE \"C\"",
+                "a LIKE ('x'::TEXT) COLLATE \"C\"",
+            ),
+            (
+                "a AT TIME ZONE b::text COLLATE \"C\"",
+                "a AT TIME ZONE (b::TEXT) COLLATE \"C\"",
+            ),
             ("a COLLATE \"C\"", "a COLLATE \"C\""),
         ] {
             let statements =
@@ -165,6 +198,16 @@ mod tests {
             "a IN (1)::text COLLATE \"C\"",
             "count(*) OVER (w)::text COLLATE \"C\"",
             "CASE WHEN a THEN b END::text COLLATE \"C\"",
+        ] {
+            assert!(parse(&format!("SELECT {other}")).is_err(), "{other}");
+        }
+        // A word before the operand calls nothing.
+        for other in [
+            "a \"b\"::text COLLATE \"C\"",
+            "day 'x'::text COLLATE \"C\"",
+            "\"q\" 'x'::text COLLATE \"C\"",
+            "IS NULL::text COLLATE \"C\"",
+            "LIKE 'x'::text COLLATE \"C\"",
         ] {
             assert!(parse(&format!("SELECT {other}")).is_err(), "{other}");
         }

@@ -125,6 +125,12 @@ fn near(what: &str, text: &[char], start: usize) -> Refusal {
         .at(u32::try_from(start + 1).ok())
 }
 
+/// Whether the word names nothing but what the grammar has it for.
+pub(super) fn is_reserved(word: &str) -> bool {
+    let found = words::category(&word.to_ascii_lowercase());
+    found.is_some_and(|(category, _)| category == words::Category::Reserved)
+}
+
 /// PostgreSQL's syntax error at this word.
 pub(super) fn syntax_error_near(word: &str) -> Refusal {
     let message = format!("syntax error at or near \"{word}\"");

@@ -419,3 +419,6 @@ fn stopped_at(error: &str) -> Option<u32> {
         .ok()
         .filter(|position| *position > 0)
 }
+
+#[cfg(test)]
+mod tests;

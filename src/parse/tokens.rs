@@ -270,6 +270,12 @@ fn check_operator(token: &TokenWithSpan, signs: usize) -> Result<(), Refusal> {
         )
         .hint("Write =.")
         .at(u32::try_from(token.span.start.column).ok())),
+        // sqlparser reads `<|` as the same operator.
+        Token::ShiftLeftVerticalBar if length != 3 => Err(Refusal::new(
+            reason::UNKNOWN_OPERATOR,
+            "operator does not exist: <|",
+        )
+        .at(u32::try_from(token.span.start.column).ok())),
         _ => Ok(()),
     }
 }

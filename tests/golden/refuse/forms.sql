@@ -133,3 +133,4 @@ SELECT count(*) FROM nls.women WHERE timestamptz(0) '2020-01-01 00:00:00.6+00' >
 SELECT count(*) FROM nls.women WHERE timestamp(0) with time zone '2020-01-01 00:00:00.6+00' > now();
 SELECT count(*) FROM nls.women WHERE greatest(race::bpchar, 'b') LIKE 'b%';
 SELECT count(*) FROM nls.women WHERE birth_year == 1950;
+SELECT count(*) FROM nls.women WHERE birth_year <| 1950;
