@@ -31,6 +31,17 @@ const PATIENCE: Duration = Duration::from_secs(40);
 const ASKED: u32 = 20;
 const ASK_EVERY: Duration = Duration::from_millis(500);
 
+/// The settings of a session whose commits are durable. The last statement shows whether the server
+/// syncs at all. A proxy that hangs must not keep the others from a lock, so there is a timeout.
+pub(super) fn durable_session(timeout: Duration) -> String {
+    let milliseconds = timeout.as_millis();
+    format!(
+        "SET synchronous_commit = on; SET statement_timeout = {milliseconds}; \
+            SET idle_in_transaction_session_timeout = {milliseconds}; \
+            SET client_encoding = 'UTF8'; SET default_transaction_read_only = off; SHOW fsync"
+    )
+}
+
 /// A connection, and the statements prepared on it.
 struct Session {
     connected: Connected,
@@ -140,15 +151,8 @@ impl Server {
             connected,
             prepared: HashMap::new(),
         });
-        let milliseconds = STATEMENT_TIMEOUT.as_millis();
-        // A proxy that hangs must not keep the others from the lock.
-        let settings = format!(
-            "SET synchronous_commit = on; SET statement_timeout = {milliseconds}; SET \
-                idle_in_transaction_session_timeout = {milliseconds};
-             SET client_encoding = 'UTF8'; SET search_path = {}; SET default_transaction_read_only \
-             = off; SHOW fsync",
-            schema::NAME
-        );
+        let settings = durable_session(STATEMENT_TIMEOUT);
+        let settings = format!("SET search_path = {}; {settings}", schema::NAME);
         match self.script(&settings)?.as_deref() {
             Some("on") => Ok(()),
             _ => Err(Error::Unsafe {

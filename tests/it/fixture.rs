@@ -97,6 +97,16 @@ pub struct Veil {
 /// Gone when it is dropped.
 pub struct TemporaryDirectory(pub std::path::PathBuf);
 
+impl TemporaryDirectory {
+    /// An empty one, whose name says what it is for.
+    pub fn new(purpose: &str) -> Self {
+        let name = format!("pgveil-{purpose}-{:x}", rand::random::<u64>());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+}
+
 impl Drop for TemporaryDirectory {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
@@ -204,10 +214,7 @@ impl Veil {
         yaml: &str,
         sampler: Option<MakeSampler>,
     ) -> Self {
-        let directory = TemporaryDirectory(
-            std::env::temp_dir().join(format!("pgveil-veil-{:x}", rand::random::<u64>())),
-        );
-        std::fs::create_dir(&directory.0).unwrap();
+        let directory = TemporaryDirectory::new("veil");
         let ledger = format!("sqlite://{}", directory.0.join("ledger.db").display());
         let engine = engine_over(server.config(), &client, yaml, &ledger, sampler).await;
         Self {

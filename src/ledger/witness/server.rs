@@ -7,6 +7,7 @@ use tokio_postgres::config::Host;
 use tokio_postgres::{Config, SimpleQueryMessage};
 
 use super::{Error, Seen, Testimony, Witness, is_news};
+use crate::ledger::server::durable_session;
 use crate::postgres::{Connected, connect, literal};
 
 /// How long the server may take over one statement, locks included.
@@ -14,8 +15,6 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long we wait for its answer before the connection is taken for dead.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-const SETTINGS: &str = "SET synchronous_commit = on; SET client_encoding = 'UTF8'; \
-    SET default_transaction_read_only = off; SHOW fsync";
 const IS_THERE: &str = "SELECT pg_catalog.to_regclass('pgveil_witness.seen') IS NOT NULL";
 /// One maker at a time; the number is that of witnesses.
 const MAKE: &str = "BEGIN; SELECT pg_catalog.pg_advisory_xact_lock(7379450922); \
@@ -79,12 +78,7 @@ impl WitnessServer {
             .block_on(async { tokio::time::timeout(PATIENCE, connect(&config)).await });
         let connected = connected.map_err(|_| self.error("no answer in time"))?;
         self.session = Some(connected.map_err(|error| self.error(&error.to_string()))?);
-        let milliseconds = STATEMENT_TIMEOUT.as_millis();
-        let settings = format!(
-            "SET statement_timeout = {milliseconds}; \
-                SET idle_in_transaction_session_timeout = {milliseconds}; {SETTINGS}"
-        );
-        match self.script(&settings)?.as_deref() {
+        match self.script(&durable_session(STATEMENT_TIMEOUT))?.as_deref() {
             Some("on") => Ok(()),
             _ => Err(self.error("its server runs with fsync = off")),
         }

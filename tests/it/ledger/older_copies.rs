@@ -47,6 +47,12 @@ async fn spent(ledger: &Ledger, role: &str) -> Loss {
     ledger.balance(role).await.unwrap().lifetime
 }
 
+/// Its disk fails.
+fn lose(scratch: &Scratch) {
+    let _ = fs::remove_file(scratch.file());
+    let _ = fs::remove_file(scratch.0.join("ledger.db-journal"));
+}
+
 /// Off the test's threads, as the command does.
 async fn restored(
     address: &Address,
@@ -101,8 +107,7 @@ async fn an_older_copy_is_not_opened_with_its_witness() {
     let error = open(&at).await.unwrap_err();
     assert!(matches!(&error, Error::Older { lacks, .. } if lacks == "debit 2 is another one"));
     // A fresh ledger is not that of the witness either.
-    fs::remove_file(scratch.file()).unwrap();
-    fs::remove_file(scratch.0.join("ledger.db-journal")).unwrap();
+    lose(&scratch);
     let error = open(&at).await.unwrap_err();
     assert!(
         matches!(&error, Error::Older { lacks, .. } if lacks.starts_with("it is another ledger")),
@@ -256,8 +261,7 @@ async fn without_a_witness_nothing_is_left() {
     drop(ledger);
     let backup = scratch.0.join("ledger.pgvb");
     back_up(&at, &backup).unwrap();
-    fs::remove_file(scratch.file()).unwrap();
-    let _ = fs::remove_file(scratch.0.join("ledger.db-journal"));
+    lose(&scratch);
     let settled = restored(&at, Some(backup)).await.unwrap();
     assert!(!settled.is_witnessed);
     let ledger = open(&at).await.unwrap();
@@ -282,8 +286,7 @@ async fn a_witness_older_than_the_backup_counts_as_none() {
     drop(ledger);
     let backup = scratch.0.join("ledger.pgvb");
     back_up(&at, &backup).unwrap();
-    fs::remove_file(scratch.file()).unwrap();
-    let _ = fs::remove_file(scratch.0.join("ledger.db-journal"));
+    lose(&scratch);
     let settled = restored(&at, Some(backup)).await.unwrap();
     assert!(!settled.is_witnessed);
     assert_eq!(settled.charged, ["ann", "bob", "the total"]);
@@ -396,8 +399,7 @@ async fn a_torn_witness_blocks_neither_a_new_ledger_nor_a_restoration() {
     drop(ledger);
     let backup = scratch.0.join("ledger.pgvb");
     back_up(&at, &backup).unwrap();
-    fs::remove_file(scratch.file()).unwrap();
-    let _ = fs::remove_file(scratch.0.join("ledger.db-journal"));
+    lose(&scratch);
     fs::write(&file, "torn").unwrap();
     let settled = restored(&at, Some(backup)).await.unwrap();
     assert!(!settled.is_witnessed);
@@ -550,8 +552,7 @@ async fn nothing_is_given_back(steps: Vec<Step>) {
                 drop(ledger.take());
                 // The thread of a ledger that was dropped ends by itself.
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-                let _ = fs::remove_file(scratch.file());
-                let _ = fs::remove_file(scratch.0.join("ledger.db-journal"));
+                lose(&scratch);
                 restored(&at, Some(backup.clone())).await.unwrap();
                 let settled = open(&at).await.unwrap();
                 let thaw = pgveil::ledger::Decision {

@@ -80,10 +80,7 @@ async fn the_databases_certificate_is_verified_by_the_operators_authorities() {
     load(&client).await;
     let ((tls, certificate), (_, stranger)) = (configuration(), configuration());
     let port = secured(&server, tls).await;
-    let directory = TemporaryDirectory(
-        std::env::temp_dir().join(format!("pgveil-authorities-{:x}", rand::random::<u64>())),
-    );
-    std::fs::create_dir(&directory.0).unwrap();
+    let directory = TemporaryDirectory::new("authorities");
     let file = |name: &str| directory.0.join(name);
     pem(&certificate, &file("own.pem"));
     pem(&stranger, &file("other.pem"));

@@ -88,10 +88,7 @@ impl Drop for Cluster {
 
 impl Cluster {
     async fn start(binaries: &Path) -> Self {
-        let directory = TemporaryDirectory(
-            std::env::temp_dir().join(format!("pgveil-cluster-{:x}", rand::random::<u64>())),
-        );
-        std::fs::create_dir(&directory.0).unwrap();
+        let directory = TemporaryDirectory::new("cluster");
         let is_root = std::fs::metadata("/proc/self").is_ok_and(|m| m.uid() == 0);
         if is_root {
             std::os::unix::fs::chown(&directory.0, Some(65534), Some(65534)).unwrap();
@@ -529,10 +526,7 @@ async fn workers_are_pinned(cluster: &Cluster, owner: &Client) {
     let reader = cluster.config(0, "veil");
     let (client, connection) = reader.connect(NoTls).await.unwrap();
     tokio::spawn(connection);
-    let directory = TemporaryDirectory(
-        std::env::temp_dir().join(format!("pgveil-citus-veil-{:x}", rand::random::<u64>())),
-    );
-    std::fs::create_dir(&directory.0).unwrap();
+    let directory = TemporaryDirectory::new("citus-veil");
     let ledger = format!("sqlite://{}", directory.0.join("ledger.db").display());
     let tables = format!(
         "{PEOPLE}  s.visits: {{unit: {{path: [uid -> s.people.id]}}, rows_per_unit: 2, columns: \

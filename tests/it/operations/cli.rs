@@ -392,10 +392,7 @@ fn a_password_becomes_a_verifier_that_a_policy_takes() {
 
 #[test]
 fn budget_needs_the_ledger_alone() {
-    let folder = crate::fixture::TemporaryDirectory(
-        std::env::temp_dir().join(format!("pgveil-budget-{:x}", rand::random::<u64>())),
-    );
-    std::fs::create_dir(&folder.0).unwrap();
+    let folder = crate::fixture::TemporaryDirectory::new("budget");
     let url = format!("sqlite://{}", folder.0.join("ledger.db").display());
     let environment = [
         ("PGVEIL_LEDGER", url.as_str()),
@@ -566,10 +563,7 @@ fn budget_needs_the_ledger_alone() {
 
 #[test]
 fn a_change_of_the_policy_is_described_by_what_it_loosens() {
-    let folder = crate::fixture::TemporaryDirectory(
-        std::env::temp_dir().join(format!("pgveil-diff-{:x}", rand::random::<u64>())),
-    );
-    std::fs::create_dir(&folder.0).unwrap();
+    let folder = crate::fixture::TemporaryDirectory::new("diff");
     let demo = std::fs::read_to_string("policies/demo.yaml").unwrap();
     let other = folder.0.join("other.yaml").display().to_string();
     let differ = |change: &str| {

@@ -714,9 +714,7 @@ async fn beyond_this_machine_the_cookie_is_for_tls_alone() {
 #[test]
 fn a_console_that_nobody_should_reach_is_not_opened() {
     let policy = std::fs::read_to_string("policies/demo.yaml").unwrap();
-    let directory = std::env::temp_dir().join(format!("pgveil-{:x}", rand::random::<u64>()));
-    let directory = crate::fixture::TemporaryDirectory(directory);
-    std::fs::create_dir(&directory.0).unwrap();
+    let directory = crate::fixture::TemporaryDirectory::new("console");
     let path = directory.0.join("policy.yaml");
     let verifier = make_verifier(PASSWORD);
     let operators =

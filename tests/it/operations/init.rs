@@ -106,10 +106,7 @@ impl Stage {
             .await
             .unwrap();
         client.batch_execute(schema).await.unwrap();
-        let folder = TemporaryDirectory(
-            std::env::temp_dir().join(format!("pgveil-init-{:x}", rand::random::<u64>())),
-        );
-        std::fs::create_dir(&folder.0).unwrap();
+        let folder = TemporaryDirectory::new("init");
         (Self { server, folder }, client)
     }
 

@@ -4,10 +4,10 @@
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
 
-use pgveil::postgres::{LocalPostgres, Options};
 use tokio_postgres::NoTls;
 
 use super::serve::{Running, connect, free_port, page, reported};
+use super::stage::{server, systemd};
 use crate::fixture::TemporaryDirectory;
 
 /// What must be found nowhere: in a row that no answer shows, in statements of every kind, in
@@ -109,25 +109,12 @@ async fn session(port: u16) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn no_secret_literal_or_row_stays_behind() {
-    let server = LocalPostgres::start(Options {
-        database: Some("nls".to_owned()),
-        ..Options::default()
-    })
-    .await
-    .unwrap();
-    let (owner, connection) = server.config().connect(NoTls).await.unwrap();
-    tokio::spawn(connection);
+    let (server, owner) = server().await;
     owner.batch_execute(TABLES).await.unwrap();
-    let directory = TemporaryDirectory(
-        std::env::temp_dir().join(format!("pgveil-process-{:x}", rand::random::<u64>())),
-    );
-    std::fs::create_dir(&directory.0).unwrap();
+    let directory = TemporaryDirectory::new("process");
     let file = |name: &str| directory.0.join(name).display().to_string();
     std::fs::write(file("policy.yaml"), POLICY).unwrap();
-    let systemd = std::os::unix::net::UnixDatagram::bind(file("notify")).unwrap();
-    systemd
-        .set_read_timeout(Some(std::time::Duration::from_secs(300)))
-        .unwrap();
+    let systemd = systemd(&directory.0);
     let ports = (free_port(), free_port());
     let url = server
         .url()

@@ -8,11 +8,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-use pgveil::postgres::{LocalPostgres, Options};
+use pgveil::postgres::LocalPostgres;
 use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_postgres::NoTls;
 
+use super::stage::{server, systemd};
 use crate::fixture::{TemporaryDirectory, load};
 
 /// Killed if a test forgets it.
@@ -61,6 +62,17 @@ pub async fn page(port: u16, request: &str) -> String {
     let mut text = String::new();
     socket.read_to_string(&mut text).await.unwrap();
     text
+}
+
+/// Waits until the operator's page has these words.
+pub async fn until(admin: u16, path: &str, words: &str) {
+    for _ in 0..3000 {
+        if page(admin, &format!("GET {path}")).await.contains(words) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    panic!("{path} never said {words}");
 }
 
 /// What systemd hears next.
@@ -234,23 +246,10 @@ fn the_alerts_fire() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_operator_watches_reloads_and_stops_a_service() {
-    let server = LocalPostgres::start(Options {
-        database: Some("nls".to_owned()),
-        ..Options::default()
-    })
-    .await
-    .unwrap();
-    let (client, connection) = server.config().connect(NoTls).await.unwrap();
-    tokio::spawn(connection);
+    let (server, client) = server().await;
     load(&client).await;
-    let directory = TemporaryDirectory(
-        std::env::temp_dir().join(format!("pgveil-serve-{:x}", rand::random::<u64>())),
-    );
-    std::fs::create_dir(&directory.0).unwrap();
-    let systemd = UnixDatagram::bind(directory.0.join("notify")).unwrap();
-    systemd
-        .set_read_timeout(Some(Duration::from_secs(300)))
-        .unwrap();
+    let directory = TemporaryDirectory::new("serve");
+    let systemd = systemd(&directory.0);
     let demo = std::fs::read_to_string("policies/demo.yaml").unwrap();
     let verifier = demo.split("password: ").nth(1).unwrap();
     let verifier = verifier.split_whitespace().next().unwrap();
@@ -516,10 +515,7 @@ async fn columns(client: &tokio_postgres::Client, table: &str) -> usize {
 
 /// It would rebuild it under the first one.
 fn a_second_proxy_takes_no_shadow(policy: &str, server: &LocalPostgres, shadow: &LocalPostgres) {
-    let directory = TemporaryDirectory(
-        std::env::temp_dir().join(format!("pgveil-second-{:x}", rand::random::<u64>())),
-    );
-    std::fs::create_dir(&directory.0).unwrap();
+    let directory = TemporaryDirectory::new("second");
     std::fs::write(directory.0.join("policy.yaml"), policy).unwrap();
     let ports = (free_port(), free_port());
     let mut second = serve(&directory.0, server, Some(shadow), ports);
@@ -531,24 +527,10 @@ fn a_second_proxy_takes_no_shadow(policy: &str, server: &LocalPostgres, shadow: 
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_named_shadow_is_rebuilt_by_a_reload_and_a_changed_table_is_reported() {
-    let started = || {
-        LocalPostgres::start(Options {
-            database: Some("nls".to_owned()),
-            ..Options::default()
-        })
-    };
-    let (server, shadow) = (started().await.unwrap(), started().await.unwrap());
-    let (owner, connection) = server.config().connect(NoTls).await.unwrap();
-    tokio::spawn(connection);
+    let ((server, owner), (shadow, _)) = (server().await, server().await);
     load(&owner).await;
-    let directory = TemporaryDirectory(
-        std::env::temp_dir().join(format!("pgveil-serve-{:x}", rand::random::<u64>())),
-    );
-    std::fs::create_dir(&directory.0).unwrap();
-    let systemd = UnixDatagram::bind(directory.0.join("notify")).unwrap();
-    systemd
-        .set_read_timeout(Some(Duration::from_secs(300)))
-        .unwrap();
+    let directory = TemporaryDirectory::new("serve");
+    let systemd = systemd(&directory.0);
     let policy = std::fs::read_to_string("policies/demo.yaml")
         .unwrap()
         .replace("\nprivacy:", "\nshadow:\n  url: ${SHADOW_URL}\n\nprivacy:");

@@ -1,12 +1,12 @@
 //! A small database, a policy, and `pgveil` as processes over them.
 
 use std::os::unix::net::UnixDatagram;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use pgveil::postgres::{LocalPostgres, Options};
-use tokio_postgres::NoTls;
+use tokio_postgres::{Client, NoTls};
 
 use super::serve::{Running, reported};
 use crate::fixture::TemporaryDirectory;
@@ -29,6 +29,27 @@ tables:
   shop.kinds: public
 ";
 
+/// A throw-away server with the database `nls`, and a session of its owner.
+pub async fn server() -> (LocalPostgres, Client) {
+    let options = Options {
+        database: Some("nls".to_owned()),
+        ..Options::default()
+    };
+    let server = LocalPostgres::start(options).await.unwrap();
+    let (owner, connection) = server.config().connect(NoTls).await.unwrap();
+    tokio::spawn(connection);
+    (server, owner)
+}
+
+/// The socket `notify` of this directory, as systemd listens on it.
+pub fn systemd(directory: &Path) -> UnixDatagram {
+    let systemd = UnixDatagram::bind(directory.join("notify")).unwrap();
+    systemd
+        .set_read_timeout(Some(Duration::from_secs(300)))
+        .unwrap();
+    systemd
+}
+
 pub struct Stage {
     pub server: LocalPostgres,
     pub directory: TemporaryDirectory,
@@ -40,23 +61,10 @@ pub struct Stage {
 impl Stage {
     /// With a ledger in SQLite.
     pub async fn new() -> Self {
-        let server = LocalPostgres::start(Options {
-            database: Some("nls".to_owned()),
-            ..Options::default()
-        })
-        .await
-        .unwrap();
-        let (owner, connection) = server.config().connect(NoTls).await.unwrap();
-        tokio::spawn(connection);
+        let (server, owner) = server().await;
         owner.batch_execute(TABLES).await.unwrap();
-        let directory = TemporaryDirectory(
-            std::env::temp_dir().join(format!("pgveil-stage-{:x}", rand::random::<u64>())),
-        );
-        std::fs::create_dir(&directory.0).unwrap();
-        let systemd = UnixDatagram::bind(directory.0.join("notify")).unwrap();
-        systemd
-            .set_read_timeout(Some(Duration::from_secs(300)))
-            .unwrap();
+        let directory = TemporaryDirectory::new("stage");
+        let systemd = systemd(&directory.0);
         let ledger = format!("sqlite://{}", directory.0.join("ledger.db").display());
         let stage = Self {
             server,

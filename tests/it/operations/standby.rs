@@ -127,10 +127,7 @@ async fn a_standby_answers_and_a_conflict_is_tried_once_more() {
         return;
     }
     let (primary, owner) = primary().await;
-    let directory = TemporaryDirectory(
-        std::env::temp_dir().join(format!("pgveil-standby-{:x}", rand::random::<u64>())),
-    );
-    std::fs::create_dir(&directory.0).unwrap();
+    let directory = TemporaryDirectory::new("standby");
     let standby = standby(&primary, &directory.0).await;
     let watch = connect(&standby.config()).await.unwrap();
     let recovers = "SELECT pg_is_in_recovery()::int::bigint";

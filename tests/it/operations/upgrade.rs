@@ -4,11 +4,10 @@
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use tokio_postgres::{Client, NoTls};
 
-use super::serve::{Running, connect, free_port, page};
+use super::serve::{Running, connect, free_port, page, until};
 use super::stage::{PGVEIL, Stage};
 
 const COUNT: &str = "SELECT count(*) FROM shop.people";
@@ -35,17 +34,6 @@ async fn session(port: u16) -> (Client, tokio::task::JoinHandle<Option<String>>)
         error.code().map(|code| code.code().to_owned())
     });
     (client, ended)
-}
-
-/// Waits until the operator's page has these words.
-async fn until(admin: u16, path: &str, words: &str) {
-    for _ in 0..3000 {
-        if page(admin, &format!("GET {path}")).await.contains(words) {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(20)).await;
-    }
-    panic!("{path} never said {words}");
 }
 
 /// No login is refused while no process is there.

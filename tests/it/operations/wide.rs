@@ -87,10 +87,7 @@ async fn a_wide_table_has_few_lines_and_tells_what_comes_later() {
     let (owner, connection) = server.config().connect(NoTls).await.unwrap();
     tokio::spawn(connection);
     owner.batch_execute(&survey()).await.unwrap();
-    let folder = TemporaryDirectory(
-        std::env::temp_dir().join(format!("pgveil-wide-{:x}", rand::random::<u64>())),
-    );
-    std::fs::create_dir(&folder.0).unwrap();
+    let folder = TemporaryDirectory::new("wide");
     let run = |arguments: &[&str]| pgveil(&server, &folder.0, arguments).output().unwrap();
 
     // The draft says of forty answers once what their CHECKs say, and asks once about the amounts.

@@ -22,10 +22,7 @@ impl Stage {
         let (client, connection) = server.config().connect(NoTls).await.unwrap();
         tokio::spawn(connection);
         load(&client).await;
-        let folder = TemporaryDirectory(
-            std::env::temp_dir().join(format!("pgveil-worth-{:x}", rand::random::<u64>())),
-        );
-        std::fs::create_dir(&folder.0).unwrap();
+        let folder = TemporaryDirectory::new("worth");
         Self { server, folder }
     }
 

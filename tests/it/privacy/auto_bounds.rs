@@ -435,10 +435,7 @@ async fn the_owner_searches_by_command() {
         .batch_execute(&format!("{TABLES}{ROWS}"))
         .await
         .unwrap();
-    let directory = TemporaryDirectory(
-        std::env::temp_dir().join(format!("pgveil-search-{:x}", rand::random::<u64>())),
-    );
-    std::fs::create_dir(&directory.0).unwrap();
+    let directory = TemporaryDirectory::new("search");
     let path = directory.0.join("policy.yaml");
     std::fs::write(&path, policy()).unwrap();
     let path = path.to_str().unwrap();

@@ -149,10 +149,7 @@ async fn what_was_searched_is_audited_as_found() {
     let rows = "CREATE TABLE people (id int PRIMARY KEY, x int); INSERT INTO people SELECT g, g % \
         100 FROM generate_series(1, 5000) g";
     let owner = Owner::new(async |client| client.batch_execute(rows).await.unwrap()).await;
-    let directory = TemporaryDirectory(
-        std::env::temp_dir().join(format!("pgveil-audit-{:x}", rand::random::<u64>())),
-    );
-    std::fs::create_dir(&directory.0).unwrap();
+    let directory = TemporaryDirectory::new("audit");
     let (policy, ledger) = (
         directory.0.join("policy.yaml"),
         format!("sqlite://{}", directory.0.join("ledger.db").display()),

@@ -77,10 +77,7 @@ impl Shop {
         owner.batch_execute(rights).await.unwrap();
         let direct = connect(plain.config().user("analyst")).await;
 
-        let directory = TemporaryDirectory(
-            std::env::temp_dir().join(format!("pgveil-shop-{:x}", rand::random::<u64>())),
-        );
-        std::fs::create_dir(&directory.0).unwrap();
+        let directory = TemporaryDirectory::new("shop");
         let ledger = format!("sqlite://{}", directory.0.join("ledger.db").display());
         let variables = |name: &str| {
             Some(if name == "DATABASE_URL" {
