@@ -292,7 +292,10 @@ mod tests {
             names.map(count).collect()
         };
         assert_eq!(counts(&[]), BTreeSet::from([4096]));
-        assert_eq!(counts(&[slower.clone()]), BTreeSet::from([15_000]));
+        assert_eq!(
+            counts(std::slice::from_ref(&slower)),
+            BTreeSet::from([15_000])
+        );
         let usual = Secret::from(make_verifier("y"));
         let both = [slower, usual];
         assert_eq!(counts(&both), BTreeSet::from([4096, 15_000]));
