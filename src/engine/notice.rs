@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::run::Answered;
 use crate::aggregates::{Foreseen, Output};
 use crate::analyze::KeyRule;
-use crate::finish::{has_few, quantile_95, spread};
+use crate::finish::{has_few, quantile_95, reach_of_cuts, spread};
 use crate::ir::{Formula, ReleaseId};
 use crate::ledger::{Balance, Balances};
 use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
@@ -246,8 +246,8 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
             set(&mut lines, &prefix, line);
         }
         lines.extend(
-            drawn
-                .and_then(|drawn| what_is_cut(release, output, drawn))
+            table
+                .and_then(|table| what_is_cut(release, at, table))
                 .map(|cut| format!("clip of aggregate {}: {cut}", at + 1)),
         );
         lines.extend(
@@ -259,8 +259,10 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
     lines
 }
 
-/// What a clip that a look chose cuts from an aggregate, as far as the look shows.
-fn what_is_cut(release: &ReleasePlan, output: &Output, drawn: &NoiseRecord) -> Option<String> {
+/// What a clip that a look chose cuts from an aggregate, as far as the look shows, and how much of
+/// its intervals is for that.
+fn what_is_cut(release: &ReleasePlan, at: usize, table: &ReleasedTable) -> Option<String> {
+    let (output, _) = release.outputs().get(at)?;
     let measure = match output.foreseen() {
         Foreseen::Measure(measure) | Foreseen::OverRows { sum: measure, .. } => measure,
         Foreseen::FromAnswer | Foreseen::Chance | Foreseen::DistinctValues { .. } => return None,
@@ -268,16 +270,42 @@ fn what_is_cut(release: &ReleasePlan, output: &Output, drawn: &NoiseRecord) -> O
     };
     let terms = measure_terms(&release.measures()[measure]);
     let (coordinate, factor) = terms.first()?;
-    let cut = drawn.cut(*coordinate)?;
-    Some(format!(
-        "about {:.0} (±{:.0}) of {:.0} units add more than {} and count as that much; it is too \
-            near to zero by up to {} %, which the interval has",
+    let cut = table.drawn.as_ref()?.cut(*coordinate)?;
+    let line = format!(
+        "about {:.0} (±{:.0}) of {:.0} units add more than {} and count as that much",
         cut.units,
         1.96 * cut.units_error,
         cut.of,
         shown(cut.clip * factor.abs()),
-        shown(100.0 * cut.share())
-    ))
+    );
+    let reach = match reach_of_cuts(release, &Formula::Aggregate(at), table) {
+        Some((lower, higher)) if lower > 0.0 && higher > 0.0 => format!(
+            "; for that its interval reaches up to {} lower and {} higher",
+            shown(lower),
+            shown(higher)
+        ),
+        Some((lower, _)) if lower > 0.0 => {
+            format!(
+                "; for that its interval reaches up to {} lower",
+                shown(lower)
+            )
+        }
+        Some((_, higher)) => {
+            format!(
+                "; for that its interval reaches up to {} higher",
+                shown(higher)
+            )
+        }
+        None => String::new(),
+    };
+    let exceeded = match cut.beyond {
+        beyond if beyond > 0.0 => format!(
+            "; about {beyond:.0} of them add more than the policy's limits allow, and what they add \
+                past the limits is in no interval"
+        ),
+        _ => String::new(),
+    };
+    Some(line + &reach + &exceeded)
 }
 
 /// What a limit on rows that a look chose cuts from a chosen value.
@@ -288,13 +316,13 @@ fn rows_cut(output: &Output, table: &ReleasedTable) -> Option<String> {
     let mut cuts = table.row_cuts.iter();
     let (_, cut) = cuts.find(|(at, _)| *at == choice)?;
     Some(format!(
-        "about {:.0} (±{:.0}) of {:.0} units have more than {}, and weigh as much as that; this is \
-            up to {} % of all rows, which the interval has",
+        "about {:.0} (±{:.0}) of {:.0} units have more than {}, and weigh as much as that; the ends \
+            of its interval allow for {} rows that this takes away",
         cut.units,
         1.96 * cut.units_error,
         cut.of,
         shown(cut.clip),
-        shown(100.0 * cut.share())
+        shown(cut.rows())
     ))
 }
 

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 
 use sqlparser::ast;
 
-pub use uncertainty::{Spread, has_few, quantile_95, spread, value_and_error};
+pub use uncertainty::{Spread, has_few, quantile_95, reach_of_cuts, spread, value_and_error};
 
 use crate::analyze::KeyRule;
 use crate::catalog::Type;

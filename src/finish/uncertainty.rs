@@ -13,7 +13,7 @@ pub use crate::mechanism::quantile_95;
 use crate::release::{Cut, NoiseRecord, ReleasedTable};
 use crate::rewrite::{ChoiceKind, Measure, ReleasePlan, measure_noise};
 use choices::Chosen;
-use cuts::Tail;
+use cuts::Cuts;
 pub use value::value_and_error;
 
 /// Standard error, and an interval that holds the exact clipped value in at least 95 of 100 cases.
@@ -98,28 +98,54 @@ pub fn spread(
     group: usize,
 ) -> Option<Spread> {
     let row = Row::new(release, table.measures.get(group)?, table, group);
-    if let Formula::Aggregate(at) = formula
-        && let Some((output, _)) = release.outputs().get(*at)
-        && let Foreseen::Choice {
-            choice,
-            draws: [draw],
-            is_array: false,
-        } = output.foreseen()
-    {
-        return row
-            .chosen(choice, *draw)
-            .map(|Chosen { spread, .. }| spread);
+    row.spread(formula)
+}
+
+/// How much lower and higher the intervals of a table's groups reach for what clips cut, in the
+/// group where that is most.
+pub fn reach_of_cuts(
+    release: &ReleasePlan,
+    formula: &Formula,
+    table: &ReleasedTable,
+) -> Option<(f64, f64)> {
+    let groups = table.measures.iter().enumerate();
+    let of_each = groups.filter_map(|(group, measures)| {
+        let row = Row::new(release, measures, table, group);
+        let with = row.spread(formula)?;
+        let without = Row {
+            has_cuts: false,
+            ..row
+        };
+        let without = without.spread(formula)?;
+        Some((without.low - with.low, with.high - without.high))
+    });
+    of_each.reduce(|a, b| (a.0.max(b.0), a.1.max(b.1)))
+}
+
+impl Row<'_> {
+    fn spread(&self, formula: &Formula) -> Option<Spread> {
+        if let Formula::Aggregate(at) = formula
+            && let Some((output, _)) = self.release.outputs().get(*at)
+            && let Foreseen::Choice {
+                choice,
+                draws: [draw],
+                is_array: false,
+            } = output.foreseen()
+        {
+            let chosen = self.chosen(choice, *draw);
+            return chosen.map(|Chosen { spread, .. }| spread);
+        }
+        let Known {
+            estimate,
+            is_integer: _,
+        } = self.formula(formula)?;
+        let known = Spread {
+            error: Some(estimate.error()),
+            low: estimate.low,
+            high: estimate.high,
+        };
+        (!estimate.error().is_nan() && !known.low.is_nan() && !known.high.is_nan()).then_some(known)
     }
-    let Known {
-        estimate,
-        is_integer: _,
-    } = row.formula(formula)?;
-    let known = Spread {
-        error: Some(estimate.error()),
-        low: estimate.low,
-        high: estimate.high,
-    };
-    (!estimate.error().is_nan() && !known.low.is_nan() && !known.high.is_nan()).then_some(known)
 }
 
 /// Whether a group's noisy number of rows is so small that an average, a spread or a correlation of
@@ -174,6 +200,8 @@ struct Row<'r> {
     drawn: Option<&'r NoiseRecord>,
     /// What limits on rows that a look chose cut, by choice.
     row_cuts: &'r [(ChoiceId, Cut)],
+    /// Whether intervals have what clips cut.
+    has_cuts: bool,
     group: usize,
     /// How many groups the table has.
     groups: usize,
@@ -198,6 +226,7 @@ impl<'r> Row<'r> {
             measures,
             drawn,
             row_cuts: &table.row_cuts,
+            has_cuts: true,
             group,
             groups: table.measures.len(),
             z: widest(release, drawn),
@@ -280,18 +309,19 @@ impl<'r> Row<'r> {
         output.estimate(self)
     }
 
-    fn measure(&self, at: usize, tail: Tail) -> Option<Estimate> {
+    fn measure(&self, at: usize, cuts: Cuts) -> Option<Estimate> {
         let value = self.measures.get(at)?.parse().ok()?;
         let measure = self.release.measures().get(at)?;
         let noise = match self.drawn {
             Some(drawn) => drawn.noise(measure, self.group),
             None => measure_noise(self.release, measure)?,
         };
+        let cuts = if self.has_cuts { cuts } else { Cuts::Left };
         let (lower, higher) = self.drawn.map_or((0.0, 0.0), |drawn| {
             cuts::of(
                 self.release,
                 measure,
-                (value, tail),
+                (value, &noise, cuts),
                 (drawn, self.group, self.groups),
             )
         });
@@ -305,12 +335,12 @@ impl Group for Row<'_> {
     }
 
     fn total(&self, measure: usize) -> Option<Estimate> {
-        self.measure(measure, Tail::Heavy)
+        self.measure(measure, Cuts::Surely(self.z))
     }
 
-    /// What a heavy tail of units adds to both parts of an average moves it little.
+    /// Units that are longer than expected add to both parts of an average, and move it little.
     fn part(&self, measure: usize) -> Option<Estimate> {
-        self.measure(measure, Tail::Light)
+        self.measure(measure, Cuts::Likely)
     }
 
     fn centre(&self, sum: usize) -> Option<f64> {

@@ -3,11 +3,31 @@
 use crate::release::NoiseRecord;
 use crate::rewrite::{Measure, ReleasePlan, measure_terms};
 
-/// How units are taken to go on beyond every length that the look could see.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tail {
-    Light,
-    Heavy,
+/// Which end of the estimate of what is cut is wanted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Cuts {
+    /// None: the noise alone.
+    Left,
+    /// The likeliest.
+    Likely,
+    /// The furthest that the interval has to hold, with this many standard deviations of the noise
+    /// and of the estimate together.
+    Surely(f64),
+}
+
+/// What is cut on one side: the likeliest, and how much more it may be.
+#[derive(Default)]
+struct Side {
+    likely: f64,
+    more: f64,
+}
+
+impl Side {
+    /// By how much it moves the end of an interval that has this much of noise. Noise and the
+    /// estimate's error are independent, so their squares add up.
+    fn beside(&self, noise: f64) -> f64 {
+        self.likely + noise.hypot(self.more) - noise
+    }
 }
 
 /// By how much lower, and higher, the exact value of a measure may be in one of this many groups.
@@ -18,32 +38,39 @@ pub(super) enum Tail {
 pub(super) fn of(
     release: &ReleasePlan,
     measure: &Measure,
-    (value, tail): (f64, Tail),
+    (value, noise, cuts): (f64, &[f64], Cuts),
     (drawn, group, groups): (&NoiseRecord, usize, usize),
 ) -> (f64, f64) {
+    let deviations = match cuts {
+        Cuts::Left => return (0.0, 0.0),
+        Cuts::Likely => 0.0,
+        Cuts::Surely(deviations) => deviations,
+    };
     let root = (drawn.summed_in(group) as f64).sqrt();
     let terms = measure_terms(measure);
-    let mut sides = (0.0, 0.0);
+    let (mut lower, mut higher) = (Side::default(), Side::default());
     for (coordinate, factor) in &terms {
         let Some(cut) = drawn.cut(*coordinate) else {
             continue;
         };
         let (least, most) = release.coordinates()[*coordinate].range();
-        let of = |length: f64| root * length * factor.abs();
         // Of several terms, a group's own part in each is not known.
-        let moved = if groups == 1 || terms.len() > 1 {
-            of(match tail {
-                Tail::Light => cut.length,
-                Tail::Heavy => cut.length + cut.tail,
-            })
-        } else {
-            cut.of_group(value, groups, of(1.0))
+        let groups = if terms.len() > 1 { 1 } else { groups };
+        let place = (value, groups, root * factor.abs());
+        let likely = cut.of_group(cut.length, place);
+        let more = cut.of_group(cut.most(deviations), place) - likely;
+        let add = |side: &mut Side| {
+            side.likely += likely;
+            side.more += more;
         };
         // Where the exact coordinate is further from zero, in the measure's own direction.
-        let grows = (most > 0 && *factor > 0.0) || (least < 0 && *factor < 0.0);
-        let falls = (least < 0 && *factor > 0.0) || (most > 0 && *factor < 0.0);
-        sides.0 += if falls { moved } else { 0.0 };
-        sides.1 += if grows { moved } else { 0.0 };
+        if (most > 0 && *factor > 0.0) || (least < 0 && *factor < 0.0) {
+            add(&mut higher);
+        }
+        if (least < 0 && *factor > 0.0) || (most > 0 && *factor < 0.0) {
+            add(&mut lower);
+        }
     }
-    sides
+    let noise = deviations * noise.iter().map(|part| part * part).sum::<f64>().sqrt();
+    (lower.beside(noise), higher.beside(noise))
 }

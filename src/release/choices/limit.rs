@@ -50,12 +50,12 @@ pub fn limited(
     let histogram = noisy(&units, &look.bins, look.counts, sampler)?;
     let sums = Sums {
         cells: groups.max(1) as f64,
-        noise: choice.ranks_per_row(),
+        noise: choice.ranks_per_row() / choice.moved_by_lost_rows(),
     };
     let chosen = choose(&histogram, &clips(&look.bins), sums);
     let candidate = chosen.map_or(look.bins.candidates() - 1, |chosen| chosen.candidate);
     let cut = chosen.map(|chosen| chosen.cut);
-    let lost = cut.map_or(0.0, |cut| cut.length + cut.tail);
+    let lost = cut.map_or(0.0, |cut| cut.rows());
     Ok(Limited {
         choice: choice.limited_to(look, candidate, lost),
         rows: weighed(rows, keys, (&look.bins, candidate)),

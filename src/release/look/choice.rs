@@ -6,7 +6,12 @@
 //! hold few units and a noise of the same size as all others; a bin that is 2^k too far costs 2^k
 //! times the noise. So a smooth, falling tail is fitted where single bins do not show.
 
+pub use cut::Cut;
+
 use crate::rewrite::SEEN;
+use cut::no_growth;
+
+mod cut;
 
 /// Noisy numbers of units in neighbouring bins of growing length, and how noisy they are.
 #[derive(Debug, Clone, PartialEq)]
@@ -34,99 +39,7 @@ pub struct Choice {
     pub cut: Cut,
 }
 
-/// What a clip takes from the sums, in the block's unit of length. Estimates from noisy numbers.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Cut {
-    /// The clip.
-    pub clip: f64,
-    /// Units that are longer than the clip, and the standard deviation of that number.
-    pub units: f64,
-    pub units_error: f64,
-    /// All units that the histogram shows.
-    pub of: f64,
-    /// What is taken from all of them together, at most, if units beyond the last bin that shows
-    /// have a light tail.
-    pub length: f64,
-    /// What a heavy tail there adds to it.
-    #[serde(default)]
-    pub tail: f64,
-    /// The length of all of them together, before the clip.
-    pub whole: f64,
-    /// How many times this clip would be chosen for a half of the noise, for a quarter, and so on:
-    /// the less noise there is, the less is worth cutting.
-    #[serde(default = "no_growth")]
-    pub growth: [f64; HALVINGS],
-}
-
-/// How often the noise is halved in [`Cut::growth`].
-const HALVINGS: usize = 7;
-
-fn no_growth() -> [f64; HALVINGS] {
-    [1.0; HALVINGS]
-}
-
-impl Cut {
-    /// How many times this clip would be chosen with this factor less noise.
-    pub fn growth(&self, less: f64) -> f64 {
-        let halvings = less.max(1.0).log2().min(HALVINGS as f64);
-        let at = |halvings: usize| match halvings.min(HALVINGS).checked_sub(1) {
-            None => 1.0,
-            Some(at) => self.growth[at],
-        };
-        let below = halvings as usize;
-        let part = halvings - below as f64;
-        at(below).powf(1.0 - part) * at(below + 1).powf(part)
-    }
-
-    /// The share of all lengths that is cut, at most.
-    pub fn share(&self) -> f64 {
-        if self.whole > 0.0 {
-            (self.length / self.whole).clamp(0.0, SHARE_MAX)
-        } else {
-            SHARE_MAX
-        }
-    }
-
-    /// What one of this many groups lacks at most, in the unit of its value, of which one unit of
-    /// length is this many.
-    ///
-    /// What all groups lack, as a vector, is no longer than what all units lack. Groups that lack
-    /// as much as each other lack that over the root of their number. Groups that lack in
-    /// proportion to their values lack the share that is cut. The larger of both is taken.
-    pub fn of_group(&self, value: f64, groups: usize, unit: f64) -> f64 {
-        let share = self.share();
-        let own = UNEVEN * value.abs() * share / (1.0 - share);
-        own.max(unit * self.length / (groups as f64).sqrt())
-    }
-
-    /// The same for a coordinate of which one step has this weight.
-    pub fn in_steps(self, weight: f64) -> Self {
-        Self {
-            clip: self.clip / weight,
-            length: self.length / weight,
-            tail: self.tail / weight,
-            whole: self.whole / weight,
-            ..self
-        }
-    }
-}
-
-/// How many times a group's share of what is cut may exceed the mean.
-const UNEVEN: f64 = 1.5;
-
-/// The most of all lengths that counts as cut: past it the histogram says too little.
-const SHARE_MAX: f64 = 0.5;
-
 const WINDOWS: [usize; 4] = [1, 2, 4, 8];
-
-/// How many units a bin beyond the last that shows has, as a share of the bin before it, which is
-/// shorter by the root of two: tails of Pareto's law, with an index of 2 and of 1.3. The mean cut
-/// of many groups needs the light one, a single sum the heavy one (see the tests).
-const LIGHT: f64 = 0.495;
-const HEAVY: f64 = 0.635;
-
-/// Standard deviations to the end of a one-sided 95 % interval.
-const SURE: f64 = 1.645;
 
 /// How many of its standard deviations the sum of a window beyond a gap must have to be units. A
 /// clip that follows noise costs as much as the noise is far: one in 100,000 looks does.
@@ -158,7 +71,7 @@ pub fn choose(histogram: &Histogram, clips: &[f64], sums: Sums) -> Option<Choice
         candidate,
         cut: Cut {
             growth,
-            ..units.cut_at(histogram, clips[candidate], whole)
+            ..units.cut_at(histogram, clips[candidate])
         },
     })
 }
@@ -253,56 +166,6 @@ impl Smoothed {
         bins.map(|(bin, units)| units * middle(histogram, bin))
             .sum()
     }
-
-    fn cut_at(&self, histogram: &Histogram, clip: f64, whole: f64) -> Cut {
-        let (mut units, mut cut_bins) = (0.0, 0.0);
-        for (bin, believed) in self.units.iter().enumerate() {
-            if lost(histogram, bin, clip) > 0.0 {
-                units += believed;
-                cut_bins += 1.0;
-            }
-        }
-        let light = self.most_cut(histogram, clip, LIGHT);
-        Cut {
-            clip,
-            units,
-            units_error: histogram.deviation * f64::sqrt(cut_bins),
-            of: self.units.iter().sum(),
-            length: light,
-            tail: (self.most_cut(histogram, clip, HEAVY) - light).max(0.0),
-            whole,
-            growth: no_growth(),
-        }
-    }
-
-    /// The most that the clip takes from all units together, in 95 of 100 looks, if from the last
-    /// bin that shows on each bin has this share of the units of the one before it.
-    ///
-    /// # Reference
-    /// `docs/look.md`, intervals. The tail's height is fitted by least squares to the bins beyond
-    /// the last that shows, so what is cut is a sum of independent noisy numbers: the body's, and
-    /// the height.
-    fn most_cut(&self, histogram: &Histogram, clip: f64, ratio: f64) -> f64 {
-        let (body, beyond) = histogram.counts.split_at(self.last + 1);
-        let shape: Vec<f64> = (1..).map(|x| ratio.powi(x)).take(beyond.len()).collect();
-        let (height, _) = least_squares(beyond, shape.iter().copied());
-        let squares: f64 = shape.iter().map(|share| share * share).sum();
-        let lost = |bin: usize| lost(histogram, bin, clip);
-        let (mut cut, mut variance) = (0.0, 0.0);
-        for bin in 0..body.len() {
-            cut += self.units[bin] * lost(bin);
-            variance += lost(bin).powi(2);
-        }
-        let mut of_height = 0.0;
-        for (bin, share) in (body.len()..).zip(&shape) {
-            cut += self.units[bin].max(height * share) * lost(bin);
-            of_height += share * lost(bin);
-        }
-        if squares > 0.0 {
-            variance += of_height * of_height / squares;
-        }
-        cut + SURE * histogram.deviation * variance.sqrt()
-    }
 }
 
 /// A falling, log-concave tail: `height exp(slope x + bend x^2)`, x bins past the last that shows.
@@ -395,7 +258,7 @@ fn last_shown(counts: &[f64], fullest: usize, deviation: f64) -> usize {
             2
         } else if sum(4) > 2.7 * 2.0 * deviation {
             4
-        } else if let Some(end) = beyond_a_gap(counts, last, deviation) {
+        } else if let Some(end) = beyond_a_gap(counts, last, &WINDOWS[1..], FAR * deviation) {
             end - last
         } else {
             return last;
@@ -403,10 +266,11 @@ fn last_shown(counts: &[f64], fullest: usize, deviation: f64) -> usize {
     }
 }
 
-/// The end of a window of several bins past the last one whose sum noise would not have.
-fn beyond_a_gap(counts: &[f64], last: usize, deviation: f64) -> Option<usize> {
-    WINDOWS[1..].iter().find_map(|width| {
-        let least = FAR * deviation * (*width as f64).sqrt();
+/// The end of a window past the last bin, of one of these widths, whose sum stands out by `least`
+/// times the root of its width.
+fn beyond_a_gap(counts: &[f64], last: usize, widths: &[usize], least: f64) -> Option<usize> {
+    widths.iter().find_map(|width| {
+        let least = least * (*width as f64).sqrt();
         let mut windows = counts[last + 1..].windows(*width);
         let at = windows.position(|window| window.iter().sum::<f64>() > least)?;
         Some(last + at + width)

@@ -203,8 +203,24 @@ impl ChoicePlan {
         }
     }
 
+    /// By how much of a row, for each row that a limit cuts, a rank may move: the most of the draws
+    /// that are answers. Of a fraction q the rank is qN of the N rows that are left. Of L more rows
+    /// it would be qN + qL, and up to L of them are below it.
+    pub fn moved_by_lost_rows(&self) -> f64 {
+        let of = |target: &Target| match target {
+            Target::Fraction(millionths) => {
+                let below = f64::from(*millionths) / 1e6;
+                below.max(1.0 - below)
+            }
+            Target::End(_) | Target::MostFrequent => 1.0,
+            Target::Beyond(..) => 0.0,
+        };
+        let moved = self.question.targets.iter().map(of).fold(0.0, f64::max);
+        if moved > 0.0 { moved } else { 1.0 }
+    }
+
     /// How many ranks a chosen value is off in 1 of 20 cases, for a limit of one row: the most of
-    /// the draws that are answers. What a limit cuts moves a rank by no more than that many rows.
+    /// the draws that are answers.
     pub fn ranks_per_row(&self) -> f64 {
         let (ChoiceKind::Choice { draws, .. }, Subject::Value { candidates, .. }) =
             (&self.kind, &self.question.subject)

@@ -2,17 +2,16 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
-use pgveil::analyze::KeyRule;
 use pgveil::engine::Engine;
 use pgveil::ledger::{Act, Decision};
 use pgveil::mechanism::{Exponential, Noise, Run, SampleError, Sampler};
-use pgveil::parse::{Statement, parse};
 use pgveil::policy::{ClipChoice, Reuse, SessionSettings};
-use pgveil::rewrite::Subject;
 use pgveil::shadow::Requester;
 use tokio::runtime::Handle;
 
 use crate::fixture::Veil;
+
+mod rows;
 
 /// Households with few lines and with thousands; what a line costs differs as much.
 const SCHEMA: &str = "
@@ -121,7 +120,15 @@ async fn without_noise_the_answers_are_postgresqls_but_for_what_is_cut() {
     }
 }
 
-/// The error of sums by week, at one price.
+/// The middle one. A look follows a lone far bin of noise in about 2 of 100,000 cases, and its
+/// answer is worth little then: the median of three answers is such a one in less than one of 10^8.
+fn median(mut numbers: Vec<f64>) -> f64 {
+    numbers.sort_by(f64::total_cmp);
+    numbers[numbers.len() / 2]
+}
+
+/// The error of sums by week, at one price. Twelve errors of the declared limit are together less
+/// than a hundredth of what is expected (a fiftieth of it would do) once in 10^18 cases.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chosen_clip_is_worth_many_declared_ones() {
     let veil = veil(false).await;
@@ -129,123 +136,23 @@ async fn a_chosen_clip_is_worth_many_declared_ones() {
     let direct = veil.direct(sql).await;
     let mut errors = Vec::new();
     for clip in [ClipChoice::Fixed, ClipChoice::Auto] {
-        let before = veil.spent().await;
-        let shown = veil.rows_as(&requester(0.5, clip), sql).await.unwrap();
-        let paid = veil.spent().await - before;
-        assert!((paid - 0.0470515).abs() < 1e-5, "{clip:?} costs {paid}");
-        let squares = shown
-            .iter()
-            .zip(&direct)
-            .map(|(shown, direct)| (numbers(shown)[1] - numbers(direct)[1]).powi(2));
-        errors.push((squares.sum::<f64>() / 12.0).sqrt());
+        let mut of_clip = Vec::new();
+        for _ in 0..3 {
+            let before = veil.spent().await;
+            let shown = veil.rows_as(&requester(0.5, clip), sql).await.unwrap();
+            let paid = veil.spent().await - before;
+            assert!((paid - 0.0470515).abs() < 1e-5, "{clip:?} costs {paid}");
+            let squares = shown
+                .iter()
+                .zip(&direct)
+                .map(|(shown, direct)| (numbers(shown)[1] - numbers(direct)[1]).powi(2));
+            of_clip.push((squares.sum::<f64>() / 12.0).sqrt());
+        }
+        errors.push(median(of_clip));
     }
     // About 17,000,000 and 3,000, of sums of 25,000.
     assert!(errors[0] > 100.0 * errors[1], "{errors:?}");
     assert!(errors[1] < 25_000.0, "{errors:?}");
-}
-
-const CHOSEN: [&str; 5] = [
-    "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY amount) FROM retail.line",
-    "SELECT percentile_disc(0.1) WITHIN GROUP (ORDER BY amount), \
-        percentile_disc(0.9) WITHIN GROUP (ORDER BY amount) FROM retail.line",
-    "SELECT week, percentile_cont(0.5) WITHIN GROUP (ORDER BY amount) FROM retail.line \
-        GROUP BY week ORDER BY week",
-    "SELECT percentile_disc(ARRAY[0.1, 0.3, 0.5, 0.7, 0.9]) WITHIN GROUP (ORDER BY amount) \
-        FROM retail.line",
-    "SELECT mode() WITHIN GROUP (ORDER BY week) FROM retail.line WHERE week < 3 OR amount > 40",
-];
-
-/// Where so little noise is expected that nothing is worth cutting, chosen values are PostgreSQL's,
-/// whatever limit the look leads to.
-#[tokio::test(flavor = "multi_thread")]
-async fn limits_on_rows_are_chosen_and_cost_no_more() {
-    let veil = veil(false).await;
-    for sql in CHOSEN {
-        let before = veil.spent().await;
-        let shown = veil.rows_as(&requester(200.0, ClipChoice::Auto), sql).await;
-        let (shown, direct) = (shown.unwrap(), veil.direct(sql).await);
-        let auto = veil.spent().await - before;
-        veil.rows_as(&requester(200.0, ClipChoice::Fixed), sql)
-            .await
-            .unwrap();
-        let fixed = veil.spent().await - before - auto;
-        assert!(auto <= fixed * 1.001, "{sql}: {auto}, {fixed}");
-        assert_eq!(shown.len(), direct.len(), "{sql}");
-        for (shown, direct) in shown.iter().zip(&direct) {
-            let values = |row: &str| numbers(&row.replace(['{', '}', ','], "|"));
-            let (shown, direct) = (values(shown), values(direct));
-            assert_eq!(shown.len(), direct.len(), "{sql}");
-            for (shown, direct) in shown.iter().zip(&direct) {
-                assert!((shown - direct).abs() < 0.5, "{sql}: {shown}, {direct}");
-            }
-        }
-    }
-}
-
-/// A look's statement returns a row for each group, candidate and bin, and all of them are in
-/// memory: of many groups the grid is coarser, and of very many there is no look.
-#[tokio::test(flavor = "multi_thread")]
-async fn looks_at_rows_return_no_more_than_other_looks() {
-    let veil = veil(true).await;
-    let median = "percentile_cont(0.5) WITHIN GROUP (ORDER BY amount) FROM retail.line JOIN \
-        retail.household ON id = household_id";
-    let many = format!("SELECT week, size, {median} GROUP BY week, size");
-    let questions = CHOSEN.iter().map(|sql| (*sql, 1));
-    for (sql, least) in questions.chain([(many.as_str(), 100)]) {
-        let statements = parse(sql).unwrap();
-        let [Statement::Query(query)] = statements.as_slice() else {
-            panic!("one query is wanted: {sql}")
-        };
-        let asked = requester(0.5, ClipChoice::Auto);
-        let (plan, _) = veil.engine.plan(&asked, query).await.unwrap();
-        let release = &plan.releases()[0];
-        let groups = release.keys().iter().map(|(_, rule)| match rule {
-            KeyRule::Domain(values) => values.len() as u64,
-            KeyRule::Threshold => 1,
-        });
-        let groups: u64 = groups.product();
-        assert!(groups >= least, "{sql}: {groups}");
-        for choice in release.choices() {
-            let Subject::Value { candidates, .. } = &choice.question.subject else {
-                panic!("{sql} counts")
-            };
-            let look = choice.look.as_ref().unwrap_or_else(|| panic!("{sql}"));
-            let rows = groups * candidates.count() * look.bins.numbers() as u64;
-            assert!(candidates.count() > 1 && rows <= 4_000_000, "{sql}: {rows}");
-        }
-    }
-}
-
-/// The interval of a median, of lines that the policy limits to 5,000 a household: it holds, and is
-/// narrower than with the declared limit. It has what may lie past the last bin that was seen, so
-/// it is wider than the noise asks for.
-#[tokio::test(flavor = "multi_thread")]
-async fn medians_of_many_rows_are_worth_their_price() {
-    let veil = veil(false).await;
-    let median = "percentile_cont(0.5) WITHIN GROUP (ORDER BY amount)";
-    let sql = format!(
-        "SELECT {median}, pgveil.ci_low({median}), pgveil.ci_high({median}) FROM retail.line"
-    );
-    let exact = veil
-        .direct(&format!("SELECT {median} FROM retail.line"))
-        .await;
-    let exact: f64 = exact[0].parse().unwrap();
-    let (mut widths, mut misses) = (Vec::new(), 0);
-    for clip in [ClipChoice::Fixed, ClipChoice::Auto] {
-        let mut width = 0.0;
-        for _ in 0..10 {
-            let shown = veil.rows_as(&requester(0.5, clip), &sql).await.unwrap();
-            let [_, low, high] = numbers(&shown[0])[..] else {
-                panic!("{shown:?}")
-            };
-            misses += usize::from(exact < low - 0.5 || exact > high + 0.5);
-            width += (high - low) / 10.0;
-        }
-        widths.push(width);
-    }
-    // More than 4 of 20 are 3 cases in 1,000 of intervals that hold in 95 of 100.
-    assert!(misses <= 4, "{misses} of 20 do not hold");
-    assert!(widths[0] > 2.0 * widths[1], "{widths:?}");
 }
 
 /// The look is paid, the answer is not. Without noise the number of units is exact, and too small
@@ -369,11 +276,12 @@ async fn averages_of_totals_of_units_are_looked_at() {
     let sql = "SELECT avg(total) FROM (SELECT household_id, sum(amount) AS total FROM retail.line \
         GROUP BY household_id) AS t";
     let exact = numbers(&veil.direct(sql).await[0])[0];
-    let shown = veil
-        .rows_as(&requester(0.5, ClipChoice::Auto), sql)
-        .await
-        .unwrap();
-    let shown = numbers(&shown[0])[0];
+    let mut answers = Vec::new();
+    for _ in 0..3 {
+        let shown = veil.rows_as(&requester(0.5, ClipChoice::Auto), sql).await;
+        answers.push(numbers(&shown.unwrap()[0])[0]);
+    }
+    let shown = median(answers);
     assert!((shown / exact - 1.0).abs() < 0.5, "{shown}, {exact}");
 }
 
@@ -457,7 +365,7 @@ async fn small_parts_of_looked_at_answers_are_bought() {
         "      store: visible\n      kind: {values: [view, return], complete: true}\n",
     );
     let fill = async |client: &tokio_postgres::Client| client.batch_execute(&schema).await.unwrap();
-    let veil = Veil::over(fill, &policy, None).await;
+    let veil = Veil::over(fill, &policy, Veil::silent()).await;
     let reused = Requester {
         session_settings: SessionSettings {
             clip: ClipChoice::Auto,

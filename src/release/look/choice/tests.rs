@@ -1,8 +1,6 @@
-use std::collections::HashMap;
-
 use super::*;
+use crate::mechanism::Noise;
 use crate::mechanism::testing::Seeded;
-use crate::mechanism::{Noise, Randomness};
 
 fn seeded(seed: u64) -> Seeded {
     Seeded::new(seed)
@@ -91,169 +89,6 @@ fn nothing_is_chosen_where_nobody_is() {
     assert!(chosen.count() < 200);
 }
 
-/// Log-normal lengths of this many units about 1,000, and some that are far longer.
-fn lengths(random: &mut Seeded, units: usize, spread: f64, giants: &[f64]) -> Vec<f64> {
-    let body = (0..units).map(|_| 1_000.0 * (spread * normal(random)).exp());
-    let body: Vec<f64> = body.collect();
-    giants.iter().copied().chain(body).collect()
-}
-
-/// Exact vectors of units over groups, to be looked at under this mu.
-struct Shop<'u> {
-    units: &'u [Vec<f64>],
-    mu: f64,
-    /// The look's share of mu squared.
-    share: f64,
-}
-
-fn length(unit: &[f64]) -> f64 {
-    unit.iter().map(|part| part * part).sum::<f64>().sqrt()
-}
-
-impl Shop<'_> {
-    /// How often value, noise and the stated cut hold the exact sums, over all groups and looks.
-    fn held(&self, random: &mut Seeded, looks: usize) -> f64 {
-        let groups = self.units[0].len();
-        let deviation = 1.0 / (self.mu * self.share.sqrt());
-        let noise = 1.0 / (self.mu * (1.0 - self.share).sqrt());
-        let (plain, clips) = histogram(vec![0.0; 50], deviation);
-        let sums = Sums {
-            cells: groups as f64,
-            noise,
-        };
-        let mut truth = plain.counts.clone();
-        for unit in self.units {
-            let length = length(unit);
-            truth[plain.edges.iter().position(|edge| length <= *edge).unwrap()] += 1.0;
-        }
-        let mut lost_at = HashMap::new();
-        let (mut held, mut all) = (0.0, 0.0);
-        for _ in 0..looks {
-            let noisy = truth.iter().map(|n| n + deviation * normal(random));
-            let seen = Histogram {
-                counts: noisy.collect(),
-                ..plain.clone()
-            };
-            let Some(choice) = choose(&seen, &clips, sums) else {
-                continue;
-            };
-            let clip = clips[choice.candidate];
-            let of_groups = lost_at.entry(choice.candidate);
-            for (lost, exact) in of_groups.or_insert_with(|| self.lost(clip, &clips)) {
-                let off = clip * noise * normal(random) - *lost;
-                let most = match groups {
-                    1 => choice.cut.length + choice.cut.tail,
-                    _ => choice.cut.of_group(*exact + off, groups, 1.0),
-                };
-                let margin = 1.96 * clip * noise;
-                held += f64::from(u8::from(off <= margin && -off <= margin + most));
-                all += 1.0;
-            }
-        }
-        assert!(all > 0.0, "nothing was seen");
-        held / all
-    }
-
-    /// What each group lacks at a clip, and its exact sum. A unit is scaled by the ratio of the
-    /// clip and its own bin's edge.
-    fn lost(&self, clip: f64, clips: &[f64]) -> Vec<(f64, f64)> {
-        let mut groups = vec![(0.0, 0.0); self.units[0].len()];
-        for unit in self.units {
-            let length = length(unit);
-            let edge = clips.iter().find(|edge| length <= **edge).unwrap();
-            let share = (1.0 - clip / edge).max(0.0);
-            for ((lost, exact), part) in groups.iter_mut().zip(unit) {
-                *lost += share * part;
-                *exact += part;
-            }
-        }
-        groups
-    }
-}
-
-/// The seed decides: 150 looks of an interval that holds in 95 of 100 hold in 89 or more but for
-/// one time in a thousand.
-#[test]
-fn intervals_hold_whatever_the_tail() {
-    let mut random = seeded(20_261_124);
-    let wholesale = [30e3, 42e3, 60e3, 80e3, 100e3, 120e3];
-    for (units, spread, giants) in [
-        (2_500, 0.4, &[][..]),
-        (2_500, 1.3, &[]),
-        (2_500, 1.3, &wholesale),
-        (2_500, 1.3, &[300e3]),
-        // Buyers of one thing: few, and some buy far more of it.
-        (500, 1.5, &[]),
-    ] {
-        let lengths = lengths(&mut random, units, spread, giants);
-        let units: Vec<Vec<f64>> = lengths.into_iter().map(|length| vec![length]).collect();
-        for mu in [0.09, 0.155, 0.217, 0.42] {
-            let shop = Shop {
-                units: &units,
-                mu,
-                share: 0.3,
-            };
-            if mu * units.len() as f64 > 100.0 {
-                let held = shop.held(&mut random, 150);
-                assert!(held > 0.89, "{spread}, {giants:?}, {mu}: {held}");
-            }
-        }
-    }
-}
-
-/// A unit's parts: as large in all groups, but for chance; most of it in one group.
-fn spread_out(random: &mut Seeded, length: f64, groups: usize, favourite: f64) -> Vec<f64> {
-    let mut dice = || random.next_u64().unwrap() % groups as u64;
-    let chosen = dice().min(dice());
-    let parts = (0..groups as u64).map(|group| {
-        let part = (0.5 * normal(random)).exp() / (groups as f64).sqrt();
-        match group == chosen {
-            true => part + favourite,
-            false => part,
-        }
-    });
-    let parts: Vec<f64> = parts.collect();
-    let scale = length / self::length(&parts);
-    parts.iter().map(|part| scale * part).collect()
-}
-
-/// Groups that share the longest units evenly, groups that each have their own, and a kind of units
-/// that is far longer than the others, in one group: on average over the groups intervals hold.
-#[test]
-fn intervals_of_groups_hold_however_units_spread() {
-    let mut random = seeded(20_261_125);
-    let giants = [50e3, 70e3, 100e3];
-    for (units, groups, favourite, of_two_kinds) in [
-        (700, 12, 0.0, false),
-        (500, 53, 0.0, false),
-        (700, 30, 1.0, false),
-        (600, 10, 50.0, false),
-        (2_000, 30, 0.3, true),
-    ] {
-        let lengths = lengths(&mut random, units, 1.1, &giants);
-        let units = lengths.iter().enumerate().map(|(number, length)| {
-            let mut unit = spread_out(&mut random, *length, groups, favourite);
-            if of_two_kinds && number % 2 == 0 {
-                unit[groups / 2] += 40.0 * length;
-            }
-            unit
-        });
-        let units: Vec<Vec<f64>> = units.collect();
-        for mu in [0.11, 0.3] {
-            let shop = Shop {
-                units: &units,
-                mu,
-                share: 0.15,
-            };
-            let held = shop.held(&mut random, 40);
-            assert!(
-                held > 0.89,
-                "{groups}, {favourite}, {of_two_kinds}, {mu}: {held}"
-            );
-        }
-    }
-}
-
 /// A far bin of noise is not followed; one of fifty units is.
 #[test]
 fn a_far_bin_counts_where_it_stands_out() {
@@ -291,14 +126,40 @@ fn a_group_lacks_an_even_part_or_its_share() {
         units: 0.0,
         units_error: 0.0,
         of: 0.0,
+        beyond: 0.0,
         length: 100.0,
-        tail: 0.0,
+        error: 0.0,
         whole: 10_000.0,
         growth: no_growth(),
     };
-    let share = 1.5 * 1e4 * 0.01 / 0.99;
-    for (value, unit, wanted) in [(0.0, 1.0, 20.0), (-9.0, 3.0, 60.0), (-1e4, 1.0, share)] {
-        let most = cut.of_group(value, 25, unit);
+    let share = 1e4 * 0.01 / 0.99;
+    for (value, groups, unit, wanted) in [
+        (0.0, 25, 1.0, 20.0),
+        (-9.0, 25, 3.0, 60.0),
+        (-1e4, 25, 1.0, share),
+        (1e4, 1, 3.0, 300.0),
+    ] {
+        let most = cut.of_group(cut.length, (value, groups, unit));
         assert!((most - wanted).abs() < 1e-9, "{value}: {most}");
     }
 }
+
+/// A declared limit that units exceed: they are counted, as far as noise would not be them.
+#[test]
+fn units_above_the_ceiling_are_told() {
+    let (plain, clips) = histogram(bell(20, 12.0, 2_500.0), 15.0);
+    let told = |beyond: f64| {
+        let seen = Histogram {
+            beyond,
+            ..plain.clone()
+        };
+        choose(&seen, &clips, SUMS).unwrap().cut
+    };
+    let (noise, many) = (told(60.0), told(300.0));
+    assert_eq!((noise.beyond, noise), (0.0, told(0.0)));
+    assert_eq!((many.beyond, many.units - noise.units), (300.0, 300.0));
+    let past = 300.0 * (plain.edges[19] - clips[39].min(many.clip));
+    assert!(many.length - noise.length > past);
+}
+
+mod laws;

@@ -1,0 +1,241 @@
+//! Whether intervals hold, and how wide they are, over laws of how much units add. Seeds are fixed:
+//! the same looks are drawn each time.
+
+use std::collections::HashMap;
+use std::f64::consts::TAU;
+
+use super::super::*;
+use super::{histogram, seeded};
+use crate::mechanism::Randomness;
+use crate::mechanism::testing::Seeded;
+
+fn uniform(random: &mut Seeded) -> f64 {
+    ((random.next_u64().unwrap() >> 11) as f64 + 0.5) / 2f64.powi(53)
+}
+
+/// By Box and Muller: fast, and exact enough for a test.
+fn normal(random: &mut Seeded) -> f64 {
+    (-2.0 * uniform(random).ln()).sqrt() * (TAU * uniform(random)).cos()
+}
+
+/// How much units add, in the mean 1,000 and more.
+#[derive(Debug, Clone, Copy)]
+enum Law {
+    /// Of this spread.
+    LogNormal(usize, f64),
+    /// Of this index.
+    Pareto(usize, f64),
+    /// A fifth of them go on by Pareto's law of this index.
+    Glued(usize, f64),
+    /// Wholesale customers beside the others.
+    Giants(usize),
+    /// These, and some that are fifty times as long.
+    TwoKinds(usize, usize),
+}
+
+impl Law {
+    fn lengths(self, random: &mut Seeded) -> Vec<f64> {
+        let log_normal = |spread: f64, random: &mut Seeded| (spread * normal(random)).exp() * 1e3;
+        let pareto = |index: f64, random: &mut Seeded| 1e3 * uniform(random).powf(-1.0 / index);
+        match self {
+            Self::LogNormal(units, spread) => {
+                (0..units).map(|_| log_normal(spread, random)).collect()
+            }
+            Self::Pareto(units, index) => (0..units).map(|_| pareto(index, random)).collect(),
+            Self::Glued(units, index) => (0..units)
+                .map(|unit| match unit % 5 {
+                    0 => 2.0 * pareto(index, random),
+                    _ => log_normal(0.6, random),
+                })
+                .collect(),
+            Self::Giants(units) => [30e3, 42e3, 60e3, 80e3, 100e3, 120e3]
+                .into_iter()
+                .chain((0..units).map(|_| log_normal(1.3, random)))
+                .collect(),
+            Self::TwoKinds(units, far) => (0..units + far)
+                .map(|unit| match unit < far {
+                    true => 50.0 * log_normal(0.4, random),
+                    false => log_normal(0.4, random),
+                })
+                .collect(),
+        }
+    }
+}
+
+fn length(unit: &[f64]) -> f64 {
+    unit.iter().map(|part| part * part).sum::<f64>().sqrt()
+}
+
+/// A unit's parts: as large in all groups, but for chance; most of it in one group.
+fn spread_out(random: &mut Seeded, length: f64, groups: usize, favourite: f64) -> Vec<f64> {
+    let dice = |random: &mut Seeded| random.next_u64().unwrap() % groups as u64;
+    let chosen = dice(random).min(dice(random));
+    let parts = (0..groups as u64).map(|group| {
+        let part = (0.5 * normal(random)).exp() / (groups as f64).sqrt();
+        match group == chosen {
+            true => part + favourite,
+            false => part,
+        }
+    });
+    let parts: Vec<f64> = parts.collect();
+    let scale = length / self::length(&parts);
+    parts.iter().map(|part| scale * part).collect()
+}
+
+/// Over all groups and looks.
+#[derive(Default)]
+struct Found {
+    looks: f64,
+    hold: f64,
+    /// Of each interval, as a multiple of that of the noise alone.
+    widths: Vec<f64>,
+}
+
+impl Found {
+    fn coverage(&self) -> f64 {
+        self.hold / self.widths.len() as f64
+    }
+
+    fn median_width(&mut self) -> f64 {
+        self.widths.sort_by(f64::total_cmp);
+        self.widths[self.widths.len() / 2]
+    }
+}
+
+/// The mu that is paid. A thousand units at this price are as 2,500 at epsilon 0.5.
+const MU: f64 = 0.3;
+
+const Z: f64 = 1.96;
+
+/// What each group lacks at a clip, and its exact sum. A unit is scaled by the ratio of the clip
+/// and its own bin's edge.
+fn lost_of_groups(units: &[Vec<f64>], bins: &[usize], clip: f64, clips: &[f64]) -> Vec<(f64, f64)> {
+    let mut groups = vec![(0.0, 0.0); units[0].len()];
+    for (unit, bin) in units.iter().zip(bins) {
+        let share = (1.0 - clip / clips[*bin]).max(0.0);
+        for ((lost, exact), part) in groups.iter_mut().zip(unit) {
+            *lost += share * part;
+            *exact += part;
+        }
+    }
+    groups
+}
+
+impl Found {
+    /// Many looks at each of several tables of this law, whose units are in so many groups, and
+    /// have more in one of them.
+    fn add(
+        &mut self,
+        law: Law,
+        (groups, favourite): (usize, f64),
+        (tables, looks): (usize, usize),
+        random: &mut Seeded,
+    ) {
+        let share: f64 = if groups <= 4 { 0.3 } else { 0.15 };
+        let deviation = 1.0 / (MU * share.sqrt());
+        let sums = Sums {
+            cells: groups as f64,
+            noise: 1.0 / (MU * (1.0 - share).sqrt()),
+        };
+        let (plain, clips) = histogram(vec![0.0; 56], deviation);
+        for _ in 0..tables {
+            let lengths = law.lengths(random);
+            let units = lengths.into_iter().map(|own| match groups {
+                1 => vec![own],
+                _ => spread_out(random, own, groups, favourite),
+            });
+            let units: Vec<Vec<f64>> = units.collect();
+            let bins = units.iter().map(|unit| {
+                let own = length(unit) * (1.0 - 1e-9);
+                clips.iter().position(|edge| own <= *edge).unwrap()
+            });
+            let bins: Vec<usize> = bins.collect();
+            let mut truth = plain.counts.clone();
+            bins.iter().for_each(|bin| truth[bin / 2] += 1.0);
+            let mut known = HashMap::new();
+            for _ in 0..looks {
+                let counts = truth.iter().map(|n| n + deviation * normal(random));
+                let seen = Histogram {
+                    counts: counts.collect(),
+                    ..plain.clone()
+                };
+                let Some(Choice { candidate, cut }) = choose(&seen, &clips, sums) else {
+                    continue;
+                };
+                self.looks += 1.0;
+                let lost = known
+                    .entry(candidate)
+                    .or_insert_with(|| lost_of_groups(&units, &bins, clips[candidate], &clips));
+                for (lost, exact) in lost {
+                    let noise = cut.clip * sums.noise;
+                    let off = noise * normal(random) - *lost;
+                    let place = (*exact + off, groups, 1.0);
+                    let likely = cut.of_group(cut.length, place);
+                    let more = cut.of_group(cut.most(Z), place) - likely;
+                    let most = likely + more.hypot(Z * noise);
+                    let holds = off <= Z * noise && -off <= most;
+                    self.hold += f64::from(u8::from(holds));
+                    self.widths.push((most + Z * noise) / (2.0 * Z * noise));
+                }
+            }
+        }
+    }
+}
+
+/// Laws, with how much wider than noise alone the middle interval may be.
+const LAWS: [(Law, f64); 11] = [
+    (Law::LogNormal(1_000, 0.4), 3.0),
+    (Law::LogNormal(1_000, 0.8), 9.0),
+    (Law::LogNormal(1_000, 1.3), 8.0),
+    (Law::Giants(1_000), 8.0),
+    // Buyers of one thing: few, and some buy far more of it.
+    (Law::LogNormal(200, 1.5), 6.0),
+    (Law::Pareto(1_000, 1.3), 14.0),
+    (Law::Pareto(1_000, 1.5), 14.0),
+    (Law::Pareto(1_000, 2.0), 14.0),
+    (Law::Glued(1_000, 1.3), 13.0),
+    (Law::Glued(1_000, 2.0), 11.0),
+    (Law::TwoKinds(900, 160), 16.0),
+];
+
+/// The tables are too few to tell 93 of 100 from somewhat less for one law of a heavy tail, whose
+/// longest units decide. All laws together tell it.
+fn intervals_hold(groups: (usize, f64), draws: (usize, usize), seed: u64) {
+    let mut random = seeded(seed);
+    let (mut wrong, mut coverages) = (Vec::new(), 0.0);
+    for (law, widest) in LAWS {
+        let mut found = Found::default();
+        found.add(law, groups, draws, &mut random);
+        let (coverage, width) = (found.coverage(), found.median_width());
+        let what = format!(
+            "{law:?}, groups {groups:?}: {:.1} % of {} looks hold, {width:.2} times as wide as \
+                noise alone",
+            100.0 * coverage,
+            found.looks,
+        );
+        println!("{what}");
+        if coverage < 0.86 || width > widest {
+            wrong.push(what);
+        }
+        coverages += coverage / LAWS.len() as f64;
+    }
+    println!("{:.1} % of all", 100.0 * coverages);
+    assert!(
+        wrong.is_empty() && coverages > 0.94,
+        "{coverages}, {wrong:#?}"
+    );
+}
+
+#[test]
+fn intervals_of_sums_hold_whatever_the_tail() {
+    intervals_hold((1, 0.0), (12, 8), 20_261_124);
+}
+
+/// Groups that share the longest units evenly, and groups that each have their own: intervals hold
+/// on average over the groups.
+#[test]
+fn intervals_of_groups_hold_however_units_spread() {
+    for groups in [(2, 0.0), (12, 1.0)] {
+        intervals_hold(groups, (12, 3), 20_261_125);
+    }
+}
