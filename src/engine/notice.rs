@@ -300,8 +300,8 @@ fn what_is_cut(release: &ReleasePlan, at: usize, table: &ReleasedTable) -> Optio
     };
     let exceeded = match cut.beyond {
         beyond if beyond > 0.0 => format!(
-            "; about {beyond:.0} of them add more than the policy's limits allow, and what they add \
-                past the limits is in no interval"
+            "; about {beyond:.0} of them add more than the policy's limits allow, and what they \
+                add past the limits is in no interval"
         ),
         _ => String::new(),
     };
@@ -316,13 +316,13 @@ fn rows_cut(output: &Output, table: &ReleasedTable) -> Option<String> {
     let mut cuts = table.row_cuts.iter();
     let (_, cut) = cuts.find(|(at, _)| *at == choice)?;
     Some(format!(
-        "about {:.0} (±{:.0}) of {:.0} units have more than {}, and weigh as much as that; the ends \
-            of its interval allow for {} rows that this takes away",
+        "about {:.0} (±{:.0}) of {:.0} units have more than {}, and weigh as much as that; the \
+            ends of its interval allow for {} rows that this takes away",
         cut.units,
         1.96 * cut.units_error,
         cut.of,
         shown(cut.clip),
-        shown(cut.rows())
+        shown(cut.rows)
     ))
 }
 

@@ -86,7 +86,7 @@ impl Row<'_> {
             let row = *row_weight as f64;
             let (times, lost) = self.row_cut(choice).map_or((1.0, 0.0), |cut| {
                 let times = cut.clip * row / *weight_max as f64;
-                (times, cut.rows() * row)
+                (times, cut.rows * row)
             });
             let reach = target.reach(draw, candidates.count(), *row_weight) - row;
             let between = 2.0 * (reach * times + row) + lost;

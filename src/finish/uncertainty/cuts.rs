@@ -25,7 +25,7 @@ struct Side {
 impl Side {
     /// By how much it moves the end of an interval that has this much of noise. Noise and the
     /// estimate's error are independent, so their squares add up.
-    fn beside(&self, noise: f64) -> f64 {
+    fn with_noise(&self, noise: f64) -> f64 {
         self.likely + noise.hypot(self.more) - noise
     }
 }
@@ -72,5 +72,5 @@ pub(super) fn of(
         }
     }
     let noise = deviations * noise.iter().map(|part| part * part).sum::<f64>().sqrt();
-    (lower.beside(noise), higher.beside(noise))
+    (lower.with_noise(noise), higher.with_noise(noise))
 }

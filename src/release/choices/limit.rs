@@ -55,7 +55,7 @@ pub fn limited(
     let chosen = choose(&histogram, &clips(&look.bins), sums);
     let candidate = chosen.map_or(look.bins.candidates() - 1, |chosen| chosen.candidate);
     let cut = chosen.map(|chosen| chosen.cut);
-    let lost = cut.map_or(0.0, |cut| cut.rows());
+    let lost = cut.map_or(0.0, |cut| cut.rows);
     Ok(Limited {
         choice: choice.limited_to(look, candidate, lost),
         rows: weighed(rows, keys, (&look.bins, candidate)),

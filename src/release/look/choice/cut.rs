@@ -21,6 +21,10 @@ pub struct Cut {
     /// on beyond the last bin that shows. In older records: what a heavy tail adds there.
     #[serde(default, alias = "tail")]
     pub error: f64,
+    /// What is taken from all of them together, at most in 95 of 100 looks, if units beyond the
+    /// last bin that shows are few: for a limit on rows, how many rows it cuts.
+    #[serde(default)]
+    pub rows: f64,
     /// The length of all of them together, before the clip.
     pub whole: f64,
     /// How many times this clip would be chosen for a half of the noise, for a quarter, and so on:
@@ -43,9 +47,13 @@ const SHARE_MAX: f64 = 0.5;
 /// shorter by the root of two: at most that of a tail of Pareto's law with an index of 1.24.
 const HEAVIEST: f64 = 0.65;
 
+/// The same where rows are counted, for a quantile: an index of 2. The rank moves by as much as is
+/// told only if all rows that are cut lie on one side of it.
+const HEAVIEST_OF_ROWS: f64 = 0.5;
+
 /// Shares are tried in these steps, from the heaviest down.
 const STEP: f64 = 0.03;
-const STEPS: i32 = 16;
+const STEPS: i32 = 15;
 
 /// Standard deviations to the end of a one-sided interval that holds in 97.5 of 100 cases.
 const SURE: f64 = 1.96;
@@ -73,11 +81,6 @@ impl Cut {
         self.length + deviations * self.error
     }
 
-    /// Of a limit on rows: how many rows it cuts at most, in 95 of 100 looks.
-    pub fn rows(&self) -> f64 {
-        self.most(1.645)
-    }
-
     /// What one of this many groups lacks, in the unit of its value, of which one unit of length is
     /// this many, if all units together lack this length.
     ///
@@ -103,6 +106,7 @@ impl Cut {
             clip: self.clip / weight,
             length: self.length / weight,
             error: self.error / weight,
+            rows: self.rows / weight,
             whole: self.whole / weight,
             ..self
         }
@@ -120,7 +124,9 @@ impl Smoothed {
         }
         let is_exceeded = histogram.beyond > SHOWN * histogram.deviation;
         let beyond = if is_exceeded { histogram.beyond } else { 0.0 };
-        let (length, error) = self.lost_with_tail(histogram, clip, is_exceeded);
+        let lost = |heaviest| self.lost_with_tail(histogram, clip, (heaviest, is_exceeded));
+        let (length, error) = lost(HEAVIEST);
+        let (likely_rows, rows_error) = lost(HEAVIEST_OF_ROWS);
         Cut {
             clip,
             units: units + beyond,
@@ -129,6 +135,7 @@ impl Smoothed {
             beyond,
             length,
             error,
+            rows: likely_rows + 1.645 * rows_error,
             whole: self.whole(histogram),
             growth: no_growth(),
         }
@@ -144,7 +151,12 @@ impl Smoothed {
     /// counts as far as the last two bins that show and all bins after them allow: the end of the
     /// interval is the furthest point of which the squares grow by less than SURE^2 (a profile
     /// likelihood).
-    fn lost_with_tail(&self, histogram: &Histogram, clip: f64, is_exceeded: bool) -> (f64, f64) {
+    fn lost_with_tail(
+        &self,
+        histogram: &Histogram,
+        clip: f64,
+        (heaviest, is_exceeded): (f64, bool),
+    ) -> (f64, f64) {
         let (counts, deviation) = (&histogram.counts, histogram.deviation);
         let mut last = self.last;
         while let Some(end) = beyond_a_gap(counts, last, &WINDOWS, SHOWN * deviation) {
@@ -162,7 +174,7 @@ impl Smoothed {
         let before = last.saturating_sub(1).max(fullest(counts).min(last));
         let fits: Vec<Fit> = (0..=STEPS)
             .map(|step| {
-                let share = HEAVIEST - STEP * f64::from(step);
+                let share = heaviest - STEP * f64::from(step);
                 let falling = move |bins: usize| (0..).map(move |x| share.powi(x)).take(bins);
                 let (_, off) = least_squares(&counts[before..=last], falling(last + 1 - before));
                 let tail = &counts[last..];

@@ -129,6 +129,7 @@ fn a_group_lacks_an_even_part_or_its_share() {
         beyond: 0.0,
         length: 100.0,
         error: 0.0,
+        rows: 0.0,
         whole: 10_000.0,
         growth: no_growth(),
     };

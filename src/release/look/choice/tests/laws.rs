@@ -27,7 +27,7 @@ enum Law {
     Pareto(usize, f64),
     /// A fifth of them go on by Pareto's law of this index.
     Glued(usize, f64),
-    /// Wholesale customers beside the others.
+    /// Wholesale customers, and others.
     Giants(usize),
     /// These, and some that are fifty times as long.
     TwoKinds(usize, usize),
@@ -213,13 +213,11 @@ fn intervals_hold(groups: (usize, f64), draws: (usize, usize), seed: u64) {
             100.0 * coverage,
             found.looks,
         );
-        println!("{what}");
         if coverage < 0.86 || width > widest {
             wrong.push(what);
         }
         coverages += coverage / LAWS.len() as f64;
     }
-    println!("{:.1} % of all", 100.0 * coverages);
     assert!(
         wrong.is_empty() && coverages > 0.94,
         "{coverages}, {wrong:#?}"
