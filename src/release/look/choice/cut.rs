@@ -48,7 +48,7 @@ const SHARE_MAX: f64 = 0.5;
 const HEAVIEST: f64 = 0.65;
 
 /// The same where rows are counted, for a quantile: an index of 2. The rank moves by as much as is
-/// told only if all rows that are cut lie on one side of it.
+/// shown only if all rows that are cut lie on one side of it.
 const HEAVIEST_OF_ROWS: f64 = 0.5;
 
 /// Shares are tried in these steps, from the heaviest down.

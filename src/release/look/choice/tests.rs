@@ -147,17 +147,17 @@ fn a_group_lacks_an_even_part_or_its_share() {
 
 /// A declared limit that units exceed: they are counted, as far as noise would not be them.
 #[test]
-fn units_above_the_ceiling_are_told() {
+fn units_above_the_ceiling_are_counted() {
     let (plain, clips) = histogram(bell(20, 12.0, 2_500.0), 15.0);
-    let told = |beyond: f64| {
+    let cut_with = |beyond: f64| {
         let seen = Histogram {
             beyond,
             ..plain.clone()
         };
         choose(&seen, &clips, SUMS).unwrap().cut
     };
-    let (noise, many) = (told(60.0), told(300.0));
-    assert_eq!((noise.beyond, noise), (0.0, told(0.0)));
+    let (noise, many) = (cut_with(60.0), cut_with(300.0));
+    assert_eq!((noise.beyond, noise), (0.0, cut_with(0.0)));
     assert_eq!((many.beyond, many.units - noise.units), (300.0, 300.0));
     let past = 300.0 * (plain.edges[19] - clips[39].min(many.clip));
     assert!(many.length - noise.length > past);

@@ -119,7 +119,6 @@ async fn medians_of_many_rows_are_worth_their_price() {
             misses += usize::from(exact < low - 0.5 || exact > high + 0.5);
             of_clip.push(high - low);
         }
-        println!("{clip:?}: {of_clip:?}");
         widths.push(median(of_clip));
     }
     assert!(misses <= 8, "{misses} of 20 do not hold");

@@ -122,7 +122,7 @@ fn lost_of_groups(units: &[Vec<f64>], bins: &[usize], clip: f64, clips: &[f64]) 
 }
 
 impl Found {
-    /// Many looks at each of several tables of this law, whose units are in so many groups, and
+    /// Many looks at each of several tables of this law, whose units are in this many groups, and
     /// have more in one of them.
     fn add(
         &mut self,
