@@ -1,13 +1,17 @@
-//! Time of plan(): parse to price, for five questions over the demo policy.
+//! Time from a text to its emitted SQL, over the demo policy: five questions by criterion, and
+//! every statement of the golden stories; then the time to find a plan that is kept.
 //! `cargo bench --bench plan`
 #![allow(dead_code)]
 
 #[path = "../tests/it/fixture.rs"]
 mod fixture;
 
+use std::time::{Duration, Instant};
+
 use criterion::{Criterion, criterion_group, criterion_main};
 use pgveil::mechanism::{AccountState, Cap, Fixed, Loss};
-use pgveil::parse::{Statement, parse};
+use pgveil::parse::{Query, Statement, parse};
+use pgveil::policy::Policy;
 use pgveil::resolve::Constants;
 use pgveil::rewrite::Terms;
 
@@ -35,10 +39,89 @@ const QUESTIONS: [(&str, &str); 5] = [
     ),
 ];
 
-fn plan(c: &mut Criterion) {
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let veil = runtime.block_on(fixture::Veil::demo(|yaml| yaml, None));
+const ROUNDS: usize = 31;
+
+/// The statements of the golden stories that are planned.
+fn stories() -> Vec<String> {
+    let files = std::fs::read_dir("tests/golden/plan").expect("the goldens");
+    let files = files.map(|file| file.expect("a file").path());
+    let mut files: Vec<_> = files
+        .filter(|path| path.extension().is_some_and(|end| end == "sql"))
+        .collect();
+    files.sort();
+    let texts = files
+        .iter()
+        .map(|path| std::fs::read_to_string(path).expect("a text"));
+    let statements = texts.flat_map(|text| {
+        let parts = text.split(";\n").map(str::trim).map(str::to_owned);
+        parts.collect::<Vec<_>>()
+    });
+    statements.filter(|sql| !sql.is_empty()).collect()
+}
+
+fn query_of(sql: &str) -> Option<Query> {
+    match parse(sql).ok()?.as_slice() {
+        [Statement::Query(query)] => Some(query.clone()),
+        _ => None,
+    }
+}
+
+fn median(mut times: Vec<Duration>) -> f64 {
+    times.sort();
+    times[times.len() / 2].as_secs_f64() * 1e6
+}
+
+/// Prints the median of each story's times, and the longest ones.
+fn report(what: &str, mut times: Vec<(f64, String)>) {
+    times.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let at = |part: usize| times[(times.len() - 1) * part / 10].0;
+    let (count, middle, most) = (times.len(), at(5), at(9));
+    println!("{what}: {count} statements, median {middle:.0} us, nine in ten {most:.0} us");
+    for (time, sql) in times.iter().rev().take(5) {
+        println!(
+            "{time:9.0} us  {}",
+            sql.chars().take(80).collect::<String>()
+        );
+    }
+}
+
+/// Every story: from its text to its plan, and through the cache of an engine.
+fn all_stories(runtime: &tokio::runtime::Runtime, veil: &fixture::Veil) {
+    let (mut first, mut kept) = (Vec::new(), Vec::new());
     let policy = veil.engine.policy();
+    let (terms, constants) = asked(policy);
+    let requester = fixture::Veil::requester();
+    for sql in stories() {
+        let sql = sql.as_str();
+        let timed = |once: &dyn Fn() -> bool| {
+            let rounds = (0..ROUNDS).map(|_| {
+                let start = Instant::now();
+                once().then(|| start.elapsed())
+            });
+            rounds.collect::<Option<Vec<_>>>().map(median)
+        };
+        let planned = || {
+            query_of(sql).is_some_and(|query| {
+                pgveil::engine::plan(&query, policy, &PATH.map(str::to_owned), &constants, &terms)
+                    .is_ok()
+            })
+        };
+        let found = || {
+            query_of(sql).is_some_and(|query| {
+                let found = runtime.block_on(veil.engine.plan(&requester, &query));
+                found.is_ok()
+            })
+        };
+        first.extend(timed(&planned).map(|time| (time, sql.to_owned())));
+        kept.extend(timed(&found).map(|time| (time, sql.to_owned())));
+    }
+    report("text to plan", first);
+    report("text to a plan that is kept", kept);
+}
+
+const PATH: [&str; 1] = ["public"];
+
+fn asked(policy: &Policy) -> (Terms, Constants) {
     let privacy = &policy.privacy;
     let cap = Cap::new(
         Fixed::round_down(3.0),
@@ -68,7 +151,16 @@ fn plan(c: &mut Criterion) {
         session: Default::default(),
         role: "analyst".to_owned(),
     };
-    let path = ["public".to_owned()];
+    (terms, constants)
+}
+
+fn plan(c: &mut Criterion) {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let veil = runtime.block_on(fixture::Veil::demo(|yaml| yaml, None));
+    all_stories(&runtime, &veil);
+    let policy = veil.engine.policy();
+    let (terms, constants) = asked(policy);
+    let path = PATH.map(str::to_owned);
     for (name, sql) in QUESTIONS {
         c.bench_function(&format!("plan/{name}"), |b| {
             b.iter(|| {

@@ -16,12 +16,17 @@ use super::limits::row_cost::{self, RowCost};
 use super::price::{Bounding, Price};
 use super::same_row::{Once, read_once};
 use super::vector::base_rows::base_rows;
+use super::vector::clipped_aggregate::ClippedAggregate;
 use super::vector::coordinates::Coordinate;
 use crate::analyze::{Analyzed, AnalyzedRelease};
 use crate::ir::{ColumnId, Expr, Relation};
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 use crate::visit;
+
+/// The most releases of a question whose groups become columns: together they take a tenth of what
+/// one row may take, so that no question is refused for it that is not close to the limit anyway.
+const PIVOTED_RELEASES: usize = 2;
 
 /// How many steps of planning a byte of an emitted statement counts as.
 const BYTE_STEPS: u64 = 2;
@@ -84,18 +89,49 @@ impl<'a> Emission<'a> {
         Ok(flat)
     }
 
+    /// The statement of the vector that is run.
     pub fn vector(
+        &mut self,
+        coordinates: &[Coordinate],
+        price: &Price,
+    ) -> Result<ast::Query, Refusal> {
+        let bounding = price.bounding();
+        let levels = self.levels(coordinates, price, &bounding);
+        let releases = self.analyzed.query().releases().len();
+        if releases > PIVOTED_RELEASES || !levels.has_few_groups() {
+            return self.unpivoted(coordinates, price, &bounding);
+        }
+        let pivoted = ClippedAggregate {
+            pivots: true,
+            ..levels
+        };
+        let statement = pivoted.statement(self.flat()?)?;
+        // What is dear for one row is not computed for each group.
+        if self.row_cost(&statement).is_small() {
+            Ok(self.finished(statement))
+        } else {
+            self.unpivoted(coordinates, price, &bounding)
+        }
+    }
+
+    /// The statement of the vector, with a row for each group of a unit.
+    pub fn unpivoted(
         &mut self,
         coordinates: &[Coordinate],
         price: &Price,
         bounding: &Bounding,
     ) -> Result<ast::Query, Refusal> {
-        let mut statement = self
+        let statement = self
             .levels(coordinates, price, bounding)
             .statement(self.flat()?)?;
+        Ok(self.finished(statement))
+    }
+
+    /// Collations are derived, and constants numbered.
+    fn finished(&mut self, mut statement: ast::Query) -> ast::Query {
         self.keep_collations(&mut statement);
         self.order.number(&mut statement);
-        Ok(statement)
+        statement
     }
 
     pub fn printed(&self, statement: &ast::Query) -> Result<Statement, Refusal> {
@@ -118,10 +154,8 @@ impl<'a> Emission<'a> {
             self.analyzed.columns(),
             self.flat()?,
         )?;
-        let mut statement = query.statement(limit, self.release, base_rows)?;
-        self.keep_collations(&mut statement);
-        self.order.number(&mut statement);
-        Ok(statement)
+        let statement = query.statement(limit, self.release, base_rows)?;
+        Ok(self.finished(statement))
     }
 
     /// Where texts have other collations than the database's, PostgreSQL derives each of them. The

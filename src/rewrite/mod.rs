@@ -236,7 +236,7 @@ fn add_vector(
         portion,
     )?;
     let plain_coordinates = std::mem::replace(&mut plan.coordinates, coordinates);
-    let statement = emission.vector(&plan.coordinates, &price, &price.bounding())?;
+    let statement = emission.vector(&plan.coordinates, &price)?;
     plan.work += emission.row_cost(&statement);
     plan.statement = Some(emission.printed(&statement)?);
     plan.refined = !price.within_clip;

@@ -79,35 +79,32 @@ impl Binned {
         let mut sums = Found::new();
         let mut factors: HashMap<(usize, usize, u32), i128> = HashMap::new();
         for row in self.rows.iter() {
-            let Some((at, number)) = wanted
-                .iter()
-                .find_map(|at| Some((*at, self.number(row, *at)?)))
-            else {
-                continue;
-            };
-            let (block, candidate) = (&blocks[at], candidates[at]);
-            let key = &row[..self.keys.min(row.len())];
-            if !sums.contains_key(key) {
-                sums.insert(key.to_vec(), Zeroizing::new(vec![0; calibrated.len()]));
-            }
-            let Some(group) = sums.get_mut(key) else {
-                continue;
-            };
-            for coordinate in &block.coordinates {
-                let refine = calibrated[*coordinate].refine;
-                let factor = factors
-                    .entry((at, number, refine))
-                    .or_insert_with(|| block.bins.factor(candidate, number, refine));
-                let text = row
-                    .get(self.keys + self.blocks + coordinate)
-                    .and_then(Option::as_deref);
-                group[*coordinate] += within(text, refine) * *factor;
+            let has = |at: &usize| Some((*at, self.number(row, *at)?));
+            for (at, number) in wanted.iter().filter_map(has) {
+                let (block, candidate) = (&blocks[at], candidates[at]);
+                let key = &row[..self.keys.min(row.len())];
+                if !sums.contains_key(key) {
+                    sums.insert(key.to_vec(), Zeroizing::new(vec![0; calibrated.len()]));
+                }
+                let Some(group) = sums.get_mut(key) else {
+                    continue;
+                };
+                for coordinate in &block.coordinates {
+                    let refine = calibrated[*coordinate].refine;
+                    let factor = factors
+                        .entry((at, number, refine))
+                        .or_insert_with(|| block.bins.factor(candidate, number, refine));
+                    let text = row
+                        .get(self.keys + self.blocks + coordinate)
+                        .and_then(Option::as_deref);
+                    group[*coordinate] += within(text, refine) * *factor;
+                }
             }
         }
         sums
     }
 
-    /// The number of the row's bin in a block; `None` where it is a row of another block.
+    /// The number of the row's bin in a block; `None` where it is a row of other blocks.
     fn number(&self, row: &Key, block: usize) -> Option<usize> {
         row.get(self.keys + block)?.as_deref()?.parse().ok()
     }

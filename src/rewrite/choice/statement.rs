@@ -12,8 +12,9 @@ use crate::rewrite::emit::expression::Expressions;
 use crate::rewrite::emit::sql;
 use crate::rewrite::vector::base_rows::{BaseRows, canonical};
 use crate::rewrite::vector::clip::above_root;
-use crate::rewrite::vector::clipped_aggregate::{collated, hash_of, positions};
+use crate::rewrite::vector::clipped_aggregate::positions;
 use crate::rewrite::vector::grouping_sets::{group_columns, over_sets};
+use crate::rewrite::vector::kept_groups::{collated, hash_in_grouping, hash_of};
 use crate::rewrite::vector::row_integer::{integer, lacks, within};
 
 impl ChoiceQuery {
@@ -192,6 +193,11 @@ impl Rows<'_> {
     /// `SELECT u, k0, …, x0, … [, extra] FROM … GROUP BY` all but the extra: one row for each unit,
     /// group and value.
     pub(super) fn per_unit(&self, extra: Vec<ast::SelectItem>) -> ast::Query {
+        self.per_unit_and(None, extra)
+    }
+
+    /// The same, with a hash of groups and values behind the unit, as `h`.
+    fn per_unit_and(&self, hash: Option<ast::Expr>, extra: Vec<ast::SelectItem>) -> ast::Query {
         let unit = (!self.release.one_row_per_unit)
             .then(|| sql::aliased(self.base_rows.unit.clone(), "u"));
         let named = |expr: &ast::Expr, name: String| sql::aliased(expr.clone(), &name);
@@ -206,8 +212,13 @@ impl Rows<'_> {
             .iter()
             .zip(self.subjects())
             .map(|(e, n)| named(e, n));
-        let mut projection: Vec<ast::SelectItem> =
-            unit.into_iter().chain(keys).chain(values).collect();
+        let hash = hash.map(|hash| sql::aliased(hash, "h"));
+        let mut projection: Vec<ast::SelectItem> = unit
+            .into_iter()
+            .chain(hash)
+            .chain(keys)
+            .chain(values)
+            .collect();
         let grouped = positions(1, projection.len());
         projection.extend(extra);
         sql::select(
@@ -257,35 +268,25 @@ impl Rows<'_> {
 
     /// The number of distinct values in each group.
     fn value_count(&self, limit: PairLimits) -> ast::Query {
-        let from = self.kept_pairs(limit);
         let subject = match self.subjects().as_slice() {
-            [one] => sql::bare(one),
-            many => ast::Expr::Tuple(many.iter().map(|name| sql::bare(name)).collect()),
+            [one] => Some(sql::bare(one)),
+            _ => None,
         };
-        let groups = group_columns(self.release);
-        let mut projection = self.as_text(groups.clone());
-        projection.push(sql::aliased(
-            sql::cast(
-                sql::distinct(sql::aggregate("count", Some(subject), None)),
-                &Type::Text,
-            ),
-            "v0",
-        ));
-        let keys = groups.iter().map(|name| sql::column("s", name)).collect();
-        sql::select(
-            projection,
-            vec![sql::tables(sql::derived(from, "s"))],
-            None,
-            keys,
-        )
+        self.number_of_distinct(subject, limit)
     }
 
     /// The number of distinct rows in each group.
     fn row_count(&self, limit: PairLimits) -> ast::Query {
+        self.number_of_distinct(None, limit)
+    }
+
+    /// How many of each group's distinct values the subject is not NULL for; all of them without a
+    /// subject. They are grouped and then counted: `count(DISTINCT …)` sorts every pair.
+    fn number_of_distinct(&self, subject: Option<ast::Expr>, limit: PairLimits) -> ast::Query {
         let groups = group_columns(self.release);
         let mut projection = self.as_text(groups.clone());
         projection.push(sql::aliased(
-            sql::cast(sql::aggregate("count", None, None), &Type::Text),
+            sql::cast(sql::aggregate("count", subject, None), &Type::Text),
             "v0",
         ));
         let keys = groups.iter().map(|name| sql::column("d", name)).collect();
@@ -352,15 +353,18 @@ impl Rows<'_> {
     /// in all groups, and in each.
     fn kept_pairs(&self, limit: PairLimits) -> ast::Query {
         let names: Vec<String> = self.keys().into_iter().chain(self.subjects()).collect();
-        let mut from = self.per_unit(Vec::new());
+        let types = self.release.keys.iter().map(|(e, _)| &e.data_type);
+        let types = types.chain(&self.types);
+        let emitted = self.base_rows.keys.iter().chain(&self.values);
+        let hash = (!self.release.one_row_per_unit)
+            .then(|| hash_in_grouping(emitted.zip(types.clone())))
+            .flatten();
+        let hashed = hash
+            .as_ref()
+            .map_or_else(|| hash_of(&names), |_| sql::bare("h"));
+        let mut from = self.per_unit_and(hash, Vec::new());
         if !self.release.one_row_per_unit {
-            let types = self
-                .release
-                .keys
-                .iter()
-                .map(|(e, _)| &e.data_type)
-                .chain(&self.types);
-            let mut order = vec![hash_of(&names)];
+            let mut order = vec![hashed];
             order.extend(
                 names
                     .iter()

@@ -24,6 +24,9 @@ const UNIT_NANOSECONDS_MAX: u64 = 250_000_000;
 /// expressions are computed for each pair.
 const PAIRS: u64 = 10;
 
+/// The share of the limits that is little.
+const SMALL: u64 = 20;
+
 /// Pairs of which the time of one is taken: some as many as 5 s leave room for, since sorts and
 /// moving frames take more than in proportion.
 const PAIRS_TALLIED: u64 = 8_192;
@@ -70,6 +73,13 @@ impl AddAssign for RowCost {
 }
 
 impl RowCost {
+    /// Whether it is a small part of what one question may take.
+    pub fn is_small(self) -> bool {
+        self.row <= NANOSECONDS_MAX / SMALL
+            && self.unit <= UNIT_NANOSECONDS_MAX / SMALL
+            && self.pair <= NANOSECONDS_MAX / PAIRS / SMALL
+    }
+
     /// The cost of statements whose rows may each join any number of public rows.
     pub fn multiplied(self) -> Self {
         Self {

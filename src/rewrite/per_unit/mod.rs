@@ -13,7 +13,7 @@ use super::emit::cell::Cell;
 use super::emit::expression::Expressions;
 use super::emit::relation::{Flat, Relations, fenced, typed};
 use super::emit::sql;
-use super::vector::clipped_aggregate::hashed;
+use super::vector::kept_groups::hashed;
 use crate::catalog::Type;
 use crate::ir::{Aggregate, ColumnId, Relation, Window};
 use crate::refusal::{Refusal, reason};

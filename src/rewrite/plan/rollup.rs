@@ -141,7 +141,9 @@ pub(in crate::rewrite) fn family(
     let named = |coordinate: &Coordinate| {
         Ok::<_, Refusal>(name(
             coordinate,
-            levels.unit_total(coordinate, &expressions)?.to_string(),
+            levels
+                .unit_total(coordinate, None, &expressions)?
+                .to_string(),
         ))
     };
     let one_group = price.within_clip || emission.release.one_group_per_unit;
@@ -510,6 +512,8 @@ impl Emission<'_> {
             within_clip: price.within_clip,
             blocks: price.look.as_ref().map_or(&[], |look| &look.blocks),
             clamps_again: price.within_clip,
+            pivots: false,
+            listed: &[],
         }
     }
 }

@@ -106,11 +106,8 @@ fn domain_condition(
     if !declared {
         return None;
     }
-    let listed = |value: &Scalar| match &expr.data_type {
-        Type::Char(_) => blank_ended(&key_text(value, &expr.data_type)),
-        data_type => sql::constant(Some(value), data_type),
-    };
-    let list: Vec<ast::Expr> = values.iter().flatten().map(listed).collect();
+    let listed = values.iter().flatten();
+    let list: Vec<ast::Expr> = listed.map(|v| listed_value(v, &expr.data_type)).collect();
     let listed = if list.is_empty() {
         sql::value(ast::Value::Boolean(false))
     } else {
@@ -128,6 +125,14 @@ fn domain_condition(
         op: B::Or,
         right: Box::new(sql::is_null(key.clone())),
     })
+}
+
+/// A listed value, as a key of this type is compared with it.
+pub(super) fn listed_value(value: &Scalar, data_type: &Type) -> ast::Expr {
+    match data_type {
+        Type::Char(_) => blank_ended(&key_text(value, data_type)),
+        data_type => sql::constant(Some(value), data_type),
+    }
 }
 
 /// Scanned columns behind an expression, computed ones followed to their definitions.

@@ -8,27 +8,28 @@ use sqlparser::ast::{self, BinaryOperator as B};
 use super::bins::Bins;
 use super::clip::VALUE_BITS;
 use super::clipped_aggregate::ClippedAggregate;
-use super::coordinates::Coordinate;
-use super::grouping_sets::group_columns;
+use super::coordinates::{Coordinate, PRESENCE};
 use super::row_lengths::ceil_sqrt;
 use crate::catalog::Type;
+use crate::mechanism::Mechanism;
 use crate::rewrite::Block;
 use crate::rewrite::emit::sql;
 
 /// Names of the columns that say a unit's bin, and of the number of units.
-fn bin(block: usize) -> String {
+pub(super) fn bin(block: usize) -> String {
     format!("b{block}")
 }
 
-const UNITS: &str = "c";
+pub(super) const UNITS: &str = "c";
 
 /// The largest number of eight bytes: longer than every bin of those that are narrow.
 const PAST_ALL: i64 = i64::MAX;
 
 impl ClippedAggregate<'_> {
     /// The most that one unit may add to each coordinate of a group, in steps of the base grid. In
-    /// a block of narrow bins, the weighted squares of one group then fit eight bytes together.
-    /// Whoever adds more is hundreds of times longer than the ceiling.
+    /// a block of narrow bins, the weighted squares of one group then fit eight bytes together; of
+    /// all groups, where groups are columns. Whoever adds more is far longer than the ceiling: 64
+    /// times with sixteen columns.
     pub(super) fn magnitudes(&self) -> Vec<u64> {
         let mut most = vec![1 << VALUE_BITS; self.coordinates.len()];
         for block in self.blocks.iter().filter(|block| block.bins.is_narrow()) {
@@ -48,7 +49,31 @@ impl ClippedAggregate<'_> {
 
     /// Whether a unit's groups are one row, and need no window.
     fn is_whole(&self) -> bool {
-        self.release.one_group_per_unit || group_columns(self.release).is_empty()
+        self.release.one_group_per_unit || self.groups().is_empty()
+    }
+
+    /// The blocks whose units have to be sorted.
+    fn sorted(&self) -> impl Iterator<Item = (usize, &Block)> {
+        let blocks = self.blocks.iter().enumerate();
+        blocks.filter(|(_, block)| !self.has_one_bin(block))
+    }
+
+    /// Whether every unit is known to be in the first bin of a block.
+    ///
+    /// # Guarantee
+    /// So it is where the block is a presence that the unit's groups share
+    /// ([`Self::shared`]): its squared length over the kept groups, of which there is one at
+    /// least, is between 1 and [`PRESENCE`]^2.
+    fn has_one_bin(&self, block: &Block) -> bool {
+        let [at] = block.coordinates.as_slice() else {
+            return false;
+        };
+        let limit = self.groups_per_unit.map(u64::from);
+        self.coordinates[*at] == Coordinate::Presence
+            && self.mechanism == Mechanism::Gaussian
+            && limit.is_some_and(|limit| (1..=PRESENCE).contains(&limit))
+            && block.weights.iter().all(BigUint::is_one)
+            && *block.bins.clip(0) >= BigUint::from(PRESENCE)
     }
 
     /// Exact sums by group and bin, over the groups of each unit.
@@ -56,7 +81,7 @@ impl ClippedAggregate<'_> {
         let lengths = self.lengths(groups);
         let mut projection = self.carried(false, sql::bare);
         projection.push(ast::SelectItem::UnnamedExpr(sql::bare("r")));
-        for (at, block) in self.blocks.iter().enumerate() {
+        for (at, block) in self.sorted() {
             projection.push(sql::aliased(self.number_of(block, at), &bin(at)));
         }
         let bins = sql::select(
@@ -73,7 +98,7 @@ impl ClippedAggregate<'_> {
     fn lengths(&self, groups: ast::Query) -> ast::Query {
         let is_whole = self.is_whole();
         let mut projection = self.carried(false, sql::bare);
-        for (at, block) in self.blocks.iter().enumerate() {
+        for (at, block) in self.sorted() {
             let own = squared(block);
             let length = if is_whole {
                 own
@@ -84,6 +109,8 @@ impl ClippedAggregate<'_> {
         }
         let first = if is_whole {
             sql::number("1")
+        } else if self.groups_per_unit.is_some() {
+            sql::bare("r")
         } else {
             sql::over("row_number", Vec::new(), sql::bare("u"), Vec::new())
         };
@@ -112,16 +139,21 @@ impl ClippedAggregate<'_> {
         bucket(length, &block.bins, &Type::Int8)
     }
 
-    /// Sums by group and bin, for one block after the other.
+    /// Sums by group and bin, for one block after the other. Where the bin is known, the rows of
+    /// the first other block have it too: all units are in them, each in one.
     fn sums(&self, bins: ast::Query) -> ast::Query {
-        let groups = group_columns(self.release);
+        let groups = self.groups();
         let text = |expr| sql::cast(expr, &Type::Text);
-        let names: Vec<String> = (0..self.blocks.len()).map(bin).collect();
-        let mut projection: Vec<ast::SelectItem> = groups
-            .iter()
-            .chain(&names)
-            .map(|name| sql::aliased(text(sql::column("s", name)), name))
-            .collect();
+        let names: Vec<String> = self.sorted().map(|(at, _)| bin(at)).collect();
+        let column = |name: &String| sql::aliased(text(sql::column("s", name)), name);
+        let mut projection: Vec<ast::SelectItem> = groups.iter().map(column).collect();
+        for (at, block) in self.blocks.iter().enumerate() {
+            projection.push(if self.has_one_bin(block) {
+                sql::aliased(first_bin(&names), &bin(at))
+            } else {
+                column(&bin(at))
+            });
+        }
         for i in 0..self.coordinates.len() {
             let name = format!("v{i}");
             let sum = sql::aggregate("sum", Some(sql::column("s", &name)), None);
@@ -135,6 +167,7 @@ impl ClippedAggregate<'_> {
             names.map(|name| sql::column("s", name)).collect()
         };
         let keys = match names.as_slice() {
+            [] => groups.iter().map(|name| sql::column("s", name)).collect(),
             [block] => by(block),
             blocks => vec![ast::Expr::GroupingSets(blocks.iter().map(by).collect())],
         };
@@ -144,6 +177,17 @@ impl ClippedAggregate<'_> {
             None,
             keys,
         )
+    }
+}
+
+/// The number of a bin that all units are in, in the rows of the first block that is sorted.
+fn first_bin(sorted: &[String]) -> ast::Expr {
+    match sorted {
+        [first, _, ..] => {
+            let is_first = sql::is_not_null(sql::column("s", first));
+            sql::case(vec![(is_first, sql::text("1"))], None)
+        }
+        [] | [_] => sql::text("1"),
     }
 }
 

@@ -2,8 +2,9 @@
 //! large, and both fast to compute.
 //!
 //! Let F be the weight of a coordinate and 2^s the unit of length. `v` is measured as
-//! `u = |v| a / d + 1` (whole numbers, rounded down), where `a / d >= F / 2^s`. So
-//! `2^s u >= F |v|`, and the norm of the u, times 2^s, is at least the norm of the weighted vector.
+//! `u = |v| a / d` (whole numbers, rounded up), where `a / d >= F / 2^s`. So
+//! `2^s u >= F |v|`, zero is measured as zero, and the norm of the u, times 2^s, is at least the
+//! norm of the weighted vector.
 //! The limit K is `C / 2^s`, rounded down.
 //!
 //! # Why all groups of a unit are scaled, instead of some being dropped
@@ -151,11 +152,7 @@ impl Clip {
                     length = sql::binary(length, B::Multiply, sql::number(&multiplier.to_string()));
                 }
                 if self.shift > 0 {
-                    length = sql::binary(
-                        sql::binary(length, B::Divide, sql::number(&divisor.to_string())),
-                        B::Plus,
-                        sql::number("1"),
-                    );
+                    length = rounded_up(length, divisor);
                 }
                 match self.norm {
                     Norm::L2 => sql::binary(length.clone(), B::Multiply, length),
@@ -194,6 +191,22 @@ impl Clip {
     }
 }
 
+/// The quotient of a length that is at most `1 << VALUE_BITS`, rounded up. Where the sum would not
+/// fit eight bytes, the quotient plus one, rounded down.
+fn rounded_up(length: ast::Expr, divisor: &BigUint) -> ast::Expr {
+    let of = |length| sql::binary(length, B::Divide, sql::number(&divisor.to_string()));
+    if has_room(divisor) {
+        let most = divisor - 1u8;
+        of(sql::binary(length, B::Plus, sql::number(&most.to_string())))
+    } else {
+        sql::binary(of(length), B::Plus, sql::number("1"))
+    }
+}
+
+fn has_room(divisor: &BigUint) -> bool {
+    divisor.bits() <= VALUE_BITS
+}
+
 /// The value, clamped to at most this magnitude, as an int8.
 pub(super) fn eight_bytes(value: ast::Expr, most: u64) -> ast::Expr {
     let lowest = sql::number(&format!("-{most}"));
@@ -230,8 +243,14 @@ mod tests {
                     divisor,
                 },
             )| {
-                let length = BigUint::from(value.unsigned_abs()) * multiplier / divisor;
-                if clip.shift > 0 { length + 1u8 } else { length }
+                let length = BigUint::from(value.unsigned_abs()) * multiplier;
+                if clip.shift == 0 {
+                    length
+                } else if has_room(divisor) {
+                    (length + (divisor - 1u8)) / divisor
+                } else {
+                    length / divisor + 1u8
+                }
             },
         );
         lengths.map(|length| clip.norm.summed(length)).sum()

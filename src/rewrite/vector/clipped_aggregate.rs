@@ -6,13 +6,13 @@ use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::base_rows::{BaseRows, base_rows};
 use super::clip::{Clip, eight_bytes};
-use super::coordinates::{Coordinate, Mask, PRESENCE};
+use super::coordinates::{Coordinate, Mask};
 use super::grouping_sets::{group_columns, over_sets};
 use super::row_integer::{divided, integer, integer_type, lacks, narrowed, within};
 use crate::analyze::{AnalyzedRelease, PlanningEffort};
 use crate::catalog::Type;
-use crate::ir::{ColumnInfo, End, Expr, SET_COLUMN};
-use crate::mechanism::{Mechanism, Norm};
+use crate::ir::{ColumnInfo, End, Expr};
+use crate::mechanism::Mechanism;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 use crate::rewrite::Block;
@@ -21,9 +21,13 @@ use crate::rewrite::emit::guard::{guard, internal};
 use crate::rewrite::emit::relation::Flat;
 use crate::rewrite::emit::sql;
 
-/// The number of rows of the mask.
-fn count_of(mask: &Mask, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
-    let mut conditions = Vec::new();
+/// The number of rows of the mask, in one group where groups are columns.
+fn count_of(
+    mask: &Mask,
+    group: Option<&ast::Expr>,
+    expressions: &Expressions<'_>,
+) -> Result<ast::Expr, Refusal> {
+    let mut conditions: Vec<ast::Expr> = group.cloned().into_iter().collect();
     if let Some(filter) = &mask.filter {
         conditions.push(sql::nested(expressions.condition(filter)?));
     }
@@ -31,6 +35,14 @@ fn count_of(mask: &Mask, expressions: &Expressions<'_>) -> Result<ast::Expr, Ref
         conditions.push(sql::is_not_null(expressions.presence(value)?));
     }
     Ok(sql::aggregate("count", None, sql::all(conditions)))
+}
+
+/// A group whose keys are listed.
+pub struct ListedGroup {
+    /// Whether a row is in it.
+    pub(super) condition: ast::Expr,
+    /// The text of each key, or NULL.
+    pub(super) keys: Vec<ast::Expr>,
 }
 
 /// Everything that the three levels are built from.
@@ -53,6 +65,10 @@ pub struct ClippedAggregate<'a> {
     /// Whether each row's integer is clamped to its range once more. That is so where no clip
     /// follows, so that the sum does not rest on what is emitted below it.
     pub clamps_again: bool,
+    /// Whether groups become columns, where they are listed and few.
+    pub pivots: bool,
+    /// The groups that are columns: `coordinates` has those of each group, one after the other.
+    pub listed: &'a [ListedGroup],
     pub effort: &'a PlanningEffort,
 }
 
@@ -73,9 +89,9 @@ impl ClippedAggregate<'_> {
     /// With `blocks`: exact sums by group and bin, which nothing clips. After the keys come, for
     /// each block, the number of the unit's bin ([`Bins::thresholds`]); then the coordinates on the
     /// base grid, and how many units have their first row here. Each unit is in one bin of each
-    /// block, by the length of its vector over all groups and grouping sets; a row of the result
-    /// has the bin of one block alone. A coordinate of one unit and group is within 2^62, or less
-    /// ([`Self::magnitudes`]).
+    /// block, by the length of its vector over all groups and grouping sets. For each block, the
+    /// rows of the result that have a bin of it count each unit once. A coordinate of one unit and
+    /// group is within 2^62, or less ([`Self::magnitudes`]).
     ///
     /// In all cases the result is a function of the multiset of rows (but for which of a unit's
     /// groups counts it: their sum over all groups of a bin is), an exact integer for each
@@ -91,13 +107,25 @@ impl ClippedAggregate<'_> {
     /// 3.1, there for gradients. [`super::clip`] says why a unit's groups are scaled and not
     /// chosen.
     pub fn statement(&self, flat: Flat) -> Result<ast::Query, Refusal> {
+        let rows = base_rows(self.release, self.policy, self.columns, flat)?;
+        match self.listed_groups(&rows.keys) {
+            Some(groups) => self.by_listed_groups(&groups, rows),
+            None => self.levels(rows),
+        }
+    }
+
+    /// The levels of the statement.
+    pub(super) fn levels(&self, rows: BaseRows) -> Result<ast::Query, Refusal> {
         let BaseRows {
             from,
             condition,
             cells,
-            keys,
+            mut keys,
             unit,
-        } = base_rows(self.release, self.policy, self.columns, flat)?;
+        } = rows;
+        if !self.listed.is_empty() {
+            keys.clear();
+        }
         let expressions = Expressions {
             cells: &cells,
             relations: None,
@@ -123,6 +151,10 @@ impl ClippedAggregate<'_> {
         if !is_proved {
             projection.push(sql::aliased(unit, "u"));
         }
+        // Without a clip, nothing ranks a unit's groups.
+        let hash = (!is_proved).then(|| self.hash_below(&keys)).flatten();
+        let has_hash = hash.is_some();
+        projection.extend(hash.map(|hash| sql::aliased(hash, "h")));
         projection.extend(
             keys.iter()
                 .enumerate()
@@ -131,7 +163,7 @@ impl ClippedAggregate<'_> {
         let grouped = positions(1, projection.len());
         let mut spent = 0;
         for (i, coordinate) in self.coordinates.iter().enumerate() {
-            let partial = self.unit_total(coordinate, &expressions)?;
+            let partial = self.unit_total(coordinate, self.group_of(i), &expressions)?;
             spent = weigh(spent, &partial, self.effort)?;
             let partial = bound.clamped(i, partial);
             projection.push(sql::aliased(shown(partial), &format!("v{i}")));
@@ -143,9 +175,27 @@ impl ClippedAggregate<'_> {
         let groups = self.rolled(finest, &bound);
         Ok(match bound {
             Bound::Proved => self.printed(groups),
-            Bound::Clipped(clip) => self.summed(&clip, self.normed(&clip, self.capped(groups))),
-            Bound::Binned(_) => self.binned(self.capped(groups)),
+            Bound::Clipped(clip) => {
+                self.summed(&clip, self.normed(&clip, self.capped(groups, has_hash)))
+            }
+            Bound::Binned(_) => self.binned(self.capped(groups, has_hash)),
         })
+    }
+
+    /// Where groups are columns, whether a row is in the group of a coordinate.
+    fn group_of(&self, coordinate: usize) -> Option<&ast::Expr> {
+        let each = self.coordinates.len().checked_div(self.listed.len())?;
+        let group = coordinate.checked_div(each)?;
+        self.listed.get(group).map(|group| &group.condition)
+    }
+
+    /// The columns that name a group in the levels.
+    pub(super) fn groups(&self) -> Vec<String> {
+        if self.listed.is_empty() {
+            group_columns(self.release)
+        } else {
+            Vec::new()
+        }
     }
 
     /// Between levels 1 and 2: the groups of every grouping set, from those of all keys. What one
@@ -188,31 +238,33 @@ impl ClippedAggregate<'_> {
         )
     }
 
-    /// Level 1: what one unit adds to one group.
+    /// Level 1: what one unit adds to one group; where groups are columns, to this one.
     pub(in crate::rewrite) fn unit_total(
         &self,
         coordinate: &Coordinate,
+        group: Option<&ast::Expr>,
         expressions: &Expressions<'_>,
     ) -> Result<ast::Expr, Refusal> {
         match coordinate {
-            Coordinate::Rows { mask } => count_of(mask, expressions),
+            Coordinate::Rows { mask } => count_of(mask, group, expressions),
             Coordinate::Flags { filter } => {
                 let met = count_of(
                     &Mask {
                         filter: Some(filter.clone()),
                         not_null: None,
                     },
+                    group,
                     expressions,
                 )?;
                 let twice = sql::binary(sql::number("2"), B::Multiply, met);
                 Ok(sql::binary(
                     twice,
                     B::Minus,
-                    sql::aggregate("count", None, None),
+                    sql::aggregate("count", None, group.cloned()),
                 ))
             }
             Coordinate::Nulls { filter, value } => {
-                let mut conditions = Vec::new();
+                let mut conditions: Vec<ast::Expr> = group.cloned().into_iter().collect();
                 if let Some(filter) = filter {
                     conditions.push(sql::nested(expressions.condition(filter)?));
                 }
@@ -220,7 +272,7 @@ impl ClippedAggregate<'_> {
                 Ok(sql::aggregate("count", None, sql::all(conditions)))
             }
             // One row of a unit in a group: as many units as rows.
-            Coordinate::Units { mask } if self.within_clip => count_of(mask, expressions),
+            Coordinate::Units { mask } if self.within_clip => count_of(mask, group, expressions),
             // Shared out once the unit's groups are known.
             Coordinate::Units {
                 mask:
@@ -229,9 +281,14 @@ impl ClippedAggregate<'_> {
                         not_null: None,
                     },
             }
-            | Coordinate::Presence => Ok(sql::number("1")),
+            | Coordinate::Presence
+                if group.is_none() =>
+            {
+                Ok(sql::number("1"))
+            }
+            Coordinate::Presence => Err(internal()),
             Coordinate::Units { mask } => {
-                let any = sql::binary(count_of(mask, expressions)?, B::Gt, sql::number("0"));
+                let any = sql::binary(count_of(mask, group, expressions)?, B::Gt, sql::number("0"));
                 Ok(sql::case(
                     vec![(any, sql::number("1"))],
                     Some(sql::number("0")),
@@ -242,7 +299,7 @@ impl ClippedAggregate<'_> {
             | Coordinate::Lacks { filter, .. }
             | Coordinate::Products { filter, .. } => self.summed_over(
                 self.row_integer(coordinate, expressions)?,
-                filter.as_ref(),
+                (filter.as_ref(), group),
                 expressions,
             ),
         }
@@ -330,14 +387,22 @@ impl ClippedAggregate<'_> {
         }
     }
 
-    /// The sum of a row's integer over the rows of a filter; 0 over none.
+    /// The sum of a row's integer over the rows of a filter and group; 0 over none.
     fn summed_over(
         &self,
         integer: ast::Expr,
-        filter: Option<&Expr>,
+        (filter, group): (Option<&Expr>, Option<&ast::Expr>),
         expressions: &Expressions<'_>,
     ) -> Result<ast::Expr, Refusal> {
         let filter = filter.map(|f| expressions.condition(f)).transpose()?;
+        let filter = match group {
+            None => filter,
+            Some(_) => {
+                // The cheaper one first.
+                let conditions = group.cloned().into_iter().chain(filter.map(sql::nested));
+                sql::all(conditions.collect())
+            }
+        };
         Ok(sql::call(
             "coalesce",
             vec![
@@ -347,85 +412,6 @@ impl ClippedAggregate<'_> {
         ))
     }
 
-    /// Level 2, first half: at most `groups_per_unit` groups of a unit, the first by a fixed hash
-    /// and then by key. Which ones stay is a function of the set of the unit's groups.
-    fn capped(&self, per_unit: ast::Query) -> ast::Query {
-        let Some(limit) = self.groups_per_unit else {
-            return per_unit;
-        };
-        let mut order = vec![hash_of(&group_columns(self.release))];
-        if !self.release.sets.is_empty() {
-            order.push(sql::bare(SET_COLUMN));
-        }
-        order.extend(
-            self.release
-                .keys
-                .iter()
-                .enumerate()
-                .map(|(i, (expr, _))| collated(sql::bare(&format!("k{i}")), &expr.data_type)),
-        );
-        let mut projection = self.carried(true, sql::bare);
-        projection.push(sql::aliased(
-            sql::over("row_number", Vec::new(), sql::bare("u"), order),
-            "r",
-        ));
-        let presence = self
-            .coordinates
-            .iter()
-            .position(|c| *c == Coordinate::Presence)
-            .map(|at| format!("v{at}"));
-        if presence.is_some() {
-            projection.push(sql::aliased(
-                sql::over("count", vec![sql::bare("u")], sql::bare("u"), Vec::new()),
-                "t",
-            ));
-        }
-        let ranked = sql::select(
-            projection,
-            vec![sql::tables(sql::derived(per_unit, "g"))],
-            None,
-            Vec::new(),
-        );
-        let kept = sql::binary(sql::bare("r"), B::LtEq, sql::number(&limit.to_string()));
-        let carried = self.carried(true, |name| {
-            if presence.as_deref() == Some(name) {
-                self.shared(name, limit)
-            } else {
-                sql::bare(name)
-            }
-        });
-        sql::select(
-            carried,
-            vec![sql::tables(sql::derived(ranked, "h"))],
-            Some(kept),
-            Vec::new(),
-        )
-    }
-
-    /// A unit's presence in one of its groups, shared among those that are kept. The root of a
-    /// float8 has the right whole part for integers below 2^52.
-    fn shared(&self, presence: &str, limit: u32) -> ast::Expr {
-        let groups = sql::call(
-            "least",
-            vec![sql::bare("t"), sql::number(&limit.to_string())],
-        );
-        let each = match self.mechanism.norm() {
-            Norm::L2 => {
-                let squared =
-                    sql::binary(sql::number(&PRESENCE.pow(2).to_string()), B::Divide, groups);
-                sql::cast(
-                    sql::call(
-                        "floor",
-                        vec![sql::call("sqrt", vec![sql::cast(squared, &Type::Float8)])],
-                    ),
-                    &Type::Int8,
-                )
-            }
-            Norm::L1 => sql::binary(sql::number(&PRESENCE.to_string()), B::Divide, groups),
-        };
-        sql::binary(sql::bare(presence), B::Multiply, each)
-    }
-
     /// Every column under its name, mapped by `made`.
     pub(super) fn carried(
         &self,
@@ -433,7 +419,7 @@ impl ClippedAggregate<'_> {
         made: impl Fn(&str) -> ast::Expr,
     ) -> Vec<ast::SelectItem> {
         let unit = with_unit.then(|| "u".to_owned());
-        let keys = group_columns(self.release);
+        let keys = self.groups();
         let values = (0..self.coordinates.len()).map(|i| format!("v{i}"));
         let item = |name: String| match made(&name) {
             plain @ ast::Expr::Identifier(_) => ast::SelectItem::UnnamedExpr(plain),
@@ -453,7 +439,7 @@ impl ClippedAggregate<'_> {
             .map(|i| sql::bare(&format!("v{i}")))
             .collect();
         let own = clip.norm(&values);
-        let is_whole = self.release.one_group_per_unit || group_columns(self.release).is_empty();
+        let is_whole = self.release.one_group_per_unit || self.groups().is_empty();
         let norm = if is_whole {
             own
         } else {
@@ -478,7 +464,7 @@ impl ClippedAggregate<'_> {
     /// Level 3: one factor for the unit's whole vector where its norm is above the clip, in exact
     /// integers; then sums per group.
     fn summed(&self, clip: &Clip, normed: ast::Query) -> ast::Query {
-        let groups = group_columns(self.release);
+        let groups = self.groups();
         let mut projection: Vec<ast::SelectItem> = groups
             .iter()
             .map(|name| sql::aliased(sql::cast(sql::bare(name), &Type::Text), name))
@@ -544,36 +530,4 @@ pub(in crate::rewrite) fn positions(first: usize, count: usize) -> Vec<ast::Expr
     (first..first + count)
         .map(|i| sql::number(&i.to_string()))
         .collect()
-}
-
-/// A hash of the columns' values. Equal values have one spelling here, and so one hash.
-pub(in crate::rewrite) fn hash_of(columns: &[String]) -> ast::Expr {
-    hashed(
-        columns
-            .iter()
-            .map(|name| sql::cast(sql::bare(name), &Type::Text))
-            .collect(),
-    )
-}
-
-/// A hash of the texts.
-pub(in crate::rewrite) fn hashed(texts: Vec<ast::Expr>) -> ast::Expr {
-    let next = |seed, text| {
-        sql::call(
-            "hashtextextended",
-            vec![sql::call("coalesce", vec![text, sql::text("")]), seed],
-        )
-    };
-    texts.into_iter().fold(sql::number("0"), next)
-}
-
-/// An order that no locale can change.
-pub(in crate::rewrite) fn collated(expr: ast::Expr, data_type: &Type) -> ast::Expr {
-    match data_type {
-        Type::Text | Type::Varchar(_) | Type::Char(_) => ast::Expr::Collate {
-            expr: Box::new(expr),
-            collation: sql::name(&["C"]),
-        },
-        _ => expr,
-    }
 }

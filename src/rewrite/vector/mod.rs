@@ -10,6 +10,8 @@ pub(in crate::rewrite) mod clipped_aggregate;
 pub(in crate::rewrite) mod coordinates;
 pub(in crate::rewrite) mod fixed_point;
 pub(in crate::rewrite) mod grouping_sets;
+pub(in crate::rewrite) mod kept_groups;
+pub(in crate::rewrite) mod listed_groups;
 pub(in crate::rewrite) mod rotation;
 pub(in crate::rewrite) mod row_integer;
 pub(in crate::rewrite) mod row_lengths;

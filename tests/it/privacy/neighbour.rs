@@ -10,6 +10,7 @@ mod forms;
 mod goldens;
 mod grammar;
 mod joins;
+mod listed_groups;
 mod look;
 mod mutants;
 mod named;

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use num_bigint::{BigInt, BigUint};
+use pgveil::analyze::KeyRule;
 use pgveil::catalog::Type;
 use pgveil::ir::MiddleRows;
 use pgveil::mechanism::{Loss, Mechanism, Noise};
-use pgveil::rewrite::{Coordinate, Plan, Price, ReleasePlan};
+use pgveil::rewrite::{Coordinate, Plan, Price, ReleasePlan, key_text};
 
 use super::look;
 use super::parts;
@@ -136,9 +137,18 @@ pub async fn nobody(world: &World, release: &ReleasePlan, sql: &str) -> Result<(
 
 fn is_silent(release: &ReleasePlan, left: &Groups) -> Result<(), String> {
     let silent = |(_, values): (_, &Vec<BigInt>)| values.iter().all(|v| *v == BigInt::ZERO);
-    // Without keys each set shows its one group, counted or not.
-    let alone = if release.key_columns() == 0 { 1 } else { 0 };
-    if left.len() <= alone && left.iter().all(silent) {
+    // Groups that are listed may be there, counted or not; so may the one group without keys.
+    let is_listed = |((data_type, rule), text): (&(Type, KeyRule), &Option<String>)| match rule {
+        KeyRule::Domain(values) => values
+            .iter()
+            .any(|value| value.as_ref().map(|v| key_text(v, data_type)) == *text),
+        KeyRule::Threshold => false,
+    };
+    // Without keys each grouping set shows its one group.
+    let alone = release.sets().is_empty() || left.len() <= usize::from(release.key_columns() == 0);
+    let may_be_there =
+        |(key, _): (&Vec<Option<String>>, _)| release.keys().iter().zip(key).all(is_listed);
+    if alone && left.iter().all(may_be_there) && left.iter().all(silent) {
         Ok(())
     } else {
         Err(format!("rows of nobody count: {left:?}"))

@@ -23,12 +23,28 @@ fn of_block(rows: &Groups, release: &ReleasePlan, at: usize) -> Result<Measured,
     for (key, values) in rows {
         let (keys, bins) = key.split_at(release.key_columns());
         let Some(number) = &bins[at] else { continue };
-        if bins.iter().flatten().count() != 1 {
+        // A presence that groups share has one bin, which the rows of another block have too.
+        let look = release.look().ok_or("no look")?;
+        let is_shared = |at: usize| {
+            let places = look.blocks[at].coordinates.iter();
+            places.clone().count() == 1
+                && places
+                    .clone()
+                    .all(|place| release.coordinates()[*place] == Coordinate::Presence)
+        };
+        let others = (0..bins.len()).filter(|at| bins[*at].is_some() && !is_shared(*at));
+        if others.count() > 1 || is_shared(at) && number != "1" {
             return Err(format!("a row of several blocks: {key:?}"));
         }
         let number: usize = number.parse().map_err(|_| format!("bin {number}"))?;
         let (units, sums) = values.split_last().ok_or("no number of units")?;
-        measured.sums.insert((keys.to_vec(), number), sums.to_vec());
+        // Where all units are in one bin of a block, its sums are in the rows of another block.
+        let added = measured.sums.entry((keys.to_vec(), number));
+        let added = added.or_insert_with(|| vec![BigInt::ZERO; sums.len()]);
+        added
+            .iter_mut()
+            .zip(sums)
+            .for_each(|(sum, more)| *sum += more);
         *measured.units.entry(number).or_default() += units;
     }
     Ok(measured)

@@ -26,6 +26,7 @@ const QUERIES: &[&str] = &[
     "SELECT count(*), sum(i4), sum(n2) FROM visits",
     "SELECT tx, count(*), sum(i4) FROM visits GROUP BY tx",
     "SELECT kd, sum(n2) FROM visits GROUP BY kd",
+    "SELECT upper(kd), sum(n2) FROM visits GROUP BY 1",
     "SELECT sum(i4), count(*) FROM people",
     "SELECT sum(least(greatest(s, 0), 250)) FROM (SELECT sum(i4) OVER (PARTITION BY person) AS s \
         FROM visits) w",
@@ -80,6 +81,13 @@ const MUTANTS: &[(&str, Mutate)] = &[
     }),
     ("subquery not tied to the unit", |_, sql| {
         sql.replace("(\"t1\".\"person\" = \"t0\".\"id\")", "true")
+    }),
+    ("a group's column forgotten in the norm", |_, sql| {
+        if sql.contains("AS \"x\" (\"g\")") {
+            sql.replace("abs(\"v1\")", "(0 * abs(\"v1\"))")
+        } else {
+            sql.to_owned()
+        }
     }),
     ("groups forgotten in the norm", |_, sql| {
         sql.replace(

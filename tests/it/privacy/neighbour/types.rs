@@ -1,6 +1,7 @@
 //! Times of the day, enums, domains, jsonb, arrays and char(n): total over hostile rows,
 //! PostgreSQL's own values where it gives one, and within the declared bound.
 
+use num_bigint::BigInt;
 use pgveil::catalog::Type;
 use pgveil::mechanism::Accounting;
 
@@ -281,7 +282,9 @@ async fn values_of_other_types_are_postgresqls() {
             .batch_execute("SET search_path = pg_catalog")
             .await
             .unwrap();
-        let emitted = world.run(release.sql().unwrap(), 1).await.unwrap();
+        let mut emitted = world.run(release.sql().unwrap(), 1).await.unwrap();
+        // A group that is listed may be there without a row.
+        emitted.retain(|_, counts| counts.iter().any(|count| *count != BigInt::ZERO));
         let keys = |groups: &super::world::Groups| groups.keys().cloned().collect::<Vec<_>>();
         assert_eq!(
             keys(&wanted),
