@@ -155,7 +155,12 @@ fn rows(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> String {
         }
         _ => String::new(),
     };
-    format!("  Rows: at most {rows_per_unit} per {unit}{in_group}; clipped")
+    let form = if plan.groups_are_columns {
+        format!(" as one row per {unit}, with columns for each group")
+    } else {
+        String::new()
+    };
+    format!("  Rows: at most {rows_per_unit} per {unit}{in_group}; clipped{form}")
 }
 
 struct Words<'a> {

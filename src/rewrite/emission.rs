@@ -16,7 +16,6 @@ use super::limits::row_cost::{self, RowCost};
 use super::price::{Bounding, Price};
 use super::same_row::{Once, read_once};
 use super::vector::base_rows::base_rows;
-use super::vector::clipped_aggregate::ClippedAggregate;
 use super::vector::coordinates::Coordinate;
 use crate::analyze::{Analyzed, AnalyzedRelease};
 use crate::ir::{ColumnId, Expr, Relation};
@@ -89,29 +88,23 @@ impl<'a> Emission<'a> {
         Ok(flat)
     }
 
-    /// The statement of the vector that is run.
+    /// The statement of the vector that is run, and whether its groups are columns.
     pub fn vector(
         &mut self,
         coordinates: &[Coordinate],
         price: &Price,
-    ) -> Result<ast::Query, Refusal> {
+    ) -> Result<(ast::Query, bool), Refusal> {
         let bounding = price.bounding();
         let levels = self.levels(coordinates, price, &bounding);
-        let releases = self.analyzed.query().releases().len();
-        if releases > PIVOTED_RELEASES || !levels.has_few_groups() {
-            return self.unpivoted(coordinates, price, &bounding);
+        if self.analyzed.query().releases().len() <= PIVOTED_RELEASES
+            && let Some(statement) = levels.with_groups_as_columns(|| self.flat())?
+            // What is dear for one row is not computed for each group.
+            && self.row_cost(&statement).is_small()
+        {
+            return Ok((self.finished(statement), true));
         }
-        let pivoted = ClippedAggregate {
-            pivots: true,
-            ..levels
-        };
-        let statement = pivoted.statement(self.flat()?)?;
-        // What is dear for one row is not computed for each group.
-        if self.row_cost(&statement).is_small() {
-            Ok(self.finished(statement))
-        } else {
-            self.unpivoted(coordinates, price, &bounding)
-        }
+        let statement = self.unpivoted(coordinates, price, &bounding)?;
+        Ok((statement, false))
     }
 
     /// The statement of the vector, with a row for each group of a unit.

@@ -197,6 +197,7 @@ fn unpriced(asked: &AskedRelease<'_>, policy: &Policy) -> ReleasePlan {
         sets: release.sets.clone(),
         coordinates: asked.layout.coordinates.clone(),
         refined: true,
+        groups_are_columns: false,
         measures: asked.layout.measures.clone(),
         outputs: outputs.zip(types).collect(),
         uncertainties: Vec::new(),
@@ -236,7 +237,8 @@ fn add_vector(
         portion,
     )?;
     let plain_coordinates = std::mem::replace(&mut plan.coordinates, coordinates);
-    let statement = emission.vector(&plan.coordinates, &price)?;
+    let (statement, groups_are_columns) = emission.vector(&plan.coordinates, &price)?;
+    plan.groups_are_columns = groups_are_columns;
     plan.work += emission.row_cost(&statement);
     plan.statement = Some(emission.printed(&statement)?);
     plan.refined = !price.within_clip;

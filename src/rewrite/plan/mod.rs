@@ -137,6 +137,8 @@ pub struct ReleasePlan {
     pub(in crate::rewrite) coordinates: Vec<Coordinate>,
     /// Whether the statement's integers are on the refined grids already.
     pub(in crate::rewrite) refined: bool,
+    /// Whether the statement has one row a unit, in which each listed group has columns.
+    pub(in crate::rewrite) groups_are_columns: bool,
     pub(in crate::rewrite) measures: Vec<Measure>,
     pub(in crate::rewrite) outputs: Vec<(Output, Type)>,
     pub(in crate::rewrite) uncertainties: Vec<Uncertainty>,

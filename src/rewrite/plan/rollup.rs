@@ -512,7 +512,6 @@ impl Emission<'_> {
             within_clip: price.within_clip,
             blocks: price.look.as_ref().map_or(&[], |look| &look.blocks),
             clamps_again: price.within_clip,
-            pivots: false,
             listed: &[],
         }
     }

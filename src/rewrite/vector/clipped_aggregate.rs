@@ -65,8 +65,6 @@ pub struct ClippedAggregate<'a> {
     /// Whether each row's integer is clamped to its range once more. That is so where no clip
     /// follows, so that the sum does not rest on what is emitted below it.
     pub clamps_again: bool,
-    /// Whether groups become columns, where they are listed and few.
-    pub pivots: bool,
     /// The groups that are columns: `coordinates` has those of each group, one after the other.
     pub listed: &'a [ListedGroup],
     pub effort: &'a PlanningEffort,
@@ -107,11 +105,7 @@ impl ClippedAggregate<'_> {
     /// 3.1, there for gradients. [`super::clip`] says why a unit's groups are scaled and not
     /// chosen.
     pub fn statement(&self, flat: Flat) -> Result<ast::Query, Refusal> {
-        let rows = base_rows(self.release, self.policy, self.columns, flat)?;
-        match self.listed_groups(&rows.keys) {
-            Some(groups) => self.by_listed_groups(&groups, rows),
-            None => self.levels(rows),
-        }
+        self.levels(base_rows(self.release, self.policy, self.columns, flat)?)
     }
 
     /// The levels of the statement.

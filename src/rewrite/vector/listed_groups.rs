@@ -3,7 +3,7 @@
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::base_rows::{BaseRows, key_text, listed_value};
+use super::base_rows::{BaseRows, base_rows, key_text, listed_value};
 use super::binned::{UNITS, bin};
 use super::clipped_aggregate::{ClippedAggregate, ListedGroup};
 use super::coordinates::Coordinate;
@@ -14,6 +14,7 @@ use crate::ir::{ColumnInfo, Expr, Node, key_column};
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
 use crate::rewrite::Block;
+use crate::rewrite::emit::relation::Flat;
 use crate::rewrite::emit::sql;
 
 /// The most groups that become columns, and the most columns of one row.
@@ -97,7 +98,7 @@ fn expressions(coordinate: &Coordinate) -> Vec<&Expr> {
 impl ClippedAggregate<'_> {
     /// Whether listed groups are few enough to be columns, by keys and of expressions that may be
     /// computed for each of them.
-    pub fn has_few_groups(&self) -> bool {
+    fn has_few_groups(&self) -> bool {
         let is_bounded = !self.within_clip && self.groups_per_unit.is_none();
         let is_stored = |(key, _): &(Expr, KeyRule)| {
             let id = key.as_column();
@@ -111,11 +112,32 @@ impl ClippedAggregate<'_> {
             && parts().all(|part| is_simple(part, self.columns))
     }
 
-    /// The listed groups, where they are to be columns and their keys are columns of tables: a
-    /// computed key would be computed for each group anew.
-    pub(super) fn listed_groups(&self, keys: &[ast::Expr]) -> Option<Vec<ListedGroup>> {
+    /// The whole statement with few listed groups as columns; `None` where they cannot be.
+    ///
+    /// # Guarantee
+    /// That of [`ClippedAggregate::statement`], as [`ClippedAggregate::by_listed_groups`] says.
+    ///
+    /// # Errors
+    /// As [`ClippedAggregate::statement`].
+    pub fn with_groups_as_columns(
+        &self,
+        flat: impl FnOnce() -> Result<Flat, Refusal>,
+    ) -> Result<Option<ast::Query>, Refusal> {
+        if !self.has_few_groups() {
+            return Ok(None);
+        }
+        let rows = base_rows(self.release, self.policy, self.columns, flat()?)?;
+        match self.listed_groups(&rows.keys) {
+            Some(groups) => self.by_listed_groups(&groups, rows).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The listed groups, where their keys are columns of tables: a computed key would be computed
+    /// for each group anew.
+    fn listed_groups(&self, keys: &[ast::Expr]) -> Option<Vec<ListedGroup>> {
         let is_column = |key: &ast::Expr| matches!(key, ast::Expr::CompoundIdentifier(_));
-        if !self.pivots || !self.has_few_groups() || !keys.iter().all(is_column) {
+        if !keys.iter().all(is_column) {
             return None;
         }
         let mut groups: Vec<Vec<(ast::Expr, ast::Expr)>> = vec![Vec::new()];
@@ -150,7 +172,7 @@ impl ClippedAggregate<'_> {
     /// is the one that its rows have when they are grouped by the keys, with zeros for groups in
     /// which it has no row; its norm, the clip, and each block's length are the same sums of
     /// squares. Every listed group has a row in the result, whatever the tables hold.
-    pub(super) fn by_listed_groups(
+    fn by_listed_groups(
         &self,
         groups: &[ListedGroup],
         rows: BaseRows,

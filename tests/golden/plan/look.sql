@@ -10,4 +10,6 @@ SELECT south, sum(hourly_wage) FROM nls.interviews GROUP BY ROLLUP (south);
 
 SELECT stddev(hourly_wage) FROM nls.interviews;
 
-SELECT count(*) FROM nls.women
+SELECT count(*) FROM nls.women;
+
+SELECT union_member, count(*), sum(hours_per_week) FROM nls.interviews GROUP BY union_member

@@ -123,7 +123,12 @@ impl World {
              INSERT INTO w.towns VALUES ('x', 'north', 1), ('y', 'north', NULL), ('z', NULL, 3);
              INSERT INTO w.notes VALUES ('x', 1), ('x', 2), ('y', 3), (NULL, 4), ('z', NULL);"
         );
-        let world = Self::with(&schema, &POLICY.replace("RULES", RULES)).await;
+        Self::with_room(&schema, &POLICY.replace("RULES", RULES)).await
+    }
+
+    /// Other tables of the same names, with room to lay rows aside.
+    pub async fn with_room(schema: &str, policy: &str) -> Self {
+        let world = Self::with(schema, policy).await;
         for schema in ASIDE {
             let likenesses = TABLES
                 .map(|table| {
