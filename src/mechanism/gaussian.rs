@@ -10,7 +10,7 @@ use super::law::{self, Norm, QUANTILE_MARGIN};
 use super::loss::{Fixed, Loss, Mu};
 use super::noise::Noise;
 use super::normal::isf;
-use super::random::Randomness;
+use super::random::{Parts, Randomness};
 use super::samplers::{SampleError, rounded_gaussian};
 
 /// Rounding sigma up to an integer widens it by at most 2^-30 of itself.
@@ -45,7 +45,7 @@ impl law::Law for Law {
     }
 
     fn sample(&self, sigma: u64, random: &mut dyn Randomness) -> Result<i128, SampleError> {
-        rounded_gaussian(sigma, random)
+        rounded_gaussian(sigma, &mut Parts::new(random))
     }
 }
 

@@ -7,7 +7,7 @@ use super::law::{self, Norm, QUANTILE_MARGIN};
 use super::loss::{Fixed, Loss};
 use super::noise::Noise;
 use super::normal::{centred_quantile, isf};
-use super::random::Randomness;
+use super::random::{Parts, Randomness};
 use super::samplers::{SampleError, discrete_laplace};
 
 /// Rounding the scale up to an integer widens it by at most 2^-20 of itself.
@@ -46,7 +46,7 @@ impl law::Law for Law {
     }
 
     fn sample(&self, scale: u64, random: &mut dyn Randomness) -> Result<i128, SampleError> {
-        discrete_laplace(scale, random)
+        discrete_laplace(scale, &mut Parts::new(random))
     }
 }
 

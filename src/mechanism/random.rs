@@ -21,11 +21,81 @@ pub trait Randomness {
     /// [`RandomError`] when the source has none to give. The caller gives up the answer; the charge
     /// stands.
     fn next_u64(&mut self) -> Result<u64, RandomError>;
+
+    /// The next `count` bits, 1 to 64: a number below 2^count. By default the low bits of a word.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::next_u64`].
+    fn next_bits(&mut self, count: u32) -> Result<u64, RandomError> {
+        Ok(lowest(self.next_u64()?, count))
+    }
+}
+
+/// The lowest `count` bits, 1 to 64.
+fn lowest(word: u64, count: u32) -> u64 {
+    word & (u64::MAX >> (u64::BITS - count))
 }
 
 impl<R: Randomness + ?Sized> Randomness for &mut R {
     fn next_u64(&mut self) -> Result<u64, RandomError> {
         (**self).next_u64()
+    }
+
+    fn next_bits(&mut self, count: u32) -> Result<u64, RandomError> {
+        (**self).next_bits(count)
+    }
+}
+
+/// A source that hands out words in parts: a draw of noise mostly asks for a few bits, and the
+/// operating system takes its time for each word.
+///
+/// # Guarantee
+///
+/// Bits of a source of independent, uniform words are independent and uniform: each bit of a word
+/// is handed out once at most. Those that are left are overwritten when the value is dropped.
+pub struct Parts<'r, R: Randomness + ?Sized> {
+    source: &'r mut R,
+    /// Bits not handed out yet, the next one lowest; 0 above them.
+    kept: u64,
+    left: u32,
+}
+
+impl<'r, R: Randomness + ?Sized> Parts<'r, R> {
+    /// Reads nothing yet.
+    pub fn new(source: &'r mut R) -> Self {
+        Self {
+            source,
+            kept: 0,
+            left: 0,
+        }
+    }
+}
+
+impl<R: Randomness + ?Sized> Randomness for Parts<'_, R> {
+    fn next_u64(&mut self) -> Result<u64, RandomError> {
+        self.source.next_u64()
+    }
+
+    fn next_bits(&mut self, count: u32) -> Result<u64, RandomError> {
+        // Most of a word: what is left of another one is kept for those who ask for few.
+        if count > u64::BITS / 2 && count > self.left {
+            return Ok(lowest(self.source.next_u64()?, count));
+        }
+        if count > self.left {
+            self.kept = self.source.next_u64()?;
+            self.left = u64::BITS;
+        }
+        let bits = lowest(self.kept, count);
+        self.kept = self.kept.checked_shr(count).unwrap_or(0);
+        self.left -= count;
+        Ok(bits)
+    }
+}
+
+impl<R: Randomness + ?Sized> Drop for Parts<'_, R> {
+    fn drop(&mut self) {
+        self.kept.zeroize();
     }
 }
 
@@ -41,7 +111,7 @@ const WORD_BYTES: usize = 8;
 
 /// The operating system's CSPRNG, read 4 KiB at a time.
 ///
-/// One system call a page instead of one a word: a Gaussian draw takes about 20 words. Every word
+/// One system call a page instead of one a word: a draw takes two to five words. Every word
 /// is overwritten as soon as it is handed out and the rest when the value is dropped, so a later
 /// read of this memory finds neither past noise nor noise to come. Not `Clone`: a copy would repeat
 /// its words. Make one for each release, and none before a `fork`.
@@ -184,6 +254,48 @@ mod tests {
         sorted.sort_unstable();
         sorted.dedup();
         assert_eq!(sorted.len(), 5000, "a word came twice");
+    }
+
+    /// Gives the words of a list, then fails.
+    struct Words(Vec<u64>);
+
+    impl Randomness for Words {
+        fn next_u64(&mut self) -> Result<u64, RandomError> {
+            self.0.pop().ok_or_else(|| RandomError {
+                reason: "no word".to_owned(),
+            })
+        }
+    }
+
+    #[test]
+    fn each_bit_of_a_word_is_handed_out_once() {
+        let word = 0x0123_4567_89ab_cdef;
+        let mut words = Words(vec![7, word]);
+        let mut parts = Parts::new(&mut words);
+        let mut given = 0u64;
+        let mut at = 0;
+        for count in [1, 2, 3, 10, 16, 31, 1] {
+            given |= parts.next_bits(count).unwrap() << at;
+            at += count;
+        }
+        assert_eq!((at, given, parts.kept, parts.left), (64, word, 0, 0));
+        assert_eq!(parts.next_bits(3), Ok(7));
+        assert_eq!((parts.kept, parts.left), (0, 61));
+        // More than are left: a word is drawn for them, and what is left stays.
+        assert!(parts.next_bits(62).is_err());
+        assert_eq!(parts.next_bits(61), Ok(0));
+        assert!(parts.next_bits(1).is_err());
+    }
+
+    #[test]
+    fn whole_words_leave_what_is_kept() {
+        let mut words = Words(vec![5, u64::MAX, 0b1101]);
+        let mut parts = Parts::new(&mut words);
+        assert_eq!(parts.next_bits(2), Ok(0b01));
+        assert_eq!(parts.next_bits(64), Ok(u64::MAX));
+        assert_eq!(parts.next_bits(2), Ok(0b11));
+        assert_eq!(parts.next_u64(), Ok(5));
+        assert_eq!(parts.left, 60);
     }
 
     #[test]

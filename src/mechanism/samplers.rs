@@ -28,20 +28,22 @@ pub enum SampleError {
 ///
 /// # Guarantee
 ///
-/// Exactly uniform: words are masked to the bit length of `n` - 1 and rejected until below `n`; a
-/// modulus would favour small values.
+/// Exactly uniform: as many bits as `n` - 1 has are drawn until they are below `n`; a modulus would
+/// favour small values.
 pub fn below<R: Randomness + ?Sized>(n: u128, random: &mut R) -> Result<u128, SampleError> {
     let top = n.checked_sub(1).ok_or(SampleError::Parameter)?;
     if top == 0 {
         return Ok(0);
     }
-    let mask = u128::MAX >> top.leading_zeros();
+    let bits = u128::BITS - top.leading_zeros();
     loop {
-        let mut word = u128::from(random.next_u64()?);
-        if mask > u128::from(u64::MAX) {
-            word |= u128::from(random.next_u64()?) << 64;
-        }
-        let candidate = word & mask;
+        let candidate = match bits.checked_sub(u64::BITS) {
+            None | Some(0) => u128::from(random.next_bits(bits)?),
+            Some(high) => {
+                let low = u128::from(random.next_u64()?);
+                low | u128::from(random.next_bits(high)?) << u64::BITS
+            }
+        };
         if candidate < n {
             return Ok(candidate);
         }
@@ -53,7 +55,9 @@ pub fn below<R: Randomness + ?Sized>(n: u128, random: &mut R) -> Result<u128, Sa
 /// # Guarantee
 ///
 /// Exact. With g = a/b and K the first k at which an event of probability g/k fails, P(K > k) = g^k
-/// / k!; so P(K odd) is the alternating series of exp(-g).
+/// / k!; so P(K odd) is the alternating series of exp(-g). The event is that two independent ones
+/// happen, of probabilities 1/k and a/b: the first takes few bits, and the second is mostly left
+/// out.
 ///
 /// # Reference
 ///
@@ -67,8 +71,8 @@ pub fn bernoulli_exp1<R: Randomness + ?Sized>(
         return Err(SampleError::Parameter);
     }
     let mut k: u128 = 1;
-    while below(b.checked_mul(k).ok_or(SampleError::Exhausted)?, random)? < a {
-        k += 1;
+    while below(k, random)? == 0 && (a == b || below(b, random)? < a) {
+        k = k.checked_add(1).ok_or(SampleError::Exhausted)?;
     }
     Ok(k % 2 == 1)
 }
@@ -186,7 +190,7 @@ pub fn rounded_gaussian<R: Randomness + ?Sized>(
         if !passes_square(k, random)? {
             continue;
         }
-        let mut x = Uniform::new(random)?;
+        let mut x = Uniform::default();
         if !passes_fraction(k, &mut x, random)? {
             continue;
         }
@@ -245,7 +249,7 @@ fn passes_decreasing_run<R: Randomness + ?Sized>(
     let mut last: Option<Uniform> = None;
     let mut even = true;
     loop {
-        let mut next = Uniform::new(random)?;
+        let mut next = Uniform::default();
         let shorter = match &mut last {
             None => next.less_than(x, random)?,
             Some(last) => next.less_than(last, random)?,
@@ -256,7 +260,7 @@ fn passes_decreasing_run<R: Randomness + ?Sized>(
         // One side stops, one goes on with probability x, the other 2k go on: (2k + x) / (2k + 2).
         let goes_on = match below(sides, random)? {
             0 => false,
-            1 => Uniform::new(random)?.less_than(x, random)?,
+            1 => Uniform::default().less_than(x, random)?,
             _ => true,
         };
         if !goes_on {
@@ -270,34 +274,59 @@ fn passes_decreasing_run<R: Randomness + ?Sized>(
 /// 256 bits are undecided with probability 2^-256 in a comparison, 2^-196 in a rounding.
 const WORDS_MAX: usize = 4;
 
+/// How many digits a comparison draws at once: two numbers agree in them once in 256 times.
+const GROUP_BITS: u32 = 8;
+const GROUPS: u32 = u64::BITS / GROUP_BITS;
+
 /// A uniform real of [0, 1) of which as many binary digits are known as anybody asked for.
+#[derive(Default)]
 struct Uniform {
-    /// Digits in groups of 64, most significant first.
+    /// Digits in groups of 64, most significant first; those that are not known are 0.
     words: [u64; WORDS_MAX],
-    known: usize,
+    /// How many digits are known.
+    known: u32,
 }
 
 impl Uniform {
-    fn new<R: Randomness + ?Sized>(random: &mut R) -> Result<Self, SampleError> {
-        let mut words = [0; WORDS_MAX];
-        words[0] = random.next_u64()?;
-        Ok(Self { words, known: 1 })
+    /// Draws digits until the first `wanted` ones are known.
+    fn reveal<R: Randomness + ?Sized>(
+        &mut self,
+        wanted: u32,
+        random: &mut R,
+    ) -> Result<(), SampleError> {
+        while self.known < wanted {
+            let slot = self.words.get_mut((self.known / u64::BITS) as usize);
+            let slot = slot.ok_or(SampleError::Exhausted)?;
+            let room = u64::BITS - self.known % u64::BITS;
+            let count = room.min(wanted - self.known);
+            *slot |= random.next_bits(count)? << (room - count);
+            self.known += count;
+        }
+        Ok(())
     }
 
+    /// The digits of one word.
     fn word<R: Randomness + ?Sized>(
         &mut self,
         index: usize,
         random: &mut R,
     ) -> Result<u64, SampleError> {
-        while self.known <= index {
-            let slot = self
-                .words
-                .get_mut(self.known)
-                .ok_or(SampleError::Exhausted)?;
-            *slot = random.next_u64()?;
-            self.known += 1;
-        }
+        let word = u32::try_from(index).map_err(|_| SampleError::Exhausted)?;
+        self.reveal((word + 1).saturating_mul(u64::BITS), random)?;
         self.words.get(index).copied().ok_or(SampleError::Exhausted)
+    }
+
+    /// The digits of one group.
+    fn group<R: Randomness + ?Sized>(
+        &mut self,
+        index: u32,
+        random: &mut R,
+    ) -> Result<u64, SampleError> {
+        self.reveal((index + 1) * GROUP_BITS, random)?;
+        let word = self.words.get((index / GROUPS) as usize);
+        let word = word.copied().ok_or(SampleError::Exhausted)?;
+        let behind = u64::BITS - (index % GROUPS + 1) * GROUP_BITS;
+        Ok(word >> behind & ((1 << GROUP_BITS) - 1))
     }
 
     /// Exact comparison: digits are drawn until they differ.
@@ -306,8 +335,8 @@ impl Uniform {
         other: &mut Self,
         random: &mut R,
     ) -> Result<bool, SampleError> {
-        for index in 0..WORDS_MAX {
-            let (mine, theirs) = (self.word(index, random)?, other.word(index, random)?);
+        for index in 0..WORDS_MAX as u32 * GROUPS {
+            let (mine, theirs) = (self.group(index, random)?, other.group(index, random)?);
             if mine != theirs {
                 return Ok(mine < theirs);
             }

@@ -282,17 +282,17 @@ fn enumerate<T: Ord>(
 
 #[test]
 fn bernoulli_exp_is_exact_by_enumeration() {
-    // By the last word k is at most 5 (b = 2, 3) or 6, so below() sees at most 15: four bits.
+    // By the last word k is at most 7, so below() sees at most 7: three bits.
     for (a, b, depth) in [
         (0, 1, 3),
-        (1, 1, 5),
+        (1, 1, 6),
         (0, 2, 4),
-        (1, 2, 5),
-        (2, 2, 5),
-        (1, 3, 5),
-        (2, 3, 5),
+        (1, 2, 6),
+        (2, 2, 6),
+        (1, 3, 6),
+        (2, 3, 6),
     ] {
-        let (masses, undecided) = enumerate(&|random| bernoulli_exp1(a, b, random), 16, depth);
+        let (masses, undecided) = enumerate(&|random| bernoulli_exp1(a, b, random), 8, depth);
         let mass = masses.get(&true).copied().unwrap_or(0.0);
         let exact = (-(a as f64) / b as f64).exp();
         assert!(
@@ -301,7 +301,7 @@ fn bernoulli_exp_is_exact_by_enumeration() {
         );
         assert!(undecided < 0.1, "{a}/{b}: {undecided} undecided");
     }
-    let (masses, undecided) = enumerate(&|random| bernoulli_exp(5, 2, random), 16, 5);
+    let (masses, undecided) = enumerate(&|random| bernoulli_exp(5, 2, random), 8, 6);
     let (mass, exact) = (masses[&true], (-2.5f64).exp());
     assert!(
         mass <= exact + 1e-12 && exact <= mass + undecided + 1e-12,
@@ -401,13 +401,28 @@ fn parameters_out_of_range_and_a_dry_source_are_errors() {
 
 #[test]
 fn a_comparison_that_never_ends_is_given_up() {
-    let mut random = Script::new(vec![7; 8]);
-    let mut x = Uniform::new(&mut random).unwrap();
-    let mut y = Uniform::new(&mut random).unwrap();
+    let mut random = Script::new(vec![7; 64]);
+    let (mut x, mut y) = (Uniform::default(), Uniform::default());
     assert_eq!(
         x.less_than(&mut y, &mut random),
         Err(SampleError::Exhausted)
     );
+}
+
+/// Whatever order digits are asked for in: groups for comparisons first, then whole words.
+#[test]
+fn digits_stay_as_they_were_drawn() {
+    let mut random = Script::new(vec![0xab, 0x12, 0x00cd_ef01_2345_6789, u64::MAX, 5]);
+    let (mut x, mut y) = (Uniform::default(), Uniform::default());
+    assert_eq!(x.less_than(&mut y, &mut random), Ok(false));
+    assert_eq!((x.words[0], y.words[0]), (0xab << 56, 0x12 << 56));
+    assert_eq!(x.word(0, &mut random), Ok(0xabcd_ef01_2345_6789));
+    assert_eq!(x.word(1, &mut random), Ok(u64::MAX));
+    assert_eq!(x.group(0, &mut random), Ok(0xab));
+    assert_eq!(x.group(7, &mut random), Ok(0x89));
+    assert_eq!(x.group(15, &mut random), Ok(0xff));
+    assert_eq!(x.group(16, &mut random), Ok(5));
+    assert_eq!(x.known, 136);
 }
 
 /// sigma 3 and a first word that leaves 3 x + 1/2 one unit below 3: the second word decides at 2^64
@@ -418,8 +433,7 @@ fn a_rounding_is_decided_by_the_word_that_decides_it() {
     let reaching = ((1u128 << 64).div_ceil(3)) as u64;
     let rounded = |words: &[u64]| {
         let mut random = Script::new(words.to_vec());
-        let mut x = Uniform::new(&mut random).unwrap();
-        round_scaled(3, &mut x, &mut random)
+        round_scaled(3, &mut Uniform::default(), &mut random)
     };
     assert_eq!(rounded(&[first, reaching]), Ok(3));
     assert_eq!(rounded(&[first, u64::MAX]), Ok(3));
@@ -463,7 +477,7 @@ proptest! {
         let x = moved % &one;
         let digits = x.to_u64_digits();
         let word = |i: usize| digits.get(3 - i).copied().unwrap_or(0);
-        let mut uniform = Uniform { words: [word(0), word(1), word(2), word(3)], known: 4 };
+        let mut uniform = Uniform { words: [word(0), word(1), word(2), word(3)], known: 256 };
         let rounded = |x: &BigUint| (((x * sigma) << 1u32) + &one) >> 257u32;
         // All that is known of x: it lies in [x, x + 2^-256).
         let low = rounded(&x);
