@@ -139,6 +139,8 @@ Example:
 
   pgveil explain --policy policies/shop.yaml --curve 'SELECT count(*) FROM shop.orders'
 
+  pgveil explain --meaning policies/shop.yaml            what the budgets mean to those in the data
+
 The cost is that of a role that has spent nothing yet; with --spent, of the role as the ledger has \
 it.")]
     Explain(ExplainOptions),
@@ -469,8 +471,12 @@ pub struct InitOptions {
 #[derive(Debug, Args)]
 pub struct ExplainOptions {
     /// The policy file
-    #[arg(long, value_name = "FILE")]
-    pub policy: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "meaning")]
+    pub policy: Option<PathBuf>,
+    /// Say what the budgets of a policy mean, for each role and for all together; needs no database
+    /// and no secrets
+    #[arg(long, value_name = "POLICY", exclusive = true)]
+    pub meaning: Option<PathBuf>,
     /// The role that would ask; the policy's first without it
     #[arg(long, value_name = "NAME")]
     pub role: Option<String>,
@@ -487,7 +493,8 @@ pub struct ExplainOptions {
     #[arg(long, requires = "curve")]
     pub json: bool,
     /// One or more SELECT statements
-    pub sql: String,
+    #[arg(required_unless_present = "meaning")]
+    pub sql: Option<String>,
 }
 
 #[derive(Debug, Args)]

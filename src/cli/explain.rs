@@ -2,12 +2,14 @@
 //! row, and spends nothing. It opens the ledger for the results of searches, and for what a role
 //! has spent.
 
+use std::path::Path;
+
 use super::arguments::ExplainOptions;
-use super::{Failure, curve, start, table};
+use super::{Failure, curve, policy, start, table};
 use crate::catalog::Server;
 use crate::engine;
 use crate::engine::{
-    Asked, MemoryShare, Requester, Sql, accounts, constants, explained, start_path,
+    Asked, MemoryShare, Promised, Requester, Sql, accounts, constants, explained, start_path,
 };
 use crate::ledger::{Balances, Ledger};
 use crate::mechanism::{AccountState, Fixed, Loss};
@@ -17,7 +19,16 @@ use crate::refusal::Refusal;
 use crate::rewrite::Terms;
 
 pub async fn run(options: ExplainOptions) -> Result<(), Failure> {
-    let file = start::read(&options.policy)?;
+    match (&options.meaning, &options.policy, &options.sql) {
+        (Some(path), _, _) => meaning(path),
+        (None, Some(path), Some(sql)) => explain(&options, path, sql).await,
+        (None, _, _) => Err(Failure::Usage("name a policy and a query".to_owned())),
+    }
+}
+
+/// The plans of the queries and their prices.
+async fn explain(options: &ExplainOptions, path: &Path, sql: &str) -> Result<(), Failure> {
+    let file = start::read(path)?;
     let opened = start::open(&file, &start::database(&file)?).await?;
     let server = Server::of(&opened.connected.client)
         .await
@@ -56,7 +67,7 @@ pub async fn run(options: ExplainOptions) -> Result<(), Failure> {
         share: MemoryShare::default(),
     };
     let constants = constants(&requester, &policy);
-    for query in queries(&options.sql)? {
+    for query in queries(sql)? {
         let asked = Asked {
             query: &query,
             policy: &policy,
@@ -66,22 +77,68 @@ pub async fn run(options: ExplainOptions) -> Result<(), Failure> {
         };
         if options.curve {
             let found = engine::curve(&asked);
-            let found = found.map_err(|refusal| refused(&refusal, &options.sql))?;
+            let found = found.map_err(|refusal| refused(&refusal, sql))?;
             let lines = match options.json {
                 true => vec![curve::json(&found, &requester.role)],
                 false => curve::lines(&found, &requester.role),
             };
             lines.iter().for_each(|line| println!("{line}"));
         } else {
-            let sql = match options.verbose {
+            let shown = match options.verbose {
                 true => Sql::Shown,
                 false => Sql::LeftOut,
             };
-            let lines = explained(&asked, balances.as_ref().map(|both| &both.role), sql);
-            let lines = lines.map_err(|refusal| refused(&refusal, &options.sql))?;
+            let lines = explained(&asked, balances.as_ref().map(|both| &both.role), shown);
+            let lines = lines.map_err(|refusal| refused(&refusal, sql))?;
             lines.iter().for_each(|line| println!("{line}"));
         }
     }
+    Ok(())
+}
+
+/// What the budgets of a policy mean, from the file alone.
+fn meaning(path: &Path) -> Result<(), Failure> {
+    let file = policy::read(path)?;
+    let (owner, roles) = start::accounts(&file.privacy, &file.roles)?;
+    let names: Vec<String> = roles
+        .iter()
+        .map(|role| format!("role {}", role.name))
+        .collect();
+    let whom = names
+        .iter()
+        .map(String::as_str)
+        .chain(["all roles together"]);
+    let promised: Vec<_> = roles
+        .iter()
+        .chain([&owner])
+        .zip(whom)
+        .map(|(spec, whom)| Promised {
+            whom,
+            cap: spec.cap,
+            renew: spec.renew,
+            unit: &file.privacy.unit,
+        })
+        .collect();
+    for account in &promised {
+        account.lines().iter().for_each(|line| println!("{line}"));
+        println!();
+    }
+    let columns = [
+        "account",
+        "together",
+        "epsilon",
+        "at delta",
+        "odds",
+        "from 1 %",
+        "from 50 %",
+        "detected of 100 at 5 false",
+    ]
+    .map(str::to_owned);
+    let rows: Vec<_> = promised.iter().flat_map(Promised::table).collect();
+    let lines = table::of_texts(&columns, &rows);
+    lines
+        .iter()
+        .for_each(|line| println!("{}", line.trim_end()));
     Ok(())
 }
 

@@ -41,7 +41,7 @@ fn diff(old: &Path, new: &Path) -> Result<(), Failure> {
 }
 
 /// Reads a file where its secrets may be out of reach.
-fn read(path: &Path) -> Result<File, Failure> {
+pub(super) fn read(path: &Path) -> Result<File, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::new(format_args!("{}: {error}", path.display())))?;
     File::parse_without_secrets(&path.display().to_string(), &text, secrets::variable)

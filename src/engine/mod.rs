@@ -9,6 +9,7 @@ mod failures;
 mod fault;
 mod first_answer;
 mod look;
+mod meaning;
 mod metrics;
 mod middle_queries;
 mod notice;
@@ -48,6 +49,7 @@ pub use crate::shadow::{Argument, ColumnDescription, Description, Format, Reques
 pub use curve::{Bought, Curve, CurvePoint, curve};
 pub use expected::{Within, after, expected, in_words, percent};
 pub use explore::{Exploration, Explored, Unread, explained};
+pub use meaning::Promised;
 pub use metrics::{Ended, Metrics};
 pub use notice::{Sql, describe as describe_plan, rounded};
 pub use planning::{accounts, constants, plan};

@@ -34,6 +34,7 @@ impl SearchPayment {
 pub fn tells_nothing(plan: &Plan) -> bool {
     let is_of_the_role = |view: &ViewKind| match view {
         ViewKind::Budget | ViewKind::History => true,
+        ViewKind::GroupPrivacy | ViewKind::Meaning => true,
         ViewKind::Tables | ViewKind::Columns | ViewKind::Settings | ViewKind::Worth => false,
     };
     plan.releases().is_empty() && plan.views().iter().all(is_of_the_role)

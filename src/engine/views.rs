@@ -50,6 +50,8 @@ impl Engine {
                 ViewKind::Columns => self.policy.tables.iter().flat_map(column_rows).collect(),
                 ViewKind::Settings => settings(&requester.session_settings, &self.policy),
                 ViewKind::Worth => self.worth(requester).await?,
+                ViewKind::GroupPrivacy => self.group_privacy(requester).await?,
+                ViewKind::Meaning => self.meaning(requester).await?,
             };
             views.push(ViewRows { kind: *kind, rows });
         }
@@ -98,7 +100,7 @@ impl Engine {
     }
 }
 
-fn number(value: f64) -> Option<String> {
+pub(super) fn number(value: f64) -> Option<String> {
     Some(value.to_string())
 }
 

@@ -26,6 +26,7 @@ mod clock;
 mod error;
 mod grants;
 mod height;
+mod keyed;
 mod policies;
 mod record;
 mod refuse;

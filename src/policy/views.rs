@@ -27,10 +27,14 @@ pub enum ViewKind {
     /// How far off a count, a sum and an average of each private table are, and how many of them
     /// the role's budget holds.
     Worth,
+    /// What the role's budget, and what it has spent, mean for units that act together.
+    GroupPrivacy,
+    /// The same in words.
+    Meaning,
 }
 
 /// Every view.
-pub static VIEWS: [View; 6] = [
+pub static VIEWS: [View; 8] = [
     View {
         kind: ViewKind::Budget,
         name: "budget",
@@ -127,6 +131,27 @@ pub static VIEWS: [View; 6] = [
             ("answers_left", Type::Int8),
             ("advice", Type::Text),
         ],
+    },
+    View {
+        kind: ViewKind::GroupPrivacy,
+        name: "group_privacy",
+        columns: &[
+            ("account", Type::Text),
+            ("k", Type::Int4),
+            ("epsilon", Type::Float8),
+            ("mu", Type::Float8),
+            ("epsilon_at_delta", Type::Float8),
+            ("delta", Type::Float8),
+            ("odds", Type::Float8),
+            ("from_1_percent", Type::Float8),
+            ("from_50_percent", Type::Float8),
+            ("power_at_5_percent", Type::Float8),
+        ],
+    },
+    View {
+        kind: ViewKind::Meaning,
+        name: "meaning",
+        columns: &[("line", Type::Text)],
     },
 ];
 

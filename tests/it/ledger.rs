@@ -6,6 +6,7 @@ mod conformance;
 pub mod crash;
 mod disk;
 mod edges;
+mod keyed;
 mod older_copies;
 mod processes;
 mod properties;

@@ -59,6 +59,9 @@ SELECT round(pgveil.stderr(count(*))) AS stderr FROM nls.women;
 EXPLAIN SELECT count(*) FROM nls.women;
 SELECT name, setting FROM pgveil.settings;
 SET pgveil.epsilon = 7;' ' 20' ' stderr ' 'Settings: pgveil.target_error = 20' ' pgveil.keys ' 'ERROR:  pgveil.epsilon may be at most 1 here'
+step "what budgets mean" "$veiled" '\d pgveil.group_privacy
+SELECT account, k, power_at_5_percent >= 0.05 AS useful FROM pgveil.group_privacy WHERE k IN (1, 100);
+SELECT count(*) AS lines FROM pgveil.meaning;' ' epsilon_at_delta ' 'double precision' ' k ' ' spent   | 100 | t' ' role    |   1 | t' '     6'
 step "refused preview, then on" "$veiled" 'SELECT * FROM nls.women LIMIT 5;
 SELECT count(*) FROM nls.women;' 'ERROR:  rows of a private table are not shown' 'DETAIL:  ' ' 4711'
 step "sqlstate" "$veiled" '\set VERBOSITY verbose

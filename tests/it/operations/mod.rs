@@ -12,6 +12,7 @@ mod desk;
 mod desk_browser;
 mod doctor;
 pub mod init;
+mod meaning;
 pub mod operators;
 pub mod outage;
 mod packaging;

@@ -219,6 +219,11 @@ async fn types_are_known_before_anything_is_asked() {
             vec![1184, 701, 701, 701, 701, 25],
         ),
         (
+            "SELECT * FROM pgveil.group_privacy",
+            vec![25, 23, 701, 701, 701, 701, 701, 701, 701, 701],
+        ),
+        ("SELECT * FROM pgveil.meaning", vec![25]),
+        (
             "SELECT race, pgveil.stderr(sum(years_of_school)), pgveil.ci_low(avg(years_of_school)) \
                 FROM nls.women GROUP BY 1",
             vec![25, 701, 701],
@@ -277,4 +282,47 @@ async fn worth_is_what_explain_says() {
         ["count|0.5|17.6|fixed|28|27", dearest],
         "one is bought"
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_budgets_mean_is_shown() {
+    let veil = Veil::demo(
+        |yaml| yaml.replace("delta: 1e-7", "delta: 1e-6"),
+        Veil::silent(),
+    )
+    .await;
+    let budget = "SELECT k, round(epsilon_at_delta::numeric, 2), round(odds::numeric, 1), \
+        round(from_50_percent::numeric, 3) FROM pgveil.group_privacy WHERE account = 'role' AND k \
+        IN (1, 2)";
+    assert_eq!(
+        rows(&veil, budget).await,
+        ["1|3.00|20.1|0.953", "2|6.58|719.4|0.999"]
+    );
+    let spent = "SELECT count(*), max(power_at_5_percent), max(delta), max(epsilon_at_delta) FROM \
+        pgveil.group_privacy WHERE account = 'spent'";
+    assert_eq!(rows(&veil, spent).await, ["13|0.05|0|0"]);
+    // Gaussian noise, and a key without a list: its threshold hides twenty units less than one.
+    let keyed = "SELECT hourly_wage, count(*) FROM nls.interviews GROUP BY hourly_wage";
+    rows(&veil, keyed).await;
+    let spent = "SELECT k, mu / k = (SELECT mu_lifetime FROM pgveil.budget), epsilon, delta > \
+        1.1 * k * 1e-11 + 1e-6 FROM pgveil.group_privacy WHERE account = 'spent' AND k IN (1, 20)";
+    assert_eq!(rows(&veil, spent).await, ["1|t|∅|f", "20|t|∅|t"]);
+    let weaker = "SELECT bool_and(r.epsilon_at_delta >= s.epsilon_at_delta), \
+        bool_and(r.power_at_5_percent >= s.power_at_5_percent) FROM pgveil.group_privacy AS r JOIN \
+        pgveil.group_privacy AS s USING (k) WHERE r.account = 'role' AND s.account = 'spent'";
+    assert_eq!(rows(&veil, weaker).await, ["t|t"]);
+    let lines = rows(&veil, "SELECT line FROM pgveil.meaning").await;
+    assert_eq!(lines.len(), 6, "{lines:?}");
+    for (line, text) in [
+        (0, "role analyst: epsilon 3.00 and delta 1.0e-6."),
+        (
+            1,
+            "50 % sure that a woman is in the data is at most 95.3 % sure",
+        ),
+        (2, "at most 20.1 times as likely"),
+        (4, "epsilon is 6.58, for 4 "),
+        (4, "Above 10 it hardly protects."),
+    ] {
+        assert!(lines[line].contains(text), "{lines:?}");
+    }
 }

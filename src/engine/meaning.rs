@@ -1,0 +1,192 @@
+//! What budgets mean: the rows of `pgveil.group_privacy` and `pgveil.meaning`, and the same for the
+//! owner. From the policy and the account alone: no row is read, and nothing is charged.
+
+use super::expected::percent;
+use super::notice::rounded;
+use super::views::{Row, number};
+use super::{Engine, Requester, internal};
+use crate::error::Error;
+use crate::mechanism::{Cap, FALSE_ALARMS, Meaning, UNITS};
+use crate::policy::Renew;
+
+/// Above this epsilon hardly anything is ruled out: odds of 22,000 to one.
+const HARDLY: f64 = 10.0;
+
+/// An account of the policy, as its budget is.
+#[derive(Debug, Clone, Copy)]
+pub struct Promised<'a> {
+    /// Who is answered: `role analyst`, or all roles.
+    pub whom: &'a str,
+    pub cap: Cap,
+    pub renew: Renew,
+    /// What the policy calls the privacy unit.
+    pub unit: &'a str,
+}
+
+impl Engine {
+    pub(super) async fn group_privacy(&self, requester: &Requester) -> Result<Vec<Row>, Error> {
+        let failed = |error| internal("ledger", &error);
+        let balance = self.ledger.balance(&requester.role).await.map_err(failed)?;
+        let keyed = self.ledger.keyed(&requester.role).await.map_err(failed)?;
+        let delta = Meaning::delta_of_noise(&balance.cap);
+        let mut rows = of_budget("role", &balance.cap, balance.renew);
+        rows.extend(UNITS.map(|units| {
+            let meaning = Meaning::of_books(&balance.lifetime, &keyed, delta, units);
+            ("spent".to_owned(), meaning)
+        }));
+        Ok(rows
+            .iter()
+            .map(|(name, meaning)| row(name, meaning))
+            .collect())
+    }
+
+    pub(super) async fn meaning(&self, requester: &Requester) -> Result<Vec<Row>, Error> {
+        let balance = self.ledger.balance(&requester.role).await;
+        let balance = balance.map_err(|error| internal("ledger", &error))?;
+        let promised = Promised {
+            whom: &format!("role {}", requester.role),
+            cap: balance.cap,
+            renew: balance.renew,
+            unit: &self.policy.privacy.unit,
+        };
+        let lines = promised.lines();
+        Ok(lines.into_iter().map(|line| vec![Some(line)]).collect())
+    }
+}
+
+/// What a budget means for each number of units, and for one unit over a year of renewals.
+fn of_budget(name: &str, cap: &Cap, renew: Renew) -> Vec<(String, Meaning)> {
+    let mut rows: Vec<_> = UNITS
+        .map(|units| (name.to_owned(), Meaning::of_budget(cap, units)))
+        .into();
+    if let Some(periods) = periods(renew) {
+        let meaning = Meaning::of_periods(cap, periods);
+        rows.push((format!("renewed x {periods}"), meaning));
+    }
+    rows
+}
+
+/// The periods of a year.
+fn periods(renew: Renew) -> Option<u32> {
+    match renew {
+        Renew::Never => None,
+        Renew::Weekly => Some(52),
+        Renew::Monthly => Some(12),
+    }
+}
+
+fn row(account: &str, meaning: &Meaning) -> Row {
+    vec![
+        Some(account.to_owned()),
+        Some(meaning.units.to_string()),
+        meaning.epsilon.and_then(number),
+        meaning.mu.and_then(number),
+        meaning.epsilon_at_delta.and_then(number),
+        number(meaning.delta),
+        meaning.odds().and_then(number),
+        number(meaning.posterior(0.01)),
+        number(meaning.posterior(0.5)),
+        number(meaning.power),
+    ]
+}
+
+impl Promised<'_> {
+    /// The rows of a table: the account, the number of units, epsilon, delta, the odds, how sure
+    /// somebody may become from 1 % and from 50 %, and the power of the best test.
+    pub fn table(&self) -> Vec<Row> {
+        let text = |(name, meaning): (String, Meaning)| {
+            vec![
+                Some(name),
+                Some(meaning.units.to_string()),
+                meaning.epsilon_at_delta.map(rounded),
+                Some(format!("{:.1e}", meaning.delta)),
+                meaning.odds().map(odds_text),
+                Some(percent(meaning.posterior(0.01))),
+                Some(percent(meaning.posterior(0.5))),
+                Some(percent(meaning.power)),
+            ]
+        };
+        let rows = of_budget(self.whom, &self.cap, self.renew);
+        rows.into_iter().map(text).collect()
+    }
+
+    /// The same in words.
+    pub fn lines(&self) -> Vec<String> {
+        let Self {
+            whom,
+            cap,
+            renew,
+            unit,
+        } = self;
+        let of = |units| Meaning::of_budget(cap, units);
+        let one = of(1);
+        let epsilon = |meaning: &Meaning| match meaning.epsilon_at_delta {
+            Some(epsilon) => rounded(epsilon),
+            None => "not limited".to_owned(),
+        };
+        let sure = |prior| percent(one.posterior(prior));
+        let odds = one.odds().map_or("any number of".to_owned(), odds_text);
+        let groups = [2, 4, 10].map(of);
+        let mut lines = vec![
+            format!(
+                "{whom}: epsilon {} and delta {:.1e}. Whatever is answered would have been \
+                answered almost as likely without any one {unit}.",
+                epsilon(&one),
+                one.delta
+            ),
+            format!(
+                "Bets: whoever is 50 % sure that a {unit} is in the data is at most {} sure after \
+                all answers; whoever is 1 % sure, at most {}.",
+                sure(0.5),
+                sure(0.01)
+            ),
+            format!(
+                "Harm: whatever may happen to a {unit} because of the answers becomes at most \
+                {odds} times as likely by being in the data."
+            ),
+            format!(
+                "Detection: a test that is wrong about {} of those who are not in the data \
+                detects at most {} of those who are.",
+                percent(FALSE_ALARMS),
+                percent(one.power)
+            ),
+            format!(
+                "Groups: for 2 together (one who is replaced by another, too) epsilon is {}, for \
+                4 {}, for 10 {}.{}",
+                epsilon(&groups[0]),
+                epsilon(&groups[1]),
+                epsilon(&groups[2]),
+                match groups.iter().chain([&one]).any(is_weak) {
+                    true => " Above 10 it hardly protects.",
+                    false => "",
+                }
+            ),
+            format!(
+                "Not promised: that nothing is learnt. What holds in general is learnt with each \
+                {unit} or without. And with a chance of {:.1e} the limits do not hold.",
+                one.delta
+            ),
+        ];
+        if let Some(periods) = periods(*renew) {
+            lines.push(format!(
+                "Renewal: over a year the budget may be spent {periods} times, together epsilon \
+                {}, up to the owner's total.",
+                epsilon(&Meaning::of_periods(cap, periods))
+            ));
+        }
+        lines
+    }
+}
+
+fn odds_text(odds: f64) -> String {
+    match odds < 1e6 {
+        true => rounded(odds),
+        false => format!("{odds:.0e}"),
+    }
+}
+
+fn is_weak(meaning: &Meaning) -> bool {
+    meaning
+        .epsilon_at_delta
+        .is_none_or(|epsilon| epsilon > HARDLY)
+}

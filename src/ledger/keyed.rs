@@ -1,0 +1,62 @@
+//! Which debits of a role paid for keys that were found by threshold: what they mean for units that
+//! act together is more than their sum says.
+
+use super::error::Error;
+use super::rules::Rules;
+use super::store::{Access, Value, fixed};
+use super::{Entry, Fingerprint, Ledger};
+use crate::mechanism::{Fixed, Loss};
+
+impl Ledger {
+    /// What each statement cost the role whose keys were found by threshold, over all periods.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub async fn keyed(&self, role: &str) -> Result<Vec<Loss>, Error> {
+        let role = self.known(role)?;
+        self.worker
+            .call(Access::Read, move |books| books.keyed(&role))
+            .await
+    }
+}
+
+impl Rules {
+    /// As [`Ledger::keyed`]. The debits and the receipt of one statement are one loss, as in the
+    /// history: what a role sees of it must not depend on what other roles asked before.
+    pub(super) fn keyed(&mut self, role: &str) -> Result<Vec<Loss>, Error> {
+        let sql = "SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint FROM debit \
+                     WHERE role = $1 AND (microseconds, fingerprint) IN \
+                       (SELECT microseconds, fingerprint FROM debit \
+                          WHERE role = $1 AND delta > $2 \
+                        UNION SELECT microseconds, fingerprint FROM receipt \
+                          WHERE role = $1 AND delta > $2) \
+                   UNION ALL SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint \
+                     FROM receipt \
+                     WHERE role = $1 AND (microseconds, fingerprint) IN \
+                       (SELECT microseconds, fingerprint FROM debit \
+                          WHERE role = $1 AND delta > $2 \
+                        UNION SELECT microseconds, fingerprint FROM receipt \
+                          WHERE role = $1 AND delta > $2) \
+                   ORDER BY microseconds, fingerprint";
+        let rows = self
+            .store
+            .query(sql, &[Value::Int(self.role(role)?.id), fixed(Fixed::ZERO)])?;
+        let mut entries: Vec<Entry> = Vec::new();
+        for row in &rows {
+            let entry = Entry {
+                loss: row.loss(0)?,
+                microseconds: row.int(4)?,
+                fingerprint: Fingerprint::new(row.digest(5)?),
+            };
+            let is_of_it = |last: &&mut Entry| {
+                (last.microseconds, last.fingerprint) == (entry.microseconds, entry.fingerprint)
+            };
+            match entries.last_mut().filter(is_of_it) {
+                Some(last) => last.loss = last.loss.compose(entry.loss).unwrap_or(last.loss),
+                None => entries.push(entry),
+            }
+        }
+        Ok(entries.into_iter().map(|entry| entry.loss).collect())
+    }
+}
