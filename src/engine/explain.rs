@@ -15,7 +15,7 @@ use crate::mechanism::{Fixed, Loss};
 use crate::policy::{Policy, Protection, SESSION_SETTINGS, SessionSettings, UnitStep, Useless};
 use crate::postgres::create_index;
 use crate::refusal::Refusal;
-use crate::rewrite::{Plan, ReleasePlan, Statement, Summed, measure_deviation};
+use crate::rewrite::{Plan, ReleasePlan, Statement, Summed, Widened, measure_deviation};
 
 /// The releases that the role holds already, and what the others would cost now.
 pub(super) struct Due {
@@ -24,6 +24,8 @@ pub(super) struct Due {
     summed: Vec<FromFiner>,
     loss: Loss,
     useful: Usefulness,
+    /// Whether the session buys widened answers.
+    widens: bool,
 }
 
 impl Due {
@@ -38,7 +40,7 @@ impl Due {
     }
 
     /// The price of an answer that was made for another role is shown like that of a new one.
-    pub fn of(plan: &Plan, recalled: Recalled, useful: Usefulness) -> Self {
+    pub fn of(plan: &Plan, recalled: Recalled, useful: Usefulness, widens: bool) -> Self {
         let Recalled {
             released,
             offered: _,
@@ -62,6 +64,7 @@ impl Due {
             summed,
             loss,
             useful,
+            widens,
         }
     }
 }
@@ -108,6 +111,7 @@ pub(super) fn text(
             ));
         }
     }
+    lines.extend(wider(plan, due).map(|wide| wide.describe()));
     lines.extend(due.same.iter().map(|release| {
         format!(
             "Reuse: {}the same was released before, and is shown again",
@@ -127,6 +131,11 @@ pub(super) fn text(
     lines.extend(usefulness(&due.useful, session_settings.useless));
     lines.push(budget(&due.loss, balance));
     lines
+}
+
+/// What would be bought in place of the plan.
+fn wider<'p>(plan: &'p Plan, due: &Due) -> Option<&'p Widened> {
+    plan.widened().filter(|_| due.widens && !due.loss.is_zero())
 }
 
 /// What is left of the role's budget, before and after.
@@ -173,7 +182,8 @@ fn usefulness(useful: &Usefulness, mode: Useless) -> Vec<String> {
 /// pure one), `cost_text`, `reuse` (each release that is paid for: its number from 0 as `release`;
 /// `from`: `same` or `finer`; of a finer one the most groups that are summed, `groups`, how many
 /// times a bought answer's error its own is, `error_ratio`, and for `aggregates` the
-/// `standard_deviation` that they have and would have, `bought`), `useless` (null, or the `message`
+/// `standard_deviation` that they have and would have, `bought`), `widened` (null, or the `columns`
+/// whose values are all bought, and how many `groups` these are), `useless` (null, or the `message`
 /// and the `hint` of a question that the noise would hide), `cost_now` (as `cost`, of what is not
 /// paid for), `budget_left` and `budget_left_after` (fractions; null: does not fit).
 pub(super) fn json(
@@ -200,12 +210,17 @@ pub(super) fn json(
         "cost": components(&plan.loss()),
         "cost_text": price(&plan.loss(), delta),
         "reuse": same.chain(due.summed.iter().map(summed_up)).collect::<Vec<_>>(),
+        "widened": wider(plan, due).map(bought),
         "useless": due.useful.useless.as_ref().map(refused),
         "cost_now": components(&due.loss),
         "budget_left": balance.fraction_left(),
         "budget_left_after": after(balance, due.loss),
     }]);
     vec![serde_json::to_string_pretty(&document).unwrap_or_default()]
+}
+
+fn bought(wide: &Widened) -> serde_json::Value {
+    serde_json::json!({ "columns": wide.columns, "groups": wide.groups() })
 }
 
 fn refused(refusal: &Refusal) -> serde_json::Value {

@@ -35,6 +35,7 @@ mod system_catalog;
 mod timing;
 mod useless;
 mod views;
+mod widen;
 mod worth;
 
 use std::collections::{BTreeSet, HashMap};

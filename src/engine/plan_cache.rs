@@ -80,10 +80,10 @@ impl PlanCache {
         let Some(question) = asked.query.printed_within(BYTES_MAX) else {
             return;
         };
+        let wider = plan.widened().map_or(&[][..], |wide| wide.plan.releases());
+        let releases = plan.releases().iter().chain(wider);
         let bytes = question.len()
-            + plan
-                .releases()
-                .iter()
+            + releases
                 .flat_map(|release| release.statements())
                 .map(|statement| statement.sql().len())
                 .sum::<usize>();

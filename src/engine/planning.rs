@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::plan_cache::PlanKey;
 use super::planning_limit::{Size, aside};
 use super::search_payment;
+use super::widen::Narrow;
 use super::{Engine, MemoryShare, Requester, internal};
 use crate::analyze::{Analyzed, PlanningEffort, analyze};
 use crate::calendar::FROM_1970_US;
@@ -54,12 +55,19 @@ pub(super) fn plan_within(
 ) -> Result<Plan, Error> {
     crate::parse::with_room(|| {
         let resolved = resolve(query, policy, search_path, constants).map_err(Error::Resolve)?;
+        let narrow = Narrow::of(&resolved, policy, terms);
         let analyzed =
             analyze(resolved, policy, &terms.session_settings, effort).map_err(Error::Analyze)?;
         let first = first_answer(&analyzed, policy, terms).map_err(Error::Rewrite)?;
         match first {
             Some(plan) => Ok(plan),
-            None => rewrite(&analyzed, policy, terms).map_err(Error::Rewrite),
+            None => {
+                let plan = rewrite(&analyzed, policy, terms).map_err(Error::Rewrite)?;
+                Ok(match narrow {
+                    Some(narrow) => narrow.widen(plan, policy, terms),
+                    None => plan,
+                })
+            }
         }
     })
 }

@@ -348,8 +348,9 @@ impl Engine {
         let useful = self
             .usefulness(requester, &query, &plan, &recalled.released)
             .await?;
+        let widens = self.widens(requester, &plan).is_some();
         Ok(Some(Foreseen {
-            due: explain::Due::of(&plan, recalled, useful),
+            due: explain::Due::of(&plan, recalled, useful, widens),
             query,
             plan,
             balances,

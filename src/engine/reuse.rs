@@ -18,7 +18,7 @@ use crate::ledger::{
 use crate::mechanism::Loss;
 use crate::memory::HeldMemory;
 use crate::policy::Reuse;
-use crate::release::{Paid, Released};
+use crate::release::{Paid, Released, Rollup};
 use crate::rewrite::{Plan, UnpaidPart};
 use crate::shadow::Requester;
 
@@ -120,11 +120,16 @@ impl Engine {
                     let better = accuracy / question.accuracy;
                     recalled.better.push((release, better));
                 }
-                other => match (self.summed(requester, plan, release, &effort).await?, other) {
+                other => match (self.free(requester, plan, release, &effort).await?, other) {
                     (Some((made, summed)), _) => {
                         recalled.released.take(release, made);
                         recalled.better.push((release, 1.0 / summed.worse));
                         recalled.summed.push(summed);
+                    }
+                    // What is widened is bought as such, whatever another role has asked: the
+                    // difference would reveal that.
+                    (None, Some(Stored::Offered(_))) if self.widens(requester, plan).is_some() => {
+                        recalled.open.push((release, question))
                     }
                     (None, Some(Stored::Offered(answer))) => recalled.offered.push(Offer {
                         release,
@@ -138,6 +143,20 @@ impl Engine {
             }
         }
         Ok(recalled)
+    }
+
+    /// The release as it follows from another answer that the role holds.
+    async fn free(
+        &self,
+        requester: &Requester,
+        plan: &Plan,
+        release: ReleaseId,
+        effort: &PlanningEffort,
+    ) -> Result<Option<(Rollup, FromFiner)>, Error> {
+        match self.summed(requester, plan, release, effort).await? {
+            Some(summed) => Ok(Some(summed)),
+            None => self.read_off_held(requester, plan).await,
+        }
     }
 
     /// One debit for the part that has to be made and for what is offered. `None`: another process

@@ -103,7 +103,7 @@ impl Engine {
 }
 
 impl FromFiner {
-    fn of(release: ReleaseId, plan: &ReleasePlan, made: &Rollup) -> Self {
+    pub fn of(release: ReleaseId, plan: &ReleasePlan, made: &Rollup) -> Self {
         let own = |measure| {
             made.table
                 .drawn

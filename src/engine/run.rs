@@ -53,6 +53,12 @@ impl Engine {
         pace: &Timing,
         tally: &Tally,
     ) -> Result<Answered, Error> {
+        if let Some(wide) = self.widens(requester, plan) {
+            let answered = self.run_widened(requester, (plan, wide), pace, tally);
+            if let Some(answered) = answered.await? {
+                return Ok(answered);
+            }
+        }
         let timeout = self.policy.limits.statement_timeout;
         // A requester that buys fresh noise gains nothing by waiting. The timeout keeps one role
         // from blocking a question for others by asking it behind many slow ones.

@@ -1,6 +1,10 @@
 //! The settings `pgveil.*` of a session. The policy is the ceiling; no setting turns noise or
 //! accounting off.
 
+mod widen;
+
+pub use widen::Widen;
+
 use super::Policy;
 use super::target_error::{TARGETS_MAX, TargetError, TargetErrors};
 use crate::refusal::{Refusal, reason};
@@ -14,6 +18,7 @@ pub struct SessionSettings {
     /// before `epsilon`.
     pub target_error: Option<TargetErrors>,
     pub reuse: Reuse,
+    pub widen: Widen,
     pub keys: KeyChoice,
     /// Most groups that one unit is counted in, >= 1; never more than the policy's.
     pub groups_per_unit: Option<u32>,
@@ -112,7 +117,7 @@ pub struct SessionSetting {
 }
 
 /// Every setting of this kind.
-pub const SESSION_SETTINGS: [SessionSetting; 10] = [
+pub const SESSION_SETTINGS: [SessionSetting; 11] = [
     SessionSetting {
         name: "pgveil.epsilon",
         default: "",
@@ -130,6 +135,12 @@ pub const SESSION_SETTINGS: [SessionSetting; 10] = [
         default: "on",
         description: "What answers serve again, free of charge: on (the same question, and coarser \
             ones), exact (the same question), off.",
+    },
+    SessionSetting {
+        name: "pgveil.widen",
+        default: "on",
+        description: "Whether a question about one value of a listed column buys the answers for \
+            all of its values, where that costs no more: on or off.",
     },
     SessionSetting {
         name: "pgveil.keys",
@@ -200,6 +211,7 @@ impl SessionSettings {
                     ],
                 )?
             }
+            "pgveil.widen" => self.widen = choice(name, text, &Widen::WORDS)?,
             "pgveil.keys" => {
                 let words = [
                     ("auto", KeyChoice::Auto),
@@ -259,6 +271,7 @@ impl SessionSettings {
                 Reuse::Exact => "exact".to_owned(),
                 Reuse::Off => "off".to_owned(),
             },
+            "pgveil.widen" => self.widen.name().to_owned(),
             "pgveil.keys" => match self.keys {
                 KeyChoice::Auto => "auto".to_owned(),
                 KeyChoice::Domain => "domain".to_owned(),
@@ -471,6 +484,7 @@ fn choice<T: Copy>(name: &str, text: &str, words: &[(&str, T)]) -> Result<T, Ref
 mod tests {
     use super::{
         ClipChoice, Hints, KeyChoice, Notices, Reuse, SESSION_SETTINGS, SessionSettings, Useless,
+        Widen,
     };
     use crate::policy::TargetError;
 
@@ -496,6 +510,7 @@ mod tests {
             ("pgveil.target_error", "2% of the answer", "2%"),
             ("pgveil.reuse", "Exact", "exact"),
             ("pgveil.reuse", "FALSE", "off"),
+            ("pgveil.widen", "Off", "off"),
             ("pgveil.keys", "Threshold", "threshold"),
             ("pgveil.max_groups_per_unit", "3", "3"),
             ("pgveil.max_rows_per_unit", "7", "7"),
@@ -511,6 +526,7 @@ mod tests {
             epsilon,
             target_error,
             reuse,
+            widen,
             keys,
             groups_per_unit,
             rows_per_unit,
@@ -520,8 +536,8 @@ mod tests {
             hints,
         } = session_settings;
         assert_eq!(
-            (clip, useless, hints),
-            (ClipChoice::Fixed, Useless::Warn, Hints::Message)
+            (clip, useless, hints, widen),
+            (ClipChoice::Fixed, Useless::Warn, Hints::Message, Widen::Off)
         );
         assert_eq!(
             (epsilon, target_error, reuse),
@@ -559,6 +575,7 @@ mod tests {
             ("pgveil.max_rows_per_unit", "1.5"),
             ("pgveil.notices", "all"),
             ("pgveil.clip", "1000"),
+            ("pgveil.widen", "auto"),
             ("pgveil.useless", "off"),
         ] {
             assert_eq!(

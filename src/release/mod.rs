@@ -26,7 +26,7 @@ pub use look::{Cut, Looked, TooFew};
 pub use noise_record::NoiseRecord;
 pub use paid::{Ended, Keeping, Opened, Paid, Read};
 pub use quantiles::Values;
-pub use rollup::{Rollup, coarser};
+pub use rollup::{Rollup, coarser, read_off, reads_off};
 
 use decode::Rational;
 use groups::{Found, Key, arranged, cells, groups, is_listed, refined};

@@ -1,6 +1,10 @@
 //! Roll-ups: a coarser answer as sums of a finer one's noisy groups. This is post-processing: it
 //! reads no data, draws no noise and costs nothing.
 
+mod reads_off;
+
+pub use reads_off::{read_off, reads_off};
+
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use num_bigint::BigInt;

@@ -11,6 +11,7 @@ mod price;
 mod same_row;
 mod useless;
 pub(crate) mod vector;
+pub mod widen;
 
 use num_bigint::BigUint;
 
@@ -29,6 +30,7 @@ pub use plan::draws::{Debit, Draw};
 pub use plan::facts::{Facts, Summed};
 pub use plan::rollup::{Family, FamilyDigest, Grouping, Total};
 pub use plan::unpaid::UnpaidPart;
+pub use plan::widened::Widened;
 pub use plan::{Plan, ReleasePlan, TableVersion};
 pub use price::target_error::{epsilon_for, needs_first_answer, of_row};
 pub use price::whole_statement::fits_one_query;
@@ -110,6 +112,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
         views: analyzed.query().views().to_vec(),
         digest,
         first_answer: None,
+        widened: None,
     })
 }
 

@@ -6,8 +6,12 @@ pub(in crate::rewrite) mod draws;
 pub(in crate::rewrite) mod facts;
 pub(in crate::rewrite) mod rollup;
 pub(in crate::rewrite) mod unpaid;
+pub(in crate::rewrite) mod widened;
+
+use std::sync::Arc;
 
 use sqlparser::ast;
+use widened::Widened;
 
 use self::digest::{PlanDigest, ReleaseDigest};
 use super::limits::row_cost::RowCost;
@@ -31,6 +35,8 @@ pub struct Plan {
     pub(in crate::rewrite) views: Vec<ViewKind>,
     pub(in crate::rewrite) digest: PlanDigest,
     pub(in crate::rewrite) first_answer: Option<f64>,
+    /// What is bought in its place, where that answers more at the same price.
+    pub(in crate::rewrite) widened: Option<Arc<Widened>>,
 }
 
 impl Plan {
@@ -40,6 +46,19 @@ impl Plan {
             first_answer: Some(epsilon),
             ..self
         }
+    }
+
+    /// With what is bought in its place.
+    pub fn widened_to(self, widened: Option<Widened>) -> Self {
+        Self {
+            widened: widened.map(Arc::new),
+            ..self
+        }
+    }
+
+    /// What is bought in its place, where that answers more at the same price.
+    pub fn widened(&self) -> Option<&Widened> {
+        self.widened.as_deref()
     }
 
     /// The epsilon of a first answer: its errors show what a target error needs.

@@ -187,6 +187,7 @@ pub(super) static KNOWN: &[Known] = &[
     session(7),
     session(8),
     session(9),
+    session(10),
     quiet(
         "backslash_quote",
         Kind::Choice(&["safe_encoding", "off"]),

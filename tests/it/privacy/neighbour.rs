@@ -29,6 +29,7 @@ mod total;
 mod twins;
 mod types;
 mod veiled;
+mod widened;
 mod world;
 mod written;
 
@@ -100,6 +101,12 @@ async fn differ_within_the_bound(seed: u64, world: World, queries: usize) -> Vec
                 Ok(plan) => {
                     if let Err(fault) = bound::holds(&world, missing, &plan, &mut random).await {
                         panic!("PGVEIL_SEED={seed}, database {database}\n{sql}\n{fault}");
+                    }
+                    if let Some(wide) = plan.widened()
+                        && let Err(fault) =
+                            bound::holds(&world, missing, &wide.plan, &mut random).await
+                    {
+                        panic!("PGVEIL_SEED={seed}, widened, database {database}\n{sql}\n{fault}");
                     }
                     planned.push(sql);
                 }

@@ -113,6 +113,7 @@ async fn explain_json_has_its_keys() {
         "public",
         "settings",
         "first_answer",
+        "widened",
         "useless",
         "cost",
         "cost_text",

@@ -25,3 +25,4 @@ mod target_error;
 pub mod types;
 mod useless;
 pub mod views;
+mod widen;

@@ -351,13 +351,15 @@ pub fn roads(turn: usize, others: usize) -> Vec<Road> {
 }
 
 /// What else a session may look at: the budget, what it has cost, the catalogs.
-const SURROUNDINGS: [&str; 10] = [
+const SURROUNDINGS: [&str; 12] = [
     "SELECT * FROM pgveil.budget",
     "SELECT mu, epsilon, rho, delta FROM pgveil.history ORDER BY 1, 2, 3, 4",
     "SELECT * FROM pgveil.tables",
     "SELECT * FROM pgveil.columns",
     "SELECT * FROM pgveil.settings",
     "SELECT * FROM pgveil.worth",
+    "SELECT * FROM pgveil.group_privacy",
+    "SELECT * FROM pgveil.meaning",
     "SELECT relname, reltuples, relpages FROM pg_class WHERE relnamespace = 'nls'::regnamespace \
         ORDER BY 1",
     "SELECT tablename, attname, n_distinct FROM pg_stats WHERE schemaname = 'nls' ORDER BY 1, 2",
@@ -366,7 +368,7 @@ const SURROUNDINGS: [&str; 10] = [
 ];
 
 /// How far off an answer may be: of counts and sums a plan's own number.
-const UNTOUCHED: [&str; 4] = [
+const UNTOUCHED: [&str; 6] = [
     "SELECT pgveil.stderr(count(*)), pgveil.stderr(sum(hourly_wage)), pgveil.stderr(count(DISTINCT \
         woman_id)) FROM nls.interviews",
     "SELECT race, pgveil.stderr(count(*)), pgveil.stderr(sum(years_of_school)) FROM nls.women \
@@ -375,6 +377,9 @@ const UNTOUCHED: [&str; 4] = [
     "SELECT year, pgveil.stderr(sum(hours_per_week)) FROM nls.interviews WHERE hourly_wage > 29 \
         GROUP BY year",
     "SELECT pgveil.stderr(count(*)) FROM nls.women WHERE woman_id < 0",
+    // The first buys the answers for all values, the second is free.
+    "SELECT pgveil.stderr(count(*)) FROM nls.women WHERE race = 'white' AND birth_year > 1944",
+    "SELECT pgveil.stderr(count(*)) FROM nls.women WHERE race = 'black' AND birth_year > 1944",
 ];
 
 #[tokio::test(flavor = "multi_thread")]

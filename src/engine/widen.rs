@@ -1,0 +1,145 @@
+//! Widening: what is bought for a question about one value of a listed column is the answer for all
+//! of its values, where that costs no more. See [`crate::rewrite::widen`].
+
+use std::sync::Arc;
+
+use super::middle_queries::MiddleQueries;
+use super::planning_limit::aside;
+use super::reuse::question;
+use super::rollup::FromFiner;
+use super::run::Answered;
+use super::statement_log::Tally;
+use super::timing::Timing;
+use super::{Engine, internal};
+use crate::analyze::{PlanningEffort, analyze};
+use crate::error::Error;
+use crate::ir::{Query, ReleaseId};
+use crate::ledger::Stored;
+use crate::policy::{Policy, Reuse, Widen};
+use crate::release::{Released, Rollup, coarser, read_off, reads_off};
+use crate::rewrite::widen::{NamedValues, at_the_same_price, candidates, widened};
+use crate::rewrite::{Plan, Terms, Widened, rewrite};
+use crate::shadow::Requester;
+
+/// The one release of a statement that is widened.
+const ONLY: ReleaseId = ReleaseId(0);
+
+/// A question that may be widened.
+pub(super) struct Narrow {
+    query: Query,
+    candidates: Vec<NamedValues>,
+}
+
+impl Narrow {
+    /// `None` where the session does not want it, or no condition names values of a listed column.
+    /// Under a wanted error each question has the noise that it needs.
+    pub fn of(query: &Query, policy: &Policy, terms: &Terms) -> Option<Self> {
+        let settings = &terms.session_settings;
+        let is_wanted = settings.widen == Widen::On
+            && settings.reuse != Reuse::Exact
+            && settings.target_error.is_none();
+        let candidates = candidates(query, policy);
+        (is_wanted && !candidates.is_empty()).then(|| Self {
+            query: query.clone(),
+            candidates,
+        })
+    }
+
+    /// The plan, with what it is widened to: by all of the conditions, or else by those, in their
+    /// order, that can be widened together. Pure, and bounded in its work.
+    pub fn widen(self, asked: Plan, policy: &Policy, terms: &Terms) -> Plan {
+        let by = |which: &[NamedValues]| {
+            let query = widened(&self.query, which);
+            let effort = Arc::new(PlanningEffort::small());
+            let analyzed = analyze(query, policy, &terms.session_settings, &effort).ok()?;
+            let plan = rewrite(&analyzed, policy, terms).ok()?;
+            let wide = at_the_same_price(&asked, plan, which)?;
+            let fits = reads_off(asked.release(ONLY), wide.plan.release(ONLY));
+            (fits && !effort.is_spent()).then_some(wide)
+        };
+        let mut best = by(&self.candidates);
+        if best.is_none() && self.candidates.len() > 1 {
+            let mut which: Vec<NamedValues> = Vec::new();
+            for candidate in &self.candidates {
+                which.push(candidate.clone());
+                match by(&which) {
+                    Some(wide) => best = Some(wide),
+                    None => drop(which.pop()),
+                }
+            }
+        }
+        asked.widened_to(best)
+    }
+}
+
+impl Engine {
+    /// What is bought in place of the plan's release, in this session.
+    pub(super) fn widens<'p>(&self, requester: &Requester, plan: &'p Plan) -> Option<&'p Widened> {
+        plan.widened()
+            .filter(|_| self.reuse(requester) == Reuse::On)
+    }
+
+    /// The answer as a widened one has it that the role holds.
+    pub(super) async fn read_off_held(
+        &self,
+        requester: &Requester,
+        plan: &Plan,
+    ) -> Result<Option<(Rollup, FromFiner)>, Error> {
+        let Some(wide) = self.widens(requester, plan) else {
+            return Ok(None);
+        };
+        let Some(question) = question(&wide.plan, ONLY, &[]) else {
+            return Ok(None);
+        };
+        let found = self.ledger.find(&requester.role, question).await;
+        Ok(match found.map_err(|e| internal("ledger", &e))? {
+            Some(Stored::Held { released, .. }) => read_off_stored(plan, &released).map(|made| {
+                let summed = FromFiner::of(ONLY, plan.release(ONLY), &made);
+                (made, summed)
+            }),
+            Some(Stored::Offered(_)) | None => None,
+        })
+    }
+
+    /// Buys the widened answer, and reads the asked one off it. `None` where the role holds what
+    /// answers the question.
+    pub(super) async fn run_widened(
+        &self,
+        requester: &Requester,
+        (plan, wide): (&Plan, &Widened),
+        pace: &Timing,
+        tally: &Tally,
+    ) -> Result<Option<Answered>, Error> {
+        let mut middles = MiddleQueries::new(self, requester, plan);
+        let known = self.recall(requester, plan, &mut middles).await?;
+        if known.released.table(ONLY).is_some() {
+            return Ok(None);
+        }
+        let bought = Box::pin(self.run_plan(requester, &wide.plan, pace, tally)).await?;
+        let effort = PlanningEffort::default();
+        let made = bought
+            .released
+            .table(ONLY)
+            .and_then(|table| aside(|| read_off(plan.release(ONLY), table, &effort)));
+        let made =
+            made.ok_or_else(|| internal("release", &"a widened answer lacks the asked one"))?;
+        // Another session of the role may have bought it meanwhile.
+        let summed = match bought.paid.is_zero() {
+            true => vec![FromFiner::of(ONLY, plan.release(ONLY), &made)],
+            false => Vec::new(),
+        };
+        let mut released = Released::before(plan);
+        released.take(ONLY, made);
+        Ok(Some(Answered {
+            released,
+            recalled: 0,
+            summed,
+            ..bought
+        }))
+    }
+}
+
+fn read_off_stored(plan: &Plan, stored: &[u8]) -> Option<Rollup> {
+    let effort = PlanningEffort::default();
+    aside(|| coarser(plan.release(ONLY), stored, &effort))
+}

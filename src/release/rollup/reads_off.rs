@@ -1,0 +1,47 @@
+//! Whether one release can be read off another, before either is made.
+
+use super::{Grain, Rollup, coarser};
+use crate::analyze::PlanningEffort;
+use crate::release::{NoiseRecord, ReleasedTable, cells};
+use crate::rewrite::ReleasePlan;
+
+/// The longest integer that noisy sums stand for here; real ones are shorter.
+const LONG: i128 = i128::MAX;
+
+/// Errors closer than this count as equal.
+const SLACK: f64 = 1e-9;
+
+/// Whether the answers of `asked` can be read off those of `wide`, each group off one group: tried
+/// with the groups that `wide` will have, all of which are known without the data.
+///
+/// # Guarantee
+///
+/// If so, [`coarser`] finds the answers of `asked` in what `wide` releases, whatever that is: what
+/// it compares (keys, conditions, totals, noise) is the same here, and its work is no less. They
+/// have the error that `asked` has by itself, or less.
+pub fn reads_off(asked: &ReleasePlan, wide: &ReleasePlan) -> bool {
+    let keys = cells(wide);
+    let noisy = vec![vec![LONG; wide.coordinates().len()]; keys.len()];
+    let table = ReleasedTable {
+        measures: vec![Vec::new(); keys.len()],
+        drawn: NoiseRecord::of(wide),
+        grain: Grain::of(wide, &noisy),
+        keys,
+        ..ReleasedTable::default()
+    };
+    let Some(family) = asked.family() else {
+        return false;
+    };
+    coarser(asked, &table.stored(), &PlanningEffort::small()).is_some_and(|made| {
+        made.worse <= 1.0 + SLACK && made.summed == 1 && made.epsilon >= family.epsilon
+    })
+}
+
+/// The answers of `asked`, read off a table that was released for another question.
+pub fn read_off(
+    asked: &ReleasePlan,
+    released: &ReleasedTable,
+    effort: &PlanningEffort,
+) -> Option<Rollup> {
+    coarser(asked, &released.stored(), effort)
+}

@@ -1,0 +1,194 @@
+//! Widening: a question about one value of a column, `WHERE region = 'north'`, asked as `GROUP BY
+//! region`, where that costs the same. Of units that are in one group each, every group has the
+//! noise of the whole (parallel composition). So what is bought is the answer for every region; the
+//! one that was asked is read off it, and so are the others when they are asked later.
+
+use super::{Plan, ReleasePlan, Widened};
+use crate::catalog::Type;
+use crate::ir::functions::Function;
+use crate::ir::{ColumnId, Expr, Key, Node, Query, Relation, Release};
+use crate::policy::Policy;
+use crate::refusal::TextPosition;
+
+/// The most groups of a widened release.
+const GROUPS_MAX: u64 = 1_000;
+
+/// The most conditions of one statement that are tried.
+const CONDITIONS_MAX: usize = 4;
+
+/// A condition that names values of a listed column.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NamedValues {
+    condition: Expr,
+    column: Expr,
+    name: String,
+}
+
+/// The conditions of a query of one release that may be left out for a key: `column = value` and
+/// `column IN (…)` in its outermost WHERE, over columns whose list in the policy is complete.
+pub fn candidates(query: &Query, policy: &Policy) -> Vec<NamedValues> {
+    let [release] = query.releases() else {
+        return Vec::new();
+    };
+    if !release.sets.is_empty() || !query.middles().is_empty() {
+        return Vec::new();
+    }
+    let mut found: Vec<NamedValues> = Vec::new();
+    for condition in outermost(&release.input) {
+        if let Some(id) = named_column(condition)
+            && is_listed(query, policy, id)
+        {
+            let info = query.column(id);
+            found.push(NamedValues {
+                condition: condition.clone(),
+                column: Expr::column(id, info.data_type.clone()),
+                name: info.name.clone(),
+            });
+        }
+    }
+    found.truncate(CONDITIONS_MAX);
+    found
+}
+
+/// The query grouped by the columns of these conditions, without the conditions. All other
+/// conditions stay, and so do its keys.
+pub fn widened(query: &Query, which: &[NamedValues]) -> Query {
+    let release = |release: &Release| {
+        let mut keys = release.keys.clone();
+        for NamedValues { column, name, .. } in which {
+            if keys.iter().all(|key| key.expr != *column) {
+                keys.push(Key {
+                    expr: column.clone(),
+                    text: name.clone(),
+                    place: TextPosition(None),
+                });
+            }
+        }
+        Release {
+            input: without(&release.input, which),
+            keys,
+            ..release.clone()
+        }
+    };
+    Query {
+        releases: query.releases.iter().map(release).collect(),
+        ..query.clone()
+    }
+}
+
+/// The widened plan, where it costs what the asked one costs and has its noise, to the last bit.
+///
+/// # Guarantee
+///
+/// The loss, the mechanism, the clip, each weight and the noise of each coordinate are equal, so
+/// every group of the widened release is as accurate as the asked one. The decision depends on the
+/// two plans alone: on the statement, the policy and the session, never on a row or on what was
+/// paid. Privacy does not rest on it: the widened plan is charged by its own price.
+///
+/// A release whose clip is chosen from a look is never widened: the look has more groups to see,
+/// and the clip would suit all of them.
+pub fn at_the_same_price(asked: &Plan, wide: Plan, which: &[NamedValues]) -> Option<Widened> {
+    let ([before], [after]) = (asked.releases(), wide.releases()) else {
+        return None;
+    };
+    let (price, family) = (before.price()?, before.family()?);
+    let is_plain = |release: &ReleasePlan| {
+        release.choices().is_empty() && release.no_row().is_none() && release.look().is_none()
+    };
+    let is_same = asked.loss() == wide.loss()
+        && after.price() == Some(price)
+        && after.coordinates() == before.coordinates()
+        && after.measures() == before.measures()
+        && after
+            .family()
+            .is_some_and(|wider| wider.digest == family.digest);
+    let are_known = asked.first_answer().is_none() && wide.first_answer().is_none();
+    let fits = after.listed_groups() <= GROUPS_MAX;
+    let mut columns: Vec<String> = Vec::new();
+    for NamedValues { name, .. } in which {
+        if !columns.contains(name) {
+            columns.push(name.clone());
+        }
+    }
+    let is_good = is_same && are_known && fits && is_plain(before) && is_plain(after);
+    is_good.then_some(Widened {
+        plan: wide,
+        columns,
+    })
+}
+
+/// The conjuncts of the outermost WHERE.
+fn outermost(relation: &Relation) -> Vec<&Expr> {
+    match relation {
+        Relation::Filter { input, predicate } => {
+            let mut conjuncts = outermost(input);
+            conjuncts.extend(predicate.conjuncts());
+            conjuncts
+        }
+        Relation::Scan(_)
+        | Relation::Project { .. }
+        | Relation::Join { .. }
+        | Relation::Group { .. }
+        | Relation::Window { .. } => Vec::new(),
+        Relation::Union { .. } | Relation::Bounded { .. } | Relation::Constants(_) => Vec::new(),
+    }
+}
+
+/// The rows without these conditions of their outermost WHERE.
+fn without(relation: &Relation, which: &[NamedValues]) -> Relation {
+    let Relation::Filter { input, predicate } = relation else {
+        return relation.clone();
+    };
+    let input = without(input, which);
+    let is_kept = |condition: &&Expr| which.iter().all(|named| named.condition != **condition);
+    let others = predicate.conjuncts().into_iter().filter(is_kept);
+    match Expr::and(others.cloned().collect()) {
+        Some(predicate) => Relation::Filter {
+            input: Box::new(input),
+            predicate,
+        },
+        None => input,
+    }
+}
+
+/// The column of `column = value`, `value = column` or `column IN (…)`, all of constants.
+fn named_column(condition: &Expr) -> Option<ColumnId> {
+    let Node::Call {
+        function: function @ (Function::Equal | Function::In),
+        arguments,
+    } = &condition.node
+    else {
+        return None;
+    };
+    let is_value = |expr: &Expr| expr.as_literal().is_some();
+    match (function, arguments.as_slice()) {
+        (_, [subject, values @ ..]) if !values.is_empty() && values.iter().all(is_value) => {
+            subject_of(subject)
+        }
+        (Function::Equal, [value, subject]) if is_value(value) => subject_of(subject),
+        _ => None,
+    }
+}
+
+/// A column, or one that is only read through a wider type.
+fn subject_of(expr: &Expr) -> Option<ColumnId> {
+    match &expr.node {
+        Node::Column(id) => Some(*id),
+        Node::Cast(inner) => match (&inner.data_type, &expr.data_type) {
+            (Type::Int2 | Type::Int4, Type::Int4 | Type::Int8) | (Type::Varchar(_), Type::Text) => {
+                inner.as_column()
+            }
+            _ => None,
+        },
+        Node::Literal(_) | Node::Constant(_) => None,
+        Node::Call { .. } | Node::Case { .. } | Node::Exists { .. } => None,
+    }
+}
+
+/// Whether the policy lists the values of the column, and says that there are no others.
+fn is_listed(query: &Query, policy: &Policy, id: ColumnId) -> bool {
+    query.column(id).origin.is_some_and(|(table, at)| {
+        let column = &policy.tables[table.0].columns[at];
+        column.domain.is_some() && column.is_complete
+    })
+}
