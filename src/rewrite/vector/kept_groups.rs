@@ -130,10 +130,8 @@ pub(in crate::rewrite) fn hash_in_grouping<'e>(
 ) -> Option<ast::Expr> {
     let texts = columns.map(|(column, data_type)| {
         let is_column = matches!(column, ast::Expr::CompoundIdentifier(_));
-        let has_one_spelling = matches!(
-            data_type,
-            Type::Int2 | Type::Int4 | Type::Int8 | Type::Bool | Type::Date
-        );
+        let has_one_spelling =
+            matches!(data_type, Type::Int2 | Type::Int4 | Type::Int8 | Type::Bool);
         (is_column && has_one_spelling).then(|| sql::cast(column.clone(), &Type::Text))
     });
     let texts = texts.collect::<Option<Vec<_>>>()?;
