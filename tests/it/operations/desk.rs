@@ -482,6 +482,26 @@ async fn all_kinds_of_questions_are_answered_at_their_price() {
     }
 }
 
+/// A question about one value buys the answers for all of them, at the price that was shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_widened_answer_costs_what_was_shown() {
+    let stage = stage().await;
+    let visit = stage.visit();
+    let of = |race: &str| format!("SELECT count(*) FROM nls.women WHERE race = '{race}'");
+    let priced = visit.price(&of("black"));
+    let widened = "Widened: bought for every value of race (3 groups), at the same price";
+    assert!(priced.has(widened), "{}", priced.body);
+    let answered = visit.run(&priced);
+    assert!(answered.has("1 row"), "{}", answered.body);
+    let spent = stage.veil.spent().await;
+    assert!(spent > 0.0);
+    let other = visit.price(&of("white"));
+    assert!(other.has("Run, free"), "{}", other.body);
+    let answered = visit.run(&other);
+    assert!(answered.has("privacy cost: nothing"), "{}", answered.body);
+    assert_eq!(stage.veil.spent().await, spent);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn at_another_price_nothing_runs() {
     let stage = stage().await;
