@@ -116,7 +116,7 @@ async fn the_answers_are_one_answer() {
 async fn what_others_asked_changes_nothing() {
     let mut seen = Vec::new();
     for first in [None, Some(narrow()), Some(Veil::requester())] {
-        let veil = Veil::demo(|yaml| with_colleague(yaml), Veil::silent()).await;
+        let veil = Veil::demo(with_colleague, Veil::silent()).await;
         if let Some(first) = first {
             veil.rows_as(&first, WHITE).await.unwrap();
         }
