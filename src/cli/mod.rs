@@ -44,6 +44,8 @@ pub use failure::Failure;
 
 /// How long the exit waits for threads that cannot be interrupted (those of the embedded engine).
 const END_WAIT: Duration = Duration::from_secs(5);
+/// How long the exit waits for the ledger's log to move into its file.
+const LEDGER_WAIT: Duration = Duration::from_secs(5);
 
 /// Runs the command line of this process. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the policy
 /// does not hold or is undecided, 4 a change of the policy loosens it.
@@ -80,6 +82,7 @@ pub fn main() -> ExitCode {
     };
     let outcome = runtime.block_on(run(arguments.command, inherited));
     runtime.shutdown_timeout(END_WAIT);
+    crate::ledger::wait_until_closed(LEDGER_WAIT);
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {

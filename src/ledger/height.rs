@@ -105,6 +105,7 @@ impl Rules {
     ///
     /// [`Error::WentBack`].
     pub(super) fn stands(&mut self) -> Result<(), Error> {
+        self.store.is_in_place()?;
         // Other processes write to the witnesses too, each after its commit: a store that is read
         // after the witnesses lacks nothing of them.
         let witnessed = self.seen_by_witnesses()?;
@@ -112,8 +113,12 @@ impl Rules {
         let seen = self.seen.clone();
         let mut lacks = self.lacks(&now, &seen)?;
         for noted in witnessed {
-            if let (None, Seen::Whole(noted)) = (&lacks, noted) {
+            let Seen::Whole(noted) = noted else { continue };
+            if lacks.is_none() {
                 lacks = self.lacks(&now, &noted.height)?;
+            }
+            for sums in noted.accounts {
+                self.sums.noted(sums.of_role(), sums.loss);
             }
         }
         match lacks {

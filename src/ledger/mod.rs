@@ -31,8 +31,10 @@ mod record;
 mod refuse;
 mod restore;
 mod rules;
+mod seen_sums;
 mod server;
 mod sqlite;
+mod standing;
 mod store;
 mod verify;
 mod witness;
@@ -65,6 +67,7 @@ use address::store_at;
 use record::{DigestKey, RecordLog};
 use rules::Rules;
 use worker::Worker;
+pub use worker::wait_until_closed;
 
 /// Bytes of an answer that may wait in memory for the disk.
 const SHORT_ANSWER: usize = 64 << 10;
@@ -353,16 +356,14 @@ impl Ledger {
         released: Vec<u8>,
     ) -> Result<(), Error> {
         let role = self.known(role)?;
-        self.worker
-            .call(Access::Write, move |books| {
-                books.keep(&role, &question, &released)
-            })
-            .await
+        let work = move |books: &mut Rules| books.keep(&role, &question, &released);
+        self.worker.call(Access::Write, work).await
     }
 
     /// The same without waiting for the disk. A later request to the ledger finds the answer. A
-    /// crash before the write, or a write that fails, loses it, and the role pays once more for the
-    /// question: no privacy is lost. A long answer is waited for, so that few bytes wait in memory.
+    /// crash, a loss of power before the next debit's sync, or a write that fails loses it, and the
+    /// role pays once more: no privacy is lost. The write of a long answer is waited for, so that
+    /// few bytes wait in memory.
     ///
     /// # Errors
     ///
@@ -373,13 +374,13 @@ impl Ledger {
         question: QuestionDigest,
         released: Vec<u8>,
     ) -> Result<(), Error> {
-        if released.len() > SHORT_ANSWER {
-            return self.keep(role, question, released).await;
-        }
         let role = self.known(role)?;
-        self.worker
-            .post(move |books| books.keep(&role, &question, &released))
-            .await
+        let is_long = released.len() > SHORT_ANSWER;
+        let work = move |books: &mut Rules| books.keep(&role, &question, &released);
+        match is_long {
+            true => self.worker.call(Access::WriteSoon, work).await,
+            false => self.worker.post(work).await,
+        }
     }
 
     /// The role's account: for the role itself.
@@ -488,9 +489,9 @@ impl Ledger {
                 Err(_) => {
                     let questions = questions.to_vec();
                     // A claim that is lost costs a second answer, nothing else.
-                    let renewed = self
-                        .worker
-                        .call(Access::Write, move |books| books.renew_claims(&questions));
+                    let renewed = self.worker.call(Access::WriteSoon, move |books| {
+                        books.renew_claims(&questions)
+                    });
                     tokio::select! {
                         done = &mut work => return done,
                         _ = renewed => {}
@@ -522,7 +523,7 @@ impl Ledger {
         let questions = questions.to_vec();
         if let Err(error) = self
             .worker
-            .call(Access::Write, move |books| books.release(&questions))
+            .call(Access::WriteSoon, move |books| books.release(&questions))
             .await
         {
             tracing::warn!(%error, "claims were not given back; they end by themselves");
@@ -580,6 +581,7 @@ impl Ledger {
         self.worker
             .call(Access::Read, |books| {
                 books.stands()?;
+                books.sums.compare_all(&mut *books.store)?;
                 books.height()
             })
             .await

@@ -11,11 +11,13 @@ use super::error::Error;
 use super::grants::{Act, Decision};
 use super::height::Attest;
 use super::record::Origin;
-use super::rules::{AccountStanding, DEBIT, RECEIPT, Rules};
+use super::rules::{DEBIT, RECEIPT, Rules};
+use super::seen_sums::beyond;
 use super::sqlite::{self, Sqlite};
+use super::standing::AccountStanding;
 use super::store::{Absent, Access, Store, Value, text};
 use super::witness::{self, Seen, Sums, Testimony, Witness};
-use crate::mechanism::{Cap, Fixed, Loss};
+use crate::mechanism::{Cap, Loss};
 use crate::policy::Renew;
 
 /// The account that carries what the owner's total is charged at a restoration.
@@ -293,22 +295,6 @@ fn whole(cap: &Cap) -> Loss {
     }
 }
 
-/// What has to be added to `spent` so that no component is below that of `wanted`.
-fn beyond(wanted: &Loss, spent: &Loss) -> Loss {
-    let more = |wanted: Fixed, spent: Fixed| Fixed(wanted.0.saturating_sub(spent.0));
-    Loss {
-        epsilon: match (wanted.epsilon, spent.epsilon) {
-            // An infinite sum stays infinite.
-            (_, None) => Some(Fixed::ZERO),
-            (None, Some(_)) => None,
-            (Some(wanted), Some(spent)) => Some(more(wanted, spent)),
-        },
-        rho: more(wanted.rho, spent.rho),
-        mu_squared: more(wanted.mu_squared, spent.mu_squared),
-        delta: more(wanted.delta, spent.delta),
-    }
-}
-
 fn sum(spent: &Loss, missing: &Loss) -> Result<Loss, Error> {
     spent.compose(*missing).ok_or_else(|| Error::Backup {
         reason: "the sums would be larger than can be counted".to_owned(),
@@ -318,6 +304,7 @@ fn sum(spent: &Loss, missing: &Loss) -> Result<Loss, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mechanism::Fixed;
 
     #[test]
     fn nothing_is_below_what_was_wanted() {

@@ -9,21 +9,13 @@ use super::charge::Fingerprint;
 use super::clock::{Clock, period_end, period_start};
 use super::error::{DebitError, Error};
 use super::height::{Attest, Height};
+use super::seen_sums::{Payer, SeenSums, Spent};
+use super::standing::AccountStanding;
 use super::store::{Access, Row, Store, Value, first, fixed, gone, loss as columns};
 use super::witness::Witness;
 use super::{AccountSpec, Buyer, Entry, Purchase};
 use crate::mechanism::{Cap, Fixed, Loss};
 use crate::policy::{Renew, WitnessAddress};
-
-/// An account at one moment.
-#[derive(Debug, Clone)]
-pub(super) struct AccountStanding {
-    pub(super) balance: Balance,
-    /// What was spent since the period began, also where the budget is never renewed.
-    period: Loss,
-    /// The start of the current period, where the store still has an earlier one.
-    begun: Option<i64>,
-}
 
 /// The store, and the accounts of the policy in force.
 pub(super) struct Rules {
@@ -41,6 +33,8 @@ pub(super) struct Rules {
     pub(super) witnesses: Vec<Box<dyn Witness>>,
     /// Whether a witness lags behind what was committed.
     pub(super) lags: bool,
+    /// The sums that this process has seen.
+    pub(super) sums: SeenSums,
 }
 
 impl Rules {
@@ -87,8 +81,12 @@ impl Rules {
             seen: Height::NONE,
             witnesses: Vec::new(),
             lags: false,
+            sums: SeenSums::default(),
         };
-        rules.seen = rules.reading(Self::height)?;
+        rules.seen = rules.reading(|rules| {
+            rules.sums.find(&mut *rules.store)?;
+            rules.height()
+        })?;
         Ok(rules)
     }
 
@@ -133,6 +131,8 @@ impl Rules {
             return Ok(Err(DebitError::Awaited));
         }
         let (mine, total) = self.standings(account, now)?;
+        self.sums.compare(Payer::Role(role), &mine.stored)?;
+        self.sums.compare(Payer::Total, &total.stored)?;
         if mine.balance.frozen {
             return Ok(Err(DebitError::Frozen {
                 role: role.to_owned(),
@@ -171,6 +171,13 @@ impl Rules {
             self.hold(account.id, *answer)?;
         }
         self.claim(questions, now)?;
+        // Last: what fails before is undone.
+        if !whole.is_zero() {
+            let after = mine.after(lifetime, &whole);
+            self.sums.written(Payer::Role(role), after);
+        }
+        let after = total.after(of_owner, fresh);
+        self.sums.written(Payer::Total, after);
         Ok(Ok(shown))
     }
 
@@ -183,8 +190,7 @@ impl Rules {
         lifetime: &Loss,
         whole: &Loss,
     ) -> Result<(), Error> {
-        // This cannot overflow: the lifetime's sum is at least as large, and did not.
-        let period = standing.period.compose(*whole).unwrap_or(*lifetime);
+        let period = standing.period_after(lifetime, whole);
         let [epsilon, rho, mu_squared, delta] = columns(&period);
         if let Some(start) = standing.begun {
             let sql = "UPDATE period SET start = $1, \
@@ -394,12 +400,11 @@ impl Rules {
         now: i64,
     ) -> Result<AccountStanding, Error> {
         let Account { id, terms } = account;
-        let lifetime = row.loss(1)?;
+        let stored = Spent::of(row)?;
+        let lifetime = stored.lifetime;
         let (mut period, mut since, mut begun) = (lifetime, 0, None);
-        // The owner's account has no periods.
-        if !row.is_null(5) {
-            (period, since) = (row.loss(6)?, row.int(10)?);
-            let start = row.int(5)?;
+        if let Some((start, spent)) = stored.period {
+            (period, since) = (spent, row.int(10)?);
             // A period never begins before the last one did, whatever the clock says.
             begun = period_start(terms.renew, now).filter(|of_now| *of_now > start);
             if begun.is_some() {
@@ -437,6 +442,7 @@ impl Rules {
             balance,
             period,
             begun,
+            stored,
         })
     }
 

@@ -287,10 +287,11 @@ impl Server {
 
     /// What is read after the lock is what the last holder left. The last value is the
     /// transaction's number, kept with it.
-    fn begin_writing(&self) -> String {
+    fn begin_writing(&self, setting: &str) -> String {
         let Self { mark, .. } = self;
         format!(
-            "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SELECT version FROM format FOR UPDATE;
+            "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {setting}
+             SELECT version FROM format FOR UPDATE;
              INSERT INTO claim (question, holder, until) VALUES ({mark}, substring({mark} FROM 1 \
              FOR 16), txid_current())
              ON CONFLICT (question) DO UPDATE SET until = excluded.until RETURNING until"
@@ -312,7 +313,8 @@ impl Store for Server {
     fn begin(&mut self, access: Access) -> Result<(), Error> {
         let sql = match access {
             Access::Read => "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY".to_owned(),
-            Access::Write => self.begin_writing(),
+            Access::WriteSoon => self.begin_writing("SET LOCAL synchronous_commit = off;"),
+            Access::Write => self.begin_writing(""),
         };
         let mut begun = if self.session.is_some() {
             self.script(&sql)

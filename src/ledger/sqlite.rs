@@ -1,11 +1,16 @@
 //! The ledger in SQLite, for one machine.
 //!
-//! One file with a rollback journal, `synchronous = EXTRA`: when COMMIT returns, the file itself
-//! holds every debit and has been synced, with the journal's end and its directory. (Write-ahead
-//! logging would save two syncs, and lose budget to whoever copies the file without its log.)
+//! One file with a write-ahead log, `synchronous = EXTRA`: when COMMIT of a debit returns, the log
+//! has been synced, once. Debits move from the log into the file itself after a second's rest, when
+//! the log has grown by some megabytes, and at the end: see `log`. Whoever copies the file without
+//! its log meanwhile has an older copy, as of any earlier moment: see `height` and `witness`. Where
+//! the file system may not be this machine's, the file has a rollback journal instead: see
+//! `file_system`.
 
 mod backup;
 mod file;
+mod file_system;
+mod log;
 mod schema;
 mod structure;
 
@@ -20,6 +25,7 @@ use super::store::{Absent, Access, Row, Store, Value};
 use super::verify;
 pub(in crate::ledger) use backup::{back_up, put_back};
 pub(in crate::ledger) use file::path;
+use log::{keep_log, set_journal};
 
 /// How long a statement waits for other processes' locks.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -28,9 +34,23 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub(super) struct Sqlite {
     connection: Connection,
+    /// Without links.
     path: PathBuf,
-    /// Device and inode of the file.
-    file: (u64, u64),
+    /// The file, its log and the log's index, as they were opened.
+    places: file::Places,
+    /// Whether it has a log: else a rollback journal, which is always synced.
+    logs: bool,
+    /// Whether COMMIT syncs the log.
+    syncs: bool,
+    /// Whether the open transaction writes.
+    writes: bool,
+    /// Whether a sync of the log may have failed since the log was last moved into the file: see
+    /// `log`.
+    is_doubtful: bool,
+    /// How long the log is, in bytes, when it is moved into the file next.
+    moves_at: u64,
+    /// Whether it was closed, since its log has no name any more.
+    is_closed: bool,
 }
 
 impl Sqlite {
@@ -40,30 +60,77 @@ impl Sqlite {
     ///
     /// [`Error`]; a file that is refused is not written to.
     pub(super) fn open(url: &str, absent: Absent) -> Result<Self, Error> {
-        let path = file::path(url)?;
+        let named = file::path(url)?;
         match absent {
-            Absent::Make => file::create_if_missing(&path, build)?,
-            Absent::Refuse if path.exists() => {}
+            Absent::Make => file::create_if_missing(&named, build)?,
+            Absent::Refuse if named.exists() => {}
             Absent::Refuse => {
                 return Err(Error::Missing {
-                    place: path.display().to_string(),
+                    place: named.display().to_string(),
                 });
             }
         }
-        file::check_header(&path)?;
-        let connection = connect(&path).map_err(|error| structure::read_failure(&path, error))?;
-        let file = file::place(&path)?;
-        let mut store = Self {
-            connection,
-            path,
-            file,
-        };
+        let mut store = Self::verified(named)?;
         let format = store.format()?;
-        store.whole(format)?;
+        // Only now: a file that is refused is left as it is.
+        store.logs = set_journal(&store.connection, file_system::holds_log(&store.path))?;
+        keep_log(&store.connection, false)?;
+        if store.logs {
+            // The log is made by the first to read the file: it stays until the last one leaves.
+            store.format()?;
+            let log = ["-wal", "-shm"].map(|suffix| file::with_suffix(&store.path, suffix));
+            store.places.add(log)?;
+            if !store.places.are_on_one_disk() {
+                return Err(Error::Foreign {
+                    ledger: format!("{:?}", store.path),
+                    reason: "its log is on another file system".to_owned(),
+                });
+            }
+        }
         if format < schema::FORMAT {
             store.raise()?;
             store.whole(schema::FORMAT)?;
         }
+        Ok(store)
+    }
+
+    /// Opens a file that must be there, and verifies it whole. It is not written to, and its journal
+    /// stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    fn verified(named: PathBuf) -> Result<Self, Error> {
+        // SQLite follows links too, and puts the log next to the file that they lead to.
+        let path = named.canonicalize()?;
+        file::check_header(&path)?;
+        // Before it is opened: a file that gets the name meanwhile is not taken for this one.
+        let places = file::Places::of([named, path.clone()])?;
+        let connection = connect(&path).map_err(|error| structure::read_failure(&path, error))?;
+        if file::says_log(&path)? && !file_system::holds_log(&path) {
+            // It lay on another disk when it got its log. Nobody else may have it open.
+            connection.pragma_update_and_check(None, "locking_mode", "EXCLUSIVE", |_| Ok(()))?;
+        }
+        let mut store = Self {
+            connection,
+            path,
+            places,
+            logs: false,
+            syncs: true,
+            writes: false,
+            is_doubtful: true,
+            moves_at: log::STEP,
+            is_closed: false,
+        };
+        let format = store.format()?;
+        if format > schema::FORMAT {
+            return Err(Error::Newer {
+                ledger: format!("ledger {:?}", store.path),
+                found: i64::from(format),
+                known: i64::from(schema::FORMAT),
+            });
+        }
+        store.whole(format)?;
         Ok(store)
     }
 
@@ -103,19 +170,33 @@ impl Sqlite {
 
 impl Store for Sqlite {
     fn begin(&mut self, access: Access) -> Result<(), Error> {
+        if self.is_closed {
+            return self.is_in_place().and(Err(Error::WentBack {
+                lacks: "its log was removed under this process".to_owned(),
+            }));
+        }
+        self.writes = access != Access::Read;
+        if self.writes {
+            self.settle()?;
+        }
+        // What is remembered of the file is forgotten: that it was overwritten in place shows only
+        // there.
+        self.connection.release_memory()?;
         let sql = match access {
             Access::Read => "BEGIN DEFERRED",
-            Access::Write => "BEGIN IMMEDIATE",
+            Access::WriteSoon | Access::Write => {
+                self.sync(access)?;
+                "BEGIN IMMEDIATE"
+            }
         };
         self.connection.prepare_cached(sql)?.execute([])?;
-        // What is written to a file without a name is lost. Asked under the lock, which may have
-        // been waited for.
-        let is_named = || file::place(&self.path).is_ok_and(|place| place == self.file);
-        if access == Access::Write && !is_named() {
+        // Asked under the lock, which may have been waited for.
+        if self.writes
+            && let Err(error) = self.is_in_place().and_then(|()| self.keeps_journal())
+        {
             self.connection.execute_batch("ROLLBACK")?;
-            return Err(Error::WentBack {
-                lacks: format!("{:?} is another file now", self.path),
-            });
+            self.leave();
+            return Err(error);
         }
         Ok(())
     }
@@ -137,6 +218,7 @@ impl Store for Sqlite {
     }
 
     fn end(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
+        let is_asked = outcome.is_ok();
         let committed = outcome.and_then(|()| {
             Ok(self
                 .connection
@@ -144,10 +226,43 @@ impl Store for Sqlite {
                 .execute([])
                 .map(drop)?)
         });
+        let is_unsure = self.writes && is_asked && committed.is_err();
+        self.is_doubtful |= is_unsure;
         if committed.is_err() && !self.connection.is_autocommit() {
             self.connection.execute_batch("ROLLBACK")?;
         }
-        committed
+        if !self.writes {
+            return committed;
+        }
+        if is_unsure && self.logs {
+            // At once, while the kernel still has what it did not write; else before the next
+            // transaction.
+            let _ = self.move_log(Duration::ZERO);
+        }
+        // Again: the file may have gone while this was written.
+        let stands = committed.and_then(|()| self.is_in_place());
+        self.leave();
+        self.move_grown_log();
+        stands
+    }
+
+    /// What is written to a file without a name is lost, and what is written to a log without a
+    /// name is lost with this process.
+    fn is_in_place(&self) -> Result<(), Error> {
+        match self.places.moved() {
+            None => Ok(()),
+            Some(moved) => Err(Error::WentBack {
+                lacks: format!("{moved:?} was removed, or is another file now"),
+            }),
+        }
+    }
+
+    fn rest(&mut self) -> Result<bool, Error> {
+        self.leave();
+        if !self.logs || self.is_closed {
+            return Ok(true);
+        }
+        self.move_log(Duration::ZERO)
     }
 }
 
@@ -187,12 +302,11 @@ fn build(path: &Path) -> Result<(), Error> {
         "BEGIN;{}COMMIT;",
         schema::of_format(schema::FORMAT)
     ))?;
-    // The draft's own journal goes with the draft.
-    connection.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
     connection.close().map_err(|(_, error)| error)?;
     Ok(())
 }
 
+/// With the file's journal as it is: a backup, and a file that is refused, stay as they were.
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(
         path,
@@ -200,9 +314,13 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     )?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(64);
-    // The journal is emptied and synced, not removed, at each commit.
-    connection.pragma_update_and_check(None, "journal_mode", "TRUNCATE", |_| Ok(()))?;
+    keep_log(&connection, true)?;
+    // A batch marks where each job begins: what it may have to undo is kept in memory, not in a
+    // file under /var/tmp or /tmp, which a proxy may not be allowed to write.
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
     connection.pragma_update(None, "synchronous", "EXTRA")?;
+    // SQLite drops the errors of those that it makes by itself: see `log`.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     connection.pragma_update(None, "fullfsync", true)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "trusted_schema", false)?;
@@ -214,16 +332,29 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
 mod tests {
     use super::*;
 
+    pub(super) fn fresh(name: &str) -> PathBuf {
+        let name = format!("pgveil-{name}-{:x}.db", rand::random::<u64>());
+        let path = Path::new("/tmp").join(name);
+        std::fs::File::create(&path).unwrap();
+        build(&path).unwrap();
+        path
+    }
+
+    pub(super) fn setting(connection: &Connection, sql: &str) -> String {
+        connection.query_row(sql, [], |row| row.get(0)).unwrap()
+    }
+
     /// Each by its own name, since some are SQLite's defaults here and none is elsewhere.
     #[test]
     fn a_connection_is_set_as_the_ledger_needs_it() {
-        let path = Path::new("/tmp").join(format!("pgveil-connect-{:x}.db", rand::random::<u64>()));
-        std::fs::File::create(&path).unwrap();
-        build(&path).unwrap();
+        let path = fresh("connect");
         let connection = connect(&path).unwrap();
+        set_journal(&connection, true).unwrap();
         let settings = [
             ("synchronous", "3"),
-            ("journal_mode", "truncate"),
+            ("journal_mode", "wal"),
+            ("temp_store", "2"),
+            ("wal_autocheckpoint", "0"),
             ("foreign_keys", "1"),
             ("fullfsync", "1"),
             ("trusted_schema", "0"),
@@ -240,13 +371,7 @@ mod tests {
             } else {
                 sql
             };
-            assert_eq!(
-                connection
-                    .query_row(&sql, [], |row| row.get::<_, String>(0))
-                    .unwrap(),
-                wanted,
-                "{name}"
-            );
+            assert_eq!(setting(&connection, &sql), wanted, "{name}");
         }
         std::fs::remove_file(&path).unwrap();
     }

@@ -9,9 +9,11 @@ use crate::mechanism::{Fixed, Loss};
 
 /// Whether a transaction may write. Writers are serialised across processes from their first read
 /// on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Access {
     Read,
+    /// A loss of power soon after the commit may undo it. No debit is written so.
+    WriteSoon,
     Write,
 }
 
@@ -56,8 +58,9 @@ pub trait Store {
     ///
     /// # Guarantee
     ///
-    /// On success everything written survives a crash of the process and a loss of power. On an
-    /// error it may or may not stand.
+    /// On success everything written survives a crash of the process, and, unless it was begun with
+    /// [`Access::WriteSoon`], a loss of power, with all that was committed before. On an error it
+    /// may or may not stand.
     ///
     /// # Errors
     ///
@@ -68,6 +71,25 @@ pub trait Store {
     /// open.
     fn cluster(&mut self) -> Option<String> {
         None
+    }
+
+    /// Whether the store is still the one that was opened, by its name.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WentBack`].
+    fn is_in_place(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Puts the store in order, outside a transaction, when nothing was asked for a while. Whether
+    /// it is in order now.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Storage`]: what is committed stands all the same.
+    fn rest(&mut self) -> Result<bool, Error> {
+        Ok(true)
     }
 }
 

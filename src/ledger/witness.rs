@@ -153,6 +153,11 @@ impl Sums {
         })
     }
 
+    /// The role's name; `None` for the owner's account.
+    pub(super) fn of_role(&self) -> Option<String> {
+        (self.kind == "role").then(|| self.name.clone())
+    }
+
     pub(in crate::ledger) fn is_role(&self, name: &str) -> bool {
         self.kind == "role" && self.name == name
     }

@@ -1,5 +1,10 @@
 //! The thread that owns the ledger's connection. Jobs that wait together share one transaction and
-//! one fsync, and are answered after it.
+//! one fsync, and are answered after it. A job that fails is undone by itself.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{JoinHandle, Thread};
+use std::time::{Duration, Instant};
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -12,11 +17,38 @@ const BATCH_MAX: usize = 256;
 /// Most jobs that wait; further callers wait to enqueue.
 const QUEUE_MAX: usize = 1024;
 
+/// How long nothing is asked before the store is put in order.
+const REST: Duration = Duration::from_secs(1);
+
+/// The threads of this process's ledgers.
+static THREADS: Mutex<Vec<JoinHandle<()>>> = Mutex::new(Vec::new());
+
+fn remember(thread: JoinHandle<()>) {
+    let mut threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
+    threads.retain(|thread| !thread.is_finished());
+    threads.push(thread);
+}
+
+/// Waits until every ledger that was dropped has closed its store, which leaves a file without its
+/// log. Whether all have, in that time. For the end of the process; what is committed stands anyway.
+pub fn wait_until_closed(patience: Duration) -> bool {
+    let deadline = Instant::now() + patience;
+    loop {
+        let mut threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.retain(|thread| !thread.is_finished());
+        if threads.is_empty() || Instant::now() >= deadline {
+            return threads.is_empty();
+        }
+        drop(threads);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 /// Takes whether the transaction that holds the job was committed; passes the job's result on.
 type Answer = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
 /// Takes the books inside the transaction, or why there is none. An error in the first place undoes
-/// the whole transaction.
+/// what the job did, and the whole transaction where that cannot be done.
 type Run = Box<dyn FnOnce(Result<&mut Rules, Error>) -> (Result<(), Error>, Answer) + Send>;
 
 struct Job {
@@ -42,7 +74,7 @@ impl Worker {
     ) -> Result<Self, Error> {
         let (jobs, queue) = mpsc::channel(QUEUE_MAX);
         let (opened, wait) = oneshot::channel();
-        std::thread::Builder::new()
+        let thread = std::thread::Builder::new()
             .name("ledger".to_owned())
             .spawn(move || match open() {
                 Ok(mut books) => {
@@ -54,6 +86,7 @@ impl Worker {
                     let _ = opened.send(Err(error));
                 }
             })?;
+        remember(thread);
         wait.await.map_err(|_| Error::Stopped)??;
         Ok(Self { jobs })
     }
@@ -64,8 +97,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// Those of `work`, of another job of the same transaction, or of the commit;
-    /// [`Error::Stopped`].
+    /// Those of `work`, which is then undone; those of the commit; [`Error::Stopped`].
     pub(super) async fn call<T: Send + 'static>(
         &self,
         access: Access,
@@ -90,8 +122,8 @@ impl Worker {
         wait.await.map_err(|_| Error::Stopped)?
     }
 
-    /// Queues `work` for a writing transaction, and does not wait for it. Work that is queued later
-    /// sees what it did. An error is logged, and undoes the work that shares the transaction.
+    /// Queues `work` for a writing transaction that need not be synced, and does not wait for it.
+    /// Work that is queued later sees what it did. An error is logged.
     ///
     /// # Errors
     ///
@@ -102,10 +134,14 @@ impl Worker {
     ) -> Result<(), Error> {
         let run = Box::new(
             move |books: Result<&mut Rules, Error>| -> (Result<(), Error>, Answer) {
-                (books.and_then(work), Box::new(|_| {}))
+                let done = books.and_then(work);
+                if let Err(error) = &done {
+                    tracing::error!(%error, "something was not written to the ledger");
+                }
+                (done, Box::new(|_| {}))
             },
         );
-        let access = Access::Write;
+        let access = Access::WriteSoon;
         self.queue(Job { access, run }).await
     }
 
@@ -115,47 +151,112 @@ impl Worker {
 }
 
 fn serve(books: &mut Rules, mut queue: mpsc::Receiver<Job>) {
-    while let Some(first) = queue.blocking_recv() {
+    let mut wrote = false;
+    loop {
+        let first = match next(&mut queue, wrote.then_some(REST)) {
+            Next::Job(first) => first,
+            Next::Rest => {
+                // Where others read just now, the next rest does it.
+                wrote = match books.store.rest() {
+                    Ok(is_in_order) => !is_in_order,
+                    Err(error) => {
+                        tracing::warn!(%error, "the ledger's log was not moved into its file");
+                        false
+                    }
+                };
+                continue;
+            }
+            Next::End => return,
+        };
         let mut batch = vec![first];
         while batch.len() < BATCH_MAX
             && let Ok(job) = queue.try_recv()
         {
             batch.push(job);
         }
-        run(books, batch);
+        wrote |= run(books, batch) != Access::Read;
+    }
+}
+
+enum Next {
+    Job(Job),
+    /// None came in time.
+    Rest,
+    /// None will come.
+    End,
+}
+
+/// The next job; without `patience` waits for ever.
+fn next(queue: &mut mpsc::Receiver<Job>, patience: Option<Duration>) -> Next {
+    let Some(patience) = patience else {
+        return queue.blocking_recv().map_or(Next::End, Next::Job);
+    };
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let deadline = Instant::now() + patience;
+    loop {
+        match queue.poll_recv(&mut context) {
+            Poll::Ready(job) => return job.map_or(Next::End, Next::Job),
+            Poll::Pending => {}
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Next::Rest;
+        }
+        std::thread::park_timeout(left);
+    }
+}
+
+/// Wakes the ledger's thread.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 
 /// One transaction for all jobs, each decided in order on what those before it left; nobody is
-/// answered before the commit returned.
-fn run(books: &mut Rules, batch: Vec<Job>) {
-    let access = if batch.iter().any(|job| job.access == Access::Write) {
-        Access::Write
-    } else {
-        Access::Read
-    };
+/// answered before the commit returned. Returns what the transaction was begun for.
+fn run(books: &mut Rules, batch: Vec<Job>) -> Access {
+    let wanted = batch.iter().map(|job| job.access).max();
+    let access = wanted.unwrap_or(Access::Read);
+    let writes = access != Access::Read;
     let mut answers = Vec::with_capacity(batch.len());
     let mut state = books.store.begin(access);
     let begun = state.is_ok();
     if begun {
         state = books.catch_up();
     }
-    if state.is_ok() && access == Access::Write {
+    if state.is_ok() && writes {
         state = books.stands();
     }
+    // Each can be undone alone, also one that only reads: a statement that fails ends a transaction
+    // of PostgreSQL. Where nothing is written, nobody loses a charge by another's failure.
+    let is_marked = writes && batch.len() > 1;
     for job in batch {
-        // After a failure the rest of the batch runs nothing: the store may have left the
-        // transaction.
+        // After a failure of the whole the rest of the batch runs nothing: the store may have left
+        // the transaction.
+        if is_marked && state.is_ok() {
+            state = mark(books);
+        }
         let (outcome, answer) = (job.run)(state.clone().map(|()| &mut *books));
         answers.push(answer);
-        state = state.and(outcome);
+        if state.is_ok() {
+            state = match outcome {
+                Ok(()) if is_marked => release(books),
+                Err(error) if is_marked && is_alone(&error) => undo(books).map_err(|_| error),
+                outcome => outcome,
+            };
+        }
     }
-    let reached = match (&state, access) {
-        (Ok(()), Access::Write) => books.reached().map(Some),
-        (Ok(()), Access::Read) | (Err(_), _) => Ok(None),
+    let reached = match (&state, writes) {
+        (Ok(()), true) => books.reached().map(Some),
+        (Ok(()), false) | (Err(_), _) => Ok(None),
     };
     let state = state.and(reached.as_ref().map(|_| ()).map_err(Clone::clone));
     let committed = if begun { books.store.end(state) } else { state };
+    books.sums.ended(committed.is_ok());
     // The witness has the charge before anybody learns of it.
     let committed = committed.and_then(|()| match reached {
         Ok(Some(reached)) => books.note(reached),
@@ -166,5 +267,48 @@ fn run(books: &mut Rules, batch: Vec<Job>) {
     }
     for answer in answers {
         answer(committed.clone());
+    }
+    access
+}
+
+/// Marks where a job begins.
+fn mark(books: &mut Rules) -> Result<(), Error> {
+    books.store.query("SAVEPOINT job", &[]).map(drop)
+}
+
+/// Forgets the newest mark: what was done since stays.
+fn release(books: &mut Rules) -> Result<(), Error> {
+    books.store.query("RELEASE SAVEPOINT job", &[]).map(drop)
+}
+
+/// Undoes what was done since the newest mark, all of it, and forgets the mark. An error where the
+/// store has left the transaction.
+fn undo(books: &mut Rules) -> Result<(), Error> {
+    books.store.query("ROLLBACK TO SAVEPOINT job", &[])?;
+    release(books)
+}
+
+/// Whether a failure is the job's own. Of a store that is damaged or went back nothing is written.
+fn is_alone(error: &Error) -> bool {
+    match error {
+        Error::Storage(_) | Error::UnknownRole { .. } | Error::Decision(_) => true,
+        Error::Url { .. }
+        | Error::NoDirectory { .. }
+        | Error::Missing { .. }
+        | Error::Foreign { .. }
+        | Error::Newer { .. }
+        | Error::Damaged { .. }
+        | Error::Leftover { .. }
+        | Error::Unsafe { .. }
+        | Error::Witness { .. }
+        | Error::SameDisk { .. }
+        | Error::Older { .. }
+        | Error::Backup { .. }
+        | Error::WentBack { .. }
+        | Error::NamedTwice { .. }
+        | Error::Fixed { .. }
+        | Error::File(_)
+        | Error::Unwitnessed { .. }
+        | Error::Stopped => false,
     }
 }

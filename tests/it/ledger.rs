@@ -1,11 +1,14 @@
 //! The ledger: what it admits, that it forgets nothing, and that it refuses every file it cannot
 //! trust.
 
+mod batches;
 mod conformance;
 pub mod crash;
 mod disk;
 mod edges;
+mod log;
 mod older_copies;
+mod power;
 mod processes;
 mod properties;
 mod relay;
@@ -48,6 +51,31 @@ impl Scratch {
 
     fn url(&self) -> String {
         format!("sqlite://{}", self.file().display())
+    }
+
+    fn log(&self) -> PathBuf {
+        self.0.join("ledger.db-wal")
+    }
+
+    /// Waits until the log is in the file.
+    async fn rested(&self) {
+        self.until(|log| log.is_none_or(|log| log.len() == 0)).await;
+    }
+
+    /// Waits until the thread of a ledger that was dropped has closed the file.
+    async fn closed(&self) {
+        self.until(|log| log.is_none()).await;
+    }
+
+    async fn close(&self, ledger: Ledger) {
+        drop(ledger);
+        self.closed().await;
+    }
+
+    async fn until(&self, is_so: impl Fn(Option<std::fs::Metadata>) -> bool) {
+        while !is_so(std::fs::metadata(self.log()).ok()) {
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
     }
 }
 
@@ -220,13 +248,12 @@ async fn file_is_made_whole_and_private() {
         .debit("ann", laplace(0.1), fingerprint(1))
         .await
         .unwrap();
-    drop(ledger);
     let mut names: Vec<_> = std::fs::read_dir(&scratch.0)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .collect();
     names.sort();
-    assert_eq!(names, ["ledger.db", "ledger.db-journal"]);
+    assert_eq!(names, ["ledger.db", "ledger.db-shm", "ledger.db-wal"]);
     for name in names {
         assert_eq!(
             std::fs::metadata(scratch.0.join(name))
@@ -237,13 +264,40 @@ async fn file_is_made_whole_and_private() {
             0o600
         );
     }
-    // Whoever removes the ledger and leaves its journal is asked, not given a new budget.
+    // Whoever removes the ledger and leaves its log is asked, not given a new budget.
     std::fs::remove_file(scratch.file()).unwrap();
     let refused = open_usual(&scratch.file(), Accounting::Gdp)
         .await
         .unwrap_err();
     assert!(matches!(&refused, Error::Leftover { .. }), "{refused}");
     assert!(!scratch.file().exists());
+    drop(ledger);
+}
+
+/// At rest, and when it is closed, the file itself has every debit: a copy of it alone misses none.
+#[tokio::test]
+async fn a_copy_of_a_file_at_rest_has_every_debit() {
+    let scratch = Scratch::new();
+    let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
+    let copied = || {
+        let copy = Scratch::new();
+        std::fs::copy(scratch.file(), copy.file()).unwrap();
+        rows(&copy.file()).len()
+    };
+    for debits in 1..=2 {
+        let _ = ledger
+            .debit("ann", laplace(0.1), fingerprint(1))
+            .await
+            .unwrap();
+        scratch.rested().await;
+        assert_eq!(copied(), debits);
+    }
+    let _ = ledger
+        .debit("ann", laplace(0.1), fingerprint(1))
+        .await
+        .unwrap();
+    scratch.close(ledger).await;
+    assert_eq!(copied(), 3);
 }
 
 /// A debit that fails halfway leaves neither account charged, and yields no charge.
@@ -295,11 +349,15 @@ fn held(accuracy: f64) -> Stored {
 }
 
 /// Waits until nobody has the file open, and takes from it what its format did not have yet.
-fn set_back(path: &Path, sql: &str) {
+async fn set_back(path: &Path, sql: &str) {
     let connection = rusqlite::Connection::open(path).unwrap();
     connection
         .busy_timeout(std::time::Duration::from_secs(10))
         .unwrap();
+    let alone = || connection.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()));
+    while alone().is_err() {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
     connection.execute_batch(sql).unwrap();
 }
 
@@ -341,7 +399,7 @@ async fn ledgers_of_older_formats_are_kept_whole() {
             .unwrap();
         ledger.record_failure("bob").await.unwrap();
         drop(ledger);
-        set_back(&scratch.file(), &to_format(format));
+        set_back(&scratch.file(), &to_format(format)).await;
         let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
         let balance = ledger.balance("ann").await.unwrap();
         assert_eq!(
@@ -357,7 +415,7 @@ async fn ledgers_of_older_formats_are_kept_whole() {
         drop(ledger);
         assert!(open_usual(&scratch.file(), Accounting::Gdp).await.is_ok());
         // An older file whose sums are not those of its debits is refused as it is.
-        set_back(&scratch.file(), &to_format(format));
+        set_back(&scratch.file(), &to_format(format)).await;
         let guard: String = rusqlite::Connection::open(scratch.file())
             .unwrap()
             .query_row(
@@ -371,7 +429,8 @@ async fn ledgers_of_older_formats_are_kept_whole() {
             &format!(
                 "DROP TRIGGER account_spent; UPDATE account SET spent_rho = zeroblob(16); {guard}"
             ),
-        );
+        )
+        .await;
         let before = std::fs::read(scratch.file()).unwrap();
         let refused = open_usual(&scratch.file(), Accounting::Gdp)
             .await

@@ -209,6 +209,6 @@ async fn remove_older(worker: &Worker) -> Result<(), Error> {
 
 async fn put(worker: &Worker, records: Vec<Record>) -> Result<Vec<i64>, Error> {
     worker
-        .call(Access::Write, move |books| books.record(&records))
+        .call(Access::WriteSoon, move |books| books.record(&records))
         .await
 }

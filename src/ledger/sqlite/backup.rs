@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use rusqlite::backup::Backup;
 
 use super::Error;
-use super::{connect, file};
+use super::{Sqlite, connect, file, keep_log, set_journal};
 
 /// Pages that are copied before other processes get a turn.
 const PAGES: i32 = 1000;
@@ -19,8 +19,9 @@ const PAGES: i32 = 1000;
 ///
 /// [`Error`]; [`Error::Backup`] where the copy's name is taken.
 pub(in crate::ledger) fn back_up(ledger: &Path, copy: &Path) -> Result<(), Error> {
-    file::check_header(ledger)?;
-    let source = connect(ledger)?;
+    let source = Sqlite::verified(ledger.to_owned())?.connection;
+    // It is a ledger: where nobody else has it open, no log stays behind.
+    keep_log(&source, false)?;
     make(copy, |draft| copied(&source, draft, file::BACKUP_ID))
 }
 
@@ -39,8 +40,10 @@ pub(in crate::ledger) fn put_back<T>(
     make(ledger, |draft| {
         copied(&source, draft, file::APPLICATION_ID)?;
         let settled = settle(&format!("sqlite://{}", draft.display()))?;
-        // The draft's own journal goes with the draft.
+        // The draft's own log or journal goes with the draft: SQLite removes the journal that it
+        // would empty.
         let tidied = connect(draft)?;
+        set_journal(&tidied, false)?;
         tidied.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
         tidied.close().map_err(|(_, error)| error)?;
         Ok(settled)
@@ -66,7 +69,14 @@ fn make<T>(path: &Path, build: impl FnOnce(&Path) -> Result<T, Error>) -> Result
 
 fn copied(source: &Connection, draft: &Path, application: u32) -> Result<(), Error> {
     let mut target = connect(draft)?;
-    Backup::new(source, &mut target)?.run_to_completion(PAGES, Duration::ZERO, None)?;
+    // Without a log of its own, whatever the source has.
+    target.pragma_update_and_check(None, "locking_mode", "EXCLUSIVE", |_| Ok(()))?;
+    // As of one moment, whatever others write meanwhile.
+    source.execute_batch("BEGIN; SELECT count(*) FROM sqlite_schema")?;
+    let copied = Backup::new(source, &mut target)
+        .and_then(|backup| backup.run_to_completion(PAGES, Duration::ZERO, None));
+    source.execute_batch("COMMIT")?;
+    copied?;
     target.pragma_update(None, "application_id", application)?;
     target.pragma_update_and_check(None, "journal_mode", "DELETE", |_| Ok(()))?;
     target.close().map_err(|(_, error)| error)?;

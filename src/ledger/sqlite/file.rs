@@ -56,7 +56,7 @@ fn directory_of(path: &Path) -> &Path {
     }
 }
 
-/// Creates the file with `build` if it is missing: under another name first, then linked in, so
+/// Creates the file with `build` if it is missing: under another name first, then renamed, so
 /// that no reader ever meets a half-made ledger and no existing file is overwritten.
 ///
 /// # Errors
@@ -96,17 +96,31 @@ pub(super) fn create_if_missing(
         .and_then(|_| {
             build(&draft)?;
             File::open(&draft)?.sync_all()?;
-            match fs::hard_link(&draft, path) {
-                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
-                // Another process was faster: its ledger is the ledger.
-                Ok(()) | Err(_) => Ok(()),
-            }
+            give_name(&draft, path)
         });
-    let removed = fs::remove_file(&draft);
-    made?;
-    removed?;
+    match fs::remove_file(&draft) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => made.and(Err(error.into())),
+        Ok(()) | Err(_) => made,
+    }?;
     File::open(directory)?.sync_all()?;
     Ok(())
+}
+
+/// Gives the draft its name, unless another process was faster: its ledger is the ledger. By a
+/// rename, so that the file never has two names: each of them would have a log of its own.
+fn give_name(draft: &Path, path: &Path) -> Result<(), Error> {
+    use rustix::fs::{CWD, RenameFlags, renameat_with};
+    use rustix::io::Errno;
+
+    let named = match renameat_with(CWD, draft, CWD, path, RenameFlags::NOREPLACE) {
+        // A file system that cannot.
+        Err(Errno::INVAL | Errno::NOSYS) => fs::hard_link(draft, path),
+        named => named.map_err(io::Error::from),
+    };
+    match named {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.into()),
+        Ok(()) | Err(_) => Ok(()),
+    }
 }
 
 /// Refuses a file whose first bytes are not those of a ledger that this program knows. Reads only.
@@ -168,16 +182,22 @@ fn check(path: &Path, application: u32) -> Result<(), Error> {
             });
         }
     }
-    // Write-ahead logging keeps commits outside the file, where a copy misses them. Ours never has
-    // it.
-    if header[18..20] != [1, 1] {
-        return foreign(
-            "it was switched to write-ahead logging; close whatever did and run pragma \
-                journal_mode \
-                = delete on it",
-        );
+    // A rollback journal (a backup, a new file, one of an older pgveil) or a write-ahead log.
+    match header[18..20] {
+        [1, 1] | [2, 2] => Ok(()),
+        _ => foreign("it has a journal of another kind"),
     }
-    Ok(())
+}
+
+/// Whether the file says that it has a write-ahead log.
+///
+/// # Errors
+///
+/// [`Error::File`].
+pub(super) fn says_log(path: &Path) -> Result<bool, Error> {
+    let mut header = [0u8; HEADER_SIZE];
+    read_header(path, &mut header)?;
+    Ok(header[18..20] == [2, 2])
 }
 
 /// Device and inode of the file of that name.
@@ -188,6 +208,48 @@ fn check(path: &Path, application: u32) -> Result<(), Error> {
 pub(super) fn place(path: &Path) -> Result<(u64, u64), Error> {
     let metadata = fs::metadata(path)?;
     Ok((metadata.dev(), metadata.ino()))
+}
+
+/// Files by their names, each with the device and inode that it had when it was opened.
+#[derive(Debug)]
+pub(super) struct Places(Vec<(PathBuf, (u64, u64))>);
+
+impl Places {
+    /// # Errors
+    ///
+    /// [`Error::File`].
+    pub(super) fn of(paths: impl IntoIterator<Item = PathBuf>) -> Result<Self, Error> {
+        let mut places = Self(Vec::new());
+        places.add(paths)?;
+        Ok(places)
+    }
+
+    /// # Errors
+    ///
+    /// [`Error::File`].
+    pub(super) fn add(&mut self, paths: impl IntoIterator<Item = PathBuf>) -> Result<(), Error> {
+        for path in paths {
+            let found = place(&path)?;
+            self.0.push((path, found));
+        }
+        Ok(())
+    }
+
+    /// Whether all lie on one file system.
+    pub(super) fn are_on_one_disk(&self) -> bool {
+        let mut disks = self.0.iter().map(|(_, (disk, _))| disk);
+        let first = disks.next();
+        disks.all(|disk| Some(disk) == first)
+    }
+
+    /// A name that no file has any more, or another one.
+    pub(super) fn moved(&self) -> Option<&Path> {
+        let moved = self
+            .0
+            .iter()
+            .find(|(path, opened)| !place(path).is_ok_and(|found| found == *opened));
+        moved.map(|(path, _)| path.as_path())
+    }
 }
 
 /// Files whose header was read, by device and inode. They stay open: closing any descriptor of a
@@ -215,7 +277,7 @@ fn read_header(path: &Path, header: &mut [u8]) -> io::Result<()> {
     result
 }
 
-fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)

@@ -5,6 +5,7 @@ use std::path::Path;
 use rusqlite::{Connection, ErrorCode};
 
 use super::Error;
+use super::file::with_suffix;
 
 /// Whether the file is structurally whole and has exactly this schema. Reads only.
 ///
@@ -47,13 +48,19 @@ fn fault(snapshot: &Connection, path: &Path, schema: &str) -> rusqlite::Result<O
     if integrity != "ok" {
         return Ok(Some(integrity));
     }
-    // SQLite reads past the end of a torn last page as zeros.
-    let size: i64 = snapshot.query_row(
-        "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size",
+    // SQLite reads past the end of a torn last page as zeros. Pages that are still in the log may
+    // be past the end of the file.
+    let [pages, page] = snapshot.query_row(
+        "SELECT page_count, page_size FROM pragma_page_count, pragma_page_size",
         [],
-        |row| row.get(0),
+        |row| Ok([row.get::<_, i64>(0)?, row.get(1)?].map(i64::unsigned_abs)),
     )?;
-    if !std::fs::metadata(path).is_ok_and(|file| i64::try_from(file.len()) == Ok(size)) {
+    let size = pages * page;
+    let is_right = |length: u64| match has_log(path) {
+        true => length.is_multiple_of(page),
+        false => length == size,
+    };
+    if !std::fs::metadata(path).is_ok_and(|file| is_right(file.len())) {
         return Ok(Some(format!("it should have {size} bytes")));
     }
     if snapshot.prepare("PRAGMA foreign_key_check")?.exists([])? {
@@ -65,6 +72,11 @@ fn fault(snapshot: &Connection, path: &Path, schema: &str) -> rusqlite::Result<O
         return Ok(Some("its tables are not those of a ledger".to_owned()));
     }
     Ok(None)
+}
+
+/// Whether anything is in the file's write-ahead log.
+fn has_log(path: &Path) -> bool {
+    std::fs::metadata(with_suffix(path, "-wal")).is_ok_and(|log| log.len() > 0)
 }
 
 /// Names and definitions of all tables, indexes and triggers.

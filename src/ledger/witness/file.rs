@@ -187,7 +187,9 @@ fn seen((newest, is_written): (Option<Line>, bool)) -> Seen {
 ///
 /// [`Error::Witness`].
 pub(in crate::ledger) fn is_same_disk(ledger: &Path, witness: &Path) -> Result<bool, Error> {
-    let directory = |path: &Path| path.parent().unwrap_or(Path::new("/")).to_owned();
+    // A link may lie on another disk than the file that it leads to.
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let directory = |path: &Path| real(path).parent().unwrap_or(Path::new("/")).to_owned();
     let disk = |path: &Path| std::fs::metadata(directory(path)).map(|found| found.dev());
     let of_witness = disk(witness).map_err(|error| failed(witness, &error))?;
     // A ledger without a directory is refused by its own name.
@@ -266,5 +268,15 @@ mod tests {
         witness.begin_anew(&Seen::Damaged, &at(1)).unwrap();
         assert_eq!(witness.read().unwrap(), whole(&at(1)));
         std::fs::remove_file(&path).unwrap();
+    }
+
+    /// The ledger lies where its link leads to.
+    #[test]
+    fn a_link_is_on_the_disk_of_its_file() {
+        let link = Path::new("/tmp").join(format!("pgveil-link-{:x}", rand::random::<u64>()));
+        std::os::unix::fs::symlink("/proc/self/status", &link).unwrap();
+        assert!(is_same_disk(&link, Path::new("/proc/self/witness")).unwrap());
+        assert!(!is_same_disk(&link, Path::new("/tmp/witness")).unwrap());
+        std::fs::remove_file(&link).unwrap();
     }
 }

@@ -59,7 +59,6 @@ on_both_stores!(
     statements_are_recorded,
     policies_are_recorded,
     counts_admitted,
-    debits_per_second,
 );
 
 async fn charge_is_paid_by_both_accounts_and_kept(url: &str) {
@@ -341,37 +340,6 @@ async fn sessions_race_for_the_last_epsilon(url: &str) {
         proxies[0].balance_owner().await.unwrap().spent.epsilon,
         Some(Fixed(loss.epsilon.unwrap().0 * admissible))
     );
-}
-
-/// Not a bound: prints what one and fifty callers get.
-async fn debits_per_second(url: &str) {
-    for tasks in [1, 50u64] {
-        let ledger = Arc::new(at_usual(url, Accounting::Gdp).await.unwrap());
-        let loss = laplace(1e-6);
-        let each = 500 / tasks;
-        let start = Instant::now();
-        let running: Vec<_> = (0..tasks)
-            .map(|task| {
-                let ledger = Arc::clone(&ledger);
-                tokio::spawn(async move {
-                    for query in 0..each {
-                        let _ = ledger
-                            .debit("ann", loss, fingerprint(task * 1000 + query))
-                            .await
-                            .unwrap();
-                    }
-                })
-            })
-            .collect();
-        for task in running {
-            task.await.unwrap();
-        }
-        println!(
-            "{}, {tasks} sessions: {:.0} debits a second",
-            url.split(':').next().unwrap(),
-            (each * tasks) as f64 / start.elapsed().as_secs_f64()
-        );
-    }
 }
 
 async fn answers_are_held_by_those_who_paid(url: &str) {
@@ -1163,7 +1131,7 @@ async fn older_records_get_keyed(url: &str, set_back: &str, statement: &str) {
     assert_eq!(ledger.records(1, 10).await.unwrap().len(), 1);
     // A proxy of the older format still runs, and counts its own statements alone.
     let late = statement.replacen("(1, ", "(2, ", 1);
-    stage::execute_at(url, &late).await;
+    stage::execute_in_use(url, &late).await;
     ledger.record(records_of_all_kinds().remove(5)).await;
     ledger.flush().await;
     let numbers = async |after, rows_max| -> Vec<(i64, &str)> {

@@ -43,7 +43,7 @@ async fn a_full_disk_charges_what_it_acknowledged() {
     let script = format!(
         "trap '' XFSZ; ulimit -f {}; exec \"$0\" --exact ledger::disk::child --nocapture \
             --test-threads=1",
-        (size + 40_000) / 512
+        (size + 400_000) / 512
     );
     let child = Command::new("sh")
         .arg("-c")

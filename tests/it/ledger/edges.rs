@@ -38,7 +38,7 @@ async fn two_weeks(scratch: &Scratch) {
 }
 
 /// Does to the file what its guards forbid, and puts the guards back.
-fn forced(scratch: &Scratch, sql: &str) {
+pub fn forced(scratch: &Scratch, sql: &str) {
     let connection = rusqlite::Connection::open(scratch.file()).unwrap();
     connection
         .busy_timeout(std::time::Duration::from_secs(10))
@@ -165,7 +165,7 @@ fn fault(scratch: &Scratch) -> Option<String> {
 async fn every_sum_is_held_against_its_rows() {
     let scratch = Scratch::new();
     two_weeks(&scratch).await;
-    set_back(&scratch.file(), "");
+    set_back(&scratch.file(), "").await;
     let whole = std::fs::read(scratch.file()).unwrap();
     assert_eq!(fault(&scratch), None);
     for (sql, text) in damages() {
@@ -184,7 +184,7 @@ async fn older_formats_are_checked_for_what_they_have() {
     for format in 2..8 {
         let scratch = Scratch::new();
         two_weeks(&scratch).await;
-        set_back(&scratch.file(), &to_format(format));
+        set_back(&scratch.file(), &to_format(format)).await;
         let whole = std::fs::read(scratch.file()).unwrap();
         assert_eq!(
             fault(&scratch),
@@ -222,7 +222,7 @@ async fn a_long_ledger_is_read_to_its_end() {
         "WITH RECURSIVE n (i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
          INSERT INTO debit SELECT i, 2, 0, {ZERO}, {ZERO}, {ZERO}, {ZERO}, zeroblob(32) FROM n"
     );
-    set_back(&scratch.file(), &many);
+    set_back(&scratch.file(), &many).await;
     for number in [2, 3] {
         let _ = usual()
             .await
@@ -231,7 +231,7 @@ async fn a_long_ledger_is_read_to_its_end() {
             .await
             .unwrap();
     }
-    set_back(&scratch.file(), "");
+    set_back(&scratch.file(), "").await;
     assert_eq!(fault(&scratch), None);
     forced(&scratch, "DELETE FROM debit WHERE id = 10001");
     assert!(

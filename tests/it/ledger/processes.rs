@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use super::{Scratch, account, fingerprint, laplace, open, rows};
+use super::{Scratch, account, fingerprint, laplace, open, question, rows};
 use pgveil::ledger::{AccountSpec, DebitError, Ledger};
 use pgveil::mechanism::{Accounting, Loss};
 
@@ -47,9 +47,15 @@ async fn child() {
             tokio::spawn(async move {
                 for query in (first + task..).step_by(4) {
                     match ledger.debit("ann", laplace(LOSS), fingerprint(query)).await {
-                        Ok(_) => std::io::stdout()
-                            .write_all(format!("\nack {query}\n").as_bytes())
-                            .unwrap(),
+                        Ok(charge) => {
+                            std::io::stdout()
+                                .write_all(format!("\nack {query}\n").as_bytes())
+                                .unwrap();
+                            // It shares transactions with debits, and is not synced by itself.
+                            let asked = question(task as u8, 0.1, *charge.loss());
+                            let kept = ledger.keep_soon("ann", asked, b"values".to_vec());
+                            kept.await.unwrap();
+                        }
                         Err(DebitError::Exhausted { .. } | DebitError::TotalExhausted { .. }) => {
                             return;
                         }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-use super::{Scratch, account, fingerprint, gaussian, laplace, open_usual, stage};
+use super::{Scratch, account, fingerprint, gaussian, laplace, open_usual, set_back, stage};
 use pgveil::ledger::{AccountSpec, Act, Clock, DebitError, Decision, Error, Ledger, open_store};
 use pgveil::mechanism::{Accounting, Cap, Fixed, Loss};
 use pgveil::policy::Renew;
@@ -366,6 +366,7 @@ async fn ledger_bytes(path: &Path) -> Vec<u8> {
             .unwrap();
     }
     drop(ledger);
+    set_back(path, "").await;
     std::fs::read(path).unwrap()
 }
 
@@ -505,6 +506,7 @@ async fn changed_byte_frees_no_budget() {
         .balances("ann")
         .await
         .unwrap();
+    scratch.closed().await;
     let mut refused = 0;
     for _ in 0..150 {
         let mut bytes = whole.clone();
@@ -512,7 +514,11 @@ async fn changed_byte_frees_no_budget() {
         bytes[at] ^= rand::random_range(1..=255u8);
         std::fs::write(&path, &bytes).unwrap();
         match open_usual(&path, Accounting::Gdp).await {
-            Ok(ledger) => assert_eq!(ledger.balances("ann").await.unwrap(), spent, "byte {at}"),
+            Ok(ledger) => {
+                assert_eq!(ledger.balances("ann").await.unwrap(), spent, "byte {at}");
+                drop(ledger);
+                scratch.closed().await;
+            }
             Err(_) => {
                 refused += 1;
                 assert!(

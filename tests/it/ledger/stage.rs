@@ -47,10 +47,21 @@ pub async fn another(url: &str, number: usize) -> String {
     }
 }
 
+/// Runs statements in a store that others have open.
+pub async fn execute_in_use(url: &str, sql: &str) {
+    let Some(path) = url.strip_prefix("sqlite://") else {
+        return execute(url, sql).await;
+    };
+    let connection = rusqlite::Connection::open(path).unwrap();
+    let patience = std::time::Duration::from_secs(10);
+    connection.busy_timeout(patience).unwrap();
+    connection.execute_batch(sql).unwrap();
+}
+
 /// Runs statements in a store that nobody has open, or soon not any more.
 pub async fn execute_at(url: &str, sql: &str) {
     match url.strip_prefix("sqlite://") {
-        Some(path) => super::set_back(std::path::Path::new(path), sql),
+        Some(path) => super::set_back(std::path::Path::new(path), sql).await,
         None => execute(url, sql).await,
     }
 }

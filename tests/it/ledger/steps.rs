@@ -44,6 +44,10 @@ impl Store for Dying {
         step();
         ended
     }
+
+    fn rest(&mut self) -> Result<bool, Error> {
+        self.0.rest()
+    }
 }
 
 /// No test by itself: the child's main, when the variables are set.

@@ -3,6 +3,17 @@
 use super::serve::{connect, free_port};
 use super::stage::Stage;
 
+/// Waits until the ledger's log is in its file.
+async fn rested(stage: &Stage) {
+    while std::fs::metadata(stage.file("ledger.db-wal"))
+        .unwrap()
+        .len()
+        > 0
+    {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+}
+
 /// The engine that a reload builds opens the ledger anew. Without a witness it would take an older
 /// copy for the ledger, and give back what was spent since.
 #[tokio::test(flavor = "multi_thread")]
@@ -25,6 +36,7 @@ async fn a_reload_does_not_take_an_older_copy_for_the_ledger() {
         .unwrap();
     reload();
     assert!(stage.log("log").contains("the policy was reloaded"));
+    rested(&stage).await;
     let older = std::fs::read(stage.file("ledger.db")).unwrap();
     client
         .query_one("SELECT sum(age) FROM shop.people", &[])
@@ -32,6 +44,7 @@ async fn a_reload_does_not_take_an_older_copy_for_the_ledger() {
         .unwrap();
 
     // In place: the file stays, and its content is of an earlier moment.
+    rested(&stage).await;
     std::fs::write(stage.file("ledger.db"), older).unwrap();
     for _ in 0..2 {
         reload();
