@@ -66,7 +66,8 @@ fn of_budget(name: &str, cap: &Cap, renew: Renew) -> Vec<(String, Meaning)> {
     rows
 }
 
-/// The periods of a year.
+/// How many periods follow each other in the row of renewals: those of a year, which may begin in
+/// one period more.
 fn periods(renew: Renew) -> Option<u32> {
     match renew {
         Renew::Never => None,
@@ -113,20 +114,16 @@ impl Promised<'_> {
     /// The same in words.
     pub fn lines(&self) -> Vec<String> {
         let Self {
-            whom,
-            cap,
-            renew,
-            unit,
+            whom, cap, unit, ..
         } = self;
         let of = |units| Meaning::of_budget(cap, units);
         let one = of(1);
         let epsilon = |meaning: &Meaning| match meaning.epsilon_at_delta {
             Some(epsilon) => rounded(epsilon),
-            None => "not limited".to_owned(),
+            None => "without a limit".to_owned(),
         };
         let sure = |prior| percent(one.posterior(prior));
         let odds = one.odds().map_or("any number of".to_owned(), odds_text);
-        let groups = [2, 4, 10].map(of);
         let mut lines = vec![
             format!(
                 "{whom}: epsilon {} and delta {:.1e}. Whatever is answered would have been \
@@ -150,31 +147,55 @@ impl Promised<'_> {
                 percent(FALSE_ALARMS),
                 percent(one.power)
             ),
-            format!(
-                "Groups: for 2 together (one who is replaced by another, too) epsilon is {}, for \
-                4 {}, for 10 {}.{}",
-                epsilon(&groups[0]),
-                epsilon(&groups[1]),
-                epsilon(&groups[2]),
-                match groups.iter().chain([&one]).any(is_weak) {
-                    true => " Above 10 it hardly protects.",
-                    false => "",
-                }
-            ),
+            self.groups(),
             format!(
                 "Not promised: that nothing is learnt. What holds in general is learnt with each \
-                {unit} or without. And with a chance of {:.1e} the limits do not hold.",
+                {unit} or without. And with a chance of {:.1e} the limits for one {unit} do not \
+                hold.",
                 one.delta
             ),
         ];
-        if let Some(periods) = periods(*renew) {
-            lines.push(format!(
-                "Renewal: over a year the budget may be spent {periods} times, together epsilon \
-                {}, up to the owner's total.",
-                epsilon(&Meaning::of_periods(cap, periods))
-            ));
-        }
+        lines.extend(self.renewal());
         lines
+    }
+
+    fn groups(&self) -> String {
+        let of = |units| Meaning::of_budget(&self.cap, units);
+        let with_chance = |units| {
+            let meaning = of(units);
+            match meaning.epsilon_at_delta {
+                Some(epsilon) => format!(
+                    "{units} epsilon {} but for a chance of {:.1e}",
+                    rounded(epsilon),
+                    meaning.delta
+                ),
+                None => format!("{units} nothing is promised"),
+            }
+        };
+        format!(
+            "Groups: for {} (2 are one who is replaced by another, too), for {}, for {}.{}",
+            with_chance(2),
+            with_chance(4),
+            with_chance(10),
+            match [1, 2, 4, 10].map(of).iter().any(is_weak) {
+                true => " An epsilon above 10 hardly protects.",
+                false => "",
+            }
+        )
+    }
+
+    fn renewal(&self) -> Option<String> {
+        let periods = periods(self.renew)?;
+        let period = match self.renew {
+            Renew::Weekly => "week",
+            Renew::Monthly | Renew::Never => "month",
+        };
+        let epsilon = Meaning::of_periods(&self.cap, periods).epsilon_at_delta;
+        let epsilon = epsilon.map_or("without a limit".to_owned(), rounded);
+        Some(format!(
+            "Renewal: all this holds for one {period} alone. In {periods} {period}s the budget may \
+            be spent {periods} times, together epsilon {epsilon}, up to the owner's total."
+        ))
     }
 }
 

@@ -121,8 +121,13 @@ impl Engine {
             .released
             .table(ONLY)
             .and_then(|table| aside(|| read_off(plan.release(ONLY), table, &effort)));
-        let made =
-            made.ok_or_else(|| internal("release", &"a widened answer lacks the asked one"))?;
+        let Some(made) = made else {
+            // The role bought a finer answer meanwhile: the asked one follows from that too.
+            return match bought.paid.is_zero() {
+                true => Ok(None),
+                false => Err(internal("release", &"a widened answer lacks the asked one")),
+            };
+        };
         // Another session of the role may have bought it meanwhile.
         let summed = match bought.paid.is_zero() {
             true => vec![FromFiner::of(ONLY, plan.release(ONLY), &made)],

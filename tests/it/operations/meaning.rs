@@ -63,6 +63,10 @@ fn renewals_add_up() {
         "{text}"
     );
     assert!(text.contains("12 times, together epsilon 36.0"), "{text}");
+    assert!(
+        text.contains("all this holds for one month alone"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -320,8 +320,9 @@ async fn what_budgets_mean_is_shown() {
             "50 % sure that a woman is in the data is at most 95.3 % sure",
         ),
         (2, "at most 20.1 times as likely"),
-        (4, "epsilon is 6.58, for 4 "),
-        (4, "Above 10 it hardly protects."),
+        (4, "for 4 epsilon 15.1 but for a chance of 9.7e-5"),
+        (4, "for 10 nothing is promised"),
+        (4, "An epsilon above 10 hardly protects."),
     ] {
         assert!(lines[line].contains(text), "{lines:?}");
     }
