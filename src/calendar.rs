@@ -1,5 +1,5 @@
-//! The calendar: days and months, counted as PostgreSQL stores them, from 2000-01-01. Which texts
-//! are dates, each reader of texts says itself.
+//! The calendar: days and months, counted as PostgreSQL stores them, from 2000-01-01. Each reader
+//! of texts decides which texts are dates.
 //!
 //! It is our own because the libraries end too early: PostgreSQL's dates go from 4714 BC to the
 //! year 5874897, jiff's from -9999 to 9999 and chrono's to 262142. What they would do for us is the

@@ -1,9 +1,9 @@
 //! The operator's address: `/healthz`, `/readyz` and `/metrics` by HTTP, for probes and for
 //! Prometheus.
 //!
-//! Three fixed pages by GET, one request a connection: so little of HTTP that it is written here
-//! rather than taken from a framework. What is shown are counts, times and the budgets that are
-//! left; timings can tell of the data, so analysts are to have no way to this address.
+//! Three fixed pages by GET, one request for each connection: too little HTTP to need a framework.
+//! The pages show counts, times and remaining budgets. Timings can reveal something about the data,
+//! so analysts must not reach this address.
 
 mod metrics;
 mod watch;
@@ -20,9 +20,9 @@ use crate::engine::Reloadable;
 use crate::web::guard::is_own_name;
 pub use watch::watch;
 
-/// For a request to come in, and for an answer to go out.
+/// How long a request may take to arrive, and an answer to be sent.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// For everything that `/readyz` asks.
+/// How long everything that `/readyz` asks may take.
 const READY_PATIENCE: Duration = Duration::from_secs(5);
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 const CONNECTIONS_MAX: usize = 16;
@@ -33,7 +33,8 @@ struct Page {
     body: String,
 }
 
-/// Serves the operator until `shutdown` is cancelled, under addresses, `localhost` and these names.
+/// Serves the operator until `shutdown` is cancelled. A request must name this host by an address,
+/// as `localhost` or by one of these names.
 pub async fn serve(
     listener: TcpListener,
     exchange: Arc<Reloadable>,
@@ -110,8 +111,9 @@ async fn one(
     socket.shutdown().await
 }
 
-/// The hosts that a request names: one, or none. A browser names another host where a page of
-/// somebody else's has its own name point here (DNS rebinding). Without a Host it is no browser.
+/// The hosts that a request names. In an attack by DNS rebinding a foreign page points its own name
+/// at this address, and the browser sends that name. A request without a Host does not come from a
+/// browser.
 fn hosts_of(request: &[u8]) -> Vec<&str> {
     let text = std::str::from_utf8(request).unwrap_or_default();
     let fields = text

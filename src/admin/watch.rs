@@ -20,7 +20,7 @@ pub async fn watch(exchange: Arc<Reloadable>, shutdown: CancellationToken) {
             () = tokio::time::sleep(EVERY) => {}
         }
         let engine = exchange.current();
-        // A database out of reach is for `/readyz` to tell.
+        // `/readyz` reports a database that cannot be reached.
         if let Ok(changed) = engine
             .changed_contents(round.is_multiple_of(LARGE_EVERY))
             .await

@@ -34,7 +34,7 @@ pub trait BestCase {
     /// The noise of a choice's distinct values.
     fn distinct(&self, choice: ChoiceId) -> Option<DistinctNoise>;
 
-    /// Values at ranks. Of an array the best one counts.
+    /// Values at ranks. Of an array, the best value counts.
     fn ranks(&self, choice: ChoiceId, draws: &[usize]) -> Option<Expected>;
 }
 
@@ -42,7 +42,7 @@ pub trait BestCase {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct DistinctNoise {
     pub count: f64,
-    /// Of the sum of distances from the middle of the range.
+    /// Noise of the sum of distances from the middle of the range.
     pub apart: f64,
     /// The middle of the range.
     pub centre: f64,
@@ -51,9 +51,9 @@ pub struct DistinctNoise {
     pub z: f64,
 }
 
-/// Half the width of the 95 % interval of a quotient by `rows`, where the numerator less the
-/// quotient times the rows has these independent noises, and the rows have `of_rows`. Infinite
-/// where there may be no row.
+/// Half the width of the 95 % interval of a quotient by `rows`. `noise`: the independent noises of
+/// the numerator minus the quotient times the rows. `of_rows`: those of the number of rows.
+/// Infinite where there may be no row.
 ///
 /// # Reference
 /// Fieller 1954, "Some problems in interval estimation", section 3.
@@ -115,7 +115,7 @@ pub fn total_of(error: f64, what: &str, (least, most): (f64, f64)) -> Expected {
 /// An answer within a range: useless where its interval is as wide.
 pub(super) fn bounded(error: f64, what: &str, range: Interval) -> Expected {
     let most = (range.hi - range.lo) / 2.0;
-    // Half of a range that is computed may be a rounding less than half of the same range.
+    // Rounding can make half of a computed range slightly smaller than the exact half.
     let is_hidden = most > 0.0 && error >= most * (1.0 - 1e-9);
     let predicate = || {
         format!(

@@ -12,14 +12,14 @@ use crate::refusal::{Refusal, reason};
 
 /// What a bounded aggregate says of itself.
 pub trait Bounded {
-    /// What it reads, but for the filter.
+    /// What it reads, without the filter.
     fn reads(&self) -> Reads<'_>;
 
-    /// What it is of no row, where there is no noise: counts and sums are 0; `None`, that is NULL,
-    /// of a mean or a chosen value.
+    /// Its value over no row, without noise: 0 for counts and sums; `None`, that is NULL, for a
+    /// mean or a chosen value.
     fn of_no_row(&self) -> Option<Scalar>;
 
-    /// Which numbers of rows it takes.
+    /// Which row counts it needs.
     fn counts(&self) -> Counts<'_>;
 
     /// How it reads a text.
@@ -37,7 +37,7 @@ pub trait Bounded {
 pub enum Reads<'a> {
     /// One value, which is clipped to a range and added up.
     Summand(&'a Summand),
-    /// Any values; none where rows or units are counted.
+    /// Any values; empty where rows or units are counted.
     Values(Vec<&'a Expr>),
 }
 
@@ -58,20 +58,20 @@ impl<'a> Reads<'a> {
     }
 }
 
-/// Which numbers of rows an aggregate takes. Aggregates of one filter share them.
+/// Which row counts an aggregate needs. Aggregates with the same filter share them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Counts<'a> {
-    /// All rows, and their number is its value.
+    /// All rows; their number is its value.
     AllRows,
-    /// All rows, of which it computes something.
+    /// All rows; its value is computed from their number.
     OfAllRows,
     /// All rows, to divide two sums by.
     OfPairs { y: &'a Expr, x: &'a Expr },
     /// Rows where the value is not NULL, to divide by.
     OfValues { value: &'a Expr, nullable: bool },
-    /// None, but NULLs of a sum that is centred.
+    /// No rows, except the NULLs of a sum that is centred.
     OfSum { value: &'a Expr, nullable: bool },
-    /// None that others share.
+    /// No count that others share.
     Nothing,
 }
 

@@ -13,7 +13,7 @@ use super::value::{Columns, Divisor, Foreseen, Group, Value};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shown {
     pub choice: ChoiceId,
-    /// None of a count.
+    /// Empty for a count.
     pub draws: Vec<usize>,
     pub is_array: bool,
 }

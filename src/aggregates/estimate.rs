@@ -9,7 +9,8 @@ pub struct Estimate {
     noise: Vec<f64>,
     /// Variance of the second-order terms, which are products of draws.
     rest: f64,
-    /// By how much lower, and higher, the exact value may be for what a chosen clip cut.
+    /// How much lower, and how much higher, the exact value may be because of what a chosen clip
+    /// cut.
     cut: (f64, f64),
     pub low: f64,
     pub high: f64,
@@ -50,7 +51,7 @@ impl Estimate {
         }
     }
 
-    /// Known by its bounds only: half their distance passes for its error.
+    /// Known by its bounds only: half their distance counts as its error.
     pub fn bounded(low: f64, high: f64) -> Self {
         let half = (high - low) / 2.0;
         Self {
@@ -99,7 +100,7 @@ impl Estimate {
         Self { low, high, ..self }
     }
 
-    /// Neither value nor interval outside what is possible.
+    /// Clamps value and interval to what is possible.
     pub fn within(self, low: f64, high: f64) -> Self {
         let clamp = |v: f64| v.max(low).min(high);
         Self {
@@ -200,7 +201,7 @@ impl Estimate {
             -ratio / other.value,
         );
         let rest = (self.rest + ratio * ratio * other.rest) / other.value.powi(2);
-        // Each end by what may have been cut at the other side of the quotient too.
+        // Each end also allows for what may have been cut on the other side of the quotient.
         let ((low_a, high_a), (low_b, high_b)) = (self.cut, other.cut);
         let ends = [
             self.fieller(other, (-low_a, high_b), z).0,
@@ -222,7 +223,7 @@ impl Estimate {
         })
     }
 
-    /// Fieller's interval of a quotient, of values that are moved first.
+    /// Fieller's interval of a quotient whose two values are shifted first.
     fn fieller(&self, other: &Self, (by_a, by_b): (f64, f64), z: f64) -> (f64, f64) {
         let (value, divisor) = (self.value + by_a, other.value + by_b);
         let (a, b, both) = (

@@ -23,16 +23,16 @@ pub enum Counted {
     Pairs,
 }
 
-/// What an aggregate is of DISTINCT values.
+/// What an aggregate becomes with DISTINCT.
 enum OfDistinct {
     /// Another aggregate.
     Other(fn(&dyn Call) -> Resolved),
     /// A moment of distinct values; its type is that of the aggregate.
     Moment(Moment),
-    /// The same.
+    /// The same aggregate.
     Same,
     Refused,
-    /// No form of it.
+    /// PostgreSQL has no such form.
     Unknown,
 }
 

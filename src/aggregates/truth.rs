@@ -18,7 +18,7 @@ use crate::mechanism::normal;
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
 
-/// Standard deviations of its noise that a count may show though nothing is there.
+/// How many standard deviations of its noise a count may show even if no row is counted.
 const DOUBT: f64 = 2.0;
 
 /// BOOL_AND (All) or BOOL_OR (Any): the filter leaves the rows that are false, or true, and the

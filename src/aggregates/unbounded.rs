@@ -10,7 +10,7 @@ use crate::refusal::Refusal;
 
 /// An aggregate as the query writes it, which lives as long as its operation.
 ///
-/// What has a default only saves work: an aggregate that does not say it loses no guarantee.
+/// A method with a default only saves work: an aggregate that leaves it out keeps every guarantee.
 pub trait Unbounded<'o> {
     /// Bounds it.
     ///
@@ -46,7 +46,7 @@ pub trait Unbounded<'o> {
     fn facts(&self) -> Facts<'o>;
 
     /// What it becomes within one unit's rows, so that it is a function of their set: the sum of
-    /// floats depends on their order. `None`: what it is. The type is PostgreSQL's where it
+    /// floats depends on their order. `None`: it stays as it is. The type is PostgreSQL's where it
     /// differs. `name` is the call's.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ pub struct Facts<'o> {
 }
 
 impl<'o> Facts<'o> {
-    /// Of a number that is computed from all values that are not NULL.
+    /// Facts of an aggregate that computes a number from all values that are not NULL.
     pub(super) fn computed(clamped: Clamped) -> Self {
         Self {
             clamped,
@@ -93,7 +93,7 @@ impl<'o> Facts<'o> {
         }
     }
 
-    /// Of one of the values; `name` is what messages call it.
+    /// Facts of an aggregate that returns one of the values; `name` is what messages call it.
     pub(super) fn chosen(value: &'o Expr, name: &'static str) -> Self {
         Self {
             ties: Ties::Shown(value, name),
@@ -101,7 +101,7 @@ impl<'o> Facts<'o> {
         }
     }
 
-    /// Of one of the values, in an order that the call gives.
+    /// Facts of an aggregate that returns one of the values, in an order that the call gives.
     pub(super) fn ordered_set(value: &'o Expr) -> Self {
         Self {
             is_ordered_set: true,
@@ -110,7 +110,7 @@ impl<'o> Facts<'o> {
     }
 }
 
-/// What becomes of values that are equal and may be printed in different ways.
+/// What the aggregate does with equal values that may print in different ways.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Ties<'o> {
     /// The result does not show which of them it saw.

@@ -25,7 +25,7 @@ pub trait Value {
     /// Whether noise may carry it past the ends of its type.
     fn is_unbounded(&self) -> bool;
 
-    /// What it is a quotient by, which makes it NULL where that is too small; `None` for others.
+    /// What it divides by; it is NULL where that is too small. `None` where it is no quotient.
     fn divisor(&self) -> Option<Divisor>;
 
     /// Its value in one group, with its error; `None` where the error is not known.
@@ -76,7 +76,7 @@ pub enum Foreseen<'a> {
         draws: &'a [usize],
         is_array: bool,
     },
-    /// It has none.
+    /// It has no error.
     Exact,
 }
 
@@ -91,7 +91,7 @@ pub trait Columns {
 
 /// The released measures of one group, with their noise.
 pub trait Group {
-    /// Standard errors to each side of an interval.
+    /// How many standard errors an interval reaches to each side.
     fn z(&self) -> f64;
 
     /// A count or sum that is shown itself.

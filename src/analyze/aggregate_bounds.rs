@@ -19,7 +19,7 @@ pub struct Bounds<'a> {
     pub nullability: Nullability<'a>,
     pub lineage: &'a Lineage,
     pub grouped_rows: &'a GroupedRows<'a>,
-    /// Rules values that are counted or chosen as if they were keys.
+    /// Finds the rules of values that are counted or chosen, as if they were keys.
     pub ruled: &'a Keys<'a>,
     pub keys: &'a [(Expr, KeyRule)],
 }
@@ -81,8 +81,8 @@ impl aggregates::Bounds for Bounds<'_> {
         self.nullability.may_be_null(value)
     }
 
-    /// No more than the unit may have rows, and, where the values and the groups are known, no more
-    /// than there are.
+    /// At most the rows that one unit may have; where lists say which values and groups there are,
+    /// at most the number of their combinations.
     fn pair_limits(&self, values: &Distinct, name: &str) -> Result<PairLimits, Refusal> {
         let all = match values {
             Distinct::Value(value) => std::slice::from_ref(value),

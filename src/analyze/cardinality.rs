@@ -30,7 +30,7 @@ use crate::ir::{
 };
 use crate::policy::{Policy, Protection};
 
-/// What a row of a relation has one value of.
+/// Something that has one value in each row of a relation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Attribute {
     Column(ColumnId),

@@ -24,7 +24,7 @@ use crate::visit;
 #[derive(Debug, Clone, Copy)]
 enum Derived<'a> {
     Database,
-    /// That of a value of another query.
+    /// Unknown: the value comes from another query.
     Unknown,
     /// Not the database's: this column's.
     Of(&'a Column),
@@ -33,7 +33,7 @@ enum Derived<'a> {
 }
 
 impl<'a> Derived<'a> {
-    /// Of both together: the database's own gives way.
+    /// The collation of two texts together: the database's own gives way to any other.
     fn with(self, other: Self) -> Self {
         match (self, other) {
             (Self::Several, _) | (_, Self::Several) => Self::Several,
@@ -81,13 +81,13 @@ impl<'a> Derived<'a> {
     }
 }
 
-/// Of one release.
+/// Derives the collations of one release.
 #[derive(Debug)]
 pub(super) struct Collations<'a> {
     policy: &'a Policy,
     columns: &'a [ColumnInfo],
     made: HashMap<ColumnId, Derived<'a>>,
-    /// Some text that is read has another collation than the database's.
+    /// Whether some text that is read has another collation than the database's.
     pub(super) others: bool,
 }
 
@@ -393,8 +393,8 @@ fn called(function: Function, together: Derived<'_>) -> Result<Derived<'_>, Refu
     }
 }
 
-/// The column is mentioned as an item of the outermost SELECT alone, by which nothing is sorted, or
-/// under a collation that the statement gives it.
+/// Whether the column is mentioned only as an item of the outermost SELECT by which nothing is
+/// sorted, or under a COLLATE of the statement.
 pub(super) fn is_only_shown(query: &ast::Query, alias: &str, column: &str) -> bool {
     let mut mentions = Mentions {
         alias,
@@ -451,7 +451,7 @@ fn is_mention(expr: &ast::Expr, alias: &str, column: &str) -> bool {
 struct Mentions<'a> {
     alias: &'a str,
     column: &'a str,
-    /// Those under COLLATE left out.
+    /// Mentions that are not under COLLATE.
     count: usize,
 }
 

@@ -1,7 +1,7 @@
 //! How large expressions grow once the columns that they read are replaced by their definitions. A
-//! derived table can double what the one below it computes, so that a statement of a few hundred
-//! words could stand for more expressions than there is memory, or for deeper ones than a stack
-//! holds: everything after this may follow definitions to the ground.
+//! derived table can double what the one below it computes. So a statement of a few hundred words
+//! could expand to more expressions than fit into memory, or to deeper ones than fit onto a stack.
+//! After this check every stage may follow definitions to the end.
 
 use std::collections::HashMap;
 
@@ -35,7 +35,7 @@ pub(super) fn check(releases: &[Release]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// With all that it is computed of.
+/// The size of an expression with everything that it is computed from.
 #[derive(Debug, Clone, Copy)]
 struct Size {
     nodes: usize,

@@ -6,12 +6,13 @@
 //! such a range could never have met a row. Whether a statement can fail rests on this; noise does
 //! not.
 //!
-//! The values are numerics, eight-byte integers and timestamps, which a float8 holds only so far:
-//! an end stands as it was computed where the computation is exact, and a little further out
-//! everywhere else. [`interval`] and [`range`](super::range) compute them; where a range but
-//! chooses a clip, theirs serve as they are. An interval lies within all that its months, days and
-//! microseconds are together, whatever their signs: 40 days less a month are ten days, but have 40
-//! in their field, and are added to an instant one after the other.
+//! The values are numerics, eight-byte integers and timestamps, and a float8 does not hold all of
+//! these exactly. So an end stays as computed only where the computation is exact, and moves a
+//! little outward everywhere else. [`interval`] and [`range`](super::range) compute the ends; a
+//! range that only chooses a clip uses them as they are. An interval of time counts as the sum of
+//! the sizes of its months, days and microseconds, whatever their signs: 40 days minus a month are
+//! ten days, but the field of days holds 40, and the fields are added to an instant one after the
+//! other.
 
 use super::interval;
 use super::interval::{Interval, MICROS_PER_DAY, of_type};
@@ -25,8 +26,8 @@ use crate::policy::Scalar;
 /// digits to which PostgreSQL rounds a quotient, a root or a logarithm (16 at least).
 const SLACK: f64 = 1e-12;
 
-/// A whole number of which float8s hold all neighbours: sums, differences and products of such are
-/// exact as long as they are such.
+/// Whether a whole number is so small that float8s hold its neighbours too: sums, differences and
+/// products of such numbers are exact while they stay so small.
 fn is_whole(value: f64) -> bool {
     value.fract() == 0.0 && value.abs() < 9e15
 }

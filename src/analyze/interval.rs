@@ -50,7 +50,7 @@ fn outward(lo: f64, hi: f64) -> Interval {
 /// Where a constant lies: a number is a point, an interval the microseconds that it may come to.
 pub fn of_constant(value: &Scalar) -> Interval {
     match value {
-        // Parts of different signs are each as long as they are, whatever they come to together.
+        // Parts of different signs count with their full length, whatever their sum is.
         Scalar::Interval {
             months,
             days,

@@ -8,7 +8,7 @@ use crate::ir::functions::Function;
 use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Node, Relation};
 use crate::policy::Policy;
 
-/// What says which columns have which types and collations.
+/// Where types and collations of columns are looked up.
 #[derive(Clone, Copy)]
 pub(super) struct Schema<'a> {
     pub policy: &'a Policy,

@@ -3,8 +3,8 @@
 
 use crate::ir::{ColumnId, Expr, JoinKind, Relation};
 
-/// The same rows, joined in such an order, where `above` holds for them too. Relations that are in
-/// one are left as they are.
+/// The same rows, with their joins in that order; `above` holds conditions that apply to the rows
+/// too. Joins that are in such an order stay as they are.
 pub(super) fn ordered(relation: Relation, above: &[Expr]) -> Relation {
     let mut factors = Vec::new();
     let mut conditions: Vec<&Expr> = above.iter().collect();
@@ -96,8 +96,8 @@ fn split(relation: Relation, factors: &mut Vec<Relation>, conditions: &mut Vec<E
     }
 }
 
-/// The first of all, then always the first that an equality ties to those before it, or the first
-/// where there is none.
+/// Begins with the first factor. Then takes the first one that an equality ties to those before it,
+/// or, if there is none, the first that is left.
 fn order(columns: &[Vec<ColumnId>], conditions: &[&Expr]) -> Vec<usize> {
     let ties: Vec<[Vec<usize>; 2]> = conditions
         .iter()

@@ -1,6 +1,5 @@
-//! How long the lists of a statement's keys, its emitted statements, and its sums of stored answers
-//! may take to make. Whoever plans pays nothing, and what is planned for one session keeps others
-//! waiting.
+//! How long it may take to make the lists of a statement's keys, its emitted statements, and its
+//! sums of stored answers. Planning is free, and planning for one session keeps others waiting.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,16 +12,16 @@ use crate::refusal::{Refusal, reason};
 /// of 50,000 values of a usual key takes a twentieth.
 const STEPS_MAX: u64 = 20_000_000;
 
-/// Steps of a statement that is planned at once, and not when it is the role's turn: some 50 ms,
-/// and some megabytes.
+/// Most steps of a statement that is planned at once, without waiting for the role's turn: some 50
+/// ms, and some megabytes.
 const SMALL_STEPS: u64 = 1_000_000;
 
-/// The steps that were taken so far, and the most that may be.
+/// The steps taken so far, and how many may be taken.
 #[derive(Debug)]
 pub struct PlanningEffort {
     evaluated: AtomicU64,
     emitted: AtomicU64,
-    /// Of each of the two.
+    /// The limit of each of the two counts.
     most: u64,
 }
 
@@ -37,7 +36,7 @@ impl Default for PlanningEffort {
 }
 
 impl PlanningEffort {
-    /// For what is to be little work.
+    /// A limit for work that has to be small.
     pub fn small() -> Self {
         Self {
             most: SMALL_STEPS,
@@ -45,7 +44,7 @@ impl PlanningEffort {
         }
     }
 
-    /// Whether more was asked for than there is: something was refused, or made less of.
+    /// Whether the limit was exceeded: something was refused, or less of it was made.
     pub fn is_spent(&self) -> bool {
         [&self.evaluated, &self.emitted]
             .into_iter()
@@ -65,7 +64,7 @@ impl PlanningEffort {
         self.count(&self.evaluated, steps)
     }
 
-    /// Counts what is emitted, which has as many steps of its own.
+    /// Counts what is emitted, up to a separate limit of the same size.
     pub fn emit(&self, steps: u64) -> Option<()> {
         self.count(&self.emitted, steps)
     }

@@ -160,11 +160,11 @@ fn check_rule(rule: &KeyRule) -> Result<(), Refusal> {
     }
 }
 
-/// Of the public table's groups those must be shown that have a row which WHERE keeps, and no
-/// others.
+/// Checks that exactly those groups of the public table are shown that have a row which WHERE
+/// keeps.
 ///
 /// # Errors
-/// 0A000 where the policy does not tell which these are.
+/// 0A000 where the policy does not say which these are.
 pub(super) fn check_groups(
     ruled: &Keys<'_>,
     keys: &[(Expr, KeyRule)],

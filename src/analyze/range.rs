@@ -292,7 +292,7 @@ impl Ranges<'_> {
         }
     }
 
-    /// What it says that a condition does not hold.
+    /// What follows from a condition that does not hold.
     fn outside(&self, expr: &Expr, condition: &Expr, truth: Truth) -> Interval {
         let Node::Call {
             function,
@@ -493,7 +493,8 @@ pub fn cast(from: Interval, source: &Type, target: &Type) -> Interval {
             Interval::new((from.lo / micros).floor(), (from.hi / micros).floor())
         }
         (Type::Bool, _) => Interval::new(0.0, 1.0),
-        // A text's number is not that of what it was printed from: days are no microseconds.
+        // The number in a text is not the number of the value that was printed: days are not
+        // microseconds.
         (source, to) if source.is_string() && !to.is_string() => of_unbounded(to),
         // A float rounds halves to even, a numeric away from zero.
         (Type::Float4 | Type::Float8, Type::Int2 | Type::Int4 | Type::Int8) if from.is_finite() => {

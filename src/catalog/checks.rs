@@ -1,5 +1,5 @@
-//! What a CHECK says of one column alone, where it says it plainly. It may warn; nothing is ever
-//! proved by it.
+//! What a CHECK constraint plainly says about one column. It is used for warnings and never proves
+//! anything.
 
 use sqlparser::ast::{self, BinaryOperator as B};
 use sqlparser::dialect::PostgreSqlDialect;
@@ -129,7 +129,8 @@ fn folded(name: &ast::Ident) -> String {
     }
 }
 
-/// One side is a column and the other a constant, and integers are at least `apart`.
+/// Notes `smaller < larger` where one side is a column and the other a constant. Integers differ by
+/// at least `apart`.
 fn ordered(table: &mut Table, smaller: &ast::Expr, larger: &ast::Expr, apart: i64) {
     if let (Some(column), Some(text)) = (named(table, smaller), text(larger)) {
         column

@@ -73,7 +73,7 @@ async fn numbers(client: &Client, sql: &str) -> Result<Vec<i64>, Failure> {
         .collect()
 }
 
-/// Units with more rows than count, rows that are clipped, and rows of nobody.
+/// Units with more rows than count, rows that are clipped, and rows that belong to no unit.
 async fn of_units(
     client: &Client,
     table: &Table,

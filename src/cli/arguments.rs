@@ -31,7 +31,7 @@ Examples:
 Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the policy does not hold, 4 `policy diff` found \
 that something loosens.";
 
-/// Of one search of `pgveil bounds`, unless it is said.
+/// The epsilon of one search of `pgveil bounds`, unless a flag sets it.
 pub const SEARCH_EPSILON: f64 = 0.1;
 
 /// Answers SQL about private tables with differential privacy, as a proxy before PostgreSQL.

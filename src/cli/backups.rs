@@ -15,7 +15,7 @@ const SUFFIX: &str = ".pgvb";
 /// Year to second.
 const DIGITS: usize = 14;
 
-/// How a series goes on.
+/// How often backups are made, and how many are kept.
 pub struct Series {
     pub directory: PathBuf,
     /// Without it, one backup is made.

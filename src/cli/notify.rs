@@ -8,7 +8,7 @@ pub fn ready() {
     say("READY=1");
 }
 
-/// With the time, by which systemd tells this reload from another one.
+/// Sends the time too, by which systemd distinguishes reloads.
 pub fn reloading() {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     let microseconds = now.tv_sec * 1_000_000 + now.tv_nsec / 1_000;

@@ -108,7 +108,7 @@ fn source_of(file: &File) -> ShadowSource {
     }
 }
 
-/// Stops the engine, after what was answered is written.
+/// Stops the engine once all answers are written.
 async fn end(engine: Arc<Reloadable>) {
     engine.flush_retired().await;
     let last = engine.current();
@@ -255,7 +255,7 @@ fn check_authorities(options: &ServeOptions, file: &File) -> Result<(), Failure>
     }
 }
 
-/// What nobody reads in the file.
+/// Logs the columns that are shown although the file does not list them.
 fn tell_of_unlisted(file: &File, policy: &Policy) {
     for Unlisted { table, columns } in unlisted(file, policy) {
         tracing::info!(

@@ -72,7 +72,7 @@ pub async fn accounts(engine: &Engine, days: u16, now: i64) -> Result<Vec<Accoun
             failures,
         }
     };
-    // A forecast looks back for so long, and a line begins with the period of its first day.
+    // A forecast looks back over `PACE`, and a line begins with the period of its first day.
     let since = |renew| period_start(renew, from).unwrap_or(from).min(now - PACE);
     let owner = ledger.balance_owner().await?;
     let entries = ledger.spent_since(None, since(owner.renew), DEBITS_MAX);
@@ -313,7 +313,7 @@ pub struct Freezing {
     token: String,
     account: String,
     why: String,
-    /// Of the form for all roles alone.
+    /// Only in the form for all roles.
     sure: Option<String>,
 }
 

@@ -111,7 +111,7 @@ fn epsilons(policy: &Policy, own: f64) -> Vec<f64> {
         .collect();
     all.sort_by(f64::total_cmp);
     all.dedup();
-    // The smallest tell least, but for the price that holds.
+    // Drops the smallest epsilons, which say least, but keeps the price in force.
     let cut = all.len().saturating_sub(ROWS);
     let mut kept = all.split_off(cut);
     if !kept.contains(&own) {

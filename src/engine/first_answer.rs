@@ -30,7 +30,7 @@ const NEAR: f64 = 1.05;
 /// The same where a look chooses the clip, which decides how much noise there is.
 const NEAR_LOOKED_AT: f64 = 1.25;
 
-/// An answer is priced so much above what the one before it shows, for what rounding takes.
+/// An answer is priced by this factor above what the one before it shows, to cover rounding.
 const MARGIN: f64 = 1.002;
 
 /// The most answers that follow the first: where a look chooses the clip, the second may miss.
@@ -44,8 +44,8 @@ pub(super) struct Aimed {
 }
 
 impl Engine {
-    /// What is shown of a question: the first answer, or the one that its errors show to be needed,
-    /// or, where that misses by much, the one after it.
+    /// The answer that is shown: the first one, the second one that its errors call for, or, where
+    /// that misses by much, the third.
     ///
     /// # Guarantee
     /// Each price is a function of the plan, the session, the policy and the values that were
@@ -175,7 +175,8 @@ fn cuts<'a>(release: &ReleasePlan, output: &Output, table: &'a ReleasedTable) ->
 /// the first one foretells.
 const LOOKED_AT: f64 = 1.2;
 
-/// The steps, and the last one, of the search for how much less noise is needed.
+/// The factor between the trials, and the number of trials, of the search for how much less noise
+/// is needed.
 const STEP: f64 = 1.02;
 const STEPS: i32 = 350;
 
@@ -208,7 +209,7 @@ fn tables<'a>(
         })
 }
 
-/// How many times the wanted error an aggregate's error is. `None` where it is not known.
+/// An aggregate's error as a multiple of the wanted error. `None` where it is not known.
 fn ratio(
     release: &ReleasePlan,
     (output, table): (&Output, &ReleasedTable),
@@ -240,7 +241,7 @@ fn known<'a>(
 }
 
 /// The standard error as a share of the answer: root mean squares over the groups. Noise makes
-/// values look larger, by as much as it is expected to; it is taken off.
+/// values look larger; its expected share is subtracted.
 fn of_answer(groups: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     let (mut values, mut errors, mut any) = (0.0, 0.0, false);
     for (value, error) in groups {
@@ -248,7 +249,7 @@ fn of_answer(groups: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
         errors += error * error;
         any = true;
     }
-    // Of values that are noise alone no size is known: they count as large as the noise.
+    // If the values are noise alone, their size is unknown: they count as large as the noise.
     let size = (values - errors).max(errors);
     (any && size > 0.0).then(|| (errors / size).sqrt())
 }

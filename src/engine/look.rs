@@ -18,9 +18,9 @@ use crate::rewrite::{Look, Plan};
 use crate::shadow::Requester;
 
 impl Engine {
-    /// Draws a release of which only the look is paid, where it has one. What follows the look
-    /// depends on what it drew, never on the rows. Returns what a look saw that shows too little;
-    /// the second debit is not made then.
+    /// Draws a release. Where it has a look, only the look is paid for at first; what follows
+    /// depends on what the look drew, never on the rows. Returns what the look saw where that is
+    /// too little; then the second debit is not made.
     pub(super) async fn draw(
         &self,
         made: &mut Paid<'_>,
@@ -39,7 +39,7 @@ impl Engine {
             return Ok(None);
         }
         let looked = aside(|| made.look(read, sampler)).map_err(failed)?;
-        // The second debit is seen, and must not tell when the rows were read.
+        // The second debit is visible, and must not reveal when the rows were read.
         pace.rest().await;
         if pace.cancel().is_cancelled() {
             return Err(Fault::Backend(execute::Error::Cancelled));
@@ -84,7 +84,8 @@ impl Engine {
     }
 }
 
-/// Under which a look that led to no answer is kept, next to the answers to its question.
+/// The digest under which a look that led to no answer is kept, next to the answers to its
+/// question.
 pub(super) fn look_at(question: &QuestionDigest, look: &Look) -> QuestionDigest {
     let mut digest = Sha256::new();
     digest.update(b"look");
@@ -97,8 +98,8 @@ pub(super) fn look_at(question: &QuestionDigest, look: &Look) -> QuestionDigest 
     }
 }
 
-/// The second debit was refused: what the first one found left was spent meanwhile. The look is
-/// charged, and what else was paid for is still made.
+/// The second debit was refused: other questions spent what the first one still found. The look
+/// stays charged, and what else was paid for is still made.
 fn unpaid(error: Error) -> Fault {
     let Error::Ledger(refusal) = error else {
         return Fault::Other(error);
@@ -122,7 +123,7 @@ pub(super) fn too_few(few: TooFew) -> Refusal {
         .hint(format!("{REMEDIES}."))
 }
 
-/// The same again.
+/// The refusal of the same question, asked again.
 fn seen_before(few: TooFew) -> Refusal {
     saw(few)
         .detail("Nothing was charged: an earlier look, which is paid for, showed this.")

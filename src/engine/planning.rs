@@ -102,8 +102,8 @@ fn first_answer(
         if settings.epsilon.is_some() || first.epsilon >= policy.privacy.epsilon_max {
             break;
         }
-        // What noise hides whatever the data are shows nothing: more is spent then, but not than
-        // the session says.
+        // If noise hides the first answer whatever the data are, it shows nothing. Then more is
+        // spent, but only if the session sets no epsilon.
         first.epsilon = (2.0 * first.epsilon).min(policy.privacy.epsilon_max);
     }
     match (useless_one, refused) {

@@ -254,7 +254,7 @@ impl Engine {
     }
 }
 
-/// Under which a look that led to no answer is kept, so that it is not paid for again.
+/// The digest under which a look that led to no answer is kept, so that it is not paid for again.
 pub(super) fn look_question(
     plan: &Plan,
     release: ReleaseId,

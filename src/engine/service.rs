@@ -52,8 +52,8 @@ pub trait Service: Send + Sync + 'static {
     /// SCRAM verifier of a role (`SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`); `None` for
     /// an unknown role.
     fn verifier(&self, role: &str) -> Option<Secret>;
-    /// Those of all who log in at this port: a name that nobody has must not be known by taking
-    /// another time.
+    /// The verifiers of everybody who may log in at this port, so that an unknown name takes as
+    /// long as a known one.
     fn verifiers(&self) -> Vec<Secret> {
         Vec::new()
     }

@@ -42,7 +42,7 @@ impl Default for Known {
 }
 
 impl Tally {
-    /// Of a statement that is asked now.
+    /// A tally of a statement that is asked now.
     pub(super) fn new() -> Self {
         Self {
             asked: ledger::now(),
@@ -51,7 +51,7 @@ impl Tally {
         }
     }
 
-    /// Of one that may be charged no more than this.
+    /// A tally of a statement that may be charged no more than this.
     pub(super) fn up_to(self, most: Loss) -> Self {
         Self {
             most: Some(most),

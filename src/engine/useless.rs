@@ -17,7 +17,6 @@ use crate::release::Released;
 use crate::resolve::{Constants, resolve};
 use crate::rewrite::{Plan, Terms, Useless, best_error, rewrite, thin_groups, useless};
 
-/// SQLSTATE of a plain warning.
 /// The most variants of one kind that are priced.
 const TRIALS: usize = 6;
 
@@ -34,9 +33,9 @@ pub struct Asked<'a> {
 /// What the noise would leave of a question.
 #[derive(Debug, Default)]
 pub(super) struct Usefulness {
-    /// The question would tell nothing.
+    /// The refusal, if the answer would say nothing.
     pub useless: Option<Refusal>,
-    /// It would tell little.
+    /// Warnings, if the answer would say little.
     pub warnings: Vec<Refusal>,
 }
 
@@ -105,7 +104,7 @@ impl Engine {
         match (useless, mode) {
             (Some(refusal), Mode::Refuse) => return Err(Error::Rewrite(refusal)),
             (Some(refusal), Mode::Warn | Mode::Allow) => {
-                // It is charged.
+                // The question is answered and charged, so the detail must not deny it.
                 let about = refusal.detail.as_deref().unwrap_or_default();
                 let charged = about.replace("Nothing was charged. ", "");
                 warnings.push(refusal.detail(charged));
@@ -195,7 +194,7 @@ struct Variants<'a> {
     plan: &'a Plan,
     found: &'a [Useless],
     resolved: ir::Query,
-    /// Of all of them together.
+    /// The effort of all variants together.
     effort: Arc<PlanningEffort>,
 }
 
@@ -221,7 +220,8 @@ impl Variants<'_> {
         error.map_or("would do".to_owned(), |error| format!("would give {error}"))
     }
 
-    /// Without one group key, of those that do the one that has most values.
+    /// A variant without one group key. Of the keys whose removal helps, it drops the one with most
+    /// values.
     fn fewer_keys(&self) -> Option<String> {
         let release = self.found.first()?.release;
         let planned = self.plan.releases().get(release.0)?;
@@ -255,7 +255,7 @@ impl Variants<'_> {
         })
     }
 
-    /// With the least epsilon, to two digits, that does and is allowed.
+    /// A variant with the least epsilon that helps and is allowed, to two digits.
     fn more_epsilon(&self) -> Option<String> {
         let Terms {
             epsilon,
@@ -290,7 +290,7 @@ impl Variants<'_> {
         ))
     }
 
-    /// With the most rows of a unit that do.
+    /// A variant with the most rows of a unit that still helps.
     fn fewer_rows(&self) -> Option<String> {
         let release = self.plan.releases().get(self.found.first()?.release.0)?;
         let most = self.asked.policy.rows_per_unit_max();
@@ -321,7 +321,7 @@ impl Variants<'_> {
         ))
     }
 
-    /// Without what is useless, where the question asks something else too.
+    /// A variant without the useless aggregates, where the question also asks for others.
     fn fewer_aggregates(&self) -> Option<String> {
         let first = self.found.first()?;
         let release = self.resolved.releases().get(first.release.0)?;

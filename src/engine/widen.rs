@@ -79,7 +79,7 @@ impl Engine {
             .filter(|_| self.reuse(requester) == Reuse::On)
     }
 
-    /// The answer as a widened one has it that the role holds.
+    /// The answer, read off a widened one that the role holds.
     pub(super) async fn read_off_held(
         &self,
         requester: &Requester,

@@ -50,9 +50,9 @@ pub struct Worth<'a> {
     pub total: Total,
     /// `None` of a count.
     pub column: Option<&'a str>,
-    /// Of one query.
+    /// The epsilon of one query.
     pub epsilon: f64,
-    /// Why not, where it is not answered at these terms.
+    /// The answer, or why these terms allow none.
     pub answer: Result<Expected, String>,
     pub advice: Option<Advice>,
 }

@@ -49,8 +49,8 @@ impl Spread {
     }
 }
 
-/// How many decimals show four digits of a number; fewer than none for large numbers. `None` where
-/// there is nothing to round by.
+/// How many decimals show four digits of a number; negative for large numbers. `None` where there
+/// is nothing to round by.
 fn digits_of(scale: f64) -> Option<i32> {
     let is_of_use = scale.is_finite() && scale > 1e-300;
     is_of_use.then(|| 3 - scale.log10().floor() as i32)
@@ -149,7 +149,8 @@ impl Row<'_> {
 }
 
 /// Whether a group's noisy number of rows is so small that an average, a spread or a correlation of
-/// them says nothing. Such a value is NULL. Of no noise, only groups without a row are.
+/// them says nothing. Such a value is NULL. Without noise, that holds only for groups without a
+/// row.
 pub fn has_few(
     release: &ReleasePlan,
     output: &Output,
@@ -200,7 +201,7 @@ struct Row<'r> {
     drawn: Option<&'r NoiseRecord>,
     /// What limits on rows that a look chose cut, by choice.
     row_cuts: &'r [(ChoiceId, Cut)],
-    /// Whether intervals have what clips cut.
+    /// Whether intervals include what clips cut.
     has_cuts: bool,
     group: usize,
     /// How many groups the table has.

@@ -1,8 +1,8 @@
 //! Drafts a policy from the catalog of a database: read, propose, ask, write.
 //!
-//! It reads catalogs alone, under a role that may SELECT no table; a guess is written only after a
-//! human has confirmed it; and no file is written that the reader of policies and the check against
-//! the catalog do not take.
+//! It reads catalogs alone, under a role that may SELECT no table. It writes a guess only after a
+//! human has confirmed it. It writes only files that the reader of policies and the check against
+//! the catalog accept.
 
 mod columns;
 mod ddl;

@@ -14,8 +14,8 @@
 //! paid for it, and the released values with the noisy sums that they were computed from. For every
 //! statement: role, session, time, keyed digest, tables and verdict.
 //!
-//! A restored older copy is a valid ledger in which less was spent. A process tells it by the
-//! height that it saw before, a start by the witness.
+//! A restored older copy is a valid ledger in which less was spent. A running process recognizes it
+//! by the height that it saw before, a starting one by the witness.
 
 mod accounts;
 mod address;
@@ -74,7 +74,7 @@ const SHORT_ANSWER: usize = 64 << 10;
 /// How often the claims of a question that runs are renewed.
 const RENEW_EVERY: Duration = Duration::from_micros(answers::LEASE as u64 / 3);
 
-/// An account as the policy in force wants it.
+/// An account as the policy in force describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AccountSpec {
     /// The role; for the owner's account, of which a ledger has one, a label.
@@ -87,7 +87,8 @@ pub struct AccountSpec {
     pub threshold_share: f64,
     /// The budget and the share in the currencies of the filter.
     pub cap: Cap,
-    /// Over what a role's budget is counted; the owner's is for ever, whatever stands here.
+    /// The period over which a role's budget is counted. The owner's budget is for ever, whatever
+    /// this says.
     pub renew: Renew,
 }
 
@@ -134,8 +135,8 @@ impl Ledger {
         Self::at(at.into(), Absent::Make, owner, roles).await
     }
 
-    /// Opens a ledger that must be there: for whoever looks at it, so that a wrong name makes no
-    /// fresh one.
+    /// Opens a ledger that must exist, for commands that look at it: a wrong name must not make a
+    /// new one.
     ///
     /// # Errors
     ///
@@ -163,7 +164,7 @@ impl Ledger {
         .await
     }
 
-    /// Opens the ledger on a store and a clock: for tests, which break the one and turn the other.
+    /// Opens the ledger on a store and a clock, for tests that break the store or move the clock.
     /// No command, setting or feature leads here.
     ///
     /// # Errors
@@ -227,12 +228,12 @@ impl Ledger {
     ///
     /// # Guarantee
     ///
-    /// As [`Ledger::debit`]. The charge covers the fresh part. Of a role's own purchase the owner's
-    /// total must cover the whole, also what was made for other roles and is not charged to it
-    /// again: whether it is refused does not tell what others have asked. Where the total does not
-    /// cover it the role's account is closed, durably, before the role learns of it, and refuses
-    /// whatever the role would pay until the owner acts: of all its questions a role learns of one
-    /// at most, for each act of the owner, that the total did not cover it.
+    /// As [`Ledger::debit`]. The charge covers the fresh part. The owner's total must cover the
+    /// whole of a role's own purchase, also what was made for other roles and is not charged to it
+    /// again. So a refusal does not reveal what others have asked. Where the total does not cover
+    /// the purchase, the role's account is closed, durably, before the role learns of it. A closed
+    /// account refuses whatever the role would pay until the owner acts. So for each act of the
+    /// owner a role learns of one question at most that the total did not cover it.
     ///
     /// What the same statement will pay later has to fit too, and is not debited.
     ///
@@ -272,8 +273,8 @@ impl Ledger {
         self.find_except(role, question, Vec::new()).await
     }
 
-    /// The same for a purchase that takes these answers already: one that was made for another role
-    /// is sold once in it, as a new one would be.
+    /// The same for a purchase that already contains these answers. An answer that was made for
+    /// another role is sold once in a purchase, as a new one would be.
     ///
     /// # Errors
     ///
@@ -292,9 +293,9 @@ impl Ledger {
             .await
     }
 
-    /// The newest answer to a question that the owner asked for all roles: what stands in the
-    /// policy since. For the policy alone; a role that is shown what rests on it pays first, by
-    /// [`Ledger::receive`].
+    /// The newest answer to a question that the owner asked for all roles, and that the policy uses
+    /// since. For the policy alone: a role pays by [`Ledger::receive`] before it sees anything that
+    /// depends on it.
     ///
     /// # Errors
     ///
@@ -305,8 +306,8 @@ impl Ledger {
             .await
     }
 
-    /// Has the role pay what was found, unless it has: the owner has paid. Never twice, whatever
-    /// other tasks and processes do meanwhile.
+    /// Charges the role for what was found, unless it has paid already. The owner has paid. A role
+    /// never pays twice, whatever other tasks and processes do meanwhile.
     ///
     /// # Errors
     ///
@@ -330,8 +331,8 @@ impl Ledger {
             .await
     }
 
-    /// The values of the newest answers of a family that the role holds, newest first: what it has
-    /// paid for and may make more of.
+    /// The values of the newest answers of a family that the role holds, newest first: answers that
+    /// it has paid for and that may be summed.
     ///
     /// # Errors
     ///
@@ -461,8 +462,9 @@ impl Ledger {
             .await
     }
 
-    /// Makes answers to questions that this process claims: renews the claims while that lasts.
-    /// [`Ledger::keep`] gives each back; after an error those without answer are given back.
+    /// Makes answers to questions that this process claims, and renews the claims meanwhile.
+    /// [`Ledger::keep`] ends a claim; after an error the claims of questions without an answer end
+    /// too.
     ///
     /// # Errors
     ///

@@ -65,7 +65,8 @@ impl KeyCombinations {
 
 impl Keys<'_> {
     /// The combinations of keys that are listed and read columns of one mention of a public table
-    /// alone; those keys' lists become what is left in them, that of a key by itself too.
+    /// alone. The lists of these keys are reduced to the values that remain, also where there is
+    /// only one such key.
     ///
     /// # Guarantee
     /// The result depends on the statement, the policy and public rows alone. Every combination in
@@ -128,8 +129,8 @@ impl Keys<'_> {
         }
     }
 
-    /// The keys' lists hold what rows of the public table hold that meet every condition, no more
-    /// and no less.
+    /// Whether the keys' lists hold exactly what the public table's rows hold that meet every
+    /// condition.
     pub(in crate::analyze) fn are_held(&self, keys: &[(Expr, KeyRule)], input: &Relation) -> bool {
         let by_rows = |scan: &&Scan| {
             self.public_rows(scan)
@@ -259,8 +260,8 @@ impl Keys<'_> {
     }
 }
 
-/// Tells values and rows apart as their equality does; there may be many, so that they are looked
-/// up by it.
+/// A text that differs where values or rows differ. There may be many, so this text is their lookup
+/// key.
 fn spelled<T: std::fmt::Debug + ?Sized>(value: &T) -> String {
     format!("{value:?}")
 }

@@ -14,7 +14,7 @@ use crate::ledger::{Address, Error, Ledger};
 use crate::policy::File;
 
 const CHECK: &str = "ledger";
-/// Free bytes below which a ledger soon fails, and below which it is worth a word.
+/// Free bytes below which a ledger soon fails, and below which there is a warning.
 const SPACE_LEAST: u64 = 100 << 20;
 const SPACE_WANTED: u64 = 1 << 30;
 /// A sync that takes longer makes each charge slow.
@@ -123,7 +123,7 @@ fn account(role: &str, is_frozen: bool, is_closed: bool) -> Option<Finding> {
     })
 }
 
-/// A clock behind the ledger would begin no new period, and one ahead too early.
+/// With a clock behind the ledger's no new period begins; with one ahead it begins too early.
 fn clock(newest: i64, now: SystemTime) -> Finding {
     let since = now.duration_since(SystemTime::UNIX_EPOCH);
     let now = since.map_or(0, |since| {
@@ -158,7 +158,7 @@ fn disk(ledger: &Path) -> Vec<Finding> {
     if let Ok(found) = statvfs(folder) {
         all.push(space(found.f_bavail.saturating_mul(found.f_frsize)));
     }
-    // Only who may write there can try.
+    // Only a user who may write there can measure it.
     all.extend(sync_time(folder).map(sync));
     all
 }
@@ -185,7 +185,7 @@ fn sync(took: Duration) -> Finding {
     }
 }
 
-/// What a small write takes until it is durable, by the median of some.
+/// The median time of a few small writes until they are durable.
 fn sync_time(folder: &Path) -> Option<Duration> {
     let path = folder.join(format!(".pgveil-doctor-{:x}", rand::random::<u64>()));
     let mut file = OpenFile::create_new(&path).ok()?;
@@ -206,7 +206,7 @@ fn timed(file: &mut OpenFile) -> Option<Vec<Duration>> {
     (0..SYNCS).map(one).collect()
 }
 
-/// Whether this user made the file; one that is not there is nobody's.
+/// Whether this user owns the file. A missing file counts as owned.
 fn is_ours(path: &Path) -> bool {
     let own = rustix::process::geteuid().as_raw();
     std::fs::metadata(path).map_or(true, |found| found.uid() == own)

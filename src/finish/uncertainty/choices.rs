@@ -78,7 +78,7 @@ impl Row<'_> {
                 .and_then(released)
         };
         let (low, high) = (end(Side::Low), end(Side::High));
-        // The rank of a fraction that is chosen together with others has their errors too.
+        // The rank of a fraction that is chosen together with others carries their errors too.
         let is_alone = halving.is_none() || !matches!(target, Target::Fraction(_));
         let error = low.zip(high).filter(|_| is_alone).and_then(|(low, high)| {
             let draw = draws.get(draw)?;

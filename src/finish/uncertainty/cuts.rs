@@ -3,15 +3,15 @@
 use crate::release::NoiseRecord;
 use crate::rewrite::{Measure, ReleasePlan, measure_terms};
 
-/// Which end of the estimate of what is cut is wanted.
+/// Which end of the estimated cut is wanted.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Cuts {
-    /// None: the noise alone.
+    /// The noise alone, without the cut.
     Left,
-    /// The likeliest.
+    /// The likeliest cut.
     Likely,
-    /// The furthest that the interval has to hold, with this many standard deviations of the noise
-    /// and of the estimate together.
+    /// The largest cut that the interval has to hold, with this many standard deviations of the
+    /// noise and of the estimate together.
     Surely(f64),
 }
 
@@ -23,18 +23,18 @@ struct Side {
 }
 
 impl Side {
-    /// By how much it moves the end of an interval that has this much of noise. Noise and the
+    /// How far the cut moves the end of an interval that holds this much noise. Noise and the
     /// estimate's error are independent, so their squares add up.
     fn with_noise(&self, noise: f64) -> f64 {
         self.likely + noise.hypot(self.more) - noise
     }
 }
 
-/// By how much lower, and higher, the exact value of a measure may be in one of this many groups.
-/// Sums of one sign are only ever too near to zero.
+/// How much lower, and how much higher, the exact value of a measure may be in one of this many
+/// groups. A clip moves sums of one sign towards zero only.
 ///
-/// A unit's length is the Euclidean one, over all groups that were drawn. What a sum of s of them
-/// lacks of it is at most the root of s times as much (Cauchy-Schwarz).
+/// A unit's length is Euclidean, over all groups that were drawn. A sum over s of the groups loses
+/// at most the root of s times what the length loses (Cauchy-Schwarz).
 pub(super) fn of(
     release: &ReleasePlan,
     measure: &Measure,
@@ -54,7 +54,7 @@ pub(super) fn of(
             continue;
         };
         let (least, most) = release.coordinates()[*coordinate].range();
-        // Of several terms, a group's own part in each is not known.
+        // With several terms, a group's own share of each is not known.
         let groups = if terms.len() > 1 { 1 } else { groups };
         let place = (value, groups, root * factor.abs());
         let likely = cut.of_group(cut.length, place);
