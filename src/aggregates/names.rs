@@ -32,7 +32,7 @@ enum OfDistinct {
     /// The same aggregate.
     Same,
     Refused,
-    /// PostgreSQL has no such form.
+    /// Not offered. Wrong arguments are reported first.
     Unknown,
 }
 

@@ -53,7 +53,7 @@ impl Interval {
         if met.lo <= met.hi { met } else { self }
     }
 
-    /// Where values of it lie once they are clamped to `limit`.
+    /// Where its values lie once they are clamped to `limit`.
     pub fn held(self, limit: Self) -> Self {
         Self {
             lo: self.lo.max(limit.lo).min(limit.hi),
@@ -61,7 +61,7 @@ impl Interval {
         }
     }
 
-    /// The same with so much of each end's magnitude more.
+    /// The interval with each end moved outward by this share of its magnitude.
     pub fn widened(self, share: f64) -> Self {
         Self {
             lo: self.lo - self.lo.abs() * share,

@@ -49,7 +49,7 @@ impl fmt::Debug for Fingerprint {
 ///
 /// A `Charge` exists only after the commit of its debit returned (or for a loss of zero, which
 /// shows nothing private). It can neither be copied nor be made elsewhere: running a plan borrows
-/// it, releasing the plan's rows consumes it. A debit is never refunded, also when its charge is
+/// it, releasing the plan's rows consumes it. A debit is never refunded, not even if its charge is
 /// dropped unused.
 #[derive(Debug)]
 #[must_use = "a charge is paid for; run the plan it covers"]

@@ -50,7 +50,7 @@ pub enum Error {
             back, or remove the remains to start from nothing"
     )]
     Leftover { path: PathBuf, leftover: PathBuf },
-    /// What the server is set to would lose debits that were relied on.
+    /// The server's settings would lose debits that were relied on.
     #[error(
         "the ledger's server runs with {setting}: a debit would not survive a crash; set it back"
     )]
@@ -86,7 +86,7 @@ pub enum Error {
     WentBack { lacks: String },
     #[error("role {name:?} is named twice")]
     NamedTwice { name: String },
-    /// What the proof of the filter needs fixed for the life of an account.
+    /// The proof of the filter needs this to stay fixed for the life of an account.
     #[error(
         "{account} was opened with {what} {fixed}, which is fixed for ever, and the policy says \
             {wanted}: set it back, or use a new ledger"

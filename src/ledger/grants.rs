@@ -1,5 +1,5 @@
 //! The owner's decisions about accounts while a policy is in force: grants and freezes, each
-//! recorded with who made it, why and when. What the owner's account is and has paid.
+//! recorded with who made it, why and when.
 
 use super::AccountSpec;
 use super::error::Error;

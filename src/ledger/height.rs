@@ -30,8 +30,8 @@ pub struct Height {
 /// Whether a witness that knows nothing learns from a ledger that was charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Attest {
-    /// Only from a ledger that was never charged: who can set a ledger back can often remove a file
-    /// too.
+    /// Only from a ledger that was never charged: whoever can set a ledger back can often remove a
+    /// file too.
     IfUnused,
     /// The owner says that the ledger is the newest.
     Anyway,
@@ -54,7 +54,7 @@ const DEBIT: &str = "SELECT id, role, microseconds, epsilon, rho, mu_squared, de
     FROM debit WHERE id = $1";
 
 impl Height {
-    /// Of no ledger.
+    /// The height of no ledger.
     pub(super) const NONE: Self = Self {
         birth: [0; 16],
         generation: 0,
@@ -71,8 +71,8 @@ impl Height {
         self.generation <= 1 && counts.iter().all(|count| *count == 0)
     }
 
-    /// What this one lacks of `other`, in words; `None` where it lacks nothing. Of another birth it
-    /// lacks everything.
+    /// What this height lacks compared with `other`, in words; `None` where it lacks nothing.
+    /// Compared with a ledger of another birth it lacks everything.
     ///
     /// The newest debits are not compared: see [`Rules::lacks`].
     pub(super) fn lacks(&self, other: &Self) -> Option<String> {
@@ -223,8 +223,8 @@ impl Rules {
         }
     }
 
-    /// How far the store has come by what this transaction wrote, and what the witnesses are to see
-    /// of it: nothing where it has come no further.
+    /// How far the store has come with what this transaction wrote, and what the witnesses have to
+    /// learn. They learn nothing where it has come no further.
     ///
     /// # Requires
     ///

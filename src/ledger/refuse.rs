@@ -71,7 +71,7 @@ fn nearest(needs: &Loss, balance: &Balance) -> Refusal {
     }
 }
 
-/// The owner's total has refused the role before. The role learns nothing more.
+/// The owner's total does not cover the query. The role learns nothing more.
 pub(super) fn total_exhausted() -> Refusal {
     refusal(
         reason::TOTAL_EXHAUSTED,
@@ -82,7 +82,7 @@ pub(super) fn total_exhausted() -> Refusal {
     )
 }
 
-/// The owner's total has refused the role before. The role learns nothing more.
+/// Nothing more is charged to this role until the owner acts.
 pub(super) fn closed() -> Refusal {
     refusal(
             reason::TOTAL_EXHAUSTED,
@@ -93,7 +93,7 @@ pub(super) fn closed() -> Refusal {
     )
 }
 
-/// The owner's total has refused the role before. The role learns nothing more.
+/// The owner has frozen the account.
 pub(super) fn frozen() -> Refusal {
     refusal(
         reason::BUDGET_FROZEN,

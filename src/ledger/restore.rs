@@ -24,7 +24,7 @@ const RESTORED: &str = "(restored)";
 /// What a restoration did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
-    /// Whether a witness said what was spent. Without one every account was charged to its brim.
+    /// Whether a witness said what was spent. Without one, every account was charged up to its cap.
     pub is_witnessed: bool,
     /// Accounts that were charged.
     pub charged: Vec<String>,
@@ -48,7 +48,7 @@ pub fn back_up(at: &Address, copy: &Path) -> Result<(), Error> {
 
 /// Makes a ledger of a backup, or of the older ledger that is in place where no backup is named,
 /// and charges what may have been spent since: with a witness up to the sums that it saw, without
-/// one every account to its brim. All accounts are frozen, since freezes may be lost too.
+/// one every account up to its cap. All accounts are frozen, since freezes may be lost too.
 ///
 /// # Guarantee
 ///

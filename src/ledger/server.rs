@@ -272,8 +272,8 @@ impl Server {
                     .flatten()
                     .as_deref()
                 {
-                    // Of that number; the mark says whether it is ours. A commit after it is
-                    // answered when a standby that must have it has both.
+                    // A transaction of that number was committed; the mark says whether it is ours.
+                    // The next commit is answered once a standby that must have it has both.
                     Some("committed") => match self.script(&self.mark_again(transaction)) {
                         Ok(Some(_)) => return Ok(()),
                         Ok(None) => break,

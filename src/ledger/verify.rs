@@ -26,8 +26,7 @@ struct Expected {
 ///
 /// On success no debit and no receipt is missing from the middle, each account's sum is the exact
 /// sum of its debits and receipts (the owner's: of all debits), and each period's of those since
-/// its beginning. A ledger that was set back to an older whole state is not distinguished from it
-/// here, but by its height.
+/// its beginning. An older whole state of the ledger passes this check; its height tells it apart.
 ///
 /// # Errors
 ///

@@ -1,14 +1,15 @@
-//! What an event that is seen a few times at most among many questions may tell: a failure of the
-//! database, a refusal by the total.
+//! What the pattern of an event among many questions may reveal, where it happens a few times at
+//! most: a failure of the database, a refusal by the total.
 
-/// The most bits that `questions` questions tell by which of them an event happened to, where it
+/// The most bits that are revealed by which of `questions` questions an event happens to, where it
 /// happens to at most `most` of them.
 ///
 /// # Guarantee
 ///
-/// There are sum over i <= most of C(questions, i) such patterns, and no other; the logarithm of
-/// their number is this, up to the rounding of floats. It is at most most log2(e questions / most).
-/// That it did not happen tells as well: k events among N questions are more than k bits.
+/// There are sum over i <= most of C(questions, i) such patterns, and no other. The result is the
+/// logarithm of their number, up to the rounding of floats. It is at most most log2(e questions /
+/// most). That an event did not happen is information too: k events among N questions are more than
+/// k bits.
 pub fn bits(questions: u64, most: u32) -> f64 {
     let (mut term, mut sum) = (0f64, 0f64);
     for i in 1..=u64::from(most).min(questions) {

@@ -68,8 +68,8 @@ impl Norm {
         }
     }
 
-    /// The most that each of `parts` equal parts of weight `weight` has, which have this length
-    /// together; rounded down.
+    /// The largest value of each of `parts` equal parts of weight `weight` that together have this
+    /// length; rounded down.
     pub fn shared(self, length: &BigUint, weight: &BigUint, parts: u32) -> BigUint {
         match self {
             Self::L1 => length / (weight * parts),

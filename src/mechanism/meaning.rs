@@ -52,7 +52,7 @@ impl Meaning {
             .filter(|odds| odds.is_finite())
     }
 
-    /// How sure somebody may become at most, who was `prior` sure before.
+    /// How sure somebody can become at most whose certainty was `prior` before.
     pub fn posterior(&self, prior: f64) -> f64 {
         let Some(epsilon) = self.epsilon_at_delta else {
             return 1.0;

@@ -78,7 +78,8 @@ impl<R: Randomness + ?Sized> Randomness for Parts<'_, R> {
     }
 
     fn next_bits(&mut self, count: u32) -> Result<u64, RandomError> {
-        // Most of a word: what is left of another one is kept for those who ask for few.
+        // More than half a word is drawn anew. What is left of an earlier word is kept for smaller
+        // requests.
         if count > u64::BITS / 2 && count > self.left {
             return Ok(lowest(self.source.next_u64()?, count));
         }

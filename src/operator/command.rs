@@ -30,8 +30,8 @@ enum Word {
 }
 
 impl Command {
-    /// The command that a text is; `None` where it is none of ours: then it is about the session,
-    /// as SET and BEGIN are.
+    /// Reads a text as a command. `None` for any other text, which is about the session, as SET and
+    /// BEGIN are.
     ///
     /// # Errors
     /// 42601 for a command of another form.

@@ -149,7 +149,7 @@ impl Entry {
 impl Drop for Entry {
     fn drop(&mut self) {
         let mut open = self.sessions.lock();
-        // Its number may have been given anew.
+        // Its number may belong to a newer session.
         if open
             .get(&self.session.id)
             .is_some_and(|session| Arc::ptr_eq(session, &self.session))

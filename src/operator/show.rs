@@ -26,7 +26,7 @@ impl Control {
     /// The rows of a table, each with as many values as the table has columns.
     ///
     /// # Errors
-    /// 42501 for whoever may not see it; 58030 where the ledger cannot be read.
+    /// 42501 where the caller may not see it; 58030 where the ledger cannot be read.
     pub async fn show(&self, caller: &Caller, shown: &Shown) -> Result<Rows, Refusal> {
         self.may(caller, shown.rights, &format!("SHOW {}", shown.name))?;
         Ok(match shown.name {

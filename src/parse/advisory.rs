@@ -32,7 +32,8 @@ pub enum Number {
     Constant(i64),
     /// `$1` is 0.
     Parameter(usize),
-    /// `hashtext('…')`, by its text: which number that is does not matter to who is alone with it.
+    /// `hashtext('…')`, kept as its text: which number that is does not matter in a session that is
+    /// alone with its locks.
     Hash(String),
 }
 

@@ -23,7 +23,7 @@ pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     if parentheses.is_empty() {
         return tokens;
     }
-    // One that closes stands before one that opens at the same place.
+    // At one place, a closing parenthesis comes before an opening one.
     parentheses.sort_by_key(|(at, parenthesis)| (*at, *parenthesis == Token::LParen));
     let mut written = Vec::with_capacity(tokens.len() + parentheses.len());
     let mut left = parentheses.into_iter().peekable();

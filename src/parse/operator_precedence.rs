@@ -124,7 +124,7 @@ pub(super) fn show(expr: &mut Expr) {
     }
 }
 
-/// All of them in what is read again.
+/// Restores all hidden operators of a tree that is read again.
 pub(super) struct Shown;
 
 impl VisitorMut for Shown {

@@ -246,9 +246,10 @@ fn check_operators(tokens: &[TokenWithSpan], text: &[char]) -> Result<(), Refusa
     Ok(())
 }
 
-/// An operator of one of sqlparser's words, of which PostgreSQL reads this many signs. What begins
-/// a comment to PostgreSQL and is an operator to sqlparser would be printed as that comment, with
-/// all that we print behind it: whatever stands in a constant there would be read as SQL.
+/// Checks an operator that is one word to sqlparser, and of which PostgreSQL reads this many signs.
+/// Where sqlparser reads an operator and PostgreSQL the beginning of a comment, the text that we
+/// print would comment out what follows it. Then the contents of a later constant would be read as
+/// SQL.
 fn check_operator(token: &TokenWithSpan, signs: usize) -> Result<(), Refusal> {
     let length = place(token.span.end).saturating_sub(place(token.span.start));
     let refused = |message: String| {

@@ -178,7 +178,7 @@ impl Difference {
         }
     }
 
-    /// A role that never gets fresh noise gets it where stored answers go.
+    /// Where stored answers are discarded, a role that never gets fresh noise gets it.
     fn bought_again(&mut self, old: &File, new: &File) {
         let is_bound = |role: &&Role| role.reuse == RoleReuse::Always;
         let was_bound = |role: &&Role| {

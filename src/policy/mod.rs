@@ -155,7 +155,7 @@ impl Rights {
     }
 }
 
-/// What a statement gets that shows rows of a private table and asks for nothing else.
+/// The answer to a statement that shows rows of a private table and asks for nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Previews {
     /// 42501, with the remedy.

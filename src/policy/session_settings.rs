@@ -57,7 +57,7 @@ pub enum KeyChoice {
     /// By declared values where the policy or the query gives them, otherwise by threshold.
     #[default]
     Auto,
-    /// By declared values where the policy or the query gives them, otherwise by threshold.
+    /// By declared values alone: a key without them is refused.
     Domain,
     /// By threshold: only groups that enough units are in are shown.
     Threshold,

@@ -11,8 +11,8 @@ use super::{
 };
 use crate::catalog::{Collation, UserType};
 
-/// Sixty-four hexadecimal digits. Whatever changes who is answered, when, or from where, but not
-/// what is answered, is left out. Every field is named, so that a new one is decided on.
+/// Sixty-four hexadecimal digits. Left out is whatever changes who is answered, when, or from
+/// where, but not what is answered. Every field is named, so that a new one is decided on.
 pub fn digest(policy: &Policy) -> String {
     let Policy {
         // The digest itself.

@@ -289,7 +289,8 @@ struct View<'a> {
     grain: &'a Grain,
     release: &'a ReleasePlan,
     keys: Vec<KeySource<'a>>,
-    /// What the release asks of rows and the finer answer did not, each with the keys that tell it.
+    /// Conditions of the release that the finer answer does not have, each with the keys that
+    /// decide it.
     picks: Vec<(&'a Expr, Vec<(ColumnId, usize)>)>,
     /// Of each key of the finer answer: its values by how they are printed.
     values: Vec<HashMap<&'a Option<String>, &'a Option<Scalar>>>,
@@ -424,8 +425,8 @@ impl<'a> View<'a> {
             .chain(set.iter().filter_map(made))
     }
 
-    /// The groups of the finer answer's grouping set that tells all that is asked in the fewest
-    /// groups.
+    /// The groups of that grouping set of the finer answer which decides all conditions and keys
+    /// with the fewest groups.
     fn rows_for<'k>(&self, set: &[usize], keys: &'k [Key]) -> Option<Vec<Finer<'k>>> {
         let asked = set.iter().flat_map(|at| match &self.keys[*at] {
             KeySource::Same(key) => vec![*key],

@@ -271,7 +271,7 @@ fn add_choice(
     fits(plan.printed())
 }
 
-/// Shown where a bound is printed.
+/// A bound in this unit, as text with up to three decimals.
 pub(crate) fn decimal(value: &BigUint, unit: &BigUint) -> String {
     let thousandths: BigUint = value * 1000u32 / unit;
     let text = thousandths.to_string();

@@ -135,7 +135,7 @@ pub(super) struct Portion<'a> {
     pub epsilon: f64,
     /// Among how many statements of the database it is split, in equal parts.
     pub share: usize,
-    /// Of all releases of the analyst's statement.
+    /// The mechanism of all releases of the analyst's statement.
     pub mechanism: Mechanism,
 }
 

@@ -1,7 +1,7 @@
 //! Widening: a question about one value of a column, `WHERE region = 'north'`, asked as `GROUP BY
-//! region`, where that costs the same. Of units that are in one group each, every group has the
-//! noise of the whole (parallel composition). So what is bought is the answer for every region; the
-//! one that was asked is read off it, and so are the others when they are asked later.
+//! region`, where that costs the same. If each unit is in one group, every group has the noise of
+//! the whole (parallel composition). So the answer for every region is bought. The one that was
+//! asked is read off it, and so are the others when they are asked later.
 
 use super::{Plan, ReleasePlan, Widened};
 use crate::catalog::Type;

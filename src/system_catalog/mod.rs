@@ -2,9 +2,9 @@
 //! tools send to list tables and read types.
 //!
 //! The shadow answers them: it has the policy's tables, columns, types and keys, and nothing else,
-//! so the real catalog with its statistics, sizes, definitions and comments is never asked. In
-//! front stands an allow-list of relations, functions, settings and syntax, so that a statement can
-//! neither change nor signal anything, nor tell of the shadow's own insides.
+//! so the real catalog with its statistics, sizes, definitions and comments is never asked. An
+//! allow-list of relations, functions, settings and syntax stands in front. So a statement can
+//! neither change nor signal anything, nor reveal anything about the shadow itself.
 
 mod fold;
 mod names;

@@ -18,7 +18,7 @@ impl Bar {
         [self.value, low, high].into_iter().chain(self.exact)
     }
 
-    /// The bar in words, for who does not see it.
+    /// The bar in words, for readers who do not see it.
     fn words(&self) -> String {
         let interval = self.interval.map_or_else(String::new, |(low, high)| {
             format!(", 95 % between {} and {}", number(low), number(high))

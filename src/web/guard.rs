@@ -13,9 +13,9 @@ use tokio::sync::Semaphore;
 
 /// Most requests that are answered at the same time, unless a site says another number.
 const REQUESTS_MAX: usize = 16;
-/// Of a form.
+/// The most bytes of a form.
 const BODY_BYTES_MAX: usize = 64 << 10;
-/// For a form to arrive.
+/// How long a form may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(5);
 
 /// No script at all; styles from here; forms to here.
@@ -123,8 +123,7 @@ impl Guard {
     }
 }
 
-/// The request with its whole body, read before it takes a place: who sends slowly keeps nobody
-/// out.
+/// The request with its whole body, read before it takes a place: a slow sender keeps nobody out.
 async fn arrived(request: Request) -> Result<Request, (StatusCode, &'static str)> {
     let (parts, body) = request.into_parts();
     let read = axum::body::to_bytes(body, BODY_BYTES_MAX);

@@ -16,7 +16,7 @@ use crate::wire::scram::{Decoy, is_password};
 
 /// For every login that fails: which part was wrong is not said.
 const WRONG: &str = "Name, password or certificate is wrong.";
-/// After the failures that cost no time, the next try waits so long.
+/// How long the next try waits after the failures that cost no time.
 pub const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// Passwords that are compared at the same time: each takes thousands of hashes.
 const DERIVATIONS: usize = 2;
@@ -35,8 +35,8 @@ pub struct Door {
 pub struct Shut {
     pub status: StatusCode,
     pub why: String,
-    /// Whether it is recorded. Of tries that come too early the first is, and the others are not:
-    /// they compare nothing.
+    /// Whether it is recorded. Of the tries that come too early only the first is; they compare
+    /// nothing.
     pub is_recorded: bool,
 }
 
@@ -55,9 +55,9 @@ pub struct Try {
     pub name: String,
     pub password: Zeroizing<String>,
     pub address: IpAddr,
-    /// Of a name that is known.
+    /// The verifier, if the name is known.
     pub stored: Option<Secret>,
-    /// Of all who may log in here.
+    /// The verifiers of all who may log in here.
     pub verifiers: Vec<Secret>,
     /// Whether the client showed the certificate that the name needs.
     pub is_vouched: bool,

@@ -22,11 +22,11 @@ pub struct Opening {
     pub is_encrypted: bool,
     pub port: u16,
     pub lifetimes: Lifetimes,
-    /// Sessions of one name.
+    /// The most sessions of one name.
     pub of_name: usize,
     /// How long whoever guesses passwords waits at first.
     pub first_wait: Duration,
-    /// For one answer.
+    /// How long one answer may take.
     pub patience: Duration,
 }
 

@@ -18,9 +18,9 @@ use tokio_util::sync::CancellationToken;
 use crate::wire::{Tls, certificate_names};
 
 const CONNECTIONS_MAX: usize = 64;
-/// Of one address, unless it is of this machine: another cannot take every place.
+/// The most connections of one address that is not this machine's, so that none takes every place.
 const CONNECTIONS_PER_ADDRESS: usize = 8;
-/// For a handshake, and for the head of a request.
+/// How long a handshake, and the head of a request, may take.
 const PATIENCE: Duration = Duration::from_secs(10);
 const HEAD_BYTES_MAX: usize = 16 << 10;
 /// The protocol's name in TLS.

@@ -21,9 +21,9 @@ const TOKENS_MAX: usize = 64;
 /// When sessions end by themselves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Lifetimes {
-    /// Without a request.
+    /// After this time without a request.
     pub idle: Duration,
-    /// At most.
+    /// After this time in any case.
     pub whole: Duration,
 }
 
@@ -155,7 +155,7 @@ impl<V: Named> Sessions<V> {
         found.is_some_and(|at| session.tokens.remove(at).is_some())
     }
 
-    /// Ends those whose visitor is not as at the login, and those whose time is over.
+    /// Ends sessions whose visitor is not as at the login, and those whose time is over.
     pub fn sweep(&self, is_unchanged: impl Fn(&V) -> bool, now: Instant) {
         self.living(now)
             .retain(|_, session| is_unchanged(&session.visitor));

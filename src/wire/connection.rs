@@ -31,10 +31,10 @@ use crate::refusal::{Refusal, reason};
 /// The longest message of a logged-in client.
 const FRAME_BYTES_MAX: usize = 4 << 20;
 
-/// What a session has of the server's.
+/// What a session gets from its server.
 pub(super) struct Common {
     pub(super) shutdown: CancellationToken,
-    /// The time that a running statement gets then.
+    /// How long a running statement may go on after the shutdown.
     pub(super) drain: Duration,
     pub(super) answers: mpsc::Sender<()>,
     pub(super) share: MemoryShare,

@@ -89,8 +89,8 @@ impl Decoy {
         Ok(Self(key))
     }
 
-    /// Iterations are shown and take time, so they are those of one of the verifiers that there
-    /// are, the same one each time.
+    /// The client sees the number of iterations, and they take time. So an unknown name gets the
+    /// number of one of the existing verifiers, always the same one.
     fn secret(&self, role: &str, verifiers: &[Secret]) -> ScramSecret {
         let part = |label: &str| hmac(&self.0, format!("{label}\0{role}").as_bytes());
         let mut salt = part("salt");

@@ -213,8 +213,8 @@ impl Seat {
     /// Asks one question, and waits for it as long as `limit` and the session's own timeout say.
     ///
     /// The engine charges before it runs, so the question runs in a task that is never dropped
-    /// half-way. Who leaves drops the future of this function: that cancels the question where it
-    /// is safe to stop. Until it has ended, the session asks no other.
+    /// half-way. A caller that leaves drops the future of this function, which cancels the question
+    /// where it is safe to stop. Until it has ended, the session asks no other.
     ///
     /// # Errors
     /// Those of the question; 57014 after the limit; 57P01 where an operator ends the session.

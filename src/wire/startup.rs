@@ -1,8 +1,9 @@
 //! From the first byte to the startup packet: encryption requests, cancel requests, protocol
 //! version.
 //!
-//! Exactly the bytes of each request are read, so nothing a stranger put before the TLS handshake
-//! can be taken for the client's words after it: such bytes meet the handshake, which fails.
+//! Exactly the bytes of each request are read. So nothing that a stranger put before the TLS
+//! handshake can pass for what the client says after it: such bytes reach the handshake, which
+//! fails.
 
 use std::sync::Arc;
 

@@ -26,7 +26,7 @@ fn day_of(micros: i64) -> Result<i32, NotEvaluable> {
     i32::try_from(micros.div_euclid(MICROS_PER_DAY)).map_err(|_| NotEvaluable)
 }
 
-/// The calendar's years only.
+/// Refuses an instant outside the calendar's years.
 fn within(micros: i64) -> Result<i64, NotEvaluable> {
     if in_calendar(micros) {
         Ok(micros)

@@ -80,7 +80,8 @@ pub(super) fn time_of(text: &str) -> Option<String> {
     ))
 }
 
-/// The text says which zone it means, or is none that is read here, or means the same in all.
+/// Whether the text says which zone it means, is none that is read here, or means the same in every
+/// zone.
 pub(super) fn names_zone(text: &str) -> bool {
     match read(text) {
         Some(Written::At {
@@ -106,7 +107,7 @@ fn read(text: &str) -> Option<Written> {
         }
         _ => {}
     }
-    // Behind a letter it would be the end of another word.
+    // After a letter it would be the end of another word.
     let era = |era: &str| {
         text.strip_suffix(era)
             .filter(|before| !before.ends_with(|c: char| c.is_ascii_alphabetic()))

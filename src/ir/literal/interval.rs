@@ -1,5 +1,5 @@
-//! Interval constants, as PostgreSQL reads them under every IntervalStyle but sql_standard, and
-//! where no sign stands for all numbers under that too.
+//! Interval constants, as PostgreSQL reads them under every IntervalStyle except sql_standard. They
+//! are read under sql_standard too, unless one sign stands for all numbers.
 
 use crate::policy::Scalar;
 
@@ -18,7 +18,7 @@ struct Parts {
     micros: i64,
 }
 
-/// What stands behind the constant, as in `INTERVAL '1' DAY`.
+/// What follows the constant, as in `INTERVAL '1' DAY`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fields {
     /// Nothing, or what cuts nothing off.
@@ -28,8 +28,8 @@ pub enum Fields {
     One(&'static str),
 }
 
-/// The constant, where PostgreSQL keeps all that its text says: of what is finer than the last of
-/// the fields, it cuts off.
+/// The constant, if PostgreSQL keeps all that its text says. PostgreSQL cuts off what is finer than
+/// the last of the fields.
 pub fn interval(text: &str, fields: Fields) -> Option<Scalar> {
     let text = text.trim().to_ascii_lowercase();
     if text.is_empty() || text.len() > 200 {
@@ -220,7 +220,8 @@ fn iso_8601(text: &str, parts: &mut Parts) -> Option<()> {
     found.then_some(())
 }
 
-/// A number of a unit. Fractions are read where every part is exact: of days and below.
+/// A number with its unit. Fractions are read for days and smaller units, where every part is
+/// exact.
 fn measured(number: &str, unit: &str, parts: &mut Parts) -> Option<()> {
     let (sign, unsigned) = signed(number);
     let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));

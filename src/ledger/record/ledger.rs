@@ -19,7 +19,7 @@ impl Ledger {
         self.digests.of_plain(*plan.as_bytes())
     }
 
-    /// Hands in a record, which is written by the way.
+    /// Hands in a record, which is written in the background.
     pub async fn record(&self, record: Record) {
         self.records.record(record).await;
     }

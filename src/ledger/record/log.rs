@@ -25,7 +25,7 @@ const RETRIES_MAX: Duration = Duration::from_secs(5);
 const ASK_EVERY: Duration = Duration::from_millis(200);
 /// How long an end of pgveil waits for the ledger.
 const FLUSH_MAX: Duration = Duration::from_secs(30);
-/// Places that refused logins leave free: whoever has no password holds no statement up.
+/// Places that refused logins leave free, so that tries without a password hold no statement up.
 const STATEMENTS_FIRST: usize = QUEUE_MAX / 2;
 
 enum Note {

@@ -27,13 +27,13 @@ pub(super) use line::policy_json;
 pub(super) use log::RecordLog;
 pub use rows::{LOGINS_KEPT, STATEMENTS_KEPT};
 
-/// Letters that are kept of a name which a client chose: as many as PostgreSQL keeps bytes.
+/// How many letters are kept of a name that a client chose: as many as PostgreSQL keeps bytes.
 const NAME_MAX: usize = 63;
 /// Tables that are named of one statement.
 const TABLES_MAX: usize = 32;
 const SECOND: i64 = 1_000_000;
 
-/// By which way something was asked.
+/// The way by which something was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Via {
     /// PostgreSQL's protocol.
@@ -94,7 +94,7 @@ pub fn short_name(name: &str) -> String {
 pub enum Verdict {
     /// Answered: with fresh noise, from the catalogs, or from public rows.
     Answered,
-    /// Answered from what was released before, all of it.
+    /// Answered entirely from what was released before.
     Reused,
     /// EXPLAIN.
     Explained,
@@ -185,12 +185,12 @@ pub struct Record {
 }
 
 impl Record {
-    /// Of this moment, where all went well.
+    /// A record of this moment, for something that went well.
     pub fn now(name: &str, session: i32, origin: Origin, event: Event) -> Self {
         Self::at(now(), name, session, origin, event)
     }
 
-    /// Of something that began at that moment, in microseconds since 1970.
+    /// A record of something that began at that moment, in microseconds since 1970.
     pub fn at(microseconds: i64, name: &str, session: i32, origin: Origin, event: Event) -> Self {
         Self {
             microseconds: whole_seconds(microseconds),
@@ -242,7 +242,8 @@ impl DigestKey {
         self.of_plain(Sha256::digest(sql).into())
     }
 
-    /// Of a digest without a key: a plan's, or a statement's in a record of an older format.
+    /// The keyed digest of a plain digest: a plan's, or a statement's in a record of an older
+    /// format.
     pub(super) fn of_plain(&self, digest: [u8; 32]) -> Fingerprint {
         if digest == [0; 32] {
             return Fingerprint::new(digest);

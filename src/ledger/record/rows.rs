@@ -8,7 +8,7 @@ use crate::mechanism::Loss;
 
 /// Statements kept; some 250 bytes each.
 pub const STATEMENTS_KEPT: i64 = 1_000_000;
-/// Logins kept, and as many refused ones. Whoever only knocks removes no statement and no login.
+/// Logins kept, and as many refused ones. So failed tries displace neither statements nor logins.
 pub const LOGINS_KEPT: i64 = 100_000;
 /// Older ones are removed once in this many records.
 pub(super) const REMOVED: i64 = 10_000;
@@ -85,8 +85,8 @@ impl Rules {
         Ok(true)
     }
 
-    /// Acts are few, and stay. Statements of both tables are counted together, and logins count for
-    /// logins alone, refused ones for refused ones.
+    /// Removes what is past the limits. Acts are few, and stay. Statements of both tables are
+    /// counted together. Logins and refused logins are counted separately.
     ///
     /// # Requires
     ///

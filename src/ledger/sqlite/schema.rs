@@ -157,9 +157,9 @@ CREATE TRIGGER family_update BEFORE UPDATE ON family BEGIN SELECT RAISE(ABORT, '
 answer is never changed'); END;
 ";
 
-/// Added by the fifth: a refusal closes a role's account to whatever is to be paid, until the owner
-/// acts: raises the budget above the one that stands here, or decides after the decision that
-/// stands here.
+/// Added by the fifth: a refusal by the owner's total closes a role's account to whatever is to be
+/// paid. The owner opens it by raising the budget above the one recorded here, or by a decision
+/// after the one recorded here.
 const REFUSALS: &str = "
 CREATE TABLE refusal (
   account INTEGER PRIMARY KEY REFERENCES account (id),

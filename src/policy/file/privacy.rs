@@ -6,7 +6,7 @@ use crate::policy::yaml::read::Fields;
 use crate::policy::yaml::tree::{Node, Value};
 use crate::policy::{Accounting, Budget, Privacy, Renew, cap};
 
-/// More units than that are nobody's.
+/// No database has more units than this.
 const UNITS_MAX: u64 = 1_000_000_000_000;
 
 /// What other sections are compared with: each part of `privacy:` that could be read, whatever is

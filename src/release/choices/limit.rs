@@ -27,9 +27,9 @@ pub struct Limited {
 ///
 /// # Guarantee
 /// What is drawn costs at most what the price has for the look: a unit's first row is in one bin.
-/// The limit is a function of what was drawn. One unit weighs at most the limit, times
-/// [`ROW_WEIGHT`], in the root of the sum of squares over groups, or in the sum, as the bins'
-/// length is one or the other: all its rows are in one bin, whose factor all of them have
+/// The limit is a function of what was drawn. One unit weighs at most the limit times
+/// [`ROW_WEIGHT`], measured as the bins measure length: by the root of the sum of squares over
+/// groups, or by the sum. For all its rows are in one bin, and all of them have the bin's factor
 /// ([`Bins::factor`]).
 ///
 /// # Requires
@@ -63,8 +63,8 @@ pub fn limited(
     })
 }
 
-/// The exact number of units in each bin. Which row of a unit is the first is not determined; that
-/// one is, in the unit's bin, is.
+/// The exact number of units in each bin. Which of a unit's rows is the first is not determined,
+/// but one is, and it is in the unit's bin.
 fn units(rows: &Rows, keys: usize, bins: &Bins) -> Zeroizing<Vec<i128>> {
     let mut units = Zeroizing::new(vec![0i128; bins.numbers()]);
     for row in rows {
@@ -90,7 +90,8 @@ fn weighed(rows: &Rows, keys: usize, (bins, candidate): (&Bins, usize)) -> Zeroi
         let factor = bins
             .factor(candidate, bin_row.number, refine)
             .unsigned_abs();
-        // Clamped like the weights, bin by bin: a clamp makes no difference of two sums larger.
+        // Clamped like the weights, bin by bin: a clamp never makes the difference of two sums
+        // larger.
         let weight = bin_row.rows.saturating_mul(factor).min(WEIGHT_MAX);
         let known = weights.entry(&row[..=keys]).or_default();
         *known = known.saturating_add(weight).min(WEIGHT_MAX);

@@ -5,7 +5,7 @@ use crate::analyze::PlanningEffort;
 use crate::release::{NoiseRecord, ReleasedTable, cells};
 use crate::rewrite::ReleasePlan;
 
-/// The longest integer that noisy sums stand for here; real ones are shorter.
+/// Stands for each noisy sum. Real sums are shorter.
 const LONG: i128 = i128::MAX;
 
 /// Errors closer than this count as equal.

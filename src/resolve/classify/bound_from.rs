@@ -78,7 +78,7 @@ impl BoundFactor {
 }
 
 impl BoundFrom {
-    /// Of no entries.
+    /// A FROM without entries.
     pub(super) fn empty() -> Self {
         Self {
             private: false,

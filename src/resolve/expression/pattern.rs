@@ -6,10 +6,10 @@ use std::collections::BTreeSet;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::TEXT_MAX;
 
-/// Longest constant pattern of LIKE, and most wildcards in it: matching time grows with both.
 /// Characters to which a text is cut before a pattern is held against it.
 const LENGTH_MAX: u64 = TEXT_MAX as u64;
 
+/// Longest constant pattern of LIKE, and most wildcards in it: matching time grows with both.
 const LIKE_BYTES_MAX: usize = 1000;
 const LIKE_WILDCARDS_MAX: usize = 4;
 /// Longest regular expression, and most states that its bounds may unfold to.
@@ -94,9 +94,10 @@ pub fn regex(pattern: &str) -> Result<(), Refusal> {
     }
 }
 
-/// Arcs of what PostgreSQL compiles a pattern to, at most: one a state, and at a state of many
-/// characters one for each that stands in the pattern for itself; again for each part that may be
-/// skipped. Of what [`regex`] does not read it is the length squared.
+/// The most arcs of what PostgreSQL compiles a pattern to: one for each state, and at a state of
+/// many characters one for each character that stands in the pattern for itself. These count again
+/// for each part that may be skipped. For a pattern that [`regex`] does not read it is the length
+/// squared.
 pub fn regex_arcs(pattern: &str) -> u64 {
     let length = pattern.len() as u64;
     let Some((

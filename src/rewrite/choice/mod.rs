@@ -203,9 +203,9 @@ impl ChoicePlan {
         }
     }
 
-    /// By how much of a row, for each row that a limit cuts, a rank may move: the most of the draws
-    /// that are answers. Of a fraction q the rank is qN of the N rows that are left. Of L more rows
-    /// it would be qN + qL, and up to L of them are below it.
+    /// How far a rank may move for each row that a limit cuts, as a share of a row: the most of the
+    /// draws that are answers. The rank of a fraction q is qN among the N rows that are left. With
+    /// L more rows it would be qN + qL, and up to L of them are below it.
     pub fn moved_by_lost_rows(&self) -> f64 {
         let of = |target: &Target| match target {
             Target::Fraction(millionths) => {
@@ -219,8 +219,8 @@ impl ChoicePlan {
         if moved > 0.0 { moved } else { 1.0 }
     }
 
-    /// How many ranks a chosen value is off in 1 of 20 cases, for a limit of one row: the most of
-    /// the draws that are answers.
+    /// How many ranks a chosen value is off in 1 of 20 cases, for a limit of one row. Of the draws
+    /// that are answers, the largest number counts.
     pub fn ranks_per_row(&self) -> f64 {
         let (ChoiceKind::Choice { draws, .. }, Subject::Value { candidates, .. }) =
             (&self.kind, &self.question.subject)

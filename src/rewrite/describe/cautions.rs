@@ -14,7 +14,7 @@ use crate::rewrite::{ChoicePlan, ReleasePlan, Subject};
 /// The most parts that one line lists.
 const LISTED_MAX: usize = 6;
 
-/// One sentence each.
+/// The cautions of a release, one sentence each.
 pub(super) fn cautions(
     release: &AnalyzedRelease,
     words: &Words<'_>,

@@ -59,8 +59,8 @@ pub(super) fn deviation(price: &Price, coordinate: &Coordinate, at: usize) -> Op
     Scale::of(price.look.as_ref()?, at)?.text(step_of(coordinate))
 }
 
-/// How many times the clip that a look chooses a measure's standard deviation is, and the largest
-/// clip, in the measure's unit; `None` where the clip is known.
+/// A measure's standard deviation as a multiple of the clip that a look chooses, and the largest
+/// clip in the measure's unit. `None` where the clip is known.
 pub fn times_clip(plan: &ReleasePlan, measure: &Measure) -> Option<(f64, f64)> {
     let [(coordinate, factor)] = measure_terms(measure)[..] else {
         return None;

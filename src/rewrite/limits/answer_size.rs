@@ -1,18 +1,19 @@
 //! How many numbers a statement's answer may hold. All of them are in memory at once, and each is a
-//! draw of noise that nothing interrupts; what they cost in privacy may be next to nothing.
+//! draw of noise that nothing interrupts. The budget is no limit here: they may cost next to
+//! nothing in privacy.
 
 use crate::policy::Policy;
 use crate::refusal::{Refusal, reason};
 use crate::rewrite::ReleasePlan;
 use crate::rewrite::choice::{ChoiceKind, ChoicePlan};
 
-/// Numbers for each group of `limits.groups`, which counts as this many groups at least: a policy
-/// of few groups means no shorter answers.
+/// Numbers for each group of `limits.groups`, which counts as at least `GROUPS_LEAST`: a policy
+/// with few groups does not make answers shorter.
 const PER_GROUP: u64 = 10;
 const GROUPS_LEAST: u64 = 100_000;
 /// A chosen value takes as long as this many sums.
 const CHOICE: u64 = 16;
-/// Coordinates that an error is computed of in the time of one more number.
+/// An error that is computed from this many coordinates takes as long as one more number.
 const COORDINATES: u64 = 16;
 
 /// The numbers of a statement's releases so far.
@@ -20,8 +21,8 @@ const COORDINATES: u64 = 16;
 pub struct Size(u64);
 
 impl Size {
-    /// Counts a release. Of groups that are shown by threshold nobody knows how many there are;
-    /// they are not counted.
+    /// Counts a release. Groups that are shown by threshold do not count, since their number is not
+    /// known.
     ///
     /// # Errors
     /// 54000 past the limit.

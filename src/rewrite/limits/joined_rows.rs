@@ -1,5 +1,5 @@
-//! What joins make of one unit's rows: how many there are where its bounded relations meet, and
-//! what these rows take.
+//! How many rows joins make of one unit's rows where its bounded relations meet, and how long these
+//! rows take.
 
 use std::collections::HashMap;
 
@@ -21,11 +21,11 @@ const FRAMED: u64 = 200;
 pub(in crate::rewrite) struct JoinedRows<'a> {
     pub nanoseconds: u64,
     bounded: &'a HashMap<String, u64>,
-    /// Public rows that a private row is taken to meet, in all its joins and subqueries together.
+    /// Public rows that a private row is assumed to meet, in all its joins and subqueries together.
     pairs: u64,
-    /// Of each query that is being visited, the rows of one unit, where something multiplies them.
+    /// For each query that is being visited: the rows of one unit, where something multiplies them.
     queries: Vec<Option<Rows>>,
-    /// Of each expression that is being visited, whether it holds an aggregate.
+    /// For each expression that is being visited: whether it holds an aggregate.
     aggregated: Vec<bool>,
     /// The next query stands in FROM: it is computed once, and not for each row around it.
     in_from: bool,
@@ -85,7 +85,7 @@ impl<'a> JoinedRows<'a> {
         self.aggregated.push(false);
     }
 
-    /// An expression that takes so long for one row, and with all its parts so long.
+    /// Adds an expression that takes `own` for one row, and `whole` with all its parts.
     pub fn add(&mut self, expr: &ast::Expr, own: u64, whole: u64) {
         // Aggregates within a subquery are its own.
         let is_of_group =
@@ -239,7 +239,7 @@ fn product(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     }
 }
 
-/// Of a sort of this many rows.
+/// The levels of a sort of this many rows.
 fn levels(rows: u64) -> u64 {
     u64::from(u64::BITS - rows.leading_zeros())
 }
@@ -255,7 +255,7 @@ fn selects(body: &ast::SetExpr) -> Vec<&ast::Select> {
     match body {
         ast::SetExpr::Select(select) => vec![select],
         ast::SetExpr::SetOperation { left, right, .. } => [selects(left), selects(right)].concat(),
-        // A query of its own.
+        // A separate query.
         _ => Vec::new(),
     }
 }
@@ -268,7 +268,7 @@ fn of_joins(body: &ast::SetExpr) -> u64 {
         .sum()
 }
 
-/// Grouped by the unit alone its rows are all alike.
+/// A single key is the unit alone: then all rows are alike.
 fn of_groups(body: &ast::SetExpr, rows: u64) -> u64 {
     let of_select = |select: &&ast::Select| match grouped(select) {
         _ if select.distinct.is_some() => levels(rows).saturating_mul(GROUPED),

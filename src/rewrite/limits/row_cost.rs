@@ -24,11 +24,11 @@ const UNIT_NANOSECONDS_MAX: u64 = 250_000_000;
 /// expressions are computed for each pair.
 const PAIRS: u64 = 10;
 
-/// The share of the limits that is little.
+/// A cost is small if it is at most the limit divided by this.
 const SMALL: u64 = 20;
 
-/// Pairs of which the time of one is taken: some as many as 5 s leave room for, since sorts and
-/// moving frames take more than in proportion.
+/// The time of one pair is computed from this many pairs, about as many as 5 s allow: sorts and
+/// moving frames grow faster than in proportion.
 const PAIRS_TALLIED: u64 = 8_192;
 
 /// Digits that a column's value may have: up to 10^38, with the decimals that it keeps.
@@ -90,10 +90,10 @@ impl RowCost {
     }
 }
 
-/// What a statement's expressions take for one row of each relation, at most: each is counted once,
-/// over a text of 4,096 characters, with what compiling its pattern takes. As measured on a core of
-/// a 2 GHz server, rounded up. Where joins multiply one unit's rows, of which derived tables hold
-/// at most this many, also what all of these take.
+/// The most time that a statement's expressions take for one row of each relation. Each expression
+/// counts once, over a text of 4,096 characters, with the time to compile its pattern; as measured
+/// on a core of a 2 GHz server, rounded up. Where joins multiply one unit's rows, also the time for
+/// all of these. `bounded`: how many of them each derived table holds at most.
 pub(in crate::rewrite) fn of(statement: &ast::Query, bounded: &HashMap<String, u64>) -> RowCost {
     let (row, unit) = tallied(statement, bounded, 1);
     RowCost { row, unit, pair: 0 }
@@ -177,7 +177,7 @@ pub(in crate::rewrite) fn check(work: RowCost, unit: &str) -> Result<(), Refusal
 
 struct Tally<'a> {
     nanoseconds: u64,
-    /// Of each expression that is being visited, the digits that its parts may have as numerics.
+    /// For each expression that is being visited: the digits that its parts may have as numerics.
     open: Vec<Vec<u64>>,
     /// What was counted before each of them.
     begun: Vec<u64>,
@@ -264,7 +264,7 @@ fn own(expr: &ast::Expr, parts: &[u64]) -> u64 {
         | ast::Expr::Nested(_)
         | ast::Expr::Value(_) => 0,
         ast::Expr::Overlay { .. } => 100_000,
-        // A row of its own is made of its operand, and read.
+        // Makes a separate row of its operand, and reads it.
         ast::Expr::Subquery(_) => 3_000,
         // A constant is cast once.
         ast::Expr::Cast { expr, .. } if matches!(**expr, ast::Expr::Value(_)) => 0,

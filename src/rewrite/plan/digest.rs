@@ -28,7 +28,7 @@ impl PlanDigest {
         &self.0
     }
 
-    /// Of these releases of the plan.
+    /// Digest of the debit for these releases of the plan.
     pub(super) fn of_part(&self, releases: &[ReleaseId]) -> DebitDigest {
         let mut digest = Sha256::new();
         digest.update(self.0);
@@ -44,7 +44,7 @@ impl DebitDigest {
         &self.0
     }
 
-    /// Of the second step of a release.
+    /// Digest of the debit for the second step of a release.
     pub(super) fn after_look(&self, release: ReleaseId) -> Self {
         let mut digest = Sha256::new();
         digest.update(self.0);

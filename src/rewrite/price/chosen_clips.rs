@@ -18,10 +18,10 @@ const FINEST: u32 = 96;
 pub struct Block {
     /// Places in the vector, ascending.
     pub coordinates: Vec<usize>,
-    /// Of each of them.
+    /// The weight of each of them.
     pub weights: Vec<BigUint>,
     pub bins: Bins,
-    /// What its sums are released at.
+    /// The mu at which its sums are released.
     pub mu: Mu,
 }
 

@@ -106,7 +106,7 @@ fn groups_of(
     groups(release, by_threshold, settings)
 }
 
-/// Ones, where all coordinates are as large.
+/// Weights of one, where all coordinates are equally large.
 fn of_one_scale(coordinates: &[Coordinate]) -> Option<Vec<BigUint>> {
     let magnitude = coordinates.first()?.magnitude();
     coordinates

@@ -160,8 +160,8 @@ pub fn factor(trial: &ReleasePlan, wanted: &[f64]) -> Result<f64, Refusal> {
     Ok(worst * MARGIN)
 }
 
-/// By what each coordinate's weight is multiplied: in proportion to how far its noise is from what
-/// the measures it is in want; all alike where that is the same.
+/// The factor of each coordinate's weight, in proportion to how far its noise is from what its
+/// measures need. All factors are equal where that is the same.
 pub fn stress(trial: &ReleasePlan, wanted: &[f64]) -> Vec<u64> {
     let mut needs = vec![0f64; trial.coordinates().len()];
     for (measure, wanted) in trial.measures().iter().zip(wanted) {
@@ -174,7 +174,7 @@ pub fn stress(trial: &ReleasePlan, wanted: &[f64]) -> Vec<u64> {
             .for_each(|(known, _)| *known = known.max(need));
     }
     let most = needs.iter().copied().fold(f64::MIN_POSITIVE, f64::max);
-    // What no measure is made of, as a unit's presence, keeps its weight.
+    // A coordinate that no measure uses, such as a unit's presence, keeps its weight.
     needs
         .into_iter()
         .map(|need| {
@@ -235,7 +235,8 @@ impl Needs {
     ) -> Result<f64, Refusal> {
         let pure = terms.is_pure();
         let needs = |mu_squared: f64| needed_epsilon(mu_squared, terms);
-        // More accurate than wanted, where so little is: the policy's least is charged.
+        // Where so little is needed, the policy's least is charged, and the answer is more accurate
+        // than wanted.
         let least = policy.privacy.epsilon_min;
         let (own, whole) = if pure {
             let own = (terms.epsilon / share as f64 * factor).max(least);

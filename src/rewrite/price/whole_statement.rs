@@ -132,8 +132,8 @@ fn laid_out(
     Ok(layout)
 }
 
-/// Each release gets at least what the policy's least epsilon is worth: of a statement whose other
-/// releases are recalled it is asked, paid and seen to fail alone.
+/// Each release gets at least what the policy's least epsilon is worth: where a statement's other
+/// releases are recalled, it alone is asked, paid for, and seen to fail.
 fn at_least(asked: &AskedRelease<'_>, policy: &Policy, terms: &Terms) -> Result<(), Refusal> {
     let (own, least) = (asked.layout.statements(), policy.privacy.epsilon_min);
     let part = own as f64 / asked.share as f64;
@@ -175,8 +175,8 @@ fn at_least(asked: &AskedRelease<'_>, policy: &Policy, terms: &Terms) -> Result<
     })
 }
 
-/// How many times the noise that it would have as it is asked is the wanted one, and the weights by
-/// which that is least.
+/// By what factor the release's noise exceeds the wanted one, and the weights that make this factor
+/// least.
 fn aimed(
     asked: &AskedRelease<'_>,
     analyzed: &Analyzed,
@@ -184,7 +184,7 @@ fn aimed(
     terms: &Terms,
     (targets, first): (TargetErrors, usize),
 ) -> Result<(f64, Vec<u64>), Refusal> {
-    // Of either noise the error is the same.
+    // Both noises have the same error.
     let mechanism = if terms.is_pure() {
         Mechanism::Laplace
     } else {

@@ -28,8 +28,8 @@ const PAST_ALL: i64 = i64::MAX;
 impl ClippedAggregate<'_> {
     /// The most that one unit may add to each coordinate of a group, in steps of the base grid. In
     /// a block of narrow bins, the weighted squares of one group then fit eight bytes together; of
-    /// all groups, where groups are columns. Whoever adds more is far longer than the ceiling: 64
-    /// times with sixteen columns.
+    /// all groups, where groups are columns. A unit that adds more is far longer than the ceiling:
+    /// 64 times with sixteen columns.
     pub(super) fn magnitudes(&self) -> Vec<u64> {
         let mut most = vec![1 << VALUE_BITS; self.coordinates.len()];
         for block in self.blocks.iter().filter(|block| block.bins.is_narrow()) {

@@ -23,7 +23,7 @@ const QUARTERS: [u64; PER_OCTAVE as usize] = [
     1_938_975_120_585_633_119,
 ];
 
-/// Bins above the ceiling, each twice as long. Whoever is longer still is left out.
+/// Bins above the ceiling, each twice as long. A unit that is longer still is left out.
 const BEYOND: usize = 24;
 
 /// The square of this and one more are less than the largest number of eight bytes, which stands

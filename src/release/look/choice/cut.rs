@@ -76,17 +76,18 @@ impl Cut {
         at(below).powf(1.0 - part) * at(below + 1).powf(part)
     }
 
-    /// What all units lack together at most, but for this many standard deviations.
+    /// The most that all units lose together, up to this many standard deviations of the estimate.
     pub fn most(&self, deviations: f64) -> f64 {
         self.length + deviations * self.error
     }
 
-    /// What one of this many groups lacks, in the unit of its value, of which one unit of length is
-    /// this many, if all units together lack this length.
+    /// What one group loses if all units together lose the length `lacks`. Results are in the unit
+    /// of the group's `value`; one unit of length is `unit` of these, and there are `groups`
+    /// groups.
     ///
-    /// What all groups lack, as a vector, is no longer than what all units lack. Groups that lack
-    /// as much as each other lack that over the root of their number. Groups that lack in
-    /// proportion to their values lack the share that is cut. The larger of both is taken.
+    /// As a vector, all groups lose no more than all units lose. Groups that lose equally each lose
+    /// that over the root of their number. Groups that lose in proportion to their values lose the
+    /// share that is cut. The larger of both is taken.
     pub fn of_group(&self, lacks: f64, (value, groups, unit): (f64, usize, f64)) -> f64 {
         if groups == 1 {
             return unit * lacks;
