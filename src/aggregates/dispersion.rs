@@ -237,7 +237,7 @@ impl Centred {
     }
 }
 
-/// The mean of products minus the product of the means.
+/// The covariance: the mean of products minus the product of the means, from released measures.
 pub(super) fn moment(
     group: &dyn Group,
     rows: &Estimate,
@@ -248,7 +248,7 @@ pub(super) fn moment(
     about_means(rows, &products, (&y, &x), group.z())
 }
 
-/// The mean of products minus the product of the means.
+/// The same from estimates of the sums.
 pub(super) fn about_means(
     rows: &Estimate,
     products: &Estimate,

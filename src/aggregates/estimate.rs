@@ -85,7 +85,7 @@ impl Estimate {
         self.variance() == 0.0
     }
 
-    /// With the normal interval of its error.
+    /// The value with the normal interval of its error.
     fn around(self, z: f64) -> Self {
         let half = z * self.error();
         Self {
@@ -95,7 +95,7 @@ impl Estimate {
         }
     }
 
-    /// With another interval.
+    /// The value with another interval.
     pub fn between(self, low: f64, high: f64) -> Self {
         Self { low, high, ..self }
     }

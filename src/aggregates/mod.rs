@@ -154,7 +154,7 @@ pub struct BoundedAggregate {
 }
 
 impl BoundedOperation {
-    /// Every expression that it reads, but for the filter.
+    /// Every expression that it reads, without the filter.
     pub fn arguments(&self) -> Vec<&Expr> {
         self.of().reads().values()
     }

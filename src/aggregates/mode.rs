@@ -11,7 +11,7 @@ use crate::ir::{Expr, Interval, Operation};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
 
-/// Of which values.
+/// The values that it chooses from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
     pub value: Expr,

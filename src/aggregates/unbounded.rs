@@ -72,7 +72,8 @@ pub struct Facts<'o> {
     pub clamped: Clamped,
     /// Whether it is a number of rows or values: 0 of no row.
     pub is_count: bool,
-    /// Whether it has an order of its own, and is no window call: PERCENTILE and MODE.
+    /// Whether its call gives the order of values, so that it is no window call: PERCENTILE and
+    /// MODE.
     pub is_ordered_set: bool,
     /// Whether a row in which one of its arguments is NULL adds nothing.
     pub skips_nulls: bool,

@@ -418,7 +418,7 @@ impl<'a> Cardinalities<'a> {
         (rows, keys)
     }
 
-    /// Of one unit: the most groups by these keys, and the most rows in one of them.
+    /// For one unit: the most groups by these keys, and the most rows in one of them.
     pub fn grouped(&self, input: &'a Relation, keys: &[ColumnId]) -> UnitGroups {
         let (rows, keys) = self.keyed(input, keys);
         rows.grouped_by(&keys)

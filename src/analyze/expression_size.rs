@@ -55,7 +55,7 @@ impl Size {
 
 #[derive(Default)]
 struct Sizes {
-    /// Of computed columns, those below first: no definition is followed twice.
+    /// Sizes of computed columns, those below first: no definition is followed twice.
     known: HashMap<ColumnId, Size>,
     all: usize,
 }

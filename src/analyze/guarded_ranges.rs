@@ -190,7 +190,7 @@ fn takes_ends(function: Function, result: &Type) -> bool {
         )
 }
 
-/// Of whole numbers it gives whole numbers, and so its range's ends are exact.
+/// Whether it gives whole numbers for whole numbers, so that its range's ends are exact.
 fn keeps_whole(function: Function, result: &Type) -> bool {
     use Function as F;
     match function {

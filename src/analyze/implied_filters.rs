@@ -7,8 +7,8 @@ use crate::catalog::Type;
 use crate::ir::{Aggregate, ColumnId, ColumnInfo, Expr, Node, Operation};
 use crate::policy::{Policy, Scalar};
 
-/// From this many filters that exclude each other on, sums by FILTER have less noise than sums of
-/// every row.
+/// With at least this many filters that exclude each other, sums by FILTER have less noise than
+/// sums of every row.
 const PIVOT: usize = 3;
 
 /// An aggregate of a release, and what may stand for it.

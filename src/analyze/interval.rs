@@ -246,7 +246,7 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
         F::MakeTime | F::TimeLater | F::TimeEarlier => Interval::ALL,
         F::DateTrunc => Interval::new(a.lo - 366_000.0 * MICROS_PER_DAY as f64, a.hi),
         F::Extract | F::DatePart => Interval::ALL,
-        // Of a text that is cut.
+        // The text was cut before.
         F::Length => Interval::new(0.0, f64::from(TEXT_MAX)),
         F::Position | F::CountMatching => Interval::new(0.0, f64::from(TEXT_MAX) + 1.0),
         F::OctetLength => Interval::new(0.0, 16_384.0),

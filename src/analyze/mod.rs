@@ -74,7 +74,7 @@ impl Analyzed {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct AnalyzedRelease {
-    /// With paths to the unit joined in.
+    /// The rows, with paths to the unit joined in.
     pub input: Relation,
     pub lineage: Lineage,
     pub keys: Vec<(Expr, KeyRule)>,

@@ -36,7 +36,7 @@ pub struct Account {
     /// `None`: the owner's own, over all roles.
     pub role: Option<String>,
     pub balance: Balance,
-    /// Of a role: queries that failed.
+    /// How many queries of a role failed.
     failures: Option<u32>,
     course: Vec<(i64, f64)>,
     forecast: Forecast,

@@ -19,7 +19,7 @@ impl InForce {
         current.clone()
     }
 
-    /// After a reload.
+    /// Replaces it after a reload.
     pub fn replace(&self, file: Option<File>) {
         let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
         *current = file.map(Arc::new);

@@ -33,7 +33,7 @@ pub struct CurvePoint {
 pub struct Bought {
     /// Each aggregate, and half of its 95 % interval.
     pub errors: Vec<(String, Within)>,
-    /// Of the whole budget; `None` where more is asked than is left.
+    /// The share of the whole budget; `None` where more is asked than is left.
     pub share: Option<f64>,
     pub answers: u64,
     pub is_useless: bool,

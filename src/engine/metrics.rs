@@ -152,7 +152,7 @@ impl Default for Metrics {
     }
 }
 
-/// From zero: an alert on the first one needs a number before it.
+/// Counters begin at zero: an alert on the first event needs a number before it.
 fn outcomes(all: [&'static str; 2]) -> Family<OutcomeLabel, Counter> {
     let family = Family::<OutcomeLabel, Counter>::default();
     for outcome in all {

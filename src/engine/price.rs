@@ -48,7 +48,7 @@ pub struct Price {
     /// Only the answer shows what `pgveil.target_error` needs, which is bought next: at most this
     /// epsilon in all.
     pub at_most: Option<f64>,
-    /// Of what costs something, where it is shown first.
+    /// The curve, for a question that costs something, where its price is shown first.
     pub curve: Option<Curve>,
 }
 

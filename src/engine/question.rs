@@ -35,7 +35,7 @@ enum Opened {
 /// A question that is ready to be paid for.
 struct PlannedQuestion {
     query: Query,
-    /// With its parameters as constants.
+    /// The query with its parameters as constants.
     bound: Query,
     /// The memory of the constants.
     held: HeldMemory,

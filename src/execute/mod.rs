@@ -360,7 +360,7 @@ impl From<Error> for Unpinned {
 }
 
 impl Unpinned {
-    /// Of a read of the catalog.
+    /// The error of a read of the catalog.
     fn read(error: &crate::catalog::Error) -> Self {
         match error {
             crate::catalog::Error::Backend(error) => Self::from(error),

@@ -86,7 +86,7 @@ pub struct Purchase {
 }
 
 impl Purchase {
-    /// Of answers that have to be made, all in this debit.
+    /// A purchase of answers that have to be made, all in this debit.
     pub fn fresh(
         buyer: Buyer,
         loss: Loss,

@@ -92,7 +92,7 @@ pub struct Decided {
 }
 
 impl AccountSpec {
-    /// Of a policy's budget.
+    /// The account of a policy's budget.
     ///
     /// # Errors
     ///

@@ -14,7 +14,7 @@ struct Expected {
     kind: String,
     name: String,
     lifetime: Loss,
-    /// Of a role: its period's sums, and the last debit and receipt before it.
+    /// For a role: its period's sums, and the last debit and receipt before it.
     period: Option<(Loss, i64, i64)>,
     summed: Option<Loss>,
     summed_period: Option<Loss>,

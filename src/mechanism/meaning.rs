@@ -272,7 +272,7 @@ fn gaussian_power(mu: f64, delta: f64) -> f64 {
     (lifted(FALSE_ALARMS, mu) + delta).min(1.0)
 }
 
-/// Of (epsilon, delta)-differential privacy.
+/// The power of the best test under (epsilon, delta)-differential privacy.
 fn pair_power(epsilon: f64, delta: f64) -> f64 {
     let near = epsilon.exp() * FALSE_ALARMS + delta;
     let far = 1.0 - (-epsilon).exp() * (1.0 - delta - FALSE_ALARMS);

@@ -125,8 +125,8 @@ impl ast::Visitor for Finder {
     }
 }
 
-/// Types that the parser knows no word for, by PostgreSQL's own names. An array's name is its
-/// element's behind an underscore.
+/// Types that the parser knows no word for, by PostgreSQL's own names. An array's name is an
+/// underscore and its element's name.
 const NAMED: [(u32, &str); 45] = [
     (18, "char"),
     (19, "name"),

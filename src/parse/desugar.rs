@@ -124,7 +124,7 @@ fn column(span: Span) -> Option<u32> {
     u32::try_from(span.start.column).ok()
 }
 
-/// Words that PostgreSQL takes for a label only behind AS.
+/// Words that PostgreSQL takes for a label only after AS.
 fn wants_as(keyword: Keyword) -> bool {
     use Keyword as K;
     [K::YEAR, K::MONTH, K::DAY, K::HOUR, K::MINUTE, K::SECOND].contains(&keyword)
@@ -146,8 +146,7 @@ fn ends_an_item(next: &Token) -> bool {
 /// 0A000 for `INTERVAL (1) '…'`, and for `INTERVAL DAY '…'`, which PostgreSQL rejects: the parser
 /// loses the part between the words.
 fn check_intervals(tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
-    // Where an INTERVAL stands that has only such words behind it so far, and whether there are
-    // any.
+    // Where an INTERVAL stands that only such words follow so far, and whether there are any.
     let mut open = None;
     for TokenWithSpan { token, span } in tokens {
         open = match (token, word(token), open) {
@@ -205,7 +204,7 @@ fn next_words(tokens: &[TokenWithSpan]) -> Vec<Token> {
     all
 }
 
-/// Reserved words behind which a value begins.
+/// Reserved words after which a value begins.
 const BEFORE_A_VALUE: &[Keyword] = &[
     Keyword::ALL,
     Keyword::AND,

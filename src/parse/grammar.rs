@@ -162,7 +162,7 @@ struct Item {
 
 struct Grammar {
     terminals: HashMap<String, u16>,
-    /// Of each alternative: its rule, and what it consists of.
+    /// For each alternative: its rule, and what it consists of.
     alternatives: Vec<(u16, Vec<Symbol>)>,
     /// Which terminals each may begin with, and whether it may be nothing.
     starts: Vec<(HashSet<u16>, bool)>,

@@ -151,7 +151,7 @@ fn unmark(expr: &mut ast::Expr) -> Option<()> {
     }
 }
 
-/// The built-in type behind `pg_catalog.name`; `None` for every other.
+/// The built-in type that `pg_catalog.name` names; `None` for every other.
 fn of_catalog(data_type: &ast::DataType) -> Option<ast::DataType> {
     let ast::DataType::Custom(ast::ObjectName(parts), modifiers) = data_type else {
         return None;

@@ -102,8 +102,8 @@ impl Query {
         }
     }
 
-    /// The one expression of a SELECT that has nothing behind it but this text. Printed again, the
-    /// expression and its column's name are the whole statement.
+    /// The one expression of a SELECT that only this text follows. Printed again, the expression
+    /// and its column's name are the whole statement.
     fn item_before(&self, rest: &str) -> Option<(&ast::Expr, Option<String>)> {
         let select = self.0.body.as_select()?;
         let [item] = select.projection.as_slice() else {

@@ -41,7 +41,7 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What a query may stand behind.
+/// What may stand before a query.
 fn begins_a_query(before: &Token) -> bool {
     use Keyword as K;
     let sets = [K::UNION, K::INTERSECT, K::EXCEPT, K::ALL, K::DISTINCT];

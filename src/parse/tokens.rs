@@ -159,7 +159,7 @@ fn split(tokens: Vec<TokenWithSpan>, text: &[char]) -> Vec<TokenWithSpan> {
     apart
 }
 
-/// The operator that PostgreSQL reads of such a token, and the pluses and minuses behind it; `None`
+/// The operator that PostgreSQL reads of such a token, and the pluses and minuses after it; `None`
 /// where it is the whole, or a comment is taken for signs.
 fn sums_behind<'t>(token: &TokenWithSpan, text: &'t [char]) -> Option<(Token, &'t [char])> {
     let Token::CustomBinaryOperator(written) = &token.token else {

@@ -24,7 +24,7 @@ pub fn date(text: &str) -> Option<i32> {
     is_day.then(|| days_from_civil(year, month, day))
 }
 
-/// `YYYY-MM-DD`, or that with `HH:MM[:SS[.ffffff]]` behind a blank or `T`, as microseconds since
+/// `YYYY-MM-DD`, or that with `HH:MM[:SS[.ffffff]]` after a blank or `T`, as microseconds since
 /// 2000-01-01. Without an offset it is taken as UTC.
 pub fn timestamp(text: &str, zone: Zone) -> Option<i64> {
     let days = i64::from(date(text.get(0..10)?)?);

@@ -201,7 +201,7 @@ fn read(
     let (roles, role_places) = roles?.into_iter().unzip();
     Some(File {
         name: name.to_owned(),
-        // Of the whole text, set by the caller.
+        // The caller sets the digest of the whole text.
         digest: FileDigest([0; 32]),
         database_url,
         ledger_url,

@@ -248,12 +248,12 @@ impl Choice<'_> {
         }
     }
 
-    /// A public number of ranks is added before (behind) those of the rows, covered by the range's
-    /// end. The target rank is that far before (behind) the quantile's rank, or the end's.
+    /// A public number of ranks is added before (after) those of the rows, covered by the range's
+    /// end. The target rank is that far before (after) the quantile's rank, or the end's.
     ///
     /// Where a limit cut L of N + L rows, qN + qL of them are below the quantile at q, and between
     /// qN + qL - L and qN + qL of what is left: the number of ranks grows by (1 - q) L before it,
-    /// and by q L behind it.
+    /// and by q L after it.
     fn beyond(&self, side: Side) -> Vec<(u64, Run)> {
         let (numerator, factor) = self.target.ratio();
         let total: BigUint = self.weights.values().map(|w| BigUint::from(*w)).sum();

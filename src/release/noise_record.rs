@@ -129,7 +129,7 @@ impl NoiseRecord {
             .sqrt()
     }
 
-    /// Of how many noisy groups a group is the sum.
+    /// How many noisy groups a group is the sum of.
     pub fn summed_in(&self, group: usize) -> usize {
         self.summed.get(group).copied().unwrap_or(1)
     }

@@ -292,7 +292,7 @@ struct View<'a> {
     /// Conditions of the release that the finer answer does not have, each with the keys that
     /// decide it.
     picks: Vec<(&'a Expr, Vec<(ColumnId, usize)>)>,
-    /// Of each key of the finer answer: its values by how they are printed.
+    /// For each key of the finer answer: its values by how they are printed.
     values: Vec<HashMap<&'a Option<String>, &'a Option<Scalar>>>,
     effort: &'a PlanningEffort,
 }
@@ -331,7 +331,7 @@ impl<'a> View<'a> {
                 .map(|(expr, by)| KeySource::Of(expr, by)),
         };
         let keys = family.keys.iter().map(key).collect::<Option<_>>()?;
-        // Of values that are printed alike the first stands.
+        // Of values that print the same, the first one counts.
         let values = grain
             .keys
             .iter()
@@ -509,7 +509,7 @@ fn determined_by(expr: &Expr, grain: &Grain, family: &Family) -> Option<Vec<(Col
     }
 }
 
-/// Equal values of the type are printed alike.
+/// Whether equal values of the type print the same.
 fn is_printed_once(data_type: &Type) -> bool {
     match data_type {
         Type::Bool

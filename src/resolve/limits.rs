@@ -17,10 +17,10 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Before the FROM of a SELECT over private rows.
+    /// Counts a SELECT over private rows, before its FROM is read.
     ///
     /// # Errors
-    /// 54001 past the most.
+    /// 54001 past a limit.
     pub fn enter(&mut self) -> Result<(), Refusal> {
         self.selects += 1;
         if self.selects > SELECTS_MAX || self.depth >= DEPTH_MAX {
@@ -30,7 +30,7 @@ impl Limits {
         Ok(())
     }
 
-    /// After it.
+    /// Ends what [`Self::enter`] began.
     pub fn leave(&mut self) {
         self.depth -= 1;
     }

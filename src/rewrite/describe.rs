@@ -142,7 +142,7 @@ fn rows(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> String {
             "  Rows: one per {unit} in a group (unique key over listed values); one pass"
         );
     }
-    // Of one grouping set; with several, each is counted.
+    // The number for one grouping set; with several, each is counted.
     let in_group = match release.unit_groups.as_slice() {
         [UnitGroups { groups, rows, .. }] if *rows < rows_per_unit && *groups < rows_per_unit => {
             format!(", {rows} in a group, in {groups} groups")

@@ -159,7 +159,7 @@ pub struct Shadow {
     statement_timeout: Duration,
     mirror_rows_max: u64,
     local: Option<Arc<LocalPostgres>>,
-    /// Of a named shadow.
+    /// The lock of a named shadow.
     hold: Option<Arc<Hold>>,
 }
 

@@ -17,7 +17,7 @@ const MEASURES_MAX: usize = 3;
 pub struct Cell {
     pub text: Option<String>,
     pub interval: Option<(f64, f64)>,
-    /// Of the demo alone.
+    /// Only in the demo.
     pub exact: Option<String>,
 }
 
@@ -30,7 +30,7 @@ pub struct Answer {
     pub has_exact: bool,
 }
 
-/// The first `width` values of a row, with the intervals behind them.
+/// The first `width` values of a row, with the intervals that follow them.
 pub fn cells(row: &[Option<String>], width: usize, intervals: &[usize]) -> Vec<Cell> {
     let number = |at: usize| -> Option<f64> { row.get(at)?.as_deref()?.parse().ok() };
     let cell = |(at, text): (usize, &Option<String>)| {

@@ -39,7 +39,7 @@ impl<S: Service> Connection<S> {
             return Ok(answer(advisory, None, formats));
         };
         let held = match act {
-            // Until the end of a transaction nobody asks for it again but by taking it once more.
+            // Until the end of a transaction it can only be taken once more.
             Act::Lock | Act::TryLock if *scope == Scope::Local => true,
             Act::Lock | Act::TryLock => {
                 if self.locks.len() >= LOCKS_MAX

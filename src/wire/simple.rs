@@ -23,7 +23,7 @@ impl<S: Service> Connection<S> {
                 .send(&pgwire::messages::response::EmptyQueryResponse::new());
         }
         for statement in &statements {
-            // Again behind a COMMIT of the string's own.
+            // Begins again, since a COMMIT of the string may have ended the transaction.
             if statements.len() > 1 {
                 self.transaction.begin_implicit(&self.settings);
             }

@@ -43,7 +43,7 @@ pub fn axes(set: &[usize], tuples: &[KeyCombinations]) -> Vec<Axis> {
 }
 
 impl KeyCombinations {
-    /// Of the keys that a grouping set has.
+    /// The combinations of the keys that a grouping set has.
     fn within(&self, set: &[usize]) -> Self {
         let kept: Vec<usize> = (0..self.keys.len())
             .filter(|at| set.contains(&self.keys[*at]))

@@ -146,7 +146,7 @@ async fn asked(
     Ok(())
 }
 
-/// A refusal of EXPLAIN, with its position in the statement behind it.
+/// A refusal of EXPLAIN, with its position in the statement that is explained.
 fn moved(mut refused: Refused, explain: &str, sql: &str) -> Refused {
     let ahead = explain.chars().count() - sql.chars().count();
     let ahead = u32::try_from(ahead).unwrap_or(0);

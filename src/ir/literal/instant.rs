@@ -213,7 +213,7 @@ fn clock_of(text: &str) -> Option<i64> {
     (hours <= 24 && minutes < 60 && seconds <= 60 && micros <= MICROS_PER_DAY).then_some(micros)
 }
 
-/// Digits behind the point in microseconds, through a float8 as PostgreSQL rounds them.
+/// Digits after the point in microseconds, through a float8 as PostgreSQL rounds them.
 fn micros_of(fraction: &str) -> Option<i64> {
     if fraction.len() > 18 || !fraction.bytes().all(|b| b.is_ascii_digit()) {
         return None;

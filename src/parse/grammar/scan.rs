@@ -7,7 +7,7 @@ use crate::refusal::{Refusal, reason};
 
 /// What a word that is no keyword may be.
 const NAME: [&str; 5] = ["IDENT", "ColId", "TypeName", "BareLabel", "ColLabel"];
-/// Behind the last word.
+/// After the last word.
 pub(super) const END: &str = "the end";
 /// Signs with a meaning of their own in the grammar; every other operator is OP.
 const SIGNS: [&str; 24] = [
@@ -188,7 +188,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// A constant in quotes, `opening` characters behind its start; it may go on in another line.
+    /// A constant in quotes, `opening` characters after its start; it may continue on another line.
     fn quoted(
         &mut self,
         opening: usize,
@@ -221,7 +221,7 @@ impl Scanner<'_> {
         }
     }
 
-    /// Behind the quote that opens the rest of the constant, where a line ends before it.
+    /// After the quote that opens the rest of the constant, if a line ends before it.
     fn continuation(&self) -> Option<usize> {
         let rest = self.text.get(self.at..).unwrap_or_default();
         let (length, is_next_line) = blanks(rest);

@@ -44,7 +44,7 @@ const FUNCTIONS: &str = "\
     authorization binary collation concurrently cross current_schema freeze full ilike inner \
     is isnull join left like natural notnull outer overlaps right similar tablesample verbose";
 
-/// May be labels behind AS alone.
+/// May be labels only after AS.
 const RESERVED: &str = "\
     all analyse analyze and any array as asc asymmetric both case cast check collate column \
     constraint create current_catalog current_date current_role current_time current_timestamp \
@@ -54,7 +54,7 @@ const RESERVED: &str = "\
     select session_user some symmetric table then to trailing true union unique user using \
     variadic when where window with";
 
-/// Labels of columns only behind AS.
+/// Labels of columns only after AS.
 const WITH_AS: &str = "\
     array as char character create day except fetch filter for from grant group having hour \
     intersect into isnull limit minute month notnull offset on order over overlaps precision \

@@ -45,7 +45,7 @@ pub(in crate::parse) fn check(tree: &impl ast::Visit) -> Result<(), Refusal> {
 
 struct Height {
     open: usize,
-    /// Of each open query.
+    /// For each open query: how deeply its set operations nest.
     sets: Vec<usize>,
 }
 

@@ -225,8 +225,8 @@ fn chosen_candidates_have_no_penalty_where_the_rank_is() {
         penalties(&many, 8, &Target::End(End::Least), &draw, 3)[0],
         BigUint::from(61u8)
     );
-    // Two ranks of nobody's before the rows, or behind them; the last number is theirs. Ten
-    // times the rank 12.
+    // Two ranks of no row before the rows, or after them; the last number is theirs. Ten times the
+    // rank 12.
     assert_eq!(
         of(Target::Beyond(300_000, Side::Low)),
         [100, 100, 0, 0, 0, 0, 300, 300, 100]

@@ -64,7 +64,7 @@ struct Called<'c> {
     arguments: &'c [ast::FunctionArg],
     /// WITHIN GROUP (ORDER BY …).
     ordering: &'c [ast::OrderByExpr],
-    /// Of a window over groups, whose aggregates it may read.
+    /// Whether it is a window over groups, whose aggregates it may read.
     is_over: bool,
     expressions: &'c Expressions<'c>,
 }

@@ -150,8 +150,8 @@ pub fn regex_rereads(pattern: &str) -> u64 {
     size(pattern).map_or(LENGTH_MAX, |(size, _)| size.redone)
 }
 
-/// With the number of characters that stand alone or end a range. `None` for what is not read to
-/// its end.
+/// Its size, and the number of characters that stand alone or end a range. `None` for what is not
+/// read to its end.
 fn size(pattern: &str) -> Option<(Size, u64)> {
     let mut reader = Reader {
         rest: pattern.chars().collect(),
@@ -500,7 +500,7 @@ impl Reader {
             .filter(|n| *n <= BOUND_MAX)
     }
 
-    /// A hyphen that is neither first nor last makes a range; behind a class or another range it is
+    /// A hyphen that is neither first nor last makes a range; after a class or another range it is
     /// an error.
     fn brackets(&mut self) -> Option<Size> {
         self.take('^');

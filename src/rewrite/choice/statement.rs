@@ -196,7 +196,7 @@ impl Rows<'_> {
         self.per_unit_and(None, extra)
     }
 
-    /// The same, with a hash of groups and values behind the unit, as `h`.
+    /// The same, with a hash of groups and values after the unit, as `h`.
     fn per_unit_and(&self, hash: Option<ast::Expr>, extra: Vec<ast::SelectItem>) -> ast::Query {
         let unit = (!self.release.one_row_per_unit)
             .then(|| sql::aliased(self.base_rows.unit.clone(), "u"));

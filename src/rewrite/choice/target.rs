@@ -77,7 +77,7 @@ impl Target {
 
     /// The distance, in weight, from a rank to the target of its interval's end. Candidates past
     /// the rank are drawn at most once in 40 times: the range's end is given this much weight
-    /// before (behind) the rows, so some candidate has no penalty, while each candidate past the
+    /// before (after) the rows, so some candidate has no penalty, while each candidate past the
     /// rank has this penalty or more. One row is added for values between two rows.
     ///
     /// # Reference

@@ -180,9 +180,9 @@ impl<'a> JoinedRows<'a> {
 /// How many rows of one unit a query makes, and how many groups of them.
 #[derive(Clone, Copy)]
 struct Rows {
-    /// Without the public rows that they meet.
+    /// Rows, without the public rows that they meet.
     made: u64,
-    /// With them.
+    /// Groups, with the public rows.
     groups: u64,
     /// They may be as many times more as there are public rows.
     is_paired: bool,

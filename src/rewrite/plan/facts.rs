@@ -28,6 +28,7 @@ pub struct Summed {
     pub what: String,
     /// The range each value is clipped to, in its own unit; `None` where rows are counted.
     pub bounds: Option<(f64, f64)>,
-    /// Of its noise, in the value's unit; `None` where a look chooses the clip.
+    /// The standard deviation of its noise, in the value's unit; `None` where a look chooses the
+    /// clip.
     pub standard_deviation: Option<f64>,
 }

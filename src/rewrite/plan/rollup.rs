@@ -223,7 +223,7 @@ impl Total {
         }
     }
 
-    /// Of coordinates in the plain layout, as they are made of those that are released.
+    /// The total of coordinates in the plain layout, in terms of those that are released.
     fn released(self, coordinates: &[Coordinate]) -> Option<Self> {
         let made: Vec<(Vec<(usize, i64)>, u64)> = self
             .terms

@@ -362,7 +362,7 @@ mod tests {
         Expr::literal(None, Type::Float8)
     }
 
-    /// Of as many decimals as the text.
+    /// A constant with as many decimals as the text.
     fn decimal(text: &str) -> Expr {
         Expr::literal(Some(Scalar::Decimal(text.to_owned())), Type::Numeric(None))
     }

@@ -99,7 +99,7 @@ fn what_is_tried_at_each_character_is_counted_by_its_length() {
             10 * each,
             "{name}"
         );
-        // Of a column it may be as long as a text gets.
+        // A column's text may be as long as a text gets.
         let cut = call("left", vec![bare("y"), number("4096")]);
         assert!(
             second(name, cut) - second(name, constant(0)) >= 4096 * each,
