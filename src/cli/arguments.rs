@@ -34,7 +34,7 @@ that something loosens.";
 /// The epsilon of one search of `pgveil bounds`, unless a flag sets it.
 pub const SEARCH_EPSILON: f64 = 0.1;
 
-/// Answers SQL about private tables with differential privacy, as a proxy before PostgreSQL.
+/// Answers SQL about private tables with differential privacy, as a proxy in front of PostgreSQL.
 #[derive(Debug, Parser)]
 #[command(name = "pgveil", version, after_help = EXAMPLES)]
 pub struct Arguments {
@@ -44,8 +44,8 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Start a throw-away database with survey data, a proxy before it and a web page to ask from;
-    /// nothing to install
+    /// Start a throw-away database with survey data, a proxy in front of it and a web page to ask
+    /// from; nothing to install
     #[command(after_help = "\
 Examples:
   pgveil demo                                               then paste the psql command that it \
@@ -126,8 +126,8 @@ serve.")]
         /// What one search costs
         #[arg(long, value_name = "NUMBER", default_value_t = SEARCH_EPSILON)]
         epsilon: f64,
-        /// Also those whose results are in the ledger; they are paid again, by every role that asks
-        /// on
+        /// Search again also where the ledger has a result; every role that asks on pays for it
+        /// again
         #[arg(long)]
         again: bool,
     },
@@ -406,7 +406,7 @@ pub struct DemoOptions {
     /// Answer this SQL as psql would, with its noise and cost, and exit
     #[arg(long, value_name = "SQL", conflicts_with_all = ["shell", "page", "no_page"])]
     pub once: Option<String>,
-    /// Ask at a prompt of this terminal, or statements from standard input; for who has no psql
+    /// Ask at a prompt of this terminal, or statements from standard input; for people without psql
     #[arg(long)]
     pub shell: bool,
     /// Where the web page is served (default: 127.0.0.1:8432, unless that is taken)
