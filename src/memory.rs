@@ -189,7 +189,7 @@ impl HeldMemory {
         self.own + self.common
     }
 
-    /// Gives back what is held beyond `bytes`.
+    /// Gives back the bytes held beyond `bytes`.
     pub fn fit(&mut self, bytes: usize) {
         let excess = self.bytes().saturating_sub(bytes);
         let common = excess.min(self.common);

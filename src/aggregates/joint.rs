@@ -275,8 +275,8 @@ impl Value for Shown {
         Foreseen::FromAnswer
     }
 
-    /// Plug-in estimates. Where the noise leaves no spread of x, NULL, as PostgreSQL has where
-    /// there is none.
+    /// Plug-in estimates. NULL where the noise leaves no spread of x, as PostgreSQL answers where x
+    /// has no spread.
     fn sql(&self, _columns: &dyn Columns) -> ast::Expr {
         let Self {
             count,

@@ -203,7 +203,7 @@ impl Output {
         self.of().measures()
     }
 
-    /// What is known of its error before it is drawn.
+    /// Its error, as far as it is known before the draw.
     pub fn foreseen(&self) -> Foreseen<'_> {
         self.of().foreseen()
     }

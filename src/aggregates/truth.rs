@@ -99,7 +99,7 @@ impl Bounded for Asked {
     }
 }
 
-/// The value that is shown: whether a count of rows is so small that there may be none (All), or
+/// The value that is shown: whether the count of rows is so small that it may be zero (All), or
 /// larger (Any).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shown {

@@ -15,7 +15,7 @@ pub trait Value {
     /// The measures that it is computed from.
     fn measures(&self) -> Vec<usize>;
 
-    /// What is known of its error before it is drawn.
+    /// Its error, as far as it is known before the draw.
     fn foreseen(&self) -> Foreseen<'_>;
 
     /// Its value over one row of measures, in PostgreSQL's own arithmetic. Whatever the noise made
@@ -53,7 +53,7 @@ impl Divisor {
     }
 }
 
-/// What is known of an aggregate's error before it is drawn.
+/// An aggregate's error, as far as it is known before the draw.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Foreseen<'a> {
     /// The noise of one measure.

@@ -1,6 +1,6 @@
-//! Collations as PostgreSQL derives them: what texts are ordered by, and what letters are in
-//! patterns. Of two that are not the database's own none prevails, and PostgreSQL fails on the
-//! first row that needs one.
+//! Collations as PostgreSQL derives them: they decide the order of texts, and which characters
+//! patterns take for letters. Where two differ and neither is the database's own, neither prevails,
+//! and PostgreSQL fails on the first row that needs one.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -102,7 +102,7 @@ impl<'a> Collations<'a> {
     }
 
     /// # Errors
-    /// 0A000 where PostgreSQL would find no collation, or none that it can search by.
+    /// 0A000 where PostgreSQL would find no collation, or one that it cannot search by.
     pub(super) fn relation(&mut self, relation: &Relation) -> Result<(), Refusal> {
         relation
             .inputs()

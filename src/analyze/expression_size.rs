@@ -12,7 +12,7 @@ use crate::refusal::{Refusal, reason};
 const NODES_MAX: usize = 100_000;
 /// Most nodes of all expressions of a statement together.
 const ALL_MAX: usize = 400_000;
-/// Deepest expression. What is written in one piece is less deep.
+/// Deepest expression. An expression written in one piece is less deep.
 const DEPTH_MAX: usize = 400;
 
 /// Refuses a statement whose expressions are too large.

@@ -64,7 +64,7 @@ impl PlanningEffort {
         self.count(&self.evaluated, steps)
     }
 
-    /// Counts what is emitted, up to a separate limit of the same size.
+    /// Counts the steps of emission, up to a separate limit of the same size.
     pub fn emit(&self, steps: u64) -> Option<()> {
         self.count(&self.emitted, steps)
     }

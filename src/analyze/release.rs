@@ -1,4 +1,4 @@
-//! One release: labels, key rules, bounded aggregates, and what is proved of its rows.
+//! One release: labels, key rules, bounded aggregates, and the facts proved about its rows.
 
 use super::cardinality::{Cardinalities, GroupedRows};
 use super::exclusive_filters::exclusive_filters;

@@ -16,7 +16,7 @@ use crate::rewrite::emit::sql::scalar_text;
 /// How long one table may take.
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What is printed above the numbers.
+/// The text above the numbers.
 pub const HEADING: [&str; 4] = [
     "EXACT AND PRIVATE. The lines below are computed from the rows, without noise, by your own \
         rights.",

@@ -384,7 +384,7 @@ pub struct Whom {
     pub all: bool,
 }
 
-/// What is recorded with a decision.
+/// The reason that the ledger records with a decision.
 #[derive(Debug, Args)]
 pub struct Reason {
     /// Recorded with it

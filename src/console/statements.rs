@@ -93,7 +93,7 @@ pub async fn page(
 ) -> Response {
     let engine = console.engine();
     let before = filter.before.unwrap_or(i64::MAX);
-    // What is answered meanwhile is written within a second.
+    // The answers of the meantime are recorded within a second.
     let read = match engine.ledger().recent_records(before, READ_MAX).await {
         Ok(read) => read,
         Err(error) => return console.failed(&visitor, "Statements", &error),

@@ -70,7 +70,7 @@ pub(super) fn curve_within(
             answer,
         }
     };
-    // What is free costs the same at any epsilon.
+    // A free query is free at any epsilon.
     let epsilons = if own.loss().is_zero() {
         vec![asked.terms.epsilon]
     } else {

@@ -89,7 +89,7 @@ impl Engine {
                     let shows = (self.recalls(requester)).then_some(first);
                     return Err(Error::Release(after_first(refusal, is_paid, shows)));
                 }
-                // What is near the target, and paid for, is shown.
+                // The answer is paid for and near the target, so it is shown.
                 Err(Error::Release(_) | Error::Ledger(_) | Error::Rewrite(_)) => break,
                 Err(error) => return Err(error),
             }

@@ -90,7 +90,7 @@ impl PlanCache {
         if bytes > BYTES_MAX {
             return;
         }
-        // Accounts affect only the noise of what is paid for.
+        // Accounts affect only the noise of answers that are paid for.
         let accounts = if plan.loss().is_zero() {
             Vec::new()
         } else {

@@ -109,7 +109,8 @@ fn first_answer(
     match (useless_one, refused) {
         (Some(plan), _) => Ok(Some(plan)),
         (None, Some(refusal)) if targets.depend_on_answers() => Err(refusal),
-        // What is known without an answer may be bought at another price.
+        // Only the first answer is refused. The errors are known without it, so the query may still
+        // be answered at another price.
         (None, _) => Ok(None),
     }
 }

@@ -24,8 +24,7 @@ use crate::policy::Useless;
 use crate::refusal::Refusal;
 use crate::rewrite::Plan;
 
-/// What somebody agreed to pay for: what is charged, and how far off the answer is expected to be,
-/// under one policy.
+/// The terms that somebody agreed to: the charge and the expected error, under one policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agreed {
     /// What is not paid for yet, in every currency of the ledger.
@@ -92,8 +91,8 @@ impl Engine {
     /// Answers `sent` if it costs what was agreed; recorded as `asked`.
     ///
     /// # Guarantee
-    /// What is charged for the answer is at most what was agreed, whatever happens meanwhile: the
-    /// price is compared before, and a debit beyond it is not made.
+    /// The charge for the answer is at most the agreed one, whatever happens meanwhile: the price
+    /// is compared before, and a debit beyond it is not made.
     ///
     /// # Errors
     /// Those of [`super::Service::answer`].

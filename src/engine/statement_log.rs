@@ -13,7 +13,7 @@ use crate::policy::Policy;
 use crate::refusal::{Refusal, reason};
 use crate::rewrite::{Plan, ReleasePlan};
 
-/// What is known of one statement so far, also where it ends in an error.
+/// The facts about one statement so far, also where it ends in an error.
 pub(super) struct Tally {
     /// When the statement was asked, in microseconds since 1970.
     asked: i64,

@@ -73,7 +73,7 @@ impl Narrow {
 }
 
 impl Engine {
-    /// What is bought in place of the plan's release, in this session.
+    /// The release that this session buys in place of the plan's.
     pub(super) fn widens<'p>(&self, requester: &Requester, plan: &'p Plan) -> Option<&'p Widened> {
         plan.widened()
             .filter(|_| self.reuse(requester) == Reuse::On)

@@ -72,7 +72,7 @@ pub enum Lever {
     Bounds,
 }
 
-/// What is known of an answer before it is bought.
+/// The facts about an answer that are known before it is bought.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Expected {
     /// Half of the 95 % interval. Of the largest clip where one is chosen; `None` of averages where

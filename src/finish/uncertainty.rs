@@ -26,7 +26,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Rounded outward to the digits that mean something, four of the error. What is exact stays.
+    /// Rounded outward to four significant digits of the error. Exact values stay.
     pub fn rounded(self) -> Self {
         let Self { error, low, high } = self;
         let scale = error.unwrap_or((high - low) / 2.0);

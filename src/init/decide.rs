@@ -146,7 +146,7 @@ fn links(
             None => links.push(link.clone()),
         }
     }
-    // It confirms that guesses are true, and prefers none of them.
+    // The flag confirms that guesses are true. It prefers none over the others.
     for link in links.iter_mut().filter(|link| link.is_open()) {
         if request.accepts_links {
             link.ground = Ground::Said;

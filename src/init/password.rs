@@ -14,7 +14,7 @@ const GROUP: usize = 5;
 /// A password from the operating system's randomness.
 ///
 /// # Errors
-/// Where there is none to have.
+/// Where the operating system gives no randomness.
 pub fn make_password() -> Result<Zeroizing<String>, String> {
     let mut bytes = Zeroizing::new([0; GROUPS * GROUP]);
     SysRng

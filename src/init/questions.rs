@@ -10,7 +10,7 @@ pub type Valid<'a> = &'a dyn Fn(&str) -> Result<(), String>;
 
 /// Somebody who decides.
 pub trait Questions {
-    /// One of the options; none is marked beforehand.
+    /// One of the options. No option is preselected.
     fn choose(&mut self, question: &str, options: &[String]) -> Result<usize, Stop>;
     /// Any of the options.
     fn pick(&mut self, question: &str, options: &[String]) -> Result<Vec<usize>, Stop>;

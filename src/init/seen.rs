@@ -91,7 +91,7 @@ const LED_SQL: &str = "SELECT x.indrelid, a.attname::text \
     WHERE x.indrelid >= 16384 AND x.indisvalid AND x.indpred IS NULL";
 
 impl Seen {
-    /// The tables of these schemas, or of all where none is named.
+    /// The tables of these schemas, or of all schemas where the list is empty.
     pub fn new(facts: Facts, schemas: &[String]) -> Self {
         let Facts {
             catalog,

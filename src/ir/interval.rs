@@ -44,7 +44,7 @@ impl Interval {
         }
     }
 
-    /// Values in both; where there are none, `self` (an empty relation clips to anything).
+    /// Values in both; `self` where the two do not meet (an empty relation clips to anything).
     pub fn meet(self, other: Self) -> Self {
         let met = Self {
             lo: self.lo.max(other.lo),

@@ -31,7 +31,7 @@ pub struct ReleaseId(pub usize);
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MiddleId(pub usize);
 
-/// What is known of a column by its declaration.
+/// The facts that a column's declaration gives.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnInfo {
     /// Its name where it was first read, for messages and EXPLAIN.

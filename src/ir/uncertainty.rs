@@ -1,7 +1,7 @@
 //! The error of an answer that an analyst can query: a standard error, or an end of a confidence
 //! interval.
 
-/// What is reported about a value's noise.
+/// A statistic about a value's noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statistic {
     StandardError,

@@ -1,4 +1,4 @@
-//! Window calls: what is computed for each row from the other rows of its partition.
+//! Window calls: values computed for each row from the other rows of its partition.
 
 use super::aggregate::Aggregate;
 use super::expression::Expr;

@@ -22,7 +22,7 @@ pub enum Error {
             runs pgveil"
     )]
     NoDirectory { directory: PathBuf },
-    /// There is no ledger where one must be; none was made.
+    /// There is no ledger where one must be, and none was created.
     #[error("there is no ledger at {place}")]
     Missing { place: String },
     /// Written by something else; left as it is.

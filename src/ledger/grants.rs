@@ -27,7 +27,7 @@ pub enum Act {
 }
 
 impl Act {
-    /// In words: what is done, to which account.
+    /// The act in words, with its account.
     pub fn words(&self) -> String {
         let whom = |role: &Option<String>| role.clone().unwrap_or_else(|| "(all)".to_owned());
         match self {

@@ -12,7 +12,7 @@ use super::store::Value;
 use super::witness::{self, Seen, Testimony, Witness};
 use crate::policy::WitnessAddress;
 
-/// The counts of a ledger, none of which ever falls, and its newest debit.
+/// The counts of a ledger, which never fall, and its newest debit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Height {
     /// Drawn when the ledger was made, and again at each restoration.

@@ -223,8 +223,8 @@ impl Ledger {
         self.purchase(role, purchase).await
     }
 
-    /// Debits a purchase: what is fresh to the role's and the owner's account, what was made for
-    /// other roles to the role's alone.
+    /// Debits a purchase: the fresh part to the role's and the owner's accounts, the part that was
+    /// made for other roles to the role's account alone.
     ///
     /// # Guarantee
     ///

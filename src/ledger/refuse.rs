@@ -1,4 +1,4 @@
-//! The words of a refusal for lack of budget: what the query needs, what is left, and what can be
+//! The text of a refusal for lack of budget: the query's need, the budget left, and what can be
 //! done.
 
 use super::balance::{Balance, ratio};

@@ -1,5 +1,5 @@
-//! The rules of the ledger: which debits are admitted, and what is written. One thread runs them,
-//! over one store, in one transaction at a time.
+//! The rules of the ledger: which debits it admits, and what it writes. One thread runs them, over
+//! one store, in one transaction at a time.
 
 use std::collections::HashMap;
 
@@ -483,7 +483,7 @@ fn covered(
         offered,
         ..
     } = purchase;
-    // What is debited now, and what has to fit: that, and what the same statement pays later.
+    // The debit now, and the amount that has to fit: the debit and the statement's later payments.
     let with_later = |now: Loss| now.compose(*later).map(|tested| (now, tested));
     let (Some((whole, tested)), Some((_, fresh_tested))) = (
         fresh.compose(*offered).and_then(with_later),

@@ -108,8 +108,8 @@ impl Store for Sqlite {
             Access::WriteSoon | Access::Write => "BEGIN IMMEDIATE",
         };
         self.connection.prepare_cached(sql)?.execute([])?;
-        // What is written to a file without a name is lost. Asked under the lock, which may have
-        // been waited for.
+        // Whatever is written to a file without a name is lost. Asked under the lock, which may
+        // have been waited for.
         let is_named = || file::place(&self.path).is_ok_and(|place| place == self.file);
         if access != Access::Read && !is_named() {
             self.connection.execute_batch("ROLLBACK")?;
@@ -168,7 +168,7 @@ fn value(value: ValueRef<'_>) -> Value {
         ValueRef::Null => Value::Null,
         ValueRef::Integer(value) => Value::Int(value),
         ValueRef::Real(value) => Value::Real(value),
-        // What is no UTF-8 was not written by us, and no column takes it for what it wants.
+        // Text that is not UTF-8 was not written by us. No column accepts it.
         ValueRef::Text(bytes) => {
             std::str::from_utf8(bytes).map_or(Value::Null, |text| Value::Text(text.to_owned()))
         }

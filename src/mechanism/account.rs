@@ -57,8 +57,8 @@ impl Cap {
     /// The cap of a budget (`epsilon`, `delta`), all three rounded down by the caller.
     ///
     /// `threshold_share` of delta, rounded down, is kept for released keys; the Gaussian branch
-    /// gets mu_B and rho_B of what is left. `Pure` has no Gaussian branch to feed, so there keys
-    /// have the whole delta, which may be 0.
+    /// gets mu_B and rho_B of the rest. `Pure` has no Gaussian branch to feed, so there keys have
+    /// the whole delta, which may be 0.
     ///
     /// # Errors
     ///

@@ -78,8 +78,8 @@ impl<R: Randomness + ?Sized> Randomness for Parts<'_, R> {
     }
 
     fn next_bits(&mut self, count: u32) -> Result<u64, RandomError> {
-        // More than half a word is drawn anew. What is left of an earlier word is kept for smaller
-        // requests.
+        // A request for more than half a word draws a new word. The rest of an earlier word is kept
+        // for smaller requests.
         if count > u64::BITS / 2 && count > self.left {
             return Ok(lowest(self.source.next_u64()?, count));
         }

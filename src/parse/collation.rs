@@ -193,7 +193,7 @@ mod tests {
             };
             assert_eq!(query.to_sql(), format!("SELECT {read}"), "{written}");
         }
-        // What is within an IN or a window is no operand of its own.
+        // Expressions inside an IN or a window are not operands themselves.
         for other in [
             "a IN (1)::text COLLATE \"C\"",
             "count(*) OVER (w)::text COLLATE \"C\"",

@@ -19,7 +19,7 @@ const WORDS_MAX: usize = 2_000;
 /// More operators before one operand are nested deeper than the parser follows.
 const PREFIXES_MAX: usize = 24;
 
-/// What is read: a whole query, the values of EXECUTE, or the types of PREPARE.
+/// The grammar's goal: a whole query, the values of EXECUTE, or the types of PREPARE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Goal {
     Query,

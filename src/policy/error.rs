@@ -40,7 +40,7 @@ impl fmt::Display for PolicyError {
     }
 }
 
-/// Collects what is wrong, so that one look at the file repairs all of it.
+/// Collects all errors, so that one pass over the file repairs them all.
 #[derive(Debug)]
 pub(super) struct Findings {
     file: String,

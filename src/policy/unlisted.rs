@@ -27,8 +27,8 @@ pub fn unlisted<'a>(file: &File, policy: &'a Policy) -> Vec<Unlisted<'a>> {
     policy.tables.iter().filter_map(of).collect()
 }
 
-/// What is shown now and was not, though neither file says so: columns that a table got since, or
-/// that the database's role may read since.
+/// Columns shown now but not before, though neither file mentions them: the table got them since,
+/// or the database's role may read them since.
 pub fn appeared(
     (old_file, old): (&File, &Policy),
     (new_file, new): (&File, &Policy),

@@ -11,8 +11,9 @@ use super::{
 };
 use crate::catalog::{Collation, UserType};
 
-/// Sixty-four hexadecimal digits. Left out is whatever changes who is answered, when, or from
-/// where, but not what is answered. Every field is named, so that a new one is decided on.
+/// Sixty-four hexadecimal digits. It leaves out everything that changes who is answered, when, or
+/// from where, but not the answer. Every field is named, so that somebody decides about each new
+/// one.
 pub fn digest(policy: &Policy) -> String {
     let Policy {
         // The digest itself.
@@ -141,7 +142,7 @@ fn add_table(table: &Table, text: &mut String) {
         unique_keys,
         // The shadow's catalogs show them; no answer relies on them.
         foreign_keys: _,
-        // They make an answer faster, and change none.
+        // They make answers faster and change no answer.
         indexes: _,
         // Compared in the snapshot of each question.
         fingerprint: _,

@@ -1,8 +1,8 @@
 //! Stopped clusters that are kept between runs, so that the next run neither runs initdb nor loads.
 //!
-//! They are for data that anyone may read: the demo's. What is kept under a name is never changed:
-//! it appears by one rename, and goes as a whole. Nothing is synced to disk: after a power cut a
-//! cluster may be broken, so whoever takes one checks it.
+//! They are for data that anyone may read: the demo's. A kept cluster is never changed: it appears
+//! by one rename, and goes as a whole. Nothing is synced to disk: after a power cut a cluster may
+//! be broken, so whoever takes one checks it.
 
 use std::fs::Metadata;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, lchown};
@@ -17,7 +17,7 @@ use super::directory::{User, unprivileged};
 /// The environment variable that names the directory of kept clusters, or says `off`.
 pub const CACHE_VARIABLE: &str = "PGVEIL_CACHE";
 
-/// Raised where the layout of what is kept changes.
+/// Raise it when the layout of kept clusters changes.
 const LAYOUT: &str = "2";
 /// The file that the watchdog puts first into what it keeps. Without it nothing is removed.
 const MARKER: &str = "pgveil-kept";

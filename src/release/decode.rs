@@ -378,8 +378,8 @@ mod tests {
         );
     }
 
-    /// Three and four of 0 to 10, counted, summed and squared about the middle: PostgreSQL's own,
-    /// but for the noise that is none here.
+    /// Three and four of 0 to 10, counted, summed and squared about the middle: PostgreSQL's own
+    /// results, since the noise here is zero.
     #[test]
     fn distinct_values_are_decoded_from_their_integers() {
         let calibrated = crate::mechanism::laplace(

@@ -36,8 +36,8 @@ fn a_bounded_answer_is_useless_where_its_interval_is_its_range() {
     assert_eq!(bounded(0.0, "an average", point).useless, None);
 }
 
-/// Fieller's interval: near the delta method's where rows are many, infinite where there may be
-/// none, wider where the noises are shared.
+/// Fieller's interval: near the delta method's where rows are many, infinite where the count may be
+/// zero, wider where the noises are shared.
 #[test]
 fn a_quotient_by_few_rows_is_not_known() {
     let z = 2.0;

@@ -1,5 +1,5 @@
-//! Against exact fractions: what is proved of decimals holds of the decimals, not of the float8s
-//! near them.
+//! Tests against exact fractions: a proof about decimals holds for the decimals, not for the
+//! float8s near them.
 
 use num_bigint::BigInt;
 use num_rational::BigRational;

@@ -49,7 +49,7 @@ impl Keys<'_> {
         ids.into_iter().find_map(|id| self.excludes_all(id))
     }
 
-    /// Set where the conditions on this column alone leave none of the values that it can have.
+    /// Set where the conditions on this column alone exclude every value that it can have.
     fn excludes_all(&self, id: ColumnId) -> Option<NoRow> {
         let info = self.columns.get(id.0 as usize)?;
         let (table, position) = info.origin?;

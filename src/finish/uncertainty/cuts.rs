@@ -15,7 +15,7 @@ pub(super) enum Cuts {
     Surely(f64),
 }
 
-/// What is cut on one side: the likeliest, and how much more it may be.
+/// The amount cut on one side: the likeliest value, and how much more it may be.
 #[derive(Default)]
 struct Side {
     likely: f64,

@@ -10,7 +10,7 @@ fn the_laplace_quantile_leaves_a_twentieth_outside() {
     assert!(((-half / b).exp() - 0.05f64).abs() < 1e-12);
 }
 
-/// Outward, at four digits of the error; what is exact or has no end stays.
+/// Rounded outward at four digits of the error. Exact values and infinite ends stay.
 #[test]
 fn ends_are_rounded_outward() {
     let rounded = |error: Option<f64>, low: f64, high: f64| {

@@ -180,7 +180,7 @@ fn part(function: Function, subject: &str, counts: &[&Scalar]) -> Result<String,
         .collect())
 }
 
-/// Gives up where the result would be longer than what is evaluated here.
+/// Gives up where the result would be too long to be evaluated here.
 fn replaced(subject: &str, from: &str, to: &str) -> Result<String, NotEvaluable> {
     let found = subject.matches(from).count();
     if subject.len() - found * from.len() + found * to.len() <= BYTES_MAX {
@@ -205,7 +205,7 @@ fn split(subject: &str, separator: &str, at: i64) -> Result<String, NotEvaluable
     Ok(subject.split(separator).nth(at).unwrap_or("").to_owned())
 }
 
-/// Gives up where the result would be longer than what is evaluated here.
+/// Gives up where the result would be too long to be evaluated here.
 fn padded(
     function: Function,
     subject: &str,

@@ -80,8 +80,7 @@ pub(super) fn time_of(text: &str) -> Option<String> {
     ))
 }
 
-/// Whether the text says which zone it means, is none that is read here, or means the same in every
-/// zone.
+/// Whether the text names its zone, cannot be read here, or means the same in every zone.
 pub(super) fn names_zone(text: &str) -> bool {
     match read(text) {
         Some(Written::At {

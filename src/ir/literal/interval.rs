@@ -28,7 +28,7 @@ pub enum Fields {
     One(&'static str),
 }
 
-/// The constant, if PostgreSQL keeps all that its text says. PostgreSQL cuts off what is finer than
+/// The constant, if PostgreSQL keeps all that its text says. PostgreSQL cuts off units finer than
 /// the last of the fields.
 pub fn interval(text: &str, fields: Fields) -> Option<Scalar> {
     let text = text.trim().to_ascii_lowercase();
@@ -47,7 +47,7 @@ pub fn interval(text: &str, fields: Fields) -> Option<Scalar> {
 }
 
 /// Under IntervalStyle sql_standard the sign of the first number stands for all: it is a minus,
-/// there are more numbers, and none of these has a sign.
+/// more numbers follow, and no other number has a sign.
 pub fn signs_all(text: &str) -> bool {
     let text = text.trim();
     let tokens = split(text.strip_prefix('@').unwrap_or(text));
@@ -389,8 +389,8 @@ mod tests {
         ] {
             assert_eq!(interval(text, fields), wanted, "{text}");
         }
-        // PostgreSQL cuts off what is finer than the field, takes a bare number for the last
-        // field's, and has no more than 11 months next to years.
+        // PostgreSQL cuts off units finer than the field, takes a bare number for the last field's,
+        // and has no more than 11 months next to years.
         for (text, fields) in [
             ("1.9", Fields::One("month")),
             ("1.5", Fields::One("hour")),

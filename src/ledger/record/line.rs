@@ -67,7 +67,8 @@ pub fn json(number: Option<i64>, record: &Record) -> serde_json::Value {
     line
 }
 
-/// The line of a policy that came into force. Policies have numbers of their own, so it has none.
+/// The line of a policy that came into force. It has no number of the record, since policies are
+/// numbered separately.
 pub(in crate::ledger) fn policy_json(
     microseconds: i64,
     digest: FileDigest,

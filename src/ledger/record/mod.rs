@@ -145,7 +145,7 @@ pub struct Asked {
     pub loss: Loss,
 }
 
-/// What is recorded.
+/// The recorded event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     Statement(Asked),

@@ -77,7 +77,8 @@ impl Rules {
         for (number, record) in numbers.iter().zip(records) {
             let sql = select!("WHERE id = $1");
             let found = self.store.query(sql, &[Value::Int(*number)])?;
-            // The store numbers what is written later anew: the number alone says nothing.
+            // The store may give the same number to a later record, so the number alone proves
+            // nothing.
             if found.first().map(|row| &row.0[1..]) != Some(&values(record)[..]) {
                 return Ok(false);
             }

@@ -1,4 +1,5 @@
-//! The tables of a ledger in SQLite, format by format. What is added never changes what was there.
+//! The tables of a ledger in SQLite, format by format. A new format adds tables and columns and
+//! never changes old ones.
 
 /// The first format. Debits are only ever added, and no sum ever falls: the database itself refuses
 /// otherwise.

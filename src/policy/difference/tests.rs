@@ -32,7 +32,7 @@ fn layout_and_comments_are_no_change() {
     assert_eq!(difference, Difference::default());
 }
 
-/// A change, what is written instead, and what it loosens one way or the other.
+/// A change, its replacement text, and what it loosens in either direction.
 const CASES: [(&str, &str, &str); 16] = [
     (
         "epsilon: 3, delta: 1e-7,",

@@ -247,8 +247,8 @@ tables:
     );
 }
 
-/// What is wrong in one section hides nothing of another, and a value that cannot be read hides
-/// no other.
+/// An error in one section hides no error of another section, and an unreadable value hides no
+/// other value.
 #[test]
 fn no_error_of_the_file_hides_another() {
     let text = format!(

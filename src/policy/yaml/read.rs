@@ -1,5 +1,4 @@
-//! Reads a tree against what is wanted: each reader gives the value, or notes one error and gives
-//! nothing.
+//! Typed readers of the tree: each returns the value, or notes one error and returns nothing.
 
 use super::tree::{Entry, Node, Value};
 use crate::policy::error::{At, Findings, Location};

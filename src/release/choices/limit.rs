@@ -26,11 +26,10 @@ pub struct Limited {
 /// this many groups.
 ///
 /// # Guarantee
-/// What is drawn costs at most what the price has for the look: a unit's first row is in one bin.
-/// The limit is a function of what was drawn. One unit weighs at most the limit times
-/// [`ROW_WEIGHT`], measured as the bins measure length: by the root of the sum of squares over
-/// groups, or by the sum. For all its rows are in one bin, and all of them have the bin's factor
-/// ([`Bins::factor`]).
+/// The draws cost at most the look's part of the price: a unit's first row is in one bin. The limit
+/// is a function of what was drawn. One unit weighs at most the limit times [`ROW_WEIGHT`],
+/// measured as the bins measure length: by the root of the sum of squares over groups, or by the
+/// sum. For all its rows are in one bin, and all of them have the bin's factor ([`Bins::factor`]).
 ///
 /// # Requires
 /// `rows` came from the choice's statement, and no group is left out of them.

@@ -15,7 +15,7 @@ pub struct Cut {
     /// Units that are longer than the policy's limits allow, where that many stand out.
     #[serde(default)]
     pub beyond: f64,
-    /// What is most likely taken from all of them together, at most.
+    /// The most that is likely taken from all of them together.
     pub length: f64,
     /// The standard deviation of that, upwards: of the histogram's noise, and of how units may go
     /// on beyond the last bin that shows. In older records: what a heavy tail adds there.
