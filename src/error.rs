@@ -16,7 +16,7 @@ pub enum Error {
     /// The budget does not cover the statement; nothing was charged.
     #[error("ledger: {0}")]
     Ledger(Refusal),
-    /// What was released is too little to go on; what was charged stands.
+    /// The released values are too little to go on. The charge stands.
     #[error("release: {0}")]
     Release(Refusal),
     /// The shadow's own error about the statement or about released values.

@@ -40,7 +40,7 @@ pub(crate) fn visit_mut<V: ast::VisitorMut>(
         .map_or(ControlFlow::Continue(()), ControlFlow::Break)
 }
 
-/// Visits every expression of a tree, each before what it holds.
+/// Visits every expression of a tree, each before its parts.
 pub(crate) fn visit_expressions<B>(
     tree: &impl ast::Visit,
     read: impl FnMut(&ast::Expr) -> ControlFlow<B>,

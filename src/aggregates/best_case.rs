@@ -34,7 +34,7 @@ pub trait BestCase {
     /// The noise of a choice's distinct values.
     fn distinct(&self, choice: ChoiceId) -> Option<DistinctNoise>;
 
-    /// Values at ranks. Of an array, the best value counts.
+    /// Values at ranks. For an array, the best value counts.
     fn ranks(&self, choice: ChoiceId, draws: &[usize]) -> Option<Expected>;
 }
 

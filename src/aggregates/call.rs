@@ -23,7 +23,7 @@ pub trait Call {
     /// The one argument.
     ///
     /// # Errors
-    /// 0A000 where there is another number of them; what its names give.
+    /// 0A000 for another number of arguments; the errors of resolving it.
     fn value(&self) -> Result<Expr, Refusal>;
 
     /// Both arguments.

@@ -1,4 +1,4 @@
-//! An aggregate of which it is known that no row can match: what it is over no row, without noise.
+//! An aggregate that provably no row can match: its value over no rows, without noise.
 
 use sqlparser::ast;
 

@@ -1,5 +1,5 @@
-//! What an aggregate says of itself as the query writes it: how it is bounded, and what it is over
-//! the rows of one unit, where no noise is added (GROUP BY, windows and subqueries within a unit).
+//! An aggregate as the query writes it: its bounds, and its value over the rows of one unit, where
+//! no noise is added (GROUP BY, windows and subqueries within a unit).
 
 use sqlparser::ast;
 

@@ -1,4 +1,4 @@
-//! FILTER conditions of which at most one holds for a row, as those of a pivot: `x = 1`, `x = 2`.
+//! FILTER conditions at most one of which holds for a row, as in a pivot: `x = 1`, `x = 2`.
 
 use super::inline;
 use super::per_unit::is_deterministic;

@@ -4,7 +4,7 @@
 use super::join_matches::Found;
 use crate::ir::{ColumnId, ConstantId, Relation, TableId};
 
-/// Public rows of a join, or of EXISTS, of which a private row may meet several.
+/// Public rows of a join or an EXISTS, where a private row may meet several.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FanOut {
     pub tables: Vec<MetTable>,

@@ -73,8 +73,8 @@ pub(super) fn with_implied_filters(
     aggregates.iter().zip(filters).map(with).collect()
 }
 
-/// The condition of the rows that an aggregate takes anything from, and what it takes from them. A
-/// 0 with decimals gives its decimals to the sum, and so stays.
+/// The condition of the rows that change an aggregate, and the value that it takes from them. A 0
+/// with decimals gives its decimals to the sum, and so stays.
 fn implied(operation: &Operation, computed: &[(ColumnId, Expr)]) -> Option<(Expr, Option<Expr>)> {
     let (value, is_sum) = operation.adds()?;
     let Node::Case {

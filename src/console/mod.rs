@@ -78,7 +78,7 @@ impl Named for Operator {
 /// Serves operators until `shutdown` is cancelled.
 ///
 /// # Errors
-/// Those of the listener, and where the operating system has no randomness to give.
+/// Those of the listener, and those of the operating system's randomness.
 pub async fn serve(
     listener: TcpListener,
     exchange: Arc<Reloadable>,

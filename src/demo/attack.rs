@@ -8,7 +8,7 @@ pub const HER: &str = "race = 'black' AND birth_year = 1947 AND years_of_school 
 pub const WAGES: (f64, f64) = (0.0, 30.0);
 /// How often the same question is asked.
 pub const REPEATS: usize = 100;
-/// How many answers are bought to be averaged, and for what.
+/// The number of answers bought to be averaged, and their query.
 pub const BOUGHT: usize = 20;
 const EPSILON: &str = "0.05";
 

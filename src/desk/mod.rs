@@ -78,10 +78,10 @@ struct Desk {
     stop: CancellationToken,
 }
 
-/// Serves analysts until `shutdown` is cancelled, and then what they have asked.
+/// Serves analysts until `shutdown` is cancelled, and then finishes their open requests.
 ///
 /// # Errors
-/// Those of the listener, and where the operating system has no randomness to give.
+/// Those of the listener, and those of the operating system's randomness.
 pub async fn serve(
     listener: TcpListener,
     exchange: Arc<Reloadable>,

@@ -151,7 +151,7 @@ pub fn budget(loss: &Loss, balance: &Balance) -> String {
     }
 }
 
-/// What would become of a useless question, and what would do instead.
+/// How a useless question would be answered, and which settings would help instead.
 fn usefulness(useful: &Usefulness, mode: Useless) -> Vec<String> {
     let Usefulness { useless, warnings } = useful;
     let mut lines = Vec::new();

@@ -1,7 +1,7 @@
 //! `pgveil.target_error` where the error is known only with the answer: a first answer is bought,
 //! and what it shows decides at which epsilon the answer itself is bought.
 //!
-//! Each is bought like any other answer, and paid before it is made. A later price depends on the
+//! Each answer is bought like any other, and paid before it is made. A later price depends on the
 //! released values of the answers before it alone.
 
 use std::sync::Arc;
@@ -104,7 +104,7 @@ impl Engine {
         })
     }
 
-    /// The answer at this epsilon, where one query may spend that after what it has paid.
+    /// The answer at this epsilon, if the query may still spend that after its earlier payments.
     async fn next(
         &self,
         requester: &Requester,

@@ -1,4 +1,5 @@
-//! Draws a release from its rows: at once, or what its look shows and then, paid for, its sums.
+//! Draws a release from its rows: at once, or first the look and then, after a second debit, the
+//! sums.
 
 use sha2::{Digest, Sha256};
 

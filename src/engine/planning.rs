@@ -128,7 +128,7 @@ impl Engine {
         query: &Query,
     ) -> Result<(Arc<Plan>, Balances), Error> {
         let planned = self.find_or_plan(requester, query).await;
-        // An error may reveal what was found as well.
+        // An error, too, may reveal the findings of searches.
         if !planned
             .as_ref()
             .is_ok_and(|(plan, _)| search_payment::tells_nothing(plan))

@@ -1,5 +1,5 @@
 //! Finds public tables whose rows have changed since the policy was loaded. Lists of keys, bounds
-//! and copies are still those of the old rows.
+//! and copies still follow the old rows.
 
 use std::collections::BTreeSet;
 use std::sync::PoisonError;
@@ -14,7 +14,7 @@ use crate::refusal::{Refusal, reason};
 use crate::rewrite::{Plan, ReleasePlan};
 
 impl Engine {
-    /// Compares the small public tables of the plan with what was loaded, in the snapshot that the
+    /// Compares the small public tables of the plan with the loaded rows, in the snapshot that the
     /// plan reads.
     ///
     /// # Errors

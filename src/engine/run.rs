@@ -29,7 +29,7 @@ use crate::shadow::Requester;
 /// The interval at which the ledger is asked for another process's answer.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// What an answer rests on, and what was paid for it.
+/// An answer's basis, and the payment for it.
 pub(super) struct Answered {
     pub released: Released,
     pub paid: Loss,
@@ -324,9 +324,8 @@ impl Engine {
         }
     }
 
-    /// After a conflict with a standby's recovery: nothing was released of what was read, so the
-    /// same charge pays for another attempt, of which each plan has one. Releases that were made
-    /// before stay.
+    /// After a conflict with a standby's recovery: nothing that was read was released, so the same
+    /// charge pays for a second attempt. Each plan has one. Releases that were made before stay.
     async fn reopen(
         &self,
         paid: &mut Paid<'_>,

@@ -30,7 +30,7 @@ impl SearchPayment {
     }
 }
 
-/// Whether the plan reveals nothing of what was found: it reads no private row.
+/// Whether the plan reveals nothing of the searches' findings: it reads no private row.
 pub fn tells_nothing(plan: &Plan) -> bool {
     let is_of_the_role = |view: &ViewKind| match view {
         ViewKind::Budget | ViewKind::History => true,

@@ -120,7 +120,7 @@ pub trait Service: Send + Sync + 'static {
     ) -> impl Future<Output = Result<Vec<String>, Error>> + Send;
     /// The keyed digest by which records and the log name a statement.
     fn digest(&self, query: &Query) -> String;
-    /// Hands in a record of what happened at the edge.
+    /// Records an event at the edge.
     fn record(&self, record: Record) -> impl Future<Output = ()> + Send;
     /// Whether the text is a command of an operator, which the service answers itself.
     fn operates(&self, _: &str) -> bool {

@@ -188,7 +188,7 @@ fn verdict_of(error: &Error, charged: &Loss) -> Verdict {
     }
 }
 
-/// Refuses a debit beyond what was agreed.
+/// Refuses a debit beyond the agreed amount.
 fn beyond(agreed: &Loss) -> Error {
     let message = "the query costs more now than the price that was shown";
     let so_far = match agreed.is_zero() {
@@ -224,7 +224,7 @@ mod tests {
         let tally = Tally::new().up_to(all);
         assert!(tally.admits(look).is_ok() && tally.admits(all).is_ok());
         tally.add(look, bought);
-        // Both debits together are what was agreed, and no more.
+        // Both debits together are exactly the agreed amount.
         assert!(tally.admits(rest).is_ok());
         let more = [
             loss(None, 0.0201, 1e-9),

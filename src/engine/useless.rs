@@ -114,7 +114,8 @@ impl Engine {
         Ok(warnings)
     }
 
-    /// What the noise would leave of a question, of which the role holds some releases.
+    /// How useful the answer would be despite the noise. The role may hold some of the releases
+    /// already.
     pub(super) async fn usefulness(
         &self,
         requester: &Requester,

@@ -45,7 +45,7 @@ impl Narrow {
         })
     }
 
-    /// The plan, with what it is widened to: by all of the conditions, or else by those, in their
+    /// The plan with its widened form. It is widened by all conditions, or else by those, in their
     /// order, that can be widened together. Pure, and bounded in its work.
     pub fn widen(self, asked: Plan, policy: &Policy, terms: &Terms) -> Plan {
         let by = |which: &[NamedValues]| {

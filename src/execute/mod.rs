@@ -25,7 +25,7 @@ use crate::ledger::{Charge, Fingerprint};
 use crate::postgres::qualified;
 use crate::rewrite::{DebitDigest, PlanDigest, ReleasePlan, Statement, TableVersion, UnpaidPart};
 
-/// The name that the ledger has for what a debit pays for.
+/// The ledger's name for the object of a debit.
 impl From<DebitDigest> for Fingerprint {
     fn from(digest: DebitDigest) -> Self {
         Self::new(*digest.as_bytes())
@@ -151,8 +151,8 @@ impl Snapshot {
         self.lease().map(pool::Lease::client)
     }
 
-    /// Opens the transaction, locks the tables against change and compares them with what the plan
-    /// relied on.
+    /// Opens the transaction, locks the tables against change and compares them with the state that
+    /// the plan relied on.
     async fn pin(&self, part: &UnpaidPart<'_>) -> Result<(), Unpinned> {
         let lease = self.lease()?;
         let mut tables: Vec<&TableVersion> =

@@ -353,8 +353,7 @@ impl Columns {
     }
 }
 
-/// How the listed values of a `bpchar` are written, by what the statement prints of them: without
-/// the blanks at their end.
+/// Maps a `bpchar` as the statement prints it, without the blanks at its end, to the listed value.
 fn listed(data_type: &Type, rule: &KeyRule) -> HashMap<String, String> {
     match (data_type, rule) {
         (Type::Char(None), KeyRule::Domain(values)) => values

@@ -51,7 +51,7 @@ impl Columns for Released<'_> {
     }
 }
 
-/// A choice's columns follow the measures and those of earlier choices.
+/// A choice's columns follow the measures and the columns of earlier choices.
 pub(super) fn first_column(release: &ReleasePlan, choice: ChoiceId) -> usize {
     release.measures().len() + width_before(release, choice)
 }

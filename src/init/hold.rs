@@ -61,7 +61,7 @@ async fn outcome(text: &str, catalog: &Catalog) -> Result<Checked, Vec<PolicyErr
 /// Whether the draft says less now.
 fn leave_out(seen: &Seen, draft: &mut Draft, part: Part, why: &str) -> Result<bool, Stop> {
     match part {
-        // Budgets, roles, the encoding: what was said, and no fault of the draft.
+        // Budgets, roles, the encoding: the owner's own words, not a fault of the draft.
         Part::File => Err(Stop::Usage(why.to_owned())),
         Part::Column(at) => {
             let lines = draft

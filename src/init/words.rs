@@ -212,7 +212,7 @@ pub fn is_person(name: &str) -> bool {
     PERSONS.contains(&name.rsplit('_').next().unwrap_or(&name))
 }
 
-/// Whether a name looks like that of a code list.
+/// Whether a name looks like a code list.
 pub fn is_list(name: &str) -> bool {
     has_word(name, &LISTS)
 }

@@ -1,4 +1,4 @@
-//! What an account may spend, what it has spent, and what is left.
+//! An account's cap, its spending, and the rest.
 
 use super::clock::date;
 use crate::mechanism::{Accounting, Cap, Fixed, Loss};
@@ -10,8 +10,8 @@ use crate::policy::Renew;
 pub struct Balance {
     /// What the account may spend under the policy in force, with what the owner granted since.
     pub cap: Cap,
-    /// Sum of the debits that count against the cap: those of the current period, or all. It may
-    /// exceed the cap after the policy has lowered it.
+    /// Sum of the debits that count against the cap: all of them, or those of the current period.
+    /// It may exceed the cap after the policy has lowered it.
     pub spent: Loss,
     /// Sum of all debits ever. What was learnt adds up, also over periods.
     pub lifetime: Loss,

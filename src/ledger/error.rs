@@ -70,7 +70,7 @@ pub enum Error {
             that back sets both back; name a place on another one, or say same_disk: true"
     )]
     SameDisk { witness: String },
-    /// A copy of an earlier day: what was spent since would be given back.
+    /// A copy of an earlier day: it would refund everything spent since.
     #[error(
         "the ledger is older than its witness {witness} ({lacks}): put the newer ledger back, or \
             run pgveil ledger restore, which charges what the witness saw"
@@ -99,7 +99,7 @@ pub enum Error {
     },
     #[error("no account of role {role:?} in the ledger")]
     UnknownRole { role: String },
-    /// The owner asked for what the ledger does not grant.
+    /// The owner asked for a decision that the ledger does not grant.
     #[error("{0}")]
     Decision(String),
     #[error("the ledger's file could not be used: {0}")]

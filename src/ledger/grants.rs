@@ -22,7 +22,7 @@ pub enum Act {
     },
     /// Nothing more is charged to the role; `None`: to any role.
     Freeze { role: Option<String> },
-    /// Takes the last freeze of the role back; `None`: that of all.
+    /// Takes back the last freeze of the role, or for `None` the last freeze of all roles.
     Unfreeze { role: Option<String> },
 }
 

@@ -223,8 +223,8 @@ impl Rules {
         }
     }
 
-    /// How far the store has come with what this transaction wrote, and what the witnesses have to
-    /// learn. They learn nothing where it has come no further.
+    /// The store's height after this transaction, and the news for the witnesses. There is no news
+    /// if the height has not changed.
     ///
     /// # Requires
     ///
@@ -239,11 +239,11 @@ impl Rules {
         Ok((height, seen))
     }
 
-    /// Keeps what the transaction that was just committed reached, here and with the witnesses.
+    /// Keeps the height of the transaction just committed, here and with the witnesses.
     ///
     /// # Errors
     ///
-    /// [`Error::Witness`]: what was charged stands, and nobody may rely on it.
+    /// [`Error::Witness`]: the charge stands, and nobody may rely on it.
     pub(super) fn note(&mut self, reached: (Height, Option<Testimony>)) -> Result<(), Error> {
         let (height, testimony) = reached;
         self.seen = height;
@@ -279,7 +279,7 @@ impl Rules {
         })
     }
 
-    /// What the ledger, now at `now`, lacks of a height that it once had; `None` where it lacks
+    /// The part of an earlier height that the ledger, now at `now`, lacks; `None` if it lacks
     /// nothing.
     ///
     /// # Guarantee

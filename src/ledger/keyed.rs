@@ -1,5 +1,5 @@
-//! Which debits of a role paid for keys that were found by threshold: what they mean for units that
-//! act together is more than their sum says.
+//! A role's debits for keys found by threshold. For units that act together they mean more than
+//! their sum says.
 
 use super::error::Error;
 use super::rules::Rules;

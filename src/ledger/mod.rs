@@ -77,7 +77,7 @@ const RENEW_EVERY: Duration = Duration::from_micros(answers::LEASE as u64 / 3);
 /// An account as the policy in force describes it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AccountSpec {
-    /// The role; for the owner's account, of which a ledger has one, a label.
+    /// The role, or a label for the ledger's one account of the owner.
     pub name: String,
     /// What the owner wrote; stored for the operator to read. A policy may change it: the cap then
     /// changes, the sums stay.
@@ -306,8 +306,8 @@ impl Ledger {
             .await
     }
 
-    /// Charges the role for what was found, unless it has paid already. The owner has paid. A role
-    /// never pays twice, whatever other tasks and processes do meanwhile.
+    /// Charges the role for a finding, unless it has paid already. The owner has paid. A role never
+    /// pays twice, whatever other tasks and processes do meanwhile.
     ///
     /// # Errors
     ///

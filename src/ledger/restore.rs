@@ -24,7 +24,7 @@ const RESTORED: &str = "(restored)";
 /// What a restoration did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
-    /// Whether a witness said what was spent. Without one, every account was charged up to its cap.
+    /// Whether a witness knew the spending. Without one, every account was charged up to its cap.
     pub is_witnessed: bool,
     /// Accounts that were charged.
     pub charged: Vec<String>,
@@ -254,7 +254,7 @@ impl Rules {
         open_account(&mut *self.store, now, "role", spec)
     }
 
-    /// Each with what its period was counted over.
+    /// Each with the kind of its period.
     fn role_accounts(&mut self) -> Result<Vec<(i64, String, Renew)>, Error> {
         let sql = "SELECT a.id, a.name, p.renew FROM account AS a \
                      JOIN period AS p ON p.account = a.id \
@@ -293,7 +293,7 @@ fn whole(cap: &Cap) -> Loss {
     }
 }
 
-/// What has to be added to `spent` so that no component is below that of `wanted`.
+/// The loss that lifts every component of `spent` to at least that of `wanted`.
 fn beyond(wanted: &Loss, spent: &Loss) -> Loss {
     let more = |wanted: Fixed, spent: Fixed| Fixed(wanted.0.saturating_sub(spent.0));
     Loss {

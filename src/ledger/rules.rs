@@ -39,7 +39,7 @@ pub(super) struct Rules {
     pub(super) seen: Height,
     /// Each learns of every charge.
     pub(super) witnesses: Vec<Box<dyn Witness>>,
-    /// Whether a witness lags behind what was committed.
+    /// Whether a witness lags behind the commits.
     pub(super) lags: bool,
 }
 
@@ -104,7 +104,7 @@ impl Rules {
         found
     }
 
-    /// Debits the role for everything and the owner for what is fresh, or neither. Claims the
+    /// Debits the role for everything and the owner for the fresh part, or neither. Claims the
     /// questions whose answers will be made. Returns the time that the history shows.
     ///
     /// # Requires
@@ -437,7 +437,7 @@ impl Rules {
         })
     }
 
-    /// The policy's cap, raised by what was granted.
+    /// The policy's cap, raised by the grants.
     pub(super) fn cap(&mut self, account: Account, granted: (Fixed, Fixed)) -> Cap {
         let Account { id, terms } = account;
         if granted == (Fixed::ZERO, Fixed::ZERO) {

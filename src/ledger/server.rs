@@ -173,7 +173,7 @@ impl Server {
                 place: format!("schema {name} of the database of ledger.url"),
             });
         }
-        // One maker at a time; the number is that of ledgers.
+        // One maker at a time. The number stands for ledgers.
         let locked = self.script(&format!(
             "BEGIN; SELECT pg_advisory_xact_lock(7379450921); {there}"
         ))?;

@@ -67,7 +67,7 @@ fn fault(store: &mut dyn Store, format: i64) -> Result<Option<String>, Error> {
         return Ok(fault);
     }
     if format >= 2 {
-        // The owner had paid for what these bought.
+        // The owner had already paid for these answers.
         let receipts = "SELECT id, role, epsilon, rho, mu_squared, delta FROM receipt WHERE id > \
             $1 \
             ORDER BY id LIMIT $2";

@@ -43,7 +43,7 @@ pub(super) enum Seen {
     Whole(Box<Testimony>),
 }
 
-/// A place that keeps what was seen.
+/// A place that remembers how far the ledger had come.
 pub(super) trait Witness {
     /// For people. Without a password.
     fn name(&self) -> String;
@@ -55,16 +55,16 @@ pub(super) trait Witness {
     /// [`Error::Witness`].
     fn read(&mut self) -> Result<Seen, Error>;
 
-    /// Writes what was seen, durably, unless it says as much already: other processes on the same
-    /// ledger write too.
+    /// Writes the testimony durably, unless the witness has the same already: other processes on
+    /// the same ledger write too.
     ///
     /// # Errors
     ///
     /// [`Error::Witness`], also where it is the witness of another ledger.
     fn write(&mut self, now: &Testimony) -> Result<(), Error>;
 
-    /// Writes what was seen whatever it says, if it still says what it said `before`: after a
-    /// restoration.
+    /// After a restoration: writes the testimony whatever it says, if the witness is still as
+    /// `before`.
     ///
     /// # Errors
     ///

@@ -187,19 +187,20 @@ fn mark(books: &mut Rules) -> Result<(), Error> {
     books.store.query("SAVEPOINT job", &[]).map(drop)
 }
 
-/// Forgets the newest mark: what was done since stays.
+/// Forgets the newest mark. The changes since then stay.
 fn release(books: &mut Rules) -> Result<(), Error> {
     books.store.query("RELEASE SAVEPOINT job", &[]).map(drop)
 }
 
-/// Undoes what was done since the newest mark, all of it, and forgets the mark. An error where the
-/// store has left the transaction.
+/// Undoes all changes since the newest mark, and forgets the mark. An error where the store has
+/// left the transaction.
 fn undo(books: &mut Rules) -> Result<(), Error> {
     books.store.query("ROLLBACK TO SAVEPOINT job", &[])?;
     release(books)
 }
 
-/// Whether a failure is the job's own. Of a store that is damaged or went back nothing is written.
+/// Whether a failure is the job's alone. A store that is damaged or went back is not written at
+/// all.
 fn is_alone(error: &Error) -> bool {
     match error {
         Error::Storage(_) | Error::UnknownRole { .. } | Error::Decision(_) => true,

@@ -3,7 +3,7 @@
 use super::conversion::{mu_of, rho_of};
 use super::loss::{Fixed, Loss};
 
-/// In which currency an account adds up what its epsilons do not cover.
+/// The currency in which an account adds up the losses that its epsilons do not cover.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Accounting {
     /// Sums of mu^2 (Gaussian differential privacy); about 15 % more Gaussian answers than `Zcdp`.

@@ -1,4 +1,4 @@
-//! One spelling for what PostgreSQL's grammar lets be written in several.
+//! One spelling for expressions that PostgreSQL's grammar lets one write in several ways.
 
 use std::ops::ControlFlow;
 

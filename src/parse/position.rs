@@ -40,8 +40,8 @@ pub(super) fn number(tokens: &mut [TokenWithSpan], sql: &str) {
     }
 }
 
-/// The operators, keywords, punctuation and the end of a text: where each stands, and a digest of
-/// what it is. A tree has no places for them.
+/// The operators, keywords, punctuation and the end of a text: the place of each, and a digest of
+/// its text. The syntax tree has no places for them.
 #[derive(Debug, Clone, Default)]
 pub struct Marks(Arc<[(u32, u32)]>);
 

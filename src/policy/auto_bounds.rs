@@ -161,8 +161,8 @@ fn mirrored(decimals: u32, most: Option<u128>) -> Vec<String> {
 }
 
 impl Policy {
-    /// The policy with what its searches found, in their order; other findings make another
-    /// version. `None` where one is no finding of its search.
+    /// The policy with its searches' findings, in their order. Other findings make another version.
+    /// `None` where one is no finding of its search.
     pub fn settled(&self, findings: &[Finding]) -> Option<Self> {
         let mut settled = self.clone();
         if findings.len() != self.searches.len() {

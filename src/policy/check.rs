@@ -17,7 +17,7 @@ use crate::catalog;
 use crate::catalog::Catalog;
 use domains::Domains;
 
-/// A policy that holds, and what its owner should still look at.
+/// A valid policy, and the warnings for its owner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checked {
     pub policy: Policy,

@@ -1,5 +1,5 @@
-//! What a change of the policy file means: what it loosens, what it tightens, and what it costs.
-//! Every field is named, so that a new one is decided on.
+//! The meaning of a change of the policy file: which rules it loosens, which it tightens, and its
+//! cost. Every field is named, so that a new one is decided on.
 
 mod meaning;
 mod operators;

@@ -1,4 +1,4 @@
-//! One finding in a policy file: where, what, and what was wanted.
+//! One finding in a policy file: its place, the fault, and the expected value.
 
 use std::fmt;
 

@@ -291,7 +291,7 @@ pub struct Table {
     pub lists_from: Vec<(String, String)>,
 }
 
-/// Rows of a public table, in those of its columns whose values are listed.
+/// Rows of a public table, in its columns with listed values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listing {
     /// Positions in [`Table::columns`].

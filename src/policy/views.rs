@@ -1,6 +1,6 @@
-//! The relations `pgveil.*` that an analyst may read: what they may ask, what they have spent.
-//! Their rows are facts of the policy, the session and the role's own account; none comes from a
-//! private table.
+//! The relations `pgveil.*` that an analyst may read: the limits on queries, and the spending so
+//! far. Their rows are facts of the policy, the session and the role's own account; none comes from
+//! a private table.
 
 use crate::catalog::Type;
 
@@ -27,7 +27,7 @@ pub enum ViewKind {
     /// How far off a count, a sum and an average of each private table are, and how many of them
     /// the role's budget holds.
     Worth,
-    /// What the role's budget, and what it has spent, mean for units that act together.
+    /// The guarantee for units that act together, from the role's budget and from its spending.
     GroupPrivacy,
     /// The same in words.
     Meaning,

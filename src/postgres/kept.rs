@@ -19,7 +19,7 @@ pub const CACHE_VARIABLE: &str = "PGVEIL_CACHE";
 
 /// Raise it when the layout of kept clusters changes.
 const LAYOUT: &str = "2";
-/// The file that the watchdog puts first into what it keeps. Without it nothing is removed.
+/// The file that the watchdog puts first into a kept cluster. Without it nothing is removed.
 const MARKER: &str = "pgveil-kept";
 /// The directory below the one that is named. Everything that is kept lies there.
 const SUBDIRECTORY: &str = "pgveil";

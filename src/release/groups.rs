@@ -36,7 +36,7 @@ pub fn groups(release: &ReleasePlan, vector: &[Key], calibrated: &[Calibrated]) 
     arranged(release, found, calibrated.len())
 }
 
-/// The same from what a statement found, each with this many integers.
+/// The same from a statement's result, each group with this many integers.
 pub fn arranged(release: &ReleasePlan, mut found: Found, width: usize) -> Vec<Group> {
     let mut groups: Vec<Group> = cells(release)
         .into_iter()

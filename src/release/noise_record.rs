@@ -43,7 +43,7 @@ impl NoiseRecord {
         })
     }
 
-    /// The record with what the chosen clips cut.
+    /// The record with the amounts that the chosen clips cut.
     pub(super) fn cut_by(self, cuts: Vec<(usize, Cut)>) -> Self {
         Self { cuts, ..self }
     }

@@ -192,7 +192,8 @@ impl<'p> Paid<'p> {
             .extend(values.map(|values| Fresh { question, values }));
     }
 
-    /// Notes that the end is to keep what was found in released values, instead of these.
+    /// Asks the end of the release to keep a search's finding instead of the released values it
+    /// came from.
     ///
     /// # Errors
     /// [`Error::Unreadable`]. The charge stands.

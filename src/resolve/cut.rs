@@ -305,7 +305,7 @@ impl Resolver<'_> {
         Ok((cut, written))
     }
 
-    /// Fills the release with what its SELECT turned out to need.
+    /// Completes the release with everything that its SELECT needs.
     fn finish_cut(&mut self, cut: Cut) -> Result<(), Refusal> {
         let Cut {
             number,

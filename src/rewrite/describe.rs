@@ -126,7 +126,7 @@ fn keys(release: &AnalyzedRelease, unit: &str) -> Vec<String> {
     lines
 }
 
-/// How many rows of a unit count, and by what that is known.
+/// How many rows of a unit count, and the source of that number.
 fn rows(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> String {
     let within_clip = plan.price().is_some_and(|price| price.within_clip);
     let rows_per_unit = release.lineage.rows_per_unit;

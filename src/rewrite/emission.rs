@@ -98,7 +98,7 @@ impl<'a> Emission<'a> {
         let levels = self.levels(coordinates, price, &bounding);
         if self.analyzed.query().releases().len() <= PIVOTED_RELEASES
             && let Some(statement) = levels.with_groups_as_columns(|| self.flat())?
-            // What is dear for one row is not computed for each group.
+            // A value that is expensive for one row is not computed for each group.
             && self.row_cost(&statement).is_small()
         {
             return Ok((self.finished(statement), true));

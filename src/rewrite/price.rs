@@ -49,7 +49,8 @@ pub(in crate::rewrite) struct AskedRelease<'a> {
     pub layout: Coordinates,
     /// By what the weight of each coordinate is multiplied.
     pub stress: Vec<u64>,
-    /// What is split among `share` statements of the database, of which this release has some.
+    /// The epsilon that is split among `share` statements of the database. Some of them are this
+    /// release's.
     pub epsilon: f64,
     pub share: usize,
 }

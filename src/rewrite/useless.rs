@@ -15,7 +15,7 @@ use crate::ir::ReleaseId;
 use crate::mechanism::quantile_95;
 use crate::policy::Policy;
 
-/// An aggregate, or the groups, of which the noise leaves nothing.
+/// An aggregate, or the groups of a release, that noise makes useless.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Useless {
     pub release: ReleaseId,

@@ -19,7 +19,8 @@ pub struct Shape {
     unique_keys: Vec<Vec<String>>,
 }
 
-/// The statements that make the schema, what they make, and what had to be left out.
+/// The statements that create the schema, the objects that they create, and those that had to be
+/// left out.
 #[derive(Debug, Default)]
 pub struct Schema {
     pub schemas: BTreeSet<String>,

@@ -125,7 +125,7 @@ pub async fn server(database: &str) -> Result<LocalPostgres, postgres::Error> {
     LocalPostgres::start(build::local_options(&options)).await
 }
 
-/// The lock of a named shadow: that of the engine before, or a new one.
+/// The lock of a named shadow: the previous engine's, or a new one.
 async fn hold_of(
     options: &ShadowOptions,
     admin: &tokio_postgres::Config,

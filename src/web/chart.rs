@@ -198,7 +198,7 @@ fn column(bar: &Bar, scale: &Scale, x: f64, step: f64) -> Markup {
     }
 }
 
-/// A line over numbered steps or values, with what stands around it.
+/// A line over numbered steps or values, with a band, dots and marks.
 #[derive(Debug)]
 pub struct Plot<'a> {
     pub label: &'a str,

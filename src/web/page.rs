@@ -18,7 +18,7 @@ pub struct Site {
     pub login: (&'static str, &'static str),
 }
 
-/// Whose page it is, and the paths and names of what they may open.
+/// The reader of the page, and the paths and names of the pages that they may open.
 pub struct Who {
     pub words: String,
     pub pages: Vec<(&'static str, &'static str)>,

@@ -72,7 +72,7 @@ pub async fn serve(
 #[derive(Debug, Clone, Default)]
 struct ByAddress(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
-/// The place of one connection among those of its address. Dropping it gives it back.
+/// One connection's place among the connections of its address. Dropping it gives it back.
 #[derive(Debug)]
 struct OfAddress {
     all: ByAddress,

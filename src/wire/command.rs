@@ -152,7 +152,7 @@ impl<S: Service> Connection<S> {
             }
             Session::RollbackTo { name } => {
                 self.transaction.rollback_to(name, &mut self.settings)?;
-                // The savepoint itself stands again; what was declared since is undone.
+                // The savepoint itself stands again; later declarations are undone.
                 self.cursors.roll_back_to(self.transaction.depth() - 1);
                 Reply::done("ROLLBACK")
             }

@@ -179,7 +179,7 @@ impl Writer {
     }
 }
 
-/// A backslash before what has a meaning in COPY's text format.
+/// A backslash before characters that have a meaning in COPY's text format.
 fn text(out: &mut BytesMut, value: &[u8], delimiter: u8) {
     for &byte in value {
         let letter = match byte {

@@ -91,7 +91,7 @@ impl Opening {
         short_name(self.user())
     }
 
-    /// Where the client comes from, and what it calls itself.
+    /// The client's address, and the name that it gives itself.
     pub(super) fn origin(&self, address: IpAddr) -> Origin {
         Origin {
             via: Via::Wire,

@@ -224,8 +224,8 @@ fn placed(stop: Outcome, place: Option<u32>) -> Outcome {
     }
 }
 
-/// PostgreSQL's words for what stands in no row of VALUES, nor among the values of EXECUTE:
-/// aggregates, windows and functions of many rows.
+/// PostgreSQL's words for what may stand neither in a row of VALUES nor among the values of
+/// EXECUTE: aggregates, windows and functions of many rows.
 fn of_execute(stop: Outcome) -> Outcome {
     match stop {
         Outcome::Refused(Refusal {

@@ -64,7 +64,7 @@ impl Keys<'_> {
         }
         let about: Vec<&Expr> = self.about(id);
         let constants: Vec<&Scalar> = about.iter().flat_map(|c| literals(c)).collect();
-        // Such a constant is compared with what is stored, not with the clamped value.
+        // Such a constant is compared with the stored value, not with the clamped one.
         if about.is_empty() || constants.iter().any(|value| is_beyond(value)) {
             return None;
         }

@@ -11,7 +11,7 @@ fn request(unit: &str) -> Request {
     }
 }
 
-/// The columns of the ways from a table, `|` between those of several.
+/// The columns of the ways from a table, with `|` between ways.
 fn way(seen: &Seen, made: &Decisions, table: &str) -> String {
     let at = seen.tables.iter().find(|at| seen.table(**at).name == table);
     let names = |links: &[Link], by: &str| {

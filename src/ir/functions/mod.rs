@@ -298,8 +298,8 @@ use Kind::{
 };
 use Rule::Total;
 
-/// Every overload, grouped by name; operators stand under their symbol. Of a name's entries, those
-/// with the preferred type of a category stand last.
+/// Every overload, grouped by name; operators stand under their symbol. Among a name's entries,
+/// those with the preferred type of a category come last.
 pub fn entries() -> impl Iterator<Item = &'static Entry> {
     numbers::NUMBERS
         .iter()

@@ -94,13 +94,13 @@ pub fn short_name(name: &str) -> String {
 pub enum Verdict {
     /// Answered: with fresh noise, from the catalogs, or from public rows.
     Answered,
-    /// Answered entirely from what was released before.
+    /// Answered entirely from earlier releases.
     Reused,
     /// EXPLAIN.
     Explained,
     /// Not run, and nothing charged.
     Refused,
-    /// Something broke; what was charged stays charged.
+    /// Something broke; the charge stands.
     Failed,
 }
 
@@ -150,7 +150,7 @@ pub struct Asked {
 pub enum Event {
     Statement(Asked),
     Login,
-    /// What an operator or the owner did, in one word, to what, and why.
+    /// An act of an operator or the owner: one word for it, its object, and the reason.
     Act {
         act: String,
         target: String,

@@ -3,7 +3,7 @@
 /// The schema that holds a ledger.
 pub(super) const NAME: &str = "pgveil_ledger";
 
-/// The newest format; the numbers are those of the file's formats.
+/// The newest format, in the numbers of the file's formats.
 pub(super) const FORMAT: i64 = FIRST + STEPS.len() as i64;
 
 /// The first format that a schema ever had.

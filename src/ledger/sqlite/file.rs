@@ -109,7 +109,7 @@ pub(super) fn create_if_missing(
     Ok(())
 }
 
-/// Refuses a file whose first bytes are not those of a ledger that this program knows. Reads only.
+/// Refuses a file that does not begin like a ledger that this program knows. Reads only.
 ///
 /// # Errors
 ///

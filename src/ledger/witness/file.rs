@@ -19,7 +19,7 @@ const PLACE: usize = 1 << 20;
 /// Bytes that are read at a time: most lines are shorter. It divides a place.
 const CHUNK: usize = 1 << 13;
 
-/// A line of the file: what was seen, and when among all lines.
+/// A line of the file: a testimony, and its place among all lines.
 #[derive(Debug, Serialize, Deserialize)]
 struct Line {
     number: u64,

@@ -16,7 +16,7 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 const PATIENCE: Duration = Duration::from_secs(15);
 
 const IS_THERE: &str = "SELECT pg_catalog.to_regclass('pgveil_witness.seen') IS NOT NULL";
-/// One maker at a time; the number is that of witnesses.
+/// One maker at a time. The number stands for witnesses.
 const MAKE: &str = "BEGIN; SELECT pg_catalog.pg_advisory_xact_lock(7379450922); \
     CREATE SCHEMA IF NOT EXISTS pgveil_witness; \
     CREATE TABLE IF NOT EXISTS pgveil_witness.seen \
@@ -84,8 +84,8 @@ impl WitnessServer {
         }
     }
 
-    /// Several statements at once; the last value of the last row. After an error the connection
-    /// is gone, and with it what was open on it.
+    /// Several statements at once; returns the last value of the last row. After an error the
+    /// connection is gone, with its open transaction.
     fn script(&mut self, sql: &str) -> Result<Option<String>, Error> {
         let Some(session) = self.session.take() else {
             return Err(self.error("the connection was lost"));

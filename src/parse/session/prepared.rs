@@ -17,7 +17,7 @@ pub struct Prepare {
     /// Type OIDs; 0 or missing: to be inferred.
     pub types: Vec<u32>,
     pub query: Query,
-    /// Length of the statement's text: what it weighs.
+    /// Length of the statement's text, as its weight.
     pub bytes: usize,
 }
 

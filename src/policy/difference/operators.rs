@@ -1,4 +1,4 @@
-//! What a change of operators means. They read no data, but see what was asked, and can stop it.
+//! The meaning of a change of operators. They read no data, but see statements and can stop them.
 
 use super::{Difference, words};
 use crate::policy::Operator;

@@ -1,4 +1,4 @@
-//! Each change of the demo's policy, by what it means.
+//! Changes of the demo's policy, with their meanings.
 
 mod loosening;
 
@@ -276,7 +276,7 @@ fn bounds_neither_loosen_nor_tighten_and_cost_what_was_paid() {
     ] {
         assert_eq!(between(from, to).costs, [] as [String; 0]);
     }
-    // Another ledger knows nothing of what was spent.
+    // Another ledger knows nothing of past spending.
     let moved = between("${PGVEIL_LEDGER}", "sqlite:///b.db");
     assert_eq!(moved.loosens.len(), 1, "{moved:?}");
 }

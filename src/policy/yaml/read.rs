@@ -3,7 +3,7 @@
 use super::tree::{Entry, Node, Value};
 use crate::policy::error::{At, Findings, Location};
 
-/// Looks up environment variables, by name and by what needs them; tests hand in their own.
+/// Looks up environment variables, by name and by their user; tests pass their own.
 pub type Environment<'a> = &'a dyn Fn(&str, &str) -> Option<String>;
 
 /// The entries of one map. `done` reports the keys that no reader asked for.

@@ -6,7 +6,7 @@ fn listed(count: u64) -> Candidates {
     Candidates::Listed((0..count).map(|at| at.to_string()).collect())
 }
 
-/// Of each candidate; of an end of an interval also of what lies past the rows.
+/// Penalties of the candidates; for an end of an interval also of the ranks past the rows.
 fn penalties(
     weights: &BTreeMap<u64, u128>,
     candidates: u64,

@@ -32,7 +32,7 @@ pub struct Sums {
     pub noise: f64,
 }
 
-/// A chosen clip, and what it cuts as far as the histogram shows.
+/// A chosen clip, and the amount that it cuts as far as the histogram shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Choice {
     pub candidate: usize,

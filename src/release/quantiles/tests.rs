@@ -46,7 +46,7 @@ fn off(weights: &BTreeMap<u64, u128>, chosen: u64, fraction: u32) -> f64 {
     (below as f64 - wanted).max(wanted - upto as f64).max(0.0)
 }
 
-/// Also where one value is that of half of the rows, and not in their middle.
+/// Also where one value holds at least half of the rows and lies off the middle of the range.
 #[test]
 fn without_noise_each_is_the_quantile() {
     let many = BTreeMap::from_iter((0..1000).map(|at| (at, 1 + u128::from(at % 3))));

@@ -113,7 +113,7 @@ impl BoundFrom {
         self.tables.push(tables);
     }
 
-    /// The entries of the FROM that was bound, each with what its names refer to.
+    /// The entries of the bound FROM, each with the targets of its names.
     pub fn entries<'s>(
         &'s self,
         from: &'s [ast::TableWithJoins],
@@ -197,7 +197,7 @@ impl BoundFrom {
 }
 
 impl BoundTables {
-    /// The joins of the entry that was bound, each with what its right side refers to.
+    /// The joins of the bound entry, each with the targets of its right side.
     pub fn joins<'s>(
         &'s self,
         joins: &'s [ast::Join],

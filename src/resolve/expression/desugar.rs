@@ -1,4 +1,4 @@
-//! Calls that stand for others: written as what they mean, so that one rule makes both total.
+//! Calls that abbreviate others: they are written out, so that one rule makes both total.
 
 use sqlparser::ast;
 

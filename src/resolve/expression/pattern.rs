@@ -112,7 +112,7 @@ pub fn regex_arcs(pattern: &str) -> u64 {
     else {
         return length * length;
     };
-    // And those of the classes that have a name.
+    // And the arcs of classes that have a name.
     wide.saturating_mul(alone + 3)
         .saturating_add(states)
         .saturating_mul(skipped + 1)
@@ -170,7 +170,7 @@ fn size(pattern: &str) -> Option<(Size, u64)> {
 #[derive(Clone, Copy, Default)]
 struct Size {
     states: u64,
-    /// Of these, those that more than one character leads on from.
+    /// The states among them that more than one character leaves.
     wide: u64,
     /// Parts that may be empty.
     skipped: u64,

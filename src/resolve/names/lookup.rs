@@ -42,8 +42,9 @@ pub fn reserved(name: &str) -> Result<(), Refusal> {
 }
 
 impl Names<'_> {
-    /// Finds the table, common table expression or view that a name in FROM refers to. What the
-    /// policy hides does not exist. Binding a FROM is the only caller: it keeps what was found.
+    /// Finds the table, common table expression or view that a name in FROM refers to. A relation
+    /// that the policy hides does not exist. Binding a FROM is the only caller: it keeps the
+    /// result.
     pub(in crate::resolve) fn lookup(
         &self,
         name: &ast::ObjectName,

@@ -73,8 +73,8 @@ impl Resolver<'_> {
         }
     }
 
-    /// One row for each group. The columns `tied` to a query around it are keys in addition to
-    /// those of GROUP BY.
+    /// One row for each group. The columns `tied` to a query around it are further keys after those
+    /// of GROUP BY.
     pub(in crate::resolve) fn grouped(
         &mut self,
         select: &ast::Select,

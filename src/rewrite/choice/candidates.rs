@@ -295,7 +295,7 @@ impl Candidates {
         }
     }
 
-    /// An end of what the candidate stands for.
+    /// One end of the candidate's range.
     pub fn edge(&self, candidate: u64, side: Side) -> String {
         match self {
             Self::Grid(grid) => grid.edge(candidate, side),

@@ -97,7 +97,7 @@ fn rows_cut(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<St
     }
     let is_cut = |choice: &ChoicePlan| match &choice.question.subject {
         Subject::Value { .. } => true,
-        // A lower number is that of all values that there are.
+        // A lower number is the number of all possible values.
         Subject::Distinct {
             values: _,
             per_unit_max,

@@ -268,7 +268,7 @@ impl Expressions<'_> {
                 }
             }
             None => {
-                // A text's range is that of its length.
+                // A text's range is the range of its length.
                 let known = match cell.data_type {
                     Type::Varchar(Some(length)) | Type::Char(Some(length)) => {
                         cell.known.meet(Interval::new(0.0, f64::from(length)))

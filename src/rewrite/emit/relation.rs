@@ -216,7 +216,7 @@ impl Relations<'_> {
         })
     }
 
-    /// Emits the expression and adds its size to that of the statement.
+    /// Emits the expression and adds its size to the statement's.
     pub(in crate::rewrite) fn spent_on(&self, expr: ast::Expr) -> Result<ast::Expr, Refusal> {
         self.spent.set(weigh(self.spent.get(), &expr, self.effort)?);
         Ok(expr)

@@ -1,5 +1,5 @@
 //! Functions of text: the subject is cut to a length first, so that nothing grows without bound.
-//! The range of a text is that of its length in characters.
+//! The range of a text is the range of its length in characters.
 
 use std::ops::ControlFlow;
 

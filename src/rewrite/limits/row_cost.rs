@@ -73,7 +73,7 @@ impl AddAssign for RowCost {
 }
 
 impl RowCost {
-    /// Whether it is a small part of what one question may take.
+    /// Whether it is a small part of one question's limit.
     pub fn is_small(self) -> bool {
         self.row <= NANOSECONDS_MAX / SMALL
             && self.unit <= UNIT_NANOSECONDS_MAX / SMALL
@@ -273,7 +273,7 @@ fn own(expr: &ast::Expr, parts: &[u64]) -> u64 {
     }
 }
 
-/// Digits of what an expression is, where it is a numeric; its parts have these. Values of other
+/// Digits of an expression's value if it is numeric, from the digits of its parts. Values of other
 /// types count as columns do.
 fn digits(expr: &ast::Expr, parts: &[u64]) -> u64 {
     use ast::DataType as D;

@@ -11,15 +11,15 @@ use crate::refusal::Refusal;
 use crate::rewrite::emission::Emission;
 use crate::rewrite::{ChoicePlan, Coordinate, Price};
 
-/// Digest of a plan: what is asked and at what noise.
+/// Digest of a plan: its question and its noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlanDigest([u8; 32]);
 
-/// Digest of what one debit pays for: releases of a plan, or what follows a look.
+/// Digest of the object of one debit: releases of a plan, or the sums after a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DebitDigest([u8; 32]);
 
-/// Digest of what a release asks, apart from the values of its constants.
+/// Digest of a release's question, apart from the values of its constants.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReleaseDigest([u8; 32]);
 
@@ -60,7 +60,7 @@ impl ReleaseDigest {
     }
 }
 
-/// Digest of what is asked and at what noise.
+/// Digest of the question and its noise.
 pub(in crate::rewrite) fn plan_digest(
     outer: &ast::Query,
     releases: &[ReleasePlan],
@@ -106,7 +106,7 @@ fn of_choice(choice: &ChoicePlan) -> String {
     format!("{question:?}{kind:?}{loss:?}{look:?}")
 }
 
-/// Digest of what a release asks: the statement of the `plain` coordinates without noise, how the
+/// Digest of a release's question: the statement of the `plain` coordinates without noise, how the
 /// noise is shared out, and the choices. Aliases, the outer query and the statement's other
 /// releases do not count.
 pub(in crate::rewrite) fn release_digest(

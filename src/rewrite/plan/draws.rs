@@ -1,5 +1,5 @@
-//! What a release draws, step by step: the shapes that a mechanism may have. A mechanism of another
-//! shape is another [`Draw`]; the compiler then names what has to know it.
+//! The draws of a release, step by step: the shapes that a mechanism may have. A mechanism of
+//! another shape is another [`Draw`]; the compiler then names every place that has to handle it.
 
 use super::ReleasePlan;
 use crate::mechanism::Loss;

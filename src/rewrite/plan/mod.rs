@@ -23,8 +23,8 @@ use crate::ir::{MiddleId, MiddleQuery, ReleaseId, TableId, Uncertainty};
 use crate::mechanism::{Calibrated, Loss};
 use crate::policy::ViewKind;
 
-/// What will be asked, how it is made private, and what it costs. Built here alone; running it
-/// needs a charge that covers it.
+/// The statements to run, the mechanisms that make the results private, and the cost. Built here
+/// alone; running it needs a charge that covers it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     pub(in crate::rewrite) outer: ast::Query,
@@ -123,7 +123,7 @@ impl Plan {
         &self.views
     }
 
-    /// Digest of what is asked and at what noise.
+    /// Digest of the question and its noise.
     pub fn digest(&self) -> PlanDigest {
         self.digest
     }

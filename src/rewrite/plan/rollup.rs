@@ -23,7 +23,7 @@ use crate::rewrite::vector::coordinates::{Coordinate, Count, Mask, Measure};
 use crate::rewrite::vector::rotation::made_of;
 use crate::rewrite::{Price, ReleasePlan};
 
-/// Digest of what the releases of one family share.
+/// Digest of the parts that the releases of one family share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FamilyDigest([u8; 32]);
 
@@ -46,8 +46,8 @@ pub struct Family {
     pub keys: Vec<Grouping>,
     /// Columns that conditions and keys read, of types whose equal values have one spelling.
     pub columns: Vec<Reading>,
-    /// The name of what each coordinate of the plain layout adds up; `None` where a group's value
-    /// is not the sum of those of finer groups.
+    /// The name of the summand of each coordinate of the plain layout; `None` where a group's value
+    /// is not the sum of the values of finer groups.
     pub coordinates: Vec<Option<String>>,
     /// The totals that the released coordinates give.
     pub totals: Vec<Total>,

@@ -34,8 +34,8 @@ impl AskedRelease<'_> {
     }
 }
 
-/// Every release, and what each may spend: equal parts of the statement's epsilon, or what a wanted
-/// error needs.
+/// Every release and its epsilon: equal parts of the statement's, or as much as a wanted error
+/// needs.
 ///
 /// # Errors
 /// 0A000 for what cannot be bounded, or has no error to aim at; 22023 for an error that needs more

@@ -111,14 +111,14 @@ impl Bins {
         *self.longest() <= BigUint::from(NARROW)
     }
 
-    /// How many numbers of bins there are: that of no length, one of each bin, and that of lengths
-    /// past all edges.
+    /// The number of bin numbers: one for no length, one for each bin, and one for lengths past all
+    /// edges.
     pub fn numbers(&self) -> usize {
         self.edges.len() + 2
     }
 
     /// Squared lengths in ascending order: as many of them as do not exceed a unit's squared length
-    /// is the number of its bin. Number 0 is of those without length, number b + 1 that of bin b.
+    /// is the number of its bin. Number 0 means no length, number b + 1 means bin b.
     pub fn thresholds(&self) -> Vec<BigUint> {
         std::iter::once(BigUint::one())
             .chain(self.edges.iter().map(|edge| edge * edge + 1u8))

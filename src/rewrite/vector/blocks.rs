@@ -1,5 +1,5 @@
-//! Which coordinates are clipped together: those of one scale. A common norm of rows and of values
-//! would need an exchange rate between them, which nobody knows without the data.
+//! Coordinates of one scale are clipped together. A common norm of rows and of values would need an
+//! exchange rate between them, which nobody knows without the data.
 
 use super::coordinates::Coordinate;
 use crate::ir::Expr;

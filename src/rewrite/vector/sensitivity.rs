@@ -47,7 +47,7 @@ impl RowNorm {
 }
 
 impl Coordinate {
-    /// Largest magnitude of what one row (or one unit's presence) adds, in steps of the base grid.
+    /// The largest magnitude that one row (or one unit's presence) adds, in steps of the base grid.
     pub fn magnitude(&self) -> u64 {
         match self {
             Self::Rows { .. } | Self::Flags { .. } | Self::Nulls { .. } | Self::Units { .. } => 1,
@@ -126,7 +126,7 @@ pub fn weights(coordinates: &[Coordinate]) -> Vec<BigUint> {
         .collect()
 }
 
-/// Bounds of what each source adds to the weighted vector.
+/// Bounds on the part that each source adds to the weighted vector.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Norms {
     /// One row.
@@ -248,7 +248,7 @@ impl<'c> FilteredNorms<'c> {
         &mut self.0[at].1
     }
 
-    /// All filters may hold for one row, but for those of one class.
+    /// All filters may hold for one row, except that filters of one class exclude each other.
     fn together(self, exclusive: &[Vec<Expr>]) -> RowNorm {
         let mut all = RowNorm::ZERO;
         let mut largest = vec![RowNorm::ZERO; exclusive.len()];

@@ -170,7 +170,7 @@ fn control_characters_are_escaped() {
     assert!(unit.changes[0].contains("\\u{1b}"), "{unit:?}");
 }
 
-/// Operators read no row, but see what was asked and can stop it.
+/// Operators read no row, but see statements and can stop them.
 #[test]
 fn another_operator_or_right_loosens() {
     let demo = std::fs::read_to_string("policies/demo.yaml").unwrap();

@@ -294,7 +294,8 @@ fn patterns_are_as_dear_as_what_they_stand_for_and_what_their_groups_cost() {
     );
 }
 
-/// What joins make of the rows of one unit, of which `a` and `b` hold ten each and `c` thirty.
+/// The number of rows that joins make of one unit's rows, of which `a` and `b` hold ten each and
+/// `c` thirty.
 #[test]
 fn rows_of_one_unit_multiply_where_bounded_tables_meet() {
     let asked = |sql: &str| {

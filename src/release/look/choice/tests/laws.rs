@@ -21,9 +21,9 @@ fn normal(random: &mut Seeded) -> f64 {
 /// How much units add, in the mean 1,000 and more.
 #[derive(Debug, Clone, Copy)]
 enum Law {
-    /// Of this spread.
+    /// With this spread.
     LogNormal(usize, f64),
-    /// Of this index.
+    /// With this index.
     Pareto(usize, f64),
     /// A fifth of them go on by Pareto's law of this index.
     Glued(usize, f64),
