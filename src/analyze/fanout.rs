@@ -35,8 +35,8 @@ impl FanOut {
         Self::several(found).found()
     }
 
-    /// The same of a subquery, which PostgreSQL may compute anew for each row around it. So groups
-    /// that a key finds count with all rows that they are made of.
+    /// The same of a subquery, which PostgreSQL may compute again for each row around it. So groups
+    /// that a key finds count with all of their rows.
     pub(super) fn of_subquery(found: &Found<'_>) -> Option<Self> {
         let mut met = Self::several(found);
         found.groups.iter().for_each(|group| met.add(group, &[]));

@@ -87,8 +87,8 @@ pub fn of_constant(value: &Scalar) -> Interval {
     }
 }
 
-/// A float8 tells the constant from all others of its kind: integers as they are, decimals of no
-/// more than 15 digits.
+/// A float8 distinguishes the constant from all others of its kind: integers as they are, decimals
+/// of no more than 15 digits.
 fn is_near(constant: &Scalar, value: f64) -> bool {
     match constant {
         Scalar::Int(exact) => value as i128 == i128::from(*exact),
@@ -412,8 +412,8 @@ fn bits(function: Function, a: Interval, b: Interval, result: &Type) -> Interval
         Function::BitAnd if a.lo >= 0.0 => Interval::new(0.0, a.hi),
         Function::BitAnd if b.lo >= 0.0 => Interval::new(0.0, b.hi),
         Function::BitOr | Function::BitXor if a.lo >= 0.0 && b.lo >= 0.0 => {
-            // One bit more than the larger of the two begins with: past 2^53 a float8 does not tell
-            // 2^n - 1 from 2^n.
+            // One bit more than the larger of the two begins with: past 2^53 a float8 does not
+            // distinguish 2^n - 1 from 2^n.
             let power = (a.hi.max(b.hi).log2().floor() + 1.0).exp2();
             Interval::new(0.0, power.min(whole.hi))
         }

@@ -57,7 +57,7 @@ pub(super) fn over_matches(release: &Release, policy: &Policy) -> Result<Option<
     Ok(Some(with_inner_join(release)))
 }
 
-/// Nothing but the rows without a match tells the outer join from the inner one.
+/// The outer join differs from the inner one only in the rows without a match.
 fn check_inner_join_answers(
     release: &Release,
     conditions: &[&Expr],

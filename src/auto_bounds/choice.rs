@@ -288,7 +288,7 @@ mod tests {
                 unseen: 0
             }
         );
-        // No cell tells that there are units at all.
+        // No cell shows that there are any units.
         for unseen in [[0.0; 4], [39.0, 0.0, 11.0, 9.0]] {
             assert_eq!(rows(&unseen).unseen, 1);
         }

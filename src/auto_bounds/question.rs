@@ -1,5 +1,5 @@
-//! Writes a search as SQL over a minimal policy of its own, so that its digest depends only on what
-//! it searches.
+//! Writes a search as SQL over its own minimal policy, so that its digest depends only on what it
+//! searches.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Work that blocks, off the runtime's threads: a store in PostgreSQL has a runtime of its own.
+//! Work that blocks, off the runtime's threads: a store in PostgreSQL has its own runtime.
 
 use super::Failure;
 use crate::ledger::Error;

@@ -41,7 +41,7 @@ pub async fn explored(
     if let Some(refused) = console.refuses(&visitor, &asked.token) {
         return refused;
     }
-    // Browsers send line ends of their own.
+    // Browsers send CRLF as line ends.
     let asked = Asked {
         sql: asked.sql.replace("\r\n", "\n"),
         ..asked

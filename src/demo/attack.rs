@@ -39,7 +39,7 @@ pub struct Measured {
     pub error: f64,
 }
 
-/// The difference of two sums that one woman tells apart.
+/// The difference of two sums that only one woman's rows separate.
 #[derive(Debug)]
 pub struct Difference {
     pub all: Measured,

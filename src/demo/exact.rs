@@ -1,7 +1,7 @@
 //! The exact side: PostgreSQL's own answers over the survey's public data.
 //!
-//! [`Exact::start`] takes no argument: no address, policy, engine or server. It starts a PostgreSQL
-//! of its own and loads the data of this binary, so there is no way to point it at a database that
+//! [`Exact::start`] takes no argument: no address, policy, engine or server. It starts its own
+//! PostgreSQL and loads the data of this binary, so there is no way to point it at a database that
 //! pgveil protects.
 
 use std::time::Duration;

@@ -85,7 +85,7 @@ pub async fn priced(
     if let Some(refused) = desk.refuses(&visitor, &token) {
         return refused;
     }
-    // Browsers send line ends of their own.
+    // Browsers send CRLF as line ends.
     let sql = sql.replace("\r\n", "\n");
     match price_of(&desk, &visitor, &sql).await {
         Ok((price, quote)) => {

@@ -60,7 +60,7 @@ pub struct Options {
     /// Names by which it may be asked, in addition to addresses and `localhost`.
     pub hosts: Vec<String>,
     pub lifetimes: Lifetimes,
-    /// How long whoever guesses passwords waits at first.
+    /// How long somebody who guesses passwords waits at first.
     pub first_wait: Duration,
     /// The time that running questions get once the server stops.
     pub drain: Duration,

@@ -23,7 +23,7 @@ pub(super) struct PublicMatches(Mutex<HashMap<MetTable, u64>>);
 
 impl Engine {
     /// Refuses a release in which one row could take long, since it meets many public rows.
-    /// `middle` tells the rows of a middle query.
+    /// `middle` gives the number of rows of a middle query.
     ///
     /// # Guarantee
     /// The number of pairs is bounded by public rows alone, whatever private rows hold: where an

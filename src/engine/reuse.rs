@@ -126,7 +126,7 @@ impl Engine {
                         recalled.better.push((release, 1.0 / summed.worse));
                         recalled.summed.push(summed);
                     }
-                    // What is widened is bought as such, whatever another role has asked: the
+                    // A widened release is bought even if another role has asked the plain one: the
                     // difference would reveal that.
                     (None, Some(Stored::Offered(_))) if self.widens(requester, plan).is_some() => {
                         recalled.open.push((release, question))

@@ -47,7 +47,7 @@ pub(super) enum CutAt {
 }
 
 impl Engine {
-    /// How the session, or the role's policy, wants stored answers used.
+    /// How the session, or the role's policy, lets stored answers be used.
     pub(super) fn reuse(&self, requester: &Requester) -> Reuse {
         let always = self
             .policy

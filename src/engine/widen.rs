@@ -31,8 +31,8 @@ pub(super) struct Narrow {
 }
 
 impl Narrow {
-    /// `None` where the session does not want it, or no condition names values of a listed column.
-    /// Under a wanted error each question has the noise that it needs.
+    /// `None` where the session turns it off, or no condition names values of a listed column.
+    /// Under a target error each question has the noise that it needs.
     pub fn of(query: &Query, policy: &Policy, terms: &Terms) -> Option<Self> {
         let settings = &terms.session_settings;
         let is_wanted = settings.widen == Widen::On

@@ -48,7 +48,7 @@ impl Total {
 pub struct Worth<'a> {
     pub table: &'a Table,
     pub total: Total,
-    /// `None` of a count.
+    /// `None` for a count.
     pub column: Option<&'a str>,
     /// The epsilon of one query.
     pub epsilon: f64,
@@ -75,8 +75,8 @@ pub enum Lever {
 /// The facts about an answer that are known before it is bought.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Expected {
-    /// Half of the 95 % interval. Of the largest clip where one is chosen; `None` of averages where
-    /// the policy does not say how many units there are.
+    /// Half of the 95 % interval. For the largest clip where one is chosen; `None` for averages
+    /// where the policy does not say how many units there are.
     pub error: Option<f64>,
     /// Whether a look chooses the clip, at most the policy's.
     pub is_chosen: bool,

@@ -34,7 +34,7 @@ pub enum Form {
     Note,
 }
 
-/// Whether a unit may have several rows, as far as keys tell.
+/// Whether a unit may have several rows, as far as keys show.
 pub fn has_many_rows(seen: &Seen, unit: ColumnAt, _table: usize, way: &Way) -> bool {
     match way {
         Way::Own => !seen.is_key(unit),

@@ -34,7 +34,7 @@ impl Link {
     }
 }
 
-/// A guess that fails for want of a key: `to` would have to be unique.
+/// A guess that fails for lack of a key: `to` would have to be unique.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Keyless {
     pub from: ColumnAt,
@@ -230,7 +230,7 @@ fn is_short(key: &str, table: &str) -> bool {
     stem.is_some_and(|stem| stem.len() > 2 && !stem.contains('_') && table.starts_with(stem))
 }
 
-/// An entry for columns that have a prefix of their own; no name has a space.
+/// An entry for columns that have their own prefix; no name has a space.
 fn without_prefix(bare: &str) -> String {
     format!(" {bare}")
 }

@@ -49,7 +49,7 @@ pub enum Stop {
         message: String,
         flags: Vec<String>,
     },
-    /// Whoever was asked ended it.
+    /// The person asked ended the questions.
     Interrupted,
     Failed(String),
 }

@@ -176,7 +176,7 @@ impl Seen {
         Some(ColumnAt { table, column })
     }
 
-    /// Whether the column alone tells the rows of its table apart.
+    /// Whether the column alone identifies the rows of its table.
     pub fn is_key(&self, at: ColumnAt) -> bool {
         let name = self.column(at).name.as_str();
         self.table(at.table).is_unique(&[name], &Equality::Exact)

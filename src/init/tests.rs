@@ -279,7 +279,7 @@ fn a_row_of_two_units_is_left_to_the_owner() {
     let made = decide(&seen, &Proposal::new(&seen), &request, None).unwrap();
     assert!(matches!(&made.ways[&1], Way::Path(links) if links.len() == 1));
     assert!(matches!(&made.ways[&2], Way::Path(links) if links.len() == 2));
-    // Asked, whoever answers decides.
+    // When asked, the owner decides.
     let mut answers = Answers(
         vec!["account.id", "payee", "auto", "", "4 1e-6"],
         Vec::new(),

@@ -81,7 +81,7 @@ pub struct Purchase {
     /// The entry of an earlier debit of the same statement, which this one adds to.
     pub follows: Option<HistoryEntry>,
     /// The questions of the fresh part that no other process may answer at the same time; empty
-    /// where the role wants fresh noise.
+    /// where the role asks for fresh noise.
     pub questions: Vec<QuestionDigest>,
 }
 
@@ -193,7 +193,7 @@ impl Rules {
             .map(Stored::Offered))
     }
 
-    /// The newest answer to the question, whatever its loss and whoever it was made for.
+    /// The newest answer to the question, whatever its loss and for any role.
     pub(super) fn found(&mut self, question: QuestionId) -> Result<Option<Found>, Error> {
         let sql = "SELECT id, epsilon, rho, mu_squared, delta, released FROM answer WHERE question \
             = $1 ORDER BY id DESC LIMIT 1";

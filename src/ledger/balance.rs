@@ -42,7 +42,7 @@ impl Balance {
         }
     }
 
-    /// The day (UTC) on which the budget begins anew.
+    /// The day (UTC) on which the budget renews.
     pub fn renewal_date(&self) -> Option<String> {
         self.renews_at.map(date)
     }

@@ -1,7 +1,7 @@
-//! How far a ledger has come: what tells it from an older copy of itself.
+//! How far a ledger has come, which distinguishes it from an older copy of itself.
 //!
-//! Each process remembers the highest that it saw. A ledger below that was set back under it, by a
-//! failover to a standby that lagged or by a copy, and charges nothing more.
+//! Each process remembers the greatest height that it saw. A ledger below that was set back under
+//! it, by a failover to a standby that lagged or by a copy, and charges nothing more.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -30,8 +30,8 @@ pub struct Height {
 /// Whether a witness that knows nothing learns from a ledger that was charged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Attest {
-    /// Only from a ledger that was never charged: whoever can set a ledger back can often remove a
-    /// file too.
+    /// Only for a ledger that was never charged: somebody who can set a ledger back can often
+    /// remove a file too.
     IfUnused,
     /// The owner says that the ledger is the newest.
     Anyway,
@@ -205,7 +205,7 @@ impl Rules {
         self.write_witnesses(&now)
     }
 
-    /// Whoever sets the ledger's server back sets a witness on it back too.
+    /// Setting the ledger's server back sets a witness on it back too.
     fn stand_apart(
         &mut self,
         witnesses: &[Box<dyn Witness>],

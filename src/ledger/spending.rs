@@ -1,4 +1,4 @@
-//! What accounts spent lately, for whoever draws it. It is read in short parts, so that debits go
+//! The recent spending of accounts, for charts. It is read in short parts, so that debits go
 //! between them: a long history does not hold the ledger's thread.
 
 use std::cmp::Reverse;

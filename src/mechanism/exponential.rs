@@ -225,7 +225,8 @@ impl Exponential {
     }
 }
 
-/// The index whose share of the total holds `uniform / 2^bits` for certain, if the enclosures tell.
+/// The index whose share of the total holds `uniform / 2^bits` for certain, if the enclosures show
+/// it.
 fn decided(weights: &[Enclosure], uniform: &BigUint, bits: u32) -> Option<usize> {
     let total = weights.iter().fold(
         Enclosure {

@@ -6,7 +6,7 @@ use super::random::Randomness;
 use super::samplers::SampleError;
 
 /// What the file of a law says of it. Its calibration and its loss are functions of the file, since
-/// each takes a privacy parameter of its own.
+/// each law takes its own privacy parameter.
 pub(super) trait Law {
     fn name(&self) -> &'static str;
 

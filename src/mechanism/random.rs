@@ -11,8 +11,8 @@ use zeroize::Zeroize;
 /// # Requires
 ///
 /// Words are independent and uniform on all 2^64 values, and unpredictable to every analyst:
-/// whoever predicts them subtracts the noise. A source that cannot deliver fails; it never repeats,
-/// pads or falls back to something weaker.
+/// somebody who predicts them subtracts the noise. A source that cannot deliver fails; it never
+/// repeats, pads or falls back to something weaker.
 pub trait Randomness {
     /// The next word.
     ///

@@ -221,8 +221,8 @@ fn read(
     })
 }
 
-/// What the settings of roles may ask for, as far as the file tells: a key of the database may
-/// still lower the rows.
+/// The ceilings of roles' settings, as far as the file gives them: a key of the database may still
+/// lower the rows.
 fn ceilings(owner: &Owner, limits: Option<&Limits>, tables: Option<&[TableEntry]>) -> Ceilings {
     let rows = |table: &TableEntry| match &table.rule {
         TableRule::Private {

@@ -70,8 +70,8 @@ pub fn cap(budget: Budget, threshold_share: f64, accounting: Accounting) -> Resu
     )
 }
 
-/// When a role's budget begins anew: at 00:00 UTC on Mondays, or on the first of the month. What
-/// was learnt before is not forgotten: periods add up.
+/// When a role's budget renews: at 00:00 UTC on Mondays, or on the first of the month. Earlier
+/// answers stay known, so the losses of periods add up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Renew {
     #[default]
@@ -317,8 +317,7 @@ pub struct Limits {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WitnessAddress {
     pub place: WitnessPlace,
-    /// Whether it may lie on the ledger's own disk or server. Whoever sets that back sets both
-    /// back.
+    /// Whether it may lie on the ledger's own disk or server. Setting that back sets both back.
     pub same_disk: bool,
 }
 

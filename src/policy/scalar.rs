@@ -22,7 +22,7 @@ pub fn parse(data_type: &Type, text: &str) -> Result<Scalar, String> {
         Type::Float8 => float(text, FLOAT8_MAX),
         Type::Text => string(text, None),
         Type::Varchar(length) => string(text, *length),
-        // Blanks at the end are stored, whoever writes them.
+        // Blanks at the end are stored, however they are written.
         Type::Char(length) => match string(text.trim_end_matches(' '), *length)? {
             Scalar::Text(text) => Ok(Scalar::Text(data_type.stored(text))),
             other => Ok(other),

@@ -47,7 +47,7 @@ pub enum Reuse {
     On,
     /// The same question alone.
     Exact,
-    /// Each answer is made, and paid, anew.
+    /// Each answer is newly made and paid.
     Off,
 }
 

@@ -126,8 +126,8 @@ fn is_discarded(path: &Path) -> bool {
     }
 }
 
-/// The directory of kept clusters. Whoever may write there becomes the server's user, so it must
-/// belong to that user, and nobody else may write, there or above.
+/// The directory of kept clusters. Anybody who may write there becomes the server's user, so it
+/// must belong to that user, and nobody else may write, there or above.
 fn directory(user: Option<User>) -> Option<PathBuf> {
     let wanted = std::env::var_os(CACHE_VARIABLE);
     let above = match wanted {

@@ -170,7 +170,7 @@ impl<'p> Paid<'p> {
         self.releasing.look(read.release, read.rows, sampler)
     }
 
-    /// Draws what follows a look, by the receipt of its own debit:
+    /// Draws what follows a look, by the receipt of its second debit:
     /// [`Releasing::release_looked`].
     ///
     /// # Errors

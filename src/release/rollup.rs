@@ -490,7 +490,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// The finer answer's keys that tell each column of the expression.
+/// The finer answer's keys that determine each column of the expression.
 fn determined_by(expr: &Expr, grain: &Grain, family: &Family) -> Option<Vec<(ColumnId, usize)>> {
     let columns = expr.columns();
     let by = |id: &ColumnId| {

@@ -43,8 +43,8 @@ pub struct Constants {
     /// The session's TimeZone is UTC, in which private rows are read. In another, what depends on
     /// the zone is refused.
     pub is_utc: bool,
-    /// Each number of an interval has a sign of its own, as the session's IntervalStyle is not
-    /// sql_standard. Under that, what one sign before all may mean is refused.
+    /// Each number of an interval has its own sign, as the session's IntervalStyle is not
+    /// sql_standard. Under sql_standard, a text in which one sign may stand for all is refused.
     pub signs_each: bool,
     /// Dates, intervals and floats are printed as where private rows are read. Under other settings
     /// their text is refused.

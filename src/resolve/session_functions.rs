@@ -1,5 +1,5 @@
-//! What a session asks of itself and of its server: `pg_backend_pid()`, `version()` and their kin,
-//! as constants of the statement. The shadow would answer with its own.
+//! Facts about the session and its server, such as `pg_backend_pid()` and `version()`, as constants
+//! of the statement. The shadow would answer with its own.
 
 use crate::resolve::syntax::names_of;
 use sqlparser::ast;

@@ -299,8 +299,8 @@ impl Merger<'_> {
         })
     }
 
-    /// Hidden scans that read the row of another scan. Whatever reads a scan that is left out finds
-    /// the other one at hand.
+    /// Hidden scans that read the row of another scan. Every reader of a scan that is left out has
+    /// the other scan at hand.
     fn twins(
         &self,
         hidden: &[Scan],
@@ -346,7 +346,7 @@ impl Merger<'_> {
         }
     }
 
-    /// Two columns that a condition equates as strictly as a unique key tells rows apart.
+    /// Two columns that a condition equates as strictly as a unique key separates rows.
     fn equated(&self, condition: &Expr) -> Option<(ColumnId, ColumnId)> {
         let [a, b] = condition.sides_of_equality()?;
         let (one, other) = (a.as_column()?, b.as_column()?);

@@ -69,7 +69,7 @@ async fn keep(shadow: Config, mut connected: Connected, is_lost: Arc<AtomicBool>
         if let Ok(Ok(_)) = tokio::time::timeout(LOOK_EVERY, asked).await {
             continue;
         }
-        // A server that is out of reach is for `/readyz` to tell.
+        // `/readyz` reports a server that is out of reach.
         let Ok(again) = connect(&shadow).await else {
             continue;
         };

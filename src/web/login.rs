@@ -106,7 +106,7 @@ impl Door {
             let made_up = (&door.decoy, verifiers.as_slice());
             is_password(stored.as_ref(), (&compared, &password), made_up)
         });
-        // Compared also where the certificate is missing: the time must not tell.
+        // Compared also where the certificate is missing: the time must not differ.
         let is_right = is_right.await.unwrap_or(false);
         if !(is_right && is_vouched) {
             return Err(Shut::new(StatusCode::UNAUTHORIZED, WRONG));

@@ -170,7 +170,7 @@ pub fn charged(loss: &Loss) -> String {
     format!("mu {:.4}", loss.mu_squared.to_f64().sqrt())
 }
 
-/// A moment to the minute, UTC: exact times would tell how long statements took.
+/// A moment to the minute, UTC: exact times would show how long statements took.
 pub fn minute(microseconds: i64) -> String {
     let (day, of_day) = (
         microseconds.div_euclid(MICROS_PER_DAY),

@@ -24,7 +24,7 @@ pub struct Opening {
     pub lifetimes: Lifetimes,
     /// The most sessions of one name.
     pub of_name: usize,
-    /// How long whoever guesses passwords waits at first.
+    /// How long somebody who guesses passwords waits at first.
     pub first_wait: Duration,
     /// How long one answer may take.
     pub patience: Duration,

@@ -10,7 +10,7 @@ use rand::TryRng;
 use rand::rngs::SysRng;
 use sha2::{Digest, Sha256};
 
-/// Whoever a session belongs to.
+/// The owner of a session.
 pub trait Named: Clone {
     fn name(&self) -> &str;
 }

@@ -8,9 +8,9 @@ use crate::ledger::{Balance, Entry, Fingerprint, date, period_start};
 use crate::mechanism::{Accounting, Loss};
 
 const HOUR: i64 = MICROS_PER_DAY / 24;
-/// Days whose spending tells the pace.
+/// Days whose spending gives the pace.
 pub const PACE_DAYS: i64 = 14;
-/// Fewer days with spending tell no pace.
+/// Fewer days with spending give no pace.
 const DAYS_MIN: usize = 3;
 /// A forecast looks this far ahead.
 const AHEAD_DAYS: f64 = 3650.0;
@@ -68,7 +68,7 @@ fn currency(balance: &Balance, loss: &Loss) -> Option<f64> {
 }
 
 /// The spent share from `from` to `now`, one point an hour in which something was spent: exact
-/// times would tell how long statements took. A renewed budget begins at zero in each period.
+/// times would show how long statements took. A renewed budget begins at zero in each period.
 pub fn course(balance: &Balance, debits: &[Spent], from: i64, now: i64) -> Vec<(i64, f64)> {
     let now_spent = 1.0 - balance.fraction_left();
     let start = period_start(balance.renew, from);
@@ -275,7 +275,7 @@ mod tests {
             (NOW, 0.3),
         ];
         near(&course(&balance, &debits, from, NOW), &wanted);
-        // Nothing was spent since it began anew.
+        // Nothing was spent since it was renewed.
         let (next, fresh) = (NOW + 7 * DAY, self::balance(0.0));
         let fresh = Balance {
             renew: Renew::Weekly,

@@ -1,5 +1,5 @@
-//! Slows down whoever guesses passwords: by address, and by name and address together. A stranger
-//! who guesses a name's password from elsewhere does not delay whoever has that name.
+//! Slows down guessing of passwords: by address, and by name and address together. A stranger who
+//! guesses a name's password from elsewhere does not delay the name's owner.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -16,8 +16,8 @@ const FREE_OF_ADDRESS: u32 = 20;
 const LONGEST: Duration = Duration::from_secs(60);
 /// After this time without a failure, all is forgotten.
 const MEMORY: Duration = Duration::from_secs(3600);
-/// Keys that are kept. Those with the fewest failures give way: whoever wants to be forgotten has
-/// to fail more often elsewhere than it saves.
+/// Keys that are kept. Those with the fewest failures give way. An attacker who wants a key
+/// forgotten has to fail more often elsewhere than that saves.
 const KEPT: usize = 4096;
 const NAME_MAX: usize = 63;
 

@@ -552,8 +552,8 @@ fn read_formats(codes: &[i16]) -> Result<Vec<Format>, Refusal> {
     codes.iter().map(read).collect()
 }
 
-/// Values as a portal keeps them: in memory of their own, since a part of what was read would keep
-/// the whole of it.
+/// Values as a portal keeps them: in separate memory, since a slice of the buffer would keep all of
+/// it alive.
 ///
 /// # Errors
 /// 22021 where a value sent as text is not UTF-8 without a zero byte.

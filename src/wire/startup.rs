@@ -41,7 +41,7 @@ pub(super) enum Opened {
     Refused(Box<FramedStream>, Refusal),
 }
 
-/// A client that wants to log in.
+/// A client that logs in.
 pub(super) struct Startup {
     pub(super) channel: FramedStream,
     /// The certificate shown to this client, for channel binding.
@@ -155,7 +155,7 @@ async fn negotiate(
 /// What each side of a handshake showed the other.
 #[derive(Default)]
 struct Certificates {
-    /// The server's, where the resolver tells.
+    /// The server's, where the resolver gives it.
     shown_pem: Option<String>,
     /// The names of the client's.
     client_names: Vec<String>,

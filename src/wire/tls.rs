@@ -7,7 +7,7 @@ use rustls::ServerConfig;
 
 use super::startup;
 
-/// Shared by the listener and whoever reloads the files.
+/// Shared by the listener and the code that reloads the files.
 #[derive(Debug, Clone)]
 pub struct Tls(Arc<RwLock<Option<Arc<ServerConfig>>>>);
 

@@ -19,7 +19,7 @@ const STEPS_MAX: f64 = 10_000.0;
 pub(in crate::analyze) type Listed = (ColumnId, Vec<Option<Scalar>>);
 
 impl Keys<'_> {
-    /// The expression with a column of its own for each part that takes steps, the largest parts
+    /// The expression with a separate column for each part that takes steps, the largest parts
     /// first.
     ///
     /// # Guarantee

@@ -314,7 +314,7 @@ fn ordered(
 fn scans(relation: &Relation) -> Vec<&Scan> {
     match relation {
         Relation::Scan(scan) => vec![scan],
-        // Rows of a union have columns of their own.
+        // Rows of a union have new columns.
         Relation::Union { .. } => Vec::new(),
         Relation::Constants(_)
         | Relation::Filter { .. }

@@ -39,8 +39,8 @@ const BUDGET: Budget = Budget {
     epsilon: 1e8,
     delta: 1e-2,
 };
-/// The epsilon of one question. It gives mu of about 1.9, where few trials can tell the right noise
-/// from half of it. The second value is for pure accounting.
+/// The epsilon of one question. It gives mu of about 1.9, where few trials distinguish the right
+/// noise from half of it. The second value is for pure accounting.
 const EPSILON: f64 = 9.0;
 const EPSILON_PURE: f64 = 1.0;
 const SESSIONS: u32 = 10_000;

@@ -115,7 +115,7 @@ fn variable(name: &str) -> Finding {
     }
 }
 
-/// Whoever writes the policy decides what is shown.
+/// A writer of the policy decides what is shown.
 pub fn writers(policy: &Path) -> Option<Finding> {
     let path = policy.display();
     let is_open = mode(policy)? & OTHERS_WRITE != 0;

@@ -198,7 +198,7 @@ struct Asked {
 }
 
 async fn asked(Extracted(state): Extracted<Arc<State>>, Form(form): Form<Asked>) -> Html<String> {
-    // Browsers send line ends of their own.
+    // Browsers send CRLF as line ends.
     let sql = form.sql.replace("\r\n", "\n");
     let action = if form.action == "ask" {
         Action::Ask

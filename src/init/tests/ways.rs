@@ -105,7 +105,7 @@ fn a_key_and_a_guess_are_two_ways() {
         let made = decide(&seen, &proposal, &request, None).unwrap();
         assert_eq!(way(&seen, &made, "payment"), "user_id");
     }
-    // Asked, whoever answers may leave the table out.
+    // When asked, the owner may leave the table out.
     let answers = vec!["users.id", "y", "leave the table out", "4 1e-6"];
     let mut answers = Answers(answers, Vec::new());
     let made = decide(&seen, &proposal, &Request::default(), Some(&mut answers)).unwrap();

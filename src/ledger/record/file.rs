@@ -1,5 +1,5 @@
 //! The record as lines of JSON in a file, in addition to the ledger: for programs that collect
-//! logs. A thread of its own writes them. Nobody waits for it: what does not fit its queue is not
+//! logs. A separate thread writes them. Nobody waits for it: what does not fit its queue is not
 //! written.
 
 use std::fs::{File, OpenOptions};
@@ -20,7 +20,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 enum Note {
     Line(String),
-    /// Looks whether the file is to be opened anew.
+    /// Checks whether the file is to be reopened.
     Wake,
     /// Answered when all before it are written, or could not be.
     Flush(oneshot::Sender<()>),
@@ -74,8 +74,8 @@ impl RecordFile {
         Ok(Self { notes, shared })
     }
 
-    /// Has the file of that name opened anew, as programs that rotate logs ask for. If that fails,
-    /// the old one is written on.
+    /// Reopens the file by its name, as programs that rotate logs request. If that fails, lines
+    /// still go to the old file.
     pub fn reopen(&self) {
         self.shared.reopens.store(true, Ordering::Relaxed);
         // With a full queue the thread looks soon anyway.
@@ -280,7 +280,7 @@ mod tests {
         let refused = file.shared.refused.load(Ordering::Relaxed);
         assert!(refused > 0 && refused < QUEUE_MAX as u64, "{refused}");
         file.flush().await;
-        // Whoever reads again gets whole lines, in order.
+        // A reader that reads again gets whole lines, in order.
         drop(file);
         let flags = rustix::fs::fcntl_getfl(&reader).unwrap();
         rustix::fs::fcntl_setfl(&reader, flags - OFlags::NONBLOCK).unwrap();

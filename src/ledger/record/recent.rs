@@ -1,4 +1,4 @@
-//! The newest records, for whoever looks at the end of the record.
+//! The newest records, for readers of the end of the record.
 
 use super::super::error::Error;
 use super::super::rules::Rules;

@@ -1,4 +1,4 @@
-//! The tables of a ledger in PostgreSQL, in a schema of their own.
+//! The tables of a ledger in PostgreSQL, in their own schema.
 
 /// The schema that holds a ledger.
 pub(super) const NAME: &str = "pgveil_ledger";
@@ -48,7 +48,8 @@ CREATE TRIGGER refusal_forward BEFORE UPDATE ON refusal FOR EACH ROW
   EXECUTE FUNCTION refuse('a refusal never goes back');
 ";
 
-/// Added by the sixth: what tells a ledger from any other. A row is added at each restoration.
+/// Added by the sixth format: the identity that distinguishes a ledger from any other. Each
+/// restoration adds a row.
 const IDENTITY: &str = "
 CREATE TABLE identity (
   id bigint NOT NULL,

@@ -113,7 +113,7 @@ pub(super) fn create_if_missing(
 ///
 /// # Errors
 ///
-/// [`Error::Foreign`], [`Error::Newer`], [`Error::Damaged`] for a file too short to tell,
+/// [`Error::Foreign`], [`Error::Newer`], [`Error::Damaged`] for a file that is too short,
 /// [`Error::File`].
 pub(super) fn check_header(path: &Path) -> Result<(), Error> {
     check(path, APPLICATION_ID)

@@ -176,7 +176,8 @@ CREATE TRIGGER refusal_forward BEFORE UPDATE ON refusal
   BEGIN SELECT RAISE(ABORT, 'a refusal never goes back'); END;
 ";
 
-/// Added by the sixth: what tells a ledger from any other. A row is added at each restoration.
+/// Added by the sixth format: the identity that distinguishes a ledger from any other. Each
+/// restoration adds a row.
 const IDENTITY: &str = "
 CREATE TABLE identity (
   id INTEGER PRIMARY KEY,

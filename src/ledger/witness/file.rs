@@ -262,7 +262,7 @@ mod tests {
             .write_all_at(b"torn", (newest + 1) % 2 * PLACE as u64)
             .unwrap();
         assert_eq!(witness.read().unwrap(), Seen::Damaged);
-        // A restoration begins it anew.
+        // A restoration starts the witness again.
         witness.begin_anew(&Seen::Damaged, &at(1)).unwrap();
         assert_eq!(witness.read().unwrap(), whole(&at(1)));
         std::fs::remove_file(&path).unwrap();

@@ -131,7 +131,7 @@ fn a_release_without_choice_counts_in_the_sum_alone() {
     let account = account_state(1.0, Accounting::Gdp, Loss::ZERO);
     let (laplace, gaussian) = count(10.0);
     let count = Either { laplace, gaussian };
-    // As an exponential mechanism: alone it would rather be counted by mu^2.
+    // As an exponential mechanism's loss. Alone it would be counted by mu^2.
     let drawn = |epsilon: f64, mu_squared: f64| {
         let loss = Loss {
             epsilon: Some(Fixed::round_up(epsilon)),

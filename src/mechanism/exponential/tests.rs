@@ -88,7 +88,7 @@ fn draws_follow_the_exact_law() {
     assert!(statistic < 47.0, "{statistic}");
 }
 
-/// Rising penalties are drawn as if each candidate were a run of its own; 14 degrees of freedom, 59
+/// Rising penalties are drawn as if each candidate were a separate run; 14 degrees of freedom, 59
 /// once in five million runs.
 #[test]
 fn draws_of_rising_penalties_follow_the_exact_law() {

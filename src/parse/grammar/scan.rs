@@ -9,7 +9,7 @@ use crate::refusal::{Refusal, reason};
 const NAME: [&str; 5] = ["IDENT", "ColId", "TypeName", "BareLabel", "ColLabel"];
 /// After the last word.
 pub(super) const END: &str = "the end";
-/// Signs with a meaning of their own in the grammar; every other operator is OP.
+/// Signs with a special meaning in the grammar; every other operator is OP.
 const SIGNS: [&str; 24] = [
     "::", ":=", "=>", "<=", ">=", "<>", "!=", "<", ">", "=", "+", "-", "*", "/", "%", "^", ",",
     ".", ":", ";", "[", "]", "(", ")",

@@ -160,7 +160,7 @@ fn unit_column<'a>(
     }
 }
 
-/// Why equality of this column does not tell units apart.
+/// Why equality of this column does not distinguish units.
 pub fn unfit(column: &Column) -> Option<String> {
     let data_type = &column.data_type;
     if column.is_domain {

@@ -4,7 +4,7 @@ use super::words;
 use crate::policy::file::{ColumnEntry, ColumnRule, File, TableEntry, TableRule};
 use crate::policy::version::{add_limits, add_privacy};
 
-/// The same parts of a policy as its digest has, as far as the file tells.
+/// The parts of a policy that its digest covers, as far as the file gives them.
 pub fn of(file: &File) -> Vec<String> {
     let File {
         name: _,

@@ -92,7 +92,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A scalar as written, with whether it stood in quotes.
+/// A scalar as written, and whether it was in quotes.
 pub fn scalar<'a>(
     node: &'a Node,
     what: &str,

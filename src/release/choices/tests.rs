@@ -36,7 +36,7 @@ fn penalties(
     all
 }
 
-/// No row tells the candidates apart: each of them is drawn, but with probability 6 (5/6)^300.
+/// No row distinguishes the candidates: each of them is drawn, but with probability 6 (5/6)^300.
 #[test]
 fn every_candidate_of_a_run_is_drawn() {
     let (weights, listed) = (BTreeMap::from([(2, 1u128)]), listed(6));

@@ -1,5 +1,5 @@
 //! Releases whose clips are chosen from a look. First the noisy numbers of units by length, and
-//! which groups are shown; then, under a charge of their own, the sums at the chosen clips.
+//! which groups are shown; then, under a second charge, the sums at the chosen clips.
 //!
 //! `docs/look.md` has the theorem and its proof.
 

@@ -59,7 +59,7 @@ impl Expressions<'_> {
             .map(Some)
     }
 
-    /// `jsonb_typeof`, `jsonb_array_length`, `jsonb_extract_path_text` and its kin.
+    /// `jsonb_typeof`, `jsonb_array_length`, `jsonb_extract_path_text` and the like.
     pub(super) fn json_call(
         &self,
         name: &str,
@@ -96,7 +96,7 @@ impl Expressions<'_> {
         if is_jsonb(&subject.data_type) {
             return Ok(subject);
         }
-        // The text of a json column is parsed anew by each operator, which may fail on a row.
+        // Each operator parses the text of a json column again, which may fail on a row.
         Err(Refusal::unsupported(
             reason::UNSUPPORTED_EXPRESSION,
             format!(

@@ -294,7 +294,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// CASE, and functions of dates, numbers and arrays with a grammar of their own.
+    /// CASE, and functions of dates, numbers and arrays with special grammar.
     fn above_grammar(
         &mut self,
         expr: &ast::Expr,
@@ -359,7 +359,7 @@ impl Resolver<'_> {
         })
     }
 
-    /// Functions of texts with a grammar of their own.
+    /// Functions of texts with special grammar.
     fn above_text_function(
         &mut self,
         expr: &ast::Expr,

@@ -212,7 +212,7 @@ fn eta(draw: &Exponential) -> f64 {
 }
 
 /// How many ranks a draw is off in at most 1 of 20 cases; of a most frequent value, how many rows
-/// rarer it is. `None` for what is no answer of its own.
+/// rarer it is. `None` for a draw that is not itself an answer.
 ///
 /// In 19 of 20 draws the penalty is below ln(20 candidates) widths over eta (McSherry, Talwar 2007,
 /// Theorem 6).

@@ -288,7 +288,7 @@ fn is_distinct(call: &ast::Function) -> bool {
     }
 }
 
-/// Rows that may come into the frame anew with each row: those of a frame whose start moves.
+/// Rows that may enter the frame at each row: for a frame whose start moves.
 fn frame_rows(call: &ast::Function, rows: u64) -> u64 {
     use ast::WindowFrameBound as Bound;
     let Some(ast::WindowType::WindowSpec(spec)) = &call.over else {

@@ -133,8 +133,8 @@ fn bins(limit: RowLimit, release: &AnalyzedRelease, terms: &Terms) -> Option<Bin
     (may && most > u64::from(SHORT)).then(|| Bins::up_to(&BigUint::from(most)))
 }
 
-/// How many candidates a look may tell apart. Its statement returns a row for each group, candidate
-/// and bin.
+/// How many candidates a look may distinguish. Its statement returns a row for each group,
+/// candidate and bin.
 fn candidates_max(bins: &Bins, release: &AnalyzedRelease) -> u64 {
     ROWS_MAX / (release.listed_groups().max(1)).saturating_mul(bins.numbers() as u64)
 }

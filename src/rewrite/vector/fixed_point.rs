@@ -16,8 +16,8 @@ use crate::rewrite::emit::sql;
 
 /// Widest spread of one row's integer: noise on it then stays far inside the samplers' range.
 const SPREAD_MAX: f64 = 2147483648.0;
-/// Largest magnitude of a row's integer, 2^53 - 1: float8 still tells neighbours apart, and what it
-/// rounds to is the bound itself (2^53 + 1 becomes 2^53).
+/// Largest magnitude of a row's integer, 2^53 - 1: float8 still distinguishes neighbours, and what
+/// it rounds to is the bound itself (2^53 + 1 becomes 2^53).
 const MAGNITUDE_MAX: f64 = 9007199254740991.0;
 
 /// The grid's step, in the value's unit.

@@ -134,7 +134,7 @@ impl ClippedAggregate<'_> {
     }
 
     /// The listed groups, where their keys are columns of tables: a computed key would be computed
-    /// for each group anew.
+    /// again for each group.
     fn listed_groups(&self, keys: &[ast::Expr]) -> Option<Vec<ListedGroup>> {
         let is_column = |key: &ast::Expr| matches!(key, ast::Expr::CompoundIdentifier(_));
         if !keys.iter().all(is_column) {

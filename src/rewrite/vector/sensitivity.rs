@@ -33,7 +33,7 @@ impl RowNorm {
         self.absolute += magnitude;
     }
 
-    /// Both at once, in coordinates of their own.
+    /// Both at once, in separate coordinates.
     fn join(&mut self, other: &Self) {
         self.squared += &other.squared;
         self.absolute += &other.absolute;

@@ -31,7 +31,7 @@ fn plus_minus(measured: Measured) -> String {
     format!("{} ± {width}", number(measured.value))
 }
 
-/// Two sums that one woman tells apart.
+/// Two sums that only one woman's rows separate.
 pub fn difference(found: &Difference, exact: Option<(f64, f64)>) -> Markup {
     let belief = found.belief(STEPS);
     let most = belief.iter().map(|(_, times)| *times).fold(0.0, f64::max);

@@ -198,8 +198,8 @@ const LAWS: [(Law, f64); 11] = [
     (Law::TwoKinds(900, 160), 16.0),
 ];
 
-/// The tables are too few to tell 93 of 100 from somewhat less for one law of a heavy tail, whose
-/// longest units decide. All laws together tell it.
+/// The tables are too few to distinguish 93 of 100 from somewhat less for one law of a heavy tail,
+/// whose longest units decide. All laws together are enough.
 fn intervals_hold(groups: (usize, f64), draws: (usize, usize), seed: u64) {
     let mut random = seeded(seed);
     let (mut wrong, mut coverages) = (Vec::new(), 0.0);
