@@ -36,7 +36,7 @@ fn account(name: &str) -> AccountSpec {
     }
 }
 
-/// A question that was not asked before, and what is paid for it.
+/// A new question, and its price.
 fn question(number: u64) -> QuestionDigest {
     let mut digest = [0; 32];
     digest[..8].copy_from_slice(&number.to_be_bytes());
@@ -73,7 +73,7 @@ async fn answer(ledger: &Ledger, number: u64) {
     kept.expect("it is kept");
 }
 
-/// How many answers were made in the time, and how long it took.
+/// The number of answers made in the time, and the time it took.
 async fn answers(ledger: &Arc<Ledger>, sessions: u64, time: Duration) -> (u64, Duration) {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let made = Arc::new(AtomicU64::new(0));

@@ -1,6 +1,6 @@
 //! Time from a text to its emitted SQL, over the demo policy: five questions by criterion, and
-//! every statement of the golden stories; then the time to find a plan that is kept.
-//! `cargo bench --bench plan`
+//! every statement of the golden stories; then the time to find a cached plan. `cargo bench --bench
+//! plan`
 #![allow(dead_code)]
 
 #[path = "../tests/it/fixture.rs"]

@@ -10,7 +10,7 @@ use pgveil::rewrite::Halving;
 
 const CANDIDATES: u64 = 1 << 16;
 
-/// How far, in ranks, the wanted one is from those that a chosen candidate covers.
+/// The distance in ranks from the wanted rank to those that the chosen candidate covers.
 fn off(weights: &BTreeMap<u64, u128>, chosen: u64, fraction: u32) -> f64 {
     let total: u128 = weights.values().sum();
     let below: u128 = weights.range(..chosen).map(|(_, w)| w).sum();

@@ -1,4 +1,4 @@
-//! The dearest plans that random questions find, in time and in memory: what guards are written for
+//! The most expensive plans that random questions find, in time and in memory: guarded expressions
 //! within each other, over derived tables of derived tables. `cargo bench --bench worst`, with
 //! `SECONDS=600` for a longer search and `SEED` for another one. Memory is the process's own
 //! high-water mark above what it was before.

@@ -1,6 +1,6 @@
-//! What answers are worth: thirty plain questions to a generated shop whose policy has generous
-//! bounds. Each is asked many times through the wire and held against the exact answer and against
-//! the best clip that the data allow. docs/performance.md says what the columns mean.
+//! The accuracy of answers: thirty plain questions to a generated shop whose policy has generous
+//! bounds. Each is asked many times through the wire and compared with the exact answer and with
+//! the best clip for the data. docs/performance.md says what the columns mean.
 //!
 //! `cargo bench --bench worth -- --households 2500 --seed 1 --draws 20`
 
@@ -32,7 +32,7 @@ struct Arguments {
     /// 1,000 to 50,000 of them, with 1 to 5,000 lines each
     #[arg(long, default_value_t = 2_500)]
     households: usize,
-    /// What the shop is made from; another one each time, unless it is given
+    /// Seed of the shop; a random one unless it is given
     #[arg(long)]
     seed: Option<u64>,
     /// How often each question is asked at each epsilon

@@ -12,7 +12,7 @@ use crate::stage::{error_text, rows};
 /// Answers off by less count as useful.
 const USEFUL: f64 = 0.1;
 
-/// What the owner knows of a question.
+/// A question's exact results, as the owner sees them.
 pub struct Exact {
     values: BTreeMap<String, f64>,
     parts: Vec<BTreeMap<String, Vec<(u64, f64)>>>,
@@ -38,7 +38,8 @@ pub struct Measured {
     pub ends: Option<f64>,
     /// The median of half the interval, as a share of the root mean square of the exact values.
     pub half: Option<f64>,
-    /// Shares of all groups and draws: what has a value, and what is within 10 % of the exact one.
+    /// Shares of all groups and draws: those with a value, and those within 10 % of the exact
+    /// value.
     pub shown: f64,
     pub useful: f64,
     pub draws: usize,
@@ -46,7 +47,7 @@ pub struct Measured {
     pub refused: usize,
     pub in_vain: usize,
     /// The mean charge of a draw, and the part of all charges that bought nothing: in mu squared,
-    /// as a multiple of what epsilon stands for.
+    /// as a multiple of the epsilon's mu squared.
     pub cost: f64,
     pub wasted: f64,
     pub error: Option<String>,
@@ -127,7 +128,7 @@ impl Exact {
     }
 }
 
-/// What a session has been charged in mu squared.
+/// A session's charges so far, in mu squared.
 async fn charged(analyst: &Client) -> f64 {
     let sql = "SELECT coalesce(sum(mu::float8 * mu), 0) FROM pgveil.history";
     asked(analyst, sql)
@@ -149,7 +150,7 @@ struct Tally {
     ends: f64,
     halves: Vec<f64>,
     useful: f64,
-    /// Groups that have something to be off from, over all draws.
+    /// Groups with an exact value, over all draws.
     asked: f64,
 }
 
@@ -188,8 +189,8 @@ impl Tally {
     }
 }
 
-/// Asks a question `draws` times, bought anew each time. `mu` is what the session's epsilon stands
-/// for.
+/// Asks a question `draws` times and buys a fresh answer each time. `mu` belongs to the session's
+/// epsilon.
 pub async fn measure(
     analyst: &Client,
     exact: &Exact,

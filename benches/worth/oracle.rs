@@ -12,7 +12,7 @@ pub struct Vectors {
     households: BTreeMap<u64, Vec<(usize, f64)>>,
 }
 
-/// What is left of every group under one clip.
+/// Every group's value under one clip.
 struct Clipped {
     length: f64,
     sums: Vec<f64>,
@@ -94,9 +94,9 @@ pub fn of_sum(vectors: &Vectors, weights: &[f64], mu: f64) -> Option<f64> {
     Some(best(&vectors.clipped(weights.len()), weights, mu)?.1)
 }
 
-/// The same of quotients: numerator and denominator have half of the price each, and the clip that
-/// is best for its own sums. The best pair for the quotient would be one whose two biases happen to
-/// cancel, which nobody finds without the answer. The noise's effect is that of first order.
+/// The same for quotients: numerator and denominator each have half of the price, and the clip that
+/// is best for their own sums. The best pair for the quotient would be one whose two biases happen
+/// to cancel, and nobody finds that pair without the answer. The noise counts to first order.
 pub fn of_quotient(above: &Vectors, below: &Vectors, weights: &[f64], mu: f64) -> Option<f64> {
     let (above, below) = (above.clipped(weights.len()), below.clipped(weights.len()));
     let (sums, counts) = (&above.last()?.sums, &below.last()?.sums);

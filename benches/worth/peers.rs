@@ -72,7 +72,7 @@ async fn declared(stage: &Stage) -> Value {
     })
 }
 
-/// What peers.py prints.
+/// The output of peers.py.
 fn run(python: &Path, task: &Value) -> Result<String, String> {
     let mut child = Command::new(python)
         .arg(SCRIPT)

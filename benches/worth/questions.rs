@@ -9,8 +9,8 @@ pub struct Question {
     pub second: Option<&'static str>,
     /// FROM, and what follows it.
     pub from: &'static str,
-    /// What one household adds to each group: of a sum or count itself, of an average its numerator
-    /// and denominator. Empty where the value has no oracle.
+    /// One household's part of each group: of the sum or count, or of the average's numerator and
+    /// denominator. Empty where the value has no oracle.
     pub parts: &'static [&'static str],
 }
 
@@ -211,7 +211,7 @@ impl Question {
         self.select(&columns)
     }
 
-    /// As anyone asks it who may see the rows.
+    /// As somebody who may see the rows asks it.
     pub fn exact(&self) -> String {
         self.select(&[self.value.to_owned()])
     }

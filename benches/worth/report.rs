@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use crate::measure::Measured;
 
-/// From fewer values a share says little.
+/// A share of fewer values says little.
 const FEW: usize = 20;
 
-/// What a run was made of, so that another can be made alike.
+/// The parameters of a run, so that it can be repeated.
 #[derive(Serialize, Clone)]
 pub struct Setting {
     pub program: String,
@@ -25,7 +25,7 @@ pub struct Setting {
 pub struct Sums {
     pub epsilon: f64,
     pub questions: usize,
-    /// Of the questions that have an oracle and a value.
+    /// Over the questions that have an oracle and a value.
     pub ratio_geometric_mean: Option<f64>,
     pub ratio_worst: Option<(f64, String)>,
     /// Over the questions with [`FEW`] values or more.

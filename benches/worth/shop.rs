@@ -29,7 +29,7 @@ const CATEGORIES: usize = 300;
 const PRODUCT_TYPES: usize = 2_000;
 const STORES: usize = 400;
 pub const WEEKS: u32 = 53;
-/// What the policy declares of a household, an amount and a quantity: no household exceeds it.
+/// The policy's limits for a household, an amount and a quantity: no household exceeds them.
 pub const LINES_MAX: usize = 5_000;
 pub const BASKETS_MAX: usize = 1_000;
 pub const VALUE_MAX: f64 = 500.0;
@@ -71,9 +71,9 @@ struct Laws {
     store: Zipf<f64>,
     /// The share of lines that are of a household's favourites.
     faithful: f64,
-    /// Of each category: its department, and the logarithm of its price.
+    /// For each category, its department and the logarithm of its price.
     categories: Vec<(usize, f64)>,
-    /// Of each week, cumulated.
+    /// For each week, cumulated.
     weeks: Vec<f64>,
     hour: f64,
     bands: Zipf<f64>,
@@ -120,7 +120,7 @@ struct Household {
     id: usize,
     lines: usize,
     is_wholesale: bool,
-    /// What its prices are multiplied by.
+    /// The factor of its prices.
     taste: f64,
     home: u32,
     favourites: [usize; 6],
@@ -225,7 +225,7 @@ impl Books {
         } else {
             (laws.lines.sample(dice) as usize).clamp(1, LINES_MAX)
         };
-        // The bands in the order of their frequency begin with one of the middle.
+        // The most frequent band is one of the middle.
         let band = (laws.bands.sample(dice) as usize + 3) % BANDS.len();
         let region = REGIONS[at_most(dice.random::<f64>().powi(2) * 5.0, 4.0) as usize];
         row!(

@@ -1,4 +1,4 @@
-//! The shop's database, and a pgveil before it: the program itself, asked through the wire.
+//! The shop's database, and a pgveil in front of it: the program itself, asked through the wire.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -91,7 +91,7 @@ pub struct Stage {
     pub households: usize,
     pub baskets: u64,
     pub lines: u64,
-    /// Of the database.
+    /// The database's.
     pub url: String,
     _pgveil: Running,
     _server: LocalPostgres,

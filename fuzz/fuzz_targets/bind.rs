@@ -1,6 +1,6 @@
 //! Any text as SQL and any texts as its parameters (`sql`, then for each NUL a byte for its type
-//! and its text): a value never becomes anything but one constant, so the statement is, token by
-//! token, that of any other value.
+//! and its text): a value only ever becomes one constant, so the statement has, token by token, the
+//! form that any other value gives it.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -23,7 +23,7 @@ fn bound(part: &str) -> Option<Bound> {
     })
 }
 
-/// The tokens of what is printed, each constant of text blank.
+/// The tokens of the printed statement, each constant of text blank.
 fn tokens(query: &Query, values: &[Bound]) -> Option<Vec<Token>> {
     let sql = query.bind(values).ok()?.to_sql();
     let parsed = parse(&sql);
@@ -49,7 +49,7 @@ fn tokens(query: &Query, values: &[Bound]) -> Option<Vec<Token>> {
 }
 
 fuzz_target!(|text: &str| {
-    // What a client's text may not hold, a value may: it cannot be parsed again here.
+    // A value may hold this character, a client's text may not: so the print cannot be parsed here.
     if text.contains('\u{FFFD}') {
         return;
     }

@@ -20,8 +20,8 @@ mod socket;
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 static SERVER: LazyLock<double::Running> = LazyLock::new(|| RUNTIME.block_on(double::start()));
 
-/// What a client hears once it has said all: everything up to the end, which comes in time. A reset
-/// of the connection is an end, too.
+/// Everything that a client receives after its last message, up to the end, which comes in time. A
+/// reset of the connection is an end, too.
 async fn heard(client: &mut socket::Socket) -> Vec<u8> {
     let mut all = Vec::new();
     let _ = client.stream.shutdown().await;

@@ -1,7 +1,7 @@
 //! Any text as SQL, its first byte choosing policy and settings: nothing panics; a plan that is
-//! made is the same each time, is described, and is printed as statements that parse. What a
-//! statement costs in time and stack shows in long ones alone, so part of its inputs are others
-//! with a piece said many times, side by side or within itself.
+//! made is the same each time, is described, and is printed as statements that parse. Only long
+//! statements show the cost in time and stack, so some inputs are others with a piece repeated many
+//! times, side by side or nested.
 #![no_main]
 
 mod world;
@@ -75,7 +75,7 @@ fn planned(query: &Query, choice: u8) -> Option<(&'static Policy, Plan)> {
         .map(|plan| (policy, plan))
 }
 
-/// What is emitted may nest deeper than what a client may send.
+/// Emitted SQL may nest deeper than a client's.
 fn is_read_back(sql: &str) -> bool {
     let read = || {
         Parser::new(&PostgreSqlDialect {})
@@ -128,8 +128,8 @@ fn edges(text: &[u8]) -> Vec<usize> {
     [0].into_iter().chain(inner).chain([text.len()]).collect()
 }
 
-/// The text as five pieces, at edges not far from each other: the second and fourth are said many
-/// times, `f(f(f(x)))`; or the second alone, `a, a, a`.
+/// The text as five pieces, at edges not far from each other: the second and fourth are repeated
+/// many times, `f(f(f(x)))`; or the second alone, `a, a, a`.
 fn repeated(text: &[u8], room: usize, draw: &mut Draw) -> Vec<u8> {
     let edges = edges(text);
     let mut cuts = [0; 4];

@@ -1,5 +1,5 @@
 //! The demo's policy over a catalog written by hand, with one more table that has a column of every
-//! type: what the goldens ask is planned without a database.
+//! type: the questions of the goldens are planned without a database.
 
 use std::sync::LazyLock;
 

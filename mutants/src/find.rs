@@ -19,12 +19,12 @@ pub struct Site {
     pub start: usize,
     pub end: usize,
     pub change: Change,
-    /// What becomes of what, for people.
+    /// The change, for people: the text before and after.
     pub label: String,
 }
 
 impl Site {
-    /// What a mutant is known by from one run to the next.
+    /// The mutant's key, equal from one run to the next.
     pub fn key(&self) -> String {
         format!("{}\t{}\t{}", self.file.display(), self.function, self.label)
     }
@@ -75,7 +75,7 @@ pub fn sites(file: &Path, text: &str) -> Vec<Site> {
     finder.found
 }
 
-/// Tells mutants of one function that read the same apart.
+/// Numbers mutants of one function that read the same.
 fn number_equals(sites: &mut [Site]) {
     let mut seen: BTreeMap<(String, String), usize> = BTreeMap::new();
     for site in sites {
@@ -234,7 +234,7 @@ fn other_operators(op: &BinOp) -> &'static [&'static str] {
     }
 }
 
-/// The other of a pair.
+/// The other name of a pair.
 fn other_name(name: &str) -> Option<&'static str> {
     PAIRS.iter().find_map(|(one, other)| {
         if *one == name {
@@ -260,7 +260,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
         }
     }
 
-    // What the compiler must know before the program runs.
+    // The compiler evaluates these, so they cannot switch at run time.
     fn visit_item_const(&mut self, _: &'ast syn::ItemConst) {}
     fn visit_item_static(&mut self, _: &'ast syn::ItemStatic) {}
     fn visit_item_enum(&mut self, _: &'ast syn::ItemEnum) {}

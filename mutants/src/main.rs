@@ -5,8 +5,8 @@
 //! down which tests ask for which switches.
 //!
 //! A mutant of an expression is woven in as `if crate::mutated(17) { mutant } else { original }`.
-//! What does not compile is found by the compiler's own spans and left out. So no mutant costs a
-//! build.
+//! The compiler's own spans show the mutants that do not compile; they are left out. So no mutant
+//! costs a build.
 
 mod find;
 mod run;
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
         println!("{place}: {} of {all} mutants", found.len());
         sites.extend(found.into_iter().enumerate());
     }
-    // One of each place after the other, so that a trial that is cut short has tried all.
+    // One mutant of each place in turn, so that a trial that is cut short has tried all places.
     sites.sort_by_key(|(turn, _)| *turn);
     let mut sites: Vec<Site> = sites.into_iter().map(|(_, site)| site).collect();
     for (number, site) in sites.iter_mut().enumerate() {
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
     trial::all(&folder, &sites, Duration::from_secs(longest))
 }
 
-/// What git knows of, and what it does not ignore; but for the sources, which are woven.
+/// The files that git tracks or does not ignore, except the sources, which are woven.
 fn copy(root: &Path, folder: &Path) {
     std::fs::create_dir_all(folder).unwrap();
     let listed = Command::new("git")
@@ -92,7 +92,7 @@ fn copy(root: &Path, folder: &Path) {
     }
 }
 
-/// What may be mutated in a folder, or in a file alone.
+/// The sites in a folder, or in one file.
 fn sites_of(root: &Path, place: &str) -> Vec<Site> {
     let mut paths = vec![root.join("src").join(place)];
     let mut found = Vec::new();
@@ -113,7 +113,7 @@ fn sites_of(root: &Path, place: &str) -> Vec<Site> {
     found
 }
 
-/// In an order by lot, which a mutant keeps when others come and go around it.
+/// A random order, in which a mutant keeps its place when others come and go around it.
 fn shuffle(sites: &mut [Site], seed: u64) {
     let mut before: HashMap<String, u64> = HashMap::new();
     sites.sort_by_cached_key(|site| {

@@ -1,4 +1,4 @@
-//! One run of some tests, in processes of their own.
+//! One run of some tests, in separate processes.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub enum Outcome {
     Endless,
 }
 
-/// What is switched on in the run.
+/// The mutants that are on in the run.
 pub enum Switch<'a> {
     Mutants(&'a [usize]),
     /// Nothing; the numbers of the mutants that would matter go to this file.
@@ -27,7 +27,7 @@ pub struct Tests {
     pub names: Vec<String>,
 }
 
-/// Builds the tests that `targets` name: what cargo answers, and whether it could.
+/// Builds the tests that `targets` name. Returns cargo's messages, and whether the build succeeded.
 pub fn cargo(folder: &Path, targets: &[&str]) -> (Vec<Value>, bool) {
     let output = Command::new("cargo")
         .args(["test", "--no-run", "--message-format=json"])
@@ -76,7 +76,7 @@ pub fn names(folder: &Path, binary: &Path) -> Vec<String> {
         .collect()
 }
 
-/// Runs the tests until one fails, or `limit` is over. `said` is a file for what they print.
+/// Runs the tests until one fails, or `limit` is over. `said` is a file for their output.
 pub fn run(folder: &Path, tests: &Tests, switch: &Switch, said: &Path, limit: Duration) -> Outcome {
     let started = Instant::now();
     let mut command = Command::new(&tests.binary);
@@ -100,7 +100,7 @@ pub fn run(folder: &Path, tests: &Tests, switch: &Switch, said: &Path, limit: Du
         .env("PGVEIL_NEIGHBOUR_QUERIES", "100")
         .stdin(Stdio::null());
     let output = std::fs::File::create(said).unwrap();
-    // A group of its own: processes that a test left behind end with it.
+    // Its own process group: processes that a test left behind end with it.
     let mut child = command
         .stdout(output)
         .stderr(Stdio::null())

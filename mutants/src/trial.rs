@@ -1,10 +1,10 @@
 //! Tries every mutant against the tests that reach it until one fails: all unit tests, then the
 //! integration tests; the quickest first.
 //!
-//! A test is run with many mutants on at once: when it passes, it notices none of them, and
-//! otherwise the half is tried that is to blame, down to single mutants. A mutant counts as killed
-//! only by a run in which it was on alone. One that undoes another's effect can only make a mutant
-//! survive that would not.
+//! A test is run with many mutants on at once: if it passes, it notices none of them; otherwise the
+//! failing half is tried again, down to single mutants. A mutant counts as killed only by a run in
+//! which it was on alone. A mutant that undoes another's effect can only make that one survive
+//! wrongly.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -29,7 +29,7 @@ const SUBJECTS: [&str; 8] = [
     "sql",
 ];
 
-/// A run that takes this many times as long as without a mutant has lost its way.
+/// A run that takes this many times as long as without a mutant is taken for an endless loop.
 const PATIENCE: u32 = 4;
 
 /// Tests that are run at once.
@@ -161,8 +161,8 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Whether the tests pass with all of them on; where not, those are killed that alone make them
-    /// fail.
+    /// Whether the tests pass with all of them on. If not, the mutants that make them fail alone
+    /// are marked as killed.
     fn try_together(&self, at: usize, one: &Reach, mutants: &[usize]) -> bool {
         let limit = one.took * PATIENCE + Duration::from_secs(10);
         let killer = match run(
@@ -200,14 +200,14 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// The key of a line of the results that tells of a killed mutant.
+/// The key of a killed mutant in a line of the results.
 fn killed(line: &str) -> Option<String> {
     let (rest, verdict) = line.rsplit_once('\t')?;
     let (_, key) = rest.split_once('\t')?.1.split_once('\t')?;
     verdict.starts_with("killed").then(|| key.to_owned())
 }
 
-/// The tests with what they reach.
+/// The tests with the mutants that they reach.
 fn reach(folder: &Path, tests: Vec<Tests>, longest: Duration) -> Vec<Reach> {
     let numbers: Vec<usize> = (0..tests.len()).collect();
     let outcomes = at_once(&numbers, |at, number| {
@@ -255,7 +255,8 @@ fn said(folder: &Path, at: usize) -> PathBuf {
     folder.join(format!("said{at}"))
 }
 
-/// What `one` makes of each item, in their order; several at once, each with a number of its own.
+/// Applies `one` to each item, several at once, each with its own number. The results keep the
+/// order.
 fn at_once<T: Copy + Sync, R: Send>(items: &[T], one: impl Fn(usize, T) -> R + Sync) -> Vec<R> {
     let next = Mutex::new(0..items.len());
     let made = Mutex::new(BTreeMap::new());

@@ -75,7 +75,7 @@ fn blamed(pieces: &Pieces, place: &Range<usize>) -> Option<usize> {
         .map(|(id, _)| *id)
 }
 
-/// What is borrowed for too long, since a statement is left out, is listed with it.
+/// A borrow that lasts too long because a statement is left out belongs to that statement.
 fn nearest(pieces: &Pieces, place: &Range<usize>, sites: &[Site]) -> Option<usize> {
     let is_skipped = |id: &usize| {
         sites

@@ -178,7 +178,7 @@ async fn superset() {
         return;
     }
     // Superset 6.1 does not start with flask-caching 2.5, and takes a missing cachetools, which it
-    // does not ask for, for a missing driver.
+    // does not list, for a missing driver.
     python(
         "superset",
         &[

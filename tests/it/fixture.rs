@@ -36,14 +36,14 @@ pub async fn started(
     (server, client)
 }
 
-/// A connection that a task of its own serves.
+/// A connection that a separate task serves.
 async fn connected(config: tokio_postgres::Config) -> tokio_postgres::Client {
     let (client, connection) = config.connect(tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
     client
 }
 
-/// Draws nothing but zeros: for answers that must equal PostgreSQL's own.
+/// Draws only zeros: for answers that must equal PostgreSQL's own.
 pub struct Silent;
 
 impl Sampler for Silent {
@@ -131,7 +131,7 @@ pub fn account(name: &str, budget: Budget, policy: &Policy) -> AccountSpec {
     }
 }
 
-/// A policy that does not say how many units there are: no question is refused as useless.
+/// A policy without the number of units: no question is refused as useless.
 pub fn without_units(yaml: &str) -> String {
     let lines = yaml.lines().filter(|line| !line.starts_with("  units: "));
     lines.collect::<Vec<_>>().join("\n") + "\n"
@@ -149,7 +149,7 @@ impl Veil {
         Self::around(server, client, &yaml, sampler).await
     }
 
-    /// Tables of one's own.
+    /// The caller's own tables.
     pub async fn over(
         fill: impl AsyncFnOnce(&tokio_postgres::Client),
         yaml: &str,
@@ -178,7 +178,7 @@ impl Veil {
         Self::around(server, client, yaml, sampler).await
     }
 
-    /// Tables of one's own in a database that CREATE DATABASE makes with these options.
+    /// The caller's own tables in a database that CREATE DATABASE makes with these options.
     pub async fn over_database(
         options: &str,
         fill: impl AsyncFnOnce(&tokio_postgres::Client),
@@ -255,8 +255,8 @@ impl Veil {
         Some(Arc::new(|| Box::new(Silent)))
     }
 
-    /// The demo's policy with so large a budget that an average of a few rows would be
-    /// distinguished from its noise. What is not is NULL, also where none is drawn.
+    /// The demo's policy with so large a budget that even an average of a few rows stands out from
+    /// its noise. A value that does not is NULL, also where no noise is drawn.
     pub fn precise(yaml: String) -> String {
         yaml.replace(
             "budget: {epsilon: 8, delta: 1e-6}",
@@ -292,7 +292,7 @@ impl Veil {
         }
     }
 
-    /// Buys every answer anew.
+    /// Buys a fresh answer each time.
     pub fn fresh() -> Requester {
         Requester {
             session_settings: SessionSettings {
@@ -341,7 +341,7 @@ impl Veil {
         rows_of(&self.engine, requester, sql).await
     }
 
-    /// What an EXPLAIN says under these settings.
+    /// EXPLAIN's lines under these settings.
     pub async fn explained(&self, session_settings: SessionSettings, sql: &str) -> Vec<String> {
         let statements = parse(sql).unwrap();
         let [Statement::Explain(query, format)] = statements.as_slice() else {
@@ -387,7 +387,7 @@ impl Veil {
         rows.collect()
     }
 
-    /// Asks each question and wants PostgreSQL's own rows.
+    /// Asks each question and expects PostgreSQL's own rows.
     pub async fn answers_as_postgresql(&self, requester: &Requester, questions: &[&str]) {
         for sql in questions {
             let answered = self
@@ -440,7 +440,7 @@ pub async fn engine_over(
     .await
     .unwrap();
     let backend = Backend::new(way, 4);
-    // Before its searches are made, a policy stands as it is.
+    // A policy whose searches were not made stays as it is.
     let (policy, found) = pgveil::auto_bounds::settle(&policy, &ledger)
         .await
         .unwrap()

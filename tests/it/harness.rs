@@ -1,5 +1,5 @@
-//! A throw-away PostgreSQL that the tests which run at the same time share, each with a database of
-//! its own.
+//! A throw-away PostgreSQL, shared by the tests that run at the same time. Each has its own
+//! database.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock, Weak};
@@ -9,10 +9,10 @@ use tokio::runtime::Runtime;
 use tokio::sync::Mutex;
 use tokio_postgres::{Client, NoTls};
 
-/// What tests that run at the same time share: the first of them starts it, the last ends it.
+/// A resource that concurrent tests share: the first test starts it, the last one ends it.
 pub struct Shared<T>(Mutex<Weak<T>>);
 
-/// Each test has a runtime that ends with it; what is shared outlives it.
+/// Each test has a runtime that ends with it; shared resources outlive it.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 
 impl<T: Send + Sync + 'static> Shared<T> {

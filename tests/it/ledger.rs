@@ -1,4 +1,4 @@
-//! The ledger: what it admits, that it forgets nothing, and that it refuses every file it cannot
+//! The ledger: what it admits, that it loses nothing, and that it refuses every file that it cannot
 //! trust.
 
 mod batches;
@@ -239,7 +239,7 @@ async fn file_is_made_whole_and_private() {
             0o600
         );
     }
-    // Whoever removes the ledger and leaves its journal is asked, not given a new budget.
+    // A removed ledger whose journal is left gives no new budget, but an error.
     std::fs::remove_file(scratch.file()).unwrap();
     let refused = open_usual(&scratch.file(), Accounting::Gdp)
         .await
@@ -305,7 +305,7 @@ fn set_back(path: &Path, sql: &str) {
     connection.execute_batch(sql).unwrap();
 }
 
-/// What each format added to the one before it, newest first.
+/// The additions of each format to the one before it, newest first.
 const ADDED: [(u32, &str); 7] = [
     (
         8,
@@ -325,7 +325,7 @@ const ADDED: [(u32, &str); 7] = [
     ),
 ];
 
-/// What takes a file back to an older format.
+/// The statements that take a file back to an older format.
 fn to_format(format: u32) -> String {
     let newer = ADDED.iter().filter(|(added, _)| *added > format);
     let dropped: String = newer.map(|(_, sql)| *sql).collect();
@@ -358,7 +358,7 @@ async fn ledgers_of_older_formats_are_kept_whole() {
             .unwrap();
         drop(ledger);
         assert!(open_usual(&scratch.file(), Accounting::Gdp).await.is_ok());
-        // An older file whose sums are not those of its debits is refused as it is.
+        // An older file whose sums differ from its debits is refused and left as it is.
         set_back(&scratch.file(), &to_format(format));
         let guard: String = rusqlite::Connection::open(scratch.file())
             .unwrap()

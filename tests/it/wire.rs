@@ -1,5 +1,5 @@
-//! The wire edge by raw sockets: every message is made by hand, so that what a client library would
-//! never send is sent too.
+//! The wire edge by raw sockets: every message is made by hand, so that messages that no client
+//! library sends are tested too.
 
 mod cancel;
 mod copy;

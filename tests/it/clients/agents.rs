@@ -54,7 +54,7 @@ async fn servers_on_npm() {
     }
 }
 
-/// What postgres-mcp asks for, but for pglast 7.2.0, which has no build for every Python.
+/// The dependencies of postgres-mcp except pglast 7.2.0, which has no build for every Python.
 const DEPENDENCIES: [&str; 7] = [
     "attrs==26.1.0",
     "humanize==4.17.0",

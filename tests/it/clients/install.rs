@@ -1,5 +1,5 @@
-//! Gets a client that this machine has not, from its ordinary package manager. Where that fails,
-//! the test is skipped with a line that says so.
+//! Gets a client that this machine lacks, from its ordinary package manager. Where that fails, the
+//! test is skipped with a line that says so.
 
 use std::path::{Path, PathBuf};
 
@@ -63,7 +63,7 @@ pub async fn python(name: &str, packages: &[&str]) -> Option<Python> {
     python_alone(name, packages, &[]).await
 }
 
-/// The same, and further packages without what they ask for, Python's version included.
+/// The same, and further packages without their requirements, Python's version included.
 pub async fn python_alone(name: &str, packages: &[&str], alone: &[&str]) -> Option<Python> {
     let directory = cache(&format!("python-{name}"));
     let python = directory.join("bin/python");
@@ -86,8 +86,8 @@ pub async fn python_alone(name: &str, packages: &[&str], alone: &[&str]) -> Opti
     Some(Python(python))
 }
 
-/// A node_modules folder with what tests/clients/NAME/package.json names, kept for the next run.
-/// Packages run nothing as they are installed.
+/// A node_modules folder with the packages of tests/clients/NAME/package.json, kept for the next
+/// run. Packages run nothing as they are installed.
 pub async fn node(name: &str) -> Option<PathBuf> {
     apt("node", &["nodejs", "npm"], || {
         on_path("node").filter(|_| on_path("npm").is_some())

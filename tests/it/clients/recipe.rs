@@ -1,4 +1,4 @@
-//! The recipe of docs/tools.md: under it, what tools ask of themselves costs nothing. The captured
+//! The recipe of docs/tools.md: under it, the tools' own statements cost nothing. The captured
 //! statements lie next to the repository; where they do not, the tests say so and pass.
 
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use crate::fixture::Veil;
 use crate::sql::system_catalog::replay as captured;
 use crate::wire::socket::{Socket, startup};
 
-/// What a tool asks without a person's question, by the words that name it in the captures.
+/// The statements of tools that no person asked for, by their names in the captures.
 const SCANS: [&str; 13] = [
     "filter value list",
     "samples pane",
@@ -25,10 +25,10 @@ const SCANS: [&str; 13] = [
     "keep alive",
 ];
 
-/// A list that is sorted by how often each value occurs: that is a count, and paid.
+/// A list sorted by the frequency of each value: that is a count, and paid.
 const SORTED_BY_COUNT: &str = "order by count(*)";
 
-/// What drivers and tools ask of the catalogs.
+/// The catalog queries of drivers and tools.
 const CATALOGS: [&str; 6] = [
     "metabase",
     "grafana",
@@ -38,8 +38,8 @@ const CATALOGS: [&str; 6] = [
     "sqlalchemy",
 ];
 
-/// The role in the first YAML block of a document, with the verifier of the policy's first role;
-/// behind it what stands at the top level there.
+/// The role in the first YAML block of a document, with the verifier of the policy's first role,
+/// followed by the document's keys of the top level.
 fn recipe(document: &str, policy: &str) -> (String, String) {
     let text = std::fs::read_to_string(document).unwrap();
     let block = text.split("```yaml\n").nth(1).expect("a recipe");
@@ -171,13 +171,13 @@ async fn background_scans_cost_nothing() {
     assert!(scans >= 15, "{scans} scans were found");
 }
 
-/// What people ask of these tools: how much of it is answered under the recipe.
+/// How many of the questions that people ask through these tools are answered under the recipe.
 #[tokio::test(flavor = "multi_thread")]
 async fn charts_are_answered() {
     let Some(folder) = captures() else {
         return;
     };
-    // The role is to pay for all of them, at a price at which a clip can be chosen.
+    // The role can pay for all of them, at a price at which a clip can be chosen.
     let stage = stage_with(|policy| {
         let budget = "budget: {epsilon: 1, delta: 1e-7, renew: never}";
         assert!(policy.contains(budget));
@@ -202,7 +202,7 @@ async fn charts_are_answered() {
     assert!(answered >= 29, "{answered} of {asked}");
 }
 
-/// What the document says of the rest: a chart is paid once, a list sorted by frequency too.
+/// The document's other claims: a chart is paid once, and so is a list sorted by frequency.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chart_is_paid_once_and_a_key_without_values_is_refused() {
     let stage = stage().await;
@@ -216,7 +216,7 @@ async fn a_chart_is_paid_once_and_a_key_without_values_is_refused() {
         assert_eq!(ask(&mut socket, again).await, Ok(3));
         assert_eq!(spent(&mut socket).await, paid, "{again}");
     }
-    // The role may not buy an answer anew.
+    // The role may not buy a fresh answer.
     socket.ask("SET pgveil.reuse = off").await;
     ask(&mut socket, chart).await.unwrap();
     assert_eq!(spent(&mut socket).await, paid);
@@ -237,7 +237,7 @@ async fn a_chart_is_paid_once_and_a_key_without_values_is_refused() {
     );
 }
 
-/// What docs/agents.md sets for clients that show an error's message alone.
+/// The setting of docs/agents.md for clients that show only an error's message.
 #[tokio::test(flavor = "multi_thread")]
 async fn detail_and_hint_stand_in_the_message_where_asked_for() {
     let stage = stage().await;

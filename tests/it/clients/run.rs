@@ -31,7 +31,7 @@ pub async fn run(
     .await;
 }
 
-/// The same over tables in a schema of their own.
+/// The same over the shop's tables.
 pub async fn run_shop(
     client: &str,
     program: impl AsRef<OsStr>,
@@ -49,7 +49,7 @@ pub async fn run_shop(
     .await;
 }
 
-/// The same on a stage of the test's own.
+/// The same on the test's own stage.
 pub async fn run_on(
     stage: &Stage,
     client: &str,
@@ -76,7 +76,7 @@ pub async fn run_on(
         .env("VEILED_PORT", stage.veiled.port().to_string())
         .env("DIRECT_PORT", stage.direct.port().to_string());
     command.env("POOR", stage::poor(client));
-    // Into a file, so that what it said is printed also where it does not end.
+    // Into a file, so that its output is printed even if it does not end.
     let said = home(client).join("said");
     let file = std::fs::File::create(&said).unwrap();
     command
@@ -112,7 +112,7 @@ const ITEMS: [&str; 13] = [
     "pool",
 ];
 
-/// What a client has no way to do, or leaves to another client of the table.
+/// The items that a client cannot do, or leaves to another client of the table.
 fn has_not(client: &str) -> &'static [&'static str] {
     match client {
         // The simple protocol alone.
@@ -167,7 +167,7 @@ pub fn tell_what_it_did(client: &str, said: &str) {
     );
 }
 
-/// What docs/clients.md says of the items, in its row of this client.
+/// The items in this client's row of docs/clients.md.
 fn documented(client: &str) -> Vec<String> {
     let document = std::fs::read_to_string("docs/clients.md").unwrap();
     let start = format!("| `{client}` |");
@@ -180,7 +180,7 @@ fn documented(client: &str) -> Vec<String> {
         .collect()
 }
 
-/// A home of its own: no startup file, key or certificate of the caller.
+/// A separate home: no startup file, key or certificate of the caller.
 fn home(client: &str) -> std::path::PathBuf {
     let home = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("home-{client}"));
     std::fs::create_dir_all(&home).unwrap();

@@ -1,10 +1,10 @@
-//! Real clients over tables in a schema of their own, with names of mixed case, `char(n)`, an enum
-//! and no foreign keys: tests/clients/shop.
+//! Real clients over tables of another schema, with names of mixed case, `char(n)`, an enum and no
+//! foreign keys: tests/clients/shop.
 
 use super::install::{self, Python};
 use super::run::run_shop;
 
-/// `\dt`, `\d` and their kin without a pattern, compared with the database's own.
+/// `\dt`, `\d` and the like without a pattern, compared with the database's own.
 #[tokio::test(flavor = "multi_thread")]
 async fn psql() {
     let Some(psql) = install::psql().await else {

@@ -1,5 +1,4 @@
-//! A veil behind the wire edge on a port of its own, and a port that leads straight to the database
-//! behind it.
+//! A veil behind the wire edge on its own port, and a port that leads straight to the database.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -28,7 +27,7 @@ pub struct Stage {
 static SHARED: Shared<Stage> = Shared::new();
 static SHOP: Shared<Stage> = Shared::new();
 
-/// Clients that spend a budget to its end, each the one of its own role.
+/// Clients that exhaust a budget, each its own role's.
 const CLIENTS: [&str; 16] = [
     "psql",
     "pgbench",
@@ -48,7 +47,7 @@ const CLIENTS: [&str; 16] = [
     "notebook",
 ];
 
-/// The same over tables in a schema of their own.
+/// The same over the shop's tables.
 const SHOP_CLIENTS: [&str; 8] = [
     "psql-shop",
     "node-shop",
@@ -60,7 +59,7 @@ const SHOP_CLIENTS: [&str; 8] = [
     "django-shop",
 ];
 
-/// Servers between a model and pgveil, each with a role of its own: that of docs/agents.md.
+/// Servers between a model and pgveil, each with its own role, as docs/agents.md gives it.
 pub const AGENTS: [&str; 4] = ["mcp-reference", "mcp-dbhub", "mcp-pro", "mcp-restricted"];
 
 /// The role of this client that can pay for a few questions only.
@@ -73,12 +72,12 @@ pub fn poor(client: &str) -> String {
 }
 
 impl Stage {
-    /// The stage of the tests that run just now; the last of them to end ends it.
+    /// The stage of the tests that run now. The last test stops it.
     pub async fn shared() -> Arc<Self> {
         SHARED.get(Self::start()).await
     }
 
-    /// One whose tables stand in a schema of their own (tests/clients/shop).
+    /// A stage with the tables of tests/clients/shop.
     pub async fn shop() -> Arc<Self> {
         SHOP.get(Self::start_shop()).await
     }
@@ -87,7 +86,7 @@ impl Stage {
     /// roles next to nothing.
     async fn start() -> Self {
         let veil = Veil::demo(edit, Veil::silent()).await;
-        // What pgveil's sessions start with, so that names are printed alike.
+        // The start settings of pgveil's sessions, so that names are printed alike.
         veil.client
             .batch_execute("ALTER DATABASE nls SET search_path = \"$user\", public, nls")
             .await
@@ -135,7 +134,7 @@ fn edit(policy: String) -> String {
         rich.contains("epsilon: 100,") && rich.contains("epsilon: 90,"),
         "the demo policy's budgets have changed"
     );
-    // What a client no longer waits for still runs, and counts as failed where it comes to no end.
+    // A statement that its client abandons still runs, and counts as failed if it does not end.
     let rich = rich
         .replace("statement_timeout: 60s", "statement_timeout: 5s")
         .replace("failures: 10 ", "failures: 1000 ");
@@ -146,7 +145,7 @@ fn edit(policy: String) -> String {
     with_poor_roles(&with_fixed_clips(&rich), &CLIENTS)
 }
 
-/// Without noise the answers are PostgreSQL's then, but for what the policy's limits cut.
+/// Then answers without noise are PostgreSQL's, except for the rows that the policy's limits cut.
 fn with_fixed_clips(policy: &str) -> String {
     let place = "    budget: {epsilon: 90, delta: 1e-7, renew: never}";
     let place = if policy.contains(place) {

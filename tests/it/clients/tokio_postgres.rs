@@ -78,7 +78,7 @@ async fn state(
     }
 }
 
-/// How a slow statement ends that is cancelled until it does.
+/// The end of a slow statement that is cancelled until it ends.
 async fn cancelled(client: &tokio_postgres::Client) -> SqlState {
     let token = client.cancel_token();
     let (ended, mut is_over) = tokio::sync::oneshot::channel();
@@ -87,8 +87,8 @@ async fn cancelled(client: &tokio_postgres::Client) -> SqlState {
         ended.send(()).unwrap();
         found
     };
-    // One that comes too early finds nothing to cancel; seconds apart, so that none is on its way
-    // when the statement has ended.
+    // An early request finds nothing to cancel. Requests are seconds apart, so that none is on its
+    // way when the statement has ended.
     let cancel = async {
         tokio::time::sleep(Duration::from_millis(700)).await;
         loop {
@@ -239,7 +239,7 @@ async fn tokio_postgres() {
         (1, 4711)
     );
 
-    // What a pool sends between two users.
+    // The statements that a pool sends between two users.
     client
         .batch_execute("SET application_name = 'lent'")
         .await

@@ -1,4 +1,4 @@
-//! What tools send that cannot run here, from what was recorded of them.
+//! Tools that cannot run here, played from recordings.
 
 use super::stage::Stage;
 use crate::wire::socket::{Socket, kinds, startup};
@@ -13,7 +13,7 @@ async fn log_in(stage: &Stage) -> Socket {
     socket
 }
 
-/// Its first message, and what it asks of the server and of the database before it shows the tree.
+/// Its first message, and its queries to the server and the database before it shows the tree.
 #[tokio::test(flavor = "multi_thread")]
 async fn pgadmin() {
     let stage = Stage::shop().await;

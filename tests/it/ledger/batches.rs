@@ -183,7 +183,7 @@ async fn a_record_that_is_not_written_fails_no_debit(url: &str) {
     assert_eq!(ledger.balance("ann").await.unwrap().lifetime, paid);
 }
 
-/// In PostgreSQL, a statement that fails ends its transaction, whoever's it was.
+/// In PostgreSQL, a failed statement ends its transaction, also for the other debits in it.
 async fn a_read_that_fails_fails_no_debit(url: &str) {
     let ledger = Arc::new(at_usual(url, Accounting::Gdp).await.unwrap());
     let gone = "DROP TABLE family";

@@ -269,7 +269,7 @@ async fn terms_of_an_account_are_fixed_but_its_budget_is_not(url: &str) {
         .unwrap();
 }
 
-/// What comes into force is recorded once, whichever proxy starts with it.
+/// A policy that comes into force is recorded once, whichever proxy starts with it.
 async fn policies_are_recorded(url: &str) {
     let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
     let record = async |digest: u8, change: &str| {
@@ -932,7 +932,7 @@ async fn words_revive_no_grant(url: &str) {
             "{renew:?}"
         );
     }
-    // What is granted where nothing is renewed is for good.
+    // A grant on a budget that is not renewed lasts for good.
     let ledger = with_clock(url, 8.0, (1.0, Renew::Never), &now).await;
     ledger.decide(grant(0.5)).await.unwrap();
     now.store(MONDAY + 700 * DAY, Ordering::SeqCst);
@@ -1044,7 +1044,7 @@ async fn a_question_is_answered_by_one_process_at_a_time(url: &str) {
             && !ledgers[0].is_claimed(&[QuestionId([1; 32])]).await.unwrap()
     );
     assert_eq!(ledgers[1].balance("bob").await.unwrap().spent, Loss::ZERO);
-    // Kept: found, and not bought again by whoever looked before it was there.
+    // Kept: found, and not bought again by somebody who looked before it was there.
     ledgers[0]
         .keep("ann", first, b"values".to_vec())
         .await
@@ -1077,7 +1077,7 @@ async fn a_question_is_answered_by_one_process_at_a_time(url: &str) {
         ledgers[0].balance("ann").await.unwrap().spent.epsilon,
         Some(Fixed::round_down(1.0))
     );
-    // A claim of a clock gone mad is none.
+    // A claim from a clock gone mad does not count.
     now.fetch_sub(400 * DAY, Ordering::SeqCst);
     ask(&ledgers[1], "ann", second).await.unwrap();
 }
@@ -1153,7 +1153,7 @@ async fn statements_are_recorded(url: &str) {
     }
 }
 
-/// What a ledger of the seventh format has of a statement: a digest without a key.
+/// A statement's row in a ledger of the seventh format: a digest without a key.
 const OLDER_STATEMENT: &str = "(1, 1000001, 'ann', $D, 'reused', '00000', $Z, $Z, $Z, $Z)";
 
 async fn older_records_get_keyed(url: &str, set_back: &str, statement: &str) {
@@ -1192,7 +1192,7 @@ async fn older_records_get_keyed(url: &str, set_back: &str, statement: &str) {
     assert_eq!(numbers(3, 1).await, rest[2..]);
 }
 
-/// Records of the format before are read on, under keyed digests.
+/// Records of the previous format are still read, under keyed digests.
 #[tokio::test(flavor = "multi_thread")]
 async fn older_records_are_read_with_the_key() {
     let digest = "e004ebd5b5532a4b85984a62f8ad48a81aa3460c1ca07701f386135d72cdecf5";
@@ -1217,7 +1217,7 @@ async fn older_records_are_read_with_the_key() {
     .await;
 }
 
-/// Whoever only knocks removes no statement, and no record of an act is ever removed.
+/// Refused logins remove no statement, and no record of an act is ever removed.
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_logins_remove_no_statement() {
     let scratch = Scratch::new();
@@ -1239,7 +1239,7 @@ async fn refused_logins_remove_no_statement() {
     let refused = |(_, r): &&(i64, Record)| r.event == Event::Login && r.sqlstate != "00000";
     let knocks = read.iter().filter(refused).count();
     assert_eq!(knocks, LOGINS_KEPT as usize);
-    // They removed no login of those who got in.
+    // They removed no successful login.
     assert_eq!(kinds("login") - knocks, 2);
     assert_eq!((kinds("statement"), kinds("act")), (5, 1));
 }
@@ -1254,7 +1254,7 @@ async fn knock(url: &str, first: i64) {
     stage::execute_at(url, &knocks.replace("$1", &first.to_string())).await;
 }
 
-/// What an older format recorded stays too, whatever numbers logins have reached.
+/// Records of an older format stay too, whatever numbers logins have reached.
 #[tokio::test(flavor = "multi_thread")]
 async fn logins_remove_no_statement_of_an_older_format() {
     let scratch = Scratch::new();
@@ -1265,7 +1265,7 @@ async fn logins_remove_no_statement_of_an_older_format() {
         .replace("$Z", &format!("x'{}'", "0".repeat(32)));
     let far = format!("INSERT INTO statement VALUES {values}");
     stage::execute_at(&url, &far).await;
-    // Numbers far beyond what is kept, all of them logins.
+    // Numbers far beyond the kept ones, all of them logins.
     let jump = STATEMENTS_KEPT * 2;
     let at = format!(
         "INSERT INTO record SELECT {}, 0, 'login', 'eve', 0, NULL, '', 'wire', NULL, NULL, \

@@ -63,7 +63,7 @@ async fn a_full_disk_charges_what_it_acknowledged() {
         .filter_map(|line| line.strip_prefix("ack ")?.parse().ok())
         .collect();
     assert!(acked.len() > 10, "{}", acked.len());
-    // Room again: the ledger is whole, and holds what was acknowledged.
+    // Room again: the ledger is whole, and holds every acknowledged debit.
     let ledger = at_usual(&scratch.url(), Accounting::Gdp).await.unwrap();
     let kept: Vec<_> = ledger
         .history("ann", u32::MAX)

@@ -1,5 +1,5 @@
-//! Edges of the rules that random sequences seldom meet: what the check at the opening finds, row
-//! by row; where a period, a grant and a claim end.
+//! Edges of the rules that random sequences seldom meet: the findings of the check at the opening,
+//! row by row, and the ends of a period, a grant and a claim.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -65,7 +65,7 @@ fn forced(scratch: &Scratch, sql: &str) {
 const ACCOUNTS: [&str; 3] = ["owner", "ann", "bob"];
 const ZERO: &str = "zeroblob(16)";
 
-/// One change each, and what is said of it.
+/// One change each, and the error that reports it.
 fn damages() -> Vec<(String, String)> {
     let other = format!("x'{:032x}'", 7);
     let currencies = ["epsilon", "rho", "mu_squared", "delta"];
@@ -396,7 +396,7 @@ async fn history_shows_each_purchase_once() {
     assert_eq!(ledger.history("bob", 10).await.unwrap().len(), 0);
 }
 
-/// Whoever only looks makes no ledger where there is none, in a file or in PostgreSQL.
+/// Reading commands create no ledger where there is none, in a file or in PostgreSQL.
 #[tokio::test(flavor = "multi_thread")]
 async fn who_looks_makes_no_ledger() {
     let (owner, roles) = specs_usual(Accounting::Gdp);

@@ -1,4 +1,4 @@
-//! What a role paid for keys found by threshold, statement by statement.
+//! A role's payments for keys found by threshold, statement by statement.
 
 use pgveil::ledger::{Purchase, Stored};
 use pgveil::mechanism::{Accounting, Fixed, Loss, loss_threshold};
@@ -29,12 +29,12 @@ async fn what_keys_cost_is_known_by_statement(url: &str) {
     let Some(Stored::Offered(answer)) = ledger.find("bob", asked).await.unwrap() else {
         panic!()
     };
-    // The offered part alone has keys; what the same statement buys otherwise is with it.
+    // Only the offered part has keys; the same statement's other purchases count with it.
     let both = taking(answer, asked.loss, gaussian(0.004));
     let paid = ledger.purchase("bob", both).await.unwrap();
     let whole = asked.loss.compose(gaussian(0.004)).unwrap();
     assert_eq!(ledger.keyed("bob").await.unwrap(), [whole]);
-    // So is what it pays after a look.
+    // So do its payments after a look.
     let later = Purchase {
         follows: Some(paid.entry()),
         ..taking(answer, Loss::ZERO, gaussian(0.008))

@@ -106,7 +106,7 @@ async fn an_older_copy_is_not_opened_with_its_witness() {
     drop(ledger);
     let error = open(&at).await.unwrap_err();
     assert!(matches!(&error, Error::Older { lacks, .. } if lacks == "debit 2 is another one"));
-    // A fresh ledger is not that of the witness either.
+    // A fresh ledger is not the witness's either.
     lose(&scratch);
     let error = open(&at).await.unwrap_err();
     assert!(
@@ -273,7 +273,7 @@ async fn without_a_witness_nothing_is_left() {
     assert!(debit(&ledger, "bob", laplace(0.001)).await.is_err());
 }
 
-/// Such a witness does not know what was spent after it was last written.
+/// Such a witness does not know the spending after it was last written.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_witness_older_than_the_backup_counts_as_none() {
     let scratch = Scratch::new();
@@ -339,7 +339,7 @@ async fn a_witness_stands_on_another_disk_or_says_so() {
     assert!(matches!(open(&gone).await, Err(Error::Witness { .. })));
 }
 
-/// A witness that was removed, or never was there, takes no older copy for the ledger.
+/// A witness that was removed, or never was there, accepts no older copy as the ledger.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_witness_that_knows_nothing_learns_only_from_a_ledger_that_is_vouched_for() {
     let scratch = Scratch::new();
@@ -381,7 +381,7 @@ async fn a_witness_that_knows_nothing_learns_only_from_a_ledger_that_is_vouched_
             ..at.clone()
         };
         assert!(matches!(open(&alone).await, Err(Error::Older { .. })));
-        // What it saw is not overwritten.
+        // Its testimony is not overwritten.
         assert!(matches!(attested(&alone).await, Err(Error::Older { .. })));
     }
 }
@@ -499,8 +499,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     proptest::collection::vec(step, 1..24)
 }
 
-/// Whatever is copied over what: whenever a ledger opens, no account has spent less than was handed
-/// out for it.
+/// Whichever file is copied over another: whenever a ledger opens, no account shows less spending
+/// than answers were given for.
 async fn nothing_is_given_back(steps: Vec<Step>) {
     let scratch = Scratch::new();
     let second = scratch.0.join("second");

@@ -120,8 +120,8 @@ async fn processes_race_for_the_last_epsilon() {
     let _ = reopen(&scratch.file(), epsilon).await;
 }
 
-/// What a killed process saw confirmed is in the ledger, whenever the kill came, with another
-/// process at work on the same file.
+/// Every debit that a killed process saw confirmed is in the ledger, whenever the kill came, with
+/// another process at work on the same file.
 #[tokio::test]
 async fn killed_process_forgets_no_charge() {
     const ROUNDS: u64 = 25;
@@ -141,8 +141,7 @@ async fn killed_process_forgets_no_charge() {
             .collect();
         let readers: Vec<_> = children.iter_mut().map(reader).collect();
         for child in &mut children {
-            // Where a busy machine lets them do little in this time, those of later rounds get
-            // more.
+            // On a busy machine they may do little in this time, so later rounds get more.
             let longest = 200_000 * (1 + round / ROUNDS);
             tokio::time::sleep(Duration::from_micros(
                 5_000 + rand::random::<u64>() % longest,
@@ -154,8 +153,8 @@ async fn killed_process_forgets_no_charge() {
         for reader in readers {
             acked.extend(reader.join().unwrap());
         }
-        // Verifies that the sums are those of the history; a child killed before it made the file
-        // leaves none, or a whole one.
+        // Verifies that the sums match the history. A child killed before it made the file leaves
+        // no file, or a whole one.
         let ledger = reopen(&scratch.file(), epsilon).await;
         let rows = rows(&scratch.file());
         let kept: HashSet<_> = rows.iter().map(|(_, _, digest)| *digest).collect();

@@ -69,7 +69,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// The filter as it is promised, over all debits anew.
+/// The promised filter, over all debits from the first on.
 fn fits(cap: &Cap, losses: &[Loss]) -> bool {
     let sum = |component: fn(&Loss) -> u128| losses.iter().map(component).sum::<u128>();
     let pure = losses.iter().all(|loss| loss.epsilon.is_some())
@@ -82,7 +82,7 @@ fn fits(cap: &Cap, losses: &[Loss]) -> bool {
     (pure || other) && sum(|loss| loss.delta.0) <= cap.delta().0
 }
 
-/// What a ledger promises of one role, written down once more and without a database.
+/// A ledger's promises for one role, implemented a second time without a database.
 struct Model {
     budget: (f64, f64),
     renew: Renew,
@@ -142,8 +142,7 @@ impl Model {
     }
 
     fn cap(&self, accounting: Accounting, day: i64) -> Cap {
-        // What was granted for a period that is over stays over, also where the policy renews no
-        // more.
+        // A grant ends with its period, also where the policy renews no more.
         let granted = if self.is_over(day) { 0 } else { self.granted };
         let epsilon = Fixed(Fixed::round_down(self.budget.0).0 + granted);
         Cap::new(
@@ -465,7 +464,7 @@ async fn database_itself_refuses_to_forget() {
     ] {
         assert!(connection.execute(sql, []).is_err(), "{sql}");
     }
-    // Whoever takes the guard away is found out by the schema, or by the sums.
+    // A removed guard is found out by the schema, or by the sums.
     let guard: String = connection
         .query_row(
             "SELECT sql FROM sqlite_schema WHERE name = 'account_spent'",
@@ -493,7 +492,7 @@ async fn database_itself_refuses_to_forget() {
     );
 }
 
-/// One changed byte anywhere: refused and left, or without effect on what is spent.
+/// One changed byte anywhere: the file is refused and left alone, or the spending does not change.
 #[tokio::test]
 async fn changed_byte_frees_no_budget() {
     let scratch = Scratch::new();

@@ -132,8 +132,8 @@ async fn a_connection_lost_before_the_commit_answers_nothing() {
     assert_eq!(ledger.balance("ann").await.unwrap().spent, laplace(0.25));
 }
 
-/// A server that takes over gives numbers of transactions anew: that somebody's of the lost one's
-/// number was committed there says nothing of the lost one.
+/// A server that takes over reuses transaction numbers: a foreign transaction committed there under
+/// the lost one's number says nothing about the lost one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_takes_over_confirms_no_foreign_commit() {
     let url = stage::database().await;
@@ -194,7 +194,8 @@ async fn a_server_that_takes_over_confirms_no_foreign_commit() {
     );
     assert!(refused.refusal().is_none(), "{refused}");
     assert_eq!(ledger.balance("ann").await.unwrap().spent, Loss::ZERO);
-    // What took over is not the ledger that this process has seen: it charges nothing.
+    // The server that took over does not have the ledger that this process has seen: it charges
+    // nothing.
     let refused = ledger
         .debit("ann", laplace(0.25), fingerprint(2))
         .await

@@ -190,7 +190,7 @@ async fn the_mechanism_of_the_day_makes_no_new_question() {
         ..Veil::requester()
     };
     let first = veil.rows_as(&at(0.02), WOMEN).await.unwrap();
-    // Something that only a Gaussian is cheap for closes the pure branch.
+    // A query that is cheap only with a Gaussian closes the pure branch.
     veil.ask(
         "SELECT year, avg(hourly_wage), sum(hours_per_week) FROM nls.interviews GROUP BY year",
     )
@@ -253,8 +253,8 @@ async fn each_role_pays_for_what_it_sees() {
     );
 }
 
-/// The same question twice in one statement is bought twice, whoever asked it before: else two
-/// values alike would tell that somebody had.
+/// The same question twice in one statement is bought twice, even if another role asked it before:
+/// otherwise two equal values would reveal that.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_is_sold_once_in_a_statement() {
     let veil = Veil::demo(with_colleague, None).await;
@@ -551,8 +551,8 @@ async fn proxies_on_one_ledger_pay_once() {
     two_proxies(&veil, &super::stage::database().await).await;
 }
 
-/// What is asked in addition to the vector of sums is kept and found again like them, also where
-/// there is no such vector.
+/// Questions outside the vector of sums are kept and found again like the sums, also where there is
+/// no such vector.
 #[tokio::test(flavor = "multi_thread")]
 async fn releases_without_sums_are_paid_once() {
     let veil = Veil::demo(|yaml| yaml, None).await;
@@ -580,8 +580,8 @@ async fn releases_without_sums_are_paid_once() {
     }
 }
 
-/// A list of wanted errors shares the noise out otherwise: its answer is not that of the plain
-/// question.
+/// A list of target errors shares the noise out differently: its answer is not the plain
+/// question's.
 #[tokio::test(flavor = "multi_thread")]
 async fn noise_that_is_shared_out_otherwise_is_another_question() {
     let veil = Veil::demo(|yaml| yaml, None).await;
@@ -615,8 +615,8 @@ async fn noise_that_is_shared_out_otherwise_is_another_question() {
     assert_ne!(plain, listed);
 }
 
-/// The review's run: pgveil.epsilon step by step at the rest of the total, and at what another role
-/// has asked.
+/// The review's run: pgveil.epsilon step by step at the rest of the total, and at another role's
+/// question.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_totals_balance_is_not_read_off_refusals() {
     let small = |yaml: String| {
@@ -648,7 +648,7 @@ async fn the_totals_balance_is_not_read_off_refusals() {
     let closed = "privacy budget exhausted: the total over all roles did not cover an earlier \
         query \
         of this role";
-    // What the analyst has asked is refused like what nobody has.
+    // A question of the analyst's is refused like a question that nobody has asked.
     assert_eq!(refused(0.9, asked).await, by_total);
     for step in 1..18 {
         let epsilon = 0.9 - 0.05 * f64::from(step);
@@ -677,7 +677,7 @@ async fn the_totals_balance_is_not_read_off_refusals() {
     assert_eq!(refused(0.9, asked).await, by_total);
 }
 
-/// Nor do failures that are used up tell what others have asked.
+/// Nor does a used-up limit of failures reveal what others have asked.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_made_for_others_needs_a_failure_left() {
     let veil = Veil::demo(with_colleague, Veil::silent()).await;

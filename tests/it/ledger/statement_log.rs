@@ -79,7 +79,7 @@ async fn every_statement_is_recorded_without_its_text() {
     let statement = |at: usize| asked(&found[at]).statement;
     assert_eq!(statement(0), statement(1));
     assert_ne!(statement(0), statement(2));
-    // EXPLAIN, and what is no statement at all.
+    // EXPLAIN, and texts that are no statements.
     let statements = parse(marked).unwrap();
     let [Statement::Query(query)] = statements.as_slice() else {
         panic!("one query")
@@ -138,7 +138,8 @@ async fn a_cancelled_explain_is_recorded() {
     );
 }
 
-/// Whoever has a record and no ledger confirms no guess; a debit and its statement share a digest.
+/// Somebody with a record and no ledger cannot confirm a guess. A debit and its statement share a
+/// digest.
 #[tokio::test(flavor = "multi_thread")]
 async fn digests_are_keyed_and_plans_join_with_debits() {
     let veil = Veil::demo(|y| y, None).await;
@@ -173,7 +174,7 @@ async fn digests_are_keyed_and_plans_join_with_debits() {
     assert_eq!(asked.statement, keyed);
 }
 
-/// What the owner decides stands among the acts, with who and why.
+/// The owner's decisions are among the acts, with the name and the reason.
 #[tokio::test(flavor = "multi_thread")]
 async fn decisions_are_acts() {
     let veil = Veil::demo(|y| y, None).await;
@@ -199,8 +200,8 @@ async fn decisions_are_acts() {
     );
 }
 
-/// A time of an end would show how long a statement took, and what became of it after the client
-/// gave it up is not the record's either.
+/// A record has no time of the end, which would show how long the statement took, and no outcome
+/// after the client gave up.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_record_says_when_it_was_asked_and_what_the_client_got() {
     let veil = Veil::demo(|y| y, None).await;
@@ -355,7 +356,7 @@ async fn a_record_that_cannot_be_written_loses_no_other() {
     );
 }
 
-/// What a client calls itself can hold what PostgreSQL does not store.
+/// A client's application name can hold a byte that PostgreSQL does not store.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_zero_byte_loses_no_record() {
     let scratch = Scratch::new();

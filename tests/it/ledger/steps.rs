@@ -97,7 +97,7 @@ async fn every_step(fresh: impl AsyncFn() -> String) {
             reported.contains("\nkept\n"),
         );
         assert!(!completed || (charged && kept), "{reported}");
-        // Verifies that every sum is that of the history.
+        // Verifies that every sum matches the history.
         let ledger = at_usual(&url, Accounting::Gdp)
             .await
             .unwrap_or_else(|e| panic!("step {steps}: {e}"));

@@ -1,4 +1,4 @@
-//! What roles learn of the owner's total by its refusals: one of them, on both stores.
+//! The knowledge of the owner's total that roles gain by refusals: one refusal, on both stores.
 
 use pgveil::ledger::{Act, Buyer, DebitError, Purchase, Stored};
 use pgveil::mechanism::{Accounting, Loss};
@@ -85,7 +85,7 @@ async fn the_total_refuses_a_role_once(url: &str) {
         ledger.balance("bob").await.unwrap().closed
             && ledger.balance("bob").await.unwrap().spent.is_zero()
     );
-    // Nobody else is kept from the rest, and what costs nothing is shown.
+    // The other roles still have the rest, and free answers are shown.
     assert!(!ledger.balance("eve").await.unwrap().closed);
     let _ = ledger
         .debit("eve", laplace(0.04), fingerprint(3))
@@ -119,7 +119,7 @@ async fn the_total_refuses_a_role_once(url: &str) {
     assert!(is_closed(
         smaller.debit("bob", laplace(0.1), fingerprint(6)).await
     ));
-    // The owner's decisions about others, and freezes, are none about this role.
+    // The owner's decisions about others, and freezes, do not count as decisions about this role.
     let decide = async |act: Act| larger.decide(decision(act)).await.unwrap();
     decide(Act::Unfreeze {
         role: Some("eve".to_owned()),
@@ -209,7 +209,7 @@ async fn what_was_made_for_others_is_refused_like_what_is_new(url: &str) {
         format!("{:?}", refused.refusal()),
         format!("{:?}", fresh.refusal())
     );
-    // Both get no more answers, of what is new or was made before.
+    // Both get no more answers, new ones or earlier ones.
     let refused = ledger
         .purchase("bob", taking(offer(asked).await, asked.loss, Loss::ZERO))
         .await
@@ -219,7 +219,7 @@ async fn what_was_made_for_others_is_refused_like_what_is_new(url: &str) {
         ledger.debit("bob", laplace(0.1), fingerprint(5)).await,
         Err(DebitError::Closed { .. })
     ));
-    // What it has paid for is shown, and the price of the owner's searches is paid all the same.
+    // Its paid answers are shown, and the price of the owner's searches is paid all the same.
     assert!(matches!(
         ledger.find("bob", cheap).await.unwrap(),
         Some(Stored::Held { .. })

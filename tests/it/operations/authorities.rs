@@ -15,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::fixture::{TemporaryDirectory, load};
 use crate::wire::tls::configuration;
 
-/// Stands before a server without TLS as one that has it; gives its port.
+/// A relay with TLS in front of a server without it. Returns its port.
 async fn secured(server: &LocalPostgres, tls: Arc<ServerConfig>) -> u16 {
     let socket = server.directory().join(".s.PGSQL.5432");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -51,7 +51,7 @@ fn pem(certificate: &CertificateDer<'_>, path: &Path) {
     .unwrap();
 }
 
-/// What `pgveil check` says of the demo's policy over this database.
+/// The result of `pgveil check` for the demo's policy over this database.
 async fn checked(url: String, authorities: Option<std::path::PathBuf>) -> Result<String, String> {
     let run = move || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pgveil"));

@@ -1,4 +1,4 @@
-//! What the snapshot of a real PostgreSQL says of the adversary's cases.
+//! The catalog snapshot of a real PostgreSQL in the adversary's cases.
 
 use pgveil::catalog::{
     Catalog, Collation, Equality, Kind, Table, Type, UniqueKey, fingerprints, load,

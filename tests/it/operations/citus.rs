@@ -19,7 +19,7 @@ use crate::fixture::{TemporaryDirectory, Veil, engine_over, rows_of};
 
 const SOURCES: &str = "../shared/citus";
 const BINARIES: &str = "/usr/lib/postgresql/15/bin";
-/// What a build reads apart from the sources.
+/// The libraries that a build reads apart from the sources.
 const NEEDED: &[&str] = &[
     "/usr/lib/postgresql/15/lib/pgxs/src/makefiles/pgxs.mk",
     "/usr/include/postgresql/15/server/postgres.h",
@@ -212,7 +212,7 @@ impl Cluster {
         panic!("server {number}: {}", self.log(number));
     }
 
-    /// What a server was asked.
+    /// The log of a server's statements.
     fn log(&self, number: usize) -> String {
         String::from_utf8_lossy(
             &std::fs::read(self.directory.0.join(format!("log{number}"))).unwrap(),

@@ -86,7 +86,7 @@ fn demo_answers_once() {
     answers_once(&[]);
 }
 
-/// The second run starts from the cluster that the first one kept; one that is broken is made anew.
+/// The second run starts from the cluster that the first one kept; a broken one is made again.
 #[test]
 fn a_demo_keeps_the_loaded_cluster_for_the_next() {
     let cache = PathBuf::from(format!("/tmp/pgveil-kept-{}", std::process::id()));
@@ -106,7 +106,7 @@ fn a_demo_keeps_the_loaded_cluster_for_the_next() {
         let all = std::fs::read_dir(&own).unwrap();
         all.map(|entry| entry.unwrap().path()).collect()
     };
-    // What is kept is copied after the run has ended; a draft's name has a dot.
+    // The kept cluster is copied after the run has ended. A draft's name has a dot.
     let until = |wanted: &dyn Fn() -> bool| {
         let end = Instant::now() + Duration::from_secs(120);
         let is_draft = |path: &PathBuf| path.extension().is_some();
@@ -124,7 +124,7 @@ fn a_demo_keeps_the_loaded_cluster_for_the_next() {
         std::fs::create_dir(path).unwrap();
         std::fs::write(path.join("PG_VERSION"), "15").unwrap();
     }
-    // What another version left goes when a new cluster is kept, but not before.
+    // Another version's cluster goes when a new one is kept, but not before.
     let left = own.join("0123456789abcdef0123456789abcdef");
     std::fs::create_dir_all(left.join("loaded")).unwrap();
     for file in ["pgveil-kept", "loaded/PG_VERSION"] {
@@ -213,7 +213,7 @@ fn demo_answers_its_questions_and_refuses_rows() {
     );
     let (shown, said) = (text(&output.stdout), text(&output.stderr));
     assert_eq!(output.status.code(), Some(1), "{shown}\n{said}");
-    // What stands before the refused statement is answered.
+    // The statements before the refused one are answered.
     assert_eq!(
         shown.matches("NOTICE:  privacy cost: ").count(),
         questions.len(),
@@ -255,8 +255,7 @@ fn an_interrupt_leaves_nothing_behind() {
         shown.push_str(&text(&buffer[..read]));
     }
     let made = directories(running.0.id());
-    // The ledger's, the demo's server's, the shadow's, and that of the cluster which both are
-    // copies of.
+    // Those of the ledger, the demo's server, the shadow, and the cluster that both are copies of.
     assert_eq!(made.len(), 4, "{made:?}");
     assert!(made.iter().all(|path| path.exists()));
     let stopping = Instant::now();
@@ -295,8 +294,7 @@ fn a_broken_policy_is_shown_by_its_places() {
     );
 }
 
-/// What it does is a line of the log for each step, or one line that moves where a terminal looks
-/// on.
+/// A command logs a line for each step, or shows one moving line on a terminal.
 #[tokio::test]
 async fn a_command_says_what_it_does() {
     use pgveil::postgres::{LocalPostgres, Options};
@@ -620,7 +618,7 @@ fn keys_of_the_policy_are_explained() {
     assert!(text(&unknown.stderr).contains("limits.failures"));
 }
 
-/// A reader that closes the pipe early, as `head` does, ends a command without a word.
+/// A reader that closes the pipe early, as `head` does, ends a command quietly.
 #[test]
 fn a_closed_pipe_ends_a_command_quietly() {
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_pgveil"))

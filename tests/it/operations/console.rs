@@ -71,7 +71,7 @@ pub async fn stage(lifetimes: Lifetimes, tls: Option<Tls>) -> Stage {
     }
 }
 
-/// What a browser with a cookie does.
+/// A browser with a cookie.
 struct Visit<'s> {
     stage: &'s Stage,
     cookie: String,
@@ -122,7 +122,7 @@ pub fn token(body: &str) -> String {
     rest.split('"').next().unwrap().to_owned()
 }
 
-/// A page without what differs each time it is made: tokens, and times.
+/// A page without the parts that differ each time: tokens and times.
 pub fn still(body: &str) -> String {
     let without = |text: &str, mark: &str, end: char| -> String {
         let rest = |part: &str| {
@@ -287,7 +287,7 @@ async fn guesses_of_a_password_are_slowed_down() {
         assert_eq!(got.status, 401, "{name}");
         shown.push(got.body);
     }
-    // A name that is there reads as one that is not.
+    // An existing name reads like one that does not exist.
     shown.dedup();
     assert_eq!(shown.len(), 1);
     // Five failures of this name from here: also the right password waits now.
@@ -299,7 +299,7 @@ async fn guesses_of_a_password_are_slowed_down() {
     }
     // Another name is not slowed down by that.
     stage.visit("wim");
-    // Of the tries that came too early the record has one.
+    // The record has one of the tries that came too early.
     stage.veil.engine.ledger().flush().await;
     let records = stage.veil.engine.ledger().recent_records(i64::MAX, 100);
     let records = records.await.unwrap();
@@ -333,7 +333,7 @@ async fn a_session_is_a_cookie_that_scripts_and_other_sites_do_not_get() {
     assert!(cookie(&left).contains("max-age=0"));
     assert_eq!(first.get("/").status, 303);
     assert_eq!(second.get("/").status, 200);
-    // A form of one session is none of another.
+    // A form of one session is not valid in another.
     let third = stage.visit("olga");
     let token = token(&third.get("/budgets").body);
     let fields = [("account", "all"), ("why", "x")];
@@ -361,7 +361,7 @@ async fn a_reload_that_changes_an_operator_ends_the_session() {
     let stage = stage(Lifetimes::default(), None).await;
     let (olga, wim) = (stage.visit("olga"), stage.visit("wim"));
     assert!(olga.get("/").status == 200 && wim.get("/").status == 200);
-    // The same password, made a verifier again: whoever had the old one may be somebody else.
+    // The same password, made a verifier again: the holder of the old one may be somebody else.
     let (verifier, place) = (make_verifier(PASSWORD), stage.veil.ledger.clone());
     let edited = |yaml: String| yaml.replacen(&stage.verifier, &verifier, 1);
     stage

@@ -142,7 +142,7 @@ fn exact(body: &str) -> &str {
 fn the_demos_page_answers_and_charges_like_psql() {
     let page = Page::start(&[]);
     assert_eq!(page.left(), 1000);
-    // The price is free, in EXPLAIN's words.
+    // The price is shown free, in EXPLAIN's words.
     let count = QUESTIONS[0].sql;
     let priced = page.post("/ask", &[("sql", count), ("action", "price")]);
     assert!(
@@ -193,7 +193,7 @@ fn the_demos_page_answers_and_charges_like_psql() {
             assert_eq!(page.left(), left);
         }
     }
-    // What is refused costs nothing and says what to write.
+    // A refused query costs nothing, and the refusal says what to write.
     let rows = page.ask("SELECT *\nFROM nls.women");
     assert!(rows.has("rows of a private table are not shown") && rows.has("42501"));
     for sql in [

@@ -93,7 +93,7 @@ async fn stage_with(
     }
 }
 
-/// What a browser with a cookie does.
+/// A browser with a cookie.
 struct Visit<'s> {
     stage: &'s Stage,
     cookie: String,
@@ -289,7 +289,7 @@ async fn every_answer_has_the_headers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_a_cookie_that_nobody_chooses() {
     let stage = stage().await;
-    // What somebody else has planted is not what the login gives.
+    // A planted cookie is not the one that the login gives.
     let port = stage.address.port();
     let planted = format!("Cookie: pgveil-{port}={}", "0".repeat(64));
     let body = form(&[("name", "analyst"), ("password", "analyst")]);
@@ -303,7 +303,7 @@ async fn a_session_is_a_cookie_that_nobody_chooses() {
     assert!(secret.len() == 64 && secret != "0".repeat(64));
     let (first, second) = (stage.visit(), stage.visit());
     assert_ne!(first.cookie, second.cookie);
-    // Forms and prices of one session are none of another.
+    // Forms and prices of one session are not valid in another.
     let priced = first.price(COUNT);
     let (its, number) = (token(&priced.body), quote(&priced.body));
     let got = second.post_with(&its, "/run", &[("quote", &number)]);
@@ -410,7 +410,7 @@ async fn a_price_is_free_and_the_answer_costs_it() {
     assert!(!answered.has("ci_low"), "{}", answered.body);
     let spent = stage.veil.spent().await;
     assert!(spent > 0.0);
-    // The same as on the wire: what was paid for at the desk is free there, and the other way.
+    // The same as on the wire: an answer paid for at the desk is free there, and the other way.
     stage.veil.ask(BY_RACE).await.unwrap();
     assert_eq!(stage.veil.spent().await, spent);
     let again = visit.price(BY_RACE);
@@ -509,7 +509,7 @@ async fn at_another_price_nothing_runs() {
     let (first, second) = (one.price(COUNT), two.price(COUNT));
     assert!(one.run(&first).has("Answer"));
     let spent = stage.veil.spent().await;
-    // It is paid for meanwhile: not what was shown either.
+    // Another session paid for it meanwhile, so this is not the shown price either.
     let changed = two.run(&second);
     assert!(changed.has("Not run: it would cost something else now"));
     assert!(
@@ -572,7 +572,8 @@ async fn refusals_are_shown_as_psql_shows_them() {
     assert_eq!(spent, 0.0);
 }
 
-/// What comes from the database is text: values of public rows and group keys of private ones.
+/// Values from the database are shown as text: values of public rows and group keys of private
+/// ones.
 #[tokio::test(flavor = "multi_thread")]
 async fn values_of_the_database_are_text() {
     let hostile = "<i>\"x'</i>";
@@ -601,7 +602,7 @@ async fn a_role_sees_itself_alone() {
     assert!(bob.ask("SELECT count(*) FROM nls.interviews").has("1 row"));
     let asked = |sql: &str| stage.veil.engine.ledger().statement_digest(sql).short();
     let (own, others) = (asked(BY_RACE), asked("SELECT count(*) FROM nls.interviews"));
-    // What an operator explores in the role's terms is the operator's.
+    // A query that an operator explores in the role's terms is the operator's.
     let explored = "SELECT count(*) FROM nls.women WHERE race = 'other'";
     let mut record = stage.records().await[0].clone();
     record.name = "analyst".to_owned();
@@ -630,7 +631,7 @@ async fn a_role_sees_itself_alone() {
     }
     let theirs = bob.get("/statements");
     assert!(theirs.has(&others) && !theirs.has(&own) && !theirs.has("analyst"));
-    // A budget of one's own: bob's does not move the analyst's.
+    // Separate budgets: bob's does not move the analyst's.
     let before = analyst.get("/budget");
     assert!(before.has("Left: ") && before.has("Debits, newest first") && !before.has("bob"));
     assert!(
@@ -673,7 +674,7 @@ async fn no_page_depends_on_a_row() {
         bodies.extend(priced.map(|sql| without_quote(&visit.price(sql).body)));
         bodies
     };
-    // The statements page has what was asked in between.
+    // The statements page has the statements asked in between.
     crawl();
     stage.veil.engine.ledger().flush().await;
     let before = crawl();
@@ -744,7 +745,7 @@ async fn a_session_asks_one_question_at_a_time() {
     assert_eq!(visit.price(BY_RACE).status, 200);
 }
 
-/// Who leaves is shown nothing, and what was not paid for by then is not.
+/// A client that leaves is shown nothing, and releases that are unpaid by then stay unpaid.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_ends_when_its_client_leaves() {
     let stage = stage().await;

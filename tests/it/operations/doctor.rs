@@ -4,7 +4,7 @@ use std::process::{Command, Output};
 
 use super::stage::{PGVEIL, Stage};
 
-/// The findings of a check: state, and what was found.
+/// The findings of a check: state and text.
 fn findings(done: &Output) -> Vec<(String, String, String)> {
     let json: serde_json::Value =
         serde_json::from_slice(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}"));

@@ -137,7 +137,7 @@ impl Stage {
         without_password(&text)
     }
 
-    /// What `pgveil` of another command says of the file.
+    /// The output of another `pgveil` command for the file.
     fn pgveil(&self, role: &str, arguments: &[&str]) -> Output {
         Command::new(PGVEIL)
             .args(arguments)
@@ -172,7 +172,7 @@ fn assert_lines(text: &str, wanted: &[&str]) {
     }
 }
 
-/// What the log tells of the role's statements.
+/// The role's statements in the log.
 fn statements(log: &Path, role: &str) -> Vec<String> {
     let log = std::fs::read_to_string(log).unwrap();
     let marked = format!("~~by {role}: ");
@@ -190,7 +190,7 @@ async fn a_draft_reads_catalogs_alone() {
         .await
         .unwrap();
     let drafted = stage.draft("nobody", &DECISIONS);
-    // What the superuser may read changes nothing of the draft.
+    // The superuser's rights do not change the draft.
     assert_eq!(drafted, stage.draft("postgres", &DECISIONS));
     assert!(!drafted.contains("canaryvalue"));
     let seen = statements(&stage.server.directory().join("log"), "nobody");
@@ -312,7 +312,7 @@ async fn a_database_without_foreign_keys_is_drafted_and_served() {
         password.len() == 23 && !policy.contains(password),
         "{reported}"
     );
-    // What is printed for the administrator is all that the role needs.
+    // The statements printed for the administrator are all that the role needs.
     for line in reported
         .lines()
         .filter(|line| line.starts_with("   GRANT "))
@@ -410,7 +410,7 @@ async fn without_keys_tables_are_left_out_with_what_they_lack() {
     assert!(draft.contains("  # retail.store: public") && !draft.contains("retail.basket: public"));
     let public = stage.init("nobody", &[&flags[..], &["--public", "basket"]].concat());
     assert_eq!(public.status.code(), Some(2), "{}", text(&public.stderr));
-    // The statements that it prints are what it lacked.
+    // The statements that it prints give it what it lacked.
     for line in reported
         .lines()
         .filter(|line| line.starts_with("   ALTER TABLE"))
@@ -583,7 +583,7 @@ async fn every_name_is_spelled_as_the_reader_reads_it() {
 const DOWN: &str = "\u{1b}[B";
 const UP: &str = "\u{1b}[A";
 
-/// A terminal that `script` makes, and what it shows.
+/// A terminal that `script` makes, and its screen.
 struct Terminal {
     child: Child,
     shown: std::sync::mpsc::Receiver<u8>,
@@ -642,7 +642,7 @@ impl Terminal {
             .unwrap();
     }
 
-    /// The exit code, what was shown last, and how many questions were answered.
+    /// The exit code, the last output, and the number of answered questions.
     fn end(mut self) -> (Option<i32>, String, usize) {
         let code = self.child.wait().unwrap().code();
         let rest: Vec<u8> = self.shown.iter().collect();
@@ -734,14 +734,14 @@ async fn check_tells_the_owner_how_the_policy_fits_the_rows() {
     assert_eq!(checked.status.code(), Some(3), "{}", text(&checked.stdout));
 }
 
-/// A database, as its owner meets pgveil: what is typed, and the first questions of the analyst.
+/// A database, as its owner meets pgveil: the typed answers, and the analyst's first questions.
 struct Begun {
     database: &'static str,
     schema: String,
     /// Next to the URL and the file.
     flags: &'static str,
     answers: Vec<(&'static str, String)>,
-    /// Of one row a unit: the private tables are empty, and a look would see nobody.
+    /// Questions with one row a unit: the private tables are empty, and a look would see nobody.
     asked: &'static [&'static str],
 }
 
@@ -807,7 +807,7 @@ fn begun() -> Vec<Begun> {
 }
 
 /// Four commands (init, the environment, serve, psql), no edit, ten questions at most: whether keys
-/// and foreign keys are declared or not. Of shop with primary keys the test above counts them.
+/// and foreign keys are declared or not. The test above counts those of the shop with primary keys.
 #[tokio::test(flavor = "multi_thread")]
 async fn four_commands_and_ten_questions_to_the_first_answer() {
     for Begun {
@@ -838,7 +838,7 @@ async fn four_commands_and_ten_questions_to_the_first_answer() {
             questions <= 10 && reported.contains(" 0 blocking"),
             "{questions}: {reported}"
         );
-        // What is printed for the administrator, who is nobody of pgveil's.
+        // The statements for the administrator, who is not a role of pgveil's.
         for line in reported
             .lines()
             .map(str::trim)

@@ -1,4 +1,4 @@
-//! `pgveil explain --meaning`: what the budgets of a policy mean, without a database.
+//! `pgveil explain --meaning`: the meaning of a policy's budgets, without a database.
 
 use std::process::{Command, Output};
 
@@ -11,7 +11,7 @@ fn explain(arguments: &[&str]) -> Output {
     command.output().unwrap()
 }
 
-/// Each account has its own epsilon and its own delta: of the demo, the analyst's is 3 and 1e-7,
+/// Each account has its own epsilon and its own delta: in the demo, the analyst's are 3 and 1e-7,
 /// the owner's 8 and 1e-6.
 #[test]
 fn budgets_are_put_into_words_and_numbers() {
@@ -46,7 +46,7 @@ fn budgets_are_put_into_words_and_numbers() {
     assert!(delta("all roles together", "2") > delta("role analyst", "2"));
 }
 
-/// A year of renewals adds up, and is said in words too.
+/// A year of renewals adds up, and the text says so.
 #[test]
 fn renewals_add_up() {
     let path = std::env::temp_dir().join(format!("pgveil-meaning-{}.yaml", std::process::id()));

@@ -1,4 +1,4 @@
-//! The admin database: what operators are shown, what they do, and that they have no way to data.
+//! The admin database: what operators see, what they do, and that they cannot reach data.
 
 use std::ffi::OsStr;
 use std::net::SocketAddr;
@@ -94,7 +94,7 @@ impl Stage {
             .collect()
     }
 
-    /// What the newest act was, to what, by whom.
+    /// The newest act, its object and its operator.
     async fn newest_act(&self) -> String {
         let records = self.records("act").await;
         let record = records.first().unwrap();
@@ -207,7 +207,7 @@ async fn every_table_has_its_columns_in_both_protocols() {
 async fn who_watches_sees_no_account() {
     let stage = stage().await;
     let (wim, olga) = (stage.operator("wim").await, stage.operator("olga").await);
-    // What gives budget back is no command for any operator.
+    // No operator has a command that gives budget back.
     assert_eq!(refused(&olga, "UNFREEZE analyst 'mine'").await, "0A000");
     for shown in &SHOWN {
         let sql = format!("SHOW {}", shown.name);
@@ -247,7 +247,7 @@ async fn an_operator_has_no_way_to_data() {
     }
     let changed = olga.simple_query("UPDATE nls.women SET race = 1").await;
     assert!(changed.is_err());
-    // What clients say of the session is answered.
+    // Clients' statements about the session are answered.
     olga.batch_execute("SET extra_float_digits = 3; BEGIN; SHOW TimeZone; COMMIT")
         .await
         .unwrap();
@@ -303,7 +303,7 @@ async fn acts_are_recorded_and_done() {
     let count = "SELECT count(*) FROM nls.women";
     assert_eq!(refused(&analyst, count).await, "53400");
 
-    // A reload, by whoever listens for it; why it fails is for the owner alone.
+    // A reload. Only the owner sees why it fails.
     for (user, detail) in [("olga", "4:2: wrong"), ("wim", "The log says why.")] {
         let client = if user == "olga" { &olga } else { &wim };
         let asked = client.simple_query("RELOAD");

@@ -1,5 +1,5 @@
-//! The database goes away under load, and cancels fly about: no wrong answer, no charge lost,
-//! nobody else's statement ended.
+//! The database goes away under load, and cancel requests come all the time: no wrong answer, no
+//! lost charge, no other client's statement ended.
 
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt;
@@ -83,7 +83,7 @@ async fn ask(client: &Client, at: usize) -> Result<i64, SqlState> {
     }
 }
 
-/// Sessions that ask without end, and what became of their questions.
+/// Sessions that ask without end, and the outcomes of their questions.
 struct Load {
     over: Arc<AtomicBool>,
     answered: Arc<AtomicUsize>,
@@ -112,7 +112,7 @@ impl Load {
                             assert_eq!(count, truth[turn % truth.len()]);
                             answered.fetch_add(1, Ordering::SeqCst);
                         }
-                        // One text for whatever went wrong behind, with its number; the session
+                        // One text for every failure behind the proxy, with its number. The session
                         // goes on.
                         Err(state) => {
                             assert_eq!(state, SqlState::INTERNAL_ERROR);
@@ -165,8 +165,8 @@ impl Load {
     }
 }
 
-/// The database is there again, so are all answers, and each debit is that of an answer or of a
-/// failure that was counted.
+/// The database is back, all answers are there, and each debit belongs to an answer or to a counted
+/// failure.
 async fn is_whole_again(veil: &Veil, address: SocketAddr, truth: &[i64], answered: usize) {
     let client = connect(address).await;
     for (at, wanted) in truth.iter().enumerate() {
@@ -282,7 +282,7 @@ impl Postmaster {
         }
     }
 
-    /// Starts it as it was, with what its write-ahead log has of its data.
+    /// Starts it as it was, with the data that its write-ahead log holds.
     async fn start(&self, config: &tokio_postgres::Config) -> Self {
         let mut command = Command::new(&self.arguments[0]);
         command
@@ -381,8 +381,8 @@ async fn pass(
     let _ = to.shutdown().await;
 }
 
-/// What hangs comes to an end by itself: before the charge nothing is charged, after it the failure
-/// is counted, and then the answers are there again.
+/// Hanging statements end by themselves: before the charge nothing is charged, after it the failure
+/// is counted, and later the answers are back.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_network_that_swallows_everything_ends_no_session() {
     let hasty =
@@ -527,8 +527,8 @@ async fn a_late_cancel_ends_nobody_elses_statement() {
     println!("{cancelled} were cancelled, {undisturbed} went undisturbed");
 }
 
-/// What the database says on a connection that was kept is its word: nothing is tried again, and a
-/// table that is gone is reported like one that has changed.
+/// An error from the database on a kept connection is final: nothing is tried again, and a missing
+/// table is reported like a changed one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_table_that_is_gone_is_reported_as_changed() {
     let veil = Veil::demo(|y| y, None).await;

@@ -44,7 +44,8 @@ fn the_unit_is_well_formed_and_tight() {
     std::fs::remove_dir_all(&directory).unwrap();
 }
 
-/// What the Debian package takes from the repository is there, and its scripts are of their shell.
+/// The files that the Debian package takes from the repository exist, and its scripts are valid for
+/// their shell.
 #[test]
 fn the_package_is_made_of_what_is_there() {
     let manifest = std::fs::read_to_string("Cargo.toml").unwrap();

@@ -1,4 +1,4 @@
-//! Plans are made once for a question like in everything, and anew for every other.
+//! Equal questions share one plan; every other question gets a new one.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use pgveil::rewrite::{ChoiceKind, Measure, Plan, Terms, measure_deviation, of_ro
 
 use crate::fixture::Veil;
 
-/// One release that small budgets would take Laplace noise for, and one that no budget would.
+/// One release for which small budgets choose Laplace noise, and one for which no budget does.
 const MIXED: &str = "SELECT a.n, b.year, b.w FROM (SELECT count(*) AS n FROM nls.women) AS a
     CROSS JOIN (SELECT year, avg(hourly_wage) AS w FROM nls.interviews GROUP BY year) AS b";
 
@@ -110,7 +110,7 @@ async fn a_plan_is_that_of_its_question_alone() {
     assert_eq!(*last, *again);
 }
 
-/// What costs nothing is planned once, however the accounts stand.
+/// A free question is planned once, whatever the accounts' state.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_free_plan_is_found_again() {
     let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;
@@ -123,8 +123,8 @@ async fn a_free_plan_is_found_again() {
     ));
 }
 
-/// Whatever the law of the noise and the trial's epsilon: what is planned has at most the wanted
-/// error, else nothing is.
+/// Whatever the law of the noise and the trial's epsilon, a plan has at most the target error, or
+/// there is no plan.
 #[tokio::test(flavor = "multi_thread")]
 async fn wanted_errors_are_met() {
     const PAIR: &str = "SELECT count(*), avg(birth_year) FROM nls.women";
@@ -136,8 +136,8 @@ async fn wanted_errors_are_met() {
         )
         .await;
         let mut met = 0;
-        // Shares of a row, in percent: of what the count may add, and of what the average's parts
-        // may. The count is a part of the average.
+        // Shares of a row, in percent, of the most that the count may add and of the most that the
+        // average's parts may. The count is a part of the average.
         for (sql, of_count, of_average) in [
             (PAIR, 500.0, 1e7),
             (PAIR, 1e8, 500.0),
@@ -191,8 +191,7 @@ async fn wanted_errors_are_met() {
     }
 }
 
-/// A public question has no release, and may be long all the same: what is kept is bounded
-/// together.
+/// A public question has no release, but may be long: the kept plans have one common bound.
 #[tokio::test(flavor = "multi_thread")]
 async fn of_long_questions_few_are_kept() {
     let veil = Veil::demo(|yaml| yaml, Veil::silent()).await;

@@ -658,7 +658,7 @@ async fn columns_agree_with_their_types() {
     .await;
 }
 
-/// What is wrong with one table, step or column hides nothing of the others.
+/// An error of one table, step or column hides no error of the others.
 #[tokio::test]
 async fn no_error_against_the_database_hides_another() {
     let server = Server::shared().await;

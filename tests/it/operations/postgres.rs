@@ -142,7 +142,7 @@ async fn a_bad_setting_is_reported_with_the_servers_log() {
     assert!(error.to_string().contains("no_such_setting"), "{error}");
 }
 
-/// What the killed process does: starts a server, says where, and waits.
+/// The victim: starts a server, writes where, and waits.
 async fn victim(note: &std::ffi::OsStr) {
     let server = LocalPostgres::start(Options::default()).await.unwrap();
     std::fs::write(note, server.directory().display().to_string()).unwrap();
@@ -151,7 +151,7 @@ async fn victim(note: &std::ffi::OsStr) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn native_is_gone_after_sigkill_of_its_parent() {
-    // This test is its own victim: started once more, in a process of its own.
+    // This test is its own victim: started once more in a separate process.
     if let Some(note) = std::env::var_os("PGVEIL_VICTIM") {
         return victim(&note).await;
     }
@@ -225,7 +225,7 @@ mod embedded {
         assert!(is_gone_within(&directory, PATIENCE));
     }
 
-    /// It has its own alone, and starts nonetheless.
+    /// It has only its own locale, and still starts.
     #[tokio::test(flavor = "multi_thread")]
     async fn another_ones_locale_is_done_without() {
         let locale = austrian().await;

@@ -1,5 +1,5 @@
-//! The process itself: what a session leaves in logs, metrics, the ledger and core dumps, and what
-//! the image lets it do.
+//! The process itself: the traces of a session in logs, metrics, the ledger and core dumps, and the
+//! rights of the image.
 
 use std::fmt::Write as _;
 use std::process::{Command, Stdio};
@@ -10,12 +10,12 @@ use super::serve::{Running, connect, free_port, page, reported};
 use super::stage::{server, systemd};
 use crate::fixture::TemporaryDirectory;
 
-/// What must be found nowhere: in a row that no answer shows, in statements of every kind, in
-/// parameters, settings and passwords.
+/// Canaries that must appear nowhere: in a row that no answer shows, in statements of every kind,
+/// in parameters, settings and passwords.
 const ROW: &str = "canaryrow";
 const LITERAL: &str = "canaryliteral";
 const SECRET: &str = "canarysecret";
-/// What a client calls itself, and a role that is not there: for the owner to see.
+/// A client's application name, and a role that does not exist: the owner may see both.
 const NAME: &str = "canaryname";
 
 const TABLES: &str = "CREATE SCHEMA shop;
@@ -38,8 +38,8 @@ tables:
 limits: {statement_timeout: 200ms}
 ";
 
-/// Statements as they come: answered, refused by each stage, wrong by PostgreSQL's own word,
-/// broken, failing after their charge.
+/// Statements as they come: answered, refused by each stage, refused by PostgreSQL, broken, failing
+/// after their charge.
 const STATEMENTS: &[&str] = &[
     "SELECT count(*) FROM shop.people WHERE name = 'canaryliteral'",
     "SELECT name, count(*) FROM shop.people WHERE name <> 'canaryliteral' GROUP BY name",
@@ -69,7 +69,7 @@ const STATEMENTS: &[&str] = &[
     "CREATE ROLE x PASSWORD 'canarysecret'",
     "SELECT relname FROM pg_class WHERE relname = 'canaryliteral'",
     "SELECT * FROM pgveil.history WHERE role = 'canaryliteral'",
-    // It takes longer than it may.
+    // It exceeds its timeout.
     "SELECT count(*) FROM shop.people p, generate_series(1, 50) a, generate_series(1, 50) b WHERE \
         p.name <> 'canaryliteral'",
 ];
@@ -223,7 +223,7 @@ async fn no_secret_literal_or_row_stays_behind() {
             .collect();
         assert!(found.is_empty(), "{canary}: {found:#?}");
     }
-    // The ledger keeps what was released, and no name was: each is one person's.
+    // The ledger keeps released values. No name was released, since each is one person's.
     for entry in std::fs::read_dir(&directory.0)
         .unwrap()
         .map(|entry| entry.unwrap().path())
@@ -295,8 +295,7 @@ fn the_image_lets_it_do_little() {
     assert_eq!(compose.matches("ports:").count(), 1);
 }
 
-/// Code of ours that the compiler does not check would be the place to look for what it cannot
-/// promise.
+/// `unsafe` code of ours would be the place to look for faults that the compiler cannot exclude.
 #[test]
 fn there_is_no_unsafe_code() {
     assert!(

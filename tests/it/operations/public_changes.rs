@@ -88,7 +88,7 @@ async fn answers_tell_that_a_public_table_has_changed() {
         .unwrap();
     assert_eq!(veil.engine.changed_contents(true).await.unwrap(), [""; 0]);
 
-    // Whoever looks first finds it: the question's own snapshot.
+    // The first reader finds it: here the question's own snapshot.
     veil.client
         .batch_execute(
             "UPDATE regions SET n = 100000, name = 'ALPHA!' WHERE code = 'a'; INSERT \
@@ -103,7 +103,7 @@ async fn answers_tell_that_a_public_table_has_changed() {
     for sql in [calm, plain] {
         assert_eq!(warned(&veil, sql).await, [""; 0], "{sql}");
     }
-    // Or the proxy itself, which looks now and then.
+    // Or the proxy itself, which checks now and then.
     veil.client
         .batch_execute("DELETE FROM codes WHERE v = 10")
         .await
@@ -127,7 +127,7 @@ async fn answers_tell_that_a_public_table_has_changed() {
         ["codes"]
     );
 
-    // As before, it is as it was loaded.
+    // The table is again as it was loaded.
     veil.client
         .batch_execute(
             "UPDATE regions SET n = 1, name = 'Alpha' WHERE code = 'a'; DELETE \
@@ -136,7 +136,7 @@ async fn answers_tell_that_a_public_table_has_changed() {
         .await
         .unwrap();
     assert_eq!(warned(&veil, by_name).await, [""; 0]);
-    // What is loaded anew is of now.
+    // A reload loads the present rows.
     let reloaded = veil.by_way_of(veil.server.config()).await;
     assert_eq!(reloaded.changed_contents(true).await.unwrap(), [""; 0]);
 }

@@ -1,10 +1,10 @@
-//! What a process knows outlives a reload.
+//! A process's knowledge outlives a reload.
 
 use super::serve::{connect, free_port};
 use super::stage::Stage;
 
-/// The engine that a reload builds opens the ledger anew. Without a witness it would take an older
-/// copy for the ledger, and give back what was spent since.
+/// The engine that a reload builds opens the ledger again. Without a witness it would take an older
+/// copy for the ledger, and refund everything spent since.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reload_does_not_take_an_older_copy_for_the_ledger() {
     let stage = Stage::new().await;

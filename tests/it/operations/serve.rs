@@ -38,8 +38,8 @@ impl Running {
     }
 }
 
-/// A port for a child: each is given once, and none is of those that the system gives to whoever
-/// binds port 0, so that no other test takes it meanwhile.
+/// A port for a child. Each is given once, and none is in the range that the system gives to port
+/// 0, so that no other test takes it meanwhile.
 pub fn free_port() -> u16 {
     static GIVEN: AtomicU16 = AtomicU16::new(0);
     let start = std::process::id() % 10_000;
@@ -404,7 +404,8 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
     assert!(first.ends_with(": in force since a start"), "{history}");
     assert!(given.contains(": loosens role second"), "{history}");
     assert!(taken.contains(": tightens role second"), "{history}");
-    // What start-up and two reloads do, and the table that was copied: no row of the other ones is.
+    // The steps of start-up and two reloads, and the one table that was copied: no row of the
+    // others is.
     assert_eq!(
         (
             said("starting a PostgreSQL of our own as the shadow"),
@@ -435,7 +436,7 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
     of_the_record(&records);
 }
 
-/// What two files have, of which a reload made the first: each record once, and each policy.
+/// The contents of two files, the first made by a reload: each record once, and each policy.
 fn of_the_record([new, old]: &[std::path::PathBuf; 2]) {
     let text = [old, new].map(|path| std::fs::read_to_string(path).unwrap());
     assert!(text.iter().all(|text| !text.is_empty()), "{text:?}");
@@ -485,7 +486,7 @@ fn of_the_record([new, old]: &[std::path::PathBuf; 2]) {
     assert!(statement["session"].as_i64().unwrap() > 0);
 }
 
-/// What `pgveil budget history` prints.
+/// The output of `pgveil budget history`.
 fn history(directory: &Path, server: &LocalPostgres) -> String {
     let ledger = directory.join("ledger.db").display().to_string();
     let output = Command::new(env!("CARGO_BIN_EXE_pgveil"))
@@ -552,7 +553,7 @@ async fn a_named_shadow_is_rebuilt_by_a_reload_and_a_changed_table_is_reported()
     let analyst = connect(ports.0, "analyst").await.unwrap();
     let before = columns(&analyst, "interviews").await;
 
-    // One column fewer, while questions come in: each is answered under one policy or the other.
+    // One column fewer, while questions arrive: each is answered under one policy or the other.
     let asking = tokio::spawn({
         let client = connect(ports.0, "analyst").await.unwrap();
         async move {

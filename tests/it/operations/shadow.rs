@@ -168,7 +168,7 @@ fn policy() -> Policy {
     }
 }
 
-/// What the real database holds: two public tables with rows, one private table with a row.
+/// The real database: two public tables with rows, one private table with a row.
 const REAL: &str = "CREATE TABLE public.rates (code char(3) PRIMARY KEY, rate numeric, tags \
     text[], \
     hidden int);
@@ -858,7 +858,7 @@ async fn a_named_shadow_is_held_by_one_proxy() {
 async fn lost_sessions_are_replaced_long_statements_end_and_abandoned_ones_are_cancelled() {
     let mut options =
         ShadowOptions::new(ShadowSource::LocalEngine(Engine::Native), "shop", "15.18");
-    // Longer than what the shadow asks itself takes, and shorter than the slow statement does.
+    // Longer than the shadow's own statements take, and shorter than the slow one.
     options.statement_timeout = Duration::from_secs(1);
     options.connections = 1;
     let shadow = Shadow::start(&policy(), options).await.unwrap();

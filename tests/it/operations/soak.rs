@@ -18,12 +18,12 @@ use super::stage::Stage;
 
 const VARIABLE: &str = "PGVEIL_SOAK";
 const SESSIONS: usize = 12;
-/// How often something is done to the proxy.
+/// The time between faults.
 const FAULT_EVERY: Duration = Duration::from_secs(5);
-/// What memory may grow by after the first third: caches that are still filling.
+/// The memory's allowed growth after the first third, for caches that are still filling.
 const GROWTH_KB: u64 = 128 << 10;
 
-/// What all clients share.
+/// Shared by all clients.
 #[derive(Default)]
 struct Tally {
     is_over: AtomicBool,
@@ -66,7 +66,7 @@ impl Drop for SmallDisk {
     }
 }
 
-/// Asks until it is over, each time in another of the ways that clients have.
+/// Asks until the end, each time in a different way of clients.
 async fn client(port: u16, tally: Arc<Tally>) {
     let mut session: Option<Client> = None;
     while !tally.is_over.load(Ordering::Relaxed) {

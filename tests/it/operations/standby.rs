@@ -1,5 +1,5 @@
 //! A standby as the database of the private rows: it answers like its primary, and a statement that
-//! was in the way of its recovery is run once more under the same charge.
+//! conflicts with its recovery is run once more under the same charge.
 
 use std::path::Path;
 use std::process::Command;
@@ -149,7 +149,7 @@ async fn a_standby_answers_and_a_conflict_is_tried_once_more() {
         .collect();
     let mut requester = Veil::requester();
     assert_eq!(rows_of(&engine, &requester, QUESTION).await.unwrap(), exact);
-    // Again, bought afresh, until one was stopped.
+    // Again, each a fresh purchase, until one was stopped.
     requester.session_settings.reuse = Reuse::Off;
     let (mut asked, began) = (1, Instant::now());
     loop {

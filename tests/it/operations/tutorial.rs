@@ -1,5 +1,5 @@
-//! docs/tutorial.md, and docs/howto.md after it, block by block: its commands are run, its SQL is
-//! asked by psql, and what they print is what the page says, but for numbers.
+//! docs/tutorial.md, and docs/howto.md after it, block by block: its commands are run, psql asks
+//! its SQL, and their output is the page's, except for numbers.
 //!
 //! `pgveil demo` and `pgveil serve` run until the next of them; a lone psql says where the SQL that
 //! follows is asked. In a block of output `…` stands for any lines, and for the end of a line.
@@ -29,7 +29,7 @@ struct Reader {
     /// Where the page's database server is, and where pgveil listens.
     ports: (u16, u16),
     serving: Option<Running>,
-    /// What psql is started with.
+    /// The command that starts psql.
     psql: String,
 }
 
@@ -130,7 +130,7 @@ impl Reader {
         }
     }
 
-    /// What psql prints for one block.
+    /// psql's output for one block.
     fn ask(&self, sql: &str) -> String {
         let asked = format!("{} -X <<'SQL'\n{sql}\nSQL", self.psql);
         self.shell(&asked)
@@ -146,7 +146,7 @@ impl Reader {
             "sh" if is_lone_psql => text.trim().clone_into(&mut self.psql),
             "sh" => {
                 let said = self.shell(text);
-                // What `init` shows once; psql reads it from here.
+                // The password that `init` shows once; psql reads it from here.
                 if let Some((_, password)) = said.split_once("shown once: ") {
                     let password = password.split_whitespace().next().unwrap();
                     self.shell(&format!("export PGPASSWORD={password}"));
@@ -160,7 +160,7 @@ impl Reader {
     }
 }
 
-/// A line without its numbers and without what they make wider.
+/// A line without its numbers and without the padding that follows their width.
 fn masked(line: &str) -> String {
     let mut text = String::new();
     let is_number = |c: char| c.is_ascii_digit() || ".,±%".contains(c);

@@ -66,7 +66,7 @@ async fn either(ports: [u16; 2]) -> Option<Client> {
     Some(client)
 }
 
-/// Asks until there is an answer, by whichever proxy is there.
+/// Asks until there is an answer, through either proxy.
 async fn answered(session: &mut Option<Client>, ports: [u16; 2], sql: &str) {
     for _ in 0..600 {
         if session.is_none() {
@@ -94,7 +94,7 @@ async fn debits(admin: u16) -> usize {
     line.unwrap().parse().unwrap()
 }
 
-/// Every question that was answered has its debit, whoever was killed meanwhile; the other proxy
+/// Every answered question has its debit, whichever proxy was killed meanwhile. The other proxy
 /// goes on.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_proxy_takes_no_charge_with_it() {
@@ -256,7 +256,7 @@ async fn a_standby_that_lagged_is_noticed_and_nothing_is_charged() {
         log.contains("older than its witness") && log.contains("2 debits"),
         "{log}"
     );
-    // The way on charges what the witness saw.
+    // The recovery charges the sums that the witness saw.
     let policy = stage.file("policy.yaml").display().to_string();
     let why = ["--why", "the primary is lost"];
     let restored = stage.run(&[&["ledger", "restore", "--policy", &policy], &why[..]].concat());

@@ -1,5 +1,5 @@
 //! A new process takes over from an old one: a socket that systemd holds, a port that both listen
-//! on, and what becomes of sessions of the old one.
+//! on, and the old one's sessions.
 
 use std::net::TcpListener;
 use std::os::fd::OwnedFd;
@@ -61,7 +61,8 @@ async fn clients_wait_in_a_socket_that_outlives_the_process() {
     assert!(second.0.wait().unwrap().success());
 }
 
-/// Two processes on one port: what began under the old one ends there, what comes is the new one's.
+/// Two processes on one port: sessions begun under the old one end there, new ones go to the new
+/// one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_port_is_handed_over_without_a_gap() {
     let stage = Stage::new().await;

@@ -62,7 +62,7 @@ async fn sqlstate(client: &Client, sql: &str) -> Option<String> {
     Some(error.code().unwrap().code().to_owned())
 }
 
-/// Forty answers and thirty amounts, with what nobody should see.
+/// Forty answers and thirty amounts, with a column that nobody should see.
 fn survey() -> String {
     let answers = (1..=40).map(|n| format!("q{n} int CHECK (q{n} IN (1, 2, 3, 4, 5))"));
     let amounts = (1..=30).map(|n| format!("amount{n} numeric(8, 2)"));
@@ -90,7 +90,7 @@ async fn a_wide_table_has_few_lines_and_tells_what_comes_later() {
     let folder = TemporaryDirectory::new("wide");
     let run = |arguments: &[&str]| pgveil(&server, &folder.0, arguments).output().unwrap();
 
-    // The draft says of forty answers once what their CHECKs say, and asks once about the amounts.
+    // For forty answers the draft states their CHECKs once, and it asks once about the amounts.
     let url = server.url();
     let flags = [
         "--unit",
@@ -127,7 +127,7 @@ async fn a_wide_table_has_few_lines_and_tells_what_comes_later() {
         "{reported}"
     );
 
-    // The other shorthand shows all that is not listed, and the owner reads what that is.
+    // The other shorthand shows every column that is not listed, and reports them to the owner.
     let shown = listed.replace(
         "    columns:\n",
         "    other_columns: visible\n    columns:\n",
@@ -151,7 +151,7 @@ async fn a_wide_table_has_few_lines_and_tells_what_comes_later() {
         "{reported}"
     );
     serve(&server, &folder.0, "shown.yaml", &password, &owner).await;
-    // Columns that are listed are those, whatever the table gets.
+    // A list of columns stays the same when the table gets more.
     let reported = is_well(&run(&["check", "listed.yaml"]));
     assert!(!reported.contains("diagnosis"), "{reported}");
 }

@@ -1,4 +1,5 @@
-//! What answers are worth and cost, as the commands tell it: `explain` with its options, `budget`.
+//! The accuracy and the price of answers in the commands' output: `explain` with its options,
+//! `budget`.
 
 use std::process::{Command, Output, Stdio};
 
@@ -134,7 +135,7 @@ async fn explain_tells_prices_curves_and_what_is_left() {
             answers[0] > answers[1] && pair[0]["share_of_budget"] != pair[1]["share_of_budget"]
         );
     }
-    // What is free has no curve, and a refusal is one.
+    // A free question has no curve; a refused one gives its error.
     let free = stage.reported(
         &[
             &explain[..],
@@ -146,7 +147,7 @@ async fn explain_tells_prices_curves_and_what_is_left() {
     let refused = stage.pgveil(&[&explain[..], &["--curve", "SELECT * FROM nls.women"]].concat());
     assert!(text(&refused.stderr).contains("\nERROR:  "), "{refused:?}");
 
-    // The ledger tells what is left.
+    // The ledger gives the rest of the budget.
     let spent = [&explain[..], &["--spent", BY_RACE]].concat();
     let missing = stage.pgveil(&spent);
     assert!(

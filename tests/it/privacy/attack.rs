@@ -1,4 +1,4 @@
-//! Statements of an adversary, each with what must become of it.
+//! Statements of an adversary, each with its required outcome.
 
 mod alike;
 mod chains;
@@ -35,7 +35,7 @@ fn rich(yaml: String) -> String {
     )
 }
 
-/// What the stack without noise answers, rows sorted; or the SQLSTATE and message.
+/// The answer of the stack without noise, rows sorted; or the SQLSTATE and message.
 async fn ours(veil: &Veil, sql: &str) -> Result<Vec<String>, String> {
     let rows = veil.rows_as(&Veil::requester(), sql).await;
     rows.map(sorted)
@@ -43,7 +43,7 @@ async fn ours(veil: &Veil, sql: &str) -> Result<Vec<String>, String> {
         .map_err(|r| format!("{} {}", r.sqlstate, r.message))
 }
 
-/// What PostgreSQL answers over the rows themselves.
+/// PostgreSQL's answer over the rows themselves.
 async fn theirs(veil: &Veil, sql: &str) -> Result<Vec<String>, String> {
     let messages = veil.client.simple_query(sql).await.map_err(|e| {
         e.code()
@@ -377,7 +377,7 @@ async fn a_long_chain_is_refused_before_it_is_deep() {
         for links in [20, 40, 80, 120, 240, 40_000] {
             let sql = format!("{head}{}{tail}", link.repeat(links));
             let veil = veil.clone();
-            // A worker's stack is what the proxy has.
+            // The proxy has only a worker's stack.
             let answered = tokio::spawn(async move {
                 match parse(&sql).as_deref() {
                     Ok([Statement::Query(_)]) => ours(&veil, &sql).await.map(|_| ()),

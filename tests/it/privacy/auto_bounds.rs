@@ -1,4 +1,4 @@
-//! `bounds: auto` and `rows_per_unit: auto`: what is found, what it costs whom, and how often.
+//! `bounds: auto` and `rows_per_unit: auto`: their findings, and who pays how much and how often.
 
 use std::process::{Command, Output};
 use std::sync::Arc;
@@ -251,8 +251,8 @@ async fn a_search_is_paid_once_by_the_owner_and_by_each_role() {
         .await
         .unwrap();
     assert!(all.iter().all(Option::is_some));
-    // Who holds it asks on at no price; another role pays the same, once, on whatever proxy it asks
-    // first.
+    // A role that has paid asks on for free. Another role pays the same, once, on whichever proxy
+    // it asks first.
     let engine = proxy(&veil).await;
     let free = "SELECT count(*) FROM pgveil.columns";
     rows_of(&engine, &requester("analyst"), free).await.unwrap();
@@ -364,7 +364,7 @@ async fn what_breaks_after_the_debit_is_paid_and_searched_again() {
             .unwrap()[0],
         None
     );
-    // Nothing of it is claimed any more.
+    // It has no claim any more.
     make(&veil, &search, 0.1, &mut OsRandomness::new())
         .await
         .unwrap();
@@ -490,7 +490,7 @@ async fn the_owner_searches_by_command() {
         said.contains("public.orders.price: from 0 to 512 (in the ledger") && !said.contains("due"),
         "{said}"
     );
-    // What that means for the plainest questions.
+    // The meaning for the plainest questions.
     let noise = |what: &str| -> f64 {
         let (_, rest) = said.rsplit_once("\n  public.orders: ").unwrap();
         let (_, rest) = rest.split_once(&format!("{what} ±")).unwrap();

@@ -1,4 +1,4 @@
-//! Intervals hold the exact value as often as they say, over many answers with real noise.
+//! Intervals hold the exact value as often as stated, over many answers with real noise.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -72,7 +72,7 @@ async fn veil(accounting: &str) -> Veil {
     .await
 }
 
-/// The share of intervals, over cells and `runs` answers, that hold what PostgreSQL says; and the
+/// The share of intervals, over cells and `runs` answers, that hold PostgreSQL's value; and the
 /// mean ratio of squared errors to squared standard errors.
 async fn coverage(veil: &Veil, epsilon: f64, value: &str, runs: u32) -> (f64, f64) {
     let requester = pgveil::engine::Requester {
@@ -149,8 +149,8 @@ async fn intervals_hold_the_exact_value_nineteen_times_in_twenty() {
     }
 }
 
-/// Sums of Laplace noises are nearer to normal than one: their intervals hold more often than they
-/// say, and never less.
+/// Sums of Laplace noises are nearer to normal than one: their intervals hold more often than
+/// stated, and never less.
 #[tokio::test(flavor = "multi_thread")]
 async fn intervals_of_laplace_noise_hold_too() {
     let veil = veil("pure").await;
@@ -162,7 +162,7 @@ async fn intervals_of_laplace_noise_hold_too() {
 }
 
 /// The ends of a chosen value's interval are aimed so far that all candidates together are past the
-/// rank once in 40 times: they hold oftener than they say. Its standard error is an estimate: the
+/// rank once in 40 times: they hold more often than stated. Its standard error is an estimate: the
 /// interval's half by the ratio of a rank's deviation to the ends' reach, where both ends are draws
 /// themselves. Arithmetic takes the whole interval for it.
 #[tokio::test(flavor = "multi_thread")]
@@ -178,7 +178,7 @@ async fn intervals_of_chosen_values_hold() {
     assert!(held >= 0.93, "{value}: {held}");
 }
 
-/// An extreme is known from its inner side alone; where there are few rows, or none, from none.
+/// An extreme has only its inner limit; with few rows or no rows it has no limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn intervals_of_extremes_hold() {
     let veil = veil("gdp").await;
@@ -230,7 +230,7 @@ async fn intervals_of_extremes_hold() {
     );
 }
 
-/// What is NULL has no error; a quotient by what may be zero has no ends.
+/// NULL has no error; a quotient whose divisor may be zero has no ends.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_noise_drowns_has_no_error() {
     let veil = veil("gdp").await;

@@ -1,8 +1,8 @@
 //! The empirical audit: canaries with extreme values, thousands of trials through the real wire,
-//! and the most that an attacker can be shown to gain, held up against what was charged. In each
-//! group of an answer stands one trial: the group's canary is there, or is not. A group shows what
-//! its own rows and its own draws make, so each is D or D' to its canary; that no draw is shared is
-//! audited too, by a second group that the attacker sees next to it.
+//! and the attacker's largest provable gain, compared with the charge. Each group of an answer is
+//! one trial: the group's canary is present or absent. A group's value depends on its own rows and
+//! its own draws alone, so each is D or D' to its canary. A second group, which the attacker sees
+//! next to it, audits that no draw is shared.
 
 mod command;
 mod mutants;
@@ -41,8 +41,8 @@ impl Audited {
         audited
     }
 
-    /// What was found of the charge: of epsilon where the noise has one, else of mu. Above 1, more
-    /// was lost than was paid for.
+    /// The gain as a share of the charge: in epsilon where the noise has one, else in mu. Above 1,
+    /// the loss exceeded the charge.
     fn share(&self) -> f64 {
         self.epsilon.map_or(self.gain.mu / self.mu, |epsilon| {
             self.gain.epsilon / epsilon
@@ -51,8 +51,8 @@ impl Audited {
 }
 
 const SCALAR: &str = "SELECT cell, count(*) FROM a.people GROUP BY cell";
-/// A count is shown as a whole number, which hides a little of it; of a sum of this range nothing
-/// is lost.
+/// A count is shown as a whole number, which hides a little of it; rounding takes nothing from a
+/// sum of this range.
 const SUM: &str = "SELECT cell, sum(x) FROM a.people GROUP BY cell";
 const VECTORS: [&str; 3] = [
     "SELECT cell, count(*), sum(x) FROM a.people GROUP BY cell",
@@ -82,7 +82,7 @@ async fn gaussian_vectors_lose_what_they_charge_and_no_more() {
         let audited = Audited::new(sql, &trials, charged);
         assert!(audited.epsilon.is_none() && audited.mu > 1.0, "{audited:?}");
         // Values of one unit beyond every bound, and ten times the rows that count. An average
-        // tells less than the sum and the count it is made of.
+        // reveals less than its sum and its count.
         let least = if sql.contains("avg") { 0.3 } else { 0.5 };
         assert!(
             audited.share() <= 1.0 && audited.share() > least,
@@ -94,8 +94,8 @@ async fn gaussian_vectors_lose_what_they_charge_and_no_more() {
     }
 }
 
-/// The look and the sums together. Each is a part of the charge, so that one group's sums tell less
-/// of it.
+/// The look and the sums together. Each is a part of the charge, so one group's sums reveal less of
+/// it.
 #[tokio::test(flavor = "multi_thread")]
 async fn looks_lose_what_they_charge_and_no_more() {
     let stage = Stage::under("gdp", 10.0).await.looking();
@@ -118,8 +118,8 @@ async fn looks_lose_what_they_charge_and_no_more() {
     assert!(audited.share() > 1.0, "{audited:?}");
 }
 
-/// Groups that a canary brings to the threshold; and, of each of a thousand, a canary alone in it,
-/// which is never shown.
+/// Groups that a canary brings to the threshold; and a thousand groups with a canary alone, which
+/// are never shown.
 #[tokio::test(flavor = "multi_thread")]
 async fn thresholds_lose_what_they_charge_and_no_more() {
     let stage = Stage::under("gdp", 10.0).await;
@@ -133,8 +133,8 @@ async fn thresholds_lose_what_they_charge_and_no_more() {
     assert!(alone.hidden >= 4000, "{}", alone.hidden);
 }
 
-/// Two questions, one with the canaries and one without them, are two draws: together they tell
-/// what the two charges say.
+/// Two questions, one with the canaries and one without them, are two draws: together they reveal
+/// as much as the two charges allow.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_purchases_are_two_draws() {
     let stage = Stage::under("gdp", 10.0).await;

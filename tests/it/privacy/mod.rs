@@ -1,5 +1,5 @@
-//! Exact neighbours, attacks, coverage and timing: that answers tell no more than they are charged
-//! for.
+//! Exact neighbours, attacks, coverage and timing: that answers reveal no more than their charge
+//! allows.
 
 pub mod attack;
 pub mod auto_bounds;

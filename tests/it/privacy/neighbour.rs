@@ -71,7 +71,8 @@ async fn neighbours_differ_within_the_declared_bound() {
     );
 }
 
-/// What PostgreSQL derives no collation for is refused, and not revealed by an error.
+/// An expression for which PostgreSQL derives no collation is refused beforehand, not revealed by
+/// an error.
 #[tokio::test(flavor = "multi_thread")]
 async fn neighbours_differ_within_the_declared_bound_under_collations() {
     let seed = random::seeds()[0];

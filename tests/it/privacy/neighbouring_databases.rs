@@ -1,5 +1,5 @@
-//! Two databases, one woman apart, through the same questions: what a client sees apart from
-//! released values is the same to the byte.
+//! Two databases, one woman apart, through the same questions: a client's view is the same to the
+//! byte, apart from released values.
 
 use pgveil::engine::{Format, Service};
 use pgveil::parse::{Statement, parse};
@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::fixture::{Veil, load, without_units};
 use crate::sql::outer_query::{STATEMENTS, rich};
 
-/// Over declared keys alone: the keys shown, and their order, are those of the policy.
+/// Over declared keys alone: the keys and their order come from the policy.
 pub const BY_DOMAIN: [&str; 7] = [
     "SELECT * FROM pgveil.worth",
     "SELECT race FROM nls.women GROUP BY race",
@@ -37,7 +37,7 @@ async fn database(without: Option<&str>) -> Veil {
     Veil::over(fill, &yaml, Veil::silent()).await
 }
 
-/// What a client sees apart from released values: columns or the whole error, the plan's story with
+/// A client's view apart from released values: columns or the whole error, the plan's story with
 /// its charge, and, for declared keys, every row.
 async fn seen(veil: &Veil, sql: &str, with_rows: bool) -> String {
     let statements = match parse(sql) {
@@ -49,7 +49,7 @@ async fn seen(veil: &Veil, sql: &str, with_rows: bool) -> String {
     };
     let requester = Veil::requester();
     let story = match veil.engine.plan(&requester, query).await {
-        // The clock is in the statement that it emits.
+        // The emitted statement holds the clock.
         Ok((plan, _))
             if ["now", "current", "local"]
                 .iter()

@@ -33,7 +33,7 @@ fn questions() -> Vec<Question> {
         prop::collection::vec(5.0..60.0f64, 1..8),
         delta,
     );
-    // A fixed seed: the accountants are deterministic, and so is what they are asked.
+    // A fixed seed: the accountants are deterministic, and so are the questions.
     let mut runner = TestRunner::deterministic();
     let mut all: Vec<Question> = [4.5, 10.0, 50.0, 100.0]
         .into_iter()
@@ -92,7 +92,7 @@ fn ask(python: &std::path::Path, questions: &[Question]) -> Vec<serde_json::Valu
         .collect()
 }
 
-/// What our ledger adds up for the same noise.
+/// Our ledger's loss for the same noise.
 fn ours(question: &Question) -> Loss {
     let gaussians = question.sigmas.iter().map(|sigma| {
         let mu_squared = Fixed::round_up(1.0 / (sigma * sigma));
@@ -128,7 +128,7 @@ async fn the_accountant_agrees_with_published_ones() {
         let theirs = |name: &str| answer[name].as_f64();
         let pld = theirs("pld").unwrap();
         let shown = format!("{question:?}: ours {gdp} (zCDP {zcdp}), theirs {answer}");
-        // What an account admits is never less than the true loss of the whole composition.
+        // An account's loss is never less than the true loss of the whole composition.
         let pure = loss.epsilon.map_or(f64::INFINITY, Fixed::to_f64);
         assert!(gdp.min(pure) >= pld - PLD_SLACK, "{shown}");
         assert!(zcdp >= gdp - 1e-9 || !question.scales.is_empty(), "{shown}");

@@ -1,6 +1,6 @@
-//! `timing: {quantum: …}`: what was read from private rows shows at the end of a quantum, and
-//! nothing before it does. Quanta here are so long that they never end, or so short that nobody
-//! waits for them: no test measures a time.
+//! `timing: {quantum: …}`: the effects of private rows show at the end of a quantum, and not
+//! before. Quanta here are so long that they never end, or so short that nobody waits for them: no
+//! test measures a time.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -65,7 +65,7 @@ async fn resting(veil: &Veil, count: usize) {
     }
 }
 
-/// Still not at its end after some more has happened elsewhere.
+/// It is still waiting after more has happened elsewhere.
 async fn rests(veil: &Veil, asked: &mut JoinHandle<Result<Answer, Error>>) -> bool {
     for _ in 0..20 {
         veil.ask("SELECT count(*) FROM nls.industries")
@@ -96,7 +96,7 @@ async fn nothing_shows_before_the_quantum_ends() {
         .await
         .unwrap();
     assert_eq!(history, ["1"], "the debit shows before the rows are read");
-    // A cancel cannot tell whether it came before the rows were read.
+    // A cancel cannot show whether it came before the rows were read.
     let cancel = CancellationToken::new();
     let mut fourth = ask(&veil.engine, "SELECT count(*) FROM nls.interviews", &cancel);
     while veil
@@ -118,7 +118,7 @@ async fn nothing_shows_before_the_quantum_ends() {
     {}
     early.cancel();
     assert!(rests(&veil, &mut fifth).await);
-    // What reads no private row does not wait, nor do refusals.
+    // A statement that reads no private row does not wait, nor do refusals.
     for sql in [
         "SELECT 1",
         "SELECT relname FROM pg_class LIMIT 1",
@@ -147,7 +147,7 @@ async fn nothing_shows_before_the_quantum_ends() {
     }
 }
 
-/// A free question that waits for a connection must not tell when another one's rows were read.
+/// A free question that waits for a connection must not show when another one's rows were read.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_rest_as_well() {
     let veil = paced("24h", |yaml| {
@@ -155,7 +155,7 @@ async fn connections_rest_as_well() {
     })
     .await;
     let never = CancellationToken::new();
-    // All that one role may have of four connections, and all that it may spend.
+    // One role's share of four connections, and its whole budget.
     let first = [
         "SELECT count(*) FROM nls.women",
         "SELECT sum(birth_year) FROM nls.women",
@@ -176,8 +176,8 @@ async fn connections_rest_as_well() {
     refused.abort();
 }
 
-/// Whoever polls metrics, the admin database or the record sees the same while the database works
-/// and when it is done.
+/// Metrics, the admin database and the record show the same while the database works and when it is
+/// done.
 #[tokio::test(flavor = "multi_thread")]
 async fn operators_see_nothing_before_the_quantum_ends() {
     let veil = paced("24h", |yaml| yaml).await;

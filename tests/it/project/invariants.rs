@@ -1,5 +1,5 @@
-//! One test for each invariant that `lib.rs` states, under its name. What a test of another module
-//! holds better is named there.
+//! One test for each invariant that `lib.rs` states, under its name. Where a test of another module
+//! shows it better, the test here names that one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -127,7 +127,7 @@ async fn a_charge_is_durable_before_the_backend_sees_the_query() {
         .await;
     assert!(matches!(answered, Err(Error::Cancelled)), "{answered:?}");
     assert_eq!(spent(&veil).await, paid);
-    // What the budget does not cover never reaches the tables.
+    // A query beyond the budget never reaches the tables.
     let mut refused = None;
     for _ in 0..1000 {
         let requester = pgveil::engine::Requester {
@@ -162,8 +162,8 @@ async fn a_charge_is_durable_before_the_backend_sees_the_query() {
         return;
     }
     let scans = async || {
-        // A backend may keep what it counted for seconds, but not beyond its end; this session
-        // tells its own once a second has passed.
+        // A backend may keep its counts for seconds, but not beyond its end. This session reports
+        // its own after a second.
         tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
         let others = "FROM pg_stat_activity WHERE backend_type = 'client backend' AND pid <> \
             pg_backend_pid()";
@@ -228,8 +228,7 @@ fn no_switch_turns_noise_off() {
         let edited = yaml.replacen(place, &format!("{place}{line}"), 1);
         assert!(parsed(&edited).is_err(), "{line}");
     }
-    // In the session: the settings of pgveil that there are, none of which reaches noise but
-    // through the price.
+    // In the session: no setting of pgveil reaches the noise except through the price.
     let settings = pgveil::policy::SESSION_SETTINGS.map(|setting| setting.name);
     let bounds = ["pgveil.max_groups_per_unit", "pgveil.max_rows_per_unit"];
     assert_eq!(
@@ -344,8 +343,8 @@ async fn emitted_sql_is_printed_and_read_back() {
         }
     }
     assert!(emitted > 20, "{emitted}");
-    // Nothing else is ever sent below the cut: execute runs what the plan holds, and glues no query
-    // together.
+    // Nothing else is ever sent below the cut: execute runs the plan's statements, and builds no
+    // query from pieces.
     let execute = std::fs::read_to_string("src/execute/mod.rs").unwrap();
     assert!(!super::tidy::code(&execute).contains("to_sql"));
 }

@@ -1,5 +1,5 @@
-//! The reference documents, held against the code: what the code reads is described, and what is
-//! described exists.
+//! The reference documents, compared with the code: everything that the code reads is described,
+//! and everything described exists.
 
 use std::collections::BTreeSet;
 
@@ -132,7 +132,7 @@ fn the_table_of_keys_is_what_the_code_reads() {
     }
 }
 
-/// The defaults of the limits are those of a policy that does not mention them.
+/// The documented defaults of the limits hold for a policy that does not mention them.
 #[test]
 fn the_limits_defaults_are_as_described() {
     const POLICY: &str = "version: 1
@@ -274,7 +274,7 @@ fn the_metrics_are_described() {
     assert_eq!(made, described);
 }
 
-/// The commands of the document are those of `--help`.
+/// The document has the commands of `--help`.
 #[test]
 fn the_commands_are_described() {
     let help = std::process::Command::new(env!("CARGO_BIN_EXE_pgveil"))
@@ -334,7 +334,7 @@ fn functions() -> String {
     table
 }
 
-/// The functions of the document are those of the catalogue. `PGVEIL_WRITE=1` writes them.
+/// The document has the functions of the catalogue. `PGVEIL_WRITE=1` writes them.
 #[test]
 fn the_functions_are_listed() {
     const BEGIN: &str = "PGVEIL_WRITE=1 -->\n";

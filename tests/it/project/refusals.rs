@@ -191,8 +191,8 @@ fn literals(source: &str) -> Vec<String> {
     found
 }
 
-/// What stands for a backslash and what follows it: nothing where the text goes on in the next
-/// line.
+/// The character that a backslash and the next one stand for; nothing where the text goes on in the
+/// next line.
 fn escaped(characters: &mut std::str::Chars<'_>) -> Option<char> {
     let c = characters.next()?;
     if c == '\n' {

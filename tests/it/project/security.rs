@@ -1,16 +1,16 @@
-//! docs/security.md tells the truth about the tests that it names.
+//! docs/security.md names tests that exist.
 
 use std::path::Path;
 
 /// One attack: what stands under a heading of the third level.
 struct Entry<'a> {
     title: &'a str,
-    /// The word in bold that says what becomes of the attack.
+    /// The attack's outcome, in bold.
     verdict: &'a str,
     text: &'a str,
 }
 
-/// The entries of every section, but those that report measurements.
+/// The entries of every section, except those that report measurements.
 fn entries(page: &str) -> Vec<Entry<'_>> {
     let sections = page.split("\n### ").skip(1);
     let entries = sections.map(|rest| rest.split("\n## ").next().unwrap_or_default());

@@ -1,4 +1,4 @@
-//! Rules of the house that neither the compiler nor clippy holds: import arrows, file sizes,
+//! Rules of the house that neither the compiler nor clippy checks: import arrows, file sizes,
 //! forbidden calls, dependencies with a reason.
 
 use std::collections::BTreeSet;
@@ -57,7 +57,7 @@ const PURE: [&str; 7] = [
 ];
 
 const LINES_MAX: usize = 600;
-/// Files past it today, with what they may have at most until they are split.
+/// Files past the limit today, with the most lines that they may have until they are split.
 const LONG: [(&str, usize); 0] = [];
 
 struct Source {
@@ -298,7 +298,7 @@ fn planning_stages_are_pure() {
         "LazyLock",
         "Mutex",
     ];
-    // What is read once of a constant text holds no state.
+    // A value parsed once from a constant text holds no state.
     let is_grammar = |source: &Source| source.path.ends_with("parse/grammar.rs");
     assert_nowhere(&forbidden, |source| {
         source.module.as_deref().is_some_and(|m| PURE.contains(&m)) && !is_grammar(source)
@@ -647,7 +647,7 @@ fn compose_runs_the_demo_policy() {
         demo.lines()
             .all(|line| ha.lines().any(|other| other == line))
     );
-    // What each policy reads from the environment, its composition sets.
+    // Each composition sets the environment variables that its policy reads.
     for (policy, file) in [
         (&compose, "docker-compose.yml"),
         (&ha, "ops/compose.ha.yaml"),
@@ -663,8 +663,8 @@ fn compose_runs_the_demo_policy() {
     }
 }
 
-/// What events print of values, and why that holds no statement, literal, row or secret. All else
-/// that they tell are numbers, booleans and names of ours.
+/// The values that events print, and why they hold no statement, literal, row or secret. Everything
+/// else in events is numbers, booleans and our own names.
 const PRINTED: [(&str, &str, &str); 37] = [
     ("desk/login.rs", "%peer.address", "where a login comes from"),
     ("desk/mod.rs", "%error", "an error of the ledger"),
@@ -798,7 +798,7 @@ fn events(text: &str) -> Vec<&str> {
     found
 }
 
-/// What an event prints: `?x`, `%x`, and placeholders of its message.
+/// The values that an event prints: `?x`, `%x`, and placeholders of its message.
 fn printed(event: &str) -> Vec<String> {
     let message = event.split('"').nth(1).unwrap_or_default();
     let braces: Vec<&str> = message
@@ -859,8 +859,7 @@ fn events_print_what_is_known_to_be_harmless() {
 }
 
 /// The demo's page shows exact answers next to private ones. Nothing that serves a policy can: only
-/// the demo's command imports the folder, and the exact side takes no address, no policy and no
-/// server of anybody's.
+/// the demo's command imports the folder, and the exact side takes no address, policy or server.
 #[test]
 fn the_demo_is_imported_by_its_command_alone() {
     let outside =
@@ -914,7 +913,7 @@ fn the_console_has_no_way_to_rows() {
 }
 
 /// Analysts ask at the desk as on the wire. Nothing that opens rows, draws noise or charges is
-/// within its reach, nor what is the owner's or another role's.
+/// within its reach, nor are the owner's or another role's affairs.
 #[test]
 fn the_desk_asks_as_the_wire_does() {
     let forbidden = [

@@ -60,7 +60,7 @@ async fn shop() -> Veil {
     .await
 }
 
-/// Asks all, and wants PostgreSQL's own rows of each.
+/// Asks all questions, and expects PostgreSQL's own rows for each.
 async fn alike(veil: &Veil, questions: impl IntoIterator<Item = String>) {
     let mut different = Vec::new();
     for sql in questions {
@@ -263,7 +263,7 @@ async fn types_and_parameters_of_char_are_postgresqls() {
         };
         let sql = format!("SELECT {key} AS k FROM \"Shop\".\"Buyers\"{grouped}");
         let wanted = veil.client.prepare(&sql).await.unwrap();
-        // What is not answered has no type.
+        // A refused query has no type.
         let Ok(found) = client.prepare(&sql).await else {
             continue;
         };
@@ -273,7 +273,7 @@ async fn types_and_parameters_of_char_are_postgresqls() {
                 .map(|c| (c.type_().oid(), c.type_modifier()))
                 .collect::<Vec<_>>()
         };
-        // A domain is shown as what it is over.
+        // A domain is shown as its base type.
         if key != "mark" {
             assert_eq!(shape(&found), shape(&wanted), "{sql}");
         }
@@ -300,7 +300,7 @@ async fn types_and_parameters_of_char_are_postgresqls() {
     }
 }
 
-/// What has no sound or exact answer is refused, whatever the rows hold.
+/// A query without a sound or exact answer is refused, whatever the rows hold.
 #[tokio::test(flavor = "multi_thread")]
 async fn char_of_unknown_blanks_is_refused() {
     let veil = shop().await;

@@ -1,5 +1,5 @@
-//! Texts under collations of their own: ordered, searched and distinguished as PostgreSQL does, or
-//! refused.
+//! Texts under other collations than the database's: ordered, searched and distinguished as
+//! PostgreSQL does, or refused.
 
 use pgveil::refusal::Refusal;
 
@@ -100,8 +100,8 @@ async fn texts_are_compared_under_their_own_collation() {
 }
 
 /// Keys of every kind of index next to columns of every kind of collation; `apple` and `APPLE` are
-/// one text to some and two to others. The shadow has no collation of the database's own for
-/// columns that are shown: those tables are private.
+/// one text to some and two to others. The shadow lacks the database's own collation for shown
+/// columns, so those tables are private.
 async fn keyed() -> Veil {
     let fill = async |client: &tokio_postgres::Client| {
         let schema = "CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level2', \
@@ -236,7 +236,7 @@ async fn released_texts_are_ordered_by_their_own_collation() {
     assert_eq!(shown.len(), 3, "{shown:?}");
 }
 
-/// The local shadow is of the database's locale: in that of this machine neither `É` nor the order
+/// The local shadow has the database's locale: in this machine's locale neither `É` nor the order
 /// would be PostgreSQL's.
 #[tokio::test(flavor = "multi_thread")]
 async fn released_texts_are_ordered_and_folded_in_the_databases_locale() {

@@ -1,4 +1,4 @@
-//! docs/types.md: what it says of a column of each type holds, in a schema and a table of mixed
+//! docs/types.md: its claims about a column of each type hold, in a schema and a table of mixed
 //! case.
 
 use std::collections::BTreeMap;
@@ -114,7 +114,7 @@ const TYPES: [(&str, &str, &str, &str); 57] = [
     ),
 ];
 
-/// What stands for the types of an extension that is compiled: in and out as text.
+/// Stand-ins for the types of compiled extensions: in and out as text.
 const MADE: &str = "
     CREATE SCHEMA \"Own\"; CREATE TYPE \"Own\".\"Mood\" AS ENUM ('Sad', 'It''s fine'); CREATE \
     DOMAIN \"Own\".temper AS \"Own\".\"Mood\";
@@ -143,7 +143,7 @@ tables:
   Own.Shown: public
 ";
 
-/// The table of the document: what it says of each type, in the order of its columns.
+/// The table of the document: its claims for each type, in the order of its columns.
 fn table() -> BTreeMap<String, Vec<bool>> {
     let text = std::fs::read_to_string("docs/types.md").unwrap();
     let rows = text

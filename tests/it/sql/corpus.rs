@@ -180,8 +180,8 @@ async fn business_tools() {
     .await;
 }
 
-/// The 22 queries of TPC-H with the specification's own parameters; what becomes of each stands in
-/// docs/tpch.md.
+/// The 22 queries of TPC-H with the specification's own parameters; docs/tpch.md has each one's
+/// outcome.
 #[tokio::test(flavor = "multi_thread")]
 async fn tpch() {
     let Some(veil) = tpch::world().await else {
@@ -210,7 +210,7 @@ async fn tpch() {
         },
     )
     .await;
-    // What docs/tpch.md tells to ask instead of those that have no sound reading.
+    // The queries that docs/tpch.md suggests in place of those without a sound reading.
     let suggested = std::fs::read_to_string("tests/corpora/tpch/suggestions.sql").unwrap();
     let mut names = Vec::new();
     for text in suggested.split("-- Q").skip(1) {

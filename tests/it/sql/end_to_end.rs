@@ -1,5 +1,5 @@
 //! The whole road of a query over the demo data: answers without noise equal PostgreSQL's, charges
-//! are what the plan says, and nothing is answered unpaid.
+//! are the plan's, and nothing is answered unpaid.
 
 use std::sync::Arc;
 

@@ -246,7 +246,7 @@ async fn an_answer_is_one_entry_and_its_repeat_none() {
     assert_eq!(veil.spent().await, paid);
 }
 
-/// What is cut is reported, and the interval reaches what PostgreSQL would say.
+/// The cut is reported, and the interval reaches PostgreSQL's value.
 #[tokio::test(flavor = "multi_thread")]
 async fn intervals_reach_past_what_is_cut() {
     let veil = veil(true).await;
@@ -269,7 +269,7 @@ async fn intervals_reach_past_what_is_cut() {
     assert!(high - 1.959_964 * error > exact, "{shown:?}, {exact}");
 }
 
-/// An average of what each unit adds up to: its range is a product of limits, which nobody reaches.
+/// An average of each unit's total: its range is a product of limits, which nobody reaches.
 #[tokio::test(flavor = "multi_thread")]
 async fn averages_of_totals_of_units_are_looked_at() {
     let veil = veil(false).await;
@@ -285,8 +285,8 @@ async fn averages_of_totals_of_units_are_looked_at() {
     assert!((shown / exact - 1.0).abs() < 0.5, "{shown}, {exact}");
 }
 
-/// A coarser question costs nothing, also where a look chose the clip: its groups are sums of those
-/// of the finer answer, with their errors and with what was cut.
+/// A coarser question costs nothing, also where a look chose the clip: its groups are sums of the
+/// finer answer's groups, with their errors and cuts.
 #[tokio::test(flavor = "multi_thread")]
 async fn coarser_questions_are_sums_of_looked_at_answers() {
     let veil = veil(true).await;
@@ -378,7 +378,7 @@ async fn small_parts_of_looked_at_answers_are_bought() {
     let mut paid = veil.spent().await;
     for (kind, is_bought) in [("view", false), ("return", true)] {
         let part = format!("SELECT count(*) FROM retail.line WHERE kind = '{kind}'");
-        // Few units return anything: what the look says does not matter here.
+        // Few units return anything: the look's result does not matter here.
         let _ = veil.rows_as(&reused, &part).await;
         let spent = veil.spent().await;
         assert_eq!(spent > paid, is_bought, "{kind}: {paid}, {spent}");
@@ -409,8 +409,8 @@ impl Sampler for Freezing {
     }
 }
 
-/// Where the budget ends between the look and the answer, the refusal says what was charged, and
-/// what else was paid for is kept.
+/// Where the budget ends between the look and the answer, the refusal states the charge, and other
+/// paid releases are kept.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_look_whose_answer_cannot_be_paid_is_reported() {
     let fill = async |client: &tokio_postgres::Client| client.batch_execute(SCHEMA).await.unwrap();
@@ -436,7 +436,7 @@ async fn a_look_whose_answer_cannot_be_paid_is_reported() {
     let detail = error.detail.unwrap();
     assert!(detail.contains("Only the look was charged"), "{detail}");
     assert!(veil.spent().await > 0.0);
-    // Frozen, so only what is kept is answered.
+    // Frozen, so only kept answers are shown.
     let kept = veil.ask_as(&reused, "SELECT count(*) FROM retail.household");
     kept.await.unwrap();
 }

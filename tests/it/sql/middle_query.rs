@@ -8,7 +8,7 @@ const ANSWERED: &[&str] = &[
         nls.interviews)",
     "SELECT count(*) FROM nls.interviews i JOIN (SELECT year, avg(hourly_wage) AS mean FROM \
         nls.interviews GROUP BY year) m ON m.year = i.year WHERE i.hourly_wage > m.mean",
-    // What BI tools write for the largest groups.
+    // The query that BI tools write for the largest groups.
     "SELECT i.year, count(*) FROM nls.interviews i JOIN (SELECT year, count(*) AS n FROM \
         nls.interviews GROUP BY year ORDER BY n DESC, year LIMIT 3) top ON top.year = i.year GROUP \
         BY i.year HAVING count(*) > 0 ORDER BY 1",

@@ -1,4 +1,4 @@
-//! What SQL is answered, and that answers without noise are PostgreSQL's.
+//! The supported SQL: answers without noise are PostgreSQL's.
 
 pub mod characters;
 pub mod collations;

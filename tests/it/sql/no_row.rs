@@ -1,4 +1,4 @@
-//! Questions that no row can match, because the policy says which values there are: answered free,
+//! Questions that no row can match, because the policy lists the possible values: answered free,
 //! without asking the database.
 
 use pgveil::parse::{Statement, parse};
@@ -20,8 +20,7 @@ async fn planned(veil: &Veil, sql: &str) -> Arc<Plan> {
 const WHIT: &str = "no row can match, so nothing was asked or charged: race has no value 'Whit'; \
     perhaps 'white'";
 
-/// Groups are those that a paid answer shows: all that are listed, none that enough units would
-/// have to be in.
+/// The groups of a paid answer: all listed ones, and none that need enough units.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_no_row_can_match_is_free() {
     let veil = Veil::demo(|yaml| yaml, None).await;
@@ -149,8 +148,7 @@ async fn what_a_row_may_match_is_asked() {
     }
 }
 
-/// What a later release reads of an answer for no row is what it reads of a released one. A budget
-/// that is spent does not matter.
+/// A later release reads an answer for no row like a released one. A spent budget does not matter.
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_for_no_row_are_read_and_need_no_budget() {
     let veil = Veil::demo(

@@ -210,8 +210,8 @@ async fn errors_point_into_the_clients_text() {
     }
 }
 
-/// An aggregate's state stays in memory whatever `work_mem` says: what asks for more than the
-/// shadow may have is refused, and the next question is answered.
+/// An aggregate's state stays in memory whatever `work_mem` says: an aggregate that needs more than
+/// the shadow's limit is refused, and the next question is answered.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_aggregate_cannot_take_the_machine() {
     let veil = Veil::demo(rich, Veil::silent()).await;

@@ -1,5 +1,4 @@
-//! Shapes of queries that rest on a step of their own: without noise, each answers as PostgreSQL
-//! does.
+//! Shapes of queries with a special step each: without noise, each answers as PostgreSQL does.
 
 use pgveil::engine::Requester;
 use pgveil::policy::{KeyChoice, SessionSettings};
@@ -178,8 +177,8 @@ INSERT INTO s.person SELECT n, 20 + n % 50 FROM generate_series(1, 300) n;
 INSERT INTO s.visit SELECT n, 1 + n % 300, n / 30, n % 30 FROM generate_series(1, 900) n;
 ";
 
-/// Equal values are one unit's where they are of one key, and whole keys of one mention of a table
-/// are: else a group's rows may be of several.
+/// Equal values belong to one unit if they are one key's, and whole keys of one mention of a table
+/// do. Otherwise a group's rows may belong to several units.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_tell_units_apart_within_one_mention() {
     let policy = without_units(&std::fs::read_to_string("policies/demo.yaml").unwrap());
@@ -228,7 +227,7 @@ async fn keys_tell_units_apart_within_one_mention() {
     }
 }
 
-/// A group that is listed and holds no row counts none.
+/// A listed group without a row counts 0.
 fn is_empty_group(row: &str) -> bool {
     row.split('|').skip(1).any(|value| value == "0")
         && !row
@@ -299,7 +298,7 @@ async fn coded() -> Veil {
     Veil::over(fill, CODES, Veil::silent()).await
 }
 
-/// An outer join that keeps public rows shows a group where a row is left that WHERE keeps, whoever
+/// An outer join that keeps public rows shows a group if WHERE keeps one of its rows, whoever
 /// visited.
 #[tokio::test(flavor = "multi_thread")]
 async fn groups_of_public_rows_are_those_that_where_keeps() {
@@ -380,7 +379,7 @@ async fn groups_of_public_rows_are_those_that_where_keeps() {
 #[tokio::test(flavor = "multi_thread")]
 async fn groups_of_public_rows_have_keys_and_aggregates_of_their_own_side() {
     let veil = coded().await;
-    // Of a set's keys that more than one row has, the group comes once.
+    // Several rows may have the same keys of a set; the group comes once.
     let sets = "GROUP BY GROUPING SETS ((c.code % 2, c.sort, c.code), (c.code % 2, c.sort)) ORDER \
         BY 1, 2, 3";
     let sql = format!(
@@ -459,8 +458,8 @@ async fn loose() -> Veil {
     Veil::over(fill, LOOSE, Veil::silent()).await
 }
 
-/// A collation that takes different texts for equal, types without comparison, and intervals: what
-/// would show one row's own spelling, or fail for some rows.
+/// A collation that takes different texts for equal, types without comparison, and intervals: cases
+/// that would show one row's own spelling, or fail for some rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_of_several_equal_values_is_never_shown() {
     let veil = loose().await;
@@ -576,7 +575,7 @@ async fn the_last_point_of_a_grid_stays_inside_its_type() {
 }
 
 /// As the release has them: numbers by their value, texts by their bytes, NULL last. The order in
-/// which the database found them says nothing.
+/// which the database found them does not show.
 #[tokio::test(flavor = "multi_thread")]
 async fn groups_come_in_the_order_of_their_keys() {
     let veil = Veil::demo(rich, Veil::silent()).await;

@@ -1,4 +1,4 @@
-//! What tools send that browse tables: previews of rows, and names with their database.
+//! Statements of tools that browse tables: previews of rows, and names with their database.
 
 use pgveil::engine::Requester;
 use pgveil::error::Error;
@@ -66,8 +66,8 @@ async fn previews_are_empty_where_the_policy_says_so() {
         );
     }
     assert_eq!(veil.spent().await, 0.0, "a preview is free");
-    // What asks for more than rows, or fails for another reason, is refused as ever; what is
-    // answered is answered.
+    // A statement that is not just a preview, or that fails for another reason, is refused as ever;
+    // an answerable one is answered.
     for (sql, start) in [
         (
             "SELECT count(*) FROM (SELECT * FROM nls.women LIMIT 10) AS t",

@@ -38,7 +38,7 @@ tables:
       home: visible
 ";
 
-/// What takes about a millisecond for a pair.
+/// A condition that takes about a millisecond for a pair.
 const EXPENSIVE: &str = "regexp_count(r.home, '[a-h]') > s.line";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -78,7 +78,7 @@ async fn equal_public_rows_are_weighed_by_their_largest_number() {
             WHERE s.district = r.district AND EXISTS (SELECT 1 FROM city.spread t WHERE \
             length(lower(s.label)) > t.line + 100))"
             .into(),
-        // Groups that are made anew for each private row.
+        // Groups that are computed again for each private row.
         "SELECT count(*) FROM city.riders r WHERE r.id < 0 OR EXISTS (SELECT 1 FROM city.crowd s \
             WHERE s.district = r.district GROUP BY s.district HAVING \
             max(regexp_count(s.label, '[a-h]')) > 5)"

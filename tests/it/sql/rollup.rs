@@ -1,5 +1,5 @@
-//! A coarser question out of a finer answer: sums of groups that are paid for, with their own
-//! error, and only where they are what would be bought.
+//! A coarser question from a finer answer: sums of paid groups, with their own error, and only
+//! where they equal the answer that would be bought.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn exact() -> Requester {
     }
 }
 
-/// Answers to each question without a charge, and what a bought answer is without noise.
+/// Each question is answered without a charge, with the rows that a bought answer has.
 async fn sums_what_is_paid(veil: &Veil, questions: &[&str]) {
     for sql in questions {
         let spent = veil.spent().await;
@@ -42,7 +42,7 @@ async fn sums_what_is_paid(veil: &Veil, questions: &[&str]) {
     }
 }
 
-/// Is bought, though finer answers are there.
+/// The questions are bought, though finer answers are there.
 async fn buys(veil: &Veil, requester: &Requester, questions: &[&str]) {
     for sql in questions {
         let spent = veil.spent().await;
@@ -141,7 +141,7 @@ async fn grouping_sets_serve_by_their_fittest_set() {
     .await;
 }
 
-/// What is not exactly a sum of what is held.
+/// Questions that are not exactly sums of held answers.
 #[tokio::test(flavor = "multi_thread")]
 async fn other_questions_are_bought() {
     let veil = Veil::demo(rich, Veil::silent()).await;
@@ -408,7 +408,7 @@ async fn finer_and_coarser_askers_at_once() {
     }
 }
 
-/// Over many finer answers, a sum's distance from the truth is what its standard error says.
+/// Over many finer answers, a sum's distance from the truth matches its standard error.
 #[tokio::test(flavor = "multi_thread")]
 async fn sums_are_as_far_off_as_they_say() {
     // The same noise in each run, so that no run is an unlucky one.
@@ -705,8 +705,7 @@ async fn only_whole_lists_are_added_up() {
         &["SELECT region, count(*), sum(x) FROM s.p GROUP BY region"],
     )
     .await;
-    // A list of which nobody says that it is whole: a foreign key's table, or an enum's labels, may
-    // grow.
+    // A list that is not declared complete: a foreign key's table, or an enum's labels, may grow.
     for (key, some) in [("size", "x > 3"), ("keyed", "x > 4")] {
         let reported = format!("is_new, count(*) FILTER (WHERE {some}) FROM s.p GROUP BY");
         veil.rows_as(
@@ -762,7 +761,7 @@ async fn only_whole_lists_are_added_up() {
     .await;
 }
 
-/// Random questions in random order, each answered from what is there and bought anew: without
+/// Random questions in random order, each answered from held answers and bought again: without
 /// noise both are the same.
 #[tokio::test(flavor = "multi_thread")]
 async fn random_questions_are_answered_as_if_bought() {

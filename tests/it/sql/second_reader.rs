@@ -1,9 +1,9 @@
-//! PostgreSQL's own grammar (libpg_query, by pglast) as a second reader: what our parser takes, it
-//! reads as PostgreSQL does, or refuses.
+//! PostgreSQL's own grammar (libpg_query, by pglast) as a second reader: our parser reads an
+//! accepted text as PostgreSQL does, or refuses it.
 //!
-//! Each text that is accepted is printed from our tree. PostgreSQL's grammar reads the text and
-//! what was printed; both trees must be equal. The texts are those of the goldens, of the attacks,
-//! of the corpora, and broken ones made of them.
+//! Each text that is accepted is printed from our tree. PostgreSQL's grammar reads the text and our
+//! print of it; both trees must be equal. The texts are those of the goldens, of the attacks, of
+//! the corpora, and broken ones made of them.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -21,18 +21,18 @@ const PACKAGE: &str = "pglast==8.8";
 const MUTANTS: usize = 3;
 
 /// A call that the parser writes out as arithmetic over other aggregates, so that it is not printed
-/// as it was read. What is compared is the same text with a name that the parser does not know.
+/// as it was read. The comparison uses the same text with a name that the parser does not know.
 /// `sql::statistics` compares the answers with PostgreSQL's.
 const WRITTEN_OUT: (&str, &str) = ("pgveil.geomean", "pgveil.as_read");
 
 struct Pair {
     text: String,
-    /// What both read.
+    /// The text for both readers.
     read: String,
     printed: String,
 }
 
-/// The text and what our tree of it is printed as, where it is one query that is accepted.
+/// The text and our print of its tree, if it is one accepted query.
 fn pair(text: &str) -> Option<Pair> {
     let read = text.replace(WRITTEN_OUT.0, WRITTEN_OUT.1);
     let parsed = parse(&read).ok()?;
@@ -64,7 +64,7 @@ fn pairs() -> Vec<Pair> {
     pairs
 }
 
-/// What PostgreSQL's grammar says of each pair.
+/// The verdict of PostgreSQL's grammar on each pair.
 fn compared(python: &Path, pairs: &[Pair]) -> Vec<serde_json::Value> {
     let script = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -120,7 +120,7 @@ async fn what_is_accepted_is_read_as_by_postgresql() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// What the second reader found, and what PostgreSQL says of it.
+/// The second reader's findings, with PostgreSQL's results.
 #[test]
 fn what_only_our_parser_reads_is_refused() {
     for (text, sqlstate, position) in [

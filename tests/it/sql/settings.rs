@@ -1,4 +1,4 @@
-//! The settings `pgveil.*` reach the plan, and never past the policy.
+//! The settings `pgveil.*` reach the plan, and never exceed the policy.
 
 use pgveil::parse::{Statement, parse};
 use pgveil::policy::{KeyChoice, SessionSettings, TargetError};
@@ -70,7 +70,7 @@ async fn a_wanted_error_is_met_and_costs_what_it_must() {
         .unwrap();
     let found = deviations(&plan)[0];
     assert!(found <= 3600.0 && found > 3598.0, "{found}");
-    // Averages: what they are made of.
+    // Averages: their parts.
     let average = "SELECT avg(hourly_wage), count(*) FROM nls.interviews";
     let plan = planned(&veil, with(TargetError::OfRow(120.0)), average)
         .await
@@ -121,8 +121,8 @@ async fn a_wanted_error_is_met_and_costs_what_it_must() {
     assert_eq!(cost(&listed), 0.0);
 }
 
-/// Private rows are read under fixed settings: what would print otherwise in the session is
-/// refused, what prints alike is not.
+/// Private rows are read under fixed settings: a text that would print differently in the session
+/// is refused, others are not.
 #[tokio::test(flavor = "multi_thread")]
 async fn text_of_private_values_is_that_of_the_session() {
     let veil = Veil::demo(|yaml| yaml, None).await;
@@ -187,8 +187,8 @@ async fn text_of_private_values_is_that_of_the_session() {
     );
 }
 
-/// Under sql_standard one sign before several numbers is that of all, which is read as no other
-/// style reads it.
+/// Under sql_standard one sign before several numbers applies to all of them. No other style reads
+/// it so.
 #[tokio::test(flavor = "multi_thread")]
 async fn intervals_below_the_cut_are_read_in_the_sessions_style_or_refused() {
     let veil = Veil::demo(|yaml| yaml, None).await;
@@ -239,7 +239,7 @@ async fn intervals_below_the_cut_are_read_in_the_sessions_style_or_refused() {
             );
         }
     }
-    // So are parameters printed, whatever the session's style.
+    // Parameters are printed so, whatever the session's style.
     for text in [
         "-1 years -2 mons +3 days 04:05:06",
         "-1 day",
@@ -255,8 +255,8 @@ async fn intervals_below_the_cut_are_read_in_the_sessions_style_or_refused() {
     }
 }
 
-/// A list is one error for each aggregate: what may be further off takes less of the vector, so
-/// that the whole costs less than the smallest error for all.
+/// A list has one error for each aggregate. An aggregate with a larger error takes less of the
+/// vector, so the whole costs less than the smallest error for all.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_aggregate_may_have_a_wanted_error_of_its_own() {
     let veil = Veil::demo(|yaml| yaml, None).await;

@@ -78,7 +78,7 @@ async fn statistics_without_noise_equal_postgresql() {
     .await;
 }
 
-/// Aggregates that PostgreSQL lacks equal what they stand for, and have the name of the call.
+/// Aggregates that PostgreSQL lacks equal their definitions, and the column has the call's name.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_geometric_mean_is_what_it_stands_for() {
     let veil = Veil::demo(|yaml| wide(Veil::precise(yaml)), Veil::silent()).await;
@@ -135,7 +135,7 @@ async fn chosen_values_lie_within_their_bounds() {
     assert!(veil.spent().await > 0.0);
 }
 
-/// A part and the vector share what a statement may spend.
+/// A part and the vector share the statement's epsilon.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_part_costs_no_more_than_the_statement_may() {
     let veil = Veil::demo(|yaml| yaml, None).await;

@@ -9,7 +9,7 @@ use crate::fixture::Veil;
 /// One a line; `\n` is a line's end.
 const BROKEN: &str = include_str!("syntax/broken.sql");
 
-/// PostgreSQL takes their grammar; what they name need not be there.
+/// PostgreSQL accepts their grammar; the named objects need not exist.
 const VALID: &str = include_str!("syntax/valid.sql");
 
 fn statements(list: &str) -> Vec<String> {
@@ -37,7 +37,7 @@ fn reported(refusal: Refusal) -> Reported {
 async fn ours(veil: &Veil, sql: &str) -> Option<Reported> {
     match parse(sql).as_deref() {
         Err(refusal) => Some(reported(refusal.clone())),
-        // What the parser takes, PostgreSQL refuses in the shadow.
+        // PostgreSQL in the shadow refuses what the parser accepts.
         Ok([Statement::Query(_)]) => veil
             .ask(sql)
             .await
@@ -88,7 +88,7 @@ async fn theirs(client: &tokio_postgres::Client, sql: &str) -> Option<Reported> 
     ))
 }
 
-/// Whether PostgreSQL's grammar was what refused.
+/// Whether PostgreSQL's grammar refused it.
 fn is_of_grammar(reported: &Reported) -> bool {
     let (_, message, _) = reported;
     [
@@ -151,8 +151,8 @@ async fn places_are_those_of_the_text_that_was_sent() {
     }
 }
 
-/// What the parser does not read of PostgreSQL's grammar is not supported; it is no error of the
-/// client's.
+/// A construct of PostgreSQL's grammar that the parser lacks is reported as unsupported, not as the
+/// client's error.
 #[test]
 fn valid_statements_are_no_syntax_errors() {
     let (mut read, mut unread) = (0, Vec::new());

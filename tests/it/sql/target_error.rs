@@ -23,7 +23,7 @@ fn with_target(target: &str) -> Requester {
     }
 }
 
-/// The answer's rows as numbers, and the line that tells its error.
+/// The answer's rows as numbers, and the line that states its error.
 async fn output(veil: &Veil, requester: &Requester, sql: &str) -> (Vec<Vec<f64>>, String) {
     let answer = veil.ask_as(requester, sql).await.unwrap();
     let line = answer
@@ -48,12 +48,13 @@ fn percentages(line: &str) -> Vec<f64> {
         .collect()
 }
 
-/// Questions on households of very unequal sizes, over all rows and by week, at two targets. What
-/// is output is at most the target, is what the noise is, and the same question is free afterwards.
+/// Questions on households of very unequal sizes, over all rows and by week, at two targets. The
+/// stated error is at most the target and matches the noise, and the same question is free
+/// afterwards.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_share_of_the_answer_is_met() {
-    // Without noise the looks see the same each time, and the reported errors are those of the
-    // noise that would be drawn.
+    // Without noise the looks see the same each time, and the reported errors belong to the noise
+    // that would be drawn.
     let veil = veil(true).await;
     let questions = [
         "SELECT count(*) FROM retail.household",
@@ -88,7 +89,7 @@ async fn a_share_of_the_answer_is_met() {
 }
 
 /// Under pure accounting, where the price of an answer is its epsilon: a target is met or refused,
-/// and what misses it is never shown.
+/// and an answer that misses it is never shown.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_share_of_the_answer_is_met_under_pure_accounting() {
     let pure = |policy: &str| {
@@ -147,7 +148,7 @@ async fn an_absolute_error_is_met_under_a_chosen_clip() {
     let (_, line) = output(&veil, &with_target("20000"), sql).await;
     let errors = percentages(&line);
     assert!(errors[0] <= 21_000.0 && errors[0] > 5_000.0, "{line}");
-    // Of a median the error is known with the answer, too.
+    // A median's error, too, is known only with the answer.
     let median = "percentile_cont(0.5) WITHIN GROUP (ORDER BY amount)";
     let sql = format!("SELECT {median}, pgveil.stderr({median}) FROM retail.line");
     let (_, line) = output(&veil, &with_target("0.5"), &sql).await;
@@ -232,7 +233,7 @@ async fn what_is_known_from_the_plan_has_no_first_answer() {
     assert_eq!(plan.first_answer(), Some(0.25));
 }
 
-/// Of ninety units a count for epsilon 0.25 would be noise, and one for 0.5 is not.
+/// With ninety units a count at epsilon 0.25 would be noise, and one at 0.5 is not.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_first_answer_is_not_useless() {
     let with_units = |y: String| y.replace("  unit: woman ", "  units: 90\n  unit: woman ");
@@ -262,7 +263,7 @@ async fn planned(veil: &Veil, requester: &Requester, sql: &str) -> Arc<Plan> {
     veil.engine.plan(requester, query).await.unwrap().0
 }
 
-/// What has no error to tell is refused before anything is charged.
+/// A question without a known error is refused before anything is charged.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_no_error_is_refused_free() {
     let veil = veil(true).await;
@@ -277,7 +278,7 @@ async fn what_has_no_error_is_refused_free() {
         assert_eq!(refused.sqlstate, "0A000", "{sql}: {refused}");
         assert_eq!(veil.spent().await, 0.0, "{sql}");
     }
-    // What one row adds is known of counts and sums of rows alone.
+    // One row's part is known only for counts and sums of rows.
     let sql = "SELECT count(DISTINCT store) FROM retail.line";
     let refused = veil.ask_as(&with_target("50% of a row"), sql).await;
     assert_eq!(refused.unwrap_err().report().sqlstate, "0A000");

@@ -91,8 +91,8 @@ async fn columns_of_other_types_are_answered() {
     }
 }
 
-/// As drivers write it: with and without the schema, of a text, of a parameter, of a list. No other
-/// type of the database is named, and none whose columns are hidden.
+/// As drivers write it: with and without the schema, for a text, a parameter and a list. No other
+/// type of the database can be named, and none whose columns are hidden.
 #[tokio::test(flavor = "multi_thread")]
 async fn constants_are_cast_to_enums_that_are_shown() {
     let more = "; CREATE TYPE shop.kind AS ENUM ('paid'); CREATE SCHEMA other; CREATE TYPE \
@@ -372,7 +372,7 @@ async fn parameters_of_enums_and_domains_are_bound() {
             .collect();
         assert_eq!(rows, wanted, "{sql}: {replies:?}");
     }
-    // A label that there is not is refused before anything is charged.
+    // An unknown label is refused before anything is charged.
     let paid = veil.spent().await;
     assert!(
         client
@@ -516,7 +516,7 @@ async fn values_of_execute_are_postgresqls() {
             .unwrap_or_else(|| panic!("{sql}: {replies:?}"));
         assert_eq!(row.values(), [Some(wanted.to_owned())], "{sql}");
     }
-    // A label that there is not has its place.
+    // The error for an unknown label has its position.
     let sql = "PREPARE w AS SELECT count(*) FROM shop.orders WHERE state = $1 OR state = $2; \
         EXECUTE w ('open', 'lost')";
     let replies = socket.ask(sql).await;
@@ -545,7 +545,7 @@ async fn values_of_execute_are_postgresqls() {
     );
 }
 
-/// What gives many rows, or reads many, is no value.
+/// An expression that returns or reads many rows is not a value.
 #[tokio::test(flavor = "multi_thread")]
 async fn values_of_execute_are_one_row() {
     let fill = async |client: &tokio_postgres::Client| client.batch_execute(SCHEMA).await.unwrap();

@@ -1,5 +1,5 @@
-//! Questions whose answers the noise hides are refused free, where the policy says how many units
-//! there are.
+//! Questions whose answers the noise hides are refused free, where the policy states the number of
+//! units.
 
 use pgveil::engine::{Asked, Requester, constants, plan, refuse_useless};
 use pgveil::ir::ReleaseId;
@@ -50,7 +50,7 @@ fn judged(demo: &Policy, units: Option<u64>, sql: &str, terms: &Terms) -> (Plan,
     (planned, refused)
 }
 
-/// The least number of units of which the question is answered.
+/// The least number of units with which the question is answered.
 fn edge(demo: &Policy, sql: &str) -> u64 {
     let terms = terms(demo);
     let is_refused = |units: u64| judged(demo, Some(units), sql, &terms).1.is_some();
@@ -143,7 +143,7 @@ async fn each_rule_has_the_edge_that_is_documented() {
     }
 }
 
-/// What rests on variances, over values that spread as usual.
+/// Statistics that divide by variances, over values with a usual spread.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_divides_by_a_variance_needs_more_units() {
     let veil = Veil::demo(|yaml| yaml, None).await;
@@ -171,7 +171,7 @@ async fn what_divides_by_a_variance_needs_more_units() {
     );
 }
 
-/// The demo's policy says how many units there are, and its own questions are answered.
+/// The demo's policy states the number of units, and its own questions are answered.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_demo_answers_what_it_proposes() {
     let veil = Veil::demo(|yaml| yaml, None).await;
@@ -203,7 +203,7 @@ async fn the_demo_answers_what_it_proposes() {
     }
 }
 
-/// Nothing is refused of a policy that does not say how many units there are, and nothing free.
+/// No question is refused as useless under a policy without the number of units, nor a free one.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_refused_without_units_or_for_nothing() {
     let veil = Veil::demo(|yaml| yaml, None).await;
@@ -264,7 +264,7 @@ fn with_target(useless: Useless) -> Requester {
 
 const COUNT: &str = "SELECT count(*) FROM nls.women";
 
-/// Refused free, reported by EXPLAIN, charged under `warn` and `allow`; what is held is shown
+/// Refused free, reported by EXPLAIN, charged under `warn` and `allow`; a held answer is shown
 /// again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_useless_question_is_refused_free_and_answered_where_the_session_asks() {
@@ -343,7 +343,7 @@ async fn a_useless_question_is_refused_free_and_answered_where_the_session_asks(
     assert!(answer.warnings.is_empty() && veil.spent().await > spent);
 }
 
-/// What another role was answered changes nothing of a refusal, and what rows there are neither.
+/// Neither another role's answers nor the rows change a refusal.
 #[tokio::test(flavor = "multi_thread")]
 async fn neither_rows_nor_other_roles_decide_a_refusal() {
     let veil = Veil::demo(|yaml| with_colleague(of_units(60)(yaml)), None).await;
@@ -443,7 +443,7 @@ async fn hints_do_what_they_say() {
     );
 }
 
-/// Most groups hold few: said, and answered.
+/// Most groups hold few units: a warning, and the answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn thin_groups_are_warned_of() {
     let veil = Veil::demo(of_units(500), None).await;

@@ -178,7 +178,7 @@ async fn an_aggregate_comes_with_its_error() {
         found[2] < found[0] && found[0] < found[3] && found[1] > 0.0 && found[1] < 2.0,
         "{found:?}"
     );
-    // Too few rows to say.
+    // Too few rows for an estimate.
     let few = "SELECT avg(hourly_wage), pgveil.stderr(avg(hourly_wage)), \
         pgveil.ci_low(avg(hourly_wage)), pgveil.ci_high(avg(hourly_wage)) FROM nls.interviews \
         WHERE year = 1968 AND age = 40";
@@ -263,7 +263,8 @@ async fn worth_is_what_explain_says() {
         rows(&veil, of).await,
         ["count|0.5|17.6|fixed|28|28", dearest]
     );
-    // Fifteen rows of a woman count: the same number of women, and of rows fifteen times as many.
+    // Fifteen rows of a woman count: the number of women is the same, and that of rows fifteen
+    // times as large.
     let of_rows = "SELECT round(error_95::numeric), round(error_units::numeric, 1), advice FROM \
         pgveil.worth WHERE table_name = 'interviews' AND aggregate = 'count' AND epsilon = 0.5";
     let advice = "SET pgveil.max_rows_per_unit = 4: ±70.5; units with more rows are scaled down";

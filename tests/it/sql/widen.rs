@@ -89,7 +89,7 @@ async fn a_second_value_is_free() {
     .await;
 }
 
-/// With noise: what is shown is the group of the whole answer, and costs what one value costs.
+/// With noise: the shown row is the group of the whole answer, at the price of one value.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_answers_are_one_answer() {
     let veil = Veil::demo(rich, None).await;
@@ -111,7 +111,7 @@ async fn the_answers_are_one_answer() {
     );
 }
 
-/// What another role asked, widened or not, decides neither what is bought nor what is free.
+/// Another role's questions, widened or not, decide neither the purchase nor what is free.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_others_asked_changes_nothing() {
     let mut seen = Vec::new();
@@ -157,8 +157,8 @@ async fn explain_names_what_is_bought() {
     );
 }
 
-/// A look at all values is no look at one of them: what one costs by fixed clips is widened, what
-/// is looked at first is not.
+/// A look at all values is not a look at one of them: a question with fixed clips is widened, one
+/// with a look is not.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_looked_at_is_not_widened() {
     let veil = Veil::demo(rich, Veil::silent()).await;

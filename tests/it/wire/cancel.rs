@@ -72,7 +72,7 @@ async fn a_statement_timeout_ends_the_wait_and_not_the_answer() {
         ),
         (1, 0)
     );
-    // What becomes of it now is not the record's.
+    // Its later outcome is not recorded.
     let given_up = || running.service.given_up.lock().unwrap().clone();
     assert_eq!(given_up()[0].get().map(String::as_str), Some("57014"));
     // The session goes on at once, until it has left too many answers behind: then a question

@@ -224,8 +224,8 @@ async fn who_reads_nothing_stops_nobody() {
     }
 }
 
-/// What answers to Parse and Describe weigh is not the session's to hold either: who does not read
-/// is not read from.
+/// A session may not pile up answers to Parse and Describe either: the server stops reading from a
+/// client that does not read.
 #[tokio::test]
 async fn who_describes_and_reads_nothing_waits() {
     const ASKED: usize = 1_000;

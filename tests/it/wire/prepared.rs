@@ -105,7 +105,7 @@ async fn one_namespace_serves_both_ways() {
         .send(&[bind("", "s", &[], &[]), execute("", 0), sync()].concat())
         .await;
     assert_eq!(kinds(&socket.until_ready().await), "2DCZ");
-    // An EXECUTE that is itself prepared has the columns of what it names.
+    // An EXECUTE that is itself prepared has the columns of the statement that it names.
     socket
         .send(
             &[

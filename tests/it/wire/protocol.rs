@@ -1,4 +1,4 @@
-//! Order of messages, portals, formats, and what is charged when.
+//! Order of messages, portals, formats, and the times of charges.
 
 use super::double::start;
 use super::socket::{Socket, bind, describe, execute, kinds, message, parse, query, sync};

@@ -184,7 +184,7 @@ async fn settings_follow_the_transaction() {
     assert_eq!(socket.value("SHOW bytea_output").await, "hex");
     socket.ask("ROLLBACK").await;
     assert_eq!(socket.value("SHOW bytea_output").await, "escape");
-    // A string of statements, and a pipeline, are transactions of their own.
+    // A string of statements, and a pipeline, are separate transactions.
     socket.ask("SET bytea_output = hex; SELECT fail").await;
     assert_eq!(socket.value("SHOW bytea_output").await, "escape");
     let set = [
@@ -548,7 +548,7 @@ async fn set_config_alone_is_set() {
     assert_eq!(socket.value("SHOW TimeZone").await, "Asia/Tokyo");
     socket.ask("COMMIT").await;
     assert_eq!(socket.value("SHOW TimeZone").await, "UTC");
-    // A value in binary is text all the same, of which a zero byte is no part.
+    // A binary value of type text is still text, and text has no zero byte.
     let zero = b"\0\0\0\x01\0\x01\0\x01\0\0\0\x03a\0b\0\0";
     socket
         .send(

@@ -1,5 +1,5 @@
-//! What a session starts with and asks of itself, as on the database: unqualified names,
-//! `pg_backend_pid()` and its kin, advisory locks.
+//! The start of a session and its questions about itself, as on the database: unqualified names,
+//! `pg_backend_pid()` and the like, advisory locks.
 
 use pgveil::engine::{Requester, Service};
 use pgveil::policy::schemas;
@@ -84,7 +84,7 @@ async fn sessions_start_with_the_search_path_of_the_database() {
     let shown = r#""$user", public, "Shop Data", archive"#;
     // Nothing of the policy is in reach by PostgreSQL's own default.
     assert_eq!(start_path("", POLICY).await, shown);
-    // Of the role's own schema there is a table.
+    // The role's own schema has a table.
     assert_eq!(
         start_path("", &format!("{POLICY}{OWN}")).await,
         r#""$user", public"#

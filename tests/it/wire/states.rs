@@ -116,7 +116,7 @@ impl State {
         (socket, pending)
     }
 
-    /// What ReadyForQuery says.
+    /// The status in ReadyForQuery.
     fn status(self) -> u8 {
         match self {
             Self::Idle | Self::Pipeline | Self::Skipping | Self::Running | Self::Copying => b'I',
@@ -241,7 +241,7 @@ async fn every_message_in_every_state() {
     }
 }
 
-/// Nobody has said who they are yet: no message of a session does anything.
+/// Before a login, no message of a session does anything.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_message_does_anything_before_login() {
     let running = start().await;

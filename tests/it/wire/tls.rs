@@ -62,7 +62,7 @@ pub async fn connect(
     Socket::over(Box::new(secure))
 }
 
-/// What a server that speaks TLS from the first byte answers to these bytes.
+/// The reply of a server that speaks TLS from the first byte.
 pub async fn exchanged(
     address: std::net::SocketAddr,
     certificate: &CertificateDer<'static>,
@@ -87,7 +87,7 @@ async fn channel_binding_holds_to_the_certificate() {
     socket.authenticate(PASSWORD, Some(&bound)).await;
     socket.until_ready().await;
     assert_eq!(kinds(&socket.ask("SELECT 1").await), "TDCZ");
-    // Without binding, and with that of another certificate.
+    // Without binding, and with another certificate's binding.
     let mut socket = connect(running.address, &certificate).await;
     socket.send(&startup(&ANN)).await;
     socket.authenticate(PASSWORD, None).await;
@@ -234,7 +234,7 @@ fn with_authority() -> (
     (Arc::new(server), shown, issue)
 }
 
-/// What the login ends with: `None` for a session, else SQLSTATE.
+/// The end of the login: `None` for a session, else SQLSTATE.
 async fn login_by(
     address: std::net::SocketAddr,
     connector: TlsConnector,
@@ -299,7 +299,8 @@ async fn roles_may_need_a_certificate_of_their_name() {
             PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der())),
         )
     };
-    // Where none is needed, any or none will do, but not one that nobody vouches for.
+    // Where no certificate is needed, any or none is accepted, but not one that no authority
+    // signed.
     assert_eq!(login_by(running.address, by(None), PASSWORD).await, None);
     assert_eq!(
         login_by(running.address, by(Some(issue("bob"))), PASSWORD).await,

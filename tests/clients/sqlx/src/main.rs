@@ -32,7 +32,7 @@ fn state<T>(answer: Result<T, sqlx::Error>) -> String {
     }
 }
 
-/// What the role has spent, by its own view: unchanged by what is free.
+/// The role's spending by its own view; free statements do not change it.
 async fn left(connection: &mut PgConnection) -> String {
     let row = sqlx::query("SELECT mu_spent::text FROM pgveil.budget")
         .fetch_one(connection)
@@ -78,8 +78,8 @@ async fn main() {
         .map(|column| format!("{} {}", column.name(), column.type_info().name()))
         .collect();
     assert_eq!(types, ["race TEXT", "count INT8", "avg NUMERIC"]);
-    // What the macros ask at compile time: types, and which columns may be NULL, by the catalogs
-    // and by EXPLAIN of the prepared statement.
+    // The queries of the macros at compile time: types, and which columns may be NULL, by the
+    // catalogs and by EXPLAIN of the prepared statement.
     let known = one
         .describe(
             "SELECT race, count(*) FROM nls.women WHERE birth_year > $1 GROUP BY \
@@ -103,7 +103,7 @@ async fn main() {
 
     let aggregate = "SELECT race, count(*) AS n, avg(years_of_school)::float8 AS school FROM \
         nls.women WHERE birth_year > $1 AND race <> $2 GROUP BY race ORDER BY n DESC";
-    // A role that no other client has, so that its account tells of this alone.
+    // A role that no other client has, so that its account shows this client alone.
     let mut poor = PgConnection::connect_with(&options(&std::env::var("POOR").unwrap()))
         .await
         .unwrap();

@@ -1,6 +1,6 @@
-//! What may not differ between a database and its neighbour, in the places where others have let
-//! it: errors that one row causes, catalogs, failures, a quantum, bounds that were searched for,
-//! and what real clients send by themselves.
+//! Replies that may not differ between a database and its neighbour, in places where other systems
+//! let them: errors that one row causes, catalogs, failures, a quantum, bounds that were searched
+//! for, and what real clients send by themselves.
 
 use tokio_postgres::Client;
 
@@ -25,7 +25,7 @@ const TABLES: &str =
      INSERT INTO t SELECT u, 5, 5, 5, 5, 5, 5, 5, 'xyz', '7', '2020-01-01', '$', '2020-02-02', \
      '2020-02-02' FROM generate_series(1, 200) u;";
 
-/// Everything that a function fails on, of one unit.
+/// One unit with every value that a function fails on.
 const VICTIM: &str =
     "INSERT INTO t VALUES (1000, 0, -2147483648, 9223372036854775807, -32768, 1e400, 1e308, \
         1e-308, \
@@ -82,7 +82,7 @@ async fn fails(gate: &Gate, sql: &str) -> Option<String> {
     )
 }
 
-/// Each of these tells PostgreSQL's own clients, by an error, whether one unit is there. Here every
+/// Each of these shows PostgreSQL's own clients, by an error, whether one unit is there. Here every
 /// road sends the same bytes.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_error_that_one_row_causes_shows_on_no_road() {
@@ -115,8 +115,8 @@ async fn an_error_that_one_row_causes_shows_on_no_road() {
     }
 }
 
-/// What the leak table is about: objects of the database that nobody was shown, and rows whose
-/// number and place the catalogs tell.
+/// The objects of the leak table: hidden objects of the database, and rows whose number and place
+/// the catalogs reveal.
 const DEFINED: &str = "CREATE SEQUENCE nls.visits START 4711; SELECT nextval('nls.visits');
      CREATE VIEW nls.rich AS SELECT woman_id FROM nls.interviews WHERE hourly_wage > 29;
      CREATE FUNCTION nls.secret() RETURNS bigint LANGUAGE sql AS 'SELECT count(*) FROM nls.women';
@@ -150,8 +150,8 @@ async fn direct(gate: &Gate, sql: &str) -> String {
     format!("{shown:?}")
 }
 
-/// Sizes, counts, positions, definitions, SQL from text: the same to the byte, on every road,
-/// before thousands of women and before none.
+/// Sizes, counts, positions, definitions, SQL from text: the same to the byte, on every road, with
+/// thousands of women and with none.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_catalog_tells_of_rows_on_any_road() {
     let none = "DELETE FROM nls.interviews; DELETE FROM nls.women; SELECT nextval('nls.visits'); \
@@ -257,7 +257,7 @@ async fn searched(without: &str) -> (Veil, Vec<String>) {
     (veil, found)
 }
 
-/// Bounds that a search found are released. Once they are equal, so is everything that was made of
+/// Bounds that a search found are released. If they are equal, so is everything that follows from
 /// them: bounds shown, clips, noise, prices.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_searched_for_sends_the_same_bytes() {
@@ -305,7 +305,7 @@ async fn what_was_searched_for_sends_the_same_bytes() {
     poor.end("bounds that nobody paid for");
 }
 
-/// What differs from server to server, or from moment to moment, and not with rows.
+/// Words that differ from server to server, or from moment to moment, but not with rows.
 const OF_THE_MOMENT: [&str; 8] = [
     "now",
     "clock",
@@ -339,8 +339,8 @@ fn masked(replies: Vec<Reply>) -> Vec<String> {
     replies.iter().map(one).collect()
 }
 
-/// What tools send by themselves when they connect and look around, recorded: catalogs, settings,
-/// transactions.
+/// Recorded statements that tools send by themselves when they connect and look around: catalogs,
+/// settings, transactions.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_tools_send_brings_the_same_bytes() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/client_queries");

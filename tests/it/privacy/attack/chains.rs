@@ -116,8 +116,8 @@ async fn thousands_of_parameters_are_answered() {
     }
 }
 
-/// What is longer is refused with the limit's name, and what only PostgreSQL would refuse by the
-/// depth of its stack is refused before.
+/// Longer statements are refused with the limit's name. Statements that only PostgreSQL would
+/// refuse, by the depth of its stack, are refused before.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_longer_is_refused_by_name() {
     let veil = Veil::demo(rich, Veil::silent()).await;

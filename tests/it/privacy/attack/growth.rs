@@ -108,15 +108,15 @@ async fn what_doubles_at_each_step_is_refused() {
             );
         }
     }
-    // What is long and no deeper is answered.
+    // A long statement that is no deeper is answered.
     let list: Vec<String> = (0..9_000).map(|n| n.to_string()).collect();
     let listed = format!(
         "SELECT count(*) FROM (SELECT * FROM nls.women WHERE woman_id IN ({})) q",
         list.join(", ")
     );
     assert!(ours(&veil, &listed).await.is_ok());
-    // Lists of keys are looked up, also two of them; what is computed of each value is evaluated
-    // for each.
+    // Lists of keys are looked up, also two of them; a computation on each value is evaluated for
+    // each.
     let list = list.join(", ");
     let grouped = |more: &str| {
         format!(
@@ -253,12 +253,12 @@ async fn guards_of_floats_do_not_double() {
             }
         }
     }
-    // What an outside review sent: 200 MB and a second, for 163 bytes.
+    // A statement from an outside review: 163 bytes took 200 MB and a second.
     let sent = format!("SELECT stddev({}) FROM {pay} v", kept("x * (x / (x + 0))"));
     assert!(ours(&veil, &sent).await.is_ok());
 }
 
-/// What is tried in several ways is tried in all of them at each level.
+/// A construct that is parsed in several ways is tried in all of them at each level.
 #[tokio::test(flavor = "multi_thread")]
 async fn subqueries_in_subqueries_have_an_end() {
     let veil = Veil::demo(rich, Veil::silent()).await;

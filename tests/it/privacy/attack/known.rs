@@ -9,7 +9,7 @@ use pgveil::policy::{Reuse, SessionSettings};
 use super::{ours, rich, theirs};
 use crate::fixture::Veil;
 
-/// Buys each answer anew.
+/// Buys a fresh answer each time.
 fn fresh(epsilon: f64) -> Requester {
     Requester {
         session_settings: SessionSettings {
@@ -20,8 +20,8 @@ fn fresh(epsilon: f64) -> Requester {
     }
 }
 
-/// A branch that is slow for one row (Haeberlen, Pierce and Narayan 2011): what is slow runs before
-/// the rows are read, for everybody alike, or not at all.
+/// A branch that is slow for one row (Haeberlen, Pierce and Narayan 2011): a slow computation runs
+/// before the rows are read, for everybody alike, or not at all.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_arm_is_slow_for_one_row() {
     let veil = Veil::demo(rich, Veil::silent()).await;
@@ -155,7 +155,7 @@ async fn reconstruction_ends_with_the_budget() {
     );
 }
 
-/// Without ORDER BY the order is that of the declared keys, not that in which PostgreSQL met the
+/// Without ORDER BY the rows follow the declared keys, not the order in which PostgreSQL read the
 /// rows.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_order_of_rows_is_that_of_the_keys() {

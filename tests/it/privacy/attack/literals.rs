@@ -1,6 +1,6 @@
-//! Constants, names and comments are read as PostgreSQL reads them: what a proxy takes for text and
-//! PostgreSQL for SQL is an injection. Random ones, and the ones that were published, against
-//! PostgreSQL itself; above the cut, and below it.
+//! Constants, names and comments are read as PostgreSQL reads them. Text to a proxy that is SQL to
+//! PostgreSQL is an injection. Random ones, and the ones that were published, against PostgreSQL
+//! itself; above the cut, and below it.
 
 use super::fuzz::Dice;
 use super::rich;
@@ -11,7 +11,7 @@ const TRIED: usize = 400;
 
 const EXPRESSIONS: usize = 3000;
 
-/// What a constant may hold that means something else outside of it.
+/// Pieces that a constant may hold and that mean something else outside of it.
 const PIECES: [&str; 34] = [
     "a",
     "é",
@@ -429,7 +429,7 @@ async fn operators_and_comments_between_them_are_read_as_by_postgresql() {
             wrong.push(format!("{sql}: {ours_is:?}, PostgreSQL {value:?}"));
         }
         compared += usize::from(ours_is.is_some());
-        // Of a row's own columns nothing is computed before.
+        // Expressions over a row's columns are not computed beforehand.
         let of_rows = expression
             .replace("3", "(birth_year - birth_year + 3)")
             .replace("'a'", "left(race, 0) || 'a'");

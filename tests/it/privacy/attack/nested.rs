@@ -106,7 +106,7 @@ fn nothing_is_read_anew_at_each_level() {
     );
 }
 
-/// Queries of which each names the one before it twice.
+/// Queries, each naming the one before it twice.
 fn doubled(link: impl Fn(usize) -> String, first: &str, last: &str, count: usize) -> String {
     let queries: Vec<String> = (1..count)
         .map(|at| format!("c{at} AS ({})", link(at - 1)))

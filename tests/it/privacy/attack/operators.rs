@@ -134,7 +134,8 @@ impl Grammar {
 async fn compare(veil: &Veil, statements: impl Iterator<Item = String>) {
     let mut compared = 0;
     for sql in statements {
-        // What one side refuses (a zero divisor, a type) says nothing of how the other reads it.
+        // A refusal on one side (a zero divisor, a type) does not show how the other side reads the
+        // text.
         if let (Ok(ours), Ok(theirs)) = (ours(veil, &sql).await, theirs(veil, &sql).await) {
             assert_eq!(ours, theirs, "{sql}");
             compared += 1;

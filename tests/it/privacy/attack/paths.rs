@@ -13,7 +13,7 @@ use crate::wire::socket::{
     Reply, Socket, bind, describe, execute, kinds, message, parse, query, startup, sync,
 };
 
-/// A veil behind a port of its own.
+/// A veil behind its own port.
 pub struct Gate {
     pub veil: Arc<Veil>,
     address: SocketAddr,
@@ -224,7 +224,7 @@ impl Road {
     }
 }
 
-/// What a cursor shows, or why it was not declared.
+/// A cursor's rows, or why it was not declared.
 async fn cursor(socket: &mut Socket, declare: &str) -> Vec<Reply> {
     let mut replies = socket.ask(declare).await;
     if !kinds(&replies).contains('E') {
@@ -235,7 +235,7 @@ async fn cursor(socket: &mut Socket, declare: &str) -> Vec<Reply> {
     replies
 }
 
-/// Changes what stands outside of string constants.
+/// Changes the text outside of string constants.
 fn outside_quotes(sql: &str, change: &dyn Fn(&str) -> String) -> String {
     let parts = sql.split('\'').enumerate();
     parts
@@ -293,8 +293,8 @@ async fn what_is_refused_is_refused_on_every_road() {
         .collect();
     let mut failures = Vec::new();
     for road in ROADS {
-        // With the schema in the path a name without one is the table; and of what is not private a
-        // plan may be shown.
+        // With the schema in the path a bare name is the table; and a plan over public tables may
+        // be shown.
         for sql in texts.iter().filter(|sql| {
             !matches!(road, Road::SearchPath | Road::Explained) || sql.contains("nls.")
         }) {
@@ -365,7 +365,7 @@ async fn no_other_statement_or_message_reaches_the_rows() {
     assert_eq!(shown(&replies), None, "{replies:?}");
 }
 
-/// What a session might turn to see more, and to what.
+/// Settings that a session might change to see more, and their values.
 const SWITCHES: [(&str, &str); 14] = [
     ("pgveil.noise", "off"),
     ("pgveil.seed", "42"),

@@ -1,5 +1,5 @@
 //! One session, byte for byte, against a database and against its neighbour, with the same noise:
-//! what comes back is the same to the byte, but for released values.
+//! the replies are the same to the byte, except for released values.
 
 use tokio_postgres::Client;
 
@@ -30,10 +30,10 @@ pub async fn gate(without: Option<&str>, sampler: pgveil::engine::MakeSampler) -
 /// A message as it must be on both sides.
 type Shape = (char, Vec<u8>);
 
-/// All that is not a released value. Left out are rows, how many there are (in a tag, and in
-/// whether a portal is at its end), which is released too where keys are; and how far off an answer
-/// may be, which for ratios is computed from released values. Of EXPLAIN only the errors of what is
-/// added up are left out: they follow from clips that were released.
+/// Everything that is not a released value. It leaves out rows and their number (in a tag, and in
+/// whether a portal is at its end), which is released where keys are; and the error of an answer,
+/// which for ratios is computed from released values. From EXPLAIN it leaves out only the errors of
+/// sums of groups: they follow from released clips.
 fn shape(replies: Vec<Reply>, is_plan: bool) -> Vec<Shape> {
     let is_added_up = is_plan
         && replies
@@ -55,15 +55,15 @@ fn shape(replies: Vec<Reply>, is_plan: bool) -> Vec<Shape> {
         }
         b's' => ('C', b"SELECT \0".to_vec()),
         b'N' => {
-            // The errors of what is added up follow from clips that were released.
+            // The errors of sums of groups follow from released clips.
             if contains(&body, b"answered by groups") {
                 body.retain(|byte| !byte.is_ascii_digit() && *byte != b'.');
             }
-            // How many units a look saw, and what its limit on rows cuts, is released.
+            // The number of units that a look saw, and the rows that its limit cuts, are released.
             let body = up_to(up_to(body, b"noise of"), b"clip of");
             ('N', up_to(body, b"rows of aggregate"))
         }
-        // Its number is random; how many units a look saw is released.
+        // Its number is random. The number of units that a look saw is released.
         b'E' => ('E', up_to(up_to(body, b"under incident"), b"clip (about")),
         _ => (char::from(kind), body),
     })
@@ -186,7 +186,7 @@ async fn all(socket: &mut Socket, texts: &[&str]) -> Vec<Reply> {
     replies
 }
 
-/// Two sessions, one on each side, and what was found of them.
+/// Two sessions, one on each side, and the results of comparing them.
 pub struct Both {
     left: Socket,
     right: Socket,
@@ -217,7 +217,7 @@ impl Both {
 
     /// A text by each of these roads.
     pub async fn ask(&mut self, sql: &str, roads: &[Road]) {
-        // A clock that is read twice may show two times; of answers, where it could, nothing is
+        // A clock that is read twice may show two times, so answers that may hold a clock are not
         // compared.
         let has_clock = ["now", "current_", "local", "clock"]
             .iter()
@@ -246,8 +246,8 @@ impl Both {
         }
     }
 
-    /// A text in which no released value could fail: one side may not tell of an error that the
-    /// other does not. Gives whether the first road answered it.
+    /// A text in which no released value could fail: neither side may report an error that the
+    /// other does not. Returns whether the first road answered it.
     pub async fn ask_of_rows(&mut self, sql: &str, roads: &[Road]) -> bool {
         let mut answered = Vec::new();
         for road in roads {
@@ -350,7 +350,7 @@ pub fn roads(turn: usize, others: usize) -> Vec<Road> {
         .collect()
 }
 
-/// What else a session may look at: the budget, what it has cost, the catalogs.
+/// Other things that a session may look at: the budget, its cost so far, the catalogs.
 const SURROUNDINGS: [&str; 12] = [
     "SELECT * FROM pgveil.budget",
     "SELECT mu, epsilon, rho, delta FROM pgveil.history ORDER BY 1, 2, 3, 4",
@@ -367,7 +367,7 @@ const SURROUNDINGS: [&str; 12] = [
     "SHOW ALL",
 ];
 
-/// How far off an answer may be: of counts and sums a plan's own number.
+/// The error of an answer: for counts and sums the plan's own number.
 const UNTOUCHED: [&str; 6] = [
     "SELECT pgveil.stderr(count(*)), pgveil.stderr(sum(hourly_wage)), pgveil.stderr(count(DISTINCT \
         woman_id)) FROM nls.interviews",
@@ -400,7 +400,7 @@ async fn neighbours_send_the_same_bytes() {
         both.ask_whole(sql, &ROADS).await;
     }
     both.end("what has no released value");
-    // Whoever compares is not blind: one woman more shows in what is released under the same noise.
+    // The comparison is not blind: one more woman shows in released values under the same noise.
     both.ask_whole(
         "SELECT count(*) FROM nls.women WHERE woman_id > -7",
         &[Road::Simple],
@@ -447,7 +447,7 @@ const LEAVES: [(&str, &str); 5] = [
     ),
 ];
 
-/// What others wrote, read where it lies.
+/// Corpora of others, read where they lie.
 #[tokio::test(flavor = "multi_thread")]
 async fn corpora_send_the_same_bytes() {
     let texts: Vec<Text> = [

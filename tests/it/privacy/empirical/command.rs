@@ -26,7 +26,7 @@ impl Owner {
         Self { server, client }
     }
 
-    /// Exit code, what was printed, what was said.
+    /// Exit code, standard output, standard error.
     async fn audit(
         &self,
         policy: &str,
@@ -142,8 +142,8 @@ tables:
   public.people: {unit: id, columns: {x: {bounds: [0, auto]}}}
 "#;
 
-/// What the owner left to a search is what was found for the owner; an audit makes no search. Nor
-/// does it wait as long as answers are made to take.
+/// Bounds left to a search are the ones found for the owner: an audit makes no search. Nor does it
+/// wait for the answers' quantum.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_searched_is_audited_as_found() {
     let rows = "CREATE TABLE people (id int PRIMARY KEY, x int); INSERT INTO people SELECT g, g % \

@@ -1,7 +1,7 @@
-//! What an audit is for: noise that is wrong in one of the known ways is caught, by the same attack
-//! that sound noise withstands. Power, at a false alarm of 1e-6 and 1,000 judged trials a side
-//! (2,000 under Laplace noise): half the noise is missed less than once in 10^6 runs, whatever is
-//! worse less often.
+//! The purpose of an audit: the same attack that sound noise withstands catches noise that is wrong
+//! in a known way. Power, at a false alarm of 1e-6 and 1,000 judged trials a side (2,000 under
+//! Laplace noise): half the noise is missed less than once in 10^6 runs, and worse faults less
+//! often.
 
 use num_bigint::BigUint;
 use pgveil::audit::{Seen, Trials, lower};
@@ -165,7 +165,7 @@ async fn a_clip_that_is_not_applied_is_caught() {
 }
 
 /// The mechanism alone, at a delta that can be seen: through the wire a threshold's delta is 1e-11,
-/// which no number of trials tells from zero.
+/// which no number of trials distinguishes from zero.
 #[test]
 fn a_threshold_too_low_is_caught() {
     const TRIALS: u64 = 30_000;

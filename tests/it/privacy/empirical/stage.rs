@@ -118,7 +118,7 @@ impl Stage {
         }
     }
 
-    /// What is wrong with the noise from here on.
+    /// Sets the noise's fault from here on.
     pub fn breaks(&self, fault: Fault) {
         self.fault.store(
             FAULTS.iter().position(|f| *f == fault).unwrap(),
@@ -150,7 +150,7 @@ impl Stage {
             .spent
     }
 
-    /// What one purchase costs.
+    /// The cost of one purchase.
     pub async fn charge(&self, sql: &str) -> Loss {
         let before = self.spent().await;
         bought(&mut self.session().await, sql).await;
@@ -185,8 +185,8 @@ impl Stage {
         engine.plan(&requester, query).await.unwrap().0
     }
 
-    /// Buys every question this many times: each time the attacker sees of each trial its group and
-    /// the next one, in all of them. And what a time costs.
+    /// Buys every question this many times. For each trial the attacker sees its group and the next
+    /// one, in all answers. Also returns the cost of one time.
     pub async fn trials(&self, questions: &[&str], answers: usize) -> (Trials, Loss) {
         let mut session = self.session().await;
         let mut trials = Trials::default();
@@ -306,7 +306,7 @@ fn sort_out(seen: &[HashMap<String, Seen>], trials: &mut Trials) {
     }
 }
 
-/// What was spent since.
+/// The spending since then.
 pub fn minus(after: Loss, before: Loss) -> Loss {
     let less = |a: Fixed, b: Fixed| Fixed(a.0 - b.0);
     Loss {

@@ -1,4 +1,4 @@
-//! One unit's influence, measured exactly: what the plan declares is what the rows show.
+//! One unit's influence, measured exactly: the rows keep within the plan's declared bound.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::parts;
 use super::random::Random;
 use super::world::{Groups, Missing, World};
 
-/// Every release of the plan, for the units that are missing aside.
+/// Every release of the plan, for the units missing in the copies.
 pub async fn holds(
     world: &World,
     missing: Missing,
@@ -252,8 +252,8 @@ fn one_unit(price: &Price, release: &ReleasePlan, presence: usize) -> BigUint {
         }
 }
 
-/// A presence that is shared: in each of t groups at most a t-th of its square (under Laplace noise
-/// of it), and the same in all.
+/// A shared presence: in each of t groups at most a t-th of its square (under Laplace noise a t-th
+/// of it), and equal in all groups.
 fn shared(price: &Price, release: &ReleasePlan, presences: &[BigUint]) -> Result<(), String> {
     let Some((at, _)) = price
         .threshold
@@ -276,7 +276,7 @@ fn shared(price: &Price, release: &ReleasePlan, presences: &[BigUint]) -> Result
     }
 }
 
-/// The scale of every coordinate's noise against what the loss claims, exactly.
+/// The scale of every coordinate's noise against the loss, exactly.
 pub fn calibrated(price: &Price) -> Result<(), String> {
     for (weight, calibrated) in price.weights.iter().zip(&price.calibrated) {
         scaled(price, weight, calibrated.noise, calibrated.refine)?;

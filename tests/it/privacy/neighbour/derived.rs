@@ -1,4 +1,4 @@
-//! Aggregates that are written out: neighbours differ within the bound of what these stand for, and
+//! Aggregates that are written out: neighbours differ within the bound of the written-out form, and
 //! no row makes them fail.
 
 use pgveil::mechanism::Accounting;

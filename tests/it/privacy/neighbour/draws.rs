@@ -1,5 +1,5 @@
-//! Each group and each release has draws of its own; one draw for two groups, or a stream begun
-//! again, is caught.
+//! Each group and each release has its own draws; one draw for two groups, or a stream begun again,
+//! is caught.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -108,7 +108,7 @@ async fn every_group_has_its_own_draw() {
     again.engine.stop().await;
 }
 
-/// The real source of randomness: two purchases of the same empty groups are not alike.
+/// The real source of randomness: two purchases of the same empty groups differ.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_purchase_draws_afresh() {
     let world = World::new().await;

@@ -184,7 +184,8 @@ const SOURCES: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// Keys whose every value is known without the data; of a step's columns those of few values only.
+/// Keys whose every value is known without the data; among a step's columns only those with few
+/// values.
 fn key(random: &mut Random, from: &str, alias: &str) -> String {
     if from.starts_with("(SELECT ") && from != SOURCES[6].0 {
         let key = random.pick(&[
@@ -351,7 +352,7 @@ async fn without_noise_answers_are_postgresqls() {
             String::new()
         } else if random.once_in(4) {
             let sets = format!(" GROUP BY {}", sets(&mut random, &keys));
-            // Tells a key that a set lacks from a NULL.
+            // Distinguishes a key that a set lacks from a NULL.
             keys.push(format!("grouping({})", keys.join(", ")));
             sets
         } else {
@@ -363,7 +364,7 @@ async fn without_noise_answers_are_postgresqls() {
                     .join(", ")
             )
         };
-        // Of few rows they are NULL, by the noise that is planned.
+        // Over few rows they are NULL, by the planned noise.
         let may_be_null: Vec<bool> = aggregates.iter().map(|text| needs_rows(text)).collect();
         let items = [keys.clone(), aggregates].concat().join(", ");
         let sql = format!("SELECT {items} FROM {from}{condition}{grouped}");
@@ -408,8 +409,8 @@ async fn without_noise_answers_are_postgresqls() {
                     // BOOL_AND and BOOL_OR allow for noise that is not there.
                     (Some(wanted), Some(found)) if is_truth(wanted) => is_truth(found),
                     (Some(wanted), Some(found)) => close(wanted, found),
-                    // The sum or mean of nothing is NULL; a release never says that there is
-                    // nothing.
+                    // The sum or mean of nothing is NULL; a release never reveals that there are no
+                    // rows.
                     (None, _) => true,
                     (Some(_), None) => *may_be_null,
                 };

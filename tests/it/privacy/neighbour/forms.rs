@@ -1,4 +1,4 @@
-//! Expressions with a grammar of their own, over the columns of the world.
+//! Expressions with special grammar, over the columns of the world.
 
 pub const FORMS: &[&str] = &[
     "((i4, j4) = (j4, 3))",
@@ -148,7 +148,7 @@ pub const FORMS: &[&str] = &[
     "isfinite(dd)",
     "(isfinite(tt) AND isfinite(iv))",
     "(extract(julian FROM tt))",
-    // Past 2^53 a float8 does not tell an integer from its neighbour: ranges end next to the
+    // Past 2^53 a float8 does not distinguish an integer from its neighbour: ranges end next to the
     // constant.
     "((CASE WHEN b THEN 9223372036854775808 ELSE j4 END)::bigint)",
     "((CASE WHEN b THEN -9223372036854775809 ELSE j4 END)::bigint)",
@@ -160,7 +160,7 @@ pub const FORMS: &[&str] = &[
     "(j8 / (9007199254740993 - least(greatest(j8, 9007199254740994), 9007199254740994)))",
     "(((~least(greatest(j8, 9007199254740996), 9007199254740996)) + 9007199254740996) * \
         2147483649)::int",
-    // Neither is a decimal the float8 next to it, nor a sum of decimals that of their float8s.
+    // A decimal is not the float8 next to it, nor is a sum of decimals the sum of their float8s.
     "((((greatest(nn, 9e14) + 1e-14) - 9e14) * 1e24 + 2147483647)::int)",
     "((((least(greatest(nn, 9e14), 9e14) + 1e-14) - 9e14) * 1e24 + 2147483647)::int)",
     "(((least(greatest(nn, 99999999999999999999999), 99999999999999999999999)::numeric(23,0) - \

@@ -1,7 +1,6 @@
-//! Golden files of single expressions, keys and aggregates over columns of every type: what is
-//! emitted of them, which groups are known without the data, and what is said of the noise. Whether
-//! that is right is for the other tests here; that it is so still, and no edge has moved, for
-//! these.
+//! Golden files of single expressions, keys and aggregates over columns of every type: the SQL
+//! emitted for them, the groups known without the data, and the text about the noise. The other
+//! tests here show that these are right; the goldens show that they have not changed.
 
 use pgveil::analyze::KeyRule;
 use pgveil::mechanism::Accounting;
@@ -226,7 +225,7 @@ CUBE (b, ni) | ni > 1
 GROUPING SETS ((kd), (b, tx), ())
 ";
 
-/// A statement; before it, where they matter, the account's accounting and the session's settings.
+/// A statement, after the account's accounting and the session's settings where they matter.
 const NOISE: &str = "
 SELECT count(*), sum(n2), avg(n2), sum(i4), avg(f8) FROM people
 SELECT count(*), sum(n2), avg(n2), sum(i4), avg(f8) FROM visits
@@ -307,7 +306,7 @@ target 2.5: SELECT count(*) FROM people
 target 1.7: SELECT count(*) FROM people
 ";
 
-/// The statement's plan, as the word before it wants it.
+/// The statement's plan under the settings before it.
 fn planned(world: &World, line: &str) -> Result<Plan, String> {
     let (accounting, target, sql) = match line.split_once(": ") {
         Some(("pure", sql)) => (Accounting::Pure, None, sql),
@@ -333,7 +332,7 @@ fn refused(refusal: &str) -> String {
     )
 }
 
-/// What a sum, or else a count, of the expression is emitted as.
+/// The SQL emitted for a sum of the expression, or else for a count.
 fn emitted(world: &World, expression: &str) -> String {
     let of = |aggregate: &str| {
         world.plan_under(
@@ -353,7 +352,7 @@ fn emitted(world: &World, expression: &str) -> String {
     }
 }
 
-/// What stands for a text that is long and like others: whether it is the same still.
+/// A digest in place of a long text that is like others: it shows whether the text changed.
 fn digest(text: &str) -> String {
     Sha256::digest(text.as_bytes())
         .iter()

@@ -1,5 +1,5 @@
-//! One unit's rows where joins, subqueries and windows multiply them: each side is bounded below,
-//! so that the time that they take is.
+//! One unit's rows where joins, subqueries and windows multiply them: each side is bounded below
+//! the join, and so is the time.
 
 use pgveil::mechanism::Accounting;
 use serde_json::Value;
@@ -88,7 +88,7 @@ const MULTIPLYING: &[(&str, u64)] = &[
         v.person",
         38,
     ),
-    // What ties b to a third table says nothing of how many of b's rows one of a's finds.
+    // A condition between b and a third table does not bound how many rows of b a row of a finds.
     (
         "SELECT count(*) FROM visits a, visits b, visits c WHERE a.person = b.person AND c.person \
             = \
@@ -102,8 +102,8 @@ const MULTIPLYING: &[(&str, u64)] = &[
     ),
 ];
 
-/// What nodes above the bounded tables made, by PostgreSQL's own count: the most of one node, over
-/// all its loops.
+/// The rows made by nodes above the bounded tables, by PostgreSQL's own count: the most of one
+/// node, over all its loops.
 async fn most_made(world: &World, sql: &str) -> u64 {
     let messages = world
         .client
@@ -174,7 +174,7 @@ async fn each_side_of_what_multiplies_is_bounded() {
     }
 }
 
-/// Joins along keys make no more rows than there are: nothing is bounded, and nothing refused.
+/// Joins along keys make no more rows than there are: no bound is added, and no query refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn joins_along_keys_are_as_they_were() {
     let world = World::new().await;
@@ -242,7 +242,7 @@ async fn joins_along_keys_are_as_they_were() {
     }
 }
 
-/// What each of the joined rows pays for counts for all that a unit may have of them.
+/// The cost of each joined row counts for all joined rows that a unit may have.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_joins_make_of_a_unit_is_weighed() {
     let world = World::new().await;
@@ -305,8 +305,8 @@ async fn what_joins_make_of_a_unit_is_weighed() {
     }
 }
 
-/// An equality in every arm of an OR finds public rows as one outside it does; one in some arms
-/// finds none.
+/// An equality in every arm of an OR finds public rows like one outside it; an equality in some
+/// arms finds none.
 #[tokio::test(flavor = "multi_thread")]
 async fn equalities_of_every_arm_join() {
     let world = World::new().await;
@@ -349,8 +349,8 @@ async fn equalities_of_every_arm_join() {
     );
 }
 
-/// A join is judged by what its own two sides are compared by, in an order in which each table is
-/// tied to those before it.
+/// A join is judged by the comparisons of its own two sides, in an order that ties each table to
+/// those before it.
 #[tokio::test(flavor = "multi_thread")]
 async fn columns_of_a_third_relation_find_no_rows() {
     let world = World::new().await;
@@ -422,7 +422,7 @@ async fn columns_of_a_third_relation_find_no_rows() {
         ),
         (0, 6)
     );
-    // How many codes give one value is not known, so that all count.
+    // How many codes give one value is unknown, so all count.
     assert_eq!(
         of(
             "visits v JOIN (SELECT t.code || 'x' AS c FROM towns t) d ON d.c = v.town",
@@ -437,7 +437,7 @@ async fn columns_of_a_third_relation_find_no_rows() {
         ),
         (1, 5)
     );
-    // Equal numerics may be printed in two ways, and pick two rows by their texts.
+    // Equal numerics may be printed in two ways, and so find two rows by their texts.
     let by_text = |column: &str| {
         let read = format!(
             "SELECT a.person AS who, a.{column} AS x FROM visits a JOIN rounds b ON b.person = \

@@ -13,7 +13,7 @@ use super::named::world;
 use super::random::Random;
 use super::world::World;
 
-/// Keys of types that compare or print in ways of their own, under names of mixed case.
+/// Keys of types with special comparison or printing, under names of mixed case.
 const KINDS: &str = "CREATE SCHEMA w; CREATE TYPE w.mood AS ENUM ('sad', 'it''s', 'Happy');
     CREATE TABLE w.people (id int PRIMARY KEY);
     CREATE TABLE w.visits (id int PRIMARY KEY, person int REFERENCES w.people, i4 int, ch char(4),
@@ -106,7 +106,7 @@ fn planned(world: &World, sql: &str, clip: ClipChoice) -> Plan {
     let release = &plan.releases()[0];
     let text = release.sql().unwrap();
     assert_eq!(is_pivoted(text), sql != MOMENTS, "{sql}\n{text}");
-    // Of units alone, one a group, there is no clip to choose.
+    // With one row a unit in one group there is no clip to choose.
     let is_chosen = clip == ClipChoice::Auto && !sql.contains("DISTINCT");
     assert_eq!(release.look().is_some(), is_chosen, "{sql}");
     plan

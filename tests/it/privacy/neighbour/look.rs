@@ -10,7 +10,7 @@ use pgveil::rewrite::{Block, Coordinate, Look, ReleasePlan};
 use super::bound::scaled_by;
 use super::world::{Groups, Missing, World};
 
-/// What a statement says of one block: sums by group and number of the bin, and units by number.
+/// A statement's results for one block: sums by group and number of the bin, and units by number.
 #[derive(Default)]
 struct Measured {
     sums: BTreeMap<(Vec<Option<String>>, usize), Vec<BigInt>>,
@@ -81,7 +81,7 @@ pub async fn holds(
     Ok(())
 }
 
-/// What one unit moves in one block.
+/// One unit's influence on one block.
 fn moved(block: &Block, whole: &Measured, rest: &Measured) -> Result<(), String> {
     let none = BigInt::ZERO;
     let numbers: BTreeSet<usize> = whole
@@ -131,7 +131,8 @@ fn moved(block: &Block, whole: &Measured, rest: &Measured) -> Result<(), String>
     (0..block.bins.candidates()).try_for_each(|candidate| within(block, candidate, *number, &parts))
 }
 
-/// What the unit adds to the number by which groups are shown: in few groups, and even.
+/// The unit's part of the number that decides which groups are shown: in few groups, and equal in
+/// each.
 fn few_groups(
     release: &ReleasePlan,
     block: &Block,
@@ -172,7 +173,7 @@ fn few_groups(
     }
 }
 
-/// The norm of what the unit adds to all groups at one candidate.
+/// The norm of the unit's part of all groups at one candidate.
 fn within(
     block: &Block,
     candidate: usize,
@@ -204,7 +205,7 @@ fn within(
     Ok(())
 }
 
-/// Each step's loss covers what is drawn in it.
+/// Each step's loss covers its draws.
 fn priced(look: &Look) -> Result<(), String> {
     let Noise::Gaussian { sigma } = look.counts.noise else {
         return Err("a look draws Gaussian noise".to_owned());

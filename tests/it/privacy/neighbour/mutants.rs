@@ -123,7 +123,7 @@ const MUTANTS: &[(&str, Mutate)] = &[
     }),
 ];
 
-/// Each coordinate brought to `C / F_j` by itself, and no norm.
+/// Each coordinate clipped to `C / F_j` by itself, without a norm.
 fn apart(release: &ReleasePlan, sql: &str) -> String {
     let price = release.price().unwrap();
     let mut sql = sql.replace(" AS \"n\"", " * NULL AS \"n\"");
@@ -221,8 +221,8 @@ fn too_little_noise_is_caught(price: &Price) {
     }
 }
 
-/// What the levels below promise of a value is taken away: where no clip of units follows, each
-/// row's integer stays in its range, and the release within its bound.
+/// With the promises of the levels below removed: where no clip of units follows, each row's
+/// integer stays in its range, and the release within its bound.
 #[tokio::test(flavor = "multi_thread")]
 async fn integers_are_clamped_once_more() {
     let world = World::new().await;

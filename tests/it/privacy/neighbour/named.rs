@@ -1,4 +1,4 @@
-//! The adversary's tests by name, for the constructs that are let in or must stay out.
+//! The adversary's tests by name, for constructs that are accepted or must be refused.
 
 use pgveil::mechanism::Accounting;
 use pgveil::rewrite::{Coordinate, ReleasePlan};
@@ -80,8 +80,8 @@ async fn key_spelling_is_canonical() {
     }
 }
 
-/// What is added up is an integer, whatever a row makes of its value: a fraction would be
-/// distinguished from all other answers.
+/// Every summand is an integer, whatever the row's value: a fraction would stand out from all other
+/// answers.
 #[tokio::test(flavor = "multi_thread")]
 async fn integers_stay_integers() {
     let world = world().await;
@@ -119,8 +119,8 @@ async fn integers_stay_integers() {
     }
 }
 
-/// The lattice of a float is as coarse as a branch that no row takes reaches far; what is small on
-/// it is zero, and no underflow of one row.
+/// The lattice of a float is coarse if a branch reaches far, even one that no row takes. Small
+/// values on it become zero, so no row underflows.
 #[tokio::test(flavor = "multi_thread")]
 async fn sums_reach_no_end_of_float8() {
     let world = world().await;
@@ -148,8 +148,8 @@ async fn sums_reach_no_end_of_float8() {
     }
 }
 
-/// A row of many decimals is as short as any where it is computed with, also as what a step within
-/// a unit gives.
+/// A value of many decimals is cut before it is computed with, also as the result of a step within
+/// a unit.
 #[tokio::test(flavor = "multi_thread")]
 async fn long_numerics_are_cut() {
     let world = world().await;
@@ -448,8 +448,8 @@ async fn searches_under_a_loose_collation() {
     }
 }
 
-/// Of values that a loose collation takes for equal, a group would show the spelling of whichever
-/// row came first: public values too.
+/// If a loose collation takes values for equal, a group would show the spelling of the first row:
+/// public values too.
 #[tokio::test(flavor = "multi_thread")]
 async fn spellings_of_public_values() {
     let mut world = world().await;
@@ -513,8 +513,8 @@ async fn long_constants_are_cut() {
     }
 }
 
-/// What is claimed of a value is what PostgreSQL makes of it, to the last bit: an operator on the
-/// strength of one too few would fail on a chosen row.
+/// The claimed range of a value holds for PostgreSQL's result to the last bit: an operator that
+/// trusts a range one too small would fail on a chosen row.
 #[tokio::test(flavor = "multi_thread")]
 async fn claimed_ranges_hold_to_the_last_bit() {
     let world = world().await;
@@ -581,8 +581,8 @@ async fn definitions_do_not_grow_without_end() {
     }
 }
 
-/// Whatever pattern is let in, PostgreSQL compiles: it would fail at the first row that meets
-/// another.
+/// PostgreSQL compiles every accepted pattern: another one would fail at the first row that meets
+/// it.
 #[tokio::test(flavor = "multi_thread")]
 async fn patterns_that_pass_compile() {
     const PIECES: &str = concat!(
@@ -858,7 +858,7 @@ async fn null_partition_after_left_join() {
     );
 }
 
-/// A key whose definition is a constant is 1 or NULL as the join's condition says of each row: rows
+/// A key defined as a constant is 1 or NULL, depending on the join's condition for each row: rows
 /// of one unit lie in several groups.
 #[tokio::test(flavor = "multi_thread")]
 async fn constants_of_an_outer_join_are_no_keys_of_the_unit() {

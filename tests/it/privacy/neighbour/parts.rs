@@ -11,7 +11,7 @@ use super::bound::scaled_by;
 use super::row_look;
 use super::world::{Groups, HEAVY, Missing, World};
 
-/// Declared bounds against the units that are missing aside, and against rows of nobody.
+/// Declared bounds against the units missing in the copies, and against rows of nobody.
 pub async fn holds(
     world: &World,
     missing: Missing,
@@ -82,7 +82,7 @@ pub fn noise_hides(part: &ChoicePlan) -> Result<(), String> {
                 let spread = match target {
                     Target::Fraction(_) | Target::Beyond(..) => {
                         let (a, b) = target.ratio();
-                        // Of the ends, the weight on one side alone.
+                        // For the ends, the weight on one side alone.
                         let is_end = matches!(target, Target::Fraction(0 | 1_000_000));
                         if is_end { b } else { b.max(2 * a.max(b - a)) }
                     }
@@ -146,7 +146,7 @@ async fn unit_within(
     within(part, &whole, &rest?).map_err(|fault| format!("without unit {unit}: {fault}\n{sql}"))
 }
 
-/// What a unit moves, against what the part declares.
+/// A unit's influence, against the part's declared bound.
 pub fn within(part: &ChoicePlan, whole: &Groups, rest: &Groups) -> Result<(), String> {
     if let ChoiceKind::Choice { weight_max, .. } = &part.kind
         && part.loss.epsilon.is_none()

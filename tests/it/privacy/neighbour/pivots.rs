@@ -92,7 +92,7 @@ async fn a_pivot_of_sums_costs_as_one_group() {
     assert!((nine / three - 1.0).abs() < 1e-3, "{nine}, {three}");
 }
 
-/// Sums by CASE are those by FILTER: the noise is as if they were written so, and for one of them.
+/// Sums by CASE are treated like sums by FILTER: the noise is the same, and for one of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pivot_by_case_costs_as_one_by_filter() {
     let pivot = |call: &dyn Fn(u32) -> String| {

@@ -157,7 +157,7 @@ fn plain(random: &mut Random) -> Question {
     }
 }
 
-/// What is made of released rows.
+/// A statement over released rows.
 fn above(random: &mut Random) -> Question {
     let whole = |sql, keys| Question {
         sql,

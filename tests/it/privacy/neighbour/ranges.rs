@@ -1,5 +1,4 @@
-//! The range that each expression is clipped to: what bounds, conditions and the expression itself
-//! say.
+//! The range that each expression is clipped to: from bounds, conditions and the expression itself.
 
 use pgveil::aggregates::Foreseen;
 use pgveil::mechanism::Accounting;
@@ -8,7 +7,7 @@ use super::world::World;
 
 const UNKNOWN: (f64, f64) = (f64::NEG_INFINITY, f64::INFINITY);
 
-/// (expression, condition, range); of visits, whose bounds stand in [`super::world`].
+/// (expression, condition, range) over visits; [`super::world`] has its bounds.
 const RANGES: &[(&str, &str, (f64, f64))] = &[
     // Bounds, types, constants.
     ("i4", "true", (0.0, 50.0)),

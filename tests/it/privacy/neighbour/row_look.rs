@@ -27,7 +27,7 @@ pub async fn holds(
     is_silent(&compared.nobody).map_err(|fault| format!("{fault}\n{sql}"))
 }
 
-/// The look and the draws together cost at most what is charged.
+/// The look and the draws together cost at most the charge.
 fn paid(part: &ChoicePlan, look: &RowsLook) -> Result<(), String> {
     let Noise::Gaussian { sigma } = &look.counts.noise else {
         return Err(format!("a look under {:?}", look.counts.noise));
@@ -52,7 +52,7 @@ fn paid(part: &ChoicePlan, look: &RowsLook) -> Result<(), String> {
     }
 }
 
-/// What one unit moves: one number of units by one, and at each limit no more weight than that.
+/// One unit moves one number of units by one, and at each limit no more weight than that.
 fn moved(part: &ChoicePlan, look: &RowsLook, whole: &Groups, rest: &Groups) -> Result<(), String> {
     let (of_whole, of_rest) = (units(whole)?, units(rest)?);
     let numbers = of_whole.keys().chain(of_rest.keys());
@@ -211,7 +211,7 @@ async fn every_mutant_of_a_look_at_rows_is_caught() {
     }
 }
 
-/// Twice the strength of a draw or half the noise of the look costs more than is charged, and half
+/// Twice the strength of a draw or half the noise of the look costs more than the charge, and half
 /// the width of a limit hides too little.
 #[tokio::test(flavor = "multi_thread")]
 async fn cheap_looks_at_rows_are_caught() {

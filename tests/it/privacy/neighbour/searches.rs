@@ -59,7 +59,7 @@ fn searches(policy: &Policy) -> Vec<Search> {
 fn planned(policy: &Policy, search: &Search, accounting: Accounting) -> Plan {
     let fixed = Fixed::round_down;
     let cap = Cap::new(fixed(8.0), fixed(1e-6), fixed(0.005), accounting).unwrap();
-    // What is spent closes the pure branch, so that both mechanisms come up.
+    // The spending closes the pure branch, so that both mechanisms come up.
     let spent = if accounting == Accounting::Gdp {
         Loss {
             epsilon: None,
@@ -80,7 +80,7 @@ fn planned(policy: &Policy, search: &Search, accounting: Accounting) -> Plan {
         .unwrap_or_else(|error| panic!("{}\n{error:?}", question.sql()))
 }
 
-/// 1 where one side is counted; of two sides, each unit once in each.
+/// 1 where one side is counted; with two sides, each unit counts once in each.
 fn declared(release: &ReleasePlan, search: &Search) {
     let price = release.price().unwrap();
     let sides = match &search.sought {

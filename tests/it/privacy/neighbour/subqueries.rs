@@ -1,4 +1,4 @@
-//! Subqueries in conditions: random ones for the harness, and those that must stay out.
+//! Subqueries in conditions: random ones for the harness, and those that must be refused.
 
 use pgveil::mechanism::Accounting;
 
@@ -60,7 +60,7 @@ const UNTIED: &[&str] = &[
         visits v WHERE v.town = t.code))",
     "SELECT count(*) FROM people p WHERE EXISTS (SELECT 1 FROM visits a JOIN visits b ON a.i4 = \
         b.i4 WHERE a.person = p.id)",
-    // The person of a visit that may be missing is no unit.
+    // The person of a visit that may be missing is not the unit.
     "SELECT count(*) FROM people p LEFT JOIN visits v ON v.person = p.id WHERE EXISTS (SELECT 1 \
         FROM items i JOIN visits w ON i.visit = w.id WHERE w.person = v.person)",
 ];

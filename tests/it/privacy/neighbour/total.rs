@@ -202,7 +202,7 @@ pub fn overloads(shifts: usize) -> Vec<(&'static Entry, String)> {
     all
 }
 
-/// Casts, comparisons and forms with a grammar of their own.
+/// Casts, comparisons and forms with special grammar.
 pub fn forms() -> Vec<String> {
     const CASTS: &[(&str, &[&str])] = &[
         (
@@ -444,7 +444,7 @@ async fn equals_postgresql(world: &World, expression: &str) -> Option<Result<(),
     let Ok(plan) = world.plan_under(&asked, Accounting::Gdp, 1.0) else {
         return None;
     };
-    // Constants alone need no release; those of other releases are the business of other tests.
+    // Constants alone need no release; other tests cover constants from other releases.
     let [release] = plan.releases() else {
         return None;
     };

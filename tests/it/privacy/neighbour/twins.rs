@@ -1,5 +1,5 @@
 //! Two random databases, one unit apart, hostile values and all, through the same random questions:
-//! what a client sees apart from released values is the same.
+//! a client sees the same apart from released values.
 
 use pgveil::analyze::KeyRule;
 use pgveil::engine::{Answer, Format, Requester, Service};
@@ -68,7 +68,7 @@ async fn is_listed(veiled: &Veiled, requester: &Requester, query: &Query) -> boo
             .all(|(_, rule)| !matches!(rule, KeyRule::Threshold))
 }
 
-/// What may differ by released values alone is left out: rows, but for listed keys; and
+/// Leaves out everything that depends on released values: rows, except for listed keys, and
 /// PostgreSQL's own errors over those values.
 async fn same(
     one: &Veiled,
@@ -88,7 +88,7 @@ async fn same(
     };
     let bought = match &answers {
         (Ok(a), Ok(b)) => {
-            // The interval of a deviation or a slope is computed of the released values.
+            // The interval of a deviation or a slope is computed from the released values.
             let reported = |answer: &Answer| {
                 answer
                     .notices

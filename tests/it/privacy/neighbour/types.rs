@@ -311,7 +311,7 @@ async fn values_of_other_types_are_refused_by_name() {
         };
         assert!(!refusal.contains("XX000"), "{asked}\n{refusal}");
     }
-    // What may be asked of a column of any type is whether there is a value.
+    // A column of any type may be tested for a value.
     for column in ["js", "jb", "ia", "by", "ip", "bi"] {
         world
             .plan_under(

@@ -1,4 +1,4 @@
-//! A whole pgveil over a world, in process, with a purse that no test empties and without noise.
+//! A whole pgveil over a world, in process, without noise and with a budget that no test exhausts.
 
 use std::sync::Arc;
 

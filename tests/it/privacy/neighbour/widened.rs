@@ -1,5 +1,5 @@
-//! Widened questions: of the same price and noise as the asked one, and one unit moves what is
-//! bought by no more than that.
+//! Widened questions: they have the asked one's price and noise, and one unit moves the bought
+//! release by no more than that allows.
 
 use pgveil::mechanism::Accounting;
 use pgveil::policy::SessionSettings;
@@ -7,7 +7,7 @@ use pgveil::policy::SessionSettings;
 use super::bound::within;
 use super::world::World;
 
-/// Rows that break what the policy says of them, too: a region that is not listed, NULL, and scores
+/// Also rows that break the policy's declarations: a region that is not listed, NULL, and scores
 /// out of bounds.
 const SCHEMA: &str = "
 CREATE SCHEMA w;
@@ -135,9 +135,9 @@ async fn nothing_else_is_widened() {
         "SELECT count(*) FROM people WHERE score = 3",
         "SELECT count(*) FROM people WHERE region > 'n'",
         "SELECT count(*) FROM people WHERE region = 'n' AND region = 's'",
-        // Choices have statements of their own.
+        // Choices have their own statements.
         "SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY score) FROM people WHERE region = 'n'",
-        // Two releases share what the statement may spend.
+        // Two releases share the statement's epsilon.
         "SELECT (SELECT count(*) FROM people WHERE region = 'n'), (SELECT count(*) FROM people)",
         "SELECT town, count(*) FROM people WHERE region = 'n' GROUP BY ROLLUP (town)",
         // Below a grouping by unit the column is not there.

@@ -81,7 +81,7 @@ impl World {
         Self::of(COLUMNS).await
     }
 
-    /// Whose texts have collations of their own, one of them not deterministic.
+    /// A world whose texts have other collations, one of them nondeterministic.
     pub async fn collated() -> Self {
         let loose = "w.loose";
         let columns = [
@@ -144,7 +144,7 @@ impl World {
         world
     }
 
-    /// Other tables, under a policy of their own.
+    /// Other tables, under their own policy.
     pub async fn with(schema: &str, policy: &str) -> Self {
         let server = Server::shared().await;
         let (database, client) = server.database().await;
@@ -183,7 +183,7 @@ impl World {
         } else {
             KeyChoice::Auto
         };
-        // Rows that a session limits are not looked at.
+        // There is no look at rows where the session limits them.
         let (clip, rows_per_unit) = if random.once_in(2) {
             (ClipChoice::Auto, None)
         } else {
@@ -472,7 +472,7 @@ fn over(schema: &str, sql: &str) -> String {
     })
 }
 
-/// What `execute` pins for every statement of a plan.
+/// The settings that `execute` pins for every statement of a plan.
 const PINNED: &str = "SET search_path = pg_catalog; SET \"TimeZone\" = 'UTC'; SET \"DateStyle\" = \
     'ISO, MDY'; SET \"IntervalStyle\" = 'postgres'; \
      SET extra_float_digits = 1; SET row_security = off; SET standard_conforming_strings = on; SET \

@@ -1,10 +1,12 @@
-//! What is emitted: written once and computed once, in one zone, with values that its types hold.
+//! Emitted SQL: each expression is written once and computed once, in one zone, with values that
+//! its types hold.
 
 use pgveil::mechanism::Accounting;
 
 use super::named::{all_run, world};
 
-/// A row meets what a branch holds once, however often PostgreSQL copies what is written once.
+/// A row meets a branch's expression once, however often PostgreSQL copies an expression that is
+/// written once.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_written_once_is_computed_once() {
     let world = world().await;
@@ -14,7 +16,8 @@ async fn what_is_written_once_is_computed_once() {
             .unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
         plan.releases()[0].sql().unwrap().to_owned()
     };
-    // Items that are no constants make of IN a comparison each, with a copy of the subject.
+    // For items that are not constants, IN becomes one comparison for each, with a copy of the
+    // subject.
     for listed in [
         "lower(tx) IN (kd, 'a')",
         "lower(tx) NOT IN (vc, kd)",
@@ -28,7 +31,7 @@ async fn what_is_written_once_is_computed_once() {
         );
     }
     assert!(emitted("SELECT count(*) FROM people WHERE i4 IN (1, 2, 3)").contains(" IN ("));
-    // The computed columns of the other side, of an arm, and next to a window that nothing reads.
+    // Computed columns of the other side, of an arm, and next to a window that nothing reads.
     let heavy = "(SELECT id AS w, lower(tx) || 'x' AS h FROM people) d";
     let fenced = emitted(&format!(
         "SELECT count(*) FROM people a LEFT JOIN {heavy} ON d.w = a.id WHERE greatest(d.h, d.h) = \
@@ -103,7 +106,7 @@ async fn zones_meet_in_utc_alone() {
     }
 }
 
-/// Past every number of digits there is a largest value.
+/// Every scale of a numeric has a largest value.
 #[tokio::test(flavor = "multi_thread")]
 async fn numerics_of_any_scale_hold_what_they_are_clamped_to() {
     let world = world().await;

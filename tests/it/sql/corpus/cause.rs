@@ -22,13 +22,13 @@ pub enum Cause {
     SumOfNothing,
     /// A quantile or an end is one of the grid's points, near the rank.
     Chosen,
-    /// The catalogs are those of the shadow.
+    /// The catalogs are the shadow's.
     Catalog,
 }
 
 type Rows = Vec<Vec<String>>;
 
-/// Rows of the first that are not among the second's, each as often as it is more.
+/// Rows of the first that are not in the second, each as often as it is in excess.
 fn beyond(rows: &Rows, others: &Rows) -> Rows {
     let mut others = others.clone();
     let left = rows
@@ -111,7 +111,7 @@ pub async fn cause(
     if is_chosen && paired && ours.iter().zip(&of_postgresql).all(near) {
         return Some(Cause::Chosen);
     }
-    // Only where the outer query makes something of the groups.
+    // Only where the outer query uses the groups.
     let outer = plan.outer().to_string();
     let is_made_of = ["GROUP BY", "JOIN", "LIMIT"]
         .iter()

@@ -1,4 +1,4 @@
-//! What became of one text, held up against PostgreSQL's own answer over the rows themselves.
+//! The outcome of one text, compared with PostgreSQL's own answer over the rows themselves.
 
 use std::fmt;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The texts themselves, read where they lie. Nothing of them is kept in this repository.
+//! The texts themselves, read where they lie. This repository keeps no copy of them.
 
 use std::path::{Path, PathBuf};
 
@@ -67,7 +67,7 @@ pub fn probe() -> Vec<Text> {
     found
 }
 
-/// JSON lines. What has no metadata speaks of invented tables, which do not exist here either.
+/// JSON lines. Statements without metadata use invented tables, which do not exist here either.
 pub fn smartnoise() -> Vec<Text> {
     let Some(file) = read("queries/smartnoise/queries.jsonl") else {
         return Vec::new();

@@ -59,7 +59,7 @@ async fn limits_on_rows_are_chosen_and_cost_no_more() {
 }
 
 /// A look's statement returns a row for each group, candidate and bin, and all of them are in
-/// memory: of many groups the grid is coarser, and of very many there is no look.
+/// memory: with many groups the grid is coarser, and with very many there is no look.
 #[tokio::test(flavor = "multi_thread")]
 async fn looks_at_rows_return_no_more_than_other_looks() {
     let veil = veil(true).await;

@@ -1,5 +1,5 @@
-//! Statements about the catalogs: what tools send, answered as PostgreSQL answers; and what must
-//! not be reached.
+//! Statements about the catalogs: those of tools, answered as PostgreSQL answers, and those that
+//! reach too far.
 
 mod reach;
 pub mod replay;

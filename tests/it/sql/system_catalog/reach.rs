@@ -1,4 +1,4 @@
-//! Nothing but the shown schema can be reached.
+//! Only the shown schema can be reached.
 
 use pgveil::engine::{Format, Requester, Service};
 use pgveil::parse::{Statement, parse};
@@ -42,7 +42,7 @@ async fn ask_as(shop: &Shop, requester: &Requester, sql: &str) -> Result<Vec<Str
         .collect())
 }
 
-/// Each would change, wait, signal, read files, run SQL from text, or tell of the server.
+/// Each would change, wait, signal, read files, run SQL from text, or reveal the server.
 const DENIED: [&str; 46] = [
     "SELECT pg_sleep(100)",
     "SELECT pg_catalog.pg_sleep(100) FROM pg_class",

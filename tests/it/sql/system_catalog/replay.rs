@@ -1,5 +1,4 @@
-//! The statements that real tools were seen to send, asked through pgveil and asked of PostgreSQL
-//! itself.
+//! Recorded statements of real tools, asked through pgveil and directly.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,8 +13,7 @@ use super::shop::Shop;
 /// How many statements about the catalogs are answered, and how many with equal rows, at least.
 /// psql's `\dconfig` shows fewer settings, its `\l+` no sizes.
 const FLOORS: [(&str, usize, usize); 10] = [
-    // Their other answers name the owners and the databases, of which the policy shows its own
-    // alone.
+    // Their other answers name the owners and the databases, and the policy shows only its own.
     ("psql", 69, 60),
     ("pgjdbc", 31, 29),
     ("psqlodbc", 17, 17),
@@ -51,8 +49,8 @@ async fn what_tools_ask_is_answered_as_postgres_does() {
         let mut faults: BTreeMap<String, usize> = BTreeMap::new();
         for block in text.split("\n-- ;;").map(substituted) {
             for query in queries(&block, &mut faults) {
-                // What PostgreSQL itself refuses here (an object of another schema) is not asked
-                // for.
+                // Statements that PostgreSQL itself refuses here (an object of another schema) do
+                // not count.
                 let Ok(direct) = directly(&shop, &with_oid(&query.to_sql(), &oids.1)).await else {
                     continue;
                 };

@@ -13,7 +13,7 @@ use tokio_postgres::{Client, NoTls};
 
 use crate::fixture::{TemporaryDirectory, Veil, account};
 
-/// What the policy shows.
+/// The objects that the policy shows.
 const SHOWN: &str = "
     CREATE SCHEMA sales;
     CREATE TYPE sales.order_status AS ENUM ('new', 'open', 'it''s paid');
@@ -33,7 +33,7 @@ const SHOWN: &str = "
     sales.regions);
 ";
 
-/// What it does not show.
+/// The objects that it hides.
 const HIDDEN: &str = "
     CREATE SCHEMA payroll;
     CREATE TABLE payroll.salaries (employee integer PRIMARY KEY, salary numeric);
