@@ -249,16 +249,10 @@ impl Maker<'_> {
             let made = self
                 .made(&question, kept_as, &mut paid, sampler, cancel)
                 .await;
-            let Ended {
-                released: _,
-                closed,
-                kept,
-            } = paid
-                .end(made.is_ok(), (self.ledger, &role), Keeping::Durable)
-                .await;
+            let ended = paid.end(made.is_ok(), (self.ledger, &role), Keeping::Durable);
+            let Ended { kept, .. } = ended.await;
             let made = made?;
             kept?;
-            closed?;
             Ok(made)
         };
         let digests: Vec<ledger::QuestionId> =

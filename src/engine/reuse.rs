@@ -206,7 +206,8 @@ impl Engine {
         paid.ok_or_else(|| internal("ledger", &"a debit without questions waits for an answer"))
     }
 
-    /// `None`: one of the purchase's questions is being answered, or was.
+    /// `None`: one of the purchase's questions is being answered, or was, or one of the answers
+    /// that it takes is gone.
     async fn paid(
         &self,
         requester: &Requester,

@@ -148,9 +148,13 @@ impl Engine {
             })
         };
         if part.releases().next().is_none() {
-            self.receive_offered(requester, &part, &offered, &mut released, pace, tally)
+            let is_received = self
+                .receive_offered(requester, &part, &offered, &mut released, pace, tally)
                 .await?;
-            return Ok(answered(released));
+            return Ok(match is_received {
+                true => answered(released),
+                false => Attempt::Awaited(Vec::new()),
+            });
         }
         let questions: Vec<QuestionDigest> = open
             .iter()
@@ -185,7 +189,8 @@ impl Engine {
         }
     }
 
-    /// Pays for answers that were made for other roles, where no statement has to run.
+    /// Pays for answers that were made for other roles, where no statement has to run. False, and
+    /// nothing is paid, where one of them is gone: a crash lost it.
     async fn receive_offered(
         &self,
         requester: &Requester,
@@ -194,7 +199,7 @@ impl Engine {
         released: &mut Released,
         pace: &Timing,
         tally: &Tally,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         // Where a new answer would wait, or be refused for too many failures, an answer that was
         // made for another role does too: the difference would reveal that it exists.
         let _slot = if offered.is_empty() {
@@ -203,9 +208,13 @@ impl Engine {
             Some(self.slot_or_cancel(requester, pace).await?)
         };
         // No statement runs under this charge, and it claims no question.
-        let _charge = self.charge(requester, part, offered, &[], tally).await?;
+        let charge = self.charge(requester, part, offered, &[], tally).await?;
+        if charge.is_none() {
+            return Ok(false);
+        }
         self.receive(requester, part.plan(), offered, released)
-            .await
+            .await?;
+        Ok(true)
     }
 
     /// The transaction that the plan's statements run in, with the tables of the plan.
@@ -217,12 +226,22 @@ impl Engine {
     ) -> Result<Opened<'p>, Error> {
         let timeout = self.policy.limits.statement_timeout;
         let database = (&self.backend, requester.role.as_str());
-        let opened = Opened::new(part, database, timeout, pace.cancel())
+        let mut opened = Opened::new(part, database, timeout, pace.cancel())
             .await
             .map_err(before_charge)?;
-        self.compare_rows(opened.part().plan(), opened.snapshot())
-            .await
-            .map_err(before_charge)?;
+        let mut compared = self
+            .compare_rows(opened.part().plan(), opened.snapshot())
+            .await;
+        if matches!(compared, Err(execute::Error::Interrupted)) {
+            opened
+                .reopen(database, pace.cancel())
+                .await
+                .map_err(before_charge)?;
+            compared = self
+                .compare_rows(opened.part().plan(), opened.snapshot())
+                .await;
+        }
+        compared.map_err(before_charge)?;
         Ok(opened)
     }
 
@@ -249,13 +268,8 @@ impl Engine {
         };
         let is_whole = !matches!(&made, Err(Fault::Backend(_)));
         let ledger = (&self.ledger, requester.role.as_str());
-        let Ended {
-            released,
-            closed,
-            kept,
-        } = paid.end(is_whole, ledger, Keeping::Soon).await;
+        let Ended { released, kept } = paid.end(is_whole, ledger, Keeping::Soon).await;
         made?;
-        closed.map_err(Fault::Backend)?;
         kept.map_err(|e| internal("ledger", &e))?;
         Ok(released)
     }
@@ -272,8 +286,9 @@ impl Engine {
         payer: (&Requester, &Tally, &Timing),
     ) -> Result<(), Fault> {
         let (requester, _, pace) = payer;
-        let (mut few, mut is_first) = (None, true);
-        paid.allow().await.map_err(Fault::Backend)?;
+        let mut few = None;
+        let mut ready = paid.allow().await;
+        let mut may_retry = true;
         let plan = paid.part().plan();
         let mut sampler = (self.sampler)();
         for release in plan.order() {
@@ -283,8 +298,12 @@ impl Engine {
             }
             let constants = middles.constants(release, paid.released()).await?;
             pace.begin();
-            let mut read = paid.run(release, &constants, pace.cancel()).await;
-            if matches!(read, Err(execute::Error::Conflict)) && std::mem::take(&mut is_first) {
+            let mut read = match std::mem::replace(&mut ready, Ok(())) {
+                Ok(()) => paid.run(release, &constants, pace.cancel()).await,
+                Err(error) => Err(error),
+            };
+            let is_interrupted = matches!(read, Err(execute::Error::Interrupted));
+            if is_interrupted && std::mem::take(&mut may_retry) {
                 // The connection is given back here, which operators see.
                 pace.rest().await;
                 read = match self.reopen(paid, requester, pace).await {
@@ -324,8 +343,8 @@ impl Engine {
         }
     }
 
-    /// After a conflict with a standby's recovery: nothing that was read was released, so the same
-    /// charge pays for a second attempt. Each plan has one. Releases that were made before stay.
+    /// After an interruption: nothing that was read was released, so the same charge pays for a
+    /// second attempt. Each plan has one. Releases that were made before stay.
     async fn reopen(
         &self,
         paid: &mut Paid<'_>,
@@ -415,6 +434,6 @@ fn before_charge(error: execute::Error) -> Error {
             .hint("Try again later."),
         ),
         execute::Error::Cancelled => Error::Cancelled,
-        execute::Error::Conflict | execute::Error::Backend(_) => internal("execute", &error),
+        execute::Error::Interrupted | execute::Error::Backend(_) => internal("execute", &error),
     }
 }

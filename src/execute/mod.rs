@@ -55,9 +55,10 @@ pub enum Error {
     /// read.
     #[error("a table of the plan is locked")]
     Locked,
-    /// A standby stopped a statement that was in the way of its recovery; no row of it was read.
-    #[error("a statement was in the way of a standby's recovery")]
-    Conflict,
+    /// The transaction ended before its statement did: a standby's recovery stopped it, or the
+    /// connection was lost. Nothing was released of what it read.
+    #[error("the transaction was interrupted")]
+    Interrupted,
     /// The backend failed; the SQLSTATE alone, since its text may quote rows.
     #[error("the backing database failed: {0}")]
     Backend(String),
@@ -82,7 +83,8 @@ impl Backend {
     ///
     /// # Errors
     /// [`Error::Stale`] where a table's definition differs, [`Error::Locked`] where it stays
-    /// locked, [`Error::Cancelled`], [`Error::Backend`] where the database cannot be reached.
+    /// locked, [`Error::Cancelled`], [`Error::Interrupted`] and [`Error::Backend`] where the
+    /// database cannot be reached.
     pub async fn snapshot(
         &self,
         part: &UnpaidPart<'_>,
@@ -109,6 +111,7 @@ impl Backend {
             config,
             timeout,
         };
+        let mut may_retry = true;
         loop {
             let lease = tokio::select! {
                 lease = self.lease() => lease.map_err(Error::Backend)?,
@@ -134,6 +137,10 @@ impl Backend {
                     snapshot.lease = None;
                     self.forget_idle();
                 }
+                Err(Unpinned {
+                    error: Error::Interrupted,
+                    ..
+                }) if std::mem::take(&mut may_retry) => snapshot.lease = None,
                 pinned => return pinned.map(|()| snapshot).map_err(|unpinned| unpinned.error),
             }
         }
@@ -255,7 +262,7 @@ impl Snapshot {
     /// `paid` covers the part: it was made durable before this call.
     ///
     /// # Errors
-    /// [`Error::Cancelled`], [`Error::Backend`]; the charge stands.
+    /// [`Error::Cancelled`], [`Error::Interrupted`], [`Error::Backend`]; the charge stands.
     pub async fn run(
         &self,
         part: &UnpaidPart<'_>,
@@ -306,23 +313,14 @@ impl Snapshot {
         }
     }
 
-    /// Ends the transaction and keeps the connection.
-    ///
-    /// # Errors
-    /// [`Error::Backend`].
-    pub async fn close(self) -> Result<(), Error> {
-        if let Some(lease) = self.lease {
-            patiently(async {
-                lease
-                    .client()
-                    .batch_execute("COMMIT")
-                    .await
-                    .map_err(|e| backend(&e))
-            })
-            .await?;
+    /// Ends the transaction, and keeps the connection if it ended well. A transaction that only
+    /// read has done its work by then, so an end that fails is no error.
+    pub async fn close(self) {
+        let Some(lease) = self.lease else { return };
+        let commit = lease.client().batch_execute("COMMIT");
+        if let Ok(Ok(())) = tokio::time::timeout(PATIENCE, commit).await {
             lease.keep();
         }
-        Ok(())
     }
 
     /// Asks the server to stop what this connection runs. The connection is not used again.
@@ -354,7 +352,7 @@ struct Unpinned {
 
 impl From<Error> for Unpinned {
     fn from(error: Error) -> Self {
-        let is_lost = matches!(error, Error::Backend(_));
+        let is_lost = matches!(error, Error::Interrupted | Error::Backend(_));
         Self { error, is_lost }
     }
 }
@@ -425,13 +423,13 @@ async fn rows(
 }
 
 fn backend(error: &tokio_postgres::Error) -> Error {
-    // In a transaction that only reads, nothing else is reported so.
-    if error.code() == Some(&SqlState::T_R_SERIALIZATION_FAILURE) {
-        return Error::Conflict;
-    }
     Error::Backend(match error.code() {
+        // In a transaction that only reads, nothing but a conflict with recovery is reported so.
+        Some(&SqlState::T_R_SERIALIZATION_FAILURE) => return Error::Interrupted,
         Some(code) => format!("SQLSTATE {}", code.code()),
-        None if error.is_closed() => "connection closed".to_owned(),
+        // Where the connection is idle when its transaction is in the way, it is closed, and the
+        // code that the server sent is not seen.
+        None if error.is_closed() => return Error::Interrupted,
         None => "connection failed".to_owned(),
     })
 }

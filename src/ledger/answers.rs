@@ -38,8 +38,24 @@ pub enum Stored {
     Offered(AnswerId),
 }
 
+/// Identifies a stored answer. A crash may lose an answer that another process has seen, and its
+/// number is then given to another one: so the time at which it was made goes with the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AnswerId(i64);
+pub struct AnswerId {
+    number: i64,
+    /// Microseconds since 1970.
+    made: i64,
+}
+
+impl AnswerId {
+    /// Of a row that begins with the answer's `id` and `microseconds`.
+    fn of(row: &Row) -> Result<Self, Error> {
+        Ok(Self {
+            number: row.int(0)?,
+            made: row.int(1)?,
+        })
+    }
+}
 
 /// What a search found. A role sees nothing that depends on it before it has paid:
 /// [`super::Ledger::receive`].
@@ -162,9 +178,8 @@ impl Rules {
         }
         // Any other loss would reveal to the role that another role has asked before.
         let [epsilon, rho, mu_squared, delta] = columns(loss);
-        let sql =
-            "SELECT id FROM answer WHERE question = $1 AND accuracy >= $2 AND epsilon IS NOT \
-            DISTINCT FROM $3 AND rho = $4 AND mu_squared = $5 AND delta = $6
+        let sql = "SELECT id, microseconds FROM answer WHERE question = $1 AND accuracy >= $2 AND \
+            epsilon IS NOT DISTINCT FROM $3 AND rho = $4 AND mu_squared = $5 AND delta = $6
                    ORDER BY id DESC LIMIT $7";
         let rows_max = Value::Int(
             i64::try_from(taken.len())
@@ -185,7 +200,7 @@ impl Rules {
         )?;
         let answers = found
             .iter()
-            .map(|row| row.int(0).map(AnswerId))
+            .map(AnswerId::of)
             .collect::<Result<Vec<_>, _>>()?;
         Ok(answers
             .into_iter()
@@ -195,15 +210,15 @@ impl Rules {
 
     /// The newest answer to the question, whatever its loss and for any role.
     pub(super) fn found(&mut self, question: QuestionId) -> Result<Option<Found>, Error> {
-        let sql = "SELECT id, epsilon, rho, mu_squared, delta, released FROM answer WHERE question \
-            = $1 ORDER BY id DESC LIMIT 1";
+        let sql = "SELECT id, microseconds, epsilon, rho, mu_squared, delta, released FROM answer \
+            WHERE question = $1 ORDER BY id DESC LIMIT 1";
         let rows = self.store.query(sql, &[blob(&question.0)])?;
         let found = |row: &Row| {
             Ok(Found {
-                answer: AnswerId(row.int(0)?),
+                answer: AnswerId::of(row)?,
                 question,
-                loss: row.loss(1)?,
-                released: row.blob(5)?.to_vec(),
+                loss: row.loss(2)?,
+                released: row.blob(6)?.to_vec(),
             })
         };
         rows.first().map(found).transpose()
@@ -234,10 +249,11 @@ impl Rules {
     /// The values of an answer that the role holds.
     pub(super) fn held(&mut self, role: &str, answer: AnswerId) -> Result<Option<Vec<u8>>, Error> {
         let sql = "SELECT released FROM answer JOIN holder ON holder.answer = answer.id WHERE \
-            holder.role = $1 AND answer.id = $2";
+            holder.role = $1 AND answer.id = $2 AND answer.microseconds = $3";
+        let role = Value::Int(self.role(role)?.id);
         let rows = self.store.query(
             sql,
-            &[Value::Int(self.role(role)?.id), Value::Int(answer.0)],
+            &[role, Value::Int(answer.number), Value::Int(answer.made)],
         )?;
         rows.first()
             .map(|row| row.blob(0).map(<[u8]>::to_vec))
@@ -292,7 +308,7 @@ impl Rules {
         let sql = "INSERT INTO answer (id, question, accuracy, microseconds, epsilon, rho, \
             mu_squared, delta, released)
                    VALUES ((SELECT coalesce(max(id), 0) + 1 FROM answer), $1, $2, $3, $4, $5, $6, \
-                   $7, $8) RETURNING id";
+                   $7, $8) RETURNING id, microseconds";
         let made = self.store.query(
             sql,
             &[
@@ -306,11 +322,11 @@ impl Rules {
                 blob(released),
             ],
         )?;
-        let answer = AnswerId(first(&made)?.int(0)?);
+        let answer = AnswerId::of(first(&made)?)?;
         if let Some(family) = family {
             self.store.query(
                 "INSERT INTO family (answer, digest) VALUES ($1, $2)",
-                &[Value::Int(answer.0), blob(&family.0)],
+                &[Value::Int(answer.number), blob(&family.0)],
             )?;
         }
         self.release(&[*digest])?;
@@ -320,9 +336,21 @@ impl Rules {
     pub(super) fn hold(&mut self, role: i64, answer: AnswerId) -> Result<(), Error> {
         self.store.query(
             "INSERT INTO holder (role, answer) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-            &[Value::Int(role), Value::Int(answer.0)],
+            &[Value::Int(role), Value::Int(answer.number)],
         )?;
         Ok(())
+    }
+
+    /// Whether each of these answers is still stored.
+    pub(super) fn are_stored(&mut self, answers: &[AnswerId]) -> Result<bool, Error> {
+        let sql = "SELECT id FROM answer WHERE id = $1 AND microseconds = $2";
+        for answer in answers {
+            let identity = [Value::Int(answer.number), Value::Int(answer.made)];
+            if self.store.query(sql, &identity)?.is_empty() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Whether one of the questions was answered since it was looked up, or is being answered by

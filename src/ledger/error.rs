@@ -154,8 +154,8 @@ pub enum DebitError {
     /// The owner has frozen the role's account, or all of them.
     #[error("the account of role {role:?} is frozen")]
     Frozen { role: String },
-    /// Another process is making an answer to the same question, or has just made one: look for it
-    /// again in a moment.
+    /// Another process is making an answer to the same question, or has just made one, or an answer
+    /// that was to be taken is gone: look for it again in a moment.
     #[error("the same question is being answered by another process")]
     Awaited,
     #[error(transparent)]

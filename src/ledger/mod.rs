@@ -242,8 +242,8 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// As [`Ledger::debit`]; [`DebitError::Awaited`], after which nothing was charged and an answer
-    /// is or will be there to be found.
+    /// As [`Ledger::debit`]; [`DebitError::Awaited`], after which nothing was charged, and another
+    /// search for the answers finds something else.
     pub async fn purchase(&self, role: &str, purchase: Purchase) -> Result<Charge, DebitError> {
         let role = self.known(role)?;
         let (loss, fingerprint) = (purchase.fresh, purchase.fingerprint);

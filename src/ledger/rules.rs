@@ -129,7 +129,7 @@ impl Rules {
         } = purchase;
         let account = self.role(role)?;
         let now = self.clock.now();
-        if self.is_awaited(account.id, questions, answers, now)? {
+        if self.is_awaited(account.id, questions, answers, now)? || !self.are_stored(answers)? {
             return Ok(Err(DebitError::Awaited));
         }
         let (mine, total) = self.standings(account, now)?;

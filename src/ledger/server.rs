@@ -29,6 +29,9 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(40);
 /// How often, and how far apart, the server is asked what became of a transaction.
 const ASKED: u32 = 20;
+/// The same for a commit that nobody waits for. What it wrote may be lost, so the debits behind it
+/// do not wait long for it.
+const ASKED_SOON: u32 = 2;
 const ASK_EVERY: Duration = Duration::from_millis(500);
 
 /// The settings of a session whose commits are durable. The last statement shows whether the server
@@ -48,13 +51,21 @@ struct Session {
     prepared: HashMap<&'static str, Statement>,
 }
 
+/// A transaction that may write.
+struct Writing {
+    /// Its id.
+    transaction: i64,
+    /// How often the server is asked what became of it, if the answer to its commit is lost.
+    asked: u32,
+}
+
 /// The server, reached by one connection at a time, which is made again when it was lost.
 pub(super) struct Server {
     runtime: Runtime,
     config: Config,
     session: Option<Session>,
-    /// The id of the open transaction, if it may write.
-    writing: Option<i64>,
+    /// The open transaction, if it may write.
+    writing: Option<Writing>,
     /// The question of a claim that marks this process, never a statement's: each transaction that
     /// writes leaves its transaction id there. A promoted standby reuses ids, so an id alone may
     /// belong to another transaction.
@@ -261,10 +272,11 @@ impl Server {
     }
 
     /// After a COMMIT without an answer: whether the transaction was committed.
-    fn settle(&mut self, transaction: i64, cause: Error) -> Result<(), Error> {
+    fn settle(&mut self, writing: Writing, cause: Error) -> Result<(), Error> {
+        let Writing { transaction, asked } = writing;
         tracing::warn!(error = %cause, "the answer to a commit of the ledger was lost: asking what \
             became of it");
-        for _ in 0..ASKED {
+        for _ in 0..asked {
             if self.session.is_some() || self.reconnect().is_ok() {
                 match self
                     .script(&format!("SELECT txid_status({transaction})"))
@@ -331,7 +343,12 @@ impl Store for Server {
             self.reconnect()?;
             begun = self.script(&sql);
         }
-        self.writing = begun?.and_then(|number| number.parse().ok());
+        let asked = match access {
+            Access::WriteSoon => ASKED_SOON,
+            Access::Read | Access::Write => ASKED,
+        };
+        let number = begun?.and_then(|number| number.parse().ok());
+        self.writing = number.map(|transaction| Writing { transaction, asked });
         Ok(())
     }
 
@@ -353,7 +370,7 @@ impl Store for Server {
         match (self.script("COMMIT"), writing) {
             (Ok(_), _) => Ok(()),
             (Err(error), None) => Err(error),
-            (Err(error), Some(transaction)) => self.settle(transaction, error),
+            (Err(error), Some(writing)) => self.settle(writing, error),
         }
     }
 

@@ -46,6 +46,20 @@ impl<'p> Opened<'p> {
         &self.snapshot
     }
 
+    /// Opens the snapshot once more, after an error that ended its transaction.
+    ///
+    /// # Errors
+    /// As [`Backend::snapshot`].
+    pub async fn reopen(
+        &mut self,
+        (backend, role): (&Backend, &str),
+        cancel: &CancellationToken,
+    ) -> Result<(), execute::Error> {
+        self.snapshot
+            .reopen(backend, &self.part, role, cancel)
+            .await
+    }
+
     /// Takes the receipt, by value, so that no second answer can be made with it. `known` holds
     /// what is already answered.
     ///
@@ -92,7 +106,6 @@ pub enum Keeping {
 /// How a part ended.
 pub struct Ended {
     pub released: Released,
-    pub closed: Result<(), execute::Error>,
     pub kept: Result<(), ledger::Error>,
 }
 
@@ -218,25 +231,24 @@ impl<'p> Paid<'p> {
             ..
         } = self;
         let close = async {
-            match is_whole {
-                true => snapshot.close().await,
-                false => Ok(()),
+            if is_whole {
+                snapshot.close().await;
             }
         };
-        let (closed, kept) = match keeping {
+        let kept = match keeping {
             // What a search paid for is kept before an end that may hang and be killed.
             Keeping::Durable => {
                 let kept = keep(ledger, fresh, keeping).await;
-                (close.await, kept)
+                close.await;
+                kept
             }
             Keeping::Soon => {
-                let closed = close.await;
-                (closed, keep(ledger, fresh, keeping).await)
+                close.await;
+                keep(ledger, fresh, keeping).await
             }
         };
         Ended {
             released: releasing.into_released(),
-            closed,
             kept,
         }
     }

@@ -1,6 +1,6 @@
 //! The settings a session knows, with PostgreSQL's names and defaults.
 
-use crate::policy::SESSION_SETTINGS;
+use crate::policy::{SESSION_SETTINGS, SessionSetting};
 
 /// What values a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +28,7 @@ pub(super) enum Kind {
     Session,
 }
 
+#[derive(Clone, Copy)]
 pub(super) struct Known {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
@@ -77,16 +78,30 @@ const fn quiet(
     }
 }
 
-const fn session(at: usize) -> Known {
+/// PostgreSQL's, then `pgveil.*`.
+pub(super) static KNOWN: [Known; POSTGRESQL.len() + SESSION_SETTINGS.len()] = {
+    let mut all = [POSTGRESQL[0]; POSTGRESQL.len() + SESSION_SETTINGS.len()];
+    let mut at = 1;
+    while at < all.len() {
+        all[at] = match at < POSTGRESQL.len() {
+            true => POSTGRESQL[at],
+            false => session(&SESSION_SETTINGS[at - POSTGRESQL.len()]),
+        };
+        at += 1;
+    }
+    all
+};
+
+const fn session(setting: &SessionSetting) -> Known {
     quiet(
-        SESSION_SETTINGS[at].name,
+        setting.name,
         Kind::Session,
-        SESSION_SETTINGS[at].default,
-        SESSION_SETTINGS[at].description,
+        setting.default,
+        setting.description,
     )
 }
 
-pub(super) static KNOWN: &[Known] = &[
+const POSTGRESQL: &[Known] = &[
     reported(
         "server_version",
         Kind::Preset,
@@ -177,17 +192,6 @@ pub(super) static KNOWN: &[Known] = &[
         "4096",
         "Shows the iteration count of SCRAM verifiers.",
     ),
-    session(0),
-    session(1),
-    session(2),
-    session(3),
-    session(4),
-    session(5),
-    session(6),
-    session(7),
-    session(8),
-    session(9),
-    session(10),
     quiet(
         "backslash_quote",
         Kind::Choice(&["safe_encoding", "off"]),

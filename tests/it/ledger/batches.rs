@@ -6,17 +6,20 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pgveil::ledger::{
-    Access, Clock, DebitError, Error, Event, FamilyId, Ledger, Origin, Record, Row, Store, Value,
-    open_store,
+    Access, Clock, DebitError, Error, Event, FamilyId, Ledger, Origin, Record, Row, Store, Stored,
+    Value, open_store,
 };
 use pgveil::mechanism::{Accounting, Loss};
 
 use super::conformance::on_both_stores;
-use super::{at_usual, fingerprint, gaussian, laplace, question, specs_usual, stage};
+use super::{
+    at_usual, buying, fingerprint, gaussian, laplace, question, specs_usual, stage, taking,
+};
 
 on_both_stores!(
     a_debit_that_fails_fails_alone,
     an_answer_that_is_not_kept_fails_no_debit,
+    a_lost_answers_number_sells_no_other,
     a_record_that_is_not_written_fails_no_debit,
     a_read_that_fails_fails_no_debit,
     each_mark_is_taken_back,
@@ -157,6 +160,38 @@ async fn an_answer_that_is_not_kept_fails_no_debit(url: &str) {
     assert_eq!(ledger.find("ann", asked).await.unwrap(), None);
     let paid = (0..SESSIONS).fold(asked.loss, |sum, _| sum.compose(loss).unwrap());
     assert_eq!(ledger.balance("ann").await.unwrap().lifetime, paid);
+}
+
+/// No crash waits for answers, so it may lose one that another process has seen. Its number is
+/// given to the next answer.
+async fn a_lost_answers_number_sells_no_other(url: &str) {
+    let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
+    let (asked, other) = (
+        question(1, 0.1, gaussian(0.001)),
+        question(2, 0.1, gaussian(0.002)),
+    );
+    let _charge = ledger.purchase("ann", buying(asked)).await.unwrap();
+    ledger.keep("ann", asked, b"lost".to_vec()).await.unwrap();
+    let offered = match ledger.find("bob", asked).await.unwrap() {
+        Some(Stored::Offered(answer)) => answer,
+        found => panic!("{found:?}"),
+    };
+    let lose = "DELETE FROM holder; DELETE FROM family; DELETE FROM answer";
+    if is_file(url) {
+        file(url).execute_batch(lose).unwrap();
+    } else {
+        stage::execute(url, &format!("SET search_path = pgveil_ledger; {lose}")).await;
+    }
+    let _charge = ledger.purchase("ann", buying(other)).await.unwrap();
+    ledger.keep("ann", other, b"other".to_vec()).await.unwrap();
+    let taken = ledger.purchase("bob", taking(offered, asked.loss, Loss::ZERO));
+    let refused = taken.await.map(drop);
+    assert!(matches!(refused, Err(DebitError::Awaited)), "{refused:?}");
+    assert_eq!(ledger.held("bob", offered).await.unwrap(), None);
+    assert_eq!(ledger.held("ann", offered).await.unwrap(), None);
+    assert_eq!(ledger.balance("bob").await.unwrap().lifetime, Loss::ZERO);
+    let held = ledger.find("bob", other).await.unwrap();
+    assert!(matches!(held, Some(Stored::Offered(_))), "{held:?}");
 }
 
 async fn a_record_that_is_not_written_fails_no_debit(url: &str) {

@@ -40,10 +40,12 @@ impl Reader {
             .replace("6432", &self.ports.1.to_string())
     }
 
-    /// Runs lines of shell in the environment that the blocks before have left.
+    /// Runs lines of shell in the environment that the blocks before have left. The file is
+    /// replaced as a whole, since a server that starts may be reading it.
     fn shell(&self, lines: &str) -> String {
         let script = format!(
-            "exec 2>&1; set -a; [ -e environment ] && . ./environment\n{}\nexport -p > environment",
+            "exec 2>&1; set -a; [ -e environment ] && . ./environment\n{}\n\
+             export -p > environment.new && mv environment.new environment",
             self.moved(lines)
         );
         let output = self.command("bash").args(["-c", &script]).output().unwrap();
