@@ -1,4 +1,4 @@
-//! The error of all stages of a query, and what a client may see of it.
+//! The error of all stages of a query, and the part that a client may see.
 
 use crate::refusal::{Refusal, reason};
 

@@ -1,5 +1,5 @@
-//! What a client may learn about a failure: PostgreSQL's error fields. They are built from the SQL,
-//! the policy and released values only.
+//! The facts that a client may learn about a failure: PostgreSQL's error fields. They are built
+//! from the SQL, the policy and released values only.
 
 pub mod reason;
 pub mod sqlstate;

@@ -1,4 +1,4 @@
-//! `/metrics`: what the proxy counted, and what holds at this moment.
+//! `/metrics`: the proxy's counters, and its state at this moment.
 
 use std::sync::atomic::AtomicU64;
 use std::time::UNIX_EPOCH;

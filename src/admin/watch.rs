@@ -1,4 +1,5 @@
-//! Looks now and then whether the database's tables are still what the policy was checked against.
+//! Checks from time to time whether the database's tables are still as they were when the policy
+//! was checked.
 
 use std::sync::Arc;
 use std::time::Duration;

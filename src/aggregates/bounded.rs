@@ -1,5 +1,5 @@
-//! What an aggregate asks of a release's rows, once it is bounded, and what the stages offer for
-//! that.
+//! The interface between a bounded aggregate and the stages: its questions about a release's rows,
+//! and the traits that answer them.
 
 use super::Output;
 use super::choice_id::ChoiceId;

@@ -1,4 +1,4 @@
-//! Which of a release's choices.
+//! The number of a choice within its release.
 
 /// One of a release's choices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]

@@ -1,5 +1,4 @@
-//! COUNT(DISTINCT …), MIN, MAX, PERCENTILE and MODE: what a choice counts, or values that it
-//! chooses.
+//! COUNT(DISTINCT …), MIN, MAX, PERCENTILE and MODE: the count or the values of a choice.
 
 use sqlparser::ast;
 

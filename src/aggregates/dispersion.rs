@@ -1,5 +1,5 @@
 //! VAR_POP, VAR_SAMP, STDDEV_POP, STDDEV_SAMP, and the sums of squares of REGR_SXX and REGR_SYY:
-//! how far values lie from their mean.
+//! the spread of values around their mean.
 
 use super::average::mean_type;
 use super::call::{Call, Resolved, typed};

@@ -1,5 +1,5 @@
-//! Aggregates, a file each: what an aggregate is called and over which types, what bounds it, which
-//! coordinates or choice it takes, its value from released measures, its error, and its words.
+//! Aggregates, a file each: its names and types, its bounds, its coordinates or choice, its value
+//! from released measures, its error, and its words.
 //!
 //! | a file says | by | for |
 //! |---|---|---|

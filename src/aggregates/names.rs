@@ -1,4 +1,4 @@
-//! Names of aggregates: which file each is in, and what DISTINCT makes of it.
+//! Names of aggregates: the file of each, and the file of its DISTINCT form.
 
 use super::call::{Call, Resolved, form};
 use super::{average, count, dispersion, distinct_count, joint, mode, ranked, sum, truth};

@@ -1,4 +1,4 @@
-//! What an aggregate says of its value, and what the stages offer to it.
+//! The interface between an aggregate's value and the stages.
 
 use sqlparser::ast;
 

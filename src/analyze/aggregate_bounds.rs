@@ -1,4 +1,4 @@
-//! What bounds an aggregate: the range of its argument, whether it may be NULL, and for distinct
+//! The bounds of an aggregate: the range of its argument, whether it may be NULL, and for distinct
 //! values how many a unit adds.
 
 use super::Lineage;

@@ -1,4 +1,4 @@
-//! How large expressions grow once the columns that they read are replaced by their definitions. A
+//! The size of expressions once the columns that they read are replaced by their definitions. A
 //! derived table can double what the one below it computes. So a statement of a few hundred words
 //! could expand to more expressions than fit into memory, or to deeper ones than fit onto a stack.
 //! After this check every stage may follow definitions to the end.

@@ -1,5 +1,5 @@
-//! The order of inner joins: what an equality ties to the tables so far comes before what nothing
-//! ties to them yet, so that each join is judged by conditions on its own two sides.
+//! The order of inner joins: a table that an equality ties to the tables so far comes before tables
+//! that none does, so that each join is judged by conditions on its own two sides.
 
 use crate::ir::{ColumnId, Expr, JoinKind, Relation};
 

@@ -1,4 +1,4 @@
-//! What labels say: whose rows a relation holds, and which columns are their unit.
+//! The facts in a label: whose rows a relation holds, and which columns are their unit.
 
 use crate::catalog::Type;
 use crate::ir::{ColumnId, Relation, Scan, TableId};

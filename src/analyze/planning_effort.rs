@@ -1,4 +1,4 @@
-//! How long it may take to make the lists of a statement's keys, its emitted statements, and its
+//! A limit on the time to make the lists of a statement's keys, its emitted statements, and its
 //! sums of stored answers. Planning is free, and planning for one session keeps others waiting.
 
 use std::sync::atomic::{AtomicU64, Ordering};

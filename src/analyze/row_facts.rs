@@ -1,5 +1,5 @@
-//! What holds for every row of a relation: definitions, conditions, NULLs from outer joins, keys,
-//! and the tables that are read.
+//! Facts that hold for every row of a relation: definitions, conditions, NULLs from outer joins,
+//! keys, and the tables that are read.
 
 use super::keys::KeyRule;
 use super::lineage::{Lineage, only_scan, unit_of};

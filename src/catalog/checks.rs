@@ -1,5 +1,5 @@
-//! What a CHECK constraint plainly says about one column. It is used for warnings and never proves
-//! anything.
+//! The values of one column that a CHECK constraint plainly allows. It is used for warnings and
+//! never proves anything.
 
 use sqlparser::ast::{self, BinaryOperator as B};
 use sqlparser::dialect::PostgreSqlDialect;

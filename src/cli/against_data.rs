@@ -1,6 +1,6 @@
-//! `pgveil check --against-data`: how the policy's bounds, lists and rows of a unit fit the rows
-//! there are. Exact and private: for the owner, who could read the same with psql. Nothing of it is
-//! logged, kept or shown to an analyst.
+//! `pgveil check --against-data`: how well the policy's bounds, lists and rows of a unit fit the
+//! present rows. Exact and private: for the owner, who could read the same with psql. Nothing of it
+//! is logged, kept or shown to an analyst.
 
 use std::time::Duration;
 

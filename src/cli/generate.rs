@@ -1,5 +1,5 @@
-//! `pgveil generate` writes what packages need from the grammar of the command line itself:
-//! completions of shells, and man pages.
+//! `pgveil generate` writes files for packages from the command line's own grammar: completions of
+//! shells, and man pages.
 
 use std::path::Path;
 

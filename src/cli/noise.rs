@@ -1,5 +1,5 @@
-//! What a policy's answers are worth: of each private table a count, and of each bounded column the
-//! sum and the average. No data is read.
+//! The expected errors of a policy's answers: for each private table a count, and for each bounded
+//! column the sum and the average. No data is read.
 
 use super::{Failure, explain};
 use crate::engine::{

@@ -1,5 +1,5 @@
-//! The sites of `pgveil serve`: the operators' console and the analysts' desk. Neither is opened
-//! unless it is asked for, nor where passwords could be read on the way.
+//! The sites of `pgveil serve`: the operators' console and the analysts' desk. Each is opened only
+//! on request, and not where passwords could be read on the way.
 
 use std::net::SocketAddr;
 use std::sync::Arc;

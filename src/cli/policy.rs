@@ -1,5 +1,5 @@
-//! `pgveil policy`: the keys of the policy file as a schema and in words, and what a change of it
-//! means. No database is needed.
+//! `pgveil policy`: the keys of the policy file as a schema and in words, and the meaning of a
+//! change. No database is needed.
 
 use std::path::Path;
 

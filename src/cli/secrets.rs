@@ -1,4 +1,4 @@
-//! Where `${NAME}` of a policy comes from: the environment, or a file of secrets.
+//! The values of `${NAME}` in a policy: the environment, or a file of secrets.
 
 use std::path::{Path, PathBuf};
 

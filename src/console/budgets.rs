@@ -1,5 +1,5 @@
-//! Budgets: what each account has spent and when, how long it lasts, what is left of it, and one
-//! button that freezes it.
+//! Budgets: each account's spending over time, the rest and how long it lasts, and one button that
+//! freezes it.
 
 use std::sync::Arc;
 

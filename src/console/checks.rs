@@ -1,5 +1,5 @@
-//! Checks: what holds now, what searches found, and which commands look deeper. The page starts
-//! none of them.
+//! Checks: the present state, the findings of searches, and the commands that look deeper. The page
+//! starts none of them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,5 @@
-//! Policy: the one in force, read aloud, and what a pasted draft would change. The draft is
-//! compared as text: it reads no database, no table, no environment and no file, and nothing is
-//! written.
+//! Policy: the one in force, read aloud, and the changes of a pasted draft. The draft is compared
+//! as text: it reads no database, no table, no environment and no file, and nothing is written.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Explore: what a question would cost a role and how far off it would be, at each price. Nothing
-//! is charged, and nothing runs.
+//! Explore: a question's cost for a role, and its error at each price. Nothing is charged, and
+//! nothing runs.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Overview: what works, which policy is in force, what is left of budgets, and what was decided
-//! lately.
+//! Overview: the proxy's state, the policy in force, the rest of the budgets, and the latest
+//! decisions.
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};

@@ -1,4 +1,4 @@
-//! What every page of the console has.
+//! The parts that every page of the console has.
 
 use crate::policy::Rights;
 use crate::web::chart::Bar;

@@ -1,5 +1,5 @@
-//! What `pgveil demo` is made of: the survey's public data, questions worth asking, and clients of
-//! the proxy.
+//! The parts of `pgveil demo`: the survey's public data, questions worth asking, and clients of the
+//! proxy.
 //!
 //! The page asks the proxy over the wire, as the demo's analyst, and is charged like psql. Next to
 //! each private answer it shows the exact one, of a PostgreSQL that it starts itself from the data

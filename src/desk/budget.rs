@@ -1,5 +1,5 @@
-//! My budget: what the role has spent and when, what is left, and how long it lasts. The owner's
-//! account and those of other roles are not here.
+//! My budget: the role's spending over time, the rest, and how long it lasts. The owner's account
+//! and those of other roles are not here.
 
 use std::sync::Arc;
 

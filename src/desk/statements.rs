@@ -1,5 +1,5 @@
-//! My statements: what the role has asked, newest first, by digest. There is no text of a
-//! statement, no duration, no address, and nothing that an operator did in the role's terms.
+//! My statements: the role's statements, newest first, by digest. There is no text of a statement,
+//! no duration, no address, and nothing that an operator did in the role's terms.
 
 use std::sync::Arc;
 

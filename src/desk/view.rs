@@ -1,4 +1,4 @@
-//! What every page of the desk has, and a price.
+//! The parts that every page of the desk has, and a price.
 
 use maud::{Markup, html};
 

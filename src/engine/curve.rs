@@ -1,5 +1,5 @@
-//! How the error of a query falls as epsilon grows, what each epsilon costs of the budget, and how
-//! many such answers the budget holds. From plans alone: nothing is charged, and no row is read.
+//! A query's error at each epsilon, the share of the budget that each costs, and how many such
+//! answers the budget holds. From plans alone: nothing is charged, and no row is read.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! How far off the aggregates of a plan may be, before anything is asked; and a plan in one line of
-//! words.
+//! The errors of a plan's aggregates before it is run, and a plan in one line of words.
 
 use super::notice::rounded;
 use crate::aggregates::{ChoiceId, Foreseen, Output};

@@ -1,4 +1,5 @@
-//! A question that nobody asks yet: its plan in words, its price and its curve, in a role's terms.
+//! Explores a question without asking it: its plan in words, its price and its curve, in a role's
+//! terms.
 //!
 //! # Guarantee
 //! Pure planning: nothing is charged, not even what a role owes for the policy's searches, no

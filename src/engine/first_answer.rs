@@ -1,5 +1,5 @@
 //! `pgveil.target_error` where the error is known only with the answer: a first answer is bought,
-//! and what it shows decides at which epsilon the answer itself is bought.
+//! and it decides the epsilon of the answer itself.
 //!
 //! Each answer is bought like any other, and paid before it is made. A later price depends on the
 //! released values of the answers before it alone.

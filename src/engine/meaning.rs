@@ -1,5 +1,5 @@
-//! What budgets mean: the rows of `pgveil.group_privacy` and `pgveil.meaning`, and the same for the
-//! owner. From the policy and the account alone: no row is read, and nothing is charged.
+//! The meaning of budgets: the rows of `pgveil.group_privacy` and `pgveil.meaning`, and the same
+//! for the owner. From the policy and the account alone: no row is read, and nothing is charged.
 
 use super::expected::percent;
 use super::notice::rounded;

@@ -1,5 +1,5 @@
-//! What a running proxy counts for its operator: questions by verdict, time by stage, sessions. It
-//! never holds a text, a name or a value.
+//! The counters of a running proxy for its operator: questions by verdict, time by stage, sessions.
+//! It never holds a text, a name or a value.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,4 @@
-//! What a plan costs and how far off its answers may be, in words. Public facts and released values
-//! only.
+//! A plan's cost and its answers' errors, in words. Public facts and released values only.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a question would cost a role now, before it is asked; and the question at that price.
+//! The price of a question for a role now, before it is asked; and the question at that price.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! How many rows of public tables one private row may meet, and what these pairs may take.
+//! A limit on the rows of public tables that one private row may meet, by the time that these pairs
+//! take.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -1,5 +1,5 @@
 //! Coarser questions answered by sums of a finer answer that the role has paid for: when a finer
-//! answer serves, and what notices and EXPLAIN say of it.
+//! answer serves, and its text in notices and EXPLAIN.
 
 use super::planning_limit::aside;
 use super::{Engine, internal};

@@ -1,5 +1,5 @@
 //! Questions whose answers the noise would hide: refused before anything is charged, or answered
-//! with a warning. What would do instead is found by pricing variants of the question.
+//! with a warning. Settings that would help are found by pricing variants of the question.
 
 use std::sync::Arc;
 

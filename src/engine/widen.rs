@@ -1,5 +1,5 @@
-//! Widening: what is bought for a question about one value of a listed column is the answer for all
-//! of its values, where that costs no more. See [`crate::rewrite::widen`].
+//! Widening: for a question about one value of a listed column, the answer for all of its values is
+//! bought where that costs no more. See [`crate::rewrite::widen`].
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! What the plainest answers about whole tables are worth at a price: how far off a count, a sum or
-//! an average is, how many units that is, and how many such answers a budget holds.
+//! The plainest answers about whole tables at a price: the error of a count, a sum or an average,
+//! the number of units that it amounts to, and how many such answers a budget holds.
 //!
 //! # Guarantee
 //! Everything follows from the plans of statements that are never run: from the policy, the schema,

@@ -1,5 +1,5 @@
 //! Aggregates from their measures, in PostgreSQL's own arithmetic and types. Post-processing:
-//! whatever the noise made of a measure, there is a value or NULL, never an error.
+//! whatever the noise did to a measure, the result is a value or NULL, never an error.
 
 use sqlparser::ast;
 

@@ -1,4 +1,4 @@
-//! How far a released value may be from the exact value over the clipped rows. Computed from the
+//! The error of a released value against the exact value over the clipped rows. Computed from the
 //! law of the noise and the released measures alone.
 
 mod choices;

@@ -1,4 +1,4 @@
-//! What a draft says of each column of a private table.
+//! A draft's entry for each column of a private table.
 
 use super::decisions::Decisions;
 use super::links::Link;

@@ -1,4 +1,4 @@
-//! What is decided about a policy that is drafted.
+//! The decisions about a policy that is drafted.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The draft: what the policy will say, before it is text.
+//! The draft: the policy's content, before it is text.
 
 use super::columns::{self, Line};
 use super::decisions::Decisions;

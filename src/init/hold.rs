@@ -1,5 +1,5 @@
 //! Reads the draft with the reader of policies and checks it against the catalog, before it is
-//! written. What the check does not take is left out, with its reason.
+//! written. Parts that the check refuses are left out, with their reasons.
 
 use async_trait::async_trait;
 

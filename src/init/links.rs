@@ -1,5 +1,5 @@
-//! Which column of a table says to which row of another its rows belong: by declared foreign keys,
-//! else by a guess from names and keys, which a human confirms.
+//! Links between tables, by which a table's rows belong to rows of another: by declared foreign
+//! keys, else by a guess from names and keys, which a human confirms.
 
 use std::collections::{HashMap, HashSet};
 

@@ -1,4 +1,4 @@
-//! What the catalog suggests, before anybody decides.
+//! Proposals from the catalog, before anybody decides.
 
 use super::links::{self, Keyless, Link};
 use super::seen::Seen;

@@ -1,4 +1,4 @@
-//! Where decisions come from: a terminal, or the answers of a test.
+//! The source of decisions: a terminal, or the answers of a test.
 
 use dialoguer::theme::ColorfulTheme;
 use dialoguer::{Confirm, Input, MultiSelect, Select};

@@ -1,4 +1,4 @@
-//! How the rows of each table lead to the unit.
+//! The ways by which the rows of each table lead to the unit.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 

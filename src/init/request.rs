@@ -1,4 +1,4 @@
-//! What the owner has said by flags, in names of the catalog.
+//! The owner's flags, in names of the catalog.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a draft is made from: the catalog, and nothing else.
+//! The input of a draft: the catalog alone.
 
 use std::collections::{BTreeSet, HashMap};
 

@@ -1,4 +1,4 @@
-//! Wide tables: columns of which the same is said share a line of the draft, by `also`.
+//! Wide tables: columns with equal entries share a line of the draft, by `also`.
 
 use super::columns::{Form, Line};
 

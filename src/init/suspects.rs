@@ -1,5 +1,5 @@
-//! Tables that may hold rows about a unit: all from which any chain leads to the unit's table, of
-//! whatever it is made. Such a table is never drafted as public.
+//! Tables that may hold rows about a unit: every table from which any chain of links leads to the
+//! unit's table. Such a table is never drafted as public.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 

@@ -1,5 +1,5 @@
-//! Whom a policy could protect: keys to which other tables lead. All are shown, none is picked in
-//! silence.
+//! The candidates for the privacy unit: keys to which other tables lead. All are shown, and none is
+//! chosen silently.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 

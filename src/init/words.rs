@@ -1,5 +1,5 @@
-//! What names suggest: who is a person, which column identifies one, what is a code list. Names
-//! suggest and never decide.
+//! Hints from names: which table holds persons, which column identifies one, which table is a code
+//! list. Names suggest and never decide.
 
 /// Words for whom a policy may protect.
 const PERSONS: [&str; 38] = [

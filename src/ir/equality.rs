@@ -1,5 +1,5 @@
-//! Which comparison an equality uses. A unique key proves nothing under a comparison that is less
-//! strict than the key's index.
+//! The comparison that an equality uses. A unique key proves nothing under a comparison that is
+//! less strict than the key's index.
 
 use super::expression::{Expr, Node};
 use super::functions::Function;

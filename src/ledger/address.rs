@@ -1,4 +1,4 @@
-//! Where a ledger is, and how its store is opened.
+//! The address of a ledger, and the opening of its store.
 
 use std::path::PathBuf;
 

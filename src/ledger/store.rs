@@ -1,4 +1,4 @@
-//! What the ledger needs of a durable store: transactions and one dialect of SQL. The rules stand
+//! The durable store that the ledger needs: transactions and one dialect of SQL. The rules stand
 //! above it, once for all stores.
 //!
 //! Statements are written so that SQLite and PostgreSQL read them alike: parameters `$1`, `$2`, …

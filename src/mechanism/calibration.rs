@@ -1,4 +1,4 @@
-//! What turns a proved norm bound into integer noise, and what showing keys costs. Each law has its
+//! Turns a proved norm bound into integer noise, and prices the showing of keys. Each law has its
 //! own calibration and loss: `laplace.rs`, `gaussian.rs`.
 //!
 //! # The model

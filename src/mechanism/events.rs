@@ -1,5 +1,5 @@
-//! What the pattern of an event among many questions may reveal, where it happens a few times at
-//! most: a failure of the database, a refusal by the total.
+//! The bits that the pattern of a rare event among many questions may reveal: a failure of the
+//! database, a refusal by the total.
 
 /// The most bits that are revealed by which of `questions` questions an event happens to, where it
 /// happens to at most `most` of them.

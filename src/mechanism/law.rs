@@ -1,4 +1,4 @@
-//! What the file of a law of noise says of it, and the norm that noise hides.
+//! The trait of a law of noise, which its file implements, and the norm that noise hides.
 
 use num_bigint::BigUint;
 

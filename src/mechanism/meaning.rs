@@ -1,5 +1,6 @@
-//! What a budget, or what was spent of it, means for units that act together: a household, or one
-//! unit whose rows are replaced by others (which is two: one that leaves and one that comes).
+//! The guarantee that a budget, or the spending so far, gives to units that act together: a
+//! household, or one unit whose rows are replaced by others (which is two: one that leaves and one
+//! that comes).
 //!
 //! All of it is for display, and is rounded so that a promise is never overstated.
 

@@ -1,4 +1,4 @@
-//! Where random bits come from: the operating system's CSPRNG, or nothing.
+//! The only source of random bits: the operating system's CSPRNG.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! What operators do. Each act is in the ledger before it takes effect: what cannot be recorded is
-//! not done. Nothing here spends budget, gives it back, or loosens the policy.
+//! The acts of operators. Each is in the ledger before it takes effect: an act that cannot be
+//! recorded is not done. Nothing here spends budget, gives it back, or loosens the policy.
 
 use tokio::sync::oneshot;
 

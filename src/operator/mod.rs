@@ -1,8 +1,8 @@
-//! Operators: who watches a running proxy, what they are shown and what they may do. The admin
-//! database speaks to this module, and nothing in it reads a row.
+//! Operators: who watches a running proxy, what they see and what they may do. The admin database
+//! speaks to this module, and nothing in it reads a row.
 //!
-//! `tables` is the one list of what is shown: names, columns and rights. `show` fills it, `acts`
-//! does what changes something, each recorded before it takes effect.
+//! `tables` is the one list of tables: names, columns and rights. `show` fills them, `acts` makes
+//! changes, each recorded before it takes effect.
 
 mod acts;
 mod command;

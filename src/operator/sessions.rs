@@ -1,5 +1,5 @@
-//! The sessions that are open: who, from where, since when, in which state. Never what they ask,
-//! nor for how long.
+//! The open sessions: who, from where, since when, in which state. Never their statements, nor for
+//! how long these run.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

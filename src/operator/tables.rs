@@ -1,4 +1,4 @@
-//! What operators are shown and may do: the one list behind the admin database, its help and
+//! The tables and commands of operators: the one list behind the admin database, its help and
 //! docs/operations.md. Columns are only ever added.
 
 use std::fmt::Write;

@@ -1,5 +1,5 @@
-//! Aggregates that are arithmetic over others: a call is written out before anything else reads
-//! it. What bounds it, its noise and its error are those of what it stands for.
+//! Aggregates that are arithmetic over others: a call is written out before anything else reads it.
+//! Its bounds, noise and error are those of the written-out form.
 
 use std::ops::ControlFlow;
 

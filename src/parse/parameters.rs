@@ -1,4 +1,4 @@
-//! Where a parameter (`$1`) may not stand, though sqlparser reads it.
+//! Places where sqlparser accepts a parameter (`$1`) and PostgreSQL does not.
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 

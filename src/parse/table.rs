@@ -1,5 +1,5 @@
 //! `TABLE name` is `SELECT * FROM name`: written out before it is parsed, since the parser loses
-//! what follows the name.
+//! the text after the name.
 
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace};

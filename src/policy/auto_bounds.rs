@@ -1,5 +1,5 @@
-//! What the owner leaves to a private search (`auto`), and what such a search may find: one of few
-//! ends, known without the data.
+//! The bounds that the owner leaves to a private search (`auto`), and the possible findings: one of
+//! few ends, known without the data.
 
 use std::cmp::Ordering;
 

@@ -1,6 +1,6 @@
-//! Every key of the policy file: where it stands, what it takes, what it means. `pgveil policy
-//! schema` and `pgveil policy explain` are made from this table; a test holds it to what the
-//! reader asks for, and docs/policy.md to it.
+//! Every key of the policy file: its place, its values, its meaning. `pgveil policy schema` and
+//! `pgveil policy explain` are made from this table; a test holds it to what the reader asks for,
+//! and docs/policy.md to it.
 
 mod shape;
 

@@ -1,5 +1,5 @@
-//! What a policy shows without naming it: columns that came with `other_columns: visible`, and what
-//! a table has shown since it was read before.
+//! Columns that a policy shows without naming them: by `other_columns: visible`, and those shown
+//! since the table was last read.
 
 use super::difference::words::is_of_unit;
 use super::file::{File, TableEntry, TableRule};

@@ -1,4 +1,4 @@
-//! The index from which a private table's rows come unit by unit. What is advised follows from the
+//! The index from which a private table's rows come unit by unit. The advice follows from the
 //! schema and the policy alone: no statistics, which depend on rows.
 
 use super::{Column, Protection, Table};

@@ -1,4 +1,4 @@
-//! How a database orders and folds text.
+//! A database's order and case folding of text.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! How much of one statement is resolved.
+//! Limits on the size of a statement that is resolved.
 
 use crate::refusal::{Refusal, reason};
 

@@ -1,4 +1,4 @@
-//! What a statement has been resolved to so far.
+//! The parts of a statement that are resolved so far.
 
 use crate::catalog::Type;
 use crate::ir::expression::Expr;

@@ -1,4 +1,4 @@
-//! What a release costs: the norm bound that its statement enforces, the mechanism, and the noise
+//! The price of a release: the norm bound that its statement enforces, the mechanism, and the noise
 //! of each coordinate.
 
 mod choice;

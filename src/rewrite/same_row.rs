@@ -1,5 +1,5 @@
-//! A row that is read twice is read once: where a key path joins in a table's row that the
-//! statement reads already.
+//! Avoids reading a row twice, where a key path joins in a table's row that the statement already
+//! reads.
 //!
 //! `orders JOIN lineitem` reads each line's order for its unit, and the order that the client
 //! joined. A unique key says that both are one row.

@@ -1,4 +1,4 @@
-//! How many rows of a public table agree in some columns.
+//! The number of rows of a public table that agree in some columns.
 
 use tokio_postgres::SimpleQueryMessage;
 

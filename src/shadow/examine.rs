@@ -1,4 +1,4 @@
-//! What a start would say of a shadow that the operator names. Changes nothing there.
+//! Checks a shadow that the operator names as a start would. Changes nothing there.
 
 use super::build::{apart, guard, other_locale, other_major};
 use super::{ShadowError, ShadowOptions, hold};

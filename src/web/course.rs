@@ -1,4 +1,4 @@
-//! How error falls with price, and how a budget went, as charts with their numbers.
+//! Charts of error against price, and of a budget over time, with their numbers.
 
 use maud::{Markup, html};
 

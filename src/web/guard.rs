@@ -1,4 +1,4 @@
-//! What every request passes: the Host that it names, where a form comes from, headers, limits.
+//! Checks on every request: its Host, the origin of a form, headers, limits.
 
 use std::net::IpAddr;
 use std::time::Duration;

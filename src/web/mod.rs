@@ -1,5 +1,5 @@
-//! What pages by HTTP share: who may ask, logins, sessions, limits, headers, TLS, charts. Pages are
-//! made on the server and have no scripts.
+//! The common parts of pages by HTTP: access, logins, sessions, limits, headers, TLS, charts. Pages
+//! are made on the server and have no scripts.
 
 pub mod answer;
 pub mod chart;

@@ -1,5 +1,5 @@
-//! What every page behind a login has: head, navigation, messages, tables, refusals. All text is
-//! escaped by maud.
+//! The parts of every page behind a login: head, navigation, messages, tables, refusals. All text
+//! is escaped by maud.
 
 use maud::{DOCTYPE, Markup, html};
 

@@ -1,4 +1,5 @@
-//! A site behind a login: its sessions, its door, its cookie, and the pages that carry tokens.
+//! A site behind a login: its sessions, its login check, its cookie, and the pages that carry
+//! tokens.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! How an account's budget went, and when it will be empty at that pace. Pure arithmetic over the
-//! ledger's debits.
+//! An account's spending over time, and when the budget will be empty at that pace. Pure arithmetic
+//! over the ledger's debits.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,5 +1,5 @@
-//! The names that a client's certificate is made out to. That an authority of the operator's signed
-//! it, the TLS handshake has proved.
+//! The names that a client's certificate is made out to. The TLS handshake has proved that an
+//! authority of the operator's signed it.
 
 use x509_cert::Certificate;
 use x509_cert::der::asn1::{PrintableStringRef, Utf8StringRef};

@@ -1,7 +1,7 @@
 //! The edge: PostgreSQL's protocol towards clients, down to one call of [`Service`] a statement.
 //!
 //! `serve` accepts; `startup` negotiates TLS; `login` authenticates; `connection` takes one message
-//! after another; `simple` and `extended` are the two query protocols; `ask` runs one question of
+//! after another; `simple` and `extended` are the two query protocols; `run` passes one question to
 //! the engine; `command` answers statements about the session itself, `advisory` its locks;
 //! `cursor`, `prepared` and `copy` are SQL's own ways to an answer.
 

@@ -1,4 +1,4 @@
-//! Why a step of a session did not end well, and so what happens to the session.
+//! The reasons why a step of a session fails, and their effects on the session.
 
 use crate::refusal::{Refusal, reason};
 

@@ -1,4 +1,4 @@
-//! What a left join keeps of the dependencies of its sides.
+//! The dependencies of a left join's sides that still hold after it.
 
 use super::{Attribute, Cardinalities, Cardinality, Dependency, equated_columns};
 use crate::analyze::row_facts::is_apart;

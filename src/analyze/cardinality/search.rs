@@ -1,4 +1,4 @@
-//! The least product of counts whose attributes determine what is asked for.
+//! The least product of counts whose attributes determine the given attributes.
 
 use std::collections::HashSet;
 

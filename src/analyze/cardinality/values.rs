@@ -1,4 +1,4 @@
-//! How many values the keys of a step within a unit have.
+//! The number of values of the keys of a step within a unit.
 
 use super::{Attribute, Cardinalities, Count};
 use crate::analyze::inline;

@@ -1,4 +1,4 @@
-//! Conditions on one column alone, held against the values it may have: a long list against each of
+//! Conditions on one column alone, checked against its possible values: a long list against each of
 //! many values would be as much work as their product.
 
 use std::collections::HashSet;

@@ -1,4 +1,4 @@
-//! Those of `pgveil ledger`.
+//! Arguments of `pgveil ledger`.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Those of `pgveil serve`.
+//! Arguments of `pgveil serve`.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

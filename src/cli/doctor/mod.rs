@@ -1,5 +1,5 @@
-//! `pgveil doctor`: what is right and wrong with an installation, one line a check, each with what
-//! mends it. It changes nothing, and prints the value of no secret.
+//! `pgveil doctor`: checks an installation, one line a check, each with its remedy. It changes
+//! nothing, and prints no secret.
 
 mod data;
 mod ledger;

@@ -1,4 +1,4 @@
-//! What `pgveil init` says of its draft.
+//! The report of `pgveil init` on its draft.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! Which columns of a statement pgveil gives an interval. Free: the statements are described, not
-//! asked.
+//! The columns of a statement for which pgveil gives an interval. Free: the statements are
+//! described, not asked.
 
 use crate::demo::session::Session;
 use crate::web::intervals::{Question, Widened};

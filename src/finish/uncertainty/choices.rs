@@ -1,4 +1,4 @@
-//! How far off counts of distinct values and chosen values may be.
+//! The errors of counts of distinct values and of chosen values.
 
 use super::{Row, Spread};
 use crate::aggregates::{ChoiceId, DistinctValues, Estimate};

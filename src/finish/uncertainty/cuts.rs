@@ -1,4 +1,4 @@
-//! What clips that a look chose took from a measure, by the noisy numbers of that look.
+//! The amounts that clips chosen from a look cut from a measure, by the noisy numbers of that look.
 
 use crate::release::NoiseRecord;
 use crate::rewrite::{Measure, ReleasePlan, measure_terms};

@@ -1,5 +1,5 @@
-//! Dates, timestamps and intervals as constants. What lies outside of the years 1 to 9999, or
-//! results there, is not evaluated.
+//! Dates, timestamps and intervals as constants. Times outside of the years 1 to 9999, as arguments
+//! or results, are not evaluated.
 
 use super::{NotEvaluable, Value};
 use crate::calendar::{

@@ -1,5 +1,5 @@
 //! The catalogue: every function and operator that may touch a private row, its types, and the rule
-//! that makes it total. What is not here is refused by name.
+//! that makes it total. A function that is not here is refused by name.
 
 mod dates;
 mod names;

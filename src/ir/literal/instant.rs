@@ -1,5 +1,5 @@
-//! Dates and times in ISO form, with or without a zone. What else PostgreSQL reads depends on
-//! DateStyle, or is a word such as `now`.
+//! Dates and times in ISO form, with or without a zone. PostgreSQL's other forms depend on
+//! DateStyle, or are words such as `now`.
 
 use crate::calendar::{DAY_OF_1970, MICROS_PER_DAY, days_from_civil, days_in_month};
 

@@ -1,6 +1,6 @@
 //! The record as lines of JSON in a file, in addition to the ledger: for programs that collect
-//! logs. A separate thread writes them. Nobody waits for it: what does not fit its queue is not
-//! written.
+//! logs. A separate thread writes them. Nobody waits for it: lines that do not fit its queue are
+//! not written.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};

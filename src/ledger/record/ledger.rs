@@ -1,4 +1,4 @@
-//! What the ledger offers of its record.
+//! The ledger's part of the record's interface.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
-//! The record of what was asked and done: statements, logins, acts of operators and of the owner.
-//! Who, when, from where, what became of it and what it cost. No SQL and no literal. The policies
-//! in force have a table of their own (`ledger::policies`).
+//! The record of events: statements, logins, acts of operators and of the owner. Who, when, from
+//! where, the outcome and the cost. No SQL and no literal. The policies in force have a separate
+//! table (`ledger::policies`).
 //!
 //! A statement and its plan are named by keyed digests. The key never leaves the ledger, so that a
 //! reader of the record cannot check a guess of a statement.

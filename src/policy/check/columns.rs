@@ -1,4 +1,4 @@
-//! Which columns of a table are shown, and what their bounds and values are in their own types.
+//! The shown columns of a table, and their bounds and values in their own types.
 
 use std::cmp::Ordering;
 

@@ -1,4 +1,5 @@
-//! What answers depend on, as text: two files whose texts are equal give equal answers.
+//! The parts of a policy that answers depend on, as text: two files with equal texts give equal
+//! answers.
 
 use super::words;
 use crate::policy::file::{ColumnEntry, ColumnRule, File, TableEntry, TableRule};

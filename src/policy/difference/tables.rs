@@ -1,4 +1,4 @@
-//! What changes of the tables.
+//! The changes of the tables.
 
 use super::{Difference, words};
 use crate::policy::error::At;

@@ -1,4 +1,4 @@
-//! Reads what a policy says of the columns of a table.
+//! Reads a policy's entries for the columns of a table.
 
 use crate::policy::error::{At, Findings, Location};
 use crate::policy::yaml::read;

@@ -1,4 +1,4 @@
-//! What a key of the policy file is.
+//! The shape of a key's value.
 
 /// What a key takes.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,4 +1,4 @@
-//! What an answer costs, how accurate it is, and who pays.
+//! The cost of an answer, its accuracy, and who pays.
 
 reasons! {
     BUDGET_EXHAUSTED = "budget-exhausted", CONFIGURATION_LIMIT_EXCEEDED,

@@ -1,4 +1,4 @@
-//! How much a statement may take: of time, memory and rows.
+//! Limits on a statement's time, memory and rows.
 
 reasons! {
     TOO_MANY_PARTS = "too-many-parts", STATEMENT_TOO_COMPLEX,

@@ -1,4 +1,4 @@
-//! The text of a statement, before any name in it is looked at.
+//! The text of a statement, before its names are resolved.
 
 reasons! {
     SYNTAX_ERROR = "syntax-error", SYNTAX_ERROR,

@@ -1,5 +1,5 @@
-//! The FROM of a SELECT, bound once: what each name in it refers to, which names it brings into
-//! scope, and what is known of each column by its name alone.
+//! The FROM of a SELECT, bound once: the target of each name in it, the names that it brings into
+//! scope, and the facts about each column that its name alone gives.
 
 use sqlparser::ast;
 

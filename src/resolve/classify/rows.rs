@@ -1,4 +1,4 @@
-//! What is known of a query's rows by names alone.
+//! The facts about a query's rows that names alone give.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 

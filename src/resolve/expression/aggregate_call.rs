@@ -1,4 +1,4 @@
-//! Aggregate calls: which they are, and what a release computes for them.
+//! Aggregate calls, and the aggregates that a release computes for them.
 
 use sqlparser::ast;
 

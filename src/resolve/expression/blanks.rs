@@ -1,4 +1,4 @@
-//! `char(n)`: what PostgreSQL makes of the blanks at the end of its values.
+//! `char(n)`: PostgreSQL's rules for the blanks at the end of its values.
 //!
 //! Two of them are compared without these blanks, as texts; so are one and a constant or a
 //! `varchar`. Compared with a `text` the value is cast to text, and that alone loses its blanks.

@@ -1,4 +1,4 @@
-//! What a name in FROM refers to, and where keywords stand in the client's text.
+//! Looks up names in FROM, and the places of keywords in the client's text.
 
 use sqlparser::ast;
 

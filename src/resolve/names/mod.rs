@@ -1,5 +1,5 @@
-//! What names mean: common table expressions and tables, columns in scope, the names of output
-//! columns, and calls written as attributes.
+//! Names: common table expressions and tables, columns in scope, the names of output columns, and
+//! calls written as attributes.
 
 pub(in crate::resolve) mod attribute_call;
 pub(in crate::resolve) mod environment;

@@ -1,5 +1,5 @@
-//! What is known where an expression over private rows is resolved: the names in sight, and the
-//! parts of it that are resolved before.
+//! The context in which an expression over private rows is resolved: the names in sight, and its
+//! parts that are resolved before.
 
 use sqlparser::ast;
 

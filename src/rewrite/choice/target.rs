@@ -1,11 +1,11 @@
-//! Which candidate a draw is to be near.
+//! The value that a draw aims at.
 
 use num_traits::ToPrimitive;
 
 use crate::ir::End;
 use crate::mechanism::Exponential;
 
-/// Which candidate a draw is to be near.
+/// The value that a draw aims at.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Target {
     /// The one at this many millionths of all rows.

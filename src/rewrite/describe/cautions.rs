@@ -1,4 +1,4 @@
-//! Where an answer may be off by more than its noise, by public facts, in words.
+//! Warnings that an answer may be off by more than its noise, from public facts.
 
 use std::collections::BTreeSet;
 

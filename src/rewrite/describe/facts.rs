@@ -1,4 +1,4 @@
-//! What a release's description says, as values: EXPLAIN (FORMAT JSON) shows them.
+//! The facts in a release's description, as values: EXPLAIN (FORMAT JSON) shows them.
 
 use super::cautions::cautions;
 use super::index::index;

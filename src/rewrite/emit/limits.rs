@@ -1,4 +1,4 @@
-//! How large an emitted expression may be.
+//! Limits on the size of an emitted expression.
 
 pub(in crate::rewrite) use crate::ir::sql::too_complex;
 

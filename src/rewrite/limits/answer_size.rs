@@ -1,4 +1,4 @@
-//! How many numbers a statement's answer may hold. All of them are in memory at once, and each is a
+//! A limit on the numbers in a statement's answer. All of them are in memory at once, and each is a
 //! draw of noise that nothing interrupts. The budget is no limit here: they may cost next to
 //! nothing in privacy.
 

@@ -1,5 +1,5 @@
-//! How many rows joins make of one unit's rows where its bounded relations meet, and how long these
-//! rows take.
+//! The number of rows that joins make of one unit's rows where its bounded relations meet, and the
+//! time that these rows take.
 
 use std::collections::HashMap;
 

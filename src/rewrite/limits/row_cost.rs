@@ -1,6 +1,5 @@
-//! How long one row may keep a statement busy, and what joins make of one unit's rows. A branch
-//! that only one person's rows take shows in the time of an answer; it can be made no longer than
-//! this.
+//! Limits on the time of one row, and of the rows that joins make of one unit's rows. A branch that
+//! only one person's rows take shows in the time of an answer; it can be made no longer than this.
 
 use std::collections::HashMap;
 use std::ops::{Add, AddAssign, ControlFlow};

@@ -1,4 +1,4 @@
-//! What a release's description says, as values.
+//! The facts in a release's description, as values.
 
 use crate::policy::WantedIndex;
 

@@ -1,5 +1,4 @@
-//! What a statement's plan holds: its releases, the part still to be paid for, and what roll-ups
-//! need.
+//! A statement's plan: its releases, the part still to be paid for, and the data for roll-ups.
 
 pub(in crate::rewrite) mod digest;
 pub(in crate::rewrite) mod draws;

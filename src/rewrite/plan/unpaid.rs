@@ -1,5 +1,5 @@
-//! The part of a plan that has to be asked of the data: what is answered already needs no statement
-//! and no charge.
+//! The part of a plan that has to be asked of the data: answered parts need no statement and no
+//! charge.
 
 use super::digest::DebitDigest;
 use crate::ir::ReleaseId;

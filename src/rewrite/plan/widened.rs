@@ -1,4 +1,4 @@
-//! What is bought in place of a plan: see [`crate::rewrite::widen`].
+//! The wider plan that is bought in place of a plan: see [`crate::rewrite::widen`].
 
 use super::{Plan, ReleasePlan};
 

@@ -1,4 +1,4 @@
-//! What a choice costs: counts of distinct values, and values drawn by the exponential mechanism.
+//! The price of a choice: counts of distinct values, and values drawn by the exponential mechanism.
 
 use num_bigint::BigUint;
 

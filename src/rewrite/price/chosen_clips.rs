@@ -1,4 +1,4 @@
-//! Clips that a release chooses for itself: what can be chosen, and its noise.
+//! Clips that a release chooses for itself: the candidates, and their noise.
 
 use num_bigint::BigUint;
 

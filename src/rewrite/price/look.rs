@@ -1,5 +1,5 @@
-//! What a release costs whose clips are chosen for it: a noisy histogram of units by the length of
-//! their vectors, then sums that are clipped at lengths chosen from the histogram.
+//! The price of a release whose clips are chosen for it: a noisy histogram of units by the length
+//! of their vectors, then sums that are clipped at lengths chosen from the histogram.
 //!
 //! `docs/look.md` has the theorem and its proof.
 

@@ -1,6 +1,6 @@
 //! `pgveil.target_error`: the epsilon at which every count and sum of a statement has at most the
 //! wanted standard error. Where an error is known only with the answer, a first answer is bought
-//! without a target, and shows what is needed.
+//! without a target, and shows the epsilon that is needed.
 //!
 //! Noise shrinks in proportion as mu (or a Laplace epsilon) grows, so one trial price shows how
 //! much is needed. Where some columns may have larger errors than others, their coordinates get

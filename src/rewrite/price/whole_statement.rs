@@ -1,5 +1,5 @@
-//! What the releases of one statement have in common: the epsilon that they split, the one noise
-//! that they take, and the ceiling.
+//! The common parts of one statement's releases: the epsilon that they split, the one noise that
+//! they take, and the ceiling.
 
 use super::target_error;
 use super::{AskedRelease, Portion, choice, fixed, look, vector};

@@ -1,4 +1,4 @@
-//! What every statement of a release reads: its rows, their unit, and their keys, each key in one
+//! The base of every statement of a release: its rows, their unit, and their keys, each key in one
 //! spelling.
 
 use std::collections::HashMap;

@@ -1,5 +1,5 @@
-//! Where keys are released by threshold: which groups of a unit are kept, and what each of them
-//! counts of the unit's presence.
+//! Where keys are released by threshold: the groups of a unit that are kept, and the share of the
+//! unit's presence that each counts.
 
 use sqlparser::ast::{self, BinaryOperator as B};
 

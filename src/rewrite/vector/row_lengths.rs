@@ -1,4 +1,4 @@
-//! How long the vector of one unit's rows can be, where each row has length one.
+//! A bound on the length of the vector of one unit's rows, where each row has length one.
 
 use num_bigint::BigUint;
 use num_traits::ToPrimitive;

@@ -1,4 +1,4 @@
-//! How long the vector of one row can be. Clips are chosen from this bound, and a release of one
+//! A bound on the length of the vector of one row. Clips are chosen from it, and a release of one
 //! row per unit rests on it.
 //!
 //! The norm is bounded block by block, in units in which each coordinate is at most 1. A filter's

@@ -1,4 +1,4 @@
-//! What became of a question: its price, its answer, or its refusal.
+//! The outcome of a question: its price, its answer, or its refusal.
 
 use maud::{Markup, html};
 

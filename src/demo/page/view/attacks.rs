@@ -1,4 +1,4 @@
-//! What an attacker knows after an attack.
+//! An attacker's knowledge after an attack.
 
 use maud::{Markup, html};
 

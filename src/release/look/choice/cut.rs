@@ -1,4 +1,5 @@
-//! What a clip takes from the sums, estimated from the noisy histogram that it was chosen by.
+//! The amount that a clip takes from the sums, estimated from the noisy histogram by which it was
+//! chosen.
 
 use super::{Histogram, Smoothed, WINDOWS, beyond_a_gap, fullest, least_squares, lost};
 

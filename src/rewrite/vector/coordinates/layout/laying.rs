@@ -1,4 +1,4 @@
-//! What a release offers to its aggregates: measures of the vector, and choices.
+//! The part of a release that aggregates use: measures of the vector, and choices.
 
 use crate::aggregates::{Centred, ChoiceId, Layout, PairLimits, Pairs, Ranks, Summand, chosen};
 use crate::analyze::interval::Interval;
