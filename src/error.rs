@@ -31,7 +31,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What the client sees.
+    /// The error as the client sees it.
     pub fn report(&self) -> Refusal {
         match self {
             Self::Parse(r)

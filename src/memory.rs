@@ -11,7 +11,7 @@ use bytes::Bytes;
 
 use crate::refusal::{Refusal, reason};
 
-/// What a session may hold before it counts towards the common budget.
+/// The bytes that a session may hold before it counts towards the common budget.
 const OWN_BYTES: usize = 2 << 20;
 /// The common budget of all sessions.
 const COMMON_BYTES: usize = 1 << 30;

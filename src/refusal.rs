@@ -23,7 +23,7 @@ impl PartialEq for TextPosition {
     }
 }
 
-/// What the code asks about a refusal. Behaviour depends on this, never on the texts.
+/// The kind of a refusal. Behaviour depends on it, never on the texts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusalKind {
     /// A name of a table or a column that is not in scope.

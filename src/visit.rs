@@ -61,7 +61,7 @@ struct UntilBreak<'a, V, B> {
     broken: Option<B>,
 }
 
-/// What the walk calls at each node. Both traits have every method of the parser's visitors, so
+/// The calls of the walk at each node. Both traits have every method of the parser's visitors, so
 /// that none that a visitor overrides is passed over.
 macro_rules! hooks {
     ($($hook:ident($node:ty);)*) => {

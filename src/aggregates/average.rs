@@ -16,7 +16,7 @@ use crate::ir::{Expr, Interval, sql};
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
 
-/// What is averaged.
+/// The averaged value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked(pub Summand);
 

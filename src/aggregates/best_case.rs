@@ -13,7 +13,7 @@ const ROWS_MIN: f64 = 3.0;
 pub struct Expected {
     /// `±12.3` or `±12 ranks`, where that is known.
     pub error: Option<String>,
-    /// What follows `this answer`, where it is useless.
+    /// The words after `this answer`, where it is useless.
     pub useless: Option<String>,
 }
 

@@ -10,9 +10,9 @@ use crate::ir::{Distinct, End, Expr, Fractions, Interval, Node};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
 
-/// What a bounded aggregate says of itself.
+/// A bounded aggregate, in its own file.
 pub trait Bounded {
-    /// What it reads, without the filter.
+    /// The values that it reads, without the filter.
     fn reads(&self) -> Reads<'_>;
 
     /// Its value over no row, without noise: 0 for counts and sums; `None`, that is NULL, for a
@@ -32,7 +32,7 @@ pub trait Bounded {
     fn lay_out(&self, filter: &Option<Expr>, layout: &mut dyn Layout) -> Result<Output, Refusal>;
 }
 
-/// What an aggregate reads of each row.
+/// The values that an aggregate reads from each row.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Reads<'a> {
     /// One value, which is clipped to a range and added up.
@@ -49,7 +49,7 @@ impl<'a> Reads<'a> {
         }
     }
 
-    /// What values that are added up are clipped to.
+    /// The range to which summed values are clipped.
     pub(super) fn range(self) -> Option<Interval> {
         match self {
             Self::Summand(summand) => Some(summand.range),
@@ -119,7 +119,7 @@ pub enum Ranks {
     Fractions(Fractions),
 }
 
-/// What `analyze` knows of the rows that are aggregated.
+/// The facts that `analyze` knows about the aggregated rows.
 pub trait Bounds {
     /// Where the value lies, by the policy's bounds and the conditions on the rows. It chooses a
     /// clip and never replaces one.

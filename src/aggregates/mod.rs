@@ -124,7 +124,7 @@ registered! {
         Distinct in distinct_moment,
         /// A number of distinct values, or values that a choice chooses.
         Choice in chosen,
-        /// What it is over no row: nothing is asked.
+        /// Its value over no rows, which asks for nothing.
         OfNoRow in no_row,
     }
 }
@@ -159,7 +159,7 @@ impl BoundedOperation {
         self.of().reads().values()
     }
 
-    /// What the values of its one argument are clipped to, where they are added up.
+    /// The range to which the values of its one argument are clipped, where they are summed.
     pub fn range(&self) -> Option<Interval> {
         self.of().reads().range()
     }
@@ -193,7 +193,7 @@ impl BoundedOperation {
 }
 
 impl Output {
-    /// What EXPLAIN calls it.
+    /// Its name in EXPLAIN.
     pub fn name(&self) -> &'static str {
         self.of().name()
     }

@@ -23,7 +23,7 @@ pub enum Counted {
     Pairs,
 }
 
-/// What an aggregate becomes with DISTINCT.
+/// The aggregate that another one becomes with DISTINCT.
 enum OfDistinct {
     /// Another aggregate.
     Other(fn(&dyn Call) -> Resolved),

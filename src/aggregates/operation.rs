@@ -72,7 +72,7 @@ impl Operation {
         self.written().range(rows, may_be_empty, of)
     }
 
-    /// What the stages ask about it.
+    /// Its facts for the stages.
     pub fn facts(&self) -> Facts<'_> {
         self.written().facts()
     }

@@ -42,7 +42,7 @@ pub trait Unbounded<'o> {
     /// It chooses clips only: each result is clamped to it where it is added up.
     fn range(&self, rows: f64, may_be_empty: bool, of: &dyn Fn(&Expr) -> Interval) -> Interval;
 
-    /// What the stages ask about it.
+    /// Its facts for the stages.
     fn facts(&self) -> Facts<'o>;
 
     /// What it becomes within one unit's rows, so that it is a function of their set: the sum of
@@ -65,8 +65,8 @@ pub trait Unbounded<'o> {
     }
 }
 
-/// What the stages ask about an aggregate. Nothing has a default, so that a new aggregate says all
-/// of it.
+/// Facts about an aggregate for the stages. Nothing has a default, so that a new aggregate states
+/// all of them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Facts<'o> {
     pub clamped: Clamped,
@@ -111,7 +111,7 @@ impl<'o> Facts<'o> {
     }
 }
 
-/// What the aggregate does with equal values that may print in different ways.
+/// How the aggregate treats equal values that may print in different ways.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Ties<'o> {
     /// The result does not show which of them it saw.
@@ -122,12 +122,12 @@ pub enum Ties<'o> {
     Counted(&'o Distinct),
 }
 
-/// What results are clamped to.
+/// The range to which results are clamped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Clamped {
     /// A number of rows.
     Rows,
-    /// What the most rows of a unit can add up to.
+    /// The largest sum of a unit's rows.
     Sums,
     /// It lies where its values do.
     Values,

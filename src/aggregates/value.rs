@@ -7,9 +7,9 @@ use super::choice_id::ChoiceId;
 use super::estimate::Estimate;
 use crate::ir::Interval;
 
-/// What an aggregate says of the value that is shown.
+/// The released value of an aggregate.
 pub trait Value {
-    /// What EXPLAIN calls it.
+    /// Its name in EXPLAIN.
     fn name(&self) -> &'static str;
 
     /// The measures that it is computed from.
@@ -106,7 +106,7 @@ pub trait Group {
     /// The noisy number of distinct values that a choice counts.
     fn distinct_count(&self, choice: ChoiceId) -> Option<Estimate>;
 
-    /// What a choice knows of its distinct values.
+    /// A choice's facts about its distinct values.
     fn distinct_values(&self, choice: ChoiceId) -> Option<DistinctValues>;
 
     /// A value that a choice draws.

@@ -81,7 +81,7 @@ pub(super) struct Cardinality<'a> {
     effort: &'a PlanningEffort,
 }
 
-/// What cardinalities are derived from.
+/// The sources of cardinalities.
 pub(super) struct Cardinalities<'a> {
     policy: &'a Policy,
     columns: &'a [ColumnInfo],

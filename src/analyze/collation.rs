@@ -20,7 +20,7 @@ use crate::refusal::{Refusal, reason};
 use crate::resolve::unnested;
 use crate::visit;
 
-/// What a text's collation is.
+/// A text's collation.
 #[derive(Debug, Clone, Copy)]
 enum Derived<'a> {
     Database,
@@ -336,7 +336,7 @@ fn has_collation(data_type: &Type) -> bool {
     )
 }
 
-/// What the function needs of the collation of its arguments together.
+/// The collation that the function needs for its arguments together.
 fn called(function: Function, together: Derived<'_>) -> Result<Derived<'_>, Refusal> {
     use Function as F;
     match function {

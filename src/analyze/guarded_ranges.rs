@@ -134,7 +134,7 @@ pub fn of_call(function: Function, arguments: &[Interval], result: &Type) -> Int
         _ => further(found),
     };
     match result {
-        // What moves a day or an instant brings it back to the calendar.
+        // A function that moves a day or an instant brings it back into the calendar.
         Type::Date | Type::Timestamp | Type::Timestamptz if found.within(of_type(result)) => {
             wider.held(of_type(result))
         }

@@ -36,7 +36,7 @@ pub(super) fn at_most_one(
     found(schema, side, units, conditions).several.is_empty()
 }
 
-/// What one row of the other side finds of a side.
+/// The rows of one side that one row of the other side finds.
 pub(super) struct Found<'a> {
     /// Relations of which it may find several rows.
     pub several: Vec<FoundSeveralTimes<'a>>,

@@ -31,7 +31,7 @@ pub enum KeyRule {
     Threshold,
 }
 
-/// What the rules of a release's keys are derived from.
+/// The sources of the rules for a release's keys.
 pub struct Keys<'a> {
     pub choice: KeyChoice,
     pub policy: &'a Policy,

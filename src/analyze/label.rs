@@ -242,7 +242,7 @@ impl Labels<'_> {
     }
 }
 
-/// What holds for every row of the relation, over scanned columns.
+/// The conditions that hold for every row of the relation, over scanned columns.
 fn inlined_conditions(relation: &Relation, computed: &[(ColumnId, Expr)]) -> Vec<Expr> {
     always_true(relation)
         .iter()

@@ -66,7 +66,7 @@ impl Analyzed {
         &self.columns
     }
 
-    /// What planning has taken so far, and may take.
+    /// The effort of planning so far, and its limit.
     pub fn effort(&self) -> &PlanningEffort {
         &self.effort
     }

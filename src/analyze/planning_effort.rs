@@ -70,7 +70,7 @@ impl PlanningEffort {
     }
 
     fn count(&self, taken: &AtomicU64, steps: u64) -> Option<()> {
-        // What was refused once stays refused: a step past the limit is enough.
+        // A limit once exceeded stays exceeded: one step past it is enough.
         let spent = taken
             .load(Ordering::Relaxed)
             .saturating_add(steps)

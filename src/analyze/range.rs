@@ -257,7 +257,7 @@ impl Ranges<'_> {
         own.min(declared)
     }
 
-    /// What one condition says of an expression that it compares with a constant.
+    /// The range that one condition gives to an expression that it compares with a constant.
     fn narrowed(&self, expr: &Expr, condition: &Expr, truth: Truth) -> Interval {
         let Node::Call {
             function,
@@ -292,7 +292,7 @@ impl Ranges<'_> {
         }
     }
 
-    /// What follows from a condition that does not hold.
+    /// The range that follows from a condition that does not hold.
     fn outside(&self, expr: &Expr, condition: &Expr, truth: Truth) -> Interval {
         let Node::Call {
             function,

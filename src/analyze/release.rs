@@ -172,7 +172,7 @@ fn rule_keys(
     Ok((keys, tuples))
 }
 
-/// What the catalog and the keys prove of a release's rows.
+/// The facts that the catalog and the keys prove about a release's rows.
 struct RowFacts<'a> {
     release: &'a Release,
     input: &'a Relation,

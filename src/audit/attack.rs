@@ -4,7 +4,7 @@
 use super::interval::{lower, upper};
 use crate::mechanism::normal::quantile;
 
-/// What one trial shows. Every trial shows the same kinds of numbers in the same order.
+/// The numbers of one trial. Every trial shows the same kinds of numbers in the same order.
 pub type Seen = Vec<f64>;
 
 /// Independent trials on a database with the unit and on its neighbour without.
@@ -14,7 +14,7 @@ pub struct Trials {
     pub without: Vec<Seen>,
 }
 
-/// What an attacker gained: lower bounds of the loss. Each is true except with the probability of a
+/// An attacker's gain: lower bounds of the loss. Each is true except with the probability of a
 /// false alarm.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Gain {

@@ -54,7 +54,7 @@ pub use question::BoundsQuestion;
 /// Not a role's name: searches have their own share of the connections.
 const OWNER: &str = "";
 
-/// What the ledger keeps of a search: the chosen bounds, not the counts.
+/// A search in the ledger: the chosen bounds, not the counts.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Kept {
     pub finding: Finding,
@@ -260,7 +260,7 @@ impl Maker<'_> {
         self.ledger.holding(&digests, making).await
     }
 
-    /// What the search finds, which is noted to be kept.
+    /// The search's finding, which is noted to be kept.
     async fn made(
         &self,
         question: &BoundsQuestion,

@@ -137,7 +137,7 @@ impl BoundsQuestion {
         )
     }
 
-    /// What the noisy counts say.
+    /// The choice from the noisy counts.
     pub(super) fn chosen(&self, table: &ReleasedTable, thresholds: Thresholds) -> Chosen {
         let mut sides = [vec![0.0; self.edges.len()], vec![0.0; self.edges.len()]];
         let places = self.sides();

@@ -127,7 +127,7 @@ pub struct Column {
     pub over: Option<Type>,
     /// Whether the connected role may SELECT this column, by a right on the table or on the column.
     pub selectable: bool,
-    /// What CHECK constraints say of it.
+    /// The values that CHECK constraints allow.
     #[serde(default)]
     pub allowed: Allowed,
 }
@@ -260,7 +260,7 @@ pub struct Catalog {
     pub server_version_num: u32,
     pub server_encoding: String,
     pub database: String,
-    /// What the connected role may do beyond reading tables.
+    /// The connected role's rights beyond reading tables.
     pub powers: Vec<Power>,
     /// Every user table, view and so on outside pg_catalog and information_schema.
     pub tables: Vec<Table>,

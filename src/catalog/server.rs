@@ -12,7 +12,7 @@ const SEARCH_PATH: &str = "\"$user\", public";
 /// Facts of the backing server that a session may ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
-    /// What `version()` says.
+    /// The result of `version()`.
     pub version: String,
     /// When it started, as a timestamptz in UTC.
     pub started: Option<String>,

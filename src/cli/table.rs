@@ -94,7 +94,7 @@ pub fn print_refusal(refusal: &Refusal, sql: &str) {
     ErrorText::of(refusal).print(sql);
 }
 
-/// What an error says.
+/// The text of an error.
 pub struct ErrorText<'a> {
     pub message: &'a str,
     pub detail: Option<&'a str>,

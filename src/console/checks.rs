@@ -15,7 +15,7 @@ use crate::auto_bounds;
 use crate::engine::Engine;
 
 const PATIENCE: Duration = Duration::from_secs(5);
-/// What an owner runs on the machine of the proxy.
+/// The commands that an owner runs on the proxy's machine.
 const COMMANDS: [(&str, &str); 6] = [
     (
         "pgveil doctor",

@@ -31,7 +31,7 @@ pub struct Draft {
     draft: String,
 }
 
-/// What the draft would change.
+/// The changes that the draft would make.
 pub async fn compared(
     Owner(visitor): Owner,
     State(console): State<Arc<Console>>,

@@ -50,7 +50,7 @@ const WHOLE: Duration = Duration::from_secs(60);
 /// Sessions of one operator.
 const SESSIONS_MAX: usize = 32;
 
-/// What a console needs to be started.
+/// The options of a console.
 pub struct Options {
     /// `None` where clients are on this machine alone.
     pub tls: Option<Tls>,

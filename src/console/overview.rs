@@ -62,7 +62,7 @@ pub async fn page(
     page.into_response()
 }
 
-/// What is relied on, and what is wrong with it.
+/// The servers that the proxy relies on, and their faults.
 struct States {
     /// `None`: no answer in time.
     reached: Option<[(&'static str, bool); 3]>,

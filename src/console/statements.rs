@@ -22,7 +22,7 @@ const SHOWN_MAX: usize = 100;
 const DEAREST_MAX: usize = 10;
 const KINDS: [&str; 3] = ["statement", "login", "act"];
 
-/// What is looked for; an empty text fits all.
+/// The search term; an empty one matches all.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub struct Filter {

@@ -36,7 +36,7 @@ impl Visitor {
     }
 }
 
-/// What the record says of a request from this address.
+/// The record's origin for a request from this address.
 pub fn origin(address: IpAddr) -> Origin {
     Origin {
         via: Via::Console,

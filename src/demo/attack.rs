@@ -27,7 +27,7 @@ pub fn without() -> String {
     format!("SELECT {SUM} FROM {WORKERS} AND NOT ({HER})")
 }
 
-/// What is asked again and again.
+/// The query that the averaging attack repeats.
 pub fn count() -> String {
     format!("SELECT {COUNT} FROM {GRADUATES}")
 }
@@ -44,7 +44,7 @@ pub struct Measured {
 pub struct Difference {
     pub all: Measured,
     pub without: Measured,
-    /// What the role has spent in all, as the mu of Gaussian privacy.
+    /// The role's total spending, as the mu of Gaussian privacy.
     pub mu: f64,
 }
 

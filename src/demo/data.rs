@@ -153,7 +153,7 @@ async fn is_whole(client: &Client) -> Result<bool, Error> {
     Ok(is_whole)
 }
 
-/// What the data are made of, for the name of a kept cluster.
+/// The content of the data, for the name of a kept cluster.
 pub fn content() -> Vec<&'static [u8]> {
     let tables = TABLES.iter().map(|(_, csv)| *csv);
     std::iter::once(SCHEMA.as_bytes()).chain(tables).collect()

@@ -16,7 +16,7 @@ pub struct Session {
     notices: mpsc::UnboundedReceiver<String>,
 }
 
-/// What one statement was answered.
+/// The reply to one statement.
 #[derive(Debug, Default)]
 pub struct Reply {
     pub columns: Vec<String>,

@@ -76,7 +76,7 @@ pub struct Asked {
     sql: String,
 }
 
-/// What a question costs.
+/// The price of a question.
 pub async fn priced(
     visitor: Visitor,
     State(desk): State<Arc<Desk>>,

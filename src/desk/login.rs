@@ -20,7 +20,7 @@ use crate::refusal::reason;
 use crate::web::login::{Shut, Try, is_vouched};
 use crate::web::server::Peer;
 
-/// What the record calls the pages.
+/// The pages' application name in the record.
 const APPLICATION: &str = "pgveil desk";
 
 pub async fn form() -> Html<String> {
@@ -106,7 +106,7 @@ async fn begun(
     begun.ok_or_else(|| unable("The operating system gives no randomness now."))
 }
 
-/// What the record says of a request.
+/// The record's origin for a request.
 fn origin(peer: &Peer) -> Origin {
     Origin {
         via: Via::Desk,

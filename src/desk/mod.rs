@@ -53,7 +53,7 @@ const SWEEP: Duration = Duration::from_secs(10);
 /// For the last pages, once the questions have ended.
 const FAREWELL: Duration = Duration::from_secs(1);
 
-/// What a desk needs to be started.
+/// The options of a desk.
 pub struct Options {
     /// `None` where clients are on this machine alone.
     pub tls: Option<Tls>,
@@ -68,7 +68,7 @@ pub struct Options {
 
 struct Desk {
     exchange: Arc<Reloadable>,
-    /// What its sessions share with those of the wire.
+    /// The state that its sessions share with the wire's.
     commons: Arc<Commons>,
     portal: Portal<Arc<Analyst>>,
     is_encrypted: bool,

@@ -37,7 +37,7 @@ struct Quotes {
 pub struct Quote {
     /// As it was typed.
     pub sql: String,
-    /// What is asked, with the ends of intervals as further columns.
+    /// The statement, with the ends of intervals as further columns.
     pub sent: Query,
     /// The columns that these belong to.
     pub intervals: Vec<usize>,

@@ -49,7 +49,7 @@ impl Within {
     }
 }
 
-/// What each aggregate is, and how far off.
+/// Each aggregate's name and error.
 pub fn expected(release: &ReleasePlan) -> Vec<(&'static str, Within)> {
     let outputs = release.outputs().iter();
     outputs

@@ -29,7 +29,7 @@ pub(super) struct Due {
 }
 
 impl Due {
-    /// What is not paid for yet.
+    /// The loss that is not paid for yet.
     pub fn loss(&self) -> Loss {
         self.loss
     }
@@ -133,7 +133,7 @@ pub(super) fn text(
     lines
 }
 
-/// What would be bought in place of the plan.
+/// The wider plan that would be bought in its place.
 fn wider<'p>(plan: &'p Plan, due: &Due) -> Option<&'p Widened> {
     plan.widened().filter(|_| due.widens && !due.loss.is_zero())
 }

@@ -24,7 +24,7 @@ use crate::refusal::Refusal;
 /// and every exploration counts as a large statement, since it is planned at many prices.
 const EXPLORER: &str = "(console)";
 
-/// What the owner learns of a question.
+/// The result of exploring a question.
 pub struct Explored {
     pub lines: Vec<String>,
     pub curve: Curve,
@@ -95,9 +95,9 @@ fn explained_within(
 }
 
 impl Engine {
-    /// What a question of a role would cost and how far off it would be, at `epsilon` or at the
-    /// role's own. It is read and planned when it has a turn among large statements, and all its
-    /// plans together take as much work as one statement may.
+    /// A role's cost for a question and its error, at `epsilon` or at the role's own. It is read
+    /// and planned when it has a turn among large statements, and all its plans together take as
+    /// much work as one statement may.
     ///
     /// # Errors
     /// Where the text is not one SELECT; where the ledger cannot be asked. The refusal that the

@@ -162,7 +162,7 @@ fn less_noise(plan: &Plan, answered: &Answered, targets: &TargetErrors) -> Optio
     needs.reduce(f64::max)
 }
 
-/// What chosen clips cut from the parts of an aggregate.
+/// The amounts that chosen clips cut from the parts of an aggregate.
 fn cuts<'a>(release: &ReleasePlan, output: &Output, table: &'a ReleasedTable) -> Vec<&'a Cut> {
     let measures = output.measures();
     let measures = measures.iter().map(|at| &release.measures()[*at]);

@@ -74,7 +74,7 @@ impl Engine {
             };
             let question = look_at(question, look);
             let kept = self.ledger.find(&requester.role, question).await;
-            // What another role has seen decides nothing.
+            // Another role's look decides nothing.
             if let Some(Stored::Held { released, .. }) = kept.map_err(|e| internal("ledger", &e))? {
                 let few = serde_json::from_slice(&released);
                 let few = few.map_err(|e| internal("release", &e))?;

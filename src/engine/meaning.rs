@@ -19,7 +19,7 @@ pub struct Promised<'a> {
     pub whom: &'a str,
     pub cap: Cap,
     pub renew: Renew,
-    /// What the policy calls the privacy unit.
+    /// The policy's word for the privacy unit.
     pub unit: &'a str,
 }
 
@@ -54,7 +54,7 @@ impl Engine {
     }
 }
 
-/// What a budget means for each number of units, and for one unit over a year of renewals.
+/// The meaning of a budget for each number of units, and for one unit over a year of renewals.
 fn of_budget(name: &str, cap: &Cap, renew: Renew) -> Vec<(String, Meaning)> {
     let mut rows: Vec<_> = UNITS
         .map(|units| (name.to_owned(), Meaning::of_budget(cap, units)))

@@ -239,7 +239,7 @@ impl Engine {
         self.loaded
     }
 
-    /// What it relies on, and whether each can be reached.
+    /// The servers that it relies on, and whether each can be reached.
     pub async fn reached(&self) -> [(&'static str, bool); 3] {
         [
             ("database", self.backend.answers().await),

@@ -258,8 +258,8 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
     lines
 }
 
-/// What a clip that a look chose cuts from an aggregate, as far as the look shows, and how much of
-/// its intervals is for that.
+/// The amount that a clip chosen from a look cuts from an aggregate, as far as the look shows, and
+/// the part of its intervals that covers this.
 fn what_is_cut(release: &ReleasePlan, at: usize, table: &ReleasedTable) -> Option<String> {
     let (output, _) = release.outputs().get(at)?;
     let measure = match output.foreseen() {
@@ -307,7 +307,7 @@ fn what_is_cut(release: &ReleasePlan, at: usize, table: &ReleasedTable) -> Optio
     Some(line + &reach + &exceeded)
 }
 
-/// What a limit on rows that a look chose cuts from a chosen value.
+/// The rows that a limit chosen from a look cuts from a chosen value.
 fn rows_cut(output: &Output, table: &ReleasedTable) -> Option<String> {
     let Foreseen::Choice { choice, .. } = output.foreseen() else {
         return None;

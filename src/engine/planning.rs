@@ -194,7 +194,7 @@ impl Engine {
         Ok((plan, balances))
     }
 
-    /// What a question is planned by, as the role's accounts stand now.
+    /// The key of a question's plan, as the role's accounts stand now.
     pub(super) async fn key_now(
         &self,
         requester: &Requester,
@@ -285,7 +285,7 @@ impl Engine {
         }
     }
 
-    /// What functions such as `version()` and `pg_backend_pid()` answer in this session.
+    /// The values of functions such as `version()` and `pg_backend_pid()` in this session.
     pub(super) fn session(&self, requester: &Requester) -> Session {
         let Server {
             version, started, ..

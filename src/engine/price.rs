@@ -27,7 +27,7 @@ use crate::rewrite::Plan;
 /// The terms that somebody agreed to: the charge and the expected error, under one policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agreed {
-    /// What is not paid for yet, in every currency of the ledger.
+    /// The loss that is not paid for yet, in every currency of the ledger.
     loss: Loss,
     errors: Vec<(String, Within)>,
     policy: String,
@@ -62,7 +62,7 @@ impl Price {
     }
 }
 
-/// What became of a question at a price.
+/// The outcome of a question at a price.
 pub enum AtPrice {
     Answered(Answer),
     /// It would cost something else now, or be off by something else. Nothing was charged.
@@ -70,8 +70,8 @@ pub enum AtPrice {
 }
 
 impl Engine {
-    /// What `sent` would cost now; recorded as the explanation of `asked`, which it may add
-    /// columns to. Free, as EXPLAIN is.
+    /// The price of `sent` now; recorded as the explanation of `asked`, which it may add columns
+    /// to. Free, as EXPLAIN is.
     ///
     /// # Errors
     /// Those of EXPLAIN.
@@ -115,7 +115,7 @@ impl Engine {
                 (Verdict::Explained, Ok(changed), tally)
             }
             Ok(price) => {
-                // What a first answer shows to be needed is bounded by the policy.
+                // The policy bounds the epsilon that a first answer may lead to.
                 let tally = match price.at_most {
                     None => Tally::new().up_to(agreed.loss),
                     Some(_) => Tally::new(),

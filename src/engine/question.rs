@@ -318,7 +318,7 @@ impl Engine {
         })
     }
 
-    /// What is known of a question before it is asked; `None` of one about the catalogs.
+    /// The facts about a question before it is asked; `None` for one about the catalogs.
     pub(super) async fn foresee(
         &self,
         requester: &Requester,

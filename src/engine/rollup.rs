@@ -35,7 +35,7 @@ pub(super) struct FromFiner {
     pub cut: CutAt,
 }
 
-/// What a clip cuts. Finer groups are cut differently from coarse ones.
+/// The groups at which a clip cuts. Finer groups are cut differently from coarse ones.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum CutAt {
     Nothing,

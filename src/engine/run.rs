@@ -326,7 +326,7 @@ impl Engine {
                     few = few.or_else(|| Some(too_few(seen)));
                     continue;
                 }
-                // What else was paid for is made and kept.
+                // The other paid releases are made and kept.
                 Err(Fault::Other(Error::Release(refusal))) => {
                     few = few.or(Some(refusal));
                     continue;

@@ -30,7 +30,7 @@ pub struct Answer {
     pub held: HeldMemory,
 }
 
-/// What a command of an operator gives.
+/// The result of an operator's command.
 #[derive(Debug)]
 pub struct Commanded {
     /// PostgreSQL's command tag.
@@ -46,8 +46,8 @@ pub struct TablePlaces {
     pub per_address: u32,
 }
 
-/// What the wire needs of the engine. It has two implementations: [`super::Engine`] and the double
-/// of the wire tests.
+/// The engine as the wire uses it. It has two implementations: [`super::Engine`] and the double of
+/// the wire tests.
 pub trait Service: Send + Sync + 'static {
     /// SCRAM verifier of a role (`SCRAM-SHA-256$iterations:salt$StoredKey:ServerKey`); `None` for
     /// an unknown role.
@@ -63,7 +63,7 @@ pub trait Service: Send + Sync + 'static {
     fn server_version(&self) -> String;
     /// The search_path that sessions of a role start with, as SHOW prints it.
     fn search_path(&self, role: &str) -> String;
-    /// What sessions of a role start with.
+    /// The settings that a role's sessions start with.
     fn session_settings(&self, role: &str) -> SessionSettings;
     /// Whether sessions of a role need a certificate as well as the password.
     fn certificate(&self, role: &str) -> Certificate;

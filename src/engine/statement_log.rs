@@ -24,7 +24,7 @@ pub(super) struct Tally {
 
 struct Known {
     charged: Loss,
-    /// What the first debit names, or else the plan.
+    /// The object of the first debit, or else the plan.
     plan: Option<Fingerprint>,
     is_bought: bool,
     tables: Vec<String>,
@@ -120,7 +120,7 @@ impl Engine {
     ) {
         let loss = tally.sum();
         let (verdict, sqlstate) = match (requester.given_up.get(), outcome) {
-            // What became of it since is not recorded: the client does not know it either.
+            // Its later outcome is not recorded: the client does not know it either.
             (Some(sqlstate), _) => (Verdict::Failed, sqlstate.clone()),
             (None, Ok(_)) => (ended, "00000".to_owned()),
             (None, Err(error)) => (verdict_of(error, &loss), error.report().sqlstate),
@@ -239,7 +239,7 @@ mod tests {
         let pure = Tally::new().up_to(loss(Some(0.1), 0.01, 0.0));
         assert!(pure.admits(loss(None, 0.001, 0.0)).is_err());
         assert!(pure.admits(loss(Some(0.2), 0.01, 0.0)).is_err());
-        // What was to be free stays free; without a price nothing is held back.
+        // A question that was to be free stays free; without an agreed price there is no limit.
         assert!(Tally::new().up_to(Loss::ZERO).admits(look).is_err());
         assert!(Tally::new().admits(all).is_ok());
     }

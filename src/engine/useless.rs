@@ -30,7 +30,7 @@ pub struct Asked<'a> {
     pub terms: &'a Terms,
 }
 
-/// What the noise would leave of a question.
+/// How useful a question's answer would be despite the noise.
 #[derive(Debug, Default)]
 pub(super) struct Usefulness {
     /// The refusal, if the answer would say nothing.
@@ -157,7 +157,8 @@ impl Engine {
     }
 }
 
-/// What would do instead. At most [`TRIALS`] variants of a kind are priced, all with little work.
+/// Settings that would help. At most [`TRIALS`] variants of a kind are priced, all with little
+/// work.
 fn hint(asked: &Asked<'_>, plan: &Plan, found: &[Useless]) -> Option<String> {
     if Size::of(asked.query) != Size::Small {
         return None;

@@ -18,7 +18,7 @@ pub fn value(
     (output, data_type): &(Output, Type),
 ) -> ast::Expr {
     let exact = output.sql(&Released { release, drawn });
-    // What the noise of little epsilon adds to a sum may be past its type.
+    // At a small epsilon the noise may carry a sum past its type.
     let exact = match ends(data_type) {
         Some((lo, hi)) if output.is_unbounded() => within(exact, lo, hi),
         Some(_) | None => exact,

@@ -14,7 +14,7 @@ pub struct Advice {
     pub statements: Vec<String>,
 }
 
-/// What the administrator may do, the most urgent first.
+/// Advice for the administrator, the most urgent first.
 pub fn advice(seen: &Seen, draft: &Draft, keyless: &[Keyless]) -> Vec<Advice> {
     [
         rights(seen, draft),
@@ -32,7 +32,7 @@ fn name(seen: &Seen, table: usize) -> String {
     qualified(&table.schema, &table.name)
 }
 
-/// What the role lacks; or a separate role, where this one may do more than read.
+/// The rights that the role lacks; or a separate role, where this one may do more than read.
 fn rights(seen: &Seen, draft: &Draft) -> Advice {
     let shown: Vec<usize> = draft
         .private

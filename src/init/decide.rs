@@ -112,7 +112,7 @@ fn unit(
     }
 }
 
-/// What is decided about links.
+/// The decided links.
 struct Linked {
     links: Vec<Link>,
     /// Those that say whose row a row is.
@@ -337,7 +337,7 @@ fn ask_columns(
     questions: &mut dyn Questions,
 ) -> Result<(), Stop> {
     let (mut texts, mut numbers) = columns::open(seen, made);
-    // What flags decide is not asked.
+    // Decisions made by flags are not asked.
     if !made.group_by.is_empty() {
         texts.clear();
     }

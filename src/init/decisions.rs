@@ -8,7 +8,7 @@ use super::request::Spend;
 use super::seen::ColumnAt;
 use super::suspects::Clue;
 
-/// What is decided, and what stays open.
+/// The decisions, and the open ones.
 #[derive(Debug, Clone)]
 pub struct Decisions {
     pub unit: ColumnAt,

@@ -92,7 +92,7 @@ impl Draft {
         });
     }
 
-    /// What is neither private nor public.
+    /// Leaves out the tables that are neither private nor public.
     fn leave_out(&mut self, seen: &Seen) {
         for &table in &seen.tables {
             let is_shown = self.public.contains(&table)
@@ -145,7 +145,7 @@ impl Draft {
         )
     }
 
-    /// What blocks serving, each with the flag that decides it.
+    /// The open decisions that block serving, each with the flag that decides it.
     pub fn blocking(&self, seen: &Seen) -> Vec<String> {
         let mut open = Vec::new();
         if self.made.budget.is_none() {

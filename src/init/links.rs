@@ -8,7 +8,7 @@ use super::words::{is_generic, singular, snake};
 use super::yaml::dotted;
 use crate::policy::{family, unfit};
 
-/// What a link rests on.
+/// The ground of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ground {
     /// A foreign key, which PostgreSQL enforces.
@@ -185,7 +185,7 @@ impl Names {
         let names_table = tables
             .iter()
             .any(|table| bare.starts_with(&format!("{table}_")) || is_short(bare, table));
-        // What lacks a key must name its table.
+        // A column without a key must name its table.
         if names_table || is_key {
             let strength = if names_table {
                 Strength::Table

@@ -5,7 +5,7 @@ use dialoguer::{Confirm, Input, MultiSelect, Select};
 
 use super::{Stop, printable};
 
-/// What a text must be; the error is shown, and the question is asked again.
+/// Checks a typed text. The error is shown, and the question is asked again.
 pub type Valid<'a> = &'a dyn Fn(&str) -> Result<(), String>;
 
 /// Somebody who decides.
@@ -18,7 +18,7 @@ pub trait Questions {
     fn confirm(&mut self, question: &str) -> Result<bool, Stop>;
     /// A line of text, perhaps empty.
     fn text(&mut self, question: &str, valid: Valid<'_>) -> Result<String, Stop>;
-    /// What the questions that follow are about.
+    /// Prints the subject of the questions that follow.
     fn tell(&mut self, text: &str);
 }
 

@@ -29,7 +29,7 @@ pub struct Seen {
     pub unfit: Vec<(usize, &'static str)>,
 }
 
-/// What is read.
+/// The facts that are read.
 #[derive(Debug)]
 pub struct Facts {
     pub catalog: Catalog,

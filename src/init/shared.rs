@@ -16,7 +16,7 @@ pub fn alike(lines: &[Line]) -> Vec<Vec<&Line>> {
         return lines.iter().map(|line| vec![line]).collect();
     }
     let is_alike = |one: &Line, other: &Line| {
-        // What the owner said of a column stands by itself.
+        // A column with the owner's own words gets its own line.
         let is_said = matches!(one.form, Form::Said(_));
         !is_said && one.form == other.form && one.remark == other.remark
     };

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use super::links::{Keyless, Link};
 use super::seen::Seen;
 
-/// What leads a table on to the unit's.
+/// A link from a table towards the unit's.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Clue {
     /// The table to which it leads.

@@ -1,4 +1,4 @@
-//! What needs no server: a hand-made catalog.
+//! Tests without a server, over a hand-made catalog.
 
 mod ways;
 

@@ -9,7 +9,7 @@ use super::seen::{ColumnAt, Seen};
 use super::{shared, yaml};
 use crate::catalog::Kind;
 
-/// What a line of the file is about.
+/// The subject of a line of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Part {
     File,
@@ -17,7 +17,7 @@ pub enum Part {
     Column(ColumnAt),
 }
 
-/// What stands where the owner has decided nothing.
+/// The mark in place of an open decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Marks {
     /// The word `decide`, which the reader refuses.

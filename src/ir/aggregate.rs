@@ -4,7 +4,7 @@ use super::expression::Expr;
 use crate::catalog::Type;
 use crate::refusal::TextPosition;
 
-/// What an aggregate computes.
+/// The operation of an aggregate.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Operation {
     CountRows,

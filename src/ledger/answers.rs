@@ -24,7 +24,7 @@ pub struct QuestionDigest {
     pub family: Option<FamilyId>,
     /// Grows as noise shrinks. Comparable among answers of one question.
     pub accuracy: f64,
-    /// What the answer costs.
+    /// The answer's loss.
     pub loss: Loss,
 }
 
@@ -57,7 +57,7 @@ impl AnswerId {
     }
 }
 
-/// What a search found. A role sees nothing that depends on it before it has paid:
+/// A search's finding. A role sees nothing that depends on it before it has paid:
 /// [`super::Ledger::receive`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Found {
@@ -76,14 +76,14 @@ pub enum Buyer {
     Owner,
 }
 
-/// What a role pays in one debit.
+/// A role's payment in one debit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Purchase {
     pub buyer: Buyer,
     /// The loss of answers that have to be made. The owner's account pays it too.
     pub fresh: Loss,
-    /// What will be paid later for the same statement. It is refused now where it would not fit
-    /// then; it is not debited.
+    /// The later payment for the same statement. It is refused now if it would not fit then, but it
+    /// is not debited.
     pub later: Loss,
     /// The loss of answers that were made for other roles. The owner has paid it.
     pub offered: Loss,
@@ -91,7 +91,7 @@ pub struct Purchase {
     pub answers: Vec<AnswerId>,
     /// The part of the plan that the charge covers: the part that is made.
     pub fingerprint: Fingerprint,
-    /// What the history shows as bought. It does not show whether an answer was made before for
+    /// The purchase's name in the history. It does not show whether an answer was made before for
     /// another role.
     pub bought: Fingerprint,
     /// The entry of an earlier debit of the same statement, which this one adds to.

@@ -8,7 +8,7 @@ use crate::policy::Renew;
 /// planner.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Balance {
-    /// What the account may spend under the policy in force, with what the owner granted since.
+    /// The account's cap under the policy in force, with the owner's grants since.
     pub cap: Cap,
     /// Sum of the debits that count against the cap: all of them, or those of the current period.
     /// It may exceed the cap after the policy has lowered it.
@@ -18,7 +18,7 @@ pub struct Balance {
     pub renew: Renew,
     /// When the current period ends, in microseconds since 1970; `None` where nothing is renewed.
     pub renews_at: Option<i64>,
-    /// What the owner granted on top of the policy's budget, in epsilon and delta.
+    /// The owner's grants on top of the policy's budget, in epsilon and delta.
     pub granted: (Fixed, Fixed),
     /// Whether the owner has frozen the account, or all of them.
     pub frozen: bool,
@@ -55,30 +55,30 @@ impl Balance {
             .is_some_and(|spent| spent < self.cap.epsilon())
     }
 
-    /// What is left of epsilon on the pure branch; zero once the branch is closed.
+    /// The rest of epsilon on the pure branch; zero once the branch is closed.
     pub fn epsilon_left(&self) -> Fixed {
         self.spent
             .epsilon
             .map_or(Fixed::ZERO, |spent| left(self.cap.epsilon(), spent))
     }
 
-    /// What is left of mu^2, in which `gdp` adds up Gaussians.
+    /// The rest of mu^2, in which `gdp` adds up Gaussians.
     pub fn mu_squared_left(&self) -> Fixed {
         left(self.cap.mu_squared(), self.spent.mu_squared)
     }
 
-    /// What is left of rho, in which `zcdp` adds up Gaussians.
+    /// The rest of rho, in which `zcdp` adds up Gaussians.
     pub fn rho_left(&self) -> Fixed {
         left(self.cap.rho(), self.spent.rho)
     }
 
-    /// What is left for keys released by threshold.
+    /// The rest for keys released by threshold.
     pub fn delta_left(&self) -> Fixed {
         left(self.cap.delta(), self.spent.delta)
     }
 
-    /// What is left of the whole, from 0 to 1, in the currency that has more left. For display
-    /// only.
+    /// The remaining share of the whole, from 0 to 1, in the currency that has more left. For
+    /// display only.
     pub fn fraction_left(&self) -> f64 {
         let pure = ratio(self.epsilon_left(), self.cap.epsilon());
         match self.cap.accounting() {

@@ -67,7 +67,7 @@ pub struct HistoryEntry {
 }
 
 impl HistoryEntry {
-    /// What the history shows as bought.
+    /// The purchase's name in the history.
     pub fn bought(&self) -> Fingerprint {
         self.bought
     }

@@ -5,7 +5,7 @@ use num_bigint::BigUint;
 use super::random::Randomness;
 use super::samplers::SampleError;
 
-/// What the file of a law says of it. Its calibration and its loss are functions of the file, since
+/// A law of noise, in its own file. Its calibration and its loss are functions of the file, since
 /// each law takes its own privacy parameter.
 pub(super) trait Law {
     fn name(&self) -> &'static str;
@@ -16,7 +16,7 @@ pub(super) trait Law {
     /// Half the width of a 95 % interval, in standard errors.
     fn quantile_95(&self) -> f64;
 
-    /// What a draw of this standard deviation exceeds with this probability.
+    /// The value that a draw of this standard deviation exceeds with this probability.
     fn exceeded(&self, deviation: f64, probability: f64) -> f64;
 
     /// The least distance, up to the margin, that a draw reaches with at most this probability, in
@@ -52,7 +52,7 @@ impl Norm {
         }
     }
 
-    /// What a length adds to the sum: itself, or its square.
+    /// The summand of a length: itself, or its square.
     pub fn summed(self, length: BigUint) -> BigUint {
         match self {
             Self::L1 => length,

@@ -22,7 +22,7 @@ impl Mechanism {
         }
     }
 
-    /// What reports call it.
+    /// Its name in reports.
     pub fn name(self) -> &'static str {
         self.law().name()
     }
@@ -32,7 +32,7 @@ impl Mechanism {
         self.law().norm()
     }
 
-    /// What a draw of this standard deviation exceeds with this probability.
+    /// The value that a draw of this standard deviation exceeds with this probability.
     pub fn exceeded(self, deviation: f64, probability: f64) -> f64 {
         self.law().exceeded(deviation, probability)
     }

@@ -16,7 +16,7 @@ pub struct Presence<'a> {
     pub clip: &'a BigUint,
     /// F: this coordinate's weight in that bound.
     pub weight: &'a BigUint,
-    /// What a present unit adds to a group before the clip.
+    /// The presence that a unit adds to a group before the clip.
     pub height: Height,
 }
 

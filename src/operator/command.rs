@@ -8,7 +8,7 @@ const WHY_MAX: usize = 500;
 /// No command is longer.
 const TEXT_MAX: usize = 4096;
 
-/// What an operator asks for.
+/// An operator's command.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Command {
     Show(&'static Shown),
@@ -94,7 +94,7 @@ fn malformed(verb: &str) -> Refusal {
     .hint("Write HELP, RELOAD, DRAIN, KILL 7, FREEZE analyst 'why', or FREEZE ALL 'why'.")
 }
 
-/// What gives budget back is done on the proxy's machine alone.
+/// Commands that give budget back run on the proxy's machine alone.
 fn loosening(verb: &str) -> Refusal {
     let message = format!("{verb} is not a command of the admin database");
     let command = verb.to_ascii_lowercase();
@@ -136,7 +136,7 @@ fn words(sql: &str) -> Option<Vec<Word>> {
     Some(words)
 }
 
-/// What stands in quotes at the beginning, and what follows. A quote in it is doubled.
+/// The quoted text at the beginning, and the rest. A quote in the text is doubled.
 fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut found = String::new();
     let mut letters = text.char_indices().skip(1).peekable();

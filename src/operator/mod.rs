@@ -34,7 +34,7 @@ pub const DATABASE: &str = "pgveil";
 /// Asks for a reload; answered with what came of it.
 pub type Reload = oneshot::Sender<Result<(), String>>;
 
-/// What operators reach of a running proxy.
+/// The parts of a running proxy that operators reach.
 pub struct Control {
     exchange: Arc<Reloadable>,
     sessions: Arc<Sessions>,
@@ -80,7 +80,7 @@ impl Control {
         self.exchange.current().policy().operator(name).cloned()
     }
 
-    /// What the caller may do now: a reload may have changed it since the login.
+    /// The caller's rights now: a reload may have changed them since the login.
     fn rights(&self, caller: &Caller) -> Result<Rights, Refusal> {
         let operator = self.operator(&caller.name).ok_or_else(|| {
             Refusal::new(

@@ -9,7 +9,7 @@ use std::time::SystemTime;
 
 use tokio_util::sync::CancellationToken;
 
-/// What a session does.
+/// The state of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     Idle,
@@ -46,7 +46,7 @@ impl Session {
         self.lock().0
     }
 
-    /// What the client calls itself now.
+    /// The client's application name now.
     pub fn application(&self) -> String {
         self.lock().1.clone()
     }

@@ -246,7 +246,7 @@ fn policy(record: PolicyRecord) -> (i64, Vec<String>) {
         String::new(),
         "policy".to_owned(),
         digest,
-        // What it changes is for those who may see the policy.
+        // The text of the change is only for operators who may see the policy.
         if change.is_empty() { "start" } else { "reload" }.to_owned(),
         String::new(),
         String::new(),

@@ -182,7 +182,7 @@ pub static SHOWN: [Shown; 13] = [
     ),
 ];
 
-/// What changes something.
+/// The commands that change something.
 pub static ACTS: [Doing; 4] = [
     Doing {
         form: "RELOAD",

@@ -136,7 +136,7 @@ fn is_label_place(earlier: &Token, before: &Token, next: &Token) -> bool {
     ends_a_value(before) && !is_interval && ends_an_item(next)
 }
 
-/// What follows an item of a SELECT list.
+/// Whether the token may follow an item of a SELECT list.
 fn ends_an_item(next: &Token) -> bool {
     matches!(next, Token::Comma | Token::RParen | Token::EOF)
         || word(next).is_some_and(|(keyword, _)| keyword == Keyword::FROM)
@@ -252,7 +252,7 @@ pub(super) fn ends_a_value(before: &Token) -> bool {
     }
 }
 
-/// What a word that stands for a function is written as.
+/// The tokens in place of a word that stands for a function.
 fn function_of(name: &str) -> Option<Vec<Token>> {
     let call = |name: &str| vec![Token::make_word(name, None), Token::LParen, Token::RParen];
     match name.to_ascii_lowercase().as_str() {

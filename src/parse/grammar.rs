@@ -390,7 +390,7 @@ impl Grammar {
                     }
                 }
                 Some(Symbol::Terminal(_)) => {}
-                // What is nothing was passed by when it was expected.
+                // An empty item was passed when it was expected.
                 None if item.since == here => {}
                 None => {
                     let (rule, _) = self.alternatives[usize::from(item.alternative)];

@@ -1,6 +1,6 @@
 //! Signs, blanks and the beginnings of names, as in PostgreSQL's lexer (scan.l).
 
-/// What operators are made of, in PostgreSQL's lexer (scan.l).
+/// The characters of operators in PostgreSQL's lexer (scan.l).
 pub const SIGNS: &str = "+-*/<>=~!@#%^&|`?";
 /// With one of these in it an operator may end in a plus or minus.
 const OTHER_SIGNS: &str = "~!@#^&|`?%";

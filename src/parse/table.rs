@@ -41,14 +41,14 @@ pub(super) fn check(tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What may stand before a query.
+/// Whether the token may stand before a query.
 fn begins_a_query(before: &Token) -> bool {
     use Keyword as K;
     let sets = [K::UNION, K::INTERSECT, K::EXCEPT, K::ALL, K::DISTINCT];
     *before == Token::LParen || sets.contains(&keyword(before))
 }
 
-/// What may follow `TABLE name`.
+/// Whether the keyword may follow `TABLE name`.
 fn follows(keyword: Keyword) -> bool {
     use Keyword as K;
     let sets = [K::UNION, K::INTERSECT, K::EXCEPT];

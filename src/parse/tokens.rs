@@ -32,7 +32,7 @@ pub(super) fn read(
     Ok(tokens)
 }
 
-/// What the tokenizer does not read.
+/// The refusal of a text that the tokenizer cannot read.
 pub(super) fn unread(error: &TokenizerError, sql: &str) -> Refusal {
     grammar::no_word(sql).unwrap_or_else(|| {
         let mut start = [TokenWithSpan {

@@ -39,7 +39,7 @@ pub enum AutoBound {
     },
 }
 
-/// What a search found, as a policy would say it.
+/// A search's finding, as a policy would write it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Finding {
     Rows(u32),
@@ -47,7 +47,7 @@ pub enum Finding {
 }
 
 impl Search {
-    /// What may be found, ascending: powers of two of either sign and zero, within the column's
+    /// The possible findings, ascending: powers of two of either sign and zero, within the column's
     /// type and between the ends that are written; those stand at its ends. For rows, powers of two
     /// up to [`ROWS_MAX`].
     pub fn edges(&self, data_type: &Type) -> Vec<Scalar> {

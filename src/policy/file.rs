@@ -74,7 +74,7 @@ pub struct File {
     pub time_grain: Option<Duration>,
     /// Where findings about the database as a whole are shown.
     pub database_place: Location,
-    /// What its owner should still look at.
+    /// Warnings for its owner.
     pub warnings: Vec<PolicyError>,
 }
 
@@ -127,7 +127,7 @@ impl File {
     }
 }
 
-/// What stands for a variable that is not set, in the place that needs it.
+/// The stand-in for an unset variable, in the place that needs it.
 fn stand_in(variable: &str, what: &str) -> String {
     match what {
         "database.url" | "shadow.url" => format!("postgresql://host/{variable}"),
@@ -323,7 +323,7 @@ fn address(
 /// A limit that is never met.
 const CONNECTIONS_MAX: u32 = 100_000;
 
-/// What holds where the policy says nothing.
+/// The limits where the policy sets none.
 const LIMITS: Limits = Limits {
     groups_per_unit: 20,
     rows_per_unit: 1000,

@@ -120,7 +120,7 @@ pub struct Role {
     pub budget: Budget,
     pub renew: Renew,
     pub reuse: RoleReuse,
-    /// What its sessions start with.
+    /// The settings that its sessions start with.
     pub session_settings: SessionSettings,
     /// The same of search_path, where the policy says it.
     pub search_path: Option<String>,
@@ -136,7 +136,7 @@ pub struct Operator {
     pub rights: Rights,
 }
 
-/// What an operator may see and do.
+/// An operator's rights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rights {
     /// Sessions and health.
@@ -146,7 +146,7 @@ pub enum Rights {
 }
 
 impl Rights {
-    /// What an operator may, in words.
+    /// An operator's rights, in words.
     pub fn words(self) -> &'static str {
         match self {
             Self::Watch => "watch",
@@ -285,7 +285,7 @@ pub struct Table {
     pub fingerprint: String,
     /// The rows of a public table that has few.
     pub listing: Option<Listing>,
-    /// What the rows of a public table were when its lists were read.
+    /// The rows of a public table when its lists were read.
     pub content: Option<Content>,
     /// The public tables, by schema and name, that `domain:` takes the values of columns from.
     pub lists_from: Vec<(String, String)>,
@@ -321,7 +321,7 @@ pub struct WitnessAddress {
     pub same_disk: bool,
 }
 
-/// What a witness is kept in.
+/// The place of a witness.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WitnessPlace {
     File(std::path::PathBuf),
@@ -341,7 +341,7 @@ pub struct Policy {
     pub roles: Vec<Role>,
     pub operators: Vec<Operator>,
     pub tables: Vec<Table>,
-    /// What the owner left to searches.
+    /// The searches that the owner left to pgveil.
     pub searches: Vec<Search>,
     /// Enums and domains of the columns shown.
     pub types: Vec<UserType>,

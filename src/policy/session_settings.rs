@@ -12,7 +12,7 @@ use crate::refusal::{Refusal, reason};
 /// The settings of one session, read and in range.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct SessionSettings {
-    /// What each statement may spend, > 0; the policy's default where it is not said.
+    /// The epsilon of each statement, > 0; `None` for the policy's default.
     pub epsilon: Option<f64>,
     /// The standard error that is wanted, whatever it costs up to the policy's `max_epsilon`; goes
     /// before `epsilon`.
@@ -67,7 +67,7 @@ pub enum KeyChoice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Notices {
     Off,
-    /// What it cost and what is left.
+    /// The cost, and the rest of the budget.
     Cost,
     /// Also how far off each aggregate may be.
     #[default]

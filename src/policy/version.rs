@@ -28,7 +28,7 @@ pub fn digest(policy: &Policy) -> String {
         // Who watches.
         operators: _,
         tables,
-        // What a search found stands in the bounds of its column or table.
+        // A search's finding is in the bounds of its column or table.
         searches: _,
         types,
         limits,

@@ -95,8 +95,8 @@ impl Directory {
         }
     }
 
-    /// What the server wrote to `log`. Empty where that is not a file of the directory's owner: the
-    /// user of the server must not make root read another file.
+    /// The content of the server's `log`. Empty where that is not a file of the directory's owner:
+    /// the user of the server must not make root read another file.
     pub fn log(&self) -> String {
         self.read_log().unwrap_or_default()
     }

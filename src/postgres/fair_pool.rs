@@ -21,7 +21,7 @@ impl FairPool {
         }
     }
 
-    /// What each role may use at a time.
+    /// The number of connections that each role may use at a time.
     pub fn each(&self) -> usize {
         self.each
     }

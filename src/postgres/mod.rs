@@ -84,7 +84,7 @@ pub enum Engine {
     Embedded,
 }
 
-/// What the throw-away server should be like.
+/// The options of the throw-away server.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// The database to create; `None`: `postgres`.

@@ -20,7 +20,7 @@ mod limit;
 /// Weights and their sums stay below this, whatever a table holds.
 const WEIGHT_MAX: u128 = 1 << 90;
 
-/// What a choice's statement returned, by group.
+/// The result of a choice's statement, by group.
 pub enum Groups<'p> {
     Counts {
         choice: &'p ChoicePlan,

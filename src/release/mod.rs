@@ -44,7 +44,7 @@ impl Released {
         self.tables.get(release.0).and_then(Option::as_ref)
     }
 
-    /// What is known before the database is asked: releases of declared keys alone.
+    /// The facts that are known before the database is asked: releases of declared keys alone.
     pub fn before(plan: &Plan) -> Self {
         let known =
             |release: &ReleasePlan| release.statements().is_empty().then(|| listed(release));

@@ -7,7 +7,7 @@ use super::Cut;
 use crate::mechanism::{Mechanism, Noise, quantile_95};
 use crate::rewrite::{Measure, ReleasePlan, Total, made_of, measure_terms};
 
-/// What was drawn for each group of a table.
+/// The noise drawn for each group of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NoiseRecord {
     /// Each with the bits that its grid was refined by.
@@ -18,7 +18,7 @@ pub struct NoiseRecord {
     /// For each group, of how many noisy groups it is the sum. Empty where every group is one.
     #[serde(skip)]
     summed: Vec<usize>,
-    /// What clips that a look chose cut, by coordinate.
+    /// The amounts that clips chosen from a look cut, by coordinate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     cuts: Vec<(usize, Cut)>,
 }
@@ -48,7 +48,7 @@ impl NoiseRecord {
         Self { cuts, ..self }
     }
 
-    /// What a clip that a look chose cut from a coordinate.
+    /// The amount that a clip chosen from a look cut from a coordinate.
     pub fn cut(&self, coordinate: usize) -> Option<&Cut> {
         let mut cuts = self.cuts.iter();
         cuts.find_map(|(at, cut)| (*at == coordinate).then_some(cut))

@@ -88,7 +88,7 @@ pub struct Read {
     rows: Sealed<Vec<Rows>>,
 }
 
-/// What the ledger is to keep. Made by [`Paid`] alone, after its debit.
+/// The record that the ledger will keep. Made by [`Paid`] alone, after its debit.
 struct Fresh {
     question: QuestionDigest,
     values: Vec<u8>,
@@ -236,7 +236,7 @@ impl<'p> Paid<'p> {
             }
         };
         let kept = match keeping {
-            // What a search paid for is kept before an end that may hang and be killed.
+            // A search's paid result is kept before an end that may hang and be killed.
             Keeping::Durable => {
                 let kept = keep(ledger, fresh, keeping).await;
                 close.await;

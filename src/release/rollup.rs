@@ -29,7 +29,7 @@ use crate::rewrite::{
 /// added up.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Grain {
-    /// What its statement could spend.
+    /// The epsilon of its statement.
     epsilon: f64,
     /// Digests of the emitted SQL: no text of a question is kept.
     conditions: Vec<String>,
@@ -98,7 +98,7 @@ impl Grain {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Rollup {
     pub table: ReleasedTable,
-    /// What the finer answer's statement could spend.
+    /// The epsilon of the finer answer's statement.
     pub epsilon: f64,
     /// The largest ratio, over measures and groups, of its standard error to that of a new answer.
     pub worse: f64,
@@ -413,7 +413,7 @@ impl<'a> View<'a> {
             .then(|| (groups, read.into_iter().collect()))
     }
 
-    /// What is evaluated for each finer group.
+    /// The expressions evaluated for each finer group.
     fn evaluated(&self, set: &[usize]) -> impl Iterator<Item = &'a Expr> {
         let made = |at: &usize| match &self.keys[*at] {
             KeySource::Same(_) => None,

@@ -29,7 +29,7 @@ use crate::refusal::{Refusal, reason};
 /// The delta of one release whose keys come from the data: the default share of delta holds 500.
 const THRESHOLD_DELTA: f64 = 1e-11;
 
-/// What a query may spend, and who pays: public facts, read from the policy, the session and the
+/// A query's limits, and its payers: public facts, read from the policy, the session and the
 /// ledger.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Terms {
@@ -128,11 +128,11 @@ impl Price {
     }
 }
 
-/// What a release, or one of its statements, may spend.
+/// The epsilon and delta of a release, or of one of its statements.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Portion<'a> {
     pub terms: &'a Terms,
-    /// What is split: the statement's epsilon, or the release's own where a target error is set.
+    /// The epsilon to split: the statement's, or the release's own where a target error is set.
     pub epsilon: f64,
     /// Among how many statements of the database it is split, in equal parts.
     pub share: usize,
@@ -281,8 +281,8 @@ pub(super) fn fixed(value: f64) -> Fixed {
     Fixed::round_down(value.clamp(0.0, 1e6))
 }
 
-/// What one of a portion's equal parts may cost: as a Gaussian's mu, where delta allows one, and as
-/// pure epsilon. All of them together cost no more than the whole, exactly.
+/// The limit on the cost of one of a portion's equal parts: as a Gaussian's mu, where delta allows
+/// one, and as pure epsilon. All of them together cost no more than the whole, exactly.
 struct Budget {
     mu: Option<Mu>,
     epsilon: Fixed,
@@ -358,8 +358,8 @@ fn noise(
     })
 }
 
-/// What a coordinate adds for each unit of a group, where it counts all of them, whatever their
-/// rows hold.
+/// The amount that a coordinate adds for each unit of a group, where it counts all of them,
+/// whatever their rows hold.
 fn presence_height(coordinate: &Coordinate) -> Option<Height> {
     match coordinate {
         Coordinate::Presence => Some(Height::Shared(PRESENCE)),

@@ -161,7 +161,7 @@ impl Merger<'_> {
         (self.within(relation), more)
     }
 
-    /// What is nested in the inner joins and filters.
+    /// The relations nested in the inner joins and filters.
     fn within(&mut self, relation: Relation) -> Relation {
         match relation {
             Relation::Scan(_) | Relation::Constants(_) => relation,
@@ -252,8 +252,8 @@ impl Merger<'_> {
             .flat_map(|on| on.conjuncts().into_iter().cloned())
             .collect();
         let (right, on) = if are_own && !conditions.is_empty() {
-            // What reads a scan that is left out becomes a condition of the join, which holds no
-            // subquery.
+            // A condition that reads a scan that is left out becomes a condition of the join, which
+            // holds no subquery.
             let subqueries = own.conditions.iter().filter(|c| !c.relations().is_empty());
             let mut at_hand = AtHand {
                 read_apart: subqueries.flat_map(Expr::columns).collect(),

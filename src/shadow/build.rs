@@ -16,7 +16,7 @@ const BUILD_LOCK: i64 = 0x7067_7665_696c;
 /// The beginning of the database's comment, before the digest of the shadow's DDL.
 const MARK: &str = "pgveil shadow ";
 
-/// What the shadow holds after it is built.
+/// The content of the built shadow.
 #[derive(Debug)]
 pub struct Built {
     pub tables: Vec<Shape>,
@@ -28,13 +28,13 @@ pub struct Built {
     pub is_superuser: bool,
     /// The policy's roles that exist in the shadow.
     pub roles: HashSet<String>,
-    /// What `version()` says, with the real server's number.
+    /// The result of `version()`, with the real server's number.
     pub version: String,
     /// Names of functions of one argument, and of types, that read more than their argument.
     pub callable: HashSet<String>,
 }
 
-/// What one session runs must leave no trace that another session can see.
+/// One session's statements must leave no trace that another session can see.
 pub fn local_options(options: &ShadowOptions) -> postgres::Options {
     let connections = (options.connections + 8).to_string();
     let settings = [
@@ -152,7 +152,7 @@ async fn type_sizes(admin: &Client) -> Result<HashMap<u32, i16>, ShadowError> {
         .collect()
 }
 
-/// What `version()` says here, with the real server's number.
+/// The result of `version()` here, with the real server's number.
 async fn version_text(admin: &Client, options: &ShadowOptions) -> Result<String, ShadowError> {
     let row = admin
         .query_one(

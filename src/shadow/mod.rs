@@ -232,8 +232,8 @@ impl Shadow {
         })
     }
 
-    /// What the operator should know: columns left out, versions that differ, functions that could
-    /// not be locked.
+    /// Warnings for the operator: columns left out, versions that differ, functions that could not
+    /// be locked.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -242,7 +242,7 @@ impl Shadow {
         self.engine
     }
 
-    /// What `version()` says here, with the real server's number.
+    /// The result of `version()` here, with the real server's number.
     pub fn version(&self) -> &str {
         &self.version
     }

@@ -10,7 +10,7 @@ use super::ShadowError;
 use crate::postgres::{Connected, Engine, cancel, connect, identifier};
 use crate::refusal::RefusalKind;
 
-/// What a server gets beyond a statement's own limit, and a new session in all.
+/// The time that a server gets beyond a statement's own limit, and a new session in all.
 pub const GRACE: Duration = Duration::from_secs(10);
 
 /// Leaves work that hangs: the session counts as lost.

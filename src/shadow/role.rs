@@ -55,7 +55,7 @@ const LOCKED: [&str; 31] = [
     r"pg\_create\_%",
 ];
 
-/// What could not be locked, and the roles that exist.
+/// The functions that could not be locked, and the roles that exist.
 #[derive(Debug)]
 pub struct Locked {
     pub warnings: Vec<String>,

@@ -19,7 +19,7 @@ use crate::refusal::{Refusal, reason};
 use crate::resolve::session_functions::Session;
 use crate::visit;
 
-/// What a catalog statement may learn about the real server.
+/// The facts about the real server that a catalog statement may see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// `server_version`, for example `15.18`.

@@ -23,7 +23,7 @@ const DERIVATIONS: usize = 2;
 /// How long a try waits for others whose passwords are compared.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What compares passwords.
+/// Compares passwords.
 pub struct Door {
     throttle: Throttle,
     derivations: Semaphore,

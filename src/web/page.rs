@@ -8,7 +8,7 @@ use crate::ledger::date;
 use crate::mechanism::Loss;
 use crate::refusal::Refusal;
 
-/// What a site says on each page.
+/// The texts of a site on each page.
 pub struct Site {
     pub name: &'static str,
     pub footer: &'static str,
@@ -162,7 +162,7 @@ pub fn statement(sql: &str) -> Markup {
     }
 }
 
-/// What was charged, in words.
+/// The charge, in words.
 pub fn charged(loss: &Loss) -> String {
     if loss.is_zero() {
         return "free".to_owned();

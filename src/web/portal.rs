@@ -15,7 +15,7 @@ use super::login::{Cookie, Door};
 use super::page::{Site, Who};
 use super::session::{Lifetimes, Named, SessionId, Sessions};
 
-/// What a site needs to be opened.
+/// The options of a site.
 pub struct Opening {
     pub site: &'static Site,
     /// Names by which it may be asked, in addition to addresses and `localhost`.

@@ -61,7 +61,7 @@ impl<S: Service> Connection<S> {
         })
     }
 
-    /// What a query asks of the session is answered here, all else by the engine.
+    /// Queries about the session are answered here, all others by the engine.
     pub(super) async fn query(
         &mut self,
         query: &Query,

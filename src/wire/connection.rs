@@ -31,7 +31,7 @@ use crate::refusal::{Refusal, reason};
 /// The longest message of a logged-in client.
 const FRAME_BYTES_MAX: usize = 4 << 20;
 
-/// What a session gets from its server.
+/// The state that a session gets from its server.
 pub(super) struct Common {
     pub(super) shutdown: CancellationToken,
     /// How long a running statement may go on after the shutdown.

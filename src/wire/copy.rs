@@ -130,7 +130,7 @@ impl Writer {
         }
     }
 
-    /// What comes after the last row.
+    /// The bytes after the last row.
     pub(super) fn tail(&self) -> Option<Bytes> {
         match &self.format {
             CopyFormat::Binary => Some(Bytes::from_static(&[0xff, 0xff])),

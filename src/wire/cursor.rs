@@ -233,7 +233,7 @@ impl<S: Service> Connection<S> {
         })
     }
 
-    /// What must hold before the query is asked, and so charged.
+    /// The checks before the query is asked, and so charged.
     fn check_declarable(&mut self, name: &str, holds: bool) -> Result<(), Refusal> {
         if name.is_empty() {
             return Err(Refusal::new(

@@ -25,7 +25,7 @@ use crate::parse;
 use crate::parse::{Configure, Given, Query, Session, Statement};
 use crate::refusal::{Refusal, reason};
 
-/// What one session may hold between messages.
+/// The limits on what one session may hold between messages.
 const STATEMENTS_BYTES_MAX: usize = 16 << 20;
 const STATEMENTS_MAX: usize = 4096;
 const PORTALS_BYTES_MAX: usize = 32 << 20;
@@ -178,7 +178,8 @@ impl<S: Service> Connection<S> {
         })
     }
 
-    /// What Describe says of a statement: FETCH and EXECUTE have the columns of what they name.
+    /// The columns that Describe reports for a statement: FETCH and EXECUTE have the columns of the
+    /// cursor or statement that they name.
     fn columns(&self, prepared: &Prepared) -> Option<Vec<ColumnDescription>> {
         match &prepared.statement {
             Some(Statement::Fetch(fetch)) if !fetch.moves_only => self

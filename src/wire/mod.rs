@@ -74,7 +74,7 @@ struct Server<S> {
     decoy: scram::Decoy,
     /// Places of operators.
     operator_places: connection_limit::Registry,
-    /// What sessions of every way share.
+    /// The state that all sessions share.
     commons: Arc<Commons>,
     unauthenticated: Arc<unauthenticated::Unauthenticated>,
 }

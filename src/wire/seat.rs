@@ -31,7 +31,7 @@ use crate::refusal::{Refusal, reason};
 /// Bytes of a key that nobody is given.
 const SECRET_BYTES: usize = 32;
 
-/// What all sessions share, by whichever way they come.
+/// The state that all sessions share, by whichever way they come.
 #[derive(Default)]
 pub struct Commons {
     pub(super) sessions: Arc<cancel::Sessions>,
@@ -39,7 +39,7 @@ pub struct Commons {
     pub(super) memory: MemoryBudget,
     /// All sessions that are logged in.
     pub(super) open: Arc<operator::Sessions>,
-    /// What operators reach, where there may be any.
+    /// The parts that operators reach, where the policy has operators.
     pub(super) control: Option<Arc<Control>>,
 }
 

@@ -8,8 +8,7 @@ use crate::parse;
 use crate::parse::Statement;
 
 impl<S: Service> Connection<S> {
-    /// What was answered before a statement fails stays answered; what stands after it does not
-    /// run.
+    /// Statements answered before a failing one stay answered; those after it do not run.
     pub(super) async fn simple(&mut self, sql: &str) -> Result<(), Outcome> {
         self.statements.remove("");
         self.portals.remove("");

@@ -32,7 +32,7 @@ const PACKET_BYTES_MAX: usize = 10_000;
 /// Process id and the longest key of protocol 3.2.
 const CANCEL_BYTES_MAX: usize = 4 + 256;
 
-/// What a new connection turned out to be.
+/// The kind of a new connection.
 pub(super) enum Opened {
     Client(Box<Startup>),
     /// A cancel request, a failed handshake, or nothing at all: no reply is due.
@@ -152,7 +152,7 @@ async fn negotiate(
     }
 }
 
-/// What each side of a handshake showed the other.
+/// The certificate that each side of a handshake showed.
 #[derive(Default)]
 struct Certificates {
     /// The server's, where the resolver gives it.

@@ -17,7 +17,7 @@ pub struct KeyCombinations {
     pub rows: Vec<Vec<Option<Scalar>>>,
 }
 
-/// What the cells of a grouping set are the product of.
+/// An axis of a grouping set. Its cells are the product of its axes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Axis {
     Key(usize),

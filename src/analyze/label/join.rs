@@ -133,7 +133,7 @@ impl Labels<'_> {
                 }
                 (JoinKind::Inner | JoinKind::Left, false, false) => {
                     let (left, right) = (bounded(left, a, of_left), bounded(right, b, conditions));
-                    // What holds above an outer join is not a condition on the side that may be
+                    // A condition above an outer join is not a condition on the side that may be
                     // missing.
                     let of_above = if kind == JoinKind::Inner {
                         [left.sunk, right.sunk.clone()].concat()

@@ -27,7 +27,7 @@ pub struct Report {
     pub books: bool,
     /// Whether refusals cost nothing.
     pub kept: bool,
-    /// What could not be audited, and why.
+    /// The parts that could not be audited, and why.
     pub left_out: Vec<String>,
 }
 

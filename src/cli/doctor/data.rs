@@ -90,7 +90,7 @@ async fn encryption(client: &Client, database: &Config) -> Option<Finding> {
     })
 }
 
-/// What the policy leaves to `auto`, and is not found yet.
+/// The bounds that the policy leaves to `auto` and that are not found yet.
 async fn searches(file: &File, policy: &Policy, path: &Path) -> Finding {
     let check = "searches";
     if policy.searches.is_empty() {

@@ -13,7 +13,7 @@ use super::arguments::DoctorOptions;
 use super::{Failure, start};
 use crate::policy::File;
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {

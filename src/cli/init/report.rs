@@ -17,7 +17,7 @@ pub struct Report<'a> {
     pub draft: &'a Draft,
     pub checked: &'a Checked,
     pub advice: Vec<Advice>,
-    /// What blocks serving.
+    /// The open decisions that block serving.
     pub blocking: Vec<String>,
     pub noise: Vec<String>,
     pub passwords: &'a [Zeroizing<String>],
@@ -28,7 +28,7 @@ pub struct Report<'a> {
     pub address: Option<String>,
 }
 
-/// What was found, before anything is asked.
+/// The findings, before the first question.
 pub fn begin(seen: &Seen, proposal: &Proposal) {
     let (declared, guessed) = proposal.counts();
     eprintln!(

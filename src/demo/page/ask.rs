@@ -20,7 +20,7 @@ pub enum Action {
     Ask,
 }
 
-/// What EXPLAIN says of a question.
+/// EXPLAIN's output for a question.
 #[derive(Debug)]
 pub struct Price {
     /// Fractions of the role's budget. `None`: it does not cover the question.
@@ -47,7 +47,7 @@ pub struct Answered {
     pub after: f64,
 }
 
-/// What became of a question.
+/// The outcome of a question.
 #[derive(Debug)]
 pub struct Outcome {
     pub price: Option<Price>,
@@ -166,7 +166,7 @@ pub async fn left(session: &mut Session) -> Result<f64, Refused> {
     value.ok_or_else(|| Refused::new("the budget is unknown"))
 }
 
-/// What EXPLAIN says.
+/// EXPLAIN's output.
 pub async fn price(session: &mut Session, sql: &str) -> Result<Price, Refused> {
     let reply = session.ask(&format!("EXPLAIN (FORMAT JSON) {sql}")).await?;
     let lines = |reply: &crate::demo::session::Reply| -> Vec<String> {

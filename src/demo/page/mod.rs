@@ -40,7 +40,7 @@ const EXACT_PATIENCE: Duration = Duration::from_secs(20);
 /// The most steps of the budget that are drawn.
 const STEPS_MAX: usize = 30;
 
-/// What the pages share.
+/// The state that the pages share.
 struct State {
     listening: SocketAddr,
     database: String,

@@ -12,7 +12,7 @@ use super::Step;
 use crate::demo::questions::{QUESTIONS, Question};
 use crate::web::{share, width};
 
-/// What every page shows.
+/// The frame of every page.
 pub struct Frame {
     /// The fraction of the budget that is left.
     pub left: Option<f64>,

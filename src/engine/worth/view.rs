@@ -8,7 +8,7 @@ use crate::engine::{Engine, Requester, internal};
 use crate::error::Error;
 
 impl Engine {
-    /// What the plainest answers are worth to a role in this session. Free, once the role has paid
+    /// The errors of the plainest answers for a role in this session. Free, once the role has paid
     /// for the policy's searches.
     pub(in crate::engine) async fn worth(&self, requester: &Requester) -> Result<Vec<Row>, Error> {
         let balances = self.ledger.balances(&requester.role).await;

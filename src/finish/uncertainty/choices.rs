@@ -82,7 +82,7 @@ impl Row<'_> {
         let is_alone = halving.is_none() || !matches!(target, Target::Fraction(_));
         let error = low.zip(high).filter(|_| is_alone).and_then(|(low, high)| {
             let draw = draws.get(draw)?;
-            // What the draw was at the limit that was chosen.
+            // The draw at the chosen limit.
             let row = *row_weight as f64;
             let (times, lost) = self.row_cut(choice).map_or((1.0, 0.0), |cut| {
                 let times = cut.clip * row / *weight_max as f64;
@@ -102,7 +102,7 @@ impl Row<'_> {
         })
     }
 
-    /// What a limit on rows that a look chose cut from a choice.
+    /// The rows that a limit chosen from a look cut from a choice.
     fn row_cut(&self, choice: ChoiceId) -> Option<&Cut> {
         let mut cuts = self.row_cuts.iter();
         cuts.find_map(|(at, cut)| (*at == choice).then_some(cut))

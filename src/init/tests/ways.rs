@@ -68,7 +68,7 @@ fn a_longer_way_counts_as_much_as_a_short_one() {
     assert!(matches!(nowhere, Err(Stop::Usage(_))), "{nowhere:?}");
 }
 
-/// What leads back to a table is no way on.
+/// A link that leads back to a table is not a way.
 #[test]
 fn a_link_that_leads_back_is_no_way() {
     let customer = table("customer", &["id"], true);

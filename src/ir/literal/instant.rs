@@ -5,7 +5,8 @@ use crate::calendar::{DAY_OF_1970, MICROS_PER_DAY, days_from_civil, days_in_mont
 
 /// Longest offset from UTC that PostgreSQL takes, in whole hours.
 const OFFSET_HOURS_MAX: i64 = 15;
-/// What PostgreSQL stores of a date and of a timestamp, the end excluded: from 4714-11-24 BC on.
+/// The range of dates and of timestamps that PostgreSQL stores, the end excluded: from 4714-11-24
+/// BC on.
 const DAYS: std::ops::Range<i64> = -2_451_545..2_145_031_949;
 const MICROS: std::ops::Range<i64> = -211_813_488_000_000_000..9_223_371_331_200_000_000;
 /// The day of `epoch`.

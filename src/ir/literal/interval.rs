@@ -18,7 +18,7 @@ struct Parts {
     micros: i64,
 }
 
-/// What follows the constant, as in `INTERVAL '1' DAY`.
+/// The fields after the constant, as in `INTERVAL '1' DAY`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fields {
     /// Nothing, or what cuts nothing off.

@@ -176,7 +176,7 @@ proptest! {
         ..ProptestConfig::default()
     })]
 
-    /// What fits, fits when computed forward; one unit more does not.
+    /// A value that fits also fits when computed forward; one unit more does not.
     #[test]
     fn budgets_are_rounded_down(epsilon in 0.001f64..20.0, exponent in -12.0f64..-1.0) {
         let (epsilon, delta) = (down(epsilon), down(10f64.powf(exponent)));

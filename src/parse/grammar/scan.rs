@@ -5,7 +5,7 @@ use super::words::{Category, category};
 use crate::parse::signs::{blanks, operator, starts_name};
 use crate::refusal::{Refusal, reason};
 
-/// What a word that is no keyword may be.
+/// The grammar's names for a word that is not a keyword.
 const NAME: [&str; 5] = ["IDENT", "ColId", "TypeName", "BareLabel", "ColLabel"];
 /// After the last word.
 pub(super) const END: &str = "the end";

@@ -60,7 +60,7 @@ const WITH_AS: &str = "\
     intersect into isnull limit minute month notnull offset on order over overlaps precision \
     returning second to union varying where window with within without year";
 
-/// What a keyword may name other than itself.
+/// The kinds of names that a keyword may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Category {
     Unreserved,

@@ -26,7 +26,7 @@ pub enum CopyFormat {
     },
 }
 
-/// What text and CSV have in common.
+/// The common options of text and CSV.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Style {
     pub delimiter: u8,

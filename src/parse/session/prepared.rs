@@ -85,7 +85,7 @@ pub(super) fn execute(words: &mut Words<'_>, sql: &str) -> Result<Execute, Refus
     })
 }
 
-/// What stands between commas.
+/// The items between commas.
 fn listed<T>(
     tokens: Vec<TokenWithSpan>,
     part: fn(&mut Parser<'static>) -> Result<T, ParserError>,

@@ -161,7 +161,7 @@ impl<'a> Words<'a> {
         Err(self.unexpected())
     }
 
-    /// What is left, for sqlparser.
+    /// The remaining tokens, for sqlparser.
     pub(super) fn rest(&self) -> Vec<TokenWithSpan> {
         self.tokens
             .iter()

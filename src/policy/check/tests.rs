@@ -1,4 +1,4 @@
-//! What needs no server: a hand-made catalog, and domains from a test's own rows.
+//! Tests without a server, over a hand-made catalog and domains from a test's own rows.
 
 use async_trait::async_trait;
 
@@ -455,7 +455,7 @@ async fn a_star_gets_the_key_that_shows_all_columns() {
     );
 }
 
-/// What a table got, or gave to read, since the policy was loaded.
+/// Columns that a table got, or that the role may read, since the policy was loaded.
 #[tokio::test]
 async fn columns_that_no_file_names_are_reported() {
     let checked = async |file: &File, catalog: &Catalog| {

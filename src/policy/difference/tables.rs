@@ -4,7 +4,7 @@ use super::{Difference, words};
 use crate::policy::error::At;
 use crate::policy::file::{ColumnEntry, ColumnRule, RowsRule, TableEntry, TableRule, UnitRule};
 
-/// What the owner says of a private table.
+/// The owner's entry for a private table.
 struct Private<'a> {
     unit: &'a UnitRule,
     rows_per_unit: Option<&'a At<RowsRule>>,
@@ -30,7 +30,7 @@ fn private(rule: &TableRule) -> Option<Private<'_>> {
     }
 }
 
-/// What holds for a column.
+/// The rules for a column.
 struct Shown<'a> {
     /// `None` where it is hidden.
     rule: Option<&'a ColumnRule>,
@@ -161,7 +161,7 @@ impl Difference {
         }
     }
 
-    /// What a table that was not private leaves to searches.
+    /// The searches of a table that was not private before.
     fn searches(&mut self, what: &str, now: &Private<'_>) {
         if words::rows(now.rows_per_unit) == "auto" {
             self.due(format!("rows_per_unit of {what}"));

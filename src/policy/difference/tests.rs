@@ -269,7 +269,7 @@ fn bounds_neither_loosen_nor_tighten_and_cost_what_was_paid() {
         ["nls.women.birth_year is bounds [1940, 1954], not bounds [1941, 1954]"]
     );
     assert_eq!(wider.costs.len(), 1);
-    // What changes no answer costs nothing.
+    // A change that changes no answer costs nothing.
     for (from, to) in [
         ("connections: 200", "connections: 100"),
         ("failures: 10 ", "failures: 9 "),

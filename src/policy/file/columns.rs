@@ -17,7 +17,7 @@ pub struct ColumnEntry {
     pub complete: Option<At<bool>>,
 }
 
-/// What the owner says of a column.
+/// The owner's entry for a column.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ColumnRule {
     Hidden,
@@ -75,7 +75,7 @@ pub fn columns(node: &Node, table: &str, findings: &mut Findings) -> Vec<ColumnE
 const COLUMN_FORMS: &str =
     "visible, hidden, {bounds: [0, 100]}, {values: [a, b]} or {domain: schema.table.column}";
 
-/// What one entry says: of its column, and of those for which the same holds.
+/// One entry's rules: for its column, and for those that share them.
 fn column(entry: &Entry, findings: &mut Findings) -> Vec<ColumnEntry> {
     let made = |rule| {
         vec![ColumnEntry {

@@ -245,7 +245,7 @@ fn renew(node: &Node, what: &str, findings: &mut Findings) -> Option<Renew> {
     }
 }
 
-/// What one query may spend.
+/// The limits on one query's spending.
 #[derive(Debug, Clone, Copy)]
 struct PerQuery {
     epsilon: f64,

@@ -14,7 +14,7 @@ use crate::policy::{
     SessionSettings, path_names, path_of,
 };
 
-/// What the rest of the file allows to roles.
+/// The limits that the rest of the file sets for roles.
 #[derive(Debug, Clone, Copy)]
 pub struct Allowed {
     pub owner: Owner,
@@ -170,8 +170,8 @@ fn check_budget(
     }
 }
 
-/// What sessions of the role start with:
-/// `{epsilon: 0.5, keys: domain, search_path: "sales, public"}`, each as after SET.
+/// The settings that the role's sessions start with: `{epsilon: 0.5, keys: domain, search_path:
+/// "sales, public"}`, each as after SET.
 fn settings(
     node: &Node,
     who: &str,

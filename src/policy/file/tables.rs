@@ -17,7 +17,7 @@ pub struct TableEntry {
     pub rule: TableRule,
 }
 
-/// What the owner says of a table.
+/// The owner's entry for a table.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TableRule {
     Public,
@@ -30,7 +30,7 @@ pub enum TableRule {
     },
 }
 
-/// What the owner says of the rows of one unit.
+/// The owner's limit on the rows of one unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowsRule {
     Most(u32),

@@ -1,6 +1,6 @@
 //! The shape of a key's value.
 
-/// What a key takes.
+/// The values that a key takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Shape {
     /// A map of the keys below it.

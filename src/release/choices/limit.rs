@@ -17,7 +17,7 @@ pub struct Limited {
     pub choice: ChoicePlan,
     /// Keys, candidate and weight, as a statement without a look returns them.
     pub rows: Zeroizing<Rows>,
-    /// What the limit cuts, in rows, as far as the look shows; `None` where it shows too few units
+    /// The rows that the limit cuts, as far as the look shows; `None` where it shows too few units
     /// to choose, and the largest limit is taken.
     pub cut: Option<Cut>,
 }
@@ -104,7 +104,7 @@ fn weighed(rows: &Rows, keys: usize, (bins, candidate): (&Bins, usize)) -> Zeroi
     Zeroizing::new(rows.collect())
 }
 
-/// What a row says of a bin, after keys and candidate.
+/// A row's numbers for a bin, after keys and candidate.
 struct BinRow {
     number: usize,
     rows: u128,

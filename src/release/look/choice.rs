@@ -25,7 +25,7 @@ pub struct Histogram {
     pub beyond: f64,
 }
 
-/// What the sums are to be: how many there are, and what noise each gets per unit of length.
+/// The sums to be drawn: their number, and the noise of each per unit of length.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sums {
     pub cells: f64,
@@ -154,7 +154,7 @@ impl Smoothed {
         Self { units, last }
     }
 
-    /// What the clip takes from all units together.
+    /// The length that the clip takes from all units together.
     fn cut(&self, histogram: &Histogram, clip: f64) -> f64 {
         let bins = self.units.iter().enumerate();
         bins.map(|(bin, units)| units * lost(histogram, bin, clip))
@@ -289,8 +289,8 @@ fn middle(histogram: &Histogram, bin: usize) -> f64 {
     (lowest(histogram, bin) * histogram.edges[bin]).sqrt()
 }
 
-/// What a clip takes from a unit of the bin, on average over its two halves. All of a half is
-/// scaled by the ratio of the clip and the half's edge.
+/// The length that a clip takes from a unit of the bin, on average over its two halves. All of a
+/// half is scaled by the ratio of the clip and the half's edge.
 fn lost(histogram: &Histogram, bin: usize, clip: f64) -> f64 {
     let (low, high) = (lowest(histogram, bin), histogram.edges[bin]);
     let middle = (low * high).sqrt();

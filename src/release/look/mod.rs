@@ -22,8 +22,8 @@ use binned::Binned;
 use choice::{Choice, Histogram, total};
 pub(super) use choice::{Sums, choose};
 
-/// What a look saw. The exact sums are still behind it; only [`Releasing::release_looked`] draws
-/// them, once.
+/// The result of a look. The exact sums are still behind it; only [`Releasing::release_looked`]
+/// draws them, once.
 pub struct Looked {
     release: ReleaseId,
     binned: Binned,
@@ -294,7 +294,7 @@ fn at_clips(plan: &ReleasePlan, look: &Look, candidates: &[usize]) -> Result<Rel
     Ok(plan.with_noise(noise))
 }
 
-/// What the clips cut from each coordinate, in its own steps.
+/// The amount that the clips cut from each coordinate, in its own steps.
 fn cuts(look: &Look, chosen: &[Option<Choice>]) -> Vec<(usize, Cut)> {
     let blocks = look.blocks.iter().zip(chosen);
     let cut = blocks.flat_map(|(block, choice)| {

@@ -33,7 +33,7 @@ pub(in crate::resolve) struct BoundTables {
     pub joined: Vec<BoundFactor>,
 }
 
-/// What one entry of FROM refers to.
+/// The target of one entry of FROM.
 #[derive(Debug, Default)]
 pub(in crate::resolve) enum BoundFactor {
     Named(Source),
@@ -48,7 +48,7 @@ pub(in crate::resolve) enum BoundFactor {
 }
 
 impl BoundFactor {
-    /// What a bare table of FROM refers to, its name and its alias; `None` for every other entry,
+    /// The target of a bare table of FROM, its name and its alias; `None` for every other entry,
     /// also for a table with a clause that no reader of FROM supports.
     pub(in crate::resolve) fn plain_table<'f>(
         &self,

@@ -50,7 +50,7 @@ impl Names<'_> {
     }
 }
 
-/// What a query names of queries around it.
+/// The names in a query that belong to queries around it.
 #[derive(Default)]
 pub(in crate::resolve) struct FreeNames {
     pub names: Vec<FreeName>,

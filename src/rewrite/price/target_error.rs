@@ -187,7 +187,7 @@ pub fn stress(trial: &ReleasePlan, wanted: &[f64]) -> Vec<u64> {
         .collect()
 }
 
-/// What one row adds at most: 1 to a count, the width of its range to a sum.
+/// The most that one row adds: 1 to a count, the width of its range to a sum.
 fn most_of_one_row(measure: &Measure) -> f64 {
     match measure {
         Measure::Count(_) => 1.0,

@@ -13,7 +13,7 @@ use crate::rewrite::vector::coordinates::Coordinates;
 use crate::rewrite::{ReleasePlan, Terms, rewrite_release};
 
 impl AskedRelease<'_> {
-    /// What it costs under that noise.
+    /// The cost under that noise.
     fn loss(&self, policy: &Policy, portion: &Portion<'_>) -> Result<Loss, Refusal> {
         let mut losses = Vec::new();
         if !self.layout.coordinates.is_empty() {

@@ -23,8 +23,8 @@ pub(super) fn mentions(expr: &Expr) -> Vec<ColumnId> {
     found
 }
 
-/// What the relation and its inputs read without an expression. The subqueries of their expressions
-/// are relations of the expression around them.
+/// The columns that the relation and its inputs read without an expression. The subqueries of their
+/// expressions are relations of the expression around them.
 fn every_by_name(relation: &Relation, found: &mut Vec<ColumnId>) {
     by_name(relation, found);
     for input in relation.inputs() {
@@ -32,7 +32,7 @@ fn every_by_name(relation: &Relation, found: &mut Vec<ColumnId>) {
     }
 }
 
-/// What the relation itself reads without an expression.
+/// The columns that the relation itself reads without an expression.
 fn by_name(relation: &Relation, found: &mut Vec<ColumnId>) {
     match relation {
         Relation::Group {

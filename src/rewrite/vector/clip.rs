@@ -137,7 +137,7 @@ impl Clip {
         eight_bytes(value, most)
     }
 
-    /// What one group adds to the norm, squared in L2.
+    /// One group's part of the norm, squared in L2.
     pub fn norm(&self, values: &[ast::Expr]) -> ast::Expr {
         let terms = values.iter().zip(&self.scales).map(
             |(

@@ -11,7 +11,7 @@ use crate::rewrite::choice::ChoiceQuery;
 /// A unit's whole presence, which its groups share. Its square still fits in six bytes.
 pub const PRESENCE: u64 = 1 << 20;
 
-/// What one coordinate adds up over the rows of a unit in a group.
+/// The summand of one coordinate over the rows of a unit in a group.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Coordinate {
     /// 1 for each row of the mask.
@@ -74,7 +74,7 @@ pub struct Count {
     pub nulls: Option<usize>,
 }
 
-/// What is computed from the noisy coordinates, exactly, before the outer query.
+/// A value computed exactly from the noisy coordinates, before the outer query.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Measure {
     /// A count, rounded and not below zero.
@@ -111,7 +111,7 @@ pub struct Coordinates {
     pub measures: Vec<Measure>,
     /// Parallel to the release's aggregates.
     pub outputs: Vec<Output>,
-    /// What has its own statement, outside the vector.
+    /// The choices with their own statements, outside the vector.
     pub questions: Vec<ChoiceQuery>,
     /// Whether its clips are chosen from a look. Values are added up from zero then, where zero is
     /// not far from their range: so short sums stay short.

@@ -86,8 +86,8 @@ fn is_share_of(
     )
 }
 
-/// What a coordinate of the plain layout is, as coordinates that are released: their places and
-/// integer factors, and what their sum is divided by.
+/// A coordinate of the plain layout in terms of released coordinates: their places and integer
+/// factors, and what their sum is divided by.
 pub fn made_of(coordinates: &[Coordinate], at: usize) -> (Vec<(usize, i64)>, u64) {
     let Some(Coordinate::Share {
         filter,

@@ -76,7 +76,7 @@ impl Coordinate {
         }
     }
 
-    /// What one row adds lies between these, and so does zero.
+    /// One row's part lies between these, and so does zero.
     pub fn range(&self) -> (i128, i128) {
         let most = i128::from(self.magnitude());
         match self {
@@ -133,7 +133,7 @@ pub struct Norms {
     pub row: RowNorm,
     /// A unit's presence in one group.
     pub presence: RowNorm,
-    /// What a unit's groups share, over all of them.
+    /// The part that a unit's groups share, over all of them.
     pub shared: RowNorm,
 }
 
@@ -232,7 +232,7 @@ pub fn norms(coordinates: &[Coordinate], weights: &[BigUint], exclusive: &[Vec<E
     norms
 }
 
-/// What the coordinates of each filter add for a row for which it holds.
+/// The norms that the coordinates of each filter add for a row that meets it.
 #[derive(Default)]
 struct FilteredNorms<'c>(Vec<(&'c Option<Expr>, RowNorm)>);
 
@@ -439,7 +439,7 @@ mod tests {
         coordinates
     }
 
-    /// What a row of these values, each from -64 to 64 about the middle, adds to the vector.
+    /// The vector of a row of these values, each from -64 to 64 about the middle.
     fn row(coordinates: &[Coordinate], of: &dyn Fn(&Expr) -> i64) -> Vec<i64> {
         let moved = |coordinate: &Coordinate| match coordinate {
             Coordinate::Values { value, .. } => of(value),

@@ -4,7 +4,7 @@ use super::coordinates::{Count, Measure};
 use super::rotation::made_of;
 use crate::rewrite::{FixedPoint, ReleasePlan};
 
-/// What each coordinate's noise adds to a measure: signed standard deviations in the measure's
+/// The part of each coordinate's noise in a measure: signed standard deviations in the measure's
 /// unit. The draws are independent; two measures of one group share some. `None` where a look
 /// decides how much noise there is.
 pub fn measure_noise(plan: &ReleasePlan, measure: &Measure) -> Option<Vec<f64>> {

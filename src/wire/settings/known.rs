@@ -2,7 +2,7 @@
 
 use crate::policy::{SESSION_SETTINGS, SessionSetting};
 
-/// What values a setting takes.
+/// The values that a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Fixed by the server.

@@ -30,7 +30,7 @@ pub(super) struct Values {
 #[derive(Debug)]
 pub(super) struct Settings {
     current: Values,
-    /// What RESET goes back to: startup packet and `options` over the built-in defaults.
+    /// The values that RESET restores: startup packet and `options` over the built-in defaults.
     defaults: BTreeMap<String, String>,
 }
 
@@ -107,7 +107,7 @@ impl Settings {
         Ok(())
     }
 
-    /// What the client calls itself, fit for a record.
+    /// The client's application name, fit for a record.
     pub(super) fn application(&self) -> String {
         short_name(self.value("application_name"))
     }
@@ -281,7 +281,7 @@ impl Settings {
     }
 }
 
-/// What SET would be given for a value that is one text: of the startup packet, of `options`, of
+/// The arguments of SET for a value that is one text: from the startup packet, `options` or
 /// `set_config`.
 pub(super) fn values_of(name: &str, text: &str) -> Result<Vec<String>, Refusal> {
     find(name).map_or_else(

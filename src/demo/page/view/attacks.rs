@@ -133,7 +133,7 @@ fn band(found: &Answers, around: &[f64]) -> Vec<(f64, f64, f64)> {
         .collect()
 }
 
-/// What a plot shows next to the answers.
+/// The parts of a plot around the answers.
 struct Drawn<'a> {
     label: &'a str,
     line: &'a [(f64, f64)],

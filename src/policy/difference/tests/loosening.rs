@@ -12,7 +12,7 @@ fn kinds(difference: &Difference) -> [usize; 3] {
     [loosens.len(), tightens.len(), changes.len()]
 }
 
-/// What lets somebody else in, or shows something else.
+/// Changes that let somebody else in, or show something else.
 #[test]
 fn another_database_password_or_witness_loosens() {
     let demo = std::fs::read_to_string("policies/demo.yaml").unwrap();

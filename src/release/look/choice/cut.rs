@@ -3,7 +3,8 @@
 
 use super::{Histogram, Smoothed, WINDOWS, beyond_a_gap, fullest, least_squares, lost};
 
-/// What a clip takes from the sums, in the block's unit of length. Estimates from noisy numbers.
+/// The amount that a clip takes from the sums, in the block's unit of length. Estimates from noisy
+/// numbers.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Cut {
     /// The clip.
@@ -143,8 +144,8 @@ impl Smoothed {
         }
     }
 
-    /// What the clip takes from all units together: the likeliest, and its standard deviation
-    /// upwards. Units above the ceiling count as of the first bin above it.
+    /// The length that the clip takes from all units together: the likeliest, and its standard
+    /// deviation upwards. Units above the ceiling count as of the first bin above it.
     ///
     /// # Reference
     /// `docs/look.md`, intervals. Up to the last bin that shows, units are as counted. From there

@@ -298,7 +298,7 @@ fn counts_all(all: &[BoundedAggregate]) -> bool {
         .any(|a| a.filter.is_none() && a.operation.counts() == Counts::AllRows)
 }
 
-/// What the aggregates of one filter count.
+/// The counts of the aggregates of one filter.
 fn counts<'a>(
     filter: &Option<Expr>,
     all: &'a [BoundedAggregate],
