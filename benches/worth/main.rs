@@ -103,9 +103,12 @@ async fn run(arguments: Arguments) -> Result<(), String> {
         others.extend(peers::ask(python, &stage, &questions, asked).await?);
     }
 
+    let found = ask(&stage, &questions, &arguments.epsilon, arguments.draws).await?;
     let (mut all, mut sums) = (Vec::new(), Vec::new());
-    for epsilon in arguments.epsilon {
-        let here = ask(&stage, &questions, (epsilon, arguments.draws), &others).await?;
+    for (epsilon, here) in found {
+        report::print_head(&others);
+        here.iter()
+            .for_each(|measured| report::print_row(measured, &others));
         let sum = Sums::of(epsilon, &here);
         sum.print();
         others.iter().for_each(|other| other.print(&here));
@@ -120,24 +123,31 @@ async fn run(arguments: Arguments) -> Result<(), String> {
     Ok(())
 }
 
-/// All questions at one epsilon, a printed line each.
+/// All questions at each epsilon. What the owner knows of a question is found once.
 async fn ask(
     stage: &Stage,
     questions: &[&Question],
-    (epsilon, draws): (f64, usize),
-    others: &[Others],
-) -> Result<Vec<Measured>, String> {
-    let fixed = Fixed::round_down;
-    let mu = mu_of(fixed(epsilon), fixed(DELTA)).ok_or("epsilon is out of reach")?;
-    set(&stage.analyst, "pgveil.epsilon", &epsilon.to_string()).await?;
-    report::print_head(others);
-    let mut found = Vec::new();
-    for question in questions {
+    epsilons: &[f64],
+    draws: usize,
+) -> Result<Vec<(f64, Vec<Measured>)>, String> {
+    let mut found: Vec<(f64, Vec<Measured>)> = epsilons.iter().map(|e| (*e, Vec::new())).collect();
+    for (number, question) in (1..).zip(questions) {
+        let start = std::time::Instant::now();
         let exact = Exact::find(&stage.owner, question).await;
-        let price = (epsilon, mu.to_f64());
-        let measured = measure(&stage.analyst, &exact, question, price, draws).await;
-        report::print_row(&measured, others);
-        found.push(measured);
+        let known = start.elapsed().as_secs_f64();
+        for (epsilon, measured) in &mut found {
+            let fixed = Fixed::round_down;
+            let mu = mu_of(fixed(*epsilon), fixed(DELTA)).ok_or("epsilon is out of reach")?;
+            set(&stage.analyst, "pgveil.epsilon", &epsilon.to_string()).await?;
+            let price = (*epsilon, mu.to_f64());
+            measured.push(measure(&stage.analyst, &exact, question, price, draws).await);
+        }
+        eprintln!(
+            "{number} of {}: {}, {known:.1} s for the owner's answers, {:.1} s in all",
+            questions.len(),
+            question.name,
+            start.elapsed().as_secs_f64()
+        );
     }
     Ok(found)
 }

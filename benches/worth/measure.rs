@@ -1,11 +1,13 @@
 //! One question, asked many times, and the exact answer and the oracle's.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashMap};
 
+use bytes::Buf as _;
+use futures::TryStreamExt as _;
 use serde::Serialize;
 use tokio_postgres::{Client, SimpleQueryRow};
 
-use crate::oracle::{Vectors, of_quotient, of_sum};
+use crate::oracle::{Cell, Vectors, of_quotient, of_sum};
 use crate::questions::Question;
 use crate::stage::{error_text, rows};
 
@@ -15,7 +17,9 @@ const USEFUL: f64 = 0.1;
 /// A question's exact results, as the owner sees them.
 pub struct Exact {
     values: BTreeMap<String, f64>,
-    parts: Vec<BTreeMap<String, Vec<(u64, f64)>>>,
+    /// Groups by number, also those without a value.
+    groups: HashMap<String, u32>,
+    parts: Vec<Vectors>,
 }
 
 /// How one question was answered at one epsilon. Errors are root mean squares over the groups and
@@ -80,21 +84,20 @@ pub async fn exact_values(owner: &Client, question: &Question) -> BTreeMap<Strin
 
 impl Exact {
     pub async fn find(owner: &Client, question: &Question) -> Self {
-        let keys = question.keys.len();
         let values = exact_values(owner, question).await;
-        let mut parts = vec![BTreeMap::<String, Vec<_>>::new(); question.parts.len()];
-        if !parts.is_empty() {
-            for row in asked(owner, &question.vectors()).await {
-                let household = row.get(keys).and_then(|id| id.parse().ok());
-                let household: u64 = household.expect("a household's number");
-                for (at, part) in parts.iter_mut().enumerate() {
-                    let value = number(&row, keys + 1 + at).unwrap_or(0.0);
-                    let cells = part.entry(key(&row, question)).or_default();
-                    cells.push((household, value));
-                }
-            }
+        let mut groups = HashMap::new();
+        let mut parts = Vec::new();
+        if !question.parts.is_empty() {
+            parts = vectors(owner, question, &mut groups).await;
         }
-        Self { values, parts }
+        for group in values.keys() {
+            number_of(&mut groups, group);
+        }
+        Self {
+            values,
+            groups,
+            parts,
+        }
     }
 
     /// The exact value of a group: of no row 0, where that is known.
@@ -104,28 +107,57 @@ impl Exact {
     }
 
     fn oracle(&self, question: &Question, shown: &BTreeMap<String, f64>, mu: f64) -> Option<f64> {
-        let mut keys: BTreeSet<&str> = shown.keys().map(String::as_str).collect();
-        keys.extend(self.values.keys().map(String::as_str));
-        let weights: Vec<f64> = keys
-            .iter()
-            .map(|key| shown.get(*key).copied().unwrap_or(0.0))
-            .collect();
-        let vectors = |part: &BTreeMap<String, Vec<(u64, f64)>>| {
-            let mut vectors = Vectors::default();
-            for (at, group) in keys.iter().enumerate() {
-                for (household, value) in part.get(*group).into_iter().flatten() {
-                    vectors.add(*household, at, *value);
-                }
+        let mut weights = vec![0.0; self.groups.len()];
+        for (group, times) in shown {
+            match self.groups.get(group) {
+                Some(at) => weights[*at as usize] = *times,
+                // Nobody adds to it: its error is the noise.
+                None => weights.push(*times),
             }
-            vectors
-        };
+        }
         let mu = mu / question.blocks().sqrt();
         match self.parts.as_slice() {
-            [sum] => of_sum(&vectors(sum), &weights, mu),
-            [above, below] => of_quotient(&vectors(above), &vectors(below), &weights, mu),
+            [sum] => of_sum(sum, &weights, mu),
+            [above, below] => of_quotient(above, below, &weights, mu),
             _ => None,
         }
     }
+}
+
+fn number_of(groups: &mut HashMap<String, u32>, group: &str) -> u32 {
+    let next = groups.len() as u32;
+    *groups.entry(group.to_owned()).or_insert(next)
+}
+
+/// What each household adds to each group, for each part of a question. Large shops have millions
+/// of such cells: they are read as they come.
+async fn vectors(
+    owner: &Client,
+    question: &Question,
+    groups: &mut HashMap<String, u32>,
+) -> Vec<Vectors> {
+    let sql = format!("COPY ({}) TO STDOUT", question.vectors());
+    let stream = owner.copy_out(&sql).await;
+    let stream = stream.unwrap_or_else(|e| panic!("{sql}: {}", error_text(&e)));
+    let mut stream = std::pin::pin!(stream);
+    let mut parts = vec![Vec::new(); question.parts.len()];
+    let keys = question.keys.len();
+    while let Some(row) = stream.try_next().await.expect("COPY") {
+        let row = std::str::from_utf8(row.chunk()).expect("a text");
+        let texts: Vec<&str> = row.trim_end_matches('\n').split('\t').collect();
+        let named = |text: &&str| if *text == "\\N" { "NULL" } else { *text }.to_owned();
+        let group: Vec<String> = texts[..keys].iter().map(named).collect();
+        let group = number_of(groups, &group.join("|"));
+        let household = texts[keys].parse().expect("a household's number");
+        for (cells, text) in parts.iter_mut().zip(&texts[keys + 1..]) {
+            cells.push(Cell {
+                household,
+                group,
+                value: text.parse().unwrap_or(0.0),
+            });
+        }
+    }
+    parts.into_iter().map(Vectors::new).collect()
 }
 
 /// A session's charges so far, in mu squared.

@@ -1,15 +1,25 @@
 //! The least error that one clip can have: each household's vector over all groups of a question is
 //! scaled to a length C, and noise C/mu is added to each group. C is chosen with the data in hand.
 
-use std::collections::BTreeMap;
-
 /// Candidates of C in an octave.
 const STEPS: f64 = 8.0;
 
-/// What each household adds to the groups of a question, in the order of the groups.
-#[derive(Default)]
-pub struct Vectors {
-    households: BTreeMap<u64, Vec<(usize, f64)>>,
+/// What one household adds to one group of a question.
+#[derive(Clone, Copy)]
+pub struct Cell {
+    pub household: u32,
+    pub group: u32,
+    pub value: f64,
+}
+
+/// What each household adds to the groups of a question: cells of one household after the other.
+pub struct Vectors(Vec<Cell>);
+
+impl Vectors {
+    pub fn new(mut cells: Vec<Cell>) -> Self {
+        cells.sort_unstable_by_key(|cell| (cell.household, cell.group));
+        Self(cells)
+    }
 }
 
 /// Every group's value under one clip.
@@ -19,23 +29,15 @@ struct Clipped {
 }
 
 impl Vectors {
-    pub fn add(&mut self, household: u64, group: usize, value: f64) {
-        self.households
-            .entry(household)
-            .or_default()
-            .push((group, value));
-    }
-
     /// The sums under every candidate clip: from one that cuts nearly all to one that cuts nobody.
     fn clipped(&self, groups: usize) -> Vec<Clipped> {
-        let length = |cells: &[(usize, f64)]| {
-            let squares: f64 = cells.iter().map(|(_, value)| value * value).sum();
+        let length = |cells: &[Cell]| {
+            let squares: f64 = cells.iter().map(|cell| cell.value * cell.value).sum();
             squares.sqrt()
         };
-        let mut vectors: Vec<(f64, &[(usize, f64)])> = self
-            .households
-            .values()
-            .map(|cells| (length(cells), cells.as_slice()))
+        let households = self.0.chunk_by(|a, b| a.household == b.household);
+        let mut vectors: Vec<(f64, &[Cell])> = households
+            .map(|cells| (length(cells), cells))
             .filter(|(length, _)| *length > 0.0)
             .collect();
         vectors.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -47,8 +49,8 @@ impl Vectors {
         let mut whole = vec![0.0; groups];
         let mut directions = vec![0.0; groups];
         for (length, cells) in &vectors {
-            for (group, value) in *cells {
-                directions[*group] += value / length;
+            for cell in *cells {
+                directions[cell.group as usize] += cell.value / length;
             }
         }
         let mut rest = vectors.iter().peekable();
@@ -56,9 +58,9 @@ impl Vectors {
         for step in (0..=steps).rev() {
             let clip = longest * (-f64::from(step) / STEPS).exp2();
             while let Some((length, cells)) = rest.next_if(|(length, _)| *length <= clip) {
-                for (group, value) in *cells {
-                    whole[*group] += value;
-                    directions[*group] -= value / length;
+                for cell in *cells {
+                    whole[cell.group as usize] += cell.value;
+                    directions[cell.group as usize] -= cell.value / length;
                 }
             }
             let sums = whole.iter().zip(&directions);

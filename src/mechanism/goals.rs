@@ -99,10 +99,10 @@ fn the_columns_of_the_table() {
 }
 
 /// An (epsilon, delta)-private mechanism shows a count exactly with probability p at most, for some
-/// count: a count k away shows the same answer with at least e^(-epsilon k) p - delta / (e^epsilon
-/// - 1), and all of a count's answers add up to 1. At (1, 1e-6) that is less than one half, so that
-/// the median error of a count is a row or more, whatever the mechanism: the geometric law has that
-/// error and nearly that p.
+/// count: a count k away shows the same answer with at least
+/// e^(-epsilon k) p - delta / (e^epsilon - 1), and all of a count's answers add up to 1. At (1,
+/// 1e-6) that is less than one half, so that the median error of a count is a row or more, whatever
+/// the mechanism: the geometric law has that error and nearly that p.
 #[test]
 fn nobody_tells_a_count_exactly_every_other_time() {
     let (epsilon, delta, reach) = (1.0f64, 1e-6, 12);

@@ -123,3 +123,99 @@ fn within(text: Option<&str>, refine: u32) -> i128 {
     let beyond = if text.starts_with('-') { -most } else { most };
     text.parse().unwrap_or(beyond).clamp(-most, most)
 }
+
+#[cfg(test)]
+mod tests {
+    use num_bigint::BigUint;
+
+    use super::*;
+    use crate::mechanism::Mu;
+    use crate::rewrite::Bins;
+
+    fn row(key: &str, bins: [Option<usize>; 2], sums: [i64; 2], units: u32) -> Key {
+        let bins = bins.map(|number| number.map(|number| number.to_string()));
+        let sums = sums.map(|sum| Some(sum.to_string()));
+        let units = Some(units.to_string());
+        [
+            vec![Some(key.to_owned())],
+            bins.to_vec(),
+            sums.to_vec(),
+            vec![units],
+        ]
+        .concat()
+    }
+
+    fn block(coordinate: usize, bins: Bins) -> Block {
+        Block {
+            coordinates: vec![coordinate],
+            weights: vec![BigUint::from(1u8)],
+            bins,
+            mu: Mu(1 << 29),
+        }
+    }
+
+    /// Edges 1, 2, 3, 4, 5, …, 16, and double that beyond.
+    fn blocks() -> [Block; 2] {
+        let bins = Bins::up_to(&BigUint::from(16u8));
+        [block(0, bins.clone()), block(1, bins)]
+    }
+
+    fn binned() -> Binned {
+        let past = blocks()[0].bins.numbers() - 1;
+        let rows = vec![
+            // A unit of length 4, one of 16 and one past all edges, in two groups; in the rows of
+            // the other block two of length 2 and one without length.
+            row("a", [Some(4), None], [4, 900], 1),
+            row("a", [Some(12), None], [10, 900], 1),
+            row("b", [Some(12), None], [-9, 900], 0),
+            row("a", [Some(past), None], [1_000_000, 900], 1),
+            row("a", [None, Some(2)], [900, 4], 2),
+            row("b", [None, Some(0)], [900, 0], 1),
+        ];
+        Binned {
+            rows: Zeroizing::new(rows),
+            blocks: 2,
+            keys: 1,
+        }
+    }
+
+    /// What leaves is linear in the sums of each bin, by the bin's factor at the candidate: in full
+    /// up to the clip, no longer than the clip beyond it, nothing past all edges.
+    #[test]
+    fn sums_leave_clipped_alone() {
+        let blocks = blocks();
+        assert_eq!(*blocks[0].bins.clip(11), BigUint::from(16u8));
+        for candidate in 0..blocks[0].bins.candidates() {
+            let calibrated = blocks
+                .each_ref()
+                .map(|b| b.calibrated(candidate).unwrap()[0]);
+            let refine = calibrated[0].refine;
+            let factor = |number| blocks[0].bins.factor(candidate, number, refine);
+            let mut found = binned().clipped(&blocks, &[candidate, candidate], &calibrated);
+            let a = found.remove(&vec![Some("a".to_owned())]).unwrap();
+            let b = found.remove(&vec![Some("b".to_owned())]).unwrap();
+            assert!(found.is_empty());
+            assert_eq!(a[..], [4 * factor(4) + 10 * factor(12), 4 * factor(2)]);
+            assert_eq!(b[..], [-9 * factor(12), 0]);
+            // The unit of length 16 adds 10 and -9, which is 13.5 long.
+            let whole = 1i128 << refine;
+            let clip = blocks[0].bins.lengths()[candidate] * whole as f64;
+            assert!(factor(12) as f64 * f64::hypot(10.0, 9.0) <= clip);
+            assert_eq!(factor(12) == whole, candidate == 11);
+        }
+    }
+
+    #[test]
+    fn units_are_counted_over_all_groups() {
+        let numbers = blocks()[0].bins.numbers();
+        let of = |block| {
+            let units = binned().units(block, numbers);
+            let counted = units.iter().enumerate().filter(|(_, units)| **units != 0);
+            counted
+                .map(|(number, units)| (number, *units))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(of(0), [(4, 1), (12, 1), (numbers - 1, 1)]);
+        assert_eq!(of(1), [(0, 1), (2, 2)]);
+    }
+}

@@ -1,6 +1,8 @@
 //! Few listed groups as columns: each coordinate of each group is a sum with a FILTER. Rows are
 //! then grouped by the unit alone, whose length over all groups is known without a window.
 
+use std::collections::HashSet;
+
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::base_rows::{BaseRows, base_rows, key_text, listed_value};
@@ -27,13 +29,21 @@ fn number(release: &AnalyzedRelease, coordinates: usize) -> Option<usize> {
         && release.tuples.is_empty()
         && !release.keys.is_empty()
         && !release.one_group_per_unit;
-    let mut listed = release.keys.iter().map(|(_, rule)| match rule {
-        KeyRule::Domain(values) => Some(values.len()),
+    let mut listed = release.keys.iter().map(|(key, rule)| match rule {
+        KeyRule::Domain(values) => distinct(values, &key.data_type),
         KeyRule::Threshold => None,
     });
     let number = listed.try_fold(1usize, |all, listed| all.checked_mul(listed?))?;
     (is_plain && (2..=GROUPS_MAX).contains(&number) && number * coordinates <= COLUMNS_MAX)
         .then_some(number)
+}
+
+/// How many values are listed; `None` where two of them have one text. A row of both would be in
+/// two columns, and count twice under one key.
+fn distinct(values: &[Option<Scalar>], data_type: &Type) -> Option<usize> {
+    let text = |value: &Option<Scalar>| value.as_ref().map(|value| key_text(value, data_type));
+    let texts: HashSet<Option<String>> = values.iter().map(text).collect();
+    (texts.len() == values.len()).then_some(values.len())
 }
 
 /// The most nodes of an expression that is computed for each group.
@@ -168,10 +178,10 @@ impl ClippedAggregate<'_> {
     /// # Guarantee
     /// That of [`ClippedAggregate::statement`], of which this is the case of one group with
     /// `groups` times as many coordinates: a coordinate of a group sums the rows that are in the
-    /// group. A row is in one listed group at most, since listed values differ. So a unit's vector
-    /// is the one that its rows have when they are grouped by the keys, with zeros for groups in
-    /// which it has no row; its norm, the clip, and each block's length are the same sums of
-    /// squares. Every listed group has a row in the result, whatever the tables hold.
+    /// group. A row is in one listed group at most, since listed values differ, and so do their
+    /// texts ([`distinct`]). So a unit's vector is the one that its rows have when they are grouped
+    /// by the keys, with zeros for groups in which it has no row; its norm, the clip, and each
+    /// block's length are the same sums of squares. Every listed group has a row in the result, whatever the tables hold.
     fn by_listed_groups(
         &self,
         groups: &[ListedGroup],
@@ -249,5 +259,33 @@ fn of_value(key: &ast::Expr, value: Option<&Scalar>, data_type: &Type) -> (ast::
             (condition, sql::text(&key_text(value, data_type)))
         }
         None => (sql::is_null(key.clone()), sql::null()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values of one text are no columns, whatever the stages before have made of a list.
+    #[test]
+    fn groups_of_one_text_are_no_columns() {
+        let decimals = |texts: &[&str]| -> Vec<Option<Scalar>> {
+            let of = |text: &&str| Some(Scalar::Decimal((*text).to_owned()));
+            texts.iter().map(of).chain([None]).collect()
+        };
+        let texts = |texts: &[&str]| -> Vec<Option<Scalar>> {
+            let of = |text: &&str| Some(Scalar::Text((*text).to_owned()));
+            texts.iter().map(of).collect()
+        };
+        let numeric = Type::Numeric(None);
+        assert_eq!(distinct(&decimals(&["1.5", "15"]), &numeric), Some(3));
+        assert_eq!(distinct(&decimals(&["1.5", "1.50"]), &numeric), None);
+        assert_eq!(distinct(&texts(&["a", "A", "a "]), &Type::Text), Some(3));
+        assert_eq!(
+            distinct(&texts(&["a", "b", "a "]), &Type::Char(Some(4))),
+            None
+        );
+        assert_eq!(distinct(&[None, None], &Type::Text), None);
+        assert_eq!(distinct(&[], &Type::Text), Some(0));
     }
 }

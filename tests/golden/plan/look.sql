@@ -12,4 +12,6 @@ SELECT stddev(hourly_wage) FROM nls.interviews;
 
 SELECT count(*) FROM nls.women;
 
-SELECT union_member, count(*), sum(hours_per_week) FROM nls.interviews GROUP BY union_member
+SELECT union_member, count(*), sum(hours_per_week) FROM nls.interviews GROUP BY union_member;
+
+SELECT hourly_wage, count(*), sum(hours_per_week) FROM nls.interviews GROUP BY hourly_wage

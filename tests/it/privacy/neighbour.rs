@@ -12,6 +12,7 @@ mod grammar;
 mod joins;
 mod listed_groups;
 mod look;
+mod look_mutants;
 mod mutants;
 mod named;
 mod padded;

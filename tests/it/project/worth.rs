@@ -3,20 +3,24 @@
 #[path = "../../../benches/worth/oracle.rs"]
 mod oracle;
 
-use oracle::{Vectors, of_quotient, of_sum};
+use oracle::{Cell, Vectors, of_quotient, of_sum};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
 const GROUPS: usize = 5;
 
 fn vectors(units: &[[f64; GROUPS]]) -> Vectors {
-    let mut vectors = Vectors::default();
-    for (unit, cells) in units.iter().enumerate() {
-        for (group, value) in cells.iter().enumerate() {
-            vectors.add(unit as u64, group, *value);
-        }
-    }
-    vectors
+    let cells = (0..).zip(units).flat_map(|(household, cells)| {
+        (0..).zip(cells).map(move |(group, value)| Cell {
+            household,
+            group,
+            value: *value,
+        })
+    });
+    // In any order.
+    let mut cells: Vec<Cell> = cells.collect();
+    cells.reverse();
+    Vectors::new(cells)
 }
 
 fn length(cells: &[f64; GROUPS]) -> f64 {
@@ -68,7 +72,9 @@ fn counts_of_units_have_the_noise_alone() {
     let ones = vec![[1.0, 0.0, 0.0, 0.0, 0.0]; 10_000];
     let found = of_sum(&vectors(&ones), &[1.0, 0.0, 0.0, 0.0, 0.0], 0.1).unwrap();
     assert!((found - 10.0).abs() < 1e-9, "{found}");
-    assert!(of_sum(&Vectors::default(), &[1.0; GROUPS], 0.1).is_none_or(|error| error >= 0.0));
+    assert!(
+        of_sum(&Vectors::new(Vec::new()), &[1.0; GROUPS], 0.1).is_none_or(|error| error >= 0.0)
+    );
 }
 
 #[test]

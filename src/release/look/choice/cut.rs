@@ -6,6 +6,7 @@ use super::{Histogram, Smoothed, WINDOWS, beyond_a_gap, fullest, least_squares, 
 /// The amount that a clip takes from the sums, in the block's unit of length. Estimates from noisy
 /// numbers.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+#[serde(from = "Stored")]
 pub struct Cut {
     /// The clip.
     pub clip: f64,
@@ -15,24 +16,60 @@ pub struct Cut {
     /// All units that the histogram shows.
     pub of: f64,
     /// Units that are longer than the policy's limits allow, where that many stand out.
-    #[serde(default)]
     pub beyond: f64,
     /// The most that is likely taken from all of them together.
     pub length: f64,
     /// The standard deviation of that, upwards: of the histogram's noise, and of how units may go
-    /// on beyond the last bin that shows. In older records: what a heavy tail adds there.
-    #[serde(default, alias = "tail")]
+    /// on beyond the last bin that shows.
     pub error: f64,
     /// What is taken from all of them together, at most in 95 of 100 looks, if units beyond the
     /// last bin that shows are few: for a limit on rows, how many rows it cuts.
-    #[serde(default)]
     pub rows: f64,
     /// The length of all of them together, before the clip.
     pub whole: f64,
     /// How many times this clip would be chosen for a half of the noise, for a quarter, and so on:
     /// the less noise there is, the less is worth cutting.
-    #[serde(default = "no_growth")]
     pub growth: [f64; HALVINGS],
+}
+
+/// A cut as an answer keeps it, of this version or an older one.
+#[derive(serde::Deserialize)]
+struct Stored {
+    clip: f64,
+    units: f64,
+    units_error: f64,
+    of: f64,
+    #[serde(default)]
+    beyond: f64,
+    length: f64,
+    /// Older cuts have `tail` instead, or neither.
+    error: Option<f64>,
+    /// What a heavy tail adds to `length`, which is then the most that a light one takes.
+    tail: Option<f64>,
+    /// Older cuts count rows as any length.
+    rows: Option<f64>,
+    whole: f64,
+    #[serde(default = "no_growth")]
+    growth: [f64; HALVINGS],
+}
+
+impl From<Stored> for Cut {
+    fn from(stored: Stored) -> Self {
+        let length = stored.length + stored.tail.unwrap_or(0.0);
+        let error = stored.error.unwrap_or(0.0);
+        Self {
+            clip: stored.clip,
+            units: stored.units,
+            units_error: stored.units_error,
+            of: stored.of,
+            beyond: stored.beyond,
+            length,
+            error,
+            rows: stored.rows.unwrap_or(length + SURE_ONCE * error),
+            whole: stored.whole,
+            growth: stored.growth,
+        }
+    }
 }
 
 /// How often the noise is halved in [`Cut::growth`].
@@ -45,13 +82,29 @@ pub(super) fn no_growth() -> [f64; HALVINGS] {
 /// The most of all lengths that counts as cut: past it the histogram says too little.
 const SHARE_MAX: f64 = 0.5;
 
-/// How many units a bin beyond the last that shows has, as a share of the bin before it, which is
-/// shorter by the root of two: at most that of a tail of Pareto's law with an index of 1.24.
-const HEAVIEST: f64 = 0.65;
+/// Which tails are possible beyond the last bin that shows.
+#[derive(Clone, Copy)]
+struct Possible {
+    /// How many units a bin has at most, as a share of the bin before it, which is shorter by the
+    /// root of two.
+    heaviest: f64,
+    /// Whether the tail is a law that the units there are drawn from, so that their number varies.
+    is_law: bool,
+}
 
-/// The same where rows are counted, for a quantile: an index of 2. The rank moves by as much as is
-/// shown only if all rows that are cut lie on one side of it.
-const HEAVIEST_OF_ROWS: f64 = 0.5;
+/// Of sums: up to a tail of Pareto's law with an index of 1.24. That is so heavy that what numbers
+/// vary by adds little.
+const OF_SUMS: Possible = Possible {
+    heaviest: 0.65,
+    is_law: false,
+};
+
+/// Of rows that are counted, for a quantile: an index of 2. The rank moves by as much as is shown
+/// only if all rows that are cut lie on one side of it.
+const OF_ROWS: Possible = Possible {
+    heaviest: 0.5,
+    is_law: true,
+};
 
 /// Shares are tried in these steps, from the heaviest down.
 const STEP: f64 = 0.03;
@@ -59,6 +112,9 @@ const STEPS: i32 = 15;
 
 /// Standard deviations to the end of a one-sided interval that holds in 97.5 of 100 cases.
 const SURE: f64 = 1.96;
+
+/// The same of 95 of 100 cases.
+const SURE_ONCE: f64 = 1.645;
 
 /// How many standard deviations a window of bins beyond a gap, or the number of units above the
 /// ceiling, must have to count as units in an interval. Noise has it in 3 of 10,000 looks. A clip
@@ -127,9 +183,9 @@ impl Smoothed {
         }
         let is_exceeded = histogram.beyond > SHOWN * histogram.deviation;
         let beyond = if is_exceeded { histogram.beyond } else { 0.0 };
-        let lost = |heaviest| self.lost_with_tail(histogram, clip, (heaviest, is_exceeded));
-        let (length, error) = lost(HEAVIEST);
-        let (likely_rows, rows_error) = lost(HEAVIEST_OF_ROWS);
+        let lost = |possible| self.lost_with_tail(histogram, clip, (possible, is_exceeded));
+        let (length, error) = lost(OF_SUMS);
+        let (likely_rows, rows_error) = lost(OF_ROWS);
         Cut {
             clip,
             units: units + beyond,
@@ -138,7 +194,7 @@ impl Smoothed {
             beyond,
             length,
             error,
-            rows: likely_rows + 1.645 * rows_error,
+            rows: likely_rows + SURE_ONCE * rows_error,
             whole: self.whole(histogram),
             growth: no_growth(),
         }
@@ -148,65 +204,120 @@ impl Smoothed {
     /// deviation upwards. Units above the ceiling count as of the first bin above it.
     ///
     /// # Reference
-    /// `docs/look.md`, intervals. Up to the last bin that shows, units are as counted. From there
-    /// on each bin has the same share of the one before it. For each such share the height is
-    /// fitted by least squares, and what is cut is a sum of independent noisy numbers. A share
-    /// counts as far as the last two bins that show and all bins after them allow: the end of the
-    /// interval is the furthest point of which the squares grow by less than SURE^2 (a profile
-    /// likelihood).
+    /// `docs/look.md`, intervals. A share of the tail counts as far as the last two bins that show
+    /// and all bins after them allow: the end of the interval is the furthest point of which the
+    /// squares grow by less than SURE^2 (a profile likelihood).
     fn lost_with_tail(
         &self,
         histogram: &Histogram,
         clip: f64,
-        (heaviest, is_exceeded): (f64, bool),
+        (possible, is_exceeded): (Possible, bool),
     ) -> (f64, f64) {
-        let (counts, deviation) = (&histogram.counts, histogram.deviation);
+        let counts = &histogram.counts;
         let mut last = self.last;
-        while let Some(end) = beyond_a_gap(counts, last, &WINDOWS, SHOWN * deviation) {
+        while let Some(end) = beyond_a_gap(counts, last, &WINDOWS, SHOWN * histogram.deviation) {
             last = end;
         }
-        let lost = |bin: usize| lost(histogram, bin, clip);
-        let shown = 0..=last;
-        let mut cut: f64 = shown.clone().map(|bin| counts[bin] * lost(bin)).sum();
-        let mut squares: f64 = shown.map(|bin| lost(bin).powi(2)).sum();
-        if let Some(ceiling) = histogram.edges.last().filter(|_| is_exceeded) {
-            let of_each = ceiling * std::f64::consts::SQRT_2 - clip;
-            cut += histogram.beyond * of_each;
-            squares += of_each.powi(2);
-        }
-        let before = last.saturating_sub(1).max(fullest(counts).min(last));
-        let fits: Vec<Fit> = (0..=STEPS)
-            .map(|step| {
-                let share = heaviest - STEP * f64::from(step);
-                let falling = move |bins: usize| (0..).map(move |x| share.powi(x)).take(bins);
-                let (_, off) = least_squares(&counts[before..=last], falling(last + 1 - before));
-                let tail = &counts[last..];
-                let (height, off_tail) = least_squares(tail, falling(tail.len()));
-                let own: f64 = falling(tail.len()).map(|part| part * part).sum();
-                let of_height: f64 = (last + 1..counts.len())
-                    .zip(falling(tail.len()).skip(1))
-                    .map(|(bin, part)| part * lost(bin))
-                    .sum();
-                Fit {
-                    off: (off + off_tail) / deviation.powi(2),
-                    cut: cut + height * of_height,
-                    error: deviation * (squares + of_height.powi(2) / own).sqrt(),
-                }
-            })
-            .collect();
+        let tails = Tails::of(histogram, (last, clip), is_exceeded);
+        let shares = (0..=STEPS).map(|step| possible.heaviest - STEP * f64::from(step));
+        let fit = |share| match possible.is_law {
+            true => tails.fit(share).of_a_law(),
+            false => tails.fit(share),
+        };
+        let fits: Vec<Fit> = shares.map(fit).collect();
         Fit::likeliest(&fits)
     }
 }
 
+/// What a clip takes, by how units may go on beyond the last bin that shows.
+pub(super) struct Tails<'h> {
+    counts: &'h [f64],
+    deviation: f64,
+    last: usize,
+    /// What the clip takes from a unit of each bin.
+    of_each: Vec<f64>,
+    /// What it takes from the units up to the last bin that shows, and above the ceiling.
+    cut: f64,
+    /// The variance of that, in those of one number.
+    squares: f64,
+}
+
+impl<'h> Tails<'h> {
+    pub(super) fn of(
+        histogram: &'h Histogram,
+        (last, clip): (usize, f64),
+        is_exceeded: bool,
+    ) -> Self {
+        let counts = &histogram.counts;
+        let bins = 0..counts.len();
+        let of_each: Vec<f64> = bins.map(|bin| lost(histogram, bin, clip)).collect();
+        let shown = counts[..=last].iter().zip(&of_each);
+        let mut cut: f64 = shown.map(|(count, lost)| count * lost).sum();
+        let mut squares: f64 = of_each[..=last].iter().map(|lost| lost.powi(2)).sum();
+        if let Some(ceiling) = histogram.edges.last().filter(|_| is_exceeded) {
+            let of_beyond = ceiling * std::f64::consts::SQRT_2 - clip;
+            cut += histogram.beyond * of_beyond;
+            squares += of_beyond.powi(2);
+        }
+        Self {
+            counts,
+            deviation: histogram.deviation,
+            last,
+            of_each,
+            cut,
+            squares,
+        }
+    }
+
+    /// What is cut if, from the last bin that shows on, each bin has this share of the one before
+    /// it.
+    ///
+    /// # Reference
+    /// `docs/look.md`, intervals. The tail's height is fitted by least squares to its bins, of
+    /// which the last that shows is one. So that bin's number counts twice, once by itself and once
+    /// in the height: the variance has twice their covariance.
+    pub(super) fn fit(&self, share: f64) -> Fit {
+        let (counts, last) = (self.counts, self.last);
+        let falling = move |bins: usize| (0..).map(move |x| share.powi(x)).take(bins);
+        let before = last.saturating_sub(1).max(fullest(counts).min(last));
+        let (_, off) = least_squares(&counts[before..=last], falling(last + 1 - before));
+        let tail = &counts[last..];
+        let (height, off_tail) = least_squares(tail, falling(tail.len()));
+        let own: f64 = falling(tail.len()).map(|part| part * part).sum();
+        let beyond = || self.of_each[last..].iter().zip(falling(tail.len())).skip(1);
+        let of_height: f64 = beyond().map(|(lost, part)| part * lost).sum();
+        let of_numbers: f64 = beyond().map(|(lost, part)| part * lost * lost).sum();
+        let covariance = self.of_each[last] * of_height / own;
+        let variance = self.squares + of_height.powi(2) / own + 2.0 * covariance;
+        Fit {
+            off: (off + off_tail) / self.deviation.powi(2),
+            cut: self.cut + height * of_height,
+            error: self.deviation * variance.sqrt(),
+            of_numbers: height * of_numbers,
+        }
+    }
+}
+
 /// What is cut if units go on in one way.
-struct Fit {
+pub(super) struct Fit {
     /// The squares that are left, in variances.
     off: f64,
-    cut: f64,
-    error: f64,
+    pub(super) cut: f64,
+    pub(super) error: f64,
+    /// The variance of what is cut beyond the last bin that shows, if numbers of units there vary
+    /// by Poisson's law.
+    of_numbers: f64,
 }
 
 impl Fit {
+    /// With the error of numbers that vary.
+    fn of_a_law(self) -> Self {
+        Self {
+            error: self.error.hypot(self.of_numbers.sqrt()),
+            ..self
+        }
+    }
+
     /// The best fit's cut, and the furthest end of all fits as a standard deviation from it.
     fn likeliest(fits: &[Self]) -> (f64, f64) {
         let best = fits.iter().min_by(|a, b| a.off.total_cmp(&b.off));

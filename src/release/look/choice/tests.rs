@@ -163,4 +163,5 @@ fn units_above_the_ceiling_are_counted() {
     assert!(many.length - noise.length > past);
 }
 
+mod errors;
 mod laws;

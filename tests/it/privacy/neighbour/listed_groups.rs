@@ -1,7 +1,7 @@
 //! Few listed groups as columns: the same sums as grouped by the keys, and one unit within the
 //! bound.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use num_bigint::BigInt;
 use pgveil::mechanism::Accounting;
@@ -259,6 +259,91 @@ async fn sums_are_those_of_a_group_by() {
             sums[1].clone()
         };
         assert_eq!(found[&key][values], sum * &steps[values], "{key:?}");
+    }
+}
+
+/// The most columns of one row.
+const COLUMNS_MAX: usize = 16;
+
+/// A statement's totals of each unit and column made far larger than what they are clamped to.
+fn huge(sql: &str) -> String {
+    let clamped = ["count(*)", "coalesce(sum("].map(|total| format!("least(greatest({total}"));
+    assert!(
+        sql.contains(&clamped[0]) && sql.contains(&clamped[1]),
+        "{sql}"
+    );
+    sql.replace(&clamped[0], "least(greatest(4000000000000 * count(*)")
+        .replace(&clamped[1], "least(greatest(4000000000000 * coalesce(sum(")
+}
+
+/// What the totals of a column are clamped to.
+fn limit(sql: &str, column: usize) -> i128 {
+    let (before, _) = sql
+        .split_once(&format!(") AS BIGINT) AS \"v{column}\""))
+        .unwrap();
+    let (_, limit) = before.rsplit_once(", ").unwrap();
+    limit.parse().unwrap()
+}
+
+/// The same with limits that are 16 times as large.
+fn widened(sql: &str) -> String {
+    let limits = sql.split("(-").skip(1).filter_map(|rest| {
+        let (limit, rest) = rest.split_once(')')?;
+        let is_limit = rest.starts_with(&format!("), {limit})"));
+        limit.parse::<i64>().ok().filter(|_| is_limit)
+    });
+    let limits: BTreeSet<i64> = limits.collect();
+    // From the largest, so that none is widened twice.
+    limits.iter().rev().fold(sql.to_owned(), |sql, limit| {
+        let of = |limit: i64| format!("(-{limit})), {limit})");
+        sql.replace(&of(*limit), &of(16 * limit))
+    })
+}
+
+/// Squares of all columns of a unit fit eight bytes together, whatever its rows add up to; with
+/// 16 times the limits they do not.
+#[tokio::test(flavor = "multi_thread")]
+async fn squares_of_columns_fit_eight_bytes() {
+    let world = filled().await;
+    for sql in [
+        "SELECT kd, count(*), sum(i4) FROM visits GROUP BY kd",
+        "SELECT b, count(*), sum(i4), sum(n2) FROM visits GROUP BY b",
+        "SELECT b, count(*), sum(i4) FROM visits WHERE b IS NOT NULL GROUP BY b",
+    ] {
+        let plan = planned(&world, sql, ClipChoice::Auto);
+        let release = &plan.releases()[0];
+        let blocks = &release.look().unwrap().blocks;
+        let narrow = blocks.iter().filter(|block| block.bins.is_narrow()).count();
+        assert_eq!(narrow, blocks.len(), "{sql}");
+        let (text, width) = (release.sql().unwrap(), release.coordinates().len());
+        for block in blocks {
+            let places = block.coordinates.iter();
+            let columns =
+                places.flat_map(|at| (0..COLUMNS_MAX / width).map(move |group| group * width + at));
+            let columns =
+                columns.filter(|column| text.contains(&format!("AS BIGINT) AS \"v{column}\"")));
+            let squares: i128 = columns.map(|column| limit(text, column).pow(2)).sum();
+            let longest = BigInt::from(block.bins.longest().clone());
+            assert!(BigInt::from(squares) <= longest.pow(2), "{sql}");
+            assert!(longest.pow(2) < BigInt::from(i64::MAX), "{sql}");
+        }
+        let text = huge(text);
+        let found = world.run(&text, 1 + blocks.len()).await;
+        // Every unit with a row is past the ceiling.
+        for key in found.unwrap().keys() {
+            for (block, number) in blocks.iter().zip(&key[1..]) {
+                let Some(number) = number.as_deref() else {
+                    continue;
+                };
+                let number: usize = number.parse().unwrap();
+                assert!(
+                    number == 0 || number > block.bins.candidates(),
+                    "{sql}: {key:?}"
+                );
+            }
+        }
+        let fault = world.run(&widened(&text), 1 + blocks.len()).await;
+        assert!(fault.unwrap_err().contains("out of range"), "{sql}");
     }
 }
 

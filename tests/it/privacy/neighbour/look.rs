@@ -67,16 +67,26 @@ pub async fn holds(
         ));
     }
     for (unit, rest) in missing.iter().zip(&compared.rest) {
-        for (at, block) in look.blocks.iter().enumerate() {
-            let whole = of_block(&compared.whole, release, at)?;
-            let rest = of_block(rest, release, at)?;
-            moved(block, &whole, &rest)
-                .and_then(|()| match look.shown == Some(at) {
-                    true => few_groups(release, block, &whole, &rest),
-                    false => Ok(()),
-                })
-                .map_err(|fault| format!("block {at}, without unit {unit}: {fault}\n{sql}"))?;
-        }
+        within_blocks((release, look), &compared.whole, rest)
+            .map_err(|fault| format!("without unit {unit}: {fault}\n{sql}"))?;
+    }
+    Ok(())
+}
+
+/// What one unit moves, in each block, from what a statement returned with it and without it.
+pub fn within_blocks(
+    (release, look): (&ReleasePlan, &Look),
+    whole: &Groups,
+    rest: &Groups,
+) -> Result<(), String> {
+    for (at, block) in look.blocks.iter().enumerate() {
+        let (whole, rest) = (of_block(whole, release, at)?, of_block(rest, release, at)?);
+        moved(block, &whole, &rest)
+            .and_then(|()| match look.shown == Some(at) {
+                true => few_groups(release, block, &whole, &rest),
+                false => Ok(()),
+            })
+            .map_err(|fault| format!("block {at}: {fault}"))?;
     }
     Ok(())
 }
@@ -206,7 +216,7 @@ fn within(
 }
 
 /// Each step's loss covers its draws.
-fn priced(look: &Look) -> Result<(), String> {
+pub fn priced(look: &Look) -> Result<(), String> {
     let Noise::Gaussian { sigma } = look.counts.noise else {
         return Err("a look draws Gaussian noise".to_owned());
     };
@@ -231,7 +241,8 @@ fn priced(look: &Look) -> Result<(), String> {
         .filter(|block| block.bins.has_choice())
         .count();
     // Each look is mu-GDP with mu = 2^s / sigma: first - shown >= looked mu^2.
-    let left = BigUint::from(look.first.mu_squared.0 - shown) * sigma * sigma;
+    let left = look.first.mu_squared.0.saturating_sub(shown);
+    let left = BigUint::from(left) * sigma * sigma;
     let needed = BigUint::from(looked) << (2 * look.counts.refine + 60);
     if left < needed || look.second.mu_squared.0 < summed {
         return Err(format!(
