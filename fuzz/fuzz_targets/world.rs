@@ -4,7 +4,7 @@
 use std::sync::LazyLock;
 
 use pgveil::catalog::{
-    Allowed, Catalog, Column, Definition, Distribution, Enum, Error, ForeignKey, Kind, Table, Type,
+    Allowed, Catalog, Column, Definition, Distribution, Enum, Error, ForeignKey, Kind, Table, TableFingerprint, Type,
     UniqueKey, UserType,
 };
 use pgveil::policy::{Checked, DomainReader, File, Policy, PolicyError, check};
@@ -151,7 +151,7 @@ fn table(at: usize, (name, columns): (&str, &str)) -> Table {
         has_rules: false,
         selectable: true,
         writable: false,
-        fingerprint: format!("{name:0>64}"),
+        fingerprint: TableFingerprint::new(format!("{name:0>64}")),
     }
 }
 

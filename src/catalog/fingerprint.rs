@@ -3,9 +3,25 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
 use tokio_postgres::{Client, Statement};
 
 use super::Error;
+
+/// The digest of a table's definition: 64 hexadecimal digits, or nothing before it is read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TableFingerprint(String);
+
+impl TableFingerprint {
+    pub fn new(digits: impl Into<String>) -> Self {
+        Self(digits.into())
+    }
+
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
 
 /// One parameter, `oid[]`; one row `(oid oid, fingerprint text)` for each of the tables that still
 /// exists.
@@ -62,7 +78,10 @@ FROM wanted JOIN pg_catalog.pg_class c ON c.oid = wanted.o JOIN pg_catalog.pg_na
 "#;
 
 /// The current fingerprints of these tables, without tables that are gone.
-pub async fn fingerprints(client: &Client, tables: &[u32]) -> Result<BTreeMap<u32, String>, Error> {
+pub async fn fingerprints(
+    client: &Client,
+    tables: &[u32],
+) -> Result<BTreeMap<u32, TableFingerprint>, Error> {
     fingerprints_prepared(client, &client.prepare(FINGERPRINT_SQL).await?, tables).await
 }
 
@@ -72,9 +91,9 @@ pub async fn fingerprints_prepared(
     client: &Client,
     statement: &Statement,
     tables: &[u32],
-) -> Result<BTreeMap<u32, String>, Error> {
+) -> Result<BTreeMap<u32, TableFingerprint>, Error> {
     let rows = client.query(statement, &[&tables]).await?;
     rows.iter()
-        .map(|row| Ok((row.try_get(0)?, row.try_get(1)?)))
+        .map(|row| Ok((row.try_get(0)?, TableFingerprint(row.try_get(1)?))))
         .collect()
 }

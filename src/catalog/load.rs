@@ -8,7 +8,7 @@ use super::key::KeyColumn;
 use super::type_of::{beneath, type_of};
 use super::{
     Allowed, Catalog, Collation, Column, Definition, Distribution, Enum, Error, ForeignKey, Index,
-    Kind, Power, Table, Type, UniqueKey, UserType, fingerprints,
+    Kind, Power, Table, TableFingerprint, Type, UniqueKey, UserType, fingerprints,
 };
 use super::{checks, distribution};
 
@@ -234,7 +234,7 @@ fn table(row: &Row) -> Result<Table, Error> {
         has_rules: row.try_get(5)?,
         selectable: row.try_get(6)?,
         writable: row.try_get(7)?,
-        fingerprint: String::new(),
+        fingerprint: TableFingerprint::default(),
     })
 }
 

@@ -13,7 +13,7 @@ mod type_of;
 
 pub use content::{Content, PRINTED};
 pub use distribution::{Distribution, Hash, is_citus};
-pub use fingerprint::{FINGERPRINT_SQL, fingerprints, fingerprints_prepared};
+pub use fingerprint::{FINGERPRINT_SQL, TableFingerprint, fingerprints, fingerprints_prepared};
 pub use index::Index;
 pub use key::{Equality, UniqueKey};
 pub use load::load;
@@ -190,7 +190,7 @@ pub struct Table {
     pub writable: bool,
     /// Digest of the catalog rows that this description was read from; re-read by a release before
     /// it runs.
-    pub fingerprint: String,
+    pub fingerprint: TableFingerprint,
 }
 
 impl Table {

@@ -254,11 +254,11 @@ impl Engine {
     /// # Errors
     /// Where the database cannot be asked. The text is for the operator.
     pub async fn changed_tables(&self) -> Result<Vec<String>, String> {
-        let known: Vec<(u32, &str)> = self
+        let known: Vec<_> = self
             .policy
             .tables
             .iter()
-            .map(|table| (table.oid, table.fingerprint.as_str()))
+            .map(|table| (table.oid, &table.fingerprint))
             .collect();
         let changed = self.backend.changed(&known).await?;
         let tables = self

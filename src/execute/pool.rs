@@ -8,7 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::Statement;
 
 use crate::catalog;
-use crate::catalog::{Content, PRINTED};
+use crate::catalog::{Content, PRINTED, TableFingerprint};
 use crate::postgres;
 use crate::postgres::{Connected, FairPool};
 
@@ -107,7 +107,7 @@ impl Backend {
     ///
     /// # Errors
     /// If the database cannot be queried; the text is for the operator.
-    pub async fn changed(&self, tables: &[(u32, &str)]) -> Result<Vec<u32>, String> {
+    pub async fn changed(&self, tables: &[(u32, &TableFingerprint)]) -> Result<Vec<u32>, String> {
         let lease = self.lease().await?;
         let oids: Vec<u32> = tables.iter().map(|(oid, _)| *oid).collect();
         let current = tokio::time::timeout(super::PATIENCE, lease.fingerprints(&oids)).await;
@@ -115,9 +115,8 @@ impl Backend {
             .map_err(|_| "no answer in time".to_owned())?
             .map_err(|e| e.to_string())?;
         lease.keep();
-        let differs = |(oid, fingerprint): &&(u32, &str)| {
-            current.get(oid).map(String::as_str) != Some(*fingerprint)
-        };
+        let differs =
+            |(oid, fingerprint): &&(u32, &TableFingerprint)| current.get(oid) != Some(*fingerprint);
         Ok(tables.iter().filter(differs).map(|(oid, _)| *oid).collect())
     }
 
@@ -257,7 +256,7 @@ impl Lease {
     pub(super) async fn fingerprints(
         &self,
         tables: &[u32],
-    ) -> Result<BTreeMap<u32, String>, catalog::Error> {
+    ) -> Result<BTreeMap<u32, TableFingerprint>, catalog::Error> {
         catalog::fingerprints_prepared(self.client(), &self.connection.fingerprints, tables).await
     }
 

@@ -8,7 +8,8 @@ use super::links::{Ground, declared};
 use super::reach::{Chosen, Way, reach};
 use super::*;
 use crate::catalog::{
-    Allowed, Catalog, Column, Distribution, ForeignKey, Kind, Table, Type, UniqueKey,
+    Allowed, Catalog, Column, Distribution, ForeignKey, Kind, Table, TableFingerprint, Type,
+    UniqueKey,
 };
 
 fn column(name: &str, data_type: Type) -> Column {
@@ -49,7 +50,7 @@ fn table(name: &str, columns: &[&str], is_keyed: bool) -> Table {
         has_rules: false,
         selectable: false,
         writable: false,
-        fingerprint: String::new(),
+        fingerprint: TableFingerprint::default(),
     }
 }
 

@@ -42,7 +42,9 @@ pub use version::digest;
 pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};
 pub use wanted_index::WantedIndex;
 
-use crate::catalog::{Collation, Content, ForeignKey, Index, Type, UniqueKey, UserType};
+use crate::catalog::{
+    Collation, Content, ForeignKey, Index, TableFingerprint, Type, UniqueKey, UserType,
+};
 use crate::mechanism::{Cap, CapError, Fixed};
 
 /// A total privacy budget, or a share of one: what the owner wrote, in the field's usual pair.
@@ -282,7 +284,7 @@ pub struct Table {
     pub foreign_keys: Vec<ForeignKey>,
     /// Those that EXPLAIN and `check` need not advise.
     pub indexes: Vec<Index>,
-    pub fingerprint: String,
+    pub fingerprint: TableFingerprint,
     /// The rows of a public table that has few.
     pub listing: Option<Listing>,
     /// The rows of a public table when its lists were read.

@@ -110,7 +110,7 @@ impl Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalog::Index;
+    use crate::catalog::{Index, TableFingerprint};
     use crate::policy::{Bounds, Scalar, Unit, UnitStep};
 
     fn column(name: &str, data_type: Type) -> Column {
@@ -169,7 +169,7 @@ mod tests {
             unique_keys: Vec::new(),
             foreign_keys: Vec::new(),
             indexes: Vec::new(),
-            fingerprint: String::new(),
+            fingerprint: TableFingerprint::default(),
             listing: None,
             content: None,
             lists_from: Vec::new(),

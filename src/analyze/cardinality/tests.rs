@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use super::{Attribute, Cardinalities};
 use crate::analyze::PlanningEffort;
-use crate::catalog::{Type, UniqueKey};
+use crate::catalog::{TableFingerprint, Type, UniqueKey};
 use crate::ir::evaluate::evaluate;
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
@@ -51,7 +51,7 @@ fn table(name: &str, columns: Vec<Column>, keys: &[&[&str]], unit: Unit) -> Tabl
             .collect(),
         foreign_keys: Vec::new(),
         indexes: Vec::new(),
-        fingerprint: String::new(),
+        fingerprint: TableFingerprint::default(),
         listing: None,
         content: None,
         lists_from: Vec::new(),

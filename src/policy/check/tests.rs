@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::catalog::{Column, Error, Kind, Type, UniqueKey};
+use crate::catalog::{Column, Error, Kind, TableFingerprint, Type, UniqueKey};
 use crate::policy::Secret;
 use crate::policy::check::*;
 use crate::policy::{appeared, unlisted};
@@ -64,7 +64,7 @@ fn table(oid: u32, name: &str, columns: Vec<Column>) -> catalog::Table {
         has_rules: false,
         selectable: true,
         writable: false,
-        fingerprint: format!("f{oid}"),
+        fingerprint: TableFingerprint::new(format!("f{oid}")),
     }
 }
 

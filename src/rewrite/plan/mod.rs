@@ -17,7 +17,7 @@ use super::limits::row_cost::RowCost;
 use super::{ChoicePlan, Coordinate, Facts, Family, Look, Measure, Price, Statement};
 use crate::aggregates::{ChoiceId, Output};
 use crate::analyze::{KeyCombinations, KeyRule, MetTable, grouped, listed_groups};
-use crate::catalog::{Collation, Type};
+use crate::catalog::{Collation, TableFingerprint, Type};
 use crate::ir::{MiddleId, MiddleQuery, ReleaseId, TableId, Uncertainty};
 use crate::mechanism::{Calibrated, Loss};
 use crate::policy::ViewKind;
@@ -135,7 +135,7 @@ pub struct TableVersion {
     pub schema: String,
     pub name: String,
     /// Digest of the catalog's entries for it.
-    pub fingerprint: String,
+    pub fingerprint: TableFingerprint,
 }
 
 /// One release of a plan.

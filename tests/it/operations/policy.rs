@@ -785,7 +785,7 @@ async fn constants_are_exact_and_columns_in_order() {
     );
     assert_eq!(
         (
-            people.fingerprint.len(),
+            people.fingerprint.as_str().len(),
             people.unique_keys.len(),
             policy.version.len()
         ),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use pgveil::catalog::{Type, UniqueKey};
+use pgveil::catalog::{TableFingerprint, Type, UniqueKey};
 use pgveil::engine::{Argument, Description, Format, MemoryShare, Requester};
 use pgveil::policy::{
     Accounting, Budget, Column, Limits, Policy, Previews, Privacy, Protection, Secret,
@@ -59,7 +59,7 @@ fn table(
         unique_keys,
         foreign_keys: Vec::new(),
         indexes: Vec::new(),
-        fingerprint: String::new(),
+        fingerprint: TableFingerprint::default(),
         listing: None,
         content: None,
         lists_from: Vec::new(),
