@@ -4,8 +4,8 @@
 use std::sync::LazyLock;
 
 use pgveil::catalog::{
-    Allowed, Catalog, Column, Definition, Distribution, Enum, Error, ForeignKey, Kind, Table, TableFingerprint, Type,
-    UniqueKey, UserType,
+    Allowed, Catalog, Column, Definition, Distribution, Enum, Error, ForeignKey, Kind, Table,
+    TableFingerprint, Type, UniqueKey, UserType,
 };
 use pgveil::policy::{Checked, DomainReader, File, Policy, PolicyError, check};
 

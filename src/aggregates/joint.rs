@@ -366,7 +366,7 @@ impl Value for Shown {
         };
         let any = |what: &str| {
             let predicate =
-                format!("could be any {what}: the noise hides how far its x values lie apart");
+                format!("could be any {what}: the noise hides the spread of its x values");
             within_best(f64::INFINITY, (!is_x_known).then_some(predicate))
         };
         Some(match kind {

@@ -86,9 +86,8 @@ impl Sizes {
         self.all = self.all.saturating_add(size.nodes);
         if size.nodes > NODES_MAX || size.depth > DEPTH_MAX || self.all > ALL_MAX {
             let limits = format!(
-                "With all that it is computed of it may have {NODES_MAX} parts, {DEPTH_MAX} of \
-                    them \
-                    within one another, and all of a statement {ALL_MAX}."
+                "With its inputs written out it may have {NODES_MAX} parts, nested {DEPTH_MAX} \
+                    deep; one statement may have {ALL_MAX}."
             );
             return Err(Refusal::new(
                 reason::EXPRESSION_TOO_COMPLEX,

@@ -21,7 +21,7 @@ pub const HEADING: [&str; 4] = [
     "EXACT AND PRIVATE. The lines below are computed from the rows, without noise, by your own \
         rights.",
     "They are for you alone: show them to no analyst, and keep them in no file or ticket.",
-    "Do not set bounds by them: bounds are public, and would tell of the rows. Use them to find",
+    "Do not set bounds by them: bounds are public, and would reveal rows. Use them to find",
     "mistakes, such as a misspelt value or a bound in another unit of measure.",
 ];
 

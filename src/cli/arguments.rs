@@ -14,8 +14,8 @@ pub use serve::ServeOptions;
 
 const EXAMPLES: &str = "\
 Examples:
-  pgveil demo                                   a database of survey data, a proxy before it, and \
-  questions to ask
+  pgveil demo                                   a database of survey data, a proxy in front of it, \
+  and questions to ask
   pgveil demo --once 'SELECT count(*) FROM nls.women'
   pgveil init postgresql://me@db/shop -o policies/shop.yaml      a first policy for your database
   pgveil password                               the password line of a role in a policy
@@ -28,8 +28,8 @@ Examples:
   pgveil serve --policy policies/shop.yaml --listen 0.0.0.0:6432 --tls-cert cert.pem --tls-key \
   key.pem
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the policy does not hold, 4 `policy diff` found \
-that something loosens.";
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the policy does not hold or is undecided, \
+4 `policy diff` found that something loosens.";
 
 /// The epsilon of one search of `pgveil bounds`, unless a flag sets it.
 pub const SEARCH_EPSILON: f64 = 0.1;
@@ -113,7 +113,7 @@ Every error is printed at once as file:line:column: message; the exit code is th
 Examples:
   pgveil bounds policies/shop.yaml                  makes the searches that are due
   pgveil bounds policies/shop.yaml --epsilon 0.05   at less each, for tables of many units
-  pgveil bounds policies/shop.yaml --again          makes all of them anew, after the data have \
+  pgveil bounds policies/shop.yaml --again          makes all of them again, after the data have \
   changed a lot
 
 Each search is charged to the owner's total and to the role it is made for; every other role pays \
@@ -156,8 +156,8 @@ and beyond them. One unit, the canary, has extreme
 values and more rows than count. Then each table is asked for a count, a sum, averages by a key \
 and \
 keys by threshold, through a proxy of its own with a
-budget of its own, many times with the canary and many times without. Whoever sees the answers \
-guesses which; how often the guess is right bounds from below
+budget of its own, many times with the canary and many times without. An attacker who sees the \
+answers guesses which; how often the guess is right bounds from below
 what was really lost. That is compared with what was charged:
 
   found at least   the loss that the attack proves, at a confidence of 99.9 % over all questions. \
@@ -167,7 +167,7 @@ what was really lost. That is compared with what was charged:
   measured         how far leaving units moved the exact sums, of what is declared, subtracted in \
   integers. Above 100 %: a finding.
 
-Noise is drawn as it is for analysts, at a larger epsilon, where few trials tell much. Nothing is \
+Noise is drawn as it is for analysts, at a larger epsilon, where few trials show much. Nothing is \
 spent of any budget, and nothing is left behind.
 
 Exit codes: 0 no finding, 1 a finding or a failure, 2 wrong usage, 3 the policy does not hold.")]
@@ -205,14 +205,14 @@ Example:
         #[arg(value_name = "ADDR", default_value = "127.0.0.1:6433")]
         admin: SocketAddr,
     },
-    /// Say what is right and wrong with an installation, and what mends it; changes nothing
+    /// Say what is right and wrong with an installation, and its remedy; changes nothing
     #[command(after_help = "\
 Examples:
   pgveil doctor                                        this machine alone
   pgveil doctor --policy shop.yaml --backups /srv/backup
   pgveil doctor --policy shop.yaml --listen 0.0.0.0:6432 --tls-cert cert.pem --tls-key key.pem
 
-Each line: ok, warn or fail, the check, what was found, and after -> what mends it. No value of a \
+Each line: ok, warn or fail, the check, what was found, and after -> its remedy. No value of a \
 secret is printed.
 
 Exit codes: 0 nothing fails, 1 something does.")]
@@ -245,7 +245,7 @@ Examples:
 
 A backup is no ledger: copying it into place gives nothing back. `restore` charges what may have \
 been spent since: with a witness (ledger.witness) what the witness saw, without one every account \
-to its brim. It freezes all accounts; `pgveil budget unfreeze --all` lets them go on.")]
+up to its cap. It freezes all accounts; `pgveil budget unfreeze --all` unfreezes them.")]
     Ledger {
         #[command(subcommand)]
         question: LedgerQuestion,

@@ -69,8 +69,8 @@ fn print_restored(restored: &Restored) {
     match restored.is_witnessed {
         true => println!("restored; the witness said what had been spent since"),
         false => println!(
-            "restored; no witness says what had been spent since, so every account is charged to \
-                its brim"
+            "restored; no witness says what had been spent since, so every account is charged \
+                up to its cap"
         ),
     }
     for account in &restored.charged {

@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const COMMANDS: [(&str, &str); 6] = [
     (
         "pgveil doctor",
-        "Says what is right and wrong with the installation, and what mends it",
+        "Says what is right and wrong with the installation, and its remedy",
     ),
     ("pgveil check", "Compares the policy with its database"),
     (

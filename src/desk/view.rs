@@ -55,7 +55,7 @@ pub fn price(price: &Price, (quote, sql): (u64, &str), token: &str) -> Markup {
             }
             @if let Some(epsilon) = price.at_most {
                 p .note {
-                    "This is the price of a first answer. What it shows to be needed for \
+                    "This is the price of a first answer. The epsilon that it shows to be needed for \
                     pgveil.target_error is bought next, for epsilon " (epsilon) " at most in all."
                 }
             }

@@ -13,11 +13,11 @@ use crate::ledger::Ledger;
 /// may fail without passing the limit.
 #[derive(Default)]
 pub struct Failures {
-    places: Mutex<HashMap<String, Arc<TablePlaces>>>,
+    places: Mutex<HashMap<String, Arc<RoleSlots>>>,
 }
 
 /// The slots of one role.
-struct TablePlaces {
+struct RoleSlots {
     free: Arc<Semaphore>,
     /// Slots that no failure has used up.
     left: AtomicU32,
@@ -26,7 +26,7 @@ struct TablePlaces {
 /// The slot of one running question. Dropping it frees the slot, unless the question failed: then
 /// the slot is gone for ever.
 pub struct FailureSlot {
-    places: Arc<TablePlaces>,
+    places: Arc<RoleSlots>,
     place: OwnedSemaphorePermit,
 }
 
@@ -52,7 +52,7 @@ impl Failures {
                 Some(places) => Arc::clone(places),
                 None => {
                     let left = ledger.failures_left(role, limit).await?;
-                    let places = Arc::new(TablePlaces {
+                    let places = Arc::new(RoleSlots {
                         free: Arc::new(Semaphore::new(left as usize)),
                         left: AtomicU32::new(left),
                     });

@@ -132,13 +132,13 @@ impl Promised<'_> {
                 one.delta
             ),
             format!(
-                "Bets: whoever is 50 % sure that a {unit} is in the data is at most {} sure after \
-                all answers; whoever is 1 % sure, at most {}.",
+                "Bets: somebody who is 50 % sure that a {unit} is in the data is at most {} sure after \
+                all answers; somebody who is 1 % sure, at most {}.",
                 sure(0.5),
                 sure(0.01)
             ),
             format!(
-                "Harm: whatever may happen to a {unit} because of the answers becomes at most \
+                "Harm: anything that may happen to a {unit} because of the answers becomes at most \
                 {odds} times as likely by being in the data."
             ),
             format!(

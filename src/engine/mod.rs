@@ -58,7 +58,7 @@ pub use planning_limit::{PlanningLimit, PlanningPermit, Size, aside};
 pub use price::{Agreed, AtPrice, Price};
 pub use reload::Reloadable;
 pub use search_path::start_path;
-pub use service::{Answer, Commanded, Service, TablePlaces};
+pub use service::{Answer, Commanded, ConnectionLimits, Service};
 pub use summary::summary;
 pub use timing::patience;
 pub use useless::{Asked, refuse_useless};
@@ -328,9 +328,9 @@ impl Service for Engine {
         session_settings.in_force(name, &self.policy)
     }
 
-    fn places(&self) -> TablePlaces {
+    fn connection_limits(&self) -> ConnectionLimits {
         let limits = &self.policy.limits;
-        TablePlaces {
+        ConnectionLimits {
             total: limits.connections,
             per_role: limits.connections_per_role,
             per_address: limits.connections_per_address,

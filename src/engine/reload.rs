@@ -8,8 +8,8 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Answer, Argument, Description, Engine, Format, Metrics, PlanningLimit, Requester, Service,
-    TablePlaces,
+    Answer, Argument, ConnectionLimits, Description, Engine, Format, Metrics, PlanningLimit,
+    Requester, Service,
 };
 use crate::error::Error;
 use crate::ledger::Record;
@@ -119,8 +119,8 @@ impl Service for Reloadable {
         self.current().quantum()
     }
 
-    fn places(&self) -> TablePlaces {
-        self.current().places()
+    fn connection_limits(&self) -> ConnectionLimits {
+        self.current().connection_limits()
     }
 
     fn search_path(&self, role: &str) -> String {

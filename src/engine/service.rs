@@ -40,7 +40,7 @@ pub struct Commanded {
 
 /// How many connections may be open at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TablePlaces {
+pub struct ConnectionLimits {
     pub total: u32,
     pub per_role: u32,
     pub per_address: u32,
@@ -73,7 +73,7 @@ pub trait Service: Send + Sync + 'static {
     }
     /// 22023 for a setting above the policy's ceiling.
     fn admits(&self, session_settings: &SessionSettings) -> Result<(), Refusal>;
-    fn places(&self) -> TablePlaces;
+    fn connection_limits(&self) -> ConnectionLimits;
     /// The quantum that times of answers about private rows are rounded up to; see
     /// [`super::patience`].
     fn quantum(&self) -> Option<Duration>;

@@ -64,7 +64,7 @@ pub fn refuse_useless(
     let privacy = &asked.policy.privacy;
     let refusal = refusal.detail(format!(
         "Nothing was charged. The policy says that there are about {} units, each a {}; SET \
-            pgveil.useless = warn asks nevertheless.",
+            pgveil.useless = warn asks anyway.",
         privacy.units.unwrap_or(0),
         privacy.unit
     ));
@@ -186,7 +186,7 @@ fn hint(asked: &Asked<'_>, plan: &Plan, found: &[Useless]) -> Option<String> {
     match hint {
         Some(hint) => Some(hint),
         None if variants.effort.is_spent() => None,
-        None => Some("No setting that is allowed here would do.".to_owned()),
+        None => Some("No allowed setting would make the answer useful.".to_owned()),
     }
 }
 
@@ -350,7 +350,7 @@ impl Variants<'_> {
             "aggregates"
         };
         Some(format!(
-            "Without {aggregates} {} the others would do.",
+            "Without {aggregates} {} the others would be useful.",
             numbers.join(", ")
         ))
     }

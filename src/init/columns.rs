@@ -164,7 +164,7 @@ fn by_type(seen: &Seen, at: ColumnAt) -> (Form, String) {
         }
         _ if is_key => (
             Form::Note,
-            "left out: a key, which tells rows apart".to_owned(),
+            "left out: a key, which identifies rows".to_owned(),
         ),
         Type::Text | Type::Varchar(_) | Type::Char(_) => (
             Form::Open("visible".to_owned()),

@@ -29,7 +29,7 @@ fn nearest(needs: &Loss, balance: &Balance) -> Refusal {
             ),
             "Delta pays for group keys that are shown by threshold. Nothing was charged. Group by \
                 a \
-                column whose values the policy lists, which needs none.",
+                column whose values the policy lists, which needs no delta.",
         );
     }
     let pure = needs.epsilon.map(|epsilon| in_epsilon(epsilon, balance));

@@ -11,8 +11,8 @@ use tokio_util::sync::CancellationToken;
 use super::command::Command;
 use super::{Caller, Control, DATABASE};
 use crate::engine::{
-    Answer, Argument, Commanded, Description, Format, Metrics, PlanningLimit, Requester, Service,
-    TablePlaces,
+    Answer, Argument, Commanded, ConnectionLimits, Description, Format, Metrics, PlanningLimit,
+    Requester, Service,
 };
 use crate::error::Error;
 use crate::ledger::Record;
@@ -65,8 +65,8 @@ impl Service for OperatorService {
         Ok(())
     }
 
-    fn places(&self) -> TablePlaces {
-        TablePlaces {
+    fn connection_limits(&self) -> ConnectionLimits {
+        ConnectionLimits {
             total: PLACES,
             per_role: PLACES,
             per_address: PLACES,

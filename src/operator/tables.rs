@@ -79,7 +79,7 @@ pub static SHOWN: [Shown; 13] = [
             ("mu_spent", "in its whole life"),
             ("delta_spent", "in its whole life"),
             ("failures", "counted for the role"),
-            ("renews", "the day on which the budget begins anew"),
+            ("renews", "the day on which the budget renews"),
             ("state", "open, frozen, or refused by the total"),
         ],
     ),

@@ -88,7 +88,7 @@ fn check(token: &TokenWithSpan, text: &[char]) -> Result<(), Refusal> {
         Token::Number(_, is_long) if *is_long || next.is_some_and(starts_name) => junk(),
         // PostgreSQL reads a name and an alias.
         Token::DoubleQuotedByteStringLiteral(_) => {
-            refused("a space is wanted between a name and a quoted name")
+            refused("a space is required between a name and a quoted name")
         }
         Token::HexStringLiteral(_) if text.get(start) == Some(&'0') => junk(),
         Token::EscapedStringLiteral(_)

@@ -218,7 +218,7 @@ pub static KEYS: &[Key] = &[
         "roles.-.budget.renew",
         Shape::Words(&["never", "weekly", "monthly"]),
         "never",
-        "When the budget begins anew. Periods add up, to the owner's total at most.",
+        "When the budget renews. Periods add up, to the owner's total at most.",
         "renew: never",
     ),
     key(

@@ -414,7 +414,10 @@ impl Words<'_> {
                 filter: _,
                 value,
                 fixed_point: _,
-            } => format!("sum of what the squares of {} lack", self.value(value)),
+            } => format!(
+                "sum of how far the squares of {} are below their largest",
+                self.value(value)
+            ),
             Coordinate::Products {
                 filter: _,
                 y: (y, _),

@@ -149,7 +149,7 @@ fn hidden_groups(release: &ReleasePlan, units: u64) -> Option<String> {
     let least = threshold_units(release, price, presence);
     (least > units as f64 / 2.0).then(|| {
         format!(
-            "a group would be shown from about {} units on, and there are about {units} in all",
+            "a group needs about {} units to be shown, and there are about {units} in all",
             whole(least.ceil())
         )
     })

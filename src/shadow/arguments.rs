@@ -105,7 +105,7 @@ pub fn fit_as_text(bytes: usize) -> Result<(), Refusal> {
         as text",
     )
     .detail(format!(
-        "Written out they have {bytes} bytes; those of one statement may have \
+        "Written out they have {bytes} bytes; the limit for one statement is \
             {UNFOLDED_MAX}."
     ))
     .hint(

@@ -5,7 +5,7 @@ use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::engine::{Service, TablePlaces};
+use crate::engine::{ConnectionLimits, Service};
 use crate::refusal::{Refusal, reason};
 
 #[derive(Default)]
@@ -35,11 +35,11 @@ impl Registry {
         role: &str,
         address: IpAddr,
     ) -> Result<Arc<ConnectionSlot>, Refusal> {
-        let TablePlaces {
+        let ConnectionLimits {
             total,
             per_role,
             per_address,
-        } = service.places();
+        } = service.connection_limits();
         let mut taken = self.lock();
         let count = |counts: Option<&u32>| counts.copied().unwrap_or(0);
         let full = |message: String, places: u32| {

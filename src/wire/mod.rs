@@ -141,7 +141,7 @@ pub async fn serve_operated<S: Service>(
             Some(ended) = connections.join_next(), if !connections.is_empty() => note(ended),
             accepted = listener.accept() => match accepted {
                 Ok((socket, address)) => {
-                    let places = server.service.places().total;
+                    let places = server.service.connection_limits().total;
                     let seat = server.unauthenticated.enter(address.ip(), places);
                     let answers = answers.clone();
                     connections.spawn(client(server.clone(), socket, address, seat, answers));

@@ -214,7 +214,7 @@ impl Report {
         let width = self.question_width();
         let mut lines = vec![
             String::new(),
-            "How far one unit moves the exact sums, of what is declared".to_owned(),
+            "Measured influence of one unit, as a share of the declared one".to_owned(),
         ];
         for measured in &self.measured {
             let Measured {
@@ -252,8 +252,8 @@ impl Report {
         );
         lines.push(either(
             self.books,
-            "The ledger's sum is that of all charges.",
-            "FINDING: the ledger's sum is not that of the charges.",
+            "The ledger's sum equals the charges.",
+            "FINDING: the ledger's sum does not equal the charges.",
         ));
         lines.push(either(
             self.kept,

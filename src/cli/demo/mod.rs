@@ -221,7 +221,7 @@ impl Servers {
             LocalPostgres::prepare_from(Some(empty)).await;
             match Self::throw_away(Some(loaded)).await {
                 Ok(servers) => return Ok(servers),
-                Err(_) => tracing::debug!("the kept cluster is broken and will be made anew"),
+                Err(_) => tracing::debug!("the kept cluster is broken and will be made again"),
             }
             LocalPostgres::prepare_from(None).await;
         }

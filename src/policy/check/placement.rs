@@ -33,7 +33,7 @@ pub fn check(
                     table.entry.place,
                     format!(
                         "{name} and {first} are not colocated, so that rows of one {} lie in two \
-                            places that are read at two moments; distribute it anew: \
+                            places that are read at two moments; redistribute it: \
                          SELECT undistribute_table('{name}'), then \
                          create_distributed_table('{name}', '{column}', colocate_with => \
                          '{first}')",
@@ -84,7 +84,7 @@ fn by_unit<'a>(
         Distribution::Hash(hash) if holder(unit) != Some(hash.column.as_str()) => {
             format!(
                 "{name} is distributed by {}, so that rows of one {word} may lie in many shards, \
-                    each read at a moment of its own; {remedy}",
+                    each read at a separate moment; {remedy}",
                 hash.column
             )
         }
@@ -108,7 +108,7 @@ fn by_unit<'a>(
             )
         }
         Distribution::Single => format!(
-            "{name} lies in one shard, and private tables are read in shards of their own; {remedy}"
+            "{name} lies in one shard, and private tables are read in separate shards; {remedy}"
         ),
     };
     findings.error(table.entry.place, wrong);

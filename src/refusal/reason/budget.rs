@@ -33,7 +33,7 @@ reasons! {
         "By the number of units in the policy, the noise would hide every possible answer. \
             Nothing was charged.",
         "Ask for fewer groups or parts, or spend more: the hint says how much. `SET \
-            pgveil.useless = warn` asks nevertheless.";
+            pgveil.useless = warn` asks anyway.";
     TOO_FEW_UNITS = "too-few-units", TOO_FEW_UNITS,
         "A noisy look saw too few units to choose a clip, or to show a group. Only the look was \
             charged; the repeat is free.",

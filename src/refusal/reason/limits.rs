@@ -18,7 +18,7 @@ reasons! {
         "The answer would hold more numbers, rows or bytes than an answer may.",
         "Group by fewer keys, use fewer aggregates, or add `LIMIT`.";
     ROW_TOO_SLOW = "row-too-slow", STATEMENT_TOO_COMPLEX,
-        "One row, or one unit, could keep the query busy so long that its time would tell of it.",
+        "One row, or one unit, could keep the query busy so long that its time would reveal it.",
         "Use fewer regular expressions and functions of long texts, join public rows by columns \
             of which few rows share a value, or ask in several queries.";
     OUT_OF_MEMORY = "out-of-memory", OUT_OF_MEMORY,

@@ -3,8 +3,10 @@
 use sqlparser::ast;
 
 use super::Expressions;
+use super::types::known_type;
 use crate::aggregates::call::{Call, form};
 use crate::aggregates::resolve_call;
+use crate::catalog::Type;
 use crate::ir::aggregate::{Aggregate, Distinct, MILLIONTHS};
 use crate::ir::expression::{Expr, Node};
 use crate::parse::FunctionCall;
@@ -71,14 +73,14 @@ struct Called<'c> {
 
 impl Called<'_> {
     /// A constant between 0 and 1, in millionths.
-    fn fraction(&self, expr: &ast::Expr) -> Result<u32, Refusal> {
-        let mut value = &self.resolved(expr)?;
+    fn fraction(&self, resolved: &Expr) -> Result<u32, Refusal> {
+        let mut value = resolved;
         while let Node::Cast(inner) = &value.node {
             value = inner;
         }
         let number = match value.as_literal() {
             Some(Scalar::Int(number)) => *number as f64,
-            Some(Scalar::Decimal(text)) => text.parse().unwrap_or(f64::NAN),
+            Some(Scalar::Decimal(text) | Scalar::Text(text)) => text.parse().unwrap_or(f64::NAN),
             _ => {
                 return Err(Refusal::new(
                     reason::PERCENTILE_FRACTION,
@@ -192,12 +194,29 @@ impl Call for Called<'_> {
     }
 
     fn fractions(&self) -> Result<(Vec<u32>, bool), Refusal> {
-        match self.only()? {
-            ast::Expr::Array(ast::Array { elem, named: _ }) => {
-                let all = elem.iter().map(|e| self.fraction(e));
-                Ok((all.collect::<Result<_, _>>()?, true))
-            }
-            expr => Ok((vec![self.fraction(expr)?], false)),
+        let expr = self.only()?;
+        if contains_aggregate(expr) || !is_array(expr) {
+            let only = self.resolved(expr)?;
+            return Ok((vec![self.fraction(&only)?], false));
         }
+        let all = self.expressions.elements(expr)?;
+        let all = all.iter().map(|fraction| self.fraction(fraction));
+        Ok((all.collect::<Result<_, _>>()?, true))
+    }
+}
+
+/// Whether the expression is an array constant of numbers: `ARRAY[…]`, or a cast to such an array.
+fn is_array(expr: &ast::Expr) -> bool {
+    match expr {
+        ast::Expr::Nested(inner) => is_array(inner),
+        ast::Expr::Array(_) => true,
+        ast::Expr::Cast {
+            data_type: ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(element, _)),
+            ..
+        } => matches!(
+            known_type(element),
+            Some(Type::Float4 | Type::Float8 | Type::Numeric(_))
+        ),
+        _ => false,
     }
 }

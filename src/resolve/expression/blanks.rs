@@ -115,7 +115,7 @@ pub(super) fn padded(expr: Expr) -> Result<Expr, Refusal> {
         }
         (Type::Char(None), _) => Err(Refusal::new(
             reason::BLANKS_UNKNOWN,
-            "cannot tell how many trailing blanks a value of type bpchar has",
+            "the number of trailing blanks of a bpchar value is unknown",
         )
         .hint("Cast it to text, which removes trailing blanks, or to char(n).")),
         (data_type, node) => Ok(Expr { node, data_type }.cast(Type::Text)),

@@ -186,7 +186,7 @@ pub fn construct(expr: &ast::Expr) -> &'static str {
         E::Overlay { .. } => "OVERLAY",
         E::Collate { .. } => "COLLATE",
         E::Interval(_) => "this form of interval",
-        E::Array(_) => "an array",
+        E::Array(_) => "an array constructor",
         E::Tuple(_) => "a row value",
         E::GroupingSets(_) | E::Cube(_) | E::Rollup(_) => "GROUPING SETS",
         E::JsonAccess { .. } => "a JSON path",

@@ -35,7 +35,9 @@ impl<'a> BestCase<'a> {
         let (ranks, rows) = (whole(error.ceil()), whole(self.rows));
         let is_hidden = error > self.rows / aggregates::PART;
         let predicate = if is_frequency {
-            format!("may be {ranks} rows rarer than the most frequent value, of about {rows} rows")
+            format!(
+                "may have {ranks} rows fewer than the most frequent value, of about {rows} rows"
+            )
         } else {
             format!("may be {ranks} ranks off, of about {rows} rows")
         };

@@ -21,7 +21,7 @@ fn budgets_are_put_into_words_and_numbers() {
     for line in [
         "role analyst: epsilon 3.00 and delta 1.0e-7. ",
         "all roles together: epsilon 8.00 and delta 1.0e-6. ",
-        "Bets: whoever is 50 % sure that a woman is in the data is at most 95.3 % sure",
+        "Bets: somebody who is 50 % sure that a woman is in the data is at most 95.3 % sure",
     ] {
         assert!(text.contains(line), "{text}");
     }

@@ -307,11 +307,11 @@ async fn char_of_unknown_blanks_is_refused() {
     for (sql, why) in [
         (
             "SELECT count(*) FROM \"Shop\".\"Buyers\" WHERE free LIKE 'x%'",
-            "cannot tell how many trailing blanks a value of type bpchar has",
+            "the number of trailing blanks of a bpchar value is unknown",
         ),
         (
             "SELECT concat(free, '|'), count(*) FROM \"Shop\".\"Buyers\" GROUP BY 1",
-            "cannot tell how many trailing blanks a value of type bpchar has",
+            "the number of trailing blanks of a bpchar value is unknown",
         ),
         (
             "SELECT count(*) FROM \"Shop\".\"Buyers\" b JOIN \"Shop\".orders o ON b.segment = \

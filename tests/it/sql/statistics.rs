@@ -57,6 +57,9 @@ async fn statistics_without_noise_equal_postgresql() {
             GROUP (ORDER BY college_graduate) FROM nls.women GROUP BY race ORDER BY race",
         "SELECT percentile_disc(ARRAY[0.25, 0.75]) WITHIN GROUP (ORDER BY hourly_wage), \
             percentile_disc(0.1) WITHIN GROUP (ORDER BY weeks_worked) FROM nls.interviews",
+        "SELECT percentile_disc(ARRAY[0.25, 0.75]::float8[]) WITHIN GROUP (ORDER BY hourly_wage), \
+            percentile_disc('{0.1,0.5}'::double precision[]) WITHIN GROUP (ORDER BY weeks_worked) \
+            FROM nls.interviews",
         "SELECT percentile_disc(ARRAY[0.1, 0.25, 0.5, 0.75, 0.9]) WITHIN GROUP (ORDER BY \
             years_of_school), percentile_disc(0.3) WITHIN GROUP (ORDER BY years_of_school) FROM \
             nls.women",

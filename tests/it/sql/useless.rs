@@ -122,7 +122,7 @@ async fn each_rule_has_the_edge_that_is_documented() {
     assert_eq!(
         refused.unwrap().message,
         format!(
-            "a group would be shown from about {:.0} units on, and there are about 10 in all",
+            "a group needs about {:.0} units to be shown, and there are about 10 in all",
             units.ceil()
         )
     );
@@ -244,9 +244,7 @@ async fn what_is_looked_at_first_is_judged_by_what_a_look_can_see() {
     let keyed = "SELECT woman_id / 100, sum(hourly_wage) FROM nls.women JOIN nls.interviews USING \
         (woman_id) GROUP BY 1";
     let refused = judged(demo, Some(150), keyed, &looking).1.unwrap();
-    let hidden = refused
-        .message
-        .starts_with("a group would be shown from about ");
+    let hidden = refused.message.starts_with("a group needs about ");
     assert!(hidden, "{}", refused.message);
     // One row of each unit is never looked at.
     assert!(judged(demo, Some(2), COUNT, &looking).1.is_some());
@@ -432,13 +430,13 @@ async fn hints_do_what_they_say() {
             "SELECT avg(hourly_wage), corr(hourly_wage, tenure_years) FROM nls.interviews"
         )
         .as_deref(),
-        Some("Without aggregate 2 the others would do.")
+        Some("Without aggregate 2 the others would be useful.")
     );
     // Nothing.
     assert_eq!(
         hint(20, "SELECT max(years_of_school) FROM nls.women").as_deref(),
         Some(
-            "No setting that is allowed here would do. Whatever the data are, it lies from 0 to 18."
+            "No allowed setting would make the answer useful. Whatever the data are, it lies from 0 to 18."
         )
     );
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use pgveil::engine::{
-    Answer, Argument, ColumnDescription, Description, Format, Metrics, PlanningLimit, Requester,
-    Service, TablePlaces,
+    Answer, Argument, ColumnDescription, ConnectionLimits, Description, Format, Metrics,
+    PlanningLimit, Requester, Service,
 };
 use pgveil::error::Error;
 use pgveil::ledger::Record;
@@ -217,9 +217,9 @@ impl Service for Double {
         *self.quantum.lock().unwrap()
     }
 
-    fn places(&self) -> TablePlaces {
+    fn connection_limits(&self) -> ConnectionLimits {
         let read = |count: &AtomicU32| count.load(Ordering::SeqCst);
-        TablePlaces {
+        ConnectionLimits {
             total: read(&self.connections),
             per_role: read(&self.per_role),
             per_address: read(&self.per_address),
