@@ -132,8 +132,8 @@ impl Promised<'_> {
                 one.delta
             ),
             format!(
-                "Bets: somebody who is 50 % sure that a {unit} is in the data is at most {} sure after \
-                all answers; somebody who is 1 % sure, at most {}.",
+                "Bets: somebody who is 50 % sure that a {unit} is in the data is at most {} sure \
+                after all answers; somebody who is 1 % sure, at most {}.",
                 sure(0.5),
                 sure(0.01)
             ),

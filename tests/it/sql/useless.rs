@@ -436,7 +436,8 @@ async fn hints_do_what_they_say() {
     assert_eq!(
         hint(20, "SELECT max(years_of_school) FROM nls.women").as_deref(),
         Some(
-            "No allowed setting would make the answer useful. Whatever the data are, it lies from 0 to 18."
+            "No allowed setting would make the answer useful. Whatever the data are, it lies \
+             from 0 to 18."
         )
     );
 }
