@@ -56,7 +56,8 @@ pub fn price(price: &Price, (quote, sql): (u64, &str), token: &str) -> Markup {
             @if let Some(epsilon) = price.at_most {
                 p .note {
                     "This is the price of a first answer. The epsilon that it shows to be needed \
-                    for pgveil.target_error is bought next, for epsilon " (epsilon) " at most in all."
+                    for pgveil.target_error is bought next, for epsilon " (epsilon)
+                    " at most in all."
                 }
             }
             pre tabindex="0" aria-label="The statement of this price" { (sql) }

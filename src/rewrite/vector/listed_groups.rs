@@ -181,7 +181,8 @@ impl ClippedAggregate<'_> {
     /// group. A row is in one listed group at most, since listed values differ, and so do their
     /// texts ([`distinct`]). So a unit's vector is the one that its rows have when they are grouped
     /// by the keys, with zeros for groups in which it has no row; its norm, the clip, and each
-    /// block's length are the same sums of squares. Every listed group has a row in the result, whatever the tables hold.
+    /// block's length are the same sums of squares. Every listed group has a row in the result,
+    /// whatever the tables hold.
     fn by_listed_groups(
         &self,
         groups: &[ListedGroup],
