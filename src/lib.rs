@@ -37,7 +37,8 @@
 //!     catalog with the plan's. The result is [`execute::Sealed`] rows.
 //!  6. [`release::Paid`] holds the charge by value, opens the rows, adds a fresh draw of exact
 //!     integer noise to every coordinate of every group, drops groups below their threshold and
-//!     decodes: [`release::Released`]. Where a clip is to be chosen, it first draws noisy counts of
+//!     decodes: [`release::Released`]. Grouping sets are computed from noisy *effects* instead,
+//!     which serve all of them. Where a clip is to be chosen, it first draws noisy counts of
 //!     women by how much they add ([`release::Looked`]); the clip is chosen from these, a second
 //!     debit pays for the answer, and only then are the sums drawn. The next release may read it
 //!     through a middle query, which the shadow runs and whose rows are bound as constants. All
@@ -124,6 +125,8 @@
 //! - **look**: noisy counts of units by how much they add, drawn before the answer. (peek,
 //!   histogram)
 //! - **block, bin**: coordinates that one clip bounds together; units of about one length.
+//! - **effect**: what a set of keys says that fewer keys do not; grouping sets are computed from
+//!   noisy ones. (marginal, contrast)
 //! - **loss**: what a release costs, in epsilon, rho, mu² and delta; messages say *cost*.
 //!   (spend)
 //! - **charge**: the receipt of a durable debit. (token, ticket)

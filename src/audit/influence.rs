@@ -42,7 +42,7 @@ pub async fn influence(
     let (Some(sql), Some(price)) = (release.sql(), release.price()) else {
         return Ok(None);
     };
-    let whole = groups(client, sql, release.key_columns()).await?;
+    let whole = groups(client, sql, release.vector_keys()).await?;
     let mut found = Influence {
         share: 0.0,
         holds: true,
@@ -54,7 +54,7 @@ pub async fn influence(
         client
             .batch_execute(&population.statements(Some(unit)).join(";\n"))
             .await?;
-        let rest = groups(client, sql, release.key_columns()).await;
+        let rest = groups(client, sql, release.vector_keys()).await;
         client.batch_execute("ROLLBACK").await?;
         let rest = rest?;
         let is_read = whole.values().chain(rest.values()).all(Option::is_some);
@@ -91,7 +91,7 @@ fn read<'a>(texts: impl IntoIterator<Item = Option<&'a str>>) -> Option<Vec<BigI
 fn moved(price: &Price, release: &ReleasePlan, whole: &Groups, rest: &Groups) -> (f64, bool) {
     let finest = price.calibrated.iter().map(|c| c.refine).max().unwrap_or(0);
     let zeros = vec![BigInt::ZERO; price.weights.len()];
-    let norm = price.mechanism.norm();
+    let norm = price.norm();
     let (mut sum, mut touched, mut appears) = (BigUint::ZERO, 0u32, false);
     for key in whole.keys().chain(rest.keys()).collect::<BTreeSet<_>>() {
         let (here, there) = (whole.get(key), rest.get(key));

@@ -16,6 +16,9 @@
 //! | threshold | nothing; counts decide | which keys exist | [`loss_threshold`] | `threshold.rs` |
 //! | exponential | a candidate | the width of penalties | `Exponential::loss` | `exponential.rs` |
 //!
+//! Grouping sets may be measured by [`Effects`] in place of their groups: Gaussian noise then hides
+//! a linear function of the finest groups.
+//!
 //! The first two are laws of noise, in the table of `table.rs`. All draws are made by a
 //! [`Sampler`]. What a release draws, step by step, is [`crate::rewrite::Draw`].
 
@@ -23,6 +26,7 @@ mod account;
 mod calibration;
 mod choice;
 mod conversion;
+mod effects;
 mod events;
 mod exponential;
 mod gaussian;
@@ -45,6 +49,7 @@ pub use account::{Accounting, Cap, CapError};
 pub use calibration::{Calibrated, CalibrationError, loss_threshold};
 pub use choice::{AccountState, Either, choose, quantile_95};
 pub use conversion::{delta_of_mu, delta_of_rho, epsilon_of_mu, epsilon_of_rho, mu_of, rho_of};
+pub use effects::{Effect, Effects};
 pub use events::bits;
 pub use exponential::{Exponential, Run};
 pub use gaussian::{gaussian, gaussian_finer, loss_gaussian};

@@ -217,6 +217,14 @@ impl Rational {
         }
     }
 
+    /// Divided by a positive integer.
+    pub fn over(self, divisor: &BigInt) -> Self {
+        Self {
+            denominator: self.denominator * divisor,
+            ..self
+        }
+    }
+
     /// Infinite or NaN where its parts are too large.
     pub fn to_f64(&self) -> f64 {
         let part = |part: &BigInt| part.to_f64().unwrap_or(f64::INFINITY);

@@ -83,17 +83,22 @@ pub fn is_listed(release: &ReleasePlan, key: &Key) -> bool {
         .all(|at| matches!(release.keys()[*at].1, KeyRule::Domain(_)))
 }
 
-/// A coordinate's exact integer on its refined grid. It saturates far outside anything that a table
-/// can hold, so that no value can stop a release. Sums are integers by their type; should one have
-/// decimals, its whole part counts.
-pub fn refined(text: Option<&str>, calibrated: &Calibrated, is_refined: bool) -> i128 {
+/// A coordinate's exact integer as the statement printed it. It saturates far outside anything that
+/// a table can hold, so that no value can stop a release. Sums are integers by their type; should
+/// one have decimals, its whole part counts.
+pub fn integer(text: Option<&str>) -> i128 {
     let Some(text) = text else { return 0 };
     let text = text.split_once('.').map_or(text, |(whole, _)| whole);
-    let value: i128 = text.parse().unwrap_or(if text.starts_with('-') {
+    text.parse().unwrap_or(if text.starts_with('-') {
         i128::MIN / 4
     } else {
         i128::MAX / 4
-    });
+    })
+}
+
+/// A coordinate's exact integer on its refined grid.
+pub fn refined(text: Option<&str>, calibrated: &Calibrated, is_refined: bool) -> i128 {
+    let value = integer(text);
     if is_refined {
         return value;
     }

@@ -3,6 +3,7 @@
 
 mod choices;
 mod decode;
+mod effects;
 mod groups;
 mod look;
 mod noise_record;
@@ -19,7 +20,7 @@ use crate::aggregates::ChoiceId;
 use crate::execute::{Rows, Sealed};
 use crate::ir::ReleaseId;
 use crate::ledger::Charge;
-use crate::mechanism::{SampleError, Sampler};
+use crate::mechanism::{Calibrated, SampleError, Sampler};
 use crate::rewrite::{Draw, Plan, ReleasePlan, UnpaidPart, made_of};
 
 pub use look::{Cut, Looked, TooFew};
@@ -181,7 +182,8 @@ impl<'p> Releasing<'p> {
     /// For neighbours that differ in all rows of one unit, the privacy loss of what is released is
     /// at most the charge's:
     ///
-    /// - every coordinate of every group has its own draw;
+    /// - every coordinate of every group has its own draw, or every coordinate of every effect that
+    ///   groups are computed from;
     /// - groups of listed domains are shown whether or not any row is in them;
     /// - other groups are shown by their noisy number of units alone;
     /// - noise and clip are the plan's, whatever was released before, so the loss of a later
@@ -243,6 +245,19 @@ fn noised(
             Draw::Choice(_) => of_choices.push(rows),
         }
     }
+    let drawn = match release.price().and_then(|price| price.effects.as_ref()) {
+        Some(by) => effects::drawn(release, by, vector, sampler)?,
+        None => drawn_apart(release, vector, sampler)?,
+    };
+    decoded(release, drawn, &of_choices, sampler)
+}
+
+/// Each group with its own noise; of those by threshold, the ones that are shown.
+fn drawn_apart(
+    release: &ReleasePlan,
+    vector: &[Key],
+    sampler: &mut dyn Sampler,
+) -> Result<Drawn, Error> {
     let calibrated = release.price().map_or(&[][..], |p| &p.calibrated);
     let threshold = release.price().and_then(|p| p.threshold);
     let mut drawn = Vec::new();
@@ -262,16 +277,44 @@ fn noised(
             key.zeroize();
         }
     }
-    decoded(release, drawn, &of_choices, sampler)
+    Ok(Drawn::apart(drawn, calibrated))
+}
+
+/// Groups that are shown, with their noisy integers.
+struct Drawn {
+    groups: Vec<(Key, Vec<BigInt>)>,
+    /// Integers of a coordinate are in units of 2^-refined, divided by `divisor`.
+    refined: Vec<u32>,
+    divisor: BigInt,
+}
+
+impl Drawn {
+    /// Groups whose integers have noise of their own.
+    fn apart(groups: Vec<(Key, Vec<i128>)>, calibrated: &[Calibrated]) -> Self {
+        let wide = |(key, noisy): (Key, Vec<i128>)| {
+            let noisy = noisy.into_iter().map(BigInt::from).collect();
+            (key, noisy)
+        };
+        Self {
+            groups: groups.into_iter().map(wide).collect(),
+            refined: calibrated.iter().map(|c| c.refine).collect(),
+            divisor: BigInt::from(1),
+        }
+    }
 }
 
 /// The table of groups that are shown, from their noisy integers and the rows of the choices.
 fn decoded(
     release: &ReleasePlan,
-    drawn: Vec<(Key, Vec<i128>)>,
+    drawn: Drawn,
     rows: &[&Rows],
     sampler: &mut dyn Sampler,
 ) -> Result<ReleasedTable, Error> {
+    let Drawn {
+        groups: drawn,
+        refined,
+        divisor,
+    } = drawn;
     let (key_count, groups) = (release.key_columns(), drawn.len());
     let limited = release
         .choices()
@@ -293,7 +336,6 @@ fn decoded(
             None => choices::Groups::new(choice, rows, key_count),
         })
         .collect();
-    let calibrated = release.price().map_or(&[][..], |p| &p.calibrated);
     let mut table = ReleasedTable {
         drawn: NoiseRecord::of(release),
         ..ReleasedTable::default()
@@ -303,7 +345,7 @@ fn decoded(
         .collect();
     let mut sums = Vec::new();
     for (key, noisy) in drawn {
-        let drawn = |at: usize| Rational::binary(BigInt::from(noisy[at]), calibrated[at].refine);
+        let drawn = |at: usize| Rational::binary(noisy[at].clone(), refined[at]).over(&divisor);
         let of = |coordinate: usize| {
             let (terms, divisor) = &made[coordinate];
             Rational::combined(
@@ -323,6 +365,6 @@ fn decoded(
     table.row_cuts = cuts
         .filter_map(|(at, limited)| Some((ChoiceId(at), limited.as_ref()?.cut?)))
         .collect();
-    table.grain = Grain::of(release, &sums);
+    table.grain = Grain::of(release, (&refined, &divisor), &sums);
     Ok(table)
 }

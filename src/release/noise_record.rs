@@ -1,10 +1,13 @@
 //! The noise of a released table, kept with it, so that replays and roll-ups report the error of
 //! the values that they show.
 
+use std::collections::{HashMap, HashSet};
+use std::sync::OnceLock;
+
 use serde::{Deserialize, Serialize};
 
-use super::Cut;
-use crate::mechanism::{Mechanism, Noise, quantile_95};
+use super::{Cut, Key};
+use crate::mechanism::{Effects, Mechanism, Noise, quantile_95};
 use crate::rewrite::{Measure, ReleasePlan, Total, made_of, measure_terms};
 
 /// The noise drawn for each group of a table.
@@ -21,6 +24,77 @@ pub struct NoiseRecord {
     /// The amounts that clips chosen from a look cut, by coordinate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     cuts: Vec<(usize, Cut)>,
+    /// Where groups are computed from effects. The draws above are then the noise of a group of the
+    /// set where it is largest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    by_effects: Option<SetNoise>,
+}
+
+/// The noise of groups that are computed from effects.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct SetNoise {
+    effects: Effects,
+    sets: Vec<Vec<usize>>,
+    /// For each group that is a sum of groups: its noise, in terms of the largest.
+    #[serde(skip)]
+    factors: Vec<f64>,
+    /// The largest variance, and the noise of a group of each set in terms of it.
+    #[serde(skip)]
+    of_sets: OnceLock<(f64, Vec<f64>)>,
+}
+
+/// What is computed from the others does not count.
+impl PartialEq for SetNoise {
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            effects,
+            sets,
+            factors,
+            of_sets: _,
+        } = self;
+        (effects, sets, factors) == (&other.effects, &other.sets, &other.factors)
+    }
+}
+
+impl SetNoise {
+    /// The noise of a group, in terms of the largest that a group has.
+    fn factor(&self, group: usize) -> f64 {
+        if let Some(factor) = self.factors.get(group) {
+            return *factor;
+        }
+        let mut before = 0;
+        let is_here = |set: &Vec<usize>| {
+            before += self.effects.groups_in(set);
+            group < before
+        };
+        let set = self.sets.iter().position(is_here);
+        set.map_or(1.0, |set| self.of_sets().1[set])
+    }
+
+    fn of_sets(&self) -> &(f64, Vec<f64>) {
+        self.of_sets.get_or_init(|| {
+            let largest = self.effects.largest_variance(&self.sets);
+            let of_set = |set: &Vec<usize>| (self.effects.variance(set, |_| 1) / largest).sqrt();
+            (largest, self.sets.iter().map(of_set).collect())
+        })
+    }
+
+    /// That of a sum of groups of one set, by their keys; `None` unless they are all combinations
+    /// of some values.
+    fn of_groups(&self, groups: &[&Key]) -> Option<f64> {
+        let (number, _) = groups.first()?.split_first()?;
+        let set = self.sets.get(number.as_ref()?.parse::<usize>().ok()?)?;
+        let values = |at: usize| {
+            let values: HashSet<_> = groups.iter().map(|key| &key[1 + at]).collect();
+            values.len()
+        };
+        let summed: HashMap<usize, usize> = set.iter().map(|at| (*at, values(*at))).collect();
+        let combinations: usize = summed.values().product();
+        (combinations == groups.len()).then(|| {
+            let variance = self.effects.variance(set, |at| summed[&at]);
+            (variance / self.of_sets().0).sqrt()
+        })
+    }
 }
 
 impl NoiseRecord {
@@ -35,11 +109,18 @@ impl NoiseRecord {
         let terms = (0..draws.len())
             .map(|at| made_of(release.coordinates(), at))
             .collect();
+        let by_effects = release.price()?.effects.as_ref().map(|by| SetNoise {
+            effects: by.effects.clone(),
+            sets: release.sets().to_vec(),
+            factors: Vec::new(),
+            of_sets: OnceLock::new(),
+        });
         Some(Self {
             terms,
             draws,
             summed: Vec::new(),
             cuts: Vec::new(),
+            by_effects,
         })
     }
 
@@ -59,9 +140,22 @@ impl NoiseRecord {
         !self.cuts.is_empty()
     }
 
+    /// Of groups that are sums of these groups, each by their keys: their noise in terms of the
+    /// largest, where they are computed from effects. `None` where it is not known.
+    pub(super) fn factors<'k>(&self, sums: impl Iterator<Item = Vec<&'k Key>>) -> Option<Vec<f64>> {
+        let Some(by) = &self.by_effects else {
+            return Some(Vec::new());
+        };
+        sums.map(|groups| by.of_groups(&groups)).collect()
+    }
+
     /// The noise of coordinates that are sums of these, over groups that are sums of these groups.
     /// `None` where one coordinate would have to state what is cut from several.
-    pub(super) fn added_up(&self, totals: &[&Total], summed: Vec<usize>) -> Option<Self> {
+    pub(super) fn added_up(
+        &self,
+        totals: &[&Total],
+        (summed, factors): (Vec<usize>, Vec<f64>),
+    ) -> Option<Self> {
         let mut cuts = Vec::new();
         for (at, total) in totals.iter().enumerate() {
             match total.terms.as_slice() {
@@ -81,6 +175,7 @@ impl NoiseRecord {
                 .collect(),
             summed,
             cuts,
+            by_effects: self.by_effects.clone().map(|by| SetNoise { factors, ..by }),
         })
     }
 
@@ -97,7 +192,27 @@ impl NoiseRecord {
     /// What each draw adds to a measure of a group: signed standard deviations in the measure's
     /// unit. Measures of one group share draws.
     pub fn noise(&self, measure: &Measure, group: usize) -> Vec<f64> {
-        let root = (self.summed_in(group) as f64).sqrt();
+        self.noise_times(self.factor(group), measure)
+    }
+
+    /// How many times the noise of its draws a group has.
+    fn factor(&self, group: usize) -> f64 {
+        match &self.by_effects {
+            Some(by) => by.factor(group),
+            None => (self.summed_in(group) as f64).sqrt(),
+        }
+    }
+
+    /// The largest factor of a group.
+    fn largest_factor(&self) -> f64 {
+        match &self.by_effects {
+            Some(by) if by.factors.is_empty() => 1.0,
+            Some(by) => by.factors.iter().copied().fold(0.0, f64::max),
+            None => (self.summed() as f64).sqrt(),
+        }
+    }
+
+    fn noise_times(&self, root: f64, measure: &Measure) -> Vec<f64> {
         let mut noise = vec![0.0; self.draws.len()];
         for (coordinate, factor) in measure_terms(measure) {
             let Some((terms, divisor)) = self.terms.get(coordinate) else {
@@ -119,10 +234,7 @@ impl NoiseRecord {
     /// The standard deviation of a measure's noise, in the measure's unit, in the group where it is
     /// largest.
     pub fn deviation(&self, measure: &Measure) -> f64 {
-        let widest = (0..self.summed.len())
-            .max_by_key(|group| self.summed[*group])
-            .unwrap_or(0);
-        self.noise(measure, widest)
+        self.noise_times(self.largest_factor(), measure)
             .iter()
             .map(|n| n * n)
             .sum::<f64>()

@@ -37,11 +37,18 @@ pub struct Grain {
     /// The keys of each grouping set; empty for a plain GROUP BY of all keys.
     sets: Vec<Vec<usize>>,
     totals: Vec<Total>,
-    /// For each coordinate: its integers are in units of 2^-refined.
+    /// For each coordinate: its integers are in units of 2^-refined, divided by `divisor`.
     refined: Vec<u32>,
+    #[serde(default = "one")]
+    divisor: u64,
     /// Parallel to the answer's groups. Decimal texts, since integers may be longer than eight
     /// bytes.
     noisy: Vec<Vec<String>>,
+}
+
+/// The divisor in answers of older versions.
+fn one() -> u64 {
+    1
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,11 +60,16 @@ struct GrainKey {
 }
 
 impl Grain {
-    /// That of a release that was just made; `None` where no roll-up is possible.
-    pub(super) fn of(release: &ReleasePlan, noisy: &[Vec<i128>]) -> Option<Self> {
-        let (Some(family), Some(price)) = (release.family(), release.price()) else {
-            return None;
-        };
+    /// That of a release that was just made, whose integers are in units of 2^-refined, divided;
+    /// `None` where no roll-up is possible.
+    pub(super) fn of(
+        release: &ReleasePlan,
+        (refined, divisor): (&[u32], &BigInt),
+        noisy: &[Vec<BigInt>],
+    ) -> Option<Self> {
+        let family = release.family()?;
+        let divisor = divisor.to_u64()?;
+
         let key = |(grouping, (data_type, rule)): (&crate::rewrite::Grouping, &(Type, KeyRule))| {
             let KeyRule::Domain(values) = rule else {
                 return None;
@@ -85,10 +97,11 @@ impl Grain {
                 .collect::<Option<_>>()?,
             sets: release.sets().to_vec(),
             totals: family.totals.clone(),
-            refined: price.calibrated.iter().map(|c| c.refine).collect(),
+            refined: refined.to_vec(),
+            divisor,
             noisy: noisy
                 .iter()
-                .map(|row| row.iter().map(i128::to_string).collect())
+                .map(|row| row.iter().map(BigInt::to_string).collect())
                 .collect(),
         })
     }
@@ -162,14 +175,16 @@ pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &PlanningEffort) ->
     let mut made = ReleasedTable::default();
     let mut summed = Vec::with_capacity(members.len());
     let shares = shares(grain, &totals, (&members, &read))?;
+    let of_keys = |rows: &Vec<usize>| rows.iter().map(|row| &table.keys[*row]).collect();
+    let factors = drawn.factors(members.iter().map(|(_, rows)| of_keys(rows)))?;
     for (key, rows) in members {
         let sums = added(grain, &rows)?;
-        let of = |coordinate: usize| value(totals[coordinate], &sums, &grain.refined);
+        let of = |coordinate: usize| value(grain, totals[coordinate], &sums);
         made.measures.push(decode::measures(release, of));
         made.keys.push(key);
         summed.push(rows.len());
     }
-    let drawn = drawn.added_up(&totals, summed)?;
+    let drawn = drawn.added_up(&totals, (summed, factors))?;
     // A session that asks for a clip known beforehand gets no other.
     if drawn.is_cut() && release.look().is_none() {
         return None;
@@ -239,7 +254,7 @@ fn shares(
     for row in read {
         let noisy = added(grain, &[*row])?;
         for (total, (of_picked, of_all)) in totals.iter().zip(&mut sums) {
-            let size = value(total, &noisy, &grain.refined).to_f64().powi(2);
+            let size = value(grain, total, &noisy).to_f64().powi(2);
             *of_all += size;
             *of_picked += if picked.contains(row) { size } else { 0.0 };
         }
@@ -262,14 +277,14 @@ fn added(grain: &Grain, rows: &[usize]) -> Option<Vec<BigInt>> {
     Some(sums)
 }
 
-fn value(total: &Total, sums: &[BigInt], refined: &[u32]) -> Rational {
+fn value(grain: &Grain, total: &Total, sums: &[BigInt]) -> Rational {
     let term = |(coordinate, factor): &(usize, i64)| {
         (
-            Rational::binary(sums[*coordinate].clone(), refined[*coordinate]),
+            Rational::binary(sums[*coordinate].clone(), grain.refined[*coordinate]),
             *factor,
         )
     };
-    Rational::combined(total.terms.iter().map(term), total.divisor)
+    Rational::combined(total.terms.iter().map(term), total.divisor).over(&grain.divisor.into())
 }
 
 /// How one of the release's keys follows from the finer answer's.

@@ -35,7 +35,7 @@ pub fn describe(
         "Release: one answer for all groups, per {unit} {}",
         words.columns(&release.lineage.units)
     )];
-    lines.extend(keys(release, unit));
+    lines.extend(keys(release, plan, unit));
     words.tree(&release.input, 1, &mut lines);
     lines.push(rows(release, plan, unit));
     lines.extend(
@@ -87,7 +87,7 @@ pub fn no_row(no_row: &NoRow, policy: &Policy) -> String {
     }
 }
 
-fn keys(release: &AnalyzedRelease, unit: &str) -> Vec<String> {
+fn keys(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for ((_, rule), text) in release.keys.iter().zip(&release.key_texts) {
         lines.push(match rule {
@@ -118,10 +118,15 @@ fn keys(release: &AnalyzedRelease, unit: &str) -> Vec<String> {
             .iter()
             .map(|set| format!("({})", names(set)))
             .collect();
-        lines.push(format!(
-            "  Grouping sets: {}; each counts towards what one {unit} adds",
-            sets.join(", ")
-        ));
+        let effects = plan.price().and_then(|price| price.effects.as_ref());
+        let form = match effects {
+            Some(by) => format!(
+                "measured as {} effects, from which all of them are computed: they agree",
+                by.effects.measured().len()
+            ),
+            None => format!("each counts towards what one {unit} adds"),
+        };
+        lines.push(format!("  Grouping sets: {}; {form}", sets.join(", ")));
     }
     lines
 }
@@ -310,11 +315,15 @@ impl Words<'_> {
     }
 
     fn noise(&self, plan: &ReleasePlan, price: &Price, unit: &str) -> Vec<String> {
-        let norm = price.mechanism.norm().name();
+        let norm = price.norm().name();
+        let what = match price.effects {
+            Some(_) => "the groups of all keys",
+            None => "the vector",
+        };
         let mut lines = match &price.look {
             Some(look) => look::opened(look, unit),
             None => vec![format!(
-                "  Sensitivity: one {unit} moves the vector by at most {} ({norm}, in units of one \
+                "  Sensitivity: one {unit} moves {what} by at most {} ({norm}, in units of one \
                     row's largest value)",
                 sensitivity(plan, price)
             )],
@@ -322,8 +331,10 @@ impl Words<'_> {
         for (i, (coordinate, calibrated)) in
             plan.coordinates().iter().zip(&price.calibrated).enumerate()
         {
-            let deviation = look::deviation(price, coordinate, i)
-                .unwrap_or_else(|| significant(deviation_of(coordinate, calibrated)));
+            let deviation = look::deviation(price, coordinate, i).unwrap_or_else(|| {
+                let largest = deviation_of(coordinate, calibrated);
+                by_set(plan, price, largest).unwrap_or_else(|| significant(largest))
+            });
             lines.push(format!(
                 "  v{i}: {}: {} noise, standard deviation {deviation}",
                 self.coordinate(coordinate),
@@ -458,6 +469,17 @@ fn sensitivity(plan: &ReleasePlan, price: &Price) -> String {
 fn deviation_of(coordinate: &Coordinate, calibrated: &Calibrated) -> f64 {
     let steps = calibrated.noise.standard_deviation() / 2f64.powi(calibrated.refine as i32);
     steps * step_of(coordinate)
+}
+
+/// The standard deviation in each grouping set, in their order, where they have different ones.
+fn by_set(plan: &ReleasePlan, price: &Price, largest: f64) -> Option<String> {
+    let effects = &price.effects.as_ref()?.effects;
+    let widest = effects.largest_variance(plan.sets());
+    let of_set = |set: &Vec<usize>| {
+        significant(largest * (effects.variance(set, |_| 1) / widest).sqrt())
+    };
+    let of_sets: Vec<String> = plan.sets().iter().map(of_set).collect();
+    Some(format!("by set {}", of_sets.join(", ")))
 }
 
 /// One step of a coordinate's grid, in the unit of its value.

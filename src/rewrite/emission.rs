@@ -16,6 +16,7 @@ use super::limits::row_cost::{self, RowCost};
 use super::price::{Bounding, Price};
 use super::same_row::{Once, read_once};
 use super::vector::base_rows::base_rows;
+use super::vector::clipped_aggregate::ClippedAggregate;
 use super::vector::coordinates::Coordinate;
 use crate::analyze::{Analyzed, AnalyzedRelease};
 use crate::ir::{ColumnId, Expr, Relation};
@@ -95,6 +96,9 @@ impl<'a> Emission<'a> {
         price: &Price,
     ) -> Result<(ast::Query, bool), Refusal> {
         let bounding = price.bounding();
+        if price.effects.is_some() {
+            return Ok((self.cells(coordinates, price, &bounding)?, false));
+        }
         let levels = self.levels(coordinates, price, &bounding);
         if self.analyzed.query().releases().len() <= PIVOTED_RELEASES
             && let Some(statement) = levels.with_groups_as_columns(|| self.flat())?
@@ -117,6 +121,25 @@ impl<'a> Emission<'a> {
         let statement = self
             .levels(coordinates, price, bounding)
             .statement(self.flat()?)?;
+        Ok(self.finished(statement))
+    }
+
+    /// The statement of the cells that grouping sets are computed from: groups of all keys.
+    fn cells(
+        &mut self,
+        coordinates: &[Coordinate],
+        price: &Price,
+        bounding: &Bounding,
+    ) -> Result<ast::Query, Refusal> {
+        let by_all_keys = AnalyzedRelease {
+            sets: Vec::new(),
+            ..self.release.clone()
+        };
+        let levels = ClippedAggregate {
+            release: &by_all_keys,
+            ..self.levels(coordinates, price, bounding)
+        };
+        let statement = levels.statement(self.flat()?)?;
         Ok(self.finished(statement))
     }
 

@@ -3,6 +3,7 @@
 
 mod choice;
 mod chosen_clips;
+mod effects;
 pub(in crate::rewrite) mod look;
 pub(in crate::rewrite) mod target_error;
 pub(in crate::rewrite) mod whole_statement;
@@ -11,6 +12,7 @@ use num_bigint::BigUint;
 
 pub use choice::{PricedChoice, choice};
 pub use chosen_clips::{Block, Look, SEEN};
+pub use effects::ByEffects;
 
 use super::limits::out_of_reach;
 use super::vector::clip::roomy;
@@ -70,10 +72,15 @@ impl AskedRelease<'_> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Price {
     pub mechanism: Mechanism,
-    /// Bound C of the unit's weighted vector: L2 under Gaussian noise, L1 under Laplace.
+    /// Bound C of the unit's weighted vector over the groups that the statement returns, in the
+    /// norm [`Price::norm`].
     pub clip: BigUint,
     pub weights: Vec<BigUint>,
+    /// The noise of each coordinate of a group. Where groups are computed from effects: what they
+    /// then have, in the grouping set where it is largest; effects have draws of their own.
     pub calibrated: Vec<Calibrated>,
+    /// Where grouping sets are computed from effects: these, and their noise.
+    pub effects: Option<ByEffects>,
     /// A group is shown if this coordinate's noisy integer reaches the value.
     pub threshold: Option<(usize, i128)>,
     /// The most groups of a unit, where the statement must cap them.
@@ -95,7 +102,7 @@ pub struct Price {
 
 /// The part of a price that a statement needs.
 pub(super) struct Bounding {
-    pub mechanism: Mechanism,
+    pub norm: Norm,
     pub clip: BigUint,
     pub refine: Vec<u32>,
 }
@@ -103,7 +110,7 @@ pub(super) struct Bounding {
 impl Price {
     pub(super) fn bounding(&self) -> Bounding {
         Bounding {
-            mechanism: self.mechanism,
+            norm: self.norm(),
             clip: self.clip.clone(),
             refine: self.calibrated.iter().map(|c| c.refine).collect(),
         }
@@ -121,7 +128,7 @@ impl Price {
     /// text. Never run.
     pub(super) fn no_bounding(&self) -> Bounding {
         Bounding {
-            mechanism: Mechanism::Gaussian,
+            norm: Norm::L2,
             clip: self.l2.clone(),
             refine: vec![0; self.calibrated.len()],
         }
@@ -140,7 +147,8 @@ pub(super) struct Portion<'a> {
     pub mechanism: Mechanism,
 }
 
-/// The vector of a release in the layout that is most accurate, and its price. The coordinates'
+/// The vector of a release in the layout that is most accurate, and its price: grouping sets by
+/// effects, where that serves every set; under Laplace noise pairs turned. The coordinates'
 /// weights are multiplied by their `stress`.
 ///
 /// # Errors
@@ -166,6 +174,12 @@ pub fn vector(
         price: plain.clone(),
         plain,
     };
+    if let Some(price) =
+        effects::by_effects(release, &layout.coordinates, &vector.plain, policy, portion)
+    {
+        vector.price = price;
+        return Ok(vector);
+    }
     // Rotated coordinates are shorter in L1, and as long in L2. A target error chose the weights of
     // the plain layout, which is then kept.
     if portion.mechanism == Mechanism::Laplace
@@ -347,6 +361,7 @@ fn noise(
         clip,
         weights,
         calibrated,
+        effects: None,
         threshold: None,
         groups_per_unit: None,
         groups: 1,

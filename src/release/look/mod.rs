@@ -12,7 +12,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 pub use choice::Cut;
 
-use super::{Error, Key, NoiseRecord, ReleasedTable, Releasing, arranged, cells, is_listed};
+use super::{Drawn, Error, Key, NoiseRecord, ReleasedTable, Releasing, arranged, cells, is_listed};
 use crate::execute::{Rows, Sealed};
 use crate::ir::ReleaseId;
 use crate::ledger::Charge;
@@ -190,7 +190,7 @@ impl Releasing<'_> {
         let record = NoiseRecord::of(&at_clips).map(|noise| noise.cut_by(cuts(look, &chosen)));
         let table = super::decoded(
             &at_clips,
-            drawn,
+            Drawn::apart(drawn, calibrated),
             &others.iter().collect::<Vec<_>>(),
             sampler,
         )?;

@@ -1,5 +1,7 @@
 //! Whether one release can be read off another, before either is made.
 
+use num_bigint::BigInt;
+
 use super::{Grain, Rollup, coarser};
 use crate::analyze::PlanningEffort;
 use crate::release::{NoiseRecord, ReleasedTable, cells};
@@ -21,11 +23,14 @@ const SLACK: f64 = 1e-9;
 /// have the error that `asked` has by itself, or less.
 pub fn reads_off(asked: &ReleasePlan, wide: &ReleasePlan) -> bool {
     let keys = cells(wide);
-    let noisy = vec![vec![LONG; wide.coordinates().len()]; keys.len()];
+    let noisy = vec![vec![BigInt::from(LONG); wide.coordinates().len()]; keys.len()];
+    let refined: Vec<u32> = wide.price().map_or(Vec::new(), |price| {
+        price.calibrated.iter().map(|c| c.refine).collect()
+    });
     let table = ReleasedTable {
         measures: vec![Vec::new(); keys.len()],
         drawn: NoiseRecord::of(wide),
-        grain: Grain::of(wide, &noisy),
+        grain: Grain::of(wide, (&refined, &BigInt::from(1)), &noisy),
         keys,
         ..ReleasedTable::default()
     };

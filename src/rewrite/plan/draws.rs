@@ -11,7 +11,8 @@ use crate::rewrite::{ChoicePlan, Look, Price, Statement};
 pub enum Draw<'p> {
     /// Noisy numbers of units by how much they add: the clips of the vector are chosen from them.
     Look(&'p Look),
-    /// The vector: noise of one law for each coordinate of each group.
+    /// The vector: noise of one law for each coordinate of each group, or of each effect that
+    /// grouping sets are computed from.
     Vector(&'p Price),
     /// Values that the exponential mechanism draws, or a noisy count of distinct values; for each
     /// group.

@@ -238,6 +238,17 @@ impl ReleasePlan {
         self.keys.len() + usize::from(!self.sets.is_empty())
     }
 
+    /// How many columns name a row of the vector's statement: those of a group, or the keys of a
+    /// cell where grouping sets are computed from effects.
+    pub fn vector_keys(&self) -> usize {
+        let by_effects = self.price().is_some_and(|price| price.effects.is_some());
+        if by_effects {
+            self.keys.len()
+        } else {
+            self.key_columns()
+        }
+    }
+
     pub fn coordinates(&self) -> &[Coordinate] {
         &self.coordinates
     }

@@ -507,7 +507,7 @@ impl Emission<'_> {
             weights: &price.weights,
             clip: &bounding.clip,
             refine: &bounding.refine,
-            mechanism: bounding.mechanism,
+            norm: bounding.norm,
             groups_per_unit: price.groups_per_unit,
             within_clip: price.within_clip,
             blocks: price.look.as_ref().map_or(&[], |look| &look.blocks),

@@ -255,6 +255,7 @@ fn priced(
         clip: ceiling.clone(),
         weights,
         calibrated,
+        effects: None,
         threshold: None,
         groups_per_unit: None,
         groups,

@@ -32,6 +32,16 @@ impl AskedRelease<'_> {
             .try_fold(Loss::ZERO, Loss::compose)
             .ok_or_else(too_much)
     }
+
+    /// Whether its grouping sets are computed from effects under Gaussian noise.
+    fn is_by_effects(&self, policy: &Policy, terms: &Terms) -> Result<bool, Refusal> {
+        if self.layout.coordinates.is_empty() {
+            return Ok(false);
+        }
+        let portion = self.portion(terms, Mechanism::Gaussian);
+        let vector = vector(self.release, &self.layout, &self.stress, policy, &portion)?;
+        Ok(vector.price.effects.is_some())
+    }
 }
 
 /// Every release and its epsilon: equal parts of the statement's, or as much as a wanted error
@@ -221,6 +231,14 @@ pub(in crate::rewrite) fn mechanism(
 ) -> Result<Mechanism, Refusal> {
     if terms.is_pure() {
         return Ok(Mechanism::Laplace);
+    }
+    // An error that is aimed at was found for effects, which Laplace noise has not.
+    if terms.session_settings.target_error.is_some() {
+        for one in asked {
+            if one.is_by_effects(policy, terms)? {
+                return Ok(Mechanism::Gaussian);
+            }
+        }
     }
     let mut releases = Vec::new();
     for one in asked {

@@ -11,7 +11,7 @@ use super::clipped_aggregate::ClippedAggregate;
 use super::coordinates::{Coordinate, PRESENCE};
 use super::row_lengths::ceil_sqrt;
 use crate::catalog::Type;
-use crate::mechanism::Mechanism;
+use crate::mechanism::Norm;
 use crate::rewrite::Block;
 use crate::rewrite::emit::sql;
 
@@ -70,7 +70,7 @@ impl ClippedAggregate<'_> {
         };
         let limit = self.groups_per_unit.map(u64::from);
         self.coordinates[*at] == Coordinate::Presence
-            && self.mechanism == Mechanism::Gaussian
+            && self.norm == Norm::L2
             && limit.is_some_and(|limit| (1..=PRESENCE).contains(&limit))
             && block.weights.iter().all(BigUint::is_one)
             && *block.bins.clip(0) >= BigUint::from(PRESENCE)

@@ -12,7 +12,7 @@ use super::row_integer::{divided, integer, integer_type, lacks, narrowed, within
 use crate::analyze::{AnalyzedRelease, PlanningEffort};
 use crate::catalog::Type;
 use crate::ir::{ColumnInfo, End, Expr};
-use crate::mechanism::Mechanism;
+use crate::mechanism::Norm;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 use crate::rewrite::Block;
@@ -55,7 +55,8 @@ pub struct ClippedAggregate<'a> {
     pub clip: &'a BigUint,
     /// By how many bits each coordinate's grid is refined after the clip.
     pub refine: &'a [u32],
-    pub mechanism: Mechanism,
+    /// In which `clip` bounds a unit's vector.
+    pub norm: Norm,
     /// Most groups of a unit, kept by hash; enforced where keys are released by threshold.
     pub groups_per_unit: Option<u32>,
     /// The catalog proves that no unit's vector exceeds the clip, and no clip is emitted.
@@ -76,8 +77,8 @@ impl ClippedAggregate<'_> {
     ///
     /// # Guarantee
     /// With a clip: for every unit, whatever rows the tables hold, the weighted vector that it adds
-    /// over all groups and grouping sets has a norm of at most `clip` (L2 under Gaussian noise, L1
-    /// under Laplace), in units of the base grid. Where `groups_per_unit` is set, the unit adds to
+    /// over all groups and grouping sets has a norm of at most `clip` (in L1 or L2, as `norm` says),
+    /// in units of the base grid. Where `groups_per_unit` is set, the unit adds to
     /// at most that many groups; which groups it keeps depends on the set of its groups alone. One
     /// factor scales the whole vector, in exact integers that are rounded towards zero.
     ///
@@ -127,7 +128,7 @@ impl ClippedAggregate<'_> {
         let bound = if self.within_clip {
             Bound::Proved
         } else if self.blocks.is_empty() {
-            Bound::Clipped(Clip::new(self.clip, self.weights, self.mechanism.norm()))
+            Bound::Clipped(Clip::new(self.clip, self.weights, self.norm))
         } else {
             Bound::Binned(self.magnitudes())
         };

@@ -104,7 +104,7 @@ impl ClippedAggregate<'_> {
             "least",
             vec![sql::bare("t"), sql::number(&limit.to_string())],
         );
-        let each = match self.mechanism.norm() {
+        let each = match self.norm {
             Norm::L2 => {
                 let squared =
                     sql::binary(sql::number(&PRESENCE.pow(2).to_string()), B::Divide, groups);

@@ -4,6 +4,7 @@
 mod bound;
 mod derived;
 mod draws;
+mod effects;
 mod equal;
 mod flip;
 mod forms;

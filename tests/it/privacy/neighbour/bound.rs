@@ -6,9 +6,10 @@ use num_bigint::{BigInt, BigUint};
 use pgveil::analyze::KeyRule;
 use pgveil::catalog::Type;
 use pgveil::ir::MiddleRows;
-use pgveil::mechanism::{Loss, Mechanism, Noise};
+use pgveil::mechanism::{Loss, Mechanism, Noise, Norm};
 use pgveil::rewrite::{Coordinate, Plan, Price, ReleasePlan, key_text};
 
+use super::effects;
 use super::look;
 use super::parts;
 use super::random::Random;
@@ -35,7 +36,7 @@ pub async fn holds(
             continue;
         }
         calibrated(price)?;
-        let compared = world.compare(sql, release.key_columns()).await?;
+        let compared = world.compare(sql, release.vector_keys()).await?;
         is_silent(release, &compared.nobody).map_err(|fault| format!("{fault}\n{sql}"))?;
         for (unit, rest) in missing.iter().zip(&compared.rest) {
             within(price, release, &compared.whole, rest)
@@ -130,7 +131,7 @@ fn hostile(data_type: &Type) -> &'static [&'static str] {
 /// Rows that belong to no unit add nothing: no bound would hold for them.
 pub async fn nobody(world: &World, release: &ReleasePlan, sql: &str) -> Result<(), String> {
     world.without_anybody().await;
-    let left = world.run(sql, release.key_columns()).await;
+    let left = world.run(sql, release.vector_keys()).await;
     world.back().await;
     is_silent(release, &left?).map_err(|fault| format!("{fault}\n{sql}"))
 }
@@ -145,7 +146,7 @@ fn is_silent(release: &ReleasePlan, left: &Groups) -> Result<(), String> {
         KeyRule::Threshold => false,
     };
     // Without keys each grouping set shows its one group.
-    let alone = release.sets().is_empty() || left.len() <= usize::from(release.key_columns() == 0);
+    let alone = release.sets().is_empty() || left.len() <= usize::from(release.vector_keys() == 0);
     let may_be_there =
         |(key, _): (&Vec<Option<String>>, _)| release.keys().iter().zip(key).all(is_listed);
     if alone && left.iter().all(may_be_there) && left.iter().all(silent) {
@@ -166,7 +167,7 @@ pub async fn unit_within(
         return Ok(());
     };
     world.without(unit).await;
-    let rest = world.run(sql, release.key_columns()).await;
+    let rest = world.run(sql, release.vector_keys()).await;
     world.back().await;
     within(price, release, whole, &rest?)
         .map_err(|fault| format!("without unit {unit}: {fault}\n{sql}"))
@@ -200,9 +201,9 @@ pub fn within(
             } else {
                 moved << finest
             };
-            norm += match price.mechanism {
-                Mechanism::Gaussian => &moved * &moved,
-                Mechanism::Laplace => moved,
+            norm += match price.norm() {
+                Norm::L2 => &moved * &moved,
+                Norm::L1 => moved,
             };
         }
         if let Some((presence, _)) = price.threshold {
@@ -215,15 +216,18 @@ pub fn within(
             }
         }
     }
-    let limit = match price.mechanism {
-        Mechanism::Gaussian => (&price.clip * &price.clip) << (2 * finest),
-        Mechanism::Laplace => price.clip.clone() << finest,
+    let limit = match price.norm() {
+        Norm::L2 => (&price.clip * &price.clip) << (2 * finest),
+        Norm::L1 => price.clip.clone() << finest,
     };
     if norm > limit {
         return Err(format!(
             "norm {norm} > {limit} ({:?}, clip {}, {finest} bits)",
             price.mechanism, price.clip
         ));
+    }
+    if let Some(by) = &price.effects {
+        effects::within(price, by, release, (whole, rest))?;
     }
     shared(price, release, &presences)?;
     // One row a unit is in one group of each grouping set.
@@ -278,6 +282,9 @@ fn shared(price: &Price, release: &ReleasePlan, presences: &[BigUint]) -> Result
 
 /// The scale of every coordinate's noise against the loss, exactly.
 pub fn calibrated(price: &Price) -> Result<(), String> {
+    if let Some(by) = &price.effects {
+        return effects::calibrated(price, by);
+    }
     for (weight, calibrated) in price.weights.iter().zip(&price.calibrated) {
         scaled(price, weight, calibrated.noise, calibrated.refine)?;
     }

@@ -22,7 +22,7 @@ async fn geometric_means_are_bounded() {
                 .unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
             let release = &plan.releases()[0];
             let text = release.sql().unwrap();
-            let whole = world.run(text, release.key_columns()).await.unwrap();
+            let whole = world.run(text, release.vector_keys()).await.unwrap();
             for unit in 1..=30 {
                 let within = unit_within(&world, release, text, &whole, unit).await;
                 assert_eq!(within, Ok(()), "{sql}");

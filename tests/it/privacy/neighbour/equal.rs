@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use pgveil::analyze::KeyRule;
-use pgveil::engine::{Engine, Format, Service};
+use pgveil::engine::{Engine, Format, Requester, Service};
 use pgveil::parse::{Statement, parse};
 use tokio_postgres::SimpleQueryMessage;
 use tokio_util::sync::CancellationToken;
@@ -15,16 +15,21 @@ use super::total::tame;
 use super::veiled::{Veiled, requester};
 use super::world::World;
 
-type Rows = Vec<Vec<Option<String>>>;
+pub type Rows = Vec<Vec<Option<String>>>;
 
 async fn asked(engine: &Engine, sql: &str) -> Result<Rows, String> {
+    asked_by(engine, &requester(), sql).await
+}
+
+/// The answer in a session.
+pub async fn asked_by(engine: &Engine, requester: &Requester, sql: &str) -> Result<Rows, String> {
     let statements = parse(sql).map_err(|e| format!("{e:?}"))?;
     let [Statement::Query(query)] = statements.as_slice() else {
         return Err("not a query".to_owned());
     };
     let answer = engine
         .answer(
-            &requester(),
+            requester,
             query,
             &[],
             &[],
@@ -68,7 +73,8 @@ async fn shown_whole(engine: &Engine, world: &World, sql: &str) -> Option<Rows> 
     }
 }
 
-async fn plain(world: &World, sql: &str) -> Option<Rows> {
+/// PostgreSQL's own answer.
+pub async fn plain(world: &World, sql: &str) -> Option<Rows> {
     let messages = world
         .client
         .simple_query(&format!("SET search_path = w, pg_catalog; {sql}"))

@@ -39,7 +39,7 @@ async fn plan_flip_same_partials() {
                 });
                 let texts: Vec<(&str, usize, bool)> = release
                     .sql()
-                    .map(|sql| (sql, release.key_columns() + blocks, blocks > 0))
+                    .map(|sql| (sql, release.vector_keys() + blocks, blocks > 0))
                     .into_iter()
                     .chain(of_parts)
                     .collect();

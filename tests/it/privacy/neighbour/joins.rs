@@ -155,7 +155,7 @@ async fn each_side_of_what_multiplies_is_bounded() {
             .unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
         let release = &plan.releases()[0];
         let text = release.sql().unwrap();
-        let whole = world.run(text, release.key_columns()).await.unwrap();
+        let whole = world.run(text, release.vector_keys()).await.unwrap();
         nobody(&world, release, text).await.unwrap();
         unit_within(&world, release, text, &whole, HEAVY)
             .await

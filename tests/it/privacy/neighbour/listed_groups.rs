@@ -83,7 +83,7 @@ async fn one_unit_is_within_the_bound() {
             let release = &plan.releases()[0];
             let text = release.sql().unwrap();
             assert!(is_pivoted(text), "{sql}\n{text}");
-            let whole = world.run(text, release.key_columns()).await.unwrap();
+            let whole = world.run(text, release.vector_keys()).await.unwrap();
             nobody(&world, release, text).await.unwrap();
             for unit in 1..=13 {
                 let held = unit_within(&world, release, text, &whole, unit).await;
@@ -234,7 +234,7 @@ async fn sums_are_those_of_a_group_by() {
     let release = &plan.releases()[0];
     let text = release.sql().unwrap();
     assert!(is_pivoted(text), "{text}");
-    let found = world.run(text, release.key_columns()).await.unwrap();
+    let found = world.run(text, release.vector_keys()).await.unwrap();
     let exact = "SELECT kd, count(*), coalesce(sum(i4), 0) FROM w.visits
          WHERE kd IN ('a', 'b', 'it''s') OR kd IS NULL GROUP BY kd";
     let exact = world.client.query(exact, &[]).await.unwrap();

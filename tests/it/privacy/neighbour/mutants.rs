@@ -140,7 +140,7 @@ fn apart(release: &ReleasePlan, sql: &str) -> String {
 }
 
 async fn caught(world: &World, release: &ReleasePlan, sql: &str) -> bool {
-    let Ok(whole) = world.run(sql, release.key_columns()).await else {
+    let Ok(whole) = world.run(sql, release.vector_keys()).await else {
         return true;
     };
     nobody(world, release, sql).await.is_err()

@@ -29,7 +29,7 @@ async fn groups(world: &World, sql: &str) -> Groups {
         .unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
     let release = &plan.releases()[0];
     world
-        .run(release.sql().unwrap(), release.key_columns())
+        .run(release.sql().unwrap(), release.vector_keys())
         .await
         .unwrap_or_else(|fault| panic!("{sql}\n{fault}"))
 }
@@ -44,7 +44,7 @@ pub async fn all_run(world: &World, sql: &str) {
             .choices()
             .iter()
             .map(|part| (part.sql(), parts::keys(release, part)));
-        for (text, keys) in parts.chain(release.sql().map(|text| (text, release.key_columns()))) {
+        for (text, keys) in parts.chain(release.sql().map(|text| (text, release.vector_keys()))) {
             let found = world.run(text, keys).await;
             assert!(found.is_ok(), "{sql}\n{found:?}");
         }
@@ -265,13 +265,13 @@ async fn turned_pairs_are_half_as_long() {
             "the mechanism makes no new question"
         );
         let text = release.sql().unwrap();
-        let whole = world.run(text, release.key_columns()).await.unwrap();
+        let whole = world.run(text, release.vector_keys()).await.unwrap();
         nobody(&world, release, text).await.unwrap();
         unit_within(&world, release, text, &whole, 7).await.unwrap();
         let mutant = text.replace(end, "(5000 - ");
         assert_ne!(mutant, text);
         if release.price().unwrap().within_clip {
-            let moved = world.run(&mutant, release.key_columns()).await.unwrap();
+            let moved = world.run(&mutant, release.vector_keys()).await.unwrap();
             assert!(
                 unit_within(&world, release, &mutant, &moved, 7)
                     .await
@@ -310,7 +310,7 @@ async fn presences_are_shared_among_groups() {
         let release = &plan.releases()[0];
         let text = release.sql().unwrap();
         let caught = async |text: &str| {
-            let whole = world.run(text, release.key_columns()).await.unwrap();
+            let whole = world.run(text, release.vector_keys()).await.unwrap();
             unit_within(&world, release, text, &whole, 7).await.is_err()
         };
         assert!(!caught(text).await, "the original is caught: {text}");
@@ -894,7 +894,7 @@ async fn constants_of_an_outer_join_are_no_keys_of_the_unit() {
             .unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
         let release = &plan.releases()[0];
         let text = release.sql().unwrap();
-        let whole = world.run(text, release.key_columns()).await.unwrap();
+        let whole = world.run(text, release.vector_keys()).await.unwrap();
         assert!(whole.len() > 1, "{sql}");
         nobody(&world, release, text).await.unwrap();
         unit_within(&world, release, text, &whole, 7).await.unwrap();

@@ -108,18 +108,18 @@ async fn holds(world: &World, sql: &str, plan: &Plan) {
             continue;
         };
         let whole = world
-            .run(text, release.key_columns())
+            .run(text, release.vector_keys())
             .await
             .unwrap_or_else(|fault| panic!("{sql}\n{fault}"));
         for unit in ["u1", "u2", "u5", ""] {
             without(world, &format!("= '{unit}'::bpchar")).await;
-            let rest = world.run(text, release.key_columns()).await;
+            let rest = world.run(text, release.vector_keys()).await;
             world.back().await;
             within(price, release, &whole, &rest.unwrap())
                 .unwrap_or_else(|fault| panic!("{sql}\nwithout {unit:?}: {fault}\n{text}"));
         }
         without(world, "IS NOT NULL").await;
-        let none = world.run(text, release.key_columns()).await;
+        let none = world.run(text, release.vector_keys()).await;
         world.back().await;
         assert!(
             none.unwrap()

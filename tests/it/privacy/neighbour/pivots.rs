@@ -21,7 +21,7 @@ async fn priced(sql: &str, accounting: Accounting) -> (f64, Result<(), String>) 
     );
     let price = release.price().unwrap();
     let text = release.sql().unwrap();
-    let whole = world.run(text, release.key_columns()).await.unwrap();
+    let whole = world.run(text, release.vector_keys()).await.unwrap();
     let mut within = Ok(());
     for unit in 1..=30 {
         within = within.and(unit_within(&world, release, text, &whole, unit).await);

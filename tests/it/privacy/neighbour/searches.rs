@@ -185,7 +185,7 @@ async fn mutants_of_searches_are_caught() {
     let release = &plan.releases()[0];
     let sql = release.sql().unwrap();
     let caught = async |sql: &str| {
-        let Ok(whole) = world.run(sql, release.key_columns()).await else {
+        let Ok(whole) = world.run(sql, release.vector_keys()).await else {
             return true;
         };
         bound::nobody(&world, release, sql).await.is_err()

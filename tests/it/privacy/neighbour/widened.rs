@@ -98,14 +98,14 @@ async fn widened_questions_have_one_price_and_stay_within_it() {
                     "{text}"
                 );
             }
-            let whole = world.run(text, bought.key_columns()).await.unwrap();
+            let whole = world.run(text, bought.vector_keys()).await.unwrap();
             for unit in 1..=20 {
                 let delete = format!(
                     "BEGIN; DELETE FROM w.visits WHERE person = {unit}; DELETE FROM w.people \
                         WHERE id = {unit};"
                 );
                 world.client.batch_execute(&delete).await.unwrap();
-                let rest = world.run(text, bought.key_columns()).await.unwrap();
+                let rest = world.run(text, bought.vector_keys()).await.unwrap();
                 world.back().await;
                 within(bought.price().unwrap(), bought, &whole, &rest)
                     .unwrap_or_else(|fault| panic!("without {unit}: {fault}\n{sql}\n{text}"));

@@ -1,0 +1,97 @@
+//! Grouping sets that are computed from effects: the exact cells are transformed, each integer of
+//! each effect gets its own noise, and the groups of all sets are computed from what is noisy.
+
+use std::collections::HashMap;
+
+use num_bigint::BigInt;
+use zeroize::Zeroizing;
+
+use super::groups::{Key, cells, integer};
+use super::{Drawn, Error};
+use crate::analyze::KeyRule;
+use crate::mechanism::Sampler;
+use crate::rewrite::{ByEffects, ReleasePlan, key_text};
+
+/// The groups of all sets, in the order of [`cells`].
+///
+/// # Guarantee
+/// The noise is added to the effects of the exact cells, one draw for each integer, before anything
+/// is divided or rounded: what is released is a function of that vector, whose loss is
+/// [`crate::rewrite::Price::loss`]. Cells beyond [`ByEffects::cell_bits`] are cut, before they are
+/// transformed; nothing saturates after that.
+///
+/// # Requires
+/// `vector` has the rows of the statement of cells: listed keys, and integers that are refined by
+/// [`ByEffects::refined`] bits.
+///
+/// # Reference
+/// As [`crate::mechanism::Effects`].
+pub fn drawn(
+    release: &ReleasePlan,
+    by: &ByEffects,
+    vector: &[Key],
+    sampler: &mut dyn Sampler,
+) -> Result<Drawn, Error> {
+    let exact = exact(release, by, vector);
+    let finest = |at: usize| by.calibrated.iter().map(|noise| noise[at].refine).max();
+    let refined: Vec<u32> = (0..exact.len()).map(|at| finest(at).unwrap_or(0)).collect();
+    let mut groups: Vec<(Key, Vec<BigInt>)> = cells(release)
+        .into_iter()
+        .map(|key| (key, Vec::new()))
+        .collect();
+    for (at, exact) in exact.iter().enumerate() {
+        let mut noisy = Vec::with_capacity(by.calibrated.len());
+        for (effect, noise) in by.measured() {
+            let noise = &noise[at];
+            let mut integers = Vec::new();
+            for value in by.effects.effect(effect, exact).iter() {
+                let value = (value << by.finer(at, noise)) + sampler.sample(&noise.noise)?;
+                integers.push(BigInt::from(value) << (refined[at] - noise.refine));
+            }
+            noisy.push(integers);
+        }
+        let computed = by.effects.groups(release.sets(), &noisy);
+        let computed = computed.into_iter().flatten();
+        for ((_, integers), integer) in groups.iter_mut().zip(computed) {
+            integers.push(integer);
+        }
+    }
+    Ok(Drawn {
+        groups,
+        refined,
+        divisor: by.effects.divisor(),
+    })
+}
+
+/// The exact integers of all cells, for each coordinate. The last key varies fastest.
+fn exact(release: &ReleasePlan, by: &ByEffects, vector: &[Key]) -> Vec<Zeroizing<Vec<i128>>> {
+    let places: Vec<HashMap<Option<String>, usize>> = release
+        .keys()
+        .iter()
+        .map(|(data_type, rule)| {
+            let KeyRule::Domain(values) = rule else {
+                return HashMap::new();
+            };
+            let text = |value: &Option<_>| value.as_ref().map(|v| key_text(v, data_type));
+            let places = values.iter().map(text).enumerate();
+            // Of values that are printed alike the first stands.
+            places.rev().map(|(at, text)| (text, at)).collect()
+        })
+        .collect();
+    let empty = || Zeroizing::new(vec![0i128; by.effects.cells()]);
+    let mut all: Vec<Zeroizing<Vec<i128>>> = by.refined.iter().map(|_| empty()).collect();
+    for row in vector {
+        let (key, values) = row.split_at(places.len().min(row.len()));
+        let mut known = places.iter().zip(by.effects.sizes()).zip(key);
+        let cell = known.try_fold(0, |cell, ((places, size), text)| {
+            Some(cell * size + places.get(text)?)
+        });
+        let Some(cell) = cell else { continue };
+        for (at, (cells, text)) in all.iter_mut().zip(values).enumerate() {
+            let most = 1i128 << by.cell_bits(at);
+            let sum = cells[cell].saturating_add(integer(text.as_deref()));
+            cells[cell] = sum.clamp(-most, most);
+        }
+    }
+    all
+}

@@ -1,0 +1,224 @@
+//! What grouping sets cost that are computed from effects ([`crate::mechanism::Effects`]) in place
+//! of groups that each have noise of their own.
+
+use num_bigint::BigUint;
+use num_traits::ToPrimitive;
+
+use super::{Portion, Price, budget};
+use crate::analyze::{AnalyzedRelease, KeyRule};
+use crate::mechanism::{Calibrated, Effect, Effects, Mechanism, Norm, gaussian, gaussian_finer};
+use crate::policy::{ClipChoice, Policy};
+use crate::rewrite::vector::clip::roomy;
+use crate::rewrite::vector::coordinates::Coordinate;
+use crate::rewrite::vector::row_lengths::ceil_sqrt;
+use crate::rewrite::vector::sensitivity::{Norms, norms};
+
+/// Bits of the largest integer in an effect, on its noise's grid: what noise adds fits as well.
+const EFFECT_BITS: u32 = 124;
+/// A table with more rows than two to this is not summed exactly.
+const ROWS_BITS: u32 = 33;
+
+/// Effects with their noise.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ByEffects {
+    pub effects: Effects,
+    /// Bound of what one unit adds to all effects, each times its weight: in L2, in the unit of the
+    /// release's clip.
+    pub clip: BigUint,
+    /// Of each effect, the noise of each coordinate.
+    pub calibrated: Vec<Vec<Calibrated>>,
+    /// By how many bits the statement refines the integers of each coordinate.
+    pub refined: Vec<u32>,
+}
+
+impl ByEffects {
+    /// Each effect with its noise.
+    pub fn measured(&self) -> impl Iterator<Item = (&Effect, &[Calibrated])> {
+        let noise = self.calibrated.iter().map(Vec::as_slice);
+        self.effects.measured().iter().zip(noise)
+    }
+
+    /// By how many bits the noise of an effect is finer than the statement's integers.
+    pub fn finer(&self, coordinate: usize, noise: &Calibrated) -> u32 {
+        noise.refine - self.refined[coordinate]
+    }
+
+    /// Bits of the largest integer of a cell. Larger ones, which no table holds, are cut to it
+    /// before they are transformed, and then nothing overflows.
+    pub fn cell_bits(&self, coordinate: usize) -> u32 {
+        let noise = self.calibrated.iter().map(|noise| &noise[coordinate]);
+        let finest = noise.map(|noise| self.finer(coordinate, noise)).max();
+        EFFECT_BITS.saturating_sub(self.effects.growth() + finest.unwrap_or(0))
+    }
+}
+
+/// The price by effects; `None` where the sets have to be drawn apart, or where some set would have
+/// a larger error than so. The statement then groups by all keys, and returns cells.
+///
+/// That is so where every key is listed, each combination of values being a group; where all that
+/// is summed adds up over groups; and where no look is planned, which chooses a clip for the groups
+/// themselves. `pgveil.clip = fixed` asks for draws that are independent from group to group.
+///
+/// # Guarantee
+/// Adding noise from `calibrated` to every coordinate of every effect of the statement's cells
+/// costs at most `loss`, for neighbours that differ in all rows of one unit. What is computed from
+/// them is post-processing.
+///
+/// Proof. Let x be the cells that the statement returns. They are sums over units, and the statement
+/// bounds what one unit adds: with `within_clip` the unit has one row, so each coordinate moves in
+/// one cell, and their weighted L2 norm is at most `clip` ([`norms`]); else the whole weighted
+/// vector has the L1 norm `clip`, which is the last thing that the statement enforces. In both cases
+/// [`Effects::clip`] bounds the L2 norm of all effects by [`ByEffects::clip`], with the weight F_j
+/// g_A for coordinate j of effect A. With these weights and this bound [`gaussian`] calibrates the
+/// noise of all of them together, so the release is mu-GDP. The integers are transformed first and
+/// then noised, each with its own draw. Noise on the cells, transformed, would be another release:
+/// rounding to integers does not commute with the transform.
+///
+/// An integer that is cut to [`ByEffects::cell_bits`] before it is transformed moves no further
+/// than it did.
+///
+/// # Requires
+/// As [`super::price`]. The statement's clip is in [`Price::norm`].
+///
+/// # Reference
+/// Dong, Roth, Su 2019 (arXiv 1905.02383), Theorem 2.7; Xiao, He, Zhang, Kifer 2023 (arXiv
+/// 2305.08175) for the strategy.
+pub fn by_effects(
+    release: &AnalyzedRelease,
+    coordinates: &[Coordinate],
+    apart: &Price,
+    policy: &Policy,
+    portion: &Portion<'_>,
+) -> Option<Price> {
+    let is_one_row = release.one_row_per_unit;
+    let may = release.sets.len() > 1
+        && apart.mechanism == Mechanism::Gaussian
+        && apart.threshold.is_none()
+        && apart.look.is_none()
+        && portion.terms.session_settings.clip == ClipChoice::Auto
+        && coordinates.iter().all(|c| adds_up(c, is_one_row));
+    if !may {
+        return None;
+    }
+    let mu = budget(portion).mu?;
+    let effects = Effects::new(sizes(release)?, &release.sets)?;
+    if effects.cells() as u64 > u64::from(policy.limits.groups) {
+        return None;
+    }
+    let groups = release
+        .lineage
+        .rows_per_unit
+        .clamp(1, effects.cells() as u64);
+    let clip = cells_clip(release, coordinates, &apart.weights, groups);
+    let whole = effects.clip(&clip);
+    let widest = scaled(&whole, effects.largest_variance(&release.sets).sqrt())?;
+    if widest >= apart.clip {
+        return None;
+    }
+    let weights = || apart.weights.iter();
+    let shown: Vec<Calibrated> = weights()
+        .map(|weight| gaussian(&widest, weight, mu).ok())
+        .collect::<Option<_>>()?;
+    let refined: Vec<u32> = shown
+        .iter()
+        .map(|shown| if is_one_row { 0 } else { shown.refine })
+        .collect();
+    let of_effect = |effect: &Effect| {
+        weights()
+            .zip(&refined)
+            .map(|(weight, least)| {
+                gaussian_finer(&whole, &(weight * effect.weight()), mu, *least)
+                    .ok()
+                    .filter(|noise| noise.refine >= *least)
+            })
+            .collect::<Option<Vec<_>>>()
+    };
+    let calibrated = effects
+        .measured()
+        .iter()
+        .map(of_effect)
+        .collect::<Option<_>>()?;
+    let measured = ByEffects {
+        effects,
+        clip: whole,
+        calibrated,
+        refined,
+    };
+    let has_room = |(at, coordinate): (usize, &Coordinate)| {
+        let magnitude = u64::BITS - coordinate.magnitude().leading_zeros();
+        measured.cell_bits(at) >= magnitude + measured.refined[at] + ROWS_BITS
+    };
+    if !coordinates.iter().enumerate().all(has_room) {
+        return None;
+    }
+    Some(Price {
+        clip,
+        calibrated: shown,
+        groups,
+        within_clip: is_one_row,
+        effects: Some(measured),
+        ..apart.clone()
+    })
+}
+
+impl Price {
+    /// The norm in which `clip` bounds what one unit adds to the groups that the statement returns.
+    pub fn norm(&self) -> Norm {
+        if self.effects.is_some() && !self.within_clip {
+            Norm::L1
+        } else {
+            self.mechanism.norm()
+        }
+    }
+}
+
+/// The number of values of each key; `None` where some key is not listed, or not all combinations
+/// of values occur.
+fn sizes(release: &AnalyzedRelease) -> Option<Vec<usize>> {
+    let size = |rule: &KeyRule| match rule {
+        KeyRule::Domain(values) => Some(values.len()),
+        KeyRule::Threshold => None,
+    };
+    let sizes = release.keys.iter().map(|(_, rule)| size(rule)).collect();
+    if release.tuples.is_empty() {
+        sizes
+    } else {
+        None
+    }
+}
+
+/// Whether a group's integer is the sum of those of finer groups.
+fn adds_up(coordinate: &Coordinate, is_one_row: bool) -> bool {
+    match coordinate {
+        Coordinate::Units { .. } => is_one_row,
+        Coordinate::Rows { .. } | Coordinate::Flags { .. } | Coordinate::Nulls { .. } => true,
+        Coordinate::Values { .. }
+        | Coordinate::Share { .. }
+        | Coordinate::Lacks { .. }
+        | Coordinate::Products { .. } => true,
+        Coordinate::Presence => false,
+    }
+}
+
+/// The bound of what one unit adds to the cells: the L2 norm of its one row, or the L1 norm of as
+/// many rows as it may have, which cuts no unit within that number.
+fn cells_clip(
+    release: &AnalyzedRelease,
+    coordinates: &[Coordinate],
+    weights: &[BigUint],
+    groups: u64,
+) -> BigUint {
+    let Norms { row, presence, .. } = norms(coordinates, weights, &release.exclusive_filters);
+    if release.one_row_per_unit {
+        return ceil_sqrt(&(row.squared + presence.squared));
+    }
+    let rows = release.lineage.rows_per_unit.max(1);
+    roomy(&(row.absolute * rows), Norm::L1, coordinates.len(), groups)
+}
+
+/// A factor at most one of a clip, rounded up.
+fn scaled(clip: &BigUint, factor: f64) -> Option<BigUint> {
+    const BITS: u32 = 80;
+    let factor = (factor * 2f64.powi(BITS as i32)).to_u128()?;
+    Some((clip * (factor + 1) >> BITS) + 1u8)
+}
