@@ -281,6 +281,7 @@ fn release(plan: &ReleasePlan, policy: &Policy) -> serde_json::Value {
         })
     });
     let facts = plan.facts();
+    let effects = plan.price().and_then(|price| price.effects.as_ref());
     let tables = plan
         .relied_on()
         .iter()
@@ -290,7 +291,8 @@ fn release(plan: &ReleasePlan, policy: &Policy) -> serde_json::Value {
         "tables": tables.collect::<Vec<_>>(),
         "sums": facts.sums.iter().map(summed).collect::<Vec<_>>(),
         "sensitivity": facts.sensitivity,
-        "norm": mechanism.map(|mechanism| mechanism.norm().name()),
+        "norm": plan.price().map(|price| price.norm().name()),
+        "effects": effects.map(|by| by.effects.measured().len()),
         "keys": keys.collect::<Vec<_>>(),
         "aggregates": aggregates.collect::<Vec<_>>(),
         "mechanism": mechanism.map(|mechanism| mechanism.name().to_ascii_lowercase()),

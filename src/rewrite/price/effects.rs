@@ -64,15 +64,15 @@ impl ByEffects {
 /// costs at most `loss`, for neighbours that differ in all rows of one unit. What is computed from
 /// them is post-processing.
 ///
-/// Proof. Let x be the cells that the statement returns. They are sums over units, and the statement
-/// bounds what one unit adds: with `within_clip` the unit has one row, so each coordinate moves in
-/// one cell, and their weighted L2 norm is at most `clip` ([`norms`]); else the whole weighted
-/// vector has the L1 norm `clip`, which is the last thing that the statement enforces. In both cases
-/// [`Effects::clip`] bounds the L2 norm of all effects by [`ByEffects::clip`], with the weight F_j
-/// g_A for coordinate j of effect A. With these weights and this bound [`gaussian`] calibrates the
-/// noise of all of them together, so the release is mu-GDP. The integers are transformed first and
-/// then noised, each with its own draw. Noise on the cells, transformed, would be another release:
-/// rounding to integers does not commute with the transform.
+/// Proof. Let x be the cells that the statement returns, sums over units. With `within_clip` a unit
+/// has one row: each coordinate moves in one cell, and their weighted L2 norm is at most `clip`
+/// ([`norms`]). Otherwise the unit's whole weighted vector has at most the L1 norm `clip`, which
+/// the statement enforces last. In both cases [`Effects::clip`] bounds the L2 norm of all effects
+/// by [`ByEffects::clip`], with the weight F_j g_A for coordinate j of effect A. With these weights
+/// and this bound [`gaussian`] calibrates the noise of all of them together, so the release is
+/// mu-GDP. The integers are transformed first and then noised, each with its own draw. Noise on the
+/// cells, transformed, would be another release: rounding to integers does not commute with the
+/// transform.
 ///
 /// An integer that is cut to [`ByEffects::cell_bits`] before it is transformed moves no further
 /// than it did.

@@ -77,10 +77,10 @@ impl ClippedAggregate<'_> {
     ///
     /// # Guarantee
     /// With a clip: for every unit, whatever rows the tables hold, the weighted vector that it adds
-    /// over all groups and grouping sets has a norm of at most `clip` (in L1 or L2, as `norm` says),
-    /// in units of the base grid. Where `groups_per_unit` is set, the unit adds to
-    /// at most that many groups; which groups it keeps depends on the set of its groups alone. One
-    /// factor scales the whole vector, in exact integers that are rounded towards zero.
+    /// over all groups and grouping sets has a norm of at most `clip` (in L1 or L2: `norm`), in
+    /// units of the base grid. Where `groups_per_unit` is set, the unit adds to at most that many
+    /// groups; which groups it keeps depends on the set of its groups alone. One factor scales the
+    /// whole vector, in exact integers that are rounded towards zero.
     ///
     /// Without one (`within_clip`): each row adds an integer within [`Coordinate::range`] to each
     /// coordinate of its group.
