@@ -475,9 +475,8 @@ fn deviation_of(coordinate: &Coordinate, calibrated: &Calibrated) -> f64 {
 fn by_set(plan: &ReleasePlan, price: &Price, largest: f64) -> Option<String> {
     let effects = &price.effects.as_ref()?.effects;
     let widest = effects.largest_variance(plan.sets());
-    let of_set = |set: &Vec<usize>| {
-        significant(largest * (effects.variance(set, |_| 1) / widest).sqrt())
-    };
+    let of_set =
+        |set: &Vec<usize>| significant(largest * (effects.variance(set, |_| 1) / widest).sqrt());
     let of_sets: Vec<String> = plan.sets().iter().map(of_set).collect();
     Some(format!("by set {}", of_sets.join(", ")))
 }

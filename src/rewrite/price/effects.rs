@@ -220,5 +220,5 @@ fn cells_clip(
 fn scaled(clip: &BigUint, factor: f64) -> Option<BigUint> {
     const BITS: u32 = 80;
     let factor = (factor * 2f64.powi(BITS as i32)).to_u128()?;
-    Some((clip * (factor + 1) >> BITS) + 1u8)
+    Some(((clip * (factor + 1)) >> BITS) + 1u8)
 }
