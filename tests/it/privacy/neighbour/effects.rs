@@ -446,6 +446,56 @@ async fn noisy_sets_agree_and_are_read_again() {
     }
 }
 
+/// Groups share effects, so that the error of their sum is not the root of the sum of squares: it
+/// is computed where they are all combinations of some values, else the sum is bought.
+#[tokio::test(flavor = "multi_thread")]
+async fn sums_of_groups_have_the_error_of_their_effects() {
+    let world = world().await;
+    let cube =
+        "SELECT b, loud, sum(n2), pgveil.stderr(sum(n2)) FROM people GROUP BY CUBE (b, loud)";
+    let plan = planned(&world, cube);
+    let effects = &plan.releases()[0]
+        .price()
+        .unwrap()
+        .effects
+        .as_ref()
+        .unwrap()
+        .effects;
+    let seeded = || Box::new(Stream(ChaCha20Rng::seed_from_u64(4))) as Box<dyn Sampler + Send>;
+    let veiled = Veiled::with(&world, Arc::new(seeded)).await;
+    let mut asking = asking();
+    asking.session_settings.rows_per_unit = None;
+    let ask = async |sql: &str| asked_by(&veiled.engine, &asking, sql).await.unwrap();
+    let number = |text: &Option<String>| text.as_ref().unwrap().parse::<f64>().unwrap();
+    let shown = ask(&format!(
+        "SELECT * FROM ({cube}) q WHERE b IS NOT NULL AND loud"
+    ))
+    .await;
+    let [one, other] = shown.as_slice() else {
+        panic!("{shown:?}");
+    };
+    let whole = "SELECT sum(n2), pgveil.stderr(sum(n2)) FROM people WHERE ";
+    let sum = ask(&format!("{whole} loud AND b IN (true, false)")).await;
+    assert!(
+        (number(&sum[0][0]) - number(&one[2]) - number(&other[2])).abs() < 0.02,
+        "{sum:?} {shown:?}"
+    );
+    let of = |values: usize| effects.variance(&[0, 1], |at| if at == 0 { values } else { 1 });
+    let wanted = number(&one[3]) * (of(2) / of(1)).sqrt();
+    assert!(
+        (number(&sum[0][1]) / wanted - 1.0).abs() < 1e-3,
+        "{sum:?} {shown:?}"
+    );
+    // As independent groups it would have another.
+    assert!((wanted / number(&one[3]) / 2f64.sqrt() - 1.0).abs() > 0.01);
+    // Two groups that are not all combinations of any values: an answer with its own noise.
+    let apart = ask(&format!("{whole} (loud AND b) OR (b = false AND NOT loud)")).await;
+    assert!(
+        number(&apart[0][1]) < number(&sum[0][1]),
+        "{apart:?} {sum:?}"
+    );
+}
+
 /// Draws that are counted: the noise of each, in order.
 struct Counting(Arc<Mutex<Vec<Noise>>>);
 
