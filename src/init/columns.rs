@@ -1,10 +1,10 @@
 //! A draft's entry for each column of a private table.
 
+use super::catalog_view::{ColumnAt, Seen};
 use super::decisions::Decisions;
 use super::links::Link;
-use super::reach::Way;
-use super::seen::{ColumnAt, Seen};
-use super::words::identifies;
+use super::name_hints::identifies;
+use super::unit_paths::Way;
 use super::yaml;
 use crate::catalog::Type;
 use crate::policy::is_listable;

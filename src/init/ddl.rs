@@ -1,10 +1,10 @@
 //! Statements for the database's administrator. They are printed and never run.
 
+use super::catalog_view::{ColumnAt, Seen};
 use super::draft::Draft;
 use super::links::{Ground, Keyless, Link};
-use super::reach::Way;
-use super::seen::{ColumnAt, Seen};
 use super::suspects::By;
+use super::unit_paths::Way;
 use crate::postgres::{identifier, qualified};
 
 /// A remark and the statements that it is about.

@@ -3,16 +3,16 @@
 use std::collections::BTreeSet;
 
 use super::Stop;
+use super::catalog_view::{ColumnAt, Seen};
 use super::columns;
 use super::decisions::Decisions;
 use super::links::{Ground, Link};
+use super::name_hints::{one, singular};
 use super::propose::Proposal;
 use super::questions::Questions;
-use super::reach::{Chosen, Way, reach};
 use super::request::{Request, Said, Spend, bounds, rows, spend};
-use super::seen::{ColumnAt, Seen};
 use super::suspects::suspects;
-use super::words::{one, singular};
+use super::unit_paths::{Chosen, Way, reach};
 use crate::policy::unfit;
 
 type Asker<'a> = Option<&'a mut (dyn Questions + 'a)>;

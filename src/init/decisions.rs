@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::catalog_view::ColumnAt;
 use super::links::Link;
-use super::reach::Way;
 use super::request::Spend;
-use super::seen::ColumnAt;
 use super::suspects::Clue;
+use super::unit_paths::Way;
 
 /// The decisions, and the open ones.
 #[derive(Debug, Clone)]

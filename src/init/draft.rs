@@ -1,11 +1,11 @@
 //! The draft: the policy's content, before it is text.
 
+use super::catalog_view::Seen;
 use super::columns::{self, Line};
 use super::decisions::Decisions;
-use super::reach::Way;
-use super::seen::Seen;
+use super::name_hints::one;
 use super::suspects::By;
-use super::words::one;
+use super::unit_paths::Way;
 use super::yaml;
 
 /// A policy that is not yet written down.

@@ -3,8 +3,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::seen::{ColumnAt, Seen};
-use super::words::{is_generic, singular, snake};
+use super::catalog_view::{ColumnAt, Seen};
+use super::name_hints::{is_generic, singular, snake};
 use super::yaml::dotted;
 use crate::policy::{family, unfit};
 

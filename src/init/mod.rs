@@ -4,39 +4,39 @@
 //! human has confirmed it. It writes only files that the reader of policies and the check against
 //! the catalog accept.
 
+mod catalog_view;
 mod columns;
 mod ddl;
 mod decide;
 mod decisions;
 mod draft;
-mod hold;
 mod links;
+mod name_hints;
 mod password;
 mod propose;
 mod questions;
-mod reach;
 mod request;
-mod seen;
 mod shared;
 mod suspects;
+mod unit_paths;
 mod units;
-mod words;
+mod validate;
 mod write;
 mod yaml;
 
+pub use catalog_view::{ColumnAt, Facts, Seen, read};
 pub use columns::Form;
 pub use ddl::{Advice, advice};
 pub use decide::decide;
 pub use decisions::Decisions;
 pub use draft::Draft;
-pub use hold::hold;
 pub use links::{Ground, Link};
 pub use password::make_password;
 pub use propose::Proposal;
 pub use questions::{Questions, Terminal, Valid};
-pub use reach::Way;
 pub use request::Request;
-pub use seen::{ColumnAt, Facts, Seen, read};
+pub use unit_paths::Way;
+pub use validate::hold;
 pub use write::{Marks, Part, Width, lines};
 
 /// Why no draft was made.

@@ -1,7 +1,7 @@
 //! Proposals from the catalog, before anybody decides.
 
+use super::catalog_view::Seen;
 use super::links::{self, Keyless, Link};
-use super::seen::Seen;
 use super::units::{Candidate, candidates};
 
 /// Links and units that the catalog suggests.

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::Stop;
+use super::catalog_view::{ColumnAt, Seen};
 use super::links::{Ground, Link};
-use super::seen::{ColumnAt, Seen};
 use super::yaml;
 use crate::policy::names;
 

@@ -3,8 +3,8 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
+use super::catalog_view::Seen;
 use super::links::{Keyless, Link};
-use super::seen::Seen;
 
 /// A link from a table towards the unit's.
 #[derive(Debug, Clone, PartialEq, Eq)]

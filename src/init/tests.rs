@@ -5,7 +5,7 @@ mod ways;
 use std::collections::BTreeSet;
 
 use super::links::{Ground, declared};
-use super::reach::{Chosen, Way, reach};
+use super::unit_paths::{Chosen, Way, reach};
 use super::*;
 use crate::catalog::{
     Allowed, Catalog, Column, Distribution, ForeignKey, Kind, Table, TableFingerprint, Type,
@@ -80,7 +80,7 @@ fn seen(mut tables: Vec<Table>) -> Seen {
     with_keys(catalog, Vec::new())
 }
 
-fn with_keys(catalog: Catalog, keys: Vec<super::seen::Key>) -> Seen {
+fn with_keys(catalog: Catalog, keys: Vec<super::catalog_view::Key>) -> Seen {
     let facts = Facts {
         catalog,
         user: "reader".to_owned(),

@@ -3,9 +3,9 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use super::catalog_view::{ColumnAt, Seen};
 use super::links::{Keyless, Link};
-use super::seen::{ColumnAt, Seen};
-use super::words::{is_list, is_person};
+use super::name_hints::{is_list, is_person};
 use crate::policy::unfit;
 
 /// How many tables below a candidate are named.

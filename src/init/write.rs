@@ -1,11 +1,11 @@
 //! The draft as the text of a policy file.
 
+use super::catalog_view::{ColumnAt, Seen};
 use super::columns::{Form, Line};
 use super::draft::{Draft, Private, table_key};
 use super::links::{Ground, Link};
-use super::reach::Way;
 use super::request::Spend;
-use super::seen::{ColumnAt, Seen};
+use super::unit_paths::Way;
 use super::{shared, yaml};
 use crate::catalog::Kind;
 

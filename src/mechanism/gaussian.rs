@@ -6,9 +6,9 @@ use num_integer::Integer;
 use num_traits::ToPrimitive;
 
 use super::calibration::{Calibrated, CalibrationError, SCALE_MAX_BITS, scale};
-use super::law::{self, Norm, QUANTILE_MARGIN};
 use super::loss::{Fixed, Loss, Mu};
 use super::noise::Noise;
+use super::noise_law::{self, Norm, QUANTILE_MARGIN};
 use super::normal::isf;
 use super::random::{Parts, Randomness};
 use super::samplers::{SampleError, rounded_gaussian};
@@ -18,7 +18,7 @@ const SIGMA_MIN_BITS: u32 = 30;
 
 pub(super) struct Law;
 
-impl law::Law for Law {
+impl noise_law::Law for Law {
     fn name(&self) -> &'static str {
         "Gaussian"
     }

@@ -3,9 +3,9 @@
 use num_bigint::BigUint;
 
 use super::calibration::{Calibrated, CalibrationError, scale};
-use super::law::{self, Norm, QUANTILE_MARGIN};
 use super::loss::{Fixed, Loss};
 use super::noise::Noise;
+use super::noise_law::{self, Norm, QUANTILE_MARGIN};
 use super::normal::{centred_quantile, isf};
 use super::random::{Parts, Randomness};
 use super::samplers::{SampleError, discrete_laplace};
@@ -15,7 +15,7 @@ const SCALE_MIN_BITS: u32 = 20;
 
 pub(super) struct Law;
 
-impl law::Law for Law {
+impl noise_law::Law for Law {
     fn name(&self) -> &'static str {
         "Laplace"
     }

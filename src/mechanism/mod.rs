@@ -23,20 +23,20 @@
 //! [`Sampler`]. What a release draws, step by step, is [`crate::rewrite::Draw`].
 
 mod account;
+#[cfg(test)]
+mod accuracy_goals;
 mod calibration;
 mod choice;
 mod conversion;
 mod effects;
-mod events;
+mod event_bits;
 mod exponential;
 mod gaussian;
-#[cfg(test)]
-mod goals;
+mod group_privacy;
 mod laplace;
-mod law;
 mod loss;
-mod meaning;
 mod noise;
+mod noise_law;
 pub mod normal;
 mod random;
 pub mod samplers;
@@ -50,14 +50,14 @@ pub use calibration::{Calibrated, CalibrationError, loss_threshold};
 pub use choice::{AccountState, Either, choose, quantile_95};
 pub use conversion::{delta_of_mu, delta_of_rho, epsilon_of_mu, epsilon_of_rho, mu_of, rho_of};
 pub use effects::{Effect, Effects};
-pub use events::bits;
+pub use event_bits::bits;
 pub use exponential::{Exponential, Run};
 pub use gaussian::{gaussian, gaussian_finer, loss_gaussian};
+pub use group_privacy::{FALSE_ALARMS, Meaning, UNITS};
 pub use laplace::{laplace, loss_laplace};
-pub use law::Norm;
 pub use loss::{Fixed, Loss, Mu};
-pub use meaning::{FALSE_ALARMS, Meaning, UNITS};
 pub use noise::{Noise, Sampler};
+pub use noise_law::Norm;
 pub use random::{OsRandomness, RandomError, Randomness};
 pub use samplers::SampleError;
 pub use table::Mechanism;

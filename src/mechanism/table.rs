@@ -1,7 +1,7 @@
 //! The table of laws of noise, each in its own file.
 
-use super::law::{Law, Norm};
 use super::noise::Noise;
+use super::noise_law::{Law, Norm};
 use super::random::Randomness;
 use super::samplers::SampleError;
 use super::{gaussian, laplace};

@@ -4,9 +4,9 @@ use num_bigint::BigUint;
 use num_traits::{One, ToPrimitive, Zero};
 
 use super::calibration::Calibrated;
-use super::law::QUANTILE_MARGIN;
 use super::loss::Fixed;
 use super::noise::Noise;
+use super::noise_law::QUANTILE_MARGIN;
 
 /// The coordinate of a release that counts, in every group, the distinct units present in it.
 #[derive(Debug, Clone, Copy)]

@@ -13,7 +13,7 @@ use super::expression::aggregate_call::aggregate;
 use super::names::output_name::column_name;
 use super::names::scope::Scope;
 use super::outer::uncertainty;
-use super::private::given::{Given, SubqueryPlace};
+use super::private::expression_context::{Given, SubqueryPlace};
 use crate::ir::Uncertainty;
 use crate::ir::aggregate::Aggregate;
 use crate::ir::expression::Expr;

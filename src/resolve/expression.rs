@@ -1,8 +1,8 @@
 //! Row-level expressions: AST → typed [`Expr`]. Whatever is not listed here is refused by name.
 
 pub(in crate::resolve) mod aggregate_call;
-mod blanks;
 mod call;
+mod char_padding;
 mod common_type;
 mod desugar;
 mod enums;

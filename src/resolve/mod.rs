@@ -4,9 +4,9 @@
 pub(crate) mod classify;
 mod cut;
 mod expression;
-mod idle_limits;
 mod limits;
 pub(crate) mod names;
+mod no_op_limits;
 pub(crate) mod outer;
 mod output;
 pub(crate) mod private;
@@ -46,7 +46,7 @@ pub fn resolve(
     search_path: &[String],
     constants: &Constants,
 ) -> Result<Query, Refusal> {
-    let statement = idle_limits::without_idle(&query.0);
+    let statement = no_op_limits::without_idle(&query.0);
     let empty = classify::empty_query::has_limit_zero(&statement);
     let mut resolver = Resolver {
         names: Names {

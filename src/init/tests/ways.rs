@@ -1,6 +1,6 @@
 //! Whose row a row is, and what is never published.
 
-use super::super::reach::Way;
+use super::super::unit_paths::Way;
 use super::*;
 
 fn request(unit: &str) -> Request {
@@ -172,7 +172,7 @@ fn keys_that_no_path_follows_are_suspicions() {
     let mut catalog = seen(tables).catalog;
     catalog.tables[1].row_security = true;
     catalog.tables[3].parents = vec![3];
-    let key = |from: usize, to: usize, name: &str| super::seen::Key {
+    let key = |from: usize, to: usize, name: &str| super::catalog_view::Key {
         from: catalog.tables[from].oid,
         to: catalog.tables[to].oid,
         name: name.to_owned(),

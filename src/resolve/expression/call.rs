@@ -8,7 +8,7 @@ use sqlparser::ast;
 
 use super::predicates::coerce_text;
 use super::types::{cast, type_named};
-use super::{Expressions, blanks, merge, unify};
+use super::{Expressions, char_padding, merge, unify};
 use crate::calendar::MICROS_PER_DAY;
 use crate::catalog::Type;
 use crate::ir::evaluate::folded;
@@ -164,7 +164,10 @@ impl Expressions<'_> {
             return Ok(folded(cut).cast(Type::Varchar(None)));
         }
         if let Type::Char(Some(length)) = to {
-            return Ok(blanks::of_length(self.shown(expr, &Type::Text)?, *length));
+            return Ok(char_padding::of_length(
+                self.shown(expr, &Type::Text)?,
+                *length,
+            ));
         }
         Ok(folded(if to.is_string() {
             self.shown(expr, to)?
@@ -220,7 +223,7 @@ impl Expressions<'_> {
                         data_type: Type::Text,
                     })
                 }
-                Type::Char(_) => blanks::padded(argument),
+                Type::Char(_) => char_padding::padded(argument),
                 _ => self.shown(argument, &Type::Text),
             })
             .collect()
@@ -373,7 +376,7 @@ impl Expressions<'_> {
         if name == "octet_length" {
             arguments = arguments
                 .into_iter()
-                .map(blanks::padded_if_char)
+                .map(char_padding::padded_if_char)
                 .collect::<Result<_, _>>()?;
         }
         let (found, arguments) = find_overload(name, arguments)?;
@@ -472,7 +475,7 @@ fn null_if(a: Expr, b: Expr) -> Result<Expr, Refusal> {
     } else {
         a.data_type.clone()
     };
-    let mut compared = unify(blanks::compared(vec![a, b])?, "NULLIF")?;
+    let mut compared = unify(char_padding::compared(vec![a, b])?, "NULLIF")?;
     let (Some(b), Some(a)) = (compared.pop(), compared.pop()) else {
         return Err(Refusal::unsupported(reason::FUNCTION_FORM, "NULLIF"));
     };

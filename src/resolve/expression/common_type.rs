@@ -1,6 +1,6 @@
 //! Operands and results brought to one type.
 
-use super::{Constants, blanks};
+use super::{Constants, char_padding};
 use crate::catalog::Type;
 use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
@@ -19,7 +19,7 @@ pub fn compare(
     symbol: &str,
 ) -> Result<Expr, Refusal> {
     constants.require_one_zone([&left.data_type, &right.data_type], symbol)?;
-    let operands = unify(blanks::compared(vec![left, right])?, symbol)?;
+    let operands = unify(char_padding::compared(vec![left, right])?, symbol)?;
     Ok(Expr::call(function, operands, Type::Bool))
 }
 

@@ -5,7 +5,7 @@ mod array_text;
 pub(super) use array_text::written;
 use sqlparser::ast::{self, BinaryOperator};
 
-use super::{Expressions, blanks, compare, of_all, pattern, unify};
+use super::{Expressions, char_padding, compare, of_all, pattern, unify};
 use crate::catalog::Type;
 use crate::ir::evaluate::folded;
 use crate::ir::expression::{Expr, Node};
@@ -311,7 +311,11 @@ impl Expressions<'_> {
         all.insert(0, subject);
         Ok(negate_if(
             negated,
-            Expr::call(function, unify(blanks::compared(all)?, "IN")?, Type::Bool),
+            Expr::call(
+                function,
+                unify(char_padding::compared(all)?, "IN")?,
+                Type::Bool,
+            ),
         ))
     }
 
@@ -362,7 +366,7 @@ impl Expressions<'_> {
                 .map(|pattern| self.matched(function, subject.clone(), pattern, None, negated));
             return Ok(combine(terms.collect::<Result<_, _>>()?));
         }
-        let subject = blanks::comparable_with_array(subject, &elements)?;
+        let subject = char_padding::comparable_with_array(subject, &elements)?;
         let Some(function) = comparison(op) else {
             return Err(Refusal::unsupported(
                 reason::UNSUPPORTED_OPERATOR,
@@ -477,7 +481,7 @@ impl Expressions<'_> {
         escape: Option<&str>,
         negated: bool,
     ) -> Result<Expr, Refusal> {
-        let subject = coerce_text(blanks::padded_if_char(subject)?)?;
+        let subject = coerce_text(char_padding::padded_if_char(subject)?)?;
         let text = self.constant_text(pattern, "a pattern")?;
         let pattern = match function {
             Function::Like | Function::ILike => pattern::like(&text, escape)?,

@@ -8,7 +8,7 @@ use using::Using;
 
 use sqlparser::ast;
 
-use super::given::{Given, SubqueryPlace, Which, computing};
+use super::expression_context::{Given, SubqueryPlace, Which, computing};
 use crate::catalog::Type;
 use crate::ir::expression::Expr;
 use crate::ir::relation::{ColumnInfo, JoinKind, Relation, Scan, TableId};

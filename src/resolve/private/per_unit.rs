@@ -6,7 +6,7 @@ mod exact;
 pub(in crate::resolve) use exact::exact;
 use sqlparser::ast;
 
-use super::given::{Given, SubqueryPlace, Which, computing, made};
+use super::expression_context::{Given, SubqueryPlace, Which, computing, made};
 use crate::catalog::Equality;
 use crate::ir::aggregate::Aggregate;
 use crate::ir::expression::{Expr, Node};

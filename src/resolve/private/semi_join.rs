@@ -3,7 +3,7 @@
 
 use sqlparser::ast;
 
-use super::given::{Given, SubqueryPlace, computing};
+use super::expression_context::{Given, SubqueryPlace, computing};
 use super::subquery::plain_select;
 use crate::catalog::Type;
 use crate::ir::expression::{Expr, Node};

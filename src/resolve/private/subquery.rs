@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
-use super::given::{Given, SubqueryPlace, Which, computing, made};
+use super::expression_context::{Given, SubqueryPlace, Which, computing, made};
 use super::per_unit::Grouping;
 use super::semi_join::SemiJoin;
 use super::semi_join::not;

@@ -2,7 +2,7 @@
 
 use sqlparser::ast;
 
-use super::given::{computing, made};
+use super::expression_context::{computing, made};
 use super::per_unit::distinct;
 use crate::ir::literal::{coerce, common_type, type_name};
 use crate::ir::relation::{ColumnId, Relation};

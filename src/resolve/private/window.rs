@@ -2,7 +2,7 @@
 
 use sqlparser::ast;
 
-use super::given::{Given, SubqueryPlace, computing, made};
+use super::expression_context::{Given, SubqueryPlace, computing, made};
 use super::per_unit::exact;
 use crate::catalog::Type;
 use crate::ir::aggregate::Operation;

@@ -10,7 +10,7 @@ use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::expression::compare;
 use crate::resolve::names::scope::{Folded, Named, Scope};
-use crate::resolve::private::given::made;
+use crate::resolve::private::expression_context::made;
 use sqlparser::ast;
 
 /// The conditions and columns of USING or NATURAL.

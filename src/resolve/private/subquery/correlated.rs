@@ -10,7 +10,7 @@ use crate::resolve::classify::bound_from::BoundFrom;
 use crate::resolve::expression::Expressions;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::scope::Scope;
-use crate::resolve::private::given::{Given, SubqueryPlace, Which, made};
+use crate::resolve::private::expression_context::{Given, SubqueryPlace, Which, made};
 use crate::resolve::syntax::{item_expr, place_of};
 use sqlparser::ast;
 

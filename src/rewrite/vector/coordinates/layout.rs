@@ -1,6 +1,6 @@
 //! Lays the aggregates of a release out as coordinates.
 
-mod laying;
+mod builder;
 
 use super::{Coordinate, Coordinates, Count, Mask, Measure};
 use crate::aggregates::{BoundedAggregate, Centred, Counts, Summand};
@@ -10,7 +10,7 @@ use crate::ir::{ColumnInfo, Expr};
 use crate::refusal::Refusal;
 use crate::rewrite::choice::ChoiceQueries;
 use crate::rewrite::vector::fixed_point::FixedPoint;
-use laying::Laying;
+use builder::Laying;
 
 /// At most this many filters that exclude each other are counted by themselves, without flags.
 const PIVOT: usize = 3;

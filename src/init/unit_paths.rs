@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
+use super::catalog_view::ColumnAt;
 use super::links::Link;
-use super::seen::ColumnAt;
 
 /// The links that the owner picked, by their ends. No other link of their tables counts then.
 pub type Chosen = BTreeSet<(ColumnAt, ColumnAt)>;

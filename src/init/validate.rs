@@ -3,9 +3,9 @@
 
 use async_trait::async_trait;
 
+use super::catalog_view::Seen;
 use super::columns::Form;
 use super::draft::{Draft, LeftOut};
-use super::seen::Seen;
 use super::write::{Marks, Part, Width, lines};
 use super::{Stop, text_of};
 use crate::catalog::{self, Catalog, Type};
