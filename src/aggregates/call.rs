@@ -3,6 +3,7 @@
 use crate::catalog::Type;
 use crate::ir::literal::type_name;
 use crate::ir::{Distinct, Expr, Operation};
+use crate::policy::RegressionField;
 use crate::refusal::{Refusal, reason};
 
 /// A call of an aggregate, as `resolve` reads it. Arguments get their meaning when they are asked
@@ -31,6 +32,15 @@ pub trait Call {
     /// # Errors
     /// As [`Self::value`].
     fn pair(&self) -> Result<(Expr, Expr), Refusal>;
+
+    /// A value, and the elements of an array that is written out.
+    ///
+    /// # Errors
+    /// As [`Self::value`].
+    fn value_and_array(&self) -> Result<(Expr, Vec<Expr>), Refusal>;
+
+    /// The field that is asked for, of an aggregate that gives a record.
+    fn field(&self) -> Option<RegressionField>;
 
     /// The one argument, which may be a row.
     ///

@@ -64,6 +64,11 @@ impl Estimate {
         }
     }
 
+    /// What each independent draw adds.
+    pub fn draws(&self) -> &[f64] {
+        &self.noise
+    }
+
     /// The standard error.
     pub fn error(&self) -> f64 {
         self.variance().sqrt()

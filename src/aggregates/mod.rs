@@ -39,6 +39,7 @@ mod names;
 mod no_row;
 mod operation;
 mod ranked;
+pub mod regression;
 mod sum;
 pub mod total;
 pub mod truth;
@@ -55,6 +56,7 @@ pub use dispersion::Dispersion;
 pub use estimate::Estimate;
 pub use joint::Joint;
 pub use names::{Counted, call as resolve_call, counted};
+pub use regression::fit::{Fit, Fitted, Noisy, Part};
 pub use total::Kind as TotalKind;
 pub use unbounded::{Calls, Clamped, Compares, Facts, Ties};
 use value::Value;
@@ -62,6 +64,7 @@ pub use value::{Columns, DistinctValues, Foreseen, Group};
 
 use crate::catalog::Type;
 use crate::ir::{Expr, Interval};
+use crate::policy::RegressionField;
 use crate::refusal::Refusal;
 
 /// Registers aggregates: the variant's name, and the file that says all of it.
@@ -99,6 +102,7 @@ registered! {
         Dispersion in dispersion,
         /// Statistics of pairs.
         Joint in joint,
+        Regression in regression,
         /// BOOL_AND and BOOL_OR.
         Truth in truth,
         /// The number of distinct values.
@@ -119,6 +123,8 @@ registered! {
         Average in average,
         Dispersion in dispersion,
         Joint in joint,
+        /// A field of a regression.
+        Regression in regression,
         Truth in truth,
         /// A sum, mean or spread of distinct values.
         Distinct in distinct_moment,
@@ -236,6 +242,11 @@ impl Output {
     /// What the noise leaves of it in the best case.
     pub fn best(&self, best: &dyn BestCase) -> Option<Expected> {
         self.of().best(best)
+    }
+
+    /// The fit that it is a field of, where it is computed here and not by SQL.
+    pub fn fitted(&self) -> Option<(&Fitted, RegressionField)> {
+        self.of().fitted()
     }
 
     /// Whether it is a count of rows, units or values of the vector.

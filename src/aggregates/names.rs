@@ -1,7 +1,9 @@
 //! Names of aggregates: the file of each, and the file of its DISTINCT form.
 
 use super::call::{Call, Resolved, form};
-use super::{average, count, dispersion, distinct_count, joint, mode, ranked, sum, truth};
+use super::{
+    average, count, dispersion, distinct_count, joint, mode, ranked, regression, sum, truth,
+};
 use crate::ir::{End, Moment, Operation, Paired, Quantifier, VarianceKind as V};
 use crate::refusal::{Refusal, reason};
 
@@ -72,7 +74,7 @@ const fn paired(name: &'static str, call: fn(&dyn Call) -> Resolved) -> Named {
 }
 
 /// The table of names. A name of PostgreSQL's that is not here has no private answer.
-static NAMES: [Named; 29] = {
+static NAMES: [Named; 30] = {
     use OfDistinct as D;
     [
         counting(
@@ -137,6 +139,7 @@ static NAMES: [Named; 29] = {
         paired("regr_slope", |c| joint::call(c, Paired::Slope)),
         paired("regr_intercept", |c| joint::call(c, Paired::Intercept)),
         paired("regr_r2", |c| joint::call(c, Paired::Determination)),
+        plain(regression::NAME, regression::call, OfDistinct::Refused),
     ]
 };
 

@@ -5,7 +5,9 @@ use sqlparser::ast;
 use super::best_case::{BestCase, Expected};
 use super::choice_id::ChoiceId;
 use super::estimate::Estimate;
+use super::regression::fit::Fitted;
 use crate::ir::Interval;
+use crate::policy::RegressionField;
 
 /// The released value of an aggregate.
 pub trait Value {
@@ -33,6 +35,11 @@ pub trait Value {
 
     /// What the noise leaves of it in the best case.
     fn best(&self, best: &dyn BestCase) -> Option<Expected>;
+
+    /// The fit that it is a field of, where it is computed here and not by SQL.
+    fn fitted(&self) -> Option<(&Fitted, RegressionField)> {
+        None
+    }
 }
 
 /// A noisy number that something is divided by.
@@ -66,6 +73,8 @@ pub enum Foreseen<'a> {
     },
     /// It follows from the released counts and sums.
     FromAnswer,
+    /// The answer has it, in fields of its own.
+    Fitted,
     /// True or false: whether it is wrong is a matter of chance.
     Chance,
     /// The noise of a choice's count and sum of distinct values.
@@ -87,6 +96,9 @@ pub trait Columns {
 
     /// The first column of a choice: these follow the measures.
     fn first_of(&self, choice: ChoiceId) -> usize;
+
+    /// The column of a value that is computed here.
+    fn fitted(&self) -> ast::Expr;
 }
 
 /// The released measures of one group, with their noise.

@@ -84,9 +84,10 @@ fn within(release: &ReleasePlan, output: &Output) -> Within {
             is_array: _,
         } => chosen(release, choice, draws),
         Foreseen::Exact => Within::Known(0.0),
-        Foreseen::FromAnswer | Foreseen::Chance | Foreseen::DistinctValues { .. } => {
-            Within::Unknown
-        }
+        Foreseen::FromAnswer
+        | Foreseen::Fitted
+        | Foreseen::Chance
+        | Foreseen::DistinctValues { .. } => Within::Unknown,
     }
 }
 

@@ -353,6 +353,7 @@ fn deviation(plan: &ReleasePlan, output: &Output) -> Option<f64> {
     match output.foreseen() {
         Foreseen::Measure(at) => measure_deviation(plan, plan.measures().get(at)?),
         Foreseen::OverRows { .. } | Foreseen::FromAnswer | Foreseen::Chance => None,
+        Foreseen::Fitted => None,
         Foreseen::DistinctValues { .. } | Foreseen::Choice { .. } | Foreseen::Exact => None,
     }
 }

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::run::Answered;
-use crate::aggregates::{Foreseen, Output};
+use crate::aggregates::{Fit, Foreseen, Output};
 use crate::analyze::KeyRule;
-use crate::finish::{has_few, quantile_95, reach_of_cuts, spread};
+use crate::finish::{fit, has_few, quantile_95, reach_of_cuts, spread};
 use crate::ir::{Formula, ReleaseId};
 use crate::ledger::{Balance, Balances};
 use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
@@ -220,6 +220,7 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
             Foreseen::OverRows { .. } | Foreseen::FromAnswer | Foreseen::Chance => true,
             Foreseen::DistinctValues { .. } => true,
             Foreseen::Measure(_) | Foreseen::Choice { .. } | Foreseen::Exact => false,
+            Foreseen::Fitted => false,
         };
         if depends && least.is_finite() {
             let within = match (shown(least) == shown(most), most.is_finite()) {
@@ -232,9 +233,13 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
             let line = format!("{prefix} 95 % {within}");
             set(&mut lines, &prefix, line);
         }
-        let remark = table.and_then(|table| {
-            too_small(release, output, table).or_else(|| may_be_empty(release, at, table))
-        });
+        let remark = table
+            .filter(|_| !is_fitted_before(release, at))
+            .and_then(|table| {
+                too_small(release, output, table)
+                    .or_else(|| may_be_empty(release, at, table))
+                    .or_else(|| shrunk(release, output, table))
+            });
         if let Some(remark) = remark {
             let line = lines
                 .iter()
@@ -265,7 +270,7 @@ fn what_is_cut(release: &ReleasePlan, at: usize, table: &ReleasedTable) -> Optio
     let measure = match output.foreseen() {
         Foreseen::Measure(measure) | Foreseen::OverRows { sum: measure, .. } => measure,
         Foreseen::FromAnswer | Foreseen::Chance | Foreseen::DistinctValues { .. } => return None,
-        Foreseen::Choice { .. } | Foreseen::Exact => return None,
+        Foreseen::Choice { .. } | Foreseen::Exact | Foreseen::Fitted => return None,
     };
     let terms = measure_terms(&release.measures()[measure]);
     let (coordinate, factor) = terms.first()?;
@@ -366,6 +371,53 @@ fn too_small(release: &ReleasePlan, output: &Output, table: &ReleasedTable) -> O
     }
 }
 
+/// Whether an earlier aggregate is a field of the same regression.
+fn is_fitted_before(release: &ReleasePlan, at: usize) -> bool {
+    let fitted = |(output, _): &(Output, _)| output.fitted().map(|(fitted, _)| fitted.clone());
+    let own = release.outputs().get(at).and_then(fitted);
+    own.is_some()
+        && release.outputs()[..at]
+            .iter()
+            .any(|other| fitted(other) == own)
+}
+
+/// In how many groups a regression has no coefficients, or coefficients that a penalty shrinks.
+fn shrunk(release: &ReleasePlan, output: &Output, table: &ReleasedTable) -> Option<String> {
+    let (fitted, _) = output.fitted()?;
+    let groups = (0..table.measures.len()).filter(|group| !has_few(release, output, table, *group));
+    let fits: Vec<Option<Fit>> = groups
+        .map(|group| fit(release, fitted, table, group))
+        .collect();
+    let in_groups = |found: usize| match found {
+        _ if release.keys().is_empty() => String::new(),
+        1 => " in 1 group".to_owned(),
+        found => format!(" in {found} groups"),
+    };
+    let singular = fits.iter().filter(|fit| fit.is_none()).count();
+    let penalties = fits
+        .iter()
+        .flatten()
+        .map(|fit| fit.penalty)
+        .filter(|penalty| *penalty > 0.0);
+    let (penalised, most) = penalties.fold((0, 0f64), |(n, most), one| (n + 1, most.max(one)));
+    let none = (singular > 0).then(|| {
+        format!(
+            "NULL{}, as the features depend on each other",
+            in_groups(singular)
+        )
+    });
+    let less = (penalised > 0).then(|| {
+        format!(
+            "a penalty of {} shrinks the coefficients{}, as the noise hides how the features \
+                differ",
+            shown(most),
+            in_groups(penalised)
+        )
+    });
+    let remarks: Vec<String> = none.into_iter().chain(less).collect();
+    (!remarks.is_empty()).then(|| remarks.join("; "))
+}
+
 /// A line for each aggregate: the standard deviation of its noise, and what that means. From the
 /// noise that was drawn, or before a release from what the plan would draw.
 pub(super) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<String> {
@@ -413,6 +465,7 @@ pub(super) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<S
                     )
                 }),
             Foreseen::FromAnswer | Foreseen::Chance | Foreseen::Exact => None,
+            Foreseen::Fitted => None,
             Foreseen::DistinctValues { choice } => Some(format!(
                 "noise of aggregate {number}: {}",
                 choice_noise(release.choice(choice), &[Degree::SUM])

@@ -8,8 +8,9 @@ use std::collections::HashMap;
 
 use sqlparser::ast;
 
-pub use uncertainty::{Spread, has_few, quantile_95, reach_of_cuts, spread, value_and_error};
+pub use uncertainty::{Spread, fit, has_few, quantile_95, reach_of_cuts, spread, value_and_error};
 
+use crate::aggregates::{Fit, Fitted, Part};
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
 use crate::ir::{
@@ -312,6 +313,7 @@ impl Columns {
                 columns.add(output::enough_column(at), array(enough, &Type::Bool));
             }
         }
+        columns.add_fits(release, table);
         for (at, uncertainty) in release.uncertainties().iter().enumerate() {
             let known = |group: usize| {
                 spread(release, &uncertainty.formula, table, group)
@@ -329,6 +331,29 @@ impl Columns {
     fn add(&mut self, name: String, array: ast::Expr) {
         self.names.push(name);
         self.arrays.push(array);
+    }
+
+    /// The fields of regressions, as texts: UNNEST would take arrays of arrays apart.
+    fn add_fits(&mut self, release: &ReleasePlan, table: &ReleasedTable) {
+        let mut known: Vec<(&Fitted, Vec<Option<Fit>>)> = Vec::new();
+        for (at, (output, _)) in release.outputs().iter().enumerate() {
+            let Some((fitted, field)) = output.fitted() else {
+                continue;
+            };
+            let found = match known.iter().position(|(other, _)| *other == fitted) {
+                Some(found) => found,
+                None => {
+                    let groups = 0..table.measures.len();
+                    let fits = groups.map(|group| fit(release, fitted, table, group));
+                    known.push((fitted, fits.collect()));
+                    known.len() - 1
+                }
+            };
+            let text = |fit: &Option<Fit>| Some(shown(fit.as_ref()?.part(field)?));
+            let texts: Vec<Option<String>> = known[found].1.iter().map(text).collect();
+            let texts = array(texts.iter().map(Option::as_deref), &Type::Text);
+            self.add(output::fitted_column(at), texts);
+        }
     }
 
     /// The grouping set's number where there are several, and the keys.
@@ -362,6 +387,17 @@ fn listed(data_type: &Type, rule: &KeyRule) -> HashMap<String, String> {
             .map(|value| (key_text(value, data_type), sql::scalar_text(value)))
             .collect(),
         (_, KeyRule::Domain(_) | KeyRule::Threshold) => HashMap::new(),
+    }
+}
+
+/// A field of a regression, as PostgreSQL reads it.
+fn shown(part: Part<'_>) -> String {
+    match part {
+        Part::Number(number) => float(number),
+        Part::Numbers(numbers) => {
+            let texts: Vec<String> = numbers.iter().copied().map(float).collect();
+            array_text(texts.iter().map(|text| Some(text.as_str())))
+        }
     }
 }
 

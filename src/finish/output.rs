@@ -17,7 +17,7 @@ pub fn value(
     at: usize,
     (output, data_type): &(Output, Type),
 ) -> ast::Expr {
-    let exact = output.sql(&Released { release, drawn });
+    let exact = output.sql(&Released { release, drawn, at });
     // At a small epsilon the noise may carry a sum past its type.
     let exact = match ends(data_type) {
         Some((lo, hi)) if output.is_unbounded() => within(exact, lo, hi),
@@ -35,6 +35,8 @@ pub fn value(
 struct Released<'r> {
     release: &'r ReleasePlan,
     drawn: Option<&'r NoiseRecord>,
+    /// The number of the aggregate.
+    at: usize,
 }
 
 impl Columns for Released<'_> {
@@ -49,6 +51,10 @@ impl Columns for Released<'_> {
     fn first_of(&self, choice: ChoiceId) -> usize {
         first_column(self.release, choice)
     }
+
+    fn fitted(&self) -> ast::Expr {
+        sql::column("r", &fitted_column(self.at))
+    }
 }
 
 /// A choice's columns follow the measures and the columns of earlier choices.
@@ -60,6 +66,11 @@ pub(super) fn first_column(release: &ReleasePlan, choice: ChoiceId) -> usize {
 pub(super) fn width_before(release: &ReleasePlan, ChoiceId(at): ChoiceId) -> usize {
     let earlier = release.choices()[..at].iter();
     earlier.map(|choice| choice.question.width()).sum()
+}
+
+/// Names the column of aggregate number `at`, where its value is computed here.
+pub fn fitted_column(at: usize) -> String {
+    format!("f{at}")
 }
 
 /// Names the column that says whether aggregate number `at` has rows enough.

@@ -5,7 +5,9 @@ mod choices;
 mod cuts;
 mod value;
 
-use crate::aggregates::{ChoiceId, DistinctValues, Estimate, Foreseen, Group, Output};
+use crate::aggregates::{
+    ChoiceId, DistinctValues, Estimate, Fit, Fitted, Foreseen, Group, Noisy, Output,
+};
 use crate::catalog::Type;
 use crate::ir::{Formula, Statistic};
 use crate::mechanism::Mechanism;
@@ -99,6 +101,23 @@ pub fn spread(
 ) -> Option<Spread> {
     let row = Row::new(release, table.measures.get(group)?, table, group);
     row.spread(formula)
+}
+
+/// The fit of a regression in one group. It has errors of its own.
+pub fn fit(
+    release: &ReleasePlan,
+    fitted: &Fitted,
+    table: &ReleasedTable,
+    group: usize,
+) -> Option<Fit> {
+    let row = Row::new(release, table.measures.get(group)?, table, group);
+    fitted.fit(&|measure| {
+        let part = row.part(measure)?;
+        Some(Noisy {
+            value: part.value,
+            noise: part.draws().to_vec(),
+        })
+    })
 }
 
 /// How much lower and higher the intervals of a table's groups reach for what clips cut, in the

@@ -2,6 +2,7 @@
 
 use super::expression::Expr;
 use crate::catalog::Type;
+use crate::policy::RegressionField;
 use crate::refusal::TextPosition;
 
 /// The operation of an aggregate.
@@ -27,6 +28,12 @@ pub enum Operation {
         y: Expr,
         x: Expr,
         kind: Paired,
+    },
+    /// A field of a linear regression, over rows where no value is NULL; all are cast to float8.
+    Regression {
+        y: Expr,
+        features: Vec<Expr>,
+        field: RegressionField,
     },
     /// MIN and MAX.
     Extreme {
@@ -170,6 +177,11 @@ impl Operation {
                 descending: _,
             } => vec![value],
             Self::Paired { y, x, kind: _ } => vec![y, x],
+            Self::Regression {
+                y,
+                features,
+                field: _,
+            } => std::iter::once(y).chain(features).collect(),
         }
     }
 
@@ -200,6 +212,11 @@ impl Operation {
                 y: map(y)?,
                 x: map(x)?,
                 kind,
+            },
+            Self::Regression { y, features, field } => Self::Regression {
+                y: map(y)?,
+                features: features.into_iter().map(map).collect::<Result<_, E>>()?,
+                field,
             },
             Self::Extreme { value, end } => Self::Extreme {
                 value: map(value)?,

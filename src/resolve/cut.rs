@@ -9,7 +9,7 @@ pub(in crate::resolve) mod middle_query;
 use sqlparser::ast;
 
 use super::Resolver;
-use super::expression::aggregate_call::aggregate;
+use super::expression::aggregate_call::{aggregate, aggregate_field};
 use super::names::output_name::column_name;
 use super::names::scope::Scope;
 use super::outer::uncertainty;
@@ -27,6 +27,7 @@ use crate::resolve::names::scope::group_expression;
 use crate::resolve::syntax::{
     aggregate_name, bare_name, check_select, contains_aggregate, empty_select, is_distinct_rows,
     is_ordinal, item_expr, map_order, name_of, names_of, place_of, plain_table, quoted,
+    record_field,
 };
 use grouping::{Sets, grouping, numbered, repeated, sets};
 use middle_query::Subqueries;
@@ -77,6 +78,11 @@ impl Cut {
                 self.uncertainties.push(uncertainty);
             }
             return Ok(Some(self.reference(column)));
+        }
+        if let Some((function, field, [])) = record_field(expr) {
+            let expressions = resolver.expressions_given(&self.scope, &self.given);
+            let at = self.number(aggregate_field(function, field, &expressions)?)?;
+            return Ok(Some(self.reference(aggregate_column(at))));
         }
         if let ast::Expr::Function(function) = expr
             && aggregate_name(function).is_some()
@@ -177,16 +183,17 @@ impl Cut {
         }
     }
 
-    /// The index of the aggregate among the release's aggregates. A new one is added.
     fn aggregate(
         &mut self,
         resolver: &Resolver<'_>,
         function: &ast::Function,
     ) -> Result<usize, Refusal> {
-        let found = aggregate(
-            function,
-            &resolver.expressions_given(&self.scope, &self.given),
-        )?;
+        let expressions = resolver.expressions_given(&self.scope, &self.given);
+        self.number(aggregate(function, &expressions)?)
+    }
+
+    /// The index of the aggregate among the release's aggregates. A new one is added.
+    fn number(&mut self, found: Aggregate) -> Result<usize, Refusal> {
         let at = self
             .aggregates
             .iter()

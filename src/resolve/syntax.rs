@@ -10,6 +10,7 @@ use crate::ir::functions::AGGREGATES;
 use crate::ir::relation::ConstantId;
 pub use crate::ir::sql::{empty_select, plain_table, query_of};
 use crate::parse;
+use crate::policy::{LINREGR, VIEW_SCHEMA};
 use crate::refusal::{Reason, Refusal, reason};
 use crate::visit;
 
@@ -125,6 +126,9 @@ pub(in crate::resolve) fn called_name(function: &ast::Function) -> Option<String
     let name = match names.as_slice() {
         [name] => name,
         [schema, name] if schema == "pg_catalog" => name,
+        [schema, name] if schema == VIEW_SCHEMA && name == LINREGR => {
+            return Some(names.join("."));
+        }
         _ => return None,
     };
     AGGREGATES.contains(&name.as_str()).then(|| name.clone())
@@ -136,6 +140,26 @@ pub fn aggregate_name(function: &ast::Function) -> Option<String> {
         None
     } else {
         called_name(function)
+    }
+}
+
+/// The call, the field, and what follows it, where an expression is a field of the record that an
+/// aggregate gives: `(pgveil.linregr(…)).coef`.
+pub(in crate::resolve) fn record_field(
+    expr: &ast::Expr,
+) -> Option<(&ast::Function, &ast::Ident, &[ast::AccessExpr])> {
+    let ast::Expr::CompoundFieldAccess { root, access_chain } = expr else {
+        return None;
+    };
+    match (unnested(root), access_chain.as_slice()) {
+        (
+            ast::Expr::Function(function),
+            [
+                ast::AccessExpr::Dot(ast::Expr::Identifier(field)),
+                rest @ ..,
+            ],
+        ) if aggregate_name(function).is_some() => Some((function, field, rest)),
+        _ => None,
     }
 }
 

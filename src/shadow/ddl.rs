@@ -6,7 +6,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use crate::catalog::{
     Collation, Definition, Equality, ForeignKey, Type, UniqueKey, UserType, oid_of,
 };
-use crate::policy::{Policy, Protection, Table, UnitStep, VIEW_SCHEMA, VIEWS};
+use crate::policy::{
+    LINREGR, Policy, Protection, RegressionField, Table, UnitStep, VIEW_SCHEMA, VIEWS,
+};
 use crate::postgres::{identifier, list, literal, qualified};
 
 /// A table as the shadow has it.
@@ -127,7 +129,31 @@ fn own() -> Vec<String> {
     std::iter::once(format!("CREATE SCHEMA IF NOT EXISTS {schema}"))
         .chain(tables)
         .chain(functions)
+        .chain(regression())
         .collect()
+}
+
+/// The record of a linear regression, and the aggregate that gives it.
+fn regression() -> [String; 3] {
+    let record = qualified(VIEW_SCHEMA, &format!("{LINREGR}_result"));
+    let step = qualified(VIEW_SCHEMA, &format!("{LINREGR}_step"));
+    let field =
+        |field: RegressionField| format!("{} {}", identifier(field.name()), field.data_type());
+    [
+        format!(
+            "CREATE TYPE {record} AS ({})",
+            RegressionField::ALL.map(field).join(", ")
+        ),
+        format!(
+            "CREATE FUNCTION {step}({record}, double precision, double precision[]) RETURNS \
+            {record} LANGUAGE sql IMMUTABLE AS 'SELECT $1'"
+        ),
+        format!(
+            "CREATE AGGREGATE {}(double precision, double precision[]) (SFUNC = {step}, STYPE = \
+            {record})",
+            qualified(VIEW_SCHEMA, LINREGR)
+        ),
+    ]
 }
 
 fn create_table(

@@ -29,4 +29,13 @@ reasons! {
         "`pgveil.stderr()`, `pgveil.ci_low()` and `pgveil.ci_high()` know the error of an \
             aggregate over private rows, and of arithmetic on such aggregates; of nothing else.",
         "Repeat the aggregate inside it: `SELECT avg(x), pgveil.stderr(avg(x)) FROM people`.";
+    REGRESSION_RECORD = "regression-record", FEATURE_NOT_SUPPORTED,
+        "`pgveil.linregr()` gives a record. Its fields are answers; the record as a whole, or the \
+            `.*` of it outside of the items of `SELECT`, is none.",
+        "Write `(pgveil.linregr(y, ARRAY[1, x])).*` as an item of `SELECT`, or one field, as in \
+            `(pgveil.linregr(y, ARRAY[1, x])).coef`, over the private table.";
+    REGRESSION_FEATURES = "regression-features", INVALID_PARAMETER_VALUE,
+        "A regression takes 1 to 16 features: each differs between rows, but for one constant, \
+            and none stands twice.",
+        "Leave out what is too much. A constant is written as 1.";
 }

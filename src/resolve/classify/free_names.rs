@@ -256,6 +256,7 @@ impl<'r> Walk<'r> {
             walk: self,
             environment,
             outputs,
+            fields: Vec::new(),
             depth: 0,
         };
         match visit::visit(node, &mut walk) {
@@ -270,6 +271,8 @@ struct Expressions<'w, 'r> {
     walk: &'w mut Walk<'r>,
     environment: &'w Environment,
     outputs: &'w [String],
+    /// Names of fields, which are no columns, until they are met.
+    fields: Vec<*const ast::Expr>,
     depth: usize,
 }
 
@@ -293,9 +296,25 @@ impl ast::Visitor for Expressions<'_, '_> {
     }
 
     fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<Refusal> {
+        let own = std::ptr::from_ref(expr);
+        if let Some(at) = self.fields.iter().position(|field| *field == own) {
+            self.fields.swap_remove(at);
+            return ControlFlow::Continue(());
+        }
         let parts = match expr {
             ast::Expr::Identifier(ident) => std::slice::from_ref(ident),
             ast::Expr::CompoundIdentifier(parts) => parts.as_slice(),
+            ast::Expr::CompoundFieldAccess {
+                root: _,
+                access_chain,
+            } => {
+                self.fields
+                    .extend(access_chain.iter().filter_map(|access| match access {
+                        ast::AccessExpr::Dot(field) => Some(std::ptr::from_ref(field)),
+                        ast::AccessExpr::Subscript(_) => None,
+                    }));
+                return ControlFlow::Continue(());
+            }
             _ => return ControlFlow::Continue(()),
         };
         let is_output = bare_name(expr).is_some_and(|name| self.outputs.contains(&name));

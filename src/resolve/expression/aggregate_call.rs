@@ -10,9 +10,9 @@ use crate::catalog::Type;
 use crate::ir::aggregate::{Aggregate, Distinct, MILLIONTHS};
 use crate::ir::expression::{Expr, Node};
 use crate::parse::FunctionCall;
-use crate::policy::Scalar;
+use crate::policy::{LINREGR, RegressionField, Scalar, VIEW_SCHEMA};
 use crate::refusal::{Refusal, TextPosition, reason};
-use crate::resolve::syntax::{called_name, contains_aggregate, place_of};
+use crate::resolve::syntax::{called_name, contains_aggregate, name_of, place_of, position};
 
 /// Resolves an aggregate call over the rows of `expressions`' scope.
 ///
@@ -21,6 +21,34 @@ use crate::resolve::syntax::{called_name, contains_aggregate, place_of};
 /// 0A000 for forms without a known sound answer.
 pub fn aggregate(
     function: &ast::Function,
+    expressions: &Expressions<'_>,
+) -> Result<Aggregate, Refusal> {
+    field_of(function, None, expressions)
+}
+
+/// As [`aggregate`], of a field of the record that it gives.
+///
+/// # Errors
+/// As [`aggregate`]; 42703 for a field that the record does not have.
+pub fn aggregate_field(
+    function: &ast::Function,
+    field: &ast::Ident,
+    expressions: &Expressions<'_>,
+) -> Result<Aggregate, Refusal> {
+    let name = name_of(field)?;
+    let known = RegressionField::named(&name).ok_or_else(|| {
+        Refusal::new(
+            reason::UNKNOWN_COLUMN,
+            format!("column \"{name}\" not found in data type {VIEW_SCHEMA}.{LINREGR}_result"),
+        )
+        .at(position(field.span))
+    })?;
+    field_of(function, Some(known), expressions)
+}
+
+fn field_of(
+    function: &ast::Function,
+    field: Option<RegressionField>,
     expressions: &Expressions<'_>,
 ) -> Result<Aggregate, Refusal> {
     let name = called_name(function)
@@ -49,6 +77,7 @@ pub fn aggregate(
         arguments,
         ordering: call.within_group,
         is_over: call.over.is_some(),
+        field,
         expressions,
     })?;
     Ok(Aggregate {
@@ -68,6 +97,7 @@ struct Called<'c> {
     ordering: &'c [ast::OrderByExpr],
     /// Whether it is a window over groups, whose aggregates it may read.
     is_over: bool,
+    field: Option<RegressionField>,
     expressions: &'c Expressions<'c>,
 }
 
@@ -152,6 +182,25 @@ impl Call for Called<'_> {
             return Err(form(self.name));
         };
         Ok((self.resolved(y)?, self.resolved(x)?))
+    }
+
+    fn value_and_array(&self) -> Result<(Expr, Vec<Expr>), Refusal> {
+        let [
+            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(value)),
+            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ast::Expr::Array(array))),
+        ] = self.arguments
+        else {
+            return Err(form(self.name).hint(format!(
+                "Write the array out, as in {}(y, ARRAY[1, x]).",
+                self.name
+            )));
+        };
+        let elements = array.elem.iter().map(|element| self.resolved(element));
+        Ok((self.resolved(value)?, elements.collect::<Result<_, _>>()?))
+    }
+
+    fn field(&self) -> Option<RegressionField> {
+        self.field
     }
 
     fn values(&self) -> Result<Distinct, Refusal> {

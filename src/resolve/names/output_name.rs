@@ -84,8 +84,18 @@ fn figure(expr: &ast::Expr) -> (String, Strength) {
             span: _,
         }) => ("bool".to_owned(), Strength::Weak),
         E::Subquery(query) => figure_of_query(query),
+        E::CompoundFieldAccess { root, access_chain } => figure_of_access(root, access_chain),
         _ => (UNNAMED.to_owned(), Strength::None),
     }
+}
+
+/// A field has its name, a subscript that of its array.
+fn figure_of_access(root: &ast::Expr, chain: &[ast::AccessExpr]) -> (String, Strength) {
+    let field = chain.iter().rev().find_map(|access| match access {
+        ast::AccessExpr::Dot(ast::Expr::Identifier(field)) => name_of(field).ok(),
+        ast::AccessExpr::Dot(_) | ast::AccessExpr::Subscript(_) => None,
+    });
+    field.map_or_else(|| figure(root), |field| (field, Strength::Strong))
 }
 
 /// A scalar subquery has the name of its only column.

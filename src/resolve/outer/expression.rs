@@ -335,13 +335,9 @@ impl Resolver<'_> {
                 expr: one(self, expr, place)?,
                 field: field.clone(),
             },
-            E::CompoundFieldAccess { root, access_chain } => E::CompoundFieldAccess {
-                root: one(self, root, place)?,
-                access_chain: access_chain
-                    .iter()
-                    .map(|a| self.above_access(a, environment, place))
-                    .collect::<Result<_, _>>()?,
-            },
+            E::CompoundFieldAccess { root, access_chain } => {
+                self.above_accesses((root, access_chain), environment, place)?
+            }
             E::Case {
                 case_token,
                 end_token,
@@ -509,43 +505,6 @@ impl Resolver<'_> {
         let opened = self.open_query(&query, environment);
         self.names.subqueries -= 1;
         opened.map(Box::new)
-    }
-
-    fn above_access(
-        &mut self,
-        access: &ast::AccessExpr,
-        environment: &Environment,
-        place: &mut Above<'_>,
-    ) -> Result<ast::AccessExpr, Refusal> {
-        use ast::{AccessExpr, Subscript};
-        let mut maybe = |e: &Option<ast::Expr>| {
-            e.as_ref()
-                .map(|e| self.above(e, environment, place))
-                .transpose()
-        };
-        Ok(AccessExpr::Subscript(match access {
-            AccessExpr::Subscript(Subscript::Index { index }) => Subscript::Index {
-                index: self.above(index, environment, place)?,
-            },
-            AccessExpr::Subscript(Subscript::Slice {
-                lower_bound,
-                upper_bound,
-                stride: None,
-            }) => Subscript::Slice {
-                lower_bound: maybe(lower_bound)?,
-                upper_bound: maybe(upper_bound)?,
-                stride: None,
-            },
-            AccessExpr::Subscript(Subscript::Slice {
-                stride: Some(_), ..
-            })
-            | AccessExpr::Dot(_) => {
-                return Err(unsupported_above(
-                    reason::UNSUPPORTED_EXPRESSION,
-                    "a field of a row value",
-                ));
-            }
-        }))
     }
 }
 

@@ -4,6 +4,7 @@ use sqlparser::ast;
 
 use super::allow_list;
 use crate::parse::FunctionCall;
+use crate::policy::{LINREGR, VIEW_SCHEMA};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::cut::Above;
@@ -41,6 +42,14 @@ impl Resolver<'_> {
                 )?),
                 ..plain_call(name)
             });
+        }
+        if names == [VIEW_SCHEMA, LINREGR] {
+            return Err(Refusal::new(
+                reason::UNSUPPORTED_FUNCTION,
+                "pgveil.linregr() is an aggregate over private tables alone",
+            )
+            .hint("Over public tables REGR_SLOPE, REGR_INTERCEPT and REGR_R2 are exact.")
+            .at(position_of(name)));
         }
         if !allow_list::is_function(&names) {
             if let Some(refusal) = super::uncertainty::refused(&names) {

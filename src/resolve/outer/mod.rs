@@ -1,5 +1,6 @@
 //! Above the cut: the analyst's outer query over released and public rows.
 
+mod access;
 pub(crate) mod allow_list;
 pub(in crate::resolve) mod correlated;
 pub(in crate::resolve) mod expression;

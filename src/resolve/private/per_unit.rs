@@ -7,6 +7,7 @@ pub(in crate::resolve) use exact::exact;
 use sqlparser::ast;
 
 use super::expression_context::{Given, SubqueryPlace, Which, computing, made};
+use crate::aggregates::regression;
 use crate::catalog::Equality;
 use crate::ir::aggregate::Aggregate;
 use crate::ir::expression::{Expr, Node};
@@ -336,6 +337,9 @@ impl Resolver<'_> {
         given: &Given,
     ) -> Result<Expr, Refusal> {
         let name = aggregate_name(function).unwrap_or_default();
+        if name == regression::NAME {
+            return Err(regression::within_unit());
+        }
         let found = aggregate(function, &self.expressions_at(place, given))?;
         if !place.outer.is_empty() {
             let own: Vec<ColumnId> = place.scope.columns().map(|c| c.id).collect();

@@ -84,7 +84,7 @@ pub fn needs_first_answer(first: &Plan, targets: &TargetErrors) -> bool {
 /// Whether the error depends on the counts and sums that are released.
 fn is_ratio(output: &Output) -> bool {
     match output.foreseen() {
-        Foreseen::OverRows { .. } | Foreseen::FromAnswer => true,
+        Foreseen::OverRows { .. } | Foreseen::FromAnswer | Foreseen::Fitted => true,
         Foreseen::Measure(_) | Foreseen::Chance | Foreseen::DistinctValues { .. } => false,
         Foreseen::Choice { .. } | Foreseen::Exact => false,
     }
@@ -112,7 +112,7 @@ fn has_error(release: &ReleasePlan, output: &Output, target: TargetError) -> boo
             // Without a draw it is a count.
             !is_array && draws.len() <= 1 && draws.iter().all(has_ends)
         }
-        Foreseen::Chance => false,
+        Foreseen::Chance | Foreseen::Fitted => false,
     }
 }
 

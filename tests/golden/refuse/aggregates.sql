@@ -33,4 +33,22 @@ SELECT avg(hourly_wage), avg(year * interval '1 day') FROM nls.interviews;
 SELECT pgveil.geomean(DISTINCT hourly_wage) FROM nls.interviews;
 SELECT pgveil.geomean(greatest(hourly_wage, 1)) OVER (PARTITION BY woman_id) FROM nls.interviews;
 SELECT pgveil.geomean(*) FROM nls.interviews;
-SELECT pgveil.geomean(hourly_wage, 1) FROM nls.interviews
+SELECT pgveil.geomean(hourly_wage, 1) FROM nls.interviews;
+SELECT pgveil.linregr(hourly_wage, ARRAY[1, tenure_years]) FROM nls.interviews;
+SELECT (pgveil.linregr(hourly_wage, ARRAY[1, tenure_years])).slope FROM nls.interviews;
+SELECT (pgveil.linregr(hourly_wage, ARRAY[tenure_years + 0, tenure_years + 1, tenure_years + 2, tenure_years + 3, tenure_years + 4, tenure_years + 5, tenure_years + 6, tenure_years + 7, tenure_years + 8, tenure_years + 9, tenure_years + 10, tenure_years + 11, tenure_years + 12, tenure_years + 13, tenure_years + 14, tenure_years + 15, tenure_years + 16])).coef FROM nls.interviews;
+SELECT (pgveil.linregr(hourly_wage, ARRAY[tenure_years, 1, tenure_years])).* FROM nls.interviews;
+SELECT (pgveil.linregr(hourly_wage, ARRAY[1, tenure_years, 2])).* FROM nls.interviews;
+SELECT (pgveil.linregr(hourly_wage, ARRAY[0, tenure_years])).* FROM nls.interviews;
+SELECT (pgveil.linregr(hourly_wage, ARRAY[1, least(greatest(tenure_years, 5), 5)])).* FROM nls.interviews;
+SELECT (pgveil.linregr(hourly_wage, ARRAY[1, married = 1])).* FROM nls.interviews;
+SELECT (pgveil.linregr(hourly_wage, ARRAY[1, 1 / nullif(tenure_years, 0)])).* FROM nls.interviews;
+SELECT (pgveil.linregr(DISTINCT hourly_wage, ARRAY[1, tenure_years])).* FROM nls.interviews;
+SELECT (pgveil.linregr(hourly_wage, '{1}'::float8[])).coef FROM nls.interviews;
+SELECT (pgveil.linregr(hourly_wage, ARRAY[1, tenure_years]) OVER ()).coef FROM nls.interviews;
+SELECT avg(c) FROM (SELECT woman_id, (pgveil.linregr(hourly_wage, ARRAY[1, tenure_years])).r2 AS c FROM nls.interviews GROUP BY woman_id) AS s;
+SELECT (pgveil.linregr(industry_code, ARRAY[1, industry_code * 2])).coef FROM nls.industries;
+SELECT (pgveil.linregr(hourly_wage, ARRAY[1, tenure_years])).* AS fit FROM nls.interviews;
+SELECT num_nulls((pgveil.linregr(hourly_wage, ARRAY[1, tenure_years])).*) FROM nls.interviews;
+SELECT (pgveil.linregr(hourly_wage, ARRAY[1, tenure_years + (SELECT max(industry_code) FROM nls.industries)])).* FROM nls.interviews;
+SELECT pgveil.stderr((pgveil.linregr(hourly_wage, ARRAY[1, tenure_years])).r2) FROM nls.interviews

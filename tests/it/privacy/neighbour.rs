@@ -22,6 +22,7 @@ mod pivots;
 mod question;
 pub mod random;
 mod ranges;
+mod regression;
 mod replay;
 mod row_look;
 mod searches;

@@ -15,6 +15,7 @@ pub mod outer_query;
 pub mod per_unit;
 pub mod previews;
 pub mod public_matches;
+mod regression;
 pub mod rollup;
 pub mod second_reader;
 pub mod settings;

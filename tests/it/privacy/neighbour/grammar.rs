@@ -588,7 +588,31 @@ impl Grammar<'_> {
         }
     }
 
+    /// A field of a regression of one to four values by each other.
+    fn regression(&mut self) -> String {
+        let features: Vec<String> = (0..1 + self.random.below(3))
+            .map(|_| self.bounded())
+            .collect();
+        let constant = self.random.pick(&["1, ", "", "-2.5, "]);
+        let filter = if self.random.once_in(4) {
+            format!(" FILTER (WHERE {})", self.condition(1))
+        } else {
+            String::new()
+        };
+        let field = self
+            .random
+            .pick(&["coef[1]", "std_err", "r2", "num_rows", "penalty"]);
+        format!(
+            "(pgveil.linregr({}, ARRAY[{constant}{}]){filter}).{field}",
+            self.bounded(),
+            features.join(", ")
+        )
+    }
+
     pub fn aggregate(&mut self) -> String {
+        if self.random.once_in(20) {
+            return self.regression();
+        }
         let unit = self.unit();
         let call = match self.random.below(20) {
             0 | 1 => "count(*)".to_owned(),

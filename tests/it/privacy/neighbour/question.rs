@@ -348,6 +348,7 @@ pub const CONSTRUCTS: &[&str] = &[
     "stddev",
     "corr(",
     "regr_",
+    "linregr(",
     "bool_and",
     "width_bucket",
     "date_trunc",

@@ -140,6 +140,16 @@ impl Shop {
     }
 }
 
+/// The record of a regression, and its aggregate.
+const REGRESSION: &str = "
+CREATE TYPE pgveil.linregr_result AS (coef float8[], std_err float8[], noise_err float8[],
+    r2 float8, num_rows bigint, condition_no float8, penalty float8);
+CREATE FUNCTION pgveil.linregr_step(pgveil.linregr_result, float8, float8[])
+    RETURNS pgveil.linregr_result LANGUAGE sql IMMUTABLE AS 'SELECT $1';
+CREATE AGGREGATE pgveil.linregr(float8, float8[])
+    (SFUNC = pgveil.linregr_step, STYPE = pgveil.linregr_result);
+";
+
 /// pgveil's own views and functions, which the catalogs list too.
 fn views() -> String {
     let tables = VIEWS.iter().map(|view| {
@@ -163,6 +173,7 @@ fn views() -> String {
     std::iter::once("CREATE SCHEMA pgveil;".to_owned())
         .chain(tables)
         .chain(functions)
+        .chain([REGRESSION.to_owned()])
         .collect()
 }
 

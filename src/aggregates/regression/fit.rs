@@ -1,0 +1,425 @@
+//! Least squares from noisy moments: coefficients, and errors of sampling and of noise.
+//! Post-processing: all of it is computed from what is released.
+
+use super::dense::Symmetric;
+use crate::policy::RegressionField as Field;
+
+/// A released number, and what each independent draw of noise adds to it (signed standard
+/// deviations).
+#[derive(Debug, Clone, PartialEq)]
+pub struct Noisy {
+    pub value: f64,
+    pub noise: Vec<f64>,
+}
+
+impl Noisy {
+    fn zero() -> Self {
+        Self {
+            value: 0.0,
+            noise: Vec::new(),
+        }
+    }
+
+    pub fn scaled(mut self, by: f64) -> Self {
+        self.value *= by;
+        self.noise.iter_mut().for_each(|noise| *noise *= by);
+        self
+    }
+
+    /// Adds `factor * other`.
+    fn add(&mut self, factor: f64, other: &Self) {
+        if factor == 0.0 {
+            return;
+        }
+        self.value += factor * other.value;
+        if self.noise.len() < other.noise.len() {
+            self.noise.resize(other.noise.len(), 0.0);
+        }
+        let each = self.noise.iter_mut().zip(&other.noise);
+        each.for_each(|(own, noise)| *own += factor * noise);
+    }
+
+    fn variance(&self) -> f64 {
+        self.noise.iter().map(|noise| noise * noise).sum()
+    }
+}
+
+/// A value that is summed: `middle + half * s`, for `s` in [-1, 1].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Scale {
+    pub middle: f64,
+    pub half: f64,
+}
+
+/// One column of the design.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Feature {
+    /// The same number in every row.
+    Constant(f64),
+    /// One of the values.
+    Value(usize),
+}
+
+/// The measures of a regression, and what is fitted from them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fitted {
+    /// The measure of the number of rows.
+    pub count: usize,
+    /// y is the first.
+    pub values: Vec<Summed>,
+    /// The measures of products of two values: of the second with the first, of the third with the
+    /// first and the second, and so on.
+    pub products: Vec<usize>,
+    pub features: Vec<Feature>,
+}
+
+/// The measures of one value: the sum of its distances from the middle, and of their squares.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Summed {
+    pub sum: usize,
+    pub squares: usize,
+    pub scale: Scale,
+}
+
+impl Fitted {
+    /// The fit of one group, of which `measure` gives the measures. `None` where one is not known,
+    /// and as [`fit`].
+    pub fn fit(&self, measure: &dyn Fn(usize) -> Option<Noisy>) -> Option<Fit> {
+        let mut sums = vec![measure(self.count)?];
+        let mut products = self.products.iter();
+        for (at, value) in self.values.iter().enumerate() {
+            let half = value.scale.half;
+            sums.push(measure(value.sum)?.scaled(1.0 / half));
+            for (other, product) in self.values[..at].iter().zip(&mut products) {
+                sums.push(measure(*product)?.scaled(1.0 / (half * other.scale.half)));
+            }
+            sums.push(measure(value.squares)?.scaled(1.0 / (half * half)));
+        }
+        let moments = Moments {
+            scales: self.values.iter().map(|value| value.scale).collect(),
+            sums,
+        };
+        fit(&moments, 0, &self.features)
+    }
+}
+
+/// Sums over rows of products of 1 and of scaled values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Moments {
+    pub scales: Vec<Scale>,
+    /// The lower half of the matrix, row by row; row 0 is of 1, row `i + 1` of value `i`.
+    pub sums: Vec<Noisy>,
+}
+
+/// What is shown of one group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fit {
+    pub coef: Vec<f64>,
+    /// Of sampling and noise together; `None` where there are no more rows than features.
+    pub std_err: Option<Vec<f64>>,
+    /// Of noise alone.
+    pub noise_err: Vec<f64>,
+    /// `None` where y does not vary.
+    pub r2: Option<f64>,
+    /// The condition number of the matrix that is solved.
+    pub condition: f64,
+    /// What is added to the matrix's diagonal.
+    pub penalty: f64,
+}
+
+/// The value of a field: an array has one number for each feature.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Part<'f> {
+    Numbers(&'f [f64]),
+    Number(f64),
+}
+
+impl Fit {
+    /// A field; `None` where it is NULL, and for the number of rows, which is a count.
+    pub fn part(&self, field: Field) -> Option<Part<'_>> {
+        match field {
+            Field::Coef => Some(Part::Numbers(&self.coef)),
+            Field::StdErr => self.std_err.as_deref().map(Part::Numbers),
+            Field::NoiseErr => Some(Part::Numbers(&self.noise_err)),
+            Field::R2 => self.r2.map(Part::Number),
+            Field::NumRows => None,
+            Field::ConditionNo => Some(Part::Number(self.condition)),
+            Field::Penalty => Some(Part::Number(self.penalty)),
+        }
+    }
+}
+
+/// A ratio of eigenvalues from which on the features are taken to depend on each other.
+const SINGULAR: f64 = 1e-12;
+
+impl Moments {
+    fn rows(&self) -> &Noisy {
+        &self.sums[0]
+    }
+
+    /// `Σ (a . v)(b . v)` over rows, for v = (1, s) and sparse a and b.
+    fn product(&self, a: &Terms, b: &Terms) -> Noisy {
+        let mut sum = Noisy::zero();
+        for (i, x) in a.0 {
+            for (j, y) in b.0 {
+                let (row, column) = (i.max(j), i.min(j));
+                sum.add(x * y, &self.sums[row * (row + 1) / 2 + column]);
+            }
+        }
+        sum
+    }
+}
+
+/// What a scaled column is in terms of 1 and of one scaled value: positions and factors.
+struct Terms([(usize, f64); 2]);
+
+/// The columns that are solved for, each within [-1, 1], and how coefficients come back from them.
+struct Design {
+    y: Terms,
+    columns: Vec<Terms>,
+    /// Where the constant column stands. It is solved for as 1, and is not penalised.
+    constant: Option<usize>,
+    /// `coefficients = back * solution + offset`.
+    back: Vec<Vec<f64>>,
+    offset: Vec<f64>,
+}
+
+impl Design {
+    /// With a constant, values are counted from the middles of their ranges: what that moves is in
+    /// the constant's coefficient. Without one, columns are scaled alone.
+    fn new(scales: &[Scale], y: usize, features: &[Feature]) -> Self {
+        let size = features.len();
+        let is_constant = |feature: &Feature| matches!(feature, Feature::Constant(_));
+        let constant = features.iter().position(is_constant);
+        let column = |value: usize| {
+            let Scale { middle, half } = scales[value];
+            let whole = middle.abs() + half;
+            match constant {
+                Some(_) => (Terms([(0, 0.0), (value + 1, 1.0)]), half),
+                None => {
+                    let terms = [(0, middle / whole), (value + 1, half / whole)];
+                    (Terms(terms), whole)
+                }
+            }
+        };
+        let (y_terms, of_y) = column(y);
+        let mut design = Self {
+            y: y_terms,
+            columns: Vec::new(),
+            constant,
+            back: vec![vec![0.0; size]; size],
+            offset: vec![0.0; size],
+        };
+        for (at, feature) in features.iter().enumerate() {
+            match feature {
+                Feature::Constant(number) => {
+                    design.columns.push(Terms([(0, 1.0), (0, 0.0)]));
+                    design.back[at][at] = of_y / number;
+                    design.offset[at] = scales[y].middle / number;
+                }
+                Feature::Value(value) => {
+                    let (terms, scale) = column(*value);
+                    design.columns.push(terms);
+                    design.back[at][at] = of_y / scale;
+                }
+            }
+        }
+        if let Some(constant) = constant
+            && let Feature::Constant(number) = features[constant]
+        {
+            for (at, feature) in features.iter().enumerate() {
+                if let Feature::Value(value) = feature {
+                    design.back[constant][at] =
+                        -design.back[at][at] * scales[*value].middle / number;
+                }
+            }
+        }
+        design
+    }
+}
+
+/// The least-squares fit of value `y` by these features.
+///
+/// Noise may leave the matrix of the columns without a positive least eigenvalue. Then so much is
+/// added to its diagonal that the least one is twice the size that a matrix of the noise alone has:
+/// the coefficients shrink towards "no effect". All of it is computed from released sums.
+///
+/// `None` where there is no row, or where the columns depend on each other.
+///
+/// # Reference
+/// Sheffet 2017, "Differentially private ordinary least squares" (arXiv 1507.02482), for least
+/// squares from noisy moments. Wang 2018, "Revisiting differentially private linear regression"
+/// (arXiv 1803.02596), for a penalty by the least eigenvalue; there it is released with noise for a
+/// third of the budget, here it is that of the released matrix.
+pub fn fit(moments: &Moments, y: usize, features: &[Feature]) -> Option<Fit> {
+    let design = Design::new(&moments.scales, y, features);
+    let (size, rows) = (features.len(), moments.rows().value);
+    if rows <= 0.0 {
+        return None;
+    }
+    let products = products(moments, &design);
+    let entry = |i: usize, j: usize| &products[i * (i + 1) / 2 + j];
+    let matrix = Symmetric::new(size, |i, j| entry(i, j).value);
+    let penalty = penalty(&design, size, &entry)?;
+    let on_diagonal = |i: usize| {
+        if Some(i) == design.constant {
+            0.0
+        } else {
+            penalty
+        }
+    };
+    let solved = Symmetric::new(size, |i, j| {
+        entry(i, j).value + if i == j { on_diagonal(i) } else { 0.0 }
+    });
+    let inverse = solved.inverse()?;
+    let eigenvalues = solved.eigenvalues()?;
+    let condition = eigenvalues.last()? / eigenvalues.first()?;
+    let right: Vec<Noisy> = (0..size)
+        .map(|i| moments.product(&design.columns[i], &design.y))
+        .collect();
+    let solution: Vec<f64> = (0..size)
+        .map(|i| (0..size).map(|j| inverse.at(i, j) * right[j].value).sum())
+        .collect();
+    let noise = noise_of(&inverse, &right, &solution, &|i, j| {
+        entry(i.max(j), i.min(j))
+    });
+    let squares = moments.product(&design.y, &design.y).value;
+    let explained: f64 = right.iter().zip(&solution).map(|(b, x)| b.value * x).sum();
+    let rest = (squares - 2.0 * explained + matrix.form(&solution, &solution)).max(0.0);
+    let freedom = rows - size as f64;
+    let mut fit = Fit {
+        coef: Vec::new(),
+        std_err: (freedom > 0.0).then(Vec::new),
+        noise_err: Vec::new(),
+        r2: r2(moments, &design, squares, rest),
+        condition,
+        penalty,
+    };
+    for (back, offset) in design.back.iter().zip(&design.offset) {
+        let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        let mut of_noise = Noisy::zero();
+        back.iter()
+            .zip(&noise)
+            .for_each(|(factor, noise)| of_noise.add(*factor, noise));
+        fit.coef.push(product(back, &solution) + offset);
+        fit.noise_err.push(of_noise.variance().sqrt());
+        if let Some(errors) = &mut fit.std_err {
+            let turned: Vec<f64> = (0..size)
+                .map(|i| (0..size).map(|j| inverse.at(i, j) * back[j]).sum())
+                .collect();
+            let of_rows = (matrix.form(&turned, &turned) * rest / freedom).max(0.0);
+            errors.push((of_rows + of_noise.variance()).sqrt());
+        }
+    }
+    let of_each = fit.std_err.iter().flatten();
+    let numbers = fit.coef.iter().chain(&fit.noise_err).chain(of_each);
+    let is_finite = numbers
+        .chain(&fit.r2)
+        .chain([&fit.condition])
+        .all(|x| x.is_finite());
+    is_finite.then_some(fit)
+}
+
+/// The lower half of the matrix of the columns' products, row by row.
+fn products(moments: &Moments, design: &Design) -> Vec<Noisy> {
+    let columns = design.columns.iter().enumerate();
+    columns
+        .flat_map(|(i, a)| design.columns[..=i].iter().map(move |b| (a, b)))
+        .map(|(a, b)| moments.product(a, b))
+        .collect()
+}
+
+/// What is added to the diagonal: as much as brings the least eigenvalue of the columns about their
+/// means to `2 sigma sqrt(d + 1)`, where sigma is the noise of one entry and d their number. `None`
+/// where the columns depend on each other and no noise hides that.
+///
+/// # Reference
+/// Vershynin 2018, "High-dimensional probability", corollary 4.4.8: a symmetric matrix of d rows
+/// with entries of deviation sigma has a norm of about `2 sigma sqrt(d)`.
+fn penalty<'n>(
+    design: &Design,
+    size: usize,
+    entry: &impl Fn(usize, usize) -> &'n Noisy,
+) -> Option<f64> {
+    let others: Vec<usize> = (0..size).filter(|i| Some(*i) != design.constant).collect();
+    let about_means = |i: usize, j: usize| {
+        let mut own = entry(i, j).clone();
+        if let Some(constant) = design.constant {
+            let with_one = |i: usize| entry(i.max(constant), i.min(constant));
+            let rows = entry(constant, constant);
+            let means = (
+                with_one(i).value / rows.value,
+                with_one(j).value / rows.value,
+            );
+            own.add(-means.1, with_one(i));
+            own.add(-means.0, with_one(j));
+            own.add(means.0 * means.1, rows);
+        }
+        own
+    };
+    let reduced: Vec<Vec<Noisy>> = others
+        .iter()
+        .enumerate()
+        .map(|(at, i)| others[..=at].iter().map(|j| about_means(*i, *j)).collect())
+        .collect();
+    let count = others.len();
+    if count == 0 {
+        return Some(0.0);
+    }
+    let off = |at: usize| {
+        reduced[at][..at]
+            .iter()
+            .map(|e| 2.0 * e.variance())
+            .sum::<f64>()
+    };
+    let variances: f64 = (0..count)
+        .map(|at| off(at) + reduced[at][at].variance())
+        .sum();
+    let deviation = variances.sqrt() / count as f64;
+    let eigenvalues = Symmetric::new(count, |i, j| reduced[i][j].value).eigenvalues()?;
+    let (least, greatest) = (eigenvalues.first()?, eigenvalues.last()?);
+    let penalty = (2.0 * deviation * ((count + 1) as f64).sqrt() - least).max(0.0);
+    (least + penalty > SINGULAR * (greatest + penalty)).then_some(penalty)
+}
+
+/// What each draw moves the solution by, to first order: `inverse (db - dA x)`.
+fn noise_of<'n>(
+    inverse: &Symmetric,
+    right: &[Noisy],
+    solution: &[f64],
+    entry: &impl Fn(usize, usize) -> &'n Noisy,
+) -> Vec<Noisy> {
+    let size = solution.len();
+    let moved: Vec<Noisy> = (0..size)
+        .map(|i| {
+            let mut moved = right[i].clone();
+            (0..size).for_each(|j| moved.add(-solution[j], entry(i, j)));
+            moved
+        })
+        .collect();
+    (0..size)
+        .map(|i| {
+            let mut own = Noisy::zero();
+            (0..size).for_each(|j| own.add(inverse.at(i, j), &moved[j]));
+            own
+        })
+        .collect()
+}
+
+/// The part of y's squares about its mean that the fit explains.
+fn r2(moments: &Moments, design: &Design, squares: f64, rest: f64) -> Option<f64> {
+    let one = Terms([(0, 1.0), (0, 0.0)]);
+    let sum = moments.product(&design.y, &one).value;
+    let about_mean = squares - sum * sum / moments.rows().value;
+    let share = (about_mean > SINGULAR * squares).then(|| 1.0 - rest / about_mean)?;
+    // Without a constant the mean may explain more than the fit.
+    let least = if design.constant.is_some() {
+        0.0
+    } else {
+        f64::NEG_INFINITY
+    };
+    Some(share.max(least))
+}
+
+#[cfg(test)]
+mod tests;

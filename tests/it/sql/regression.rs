@@ -1,0 +1,272 @@
+//! `pgveil.linregr`: without noise the fits of PostgreSQL and of NumPy, with noise what its errors
+//! and notices say.
+
+use pgveil::engine::{MakeSampler, Requester};
+
+use crate::fixture::Veil;
+
+const POLICY: &str = "
+version: 1
+database: {url: '${DATABASE_URL}'}
+ledger: {url: '${PGVEIL_LEDGER}'}
+privacy:
+  unit: person
+  budget: {epsilon: 10000000, delta: 1e-3}
+  per_query: {epsilon: 5000, max_epsilon: 5000}
+  data_version: '1'
+roles:
+  - name: analyst
+    password: SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=
+    budget: {epsilon: 9000000, delta: 1e-4}
+tables:
+  lab.people:
+    unit: id
+    columns:
+      y: {bounds: [-20, 25]}
+      a: {bounds: [0, 10]}
+      b: {bounds: [-5, 20]}
+      c: {bounds: [0, 4]}
+      d: {bounds: [0, 12]}
+      e: {bounds: [-8, 8]}
+      side: {values: [left, right]}
+limits: {groups: 1000, failures: 10, statement_timeout: 60s, connections: 4}
+";
+
+/// The 40 rows of the unit tests of the fit, a hundred times; then people of whom one value is
+/// missing, with the others far off.
+const PEOPLE: &str = "
+CREATE SCHEMA lab;
+CREATE TABLE lab.people (id int PRIMARY KEY, y numeric(6,1), a int NOT NULL, b int, c int NOT NULL,
+d int NOT NULL, e float8, side text NOT NULL);
+INSERT INTO lab.people
+SELECT n, 2 * a - b + c / 2.0 + 5 * i % 9, a, b, c, d, e, CASE WHEN i < 20 THEN 'left' ELSE
+'right' END
+FROM generate_series(1, 4000) n, LATERAL (SELECT n % 40 AS i) f, LATERAL (SELECT i % 7 AS a,
+i * i % 11 AS b, (3 * i + 1) % 5 AS c, i * i * i % 13 AS d, 7 * i % 17 - 8 AS e) g;
+INSERT INTO lab.people SELECT 5000 + n, CASE n % 3 WHEN 0 THEN NULL ELSE 25 END, 10, CASE n % 3
+WHEN 1 THEN NULL ELSE 20 END, 0, 12, CASE n % 3 WHEN 2 THEN NULL ELSE -8 END, 'left'
+FROM generate_series(1, 99) n;
+";
+
+async fn people(sampler: Option<MakeSampler>) -> Veil {
+    let fill = async |client: &tokio_postgres::Client| client.batch_execute(PEOPLE).await.unwrap();
+    Veil::over(fill, POLICY, sampler).await
+}
+
+fn requester(epsilon: f64) -> Requester {
+    Requester {
+        session_settings: Veil::session_settings(epsilon),
+        ..Veil::requester()
+    }
+}
+
+/// The columns of one row; an array is a list of numbers.
+fn fields(row: &str) -> Vec<Vec<f64>> {
+    let numbers = |field: &str| {
+        let list = field.trim_matches(['{', '}']).split(',');
+        list.map(|text| text.parse().unwrap_or(f64::NAN)).collect()
+    };
+    row.split('|').map(numbers).collect()
+}
+
+fn assert_near(found: &[f64], wanted: &[f64], what: &str) {
+    assert_eq!(found.len(), wanted.len(), "{what}: {found:?}");
+    for (found, wanted) in found.iter().zip(wanted) {
+        let off = (found - wanted).abs() / wanted.abs().max(1.0);
+        assert!(off < 1e-9, "{what}: {found}, {wanted}");
+    }
+}
+
+/// NumPy's of the unit tests: a hundred times the rows have the same coefficients. The error of
+/// sampling falls with the degrees of freedom, from 34 to 3,994.
+#[tokio::test(flavor = "multi_thread")]
+async fn five_features_are_fitted_as_numpy_fits_them() {
+    let veil = people(Veil::silent()).await;
+    let analyst = requester(5000.0);
+    let sql = "SELECT (pgveil.linregr(y, ARRAY[1, a, b, c, d, e])).* FROM lab.people";
+    let row = veil.rows_as(&analyst, sql).await.unwrap().remove(0);
+    let found = fields(&row);
+    let coef = [
+        2.8603127336344465,
+        1.8657783963079044,
+        -0.8915673377971881,
+        0.7175690466763799,
+        0.09105387245667994,
+        -0.11699247494524934,
+    ];
+    assert_near(&found[0], &coef, "coef");
+    let of_forty = [
+        1.4231075499580352,
+        0.2280816350783103,
+        0.16112346507037922,
+        0.34401531004609326,
+        0.10601288989712787,
+        0.10045911929808522,
+    ];
+    let of_all = of_forty.map(|error| error * (34.0f64 / 3994.0).sqrt());
+    let of_rows = found[1].iter().zip(&found[2]);
+    let of_rows: Vec<f64> = of_rows
+        .map(|(all, noise)| (all * all - noise * noise).sqrt())
+        .collect();
+    assert_near(&of_rows, &of_all, "std_err");
+    assert!(
+        found[2].iter().all(|error| *error > 0.0 && *error < 0.01),
+        "{row}"
+    );
+    assert_near(&found[3], &[0.7961429116628167], "r2");
+    assert_near(
+        &found[4..7].concat(),
+        &[4000.0, 31.51269748582332, 0.0],
+        "the rest",
+    );
+    // Without a constant, and another field of what was paid for.
+    let spent = veil.spent().await;
+    let again = "SELECT (pgveil.linregr(y, ARRAY[1, a, b, c, d, e])).coef[2] * 2, \
+        (pgveil.linregr(y, ARRAY[1, a, b, c, d, e])).num_rows FROM lab.people";
+    let again = fields(&veil.rows_as(&analyst, again).await.unwrap()[0]);
+    assert_near(&again.concat(), &[2.0 * coef[1], 4000.0], "again");
+    assert_eq!(veil.spent().await, spent);
+    let bare = "SELECT (pgveil.linregr(y, ARRAY[a, b])).coef, (pgveil.linregr(y, ARRAY[a, b])).r2 \
+        FROM lab.people WHERE e IS NOT NULL";
+    let bare = fields(&veil.rows_as(&analyst, bare).await.unwrap()[0]);
+    let wanted = [2.6617018537590114, -0.45629505664263664, 0.6337041074015586];
+    assert_near(&bare.concat(), &wanted, "bare");
+}
+
+/// One feature, in groups, by FILTER, over joins and as a subquery: PostgreSQL's own.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_feature_is_fitted_as_postgresql_fits_it() {
+    let veil = people(Veil::silent()).await;
+    let analyst = requester(5000.0);
+    let fit = |y: &str, x: &str, filter: &str| {
+        let call = format!("(pgveil.linregr({y}, ARRAY[1, {x}]){filter})");
+        let fields = format!("{call}.coef[1], {call}.coef[2], {call}.r2, {call}.num_rows");
+        let exact = ["intercept", "slope", "r2", "count"]
+            .map(|name| format!("regr_{name}({y}, {x}){filter}"))
+            .join(", ");
+        (fields, exact)
+    };
+    for (y, x, filter, from) in [
+        ("y", "a", "", "lab.people"),
+        ("y", "e", " FILTER (WHERE c > 1)", "lab.people WHERE d < 10"),
+        ("b", "least(greatest(a * c, 0), 30)", "", "lab.people"),
+        (
+            "e",
+            "CASE WHEN side = 'left' THEN 1 ELSE 0 END",
+            "",
+            "lab.people",
+        ),
+        ("y * 100", "a - 3", "", "lab.people"),
+    ] {
+        for key in ["", "side, "] {
+            let (fields_of, exact) = fit(y, x, filter);
+            let grouped = if key.is_empty() {
+                ""
+            } else {
+                " GROUP BY side ORDER BY side"
+            };
+            let sql = format!("SELECT {key}{fields_of} FROM {from}{grouped}");
+            if key == "side, " && x.contains("side") {
+                continue;
+            }
+            let found = veil
+                .rows_as(&analyst, &sql)
+                .await
+                .unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()));
+            let wanted = veil
+                .direct(&format!("SELECT {key}{exact} FROM {from}{grouped}"))
+                .await;
+            assert_eq!(found.len(), wanted.len());
+            for (found, wanted) in found.iter().zip(&wanted) {
+                let numbers = |row: &str| -> Vec<f64> {
+                    fields(row)
+                        .concat()
+                        .into_iter()
+                        .filter(|x| !x.is_nan())
+                        .collect()
+                };
+                assert_near(&numbers(found), &numbers(wanted), &sql);
+            }
+        }
+    }
+    let sql = "SELECT count(*) FROM lab.people WHERE a > (SELECT (pgveil.linregr(y, ARRAY[1, \
+        a])).r2 * 10 FROM lab.people)";
+    let exact = "SELECT count(*) FROM lab.people WHERE a > (SELECT regr_r2(y, a) * 10 FROM \
+        lab.people)";
+    assert_eq!(
+        veil.rows_as(&analyst, sql).await.unwrap(),
+        veil.direct(exact).await
+    );
+}
+
+/// PostgreSQL names the columns, types them, sorts by them, and reads elements of arrays.
+#[tokio::test(flavor = "multi_thread")]
+async fn fields_are_columns() {
+    let veil = people(Veil::silent()).await;
+    let analyst = requester(5000.0);
+    let sql = "SELECT side, (\"pgveil\".LinRegr(y, ARRAY[a, 1.0])).*, 1 AS one FROM lab.people \
+        GROUP BY side ORDER BY num_rows, 2";
+    let answer = veil.ask_as(&analyst, sql).await.unwrap();
+    let columns: Vec<(&str, u32)> = answer
+        .columns
+        .iter()
+        .map(|column| (column.name.as_str(), column.type_oid))
+        .collect();
+    assert_eq!(
+        columns,
+        [
+            ("side", 25),
+            ("coef", 1022),
+            ("std_err", 1022),
+            ("noise_err", 1022),
+            ("r2", 701),
+            ("num_rows", 20),
+            ("condition_no", 701),
+            ("penalty", 701),
+            ("one", 23),
+        ]
+    );
+    let sql = "SELECT array_length(coef, 1), coef[1:2] = coef, r > 0.1 FROM (SELECT \
+        (pgveil.linregr(y, ARRAY[a, 1.0])).coef, (pgveil.linregr(y, ARRAY[a, 1.0])).r2 AS r FROM \
+        lab.people) f";
+    assert_eq!(veil.rows_as(&analyst, sql).await.unwrap(), ["2|t|t"]);
+    let sql = "SELECT (pgveil.linregr(y, ARRAY[a, 1])).coef IS NULL, (pgveil.linregr(y, ARRAY[a, \
+        1])).num_rows FROM lab.people WHERE c > 4 AND c < 0";
+    assert_eq!(veil.rows_as(&analyst, sql).await.unwrap(), ["t|0"]);
+}
+
+/// Features that depend on each other have no coefficients without noise, and a penalty with it;
+/// too few rows have none. A notice says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_determined_is_said() {
+    let veil = people(Veil::silent()).await;
+    let notices = async |epsilon: f64, features: &str, condition: &str| {
+        let sql = format!(
+            "SELECT (pgveil.linregr(y, ARRAY[{features}])).* FROM lab.people WHERE {condition}"
+        );
+        let answer = veil.ask_as(&requester(epsilon), &sql).await.unwrap();
+        let lines = answer
+            .notices
+            .iter()
+            .filter(|line| line.starts_with("noise of aggregate"));
+        lines.cloned().collect::<Vec<_>>()
+    };
+    let regular = notices(5000.0, "1, a, b", "a < 20").await;
+    assert!(
+        !regular.iter().any(|line| line.contains("penalty")),
+        "{regular:?}"
+    );
+    let doubled = notices(5000.0, "1, a, a * 2", "a < 20").await;
+    assert_eq!(
+        doubled
+            .iter()
+            .filter(|line| line.contains("shrinks"))
+            .count(),
+        1
+    );
+    let few = notices(50.0, "1, a, b", "id = 7").await;
+    let few = few
+        .iter()
+        .filter(|line| line.contains("NULL, as the rows are too few"));
+    assert_eq!(few.count(), 1);
+}
