@@ -7,10 +7,10 @@ use num_bigint::{BigInt, BigUint};
 use num_traits::ToPrimitive;
 use pgveil::analyze::KeyRule;
 use pgveil::engine::Requester;
-use pgveil::mechanism::{Accounting, Exponential, Noise, Run, SampleError, Sampler};
+use pgveil::mechanism::{Accounting, Exponential, Mechanism, Noise, Run, SampleError, Sampler};
 use pgveil::parse::{Statement, parse};
 use pgveil::policy::{ClipChoice, SessionSettings};
-use pgveil::rewrite::{ByEffects, Plan, Price, ReleasePlan, key_text};
+use pgveil::rewrite::{ByEffects, Plan, Price, ReleasePlan, key_text, measure_deviation};
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 
@@ -537,5 +537,30 @@ async fn each_integer_of_an_effect_has_its_own_draw() {
         }
         asked_by(&veiled.engine, &asking(), sql).await.unwrap();
         assert_eq!(*counted.lock().unwrap(), wanted, "{sql}");
+    }
+}
+
+/// Under a target error no group of any set is further off, whatever noise the statement would
+/// take by itself: effects need Gaussian noise.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_set_is_within_a_target_error() {
+    let world = world().await;
+    for sql in [
+        "SELECT b, count(*) FROM people GROUP BY ROLLUP (b)",
+        "SELECT ch, \"Mood\", count(*) FROM people GROUP BY CUBE (ch, \"Mood\")",
+        "SELECT ch, b, count(*) FROM visits GROUP BY CUBE (ch, b)",
+    ] {
+        let mut settings = settings();
+        settings.set("pgveil.target_error", "40").unwrap();
+        let plan = world
+            .plan_with(sql, Accounting::Gdp, 1.0, settings)
+            .unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
+        let release = &plan.releases()[0];
+        let price = release.price().unwrap();
+        assert!(price.effects.is_some(), "{sql}");
+        assert_eq!(price.mechanism, Mechanism::Gaussian, "{sql}");
+        let error = measure_deviation(release, &release.measures()[0]).unwrap();
+        assert!((39.0..=40.0).contains(&error), "{sql}: {error}");
+        calibrated(price, price.effects.as_ref().unwrap()).unwrap();
     }
 }
