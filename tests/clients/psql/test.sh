@@ -52,6 +52,8 @@ step "unknown user" "$veiled user=nobody sslmode=require" '' 'FATAL:  password a
 step "unknown database" "$veiled dbname=elsewhere" '' 'FATAL:  database "elsewhere" does not exist'
 step "who it is" "$veiled" 'SELECT version(); SHOW server_version; SHOW transaction_isolation;' ' PostgreSQL ' ' server_version ' 'read committed'
 step "charge" "$veiled" 'SELECT count(*) FROM nls.women;' 'NOTICE:  privacy cost: ' '% of your budget is left' ' 4711'
+step "a record of arrays" "$veiled" 'SELECT cardinality(coef) AS many, * FROM (SELECT (pgveil.linregr(hourly_wage, ARRAY[1, tenure_years])).* FROM nls.interviews) f \gx' \
+    'many         | 2' 'coef         | {' 'std_err      | {' 'noise_err    | {' 'num_rows     | ' 'penalty      | '
 step "settings, errors and views" "$veiled" 'SET pgveil.notices = cost;
 SET pgveil.target_error = 20;
 SHOW pgveil.target_error;

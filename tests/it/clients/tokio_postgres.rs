@@ -239,6 +239,8 @@ async fn tokio_postgres() {
         (1, 4711)
     );
 
+    regression(&client).await;
+
     // The statements that a pool sends between two users.
     client
         .batch_execute("SET application_name = 'lent'")
@@ -277,4 +279,41 @@ async fn tokio_postgres() {
             .get::<_, i32>(0),
         1
     );
+}
+
+/// The fields of a record, described when it is prepared, in binary and as text.
+async fn regression(client: &Client) {
+    let call = "(pgveil.linregr(hourly_wage, ARRAY[1, tenure_years]))";
+    let sql = format!("SELECT {call}.* FROM nls.interviews WHERE year > $1::int4");
+    let prepared = client.prepare(&sql).await.unwrap();
+    assert_eq!(prepared.params(), [Type::INT4]);
+    let columns = prepared.columns().iter();
+    let columns: Vec<(&str, &Type)> = columns.map(|c| (c.name(), c.type_())).collect();
+    assert_eq!(
+        columns,
+        [
+            ("coef", &Type::FLOAT8_ARRAY),
+            ("std_err", &Type::FLOAT8_ARRAY),
+            ("noise_err", &Type::FLOAT8_ARRAY),
+            ("r2", &Type::FLOAT8),
+            ("num_rows", &Type::INT8),
+            ("condition_no", &Type::FLOAT8),
+            ("penalty", &Type::FLOAT8),
+        ]
+    );
+    let row = client.query_one(&prepared, &[&1960i32]).await.unwrap();
+    let numbers = |field: &str| row.get::<_, Vec<f64>>(field);
+    let (coef, errors) = (numbers("coef"), numbers("noise_err"));
+    assert_eq!(
+        (coef.len(), errors.len(), numbers("std_err").len()),
+        (2, 2, 2)
+    );
+    assert!(row.get::<_, i64>("num_rows") > 10_000);
+    let text = format!("SELECT {call}.coef FROM nls.interviews WHERE year > 1960");
+    let rows = client.simple_query(&text).await.unwrap();
+    let shown = rows.iter().find_map(|message| match message {
+        tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    });
+    assert_eq!(shown, Some(format!("{{{},{}}}", coef[0], coef[1])));
 }

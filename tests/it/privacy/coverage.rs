@@ -149,6 +149,47 @@ async fn intervals_hold_the_exact_value_nineteen_times_in_twenty() {
     }
 }
 
+/// Intervals by the `noise_err` of a regression hold the coefficients of the rows. 2,000 of each,
+/// as above.
+#[tokio::test(flavor = "multi_thread")]
+async fn intervals_of_regressions_hold() {
+    let veil = veil("gdp").await;
+    let requester = pgveil::engine::Requester {
+        session_settings: SessionSettings {
+            epsilon: Some(4.0),
+            ..Veil::fresh().session_settings
+        },
+        ..Veil::requester()
+    };
+    let numbers = |row: &String| -> Vec<f64> {
+        let texts = row.split('|');
+        texts
+            .map(|text| text.parse().unwrap_or_else(|_| panic!("{row}")))
+            .collect()
+    };
+    let exact = "SELECT regr_intercept(y, x), regr_slope(y, x) FROM lab.people GROUP BY cell \
+        ORDER BY cell";
+    let exact: Vec<Vec<f64>> = veil.direct(exact).await.iter().map(numbers).collect();
+    let sql = "SELECT coef[1], coef[2], noise_err[1], noise_err[2], penalty FROM (SELECT cell, \
+        (pgveil.linregr(y, ARRAY[1, x])).* FROM lab.people GROUP BY cell) f ORDER BY cell";
+    let (mut held, mut asked) = ([0u32; 2], 0u32);
+    for _ in 0..20 {
+        let rows = veil.rows_as(&requester, sql).await.unwrap();
+        assert_eq!(rows.len(), exact.len());
+        for (row, exact) in rows.iter().map(numbers).zip(&exact) {
+            asked += 1;
+            assert_eq!(row[4], 0.0, "{row:?}");
+            for at in 0..2 {
+                held[at] += u32::from((row[at] - exact[at]).abs() <= 1.96 * row[at + 2]);
+            }
+        }
+    }
+    for held in held {
+        let share = f64::from(held) / f64::from(asked);
+        assert!((0.93..=0.97).contains(&share), "{held} of {asked}");
+    }
+}
+
 /// Sums of Laplace noises are nearer to normal than one: their intervals hold more often than
 /// stated, and never less.
 #[tokio::test(flavor = "multi_thread")]
