@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use axum::Extension;
 use axum::extract::{Form, State};
-use axum::http::StatusCode;
 use axum::http::header::SET_COOKIE;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use serde::Deserialize;
@@ -18,11 +17,8 @@ use crate::policy::Operator;
 use crate::web::login::{Shut, Try, is_vouched};
 use crate::web::server::Peer;
 
-/// The SQLSTATE of a login that fails, as clients of PostgreSQL get it.
-const INVALID_PASSWORD: &str = "28P01";
-
 pub async fn form() -> Html<String> {
-    Html(view::SITE.login(None).into_string())
+    Html(view::SITE.login(None, None).into_string())
 }
 
 #[derive(Deserialize)]
@@ -47,14 +43,15 @@ pub async fn enter(
         Err(Shut {
             status,
             why,
+            sqlstate,
             is_recorded,
         }) => {
             tracing::warn!(operator = shown, address = %peer.address, "console login refused");
             if is_recorded {
-                let record = attempt(&shown, &peer).ending(INVALID_PASSWORD);
+                let record = attempt(&shown, &peer).ending(&sqlstate);
                 console.engine().ledger().record(record).await;
             }
-            let page = view::SITE.login(Some(&why));
+            let page = view::SITE.login(Some(&why), None);
             (status, Html(page.into_string())).into_response()
         }
     }
@@ -85,21 +82,20 @@ async fn begun(
         name,
     };
     console.portal.door.enter(tried).await?;
-    let unable = |why: &str| Shut::new(StatusCode::SERVICE_UNAVAILABLE, why);
     let engine = console.engine();
     // Taken from the policy again: a reload may have come meanwhile.
     let operator = operator.filter(|operator| is_unchanged(&engine, operator));
-    let operator = operator.ok_or_else(|| unable("The policy was reloaded. Try again."))?;
+    let operator = operator.ok_or_else(|| Shut::unable("The policy was reloaded. Try again."))?;
     // Who comes in is in the record before anything is shown.
     let recorded = attempt(&operator.name, peer);
     if engine.ledger().record_act(recorded).await.is_err() {
-        return Err(unable("The ledger cannot record the login now."));
+        return Err(Shut::unable("The ledger cannot record the login now."));
     }
     let begun = console
         .portal
         .sessions
         .begin(operator, peer.address, Instant::now());
-    begun.ok_or_else(|| unable("The operating system gives no randomness now."))
+    begun.ok_or_else(|| Shut::unable("The operating system gives no randomness now."))
 }
 
 /// The record of a login, as of one that went well.
@@ -107,20 +103,9 @@ fn attempt(name: &str, peer: &Peer) -> Record {
     Record::now(name, 0, origin(peer.address), Event::Login)
 }
 
-#[derive(Deserialize)]
-pub struct Leaving {
-    token: String,
-}
-
-/// Ends the session.
-pub async fn leave(
-    visitor: Visitor,
-    State(console): State<Arc<Console>>,
-    Form(Leaving { token }): Form<Leaving>,
-) -> Response {
-    if let Some(refused) = console.refuses(&visitor, &token) {
-        return refused;
-    }
+/// Ends the session. A form of the same origin is enough: a page that the browser kept from before
+/// can end the session too.
+pub async fn leave(visitor: Visitor, State(console): State<Arc<Console>>) -> Response {
     console.portal.sessions.end(visitor.session, Instant::now());
     tracing::info!(operator = visitor.name, address = %visitor.address, "console session ended");
     let cookie = console.portal.cookie.end();

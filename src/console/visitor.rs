@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use super::{Console, is_unchanged, view};
 use crate::ledger::{Origin, Via};
 use crate::policy::Rights;
+use crate::web::login::is_vouched_by;
 use crate::web::session::SessionId;
 
 /// The query of a page that loads itself again.
@@ -61,6 +62,9 @@ impl FromRequestParts<Arc<Console>> for Visitor {
         let known = |who: &_| is_unchanged(&engine, who);
         let touch = !is_by_itself(parts);
         let found = console.portal.find(&parts.headers, known, touch);
+        // A cookie alone is not enough where a certificate is needed too.
+        let found = found
+            .filter(|(_, operator, _)| is_vouched_by(parts, operator.certificate, &operator.name));
         let (session, operator, address) = found.ok_or_else(|| console.portal.turn_away(parts))?;
         Ok(Self {
             name: operator.name,

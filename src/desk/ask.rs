@@ -1,32 +1,30 @@
-//! Ask: a question's price, and the question at that price.
+//! Ask: a question and its price.
 
-use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::{Form, Query as Parameters, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
-use tokio_util::sync::CancellationToken;
 
-use super::visitor::{Quote, Visitor};
-use super::{ANSWER, Desk, view};
-use crate::engine::{Answer, AtPrice, Engine, Price, Requester, percent};
-use crate::error::Error;
-use crate::ledger;
+use super::quote::{Columns, Quote};
+use super::visitor::{Analyst, Visitor};
+use super::{Admission, Desk, NotNow, asked, view};
+use crate::engine::{COPIES, Engine, Price, Requester, SearchesDue, adds_no_draw};
+use crate::mechanism::Loss;
+use crate::parse;
 use crate::parse::{Query, Statement, parse};
-use crate::refusal::Refusal;
-use crate::web;
-use crate::web::answer::cells;
-use crate::web::intervals::Question;
+use crate::refusal::{Refusal, reason};
+use crate::web::intervals;
 use crate::web::page::{hidden, refusal, statement};
-use crate::wire::{NotAsked, Reading};
+use crate::wire::Asking;
 
+/// How long a price is waited for.
+const PRICE: Duration = Duration::from_secs(120);
 /// Columns that get an interval.
 const INTERVALS_MAX: usize = 8;
-/// Rows that are shown.
-const ROWS_MAX: usize = 1_000;
 /// Statements to begin with: free, and without private rows.
 const EXAMPLES: [(&str, &str, &str); 4] = [
     (
@@ -67,147 +65,170 @@ pub async fn form(
         .iter()
         .find(|(name, _, _)| show.as_deref() == Some(name));
     let sql = example.map_or("", |(_, _, sql)| sql);
-    shown(&desk, &visitor, sql, |_| html! {})
+    shown(&desk, &visitor, ("Ask", sql), |_| html! {}).into_response()
 }
 
 #[derive(Deserialize)]
 pub struct Asked {
     token: String,
     sql: String,
+    /// Given by the button that pays for the policy's searches.
+    pay: Option<String>,
 }
 
-/// The price of a question.
+/// The price of a question. The form may be sent again: nothing is charged, but the searches once.
 pub async fn priced(
-    visitor: Visitor,
+    visitor: Result<Visitor, Response>,
     State(desk): State<Arc<Desk>>,
-    Form(Asked { token, sql }): Form<Asked>,
+    Form(Asked { token, sql, pay }): Form<Asked>,
 ) -> Response {
-    if let Some(refused) = desk.refuses(&visitor, &token) {
-        return refused;
-    }
     // Browsers send CRLF as line ends.
     let sql = sql.replace("\r\n", "\n");
-    match price_of(&desk, &visitor, &sql).await {
+    let Ok(visitor) = visitor else {
+        return desk.portal.ended(Some(&sql));
+    };
+    if !desk.knows(&visitor, &token) {
+        let why = "This form is of an older session. Nothing was done: send it again.";
+        return noted(&desk, &visitor, &sql, &Note::not_of_here(why));
+    }
+    if !visitor.is_in_time() {
+        return noted(&desk, &visitor, &sql, &Note::TOO_OFTEN);
+    }
+    let analyst = &visitor.analyst;
+    let admission = match desk.admit(analyst).await {
+        Ok(admission) => admission,
+        Err(not_now) => return noted(&desk, &visitor, &sql, &not_now.note()),
+    };
+    let agreed = pay.and_then(|_| analyst.take_searches());
+    match price_of(&desk, analyst, (&sql, agreed), admission).await {
         Ok((price, quote)) => {
-            let number = visitor.analyst.quote(quote);
-            shown(&desk, &visitor, &sql, |token| {
-                view::price(&price, (number, &sql), token)
-            })
+            let digest = quote.digest.clone();
+            let number = analyst.quote(quote);
+            let body = |token: &str| view::price(&price, (number, &sql, &digest), token, None);
+            shown(&desk, &visitor, ("Ask: price", &sql), body)
         }
-        Err(not) => not_asked(&desk, &visitor, not, &sql),
+        Err(refused) => match due_after(&desk, analyst, &refused).await {
+            Some(due) => shown(&desk, &visitor, ("Ask: price", &sql), |token| {
+                view::searches(&due, &sql, token)
+            }),
+            None => shown(&desk, &visitor, ("Ask: refused", &sql), |_| {
+                refusal(&refused, &sql)
+            }),
+        },
+    }
+    .into_response()
+}
+
+/// Whether a statement was refused as it costs more than was agreed on.
+pub fn is_price_risen(refused: &Refusal) -> bool {
+    refused.reason.id() == reason::PRICE_RISEN.id()
+}
+
+/// The price of the policy's searches, where a statement was refused for that.
+async fn due_after(desk: &Desk, analyst: &Analyst, refused: &Refusal) -> Option<SearchesDue> {
+    match is_price_risen(refused) {
+        true => searches_of(desk, analyst).await,
+        false => None,
     }
 }
 
-#[derive(Deserialize)]
-pub struct Run {
-    token: String,
-    quote: u64,
+/// The price of the policy's searches for the role. It is shown next.
+pub async fn searches_of(desk: &Desk, analyst: &Analyst) -> Option<SearchesDue> {
+    let due = desk.engine().searches_due(analyst.seat.role()).await;
+    let due = due.ok().flatten()?;
+    analyst.show_searches(due.loss);
+    Some(due)
 }
 
-/// Runs a question at the price that was shown.
-pub async fn run(
-    visitor: Visitor,
-    State(desk): State<Arc<Desk>>,
-    Form(Run { token, quote }): Form<Run>,
-) -> Response {
-    if let Some(refused) = desk.refuses(&visitor, &token) {
-        return refused;
-    }
-    let Some(quote) = visitor.analyst.take(quote) else {
-        let why = "This price is not kept any more. Look at it again.";
-        return desk.message(&visitor, StatusCode::CONFLICT, ("Not done", why));
-    };
-    let answered = match answer_at(&desk, &visitor, &quote).await {
-        Ok(answered) => answered,
-        Err(not) => return not_asked(&desk, &visitor, not, &quote.sql),
-    };
-    match answered {
-        AtPrice::Answered(answer) => {
-            let role = visitor.analyst.seat.role();
-            let left = desk.engine().ledger().balance(role).await;
-            let left = left.map(|balance| balance.fraction_left());
-            let body = answered_page(&answer, &quote.intervals, left);
-            shown(&desk, &visitor, &quote.sql, |_| body)
-        }
-        AtPrice::Changed(price) => {
-            let sql = quote.sql.clone();
-            let agreed = price.agreed.clone();
-            let number = visitor.analyst.quote(Quote { agreed, ..quote });
-            shown(&desk, &visitor, &sql, |token| {
-                html! {
-                    p .refused role="alert" {
-                        "Not run: it would cost something else now, or be off by something else. \
-                        Nothing was charged. This is the price now."
-                    }
-                    (view::price(&price, (number, &sql), token))
-                }
-            })
-        }
-    }
+/// The statement as the record names it.
+pub fn digest_of(desk: &Desk, query: &Query) -> String {
+    let digest = desk.engine().ledger().statement_digest(&query.to_sql());
+    digest.short()
 }
 
-async fn price_of(desk: &Desk, visitor: &Visitor, sql: &str) -> Result<(Price, Quote), NotAsked> {
-    let (seat, exchange) = (&visitor.analyst.seat, Arc::clone(&desk.exchange));
+/// The price of a question; `searches` is what the role agreed to pay for the policy's searches.
+async fn price_of(
+    desk: &Arc<Desk>,
+    analyst: &Arc<Analyst>,
+    (sql, searches): (&str, Option<Loss>),
+    admission: Admission,
+) -> Result<(Price, Quote), Refusal> {
+    let (seat, exchange) = (&analyst.seat, Arc::clone(&desk.exchange));
     let reading = seat.read(&*exchange, sql).await?;
     let (requester, query) = (reading.requester.clone(), reading.query.clone());
-    let (price, sent, intervals) =
-        asked(desk, visitor, ("explain", &reading), |token| async move {
-            let (engine, _passing) = exchange.enter(&requester).await?;
-            let pricing = async {
-                let widened = with_intervals(&engine, &requester, &query).await;
-                let (sent, intervals) = widened.unwrap_or_else(|| (query.clone(), Vec::new()));
-                let price = engine.price(&requester, (&query, &sent)).await?;
-                Ok((price, sent, intervals))
-            };
-            tokio::select! {
-                priced = pricing => priced,
-                () = token.cancelled() => Err(Error::Cancelled),
-            }
-        })
-        .await?;
+    let asking = (Asking::Price(PRICE), admission);
+    let priced = asked(desk, analyst, &reading, asking, |token| async move {
+        let (engine, _passing) = exchange.enter(&requester).await?;
+        if let Some(searches) = searches {
+            let alone = (&query, &query);
+            engine
+                .price(&requester, alone, searches, token.clone())
+                .await?;
+        }
+        // A cancelled question is recorded below.
+        let widened = tokio::select! {
+            widened = with_intervals(&engine, &requester, &query) => widened,
+            () = token.cancelled() => None,
+        };
+        let (sent, columns) = widened.unwrap_or_else(|| (query.clone(), Columns::default()));
+        let questions = (&query, &sent);
+        let price = engine
+            .price(&requester, questions, Loss::ZERO, token)
+            .await?;
+        Ok((price, sent, columns))
+    });
+    let (price, sent, columns) = priced.await?;
+    let weight = COPIES * parse::weight(sql) + 2 * sql.len();
     let quote = Quote {
         sql: sql.to_owned(),
         sent,
-        intervals,
+        columns,
         agreed: price.agreed.clone(),
+        cautions: price.cautions.clone(),
+        digest: digest_of(desk, &reading.query),
+        held: seat.share().hold(weight)?,
     };
     Ok((price, quote))
 }
 
-/// The question with the ends of an interval for each column that has one at no further cost.
+/// The question with the ends of an interval for each column that has one at no further cost, and
+/// without a further draw.
 async fn with_intervals(
     engine: &Engine,
     requester: &Requester,
     query: &Query,
-) -> Option<(Query, Vec<usize>)> {
-    let plan = |query: Query| async move {
-        let (plan, _) = engine.plan(requester, &query).await.ok()?;
-        Some((query, plan.loss()))
-    };
-    let (_, loss) = plan(query.clone()).await?;
+) -> Option<(Query, Columns)> {
     // As we print it: nothing else can hide in it.
-    let question = Question::parse(&query.to_sql())?;
-    let mut candidates = question.candidates();
-    candidates.truncate(INTERVALS_MAX);
-    let widened = async |of: &[_]| {
-        let widened = question.widen(of)?;
+    let sql = query.to_sql();
+    let candidates = intervals::candidates(&sql);
+    let measures = candidates.iter().filter(|(_, is_key)| !is_key);
+    let measures: Vec<usize> = measures.map(|(column, _)| *column).collect();
+    let few: Vec<usize> = measures.iter().copied().take(INTERVALS_MAX).collect();
+    if few.is_empty() {
+        return None;
+    }
+    let (plan, _) = engine.plan_free(requester, query).await.ok()?;
+    let widened = async |of: &[usize]| {
+        let widened = intervals::widened(&sql, of)?;
         let statements = parse(&widened.sql).ok()?;
         let [Statement::Query(sent)] = <[Statement; 1]>::try_from(statements).ok()? else {
             return None;
         };
-        let (sent, same) = plan(sent).await?;
-        (same == loss).then_some((sent, widened.columns))
+        let (wider, _) = engine.plan_free(requester, &sent).await.ok()?;
+        let others = measures.iter().filter(|at| !widened.columns.contains(at));
+        let columns = Columns {
+            others: others.copied().collect(),
+            intervals: widened.columns,
+        };
+        adds_no_draw(&plan, &wider).then_some((sent, columns))
     };
-    if candidates.is_empty() {
-        return None;
-    }
-    if let Some(all) = widened(&candidates).await {
+    if let Some(all) = widened(&few).await {
         return Some(all);
     }
     let mut accepted = Vec::new();
-    for candidate in candidates {
-        if widened(std::slice::from_ref(&candidate)).await.is_some() {
-            accepted.push(candidate);
+    for column in few {
+        if widened(&[column]).await.is_some() {
+            accepted.push(column);
         }
     }
     if accepted.is_empty() {
@@ -216,71 +237,76 @@ async fn with_intervals(
     widened(&accepted).await
 }
 
-async fn answer_at(desk: &Desk, visitor: &Visitor, quote: &Quote) -> Result<AtPrice, NotAsked> {
-    let (seat, exchange) = (&visitor.analyst.seat, Arc::clone(&desk.exchange));
-    let reading = seat.read(&*exchange, &quote.sql).await?;
-    let (requester, query) = (reading.requester.clone(), reading.query.clone());
-    let Quote { sent, agreed, .. } = quote.clone();
-    asked(desk, visitor, ("answer", &reading), |token| async move {
-        let (engine, _passing) = exchange.enter(&requester).await?;
-        engine
-            .answer_at(&requester, (&query, &sent), &agreed, token)
-            .await
-    })
-    .await
+/// Why nothing was done, above the form with what was typed.
+pub struct Note {
+    status: StatusCode,
+    title: &'static str,
+    why: &'static str,
 }
 
-/// Asks a question while the desk has room for it; the desk's end cancels it.
-async fn asked<T, F>(
-    desk: &Desk,
-    visitor: &Visitor,
-    (kind, reading): (&'static str, &Reading),
-    question: impl FnOnce(CancellationToken) -> F,
-) -> Result<T, NotAsked>
-where
-    T: Send + 'static,
-    F: Future<Output = Result<T, Error>> + Send + 'static,
-{
-    let room = Arc::clone(&desk.questions).try_acquire_owned();
-    let room = room.map_err(|_| NotAsked::Busy)?;
-    let stop = desk.stop.clone();
-    let asking = |token: CancellationToken| {
-        let future = question(token.clone());
-        async move {
-            let stopping = async {
-                stop.cancelled().await;
-                token.cancel();
-                std::future::pending().await
-            };
-            let outcome = tokio::select! {
-                outcome = future => outcome,
-                never = stopping => never,
-            };
-            drop(room);
-            outcome
-        }
+impl Note {
+    pub const BUSY: Self = Self {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        title: "Busy",
+        why: "A question of this session is still running, or the desk has too many. Try again.",
     };
-    let seat = &visitor.analyst.seat;
-    seat.ask(&*desk.exchange, reading, (kind, ANSWER), asking)
-        .await
-}
+    pub const STOPPING: Self = Self {
+        status: StatusCode::SERVICE_UNAVAILABLE,
+        title: "Not now",
+        why: "pgveil is stopping. Nothing was done: ask again later.",
+    };
+    pub const TOO_OFTEN: Self = Self {
+        status: StatusCode::TOO_MANY_REQUESTS,
+        title: "Too often",
+        why: "A session may send 30 forms at once, and then one every two seconds. Try again.",
+    };
 
-fn not_asked(desk: &Desk, visitor: &Visitor, not: NotAsked, sql: &str) -> Response {
-    match not {
-        NotAsked::Busy => {
-            let why = "A question of this session is still running, or the desk has too many. Try \
-                again.";
-            desk.message(visitor, StatusCode::SERVICE_UNAVAILABLE, ("Busy", why))
+    /// Of a form that this session was not given.
+    pub const fn not_of_here(why: &'static str) -> Self {
+        Self {
+            status: StatusCode::FORBIDDEN,
+            title: "Not done",
+            why,
         }
-        NotAsked::Refused(refused) => {
-            let refused: Refusal = *refused;
-            shown(desk, visitor, sql, |_| refusal(&refused, sql))
+    }
+
+    /// Of a price that is gone.
+    pub const fn not_kept(why: &'static str) -> Self {
+        Self {
+            status: StatusCode::CONFLICT,
+            title: "Not done",
+            why,
         }
     }
 }
 
-fn shown(desk: &Desk, visitor: &Visitor, sql: &str, body: impl FnOnce(&str) -> Markup) -> Response {
-    let page = desk.page(visitor, "Ask", |token| {
+impl NotNow {
+    /// The words for it.
+    pub fn note(self) -> Note {
+        match self {
+            Self::Busy => Note::BUSY,
+            Self::Stopping => Note::STOPPING,
+        }
+    }
+}
+
+/// The form with what was typed, and why nothing was done.
+pub fn noted(desk: &Desk, visitor: &Visitor, sql: &str, said: &Note) -> Response {
+    let Note { status, title, why } = said;
+    let page = shown(desk, visitor, ("Ask: not done", sql), |_| {
+        view::note(title, why)
+    });
+    (*status, page).into_response()
+}
+
+/// The page of the form, with the text in it.
+pub fn shown(
+    desk: &Desk,
+    visitor: &Visitor,
+    (title, sql): (&str, &str),
+    body: impl FnOnce(&str) -> Markup,
+) -> Html<String> {
+    desk.page(visitor, title, |token| {
         html! {
             section aria-labelledby="ask" {
                 h2 #ask { "Ask" }
@@ -294,63 +320,10 @@ fn shown(desk: &Desk, visitor: &Visitor, sql: &str, body: impl FnOnce(&str) -> M
                 form method="post" action="/price#found" {
                     (hidden(token))
                     (statement(sql))
-                    div .buttons { button .primary { "Show the price (free)" } }
+                    div .buttons { button .primary { "Show the price" } }
                 }
             }
             (body(token))
         }
-    });
-    page.into_response()
-}
-
-fn answered_page(answer: &Answer, intervals: &[usize], left: Result<f64, ledger::Error>) -> Markup {
-    let Answer {
-        columns,
-        rows,
-        notices,
-        warnings,
-        held: _,
-    } = answer;
-    let width = columns.len().saturating_sub(2 * intervals.len());
-    let texts = |row: &Vec<Option<bytes::Bytes>>| -> Vec<Option<String>> {
-        let text = |value: &bytes::Bytes| String::from_utf8_lossy(value).into_owned();
-        row.iter().map(|value| value.as_ref().map(text)).collect()
-    };
-    let shown = web::answer::Answer {
-        columns: columns.iter().take(width).map(|c| c.name.clone()).collect(),
-        measures: intervals.to_vec(),
-        rows: rows
-            .iter()
-            .take(ROWS_MAX)
-            .map(|row| cells(&texts(row), width, intervals))
-            .collect(),
-        has_exact: false,
-    };
-    html! {
-        section #found aria-labelledby="answer" {
-            h2 #answer { "Answer" }
-            @if let Ok(left) = left { p .lead { (percent(left)) " of your budget is left" } }
-            @for warning in warnings {
-                p .refused { "Warning: " (warning.message) }
-            }
-            @if rows.len() <= ROWS_MAX { (shown.figures()) }
-            (shown.table())
-            p .note {
-                @match rows.len() {
-                    1 => "1 row",
-                    count => { (count) " rows" },
-                }
-                @if rows.len() > ROWS_MAX { ", of which the first " (ROWS_MAX) " are shown" }
-                @if !intervals.is_empty() {
-                    ". An interval holds the value without noise at 95 % confidence."
-                }
-            }
-            @if !notices.is_empty() {
-                details open {
-                    summary { "Notices, as psql prints them" }
-                    pre tabindex="0" { (notices.join("\n")) }
-                }
-            }
-        }
-    }
+    })
 }

@@ -23,10 +23,14 @@ const LISTED_MAX: usize = 100;
 const DAYS: u16 = 30;
 
 pub async fn page(visitor: Visitor, State(desk): State<Arc<Desk>>) -> Response {
+    if let Some(slow_down) = desk.slows(&visitor) {
+        return slow_down;
+    }
     let role = visitor.analyst.seat.role();
+    let most = desk.engine().policy().limits.failures;
     match read(&desk, role).await {
         Ok((balance, entries, failures)) => {
-            let body = budget(&balance, &entries, failures);
+            let body = budget(&balance, &entries, (failures, most));
             desk.page(&visitor, "My budget", |_| body).into_response()
         }
         Err(error) => desk.failed(&visitor, &error),
@@ -43,7 +47,7 @@ async fn read(desk: &Desk, role: &str) -> Result<(Balance, Vec<Entry>, u32), Err
     ))
 }
 
-fn budget(balance: &Balance, entries: &[Entry], failures: u32) -> Markup {
+fn budget(balance: &Balance, entries: &[Entry], failures: (u32, u32)) -> Markup {
     let now = now();
     // As `pgveil.history` names them.
     let debits = spent(balance, entries, |plan| plan.short());
@@ -72,6 +76,12 @@ fn budget(balance: &Balance, entries: &[Entry], failures: u32) -> Markup {
                 exact: None,
             }]))
             (table("The account", &["", ""], &[], &account(balance, failures)))
+            p .note {
+                "Epsilon and mu add up the same answers in two ways; what is left is counted in \
+                the one that has more left. Delta is spent where groups are found by a threshold. \
+                A query that fails on the database after it was charged may show something of the \
+                rows, so these are counted, and limited."
+            }
             p .note { "Forecast: " (forecast(balance, &debits, now).words()) "." }
         }
         section aria-labelledby="history" {
@@ -88,7 +98,7 @@ fn budget(balance: &Balance, entries: &[Entry], failures: u32) -> Markup {
     }
 }
 
-fn account(balance: &Balance, failures: u32) -> Vec<Vec<Markup>> {
+fn account(balance: &Balance, (failures, most): (u32, u32)) -> Vec<Vec<Markup>> {
     let spent = &balance.spent;
     let epsilon = spent.epsilon.map(|epsilon| epsilon.to_f64());
     let renewed = match balance.renewal_date() {
@@ -105,7 +115,10 @@ fn account(balance: &Balance, failures: u32) -> Vec<Vec<Markup>> {
             format!("{:.4}", spent.mu_squared.to_f64().sqrt()),
         ),
         ("Delta spent", format!("{:.1e}", spent.delta.to_f64())),
-        ("Queries that failed", failures.to_string()),
+        (
+            "Queries that failed",
+            format!("{failures} of at most {most}"),
+        ),
         ("Renewed", renewed),
         (
             "State",

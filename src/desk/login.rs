@@ -5,26 +5,26 @@ use std::time::Instant;
 
 use axum::Extension;
 use axum::extract::{Form, State};
-use axum::http::StatusCode;
+use axum::http::HeaderMap;
 use axum::http::header::SET_COOKIE;
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
 use super::visitor::{Analyst, Visitor};
-use super::{Desk, is_unchanged, view};
+use super::{Desk, SESSIONS_MAX, is_unchanged, view};
 use crate::engine::Service;
 use crate::ledger::{Event, Origin, Record, Via, short_name};
 use crate::policy::Role;
-use crate::refusal::reason;
 use crate::web::login::{Shut, Try, is_vouched};
 use crate::web::server::Peer;
+use crate::wire::Seat;
 
 /// The pages' application name in the record.
 const APPLICATION: &str = "pgveil desk";
 
 pub async fn form() -> Html<String> {
-    Html(view::SITE.login(None).into_string())
+    Html(view::SITE.login(None, None).into_string())
 }
 
 #[derive(Deserialize)]
@@ -37,10 +37,12 @@ pub struct Credentials {
 pub async fn enter(
     State(desk): State<Arc<Desk>>,
     Extension(peer): Extension<Peer>,
+    headers: HeaderMap,
     Form(Credentials { name, password }): Form<Credentials>,
 ) -> Response {
     let shown = short_name(&name);
-    let begun = begun(&desk, &peer, name, Zeroizing::new(password)).await;
+    let before = desk.portal.cookie.of(&headers);
+    let begun = begun(&desk, &peer, (name, Zeroizing::new(password)), before).await;
     desk.exchange.meter().login(begun.is_ok());
     match begun {
         Ok(secret) => {
@@ -51,25 +53,29 @@ pub async fn enter(
         Err(Shut {
             status,
             why,
+            sqlstate,
             is_recorded,
         }) => {
             tracing::info!(role = shown, address = %peer.address, "desk login refused");
             if is_recorded {
-                let sqlstate = reason::WRONG_PASSWORD.sqlstate();
                 let record = Record::now(&shown, 0, origin(&peer), Event::Login);
-                desk.exchange.record(record.ending(sqlstate)).await;
+                desk.exchange.record(record.ending(&sqlstate)).await;
             }
-            (status, Html(view::SITE.login(Some(&why)).into_string())).into_response()
+            (
+                status,
+                Html(view::SITE.login(Some(&why), None).into_string()),
+            )
+                .into_response()
         }
     }
 }
 
-/// The secret of a new session.
+/// The secret of a new session. `before` is what the browser has of a session until now.
 async fn begun(
     desk: &Desk,
     peer: &Peer,
-    name: String,
-    password: Zeroizing<String>,
+    (name, password): (String, Zeroizing<String>),
+    before: Option<&str>,
 ) -> Result<String, Shut> {
     let engine = desk.engine();
     let policy = engine.policy();
@@ -84,15 +90,9 @@ async fn begun(
         name,
     };
     desk.portal.door.enter(tried).await?;
-    let unable = |why: &str| Shut::new(StatusCode::SERVICE_UNAVAILABLE, why);
-    let reloaded = || unable("The policy was reloaded. Try again.");
+    let reloaded = || Shut::unable("The policy was reloaded. Try again.");
     let role = role.ok_or_else(reloaded)?;
-    // Sessions that have ended give back their places first.
-    desk.sweep();
-    let seat = desk
-        .commons
-        .seat(&*desk.exchange, &role.name, origin(peer), desk.is_encrypted)
-        .map_err(|refusal| unable(&refusal.message))?;
+    let seat = seated(desk, peer, &role.name, before)?;
     let process = seat.process();
     let analyst = Analyst::new(seat, role.verifier, role.certificate);
     // A reload may have come while the password was compared.
@@ -103,7 +103,35 @@ async fn begun(
     desk.exchange.record(record).await;
     let sessions = &desk.portal.sessions;
     let begun = sessions.begin(analyst, peer.address, Instant::now());
-    begun.ok_or_else(|| unable("The operating system gives no randomness now."))
+    begun.ok_or_else(|| Shut::unable("The operating system gives no randomness now."))
+}
+
+/// A place for a session. Where the role has no other, that of its session that was idle longest,
+/// and asks nothing now.
+fn seated(desk: &Desk, peer: &Peer, role: &str, before: Option<&str>) -> Result<Seat, Shut> {
+    let (sessions, now) = (&desk.portal.sessions, Instant::now());
+    // Sessions that have ended give back their places first; so does that of the same browser.
+    desk.sweep();
+    if let Some(before) = before {
+        sessions.end_own(before, role, now);
+    }
+    let may_end = |analyst: &Arc<Analyst>| !analyst.seat.is_asking();
+    while sessions.count_of(role, now) >= SESSIONS_MAX {
+        if !sessions.end_idlest(role, may_end, now) {
+            let why = "All sessions of this role are asking. Try again.";
+            return Err(Shut::unable(why));
+        }
+    }
+    let take = || {
+        let exchange = &*desk.exchange;
+        desk.commons
+            .seat(exchange, role, origin(peer), desk.is_encrypted)
+    };
+    let mut taken = take();
+    while taken.is_err() && sessions.end_idlest(role, may_end, now) {
+        taken = take();
+    }
+    taken.map_err(|refusal| Shut::refused(&refusal))
 }
 
 /// The record's origin for a request.
@@ -116,20 +144,9 @@ fn origin(peer: &Peer) -> Origin {
     }
 }
 
-#[derive(Deserialize)]
-pub struct Leaving {
-    token: String,
-}
-
-/// Ends the session.
-pub async fn leave(
-    visitor: Visitor,
-    State(desk): State<Arc<Desk>>,
-    Form(Leaving { token }): Form<Leaving>,
-) -> Response {
-    if let Some(refused) = desk.refuses(&visitor, &token) {
-        return refused;
-    }
+/// Ends the session. A form of the same origin is enough: a page that the browser kept from before
+/// can end the session too.
+pub async fn leave(visitor: Visitor, State(desk): State<Arc<Desk>>) -> Response {
     desk.portal.sessions.end(visitor.session, Instant::now());
     tracing::info!(role = visitor.analyst.seat.role(), "desk session ended");
     let cookie = desk.portal.cookie.end();

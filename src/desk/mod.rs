@@ -6,13 +6,18 @@
 //! answers that are paid for, no page depends on a row. A role sees its own account and its own
 //! statements alone. `project/tidy::the_desk_asks_as_the_wire_does` holds the imports.
 
+mod answered;
 mod ask;
 mod budget;
 mod login;
+mod outcome;
+mod quote;
+mod run;
 mod statements;
 mod view;
 mod visitor;
 
+use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -25,32 +30,33 @@ use axum::routing::{get, post};
 use axum::{Router, middleware};
 use maud::Markup;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::{Engine, Reloadable};
+use crate::error::Error;
+use crate::refusal::Refusal;
 use crate::web;
 use crate::web::portal::{Opening, Portal};
 use crate::web::session::Lifetimes;
-use crate::wire::{Commons, Tls};
+use crate::wire::{Asking, Commons, Reading, Tls, Turn};
 use visitor::{Analyst, Visitor};
 
 const BODY_BYTES_MAX: usize = 64 << 10;
-/// How long a question is waited for. The policy's `limits.statement_timeout` ends what the
-/// database runs.
-const ANSWER: Duration = Duration::from_secs(120);
-/// For one answer of the site, whatever quantum there is.
-const PATIENCE: Duration = Duration::from_secs(900);
+/// For one page. A price takes longest; a page does not wait for the end of a long question.
+const PATIENCE: Duration = Duration::from_secs(150);
 /// For a whole connection.
-const WHOLE: Duration = Duration::from_secs(960);
+const WHOLE: Duration = Duration::from_secs(180);
+/// How long a question waits for the one before it of its session.
+const TURN: Duration = Duration::from_secs(2);
 /// Sessions of one role.
 const SESSIONS_MAX: usize = 8;
-/// Requests that are answered at the same time, and questions among them.
+/// Requests that are answered at the same time, and questions that run.
 const REQUESTS_MAX: usize = 64;
 const QUESTIONS_MAX: u32 = 48;
 /// How often sessions are looked through for those that have ended.
 const SWEEP: Duration = Duration::from_secs(10);
-/// For the last pages, once the questions have ended.
+/// For questions that are cancelled at the end, and then for the last pages.
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The options of a desk.
@@ -62,7 +68,7 @@ pub struct Options {
     pub lifetimes: Lifetimes,
     /// How long somebody who guesses passwords waits at first.
     pub first_wait: Duration,
-    /// The time that running questions get once the server stops.
+    /// The time from when the server stops to the end of its last page.
     pub drain: Duration,
 }
 
@@ -74,8 +80,22 @@ struct Desk {
     is_encrypted: bool,
     /// A permit for each question under way.
     questions: Arc<Semaphore>,
+    /// Cancelled when the server stops: no question begins any more.
+    closing: CancellationToken,
     /// Cancelled when questions under way have to end.
     stop: CancellationToken,
+}
+
+/// The right to ask one question.
+struct Admission {
+    turn: Turn,
+    room: OwnedSemaphorePermit,
+}
+
+/// Why a question does not begin.
+enum NotNow {
+    Busy,
+    Stopping,
 }
 
 /// Serves analysts until `shutdown` is cancelled, and then finishes their open requests.
@@ -118,21 +138,65 @@ pub async fn serve(
         portal,
         is_encrypted: tls.is_some(),
         questions: Arc::clone(&questions),
+        closing: shutdown.clone(),
         stop: stop.clone(),
     });
     tokio::spawn(sweep(Arc::clone(&desk), shutdown.clone()));
     web::server::serve(listener, tls, router(desk), shutdown, WHOLE).await;
-    // No question begins behind this one, which waits for all.
-    let all = questions.acquire_many(QUESTIONS_MAX);
-    if tokio::time::timeout(drain, all).await.is_err() {
-        stop.cancel();
+    drained(&questions, &stop, drain).await;
+    Ok(())
+}
+
+/// Waits for the questions under way, cancels those that are left, and leaves time for the last
+/// pages: `drain` in all. No question begins meanwhile, as the desk is closing.
+async fn drained(questions: &Semaphore, stop: &CancellationToken, drain: Duration) {
+    let last = FAREWELL.min(drain / 4);
+    let end = Instant::now() + drain;
+    let all_until = async |moment: Instant| {
         let all = questions.acquire_many(QUESTIONS_MAX);
-        if tokio::time::timeout(drain, all).await.is_err() {
+        tokio::time::timeout_at(moment.into(), all).await.is_ok()
+    };
+    if !all_until(end - 2 * last).await {
+        stop.cancel();
+        if !all_until(end - last).await {
             tracing::warn!("questions of the desk still ran when the time to stop was over");
         }
     }
-    tokio::time::sleep(FAREWELL).await;
-    Ok(())
+    tokio::time::sleep(last).await;
+}
+
+/// Asks a question for whose price or answer the session has the right; the desk's end cancels it.
+async fn asked<T, F>(
+    desk: &Desk,
+    analyst: &Analyst,
+    reading: &Reading,
+    (asking, Admission { turn, room }): (Asking, Admission),
+    question: impl FnOnce(CancellationToken) -> F,
+) -> Result<T, Refusal>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T, Error>> + Send + 'static,
+{
+    let stop = desk.stop.clone();
+    let question = |token: CancellationToken| {
+        let future = question(token.clone());
+        async move {
+            let stopping = async {
+                stop.cancelled().await;
+                token.cancel();
+                std::future::pending().await
+            };
+            let outcome = tokio::select! {
+                outcome = future => outcome,
+                never = stopping => never,
+            };
+            drop(room);
+            outcome
+        }
+    };
+    let seat = &analyst.seat;
+    seat.ask(&*desk.exchange, reading, (asking, turn), question)
+        .await
 }
 
 /// Gives back the places of sessions that have ended.
@@ -150,7 +214,8 @@ fn router(desk: Arc<Desk>) -> Router {
     Router::new()
         .route("/", get(ask::form))
         .route("/price", post(ask::priced))
-        .route("/run", post(ask::run))
+        .route("/run", post(run::run))
+        .route("/answer", get(run::answer))
         .route("/budget", get(budget::page))
         .route("/statements", get(statements::page))
         .route("/login", get(login::form).post(login::enter))
@@ -218,15 +283,39 @@ impl Desk {
         (status, self.page(visitor, title, |_| body)).into_response()
     }
 
-    /// The answer to a form that was not made for this session, or was sent before.
-    fn refuses(&self, visitor: &Visitor, token: &str) -> Option<Response> {
+    /// Whether a form was made for this session, and is sent for the first time.
+    fn takes(&self, visitor: &Visitor, token: &str) -> bool {
         let engine = self.engine();
         let is_same = |who: &Arc<Analyst>| is_unchanged(&engine, who);
-        if self.portal.takes(visitor.session, token, is_same) {
+        self.portal.takes(visitor.session, token, is_same)
+    }
+
+    /// Whether a form was made for this session.
+    fn knows(&self, visitor: &Visitor, token: &str) -> bool {
+        let engine = self.engine();
+        let is_same = |who: &Arc<Analyst>| is_unchanged(&engine, who);
+        self.portal.knows(visitor.session, token, is_same)
+    }
+
+    /// The right of a session to ask one question now.
+    async fn admit(&self, analyst: &Analyst) -> Result<Admission, NotNow> {
+        let turn = analyst.seat.turn(TURN).await.ok_or(NotNow::Busy)?;
+        let room = Arc::clone(&self.questions).try_acquire_owned();
+        // Looked at with the room in hand: what the end waits for is all that has begun.
+        match (self.closing.is_cancelled(), room) {
+            (true, _) => Err(NotNow::Stopping),
+            (false, Ok(room)) => Ok(Admission { turn, room }),
+            (false, Err(_)) => Err(NotNow::Busy),
+        }
+    }
+
+    /// A page that says that requests come too fast; `None` where they do not.
+    fn slows(&self, visitor: &Visitor) -> Option<Response> {
+        if visitor.is_in_time() {
             return None;
         }
-        let why = "This form was sent before, or is of an older session. Open its page again.";
-        Some(self.message(visitor, StatusCode::FORBIDDEN, ("Not done", why)))
+        let why = "A session may open 30 such pages at once, and then one every two seconds.";
+        Some(self.message(visitor, StatusCode::TOO_MANY_REQUESTS, ("Too often", why)))
     }
 
     /// The error of something that cannot be asked now. The cause is in the log.

@@ -15,7 +15,7 @@ use crate::web::page::{charged, minute, table, text};
 const SHOWN_MAX: u32 = 100;
 const HEADER: [&str; 6] = [
     "Time (UTC)",
-    "By way of",
+    "Client",
     "Tables",
     "Outcome",
     "Charged",
@@ -23,6 +23,9 @@ const HEADER: [&str; 6] = [
 ];
 
 pub async fn page(visitor: Visitor, State(desk): State<Arc<Desk>>) -> Response {
+    if let Some(slow_down) = desk.slows(&visitor) {
+        return slow_down;
+    }
     let role = visitor.analyst.seat.role();
     let engine = desk.engine();
     let read = match engine.ledger().recent_statements(role, SHOWN_MAX).await {
@@ -37,8 +40,9 @@ pub async fn page(visitor: Visitor, State(desk): State<Arc<Desk>>) -> Response {
                 @if rows.is_empty() { p { "Nothing yet. What is asked appears within a second." } }
                 @else { (table("Statements of your role", &HEADER, &[], &rows)) }
                 p .note {
-                    "The record names statements by digests and keeps no text. All sessions of \
-                    your role are here, whatever they connect by."
+                    "The record names statements by digests and keeps no text; prices and \
+                    answers show the digest of theirs. All sessions of your role are here, \
+                    whatever they connect by."
                 }
             }
         }

@@ -2,13 +2,13 @@
 
 use maud::{Markup, html};
 
-use crate::engine::{Price, percent};
+use crate::engine::{Price, SearchesDue, Within, percent, rounded};
 use crate::web::course;
-use crate::web::page::{Site, Who, hidden, table, text};
+use crate::web::page::{Site, Who, digest, hidden, table, text};
 
 pub const SITE: Site = Site {
     name: "desk",
-    footer: "Prices are free. What is charged is in your role's account, here as in psql.",
+    footer: "What is charged is in your role's account, here as in psql.",
     home: "Ask",
     login: (
         "Role",
@@ -27,8 +27,14 @@ pub fn who(role: &str) -> Who {
     }
 }
 
-/// What a question costs, how far off its answer will be, and the button that runs it.
-pub fn price(price: &Price, (quote, sql): (u64, &str), token: &str) -> Markup {
+/// The price of a question, its expected error, and the button that runs it; above them
+/// `alert`, where it was to run at another price.
+pub fn price(
+    price: &Price,
+    (quote, sql, named): (u64, &str, &str),
+    token: &str,
+    alert: Option<&str>,
+) -> Markup {
     let (first, rest) = price
         .lines
         .split_first()
@@ -36,14 +42,21 @@ pub fn price(price: &Price, (quote, sql): (u64, &str), token: &str) -> Markup {
     let errors: Vec<Vec<Markup>> = price
         .errors()
         .iter()
-        .map(|(name, within)| vec![text(name), text(within.text())])
+        .map(|(name, within)| vec![text(name), text(off_by(*within))])
         .collect();
     html! {
         section #found aria-labelledby="price" {
             h2 #price { "Price" }
-            p .lead { (first) }
+            @if let Some(alert) = alert { p .refused role="alert" { (alert) } }
+            p .lead {
+                @match in_all(price) {
+                    Some(in_all) => (in_all),
+                    None => (first),
+                }
+            }
             @if !errors.is_empty() {
-                (table("How far off it will be", &["Of the answer", "95 %"], &[1], &errors))
+                (table("How far off it will be", &["Aggregate", "Half of its 95 % interval"], &[1],
+                    &errors))
             }
             @for caution in &price.cautions { p .note { "Caution: " (caution) } }
             @if let Some((useless, refuses)) = &price.useless {
@@ -53,14 +66,15 @@ pub fn price(price: &Price, (quote, sql): (u64, &str), token: &str) -> Markup {
                     @if *refuses { p { "It is refused, at no cost." } }
                 }
             }
-            @if let Some(epsilon) = price.at_most {
+            @if let Some(most) = price.at_most {
                 p .note {
-                    "This is the price of a first answer. The epsilon that it shows to be needed \
-                    for pgveil.target_error is bought next, for epsilon " (epsilon)
-                    " at most in all."
+                    "pgveil.target_error needs a first answer, which shows what the wanted error \
+                    costs. That is bought next without asking again: for epsilon " (most.epsilon)
+                    " at most in all. How far off it will be is said of the first answer."
                 }
             }
             pre tabindex="0" aria-label="The statement of this price" { (sql) }
+            (digest(named))
             (run(price, quote, token))
             @if let Some(curve) = &price.curve {
                 details {
@@ -76,22 +90,61 @@ pub fn price(price: &Price, (quote, sql): (u64, &str), token: &str) -> Markup {
     }
 }
 
+/// The price of a question that may buy several answers: the first, and the most of all.
+fn in_all(price: &Price) -> Option<String> {
+    let most = price.at_most?;
+    let now = match price.after {
+        _ if price.first_is_held() => "nothing".to_owned(),
+        Some(after) => percent(price.left - after),
+        None => "more than is left".to_owned(),
+    };
+    let whole = match most.after {
+        Some(after) => format!("{} of your budget", percent(price.left - after)),
+        None => format!("all that is left of your budget, {},", percent(price.left)),
+    };
+    Some(format!("{now} for a first answer, at most {whole} in all"))
+}
+
+/// How far off an aggregate will be, in words.
+fn off_by(within: Within) -> String {
+    match within {
+        Within::OverRows(half) => format!("±{} divided by the number of rows", rounded(half)),
+        Within::Ranks(ranks) => format!("±{} places in the sorted list of rows", rounded(ranks)),
+        Within::RanksAtMost(ranks) => {
+            format!(
+                "at most ±{} places in the sorted list of rows",
+                rounded(ranks)
+            )
+        }
+        Within::Unknown => "the answer says".to_owned(),
+        known @ (Within::Known(_) | Within::AtMost(_)) => known.text(),
+    }
+}
+
 fn run(price: &Price, quote: u64, token: &str) -> Markup {
     let refuses = price.useless.as_ref().is_some_and(|(_, refuses)| *refuses);
-    let words = match price.after {
+    let words = match (price.after, price.at_most) {
         _ if refuses => return html! {},
-        None => {
+        (None, _) => {
             let why = "What is left of the budget does not cover it.";
             return html! { p .refused role="alert" { (why) } };
         }
-        Some(_) if price.is_free() => "Run, free".to_owned(),
-        Some(after) => format!(
+        (Some(after), Some(most)) => {
+            let now = percent(price.left - after);
+            let whole = most.after.map_or(price.left, |least| price.left - least);
+            format!(
+                "Run: {now} now, at most {} of the budget in all",
+                percent(whole)
+            )
+        }
+        (Some(_), None) if price.is_free() => "Run, free".to_owned(),
+        (Some(after), None) => format!(
             "Run at this price: {} of the budget",
             percent(price.left - after)
         ),
     };
     html! {
-        form method="post" action="/run#found" {
+        form method="post" action="/run" {
             (hidden(token))
             input type="hidden" name="quote" value=(quote);
             div .buttons { button .primary { (words) } }
@@ -99,6 +152,51 @@ fn run(price: &Price, quote: u64, token: &str) -> Markup {
         p .note {
             "Where it would cost anything else by then, nothing is charged, and the new price is \
             shown."
+        }
+    }
+}
+
+/// The price of the policy's searches before a role's first price, and the button that pays it.
+pub fn searches(due: &SearchesDue, sql: &str, token: &str) -> Markup {
+    html! {
+        section #found aria-labelledby="searches" {
+            h2 #searches { "Before the first price" }
+            p {
+                "The policy leaves bounds to a private search (auto). Each role pays once for what \
+                it found, before it sees a price. Nothing was charged yet."
+            }
+            @match due.after {
+                Some(after) => {
+                    p .lead {
+                        (percent(due.left - after)) " of your budget, once; " (percent(after))
+                        " left after"
+                    }
+                    form method="post" action="/price#found" {
+                        (hidden(token))
+                        input type="hidden" name="sql" value=(sql);
+                        input type="hidden" name="pay" value="searches";
+                        div .buttons {
+                            button .primary {
+                                "Pay " (percent(due.left - after)) " and show the price"
+                            }
+                        }
+                    }
+                }
+                None => p .refused role="alert" {
+                    "It costs more than is left of your budget. Ask the data owner for a larger \
+                    budget, or to write the bounds in the policy."
+                }
+            }
+        }
+    }
+}
+
+/// A section that says why nothing was done.
+pub fn note(title: &str, why: &str) -> Markup {
+    html! {
+        section #found aria-labelledby="note" {
+            h2 #note { (title) }
+            p .refused role="alert" { (why) }
         }
     }
 }

@@ -1,21 +1,34 @@
-//! The analyst who opens a page, found by the cookie of a session.
+//! The analyst who opens a page, found by the cookie of a session; the prices that the session was
+//! shown, and what became of those that it ran.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::response::Response;
 
+use super::outcome::{Outcome, Reporter};
+use super::quote::Quote;
 use super::{Desk, is_unchanged};
-use crate::engine::Agreed;
-use crate::parse::Query;
+use crate::mechanism::Loss;
 use crate::policy::{Certificate, Secret};
+use crate::web::login::is_vouched_by;
+use crate::web::rate::Rate;
 use crate::web::session::{Named, SessionId};
 use crate::wire::Seat;
 
 /// Prices of one session that are kept: older ones have to be looked at again.
-const QUOTES_MAX: usize = 4;
+const QUOTES_MAX: usize = 2;
+/// Answers of one session that are kept: older ones have to be asked for again, free.
+const OUTCOMES_MAX: usize = 2;
+/// Requests of one session that plan or read the ledger: this many at once, and one more in each
+/// of these times.
+const REQUESTS_MAX: u32 = 30;
+const REQUEST_EVERY: Duration = Duration::from_secs(2);
+/// The query of a page that loads itself again.
+pub const BY_ITSELF: &str = "again";
 
 /// A role that is logged in: one session.
 pub struct Analyst {
@@ -23,25 +36,17 @@ pub struct Analyst {
     /// As at the login: a change ends the session.
     pub verifier: Secret,
     pub certificate: Certificate,
-    quotes: Mutex<Quotes>,
+    pub rate: Rate,
+    kept: Mutex<Kept>,
 }
 
 #[derive(Default)]
-struct Quotes {
+struct Kept {
     last: u64,
-    kept: VecDeque<(u64, Quote)>,
-}
-
-/// A question at the price that was shown.
-#[derive(Clone)]
-pub struct Quote {
-    /// As it was typed.
-    pub sql: String,
-    /// The statement, with the ends of intervals as further columns.
-    pub sent: Query,
-    /// The columns that these belong to.
-    pub intervals: Vec<usize>,
-    pub agreed: Agreed,
+    quotes: VecDeque<(u64, Quote)>,
+    outcomes: VecDeque<Arc<Outcome>>,
+    /// The price of the policy's searches, as the session was shown it.
+    searches: Option<Loss>,
 }
 
 impl Named for Arc<Analyst> {
@@ -56,31 +61,68 @@ impl Analyst {
             seat,
             verifier,
             certificate,
-            quotes: Mutex::default(),
+            rate: Rate::new(REQUESTS_MAX, REQUEST_EVERY),
+            kept: Mutex::default(),
         })
     }
 
     /// Keeps a price, and returns its number.
     pub fn quote(&self, quote: Quote) -> u64 {
-        let mut quotes = self.quotes();
-        quotes.last += 1;
-        let number = quotes.last;
-        if quotes.kept.len() >= QUOTES_MAX {
-            quotes.kept.pop_front();
+        let mut kept = self.kept();
+        kept.last += 1;
+        let number = kept.last;
+        if kept.quotes.len() >= QUOTES_MAX {
+            kept.quotes.pop_front();
         }
-        quotes.kept.push_back((number, quote));
+        kept.quotes.push_back((number, quote));
         number
     }
 
     /// The price of this number. It is good once.
     pub fn take(&self, number: u64) -> Option<Quote> {
-        let kept = &mut self.quotes().kept;
-        let at = kept.iter().position(|(known, _)| *known == number)?;
-        kept.remove(at).map(|(_, quote)| quote)
+        let quotes = &mut self.kept().quotes;
+        let at = quotes.iter().position(|(known, _)| *known == number)?;
+        quotes.remove(at).map(|(_, quote)| quote)
     }
 
-    fn quotes(&self) -> MutexGuard<'_, Quotes> {
-        self.quotes.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The statement of a price that is still kept.
+    pub fn typed(&self, number: u64) -> Option<String> {
+        let kept = self.kept();
+        let mut quotes = kept.quotes.iter();
+        let found = quotes.find(|(known, _)| *known == number)?;
+        Some(found.1.sql.clone())
+    }
+
+    /// Begins to run the price of this number.
+    pub fn begin(&self, number: u64, sql: &str) -> Reporter {
+        let (outcome, reporter) = Outcome::begin(number, sql);
+        let outcomes = &mut self.kept().outcomes;
+        if outcomes.len() >= OUTCOMES_MAX {
+            outcomes.pop_front();
+        }
+        outcomes.push_back(outcome);
+        reporter
+    }
+
+    /// The outcome of the price of this number, if it was run.
+    pub fn outcome(&self, number: u64) -> Option<Arc<Outcome>> {
+        let kept = self.kept();
+        let found = kept.outcomes.iter().find(|one| one.number == number);
+        found.cloned()
+    }
+
+    /// Notes the price of the searches that is shown.
+    pub fn show_searches(&self, loss: Loss) {
+        self.kept().searches = Some(loss);
+    }
+
+    /// The price of the searches that was shown. It is good once.
+    pub fn take_searches(&self) -> Option<Loss> {
+        self.kept().searches.take()
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -90,13 +132,31 @@ pub struct Visitor {
     pub session: SessionId,
 }
 
+impl Visitor {
+    /// Whether the session may make another request that plans or reads the ledger.
+    pub fn is_in_time(&self) -> bool {
+        self.analyst.rate.admits(Instant::now())
+    }
+}
+
+/// A page that loads itself again keeps no session alive.
+fn is_by_itself(parts: &Parts) -> bool {
+    let query = parts.uri.query().unwrap_or_default();
+    query.split('&').any(|part| part == BY_ITSELF)
+}
+
 impl FromRequestParts<Arc<Desk>> for Visitor {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, desk: &Arc<Desk>) -> Result<Self, Response> {
         let engine = desk.engine();
         let is_same = |who: &Arc<Analyst>| is_unchanged(&engine, who);
-        match desk.portal.find(&parts.headers, is_same, true) {
+        let found = desk
+            .portal
+            .find(&parts.headers, is_same, !is_by_itself(parts));
+        // A cookie alone is not enough where a certificate is needed too.
+        let is_vouched = |who: &Analyst| is_vouched_by(parts, who.certificate, who.seat.role());
+        match found.filter(|(_, analyst, _)| is_vouched(analyst)) {
             Some((session, analyst, _)) => Ok(Self { analyst, session }),
             None => Err(desk.portal.turn_away(parts)),
         }

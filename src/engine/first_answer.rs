@@ -36,6 +36,9 @@ const MARGIN: f64 = 1.002;
 /// The most answers that follow the first: where a look chooses the clip, the second may miss.
 const ROUNDS: usize = 2;
 
+/// The most answers that one question buys.
+pub(super) const ANSWERS_MAX: usize = 1 + ROUNDS;
+
 /// An answer that meets the wanted errors, as far as they are known.
 pub(super) struct Aimed {
     pub plan: Arc<Plan>,
@@ -73,6 +76,7 @@ impl Engine {
         let balances = balances.map_err(|e| internal("ledger", &e))?;
         let mut terms = self.terms(requester, accounts(&balances));
         terms.epsilon = first;
+        tally.first_is_made();
         let (mut plan, mut answered) = (plan, answered);
         for round in 0..ROUNDS {
             let Some(less) = aside(|| less_noise(&plan, &answered, &targets)) else {
@@ -121,7 +125,7 @@ impl Engine {
             return Err(too_dear());
         }
         let asking = self.without_target(requester, epsilon);
-        let (plan, _) = Box::pin(self.plan(&asking, query)).await?;
+        let (plan, _) = Box::pin(self.plan_for(&asking, query, tally)).await?;
         let all = tally.sum().compose(plan.loss());
         if !all.is_some_and(|all| fits_one_query(&all, &self.policy, terms)) {
             return Err(too_dear());

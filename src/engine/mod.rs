@@ -55,7 +55,7 @@ pub use metrics::{Ended, Metrics};
 pub use notice::{Sql, describe as describe_plan, rounded};
 pub use planning::{accounts, constants, plan};
 pub use planning_limit::{PlanningLimit, PlanningPermit, Size, aside};
-pub use price::{Agreed, AtPrice, Price};
+pub use price::{Agreed, AtMost, AtPrice, Price, SearchesDue, adds_no_draw};
 pub use reload::Reloadable;
 pub use search_path::start_path;
 pub use service::{Answer, Commanded, ConnectionLimits, Service};

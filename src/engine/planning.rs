@@ -6,6 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::plan_cache::PlanKey;
 use super::planning_limit::{Size, aside};
 use super::search_payment;
+use super::statement_log::Tally;
 use super::widen::Narrow;
 use super::{Engine, MemoryShare, Requester, internal};
 use crate::analyze::{Analyzed, PlanningEffort, analyze};
@@ -127,13 +128,37 @@ impl Engine {
         requester: &Requester,
         query: &Query,
     ) -> Result<(Arc<Plan>, Balances), Error> {
+        self.plan_for(requester, query, &Tally::new()).await
+    }
+
+    /// [`Self::plan`], which charges nothing: 55000 where the role has not paid for the policy's
+    /// searches.
+    ///
+    /// # Errors
+    /// As [`Self::plan`].
+    pub async fn plan_free(
+        &self,
+        requester: &Requester,
+        query: &Query,
+    ) -> Result<(Arc<Plan>, Balances), Error> {
+        let nothing = Tally::new().up_to(Loss::ZERO);
+        self.plan_for(requester, query, &nothing).await
+    }
+
+    /// [`Self::plan`], for a statement whose charges are counted.
+    pub(super) async fn plan_for(
+        &self,
+        requester: &Requester,
+        query: &Query,
+        tally: &Tally,
+    ) -> Result<(Arc<Plan>, Balances), Error> {
         let planned = self.find_or_plan(requester, query).await;
         // An error, too, may reveal the findings of searches.
         if !planned
             .as_ref()
             .is_ok_and(|(plan, _)| search_payment::tells_nothing(plan))
         {
-            self.admitted(&requester.role).await?;
+            self.admitted(&requester.role, tally).await?;
         }
         planned.and_then(|(plan, balances)| self.check_mirrored(&plan).map(|()| (plan, balances)))
     }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::Engine;
+use super::statement_log::Tally;
 use crate::error::Error;
 use crate::parse::Query;
 use crate::policy::Previews;
@@ -19,18 +20,22 @@ impl Engine {
         &self,
         requester: &Requester,
         query: &Query,
+        tally: &Tally,
     ) -> Result<(Arc<Plan>, bool), Error> {
         if let Some(plan) = self.find_free_plan(requester, query) {
             return Ok((plan, false));
         }
-        let refused = match (self.plan(requester, query).await, self.policy.previews) {
+        let refused = match (
+            self.plan_for(requester, query, tally).await,
+            self.policy.previews,
+        ) {
             (Ok((plan, _)), _) => return Ok((plan, false)),
             (Err(Error::Resolve(refusal)), Previews::Empty) if is_preview(query, &refusal) => {
                 Error::Resolve(refusal)
             }
             (Err(error), Previews::Empty | Previews::Refused) => return Err(error),
         };
-        match self.plan(requester, &query.emptied()).await {
+        match self.plan_for(requester, &query.emptied(), tally).await {
             Ok((plan, _)) if plan.releases().is_empty() => Ok((plan, true)),
             Ok(_) | Err(_) => Err(refused),
         }

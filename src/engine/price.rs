@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::curve::{Curve, curve_within};
 use super::expected::{Within, after, expected};
 use super::explain;
+use super::first_answer::ANSWERS_MAX;
 use super::notice::Sql;
 use super::planning::accounts;
 use super::planning_limit::Size;
@@ -17,18 +18,22 @@ use super::timing::Timing;
 use super::useless::Asked;
 use super::{Engine, Requester, internal, system_catalog};
 use crate::error::Error;
-use crate::ledger::{Balances, Verdict};
-use crate::mechanism::Loss;
+use crate::ledger;
+use crate::ledger::{Balance, Balances, Verdict};
+use crate::mechanism::{Fixed, Loss};
 use crate::parse::{ExplainFormat, Query};
 use crate::policy::Useless;
 use crate::refusal::Refusal;
-use crate::rewrite::Plan;
+use crate::rewrite::{ChoiceKind, ChoicePlan, Plan, ReleasePlan, most_of_one_query};
 
 /// The terms that somebody agreed to: the charge and the expected error, under one policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agreed {
-    /// The loss that is not paid for yet, in every currency of the ledger.
+    /// The loss that is not paid for yet, in every currency of the ledger: of the answer, or of the
+    /// first of several.
     loss: Loss,
+    /// The most that all answers together may cost, where there may be several: one of these.
+    in_all: Vec<Loss>,
     errors: Vec<(String, Within)>,
     policy: String,
 }
@@ -44,15 +49,28 @@ pub struct Price {
     /// Why the noise would hide the answer, and whether the question is refused for it.
     pub useless: Option<(Refusal, bool)>,
     pub cautions: Vec<String>,
-    /// Only the answer shows what `pgveil.target_error` needs, which is bought next: at most this
-    /// epsilon in all.
-    pub at_most: Option<f64>,
+    /// Only the answer shows what `pgveil.target_error` needs, which is bought next.
+    pub at_most: Option<AtMost>,
     /// The curve, for a question that costs something, where its price is shown first.
     pub curve: Option<Curve>,
 }
 
+/// The most that a question may cost which buys further answers.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct AtMost {
+    pub epsilon: f64,
+    /// The rest of the role's budget then, as a fraction; `None` where all of it may be spent.
+    pub after: Option<f64>,
+}
+
 impl Price {
+    /// Whether nothing will be charged. A held first answer may lead to one that costs.
     pub fn is_free(&self) -> bool {
+        self.agreed.loss.is_zero() && self.at_most.is_none()
+    }
+
+    /// Whether the answer, or the first of several, is paid for.
+    pub fn first_is_held(&self) -> bool {
         self.agreed.loss.is_zero()
     }
 
@@ -64,24 +82,65 @@ impl Price {
 
 /// The outcome of a question at a price.
 pub enum AtPrice {
-    Answered(Answer),
+    /// The answer, and what was charged for it.
+    Answered(Box<Answer>, Loss),
     /// It would cost something else now, or be off by something else. Nothing was charged.
     Changed(Box<Price>),
 }
 
+/// The charge of a role for the policy's searches with its next plan.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SearchesDue {
+    pub loss: Loss,
+    /// What is left of the role's budget, as fractions; `after`: `None` where it does not fit.
+    pub left: f64,
+    pub after: Option<f64>,
+}
+
 impl Engine {
-    /// The price of `sent` now; recorded as the explanation of `asked`, which it may add columns
-    /// to. Free, as EXPLAIN is.
+    /// The price of the policy's searches for a role; `None` where it has paid.
     ///
     /// # Errors
-    /// Those of EXPLAIN.
+    /// Those of the ledger.
+    pub async fn searches_due(&self, role: &str) -> Result<Option<SearchesDue>, ledger::Error> {
+        let mut loss = Loss::ZERO;
+        for found in self.admission.found() {
+            if self.ledger.held(role, found.answer).await?.is_none() {
+                loss = loss.compose(found.loss).unwrap_or(loss);
+            }
+        }
+        if loss.is_zero() {
+            return Ok(None);
+        }
+        let balance = self.ledger.balance(role).await?;
+        Ok(Some(SearchesDue {
+            loss,
+            left: balance.fraction_left(),
+            after: after(&balance, loss),
+        }))
+    }
+
+    /// The price of `sent` now; recorded as the explanation of `asked`, which it may add columns
+    /// to.
+    ///
+    /// # Guarantee
+    /// Nothing is charged but the price of the policy's searches, and of that at most `searches`.
+    ///
+    /// # Errors
+    /// Those of EXPLAIN; 55000 where the searches cost more; the error of a cancel.
     pub async fn price(
         &self,
         requester: &Requester,
         (asked, sent): (&Query, &Query),
+        searches: Loss,
+        cancel: CancellationToken,
     ) -> Result<Price, Error> {
-        let tally = Tally::new();
-        let priced = self.priced(requester, sent, &tally, true).await;
+        let tally = Tally::new().up_to(Loss::ZERO).with_searches(searches);
+        let priced = tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(Error::Cancelled),
+            priced = Box::pin(self.priced(requester, sent, &tally, true)) => priced,
+        };
         let outcome = priced.as_ref();
         self.recorded(requester, Some(asked), Verdict::Explained, outcome, &tally)
             .await;
@@ -91,11 +150,13 @@ impl Engine {
     /// Answers `sent` if it costs what was agreed; recorded as `asked`.
     ///
     /// # Guarantee
-    /// The charge for the answer is at most the agreed one, whatever happens meanwhile: the price
-    /// is compared before, and a debit beyond it is not made.
+    /// The charge is at most the agreed one, whatever happens meanwhile. The price is
+    /// compared before, and a debit beyond it is not made. Where `pgveil.target_error` buys several
+    /// answers, the first is held to its price, and all together to the most that was agreed.
+    /// Searches of the policy are not paid for here.
     ///
     /// # Errors
-    /// Those of [`super::Service::answer`].
+    /// Those of [`super::Service::answer`]; 55000 where the role has to pay for searches first.
     pub async fn answer_at(
         &self,
         requester: &Requester,
@@ -103,7 +164,7 @@ impl Engine {
         agreed: &Agreed,
         cancel: CancellationToken,
     ) -> Result<AtPrice, Error> {
-        let tally = Tally::new();
+        let tally = Tally::new().up_to(Loss::ZERO);
         let priced = tokio::select! {
             priced = Box::pin(self.priced(requester, sent, &tally, false)) => priced,
             () = cancel.cancelled() => Err(Error::Cancelled),
@@ -115,16 +176,20 @@ impl Engine {
                 (Verdict::Explained, Ok(changed), tally)
             }
             Ok(price) => {
-                // The policy bounds the epsilon that a first answer may lead to.
                 let tally = match price.at_most {
                     None => Tally::new().up_to(agreed.loss),
-                    Some(_) => Tally::new(),
+                    Some(_) => Tally::new().up_to_in_all(agreed.loss, agreed.in_all.clone()),
                 };
+                let errors = agreed.errors.clone();
+                let tally = tally.expecting(move |plan| errors_of(plan) == errors);
                 let pace = Timing::new(self.policy.quantum, cancel);
                 let values = (&[][..], &[][..], &[][..]);
                 let answering = self.answer_question(requester, sent, values, &pace, &tally);
                 let (verdict, answered) = match Box::pin(answering).await {
-                    Ok((answer, verdict)) => (verdict, Ok(AtPrice::Answered(answer))),
+                    Ok((answer, verdict)) => (
+                        verdict,
+                        Ok(AtPrice::Answered(Box::new(answer), tally.sum())),
+                    ),
                     Err(error) => (Verdict::Answered, Err(error)),
                 };
                 (verdict, answered, tally)
@@ -160,6 +225,7 @@ impl Engine {
                 lines: system_catalog::explain(ExplainFormat::Text),
                 agreed: Agreed {
                     loss: Loss::ZERO,
+                    in_all: Vec::new(),
                     errors: Vec::new(),
                     policy,
                 },
@@ -181,20 +247,44 @@ impl Engine {
         };
         let refuses = settings.useless == Useless::Refuse;
         let cautions = plan.releases().iter().flat_map(|r| &r.facts().cautions);
+        let in_all = match plan.first_answer() {
+            Some(_) => self.most_in_all(requester, &plan, &balances),
+            None => Vec::new(),
+        };
+        let at_most = plan.first_answer().map(|_| AtMost {
+            epsilon: self.policy.privacy.epsilon_max,
+            after: least_left(&balances.role, &in_all),
+        });
         Ok(Price {
             lines,
             left: balances.role.fraction_left(),
             after: after(&balances.role, loss),
             useless: due.into_useless().map(|refusal| (refusal, refuses)),
             cautions: cautions.cloned().collect(),
-            at_most: plan.first_answer().map(|_| self.policy.privacy.epsilon_max),
+            at_most,
             curve,
             agreed: Agreed {
                 loss,
-                errors: errors(&plan),
+                in_all,
+                errors: errors_of(&plan),
                 policy,
             },
         })
+    }
+
+    /// The most that all answers of a question may cost, where the first shows to need more: the
+    /// most of one query. Where the role can no longer spend in pure epsilon, the most in mu alone.
+    fn most_in_all(&self, requester: &Requester, plan: &Plan, balances: &Balances) -> Vec<Loss> {
+        let terms = self.terms(requester, accounts(balances));
+        let (pure, by_mu) = most_of_one_query(&self.policy, &terms);
+        let is_pure = by_mu.is_none() || balances.role.pure_open();
+        let delta =
+            (0..ANSWERS_MAX).try_fold(Fixed::ZERO, |sum, _| sum.checked_add(plan.loss().delta));
+        let Some(delta) = delta else {
+            return Vec::new();
+        };
+        let alternatives = is_pure.then_some(pure).into_iter().chain(by_mu);
+        alternatives.map(|loss| Loss { delta, ..loss }).collect()
     }
 
     /// The error at other prices. All its plans together take as much work as one statement may.
@@ -221,7 +311,28 @@ impl Engine {
     }
 }
 
-fn errors(plan: &Plan) -> Vec<(String, Within)> {
+/// Whether `wider`, the same question with further columns, buys what `plan` buys: the same loss,
+/// by the same choices with as many draws each.
+pub fn adds_no_draw(plan: &Plan, wider: &Plan) -> bool {
+    let draws = |release: &ReleasePlan| -> Vec<usize> {
+        let of_choice = |choice: &ChoicePlan| match &choice.kind {
+            ChoiceKind::Count { calibrated, .. } => calibrated.len(),
+            ChoiceKind::Choice { draws, .. } => draws.len(),
+        };
+        release.choices().iter().map(of_choice).collect()
+    };
+    let of = |plan: &Plan| plan.releases().iter().map(draws).collect::<Vec<_>>();
+    plan.loss() == wider.loss() && of(plan) == of(wider)
+}
+
+/// The least that is left after a loss that is within one of these.
+fn least_left(balance: &Balance, alternatives: &[Loss]) -> Option<f64> {
+    let left = alternatives.iter().map(|loss| after(balance, *loss));
+    left.reduce(|one, other| Some(one?.min(other?))).flatten()
+}
+
+/// Each aggregate of a plan, and how far off it is expected to be.
+pub(super) fn errors_of(plan: &Plan) -> Vec<(String, Within)> {
     let several = plan.releases().len() > 1;
     let releases = plan.releases().iter().enumerate();
     releases

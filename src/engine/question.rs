@@ -154,7 +154,8 @@ impl Engine {
         };
         if !query.has_parameters() {
             // Parse already refuses what cannot be answered.
-            self.plan_or_preview(requester, &query).await?;
+            self.plan_or_preview(requester, &query, &Tally::new())
+                .await?;
         }
         Ok(description)
     }
@@ -248,8 +249,9 @@ impl Engine {
             Opened::Question(query, description) => (query, description),
         };
         let (bound, held) = self.bind(requester, &query, parameters, arguments).await?;
-        let (plan, is_preview) = Box::pin(self.plan_or_preview(requester, &bound)).await?;
+        let (plan, is_preview) = Box::pin(self.plan_or_preview(requester, &bound, tally)).await?;
         tally.planned(&plan, &self.policy);
+        tally.admits_errors(&plan)?;
         self.check_shape(requester, &plan, &description).await?;
         let warnings = Box::pin(self.check_useful(requester, &bound, &plan)).await?;
         Ok(ControlFlow::Continue(PlannedQuestion {
@@ -335,7 +337,7 @@ impl Engine {
             Opened::Question(query, description) => (query, description),
         };
         let (query, _held) = self.bind(requester, &query, parameters, arguments).await?;
-        let (plan, balances) = self.plan(requester, &query).await?;
+        let (plan, balances) = self.plan_for(requester, &query, tally).await?;
         tally.planned(&plan, &self.policy);
         self.check_shape(requester, &plan, &description).await?;
         let recalled = self

@@ -4,6 +4,7 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::statement_log::Tally;
 use super::{Engine, internal};
 use crate::error::Error;
 use crate::ledger::Found;
@@ -23,6 +24,10 @@ impl SearchPayment {
             found,
             admitted: Mutex::default(),
         }
+    }
+
+    pub(super) fn found(&self) -> &[Found] {
+        &self.found
     }
 
     fn known(&self) -> MutexGuard<'_, HashSet<String>> {
@@ -45,8 +50,9 @@ impl Engine {
     /// refused until it can; the owner's grant counts from the next question on.
     ///
     /// # Errors
-    /// 53400 where an account does not cover the charge. Nothing is revealed then.
-    pub(super) async fn admitted(&self, role: &str) -> Result<(), Error> {
+    /// 53400 where an account does not cover the charge; 55000 where the statement's price was
+    /// agreed on without it. Nothing is revealed then.
+    pub(super) async fn admitted(&self, role: &str, tally: &Tally) -> Result<(), Error> {
         if self.admission.found.is_empty() {
             return Ok(());
         }
@@ -55,15 +61,26 @@ impl Engine {
             return Ok(());
         }
         for found in &self.admission.found {
-            self.ledger.receive(role, found).await.map_err(|error| match error.refusal() {
+            let is_held = self.ledger.held(role, found.answer).await;
+            if is_held.map_err(|e| internal("ledger", &e))?.is_some() {
+                continue;
+            }
+            tally.admits_search(found.loss)?;
+            let received = self.ledger.receive(role, found).await;
+            let is_charged = received.map_err(|error| match error.refusal() {
                 Some(refusal) => {
                     let what = "The policy leaves bounds to a private search (auto), whose price \
                         every role pays once, before its first question.";
-                    Error::Ledger(refusal.detail(what).hint("Ask the data owner for a larger \
-                        budget, or to write the bounds in the policy."))
+                    Error::Ledger(refusal.detail(what).hint(
+                        "Ask the data owner for a larger \
+                        budget, or to write the bounds in the policy.",
+                    ))
                 }
                 None => internal("ledger", &error),
             })?;
+            if is_charged {
+                tally.add_search(found.loss);
+            }
         }
         self.admission.known().insert(role.to_owned());
         Ok(())

@@ -17,13 +17,31 @@ use crate::rewrite::{Plan, ReleasePlan};
 pub(super) struct Tally {
     /// When the statement was asked, in microseconds since 1970.
     asked: i64,
-    /// The most that may be charged for it, where its price was agreed on.
-    most: Option<Loss>,
+    /// Where its price was agreed on.
+    agreed: Option<Limits>,
     known: Mutex<Known>,
 }
 
+/// The most that may be charged for a statement at an agreed price.
+struct Limits {
+    /// For its answer, or the first of several.
+    first: Loss,
+    /// For all of its answers together, which are within one of these.
+    all: Vec<Loss>,
+    /// For the policy's searches.
+    searches: Loss,
+    /// Whether a plan is as far off as was expected.
+    is_expected: Option<Expected>,
+}
+
+type Expected = Box<dyn Fn(&Plan) -> bool + Send + Sync>;
+
 struct Known {
     charged: Loss,
+    /// The role's payment for the policy's searches.
+    searches: Loss,
+    /// The first of several answers is made, or was held.
+    is_first_made: bool,
     /// The object of the first debit, or else the plan.
     plan: Option<Fingerprint>,
     is_bought: bool,
@@ -34,6 +52,8 @@ impl Default for Known {
     fn default() -> Self {
         Self {
             charged: Loss::ZERO,
+            searches: Loss::ZERO,
+            is_first_made: false,
             plan: None,
             is_bought: false,
             tables: Vec::new(),
@@ -46,17 +66,45 @@ impl Tally {
     pub(super) fn new() -> Self {
         Self {
             asked: ledger::now(),
-            most: None,
+            agreed: None,
             known: Mutex::default(),
         }
     }
 
-    /// A tally of a statement that may be charged no more than this.
+    /// A tally of a statement that may be charged no more than this, and nothing for searches.
     pub(super) fn up_to(self, most: Loss) -> Self {
-        Self {
-            most: Some(most),
-            ..self
+        self.up_to_in_all(most, vec![most])
+    }
+
+    /// A tally of a statement whose first answer may be charged no more than `first`, and all of
+    /// its answers no more than one of `all`; nothing for searches.
+    pub(super) fn up_to_in_all(self, first: Loss, all: Vec<Loss>) -> Self {
+        let agreed = Some(Limits {
+            first,
+            all,
+            searches: Loss::ZERO,
+            is_expected: None,
+        });
+        Self { agreed, ..self }
+    }
+
+    /// The same, where the policy's searches may be charged as much as this.
+    pub(super) fn with_searches(mut self, searches: Loss) -> Self {
+        if let Some(agreed) = &mut self.agreed {
+            agreed.searches = searches;
         }
+        self
+    }
+
+    /// The same, for plans that are as far off as was expected.
+    pub(super) fn expecting(
+        mut self,
+        is_expected: impl Fn(&Plan) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        if let Some(agreed) = &mut self.agreed {
+            agreed.is_expected = Some(Box::new(is_expected));
+        }
+        self
     }
 
     /// Refuses a debit that would be more than was agreed on, with those before it.
@@ -64,14 +112,60 @@ impl Tally {
     /// # Errors
     /// 55000. Nothing is charged.
     pub(super) fn admits(&self, loss: Loss) -> Result<(), Error> {
-        let Some(most) = &self.most else {
+        let Some(agreed) = &self.agreed else {
             return Ok(());
         };
-        let all = self.lock().charged.compose(loss);
-        match all.is_some_and(|all| is_within(&all, most)) {
+        let known = self.lock();
+        let first = std::slice::from_ref(&agreed.first);
+        let limits = match known.is_first_made {
+            false => first,
+            true => agreed.all.as_slice(),
+        };
+        let all = known.charged.compose(loss);
+        let is_admitted = |all: Loss| limits.iter().any(|most| is_within(&all, most));
+        match all.is_some_and(is_admitted) {
             true => Ok(()),
-            false => Err(beyond(most)),
+            false => Err(beyond(&agreed.first)),
         }
+    }
+
+    /// Refuses a plan whose answer would be off by something else than was agreed on.
+    ///
+    /// # Errors
+    /// 55000. Nothing is charged.
+    pub(super) fn admits_errors(&self, plan: &Plan) -> Result<(), Error> {
+        let agreed = self.agreed.as_ref();
+        let is_expected = agreed.and_then(|agreed| agreed.is_expected.as_ref());
+        match is_expected.is_none_or(|is_expected| is_expected(plan)) {
+            true => Ok(()),
+            false => Err(Error::Ledger(other_errors())),
+        }
+    }
+
+    /// Refuses a charge for the policy's searches that was not agreed on.
+    ///
+    /// # Errors
+    /// 55000. Nothing is charged.
+    pub(super) fn admits_search(&self, loss: Loss) -> Result<(), Error> {
+        let Some(agreed) = &self.agreed else {
+            return Ok(());
+        };
+        let all = self.lock().searches.compose(loss);
+        match all.is_some_and(|all| is_within(&all, &agreed.searches)) {
+            true => Ok(()),
+            false => Err(Error::Ledger(searches_due())),
+        }
+    }
+
+    /// Adds the price of a search.
+    pub(super) fn add_search(&self, loss: Loss) {
+        let mut known = self.lock();
+        known.searches = known.searches.compose(loss).unwrap_or(known.searches);
+    }
+
+    /// From here on, debits are held to what all answers may cost together.
+    pub(super) fn first_is_made(&self) {
+        self.lock().is_first_made = true;
     }
 
     /// Adds a debit, and what the history of the role calls it.
@@ -99,8 +193,18 @@ impl Tally {
         known.tables = tables;
     }
 
+    /// The charge for the answers.
     pub(super) fn sum(&self) -> Loss {
         self.lock().charged
+    }
+
+    /// The charge for the answers and for searches.
+    fn whole(&self) -> Loss {
+        let known = self.lock();
+        known
+            .charged
+            .compose(known.searches)
+            .unwrap_or(known.charged)
     }
 
     fn lock(&self) -> MutexGuard<'_, Known> {
@@ -118,12 +222,12 @@ impl Engine {
         outcome: Result<&T, &Error>,
         tally: &Tally,
     ) {
-        let loss = tally.sum();
+        let (paid, loss) = (tally.sum(), tally.whole());
         let (verdict, sqlstate) = match (requester.given_up.get(), outcome) {
             // Its later outcome is not recorded: the client does not know it either.
             (Some(sqlstate), _) => (Verdict::Failed, sqlstate.clone()),
             (None, Ok(_)) => (ended, "00000".to_owned()),
-            (None, Err(error)) => (verdict_of(error, &loss), error.report().sqlstate),
+            (None, Err(error)) => (verdict_of(error, &paid), error.report().sqlstate),
         };
         let (plan, tables) = {
             let known = tally.lock();
@@ -188,6 +292,21 @@ fn verdict_of(error: &Error, charged: &Loss) -> Verdict {
     }
 }
 
+/// Refuses a plan whose searches the role has not paid for, at a price without them.
+fn searches_due() -> Refusal {
+    let message = "the first price of this role pays once for the policy's searches";
+    Refusal::new(reason::PRICE_RISEN, message)
+        .detail("Nothing was charged.")
+        .hint("Look at the price again.")
+}
+
+fn other_errors() -> Refusal {
+    let message = "the answer would be off by something else than the price that was shown says";
+    Refusal::new(reason::PRICE_RISEN, message)
+        .detail("Other questions changed what is left of the budget. Nothing was charged.")
+        .hint("Look at the price again.")
+}
+
 /// Refuses a debit beyond the agreed amount.
 fn beyond(agreed: &Loss) -> Error {
     let message = "the query costs more now than the price that was shown";
@@ -239,8 +358,32 @@ mod tests {
         let pure = Tally::new().up_to(loss(Some(0.1), 0.01, 0.0));
         assert!(pure.admits(loss(None, 0.001, 0.0)).is_err());
         assert!(pure.admits(loss(Some(0.2), 0.01, 0.0)).is_err());
+        // All answers together may cost more than the first, within one of several limits.
+        let pure = loss(Some(0.31), 0.1, 0.0);
+        let several = Tally::new().up_to_in_all(look, vec![pure, loss(None, 0.0301, 1e-9)]);
+        assert!(several.admits(rest).is_err());
+        several.add(look, bought);
+        several.first_is_made();
+        assert!(several.admits(rest).is_ok());
+        assert!(several.admits(loss(Some(0.2), 0.08, 0.0)).is_ok());
+        assert!(several.admits(loss(Some(0.22), 0.08, 0.0)).is_err());
+        assert!(several.admits(loss(None, 0.021, 0.0)).is_err());
         // A question that was to be free stays free; without an agreed price there is no limit.
         assert!(Tally::new().up_to(Loss::ZERO).admits(look).is_err());
         assert!(Tally::new().admits(all).is_ok());
+    }
+
+    #[test]
+    fn no_search_is_paid_for_that_was_not_agreed_on() {
+        let search = loss(Some(0.1), 0.01, 0.0);
+        assert!(Tally::new().admits_search(search).is_ok());
+        assert!(Tally::new().up_to(search).admits_search(search).is_err());
+        let tally = Tally::new().up_to(Loss::ZERO).with_searches(search);
+        assert!(tally.admits_search(search).is_ok());
+        tally.add_search(search);
+        assert!(tally.admits_search(search).is_err());
+        // Neither is an answer paid for by what was agreed on for searches.
+        assert!(tally.admits(search).is_err() && tally.sum().is_zero());
+        assert_eq!(tally.whole(), search);
     }
 }

@@ -233,9 +233,9 @@ impl Rules {
         &mut self,
         role: &str,
         found: &Found,
-    ) -> Result<Result<(), DebitError>, Error> {
+    ) -> Result<Result<bool, DebitError>, Error> {
         if self.held(role, found.answer)?.is_some() {
-            return Ok(Ok(()));
+            return Ok(Ok(false));
         }
         let fingerprint = Fingerprint::new(found.question.0);
         let purchase = Purchase {
@@ -243,7 +243,7 @@ impl Rules {
             answers: vec![found.answer],
             ..Purchase::fresh(Buyer::Owner, Loss::ZERO, fingerprint, Vec::new())
         };
-        Ok(self.purchase(role, &purchase)?.map(drop))
+        Ok(self.purchase(role, &purchase)?.map(|_| true))
     }
 
     /// The values of an answer that the role holds.

@@ -306,13 +306,14 @@ impl Ledger {
             .await
     }
 
-    /// Charges the role for a finding, unless it has paid already. The owner has paid. A role never
-    /// pays twice, whatever other tasks and processes do meanwhile.
+    /// Charges the role for a finding, unless it has paid already, and says whether it was charged.
+    /// The owner has paid. A role never pays twice, whatever other tasks and processes do
+    /// meanwhile.
     ///
     /// # Errors
     ///
     /// As [`Ledger::debit`].
-    pub async fn receive(&self, role: &str, found: &Found) -> Result<(), DebitError> {
+    pub async fn receive(&self, role: &str, found: &Found) -> Result<bool, DebitError> {
         let (role, found) = (self.known(role)?, found.clone());
         self.worker
             .call(Access::Write, move |books| books.receive(&role, &found))

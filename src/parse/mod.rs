@@ -63,6 +63,17 @@ const DEPTH_MAX: usize = 64;
 
 /// About how much memory a statement takes that was parsed from this text.
 pub fn weight(sql: &str) -> usize {
+    words(sql) * TOKEN_BYTES + sql.len()
+}
+
+/// Runs a parser of this text, and walks of its tree, with enough stack: a chain of operators makes
+/// a tree as deep as the chain is long.
+pub fn with_room_for_text<T>(sql: &str, walk: impl FnOnce() -> T) -> T {
+    limits::height::with_room_for(words(sql), walk)
+}
+
+/// About how many words and signs a text has.
+fn words(sql: &str) -> usize {
     let mut in_word = false;
     let words = sql.bytes().filter(|byte| {
         let (was, is) = (
@@ -73,7 +84,7 @@ pub fn weight(sql: &str) -> usize {
         !(is && was || byte.is_ascii_whitespace())
     });
     // Signs inside a constant are no words; no statement has more of them than this.
-    words.count().min(TOKENS_MAX) * TOKEN_BYTES + sql.len()
+    words.count().min(TOKENS_MAX)
 }
 
 /// One statement of a client, sorted by who answers it.

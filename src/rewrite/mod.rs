@@ -33,7 +33,7 @@ pub use plan::unpaid::UnpaidPart;
 pub use plan::widened::Widened;
 pub use plan::{Plan, ReleasePlan, TableVersion};
 pub use price::target_error::{epsilon_for, needs_first_answer, of_row};
-pub use price::whole_statement::fits_one_query;
+pub use price::whole_statement::{fits_one_query, most_of_one_query};
 use price::{AskedRelease, whole_statement};
 pub use price::{Block, ByEffects, Look, Price, SEEN, Terms};
 pub use useless::{Useless, best_error, thin_groups, useless};

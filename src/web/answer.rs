@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::chart;
-use super::chart::{Bar, number};
+use super::chart::{Bar, Interval, within_error};
 
 /// The most groups that are drawn; the table has all of them.
 const DRAWN_MAX: usize = 40;
@@ -11,12 +11,14 @@ const DRAWN_MAX: usize = 40;
 const COLUMNS_MIN: usize = 5;
 /// The most columns of numbers that are drawn.
 const MEASURES_MAX: usize = 3;
+/// The most characters of a label.
+const LABEL_MAX: usize = 100;
 
 /// A value of an answer.
 #[derive(Debug, Clone, Default)]
 pub struct Cell {
     pub text: Option<String>,
-    pub interval: Option<(f64, f64)>,
+    pub interval: Option<Interval>,
     /// Only in the demo.
     pub exact: Option<String>,
 }
@@ -24,22 +26,24 @@ pub struct Cell {
 #[derive(Debug)]
 pub struct Answer {
     pub columns: Vec<String>,
-    /// Columns that are noisy; the others are group keys.
+    /// Noisy columns that have intervals.
     pub measures: Vec<usize>,
+    /// Noisy columns without an interval. All other columns are group keys.
+    pub others: Vec<usize>,
     pub rows: Vec<Vec<Cell>>,
     pub has_exact: bool,
 }
 
 /// The first `width` values of a row, with the intervals that follow them.
 pub fn cells(row: &[Option<String>], width: usize, intervals: &[usize]) -> Vec<Cell> {
-    let number = |at: usize| -> Option<f64> { row.get(at)?.as_deref()?.parse().ok() };
+    let end = |at: usize| -> Option<&str> { row.get(at)?.as_deref() };
     let cell = |(at, text): (usize, &Option<String>)| {
         let place = intervals.iter().position(|of| *of == at);
         Cell {
             text: text.clone(),
             interval: place.and_then(|place| {
                 let low = width + 2 * place;
-                Some((number(low)?, number(low + 1)?))
+                Interval::new(end(low)?, end(low + 1)?)
             }),
             exact: None,
         }
@@ -65,7 +69,8 @@ impl Answer {
         if !(1..=DRAWN_MAX).contains(&bars.len()) {
             return html! {};
         }
-        let keys = self.columns.len() - self.measures.len();
+        let keys = (0..self.columns.len()).filter(|at| self.is_key(*at));
+        let keys = keys.count();
         let is_ordered = keys == 1
             && bars.len() >= COLUMNS_MIN
             && bars.iter().all(|bar| bar.label.parse::<f64>().is_ok());
@@ -74,8 +79,9 @@ impl Answer {
             .filter(|bar| bar.exact.is_some() && bar.interval.is_some());
         let total = with_both.clone().count();
         let inside = with_both.filter(|bar| {
-            let (low, high) = bar.interval.unwrap_or_default();
-            bar.exact.is_some_and(|exact| (low..=high).contains(&exact))
+            let within = |exact: f64, of: &Interval| (of.low..=of.high).contains(&exact);
+            let both = bar.exact.zip(bar.interval.as_ref());
+            both.is_some_and(|(exact, interval)| within(exact, interval))
         });
         let inside = inside.count();
         html! {
@@ -100,17 +106,22 @@ impl Answer {
         }
     }
 
+    /// Whether a column tells the groups apart.
+    fn is_key(&self, at: usize) -> bool {
+        !self.measures.contains(&at) && !self.others.contains(&at)
+    }
+
     fn bars(&self, measure: usize) -> Vec<Bar> {
         let label = |row: &[Cell]| {
             let keys = row.iter().enumerate();
-            let keys = keys.filter(|(at, _)| !self.measures.contains(at));
+            let keys = keys.filter(|(at, _)| self.is_key(*at));
             let texts: Vec<&str> = keys
                 .map(|(_, cell)| cell.text.as_deref().unwrap_or("NULL"))
                 .collect();
             if texts.is_empty() {
                 self.columns.get(measure).cloned().unwrap_or_default()
             } else {
-                texts.join(" · ")
+                shortened(&texts.join(" · "))
             }
         };
         let bar = |row: &Vec<Cell>| {
@@ -122,9 +133,7 @@ impl Answer {
             Some(Bar {
                 label: label(row),
                 value: parse(&cell.text)?,
-                interval: cell
-                    .interval
-                    .filter(|(low, high)| low.is_finite() && high.is_finite()),
+                interval: cell.interval.clone(),
                 exact: parse(&cell.exact),
             })
         };
@@ -134,6 +143,7 @@ impl Answer {
     /// All of it.
     pub fn table(&self) -> Markup {
         let is_measure = |at: &usize| self.measures.contains(at);
+        let heads_row = |at: usize| !self.measures.is_empty() && self.is_key(at);
         html! {
             div .scroll tabindex="0" role="region" aria-label="The answer as a table" {
                 table {
@@ -142,7 +152,7 @@ impl Answer {
                             @for (at, name) in self.columns.iter().enumerate() {
                                 th scope="col" .number[is_measure(&at)] { (name) }
                                 @if is_measure(&at) {
-                                    th scope="col" .number { "95 %" }
+                                    th scope="col" .number { "95 % interval" }
                                     @if self.has_exact { th scope="col" .number { "exact" } }
                                 }
                             }
@@ -152,7 +162,11 @@ impl Answer {
                         @for row in &self.rows {
                             tr {
                                 @for (at, cell) in row.iter().enumerate() {
-                                    (value(cell, is_measure(&at), self.has_exact))
+                                    @if heads_row(at) {
+                                        th scope="row" { (text_of(cell)) }
+                                    } @else {
+                                        (value(cell, is_measure(&at), self.has_exact))
+                                    }
                                 }
                             }
                         }
@@ -166,19 +180,48 @@ impl Answer {
 fn legend(has_exact: bool) -> Markup {
     html! {
         span .legend {
-            span .key .of-bar {} "private " span .key .of-whisker {} "95 % interval "
+            span .key .of-bar {} "answer " span .key .of-whisker {} "95 % interval "
             @if has_exact { span .key .of-dot {} "exact" }
         }
     }
 }
 
-fn value(cell: &Cell, is_measure: bool, has_exact: bool) -> Markup {
-    let text = cell.text.as_deref().unwrap_or("");
+/// A value as text; NULL is not the empty text.
+fn text_of(cell: &Cell) -> Markup {
     html! {
-        td .number[is_measure] { (text) }
+        @match &cell.text {
+            Some(text) => (text),
+            None => span .note { "NULL" },
+        }
+    }
+}
+
+/// A label that fits a chart.
+fn shortened(text: &str) -> String {
+    match text.char_indices().nth(LABEL_MAX) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}
+
+fn value(cell: &Cell, is_measure: bool, has_exact: bool) -> Markup {
+    let interval = cell.interval.as_ref();
+    let rounded = interval.and_then(|interval| {
+        let value: f64 = cell.text.as_deref()?.parse().ok()?;
+        Some(within_error(value, interval.half()))
+    });
+    html! {
+        td .number[is_measure] {
+            @match &rounded {
+                Some(rounded) => (rounded),
+                None => (text_of(cell)),
+            }
+        }
         @if is_measure {
             td .number {
-                @if let Some((low, high)) = cell.interval { (number(low)) " to " (number(high)) }
+                @if let Some(Interval { texts: (low, high), .. }) = interval {
+                    (low) " to " (high)
+                }
             }
             @if has_exact { td .number .exact { (cell.exact.as_deref().unwrap_or("")) } }
         }
@@ -198,14 +241,88 @@ mod tests {
         let answer = Answer {
             columns: vec!["<i>key</i>".to_owned(), "n".to_owned()],
             measures: vec![1],
+            others: Vec::new(),
             rows: vec![row("<script>a</script>", "2"), row("b", "NaN")],
             has_exact: false,
         };
-        assert_eq!(answer.rows[0][1].interval, Some((1.0, 3.0)));
+        let interval = answer.rows[0][1].interval.clone().unwrap();
+        assert_eq!((interval.low, interval.high), (1.0, 3.0));
         let shown = answer.figures().into_string() + &answer.table().into_string();
         assert!(!shown.contains("<script") && !shown.contains("<i>"));
         assert!(shown.contains("&lt;script&gt;a") && shown.contains("1 to 3"));
         assert_eq!(shown.matches("<rect").count(), 1, "{shown}");
         assert!(!shown.contains("exact"));
+    }
+
+    /// An answer of a key, a median and an average with its interval.
+    fn with_median(key: Option<&str>, average: &str, ends: [&str; 2]) -> Answer {
+        let [low, high] = ends.map(|end| Some(end.to_owned()));
+        let values = [
+            key.map(str::to_owned),
+            Some("5.3".to_owned()),
+            Some(average.to_owned()),
+        ];
+        let row: Vec<_> = values.into_iter().chain([low, high]).collect();
+        Answer {
+            columns: ["key", "median", "average"].map(str::to_owned).to_vec(),
+            measures: vec![2],
+            others: vec![1],
+            rows: vec![cells(&row, 3, &[2])],
+            has_exact: false,
+        }
+    }
+
+    #[test]
+    fn intervals_are_shown_as_they_were_released() {
+        let answer = with_median(Some("white"), "0.0040213", ["0.0036", "0.0044"]);
+        let table = answer.table().into_string();
+        assert!(
+            table.contains(">0.00402<") && table.contains("0.0036 to 0.0044"),
+            "{table}"
+        );
+        let figure = answer.figures().into_string();
+        assert!(
+            figure.contains("white: 0.00402, 95 % between 0.0036 and 0.0044"),
+            "{figure}"
+        );
+        let large = with_median(Some("white"), "2214.0371", ["2199", "2229"]);
+        let table = large.table().into_string();
+        assert!(
+            table.contains(">2,214<") && table.contains("2199 to 2229"),
+            "{table}"
+        );
+    }
+
+    #[test]
+    fn a_noisy_column_without_an_interval_is_no_key() {
+        let answer = with_median(Some("white"), "2", ["1", "3"]);
+        let figure = answer.figures().into_string();
+        assert!(
+            figure.contains(">white<") && !figure.contains("5.3"),
+            "{figure}"
+        );
+        assert!(
+            answer
+                .table()
+                .into_string()
+                .contains("<th scope=\"row\">white</th>")
+        );
+    }
+
+    #[test]
+    fn null_is_not_the_empty_text() {
+        let shown = |key| with_median(key, "2", ["1", "3"]).table().into_string();
+        assert!(shown(None).contains(">NULL<") && !shown(Some("")).contains("NULL"));
+    }
+
+    #[test]
+    fn labels_are_short() {
+        let figure = with_median(Some(&"é".repeat(5000)), "2", ["1", "3"]).figures();
+        let figure = figure.into_string();
+        let longest = figure
+            .split(|c| c != 'é')
+            .map(|run| run.chars().count())
+            .max();
+        assert_eq!(longest, Some(LABEL_MAX), "{}", figure.len());
     }
 }

@@ -8,25 +8,69 @@ use maud::{Markup, html};
 pub struct Bar {
     pub label: String,
     pub value: f64,
-    pub interval: Option<(f64, f64)>,
+    pub interval: Option<Interval>,
     pub exact: Option<f64>,
+}
+
+/// The ends of an interval, and their texts as they were released: rounded outward already.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Interval {
+    pub low: f64,
+    pub high: f64,
+    pub texts: (String, String),
+}
+
+impl Interval {
+    /// `None` where an end is no number.
+    pub fn new(low: &str, high: &str) -> Option<Self> {
+        Some(Self {
+            low: low.parse().ok()?,
+            high: high.parse().ok()?,
+            texts: (low.to_owned(), high.to_owned()),
+        })
+    }
+
+    pub fn half(&self) -> f64 {
+        (self.high - self.low) / 2.0
+    }
+
+    fn is_finite(&self) -> bool {
+        self.low.is_finite() && self.high.is_finite()
+    }
 }
 
 impl Bar {
     fn points(&self) -> impl Iterator<Item = f64> {
-        let (low, high) = self.interval.unwrap_or((self.value, self.value));
+        let ends = self.drawn().map(|interval| (interval.low, interval.high));
+        let (low, high) = ends.unwrap_or((self.value, self.value));
         [self.value, low, high].into_iter().chain(self.exact)
+    }
+
+    /// The interval, where it can be drawn.
+    fn drawn(&self) -> Option<&Interval> {
+        self.interval
+            .as_ref()
+            .filter(|interval| interval.is_finite())
+    }
+
+    /// The value to the digits of its error.
+    fn shown(&self) -> String {
+        match &self.interval {
+            Some(interval) => within_error(self.value, interval.half()),
+            None => number(self.value),
+        }
     }
 
     /// The bar in words, for readers who do not see it.
     fn words(&self) -> String {
-        let interval = self.interval.map_or_else(String::new, |(low, high)| {
-            format!(", 95 % between {} and {}", number(low), number(high))
+        let interval = self.interval.as_ref().map_or_else(String::new, |interval| {
+            let (low, high) = &interval.texts;
+            format!(", 95 % between {low} and {high}")
         });
         let exact = self
             .exact
             .map_or_else(String::new, |exact| format!("; exact {}", number(exact)));
-        format!("{}: {}{interval}{exact}", self.label, number(self.value))
+        format!("{}: {}{interval}{exact}", self.label, self.shown())
     }
 }
 
@@ -35,8 +79,23 @@ pub fn number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 100.0 => 0,
         size if size >= 10.0 => 1,
-        _ => 2,
+        size if size >= 1.0 || size == 0.0 => 2,
+        // Three digits that count.
+        size => (2.0 - size.log10().floor()).min(15.0) as usize,
     };
+    plain(value, digits)
+}
+
+/// A number with two digits of its error, and all digits before the point.
+pub fn within_error(value: f64, half: f64) -> String {
+    if !(half > 0.0 && half.is_finite() && value.is_finite()) {
+        return number(value);
+    }
+    let digits = (1.0 - half.log10().floor()).clamp(0.0, 15.0) as usize;
+    plain(value, digits)
+}
+
+fn plain(value: f64, digits: usize) -> String {
     let text = format!("{value:.digits$}");
     if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -128,7 +187,7 @@ pub fn rows(bars: &[Bar]) -> Markup {
                 svg .lane role="img" aria-label=(bar.words()) {
                     (lying(bar, &scale))
                 }
-                div .figure { (number(bar.value)) }
+                div .figure { (bar.shown()) }
             }
         }
     }
@@ -140,9 +199,9 @@ fn lying(bar: &Bar, scale: &Scale) -> Markup {
     html! {
         line .axis x1=(percent(zero)) x2=(percent(zero)) y1="0" y2="100%" {}
         rect .bar x=(percent(left)) width=(percent(width)) y="22%" height="56%" {}
-        @if let Some((low, high)) = bar.interval {
-            line .whisker x1=(scale.at(low)) x2=(scale.at(high)) y1="50%" y2="50%" {}
-            @for end in [low, high] {
+        @if let Some(Interval { low, high, .. }) = bar.drawn() {
+            line .whisker x1=(scale.at(*low)) x2=(scale.at(*high)) y1="50%" y2="50%" {}
+            @for end in [*low, *high] {
                 line .whisker x1=(scale.at(end)) x2=(scale.at(end)) y1="30%" y2="70%" {}
             }
         }
@@ -185,9 +244,10 @@ fn column(bar: &Bar, scale: &Scale, x: f64, step: f64) -> Markup {
     html! {
         rect .bar x=(percent(left)) width=(percent(width)) y=(percent(top))
             height=(percent(height)) {}
-        @if let Some((low, high)) = bar.interval {
-            line .whisker x1=(percent(x)) x2=(percent(x)) y1=(scale.at(low)) y2=(scale.at(high)) {}
-            @for end in [low, high] {
+        @if let Some(Interval { low, high, .. }) = bar.drawn() {
+            line .whisker x1=(percent(x)) x2=(percent(x)) y1=(scale.at(*low))
+                y2=(scale.at(*high)) {}
+            @for end in [*low, *high] {
                 line .whisker x1=(percent(x - cap)) x2=(percent(x + cap)) y1=(scale.at(end))
                     y2=(scale.at(end)) {}
             }

@@ -107,7 +107,10 @@ impl Guard {
             return Err((StatusCode::MISDIRECTED_REQUEST, why));
         }
         if matches!(*method, Method::GET | Method::HEAD) {
-            return Ok(());
+            return match is_from_elsewhere(headers) && !is_opened(headers) {
+                false => Ok(()),
+                true => Err((StatusCode::FORBIDDEN, "pages are opened, not embedded\n")),
+            };
         }
         let scheme = if self.is_encrypted { "https" } else { "http" };
         let is_own = match text(HeaderName::from_static("sec-fetch-site")) {
@@ -121,6 +124,18 @@ impl Guard {
             Err((StatusCode::FORBIDDEN, why))
         }
     }
+}
+
+/// Whether another site made the browser send this.
+pub fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+    let site = headers.get("sec-fetch-site");
+    site.is_some_and(|site| site == "same-site" || site == "cross-site")
+}
+
+/// Whether a browser opens it as a page of its own, not within another.
+fn is_opened(headers: &HeaderMap) -> bool {
+    let is = |name: &str, wanted: &str| headers.get(name).is_some_and(|value| value == wanted);
+    is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document")
 }
 
 /// The request with its whole body, read before it takes a place: a slow sender keeps nobody out.

@@ -1,8 +1,10 @@
 //! Error bars: a statement once more, with the ends of an interval for each aggregate.
 
-use sqlparser::ast::{Expr, SelectItem, SetExpr, Statement};
+use sqlparser::ast::{Expr, GroupByExpr, SelectItem, SetExpr, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
+
+use crate::parse::with_room_for_text;
 
 /// One query, as its columns can get intervals.
 #[derive(Debug)]
@@ -16,6 +18,29 @@ pub struct Widened {
     pub sql: String,
     /// The columns that the pairs belong to.
     pub columns: Vec<usize>,
+}
+
+/// The columns that could have an interval, and whether each is a group key.
+///
+/// A long chain of AND or OR makes a deep tree, which is walked and dropped here with enough stack.
+pub fn candidates(sql: &str) -> Vec<(usize, bool)> {
+    with_room_for_text(sql, || {
+        let question = Question::parse(sql);
+        let candidates = question.as_ref().map(Question::candidates);
+        let candidates = candidates.unwrap_or_default().into_iter();
+        let is_key = |one: &Candidate| question.as_ref().is_some_and(|q| q.is_key(one));
+        candidates.map(|one| (one.column, is_key(&one))).collect()
+    })
+}
+
+/// The statement with intervals for these of its columns.
+pub fn widened(sql: &str, columns: &[usize]) -> Option<Widened> {
+    with_room_for_text(sql, || {
+        let question = Question::parse(sql)?;
+        let mut candidates = question.candidates();
+        candidates.retain(|one| columns.contains(&one.column));
+        question.widen(&candidates)
+    })
 }
 
 /// A column that is a call or arithmetic, and could have an interval.
@@ -67,6 +92,29 @@ impl Question {
         found
     }
 
+    /// Whether GROUP BY names a column: by its expression, its name or its number.
+    fn is_key(&self, Candidate { column, expression }: &Candidate) -> bool {
+        let Statement::Query(query) = &self.statement else {
+            return false;
+        };
+        let SetExpr::Select(select) = query.body.as_ref() else {
+            return false;
+        };
+        let GroupByExpr::Expressions(keys, _) = &select.group_by else {
+            return false;
+        };
+        let alias = match select.projection.get(*column) {
+            Some(SelectItem::ExprWithAlias { alias, .. }) => Some(&alias.value),
+            _ => None,
+        };
+        let number = (column + 1).to_string();
+        keys.iter().any(|key| match key {
+            Expr::Identifier(name) => Some(&name.value) == alias,
+            Expr::Value(value) => value.to_string() == number,
+            key => key == expression,
+        })
+    }
+
     /// With intervals for these columns.
     pub fn widen(&self, of: &[Candidate]) -> Option<Widened> {
         let mut statement = self.statement.clone();
@@ -111,6 +159,32 @@ mod tests {
         ] {
             assert!(Question::parse(other).is_none(), "{other}");
         }
+    }
+
+    #[test]
+    fn keys_are_what_group_by_names() {
+        let sql = "SELECT lower(a), upper(b) AS b, abs(c), max(d) FROM t GROUP BY lower(a), b, 3";
+        let found = [(0, true), (1, true), (2, true), (3, false)];
+        assert_eq!(candidates(sql), found);
+        let widened = widened(sql, &[3]).unwrap();
+        assert_eq!(widened.columns, [3]);
+        assert!(
+            widened.sql.contains("pgveil.ci_low(max(d))"),
+            "{}",
+            widened.sql
+        );
+    }
+
+    #[test]
+    fn long_chains_have_room() {
+        let sql = format!(
+            "SELECT max(a) FROM t WHERE {}",
+            ["a = 1"; 20_000].join(" OR ")
+        );
+        // A thread of the size that the server's have.
+        let walk = std::thread::Builder::new().stack_size(2 << 20);
+        let walk = walk.spawn(move || (candidates(&sql), widened(&sql, &[0]).is_some()));
+        assert_eq!(walk.unwrap().join().unwrap(), (vec![(0, false)], true));
     }
 
     #[test]

@@ -6,16 +6,21 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::http::header::COOKIE;
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
+use super::server::Peer;
 use super::throttle::{Throttle, Wait};
 use crate::policy::{Certificate, Secret};
+use crate::refusal::{Refusal, reason};
 use crate::wire::scram::{Decoy, is_password};
 
 /// For every login that fails: which part was wrong is not said.
 const WRONG: &str = "Name, password or certificate is wrong.";
+/// PostgreSQL's `cannot_connect_now`: no password was found wrong.
+const CANNOT_CONNECT_NOW: &str = "57P03";
 /// How long the next try waits after the failures that cost no time.
 pub const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// Passwords that are compared at the same time: each takes thousands of hashes.
@@ -35,17 +40,38 @@ pub struct Door {
 pub struct Shut {
     pub status: StatusCode,
     pub why: String,
+    /// The SQLSTATE in the record.
+    pub sqlstate: String,
     /// Whether it is recorded. Of the tries that come too early only the first is; they compare
     /// nothing.
     pub is_recorded: bool,
 }
 
 impl Shut {
-    pub fn new(status: StatusCode, why: &str) -> Self {
+    fn wrong() -> Self {
         Self {
-            status,
-            why: why.to_owned(),
+            status: StatusCode::UNAUTHORIZED,
+            why: WRONG.to_owned(),
+            sqlstate: reason::WRONG_PASSWORD.sqlstate().to_owned(),
             is_recorded: true,
+        }
+    }
+
+    /// Of a login that may be right, and cannot begin a session now.
+    pub fn unable(why: &str) -> Self {
+        Self {
+            status: StatusCode::SERVICE_UNAVAILABLE,
+            why: why.to_owned(),
+            sqlstate: CANNOT_CONNECT_NOW.to_owned(),
+            is_recorded: true,
+        }
+    }
+
+    /// The same, for a reason that the wire gives too.
+    pub fn refused(refusal: &Refusal) -> Self {
+        Self {
+            sqlstate: refusal.sqlstate.clone(),
+            ..Self::unable(&refusal.message)
         }
     }
 }
@@ -93,13 +119,14 @@ impl Door {
             return Err(Shut {
                 status: StatusCode::TOO_MANY_REQUESTS,
                 why,
+                sqlstate: CANNOT_CONNECT_NOW.to_owned(),
                 is_recorded: is_first,
             });
         }
         let derivation = tokio::time::timeout(PATIENCE, self.derivations.acquire()).await;
         let Ok(Ok(_derivation)) = derivation else {
             let why = "Too many logins at the same time. Try again.";
-            return Err(Shut::new(StatusCode::SERVICE_UNAVAILABLE, why));
+            return Err(Shut::unable(why));
         };
         let (door, compared) = (Arc::clone(self), name.clone());
         let is_right = tokio::task::spawn_blocking(move || {
@@ -109,7 +136,7 @@ impl Door {
         // Compared also where the certificate is missing: the time must not differ.
         let is_right = is_right.await.unwrap_or(false);
         if !(is_right && is_vouched) {
-            return Err(Shut::new(StatusCode::UNAUTHORIZED, WRONG));
+            return Err(Shut::wrong());
         }
         self.throttle.forget(&name, address);
         Ok(())
@@ -122,6 +149,12 @@ pub fn is_vouched(wanted: Certificate, name: &str, shown: &[String]) -> bool {
         Certificate::Optional => true,
         Certificate::Required => shown.iter().any(|known| known == name),
     }
+}
+
+/// Whether the connection of a request showed the certificate that the name needs.
+pub fn is_vouched_by(parts: &Parts, wanted: Certificate, name: &str) -> bool {
+    let peer = parts.extensions.get::<Peer>();
+    is_vouched(wanted, name, peer.map_or(&[], |peer| &peer.names))
 }
 
 /// The cookie of a site's sessions.

@@ -25,7 +25,8 @@ pub struct Who {
 }
 
 impl Site {
-    /// A whole page, with the token of its forms; without a session it has no navigation.
+    /// A whole page, with the token of its forms; without a session it has no navigation. A title
+    /// begins with the name of its page in the navigation, and a colon may follow.
     pub fn page(&self, title: &str, who: Option<(&Who, &str)>, body: &Markup) -> Markup {
         html! {
             (DOCTYPE)
@@ -44,23 +45,31 @@ impl Site {
         }
     }
 
-    /// The page before a session.
-    pub fn login(&self, why: Option<&str>) -> Markup {
+    /// The page before a session; `typed` is a statement that the session's end would lose.
+    pub fn login(&self, why: Option<&str>, typed: Option<&str>) -> Markup {
         let (label, about) = self.login;
         let body = html! {
             section .login aria-labelledby="login" {
                 h2 #login { "Log in" }
-                @if let Some(why) = why { p .refused role="alert" { (why) } }
+                @if let Some(why) = why { p #why .refused role="alert" { (why) } }
                 form method="post" action="/login" {
                     label for="name" { (label) }
                     input #name name="name" autocomplete="username" autocapitalize="off"
-                        spellcheck="false" maxlength="63" required autofocus;
+                        spellcheck="false" maxlength="63" required autofocus
+                        aria-describedby=[why.map(|_| "why")];
                     label for="password" { "Password" }
                     input #password name="password" type="password"
-                        autocomplete="current-password" maxlength="1024" required;
+                        autocomplete="current-password" maxlength="1024" required
+                        aria-describedby=[why.map(|_| "why")];
                     div .buttons { button .primary { "Log in" } }
                 }
                 p .note { (about) }
+            }
+            @if let Some(typed) = typed {
+                section aria-labelledby="kept" {
+                    h2 #kept { "What you typed" }
+                    pre tabindex="0" { (typed) }
+                }
             }
         };
         self.page("Log in", None, &body)
@@ -79,13 +88,14 @@ impl Site {
 }
 
 fn navigation(title: &str, who: &Who, token: &str) -> Markup {
+    let page = title.split(':').next().unwrap_or_default();
     html! {
         div .top {
             nav aria-label="Pages" {
                 ul {
                     @for (path, name) in &who.pages {
                         li {
-                            a href=(path) aria-current=[(*name == title).then_some("page")] {
+                            a href=(path) aria-current=[(*name == page).then_some("page")] {
                                 (name)
                             }
                         }
@@ -151,6 +161,11 @@ pub fn refusal(refusal: &Refusal, sql: &str) -> Markup {
             }
         }
     }
+}
+
+/// The name of a statement in records, cut as tables show it.
+pub fn digest(short: &str) -> Markup {
+    html! { p .note { "Statement " code { (short) } ", as My statements names it." } }
 }
 
 /// The form of a statement: its text as it was typed.

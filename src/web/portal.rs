@@ -10,7 +10,7 @@ use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::{Html, IntoResponse, Redirect, Response};
 use maud::Markup;
 
-use super::guard::Guard;
+use super::guard::{Guard, is_from_elsewhere};
 use super::login::{Cookie, Door};
 use super::page::{Site, Who};
 use super::session::{Lifetimes, Named, SessionId, Sessions};
@@ -63,7 +63,8 @@ impl<V: Named> Portal<V> {
         })
     }
 
-    /// The session of a request, where the visitor is still as at the login.
+    /// The session of a request, where the visitor is still as at the login. A request that another
+    /// site made keeps no session alive.
     pub fn find(
         &self,
         headers: &HeaderMap,
@@ -71,6 +72,7 @@ impl<V: Named> Portal<V> {
         touch: bool,
     ) -> Option<(SessionId, V, IpAddr)> {
         let secret = self.cookie.of(headers)?;
+        let touch = touch && !is_from_elsewhere(headers);
         self.sessions
             .find(secret, is_unchanged, touch, Instant::now())
     }
@@ -80,10 +82,13 @@ impl<V: Named> Portal<V> {
         if matches!(parts.method, Method::GET | Method::HEAD) {
             return Redirect::to("/login").into_response();
         }
+        self.ended(None)
+    }
+
+    /// The answer to a form of a session that has ended, with what was typed in it.
+    pub fn ended(&self, typed: Option<&str>) -> Response {
         let why = "The session has ended. Log in again.";
-        let page = self
-            .site
-            .page("Log in", None, &self.site.message("Not done", why));
+        let page = self.site.login(Some(why), typed);
         (StatusCode::UNAUTHORIZED, Html(page.into_string())).into_response()
     }
 
@@ -111,5 +116,16 @@ impl<V: Named> Portal<V> {
     ) -> bool {
         let now = Instant::now();
         self.sessions.stands(session, is_unchanged, now) && self.sessions.takes(session, token, now)
+    }
+
+    /// Whether a form was made for this session, which may send it again.
+    pub fn knows(
+        &self,
+        session: SessionId,
+        token: &str,
+        is_unchanged: impl Fn(&V) -> bool,
+    ) -> bool {
+        let now = Instant::now();
+        self.sessions.stands(session, is_unchanged, now) && self.sessions.knows(session, token, now)
     }
 }

@@ -99,6 +99,39 @@ impl<V: Named> Sessions<V> {
         Some(secret)
     }
 
+    /// Ends the session of this name that was idle longest, of those that may end. `false` where
+    /// none may.
+    pub fn end_idlest(&self, name: &str, may_end: impl Fn(&V) -> bool, now: Instant) -> bool {
+        let mut open = self.living(now);
+        let own = open
+            .iter()
+            .filter(|(_, session)| session.visitor.name() == name && may_end(&session.visitor));
+        let idlest = own.min_by_key(|(_, session)| session.used);
+        match idlest.map(|(id, _)| *id) {
+            Some(id) => open.remove(&id).is_some(),
+            None => false,
+        }
+    }
+
+    /// How many of this name live.
+    pub fn count_of(&self, name: &str, now: Instant) -> usize {
+        let open = self.living(now);
+        let own = open.values().filter(|one| one.visitor.name() == name);
+        own.count()
+    }
+
+    /// Ends the session of a cookie, if it is of this name.
+    pub fn end_own(&self, secret: &str, name: &str, now: Instant) {
+        let id = SessionId::of(secret);
+        let mut open = self.living(now);
+        if open
+            .get(&id)
+            .is_some_and(|session| session.visitor.name() == name)
+        {
+            open.remove(&id);
+        }
+    }
+
     /// The session of a cookie, if it lives and its visitor is still as at the login; `touch` keeps
     /// it from becoming idle.
     pub fn find(
@@ -153,6 +186,14 @@ impl<V: Named> Sessions<V> {
         };
         let found = session.tokens.iter().position(|known| *known == digest);
         found.is_some_and(|at| session.tokens.remove(at).is_some())
+    }
+
+    /// Whether a token is one of this session's. It stays good.
+    pub fn knows(&self, id: SessionId, token: &str, now: Instant) -> bool {
+        let digest: [u8; 32] = Sha256::digest(token).into();
+        let open = self.living(now);
+        open.get(&id)
+            .is_some_and(|session| session.tokens.contains(&digest))
     }
 
     /// Ends sessions whose visitor is not as at the login, and those whose time is over.
@@ -255,7 +296,8 @@ mod tests {
         let begin = || SessionId::of(&sessions.begin(OLGA, HERE, now).unwrap());
         let (one, other) = (begin(), begin());
         let token = sessions.token(one, now).unwrap();
-        assert!(!sessions.takes(other, &token, now));
+        assert!(!sessions.takes(other, &token, now) && !sessions.knows(other, &token, now));
+        assert!(sessions.knows(one, &token, now) && sessions.knows(one, &token, now));
         assert!(sessions.takes(one, &token, now));
         assert!(!sessions.takes(one, &token, now) && !sessions.takes(one, "", now));
         let first = sessions.token(one, now).unwrap();
@@ -265,6 +307,28 @@ mod tests {
         assert!(!sessions.takes(one, &first, now) && sessions.takes(one, &later[0], now));
         sessions.end(one, now);
         assert!(!sessions.takes(one, &later[1], now));
+    }
+
+    #[test]
+    fn the_idlest_session_of_a_name_ends_where_it_may() {
+        let (sessions, now) = (sessions(), Instant::now());
+        let later = now + Duration::from_secs(1);
+        let first = sessions.begin(OLGA, HERE, now).unwrap();
+        let second = sessions.begin(OLGA, HERE, later).unwrap();
+        sessions.begin(Somebody("wim", "w"), HERE, now).unwrap();
+        assert!(!sessions.end_idlest("olga", |_| false, later));
+        assert_eq!(sessions.count_of("olga", later), 2);
+        assert!(sessions.end_idlest("olga", |_| true, later));
+        assert!(sessions.find(&first, is_olga, true, later).is_none());
+        // A cookie ends its session for the same name alone.
+        sessions.end_own(&second, "wim", later);
+        assert_eq!(sessions.count_of("olga", later), 1);
+        sessions.end_own(&second, "olga", later);
+        assert_eq!(
+            (sessions.count_of("olga", later), sessions.count(later)),
+            (0, 1)
+        );
+        assert!(!sessions.end_idlest("olga", |_| true, later));
     }
 
     #[test]

@@ -31,23 +31,26 @@ pub fn spent(
     newest_first: &[Entry],
     named: impl Fn(Fingerprint) -> String,
 ) -> Vec<Spent> {
-    let whole = |loss: &Loss| currency(balance, loss);
-    let cap = whole(&Loss {
+    let debit = |entry: &Entry| Spent {
+        microseconds: entry.microseconds,
+        share: share_of(balance, &entry.loss),
+        plan: named(entry.fingerprint),
+    };
+    newest_first.iter().rev().map(debit).collect()
+}
+
+/// A loss as a share of the account's whole budget.
+pub fn share_of(balance: &Balance, loss: &Loss) -> f64 {
+    let cap = Loss {
         epsilon: Some(balance.cap.epsilon()),
         rho: balance.cap.rho(),
         mu_squared: balance.cap.mu_squared(),
         delta: balance.cap.delta(),
-    });
-    let share = |entry: &Entry| match (whole(&entry.loss), cap) {
+    };
+    match (currency(balance, loss), currency(balance, &cap)) {
         (Some(part), Some(whole)) if whole > 0.0 => part / whole,
         _ => 0.0,
-    };
-    let debit = |entry: &Entry| Spent {
-        microseconds: entry.microseconds,
-        share: share(entry),
-        plan: named(entry.fingerprint),
-    };
-    newest_first.iter().rev().map(debit).collect()
+    }
 }
 
 /// A loss in the currency that the account has more left of.

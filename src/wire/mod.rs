@@ -50,7 +50,7 @@ pub use certificate::names as certificate_names;
 use connection::{Common, Connection};
 use login::{LoggedIn, Opening};
 use outcome::Outcome;
-pub use seat::{Commons, NotAsked, Reading, Seat};
+pub use seat::{Asking, Commons, Reading, Seat, Turn};
 use startup::Opened;
 use stream::FramedStream;
 pub use tls::Tls;

@@ -7,7 +7,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -121,18 +121,18 @@ pub struct Reading {
     _held: HeldMemory,
 }
 
-/// Why a question was not answered.
+/// The right to ask: a session asks one question at a time.
 #[derive(Debug)]
-pub enum NotAsked {
-    /// The session's question before it still runs.
-    Busy,
-    Refused(Box<Refusal>),
-}
+pub struct Turn(OwnedSemaphorePermit);
 
-impl From<Refusal> for NotAsked {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(Box::new(refusal))
-    }
+/// How a question is asked.
+#[derive(Debug, Clone, Copy)]
+pub enum Asking {
+    /// Its price. It is cancelled when nobody waits for it any more, and after this time.
+    Price(Duration),
+    /// The question, which is charged for. It ends under the policy's timeout, also where
+    /// nobody waits: its answer is kept.
+    Answer,
 }
 
 impl Seat {
@@ -147,6 +147,23 @@ impl Seat {
     /// The number under which records and operators know the session.
     pub fn process(&self) -> i32 {
         self.key.process
+    }
+
+    /// The right to ask, or `None` where the question before it runs on for longer than this.
+    pub async fn turn(&self, patience: Duration) -> Option<Turn> {
+        let turn = Arc::clone(&self.turn).acquire_owned();
+        let turn = tokio::time::timeout(patience, turn).await.ok()?;
+        turn.ok().map(Turn)
+    }
+
+    /// Whether a question of the session is under way.
+    pub fn is_asking(&self) -> bool {
+        self.turn.available_permits() == 0
+    }
+
+    /// The session's share of memory.
+    pub fn share(&self) -> &MemoryShare {
+        &self.share
     }
 
     /// Whether an operator has ended it.
@@ -210,35 +227,36 @@ impl Seat {
         }
     }
 
-    /// Asks one question, and waits for it as long as `limit` and the session's own timeout say.
+    /// Asks one question, and waits for it as long as the session's own timeout and `asking` say.
     ///
     /// The engine charges before it runs, so the question runs in a task that is never dropped
-    /// half-way. A caller that leaves drops the future of this function, which cancels the question
-    /// where it is safe to stop. Until it has ended, the session asks no other.
+    /// half-way. A timeout ends the wait for an answer and not the answer, as on the wire. An
+    /// operator who ends the session cancels the question where it is safe to stop, and so does a
+    /// caller who drops the future of this function. Until the question has ended, the session asks
+    /// no other.
     ///
     /// # Errors
-    /// Those of the question; 57014 after the limit; 57P01 where an operator ends the session.
+    /// Those of the question; 57014 after the timeout; 57P01 where an operator ends the session.
     pub async fn ask<T, F>(
         &self,
         service: &impl Service,
         reading: &Reading,
-        (kind, limit): (&'static str, Duration),
+        (asking, Turn(turn)): (Asking, Turn),
         question: impl FnOnce(CancellationToken) -> F,
-    ) -> Result<T, NotAsked>
+    ) -> Result<T, Refusal>
     where
         T: Send + 'static,
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
-        let Ok(turn) = Arc::clone(&self.turn).try_acquire_owned() else {
-            return Err(NotAsked::Busy);
-        };
         self.entry.run();
         let running = self.key.run();
         let token = running.token.clone();
-        let limit = reading
-            .statement_timeout
-            .map_or(limit, |own| own.min(limit));
-        let mut asking = Asking {
+        let own = reading.statement_timeout;
+        let (kind, limit) = match asking {
+            Asking::Price(limit) => ("explain", Some(own.map_or(limit, |own| own.min(limit)))),
+            Asking::Answer => ("answer", own.map(|own| patience(own, service.quantum()))),
+        };
+        let mut under_way = UnderWay {
             seat: self,
             kind,
             statement: service.digest(&reading.query),
@@ -246,6 +264,7 @@ impl Seat {
             given_up: Arc::clone(&reading.requester.given_up),
             token: token.clone(),
             ended: None,
+            goes_on: false,
         };
         let (future, place) = (question(token), Arc::clone(&self.place));
         let task = tokio::spawn(async move {
@@ -253,35 +272,64 @@ impl Seat {
             drop((turn, place));
             result
         });
-        let result = self.wait(task, patience(limit, service.quantum())).await;
-        asking.ended = Some(match &result {
+        let ended = self.wait(task, limit).await;
+        under_way.goes_on = matches!(
+            (&ended, asking),
+            (Waited::Overdue, Asking::Answer) | (Waited::Done(_), _)
+        );
+        let result = ended.into_result();
+        under_way.ended = Some(match &result {
             Ok(_) => (Ended::Answered, "00000".to_owned(), None),
             Err(refusal) => {
                 let id = Some(refusal.reason.id());
                 (refusal.kind().into(), refusal.sqlstate.clone(), id)
             }
         });
-        drop(asking);
-        Ok(result?)
+        drop(under_way);
+        result
     }
 
     async fn wait<T>(
         &self,
         task: JoinHandle<Result<T, Error>>,
-        limit: Duration,
-    ) -> Result<T, Refusal> {
+        limit: Option<Duration>,
+    ) -> Waited<T> {
         let ended = self.entry.ended();
+        let overdue = async {
+            match limit {
+                Some(limit) => tokio::time::sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        };
         tokio::select! {
             biased;
-            done = task => match done {
+            done = task => Waited::Done(match done {
                 Ok(result) => result.map_err(|error| error.report()),
                 Err(error) => Err(lost(&error)),
-            },
-            () = ended.cancelled() => Err(Refusal::new(
+            }),
+            () = ended.cancelled() => Waited::Killed,
+            () = overdue => Waited::Overdue,
+        }
+    }
+}
+
+/// How the wait for a question ended.
+enum Waited<T> {
+    Done(Result<T, Refusal>),
+    /// An operator ended the session.
+    Killed,
+    Overdue,
+}
+
+impl<T> Waited<T> {
+    fn into_result(self) -> Result<T, Refusal> {
+        match self {
+            Self::Done(result) => result,
+            Self::Killed => Err(Refusal::new(
                 reason::SESSION_ENDED,
                 "terminating connection due to administrator command",
             )),
-            () = tokio::time::sleep(limit) => {
+            Self::Overdue => {
                 let message = "canceling statement due to statement timeout";
                 let refusal = Refusal::new(reason::STATEMENT_CANCELLED, message);
                 Err(refusal.detail("What was charged stays charged."))
@@ -318,8 +366,8 @@ fn one_question(statements: Vec<Statement>, settings: &mut Settings) -> Result<Q
     Ok(query)
 }
 
-/// A question under way. Dropping it cancels the question, if it has not ended, and reports it.
-struct Asking<'s> {
+/// A question under way. Dropping it cancels the question, unless it may go on, and reports it.
+struct UnderWay<'s> {
     seat: &'s Seat,
     kind: &'static str,
     statement: String,
@@ -327,9 +375,11 @@ struct Asking<'s> {
     given_up: Arc<OnceLock<String>>,
     token: CancellationToken,
     ended: Option<(Ended, String, Option<&'static str>)>,
+    /// It has ended, or its answer is kept for the next time.
+    goes_on: bool,
 }
 
-impl Drop for Asking<'_> {
+impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         let ended = self.ended.take();
         let abandoned = || (Ended::Abandoned, "08006".to_owned(), None);
@@ -338,7 +388,9 @@ impl Drop for Asking<'_> {
             let _ = self.given_up.set(sqlstate.clone());
         }
         // The record then says what the client was shown.
-        self.token.cancel();
+        if !self.goes_on {
+            self.token.cancel();
+        }
         let Seat {
             role,
             entry,

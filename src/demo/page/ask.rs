@@ -125,10 +125,8 @@ async fn asked(
     } else {
         intervals.clone()
     };
-    let rows = reply.rows.iter();
-    let mut rows: Vec<Vec<Cell>> = rows
-        .map(|row| cells(row, columns.len(), &intervals))
-        .collect();
+    let shown = |row: &Vec<_>| cells(row, columns.len(), &intervals);
+    let mut rows: Vec<Vec<Cell>> = reply.rows.iter().map(shown).collect();
     if let Some(exact) = &exact {
         put_next_to(&mut rows, exact, &measures);
     }
@@ -136,6 +134,7 @@ async fn asked(
         answer: Answer {
             columns: columns.into_iter().map(|(name, _)| name).collect(),
             measures,
+            others: Vec::new(),
             rows,
             has_exact: exact.is_some(),
         },
@@ -258,7 +257,8 @@ mod tests {
         let private = [row(&["a", "1", "0", "2"]), row(&["b", "5", "4", "6"])];
         let mut rows: Vec<Vec<Cell>> = private.iter().map(|row| cells(row, 2, &[1])).collect();
         put_next_to(&mut rows, &[row(&["b", "6"]), row(&["c", "7"])], &[1]);
-        assert_eq!(rows[0][1].interval, Some((0.0, 2.0)));
+        let interval = rows[0][1].interval.clone().unwrap();
+        assert_eq!((interval.low, interval.high), (0.0, 2.0));
         assert_eq!(rows[0][1].exact, None);
         assert_eq!(rows[1][1].exact.as_deref(), Some("6"));
     }

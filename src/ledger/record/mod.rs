@@ -25,6 +25,8 @@ pub use file::RecordFile;
 pub use line::json;
 pub(super) use line::policy_json;
 pub(super) use log::RecordLog;
+#[cfg(test)]
+pub(in crate::ledger) use recent::STATEMENTS_OF_ROLE;
 pub use rows::{LOGINS_KEPT, STATEMENTS_KEPT};
 
 /// How many letters are kept of a name that a client chose: as many as PostgreSQL keeps bytes.

@@ -7,6 +7,13 @@ use super::Record;
 use super::rows::recorded;
 use crate::ledger::Ledger;
 
+/// The newest statements of a role. An index has its own alone: neither the work nor the time
+/// depends on what other roles have asked.
+pub(in crate::ledger) const STATEMENTS_OF_ROLE: &str = "SELECT id, microseconds, kind, name, \
+    session, address, application, via, actor, verdict, sqlstate, statement, plan, detail, \
+    epsilon, rho, mu_squared, delta FROM record WHERE name = $1 AND kind = 'statement' AND actor \
+    IS NULL ORDER BY id DESC LIMIT $2";
+
 impl Ledger {
     /// The newest records before that number, newest first, each with its number. Those of proxies
     /// of older formats are left out.
@@ -45,15 +52,11 @@ impl Ledger {
 
 impl Rules {
     fn recent_statements(&mut self, role: &str, rows_max: u32) -> Result<Vec<Record>, Error> {
-        let sql = "SELECT id, microseconds, kind, name, session, address, application, via, \
-            actor, verdict, sqlstate, statement, plan, detail, epsilon, rho, mu_squared, delta \
-            FROM record WHERE name = $1 AND kind = 'statement' AND actor IS NULL \
-            ORDER BY id DESC LIMIT $2";
         let values = [
             Value::Text(role.to_owned()),
             Value::Int(i64::from(rows_max)),
         ];
-        let rows = self.store.query(sql, &values)?;
+        let rows = self.store.query(STATEMENTS_OF_ROLE, &values)?;
         let numbered = rows.iter().map(recorded);
         numbered.map(|row| row.map(|(_, record)| record)).collect()
     }

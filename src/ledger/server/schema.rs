@@ -10,7 +10,14 @@ pub(super) const FORMAT: i64 = FIRST + STEPS.len() as i64;
 const FIRST: i64 = 3;
 
 /// What each later format added to the one before it, in the style of the first.
-const STEPS: [&str; 5] = [FAMILIES, REFUSALS, IDENTITY, POLICIES, RECORDS];
+const STEPS: [&str; 6] = [
+    FAMILIES,
+    REFUSALS,
+    IDENTITY,
+    POLICIES,
+    RECORDS,
+    RECORDS_OF_ROLES,
+];
 
 /// Added by the fourth: answers of one family may be summed for each other's questions.
 const FAMILIES: &str = "
@@ -122,6 +129,11 @@ greatest(NEW.id, (SELECT max(id) + 1 FROM record)); RETURN NEW; END $$;
 CREATE TRIGGER statement_numbered BEFORE INSERT ON statement FOR EACH ROW EXECUTE FUNCTION \
 number_statement();
 INSERT INTO secret VALUES (1, uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
+";
+
+/// Added by the ninth: a role's own statements are found without those of others.
+const RECORDS_OF_ROLES: &str = "
+CREATE INDEX record_of_role ON record (name, id) WHERE kind = 'statement' AND actor IS NULL;
 ";
 
 /// Debits are only ever added, and no sum ever falls: the database itself refuses otherwise. One

@@ -248,6 +248,11 @@ CREATE TRIGGER statement_numbered AFTER INSERT ON statement
 INSERT INTO secret VALUES (1, randomblob(32));
 ";
 
+/// Added by the ninth: a role's own statements are found without those of others.
+const RECORDS_OF_ROLES: &str = "
+CREATE INDEX record_of_role ON record (name, id) WHERE kind = 'statement' AND actor IS NULL;
+";
+
 /// Accounts that were opened before there were periods have one that never ends.
 const FIRST_PERIODS: &str = "
 INSERT INTO period SELECT id, 'never', 0, spent_epsilon, spent_rho, spent_mu_squared, spent_delta, \
@@ -255,7 +260,7 @@ INSERT INTO period SELECT id, 'never', 0, spent_epsilon, spent_rho, spent_mu_squ
 ";
 
 /// The newest format.
-pub(super) const FORMAT: u32 = 8;
+pub(super) const FORMAT: u32 = 9;
 
 /// What each format added to the one before it: tables, and the rows that older accounts have in
 /// them.
@@ -268,6 +273,7 @@ const STEPS: [(&str, &str); FORMAT as usize] = [
     (IDENTITY, ""),
     (POLICIES, ""),
     (RECORDS, ""),
+    (RECORDS_OF_ROLES, ""),
 ];
 
 /// Everything that a file of this format holds.
@@ -286,4 +292,24 @@ pub(super) fn since_format(format: u32) -> String {
         .skip(format as usize)
         .map(|(tables, rows)| format!("{tables}{rows}"))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rusqlite::Connection;
+
+    use crate::ledger::record::STATEMENTS_OF_ROLE;
+
+    /// However many statements other roles have.
+    #[test]
+    fn a_roles_statements_are_found_by_an_index_of_their_own() {
+        let connection = Connection::open_in_memory().unwrap();
+        let schema = super::of_format(super::FORMAT);
+        connection.execute_batch(&schema).unwrap();
+        let explain = format!("EXPLAIN QUERY PLAN {STATEMENTS_OF_ROLE}");
+        let mut plan = connection.prepare(&explain).unwrap();
+        let read = plan.query_map(("ann", 100), |row| row.get::<_, String>(3));
+        let lines: Vec<String> = read.unwrap().map(Result::unwrap).collect();
+        assert_eq!(lines, ["SEARCH record USING INDEX record_of_role (name=?)"]);
+    }
 }

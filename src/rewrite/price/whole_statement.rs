@@ -5,7 +5,9 @@ use super::target_error;
 use super::{AskedRelease, Portion, choice, fixed, look, vector};
 use crate::analyze::{Analyzed, AnalyzedRelease};
 use crate::ir::Release;
-use crate::mechanism::{Either, Fixed, Loss, Mechanism, choose, epsilon_of_mu};
+use crate::mechanism::{
+    Either, Fixed, Loss, Mechanism, choose, epsilon_of_mu, loss_gaussian, loss_laplace,
+};
 use crate::policy::{Policy, TargetErrors};
 use crate::refusal::{Refusal, reason};
 use crate::rewrite::choice::RowLimit;
@@ -283,6 +285,15 @@ fn is_within(loss: &Loss, epsilon: f64, terms: &Terms) -> bool {
 /// Whether one query may spend this loss, of all answers that it buys.
 pub fn fits_one_query(loss: &Loss, policy: &Policy, terms: &Terms) -> bool {
     is_within(loss, policy.privacy.epsilon_max, terms)
+}
+
+/// The most that one query may spend, as it adds up in pure epsilon and, but under pure accounting,
+/// as it adds up in mu: what [`fits_one_query`] is within one of them. What thresholds add to delta
+/// is not in them.
+pub fn most_of_one_query(policy: &Policy, terms: &Terms) -> (Loss, Option<Loss>) {
+    let most = policy.privacy.epsilon_max;
+    let mu = terms.mu(most).filter(|_| !terms.is_pure());
+    (loss_laplace(fixed(most)), mu.map(loss_gaussian))
 }
 
 /// Whether the statement as it is planned costs no more than it may.

@@ -1357,6 +1357,11 @@ async fn a_schema_of_an_older_format_is_kept_whole() {
         UPDATE pgveil_ledger.format SET version = 3";
     stage::execute(&url, set_back).await;
     let ledger = at_usual(&url, Accounting::Gdp).await.unwrap();
+    stage::execute(
+        &url,
+        "SELECT 1 / (SELECT count(*) FROM pg_indexes WHERE indexname = 'record_of_role')",
+    )
+    .await;
     assert_eq!(ledger.balance("ann").await.unwrap().spent, gaussian(0.01));
     assert_eq!(ledger.find("ann", asked).await.unwrap(), Some(held(0.1)));
     assert!(

@@ -23,12 +23,12 @@ async fn the_desk_works_by_keyboard_and_without_scripts() {
         for text in ["analyst", TAB, "analyst", ENTER] {
             browser.keys(text);
         }
-        browser.shows("Show the price (free)");
+        browser.shows("Show the price");
         browser.reach("sql");
         browser.keys(
             "SELECT year, avg(hourly_wage) AS wage FROM nls.interviews GROUP BY year ORDER BY 1",
         );
-        browser.press("Show the price (free)");
+        browser.press("Show the price");
         browser.shows("of your budget");
         browser.picture("desk-price");
     });
@@ -43,10 +43,10 @@ async fn the_desk_works_by_keyboard_and_without_scripts() {
         browser.press("My statements");
         browser.shows("newest first");
         browser.press("Ask");
-        browser.shows("Show the price (free)");
+        browser.shows("Show the price");
         browser.press("Tables");
         browser.shows("FROM pgveil.tables");
-        browser.press("Show the price (free)");
+        browser.press("Show the price");
         browser.press_first("Run, free");
         browser.shows("interviews");
         browser.press("Log out");

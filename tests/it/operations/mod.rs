@@ -16,6 +16,7 @@ mod meaning;
 pub mod operators;
 pub mod outage;
 mod packaging;
+mod page_certificates;
 pub mod plan_cache;
 pub mod policy;
 pub mod postgres;

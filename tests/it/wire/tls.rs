@@ -34,18 +34,27 @@ pub fn configuration() -> (Arc<ServerConfig>, CertificateDer<'static>) {
     )
 }
 
+/// A certificate and its key.
+pub type Issued = (CertificateDer<'static>, PrivateKeyDer<'static>);
+
 fn connector(certificate: &CertificateDer<'static>) -> TlsConnector {
+    connector_of(certificate, None)
+}
+
+fn connector_of(certificate: &CertificateDer<'static>, own: Option<Issued>) -> TlsConnector {
     let mut roots = RootCertStore::empty();
     roots.add(certificate.clone()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let configuration = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .unwrap();
-    TlsConnector::from(Arc::new(
-        configuration
-            .with_root_certificates(roots)
-            .with_no_client_auth(),
-    ))
+    let configuration = configuration.with_root_certificates(roots);
+    TlsConnector::from(Arc::new(match own {
+        Some((certificate, key)) => configuration
+            .with_client_auth_cert(vec![certificate], key)
+            .unwrap(),
+        None => configuration.with_no_client_auth(),
+    }))
 }
 
 pub async fn connect(
@@ -68,9 +77,19 @@ pub async fn exchanged(
     certificate: &CertificateDer<'static>,
     request: &[u8],
 ) -> Vec<u8> {
+    exchanged_by(address, (certificate, None), request).await
+}
+
+/// The same, for a client that shows this certificate.
+pub async fn exchanged_by(
+    address: std::net::SocketAddr,
+    (certificate, own): (&CertificateDer<'static>, Option<Issued>),
+    request: &[u8],
+) -> Vec<u8> {
     let stream = TcpStream::connect(address).await.unwrap();
     let name = ServerName::try_from("localhost").unwrap();
-    let mut secure = connector(certificate).connect(name, stream).await.unwrap();
+    let connector = connector_of(certificate, own);
+    let mut secure = connector.connect(name, stream).await.unwrap();
     secure.write_all(request).await.unwrap();
     let mut answer = Vec::new();
     secure.read_to_end(&mut answer).await.unwrap();
@@ -190,10 +209,10 @@ async fn tls_may_start_at_once_under_the_protocols_name() {
 
 /// A server that knows an authority for clients, and a maker of certificates that this authority
 /// signs.
-fn with_authority() -> (
+pub fn with_authority() -> (
     Arc<ServerConfig>,
     CertificateDer<'static>,
-    impl Fn(&str) -> (CertificateDer<'static>, PrivateKeyDer<'static>),
+    impl Fn(&str) -> Issued,
 ) {
     let authority_key = rcgen::KeyPair::generate().unwrap();
     let mut parameters = rcgen::CertificateParams::new(Vec::new()).unwrap();
@@ -277,21 +296,7 @@ async fn roles_may_need_a_certificate_of_their_name() {
     use std::sync::atomic::Ordering;
     let (tls, shown, issue) = with_authority();
     let running = start_with(Some(tls)).await;
-    let by = |certificate: Option<(CertificateDer<'static>, PrivateKeyDer<'static>)>| {
-        let mut roots = RootCertStore::empty();
-        roots.add(shown.clone()).unwrap();
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let client = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .unwrap()
-            .with_root_certificates(roots);
-        TlsConnector::from(Arc::new(match certificate {
-            Some((certificate, key)) => client
-                .with_client_auth_cert(vec![certificate], key)
-                .unwrap(),
-            None => client.with_no_client_auth(),
-        }))
-    };
+    let by = |certificate: Option<Issued>| connector_of(&shown, certificate);
     let stranger = {
         let made = rcgen::generate_simple_self_signed(vec!["ann".to_owned()]).unwrap();
         (

@@ -1,0 +1,225 @@
+//! A question at the price that was shown: it is run once, however often its form is sent, and its
+//! answer is a page that can be loaded again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::{Form, Query as Parameters, State};
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Redirect, Response};
+use maud::html;
+use serde::Deserialize;
+
+use super::answered::{Around, rendered};
+use super::ask::{Note, digest_of, is_price_risen, noted, searches_of, shown};
+use super::outcome::{End, Found, Outcome};
+use super::quote::Quote;
+use super::visitor::{Analyst, BY_ITSELF, Visitor};
+use super::{Admission, Desk, asked, view};
+use crate::engine::{AtPrice, HeldMemory, aside};
+use crate::refusal::Refusal;
+use crate::web::page::refusal;
+use crate::wire::Asking;
+
+/// How long a page waits for its answer before it is shown as it is, and loads itself again.
+const LOOK: Duration = Duration::from_secs(10);
+const AGAIN_SECONDS: u32 = 2;
+/// The text about a form that cannot be matched to a price.
+const NOT_KEPT: &str = "This price is not kept any more. If it was run, it may have been charged: \
+    look at My budget, and ask again; an answer that was paid for is kept, and is free.";
+
+#[derive(Deserialize)]
+pub struct Run {
+    token: String,
+    quote: u64,
+}
+
+/// Runs a question at the price that was shown, and leads to its answer. A form that is sent twice
+/// leads to the same one.
+pub async fn run(
+    visitor: Visitor,
+    State(desk): State<Arc<Desk>>,
+    Form(Run {
+        token,
+        quote: number,
+    }): Form<Run>,
+) -> Response {
+    let analyst = &visitor.analyst;
+    let began = || analyst.outcome(number).map(|_| to_answer(number));
+    if let Some(answer) = began() {
+        return answer;
+    }
+    let typed = analyst.typed(number).unwrap_or_default();
+    if !visitor.is_in_time() {
+        return noted(&desk, &visitor, &typed, &Note::TOO_OFTEN);
+    }
+    let admission = match desk.admit(analyst).await {
+        Ok(admission) => admission,
+        Err(not_now) => {
+            return began().unwrap_or_else(|| noted(&desk, &visitor, &typed, &not_now.note()));
+        }
+    };
+    // The form may have come twice: the other one has begun by now.
+    if let Some(answer) = began() {
+        return answer;
+    }
+    if !desk.takes(&visitor, &token) {
+        return noted(&desk, &visitor, &typed, &Note::not_of_here(NOT_KEPT));
+    }
+    let Some(quote) = analyst.take(number) else {
+        return noted(&desk, &visitor, &typed, &Note::not_kept(NOT_KEPT));
+    };
+    let reporter = analyst.begin(number, &quote.sql);
+    let (desk, analyst) = (Arc::clone(&desk), Arc::clone(analyst));
+    tokio::spawn(async move {
+        let end = answered(&desk, &analyst, quote, admission).await;
+        reporter.report(end.unwrap_or_else(|refusal| End::Refused(Box::new(refusal))));
+    });
+    to_answer(number)
+}
+
+/// The way to an answer: by GET, which can be repeated.
+fn to_answer(number: u64) -> Response {
+    Redirect::to(&format!("/answer?of={number}#found")).into_response()
+}
+
+async fn answered(
+    desk: &Arc<Desk>,
+    analyst: &Arc<Analyst>,
+    quote: Quote,
+    admission: Admission,
+) -> Result<End, Refusal> {
+    let (seat, exchange) = (&analyst.seat, Arc::clone(&desk.exchange));
+    let reading = seat.read(&*exchange, &quote.sql).await?;
+    let (requester, query) = (reading.requester.clone(), reading.query.clone());
+    let (sent, agreed) = (quote.sent.clone(), quote.agreed.clone());
+    let answered = asked(
+        desk,
+        analyst,
+        &reading,
+        (Asking::Answer, admission),
+        |token| async move {
+            let (engine, _passing) = exchange.enter(&requester).await?;
+            let questions = (&query, &sent);
+            engine
+                .answer_at(&requester, questions, &agreed, token)
+                .await
+        },
+    );
+    match answered.await {
+        Ok(AtPrice::Answered(answer, charged)) => {
+            let balance = desk.engine().ledger().balance(seat.role()).await.ok();
+            let around = Around {
+                columns: &quote.columns,
+                cautions: &quote.cautions,
+                digest: &quote.digest,
+                charged,
+                balance: balance.as_ref(),
+            };
+            let rendered = aside(|| rendered(&answer, &around, seat.share()))?;
+            Ok(End::Answered(rendered))
+        }
+        Ok(AtPrice::Changed(price)) => {
+            let digest = digest_of(desk, &reading.query);
+            let agreed = price.agreed.clone();
+            let number = analyst.quote(Quote { agreed, ..quote });
+            Ok(End::Changed(price, number, digest))
+        }
+        Err(refused) if is_price_risen(&refused) => {
+            let due = searches_of(desk, analyst).await;
+            Ok(due.map_or_else(|| End::Refused(Box::new(refused)), End::Searches))
+        }
+        Err(refused) => Err(refused),
+    }
+}
+
+#[derive(Deserialize)]
+pub struct Of {
+    of: u64,
+}
+
+/// The outcome of a question that was run. The page waits for it, and loads itself again.
+pub async fn answer(
+    visitor: Visitor,
+    State(desk): State<Arc<Desk>>,
+    Parameters(Of { of }): Parameters<Of>,
+) -> Response {
+    let Some(outcome) = visitor.analyst.outcome(of) else {
+        let why = "This answer is not kept on this page any more. Ask again: an answer that was \
+            paid for is kept, and is free.";
+        return desk.message(&visitor, StatusCode::NOT_FOUND, ("Not here", why));
+    };
+    match outcome.wait(LOOK, &desk.closing).await {
+        Found::Running => running(&desk, &visitor, &outcome),
+        Found::Lost => {
+            let why = "The question was lost. Look at My budget: it may have been charged. Ask \
+                again; an answer that was paid for and kept is free.";
+            desk.message(
+                &visitor,
+                StatusCode::INTERNAL_SERVER_ERROR,
+                ("Not done", why),
+            )
+        }
+        Found::Ended(end) => aside(|| ended(&desk, &visitor, &outcome.sql, &end)),
+    }
+}
+
+fn running(desk: &Desk, visitor: &Visitor, outcome: &Outcome) -> Response {
+    let again = format!("/answer?of={}&{BY_ITSELF}", outcome.number);
+    let page = shown(desk, visitor, ("Ask: running", &outcome.sql), |_| {
+        html! {
+            section #found aria-labelledby="running" {
+                h2 #running { "Running" }
+                p role="status" {
+                    "The question runs. This page looks again by itself; "
+                    a href=(again) { "look now" }
+                    ". It goes on if you leave, and its answer is kept."
+                }
+            }
+        }
+    });
+    let refresh = format!("{AGAIN_SECONDS}; url={again}#found");
+    ([("refresh", refresh)], page).into_response()
+}
+
+fn ended(desk: &Desk, visitor: &Visitor, sql: &str, end: &End) -> Response {
+    let title = match end {
+        End::Answered(_) => "Ask: answer",
+        End::Refused(_) => "Ask: refused",
+        End::Changed(..) | End::Searches(_) => "Ask: price",
+    };
+    let page = shown(desk, visitor, (title, sql), |token| match end {
+        End::Answered(rendered) => html! { (rendered.body) },
+        End::Refused(refused) => refusal(refused, sql),
+        End::Changed(price, number, digest) => {
+            view::price(price, (*number, sql, digest), token, Some(CHANGED))
+        }
+        End::Searches(due) => view::searches(due, sql, token),
+    });
+    counted(desk, visitor, page.0)
+}
+
+const CHANGED: &str = "Not run: it would cost something else now, or be off by something else. \
+    Nothing was charged. This is the price now.";
+
+/// A page that counts as memory of the session until it is sent.
+fn counted(desk: &Desk, visitor: &Visitor, page: String) -> Response {
+    struct Counted(String, #[allow(dead_code)] HeldMemory);
+    impl AsRef<[u8]> for Counted {
+        fn as_ref(&self) -> &[u8] {
+            self.0.as_bytes()
+        }
+    }
+    match visitor.analyst.seat.share().hold(page.capacity()) {
+        Ok(held) => {
+            let body = Body::from(Bytes::from_owner(Counted(page, held)));
+            ([(CONTENT_TYPE, "text/html; charset=utf-8")], body).into_response()
+        }
+        Err(refused) => {
+            let why = refused.detail.as_deref().unwrap_or(&refused.message);
+            desk.message(visitor, StatusCode::SERVICE_UNAVAILABLE, ("Not now", why))
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Requests that are answered, and those that are refused before.
+
+use super::super::console::{OWN, token};
+use super::super::demo_page::form;
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_hosts_and_other_sites_are_refused() {
+    let stage = stage().await;
+    for host in ["evil.example", "desk.internal.evil.example"] {
+        let got = stage.send("GET", "/login", &[&format!("Host: {host}")], "");
+        assert_eq!(got.status, 421, "{host}");
+    }
+    let own = stage.send("GET", "/login", &["Host: desk.internal:1"], "");
+    assert_eq!(own.status, 200);
+    let visit = stage.visit();
+    let priced = visit.price(COUNT);
+    let (token, quote) = (token(&priced.body), quote(&priced.body));
+    let fields = form(&[("token", &token), ("quote", &quote), ("sql", COUNT)]);
+    for site in [
+        "Sec-Fetch-Site: cross-site",
+        "Sec-Fetch-Site: same-site",
+        "Sec-Fetch-Site: none",
+        "Origin: http://evil.example",
+        "Origin: null",
+        "X: y",
+    ] {
+        for path in ["/run", "/price", "/login", "/logout"] {
+            let headers = [site, visit.cookie.as_str()];
+            let got = stage.send("POST", path, &headers, &fields);
+            assert_eq!(got.status, 403, "{site} {path}");
+        }
+    }
+    assert_eq!(stage.veil.spent().await, 0.0);
+    // From the page itself, but without its token.
+    let got = visit.post_with("", "/run", &[("quote", &quote)]);
+    assert!(got.status == 403 && got.has("Not done"), "{}", got.body);
+    assert_eq!(stage.veil.spent().await, 0.0);
+    // An old browser, which names its origin alone.
+    let origin = format!("Origin: http://{}", stage.address);
+    let headers = [origin.as_str(), visit.cookie.as_str()];
+    let got = stage.send("POST", "/run", &headers, &fields);
+    assert_eq!(got.status, 303, "{}", got.body);
+    assert!(visit.follow(got).has("Answer"));
+    assert!(stage.veil.spent().await > 0.0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_answer_has_the_headers() {
+    let stage = stage().await;
+    let visit = stage.visit();
+    for got in [
+        &visit.get("/"),
+        &stage.send("GET", "/", &["Host: e.example"], ""),
+        &visit.get("/style.css"),
+        &visit.get("/budget"),
+        &visit.get("/statements"),
+        &visit.get("/nothing"),
+        &visit.price(BY_RACE),
+        &visit.ask(BY_RACE),
+        &visit.start(&visit.price(BY_RACE)),
+        &visit.get("/answer?of=9"),
+        &visit.price("SELECT x"),
+        &stage.log_in("analyst", "wrong"),
+    ] {
+        for wanted in [
+            "content-security-policy: default-src 'none'; style-src 'self'; form-action 'self'; \
+                base-uri 'none'; frame-ancestors 'none'\r\n",
+            "x-content-type-options: nosniff\r\n",
+            "referrer-policy: same-origin\r\n",
+            "cross-origin-opener-policy: same-origin\r\n",
+            "cross-origin-resource-policy: same-origin\r\n",
+            "cache-control: no-store\r\n",
+        ] {
+            let head = format!("{}\r\n", got.head);
+            assert!(head.contains(wanted), "{wanted} in {head}");
+        }
+        assert!(!got.has("<script") && !got.has(" style=") && !got.has(" onclick="));
+    }
+    assert_eq!(visit.get("/nothing").status, 404);
+    let headers = [OWN, visit.cookie.as_str()];
+    assert_eq!(stage.send("DELETE", "/", &headers, "").status, 405);
+    assert_eq!(visit.get("/run").status, 405);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_are_limited() {
+    let stage = stage().await;
+    let visit = stage.visit();
+    let big = "x".repeat(70_000);
+    assert_eq!(visit.price(&big).status, 413);
+    let long = format!("X: {big}");
+    assert_eq!(stage.send("GET", "/", &[&long], "").status, 431);
+    assert_eq!(visit.get("/").status, 200);
+}
+
+/// Pages of other sites may link to the desk, and embed nothing of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_sites_embed_nothing() {
+    let lifetimes = Lifetimes {
+        idle: Duration::from_secs(3600),
+        whole: Duration::from_secs(3600),
+    };
+    let stage = stage_with(lifetimes, None, with_bob).await;
+    let visit = stage.visit();
+    for site in ["same-site", "cross-site"] {
+        let site = format!("Sec-Fetch-Site: {site}");
+        for (mode, of, status) in [
+            ("no-cors", "image", 403),
+            ("cors", "empty", 403),
+            ("navigate", "iframe", 403),
+            ("navigate", "document", 200),
+        ] {
+            let (mode, of) = (
+                format!("Sec-Fetch-Mode: {mode}"),
+                format!("Sec-Fetch-Dest: {of}"),
+            );
+            let headers = [&site, &mode, &of, &visit.cookie].map(String::as_str);
+            let got = stage.send("GET", "/budget", &headers, "");
+            assert_eq!(got.status, status, "{headers:?}");
+        }
+    }
+    for site in ["same-origin", "none"] {
+        let site = format!("Sec-Fetch-Site: {site}");
+        let headers = [site.as_str(), &visit.cookie];
+        assert_eq!(stage.send("GET", "/budget", &headers, "").status, 200);
+    }
+}
+
+/// A session asks this often and no more, whatever it asks.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_of_a_session_are_counted() {
+    let stage = stage().await;
+    let visit = stage.visit();
+    let token = token(&visit.get("/").body);
+    // One more each two seconds: these take less.
+    let slowed = (0..1_000).map(|_| visit.get("/statements"));
+    let slowed = slowed.filter(|got| got.status == 429).take(1).count();
+    assert_eq!(slowed, 1);
+    let ask = || visit.post_with(&token, "/price", &[("sql", COUNT)]);
+    let refused = (0..1_000).map(|_| ask()).find(|got| got.status == 429);
+    let refused = refused.unwrap();
+    assert!(
+        refused.has("Too often") && refused.has(COUNT),
+        "{}",
+        refused.body
+    );
+    // Another session is not slowed down by that, and the plain form is never.
+    assert_eq!(stage.visit().get("/statements").status, 200);
+    assert_eq!(visit.get("/").status, 200);
+}
+
+/// The bytes of a page are limited, whatever an answer has.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_as_html_is_limited() {
+    let stage = stage().await;
+    let visit = stage.visit();
+    let values = vec!["repeat('\"', 9000)"; 20].join(", ");
+    let sql = format!("SELECT {values} FROM generate_series(1, 300)");
+    let got = visit.ask(&sql);
+    assert!(
+        got.has("300 rows, of which the first "),
+        "{}",
+        &got.body[..2_000]
+    );
+    assert!(got.has("Values of more than 1024 bytes are cut"));
+    assert!(got.body.len() < 3 << 20, "{}", got.body.len());
+    assert_eq!(stage.veil.spent().await, 0.0);
+}
