@@ -1,4 +1,4 @@
-//! Thirty plain questions, as analysts of a shop ask them on their first day.
+//! Plain questions, as analysts of a shop ask them on their first day.
 
 /// A question of one scored aggregate.
 pub struct Question {
@@ -47,7 +47,7 @@ const fn sum(
     }
 }
 
-pub const QUESTIONS: [Question; 30] = [
+pub const QUESTIONS: [Question; 31] = [
     sum("sales", &[], SALES, LINES, &[SALES]),
     sum("sales by week", &["week"], SALES, LINES, &[SALES]),
     sum("sales by month", &["month_no"], SALES, LINES, &[SALES]),
@@ -174,6 +174,7 @@ pub const QUESTIONS: [Question; 30] = [
         SPENDS_BY_BAND,
         &["sum(total)", ROWS],
     ),
+    sum("spread of lines", &[], "stddev(sales_value)", LINES, &[]),
     sum(
         "median spend",
         &[],

@@ -95,7 +95,7 @@ pub struct Summand {
 }
 
 /// The measures of one value: sums of its distances from the middle of `range`, and of their
-/// squares.
+/// squares; or of distances from zero.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Centred {
     pub sum: usize,

@@ -212,10 +212,15 @@ impl Value for Shown {
 impl Centred {
     /// The variance about the mean.
     pub(super) fn variance(self, group: &dyn Group, rows: &Estimate) -> Option<Estimate> {
-        Some(
-            moment(group, rows, self.squares, (self.sum, self.sum))?
-                .within(0.0, half(self.range).powi(2)),
-        )
+        let sum = group.part(self.sum)?;
+        // About the middle, one clip cuts the squares together with the rows. About zero they have
+        // a clip of their own, and what it cuts moves the quotient.
+        let squares = match group.centre(self.sum) {
+            Some(_) => group.total(self.squares)?,
+            None => group.part(self.squares)?,
+        };
+        let variance = about_means(rows, &squares, (&sum, &sum), group.z())?;
+        Some(variance.within(0.0, half(self.range).powi(2)))
     }
 
     /// The interval of the variance of values that spread over the range as they usually do: its

@@ -429,11 +429,14 @@ impl Words<'_> {
                 "sum of how far the squares of {} are below their largest",
                 self.value(value)
             ),
-            Coordinate::Products {
-                filter: _,
-                y: (y, _),
-                x: (x, _),
-            } => format!("sum of products of {} and {}", self.value(y), self.value(x)),
+            Coordinate::Products { filter: _, y, x } => self.products(&y.0, &x.0),
+        }
+    }
+
+    fn products(&self, y: &Expr, x: &Expr) -> String {
+        match y == x {
+            true => format!("sum of squares of {}", self.value(y)),
+            false => format!("sum of products of {} and {}", self.value(y), self.value(x)),
         }
     }
 

@@ -16,6 +16,7 @@ enum Scale<'c> {
     Units(Rows<'c>),
     Rows(Rows<'c>),
     Values(&'c Expr, &'c FixedPoint, Rows<'c>),
+    Squares(&'c Expr, &'c FixedPoint, Rows<'c>),
     /// First and second moments, and the rows that they are of.
     Moments,
 }
@@ -42,7 +43,7 @@ pub(in crate::rewrite) fn blocks(
         Scale::Units(_) => Scale::Units(Rows::Of(None)),
         Scale::Rows(_) => Scale::Rows(Rows::Of(None)),
         // Values of different scale share a norm, each by its weight.
-        Scale::Values(..) | Scale::Moments => Scale::Moments,
+        Scale::Values(..) | Scale::Squares(..) | Scale::Moments => Scale::Moments,
         Scale::Shown => Scale::Shown,
     };
     grouped(coordinates, coarse)
@@ -96,6 +97,11 @@ fn scale<'c>(
             fixed_point,
             centred: false,
         } => Scale::Values(value, fixed_point, rows(filter)),
+        Coordinate::Products {
+            filter,
+            y: (value, grid),
+            x: _,
+        } if coordinates[at].is_square() => Scale::Squares(value, grid, rows(filter)),
         Coordinate::Values { .. }
         | Coordinate::Share { .. }
         | Coordinate::Lacks { .. }
@@ -107,7 +113,8 @@ fn scale<'c>(
 fn is_moment(coordinate: &Coordinate) -> bool {
     match coordinate {
         Coordinate::Values { centred, .. } => *centred,
-        Coordinate::Share { .. } | Coordinate::Lacks { .. } | Coordinate::Products { .. } => true,
+        Coordinate::Share { .. } | Coordinate::Lacks { .. } => true,
+        Coordinate::Products { .. } => !coordinate.is_square(),
         Coordinate::Rows { .. }
         | Coordinate::Flags { .. }
         | Coordinate::Nulls { .. }

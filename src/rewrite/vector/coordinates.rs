@@ -57,6 +57,13 @@ pub enum Coordinate {
     Presence,
 }
 
+impl Coordinate {
+    /// Whether it adds up squares: products of a value with itself.
+    pub fn is_square(&self) -> bool {
+        matches!(self, Self::Products { y, x, .. } if y == x)
+    }
+}
+
 /// The rows that count: those that meet a FILTER and whose value is not NULL.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mask {

@@ -86,6 +86,7 @@ impl Coordinate {
             | Self::Presence
             | Self::Share { .. }
             | Self::Lacks { .. } => (0, most),
+            _ if self.is_square() => (0, most),
             Self::Flags { .. } | Self::Values { centred: true, .. } | Self::Products { .. } => {
                 (-most, most)
             }

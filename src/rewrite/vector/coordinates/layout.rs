@@ -146,6 +146,49 @@ impl Coordinates {
         }
     }
 
+    /// The first two moments of a value about zero: its sum, which the vector may have for a SUM or
+    /// AVG too, and the sum of its squares. `about_zero` is a grid of the value whose middle is
+    /// zero.
+    fn moments_about_zero(
+        &mut self,
+        value: &Expr,
+        (fixed_point, about_zero): (FixedPoint, FixedPoint),
+        filter: &Option<Expr>,
+    ) -> Centred {
+        let values = self.coordinate(Coordinate::Values {
+            filter: filter.clone(),
+            value: value.clone(),
+            fixed_point: fixed_point.clone(),
+            centred: false,
+        });
+        let grid = (value.clone(), about_zero.clone());
+        let products = self.coordinate(Coordinate::Products {
+            filter: filter.clone(),
+            y: grid.clone(),
+            x: grid,
+        });
+        let range = fixed_point.ends();
+        Centred {
+            sum: self.measure(Measure::Sum {
+                values,
+                count: None,
+                fixed_point,
+            }),
+            squares: self.measure(Measure::Products {
+                products,
+                y: about_zero.clone(),
+                x: about_zero,
+            }),
+            range,
+        }
+    }
+
+    /// Whether a sum of values of this range starts at zero: the clip is chosen from a look, which
+    /// short sums gain from.
+    fn starts_at_zero(&self, range: Interval) -> bool {
+        self.is_looked_at && is_near_zero(range)
+    }
+
     /// The sum of a value, centred where its count is asked too. Returns that count as well.
     fn sum(
         &mut self,
@@ -160,7 +203,7 @@ impl Coordinates {
             nullable,
         } = summand;
         let is_counted = counts_every_row(filter, value, all) || averaged(value, filter, all);
-        let centred = is_counted && !(self.is_looked_at && is_near_zero(*range));
+        let centred = is_counted && !self.starts_at_zero(*range);
         let count = centred.then(|| self.count_of(value, *nullable, filter, all));
         let (filter, value) = (filter.clone(), value.clone());
         let values = self.coordinate(Coordinate::Values {
