@@ -8,8 +8,8 @@ use crate::analyze::PlanningEffort;
 use crate::error::Error;
 use crate::ir::ReleaseId;
 use crate::ledger::FamilyId;
-use crate::policy::{Policy, Reuse, RoleReuse};
-use crate::release::{Rollup, coarser};
+use crate::policy::{ClipChoice, Policy, Reuse, RoleReuse};
+use crate::release::{NoiseRecord, Rollup, coarser};
 use crate::rewrite::{Plan, ReleasePlan};
 use crate::shadow::Requester;
 
@@ -83,9 +83,16 @@ impl Engine {
             .await
             .map_err(|e| internal("ledger", &e))?;
         let is_wanted = requester.session_settings.target_error.is_some();
+        // A session with fixed clips is promised noise that is independent from group to group.
+        let is_fixed = requester.session_settings.clip == ClipChoice::Fixed;
+        let shares_noise = |made: &Rollup| {
+            let drawn = made.table.drawn.as_ref();
+            drawn.is_some_and(NoiseRecord::is_by_effects)
+        };
         let serves = |made: &Rollup| {
             let most = if is_wanted { 1.0 } else { WORSE_MAX };
-            made.worse <= most * (1.0 + SLACK)
+            !(is_fixed && shares_noise(made))
+                && made.worse <= most * (1.0 + SLACK)
                 && (is_wanted || made.epsilon >= family.epsilon * (1.0 - SLACK))
         };
         let best = aside(|| {

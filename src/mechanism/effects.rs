@@ -175,7 +175,8 @@ impl Effects {
     /// An integer in an effect is below that in any cell, times two to this.
     pub fn growth(&self) -> u32 {
         let bits = |size: &usize| usize::BITS - (2 * size).leading_zeros();
-        self.sizes.iter().map(bits).sum()
+        // Those of a key with one value are neither contrasted nor added up.
+        self.sizes.iter().filter(|size| **size > 1).map(bits).sum()
     }
 
     /// The integers of an effect, from those of all cells. The last key varies fastest, in both.
@@ -212,6 +213,9 @@ impl Effects {
     }
 
     fn groups_of(&self, set: &[usize], noisy: &[Vec<BigInt>]) -> Vec<BigInt> {
+        // A key with one value has no effect, and makes no groups. There may be many such keys.
+        let several = set.iter().copied().filter(|at| self.sizes[*at] > 1);
+        let set: &[usize] = &several.collect::<Vec<_>>();
         // For each key of the set first what lacks it, then its values.
         let places = set.iter().map(|at| self.sizes[*at] + 1).product();
         let mut values = vec![BigInt::ZERO; places];

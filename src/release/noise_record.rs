@@ -43,6 +43,10 @@ struct SetNoise {
     of_sets: OnceLock<(f64, Vec<f64>)>,
 }
 
+/// The noise of sums of groups, by the number of their set and by how many values of each of its
+/// keys they have.
+type Factors = HashMap<(usize, Vec<usize>), f64>;
+
 /// What is computed from the others does not count.
 impl PartialEq for SetNoise {
     fn eq(&self, other: &Self) -> bool {
@@ -80,20 +84,30 @@ impl SetNoise {
     }
 
     /// That of a sum of groups of one set, by their keys; `None` unless they are all combinations
-    /// of some values.
-    fn of_groups(&self, groups: &[&Key]) -> Option<f64> {
+    /// of some values. It depends on the set and on the numbers of values alone: `known` has those
+    /// that were computed before.
+    fn of_groups(&self, groups: &[&Key], known: &mut Factors) -> Option<f64> {
         let (number, _) = groups.first()?.split_first()?;
-        let set = self.sets.get(number.as_ref()?.parse::<usize>().ok()?)?;
+        let number = number.as_ref()?.parse::<usize>().ok()?;
+        let set = self.sets.get(number)?;
         let values = |at: usize| {
             let values: HashSet<_> = groups.iter().map(|key| &key[1 + at]).collect();
             values.len()
         };
-        let summed: HashMap<usize, usize> = set.iter().map(|at| (*at, values(*at))).collect();
-        let combinations: usize = summed.values().product();
-        (combinations == groups.len()).then(|| {
-            let variance = self.effects.variance(set, |at| summed[&at]);
-            (variance / self.of_sets().0).sqrt()
-        })
+        let summed: Vec<usize> = set.iter().map(|at| values(*at)).collect();
+        let combinations: usize = summed.iter().product();
+        if combinations != groups.len() {
+            return None;
+        }
+        let factor = known
+            .entry((number, summed))
+            .or_insert_with_key(|(_, summed)| {
+                let summed: HashMap<usize, usize> =
+                    set.iter().copied().zip(summed.clone()).collect();
+                let variance = self.effects.variance(set, |at| summed[&at]);
+                (variance / self.of_sets().0).sqrt()
+            });
+        Some(*factor)
     }
 }
 
@@ -135,6 +149,11 @@ impl NoiseRecord {
         cuts.find_map(|(at, cut)| (*at == coordinate).then_some(cut))
     }
 
+    /// Whether the groups are computed from effects that they share.
+    pub fn is_by_effects(&self) -> bool {
+        self.by_effects.is_some()
+    }
+
     /// Whether some clip was chosen from a look.
     pub fn is_cut(&self) -> bool {
         !self.cuts.is_empty()
@@ -146,7 +165,9 @@ impl NoiseRecord {
         let Some(by) = &self.by_effects else {
             return Some(Vec::new());
         };
-        sums.map(|groups| by.of_groups(&groups)).collect()
+        let mut known = HashMap::new();
+        sums.map(|groups| by.of_groups(&groups, &mut known))
+            .collect()
     }
 
     /// The noise of coordinates that are sums of these, over groups that are sums of these groups.

@@ -418,3 +418,31 @@ fn drawn_errors_are_those_of_the_reference() {
         );
     }
 }
+
+/// A key with one value makes no groups. A statement may have a hundred of them.
+#[test]
+fn keys_with_one_value_take_no_room() {
+    let mut sizes = vec![1; 100];
+    sizes[40] = 3;
+    let all: Vec<usize> = (0..sizes.len()).collect();
+    let sets = [vec![], vec![7, 40], all];
+    let effects = Effects::new(sizes, &sets).unwrap();
+    assert_eq!((effects.measured().len(), effects.growth()), (2, 3));
+    let cells = [5, -2, 11];
+    let exact: Vec<Vec<BigInt>> = effects
+        .measured()
+        .iter()
+        .map(|effect| {
+            effects
+                .effect(effect, &cells)
+                .iter()
+                .map(|y| BigInt::from(*y))
+                .collect()
+        })
+        .collect();
+    let each = || cells.iter().map(|cell| BigInt::from(*cell) * 9);
+    let found = effects.groups(&sets, &exact);
+    assert_eq!(found[0], [each().sum::<BigInt>()]);
+    assert_eq!(found[1], each().collect::<Vec<_>>());
+    assert_eq!(found[2], found[1]);
+}

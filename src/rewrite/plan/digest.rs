@@ -127,6 +127,10 @@ pub(in crate::rewrite) fn release_digest(
         digest.update(format!("{:?}", price.weights).as_bytes());
         groups_per_unit = Some(price.groups_per_unit);
     }
+    // Its groups have other errors, and share their noise: two answers of one loss.
+    if plan.price().is_some_and(|price| price.effects.is_some()) {
+        digest.update(b"by effects");
+    }
     let Lineage { rows_per_unit, .. } = &release.lineage;
     let bounded = (
         rows_per_unit,

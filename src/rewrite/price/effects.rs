@@ -17,6 +17,10 @@ use crate::rewrite::vector::sensitivity::{Norms, norms};
 const EFFECT_BITS: u32 = 124;
 /// A table with more rows than two to this is not summed exactly.
 const ROWS_BITS: u32 = 33;
+/// Effects are taken where the largest noise of a group is less by one part in this, or more.
+const GAIN_MIN: u32 = 100;
+/// The most kinds of noise that are calibrated for one release: effects times coordinates.
+const CALIBRATED_MAX: usize = 4096;
 
 /// Effects with their noise.
 #[derive(Debug, Clone, PartialEq)]
@@ -102,7 +106,8 @@ pub fn by_effects(
     }
     let mu = budget(portion).mu?;
     let effects = Effects::new(sizes(release)?, &release.sets)?;
-    if effects.cells() as u64 > u64::from(policy.limits.groups) {
+    let calibrated = effects.measured().len() * coordinates.len();
+    if effects.cells() > policy.limits.groups as usize || calibrated > CALIBRATED_MAX {
         return None;
     }
     let groups = release
@@ -112,7 +117,7 @@ pub fn by_effects(
     let clip = cells_clip(release, coordinates, &apart.weights, groups);
     let whole = effects.clip(&clip);
     let widest = scaled(&whole, effects.largest_variance(&release.sets).sqrt())?;
-    if widest >= apart.clip {
+    if &widest * (GAIN_MIN + 1) >= &apart.clip * GAIN_MIN {
         return None;
     }
     let weights = || apart.weights.iter();

@@ -2,8 +2,9 @@
 //! values of the right kind.
 
 use pgveil::engine::Requester;
+use pgveil::policy::ClipChoice;
 
-use crate::fixture::Veil;
+use crate::fixture::{Veil, rows_of};
 
 /// No clip binds, and questions are cheap.
 fn wide(yaml: String) -> String {
@@ -164,5 +165,35 @@ async fn a_part_costs_no_more_than_the_statement_may() {
             spent <= one * 1.000_001 && spent > one * 0.5,
             "{sql}: {spent}, a count {one}"
         );
+    }
+}
+
+/// Grouping sets with noise of their own and those that share effects are two answers, of one loss
+/// and of other errors.
+#[tokio::test(flavor = "multi_thread")]
+async fn grouping_sets_by_effects_and_apart_are_two_answers() {
+    let veil = Veil::demo(wide, Veil::silent()).await;
+    let cube = "SELECT race, college_graduate, count(*) FROM nls.women \
+                GROUP BY CUBE (race, college_graduate) ORDER BY 1, 2";
+    let finest = "SELECT race, college_graduate, count(*) FROM nls.women GROUP BY 1, 2";
+    let older = cube.replace(" GROUP", " WHERE birth_year < 1950 GROUP");
+    let fixed = Veil::requester();
+    let mut shared = Veil::requester();
+    shared.session_settings.clip = ClipChoice::Auto;
+    let debits = async || {
+        let history = veil.engine.ledger().history("analyst", 100);
+        history.await.unwrap().len()
+    };
+    for (requester, sql, wanted) in [
+        (&shared, cube, 1),
+        // Sums of its groups would not be independent of each other.
+        (&fixed, finest, 2),
+        (&shared, &older, 3),
+        (&fixed, &older, 4),
+        (&shared, &older, 4),
+        (&fixed, &older, 4),
+    ] {
+        rows_of(&veil.engine, requester, sql).await.unwrap();
+        assert_eq!(debits().await, wanted, "{sql}");
     }
 }
