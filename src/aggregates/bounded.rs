@@ -194,11 +194,22 @@ pub trait Layout {
     fn mean(&mut self, summand: &Summand, filter: &Option<Expr>)
     -> Result<(usize, usize), Refusal>;
 
-    /// The number of values, and their first two moments about the middle of the range.
+    /// The number of values, and their first two moments about the middle of the range, or about
+    /// zero where that serves a look better.
     ///
     /// # Errors
     /// As [`Self::sum`].
     fn moments(
+        &mut self,
+        summand: &Summand,
+        filter: &Option<Expr>,
+    ) -> Result<(usize, Centred), Refusal>;
+
+    /// The same, always about the middle of the range.
+    ///
+    /// # Errors
+    /// As [`Self::sum`].
+    fn centred_moments(
         &mut self,
         summand: &Summand,
         filter: &Option<Expr>,

@@ -250,7 +250,7 @@ impl Bounded for Asked {
                 range: *range,
                 nullable: false,
             };
-            let (rows, only) = layout.moments(&summand, filter)?;
+            let (rows, only) = layout.centred_moments(&summand, filter)?;
             (sums[0], count) = (Some(only), Some(rows));
         }
         let (Some(count), Some(sums)) = (count, sums.into_iter().collect::<Option<Vec<_>>>())

@@ -244,7 +244,8 @@ impl Design {
 /// added to its diagonal that the least one is twice the size that a matrix of the noise alone has:
 /// the coefficients shrink towards "no effect". All of it is computed from released sums.
 ///
-/// `None` where there is no row, or where the columns depend on each other.
+/// `None` where there is no row, where the columns depend on each other, or where a number is too
+/// large or too small for `f64`.
 ///
 /// # Reference
 /// Sheffet 2017, "Differentially private ordinary least squares" (arXiv 1507.02482), for least
@@ -285,7 +286,11 @@ pub fn fit(moments: &Moments, y: usize, features: &[Feature]) -> Option<Fit> {
     });
     let squares = moments.product(&design.y, &design.y).value;
     let explained: f64 = right.iter().zip(&solution).map(|(b, x)| b.value * x).sum();
-    let rest = (squares - 2.0 * explained + matrix.form(&solution, &solution)).max(0.0);
+    let rest = squares - 2.0 * explained + matrix.form(&solution, &solution);
+    if !rest.is_finite() {
+        return None;
+    }
+    let rest = rest.max(0.0);
     let freedom = rows - size as f64;
     let mut fit = Fit {
         coef: Vec::new(),
@@ -307,7 +312,9 @@ pub fn fit(moments: &Moments, y: usize, features: &[Feature]) -> Option<Fit> {
             let turned: Vec<f64> = (0..size)
                 .map(|i| (0..size).map(|j| inverse.at(i, j) * back[j]).sum())
                 .collect();
-            let of_rows = (matrix.form(&turned, &turned) * rest / freedom).max(0.0);
+            let of_rows = matrix.form(&turned, &turned) * rest / freedom;
+            // `max` would take what is no number for zero.
+            let of_rows = if of_rows < 0.0 { 0.0 } else { of_rows };
             errors.push((of_rows + of_noise.variance()).sqrt());
         }
     }

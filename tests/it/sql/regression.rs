@@ -2,6 +2,7 @@
 //! and notices say.
 
 use pgveil::engine::{MakeSampler, Requester};
+use pgveil::policy::ClipChoice;
 
 use crate::fixture::Veil;
 
@@ -269,4 +270,34 @@ async fn what_is_not_determined_is_said() {
         .iter()
         .filter(|line| line.contains("NULL, as the rows are too few"));
     assert_eq!(few.count(), 1);
+}
+
+/// A clip that a look chooses starts sums at zero where they are those of SUM; here their middle is
+/// that of the bounds.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_value_alone_is_fitted_under_a_look() {
+    let veil = super::look::veil(true).await;
+    let mut analyst = requester(20.0);
+    analyst.session_settings.clip = ClipChoice::Auto;
+    let look = "EXPLAIN SELECT (pgveil.linregr(amount, ARRAY[1])).coef FROM retail.line";
+    let plan = veil.explained(analyst.session_settings.clone(), look).await;
+    assert!(plan.join(" ").contains("Look: noisy"), "{plan:?}");
+    for (y, feature, exact) in [
+        ("amount", "1", "avg(amount)"),
+        ("amount", "2", "avg(amount) / 2"),
+        ("week", "1", "avg(week)"),
+        ("week", "week", "1.0"),
+    ] {
+        let sql =
+            format!("SELECT (pgveil.linregr({y}, ARRAY[{feature}])).coef[1] FROM retail.line");
+        let found = veil.rows_as(&analyst, &sql).await.unwrap();
+        let exact = format!("SELECT ({exact})::float8 FROM retail.line LIMIT 1");
+        let wanted = veil.direct(&exact).await;
+        let number = |rows: &[String]| rows[0].parse::<f64>().unwrap();
+        let (found, wanted) = (number(&found), number(&wanted));
+        assert!(
+            (found / wanted - 1.0).abs() < 0.01,
+            "{sql}: {found}, {wanted}"
+        );
+    }
 }

@@ -194,6 +194,18 @@ fn what_is_not_determined_is_no_fit() {
     assert_eq!(fit(&strange, 0, &with_one[..2]), None);
 }
 
+/// Squares that `f64` does not hold are no exact fit, whose errors would leave the rows out.
+#[test]
+fn what_f64_does_not_hold_is_no_fit() {
+    let features = [Feature::Constant(1.0), Feature::Value(1)];
+    let mut moments = exact(&rows(), &ENDS);
+    assert!(fit(&moments, 0, &features).is_some());
+    for squares in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        moments.sums[2].value = squares;
+        assert_eq!(fit(&moments, 0, &features), None, "{squares}");
+    }
+}
+
 /// Numbers between 0 and 1, by SplitMix64.
 fn dice(mut state: u64) -> impl FnMut() -> f64 {
     move || {

@@ -85,17 +85,34 @@ impl Layout for Laying<'_> {
             range,
             nullable,
         } = summand;
+        if !self.vector.starts_at_zero(*range) {
+            return self.centred_moments(summand, filter);
+        }
+        let most = range.magnitude();
+        let grids = (
+            self.fixed_point(value, *range)?,
+            self.fixed_point(value, Interval::new(-most, most))?,
+        );
+        let all = &self.release.aggregates;
+        let count = self.vector.count_of(value, *nullable, filter, all);
+        let moments = self.vector.moments_about_zero(value, grids, filter);
+        Ok((self.count(count), moments))
+    }
+
+    fn centred_moments(
+        &mut self,
+        summand: &Summand,
+        filter: &Option<Expr>,
+    ) -> Result<(usize, Centred), Refusal> {
+        let Summand {
+            value,
+            range,
+            nullable,
+        } = summand;
         let fixed_point = self.fixed_point(value, *range)?;
         let all = &self.release.aggregates;
         let count = self.vector.count_of(value, *nullable, filter, all);
-        let moments = if self.vector.starts_at_zero(*range) {
-            let most = range.magnitude();
-            let about_zero = self.fixed_point(value, Interval::new(-most, most))?;
-            let grids = (fixed_point, about_zero);
-            self.vector.moments_about_zero(value, grids, filter)
-        } else {
-            self.vector.moments(value, fixed_point, count, filter)
-        };
+        let moments = self.vector.moments(value, fixed_point, count, filter);
         Ok((self.count(count), moments))
     }
 
