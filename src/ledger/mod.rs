@@ -23,6 +23,7 @@ mod answers;
 mod balance;
 mod charge;
 mod clock;
+mod entry;
 mod error;
 mod grants;
 mod height;
@@ -45,6 +46,7 @@ pub use answers::{AnswerId, Buyer, FamilyId, Found, Purchase, QuestionDigest, Qu
 pub use balance::{Balance, Balances};
 pub use charge::{Charge, Fingerprint, HistoryEntry};
 pub use clock::{Clock, date, period_start};
+pub use entry::Entry;
 pub use error::{DebitError, Error};
 pub use grants::{Act, Decided, Decision};
 pub use height::Height;
@@ -90,15 +92,6 @@ pub struct AccountSpec {
     /// The period over which a role's budget is counted. The owner's budget is for ever, whatever
     /// this says.
     pub renew: Renew,
-}
-
-/// One debit of a role, as it stands in the history.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Entry {
-    pub loss: Loss,
-    /// By the proxy's clock, since 1970.
-    pub microseconds: i64,
-    pub fingerprint: Fingerprint,
 }
 
 /// An open ledger. Safe to share among tasks; dropping it lets queued work finish and closes the

@@ -7,6 +7,7 @@ use super::accounts::{Account, AccountTerms, open_accounts};
 use super::balance::{Balance, Balances};
 use super::charge::Fingerprint;
 use super::clock::{Clock, period_end, period_start};
+use super::entry::join_statements;
 use super::error::{DebitError, Error};
 use super::height::{Attest, Height};
 use super::store::{Access, Row, Store, Value, first, fixed, gone, loss as columns};
@@ -318,23 +319,8 @@ impl Rules {
                 Value::Int(i64::from(rows_max) * ROWS_OF_ENTRY),
             ],
         )?;
-        let mut entries: Vec<Entry> = Vec::new();
-        for row in &rows {
-            let entry = Entry {
-                loss: row.loss(0)?,
-                microseconds: row.int(4)?,
-                fingerprint: Fingerprint::new(row.digest(5)?),
-            };
-            match entries.last_mut() {
-                // The debits and the receipt of one statement are shown as one entry: the role must
-                // not learn that another role has asked a part of it before, nor when the database
-                // was done.
-                Some(last) if last.is_with(&entry) => {
-                    last.loss = last.loss.compose(entry.loss).unwrap_or(last.loss);
-                }
-                Some(_) | None => entries.push(entry),
-            }
-        }
+        let mut entries = rows.iter().map(Entry::of).collect::<Result<Vec<_>, _>>()?;
+        join_statements(&mut entries);
         entries.truncate(rows_max as usize);
         Ok(entries)
     }

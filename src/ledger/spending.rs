@@ -3,7 +3,7 @@
 
 use std::cmp::Reverse;
 
-use super::charge::Fingerprint;
+use super::entry::join_statements;
 use super::error::Error;
 use super::rules::Rules;
 use super::store::{Access, Row, Value};
@@ -29,13 +29,6 @@ const OF_ROLE: [&str; 2] = [
     part!("receipt WHERE id < $1 AND role = $2", "$3"),
 ];
 
-impl Entry {
-    /// Whether both were paid by one statement.
-    pub(super) fn is_with(&self, other: &Self) -> bool {
-        (self.microseconds, self.fingerprint) == (other.microseconds, other.fingerprint)
-    }
-}
-
 impl Ledger {
     /// What the role paid since `from`, newest first: what [`Ledger::history`] has of that time, of
     /// at most the newest `rows_max` debits and as many receipts. Without a role, the debits of all
@@ -60,14 +53,7 @@ impl Ledger {
             entries.extend(part);
         }
         entries.sort_by_key(|entry| (Reverse(entry.microseconds), entry.fingerprint));
-        // The debits and the receipt of one statement are one entry, as in the history.
-        entries.dedup_by(|next, entry| {
-            let is_same = next.is_with(entry);
-            if is_same {
-                entry.loss = entry.loss.compose(next.loss).unwrap_or(entry.loss);
-            }
-            is_same
-        });
+        join_statements(&mut entries);
         Ok(entries)
     }
 
@@ -113,14 +99,7 @@ impl Rules {
             values.push(Value::Int(self.role(role)?.id));
         }
         values.push(Value::Int(i64::from(rows_max)));
-        let entry = |row: &Row| {
-            let entry = Entry {
-                loss: row.loss(0)?,
-                microseconds: row.int(4)?,
-                fingerprint: Fingerprint::new(row.digest(5)?),
-            };
-            Ok((row.int(6)?, entry))
-        };
+        let entry = |row: &Row| Ok((row.int(6)?, Entry::of(row)?));
         self.store.query(sql, &values)?.iter().map(entry).collect()
     }
 }

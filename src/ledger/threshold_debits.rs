@@ -1,10 +1,11 @@
 //! A role's debits for keys found by threshold. For units that act together they mean more than
 //! their sum says.
 
+use super::entry::join_statements;
 use super::error::Error;
 use super::rules::Rules;
 use super::store::{Access, Value, fixed};
-use super::{Entry, Fingerprint, Ledger};
+use super::{Entry, Ledger};
 use crate::mechanism::{Fixed, Loss};
 
 impl Ledger {
@@ -42,21 +43,8 @@ impl Rules {
         let rows = self
             .store
             .query(sql, &[Value::Int(self.role(role)?.id), fixed(Fixed::ZERO)])?;
-        let mut entries: Vec<Entry> = Vec::new();
-        for row in &rows {
-            let entry = Entry {
-                loss: row.loss(0)?,
-                microseconds: row.int(4)?,
-                fingerprint: Fingerprint::new(row.digest(5)?),
-            };
-            let is_of_it = |last: &&mut Entry| {
-                (last.microseconds, last.fingerprint) == (entry.microseconds, entry.fingerprint)
-            };
-            match entries.last_mut().filter(is_of_it) {
-                Some(last) => last.loss = last.loss.compose(entry.loss).unwrap_or(last.loss),
-                None => entries.push(entry),
-            }
-        }
+        let mut entries = rows.iter().map(Entry::of).collect::<Result<Vec<_>, _>>()?;
+        join_statements(&mut entries);
         Ok(entries.into_iter().map(|entry| entry.loss).collect())
     }
 }

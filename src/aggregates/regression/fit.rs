@@ -262,15 +262,9 @@ pub fn fit(moments: &Moments, y: usize, features: &[Feature]) -> Option<Fit> {
     let entry = |i: usize, j: usize| &products[i * (i + 1) / 2 + j];
     let matrix = Symmetric::new(size, |i, j| entry(i, j).value);
     let penalty = penalty(&design, size, &entry)?;
-    let on_diagonal = |i: usize| {
-        if Some(i) == design.constant {
-            0.0
-        } else {
-            penalty
-        }
-    };
     let solved = Symmetric::new(size, |i, j| {
-        entry(i, j).value + if i == j { on_diagonal(i) } else { 0.0 }
+        let is_penalised = i == j && Some(i) != design.constant;
+        entry(i, j).value + if is_penalised { penalty } else { 0.0 }
     });
     let inverse = solved.inverse()?;
     let eigenvalues = solved.eigenvalues()?;

@@ -149,7 +149,7 @@ pub(in crate::rewrite) fn family(
     let one_group = price.within_clip || emission.release.one_group_per_unit;
     let coordinates = plain
         .iter()
-        .map(|c| is_additive(c, one_group).then(|| named(c)).transpose())
+        .map(|c| c.adds_up(one_group).then(|| named(c)).transpose())
         .collect::<Result<Vec<_>, Refusal>>()?;
     let totals = totals(plan, plain, &coordinates, named)?;
     let columns = emission.readings(&conditions, &keys, &expressions)?;
@@ -171,20 +171,6 @@ fn has_listed_groups(plan: &ReleasePlan) -> bool {
         .as_ref()
         .is_some_and(|price| price.threshold.is_some());
     plan.has_listed_keys() && !has_threshold && plan.tuples.is_empty()
-}
-
-/// Whether a group's coordinate is the sum of those of finer groups.
-fn is_additive(coordinate: &Coordinate, one_group: bool) -> bool {
-    match coordinate {
-        // Where a row is its unit's only one in the group, or a unit is in one group only.
-        Coordinate::Units { .. } => one_group,
-        Coordinate::Rows { .. } | Coordinate::Flags { .. } | Coordinate::Nulls { .. } => true,
-        Coordinate::Values { .. }
-        | Coordinate::Share { .. }
-        | Coordinate::Lacks { .. }
-        | Coordinate::Products { .. } => true,
-        Coordinate::Presence => false,
-    }
 }
 
 /// The totals that the released coordinates give: each coordinate itself, and those that measures

@@ -100,7 +100,7 @@ pub fn by_effects(
         && apart.threshold.is_none()
         && apart.look.is_none()
         && portion.terms.session_settings.clip == ClipChoice::Auto
-        && coordinates.iter().all(|c| adds_up(c, is_one_row));
+        && coordinates.iter().all(|c| c.adds_up(is_one_row));
     if !may {
         return None;
     }
@@ -189,19 +189,6 @@ fn sizes(release: &AnalyzedRelease) -> Option<Vec<usize>> {
         sizes
     } else {
         None
-    }
-}
-
-/// Whether a group's integer is the sum of those of finer groups.
-fn adds_up(coordinate: &Coordinate, is_one_row: bool) -> bool {
-    match coordinate {
-        Coordinate::Units { .. } => is_one_row,
-        Coordinate::Rows { .. } | Coordinate::Flags { .. } | Coordinate::Nulls { .. } => true,
-        Coordinate::Values { .. }
-        | Coordinate::Share { .. }
-        | Coordinate::Lacks { .. }
-        | Coordinate::Products { .. } => true,
-        Coordinate::Presence => false,
     }
 }
 

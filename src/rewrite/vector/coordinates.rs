@@ -62,6 +62,20 @@ impl Coordinate {
     pub fn is_square(&self) -> bool {
         matches!(self, Self::Products { y, x, .. } if y == x)
     }
+
+    /// Whether a group's sum is that of the sums of finer groups. `one_group`: a row is its unit's
+    /// only one in the group, or a unit is in one group only.
+    pub fn adds_up(&self, one_group: bool) -> bool {
+        match self {
+            Self::Units { .. } => one_group,
+            Self::Rows { .. } | Self::Flags { .. } | Self::Nulls { .. } => true,
+            Self::Values { .. }
+            | Self::Share { .. }
+            | Self::Lacks { .. }
+            | Self::Products { .. } => true,
+            Self::Presence => false,
+        }
+    }
 }
 
 /// The rows that count: those that meet a FILTER and whose value is not NULL.

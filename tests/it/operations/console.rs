@@ -16,10 +16,10 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use super::demo_page::{Got, form, send};
+use super::pages::{FEWER, OWN, aside, cookie, is_closed, logs_in_by_tls, still, token};
 use crate::fixture::Veil;
 
 pub const PASSWORD: &str = "three blind mice";
-pub const OWN: &str = "Sec-Fetch-Site: same-origin";
 const OWNED: [&str; 5] = ["/budgets", "/statements", "/explore", "/policy", "/checks"];
 const COUNT: &str = "SELECT count(*) FROM nls.women";
 
@@ -83,10 +83,6 @@ struct Visit<'s> {
     cookie: String,
 }
 
-pub fn aside<T>(work: impl FnOnce() -> T) -> T {
-    tokio::task::block_in_place(work)
-}
-
 impl Stage {
     fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Got {
         aside(|| send(&self.address.to_string(), method, path, headers, body))
@@ -115,33 +111,6 @@ impl Stage {
     async fn decided(&self) -> Vec<Decided> {
         self.veil.engine.ledger().decisions().await.unwrap()
     }
-}
-
-pub fn cookie(got: &Got) -> String {
-    let line = got.head.lines().find(|line| line.starts_with("set-cookie"));
-    line.unwrap().split_once(": ").unwrap().1.to_owned()
-}
-
-/// The token of a page's forms.
-pub fn token(body: &str) -> String {
-    let rest = body.split("name=\"token\" value=\"").nth(1).unwrap();
-    rest.split('"').next().unwrap().to_owned()
-}
-
-/// A page without the parts that differ each time: tokens and times.
-pub fn still(body: &str) -> String {
-    let without = |text: &str, mark: &str, end: char| -> String {
-        let rest = |part: &str| {
-            part.split_once(end)
-                .map_or(String::new(), |(_, rest)| rest.to_owned())
-        };
-        let mut parts = text.split(mark);
-        let first = parts.next().unwrap_or_default().to_owned();
-        parts.fold(first, |kept, part| kept + &rest(part))
-    };
-    let text = without(body, "name=\"token\" value=\"", '"');
-    let text = without(&text, " points=\"", '"');
-    without(&text, "<td>20", '<')
 }
 
 impl Visit<'_> {
@@ -262,19 +231,7 @@ async fn every_answer_has_the_headers() {
         &visit.post_with("", "/freeze", &[("account", "all"), ("why", "x")]),
         &stage.log_in("olga", "wrong"),
     ] {
-        for wanted in [
-            "content-security-policy: default-src 'none'; style-src 'self'; form-action 'self'; \
-                base-uri 'none'; frame-ancestors 'none'\r\n",
-            "x-content-type-options: nosniff\r\n",
-            "referrer-policy: same-origin\r\n",
-            "cross-origin-opener-policy: same-origin\r\n",
-            "cross-origin-resource-policy: same-origin\r\n",
-            "cache-control: no-store\r\n",
-        ] {
-            let head = format!("{}\r\n", got.head);
-            assert!(head.contains(wanted), "{wanted} in {head}");
-        }
-        assert!(!got.has("<script") && !got.has(" style=") && !got.has(" onclick="));
+        is_closed(got);
     }
     assert_eq!(visit.get("/nothing").status, 404);
     assert_eq!(visit.post_with("", "/freeze", &[]).status, 422);
@@ -631,15 +588,7 @@ async fn no_page_shows_a_secret_or_depends_on_a_row() {
             assert!(!body.contains(forbidden), "{forbidden} in {body}");
         }
     }
-    stage
-        .veil
-        .client
-        .batch_execute(
-            "DELETE FROM nls.interviews WHERE woman_id IN (SELECT woman_id FROM nls.women LIMIT 9);
-             DELETE FROM nls.women WHERE woman_id NOT IN (SELECT woman_id FROM nls.interviews)",
-        )
-        .await
-        .unwrap();
+    stage.veil.client.batch_execute(FEWER).await.unwrap();
     let after = crawl(&olga);
     for (before, after) in before.iter().zip(&after) {
         assert_eq!(still(before), still(after));
@@ -698,19 +647,7 @@ async fn beyond_this_machine_the_cookie_is_for_tls_alone() {
     let stage = stage(Lifetimes::default(), Some(Tls::from(Some(config)))).await;
     let body = form(&[("name", "olga"), ("password", PASSWORD)]);
     let host = stage.address;
-    let request = format!(
-        "POST /login HTTP/1.1\r\nHost: {host}\r\nOrigin: https://{host}\r\nConnection: close\r\n\
-            Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let got = Got::of(crate::wire::tls::exchanged(host, &certificate, request.as_bytes()).await);
-    assert_eq!(got.status, 303, "{}", got.body);
-    let set = cookie(&got);
-    assert!(set.starts_with(&format!("__host-pgveil-{}=", host.port())));
-    assert!(
-        set.ends_with("; path=/; httponly; samesite=strict; secure"),
-        "{set}"
-    );
+    logs_in_by_tls(host, &certificate, &body).await;
     // Plain HTTP gets no page there.
     let mut socket = tokio::net::TcpStream::connect(host).await.unwrap();
     let mut text = Vec::new();

@@ -17,6 +17,7 @@ pub mod operators;
 pub mod outage;
 mod packaging;
 mod page_certificates;
+mod pages;
 pub mod plan_cache;
 pub mod policy;
 pub mod postgres;

@@ -7,9 +7,10 @@ use pgveil::web::session::Lifetimes;
 use pgveil::wire::Tls;
 use rustls::pki_types::CertificateDer;
 
-use super::console::{PASSWORD, cookie, stage_of};
+use super::console::{PASSWORD, stage_of};
 use super::demo_page::{Got, form};
 use super::desk::{BOB, stage_with_certificates};
+use super::pages::cookie;
 use crate::wire::tls::{Issued, exchanged_by, with_authority};
 
 /// A site that speaks TLS, and who comes.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use pgveil::mechanism::{RandomError, Randomness};
-use pgveil::policy::SessionSettings;
+use pgveil::shadow::Requester;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
@@ -72,16 +72,17 @@ async fn veil(accounting: &str) -> Veil {
     .await
 }
 
+/// Buys a fresh answer each time.
+fn fresh(epsilon: f64) -> Requester {
+    let mut requester = Veil::fresh();
+    requester.session_settings.epsilon = Some(epsilon);
+    requester
+}
+
 /// The share of intervals, over cells and `runs` answers, that hold PostgreSQL's value; and the
 /// mean ratio of squared errors to squared standard errors.
 async fn coverage(veil: &Veil, epsilon: f64, value: &str, runs: u32) -> (f64, f64) {
-    let requester = pgveil::engine::Requester {
-        session_settings: SessionSettings {
-            epsilon: Some(epsilon),
-            ..Veil::fresh().session_settings
-        },
-        ..Veil::requester()
-    };
+    let requester = fresh(epsilon);
     let exact: Vec<f64> = veil
         .client
         .query(
@@ -154,13 +155,7 @@ async fn intervals_hold_the_exact_value_nineteen_times_in_twenty() {
 #[tokio::test(flavor = "multi_thread")]
 async fn intervals_of_regressions_hold() {
     let veil = veil("gdp").await;
-    let requester = pgveil::engine::Requester {
-        session_settings: SessionSettings {
-            epsilon: Some(4.0),
-            ..Veil::fresh().session_settings
-        },
-        ..Veil::requester()
-    };
+    let requester = fresh(4.0);
     let numbers = |row: &String| -> Vec<f64> {
         let texts = row.split('|');
         texts
@@ -223,13 +218,7 @@ async fn intervals_of_chosen_values_hold() {
 #[tokio::test(flavor = "multi_thread")]
 async fn intervals_of_extremes_hold() {
     let veil = veil("gdp").await;
-    let requester = pgveil::engine::Requester {
-        session_settings: SessionSettings {
-            epsilon: Some(4.0),
-            ..Veil::fresh().session_settings
-        },
-        ..Veil::requester()
-    };
+    let requester = fresh(4.0);
     let sql = "SELECT min(code)::float8, max(x)::float8, pgveil.stderr(min(code)), \
         pgveil.ci_low(min(code)), pgveil.ci_high(min(code)), pgveil.ci_low(max(x)), \
         pgveil.ci_high(max(x)), \
@@ -275,13 +264,7 @@ async fn intervals_of_extremes_hold() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_noise_drowns_has_no_error() {
     let veil = veil("gdp").await;
-    let requester = pgveil::engine::Requester {
-        session_settings: SessionSettings {
-            epsilon: Some(0.1),
-            ..Veil::fresh().session_settings
-        },
-        ..Veil::requester()
-    };
+    let requester = fresh(0.1);
     let reported = async |value: &str| {
         let sql = format!(
             "SELECT pgveil.stderr({value}), pgveil.ci_low({value}), pgveil.ci_high({value}) FROM \

@@ -280,7 +280,7 @@ async fn a_value_alone_is_fitted_under_a_look() {
     let mut analyst = requester(20.0);
     analyst.session_settings.clip = ClipChoice::Auto;
     let look = "EXPLAIN SELECT (pgveil.linregr(amount, ARRAY[1])).coef FROM retail.line";
-    let plan = veil.explained(analyst.session_settings.clone(), look).await;
+    let plan = veil.explained(analyst.session_settings, look).await;
     assert!(plan.join(" ").contains("Look: noisy"), "{plan:?}");
     for (y, feature, exact) in [
         ("amount", "1", "avg(amount)"),

@@ -23,8 +23,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::console::{OWN, aside, cookie, token};
 use super::demo_page::{Got, form, send};
+use super::pages::{OWN, aside, cookie, token};
 use crate::fixture::Veil;
 
 const COUNT: &str = "SELECT count(*) FROM nls.women";

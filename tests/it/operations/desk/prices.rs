@@ -2,7 +2,7 @@
 
 use pgveil::ledger::{Event, Verdict, Via};
 
-use super::super::console::{still, token};
+use super::super::pages::{still, token};
 use super::*;
 use crate::fixture::Silent;
 use crate::privacy::auto_bounds::make;

@@ -1,7 +1,7 @@
 //! Requests that are answered, and those that are refused before.
 
-use super::super::console::{OWN, token};
 use super::super::demo_page::form;
+use super::super::pages::{OWN, is_closed, token};
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -63,19 +63,7 @@ async fn every_answer_has_the_headers() {
         &visit.price("SELECT x"),
         &stage.log_in("analyst", "wrong"),
     ] {
-        for wanted in [
-            "content-security-policy: default-src 'none'; style-src 'self'; form-action 'self'; \
-                base-uri 'none'; frame-ancestors 'none'\r\n",
-            "x-content-type-options: nosniff\r\n",
-            "referrer-policy: same-origin\r\n",
-            "cross-origin-opener-policy: same-origin\r\n",
-            "cross-origin-resource-policy: same-origin\r\n",
-            "cache-control: no-store\r\n",
-        ] {
-            let head = format!("{}\r\n", got.head);
-            assert!(head.contains(wanted), "{wanted} in {head}");
-        }
-        assert!(!got.has("<script") && !got.has(" style=") && !got.has(" onclick="));
+        is_closed(got);
     }
     assert_eq!(visit.get("/nothing").status, 404);
     let headers = [OWN, visit.cookie.as_str()];

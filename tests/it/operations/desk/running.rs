@@ -5,8 +5,8 @@ use std::net::TcpStream;
 
 use pgveil::operator::State;
 
-use super::super::console::{OWN, aside, still, token};
 use super::super::demo_page::{Got, form};
+use super::super::pages::{OWN, aside, still, token};
 use super::*;
 
 impl Stage {
@@ -123,6 +123,14 @@ async fn an_answer_does_not_depend_on_who_waits() {
     assert_eq!(stage.veil.spent().await, spent);
 }
 
+/// The answer is made and kept, whoever waited for it.
+async fn is_kept(stage: &Stage, visit: &Visit<'_>) {
+    while !visit.price(COUNT).has("Run, free") {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    assert!(stage.veil.spent().await > 0.0);
+}
+
 /// A session that ends while its question runs loses no answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_outlives_its_session() {
@@ -134,11 +142,7 @@ async fn an_answer_outlives_its_session() {
     stage.becomes(State::Running).await;
     assert_eq!(visit.post_with("", "/logout", &[]).status, 303);
     drop(held);
-    let other = stage.visit();
-    while !other.price(COUNT).has("Run, free") {
-        tokio::time::sleep(Duration::from_secs(2)).await;
-    }
-    assert!(stage.veil.spent().await > 0.0);
+    is_kept(&stage, &stage.visit()).await;
 }
 
 /// The session's own timeout ends the wait, and not the answer.
@@ -151,10 +155,7 @@ async fn a_timeout_loses_no_answer() {
     let refused = visit.run(&priced);
     assert!(refused.has("SQLSTATE 57014"), "{}", refused.body);
     drop(held);
-    while !visit.price(COUNT).has("Run, free") {
-        tokio::time::sleep(Duration::from_secs(2)).await;
-    }
-    assert!(stage.veil.spent().await > 0.0);
+    is_kept(&stage, &visit).await;
 }
 
 /// A price that nobody waits for ends, and is in the record.

@@ -2,8 +2,8 @@
 
 use pgveil::ledger::{Event, Origin, Via};
 
-use super::super::console::{OWN, cookie, token};
-use super::super::demo_page::{Got, form};
+use super::super::demo_page::form;
+use super::super::pages::{OWN, cookie, logs_in_by_tls, token};
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -241,20 +241,7 @@ async fn beyond_this_machine_the_cookie_is_for_tls_alone() {
     let tls = Some(Tls::from(Some(config)));
     let stage = stage_with(Lifetimes::default(), tls, with_bob).await;
     let body = form(&[("name", "analyst"), ("password", "analyst")]);
-    let host = stage.address;
-    let request = format!(
-        "POST /login HTTP/1.1\r\nHost: {host}\r\nOrigin: https://{host}\r\nConnection: close\r\n\
-            Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
-        body.len()
-    );
-    let got = Got::of(crate::wire::tls::exchanged(host, &certificate, request.as_bytes()).await);
-    assert_eq!(got.status, 303, "{}", got.body);
-    let set = cookie(&got);
-    assert!(set.starts_with(&format!("__host-pgveil-{}=", host.port())));
-    assert!(
-        set.ends_with("; path=/; httponly; samesite=strict; secure"),
-        "{set}"
-    );
+    logs_in_by_tls(stage.address, &certificate, &body).await;
 }
 
 #[test]

@@ -1,0 +1,40 @@
+//! Entries of a role's history.
+
+use super::charge::Fingerprint;
+use super::error::Error;
+use super::store::Row;
+use crate::mechanism::Loss;
+
+/// One debit of a role, as it stands in the history.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    pub loss: Loss,
+    /// By the proxy's clock, since 1970.
+    pub microseconds: i64,
+    pub fingerprint: Fingerprint,
+}
+
+impl Entry {
+    /// Of a row that begins with the columns of its loss, its time and its fingerprint.
+    pub(super) fn of(row: &Row) -> Result<Self, Error> {
+        Ok(Self {
+            loss: row.loss(0)?,
+            microseconds: row.int(4)?,
+            fingerprint: Fingerprint::new(row.digest(5)?),
+        })
+    }
+}
+
+/// Makes one entry of the debits and the receipt of one statement, which are next to each other:
+/// the role must not learn that another role has asked a part of it before, nor when the database
+/// was done.
+pub(super) fn join_statements(entries: &mut Vec<Entry>) {
+    entries.dedup_by(|next, entry| {
+        let is_same =
+            (next.microseconds, next.fingerprint) == (entry.microseconds, entry.fingerprint);
+        if is_same {
+            entry.loss = entry.loss.compose(next.loss).unwrap_or(entry.loss);
+        }
+        is_same
+    });
+}
