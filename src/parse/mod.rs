@@ -18,7 +18,7 @@ mod parameters;
 mod position;
 mod preview;
 mod qualified_names;
-mod records;
+mod regression_record;
 mod session;
 mod set_config;
 mod sets;
@@ -285,7 +285,7 @@ fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
         (fault, _) => fault.refusal(sql, Goal::Query, begins),
     };
     let mut query = tree(tokens).map_err(refused)?;
-    records::write_out(&mut query)?;
+    regression_record::write_out(&mut query)?;
     derived_aggregates::write_out(&mut query)?;
     balance(&mut query);
     limits::height::check(&*query)?;
@@ -381,7 +381,7 @@ fn tree(tokens: Vec<TokenWithSpan>) -> Result<Box<ast::Query>, Fault> {
 /// The parser over a client's words, with those that it does not read written out.
 fn parser_of(tokens: Vec<TokenWithSpan>) -> Result<Parser<'static>, Refusal> {
     let written = sets::write_out(collation::write_out(desugar::write_out(tokens)?));
-    let written = records::mark(written);
+    let written = regression_record::mark(written);
     // Checked again: the desugared form may be deeper than the original.
     limits::depth::check(&written)?;
     Ok(Parser::new(&PostgreSqlDialect {})
