@@ -2,11 +2,18 @@
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
+use super::measure_id::MeasureId;
+use super::released_column::ReleasedColumn;
 use crate::catalog::Type;
 use crate::ir::sql;
 
-/// Measure number `at` of the row.
-pub(super) fn measure(at: usize) -> ast::Expr {
+/// A measure of the row.
+pub(super) fn measure(measure: MeasureId) -> ast::Expr {
+    released(measure.into())
+}
+
+/// A measure, or a value of a choice, of the row.
+pub(super) fn released(ReleasedColumn(at): ReleasedColumn) -> ast::Expr {
     sql::column("r", &format!("m{at}"))
 }
 

@@ -9,6 +9,7 @@ use super::arithmetic::{above, measure, number, when, within};
 use super::best_case::{BestCase, Expected, bounded, few, half_of_quotient, plus};
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, Summand, TextRead};
 use super::estimate::Estimate;
+use super::measure_id::MeasureId;
 use super::unbounded::{Calls, Clamped, Facts, Unbounded, exact_sum};
 use super::value::{Columns, Divisor, Foreseen, Group, Value, middle};
 use super::{Bound, BoundedOperation, Output};
@@ -102,8 +103,8 @@ impl Bounded for Asked {
 /// count is too small.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shown {
-    pub sum: usize,
-    pub count: usize,
+    pub sum: MeasureId,
+    pub count: MeasureId,
     pub range: Interval,
 }
 
@@ -112,7 +113,7 @@ impl Value for Shown {
         "average"
     }
 
-    fn measures(&self) -> Vec<usize> {
+    fn measures(&self) -> Vec<MeasureId> {
         vec![self.sum, self.count]
     }
 

@@ -1,6 +1,7 @@
 //! What the noise leaves of one group that holds all units.
 
 use super::choice_id::ChoiceId;
+use super::measure_id::MeasureId;
 use crate::ir::Interval;
 
 /// An answer is useless where its noise is more than this part of the most that it can be.
@@ -26,10 +27,10 @@ pub trait BestCase {
     fn z(&self) -> f64;
 
     /// What each draw adds to a measure, in standard deviations.
-    fn noise(&self, measure: usize) -> Option<Vec<f64>>;
+    fn noise(&self, measure: MeasureId) -> Option<Vec<f64>>;
 
     /// A count or a sum.
-    fn total(&self, measure: usize) -> Option<Expected>;
+    fn total(&self, measure: MeasureId) -> Option<Expected>;
 
     /// The noise of a choice's distinct values.
     fn distinct(&self, choice: ChoiceId) -> Option<DistinctNoise>;

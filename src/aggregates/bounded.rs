@@ -4,6 +4,7 @@
 use super::Output;
 use super::choice_id::ChoiceId;
 use super::chosen;
+use super::measure_id::MeasureId;
 use crate::catalog::Type;
 use crate::ir::literal::integer_range;
 use crate::ir::{Distinct, End, Expr, Fractions, Interval, Node};
@@ -98,8 +99,8 @@ pub struct Summand {
 /// squares; or of distances from zero.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Centred {
-    pub sum: usize,
-    pub squares: usize,
+    pub sum: MeasureId,
+    pub squares: MeasureId,
     pub range: Interval,
 }
 
@@ -173,26 +174,29 @@ impl dyn Bounds + '_ {
 /// What `rewrite` offers: measures of the vector, and choices. Equal ones are asked once.
 pub trait Layout {
     /// The number of rows of the filter.
-    fn rows(&mut self, filter: &Option<Expr>) -> usize;
+    fn rows(&mut self, filter: &Option<Expr>) -> MeasureId;
 
     /// The number of rows of the filter where the value is not NULL.
-    fn present(&mut self, value: &Expr, filter: &Option<Expr>) -> usize;
+    fn present(&mut self, value: &Expr, filter: &Option<Expr>) -> MeasureId;
 
     /// The number of units that have a row of the filter.
-    fn units(&mut self, filter: &Option<Expr>) -> usize;
+    fn units(&mut self, filter: &Option<Expr>) -> MeasureId;
 
     /// A sum.
     ///
     /// # Errors
     /// 0A000 where the range has no fixed-point grid.
-    fn sum(&mut self, summand: &Summand, filter: &Option<Expr>) -> Result<usize, Refusal>;
+    fn sum(&mut self, summand: &Summand, filter: &Option<Expr>) -> Result<MeasureId, Refusal>;
 
     /// A sum and the number of its values.
     ///
     /// # Errors
     /// As [`Self::sum`].
-    fn mean(&mut self, summand: &Summand, filter: &Option<Expr>)
-    -> Result<(usize, usize), Refusal>;
+    fn mean(
+        &mut self,
+        summand: &Summand,
+        filter: &Option<Expr>,
+    ) -> Result<(MeasureId, MeasureId), Refusal>;
 
     /// The number of values, and their first two moments about the middle of the range, or about
     /// zero where that serves a look better.
@@ -203,7 +207,7 @@ pub trait Layout {
         &mut self,
         summand: &Summand,
         filter: &Option<Expr>,
-    ) -> Result<(usize, Centred), Refusal>;
+    ) -> Result<(MeasureId, Centred), Refusal>;
 
     /// The same, always about the middle of the range.
     ///
@@ -213,7 +217,7 @@ pub trait Layout {
         &mut self,
         summand: &Summand,
         filter: &Option<Expr>,
-    ) -> Result<(usize, Centred), Refusal>;
+    ) -> Result<(MeasureId, Centred), Refusal>;
 
     /// The moments of pairs.
     ///
@@ -270,10 +274,10 @@ pub trait Layout {
 /// The measures of pairs of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Pairs {
-    pub count: usize,
+    pub count: MeasureId,
     pub y: Centred,
     pub x: Centred,
-    pub products: usize,
+    pub products: MeasureId,
 }
 
 /// The number before its cast to float8, which keeps its value: its fixed-point grid is exact.

@@ -2,10 +2,11 @@
 
 use sqlparser::ast;
 
-use super::arithmetic::measure;
+use super::arithmetic::released;
 use super::best_case::{BestCase, DistinctNoise, Expected, total_of};
 use super::choice_id::ChoiceId;
 use super::estimate::Estimate;
+use super::measure_id::MeasureId;
 use super::value::{Columns, Divisor, Foreseen, Group, Value};
 
 /// The value that is shown: what a choice counts, or some of the values that it chooses.
@@ -26,7 +27,7 @@ impl Value for Shown {
         }
     }
 
-    fn measures(&self) -> Vec<usize> {
+    fn measures(&self) -> Vec<MeasureId> {
         Vec::new()
     }
 
@@ -41,10 +42,10 @@ impl Value for Shown {
     fn sql(&self, columns: &dyn Columns) -> ast::Expr {
         let first = columns.first_of(self.choice);
         match self.draws.as_slice() {
-            [] => measure(first),
-            [draw] if !self.is_array => measure(first + draw),
+            [] => released(first),
+            [draw] if !self.is_array => released(first + *draw),
             draws => ast::Expr::Array(ast::Array {
-                elem: draws.iter().map(|draw| measure(first + draw)).collect(),
+                elem: draws.iter().map(|draw| released(first + *draw)).collect(),
                 named: true,
             }),
         }

@@ -10,6 +10,7 @@ use super::arithmetic::{above, less_one, measure, most, ratio, when, within};
 use super::best_case::{BestCase, Expected, bounded, few, half_of_quotient, plus};
 use super::bounded::{Bounded, Bounds, Centred, Counts, Layout, Reads, Summand, TextRead};
 use super::estimate::Estimate;
+use super::measure_id::MeasureId;
 use super::unbounded::{Calls, Clamped, Facts, Unbounded, exact_sum, most_variance};
 use super::value::{Columns, Divisor, Foreseen, Group, ROWS_OF_SAMPLE, Value, half};
 use super::{Bound, BoundedOperation, Output};
@@ -141,7 +142,7 @@ impl Bounded for Asked {
 /// The value that is shown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shown {
-    pub count: usize,
+    pub count: MeasureId,
     pub value: Centred,
     pub kind: Dispersion,
 }
@@ -155,7 +156,7 @@ impl Value for Shown {
         "spread"
     }
 
-    fn measures(&self) -> Vec<usize> {
+    fn measures(&self) -> Vec<MeasureId> {
         vec![self.count, self.value.sum, self.value.squares]
     }
 
@@ -164,7 +165,9 @@ impl Value for Shown {
     }
 
     fn sql(&self, _columns: &dyn Columns) -> ast::Expr {
-        about_mean(measure(self.count), self.value, self.kind)
+        let count = measure(self.count);
+        let squares = self.value.squares_about_mean(&count);
+        about_mean(&count, &squares, self.kind)
     }
 
     fn is_unbounded(&self) -> bool {
@@ -232,22 +235,34 @@ impl Centred {
         Some((variance, error))
     }
 
-    /// Sum of squared distances from the mean, `sum of squares - sum^2 / n`, within what n values
-    /// of the range can have.
     pub(super) fn squares_about_mean(self, count: &ast::Expr) -> ast::Expr {
-        let own = sql::binary(measure(self.sum), B::Multiply, measure(self.sum));
-        let about_mean = sql::binary(measure(self.squares), B::Minus, ratio(own, count.clone()));
-        let most = most(count, half(self.range).powi(2));
-        within(about_mean, sql::number("0"), most)
+        squares_about_mean(
+            (measure(self.sum), measure(self.squares)),
+            self.range,
+            count,
+        )
     }
+}
+
+/// Sum of squared distances from the mean, `sum of squares - sum^2 / n`, within what n values of
+/// the range can have.
+pub(super) fn squares_about_mean(
+    (sum, squares): (ast::Expr, ast::Expr),
+    range: Interval,
+    count: &ast::Expr,
+) -> ast::Expr {
+    let own = sql::binary(sum.clone(), B::Multiply, sum);
+    let about_mean = sql::binary(squares, B::Minus, ratio(own, count.clone()));
+    let most = most(count, half(range).powi(2));
+    within(about_mean, sql::number("0"), most)
 }
 
 /// The covariance: the mean of products minus the product of the means, from released measures.
 pub(super) fn moment(
     group: &dyn Group,
     rows: &Estimate,
-    products: usize,
-    (y, x): (usize, usize),
+    products: MeasureId,
+    (y, x): (MeasureId, MeasureId),
 ) -> Option<Estimate> {
     let (products, y, x) = (group.part(products)?, group.part(y)?, group.part(x)?);
     about_means(rows, &products, (&y, &x), group.z())
@@ -264,9 +279,9 @@ pub(super) fn about_means(
     Some(mean(products)?.plus(-1.0, &mean(y)?.times(&mean(x)?, z), z))
 }
 
-/// NULL where PostgreSQL has NULL: for no row, and of a sample for one.
-pub(super) fn about_mean(count: ast::Expr, value: Centred, kind: Dispersion) -> ast::Expr {
-    let squares = value.squares_about_mean(&count);
+/// From the squares about the mean. NULL where PostgreSQL has NULL: for no row, and of a sample for
+/// one.
+pub(super) fn about_mean(count: &ast::Expr, squares: &ast::Expr, kind: Dispersion) -> ast::Expr {
     let population = || {
         when(
             above(count.clone(), "0"),
@@ -276,7 +291,7 @@ pub(super) fn about_mean(count: ast::Expr, value: Centred, kind: Dispersion) -> 
     let sample = || {
         when(
             above(count.clone(), "1"),
-            ratio(squares.clone(), less_one(&count)),
+            ratio(squares.clone(), less_one(count)),
         )
     };
     match kind {

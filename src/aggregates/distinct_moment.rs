@@ -2,15 +2,18 @@
 
 use sqlparser::ast;
 
-use super::arithmetic::measure;
+use super::arithmetic::released;
 use super::average::mean;
 use super::best_case::{
     BestCase, DistinctNoise, Expected, bounded, few, half_of_quotient, total_of,
 };
-use super::bounded::{Bounded, Bounds, Centred, Counts, Layout, PairLimits, Reads, TextRead};
+use super::bounded::{Bounded, Bounds, Counts, Layout, PairLimits, Reads, TextRead};
 use super::choice_id::ChoiceId;
-use super::dispersion::{Dispersion, about_mean, about_means, spread, spread_name, spread_of};
+use super::dispersion::{
+    Dispersion, about_mean, about_means, spread, spread_name, spread_of, squares_about_mean,
+};
 use super::estimate::Estimate;
+use super::measure_id::MeasureId;
 use super::unbounded::{Calls, Clamped, Facts, Unbounded, exact_sum, sum_of};
 use super::value::{Columns, DistinctValues, Divisor, Foreseen, Group, Value, half};
 use super::{Bound, BoundedOperation, Output, sum};
@@ -139,7 +142,7 @@ impl Value for Shown {
         "distinct values"
     }
 
-    fn measures(&self) -> Vec<usize> {
+    fn measures(&self) -> Vec<MeasureId> {
         Vec::new()
     }
 
@@ -152,15 +155,13 @@ impl Value for Shown {
     fn sql(&self, columns: &dyn Columns) -> ast::Expr {
         let first = columns.first_of(self.choice);
         match self.moment {
-            Moment::Sum => measure(first + SUM),
-            Moment::Mean => mean(measure(first + SUM), measure(first), self.range),
+            Moment::Sum => released(first + SUM),
+            Moment::Mean => mean(released(first + SUM), released(first), self.range),
             Moment::Spread(kind) => {
-                let value = Centred {
-                    sum: first + CENTRED,
-                    squares: first + SQUARES,
-                    range: self.range,
-                };
-                about_mean(measure(first), value, Dispersion::Spread(kind))
+                let count = released(first);
+                let sums = (released(first + CENTRED), released(first + SQUARES));
+                let squares = squares_about_mean(sums, self.range, &count);
+                about_mean(&count, &squares, Dispersion::Spread(kind))
             }
         }
     }

@@ -15,6 +15,7 @@ use super::bounded::{
 };
 use super::dispersion::{Dispersion, moment};
 use super::estimate::Estimate;
+use super::measure_id::MeasureId;
 use super::unbounded::{Calls, Clamped, Facts, Unbounded, most_variance};
 use super::value::{Columns, Divisor, Foreseen, Group, ROWS_OF_SAMPLE, Value, half, middle};
 use super::{Bound, BoundedOperation, Output, average, count, dispersion};
@@ -248,10 +249,10 @@ impl Bounded for Asked {
 /// The value that is shown: from both values' distances from the middle of their ranges.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shown {
-    pub count: usize,
+    pub count: MeasureId,
     pub y: Centred,
     pub x: Centred,
-    pub products: usize,
+    pub products: MeasureId,
     pub kind: Joint,
 }
 
@@ -260,7 +261,7 @@ impl Value for Shown {
         "slope or correlation"
     }
 
-    fn measures(&self) -> Vec<usize> {
+    fn measures(&self) -> Vec<MeasureId> {
         let Self {
             count,
             y,

@@ -34,12 +34,14 @@ mod distinct_count;
 pub mod distinct_moment;
 pub mod estimate;
 pub mod joint;
+mod measure_id;
 mod mode;
 mod names;
 mod no_row;
 mod operation;
 mod ranked;
 pub mod regression;
+mod released_column;
 mod sum;
 pub mod total;
 pub mod truth;
@@ -55,8 +57,10 @@ pub use choice_id::ChoiceId;
 pub use dispersion::Dispersion;
 pub use estimate::Estimate;
 pub use joint::Joint;
+pub use measure_id::MeasureId;
 pub use names::{Counted, call as resolve_call, counted};
 pub use regression::fit::{Fit, Fitted, Noisy, Part};
+pub use released_column::ReleasedColumn;
 pub use total::Kind as TotalKind;
 pub use unbounded::{Calls, Clamped, Compares, Facts, Ties};
 use value::Value;
@@ -205,7 +209,7 @@ impl Output {
     }
 
     /// The measures that it is computed from.
-    pub fn measures(&self) -> Vec<usize> {
+    pub fn measures(&self) -> Vec<MeasureId> {
         self.of().measures()
     }
 

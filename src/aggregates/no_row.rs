@@ -4,6 +4,7 @@ use sqlparser::ast;
 
 use super::best_case::{BestCase, Expected};
 use super::estimate::Estimate;
+use super::measure_id::MeasureId;
 use super::value::{Columns, Divisor, Foreseen, Group, Value};
 use crate::ir::sql;
 use crate::policy::Scalar;
@@ -17,7 +18,7 @@ impl Value for Shown {
         "answer"
     }
 
-    fn measures(&self) -> Vec<usize> {
+    fn measures(&self) -> Vec<MeasureId> {
         Vec::new()
     }
 

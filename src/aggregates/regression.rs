@@ -13,6 +13,7 @@ use super::best_case::{BestCase, Expected, few};
 use super::bounded::{Bounded, Bounds, Centred, Counts, Layout, Reads, Summand, TextRead, exact};
 use super::call::{Call, Resolved};
 use super::estimate::Estimate;
+use super::measure_id::MeasureId;
 use super::unbounded::{Calls, Clamped, Facts, Unbounded};
 use super::value::{Columns, Divisor, Foreseen, Group, Value, half, middle};
 use super::{Bound, BoundedOperation, Output, total};
@@ -302,7 +303,7 @@ impl Value for Shown {
         }
     }
 
-    fn measures(&self) -> Vec<usize> {
+    fn measures(&self) -> Vec<MeasureId> {
         let Fitted {
             count,
             values,

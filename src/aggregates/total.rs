@@ -5,12 +5,13 @@ use sqlparser::ast;
 use super::arithmetic::measure;
 use super::best_case::{BestCase, Expected};
 use super::estimate::Estimate;
+use super::measure_id::MeasureId;
 use super::value::{Columns, Divisor, Foreseen, Group, Value};
 
 /// The value that is shown.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shown {
-    pub measure: usize,
+    pub measure: MeasureId,
     pub kind: Kind,
 }
 
@@ -28,7 +29,7 @@ impl Value for Shown {
         }
     }
 
-    fn measures(&self) -> Vec<usize> {
+    fn measures(&self) -> Vec<MeasureId> {
         vec![self.measure]
     }
 

@@ -8,6 +8,7 @@ use super::arithmetic::{measure, number};
 use super::best_case::{BestCase, Expected, dot, shown, whole, within};
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead};
 use super::estimate::Estimate;
+use super::measure_id::MeasureId;
 use super::unbounded::{Calls, Clamped, Facts, Unbounded};
 use super::value::{Columns, Divisor, Foreseen, Group, Value};
 use super::{Bound, BoundedOperation, Output};
@@ -103,7 +104,7 @@ impl Bounded for Asked {
 /// larger (Any).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shown {
-    pub count: usize,
+    pub count: MeasureId,
     pub of: Quantifier,
 }
 
@@ -112,7 +113,7 @@ impl Value for Shown {
         "truth"
     }
 
-    fn measures(&self) -> Vec<usize> {
+    fn measures(&self) -> Vec<MeasureId> {
         vec![self.count]
     }
 

@@ -5,7 +5,9 @@ use sqlparser::ast;
 use super::best_case::{BestCase, Expected};
 use super::choice_id::ChoiceId;
 use super::estimate::Estimate;
+use super::measure_id::MeasureId;
 use super::regression::fit::Fitted;
+use super::released_column::ReleasedColumn;
 use crate::ir::Interval;
 use crate::policy::RegressionField;
 
@@ -15,7 +17,7 @@ pub trait Value {
     fn name(&self) -> &'static str;
 
     /// The measures that it is computed from.
-    fn measures(&self) -> Vec<usize>;
+    fn measures(&self) -> Vec<MeasureId>;
 
     /// Its error, as far as it is known before the draw.
     fn foreseen(&self) -> Foreseen<'_>;
@@ -46,7 +48,7 @@ pub trait Value {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Divisor {
     /// A measure: the number of rows.
-    Rows(usize),
+    Rows(MeasureId),
     /// The number of distinct values that a choice counts.
     DistinctValues(ChoiceId),
 }
@@ -64,11 +66,11 @@ impl Divisor {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Foreseen<'a> {
     /// The noise of one measure.
-    Measure(usize),
+    Measure(MeasureId),
     /// Half of the range times the noise of the number of rows, over that number.
     OverRows {
-        sum: usize,
-        count: usize,
+        sum: MeasureId,
+        count: MeasureId,
         range: Interval,
     },
     /// It follows from the released counts and sums.
@@ -92,10 +94,10 @@ pub enum Foreseen<'a> {
 /// The columns of released measures, as SQL sees them.
 pub trait Columns {
     /// The standard deviation of a measure's noise.
-    fn deviation(&self, measure: usize) -> f64;
+    fn deviation(&self, measure: MeasureId) -> f64;
 
-    /// The first column of a choice: these follow the measures.
-    fn first_of(&self, choice: ChoiceId) -> usize;
+    /// The first column of a choice.
+    fn first_of(&self, choice: ChoiceId) -> ReleasedColumn;
 
     /// The column of a value that is computed here.
     fn fitted(&self) -> ast::Expr;
@@ -107,13 +109,13 @@ pub trait Group {
     fn z(&self) -> f64;
 
     /// A count or sum that is shown itself.
-    fn total(&self, measure: usize) -> Option<Estimate>;
+    fn total(&self, measure: MeasureId) -> Option<Estimate>;
 
     /// A count or sum that something is computed from.
-    fn part(&self, measure: usize) -> Option<Estimate>;
+    fn part(&self, measure: MeasureId) -> Option<Estimate>;
 
     /// The value that a sum's distances are counted from.
-    fn centre(&self, sum: usize) -> Option<f64>;
+    fn centre(&self, sum: MeasureId) -> Option<f64>;
 
     /// The noisy number of distinct values that a choice counts.
     fn distinct_count(&self, choice: ChoiceId) -> Option<Estimate>;

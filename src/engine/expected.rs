@@ -1,7 +1,7 @@
 //! The errors of a plan's aggregates before it is run, and a plan in one line of words.
 
 use super::notice::rounded;
-use crate::aggregates::{ChoiceId, Foreseen, Output};
+use crate::aggregates::{ChoiceId, Foreseen, MeasureId, Output};
 use crate::analyze::KeyRule;
 use crate::finish::quantile_95;
 use crate::ledger::Balance;
@@ -61,9 +61,10 @@ fn within(release: &ReleasePlan, output: &Output) -> Within {
     let wide = release.price().map(|price| quantile_95(price.mechanism));
     match output.foreseen() {
         Foreseen::Measure(at) => {
-            let (Some(measure), Some(wide)) = (release.measures().get(at), wide) else {
+            let Some(wide) = wide else {
                 return Within::Unknown;
             };
+            let measure = release.measure(at);
             if let Some((times, most)) = times_clip(release, measure) {
                 return Within::AtMost(times * most * wide);
             }
@@ -71,7 +72,7 @@ fn within(release: &ReleasePlan, output: &Output) -> Within {
                 .map_or(Within::Unknown, |deviation| Within::Known(deviation * wide))
         }
         Foreseen::OverRows { sum, count, range } => {
-            let of = |at: usize| measure_deviation(release, release.measures().get(at)?);
+            let of = |at: MeasureId| measure_deviation(release, release.measure(at));
             let half = (range.hi - range.lo) / 2.0;
             match (of(count), of(sum), wide) {
                 (Some(count), Some(_), Some(wide)) => Within::OverRows(half * count * wide),

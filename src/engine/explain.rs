@@ -351,7 +351,7 @@ fn table(schema: &str, name: &str, policy: &Policy) -> Option<serde_json::Value>
 /// The standard deviation of an aggregate's noise, where it does not depend on the data.
 fn deviation(plan: &ReleasePlan, output: &Output) -> Option<f64> {
     match output.foreseen() {
-        Foreseen::Measure(at) => measure_deviation(plan, plan.measures().get(at)?),
+        Foreseen::Measure(measure) => measure_deviation(plan, plan.measure(measure)),
         Foreseen::OverRows { .. } | Foreseen::FromAnswer | Foreseen::Chance => None,
         Foreseen::Fitted => None,
         Foreseen::DistinctValues { .. } | Foreseen::Choice { .. } | Foreseen::Exact => None,

@@ -169,7 +169,7 @@ fn less_noise(plan: &Plan, answered: &Answered, targets: &TargetErrors) -> Optio
 /// The amounts that chosen clips cut from the parts of an aggregate.
 fn cuts<'a>(release: &ReleasePlan, output: &Output, table: &'a ReleasedTable) -> Vec<&'a Cut> {
     let measures = output.measures();
-    let measures = measures.iter().map(|at| &release.measures()[*at]);
+    let measures = measures.iter().map(|at| release.measure(*at));
     let coordinates = measures.flat_map(|measure| measure_terms(measure).into_iter());
     let drawn = table.drawn.as_ref();
     coordinates.filter_map(|(at, _)| drawn?.cut(at)).collect()
@@ -228,7 +228,7 @@ fn ratio(
         TargetError::OfRow(share) => {
             let drawn = table.drawn.as_ref()?;
             let measures = output.measures().into_iter();
-            let measures = measures.map(|at| &release.measures()[at]);
+            let measures = measures.map(|at| release.measure(at));
             let ratios = measures.map(|m| drawn.deviation(m) / of_row(share, m));
             ratios.reduce(f64::max)
         }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::run::Answered;
-use crate::aggregates::{Fit, Foreseen, Output};
+use crate::aggregates::{Fit, Foreseen, MeasureId, Output};
 use crate::analyze::KeyRule;
 use crate::finish::{fit, has_few, quantile_95, reach_of_cuts, spread};
 use crate::ir::{Formula, ReleaseId};
@@ -272,7 +272,7 @@ fn what_is_cut(release: &ReleasePlan, at: usize, table: &ReleasedTable) -> Optio
         Foreseen::FromAnswer | Foreseen::Chance | Foreseen::DistinctValues { .. } => return None,
         Foreseen::Choice { .. } | Foreseen::Exact | Foreseen::Fitted => return None,
     };
-    let terms = measure_terms(&release.measures()[measure]);
+    let terms = measure_terms(release.measure(measure));
     let (coordinate, factor) = terms.first()?;
     let cut = table.drawn.as_ref()?.cut(*coordinate)?;
     let line = format!(
@@ -425,8 +425,8 @@ pub(super) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<S
     let mechanism = drawn
         .map(NoiseRecord::mechanism)
         .or(release.price().map(|price| price.mechanism));
-    let deviation_of = |measure: usize| {
-        let measure = &release.measures()[measure];
+    let deviation_of = |measure: MeasureId| {
+        let measure = release.measure(measure);
         drawn.map_or_else(
             || measure_deviation(release, measure),
             |drawn| Some(drawn.deviation(measure)),
@@ -436,7 +436,7 @@ pub(super) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<S
         let number = at + 1;
         let line = match output.foreseen() {
             Foreseen::Measure(measure) if drawn.is_none() && release.look().is_some() => {
-                chosen_noise(release, &release.measures()[measure])
+                chosen_noise(release, release.measure(measure))
                     .map(|noise| format!("noise of aggregate {number}: {noise}"))
             }
             Foreseen::Measure(measure) => {

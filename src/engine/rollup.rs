@@ -121,8 +121,8 @@ impl FromFiner {
             let Foreseen::Measure(measure) = output.foreseen() else {
                 return None;
             };
-            let bought = made.bought.get(measure)?;
-            Some((at, own(plan.measures().get(measure)?)?, *bought))
+            let bought = made.bought.get(measure.0)?;
+            Some((at, own(plan.measure(measure))?, *bought))
         };
         let errors = plan
             .outputs()

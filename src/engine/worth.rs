@@ -11,7 +11,7 @@ use super::notice::rounded;
 use super::planning::{plain_terms, requester_of};
 use super::views::Row;
 use super::{constants, plan};
-use crate::aggregates::Foreseen;
+use crate::aggregates::{Foreseen, MeasureId};
 use crate::catalog::Type;
 use crate::finish::quantile_95;
 use crate::ledger::Balances;
@@ -270,7 +270,7 @@ impl<'a> Pricing<'a> {
         let (error, in_units) = match (total, output.foreseen()) {
             (Total::Count | Total::Sum, Foreseen::Measure(at)) => of_measure(release, at, rows)?,
             (Total::Average, Foreseen::OverRows { sum, count, range }) => {
-                let of = |at: usize| of_measure(release, at, rows).and_then(|(_, units)| units);
+                let of = |at: MeasureId| of_measure(release, at, rows).and_then(|(_, units)| units);
                 // Values are centred: near the middle the number of rows moves nothing.
                 let in_units = of(sum).or_else(|| of(count));
                 let half = (range.hi - range.lo) / 2.0;
@@ -375,8 +375,12 @@ fn private_tables(policy: &Policy) -> impl Iterator<Item = &Table> {
 }
 
 /// Half of the 95 % interval of a count or a sum, and that in units.
-fn of_measure(release: &ReleasePlan, at: usize, rows: u64) -> Option<(Option<f64>, Option<f64>)> {
-    let measure = release.measures().get(at)?;
+fn of_measure(
+    release: &ReleasePlan,
+    measure: MeasureId,
+    rows: u64,
+) -> Option<(Option<f64>, Option<f64>)> {
+    let measure = release.measure(measure);
     let wide = quantile_95(release.price()?.mechanism);
     if let Some((times, most)) = times_clip(release, measure) {
         return Some((Some(times * most * wide), Some(times * wide)));

@@ -3,7 +3,7 @@
 
 use sqlparser::ast;
 
-use crate::aggregates::{ChoiceId, Columns, Output};
+use crate::aggregates::{ChoiceId, Columns, MeasureId, Output, ReleasedColumn};
 use crate::catalog::Type;
 use crate::ir::sql;
 use crate::release::NoiseRecord;
@@ -40,32 +40,21 @@ struct Released<'r> {
 }
 
 impl Columns for Released<'_> {
-    fn deviation(&self, measure: usize) -> f64 {
-        let measure = &self.release.measures()[measure];
+    fn deviation(&self, measure: MeasureId) -> f64 {
+        let measure = self.release.measure(measure);
         self.drawn
             .map(|drawn| drawn.deviation(measure))
             .or_else(|| measure_deviation(self.release, measure))
             .unwrap_or(0.0)
     }
 
-    fn first_of(&self, choice: ChoiceId) -> usize {
-        first_column(self.release, choice)
+    fn first_of(&self, choice: ChoiceId) -> ReleasedColumn {
+        self.release.first_column(choice)
     }
 
     fn fitted(&self) -> ast::Expr {
         sql::column("r", &fitted_column(self.at))
     }
-}
-
-/// A choice's columns follow the measures and the columns of earlier choices.
-pub(super) fn first_column(release: &ReleasePlan, choice: ChoiceId) -> usize {
-    release.measures().len() + width_before(release, choice)
-}
-
-/// The number of columns of the choices before this one.
-pub(super) fn width_before(release: &ReleasePlan, ChoiceId(at): ChoiceId) -> usize {
-    let earlier = release.choices()[..at].iter();
-    earlier.map(|choice| choice.question.width()).sum()
 }
 
 /// Names the column of aggregate number `at`, where its value is computed here.

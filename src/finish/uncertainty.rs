@@ -6,7 +6,8 @@ mod cuts;
 mod value;
 
 use crate::aggregates::{
-    ChoiceId, DistinctValues, Estimate, Fit, Fitted, Foreseen, Group, Noisy, Output,
+    ChoiceId, DistinctValues, Estimate, Fit, Fitted, Foreseen, Group, MeasureId, Noisy, Output,
+    ReleasedColumn,
 };
 use crate::catalog::Type;
 use crate::ir::{Formula, Statistic};
@@ -329,9 +330,14 @@ impl<'r> Row<'r> {
         output.estimate(self)
     }
 
-    fn measure(&self, at: usize, cuts: Cuts) -> Option<Estimate> {
-        let value = self.measures.get(at)?.parse().ok()?;
-        let measure = self.release.measures().get(at)?;
+    /// A value of the group, as text.
+    fn released(&self, ReleasedColumn(at): ReleasedColumn) -> Option<&str> {
+        self.measures.get(at).map(String::as_str)
+    }
+
+    fn measure(&self, id: MeasureId, cuts: Cuts) -> Option<Estimate> {
+        let value = self.released(id.into())?.parse().ok()?;
+        let measure = self.release.measure(id);
         let noise = match self.drawn {
             Some(drawn) => drawn.noise(measure, self.group),
             None => measure_noise(self.release, measure)?,
@@ -354,21 +360,21 @@ impl Group for Row<'_> {
         self.z
     }
 
-    fn total(&self, measure: usize) -> Option<Estimate> {
+    fn total(&self, measure: MeasureId) -> Option<Estimate> {
         self.measure(measure, Cuts::Surely(self.z))
     }
 
     /// Units that are longer than expected add to both parts of an average, and move it little.
-    fn part(&self, measure: usize) -> Option<Estimate> {
+    fn part(&self, measure: MeasureId) -> Option<Estimate> {
         self.measure(measure, Cuts::Likely)
     }
 
-    fn centre(&self, sum: usize) -> Option<f64> {
+    fn centre(&self, sum: MeasureId) -> Option<f64> {
         let Measure::Sum {
             values: _,
             count,
             fixed_point,
-        } = &self.release.measures()[sum]
+        } = self.release.measure(sum)
         else {
             return None;
         };

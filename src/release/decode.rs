@@ -6,7 +6,7 @@ use num_integer::Integer;
 use num_traits::Signed;
 use num_traits::ToPrimitive;
 
-use crate::aggregates::Foreseen;
+use crate::aggregates::{Foreseen, MeasureId};
 use crate::catalog::Type;
 use crate::mechanism::Calibrated;
 use crate::rewrite::{Count, Degree, Measure, ReleasePlan, Step, measure_deviation};
@@ -38,7 +38,7 @@ pub fn measures(release: &ReleasePlan, of: impl Fn(usize) -> Rational) -> Vec<St
                 };
                 total
                     .times(fixed_point.step)
-                    .rounded(decimals(release, at, measure))
+                    .rounded(decimals(release, MeasureId(at), measure))
             }
             Measure::Centred {
                 values,
@@ -46,7 +46,7 @@ pub fn measures(release: &ReleasePlan, of: impl Fn(usize) -> Rational) -> Vec<St
             } => of(*values)
                 .halved()
                 .times(fixed_point.step)
-                .rounded(decimals(release, at, measure)),
+                .rounded(decimals(release, MeasureId(at), measure)),
             // The sum of squares is n H^2 minus their distances from the maximum.
             Measure::Squares {
                 lacks,
@@ -60,7 +60,7 @@ pub fn measures(release: &ReleasePlan, of: impl Fn(usize) -> Rational) -> Vec<St
                 total
                     .times(fixed_point.step)
                     .times(fixed_point.step)
-                    .rounded(decimals(release, at, measure))
+                    .rounded(decimals(release, MeasureId(at), measure))
             }
             Measure::Products { products, y, x } => {
                 let total = of(*products)
@@ -70,7 +70,7 @@ pub fn measures(release: &ReleasePlan, of: impl Fn(usize) -> Rational) -> Vec<St
                 total
                     .times(y.step)
                     .times(x.step)
-                    .rounded(decimals(release, at, measure))
+                    .rounded(decimals(release, MeasureId(at), measure))
             }
         })
         .collect()
@@ -145,11 +145,11 @@ fn counted(count: Count, of: &impl Fn(usize) -> Rational) -> BigInt {
 
 /// Decimals that a sum is kept with: all that its lattice has where that is decimal, else well
 /// below the noise.
-fn decimals(release: &ReleasePlan, at: usize, measure: &Measure) -> u32 {
+fn decimals(release: &ReleasePlan, id: MeasureId, measure: &Measure) -> u32 {
     let integer = release
         .outputs()
         .iter()
-        .any(|(output, t)| output.foreseen() == Foreseen::Measure(at) && *t == Type::Int8);
+        .any(|(output, t)| output.foreseen() == Foreseen::Measure(id) && *t == Type::Int8);
     let exact = match measure {
         Measure::Count(_) => Some(0),
         Measure::Sum { .. } if integer => Some(0),

@@ -2,6 +2,7 @@
 //! Post-processing: all of it is computed from what is released.
 
 use super::dense::Symmetric;
+use crate::aggregates::MeasureId;
 use crate::policy::RegressionField as Field;
 
 /// A released number, and what each independent draw of noise adds to it (signed standard
@@ -64,27 +65,27 @@ pub enum Feature {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fitted {
     /// The measure of the number of rows.
-    pub count: usize,
+    pub count: MeasureId,
     /// y is the first.
     pub values: Vec<Summed>,
     /// The measures of products of two values: of the second with the first, of the third with the
     /// first and the second, and so on.
-    pub products: Vec<usize>,
+    pub products: Vec<MeasureId>,
     pub features: Vec<Feature>,
 }
 
 /// The measures of one value: the sum of its distances from the middle, and of their squares.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Summed {
-    pub sum: usize,
-    pub squares: usize,
+    pub sum: MeasureId,
+    pub squares: MeasureId,
     pub scale: Scale,
 }
 
 impl Fitted {
     /// The fit of one group, of which `measure` gives the measures. `None` where one is not known,
     /// and as [`fit`].
-    pub fn fit(&self, measure: &dyn Fn(usize) -> Option<Noisy>) -> Option<Fit> {
+    pub fn fit(&self, measure: &dyn Fn(MeasureId) -> Option<Noisy>) -> Option<Fit> {
         let mut sums = vec![measure(self.count)?];
         let mut products = self.products.iter();
         for (at, value) in self.values.iter().enumerate() {

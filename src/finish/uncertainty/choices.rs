@@ -1,8 +1,7 @@
 //! The errors of counts of distinct values and of chosen values.
 
 use super::{Row, Spread};
-use crate::aggregates::{ChoiceId, DistinctValues, Estimate};
-use crate::finish::output::{first_column, width_before};
+use crate::aggregates::{ChoiceId, DistinctValues, Estimate, ReleasedColumn};
 use crate::release::Cut;
 use crate::rewrite::{ChoiceKind, ChoicePlan, Degree, Side, Subject, Target, product_step};
 
@@ -35,7 +34,8 @@ impl Row<'_> {
         };
         // Its draw comes after all added noise, and after the draws of earlier choices.
         let added = self.release.coordinates().len() + 3 * self.release.choices().len();
-        let earlier = width_before(self.release, choice);
+        let ReleasedColumn(first) = self.release.first_column(choice);
+        let earlier = first - self.release.measures().len();
         let mut noise = vec![0.0; added + earlier + draw];
         noise.push((high - value).max(value - low) / self.z);
         Some(Estimate::new(value, noise, self.z).between(low, high))
@@ -60,10 +60,8 @@ impl Row<'_> {
         };
         let (target, range) = (question.targets.get(draw)?, candidates.ends()?);
         let released = |at: usize| {
-            self.measures
-                .get(first_column(self.release, choice) + at)?
-                .parse::<f64>()
-                .ok()
+            let column = self.release.first_column(choice) + at;
+            self.released(column)?.parse::<f64>().ok()
         };
         let value = released(draw)?;
         let side = |wanted: Side| {
@@ -131,8 +129,7 @@ impl Row<'_> {
             }),
         );
         Some(Estimate::new(
-            self.measures
-                .get(first_column(self.release, choice) + column)?
+            self.released(self.release.first_column(choice) + column)?
                 .parse()
                 .ok()?,
             noise,

@@ -15,7 +15,7 @@ use widened::Widened;
 use self::digest::{PlanDigest, ReleaseDigest};
 use super::limits::row_cost::RowCost;
 use super::{ChoicePlan, Coordinate, Facts, Family, Look, Measure, Price, Statement};
-use crate::aggregates::{ChoiceId, Output};
+use crate::aggregates::{ChoiceId, MeasureId, Output, ReleasedColumn};
 use crate::analyze::{KeyCombinations, KeyRule, MetTable, grouped, listed_groups};
 use crate::catalog::{Collation, TableFingerprint, Type};
 use crate::ir::{MiddleId, MiddleQuery, ReleaseId, TableId, Uncertainty};
@@ -261,6 +261,10 @@ impl ReleasePlan {
         &self.measures
     }
 
+    pub fn measure(&self, MeasureId(at): MeasureId) -> &Measure {
+        &self.measures[at]
+    }
+
     pub fn outputs(&self) -> &[(Output, Type)] {
         &self.outputs
     }
@@ -306,14 +310,18 @@ impl ReleasePlan {
             .sum()
     }
 
+    /// The first of a choice's columns, which follow the measures and those of earlier choices.
+    pub fn first_column(&self, ChoiceId(at): ChoiceId) -> ReleasedColumn {
+        let earlier = self.choices[..at]
+            .iter()
+            .map(|choice| choice.question.width());
+        ReleasedColumn(self.measures.len() + earlier.sum::<usize>())
+    }
+
     /// How many columns a group has: the measures, then those of the choices.
     pub fn width(&self) -> usize {
-        self.measures.len()
-            + self
-                .choices
-                .iter()
-                .map(|choice| choice.question.width())
-                .sum::<usize>()
+        let choices = self.choices.iter().map(|choice| choice.question.width());
+        self.measures.len() + choices.sum::<usize>()
     }
 
     /// Two releases with one question and the same constants differ in noise alone.

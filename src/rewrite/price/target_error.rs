@@ -51,10 +51,11 @@ pub fn wanted(
             let own = match targets.of(first + at) {
                 TargetError::Absolute(_) if is_ratio(output) => return Err(unknown()),
                 TargetError::Absolute(value) => value,
-                TargetError::OfRow(share) => of_row(share, &trial.measures()[measure]),
+                TargetError::OfRow(share) => of_row(share, trial.measure(measure)),
                 TargetError::OfAnswer(_) => return Err(unknown()),
             };
-            wanted[measure] = wanted[measure].min(own);
+            let least = &mut wanted[measure.0];
+            *least = least.min(own);
         }
     }
     Ok(wanted)

@@ -1,6 +1,6 @@
 //! What the noise of a plan leaves of one group that holds all units.
 
-use crate::aggregates::{self, ChoiceId, DistinctNoise, Expected, total_of, whole};
+use crate::aggregates::{self, ChoiceId, DistinctNoise, Expected, MeasureId, total_of, whole};
 use crate::ir::Interval;
 use crate::mechanism::{Mechanism, quantile_95};
 use crate::rewrite::describe::rank_error;
@@ -58,14 +58,14 @@ impl aggregates::BestCase for BestCase<'_> {
         self.z
     }
 
-    fn noise(&self, measure: usize) -> Option<Vec<f64>> {
-        measure_noise(self.release, self.release.measures().get(measure)?)
+    fn noise(&self, measure: MeasureId) -> Option<Vec<f64>> {
+        measure_noise(self.release, self.release.measure(measure))
     }
 
-    fn total(&self, at: usize) -> Option<Expected> {
-        let noise = self.noise(at)?;
+    fn total(&self, measure: MeasureId) -> Option<Expected> {
+        let noise = self.noise(measure)?;
         let error = self.z * noise.iter().map(|n| n * n).sum::<f64>().sqrt();
-        let (what, least, most) = match self.release.measures().get(at)? {
+        let (what, least, most) = match self.release.measure(measure) {
             Measure::Count(count) => {
                 let is_of_units = matches!(
                     self.release.coordinates().get(count.rows),

@@ -3,7 +3,7 @@
 mod builder;
 
 use super::{Coordinate, Coordinates, Count, Mask, Measure};
-use crate::aggregates::{BoundedAggregate, Centred, Counts, Summand};
+use crate::aggregates::{BoundedAggregate, Centred, Counts, MeasureId, Summand};
 use crate::analyze::interval::Interval;
 use crate::analyze::{AnalyzedRelease, inline};
 use crate::ir::{ColumnInfo, Expr};
@@ -196,7 +196,7 @@ impl Coordinates {
         fixed_point: FixedPoint,
         filter: &Option<Expr>,
         all: &[BoundedAggregate],
-    ) -> (usize, Option<Count>) {
+    ) -> (MeasureId, Option<Count>) {
         let Summand {
             value,
             range,
@@ -283,8 +283,8 @@ impl Coordinates {
         position_or_push(&mut self.coordinates, coordinate)
     }
 
-    fn measure(&mut self, measure: Measure) -> usize {
-        position_or_push(&mut self.measures, measure)
+    fn measure(&mut self, measure: Measure) -> MeasureId {
+        MeasureId(position_or_push(&mut self.measures, measure))
     }
 }
 

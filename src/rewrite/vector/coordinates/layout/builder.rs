@@ -1,6 +1,8 @@
 //! The part of a release that aggregates use: measures of the vector, and choices.
 
-use crate::aggregates::{Centred, ChoiceId, Layout, PairLimits, Pairs, Ranks, Summand, chosen};
+use crate::aggregates::{
+    Centred, ChoiceId, Layout, MeasureId, PairLimits, Pairs, Ranks, Summand, chosen,
+};
 use crate::analyze::interval::Interval;
 use crate::analyze::{AnalyzedRelease, inline};
 use crate::ir::{ColumnInfo, Distinct, Expr};
@@ -26,24 +28,24 @@ impl Laying<'_> {
         FixedPoint::new(&inline(value, &self.release.computed), range, self.columns)
     }
 
-    fn count(&mut self, count: Count) -> usize {
+    fn count(&mut self, count: Count) -> MeasureId {
         self.vector.measure(Measure::Count(count))
     }
 }
 
 impl Layout for Laying<'_> {
-    fn rows(&mut self, filter: &Option<Expr>) -> usize {
+    fn rows(&mut self, filter: &Option<Expr>) -> MeasureId {
         let count = self.vector.rows_of(filter, &self.release.aggregates);
         self.count(count)
     }
 
-    fn present(&mut self, value: &Expr, filter: &Option<Expr>) -> usize {
+    fn present(&mut self, value: &Expr, filter: &Option<Expr>) -> MeasureId {
         let all = &self.release.aggregates;
         let count = self.vector.not_null_count(value, filter, all);
         self.count(count)
     }
 
-    fn units(&mut self, filter: &Option<Expr>) -> usize {
+    fn units(&mut self, filter: &Option<Expr>) -> MeasureId {
         let mask = Mask {
             filter: filter.clone(),
             not_null: None,
@@ -52,7 +54,7 @@ impl Layout for Laying<'_> {
         self.count(count)
     }
 
-    fn sum(&mut self, summand: &Summand, filter: &Option<Expr>) -> Result<usize, Refusal> {
+    fn sum(&mut self, summand: &Summand, filter: &Option<Expr>) -> Result<MeasureId, Refusal> {
         let fixed_point = self.fixed_point(&summand.value, summand.range)?;
         let all = &self.release.aggregates;
         Ok(self.vector.sum(summand, fixed_point, filter, all).0)
@@ -62,7 +64,7 @@ impl Layout for Laying<'_> {
         &mut self,
         summand: &Summand,
         filter: &Option<Expr>,
-    ) -> Result<(usize, usize), Refusal> {
+    ) -> Result<(MeasureId, MeasureId), Refusal> {
         let fixed_point = self.fixed_point(&summand.value, summand.range)?;
         let all = &self.release.aggregates;
         let (sum, count) = self.vector.sum(summand, fixed_point, filter, all);
@@ -79,7 +81,7 @@ impl Layout for Laying<'_> {
         &mut self,
         summand: &Summand,
         filter: &Option<Expr>,
-    ) -> Result<(usize, Centred), Refusal> {
+    ) -> Result<(MeasureId, Centred), Refusal> {
         let Summand {
             value,
             range,
@@ -103,7 +105,7 @@ impl Layout for Laying<'_> {
         &mut self,
         summand: &Summand,
         filter: &Option<Expr>,
-    ) -> Result<(usize, Centred), Refusal> {
+    ) -> Result<(MeasureId, Centred), Refusal> {
         let Summand {
             value,
             range,
