@@ -9,11 +9,12 @@ use num_traits::ToPrimitive;
 use crate::aggregates::{Foreseen, MeasureId};
 use crate::catalog::Type;
 use crate::mechanism::Calibrated;
+use crate::rewrite::CoordinateId;
 use crate::rewrite::{Count, Degree, Measure, ReleasePlan, Step, measure_deviation};
 
 /// The measures of one group as decimal text, from its noisy coordinates in steps of their base
 /// grids, in the plain layout ([`crate::rewrite::made_of`]).
-pub fn measures(release: &ReleasePlan, of: impl Fn(usize) -> Rational) -> Vec<String> {
+pub fn measures(release: &ReleasePlan, of: impl Fn(CoordinateId) -> Rational) -> Vec<String> {
     release
         .measures()
         .iter()
@@ -131,7 +132,7 @@ fn shown_count(count: BigInt) -> String {
 }
 
 /// The noisy count, rounded to an integer; may be negative.
-fn counted(count: Count, of: &impl Fn(usize) -> Rational) -> BigInt {
+fn counted(count: Count, of: &impl Fn(CoordinateId) -> Rational) -> BigInt {
     let rows = match count.all {
         Some(all) => of(count.rows).add(&of(all)).halved(),
         None => of(count.rows),

@@ -21,6 +21,7 @@ use crate::execute::{Rows, Sealed};
 use crate::ir::ReleaseId;
 use crate::ledger::Charge;
 use crate::mechanism::{Calibrated, SampleError, Sampler};
+use crate::rewrite::CoordinateId;
 use crate::rewrite::{Draw, Plan, ReleasePlan, UnpaidPart, made_of};
 
 pub use look::{Cut, Looked, TooFew};
@@ -269,7 +270,7 @@ fn drawn_apart(
         let listed = is_listed(release, &key);
         let passes = listed
             || threshold.is_some_and(|(coordinate, pass_at)| {
-                noisy.get(coordinate).is_some_and(|v| *v >= pass_at)
+                noisy.get(coordinate.0).is_some_and(|v| *v >= pass_at)
             });
         if passes {
             drawn.push((key, noisy));
@@ -341,13 +342,15 @@ fn decoded(
         ..ReleasedTable::default()
     };
     let made: Vec<_> = (0..release.coordinates().len())
-        .map(|at| made_of(release.coordinates(), at))
+        .map(|at| made_of(release.coordinates(), CoordinateId(at)))
         .collect();
     let mut sums = Vec::new();
     for (key, noisy) in drawn {
-        let drawn = |at: usize| Rational::binary(noisy[at].clone(), refined[at]).over(&divisor);
-        let of = |coordinate: usize| {
-            let (terms, divisor) = &made[coordinate];
+        let drawn = |CoordinateId(at): CoordinateId| {
+            Rational::binary(noisy[at].clone(), refined[at]).over(&divisor)
+        };
+        let of = |coordinate: CoordinateId| {
+            let (terms, divisor) = &made[coordinate.0];
             Rational::combined(
                 terms.iter().map(|(at, times)| (drawn(*at), *times)),
                 *divisor,

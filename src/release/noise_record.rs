@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Cut, Key};
 use crate::mechanism::{Effects, Mechanism, Noise, quantile_95};
-use crate::rewrite::{Measure, ReleasePlan, Total, made_of, measure_terms};
+use crate::rewrite::{CoordinateId, Measure, ReleasePlan, Total, made_of, measure_terms};
 
 /// The noise drawn for each group of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -17,13 +17,13 @@ pub struct NoiseRecord {
     draws: Vec<(Noise, u32)>,
     /// For each coordinate of the plain layout: the multiple of each draw in it, in steps of the
     /// draw's base grid, and a common divisor. Whole numbers are read back exactly.
-    terms: Vec<(Vec<(usize, i64)>, u64)>,
+    terms: Vec<(Vec<(CoordinateId, i64)>, u64)>,
     /// For each group, of how many noisy groups it is the sum. Empty where every group is one.
     #[serde(skip)]
     summed: Vec<usize>,
     /// The amounts that clips chosen from a look cut, by coordinate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    cuts: Vec<(usize, Cut)>,
+    cuts: Vec<(CoordinateId, Cut)>,
     /// Where groups are computed from effects. The draws above are then the noise of a group of the
     /// set where it is largest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -121,7 +121,7 @@ impl NoiseRecord {
             .map(|c| (c.noise, c.refine))
             .collect();
         let terms = (0..draws.len())
-            .map(|at| made_of(release.coordinates(), at))
+            .map(|at| made_of(release.coordinates(), CoordinateId(at)))
             .collect();
         let by_effects = release.price()?.effects.as_ref().map(|by| SetNoise {
             effects: by.effects.clone(),
@@ -139,12 +139,12 @@ impl NoiseRecord {
     }
 
     /// The record with the amounts that the chosen clips cut.
-    pub(super) fn cut_by(self, cuts: Vec<(usize, Cut)>) -> Self {
+    pub(super) fn cut_by(self, cuts: Vec<(CoordinateId, Cut)>) -> Self {
         Self { cuts, ..self }
     }
 
     /// The amount that a clip chosen from a look cut from a coordinate.
-    pub fn cut(&self, coordinate: usize) -> Option<&Cut> {
+    pub fn cut(&self, coordinate: CoordinateId) -> Option<&Cut> {
         let mut cuts = self.cuts.iter();
         cuts.find_map(|(at, cut)| (*at == coordinate).then_some(cut))
     }
@@ -182,7 +182,10 @@ impl NoiseRecord {
             match total.terms.as_slice() {
                 [(coordinate, times)] if *times > 0 => {
                     let scale = total.divisor as f64 / *times as f64;
-                    cuts.extend(self.cut(*coordinate).map(|cut| (at, cut.in_steps(scale))));
+                    cuts.extend(
+                        self.cut(*coordinate)
+                            .map(|cut| (CoordinateId(at), cut.in_steps(scale))),
+                    );
                 }
                 terms if terms.iter().any(|(at, _)| self.cut(*at).is_some()) => return None,
                 _ => {}
@@ -236,12 +239,12 @@ impl NoiseRecord {
     fn noise_times(&self, root: f64, measure: &Measure) -> Vec<f64> {
         let mut noise = vec![0.0; self.draws.len()];
         for (coordinate, factor) in measure_terms(measure) {
-            let Some((terms, divisor)) = self.terms.get(coordinate) else {
+            let Some((terms, divisor)) = self.terms.get(coordinate.0) else {
                 continue;
             };
             for (draw, times) in terms {
                 if let (Some(sum), Some((law, refined))) =
-                    (noise.get_mut(*draw), self.draws.get(*draw))
+                    (noise.get_mut(draw.0), self.draws.get(draw.0))
                 {
                     *sum += root * factor * *times as f64 / *divisor as f64
                         * law.standard_deviation()

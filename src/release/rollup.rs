@@ -21,6 +21,7 @@ use crate::ir::evaluate::evaluate;
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, Expr, Node};
 use crate::policy::Scalar;
+use crate::rewrite::CoordinateId;
 use crate::rewrite::{
     Family, Measure, ReleasePlan, Total, key_text, measure_deviation, measure_terms,
 };
@@ -179,7 +180,7 @@ pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &PlanningEffort) ->
     let factors = drawn.factors(members.iter().map(|(_, rows)| of_keys(rows)))?;
     for (key, rows) in members {
         let sums = added(grain, &rows)?;
-        let of = |coordinate: usize| value(grain, totals[coordinate], &sums);
+        let of = |CoordinateId(at): CoordinateId| value(grain, totals[at], &sums);
         made.measures.push(decode::measures(release, of));
         made.keys.push(key);
         summed.push(rows.len());
@@ -226,7 +227,7 @@ fn if_bought(
     for (coordinate, factor) in measure_terms(measure) {
         let (block, place) = look.place(coordinate)?;
         let clip = if block.bins.has_choice() {
-            finer.cut(coordinate)?.clip * shares.get(coordinate)?
+            finer.cut(coordinate)?.clip * shares.get(coordinate.0)?
         } else {
             block.bins.ceiling().to_f64()? / block.weights[place].to_f64()?
         };
@@ -278,9 +279,9 @@ fn added(grain: &Grain, rows: &[usize]) -> Option<Vec<BigInt>> {
 }
 
 fn value(grain: &Grain, total: &Total, sums: &[BigInt]) -> Rational {
-    let term = |(coordinate, factor): &(usize, i64)| {
+    let term = |(CoordinateId(at), factor): &(CoordinateId, i64)| {
         (
-            Rational::binary(sums[*coordinate].clone(), grain.refined[*coordinate]),
+            Rational::binary(sums[*at].clone(), grain.refined[*at]),
             *factor,
         )
     };

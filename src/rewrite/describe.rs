@@ -21,6 +21,7 @@ use crate::analyze::{Analyzed, AnalyzedRelease, Because, KeyRule, NoRow, UnitGro
 use crate::ir::{ColumnId, End, Expr, JoinKind, Node, Relation, Window};
 use crate::mechanism::{Calibrated, Norm};
 use crate::policy::{Policy, Scalar};
+use crate::rewrite::CoordinateId;
 
 /// Everything a reader needs to judge the release's privacy, in order.
 pub fn describe(
@@ -331,10 +332,11 @@ impl Words<'_> {
         for (i, (coordinate, calibrated)) in
             plan.coordinates().iter().zip(&price.calibrated).enumerate()
         {
-            let deviation = look::deviation(price, coordinate, i).unwrap_or_else(|| {
-                let largest = deviation_of(coordinate, calibrated);
-                by_set(plan, price, largest).unwrap_or_else(|| significant(largest))
-            });
+            let deviation =
+                look::deviation(price, coordinate, CoordinateId(i)).unwrap_or_else(|| {
+                    let largest = deviation_of(coordinate, calibrated);
+                    by_set(plan, price, largest).unwrap_or_else(|| significant(largest))
+                });
             lines.push(format!(
                 "  v{i}: {}: {} noise, standard deviation {deviation}",
                 self.coordinate(coordinate),
@@ -355,7 +357,8 @@ impl Words<'_> {
             };
             lines.push(format!(
                 "  Threshold: a group is shown where the noisy number of units \
-                (v{presence}) is at least {tau:.1}{shared}"
+                (v{}) is at least {tau:.1}{shared}",
+                presence.0
             ));
         }
         if let Some(groups) = price.groups_per_unit {
@@ -512,11 +515,11 @@ fn step_of(coordinate: &Coordinate) -> f64 {
 pub(in crate::rewrite) fn threshold_units(
     plan: &ReleasePlan,
     price: &Price,
-    presence: usize,
+    presence: CoordinateId,
 ) -> f64 {
     let one = plan.coordinates()[presence].magnitude() as f64;
     price.threshold.map_or(0.0, |(_, pass_at)| {
-        pass_at as f64 / 2f64.powi(price.calibrated[presence].refine as i32) / one
+        pass_at as f64 / 2f64.powi(price.calibrated[presence.0].refine as i32) / one
     })
 }
 

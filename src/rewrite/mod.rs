@@ -39,6 +39,7 @@ pub use price::{Block, ByEffects, Look, Price, SEEN, Terms};
 pub use useless::{Useless, best_error, thin_groups, useless};
 pub use vector::base_rows::key_text;
 pub use vector::bins::Bins;
+pub use vector::coordinate_id::CoordinateId;
 pub use vector::coordinates::{Coordinate, Count, Measure};
 pub use vector::fixed_point::{FixedPoint, Step};
 pub use vector::rotation::made_of;

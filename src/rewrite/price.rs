@@ -27,6 +27,7 @@ use crate::mechanism::{
 };
 use crate::policy::{Policy, SessionSettings};
 use crate::refusal::{Refusal, reason};
+use crate::rewrite::CoordinateId;
 
 /// The delta of one release whose keys come from the data: the default share of delta holds 500.
 const THRESHOLD_DELTA: f64 = 1e-11;
@@ -82,7 +83,7 @@ pub struct Price {
     /// Where grouping sets are computed from effects: these, and their noise.
     pub effects: Option<ByEffects>,
     /// A group is shown if this coordinate's noisy integer reaches the value.
-    pub threshold: Option<(usize, i128)>,
+    pub threshold: Option<(CoordinateId, i128)>,
     /// The most groups of a unit, where the statement must cap them.
     pub groups_per_unit: Option<u32>,
     /// The most groups of a unit that the clip is chosen for.
@@ -391,14 +392,14 @@ fn presence_height(coordinate: &Coordinate) -> Option<Height> {
 
 /// The coordinate that decides which groups are shown: units' presence, shared among their groups,
 /// where there is one, else the number of units.
-fn deciding(coordinates: &[Coordinate]) -> Option<(usize, Height)> {
+fn deciding(coordinates: &[Coordinate]) -> Option<(CoordinateId, Height)> {
     let shared = coordinates.iter().position(|c| *c == Coordinate::Presence);
     let counted = || {
         coordinates
             .iter()
             .position(|c| presence_height(c).is_some())
     };
-    let at = shared.or_else(counted)?;
+    let at = CoordinateId(shared.or_else(counted)?);
     Some((at, presence_height(&coordinates[at])?))
 }
 
@@ -421,10 +422,10 @@ fn release_keys(
     })?;
     let counted = Presence {
         clip,
-        weight: &price.weights[presence],
+        weight: &price.weights[presence.0],
         height,
     };
-    let pass_at = threshold(&counted, price.calibrated[presence], delta, groups)
+    let pass_at = threshold(&counted, price.calibrated[presence.0], delta, groups)
         .map_err(|_| out_of_reach())?;
     price.threshold = Some((presence, pass_at));
     price.groups_per_unit = Some(groups);

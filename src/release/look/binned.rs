@@ -8,6 +8,7 @@ use zeroize::Zeroizing;
 use super::super::{Found, Key};
 use crate::execute::Rows;
 use crate::mechanism::Calibrated;
+use crate::rewrite::CoordinateId;
 use crate::rewrite::{Block, ReleasePlan};
 
 /// The rows of a binned statement.
@@ -89,7 +90,7 @@ impl Binned {
                 let Some(group) = sums.get_mut(key) else {
                     continue;
                 };
-                for coordinate in &block.coordinates {
+                for CoordinateId(coordinate) in &block.coordinates {
                     let refine = calibrated[*coordinate].refine;
                     let factor = factors
                         .entry((at, number, refine))
@@ -147,7 +148,7 @@ mod tests {
 
     fn block(coordinate: usize, bins: Bins) -> Block {
         Block {
-            coordinates: vec![coordinate],
+            coordinates: vec![CoordinateId(coordinate)],
             weights: vec![BigUint::from(1u8)],
             bins,
             mu: Mu(1 << 29),

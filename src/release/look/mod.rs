@@ -17,6 +17,7 @@ use crate::execute::{Rows, Sealed};
 use crate::ir::ReleaseId;
 use crate::ledger::Charge;
 use crate::mechanism::{Calibrated, Sampler};
+use crate::rewrite::CoordinateId;
 use crate::rewrite::{Bins, Block, Look, ReleasePlan};
 use binned::Binned;
 use choice::{Choice, Histogram, total};
@@ -181,7 +182,7 @@ impl Releasing<'_> {
             let mut noisy = Vec::with_capacity(sums.len());
             for (at, (value, calibrated)) in sums.iter().zip(calibrated).enumerate() {
                 noisy.push(match before.flatten() {
-                    Some(before) if decides == Some(at) => before,
+                    Some(before) if decides == Some(CoordinateId(at)) => before,
                     Some(_) | None => value.saturating_add(sampler.sample(&calibrated.noise)?),
                 });
             }
@@ -215,7 +216,7 @@ fn shown(
     let (Some(price), [at]) = (plan.price(), look.blocks[block].coordinates.as_slice()) else {
         return Err(Error::Mismatch);
     };
-    let (at, calibrated) = (*at, &price.calibrated);
+    let (CoordinateId(at), calibrated) = (*at, &price.calibrated);
     let Some((_, pass_at)) = price.threshold else {
         return Err(Error::Mismatch);
     };
@@ -288,14 +289,14 @@ fn at_clips(plan: &ReleasePlan, look: &Look, candidates: &[usize]) -> Result<Rel
     for (block, candidate) in look.blocks.iter().zip(candidates) {
         let calibrated = block.calibrated(*candidate).map_err(|_| Error::Mismatch)?;
         for (at, calibrated) in block.coordinates.iter().zip(calibrated) {
-            noise[*at] = calibrated;
+            noise[at.0] = calibrated;
         }
     }
     Ok(plan.with_noise(noise))
 }
 
 /// The amount that the clips cut from each coordinate, in its own steps.
-fn cuts(look: &Look, chosen: &[Option<Choice>]) -> Vec<(usize, Cut)> {
+fn cuts(look: &Look, chosen: &[Option<Choice>]) -> Vec<(CoordinateId, Cut)> {
     let blocks = look.blocks.iter().zip(chosen);
     let cut = blocks.flat_map(|(block, choice)| {
         let weights = block.coordinates.iter().zip(&block.weights);

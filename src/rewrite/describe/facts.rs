@@ -5,6 +5,7 @@ use super::index::index;
 use super::{Words, deviation_of, sensitivity};
 use crate::analyze::{Analyzed, AnalyzedRelease};
 use crate::policy::Policy;
+use crate::rewrite::CoordinateId;
 use crate::rewrite::ReleasePlan;
 use crate::rewrite::plan::facts::{Facts, Summed};
 use crate::rewrite::vector::coordinates::Coordinate;
@@ -42,7 +43,10 @@ pub fn facts(
         };
     };
     let is_chosen = |at: usize| {
-        let place = price.look.as_ref().and_then(|look| look.place(at));
+        let place = price
+            .look
+            .as_ref()
+            .and_then(|look| look.place(CoordinateId(at)));
         place.is_some_and(|(block, _)| block.bins.has_choice())
     };
     let summed = |(at, (coordinate, calibrated)): (usize, (&Coordinate, _))| Summed {

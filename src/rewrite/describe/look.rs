@@ -3,6 +3,7 @@
 use num_traits::ToPrimitive;
 
 use super::{significant, step_of};
+use crate::rewrite::CoordinateId;
 use crate::rewrite::vector::coordinates::Coordinate;
 use crate::rewrite::vector::standard_deviation::measure_terms;
 use crate::rewrite::{Look, Measure, Price, ReleasePlan};
@@ -33,7 +34,7 @@ struct Scale {
 }
 
 impl Scale {
-    fn of(look: &Look, coordinate: usize) -> Option<Self> {
+    fn of(look: &Look, coordinate: CoordinateId) -> Option<Self> {
         let (block, place) = look.place(coordinate)?;
         Some(Self {
             times: 1.0 / block.mu.to_f64(),
@@ -55,7 +56,11 @@ impl Scale {
 }
 
 /// The standard deviation of a coordinate whose clip a look chooses.
-pub(super) fn deviation(price: &Price, coordinate: &Coordinate, at: usize) -> Option<String> {
+pub(super) fn deviation(
+    price: &Price,
+    coordinate: &Coordinate,
+    at: CoordinateId,
+) -> Option<String> {
     Scale::of(price.look.as_ref()?, at)?.text(step_of(coordinate))
 }
 

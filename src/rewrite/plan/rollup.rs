@@ -19,6 +19,7 @@ use crate::rewrite::emit::relation::Flat;
 use crate::rewrite::price::{Bounding, Portion};
 use crate::rewrite::vector::base_rows::{base_rows, inlined_columns};
 use crate::rewrite::vector::clipped_aggregate::ClippedAggregate;
+use crate::rewrite::vector::coordinate_id::CoordinateId;
 use crate::rewrite::vector::coordinates::{Coordinate, Count, Mask, Measure};
 use crate::rewrite::vector::rotation::made_of;
 use crate::rewrite::{Price, ReleasePlan};
@@ -87,7 +88,7 @@ pub struct Reading {
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Total {
     pub name: String,
-    pub terms: Vec<(usize, i64)>,
+    pub terms: Vec<(CoordinateId, i64)>,
     pub divisor: u64,
 }
 
@@ -184,7 +185,7 @@ fn totals(
     let mut totals: Vec<Total> = names
         .iter()
         .enumerate()
-        .filter_map(|(at, name)| Some(Total::of(at, name.clone()?)))
+        .filter_map(|(at, name)| Some(Total::of(CoordinateId(at), name.clone()?)))
         .collect();
     for measure in &plan.measures {
         if let Some((coordinate, total)) = derived(measure, plain)
@@ -201,7 +202,7 @@ fn totals(
 }
 
 impl Total {
-    fn of(coordinate: usize, name: String) -> Self {
+    fn of(coordinate: CoordinateId, name: String) -> Self {
         Self {
             name,
             terms: vec![(coordinate, 1)],
@@ -211,7 +212,7 @@ impl Total {
 
     /// The total of coordinates in the plain layout, in terms of those that are released.
     fn released(self, coordinates: &[Coordinate]) -> Option<Self> {
-        let made: Vec<(Vec<(usize, i64)>, u64)> = self
+        let made: Vec<(Vec<(CoordinateId, i64)>, u64)> = self
             .terms
             .iter()
             .map(|(at, _)| made_of(coordinates, *at))
@@ -293,7 +294,7 @@ fn derived(measure: &Measure, coordinates: &[Coordinate]) -> Option<(Coordinate,
                 value,
                 fixed_point: _,
                 centred: true,
-            } = coordinates.get(*values)?
+            } = coordinates.get(values.0)?
             else {
                 return None;
             };
@@ -330,7 +331,7 @@ fn derived(measure: &Measure, coordinates: &[Coordinate]) -> Option<(Coordinate,
 /// The rows that a count is of, and how it is made.
 fn counted(count: &Count, coordinates: &[Coordinate]) -> Option<(Mask, Total)> {
     let Count { rows, all, nulls } = count;
-    let (filter, not_null) = match coordinates.get(*rows)? {
+    let (filter, not_null) = match coordinates.get(rows.0)? {
         Coordinate::Rows {
             mask: Mask { filter, not_null },
         } => (filter.clone(), not_null.clone()),
@@ -350,7 +351,7 @@ fn counted(count: &Count, coordinates: &[Coordinate]) -> Option<(Mask, Total)> {
     let not_null = match (nulls, not_null) {
         (None, not_null) => not_null,
         (Some(nulls), None) => {
-            let Coordinate::Nulls { filter: of, value } = coordinates.get(*nulls)? else {
+            let Coordinate::Nulls { filter: of, value } = coordinates.get(nulls.0)? else {
                 return None;
             };
             if *of != filter {

@@ -6,6 +6,7 @@ use crate::mechanism::{Calibrated, Loss, Mu, gaussian_finer};
 use crate::refusal::Refusal;
 use crate::rewrite::limits::out_of_reach;
 use crate::rewrite::vector::bins::Bins;
+use crate::rewrite::vector::coordinate_id::CoordinateId;
 
 /// Factors are rounded down to steps of 2^-24, where the noise leaves room for as fine a grid.
 const FINER: u32 = 24;
@@ -17,7 +18,7 @@ const FINEST: u32 = 96;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Block {
     /// Places in the vector, ascending.
-    pub coordinates: Vec<usize>,
+    pub coordinates: Vec<CoordinateId>,
     /// The weight of each of them.
     pub weights: Vec<BigUint>,
     pub bins: Bins,
@@ -75,7 +76,7 @@ impl Look {
     }
 
     /// The block of a coordinate, and its place in it.
-    pub fn place(&self, coordinate: usize) -> Option<(&Block, usize)> {
+    pub fn place(&self, coordinate: CoordinateId) -> Option<(&Block, usize)> {
         self.blocks.iter().find_map(|block| {
             let at = block.coordinates.iter().position(|c| *c == coordinate)?;
             Some((block, at))

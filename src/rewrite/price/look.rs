@@ -13,6 +13,7 @@ use crate::analyze::AnalyzedRelease;
 use crate::mechanism::{Loss, Mechanism, Mu, gaussian, loss_gaussian};
 use crate::policy::{ClipChoice, Policy, SessionSettings};
 use crate::refusal::Refusal;
+use crate::rewrite::CoordinateId;
 use crate::rewrite::vector::bins::Bins;
 use crate::rewrite::vector::blocks::blocks;
 use crate::rewrite::vector::coordinates::{Coordinate, Coordinates};
@@ -56,7 +57,7 @@ fn blocked(
     layout: &Coordinates,
     groups: u64,
 ) -> Option<(Vec<Block>, Option<usize>)> {
-    let coordinates = &layout.coordinates;
+    let coordinates = layout.coordinates.as_slice();
     let shown = shown(release, coordinates);
     let blocks: Vec<Block> = blocks(coordinates, &release.exclusive_filters, shown)
         .into_iter()
@@ -67,7 +68,7 @@ fn blocked(
             let ceiling = clips(release, &of_block, &weights, groups).0;
             let row = norms(&of_block, &weights, &release.exclusive_filters);
             let row = ceil_sqrt(&(row.row.squared + row.presence.squared + row.shared.squared));
-            let is_short = ceiling <= row * SHORT && !places.iter().any(|at| layout.made[*at]);
+            let is_short = ceiling <= row * SHORT && !places.iter().any(|at| layout.made[at.0]);
             let is_known = is_short || places.iter().any(|at| shown == Some(*at));
             let bins = if is_known {
                 Bins::fixed(ceiling)
@@ -145,7 +146,7 @@ pub(in crate::rewrite) fn is_worth_the_least(
 }
 
 /// The coordinate that decides which groups are shown.
-fn shown(release: &AnalyzedRelease, coordinates: &[Coordinate]) -> Option<usize> {
+fn shown(release: &AnalyzedRelease, coordinates: &[Coordinate]) -> Option<CoordinateId> {
     let deciding = deciding(coordinates).filter(|_| release.is_thresholded());
     deciding.map(|(at, _)| at)
 }
@@ -244,8 +245,8 @@ fn priced(
     for block in &look.blocks {
         let of_block = block.calibrated(usize::MAX)?;
         for ((at, weight), noise) in block.coordinates.iter().zip(&block.weights).zip(of_block) {
-            weights[*at] = weight.clone();
-            calibrated[*at] = noise;
+            weights[at.0] = weight.clone();
+            calibrated[at.0] = noise;
         }
     }
     let ceiling = look.blocks.iter().map(|b| b.bins.ceiling()).max();

@@ -68,8 +68,8 @@ impl aggregates::BestCase for BestCase<'_> {
         let (what, least, most) = match self.release.measure(measure) {
             Measure::Count(count) => {
                 let is_of_units = matches!(
-                    self.release.coordinates().get(count.rows),
-                    Some(Coordinate::Units { .. })
+                    self.release.coordinates()[count.rows],
+                    Coordinate::Units { .. }
                 );
                 let most = if is_of_units { self.units } else { self.rows };
                 ("count", 0.0, most)

@@ -36,7 +36,7 @@ impl ClippedAggregate<'_> {
             let count = BigUint::from(block.coordinates.len());
             let each = block.bins.longest() / ceil_sqrt(&count);
             for (at, weight) in block.coordinates.iter().zip(&block.weights) {
-                most[*at] = if self.coordinates[*at] == Coordinate::Presence {
+                most[at.0] = if self.coordinates[*at] == Coordinate::Presence {
                     // It is shared out among the groups afterwards.
                     1
                 } else {
@@ -202,7 +202,7 @@ fn length_name(block: usize) -> String {
 fn squared(block: &Block) -> ast::Expr {
     let terms = block.coordinates.iter().zip(&block.weights);
     let terms = terms.map(|(at, weight)| {
-        let value = sql::bare(&format!("v{at}"));
+        let value = sql::bare(&format!("v{}", at.0));
         let value = if block.bins.is_narrow() {
             value
         } else {

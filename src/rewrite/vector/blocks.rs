@@ -1,6 +1,7 @@
 //! Coordinates of one scale are clipped together. A common norm of rows and of values would need an
 //! exchange rate between them, which nobody knows without the data.
 
+use super::coordinate_id::CoordinateId;
 use super::coordinates::Coordinate;
 use crate::ir::Expr;
 use crate::rewrite::FixedPoint;
@@ -33,13 +34,13 @@ enum Rows<'c> {
 pub(in crate::rewrite) fn blocks(
     coordinates: &[Coordinate],
     exclusive: &[Vec<Expr>],
-    shown: Option<usize>,
-) -> Vec<Vec<usize>> {
+    shown: Option<CoordinateId>,
+) -> Vec<Vec<CoordinateId>> {
     let fine = grouped(coordinates, |at| scale(coordinates, at, exclusive, shown));
     if fine.len() <= BLOCKS_MAX {
         return fine;
     }
-    let coarse = |at: usize| match scale(coordinates, at, &[], shown) {
+    let coarse = |at: CoordinateId| match scale(coordinates, at, &[], shown) {
         Scale::Units(_) => Scale::Units(Rows::Of(None)),
         Scale::Rows(_) => Scale::Rows(Rows::Of(None)),
         // Values of different scale share a norm, each by its weight.
@@ -51,10 +52,10 @@ pub(in crate::rewrite) fn blocks(
 
 fn grouped<'c>(
     coordinates: &'c [Coordinate],
-    scale: impl Fn(usize) -> Scale<'c>,
-) -> Vec<Vec<usize>> {
-    let mut blocks: Vec<(Scale<'c>, Vec<usize>)> = Vec::new();
-    for at in 0..coordinates.len() {
+    scale: impl Fn(CoordinateId) -> Scale<'c>,
+) -> Vec<Vec<CoordinateId>> {
+    let mut blocks: Vec<(Scale<'c>, Vec<CoordinateId>)> = Vec::new();
+    for at in (0..coordinates.len()).map(CoordinateId) {
         let scale = scale(at);
         match blocks.iter_mut().find(|(known, _)| *known == scale) {
             Some((_, block)) => block.push(at),
@@ -66,9 +67,9 @@ fn grouped<'c>(
 
 fn scale<'c>(
     coordinates: &'c [Coordinate],
-    at: usize,
+    at: CoordinateId,
     exclusive: &[Vec<Expr>],
-    shown: Option<usize>,
+    shown: Option<CoordinateId>,
 ) -> Scale<'c> {
     if shown == Some(at) {
         return Scale::Shown;

@@ -3,6 +3,7 @@
 
 mod layout;
 
+use super::coordinate_id::CoordinateId;
 use super::fixed_point::FixedPoint;
 use crate::aggregates::Output;
 use crate::ir::{End, Expr};
@@ -89,10 +90,10 @@ pub struct Mask {
 /// / 2` stands for `rows`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
-    pub rows: usize,
+    pub rows: CoordinateId,
     /// The count of all rows where `rows` is of flags.
-    pub all: Option<usize>,
-    pub nulls: Option<usize>,
+    pub all: Option<CoordinateId>,
+    pub nulls: Option<CoordinateId>,
 }
 
 /// A value computed exactly from the noisy coordinates, before the outer query.
@@ -102,24 +103,24 @@ pub enum Measure {
     Count(Count),
     /// A sum in the value's unit; `count` where the coordinate is centred.
     Sum {
-        values: usize,
+        values: CoordinateId,
         count: Option<Count>,
         fixed_point: FixedPoint,
     },
     /// Sum of distances from the middle of the value's range.
     Centred {
-        values: usize,
+        values: CoordinateId,
         fixed_point: FixedPoint,
     },
     /// Sum of squares of those distances.
     Squares {
-        lacks: usize,
+        lacks: CoordinateId,
         count: Count,
         fixed_point: FixedPoint,
     },
     /// Sum of products of two values' distances.
     Products {
-        products: usize,
+        products: CoordinateId,
         y: FixedPoint,
         x: FixedPoint,
     },

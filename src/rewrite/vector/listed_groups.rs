@@ -16,6 +16,7 @@ use crate::ir::{ColumnInfo, Expr, Node, key_column};
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
 use crate::rewrite::Block;
+use crate::rewrite::CoordinateId;
 use crate::rewrite::emit::relation::Flat;
 use crate::rewrite::emit::sql;
 
@@ -189,9 +190,9 @@ impl ClippedAggregate<'_> {
         rows: BaseRows,
     ) -> Result<ast::Query, Refusal> {
         let (times, width) = (groups.len(), self.coordinates.len());
-        let in_all = |at: &usize| {
+        let in_all = |CoordinateId(at): &CoordinateId| {
             (0..times)
-                .map(|group| group * width + at)
+                .map(|group| CoordinateId(group * width + at))
                 .collect::<Vec<_>>()
         };
         let block = |block: &Block| {

@@ -6,6 +6,7 @@
 //! pair adds up to `2 H`. Laplace noise of the same epsilon is half as wide on A and B, and the
 //! count `c = (A + B) / H` and the sum `s = A - B` have half the variance.
 
+use super::coordinate_id::CoordinateId;
 use super::coordinates::{Coordinate, Count, Measure};
 use crate::ir::End;
 
@@ -43,7 +44,7 @@ pub fn turned(coordinates: &[Coordinate], measures: &[Measure]) -> Option<Vec<Co
                 fixed_point,
                 centred: true,
             }),
-        ) = (all.get(*rows), all.get(*values))
+        ) = (all.get(rows.0), all.get(values.0))
         else {
             continue;
         };
@@ -68,7 +69,7 @@ pub fn turned(coordinates: &[Coordinate], measures: &[Measure]) -> Option<Vec<Co
             end,
         };
         let (lower, upper) = (share(End::Least), share(End::Greatest));
-        (all[*rows], all[*values]) = (lower, upper);
+        (all[rows.0], all[values.0]) = (lower, upper);
     }
     (all != coordinates).then_some(all)
 }
@@ -88,21 +89,21 @@ fn is_share_of(
 
 /// A coordinate of the plain layout in terms of released coordinates: their places and integer
 /// factors, and what their sum is divided by.
-pub fn made_of(coordinates: &[Coordinate], at: usize) -> (Vec<(usize, i64)>, u64) {
+pub fn made_of(coordinates: &[Coordinate], at: CoordinateId) -> (Vec<(CoordinateId, i64)>, u64) {
     let Some(Coordinate::Share {
         filter,
         value,
         fixed_point,
         end,
-    }) = coordinates.get(at)
+    }) = coordinates.get(at.0)
     else {
         return (vec![(at, 1)], 1);
     };
     let other = coordinates
         .iter()
         .enumerate()
-        .position(|(i, c)| i != at && is_share_of(c, filter, value, fixed_point))
-        .unwrap_or(at);
+        .position(|(i, c)| i != at.0 && is_share_of(c, filter, value, fixed_point))
+        .map_or(at, CoordinateId);
     match end {
         // The count.
         End::Least => (vec![(at, 1), (other, 1)], fixed_point.spread()),

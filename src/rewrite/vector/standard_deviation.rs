@@ -1,5 +1,6 @@
 //! The noise of measures, known without the data: linear combinations of independent draws.
 
+use super::coordinate_id::CoordinateId;
 use super::coordinates::{Count, Measure};
 use super::rotation::made_of;
 use crate::rewrite::{FixedPoint, ReleasePlan};
@@ -13,7 +14,8 @@ pub fn measure_noise(plan: &ReleasePlan, measure: &Measure) -> Option<Vec<f64>> 
     for (coordinate, factor) in measure_terms(measure) {
         let (drawn, divisor) = made_of(plan.coordinates(), coordinate);
         for (at, times) in drawn {
-            if let (Some(sum), Some(calibrated)) = (noise.get_mut(at), price.calibrated.get(at)) {
+            if let (Some(sum), Some(calibrated)) = (noise.get_mut(at.0), price.calibrated.get(at.0))
+            {
                 *sum += factor * times as f64 / divisor as f64
                     * calibrated.noise.standard_deviation()
                     / 2f64.powi(calibrated.refine as i32);
@@ -24,9 +26,9 @@ pub fn measure_noise(plan: &ReleasePlan, measure: &Measure) -> Option<Vec<f64>> 
 }
 
 /// How often a measure holds each coordinate, in steps of the coordinate's base grid.
-pub fn measure_terms(measure: &Measure) -> Vec<(usize, f64)> {
+pub fn measure_terms(measure: &Measure) -> Vec<(CoordinateId, f64)> {
     let mut terms = Vec::new();
-    let mut add = |coordinate: usize, factor: f64| terms.push((coordinate, factor));
+    let mut add = |coordinate: CoordinateId, factor: f64| terms.push((coordinate, factor));
     match measure {
         Measure::Count(count) => counted(count, 1.0, &mut add),
         Measure::Sum {
@@ -65,7 +67,7 @@ pub fn measure_terms(measure: &Measure) -> Vec<(usize, f64)> {
 }
 
 /// A number of rows, `factor` times.
-fn counted(count: &Count, factor: f64, add: &mut impl FnMut(usize, f64)) {
+fn counted(count: &Count, factor: f64, add: &mut impl FnMut(CoordinateId, f64)) {
     match count.all {
         Some(all) => {
             add(count.rows, factor / 2.0);

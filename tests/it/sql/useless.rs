@@ -117,7 +117,7 @@ async fn each_rule_has_the_edge_that_is_documented() {
     let (plan, refused) = judged(demo, Some(10), keyed, &terms(demo));
     let price = plan.release(ReleaseId(0)).price().unwrap();
     let (presence, pass_at) = price.threshold.unwrap();
-    let units = pass_at as f64 / 2f64.powi(price.calibrated[presence].refine as i32);
+    let units = pass_at as f64 / 2f64.powi(price.calibrated[presence.0].refine as i32);
     assert_eq!(edge(demo, keyed), (2.0 * units).ceil() as u64);
     assert_eq!(
         refused.unwrap().message,

@@ -9,6 +9,7 @@ use crate::analyze::{AnalyzedRelease, inline};
 use crate::ir::{ColumnInfo, Expr};
 use crate::refusal::Refusal;
 use crate::rewrite::choice::ChoiceQueries;
+use crate::rewrite::vector::coordinate_id::CoordinateId;
 use crate::rewrite::vector::fixed_point::FixedPoint;
 use builder::Laying;
 
@@ -279,8 +280,8 @@ impl Coordinates {
         }
     }
 
-    fn coordinate(&mut self, coordinate: Coordinate) -> usize {
-        position_or_push(&mut self.coordinates, coordinate)
+    fn coordinate(&mut self, coordinate: Coordinate) -> CoordinateId {
+        CoordinateId(position_or_push(&mut self.coordinates, coordinate))
     }
 
     fn measure(&mut self, measure: Measure) -> MeasureId {
@@ -290,7 +291,7 @@ impl Coordinates {
 
 impl Count {
     /// A coordinate that counts the rows itself.
-    fn of(rows: usize) -> Self {
+    fn of(rows: CoordinateId) -> Self {
         Self {
             rows,
             all: None,

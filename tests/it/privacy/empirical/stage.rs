@@ -216,7 +216,7 @@ impl Stage {
         let plan = self.plan(sql).await;
         let price = plan.releases()[0].price().unwrap();
         let (presence, pass_at) = price.threshold.unwrap();
-        let threshold = pass_at >> price.calibrated[presence].refine;
+        let threshold = pass_at >> price.calibrated[presence.0].refine;
         let mut fill = format!(
             "INSERT INTO a.homes SELECT 1000 * c + u, 'p' || c FROM generate_series(1, {CELLS}) c, \
                 generate_series(1, {threshold}) u;

@@ -7,7 +7,7 @@ use pgveil::analyze::KeyRule;
 use pgveil::catalog::Type;
 use pgveil::ir::MiddleRows;
 use pgveil::mechanism::{Loss, Mechanism, Noise, Norm};
-use pgveil::rewrite::{Coordinate, Plan, Price, ReleasePlan, key_text};
+use pgveil::rewrite::{Coordinate, CoordinateId, Plan, Price, ReleasePlan, key_text};
 
 use super::effects;
 use super::look;
@@ -207,7 +207,7 @@ pub fn within(
             };
         }
         if let Some((presence, _)) = price.threshold {
-            let moved = (&a[presence] - &b[presence]).magnitude().clone();
+            let moved = (&a[presence.0] - &b[presence.0]).magnitude().clone();
             if moved > one_unit(price, release, presence) {
                 return Err(format!("presence in {key:?} moves by more than one unit"));
             }
@@ -247,10 +247,10 @@ pub fn within(
     Ok(())
 }
 
-fn one_unit(price: &Price, release: &ReleasePlan, presence: usize) -> BigUint {
+fn one_unit(price: &Price, release: &ReleasePlan, presence: CoordinateId) -> BigUint {
     BigUint::from(release.coordinates()[presence].magnitude())
         << if release.is_refined() {
-            price.calibrated[presence].refine
+            price.calibrated[presence.0].refine
         } else {
             0
         }

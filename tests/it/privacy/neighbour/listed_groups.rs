@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use num_bigint::BigInt;
 use pgveil::mechanism::Accounting;
 use pgveil::policy::{ClipChoice, SessionSettings};
-use pgveil::rewrite::{Coordinate, Plan, ReleasePlan};
+use pgveil::rewrite::{Coordinate, CoordinateId, Plan, ReleasePlan};
 
 use super::bound::{holds, nobody, unit_within};
 use super::named::world;
@@ -160,7 +160,7 @@ async fn sums(world: &World, release: &ReleasePlan) -> BTreeMap<Option<String>, 
         let blocks = release.look().map(|look| &look.blocks);
         blocks.map(|all| {
             all.iter()
-                .position(|b| b.coordinates.contains(&place))
+                .position(|b| b.coordinates.contains(&CoordinateId(place)))
                 .unwrap()
         })
     };
@@ -318,8 +318,8 @@ async fn squares_of_columns_fit_eight_bytes() {
         let (text, width) = (release.sql().unwrap(), release.coordinates().len());
         for block in blocks {
             let places = block.coordinates.iter();
-            let columns =
-                places.flat_map(|at| (0..COLUMNS_MAX / width).map(move |group| group * width + at));
+            let columns = places
+                .flat_map(|at| (0..COLUMNS_MAX / width).map(move |group| group * width + at.0));
             let columns =
                 columns.filter(|column| text.contains(&format!("AS BIGINT) AS \"v{column}\"")));
             let squares: i128 = columns.map(|column| limit(text, column).pow(2)).sum();

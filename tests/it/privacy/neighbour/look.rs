@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use num_bigint::{BigInt, BigUint};
 use pgveil::mechanism::{Loss, Noise};
-use pgveil::rewrite::{Block, Coordinate, Look, ReleasePlan};
+use pgveil::rewrite::{Block, Coordinate, CoordinateId, Look, ReleasePlan};
 
 use super::bound::scaled_by;
 use super::world::{Groups, Missing, World};
@@ -121,7 +121,7 @@ fn moved(block: &Block, whole: &Measured, rest: &Measured) -> Result<(), String>
         };
         let places = block.coordinates.iter();
         let moved = places
-            .map(|at| value(whole, *at) - value(rest, *at))
+            .map(|at| value(whole, at.0) - value(rest, at.0))
             .collect();
         differences.insert(key, moved);
     }
@@ -150,7 +150,7 @@ fn few_groups(
     rest: &Measured,
 ) -> Result<(), String> {
     let price = release.price().ok_or("no price")?;
-    let [at] = block.coordinates[..] else {
+    let [CoordinateId(at)] = block.coordinates[..] else {
         return Err(format!("groups are shown by {:?}", block.coordinates));
     };
     let mut moved: BTreeMap<&Vec<Option<String>>, BigInt> = BTreeMap::new();
