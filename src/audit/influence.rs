@@ -87,7 +87,7 @@ fn read<'a>(texts: impl IntoIterator<Item = Option<&'a str>>) -> Option<Vec<BigI
 }
 
 /// The norm of the difference and the clip; both are squared under Gaussian noise. The integers of
-/// a refined release are already on finer lattices.
+/// a refined release are already on finer grids.
 fn moved(price: &Price, release: &ReleasePlan, whole: &Groups, rest: &Groups) -> (f64, bool) {
     let finest = price.calibrated.iter().map(|c| c.refine).max().unwrap_or(0);
     let zeros = vec![BigInt::ZERO; price.weights.len()];

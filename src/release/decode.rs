@@ -9,8 +9,7 @@ use num_traits::ToPrimitive;
 use crate::aggregates::{Foreseen, MeasureId};
 use crate::catalog::Type;
 use crate::mechanism::Calibrated;
-use crate::rewrite::CoordinateId;
-use crate::rewrite::{Count, Degree, Measure, ReleasePlan, Step, measure_deviation};
+use crate::rewrite::{CoordinateId, Count, Degree, Measure, ReleasePlan, Step, measure_deviation};
 
 /// The measures of one group as decimal text, from its noisy coordinates in steps of their base
 /// grids, in the plain layout ([`crate::rewrite::made_of`]).
@@ -144,7 +143,7 @@ fn counted(count: Count, of: &impl Fn(CoordinateId) -> Rational) -> BigInt {
     round_div(&rest.numerator, &rest.denominator)
 }
 
-/// Decimals that a sum is kept with: all that its lattice has where that is decimal, else well
+/// Decimals that a sum is kept with: all that its grid has where that is decimal, else well
 /// below the noise.
 fn decimals(release: &ReleasePlan, id: MeasureId, measure: &Measure) -> u32 {
     let integer = release

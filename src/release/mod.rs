@@ -21,8 +21,7 @@ use crate::execute::{Rows, Sealed};
 use crate::ir::ReleaseId;
 use crate::ledger::Charge;
 use crate::mechanism::{Calibrated, SampleError, Sampler};
-use crate::rewrite::CoordinateId;
-use crate::rewrite::{Draw, Plan, ReleasePlan, UnpaidPart, made_of};
+use crate::rewrite::{CoordinateId, Draw, Plan, ReleasePlan, UnpaidPart, made_of};
 
 pub use look::{Cut, Looked, TooFew};
 pub use noise_record::NoiseRecord;

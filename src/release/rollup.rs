@@ -21,9 +21,9 @@ use crate::ir::evaluate::evaluate;
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, Expr, Node};
 use crate::policy::Scalar;
-use crate::rewrite::CoordinateId;
 use crate::rewrite::{
-    Family, Measure, ReleasePlan, Total, key_text, measure_deviation, measure_terms,
+    CoordinateId, Family, Measure, ReleasePlan, SqlDigest, Total, key_text, measure_deviation,
+    measure_terms,
 };
 
 /// An answer's groups and the noisy integers behind its measures, kept with it so that they can be
@@ -33,7 +33,7 @@ pub struct Grain {
     /// The epsilon of its statement.
     epsilon: f64,
     /// Digests of the emitted SQL: no text of a question is kept.
-    conditions: Vec<String>,
+    conditions: Vec<SqlDigest>,
     keys: Vec<GrainKey>,
     /// The keys of each grouping set; empty for a plain GROUP BY of all keys.
     sets: Vec<Vec<usize>>,
@@ -54,7 +54,7 @@ fn one() -> u64 {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct GrainKey {
-    digest: String,
+    digest: SqlDigest,
     /// Each as the groups print it.
     values: Vec<(Option<String>, Option<Scalar>)>,
     is_whole: bool,
@@ -82,14 +82,14 @@ impl Grain {
                 )
             };
             Some(GrainKey {
-                digest: grouping.digest.clone(),
+                digest: grouping.digest,
                 values: values.iter().map(text).collect(),
                 is_whole: grouping.is_whole,
             })
         };
         Some(Self {
             epsilon: family.epsilon,
-            conditions: family.conditions.iter().map(|c| c.digest.clone()).collect(),
+            conditions: family.conditions.iter().map(|c| c.digest).collect(),
             keys: family
                 .keys
                 .iter()
@@ -165,11 +165,11 @@ pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &PlanningEffort) ->
     let totals: Vec<&Total> = family
         .coordinates
         .iter()
-        .map(|name| {
+        .map(|digest| {
             grain
                 .totals
                 .iter()
-                .find(|total| Some(&total.name) == name.as_ref())
+                .find(|total| Some(total.digest) == *digest)
         })
         .collect::<Option<_>>()?;
     let (members, read) = view.members(&table.keys)?;

@@ -29,6 +29,7 @@ pub use plan::digest::{DebitDigest, PlanDigest, ReleaseDigest};
 pub use plan::draws::{Debit, Draw};
 pub use plan::facts::{Facts, Summed};
 pub use plan::rollup::{Family, FamilyDigest, Grouping, Total};
+pub use plan::sql_digest::SqlDigest;
 pub use plan::unpaid::UnpaidPart;
 pub use plan::widened::Widened;
 pub use plan::{Plan, ReleasePlan, TableVersion};

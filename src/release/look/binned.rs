@@ -8,8 +8,7 @@ use zeroize::Zeroizing;
 use super::super::{Found, Key};
 use crate::execute::Rows;
 use crate::mechanism::Calibrated;
-use crate::rewrite::CoordinateId;
-use crate::rewrite::{Block, ReleasePlan};
+use crate::rewrite::{Block, CoordinateId, ReleasePlan};
 
 /// The rows of a binned statement.
 pub struct Binned {

@@ -3,10 +3,9 @@
 use num_traits::ToPrimitive;
 
 use super::{significant, step_of};
-use crate::rewrite::CoordinateId;
 use crate::rewrite::vector::coordinates::Coordinate;
 use crate::rewrite::vector::standard_deviation::measure_terms;
-use crate::rewrite::{Look, Measure, Price, ReleasePlan};
+use crate::rewrite::{CoordinateId, Look, Measure, Price, ReleasePlan};
 
 /// What is paid for the look, and what for the answer.
 pub(super) fn opened(look: &Look, unit: &str) -> Vec<String> {

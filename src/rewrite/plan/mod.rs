@@ -4,6 +4,7 @@ pub(in crate::rewrite) mod digest;
 pub(in crate::rewrite) mod draws;
 pub(in crate::rewrite) mod facts;
 pub(in crate::rewrite) mod rollup;
+pub(in crate::rewrite) mod sql_digest;
 pub(in crate::rewrite) mod unpaid;
 pub(in crate::rewrite) mod widened;
 

@@ -9,6 +9,7 @@
 use num_integer::Integer;
 use sha2::{Digest, Sha256};
 
+use super::sql_digest::{CoordinateDigest, SqlDigest};
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
 use crate::ir::{ColumnId, Expr, JoinKind, Relation};
@@ -47,9 +48,9 @@ pub struct Family {
     pub keys: Vec<Grouping>,
     /// Columns that conditions and keys read, of types whose equal values have one spelling.
     pub columns: Vec<Reading>,
-    /// The name of the summand of each coordinate of the plain layout; `None` where a group's value
-    /// is not the sum of the values of finer groups.
-    pub coordinates: Vec<Option<String>>,
+    /// Of each coordinate of the plain layout; `None` where a group's value is not the sum of the
+    /// values of finer groups.
+    pub coordinates: Vec<Option<CoordinateDigest>>,
     /// The totals that the released coordinates give.
     pub totals: Vec<Total>,
 }
@@ -58,7 +59,7 @@ pub struct Family {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
     /// Digest of the emitted SQL. Equal texts are equal conditions, since FROM is the same.
-    pub digest: String,
+    pub digest: SqlDigest,
     /// `None` where it reads a subquery or is within a join.
     pub expr: Option<Expr>,
 }
@@ -67,7 +68,7 @@ pub struct Condition {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grouping {
     /// Digest of the emitted SQL.
-    pub digest: String,
+    pub digest: SqlDigest,
     pub expr: Expr,
     /// Whether every row that meets the conditions has one of the listed values.
     pub is_whole: bool,
@@ -78,7 +79,7 @@ pub struct Grouping {
 pub struct Reading {
     pub id: ColumnId,
     /// Digest of the emitted SQL.
-    pub digest: String,
+    pub digest: SqlDigest,
     /// Whether expressions read it as it is stored, without a clamp. Comparisons of two columns
     /// sometimes read a clamped column without its clamp.
     pub is_bare: bool,
@@ -87,7 +88,8 @@ pub struct Reading {
 /// An exact total over rows: a sum of multiples of released coordinates, divided.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Total {
-    pub name: String,
+    #[serde(rename = "name")]
+    pub digest: CoordinateDigest,
     pub terms: Vec<(CoordinateId, i64)>,
     pub divisor: u64,
 }
@@ -134,13 +136,13 @@ pub(in crate::rewrite) fn family(
     };
     let keys = emission.groupings(&expressions)?;
     let bounding = price.no_bounding();
-    // Names are the same with a clip and without.
+    // Digests are the same with a clip and without.
     let levels = ClippedAggregate {
         clamps_again: false,
         ..emission.levels(plain, price, &bounding)
     };
-    let named = |coordinate: &Coordinate| {
-        Ok::<_, Refusal>(name(
+    let digest_of = |coordinate: &Coordinate| {
+        Ok::<_, Refusal>(coordinate_digest(
             coordinate,
             levels
                 .unit_total(coordinate, None, &expressions)?
@@ -150,9 +152,9 @@ pub(in crate::rewrite) fn family(
     let one_group = price.within_clip || emission.release.one_group_per_unit;
     let coordinates = plain
         .iter()
-        .map(|c| c.adds_up(one_group).then(|| named(c)).transpose())
+        .map(|c| c.adds_up(one_group).then(|| digest_of(c)).transpose())
         .collect::<Result<Vec<_>, Refusal>>()?;
-    let totals = totals(plan, plain, &coordinates, named)?;
+    let totals = totals(plan, plain, &coordinates, digest_of)?;
     let columns = emission.readings(&conditions, &keys, &expressions)?;
     Ok(Some(Family {
         digest: FamilyDigest(digest.finalize().into()),
@@ -179,20 +181,20 @@ fn has_listed_groups(plan: &ReleasePlan) -> bool {
 fn totals(
     plan: &ReleasePlan,
     plain: &[Coordinate],
-    names: &[Option<String>],
-    named: impl Fn(&Coordinate) -> Result<String, Refusal>,
+    digests: &[Option<CoordinateDigest>],
+    digest_of: impl Fn(&Coordinate) -> Result<CoordinateDigest, Refusal>,
 ) -> Result<Vec<Total>, Refusal> {
-    let mut totals: Vec<Total> = names
+    let mut totals: Vec<Total> = digests
         .iter()
         .enumerate()
-        .filter_map(|(at, name)| Some(Total::of(CoordinateId(at), name.clone()?)))
+        .filter_map(|(at, digest)| Some(Total::of((*digest)?, vec![(CoordinateId(at), 1)], 1)))
         .collect();
     for measure in &plan.measures {
-        if let Some((coordinate, total)) = derived(measure, plain)
-            && let name = named(&coordinate)?
-            && totals.iter().all(|known| known.name != name)
+        if let Some((coordinate, (terms, divisor))) = derived(measure, plain)
+            && let digest = digest_of(&coordinate)?
+            && totals.iter().all(|known| known.digest != digest)
         {
-            totals.push(Total { name, ..total });
+            totals.push(Total::of(digest, terms, divisor));
         }
     }
     Ok(totals
@@ -202,11 +204,11 @@ fn totals(
 }
 
 impl Total {
-    fn of(coordinate: CoordinateId, name: String) -> Self {
+    fn of(digest: CoordinateDigest, terms: Vec<(CoordinateId, i64)>, divisor: u64) -> Self {
         Self {
-            name,
-            terms: vec![(coordinate, 1)],
-            divisor: 1,
+            digest,
+            terms,
+            divisor,
         }
     }
 
@@ -228,24 +230,15 @@ impl Total {
             }
         }
         Some(Self {
-            name: self.name,
+            digest: self.digest,
             terms,
             divisor: self.divisor.checked_mul(common)?,
         })
     }
 }
 
-/// What stored answers have in place of SQL: no text of a question, and no literal, is kept.
-fn digest(sql: &str) -> String {
-    Sha256::digest(sql)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
-}
-
-/// A digest of the emitted sum and of the lattice that its integers are on.
-fn name(coordinate: &Coordinate, sql: String) -> String {
-    digest(&match coordinate {
+fn coordinate_digest(coordinate: &Coordinate, sql: String) -> CoordinateDigest {
+    CoordinateDigest(SqlDigest::of(&match coordinate {
         Coordinate::Rows { .. }
         | Coordinate::Flags { .. }
         | Coordinate::Nulls { .. }
@@ -273,22 +266,25 @@ fn name(coordinate: &Coordinate, sql: String) -> String {
             y: (_, y),
             x: (_, x),
         } => format!("{sql} {y:?} {x:?}"),
-    })
+    }))
 }
 
+/// Multiples of coordinates, and what their sum is divided by.
+type Multiples = (Vec<(CoordinateId, i64)>, u64);
+
 /// A count or a sum that a measure is made of, as the coordinate that it would be by itself.
-fn derived(measure: &Measure, coordinates: &[Coordinate]) -> Option<(Coordinate, Total)> {
+fn derived(measure: &Measure, coordinates: &[Coordinate]) -> Option<(Coordinate, Multiples)> {
     match measure {
         Measure::Count(count) => {
-            let (mask, total) = counted(count, coordinates)?;
-            Some((Coordinate::Rows { mask }, total))
+            let (mask, rows) = counted(count, coordinates)?;
+            Some((Coordinate::Rows { mask }, rows))
         }
         Measure::Sum {
             values,
             count: Some(count),
             fixed_point,
         } => {
-            let (_, rows) = counted(count, coordinates)?;
+            let (_, (rows, divisor)) = counted(count, coordinates)?;
             let Coordinate::Values {
                 filter,
                 value,
@@ -299,8 +295,8 @@ fn derived(measure: &Measure, coordinates: &[Coordinate]) -> Option<(Coordinate,
                 return None;
             };
             // The sum of 2 q - (lower + upper), and the rows' own share of the centre.
-            let mut terms = vec![(*values, i64::try_from(rows.divisor).ok()?)];
-            for (coordinate, factor) in rows.terms {
+            let mut terms = vec![(*values, i64::try_from(divisor).ok()?)];
+            for (coordinate, factor) in rows {
                 terms.push((coordinate, factor.checked_mul(fixed_point.centre_twice())?));
             }
             let plain = Coordinate::Values {
@@ -309,14 +305,7 @@ fn derived(measure: &Measure, coordinates: &[Coordinate]) -> Option<(Coordinate,
                 fixed_point: fixed_point.clone(),
                 centred: false,
             };
-            Some((
-                plain,
-                Total {
-                    name: String::new(),
-                    terms,
-                    divisor: rows.divisor * 2,
-                },
-            ))
+            Some((plain, (terms, divisor * 2)))
         }
         Measure::Sum {
             values: _,
@@ -329,7 +318,7 @@ fn derived(measure: &Measure, coordinates: &[Coordinate]) -> Option<(Coordinate,
 }
 
 /// The rows that a count is of, and how it is made.
-fn counted(count: &Count, coordinates: &[Coordinate]) -> Option<(Mask, Total)> {
+fn counted(count: &Count, coordinates: &[Coordinate]) -> Option<(Mask, Multiples)> {
     let Count { rows, all, nulls } = count;
     let (filter, not_null) = match coordinates.get(rows.0)? {
         Coordinate::Rows {
@@ -362,14 +351,7 @@ fn counted(count: &Count, coordinates: &[Coordinate]) -> Option<(Mask, Total)> {
         }
         (Some(_), Some(_)) => return None,
     };
-    Some((
-        Mask { filter, not_null },
-        Total {
-            name: String::new(),
-            terms,
-            divisor: divisor.unsigned_abs(),
-        },
-    ))
+    Some((Mask { filter, not_null }, (terms, divisor.unsigned_abs())))
 }
 
 impl Emission<'_> {
@@ -396,7 +378,7 @@ impl Emission<'_> {
                 .find(|(text, _)| *text == sql)
                 .map(|(_, expr)| expr.clone());
             Condition {
-                digest: digest(&sql),
+                digest: SqlDigest::of(&sql),
                 expr,
             }
         };
@@ -420,7 +402,7 @@ impl Emission<'_> {
                     })
             });
             Ok(Grouping {
-                digest: digest(&expressions.emit(expr)?.0.to_string()),
+                digest: SqlDigest::of(&expressions.emit(expr)?.0.to_string()),
                 expr: expr.clone(),
                 is_whole,
             })
@@ -471,7 +453,7 @@ impl Emission<'_> {
                     .to_string();
                 readings.push(Reading {
                     id,
-                    digest: digest(&sql),
+                    digest: SqlDigest::of(&sql),
                     is_bare: cell.clamp.is_none(),
                 });
             }

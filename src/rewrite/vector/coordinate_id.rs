@@ -1,9 +1,6 @@
 //! The number of a coordinate within its vector.
 
 use std::fmt;
-use std::ops::Index;
-
-use super::coordinates::Coordinate;
 
 /// One coordinate of a release's vector, in its plain layout or as it is released: both have
 /// equally many.
@@ -16,13 +13,5 @@ pub struct CoordinateId(pub usize);
 impl fmt::Debug for CoordinateId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
-    }
-}
-
-impl Index<CoordinateId> for [Coordinate] {
-    type Output = Coordinate;
-
-    fn index(&self, CoordinateId(at): CoordinateId) -> &Coordinate {
-        &self[at]
     }
 }

@@ -3,6 +3,8 @@
 
 mod layout;
 
+use std::ops::Index;
+
 use super::coordinate_id::CoordinateId;
 use super::fixed_point::FixedPoint;
 use crate::aggregates::Output;
@@ -76,6 +78,14 @@ impl Coordinate {
             | Self::Products { .. } => true,
             Self::Presence => false,
         }
+    }
+}
+
+impl Index<CoordinateId> for [Coordinate] {
+    type Output = Coordinate;
+
+    fn index(&self, CoordinateId(at): CoordinateId) -> &Coordinate {
+        &self[at]
     }
 }
 

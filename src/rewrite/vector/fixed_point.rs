@@ -439,10 +439,10 @@ mod tests {
         );
     }
 
-    /// Whatever the range, the clipped value's integer is one of the lattice's, the spread is
+    /// Whatever the range, the clipped value's integer is one of the grid's, the spread is
     /// within its limit, and half the step would not be.
     #[test]
-    fn a_lattice_holds_every_clipped_value() {
+    fn a_grid_holds_every_clipped_value() {
         for exponent in -30..45 {
             for (lo, hi) in [(0.0, 1.0), (-1.0, 3.7), (-9.3, -9.1), (1e3, 1e3 + 0.7)] {
                 let (lo, hi) = (lo * 2f64.powi(exponent), hi * 2f64.powi(exponent));
@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_of_a_lattice_is_of_its_ends() {
+    fn what_is_said_of_a_grid_is_of_its_ends() {
         let fixed_point = |step, lower, upper| FixedPoint {
             step,
             lower,

@@ -448,10 +448,10 @@ mod tests {
                 value, fixed_point, ..
             } => (64 * 64 - of(value) * of(value)) / fixed_point.divisor_with(fixed_point) as i64,
             Coordinate::Products {
-                y: (y, y_lattice),
-                x: (x, x_lattice),
+                y: (y, y_grid),
+                x: (x, x_grid),
                 ..
-            } => of(y) * of(x) / y_lattice.divisor_with(x_lattice) as i64,
+            } => of(y) * of(x) / y_grid.divisor_with(x_grid) as i64,
             _ => 1,
         };
         coordinates.iter().map(moved).collect()
