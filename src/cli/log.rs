@@ -1,9 +1,10 @@
 //! Logs to stderr: pgveil's own events only.
 
 use std::io::IsTerminal;
+use std::str::FromStr;
 
 use super::progress::Stderr;
-use tracing_subscriber::filter::{EnvFilter, FilterFn};
+use tracing_subscriber::filter::{FilterFn, LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::{Layer, Registry, fmt};
 
@@ -17,11 +18,11 @@ pub fn start(default: &str) {
         .iter()
         .find_map(|name| std::env::var(name).ok())
         .unwrap_or_else(|| default.to_owned());
-    let filter = EnvFilter::try_new(&wanted).unwrap_or_else(|error| {
+    let filter = Targets::from_str(&wanted).unwrap_or_else(|error| {
         eprintln!(
             "warning: the log filter {wanted:?} is not understood ({error}); {default} is used"
         );
-        EnvFilter::new(default)
+        Targets::from_str(default).unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO))
     });
     let ours = FilterFn::new(|metadata| {
         metadata.target() == "pgveil" || metadata.target().starts_with("pgveil::")

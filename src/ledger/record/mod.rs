@@ -15,7 +15,7 @@ mod rows;
 use std::net::IpAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
 use super::charge::Fingerprint;

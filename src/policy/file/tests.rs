@@ -338,7 +338,7 @@ fn the_demo_policy_is_whole() {
 fn the_password_of_the_demo_is_analyst() {
     use base64::Engine;
     use base64::engine::general_purpose::STANDARD;
-    use hmac::{Hmac, Mac};
+    use hmac::{Hmac, KeyInit, Mac};
     use sha2::{Digest, Sha256};
     let text = include_str!("../../../policies/demo.yaml");
     let file = File::parse("policies/demo.yaml", text, |_| {
