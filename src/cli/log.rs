@@ -22,7 +22,8 @@ pub fn start(default: &str) {
         eprintln!(
             "warning: the log filter {wanted:?} is not understood ({error}); {default} is used"
         );
-        Targets::from_str(default).unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO))
+        Targets::from_str(default)
+            .unwrap_or_else(|_| Targets::new().with_default(LevelFilter::INFO))
     });
     let ours = FilterFn::new(|metadata| {
         metadata.target() == "pgveil" || metadata.target().starts_with("pgveil::")

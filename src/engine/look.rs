@@ -3,8 +3,8 @@
 
 use sha2::{Digest, Sha256};
 
-use super::fault::Fault;
 use super::planning_limit::aside;
+use super::run_error::RunError;
 use super::statement_log::Tally;
 use super::timing::Timing;
 use super::{Engine, internal};
@@ -28,9 +28,9 @@ impl Engine {
         (release, read): (ReleaseId, Read),
         (requester, tally, pace): (&Requester, &Tally, &Timing),
         sampler: &mut (dyn Sampler + Send),
-    ) -> Result<Option<TooFew>, Fault> {
+    ) -> Result<Option<TooFew>, RunError> {
         let failed = |error: release::Error| {
-            Fault::Backend(execute::Error::Backend(format!(
+            RunError::Backend(execute::Error::Backend(format!(
                 "the release failed: {error}"
             )))
         };
@@ -43,7 +43,7 @@ impl Engine {
         // The second debit is visible, and must not reveal when the rows were read.
         pace.rest().await;
         if pace.cancel().is_cancelled() {
-            return Err(Fault::Backend(execute::Error::Cancelled));
+            return Err(RunError::Backend(execute::Error::Cancelled));
         }
         if let Err(few) = looked.outcome() {
             return Ok(Some(few));
@@ -101,9 +101,9 @@ pub(super) fn look_at(question: &QuestionDigest, look: &Look) -> QuestionDigest 
 
 /// The second debit was refused: other questions spent what the first one still found. The look
 /// stays charged, and what else was paid for is still made.
-fn unpaid(error: Error) -> Fault {
+fn unpaid(error: Error) -> RunError {
     let Error::Ledger(refusal) = error else {
-        return Fault::Other(error);
+        return RunError::Other(error);
     };
     let refusal = Refusal::new(reason::LOOK_ALONE_PAID, refusal.message)
         .detail(
@@ -111,7 +111,7 @@ fn unpaid(error: Error) -> Fault {
                 this answer. Other parts of the query are paid for, and kept.",
         )
         .hint("Repeat queries that are paid for, or ask the data owner.");
-    Fault::Other(Error::Release(refusal))
+    RunError::Other(Error::Release(refusal))
 }
 
 /// A look that saw too little to choose a clip. The numbers are noisy ones.

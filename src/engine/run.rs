@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 use futures::FutureExt;
 
 use super::failures::FailureSlot;
-use super::fault::Fault;
 use super::look::too_few;
 use super::middle_queries::MiddleQueries;
 use super::reuse::{Offer, Recalled, look_question, question, sum};
 use super::rollup::FromFiner;
+use super::run_error::RunError;
 use super::statement_log::Tally;
 use super::timing::Timing;
 use super::{Engine, internal};
@@ -183,9 +183,11 @@ impl Engine {
         };
         match self.ledger.holding(&claimed, making).await {
             Ok(released) => Ok(answered(released)),
-            Err(Fault::Backend(execute::Error::Cancelled)) => Err(Error::Cancelled),
-            Err(Fault::Backend(error)) => Err(self.record_failure(requester, slot, error).await?),
-            Err(Fault::Other(error)) => Err(error),
+            Err(RunError::Backend(execute::Error::Cancelled)) => Err(Error::Cancelled),
+            Err(RunError::Backend(error)) => {
+                Err(self.record_failure(requester, slot, error).await?)
+            }
+            Err(RunError::Other(error)) => Err(error),
         }
     }
 
@@ -254,19 +256,19 @@ impl Engine {
         mut paid: Paid<'_>,
         middles: &mut MiddleQueries<'_>,
         (pace, tally): (&Timing, &Tally),
-    ) -> Result<Released, Fault> {
+    ) -> Result<Released, RunError> {
         let payer = (requester, tally, pace);
         let making = self.make_releases(&mut paid, middles, payer);
         let made = match AssertUnwindSafe(making).catch_unwind().await {
             Ok(made) => made,
             Err(_) => {
                 pace.rest().await;
-                Err(Fault::Backend(execute::Error::Backend(
+                Err(RunError::Backend(execute::Error::Backend(
                     "it panicked".to_owned(),
                 )))
             }
         };
-        let is_whole = !matches!(&made, Err(Fault::Backend(_)));
+        let is_whole = !matches!(&made, Err(RunError::Backend(_)));
         let ledger = (&self.ledger, requester.role.as_str());
         let Ended { released, kept } = paid.end(is_whole, ledger, Keeping::Soon).await;
         made?;
@@ -284,7 +286,7 @@ impl Engine {
         paid: &mut Paid<'_>,
         middles: &mut MiddleQueries<'_>,
         payer: (&Requester, &Tally, &Timing),
-    ) -> Result<(), Fault> {
+    ) -> Result<(), RunError> {
         let (requester, _, pace) = payer;
         let mut few = None;
         let mut ready = paid.allow().await;
@@ -313,7 +315,7 @@ impl Engine {
             }
             let drawn = match read {
                 Ok(read) => self.draw(paid, (release, read), payer, &mut *sampler).await,
-                Err(error) => Err(Fault::Backend(error)),
+                Err(error) => Err(RunError::Backend(error)),
             };
             pace.rest().await;
             match drawn {
@@ -327,7 +329,7 @@ impl Engine {
                     continue;
                 }
                 // The other paid releases are made and kept.
-                Err(Fault::Other(Error::Release(refusal))) => {
+                Err(RunError::Other(Error::Release(refusal))) => {
                     few = few.or(Some(refusal));
                     continue;
                 }
@@ -338,7 +340,7 @@ impl Engine {
             }
         }
         match few {
-            Some(refusal) => Err(Fault::Other(Error::Release(refusal))),
+            Some(refusal) => Err(RunError::Other(Error::Release(refusal))),
             None => Ok(()),
         }
     }

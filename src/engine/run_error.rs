@@ -3,13 +3,13 @@
 use crate::error::Error;
 use crate::execute;
 
-pub(super) enum Fault {
+pub(super) enum RunError {
     /// The database failed after the charge.
     Backend(execute::Error),
     Other(Error),
 }
 
-impl From<Error> for Fault {
+impl From<Error> for RunError {
     fn from(error: Error) -> Self {
         Self::Other(error)
     }
