@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::planning::accounts;
 use super::planning_limit::aside;
 use super::run::Answered;
-use super::statement_log::Tally;
+use super::statement_log::StatementFacts;
 use super::timing::Timing;
 use super::{Engine, Requester, internal, rounded};
 use crate::aggregates::Output;
@@ -62,7 +62,7 @@ impl Engine {
         requester: &Requester,
         query: &Query,
         (plan, answered): (Arc<Plan>, Answered),
-        (pace, tally): (&Timing, &Tally),
+        (pace, tally): (&Timing, &StatementFacts),
     ) -> Result<Aimed, Error> {
         let targets = requester.session_settings.target_error;
         let (Some(targets), Some(first)) = (targets, plan.first_answer()) else {
@@ -114,7 +114,7 @@ impl Engine {
         requester: &Requester,
         query: &Query,
         (epsilon, terms): (f64, &Terms),
-        (pace, tally): (&Timing, &Tally),
+        (pace, tally): (&Timing, &StatementFacts),
     ) -> Result<(Arc<Plan>, Answered), Error> {
         if pace.asked().is_cancelled() {
             return Err(Error::Cancelled);

@@ -5,7 +5,7 @@ use sha2::{Digest, Sha256};
 
 use super::planning_limit::aside;
 use super::run_error::RunError;
-use super::statement_log::Tally;
+use super::statement_log::StatementFacts;
 use super::timing::Timing;
 use super::{Engine, internal};
 use crate::error::Error;
@@ -26,7 +26,7 @@ impl Engine {
         &self,
         made: &mut Paid<'_>,
         (release, read): (ReleaseId, Read),
-        (requester, tally, pace): (&Requester, &Tally, &Timing),
+        (requester, tally, pace): (&Requester, &StatementFacts, &Timing),
         sampler: &mut (dyn Sampler + Send),
     ) -> Result<Option<TooFew>, RunError> {
         let failed = |error: release::Error| {

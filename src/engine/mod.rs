@@ -70,7 +70,7 @@ use plan_cache::PlanCache;
 use public_matches::PublicMatches;
 use search_payment::SearchPayment;
 use single_flight::SingleFlight;
-use statement_log::Tally;
+use statement_log::StatementFacts;
 use timing::Timing;
 
 use crate::catalog::Server;
@@ -363,7 +363,7 @@ impl Service for Engine {
                 Some(query),
                 Verdict::Answered,
                 described.as_ref(),
-                &Tally::new(),
+                &StatementFacts::new(),
             )
             .await;
         }
@@ -379,7 +379,10 @@ impl Service for Engine {
         formats: &[Format],
         cancel: CancellationToken,
     ) -> Result<Answer, Error> {
-        let (pace, tally) = (Timing::new(self.policy.quantum, cancel), Tally::new());
+        let (pace, tally) = (
+            Timing::new(self.policy.quantum, cancel),
+            StatementFacts::new(),
+        );
         let constant = match parameters.is_empty() && arguments.is_empty() {
             true => ConstantKey::new(query, formats),
             false => None,
@@ -427,7 +430,7 @@ impl Service for Engine {
         format: ExplainFormat,
         cancel: CancellationToken,
     ) -> Result<Vec<String>, Error> {
-        let tally = Tally::new();
+        let tally = StatementFacts::new();
         let values = (parameters, arguments);
         let explaining = self.explain_question(requester, query, values, format, &tally);
         let explained = tokio::select! {
@@ -460,7 +463,7 @@ impl Service for Engine {
             None,
             Verdict::Refused,
             Err(&refused),
-            &Tally::new(),
+            &StatementFacts::new(),
         )
         .await;
     }

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::plan_cache::PlanKey;
 use super::planning_limit::{Size, aside};
 use super::search_payment;
-use super::statement_log::Tally;
+use super::statement_log::StatementFacts;
 use super::widen::Narrow;
 use super::{Engine, MemoryShare, Requester, internal};
 use crate::analyze::{Analyzed, PlanningEffort, analyze};
@@ -128,7 +128,8 @@ impl Engine {
         requester: &Requester,
         query: &Query,
     ) -> Result<(Arc<Plan>, Balances), Error> {
-        self.plan_for(requester, query, &Tally::new()).await
+        self.plan_for(requester, query, &StatementFacts::new())
+            .await
     }
 
     /// [`Self::plan`], which charges nothing: 55000 where the role has not paid for the policy's
@@ -141,7 +142,7 @@ impl Engine {
         requester: &Requester,
         query: &Query,
     ) -> Result<(Arc<Plan>, Balances), Error> {
-        let nothing = Tally::new().up_to(Loss::ZERO);
+        let nothing = StatementFacts::new().up_to(Loss::ZERO);
         self.plan_for(requester, query, &nothing).await
     }
 
@@ -150,7 +151,7 @@ impl Engine {
         &self,
         requester: &Requester,
         query: &Query,
-        tally: &Tally,
+        tally: &StatementFacts,
     ) -> Result<(Arc<Plan>, Balances), Error> {
         let planned = self.find_or_plan(requester, query).await;
         // An error, too, may reveal the findings of searches.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::Engine;
-use super::statement_log::Tally;
+use super::statement_log::StatementFacts;
 use crate::error::Error;
 use crate::parse::Query;
 use crate::policy::Previews;
@@ -20,7 +20,7 @@ impl Engine {
         &self,
         requester: &Requester,
         query: &Query,
-        tally: &Tally,
+        tally: &StatementFacts,
     ) -> Result<(Arc<Plan>, bool), Error> {
         if let Some(plan) = self.find_free_plan(requester, query) {
             return Ok((plan, false));

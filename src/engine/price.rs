@@ -13,7 +13,7 @@ use super::planning::accounts;
 use super::planning_limit::Size;
 use super::question::Foreseen;
 use super::service::Answer;
-use super::statement_log::Tally;
+use super::statement_log::StatementFacts;
 use super::timing::Timing;
 use super::useless::Asked;
 use super::{Engine, Requester, internal, system_catalog};
@@ -135,7 +135,9 @@ impl Engine {
         searches: Loss,
         cancel: CancellationToken,
     ) -> Result<Price, Error> {
-        let tally = Tally::new().up_to(Loss::ZERO).with_searches(searches);
+        let tally = StatementFacts::new()
+            .up_to(Loss::ZERO)
+            .with_searches(searches);
         let priced = tokio::select! {
             biased;
             () = cancel.cancelled() => Err(Error::Cancelled),
@@ -164,7 +166,7 @@ impl Engine {
         agreed: &Agreed,
         cancel: CancellationToken,
     ) -> Result<AtPrice, Error> {
-        let tally = Tally::new().up_to(Loss::ZERO);
+        let tally = StatementFacts::new().up_to(Loss::ZERO);
         let priced = tokio::select! {
             priced = Box::pin(self.priced(requester, sent, &tally, false)) => priced,
             () = cancel.cancelled() => Err(Error::Cancelled),
@@ -177,8 +179,10 @@ impl Engine {
             }
             Ok(price) => {
                 let tally = match price.at_most {
-                    None => Tally::new().up_to(agreed.loss),
-                    Some(_) => Tally::new().up_to_in_all(agreed.loss, agreed.in_all.clone()),
+                    None => StatementFacts::new().up_to(agreed.loss),
+                    Some(_) => {
+                        StatementFacts::new().up_to_in_all(agreed.loss, agreed.in_all.clone())
+                    }
                 };
                 let errors = agreed.errors.clone();
                 let tally = tally.expecting(move |plan| errors_of(plan) == errors);
@@ -205,7 +209,7 @@ impl Engine {
         &self,
         requester: &Requester,
         query: &Query,
-        tally: &Tally,
+        tally: &StatementFacts,
         with_curve: bool,
     ) -> Result<Price, Error> {
         let foreseen = Box::pin(self.foresee(requester, query, (&[], &[]), tally)).await?;

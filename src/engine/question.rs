@@ -8,7 +8,7 @@ use super::middle_queries::MiddleQueries;
 use super::planning_limit::{Size, aside};
 use super::run::Answered;
 use super::service::Answer;
-use super::statement_log::Tally;
+use super::statement_log::StatementFacts;
 use super::timing::Timing;
 use super::{
     Argument, COPIES, Description, Engine, Format, HeldMemory, Requester, Sql, error_in_text,
@@ -154,7 +154,7 @@ impl Engine {
         };
         if !query.has_parameters() {
             // Parse already refuses what cannot be answered.
-            self.plan_or_preview(requester, &query, &Tally::new())
+            self.plan_or_preview(requester, &query, &StatementFacts::new())
                 .await?;
         }
         Ok(description)
@@ -166,7 +166,7 @@ impl Engine {
         query: &Query,
         values: (&[u32], &[Argument], &[Format]),
         pace: &Timing,
-        tally: &Tally,
+        tally: &StatementFacts,
     ) -> Result<(Answer, Verdict), Error> {
         let mut laps = self.metrics.laps();
         // Nothing of the question is charged yet (what a role pays once for searches stays paid),
@@ -237,7 +237,7 @@ impl Engine {
         requester: &Requester,
         query: &Query,
         (parameters, arguments, formats): (&[u32], &[Argument], &[Format]),
-        tally: &Tally,
+        tally: &StatementFacts,
     ) -> Result<ControlFlow<(Answer, Verdict), PlannedQuestion>, Error> {
         let (query, description) = match self.classify(requester, query, parameters).await? {
             Opened::Catalogs(statement) => {
@@ -297,7 +297,7 @@ impl Engine {
         query: &Query,
         (parameters, arguments): (&[u32], &[Argument]),
         format: ExplainFormat,
-        tally: &Tally,
+        tally: &StatementFacts,
     ) -> Result<Vec<String>, Error> {
         let values = (parameters, arguments);
         let foreseen = self.foresee(requester, query, values, tally).await?;
@@ -326,7 +326,7 @@ impl Engine {
         requester: &Requester,
         query: &Query,
         (parameters, arguments): (&[u32], &[Argument]),
-        tally: &Tally,
+        tally: &StatementFacts,
     ) -> Result<Option<Foreseen>, Error> {
         let (query, description) = match self.classify(requester, query, parameters).await? {
             Opened::Catalogs(statement) => {

@@ -7,7 +7,7 @@ use super::look::look_at;
 use super::middle_queries::{Column, MiddleQueries};
 use super::planning_limit::aside;
 use super::rollup::FromFiner;
-use super::statement_log::Tally;
+use super::statement_log::StatementFacts;
 use super::{Engine, internal};
 use crate::analyze::PlanningEffort;
 use crate::error::Error;
@@ -167,7 +167,7 @@ impl Engine {
         part: &UnpaidPart<'_>,
         offered: &[Offer],
         questions: &[QuestionDigest],
-        tally: &Tally,
+        tally: &StatementFacts,
     ) -> Result<Option<Charge>, Error> {
         let is_bought = |release| {
             part.contains(release) || offered.iter().any(|offer| offer.release == release)
@@ -192,7 +192,7 @@ impl Engine {
         requester: &Requester,
         made: &Paid<'_>,
         release: ReleaseId,
-        tally: &Tally,
+        tally: &StatementFacts,
     ) -> Result<Charge, Error> {
         let part = made.part();
         let fingerprint = part.digest_after_look(release).into();
@@ -212,7 +212,7 @@ impl Engine {
         &self,
         requester: &Requester,
         purchase: Purchase,
-        tally: &Tally,
+        tally: &StatementFacts,
     ) -> Result<Option<Charge>, Error> {
         let loss = purchase
             .fresh

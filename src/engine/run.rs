@@ -12,7 +12,7 @@ use super::middle_queries::MiddleQueries;
 use super::reuse::{Offer, Recalled, look_question, question, sum};
 use super::rollup::FromFiner;
 use super::run_error::RunError;
-use super::statement_log::Tally;
+use super::statement_log::StatementFacts;
 use super::timing::Timing;
 use super::{Engine, internal};
 use crate::error::Error;
@@ -51,7 +51,7 @@ impl Engine {
         requester: &Requester,
         plan: &Plan,
         pace: &Timing,
-        tally: &Tally,
+        tally: &StatementFacts,
     ) -> Result<Answered, Error> {
         if let Some(wide) = self.widens(requester, plan) {
             let answered = self.run_widened(requester, (plan, wide), pace, tally);
@@ -118,7 +118,7 @@ impl Engine {
         requester: &Requester,
         plan: &Plan,
         pace: &Timing,
-        tally: &Tally,
+        tally: &StatementFacts,
         waits: bool,
     ) -> Result<Attempt, Error> {
         let mut middles = MiddleQueries::new(self, requester, plan);
@@ -200,7 +200,7 @@ impl Engine {
         offered: &[Offer],
         released: &mut Released,
         pace: &Timing,
-        tally: &Tally,
+        tally: &StatementFacts,
     ) -> Result<bool, Error> {
         // Where a new answer would wait, or be refused for too many failures, an answer that was
         // made for another role does too: the difference would reveal that it exists.
@@ -255,7 +255,7 @@ impl Engine {
         requester: &Requester,
         mut paid: Paid<'_>,
         middles: &mut MiddleQueries<'_>,
-        (pace, tally): (&Timing, &Tally),
+        (pace, tally): (&Timing, &StatementFacts),
     ) -> Result<Released, RunError> {
         let payer = (requester, tally, pace);
         let making = self.make_releases(&mut paid, middles, payer);
@@ -285,7 +285,7 @@ impl Engine {
         &self,
         paid: &mut Paid<'_>,
         middles: &mut MiddleQueries<'_>,
-        payer: (&Requester, &Tally, &Timing),
+        payer: (&Requester, &StatementFacts, &Timing),
     ) -> Result<(), RunError> {
         let (requester, _, pace) = payer;
         let mut few = None;

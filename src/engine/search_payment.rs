@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::statement_log::Tally;
+use super::statement_log::StatementFacts;
 use super::{Engine, internal};
 use crate::error::Error;
 use crate::ledger::Found;
@@ -52,7 +52,7 @@ impl Engine {
     /// # Errors
     /// 53400 where an account does not cover the charge; 55000 where the statement's price was
     /// agreed on without it. Nothing is revealed then.
-    pub(super) async fn admitted(&self, role: &str, tally: &Tally) -> Result<(), Error> {
+    pub(super) async fn admitted(&self, role: &str, tally: &StatementFacts) -> Result<(), Error> {
         if self.admission.found.is_empty() {
             return Ok(());
         }

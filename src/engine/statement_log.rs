@@ -14,7 +14,7 @@ use crate::refusal::{Refusal, reason};
 use crate::rewrite::{Plan, ReleasePlan};
 
 /// The facts about one statement so far, also where it ends in an error.
-pub(super) struct Tally {
+pub(super) struct StatementFacts {
     /// When the statement was asked, in microseconds since 1970.
     asked: i64,
     /// Where its price was agreed on.
@@ -61,7 +61,7 @@ impl Default for Known {
     }
 }
 
-impl Tally {
+impl StatementFacts {
     /// A tally of a statement that is asked now.
     pub(super) fn new() -> Self {
         Self {
@@ -220,7 +220,7 @@ impl Engine {
         query: Option<&Query>,
         ended: Verdict,
         outcome: Result<&T, &Error>,
-        tally: &Tally,
+        tally: &StatementFacts,
     ) {
         let (paid, loss) = (tally.sum(), tally.whole());
         let (verdict, sqlstate) = match (requester.given_up.get(), outcome) {
@@ -340,7 +340,7 @@ mod tests {
         let bought = Fingerprint::new([1; 32]);
         let (look, rest) = (loss(Some(0.1), 0.01, 0.0), loss(None, 0.02, 1e-9));
         let all = look.compose(rest).unwrap();
-        let tally = Tally::new().up_to(all);
+        let tally = StatementFacts::new().up_to(all);
         assert!(tally.admits(look).is_ok() && tally.admits(all).is_ok());
         tally.add(look, bought);
         // Both debits together are exactly the agreed amount.
@@ -355,12 +355,13 @@ mod tests {
             assert_eq!(refused.reason.id(), "price-risen");
         }
         // A pure price admits no loss that is not pure.
-        let pure = Tally::new().up_to(loss(Some(0.1), 0.01, 0.0));
+        let pure = StatementFacts::new().up_to(loss(Some(0.1), 0.01, 0.0));
         assert!(pure.admits(loss(None, 0.001, 0.0)).is_err());
         assert!(pure.admits(loss(Some(0.2), 0.01, 0.0)).is_err());
         // All answers together may cost more than the first, within one of several limits.
         let pure = loss(Some(0.31), 0.1, 0.0);
-        let several = Tally::new().up_to_in_all(look, vec![pure, loss(None, 0.0301, 1e-9)]);
+        let several =
+            StatementFacts::new().up_to_in_all(look, vec![pure, loss(None, 0.0301, 1e-9)]);
         assert!(several.admits(rest).is_err());
         several.add(look, bought);
         several.first_is_made();
@@ -369,16 +370,28 @@ mod tests {
         assert!(several.admits(loss(Some(0.22), 0.08, 0.0)).is_err());
         assert!(several.admits(loss(None, 0.021, 0.0)).is_err());
         // A question that was to be free stays free; without an agreed price there is no limit.
-        assert!(Tally::new().up_to(Loss::ZERO).admits(look).is_err());
-        assert!(Tally::new().admits(all).is_ok());
+        assert!(
+            StatementFacts::new()
+                .up_to(Loss::ZERO)
+                .admits(look)
+                .is_err()
+        );
+        assert!(StatementFacts::new().admits(all).is_ok());
     }
 
     #[test]
     fn no_search_is_paid_for_that_was_not_agreed_on() {
         let search = loss(Some(0.1), 0.01, 0.0);
-        assert!(Tally::new().admits_search(search).is_ok());
-        assert!(Tally::new().up_to(search).admits_search(search).is_err());
-        let tally = Tally::new().up_to(Loss::ZERO).with_searches(search);
+        assert!(StatementFacts::new().admits_search(search).is_ok());
+        assert!(
+            StatementFacts::new()
+                .up_to(search)
+                .admits_search(search)
+                .is_err()
+        );
+        let tally = StatementFacts::new()
+            .up_to(Loss::ZERO)
+            .with_searches(search);
         assert!(tally.admits_search(search).is_ok());
         tally.add_search(search);
         assert!(tally.admits_search(search).is_err());

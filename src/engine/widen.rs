@@ -8,7 +8,7 @@ use super::planning_limit::aside;
 use super::reuse::question;
 use super::rollup::FromFiner;
 use super::run::Answered;
-use super::statement_log::Tally;
+use super::statement_log::StatementFacts;
 use super::timing::Timing;
 use super::{Engine, internal};
 use crate::analyze::{PlanningEffort, analyze};
@@ -108,7 +108,7 @@ impl Engine {
         requester: &Requester,
         (plan, wide): (&Plan, &Widened),
         pace: &Timing,
-        tally: &Tally,
+        tally: &StatementFacts,
     ) -> Result<Option<Answered>, Error> {
         let mut middles = MiddleQueries::new(self, requester, plan);
         let known = self.recall(requester, plan, &mut middles).await?;
