@@ -142,9 +142,9 @@ pub async fn serve_operated<S: Service>(
             accepted = listener.accept() => match accepted {
                 Ok((socket, address)) => {
                     let places = server.service.connection_limits().total;
-                    let seat = server.unauthenticated.enter(address.ip(), places);
+                    let pending = server.unauthenticated.enter(address.ip(), places);
                     let answers = answers.clone();
-                    connections.spawn(client(server.clone(), socket, address, seat, answers));
+                    connections.spawn(client(server.clone(), socket, address, pending, answers));
                 }
                 Err(error) => {
                     tracing::warn!(kind = ?error.kind(), "accept failed");
@@ -178,7 +178,7 @@ async fn client<S: Service>(
     server: Arc<Server<S>>,
     socket: TcpStream,
     address: SocketAddr,
-    seat: unauthenticated::Seat,
+    pending: unauthenticated::PendingLogin,
     answers: mpsc::Sender<()>,
 ) {
     let _ = socket.set_nodelay(true);
@@ -220,12 +220,12 @@ async fn client<S: Service>(
     let opened = tokio::select! {
         opened = timeout(LOGIN_TIMEOUT, opening) => opened.ok().flatten(),
         () = server.shutdown.cancelled() => None,
-        () = seat.shown_out.cancelled() => {
+        () = pending.shown_out.cancelled() => {
             tracing::debug!("too many connections wait to log in, the oldest is closed");
             None
         }
     };
-    drop(seat);
+    drop(pending);
     if let Some((channel, logged_in, origin, entry, operator)) = opened {
         let common = Common {
             shutdown: server.shutdown.clone(),

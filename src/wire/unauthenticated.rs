@@ -26,7 +26,7 @@ struct Waiting {
 }
 
 /// One connection's entry. Dropping it removes the entry.
-pub(super) struct Seat {
+pub(super) struct PendingLogin {
     unauthenticated: Arc<Unauthenticated>,
     network: IpAddr,
     number: u64,
@@ -36,7 +36,7 @@ pub(super) struct Seat {
 
 impl Unauthenticated {
     /// As many connections may wait as there may be `sessions`.
-    pub(super) fn enter(self: &Arc<Self>, address: IpAddr, sessions: u32) -> Seat {
+    pub(super) fn enter(self: &Arc<Self>, address: IpAddr, sessions: u32) -> PendingLogin {
         let most = usize::try_from(sessions)
             .unwrap_or(usize::MAX)
             .max(WAITING_MIN);
@@ -55,7 +55,7 @@ impl Unauthenticated {
             .or_default()
             .insert(number, shown_out.clone());
         drop(waiting);
-        Seat {
+        PendingLogin {
             unauthenticated: self.clone(),
             network,
             number,
@@ -77,21 +77,21 @@ impl Waiting {
     /// The longest waiting connection of the network that has most; where networks have equally
     /// many, the longest waiting of all.
     fn pop(&mut self) -> Option<CancellationToken> {
-        let first = |seats: &BTreeMap<u64, CancellationToken>| {
-            seats.first_key_value().map(|(number, _)| Reverse(*number))
+        let first = |pending: &BTreeMap<u64, CancellationToken>| {
+            pending.first_key_value().map(|(number, _)| Reverse(*number))
         };
         let (network, number) = self
             .by_network
             .iter()
-            .max_by_key(|(_, seats)| (seats.len(), first(seats)))
-            .and_then(|(network, seats)| Some((*network, *seats.first_key_value()?.0)))?;
+            .max_by_key(|(_, pending)| (pending.len(), first(pending)))
+            .and_then(|(network, pending)| Some((*network, *pending.first_key_value()?.0)))?;
         self.remove(network, number)
     }
 
     fn remove(&mut self, network: IpAddr, number: u64) -> Option<CancellationToken> {
-        let seats = self.by_network.get_mut(&network)?;
-        let token = seats.remove(&number);
-        if seats.is_empty() {
+        let pending = self.by_network.get_mut(&network)?;
+        let token = pending.remove(&number);
+        if pending.is_empty() {
             self.by_network.remove(&network);
         }
         token
@@ -106,7 +106,7 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-impl Drop for Seat {
+impl Drop for PendingLogin {
     fn drop(&mut self) {
         self.unauthenticated
             .lock()
@@ -125,22 +125,22 @@ mod tests {
     #[test]
     fn the_longest_waiting_is_shown_out() {
         let unauthenticated = Arc::new(Unauthenticated::default());
-        let mut seats: Vec<Seat> = (0..WAITING_MIN)
+        let mut pending: Vec<PendingLogin> = (0..WAITING_MIN)
             .map(|_| unauthenticated.enter(HOME, 3))
             .collect();
-        drop(seats.remove(5));
-        seats.push(unauthenticated.enter(HOME, 3));
+        drop(pending.remove(5));
+        pending.push(unauthenticated.enter(HOME, 3));
         assert!(
-            seats.iter().all(|seat| !seat.shown_out.is_cancelled()),
+            pending.iter().all(|pending| !pending.shown_out.is_cancelled()),
             "one had left"
         );
         let late = unauthenticated.enter(HOME, 3);
-        let gone: Vec<bool> = seats
+        let gone: Vec<bool> = pending
             .iter()
-            .map(|seat| seat.shown_out.is_cancelled())
+            .map(|pending| pending.shown_out.is_cancelled())
             .collect();
         assert!(gone[0] && !gone[1..].contains(&true) && !late.shown_out.is_cancelled());
-        drop((seats, late));
+        drop((pending, late));
         assert!(unauthenticated.lock().by_network.is_empty());
     }
 
@@ -149,7 +149,7 @@ mod tests {
         let unauthenticated = Arc::new(Unauthenticated::default());
         let modest = unauthenticated.enter(HOME, 3);
         // Each from another address of one host.
-        let crowd: Vec<Seat> = (0..1_000)
+        let crowd: Vec<PendingLogin> = (0..1_000)
             .map(|host| {
                 unauthenticated.enter(
                     IpAddr::V6(Ipv6Addr::from_bits((0x2001_0db8 << 96) + host)),
@@ -162,14 +162,14 @@ mod tests {
         assert_eq!(
             crowd
                 .iter()
-                .filter(|seat| !seat.shown_out.is_cancelled())
+                .filter(|pending| !pending.shown_out.is_cancelled())
                 .count(),
             WAITING_MIN - 2
         );
         assert!(
             crowd[..1_000 - WAITING_MIN]
                 .iter()
-                .all(|seat| seat.shown_out.is_cancelled()),
+                .all(|pending| pending.shown_out.is_cancelled()),
             "the oldest of them went"
         );
         drop((modest, crowd, other));
