@@ -18,7 +18,7 @@ use crate::ledger::{Event, Origin, Record, Via, short_name};
 use crate::policy::Role;
 use crate::web::login::{Shut, Try, is_vouched};
 use crate::web::server::Peer;
-use crate::wire::Seat;
+use crate::wire::ClientSession;
 
 /// The pages' application name in the record.
 const APPLICATION: &str = "pgveil desk";
@@ -108,7 +108,12 @@ async fn begun(
 
 /// A place for a session. Where the role has no other, that of its session that was idle longest,
 /// and asks nothing now.
-fn seated(desk: &Desk, peer: &Peer, role: &str, before: Option<&str>) -> Result<Seat, Shut> {
+fn seated(
+    desk: &Desk,
+    peer: &Peer,
+    role: &str,
+    before: Option<&str>,
+) -> Result<ClientSession, Shut> {
     let (sessions, now) = (&desk.portal.sessions, Instant::now());
     // Sessions that have ended give back their places first; so does that of the same browser.
     desk.sweep();

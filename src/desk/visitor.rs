@@ -17,7 +17,7 @@ use crate::policy::{Certificate, Secret};
 use crate::web::login::is_vouched_by;
 use crate::web::rate::Rate;
 use crate::web::session::{Named, SessionId};
-use crate::wire::Seat;
+use crate::wire::ClientSession;
 
 /// Prices of one session that are kept: older ones have to be looked at again.
 const QUOTES_MAX: usize = 2;
@@ -32,7 +32,7 @@ pub const BY_ITSELF: &str = "again";
 
 /// A role that is logged in: one session.
 pub struct Analyst {
-    pub seat: Seat,
+    pub seat: ClientSession,
     /// As at the login: a change ends the session.
     pub verifier: Secret,
     pub certificate: Certificate,
@@ -56,7 +56,7 @@ impl Named for Arc<Analyst> {
 }
 
 impl Analyst {
-    pub fn new(seat: Seat, verifier: Secret, certificate: Certificate) -> Arc<Self> {
+    pub fn new(seat: ClientSession, verifier: Secret, certificate: Certificate) -> Arc<Self> {
         Arc::new(Self {
             seat,
             verifier,

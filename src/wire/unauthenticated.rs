@@ -78,7 +78,9 @@ impl Waiting {
     /// many, the longest waiting of all.
     fn pop(&mut self) -> Option<CancellationToken> {
         let first = |pending: &BTreeMap<u64, CancellationToken>| {
-            pending.first_key_value().map(|(number, _)| Reverse(*number))
+            pending
+                .first_key_value()
+                .map(|(number, _)| Reverse(*number))
         };
         let (network, number) = self
             .by_network
@@ -131,7 +133,9 @@ mod tests {
         drop(pending.remove(5));
         pending.push(unauthenticated.enter(HOME, 3));
         assert!(
-            pending.iter().all(|pending| !pending.shown_out.is_cancelled()),
+            pending
+                .iter()
+                .all(|pending| !pending.shown_out.is_cancelled()),
             "one had left"
         );
         let late = unauthenticated.enter(HOME, 3);

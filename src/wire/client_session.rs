@@ -65,7 +65,7 @@ impl Commons {
         role: &str,
         origin: Origin,
         is_encrypted: bool,
-    ) -> Result<Seat, Refusal> {
+    ) -> Result<ClientSession, Refusal> {
         let address = origin.address.unwrap_or(IpAddr::from([127, 0, 0, 1]));
         let place = self.places.take(service, role, address)?;
         let Some(key) = self.sessions.enter(SECRET_BYTES) else {
@@ -80,7 +80,7 @@ impl Commons {
         entry.wait(State::Idle, &origin.application);
         let meter = service.meter();
         meter.session_opened();
-        Ok(Seat {
+        Ok(ClientSession {
             role: role.to_owned(),
             key,
             place,
@@ -94,7 +94,7 @@ impl Commons {
 }
 
 /// One session.
-pub struct Seat {
+pub struct ClientSession {
     role: String,
     key: cancel::Key,
     place: Arc<ConnectionSlot>,
@@ -106,7 +106,7 @@ pub struct Seat {
     meter: Arc<Metrics>,
 }
 
-impl Drop for Seat {
+impl Drop for ClientSession {
     fn drop(&mut self) {
         self.meter.session_closed();
     }
@@ -135,7 +135,7 @@ pub enum Asking {
     Answer,
 }
 
-impl Seat {
+impl ClientSession {
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
@@ -368,7 +368,7 @@ fn one_question(statements: Vec<Statement>, settings: &mut Settings) -> Result<Q
 
 /// A question under way. Dropping it cancels the question, unless it may go on, and reports it.
 struct UnderWay<'s> {
-    seat: &'s Seat,
+    seat: &'s ClientSession,
     kind: &'static str,
     statement: String,
     started: Instant,
@@ -391,7 +391,7 @@ impl Drop for UnderWay<'_> {
         if !self.goes_on {
             self.token.cancel();
         }
-        let Seat {
+        let ClientSession {
             role,
             entry,
             origin,
