@@ -32,7 +32,7 @@ use crate::refusal::{Refusal, reason};
 const FRAME_BYTES_MAX: usize = 4 << 20;
 
 /// The state that a session gets from its server.
-pub(super) struct Common {
+pub(super) struct ServerState {
     pub(super) shutdown: CancellationToken,
     /// How long a running statement may go on after the shutdown.
     pub(super) drain: Duration,
@@ -79,7 +79,7 @@ impl<S: Service> Connection<S> {
         channel: FramedStream,
         service: Arc<S>,
         who: LoggedIn,
-        common: Common,
+        common: ServerState,
     ) -> Self {
         let LoggedIn {
             role,
@@ -87,7 +87,7 @@ impl<S: Service> Connection<S> {
             key,
             place,
         } = who;
-        let Common {
+        let ServerState {
             shutdown,
             drain,
             answers,

@@ -48,7 +48,7 @@ use crate::ledger::{Event, Origin, Record};
 use crate::operator::OperatorService;
 pub use certificate::names as certificate_names;
 pub use client_session::{Asking, ClientSession, Commons, Reading, Turn};
-use connection::{Common, Connection};
+use connection::{Connection, ServerState};
 use login::{LoggedIn, Opening};
 use outcome::Outcome;
 use startup::Opened;
@@ -227,7 +227,7 @@ async fn client<S: Service>(
     };
     drop(pending);
     if let Some((channel, logged_in, origin, entry, operator)) = opened {
-        let common = Common {
+        let common = ServerState {
             shutdown: server.shutdown.clone(),
             drain: server.drain,
             answers,
