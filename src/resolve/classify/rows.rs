@@ -10,7 +10,7 @@ use crate::resolve::syntax::name_of;
 
 /// What rows with equal values in a column have in common.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Common {
+pub(super) enum SharedValue {
     Unit,
     /// The row of a private table that has this value in the column at this position.
     Row(TableId, usize),
@@ -21,7 +21,7 @@ pub(super) enum Common {
 pub(super) struct ColumnFacts {
     /// Equal values belong to one unit: the unit itself, a key along its path, or a one-column key
     /// of a private table.
-    pub determines: Option<Common>,
+    pub determines: Option<SharedValue>,
     /// The column of a private table: which mention of the table, the table, and the column's
     /// position.
     pub origin: Option<(u64, TableId, usize)>,

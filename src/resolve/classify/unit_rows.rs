@@ -9,7 +9,7 @@ use sqlparser::ast;
 
 use super::bound_from::{BoundFactor, BoundFrom, BoundTables, aliased};
 use super::middle::is_made_before;
-use super::rows::{ColumnFacts, Common, QueryRows, mention_at, renamed};
+use super::rows::{ColumnFacts, QueryRows, SharedValue, mention_at, renamed};
 
 use crate::catalog::Equality;
 use crate::ir::relation::{ColumnId, TableId};
@@ -459,7 +459,7 @@ impl Names<'_> {
     }
 
     /// What rows with equal values in this column have in common, if they belong to one unit.
-    fn common(&self, id: TableId, at: usize) -> Option<Common> {
+    fn common(&self, id: TableId, at: usize) -> Option<SharedValue> {
         let table = &self.policy.tables[id.0];
         let Protection::Private(unit) = &table.protection else {
             return None;
@@ -479,17 +479,17 @@ impl Names<'_> {
                     .position(|c| c.name == step.referenced)?;
                 Some(
                     self.common(referenced, at)
-                        .unwrap_or(Common::Row(referenced, at)),
+                        .unwrap_or(SharedValue::Row(referenced, at)),
                 )
             }
-            None if unit.column == column.name => Some(Common::Unit),
+            None if unit.column == column.name => Some(SharedValue::Unit),
             _ => {
                 let is_key = column.not_null
                     && table
                         .unique_keys
                         .iter()
                         .any(|key| key.is_within(&[&column.name], &Equality::Own));
-                is_key.then_some(Common::Row(id, at))
+                is_key.then_some(SharedValue::Row(id, at))
             }
         }
     }
