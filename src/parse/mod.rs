@@ -41,7 +41,7 @@ pub use function_call::FunctionCall;
 use grammar::Goal;
 pub use limits::copies::is_constant;
 pub use limits::depth::{STACK_BYTES, with_room};
-pub(crate) use position::Marks;
+pub(crate) use position::TokenPositions;
 pub use session::{
     Copy, CopyFormat, Count, Declare, Direction, Execute, Fetch, Force, Modes, Prepare, Scope,
     Session, Style,
@@ -128,7 +128,7 @@ impl Statement {
 
 /// A SELECT, VALUES or WITH query, as parsed.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Query(pub(crate) Box<ast::Query>, Marks);
+pub struct Query(pub(crate) Box<ast::Query>, TokenPositions);
 
 impl Query {
     /// Accepts a parsed query if printing it gives the same query back. sqlparser prints some
@@ -144,7 +144,7 @@ impl Query {
         if again != query || parser.peek_token().token != sqlparser::tokenizer::Token::EOF {
             return Err(not_reproducible());
         }
-        Ok(Self(query, Marks::default()))
+        Ok(Self(query, TokenPositions::default()))
     }
 
     /// The same as another that was made of it.
@@ -154,7 +154,7 @@ impl Query {
     }
 
     /// Where its operators and keywords stand in the client's text.
-    pub(crate) fn marks(&self) -> &Marks {
+    pub(crate) fn marks(&self) -> &TokenPositions {
         &self.1
     }
 
@@ -276,7 +276,7 @@ fn statement(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Statement, Refusal
 
 fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
     let excludes = excludes_rows(&tokens);
-    let (begins, marks) = (begins(&tokens), Marks::of(&tokens));
+    let (begins, marks) = (begins(&tokens), TokenPositions::of(&tokens));
     let refused = |fault: Fault| match (fault, excludes) {
         (Fault::Unread(ParserError::ParserError(_)), Some(position)) => {
             Refusal::unsupported(reason::UNSUPPORTED_WINDOW, "EXCLUDE in a window frame")

@@ -43,16 +43,16 @@ pub(super) fn number(tokens: &mut [TokenWithSpan], sql: &str) {
 /// The operators, keywords, punctuation and the end of a text: the place of each, and a digest of
 /// its text. The syntax tree has no places for them.
 #[derive(Debug, Clone, Default)]
-pub struct Marks(Arc<[(u32, u32)]>);
+pub struct TokenPositions(Arc<[(u32, u32)]>);
 
 /// Positions are not part of a query's meaning.
-impl PartialEq for Marks {
+impl PartialEq for TokenPositions {
     fn eq(&self, _: &Self) -> bool {
         true
     }
 }
 
-impl Marks {
+impl TokenPositions {
     pub(super) fn of(tokens: &[TokenWithSpan]) -> Self {
         let mark = |TokenWithSpan { token, span }: &TokenWithSpan| {
             let written = match token {

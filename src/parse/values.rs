@@ -8,7 +8,7 @@ use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 
 use super::limits::{copies, height};
-use super::position::{self, Marks};
+use super::position::{self, TokenPositions};
 use super::{Query, parameter_type};
 use crate::refusal::{Refusal, reason};
 use crate::visit;
@@ -19,7 +19,7 @@ pub struct Values(Vec<ast::Expr>);
 impl Values {
     /// # Errors
     /// 0A000 for an expression that holds a query, 54001 for one that is too high.
-    pub(super) fn new(values: Vec<ast::Expr>, marks: &Marks) -> Result<Self, Refusal> {
+    pub(super) fn new(values: Vec<ast::Expr>, marks: &TokenPositions) -> Result<Self, Refusal> {
         for value in &values {
             height::check(value)?;
             if let ControlFlow::Break(place) = visit::visit(value, &mut Finder) {

@@ -6,7 +6,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::words::Words;
 use super::{Session, refused};
 use crate::parse::grammar::Goal;
-use crate::parse::position::Marks;
+use crate::parse::position::TokenPositions;
 use crate::parse::{Fault, Query, Statement, Values, begins, parameter_oid, parser_of};
 use crate::refusal::Refusal;
 
@@ -72,12 +72,12 @@ pub(super) fn execute(words: &mut Words<'_>, sql: &str) -> Result<Execute, Refus
     let name = words.identifier()?;
     let (values, marks) = match words.parenthesized()? {
         Some(tokens) => {
-            let (begins, marks) = (begins(&tokens), Marks::of(&tokens));
+            let (begins, marks) = (begins(&tokens), TokenPositions::of(&tokens));
             let values = listed(tokens, Parser::parse_expr)
                 .map_err(|fault| fault.refusal(sql, Goal::Values, begins))?;
             (values, marks)
         }
-        None => (Vec::new(), Marks::default()),
+        None => (Vec::new(), TokenPositions::default()),
     };
     Ok(Execute {
         name,
