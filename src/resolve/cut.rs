@@ -13,7 +13,7 @@ use super::expression::aggregate_call::{aggregate, aggregate_field};
 use super::names::output_name::column_name;
 use super::names::scope::Scope;
 use super::outer::uncertainty;
-use super::private::expression_context::{Given, SubqueryPlace};
+use super::private::expression_context::{ResolvedParts, SubqueryPlace};
 use crate::ir::Uncertainty;
 use crate::ir::aggregate::Aggregate;
 use crate::ir::expression::Expr;
@@ -52,7 +52,7 @@ pub(super) struct Cut {
     aggregates: Vec<Aggregate>,
     uncertainties: Vec<Uncertainty>,
     /// Subqueries below the cut.
-    given: Given,
+    given: ResolvedParts,
 }
 
 impl Cut {
@@ -271,7 +271,7 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<(Cut, Vec<usize>), Refusal> {
         let (input, scope) = self.rows(select, from, environment)?;
-        let mut given = Given::default();
+        let mut given = ResolvedParts::default();
         self.subqueries_below(
             select,
             SubqueryPlace {
@@ -382,7 +382,7 @@ impl Resolver<'_> {
         &self,
         select: &ast::Select,
         scope: &Scope,
-        given: &Given,
+        given: &ResolvedParts,
     ) -> Result<(Vec<Key>, Sets), Refusal> {
         let is_distinct = is_distinct_rows(select);
         let sets = if is_distinct {

@@ -15,7 +15,7 @@ use crate::resolve::classify::bound_from::BoundFrom;
 use crate::resolve::expression::compare;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::scope::Scope;
-use crate::resolve::private::expression_context::{Given, SubqueryPlace};
+use crate::resolve::private::expression_context::{ResolvedParts, SubqueryPlace};
 use crate::resolve::private::subquery::plain_select;
 use crate::resolve::syntax::{
     aggregate_name, empty_select, is_aggregated, is_grouped, item_expr, query_of, quoted,
@@ -159,7 +159,7 @@ impl Resolver<'_> {
         from: &BoundFrom,
         environment: &Environment,
         around: SubqueryPlace<'_>,
-        given: &mut Given,
+        given: &mut ResolvedParts,
     ) -> Result<Option<Expr>, Refusal> {
         let Some(Decorrelate {
             groups,

@@ -12,13 +12,13 @@ use crate::resolve::names::scope::Scope;
 /// Parts of expressions that are already resolved, keyed by their address in the syntax tree, and
 /// what they need from the relation below.
 #[derive(Default)]
-pub(in crate::resolve) struct Given {
+pub(in crate::resolve) struct ResolvedParts {
     pub(in crate::resolve) resolved: Vec<(*const ast::Expr, Expr)>,
     pub(super) joined: Vec<(Relation, Option<Expr>)>,
     pub(super) computed: Vec<(ColumnId, Expr)>,
 }
 
-impl Given {
+impl ResolvedParts {
     /// Joins rows of which each row finds at most one.
     pub(in crate::resolve) fn join(&mut self, relation: Relation, on: Option<Expr>) {
         self.joined.push((relation, on));

@@ -8,7 +8,7 @@ use using::Using;
 
 use sqlparser::ast;
 
-use super::expression_context::{Given, SubqueryPlace, Which, computing};
+use super::expression_context::{ResolvedParts, SubqueryPlace, Which, computing};
 use crate::catalog::Type;
 use crate::ir::expression::Expr;
 use crate::ir::relation::{ColumnInfo, JoinKind, Relation, Scan, TableId};
@@ -178,7 +178,7 @@ impl Resolver<'_> {
             environment,
             is_extended: relation.is_extended(),
         };
-        let mut given = Given::default();
+        let mut given = ResolvedParts::default();
         self.subqueries_in(condition, place, Which::Condition, &mut given)?;
         let predicate = self
             .expressions_at(place, &given)

@@ -6,7 +6,7 @@ mod exact;
 pub(in crate::resolve) use exact::exact;
 use sqlparser::ast;
 
-use super::expression_context::{Given, SubqueryPlace, Which, computing, made};
+use super::expression_context::{ResolvedParts, SubqueryPlace, Which, computing, made};
 use crate::aggregates::regression;
 use crate::catalog::Equality;
 use crate::ir::aggregate::Aggregate;
@@ -49,7 +49,7 @@ impl Resolver<'_> {
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         let is_distinct = is_distinct_rows(select);
         if is_distinct || !crate::resolve::syntax::is_aggregated(select) {
-            let mut given = Given::default();
+            let mut given = ResolvedParts::default();
             for expr in select.projection.iter().filter_map(item_expr) {
                 self.subqueries_in(expr, place, Which::Columns, &mut given)?;
             }
@@ -85,7 +85,7 @@ impl Resolver<'_> {
         tied: &[ColumnId],
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         let scope = place.scope;
-        let mut given = Given::default();
+        let mut given = ResolvedParts::default();
         self.subqueries_below(select, place, &mut given)?;
         let mut computed = Computed::new();
         let mut grouping = Grouping {
@@ -145,7 +145,7 @@ impl Resolver<'_> {
         &mut self,
         select: &ast::Select,
         scope: &Scope,
-        given: &Given,
+        given: &ResolvedParts,
         tied: &[ColumnId],
         computed: &mut Computed,
     ) -> Result<Vec<(Expr, ColumnId)>, Refusal> {
@@ -183,7 +183,7 @@ impl Resolver<'_> {
         &mut self,
         select: &ast::Select,
         scope: &Scope,
-        given: &Given,
+        given: &ResolvedParts,
         mut grouping: Option<&mut Grouping>,
     ) -> Result<(Computed, Vec<Named>), Refusal> {
         let mut named: Vec<Named> = Vec::new();
@@ -260,7 +260,7 @@ impl Resolver<'_> {
     pub(in crate::resolve) fn expressions_given<'s>(
         &'s self,
         scope: &'s Scope,
-        given: &'s Given,
+        given: &'s ResolvedParts,
     ) -> Expressions<'s> {
         Expressions {
             given: &given.resolved,
@@ -274,13 +274,13 @@ impl Resolver<'_> {
         expr: &ast::Expr,
         place: SubqueryPlace<'_>,
         grouping: &mut Grouping,
-        given: &mut Given,
+        given: &mut ResolvedParts,
     ) -> Result<(), Refusal> {
         struct Search<'v, 'r> {
             resolver: &'v mut Resolver<'r>,
             place: SubqueryPlace<'v>,
             grouping: &'v mut Grouping,
-            given: &'v mut Given,
+            given: &'v mut ResolvedParts,
             depth: usize,
         }
         impl ast::Visitor for Search<'_, '_> {
@@ -334,7 +334,7 @@ impl Resolver<'_> {
         function: &ast::Function,
         place: SubqueryPlace<'_>,
         grouping: &mut Grouping,
-        given: &Given,
+        given: &ResolvedParts,
     ) -> Result<Expr, Refusal> {
         let name = aggregate_name(function).unwrap_or_default();
         if name == regression::NAME {
@@ -451,7 +451,11 @@ impl Grouping {
     }
 
     /// The same over groups. What it needs from the rows below may only read keys and aggregates.
-    fn regrouped_parts(&mut self, given: Given, resolver: &Resolver<'_>) -> Result<Given, Refusal> {
+    fn regrouped_parts(
+        &mut self,
+        given: ResolvedParts,
+        resolver: &Resolver<'_>,
+    ) -> Result<ResolvedParts, Refusal> {
         let mut joined = Vec::new();
         for (relation, on) in given.joined {
             self.inner.extend(relation.made_at_any_depth());
@@ -464,7 +468,7 @@ impl Grouping {
         for (id, expr) in given.computed {
             computed.push((id, self.regrouped(expr, resolver)?));
         }
-        Ok(Given {
+        Ok(ResolvedParts {
             resolved: given.resolved,
             joined,
             computed,

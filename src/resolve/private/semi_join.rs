@@ -3,7 +3,7 @@
 
 use sqlparser::ast;
 
-use super::expression_context::{Given, SubqueryPlace, computing};
+use super::expression_context::{ResolvedParts, SubqueryPlace, computing};
 use super::subquery::plain_select;
 use crate::catalog::Type;
 use crate::ir::expression::{Expr, Node};
@@ -46,7 +46,7 @@ impl Resolver<'_> {
         query: &ast::Query,
         wanted: SemiJoin,
         place: SubqueryPlace<'_>,
-        given: &Given,
+        given: &ResolvedParts,
     ) -> Result<Expr, Refusal> {
         let subjects = match unnested(subject) {
             ast::Expr::Tuple(items) => items.iter().collect(),

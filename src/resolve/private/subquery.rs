@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
-use super::expression_context::{Given, SubqueryPlace, Which, computing, made};
+use super::expression_context::{ResolvedParts, SubqueryPlace, Which, computing, made};
 use super::per_unit::Grouping;
 use super::semi_join::SemiJoin;
 use super::semi_join::not;
@@ -31,7 +31,7 @@ use crate::visit;
 struct Search<'v, 'r, 'p> {
     resolver: &'v mut Resolver<'r>,
     place: SubqueryPlace<'p>,
-    given: &'v mut Given,
+    given: &'v mut ResolvedParts,
     which: Which,
     queries: usize,
     aggregates: usize,
@@ -233,7 +233,7 @@ impl Resolver<'_> {
     pub(in crate::resolve) fn expressions_at<'s>(
         &'s self,
         place: SubqueryPlace<'s>,
-        given: &'s Given,
+        given: &'s ResolvedParts,
     ) -> Expressions<'s> {
         Expressions {
             given: &given.resolved,
@@ -248,7 +248,7 @@ impl Resolver<'_> {
         expr: &ast::Expr,
         place: SubqueryPlace<'_>,
         which: Which,
-        given: &mut Given,
+        given: &mut ResolvedParts,
     ) -> Result<(), Refusal> {
         let mut search = Search {
             resolver: self,
@@ -275,7 +275,7 @@ impl Resolver<'_> {
         &mut self,
         select: &ast::Select,
         place: SubqueryPlace<'_>,
-        given: &mut Given,
+        given: &mut ResolvedParts,
     ) -> Result<(), Refusal> {
         let mut keys: Vec<*const ast::Expr> = Vec::new();
         if let ast::GroupByExpr::Expressions(exprs, _) = &select.group_by {
@@ -304,7 +304,7 @@ impl Resolver<'_> {
         &mut self,
         query: &ast::Query,
         around: SubqueryPlace<'_>,
-        given: &mut Given,
+        given: &mut ResolvedParts,
     ) -> Result<Expr, Refusal> {
         let refused = || {
             Refusal::unsupported(reason::SUBQUERY_FORM, "this form of scalar subquery").hint(
@@ -378,7 +378,7 @@ impl Resolver<'_> {
         item: &ast::Expr,
         inner: Inner,
         environment: &Environment,
-        given: &mut Given,
+        given: &mut ResolvedParts,
     ) -> Result<Expr, Refusal> {
         let Inner {
             relation,
@@ -395,7 +395,7 @@ impl Resolver<'_> {
             is_extended: false,
         };
         let mut grouping = Grouping::default();
-        let mut aggregated = Given::default();
+        let mut aggregated = ResolvedParts::default();
         self.subqueries_in(item, place, Which::Arguments, &mut aggregated)?;
         self.aggregates_in(item, place, &mut grouping, &mut aggregated)?;
         let input = computing(aggregated.below(relation), computed);

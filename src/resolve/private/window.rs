@@ -2,7 +2,7 @@
 
 use sqlparser::ast;
 
-use super::expression_context::{Given, SubqueryPlace, computing, made};
+use super::expression_context::{ResolvedParts, SubqueryPlace, computing, made};
 use super::per_unit::exact;
 use crate::catalog::Type;
 use crate::ir::aggregate::Operation;
@@ -56,7 +56,7 @@ impl Resolver<'_> {
         select: &ast::Select,
         from: &BoundFrom,
         place: SubqueryPlace<'_>,
-        given: &mut Given,
+        given: &mut ResolvedParts,
     ) -> Result<Vec<(ColumnId, Window)>, Refusal> {
         let mut columns = Vec::new();
         let mut found = Vec::new();
@@ -90,7 +90,7 @@ impl Resolver<'_> {
         function: &ast::Function,
         (select, from): (&ast::Select, &BoundFrom),
         place: SubqueryPlace<'_>,
-        given: &Given,
+        given: &ResolvedParts,
     ) -> Result<(Window, Type), Refusal> {
         let name = names_of(&function.name)?.pop().unwrap_or_default();
         let Over {
@@ -188,7 +188,7 @@ impl Resolver<'_> {
                 "DISTINCT ON over grouped rows",
             ));
         }
-        let given = Given::default();
+        let given = ResolvedParts::default();
         let expressions = self.expressions_at(place, &given);
         let partition: Vec<Expr> = keys
             .iter()

@@ -10,7 +10,7 @@ use crate::resolve::classify::bound_from::BoundFrom;
 use crate::resolve::expression::Expressions;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::scope::Scope;
-use crate::resolve::private::expression_context::{Given, SubqueryPlace, Which, made};
+use crate::resolve::private::expression_context::{ResolvedParts, SubqueryPlace, Which, made};
 use crate::resolve::syntax::{item_expr, place_of};
 use sqlparser::ast;
 
@@ -154,7 +154,7 @@ impl Resolver<'_> {
             )
             .at(place_of(condition)));
         }
-        let mut given = Given::default();
+        let mut given = ResolvedParts::default();
         self.subqueries_in(condition, place, Which::Condition, &mut given)?;
         let predicate = self
             .expressions_at(place, &given)
