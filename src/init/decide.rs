@@ -15,7 +15,7 @@ use super::suspects::suspects;
 use super::unit_paths::{Chosen, Way, reach};
 use crate::policy::unfit;
 
-type Asker<'a> = Option<&'a mut (dyn Questions + 'a)>;
+type Prompt<'a> = Option<&'a mut (dyn Questions + 'a)>;
 
 /// # Errors
 /// Where a flag is wrong, where the unit is open and nobody can be asked, or where whoever is asked
@@ -24,7 +24,7 @@ pub fn decide(
     seen: &Seen,
     proposal: &Proposal,
     request: &Request,
-    mut questions: Asker<'_>,
+    mut questions: Prompt<'_>,
 ) -> Result<Decisions, Stop> {
     let said = request.read(seen)?;
     let unit = unit(seen, proposal, &said, &mut questions)?;
@@ -68,7 +68,7 @@ fn unit(
     seen: &Seen,
     proposal: &Proposal,
     said: &Said,
-    questions: &mut Asker<'_>,
+    questions: &mut Prompt<'_>,
 ) -> Result<ColumnAt, Stop> {
     let options: Vec<String> = proposal
         .candidates
@@ -129,7 +129,7 @@ fn links(
     request: &Request,
     said: &Said,
     unit: ColumnAt,
-    questions: &mut Asker<'_>,
+    questions: &mut Prompt<'_>,
 ) -> Result<Linked, Stop> {
     let mut linked = Linked {
         links: proposal.links.clone(),
@@ -287,7 +287,7 @@ fn publish(
     seen: &Seen,
     made: &mut Decisions,
     said: &Said,
-    questions: &mut Asker<'_>,
+    questions: &mut Prompt<'_>,
 ) -> Result<(), Stop> {
     for table in &said.public {
         let (name, unit) = (seen.table_name(*table), one(&made.unit_name));
@@ -389,7 +389,7 @@ fn ask_columns(
     Ok(())
 }
 
-fn budgets(made: &mut Decisions, said: Said, questions: &mut Asker<'_>) -> Result<(), Stop> {
+fn budgets(made: &mut Decisions, said: Said, questions: &mut Prompt<'_>) -> Result<(), Stop> {
     let valid = |text: &str| spend(text).map(drop);
     if let Some(questions) = questions.as_deref_mut()
         && made.budget.is_none()
