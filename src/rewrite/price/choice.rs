@@ -113,7 +113,7 @@ fn distinct(
 }
 
 /// A look at a unit's rows, and how the portion's mu is split.
-struct Looked {
+struct LookShare {
     look: RowsLook,
     of_look: Mu,
     of_draws: Mu,
@@ -162,7 +162,7 @@ fn looked(
     limit: RowLimit,
     release: &AnalyzedRelease,
     portion: &Portion<'_>,
-) -> Result<Option<Looked>, Refusal> {
+) -> Result<Option<LookShare>, Refusal> {
     let Subject::Value {
         value: _,
         candidates,
@@ -181,7 +181,7 @@ fn looked(
     let of_look = part(whole, SHARE, 1).ok_or_else(out_of_reach)?;
     let of_draws = part(whole, 100 - SHARE, 1).ok_or_else(out_of_reach)?;
     let one = BigUint::from(1u8);
-    Ok(Some(Looked {
+    Ok(Some(LookShare {
         look: RowsLook {
             bins,
             counts: gaussian(&one, &one, of_look).map_err(|_| out_of_reach())?,
