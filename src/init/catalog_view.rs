@@ -15,7 +15,7 @@ pub struct ColumnAt {
 
 /// The catalog, and which of its tables a draft is about.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct CatalogView {
     pub catalog: Catalog,
     /// The connected role.
     pub user: String,
@@ -90,7 +90,7 @@ const LED_SQL: &str = "SELECT x.indrelid, a.attname::text \
         ON a.attrelid = x.indrelid AND a.attnum = x.indkey[0] \
     WHERE x.indrelid >= 16384 AND x.indisvalid AND x.indpred IS NULL";
 
-impl Seen {
+impl CatalogView {
     /// The tables of these schemas, or of all schemas where the list is empty.
     pub fn new(facts: Facts, schemas: &[String]) -> Self {
         let Facts {

@@ -1,6 +1,6 @@
 //! A draft's entry for each column of a private table.
 
-use super::catalog_view::{ColumnAt, Seen};
+use super::catalog_view::{CatalogView, ColumnAt};
 use super::decisions::Decisions;
 use super::links::Link;
 use super::name_hints::identifies;
@@ -35,7 +35,7 @@ pub enum Form {
 }
 
 /// Whether a unit may have several rows, as far as keys show.
-pub fn has_many_rows(seen: &Seen, unit: ColumnAt, _table: usize, way: &Way) -> bool {
+pub fn has_many_rows(seen: &CatalogView, unit: ColumnAt, _table: usize, way: &Way) -> bool {
     match way {
         Way::Own => !seen.is_key(unit),
         Way::Path(links) => links.first().is_some_and(|link| !seen.is_key(link.from)),
@@ -44,7 +44,7 @@ pub fn has_many_rows(seen: &Seen, unit: ColumnAt, _table: usize, way: &Way) -> b
 }
 
 /// The texts and the numbers about which nothing is decided.
-pub fn open(seen: &Seen, made: &Decisions) -> (Vec<ColumnAt>, Vec<ColumnAt>) {
+pub fn open(seen: &CatalogView, made: &Decisions) -> (Vec<ColumnAt>, Vec<ColumnAt>) {
     let (mut texts, mut numbers) = (Vec::new(), Vec::new());
     for (table, way) in &made.ways {
         if let Way::Several(_) = way {
@@ -62,11 +62,11 @@ pub fn open(seen: &Seen, made: &Decisions) -> (Vec<ColumnAt>, Vec<ColumnAt>) {
 }
 
 /// The lines of a private table, in the order of its columns.
-pub fn lines(seen: &Seen, made: &Decisions, table: usize) -> Vec<Line> {
+pub fn lines(seen: &CatalogView, made: &Decisions, table: usize) -> Vec<Line> {
     seen.columns(table).map(|at| line(seen, made, at)).collect()
 }
 
-fn line(seen: &Seen, made: &Decisions, at: ColumnAt) -> Line {
+fn line(seen: &CatalogView, made: &Decisions, at: ColumnAt) -> Line {
     let (form, remark) = needed(seen, made, at)
         .or_else(|| said(made, at))
         .unwrap_or_else(|| by_name(seen, made, at));
@@ -74,7 +74,7 @@ fn line(seen: &Seen, made: &Decisions, at: ColumnAt) -> Line {
 }
 
 /// The unit and the columns of paths may always be used.
-fn needed(seen: &Seen, made: &Decisions, at: ColumnAt) -> Option<(Form, String)> {
+fn needed(seen: &CatalogView, made: &Decisions, at: ColumnAt) -> Option<(Form, String)> {
     let mut links = made.ways.values().flat_map(|way| match way {
         Way::Own | Way::Several(_) => &[],
         Way::Path(links) => links.as_slice(),
@@ -100,12 +100,12 @@ fn said(made: &Decisions, at: ColumnAt) -> Option<(Form, String)> {
         .then(|| (Form::Said("visible".to_owned()), String::new()))
 }
 
-fn data_type(seen: &Seen, at: ColumnAt) -> &Type {
+fn data_type(seen: &CatalogView, at: ColumnAt) -> &Type {
     let column = seen.column(at);
     column.over.as_ref().unwrap_or(&column.data_type)
 }
 
-fn by_name(seen: &Seen, made: &Decisions, at: ColumnAt) -> (Form, String) {
+fn by_name(seen: &CatalogView, made: &Decisions, at: ColumnAt) -> (Form, String) {
     let (column, data_type) = (seen.column(at), data_type(seen, at));
     if column.is_virtual {
         return (
@@ -133,7 +133,7 @@ fn by_name(seen: &Seen, made: &Decisions, at: ColumnAt) -> (Form, String) {
 }
 
 /// A key that leads to a table which is no way to the unit.
-fn linked(seen: &Seen, made: &Decisions, link: &Link) -> (Form, String) {
+fn linked(seen: &CatalogView, made: &Decisions, link: &Link) -> (Form, String) {
     let to = seen.table(link.to.table);
     let is_code_list = to.columns.len() <= CODE_LIST_COLUMNS;
     let key = seen.column(link.to).name.as_str();
@@ -152,7 +152,7 @@ fn linked(seen: &Seen, made: &Decisions, link: &Link) -> (Form, String) {
     (Form::On("visible".to_owned()), remark)
 }
 
-fn by_type(seen: &Seen, at: ColumnAt) -> (Form, String) {
+fn by_type(seen: &CatalogView, at: ColumnAt) -> (Form, String) {
     let data_type = data_type(seen, at);
     let on = |form: &str, remark: &str| (Form::On(form.to_owned()), remark.to_owned());
     let is_key = seen.is_key(at);
@@ -181,7 +181,7 @@ fn by_type(seen: &Seen, at: ColumnAt) -> (Form, String) {
 }
 
 /// The type, and the range that a CHECK allows.
-pub fn type_text(seen: &Seen, at: ColumnAt) -> String {
+pub fn type_text(seen: &CatalogView, at: ColumnAt) -> String {
     let column = seen.column(at);
     let mut text = column.data_type.to_string();
     let ends = [

@@ -1,6 +1,6 @@
 //! Statements for the database's administrator. They are printed and never run.
 
-use super::catalog_view::{ColumnAt, Seen};
+use super::catalog_view::{CatalogView, ColumnAt};
 use super::draft::Draft;
 use super::links::{Ground, Keyless, Link};
 use super::suspects::By;
@@ -15,7 +15,7 @@ pub struct Advice {
 }
 
 /// Advice for the administrator, the most urgent first.
-pub fn advice(seen: &Seen, draft: &Draft, keyless: &[Keyless]) -> Vec<Advice> {
+pub fn advice(seen: &CatalogView, draft: &Draft, keyless: &[Keyless]) -> Vec<Advice> {
     [
         rights(seen, draft),
         keys(seen, draft, keyless),
@@ -27,13 +27,13 @@ pub fn advice(seen: &Seen, draft: &Draft, keyless: &[Keyless]) -> Vec<Advice> {
     .collect()
 }
 
-fn name(seen: &Seen, table: usize) -> String {
+fn name(seen: &CatalogView, table: usize) -> String {
     let table = seen.table(table);
     qualified(&table.schema, &table.name)
 }
 
 /// The rights that the role lacks; or a separate role, where this one may do more than read.
-fn rights(seen: &Seen, draft: &Draft) -> Advice {
+fn rights(seen: &CatalogView, draft: &Draft) -> Advice {
     let shown: Vec<usize> = draft
         .private
         .iter()
@@ -86,7 +86,7 @@ fn rights(seen: &Seen, draft: &Draft) -> Advice {
 }
 
 /// Keys without which a table is left out.
-fn keys(seen: &Seen, draft: &Draft, keyless: &[Keyless]) -> Advice {
+fn keys(seen: &CatalogView, draft: &Draft, keyless: &[Keyless]) -> Advice {
     let mut ends: Vec<ColumnAt> = keyless
         .iter()
         .filter(|link| {
@@ -128,7 +128,7 @@ fn used(draft: &Draft) -> Vec<&Link> {
 }
 
 /// Foreign keys that would turn the owner's word into a fact.
-fn facts(seen: &Seen, draft: &Draft) -> Advice {
+fn facts(seen: &CatalogView, draft: &Draft) -> Advice {
     let statements = used(draft)
         .into_iter()
         .filter(|link| link.ground != Ground::Declared)
@@ -148,7 +148,7 @@ fn facts(seen: &Seen, draft: &Draft) -> Advice {
     }
 }
 
-fn indexes(seen: &Seen, draft: &Draft) -> Advice {
+fn indexes(seen: &CatalogView, draft: &Draft) -> Advice {
     let statements = used(draft)
         .into_iter()
         .map(|link| link.from)

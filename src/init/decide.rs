@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Stop;
-use super::catalog_view::{ColumnAt, Seen};
+use super::catalog_view::{CatalogView, ColumnAt};
 use super::columns;
 use super::decisions::Decisions;
 use super::links::{Ground, Link};
@@ -21,7 +21,7 @@ type Prompt<'a> = Option<&'a mut (dyn Questions + 'a)>;
 /// Where a flag is wrong, where the unit is open and nobody can be asked, or where whoever is asked
 /// ends it.
 pub fn decide(
-    seen: &Seen,
+    seen: &CatalogView,
     proposal: &Proposal,
     request: &Request,
     mut questions: Prompt<'_>,
@@ -65,7 +65,7 @@ pub fn decide(
 }
 
 fn unit(
-    seen: &Seen,
+    seen: &CatalogView,
     proposal: &Proposal,
     said: &Said,
     questions: &mut Prompt<'_>,
@@ -124,7 +124,7 @@ struct Linked {
 /// Proposed and said links. Each guess that matters is asked once: is it true? Where several
 /// columns lead to the unit, another question follows: whose row is it?
 fn links(
-    seen: &Seen,
+    seen: &CatalogView,
     proposal: &Proposal,
     request: &Request,
     said: &Said,
@@ -218,7 +218,7 @@ fn several(
 }
 
 /// Whether the flags are about tables that the policy protects.
-fn fits(seen: &Seen, made: &Decisions, said: &Said) -> Result<(), Stop> {
+fn fits(seen: &CatalogView, made: &Decisions, said: &Said) -> Result<(), Stop> {
     let is_private = |table: usize| matches!(made.ways.get(&table), Some(Way::Own | Way::Path(_)));
     for link in &said.links {
         let is_begin = |first: &Link| (first.from, first.to) == (link.from, link.to);
@@ -254,7 +254,11 @@ fn fits(seen: &Seen, made: &Decisions, said: &Said) -> Result<(), Stop> {
 }
 
 /// Tables of which a unit may have several rows.
-fn ask_rows(seen: &Seen, made: &mut Decisions, questions: &mut dyn Questions) -> Result<(), Stop> {
+fn ask_rows(
+    seen: &CatalogView,
+    made: &mut Decisions,
+    questions: &mut dyn Questions,
+) -> Result<(), Stop> {
     let tables: Vec<usize> = made
         .ways
         .iter()
@@ -284,7 +288,7 @@ fn ask_rows(seen: &Seen, made: &mut Decisions, questions: &mut dyn Questions) ->
 }
 
 fn publish(
-    seen: &Seen,
+    seen: &CatalogView,
     made: &mut Decisions,
     said: &Said,
     questions: &mut Prompt<'_>,
@@ -332,7 +336,7 @@ fn publish(
 /// Texts that groups may be made by, and numbers with their bounds. One question offers all of
 /// them, so that the number of questions follows what is used, not how wide the tables are.
 fn ask_columns(
-    seen: &Seen,
+    seen: &CatalogView,
     made: &mut Decisions,
     questions: &mut dyn Questions,
 ) -> Result<(), Stop> {

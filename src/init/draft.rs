@@ -1,6 +1,6 @@
 //! The draft: the policy's content, before it is text.
 
-use super::catalog_view::Seen;
+use super::catalog_view::CatalogView;
 use super::columns::{self, Line};
 use super::decisions::Decisions;
 use super::name_hints::one;
@@ -39,7 +39,7 @@ pub struct LeftOut {
 }
 
 impl Draft {
-    pub fn new(seen: &Seen, made: Decisions, verifiers: Vec<String>) -> Self {
+    pub fn new(seen: &CatalogView, made: Decisions, verifiers: Vec<String>) -> Self {
         let mut draft = Self {
             verifiers,
             private: Vec::new(),
@@ -60,7 +60,7 @@ impl Draft {
         draft
     }
 
-    fn take(&mut self, seen: &Seen, table: usize, way: Way) {
+    fn take(&mut self, seen: &CatalogView, table: usize, way: Way) {
         if let Way::Several(links) = &way {
             let flags: Vec<String> = links
                 .iter()
@@ -93,7 +93,7 @@ impl Draft {
     }
 
     /// Leaves out the tables that are neither private nor public.
-    fn leave_out(&mut self, seen: &Seen) {
+    fn leave_out(&mut self, seen: &CatalogView) {
         for &table in &seen.tables {
             let is_shown = self.public.contains(&table)
                 || self.private.iter().any(|private| private.table == table)
@@ -114,7 +114,7 @@ impl Draft {
     }
 
     /// Why a table is neither private nor public, and the line that would publish it.
-    fn why_left_out(&self, seen: &Seen, table: usize) -> (String, Option<String>) {
+    fn why_left_out(&self, seen: &CatalogView, table: usize) -> (String, Option<String>) {
         let Self { made, .. } = self;
         // A way that goes through a table of several ways ends there.
         let ended = made.links.iter().find(|link| {
@@ -146,7 +146,7 @@ impl Draft {
     }
 
     /// The open decisions that block serving, each with the flag that decides it.
-    pub fn blocking(&self, seen: &Seen) -> Vec<String> {
+    pub fn blocking(&self, seen: &CatalogView) -> Vec<String> {
         let mut open = Vec::new();
         if self.made.budget.is_none() {
             open.push("the owner's budget: --budget 4,1e-6".to_owned());
@@ -172,7 +172,7 @@ impl Draft {
 }
 
 /// `schema.table` as a key of `tables:`.
-pub fn table_key(seen: &Seen, table: usize) -> Option<String> {
+pub fn table_key(seen: &CatalogView, table: usize) -> Option<String> {
     let table = seen.table(table);
     yaml::dotted(&[&table.schema, &table.name]).map(|name| yaml::scalar(&name))
 }

@@ -3,7 +3,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::catalog_view::{ColumnAt, Seen};
+use super::catalog_view::{CatalogView, ColumnAt};
 use super::name_hints::{is_generic, singular, snake};
 use super::yaml::dotted;
 use crate::policy::{family, unfit};
@@ -51,7 +51,7 @@ enum Strength {
 }
 
 /// The links by foreign keys of one column.
-pub fn declared(seen: &Seen) -> Vec<Link> {
+pub fn declared(seen: &CatalogView) -> Vec<Link> {
     let named: HashMap<(&str, &str), usize> = seen
         .tables
         .iter()
@@ -87,7 +87,7 @@ pub fn declared(seen: &Seen) -> Vec<Link> {
 
 /// Guesses for the columns that have no declared link, at most one for each; and those that lack
 /// nothing but a key.
-pub fn guessed(seen: &Seen, declared: &[Link]) -> (Vec<Link>, Vec<Keyless>) {
+pub fn guessed(seen: &CatalogView, declared: &[Link]) -> (Vec<Link>, Vec<Keyless>) {
     let (mut links, mut keyless) = (Vec::new(), Vec::new());
     let names = Names::new(seen);
     let from: HashSet<ColumnAt> = declared.iter().map(|link| link.from).collect();
@@ -117,7 +117,7 @@ pub fn guessed(seen: &Seen, declared: &[Link]) -> (Vec<Link>, Vec<Keyless>) {
 }
 
 /// Whether both columns can be on the path of a unit, and join by one equality.
-fn is_fit(seen: &Seen, from: ColumnAt, to: ColumnAt) -> bool {
+fn is_fit(seen: &CatalogView, from: ColumnAt, to: ColumnAt) -> bool {
     let (a, b) = (seen.column(from), seen.column(to));
     [a, b]
         .iter()
@@ -136,7 +136,7 @@ struct Names {
 type Meant = HashMap<String, Vec<(Strength, ColumnAt)>>;
 
 impl Names {
-    fn new(seen: &Seen) -> Self {
+    fn new(seen: &CatalogView) -> Self {
         let mut names = Self {
             of: HashMap::new(),
             keys: HashMap::new(),
@@ -157,7 +157,7 @@ impl Names {
         names
     }
 
-    fn add(&mut self, seen: &Seen, to: ColumnAt, key: &str, bare: &str) {
+    fn add(&mut self, seen: &CatalogView, to: ColumnAt, key: &str, bare: &str) {
         let table = snake(&seen.table(to.table).name);
         let tables = [singular(&table), table];
         let is_key = seen.is_key(to);
@@ -198,7 +198,12 @@ impl Names {
     }
 
     /// The column of another table that the name of this one suggests most.
-    fn best(&self, seen: &Seen, from: ColumnAt, meant: &Meant) -> Option<(Strength, ColumnAt)> {
+    fn best(
+        &self,
+        seen: &CatalogView,
+        from: ColumnAt,
+        meant: &Meant,
+    ) -> Option<(Strength, ColumnAt)> {
         let (name, bare) = self.of.get(&from)?;
         let mut found: Option<(Strength, ColumnAt)> = None;
         let rank = |(strength, to): (Strength, ColumnAt)| {
@@ -236,7 +241,7 @@ fn without_prefix(bare: &str) -> String {
 }
 
 /// The prefix that all columns of a table share: `c_` of `c_custkey`.
-fn prefix(seen: &Seen, table: usize) -> Option<String> {
+fn prefix(seen: &CatalogView, table: usize) -> Option<String> {
     let columns = &seen.table(table).columns;
     let first = snake(&columns.first()?.name);
     let prefix = format!("{}_", first.split_once('_')?.0);
@@ -246,7 +251,7 @@ fn prefix(seen: &Seen, table: usize) -> Option<String> {
     (columns.len() > 1 && is_shared).then_some(prefix)
 }
 
-fn reason(seen: &Seen, from: ColumnAt, to: ColumnAt, strength: Strength) -> String {
+fn reason(seen: &CatalogView, from: ColumnAt, to: ColumnAt, strength: Strength) -> String {
     let (column, key) = (&seen.column(from).name, &seen.column(to).name);
     let table = &seen.table(to.table).name;
     match strength {

@@ -24,7 +24,7 @@ mod validate;
 mod write;
 mod yaml;
 
-pub use catalog_view::{ColumnAt, Facts, Seen, read};
+pub use catalog_view::{CatalogView, ColumnAt, Facts, read};
 pub use columns::Form;
 pub use ddl::{Advice, advice};
 pub use decide::decide;
@@ -65,7 +65,7 @@ pub fn text_of(lines: &[(String, Part)]) -> String {
 }
 
 /// `schema.table.column` as flags read it.
-pub fn spelled(seen: &Seen, at: ColumnAt) -> String {
+pub fn spelled(seen: &CatalogView, at: ColumnAt) -> String {
     let (table, column) = (seen.table(at.table), seen.column(at));
     yaml::dotted(&[&table.schema, &table.name, &column.name])
         .unwrap_or_else(|| seen.column_name(at))

@@ -1,6 +1,6 @@
 //! Proposals from the catalog, before anybody decides.
 
-use super::catalog_view::Seen;
+use super::catalog_view::CatalogView;
 use super::links::{self, Keyless, Link};
 use super::units::{Candidate, candidates};
 
@@ -15,7 +15,7 @@ pub struct Proposal {
 }
 
 impl Proposal {
-    pub fn new(seen: &Seen) -> Self {
+    pub fn new(seen: &CatalogView) -> Self {
         let mut links = links::declared(seen);
         let (guessed, keyless) = links::guessed(seen, &links);
         links.extend(guessed);

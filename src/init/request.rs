@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::Stop;
-use super::catalog_view::{ColumnAt, Seen};
+use super::catalog_view::{CatalogView, ColumnAt};
 use super::links::{Ground, Link};
 use super::yaml;
 use crate::policy::names;
@@ -50,7 +50,7 @@ pub struct Said {
 impl Request {
     /// # Errors
     /// Where a flag is not understood, or names what the database does not have.
-    pub fn read(&self, seen: &Seen) -> Result<Said, Stop> {
+    pub fn read(&self, seen: &CatalogView) -> Result<Said, Stop> {
         let mut said = Said {
             unit: self
                 .unit
@@ -166,7 +166,7 @@ pub fn spend(text: &str) -> Result<Spend, String> {
 }
 
 /// A table, with or without its schema.
-fn table(seen: &Seen, flag: &str, text: &str) -> Result<usize, Stop> {
+fn table(seen: &CatalogView, flag: &str, text: &str) -> Result<usize, Stop> {
     let parts = names(text).unwrap_or_default();
     let found: Vec<usize> = seen
         .tables
@@ -195,7 +195,7 @@ fn table(seen: &Seen, flag: &str, text: &str) -> Result<usize, Stop> {
 }
 
 /// A column as `schema.table.column` or `table.column`.
-pub fn column(seen: &Seen, flag: &str, text: &str) -> Result<ColumnAt, Stop> {
+pub fn column(seen: &CatalogView, flag: &str, text: &str) -> Result<ColumnAt, Stop> {
     let parts = names(text).unwrap_or_default();
     let Some((name, of)) = parts.split_last().filter(|(_, of)| !of.is_empty()) else {
         return Err(Stop::Usage(format!(
@@ -218,7 +218,7 @@ pub fn column(seen: &Seen, flag: &str, text: &str) -> Result<ColumnAt, Stop> {
 }
 
 /// `a.c -> b.k`, where k is a key.
-fn link(seen: &Seen, text: &str) -> Result<Link, Stop> {
+fn link(seen: &CatalogView, text: &str) -> Result<Link, Stop> {
     let Some((from, to)) = text.split_once("->") else {
         return Err(Stop::Usage(format!(
             "--link must be such as 'shop.orders.customer_id -> shop.customers.id', not \"{text}\""

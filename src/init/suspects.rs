@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
-use super::catalog_view::Seen;
+use super::catalog_view::CatalogView;
 use super::links::{Keyless, Link};
 
 /// A link from a table towards the unit's.
@@ -31,7 +31,7 @@ pub enum By {
 /// The tables from which a chain leads to the unit's, each with what begins the chain. The unit's
 /// own table is not among them.
 pub fn suspects(
-    seen: &Seen,
+    seen: &CatalogView,
     links: &[Link],
     keyless: &[Keyless],
     declined: &[Link],
@@ -70,7 +70,7 @@ pub fn suspects(
 
 impl Clue {
     /// What it is, in words.
-    pub fn describe(&self, seen: &Seen) -> String {
+    pub fn describe(&self, seen: &CatalogView) -> String {
         let leads = |from, verb: &str, to| {
             format!("{} {verb} {}", seen.column(from).name, seen.column_name(to))
         };

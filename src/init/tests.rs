@@ -64,7 +64,7 @@ fn refers(mut from: Table, column: &str, to: &Table, key: &str) -> Table {
     from
 }
 
-fn seen(mut tables: Vec<Table>) -> Seen {
+fn seen(mut tables: Vec<Table>) -> CatalogView {
     for (oid, table) in tables.iter_mut().enumerate() {
         table.oid = oid as u32 + 1;
     }
@@ -80,23 +80,23 @@ fn seen(mut tables: Vec<Table>) -> Seen {
     with_keys(catalog, Vec::new())
 }
 
-fn with_keys(catalog: Catalog, keys: Vec<super::catalog_view::Key>) -> Seen {
+fn with_keys(catalog: Catalog, keys: Vec<super::catalog_view::Key>) -> CatalogView {
     let facts = Facts {
         catalog,
         user: "reader".to_owned(),
         led: BTreeSet::new(),
         keys,
     };
-    Seen::new(facts, &[])
+    CatalogView::new(facts, &[])
 }
 
 /// `from -> to`, for each link that is proposed.
-fn guesses(seen: &Seen) -> Vec<String> {
+fn guesses(seen: &CatalogView) -> Vec<String> {
     let text = |link: &Link| format!("{} -> {}", spelled(seen, link.from), spelled(seen, link.to));
     Proposal::new(seen).links.iter().map(text).collect()
 }
 
-fn retail(is_keyed: bool) -> Seen {
+fn retail(is_keyed: bool) -> CatalogView {
     seen(vec![
         table(
             "basket",

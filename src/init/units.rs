@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::catalog_view::{ColumnAt, Seen};
+use super::catalog_view::{CatalogView, ColumnAt};
 use super::links::{Keyless, Link};
 use super::name_hints::{is_list, is_person};
 use crate::policy::unfit;
@@ -22,7 +22,7 @@ pub struct Candidate {
 }
 
 /// The candidates, the likeliest first.
-pub fn candidates(seen: &Seen, links: &[Link], keyless: &[Keyless]) -> Vec<Candidate> {
+pub fn candidates(seen: &CatalogView, links: &[Link], keyless: &[Keyless]) -> Vec<Candidate> {
     let mut ends: BTreeSet<ColumnAt> = links.iter().map(|link| link.to).collect();
     ends.extend(keyless.iter().map(|link| link.to));
     if ends.is_empty() {
@@ -68,7 +68,7 @@ fn below(into: &HashMap<usize, Vec<usize>>, table: usize) -> Vec<usize> {
 
 impl Candidate {
     /// Why it is, or is not, a likely unit.
-    pub fn reason(&self, seen: &Seen) -> String {
+    pub fn reason(&self, seen: &CatalogView) -> String {
         let names: Vec<&str> = self
             .below
             .iter()

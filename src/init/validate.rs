@@ -3,7 +3,7 @@
 
 use async_trait::async_trait;
 
-use super::catalog_view::Seen;
+use super::catalog_view::CatalogView;
 use super::columns::Form;
 use super::draft::{Draft, LeftOut};
 use super::write::{Marks, Part, Width, lines};
@@ -16,7 +16,7 @@ use crate::policy::{Checked, DomainReader, File, PolicyError, check};
 ///
 /// # Errors
 /// Where something that the owner said by flags does not hold.
-pub async fn hold(seen: &Seen, draft: &mut Draft) -> Result<Checked, Stop> {
+pub async fn hold(seen: &CatalogView, draft: &mut Draft) -> Result<Checked, Stop> {
     loop {
         let catalog = granted(seen, draft);
         let lines = lines(seen, draft, Marks::StandIn, Width::Each);
@@ -37,7 +37,7 @@ pub async fn hold(seen: &Seen, draft: &mut Draft) -> Result<Checked, Stop> {
 }
 
 /// The same with the lines that columns share.
-async fn as_written(seen: &Seen, draft: &Draft, catalog: &Catalog) -> Result<Checked, Stop> {
+async fn as_written(seen: &CatalogView, draft: &Draft, catalog: &Catalog) -> Result<Checked, Stop> {
     let lines = lines(seen, draft, Marks::StandIn, Width::Shared);
     outcome(&text_of(&lines), catalog).await.map_err(failed)
 }
@@ -59,7 +59,7 @@ async fn outcome(text: &str, catalog: &Catalog) -> Result<Checked, Vec<PolicyErr
 }
 
 /// Whether the draft says less now.
-fn leave_out(seen: &Seen, draft: &mut Draft, part: Part, why: &str) -> Result<bool, Stop> {
+fn leave_out(seen: &CatalogView, draft: &mut Draft, part: Part, why: &str) -> Result<bool, Stop> {
     match part {
         // Budgets, roles, the encoding: the owner's own words, not a fault of the draft.
         Part::File => Err(Stop::Usage(why.to_owned())),
@@ -107,7 +107,7 @@ fn leave_out(seen: &Seen, draft: &mut Draft, part: Part, why: &str) -> Result<bo
 }
 
 /// The catalog as it will be once the role may SELECT the tables of the draft.
-fn granted(seen: &Seen, draft: &Draft) -> Catalog {
+fn granted(seen: &CatalogView, draft: &Draft) -> Catalog {
     let mut catalog = seen.catalog.clone();
     let private = draft.private.iter().map(|private| private.table);
     for at in private.chain(draft.public.iter().copied()) {

@@ -1,6 +1,6 @@
 //! The draft as the text of a policy file.
 
-use super::catalog_view::{ColumnAt, Seen};
+use super::catalog_view::{CatalogView, ColumnAt};
 use super::columns::{Form, Line};
 use super::draft::{Draft, Private, table_key};
 use super::links::{Ground, Link};
@@ -37,7 +37,7 @@ pub enum Width {
 }
 
 /// The lines of the file, each with what it is about.
-pub fn lines(seen: &Seen, draft: &Draft, marks: Marks, width: Width) -> Vec<(String, Part)> {
+pub fn lines(seen: &CatalogView, draft: &Draft, marks: Marks, width: Width) -> Vec<(String, Part)> {
     let mut text = Text {
         seen,
         draft,
@@ -54,7 +54,7 @@ pub fn lines(seen: &Seen, draft: &Draft, marks: Marks, width: Width) -> Vec<(Str
 }
 
 struct Text<'a> {
-    seen: &'a Seen,
+    seen: &'a CatalogView,
     draft: &'a Draft,
     marks: Marks,
     width: Width,

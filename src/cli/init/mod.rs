@@ -11,7 +11,8 @@ use zeroize::Zeroizing;
 use super::arguments::InitOptions;
 use super::{Failure, noise, start};
 use crate::init::{
-    self, Decisions, Draft, Form, Marks, Proposal, Questions, Request, Seen, Stop, Terminal, Width,
+    self, CatalogView, Decisions, Draft, Form, Marks, Proposal, Questions, Request, Stop, Terminal,
+    Width,
 };
 use crate::policy::Checked;
 use crate::postgres::connect;
@@ -77,7 +78,7 @@ pub async fn run(options: InitOptions) -> Result<(), Failure> {
 }
 
 /// The catalog of the database.
-async fn see(options: &InitOptions) -> Result<Seen, Failure> {
+async fn see(options: &InitOptions) -> Result<CatalogView, Failure> {
     let url = match &options.database {
         Some(url) => url.expose().to_owned(),
         None => std::env::var("DATABASE_URL").map_err(|_| {
@@ -91,7 +92,7 @@ async fn see(options: &InitOptions) -> Result<Seen, Failure> {
         .map_err(start::unreachable_database)?;
     let read = init::read(&connected.client).await;
     connected.close().await;
-    let seen = Seen::new(read.map_err(Failure::new)?, &options.schema);
+    let seen = CatalogView::new(read.map_err(Failure::new)?, &options.schema);
     if seen.tables.is_empty() {
         let schemas = if options.schema.is_empty() {
             String::new()
@@ -137,7 +138,10 @@ fn request(options: &InitOptions) -> Request {
 }
 
 /// The draft, and a password for each of its roles.
-fn drafted(seen: &Seen, made: Decisions) -> Result<(Draft, Vec<Zeroizing<String>>), Failure> {
+fn drafted(
+    seen: &CatalogView,
+    made: Decisions,
+) -> Result<(Draft, Vec<Zeroizing<String>>), Failure> {
     let passwords = made
         .roles
         .iter()

@@ -7,13 +7,15 @@ use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use super::open_columns;
-use crate::init::{Advice, Draft, Ground, Link, Proposal, Seen, Stop, Way, printable, shell};
+use crate::init::{
+    Advice, CatalogView, Draft, Ground, Link, Proposal, Stop, Way, printable, shell,
+};
 use crate::policy::Checked;
 use crate::postgres::major_version;
 
 /// The draft and all that there is to say of it.
 pub struct Report<'a> {
-    pub seen: &'a Seen,
+    pub seen: &'a CatalogView,
     pub draft: &'a Draft,
     pub checked: &'a Checked,
     pub advice: Vec<Advice>,
@@ -29,7 +31,7 @@ pub struct Report<'a> {
 }
 
 /// The findings, before the first question.
-pub fn begin(seen: &Seen, proposal: &Proposal) {
+pub fn begin(seen: &CatalogView, proposal: &Proposal) {
     let (declared, guessed) = proposal.counts();
     eprintln!(
         "{}; links: {declared} declared by foreign keys, {guessed} guessed from names and keys. No \
@@ -39,7 +41,7 @@ pub fn begin(seen: &Seen, proposal: &Proposal) {
 }
 
 /// The candidates, as JSON, where nobody can be asked.
-pub fn undecided(seen: &Seen, proposal: &Proposal, stop: &Stop) {
+pub fn undecided(seen: &CatalogView, proposal: &Proposal, stop: &Stop) {
     let Stop::Undecided { message, flags } = stop else {
         return;
     };
@@ -62,7 +64,7 @@ pub fn undecided(seen: &Seen, proposal: &Proposal, stop: &Stop) {
     println!("{report:#}");
 }
 
-fn links(seen: &Seen, links: &[Link]) -> Vec<Value> {
+fn links(seen: &CatalogView, links: &[Link]) -> Vec<Value> {
     let text = |link: &Link| {
         let (ground, reason) = match &link.ground {
             Ground::Declared => ("declared", Value::Null),

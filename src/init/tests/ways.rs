@@ -12,7 +12,7 @@ fn request(unit: &str) -> Request {
 }
 
 /// The columns of the ways from a table, with `|` between ways.
-fn way(seen: &Seen, made: &Decisions, table: &str) -> String {
+fn way(seen: &CatalogView, made: &Decisions, table: &str) -> String {
     let at = seen.tables.iter().find(|at| seen.table(**at).name == table);
     let names = |links: &[Link], by: &str| {
         let names: Vec<&str> = links
@@ -29,7 +29,7 @@ fn way(seen: &Seen, made: &Decisions, table: &str) -> String {
     }
 }
 
-fn clinic() -> Seen {
+fn clinic() -> CatalogView {
     let person = table("person", &["id"], true);
     let patient = table("patient", &["id", "person_id"], true);
     let patient = refers(patient, "person_id", &person, "id");
@@ -112,7 +112,7 @@ fn a_key_and_a_guess_are_two_ways() {
     assert_eq!(way(&seen, &made, "payment"), "created_by|user_id");
 }
 
-fn refused(seen: &Seen, unit: &str, public: &str) -> String {
+fn refused(seen: &CatalogView, unit: &str, public: &str) -> String {
     let request = Request {
         public: vec![public.to_owned()],
         ..request(unit)
