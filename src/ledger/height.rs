@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::error::Error;
 use super::rules::Rules;
 use super::store::Value;
-use super::witness::{self, Seen, Testimony, Witness};
+use super::witness::{self, Testimony, Witness, WitnessReport};
 use crate::policy::WitnessAddress;
 
 /// The counts of a ledger, which never fall, and its newest debit.
@@ -112,7 +112,7 @@ impl Rules {
         let seen = self.seen.clone();
         let mut lacks = self.lacks(&now, &seen)?;
         for noted in witnessed {
-            if let (None, Seen::Whole(noted)) = (&lacks, noted) {
+            if let (None, WitnessReport::Whole(noted)) = (&lacks, noted) {
                 lacks = self.lacks(&now, &noted.height)?;
             }
         }
@@ -151,7 +151,7 @@ impl Rules {
         Ok(())
     }
 
-    fn seen_by_witnesses(&mut self) -> Result<Vec<Seen>, Error> {
+    fn seen_by_witnesses(&mut self) -> Result<Vec<WitnessReport>, Error> {
         let witnesses = self.witnesses.iter_mut();
         witnesses.map(|witness| witness.read()).collect()
     }
@@ -179,7 +179,9 @@ impl Rules {
         let (height, now) = self.reading(|rules| {
             let height = rules.height()?;
             for (at, seen) in all.iter().enumerate() {
-                let Seen::Whole(seen) = seen else { continue };
+                let WitnessReport::Whole(seen) = seen else {
+                    continue;
+                };
                 if let Some(lacks) = rules.lacks(&height, &seen.height)? {
                     let witness = rules.witnesses[at].name();
                     return Err(Error::Older { witness, lacks });
@@ -188,13 +190,15 @@ impl Rules {
             let now = Testimony::of(rules, height.clone())?;
             Ok((height, now))
         })?;
-        let is_vouched = all.iter().any(|seen| matches!(seen, Seen::Whole(_)));
+        let is_vouched = all
+            .iter()
+            .any(|seen| matches!(seen, WitnessReport::Whole(_)));
         let may_attest = is_vouched || height.is_unused() || attest == Attest::Anyway;
         for (witness, seen) in self.witnesses.iter().zip(&all) {
             let what = match seen {
-                Seen::Whole(_) => continue,
-                Seen::Nothing => "is empty",
-                Seen::Damaged => "is damaged",
+                WitnessReport::Whole(_) => continue,
+                WitnessReport::Nothing => "is empty",
+                WitnessReport::Damaged => "is damaged",
             };
             let witness = witness.name();
             if !may_attest {
@@ -381,7 +385,7 @@ mod tests {
         assert!(matches!(refused, Err(Error::Witness { .. })), "{refused:?}");
         rules.witnesses = at(&directory.join("witness"));
         rules.reading(Rules::catch_up).unwrap();
-        let Seen::Whole(seen) = rules.witnesses[0].read().unwrap() else {
+        let WitnessReport::Whole(seen) = rules.witnesses[0].read().unwrap() else {
             panic!("it has seen nothing")
         };
         assert_eq!(seen.height, height);

@@ -14,7 +14,7 @@ use super::record::Origin;
 use super::rules::{AccountStanding, DEBIT, RECEIPT, Rules};
 use super::sqlite::{self, Sqlite};
 use super::store::{Absent, Access, Store, Value, text};
-use super::witness::{self, Seen, Sums, Testimony, Witness};
+use super::witness::{self, Sums, Testimony, Witness, WitnessReport};
 use crate::mechanism::{Cap, Fixed, Loss};
 use crate::policy::Renew;
 
@@ -92,13 +92,13 @@ fn settle(
     (owner, failures): (&AccountSpec, u32),
 ) -> Result<Restored, Error> {
     let seen = witnesses.iter_mut().map(|witness| witness.read());
-    let seen: Vec<Seen> = seen.collect::<Result<_, _>>()?;
+    let seen: Vec<WitnessReport> = seen.collect::<Result<_, _>>()?;
     let height = rules.reading(Rules::height)?;
     // A witness of another ledger, of another restoration, or of a day before the backup knows too
     // little: it counts as none, as does one that is damaged.
     let known = seen.iter().filter_map(|seen| match seen {
-        Seen::Whole(seen) if seen.height.lacks(&height).is_none() => Some(&**seen),
-        Seen::Whole(_) | Seen::Nothing | Seen::Damaged => None,
+        WitnessReport::Whole(seen) if seen.height.lacks(&height).is_none() => Some(&**seen),
+        WitnessReport::Whole(_) | WitnessReport::Nothing | WitnessReport::Damaged => None,
     });
     let known = witness::highest(known);
     rules.store.begin(Access::Write)?;

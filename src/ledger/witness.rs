@@ -35,7 +35,7 @@ pub(in crate::ledger) struct Sums {
 
 /// What a witness says.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Seen {
+pub(super) enum WitnessReport {
     /// It is new.
     Nothing,
     /// It was written, and no whole line is left.
@@ -53,7 +53,7 @@ pub(super) trait Witness {
     /// # Errors
     ///
     /// [`Error::Witness`].
-    fn read(&mut self) -> Result<Seen, Error>;
+    fn read(&mut self) -> Result<WitnessReport, Error>;
 
     /// Writes the testimony durably, unless the witness has the same already: other processes on
     /// the same ledger write too.
@@ -69,7 +69,7 @@ pub(super) trait Witness {
     /// # Errors
     ///
     /// [`Error::Witness`].
-    fn begin_anew(&mut self, before: &Seen, now: &Testimony) -> Result<(), Error>;
+    fn begin_anew(&mut self, before: &WitnessReport, now: &Testimony) -> Result<(), Error>;
 
     /// The system identifier of its PostgreSQL, where it is in one that says so.
     fn cluster(&self) -> Option<String> {

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Error, Seen, Testimony, Witness, is_news};
+use super::{Error, Testimony, Witness, WitnessReport, is_news};
 
 /// Bytes of a place: some thousands of accounts.
 const PLACE: usize = 1 << 20;
@@ -145,7 +145,7 @@ impl Witness for WitnessFile {
         format!("{:?}", self.path)
     }
 
-    fn read(&mut self) -> Result<Seen, Error> {
+    fn read(&mut self) -> Result<WitnessReport, Error> {
         self.locked(|| Ok(seen(self.newest()?)))
     }
 
@@ -161,7 +161,7 @@ impl Witness for WitnessFile {
         })
     }
 
-    fn begin_anew(&mut self, before: &Seen, now: &Testimony) -> Result<(), Error> {
+    fn begin_anew(&mut self, before: &WitnessReport, now: &Testimony) -> Result<(), Error> {
         self.locked(|| {
             let (newest, is_written) = self.newest()?;
             let number = newest.as_ref().map_or(1, |line| line.number + 1);
@@ -173,11 +173,11 @@ impl Witness for WitnessFile {
     }
 }
 
-fn seen((newest, is_written): (Option<Line>, bool)) -> Seen {
+fn seen((newest, is_written): (Option<Line>, bool)) -> WitnessReport {
     match (newest, is_written) {
-        (Some(line), _) => Seen::Whole(Box::new(line.seen)),
-        (None, true) => Seen::Damaged,
-        (None, false) => Seen::Nothing,
+        (Some(line), _) => WitnessReport::Whole(Box::new(line.seen)),
+        (None, true) => WitnessReport::Damaged,
+        (None, false) => WitnessReport::Nothing,
     }
 }
 
@@ -230,15 +230,15 @@ mod tests {
         }
     }
 
-    fn whole(seen: &Testimony) -> Seen {
-        Seen::Whole(Box::new(seen.clone()))
+    fn whole(seen: &Testimony) -> WitnessReport {
+        WitnessReport::Whole(Box::new(seen.clone()))
     }
 
     #[test]
     fn the_highest_stays_and_a_torn_line_falls_back() {
         let path = Path::new("/tmp").join(format!("pgveil-witness-{:x}", rand::random::<u64>()));
         let mut witness = WitnessFile::open(&path).unwrap();
-        assert_eq!(witness.read().unwrap(), Seen::Nothing);
+        assert_eq!(witness.read().unwrap(), WitnessReport::Nothing);
         for (written, stays) in [(3, 3), (5, 5), (4, 5), (6, 6)] {
             witness.write(&at(written)).unwrap();
             assert_eq!(witness.read().unwrap(), whole(&at(stays)));
@@ -246,7 +246,7 @@ mod tests {
         let mut other = at(9);
         other.height.generation = 2;
         assert!(witness.write(&other).is_err());
-        assert!(witness.begin_anew(&Seen::Nothing, &other).is_err());
+        assert!(witness.begin_anew(&WitnessReport::Nothing, &other).is_err());
         witness.begin_anew(&whole(&at(6)), &other).unwrap();
         assert_eq!(witness.read().unwrap(), whole(&other));
         // The newest line is torn: the one before it stands. Without both, nothing is taken for
@@ -261,9 +261,9 @@ mod tests {
             .file
             .write_all_at(b"torn", (newest + 1) % 2 * PLACE as u64)
             .unwrap();
-        assert_eq!(witness.read().unwrap(), Seen::Damaged);
+        assert_eq!(witness.read().unwrap(), WitnessReport::Damaged);
         // A restoration starts the witness again.
-        witness.begin_anew(&Seen::Damaged, &at(1)).unwrap();
+        witness.begin_anew(&WitnessReport::Damaged, &at(1)).unwrap();
         assert_eq!(witness.read().unwrap(), whole(&at(1)));
         std::fs::remove_file(&path).unwrap();
     }

@@ -6,7 +6,7 @@ use tokio::runtime::Runtime;
 use tokio_postgres::config::Host;
 use tokio_postgres::{Config, SimpleQueryMessage};
 
-use super::{Error, Seen, Testimony, Witness, is_news};
+use super::{Error, Testimony, Witness, WitnessReport, is_news};
 use crate::ledger::server::durable_session;
 use crate::postgres::{Connected, connect, literal};
 
@@ -153,14 +153,14 @@ impl Witness for WitnessServer {
         format!("schema pgveil_witness in PostgreSQL on {}", hosts.join(","))
     }
 
-    fn read(&mut self) -> Result<Seen, Error> {
+    fn read(&mut self) -> Result<WitnessReport, Error> {
         self.begin(READ).map(seen)
     }
 
     fn write(&mut self, now: &Testimony) -> Result<(), Error> {
         let known = match seen(self.begin(LOCK)?) {
-            Seen::Whole(known) => Some(known),
-            Seen::Nothing | Seen::Damaged => None,
+            WitnessReport::Whole(known) => Some(known),
+            WitnessReport::Nothing | WitnessReport::Damaged => None,
         };
         match is_news(known.as_deref(), now) {
             Ok(true) => self.put(now),
@@ -170,7 +170,7 @@ impl Witness for WitnessServer {
         }
     }
 
-    fn begin_anew(&mut self, before: &Seen, now: &Testimony) -> Result<(), Error> {
+    fn begin_anew(&mut self, before: &WitnessReport, now: &Testimony) -> Result<(), Error> {
         match seen(self.begin(LOCK)?) == *before {
             true => self.put(now),
             false => Err(self.refuse("somebody wrote it meanwhile; stop every proxy first")),
@@ -182,9 +182,11 @@ impl Witness for WitnessServer {
     }
 }
 
-fn seen(line: Option<String>) -> Seen {
+fn seen(line: Option<String>) -> WitnessReport {
     match line {
-        None => Seen::Nothing,
-        Some(line) => serde_json::from_str(&line).map_or(Seen::Damaged, Seen::Whole),
+        None => WitnessReport::Nothing,
+        Some(line) => {
+            serde_json::from_str(&line).map_or(WitnessReport::Damaged, WitnessReport::Whole)
+        }
     }
 }
