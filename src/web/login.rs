@@ -29,7 +29,7 @@ const DERIVATIONS: usize = 2;
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Compares passwords.
-pub struct Door {
+pub struct PasswordCheck {
     throttle: Throttle,
     derivations: Semaphore,
     decoy: Decoy,
@@ -89,7 +89,7 @@ pub struct Try {
     pub is_vouched: bool,
 }
 
-impl Door {
+impl PasswordCheck {
     /// # Errors
     /// Where the operating system has no randomness to give.
     pub fn new(first_wait: Duration) -> std::io::Result<Self> {

@@ -11,7 +11,7 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use maud::Markup;
 
 use super::guard::{Guard, is_from_elsewhere};
-use super::login::{Cookie, Door};
+use super::login::{Cookie, PasswordCheck};
 use super::page::{Site, Who};
 use super::session::{Lifetimes, Named, SessionId, Sessions};
 
@@ -35,7 +35,7 @@ pub struct Opening {
 pub struct Portal<V> {
     pub site: &'static Site,
     pub sessions: Sessions<V>,
-    pub door: Arc<Door>,
+    pub door: Arc<PasswordCheck>,
     pub guard: Guard,
     pub cookie: Cookie,
 }
@@ -57,7 +57,7 @@ impl<V: Named> Portal<V> {
         Ok(Self {
             site,
             sessions: Sessions::new(lifetimes, of_name),
-            door: Arc::new(Door::new(first_wait)?),
+            door: Arc::new(PasswordCheck::new(first_wait)?),
             guard: Guard::new(hosts, is_encrypted, patience),
             cookie: Cookie::new(is_encrypted, port),
         })
