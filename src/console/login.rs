@@ -14,7 +14,7 @@ use super::visitor::{Visitor, origin};
 use super::{Console, is_unchanged, view};
 use crate::ledger::{Event, Record, short_name};
 use crate::policy::Operator;
-use crate::web::login::{Shut, Try, is_vouched};
+use crate::web::login::{LoginRefusal, Try, is_vouched};
 use crate::web::server::Peer;
 
 pub async fn form() -> Html<String> {
@@ -40,7 +40,7 @@ pub async fn enter(
             let cookie = console.portal.cookie.set(&secret);
             ([(SET_COOKIE, cookie)], Redirect::to("/")).into_response()
         }
-        Err(Shut {
+        Err(LoginRefusal {
             status,
             why,
             sqlstate,
@@ -63,7 +63,7 @@ async fn begun(
     peer: &Peer,
     name: String,
     password: Zeroizing<String>,
-) -> Result<String, Shut> {
+) -> Result<String, LoginRefusal> {
     let engine = console.engine();
     let policy = engine.policy();
     let operator = policy.operator(&name).cloned();
@@ -85,17 +85,20 @@ async fn begun(
     let engine = console.engine();
     // Taken from the policy again: a reload may have come meanwhile.
     let operator = operator.filter(|operator| is_unchanged(&engine, operator));
-    let operator = operator.ok_or_else(|| Shut::unable("The policy was reloaded. Try again."))?;
+    let operator =
+        operator.ok_or_else(|| LoginRefusal::unable("The policy was reloaded. Try again."))?;
     // Who comes in is in the record before anything is shown.
     let recorded = attempt(&operator.name, peer);
     if engine.ledger().record_act(recorded).await.is_err() {
-        return Err(Shut::unable("The ledger cannot record the login now."));
+        return Err(LoginRefusal::unable(
+            "The ledger cannot record the login now.",
+        ));
     }
     let begun = console
         .portal
         .sessions
         .begin(operator, peer.address, Instant::now());
-    begun.ok_or_else(|| Shut::unable("The operating system gives no randomness now."))
+    begun.ok_or_else(|| LoginRefusal::unable("The operating system gives no randomness now."))
 }
 
 /// The record of a login, as of one that went well.

@@ -16,7 +16,7 @@ use super::{Desk, SESSIONS_MAX, is_unchanged, view};
 use crate::engine::Service;
 use crate::ledger::{Event, Origin, Record, Via, short_name};
 use crate::policy::Role;
-use crate::web::login::{Shut, Try, is_vouched};
+use crate::web::login::{LoginRefusal, Try, is_vouched};
 use crate::web::server::Peer;
 use crate::wire::ClientSession;
 
@@ -50,7 +50,7 @@ pub async fn enter(
             let cookie = desk.portal.cookie.set(&secret);
             ([(SET_COOKIE, cookie)], Redirect::to("/")).into_response()
         }
-        Err(Shut {
+        Err(LoginRefusal {
             status,
             why,
             sqlstate,
@@ -76,7 +76,7 @@ async fn begun(
     peer: &Peer,
     (name, password): (String, Zeroizing<String>),
     before: Option<&str>,
-) -> Result<String, Shut> {
+) -> Result<String, LoginRefusal> {
     let engine = desk.engine();
     let policy = engine.policy();
     let role = policy.role(&name).cloned();
@@ -90,7 +90,7 @@ async fn begun(
         name,
     };
     desk.portal.door.enter(tried).await?;
-    let reloaded = || Shut::unable("The policy was reloaded. Try again.");
+    let reloaded = || LoginRefusal::unable("The policy was reloaded. Try again.");
     let role = role.ok_or_else(reloaded)?;
     let seat = seated(desk, peer, &role.name, before)?;
     let process = seat.process();
@@ -103,7 +103,7 @@ async fn begun(
     desk.exchange.record(record).await;
     let sessions = &desk.portal.sessions;
     let begun = sessions.begin(analyst, peer.address, Instant::now());
-    begun.ok_or_else(|| Shut::unable("The operating system gives no randomness now."))
+    begun.ok_or_else(|| LoginRefusal::unable("The operating system gives no randomness now."))
 }
 
 /// A place for a session. Where the role has no other, that of its session that was idle longest,
@@ -113,7 +113,7 @@ fn seated(
     peer: &Peer,
     role: &str,
     before: Option<&str>,
-) -> Result<ClientSession, Shut> {
+) -> Result<ClientSession, LoginRefusal> {
     let (sessions, now) = (&desk.portal.sessions, Instant::now());
     // Sessions that have ended give back their places first; so does that of the same browser.
     desk.sweep();
@@ -124,7 +124,7 @@ fn seated(
     while sessions.count_of(role, now) >= SESSIONS_MAX {
         if !sessions.end_idlest(role, may_end, now) {
             let why = "All sessions of this role are asking. Try again.";
-            return Err(Shut::unable(why));
+            return Err(LoginRefusal::unable(why));
         }
     }
     let take = || {
@@ -136,7 +136,7 @@ fn seated(
     while taken.is_err() && sessions.end_idlest(role, may_end, now) {
         taken = take();
     }
-    taken.map_err(|refusal| Shut::refused(&refusal))
+    taken.map_err(|refusal| LoginRefusal::refused(&refusal))
 }
 
 /// The record's origin for a request.

@@ -37,7 +37,7 @@ pub struct PasswordCheck {
 
 /// Why somebody is not let in.
 #[derive(Debug)]
-pub struct Shut {
+pub struct LoginRefusal {
     pub status: StatusCode,
     pub why: String,
     /// The SQLSTATE in the record.
@@ -47,7 +47,7 @@ pub struct Shut {
     pub is_recorded: bool,
 }
 
-impl Shut {
+impl LoginRefusal {
     fn wrong() -> Self {
         Self {
             status: StatusCode::UNAUTHORIZED,
@@ -104,7 +104,7 @@ impl PasswordCheck {
     ///
     /// # Errors
     /// With the answer to show, which does not say what was wrong.
-    pub async fn enter(self: &Arc<Self>, tried: Try) -> Result<(), Shut> {
+    pub async fn enter(self: &Arc<Self>, tried: Try) -> Result<(), LoginRefusal> {
         let Try {
             name,
             password,
@@ -116,7 +116,7 @@ impl PasswordCheck {
         if let Err(Wait { left, is_first }) = self.throttle.enter(&name, address, Instant::now()) {
             let seconds = left.as_secs() + 1;
             let why = format!("Too many failures. Try again in {seconds} seconds.");
-            return Err(Shut {
+            return Err(LoginRefusal {
                 status: StatusCode::TOO_MANY_REQUESTS,
                 why,
                 sqlstate: CANNOT_CONNECT_NOW.to_owned(),
@@ -126,7 +126,7 @@ impl PasswordCheck {
         let derivation = tokio::time::timeout(PATIENCE, self.derivations.acquire()).await;
         let Ok(Ok(_derivation)) = derivation else {
             let why = "Too many logins at the same time. Try again.";
-            return Err(Shut::unable(why));
+            return Err(LoginRefusal::unable(why));
         };
         let (door, compared) = (Arc::clone(self), name.clone());
         let is_right = tokio::task::spawn_blocking(move || {
@@ -136,7 +136,7 @@ impl PasswordCheck {
         // Compared also where the certificate is missing: the time must not differ.
         let is_right = is_right.await.unwrap_or(false);
         if !(is_right && is_vouched) {
-            return Err(Shut::wrong());
+            return Err(LoginRefusal::wrong());
         }
         self.throttle.forget(&name, address);
         Ok(())
