@@ -37,7 +37,7 @@ pub use examine::{Examined, examine};
 pub use hold::Hold;
 pub use rows::{BYTES_MAX, ROWS_MAX, Weighed};
 
-pub use schema_copy::twin;
+pub use schema_copy::copy_schema;
 
 /// Values that travel in one statement when text becomes binary; PostgreSQL takes 65,535 parameters
 /// and 1,664 columns.

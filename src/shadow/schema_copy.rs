@@ -11,23 +11,23 @@ use crate::postgres::identifier;
 /// Private rows are neither read nor needed.
 ///
 /// # Requires
-/// `twin` is a superuser's session in a database that nothing else is in.
+/// `copy` is a superuser's session in a database that nothing else is in.
 ///
 /// # Errors
 /// [`ShadowError`], where either database refuses.
-pub async fn twin(
+pub async fn copy_schema(
     policy: &Policy,
     source: &Client,
-    twin: &mut Client,
+    copy: &mut Client,
 ) -> Result<Vec<String>, ShadowError> {
-    let schema = ddl::schema(policy, &build::builtin(twin).await?);
-    build::rebuild(twin, &schema.statements, None).await?;
+    let schema = ddl::schema(policy, &build::builtin(copy).await?);
+    build::rebuild(copy, &schema.statements, None).await?;
     // pgveil's own views and functions are for typing only.
-    twin.batch_execute(&format!("DROP SCHEMA {} CASCADE", identifier(VIEW_SCHEMA)))
+    copy.batch_execute(&format!("DROP SCHEMA {} CASCADE", identifier(VIEW_SCHEMA)))
         .await?;
     copy_public::mirror(
         source,
-        twin,
+        copy,
         &schema.tables,
         &schema.public_keys,
         policy.limits.mirror_rows,

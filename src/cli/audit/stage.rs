@@ -29,7 +29,7 @@ use crate::policy::{
     RoleReuse, SessionSettings, TableRule,
 };
 use crate::postgres::{Connected, Directory, Engine as Server, LocalPostgres, Options, connect};
-use crate::shadow::{ShadowSource, twin};
+use crate::shadow::{ShadowSource, copy_schema};
 use crate::wire;
 
 /// The role that asks the questions.
@@ -86,7 +86,7 @@ impl Stage {
         let mut own = connect(&config)
             .await
             .map_err(start::unreachable_database)?;
-        let warnings = twin(&source.policy, &source.connected.client, &mut own.client)
+        let warnings = copy_schema(&source.policy, &source.connected.client, &mut own.client)
             .await
             .map_err(Failure::new)?;
         source.connected.close().await;

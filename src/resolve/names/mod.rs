@@ -16,7 +16,7 @@ use crate::policy::Policy;
 #[derive(Clone, Copy)]
 pub(in crate::resolve) struct Names<'a> {
     /// Where the statement's keywords stand.
-    pub marks: &'a parse::Marks,
+    pub marks: &'a parse::TokenPositions,
     pub policy: &'a Policy,
     pub search_path: &'a [String],
     pub constants: &'a Constants,
