@@ -14,7 +14,7 @@ use super::emit::statement::Statement;
 use super::emit::text::Derived;
 use super::limits::row_cost::{self, RowCost};
 use super::price::{Bounding, Price};
-use super::same_row::{Once, read_once};
+use super::redundant_joins::{Once, read_once};
 use super::vector::base_rows::base_rows;
 use super::vector::clipped_aggregate::ClippedAggregate;
 use super::vector::coordinates::Coordinate;

@@ -8,7 +8,7 @@ pub(crate) mod limits;
 mod per_unit;
 pub(crate) mod plan;
 mod price;
-mod same_row;
+mod redundant_joins;
 mod useless;
 pub(crate) mod vector;
 pub mod widen;
