@@ -2,13 +2,13 @@
 
 mod choice;
 mod describe;
-mod emission;
 pub mod emit;
 pub(crate) mod limits;
 mod per_unit;
 pub(crate) mod plan;
 mod price;
 mod redundant_joins;
+mod release_statements;
 mod useless;
 pub(crate) mod vector;
 pub mod widen;
@@ -22,7 +22,6 @@ pub use choice::{
     Target, ratio_of,
 };
 pub use describe::{choice_noise, chosen_noise, ranks_of, times_clip};
-use emission::Emission;
 pub use emit::statement::Statement;
 use limits::row_cost::RowCost;
 pub use plan::digest::{DebitDigest, PlanDigest, ReleaseDigest};
@@ -37,6 +36,7 @@ pub use price::target_error::{epsilon_for, needs_first_answer, of_row};
 pub use price::whole_statement::{fits_one_query, most_of_one_query};
 use price::{AskedRelease, whole_statement};
 pub use price::{Block, ByEffects, Look, Price, SEEN, Terms};
+use release_statements::Emission;
 pub use useless::{Useless, best_error, thin_groups, useless};
 pub use vector::base_rows::key_text;
 pub use vector::bins::Bins;

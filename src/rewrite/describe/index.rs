@@ -4,7 +4,7 @@ use crate::analyze::{Analyzed, AnalyzedRelease, only_scan};
 use crate::ir::ColumnId;
 use crate::policy::{Policy, WantedIndex};
 use crate::rewrite::ReleasePlan;
-use crate::rewrite::emission::needed;
+use crate::rewrite::release_statements::needed;
 
 /// The index from which one table's rows would come unit by unit. `None` where no step is per unit,
 /// where rows are of several tables, and where there is such an index.

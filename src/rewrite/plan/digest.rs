@@ -8,7 +8,7 @@ use crate::analyze::Lineage;
 use crate::ir::{MiddleQuery, ReleaseId};
 use crate::policy::Policy;
 use crate::refusal::Refusal;
-use crate::rewrite::emission::Emission;
+use crate::rewrite::release_statements::Emission;
 use crate::rewrite::{ChoicePlan, Coordinate, Price};
 
 /// Digest of a plan: its question and its noise.
