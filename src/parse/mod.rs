@@ -4,6 +4,7 @@
 mod advisory;
 mod balance;
 mod bind;
+mod character_classes;
 mod clock;
 mod collation;
 mod derived_aggregates;
@@ -22,7 +23,6 @@ mod regression_record;
 mod session;
 mod set_config;
 mod sets;
-mod signs;
 mod table;
 mod tokens;
 mod values;
@@ -37,6 +37,7 @@ use crate::visit;
 pub use advisory::{Act, Advisory, Number};
 pub use balance::{arms, balance, balanced};
 pub use bind::{Bound, parameter_oid, parameter_type};
+pub use character_classes::SIGNS;
 pub use function_call::FunctionCall;
 use grammar::Goal;
 pub use limits::copies::is_constant;
@@ -47,7 +48,6 @@ pub use session::{
     Session, Style,
 };
 pub use set_config::{Configure, Given};
-pub use signs::SIGNS;
 pub use values::Values;
 
 /// Longest statement text that is parsed, in bytes.

@@ -7,8 +7,8 @@ use sqlparser::tokenizer::{
     Location, Span, Token, TokenWithSpan, Tokenizer, TokenizerError, Whitespace, Word,
 };
 
+use super::character_classes::{blanks, length, signs, starts_name};
 use super::grammar;
-use super::signs::{blanks, length, signs, starts_name};
 use crate::refusal::{Refusal, RefusalKind, reason};
 
 /// The tokens as PostgreSQL would have them, a run of blanks and comments as one blank.

@@ -2,7 +2,7 @@
 //! they are written.
 
 use super::words::{Category, category};
-use crate::parse::signs::{blanks, operator, starts_name};
+use crate::parse::character_classes::{blanks, operator, starts_name};
 use crate::refusal::{Refusal, reason};
 
 /// The grammar's names for a word that is not a keyword.
