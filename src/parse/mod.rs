@@ -13,6 +13,7 @@ mod dialects;
 mod function_call;
 mod grammar;
 pub(crate) mod limits;
+mod nested_grouping_sets;
 mod normalize;
 mod operator_precedence;
 mod parameters;
@@ -22,7 +23,6 @@ mod qualified_names;
 mod regression_record;
 mod session;
 mod set_config;
-mod sets;
 mod table;
 mod tokens;
 mod values;
@@ -380,7 +380,8 @@ fn tree(tokens: Vec<TokenWithSpan>) -> Result<Box<ast::Query>, Fault> {
 
 /// The parser over a client's words, with those that it does not read written out.
 fn parser_of(tokens: Vec<TokenWithSpan>) -> Result<Parser<'static>, Refusal> {
-    let written = sets::write_out(collation::write_out(desugar::write_out(tokens)?));
+    let written =
+        nested_grouping_sets::write_out(collation::write_out(desugar::write_out(tokens)?));
     let written = regression_record::mark(written);
     // Checked again: the desugared form may be deeper than the original.
     limits::depth::check(&written)?;
