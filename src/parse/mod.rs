@@ -10,6 +10,7 @@ mod collation;
 mod derived_aggregates;
 mod desugar;
 mod dialects;
+mod execute_values;
 mod function_call;
 mod grammar;
 pub(crate) mod limits;
@@ -25,7 +26,6 @@ mod session;
 mod set_config;
 mod table;
 mod tokens;
-mod values;
 
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
@@ -38,6 +38,7 @@ pub use advisory::{Act, Advisory, Number};
 pub use balance::{arms, balance, balanced};
 pub use bind::{Bound, parameter_oid, parameter_type};
 pub use character_classes::SIGNS;
+pub use execute_values::Values;
 pub use function_call::FunctionCall;
 use grammar::Goal;
 pub use limits::copies::is_constant;
@@ -48,7 +49,6 @@ pub use session::{
     Session, Style,
 };
 pub use set_config::{Configure, Given};
-pub use values::Values;
 
 /// Longest statement text that is parsed, in bytes.
 const TEXT_BYTES_MAX: usize = 1 << 20;
