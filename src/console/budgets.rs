@@ -15,7 +15,7 @@ use super::{Console, view};
 use crate::calendar::MICROS_PER_DAY;
 use crate::engine::{Engine, role_worth};
 use crate::ledger::{Act, Balance, Decided, Decision, Error, now, period_start};
-use crate::web::course;
+use crate::web::history_chart;
 use crate::web::share;
 use crate::web::spending;
 use crate::web::spending::{Forecast, PACE_DAYS, dearest, forecast, spent};
@@ -259,7 +259,7 @@ fn history(found: &[Account], days: u16, now: i64) -> Markup {
 }
 
 fn of_account(account: &Account, days: u16, now: i64) -> Markup {
-    let (drawn, points) = course::spent(account.label(), &account.course, days, now);
+    let (drawn, points) = history_chart::spent(account.label(), &account.course, days, now);
     let plans: Vec<Vec<Markup>> = account
         .dearest
         .iter()

@@ -15,7 +15,7 @@ use crate::engine::{Exploration, Explored, Unread};
 use crate::ledger::{Asked as Recorded, Event, Origin, Record, Verdict};
 use crate::mechanism::Loss;
 use crate::refusal::Refusal;
-use crate::web::course;
+use crate::web::history_chart;
 use crate::web::page::{refusal, statement};
 
 pub async fn form(Owner(visitor): Owner, State(console): State<Arc<Console>>) -> Response {
@@ -174,7 +174,7 @@ fn found(explored: &Explored) -> Markup {
         section #found aria-labelledby="price" {
             h2 #price { "Price and noise" }
             p .lead { (first) }
-            (course::curve(curve))
+            (history_chart::curve(curve))
             details open {
                 summary { "The plan" }
                 pre tabindex="0" { (rest.join("\n")) }

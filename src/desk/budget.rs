@@ -53,7 +53,7 @@ fn budget(balance: &Balance, entries: &[Entry], failures: (u32, u32)) -> Markup 
     let debits = spent(balance, entries, |plan| plan.short());
     let from = now - i64::from(DAYS) * MICROS_PER_DAY;
     let course = course(balance, &debits, from, now);
-    let (drawn, points) = web::course::spent("your budget", &course, DAYS, now);
+    let (drawn, points) = web::history_chart::spent("your budget", &course, DAYS, now);
     let listed: Vec<Vec<Markup>> = debits
         .iter()
         .rev()

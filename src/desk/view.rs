@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::engine::{Price, SearchesDue, Within, percent, rounded};
-use crate::web::course;
+use crate::web::history_chart;
 use crate::web::page::{Site, Who, digest, hidden, table, text};
 
 pub const SITE: Site = Site {
@@ -79,7 +79,7 @@ pub fn price(
             @if let Some(curve) = &price.curve {
                 details {
                     summary { "The error at other prices (SET pgveil.epsilon before the SELECT)" }
-                    (course::curve(curve))
+                    (history_chart::curve(curve))
                 }
             }
             details {

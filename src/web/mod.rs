@@ -3,8 +3,8 @@
 
 pub mod answer;
 pub mod chart;
-pub mod course;
 pub mod guard;
+pub mod history_chart;
 pub mod intervals;
 pub mod login;
 pub mod page;
