@@ -15,7 +15,7 @@ use super::{Desk, is_unchanged};
 use crate::mechanism::Loss;
 use crate::policy::{Certificate, Secret};
 use crate::web::login::is_vouched_by;
-use crate::web::rate::Rate;
+use crate::web::rate_limit::Rate;
 use crate::web::session::{Named, SessionId};
 use crate::wire::ClientSession;
 

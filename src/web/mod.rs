@@ -9,7 +9,7 @@ pub mod intervals;
 pub mod login;
 pub mod page;
 pub mod portal;
-pub mod rate;
+pub mod rate_limit;
 pub mod server;
 pub mod session;
 pub mod spending;
