@@ -7,8 +7,8 @@ mod explain;
 mod explore;
 mod failures;
 mod first_answer;
+mod group_privacy;
 mod look;
-mod meaning;
 mod metrics;
 mod middle_queries;
 mod notice;
@@ -50,7 +50,7 @@ pub use crate::shadow::{Argument, ColumnDescription, Description, Format, Reques
 pub use curve::{Bought, Curve, CurvePoint, curve};
 pub use expected::{Within, after, expected, in_words, percent};
 pub use explore::{Exploration, Explored, Unread, explained};
-pub use meaning::Promised;
+pub use group_privacy::Promised;
 pub use metrics::{Ended, Metrics};
 pub use notice::{Sql, describe as describe_plan, rounded};
 pub use planning::{accounts, constants, plan};
