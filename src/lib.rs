@@ -35,7 +35,7 @@
 //!     then is there a [`ledger::Charge`]. `Snapshot::run` in [`execute`] takes it by reference and
 //!     runs one release's statements in the plan's one read-only snapshot, after comparing its
 //!     catalog with the plan's. The result is [`execute::Sealed`] rows.
-//!  6. [`release::Paid`] holds the charge by value, opens the rows, adds a fresh draw of exact
+//!  6. [`release::PaidPart`] holds the charge by value, opens the rows, adds a fresh draw of exact
 //!     integer noise to every coordinate of every group, drops groups below their threshold and
 //!     decodes: [`release::Released`]. Grouping sets are computed from noisy *effects* instead,
 //!     which serve all of them. Where a clip is to be chosen, it first draws noisy counts of

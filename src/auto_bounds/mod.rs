@@ -46,7 +46,7 @@ use crate::mechanism::{AccountState, Loss, Sampler};
 use crate::policy::{Finding, Policy, Search, SessionSettings};
 use crate::refusal::{Refusal, reason};
 use crate::release;
-use crate::release::{Ended, Keeping, Opened, Paid, Released};
+use crate::release::{EndedPart, Keeping, LockedPart, PaidPart, Released};
 use crate::rewrite::{Plan, Terms};
 pub use choice::{Chosen, Thresholds, chosen, thresholds};
 pub use question::BoundsQuestion;
@@ -239,7 +239,7 @@ impl Maker<'_> {
         };
         let part = plan.part(|_| true);
         let timeout = self.policy.limits.statement_timeout;
-        let opened = Opened::new(part, (self.backend, OWNER), timeout, cancel).await?;
+        let opened = LockedPart::new(part, (self.backend, OWNER), timeout, cancel).await?;
         let part = opened.part();
         let debit = part.digest().into();
         let purchase = Purchase::fresh(Buyer::Owner, loss, debit, claimed.clone());
@@ -250,7 +250,7 @@ impl Maker<'_> {
                 .made(&question, kept_as, &mut paid, sampler, cancel)
                 .await;
             let ended = paid.end(made.is_ok(), (self.ledger, &role), Keeping::Durable);
-            let Ended { kept, .. } = ended.await;
+            let EndedPart { kept, .. } = ended.await;
             let made = made?;
             kept?;
             Ok(made)
@@ -265,7 +265,7 @@ impl Maker<'_> {
         &self,
         question: &BoundsQuestion,
         kept_as: ledger::QuestionDigest,
-        paid: &mut Paid<'_>,
+        paid: &mut PaidPart<'_>,
         sampler: &mut (dyn Sampler + Send),
         cancel: &CancellationToken,
     ) -> Result<Kept, Error> {

@@ -14,7 +14,7 @@ use crate::ir::ReleaseId;
 use crate::ledger::{QuestionDigest, QuestionId, Stored};
 use crate::mechanism::Sampler;
 use crate::refusal::{Refusal, reason};
-use crate::release::{self, Paid, Read, TooFew};
+use crate::release::{self, PaidPart, PaidRows, TooFew};
 use crate::rewrite::{Look, Plan};
 use crate::shadow::Requester;
 
@@ -24,8 +24,8 @@ impl Engine {
     /// too little; then the second debit is not made.
     pub(super) async fn draw(
         &self,
-        made: &mut Paid<'_>,
-        (release, read): (ReleaseId, Read),
+        made: &mut PaidPart<'_>,
+        (release, read): (ReleaseId, PaidRows),
         (requester, tally, pace): (&Requester, &StatementFacts, &Timing),
         sampler: &mut (dyn Sampler + Send),
     ) -> Result<Option<TooFew>, RunError> {

@@ -18,7 +18,7 @@ use crate::ledger::{
 use crate::mechanism::Loss;
 use crate::memory::HeldMemory;
 use crate::policy::Reuse;
-use crate::release::{Paid, Released, Rollup};
+use crate::release::{PaidPart, Released, Rollup};
 use crate::rewrite::{Plan, UnpaidPart};
 use crate::shadow::Requester;
 
@@ -190,7 +190,7 @@ impl Engine {
     pub(super) async fn charge_after_look(
         &self,
         requester: &Requester,
-        made: &Paid<'_>,
+        made: &PaidPart<'_>,
         release: ReleaseId,
         tally: &StatementFacts,
     ) -> Result<Charge, Error> {

@@ -22,7 +22,7 @@ use crate::ledger::{QuestionDigest, QuestionId};
 use crate::mechanism::Loss;
 use crate::memory::HeldMemory;
 use crate::refusal::{Refusal, reason};
-use crate::release::{Ended, Keeping, Opened, Paid, Released};
+use crate::release::{EndedPart, Keeping, LockedPart, PaidPart, Released};
 use crate::rewrite::{Plan, UnpaidPart};
 use crate::shadow::Requester;
 
@@ -225,10 +225,10 @@ impl Engine {
         requester: &Requester,
         part: UnpaidPart<'p>,
         pace: &Timing,
-    ) -> Result<Opened<'p>, Error> {
+    ) -> Result<LockedPart<'p>, Error> {
         let timeout = self.policy.limits.statement_timeout;
         let database = (&self.backend, requester.role.as_str());
-        let mut opened = Opened::new(part, database, timeout, pace.cancel())
+        let mut opened = LockedPart::new(part, database, timeout, pace.cancel())
             .await
             .map_err(before_charge)?;
         let mut compared = self
@@ -253,7 +253,7 @@ impl Engine {
     async fn make_and_keep(
         &self,
         requester: &Requester,
-        mut paid: Paid<'_>,
+        mut paid: PaidPart<'_>,
         middles: &mut MiddleQueries<'_>,
         (pace, tally): (&Timing, &StatementFacts),
     ) -> Result<Released, RunError> {
@@ -270,7 +270,7 @@ impl Engine {
         };
         let is_whole = !matches!(&made, Err(RunError::Backend(_)));
         let ledger = (&self.ledger, requester.role.as_str());
-        let Ended { released, kept } = paid.end(is_whole, ledger, Keeping::Soon).await;
+        let EndedPart { released, kept } = paid.end(is_whole, ledger, Keeping::Soon).await;
         made?;
         kept.map_err(|e| internal("ledger", &e))?;
         Ok(released)
@@ -283,7 +283,7 @@ impl Engine {
     /// not to one that waits for the connection.
     async fn make_releases(
         &self,
-        paid: &mut Paid<'_>,
+        paid: &mut PaidPart<'_>,
         middles: &mut MiddleQueries<'_>,
         payer: (&Requester, &StatementFacts, &Timing),
     ) -> Result<(), RunError> {
@@ -349,7 +349,7 @@ impl Engine {
     /// second attempt. Each plan has one. Releases that were made before stay.
     async fn reopen(
         &self,
-        paid: &mut Paid<'_>,
+        paid: &mut PaidPart<'_>,
         requester: &Requester,
         pace: &Timing,
     ) -> Result<(), execute::Error> {

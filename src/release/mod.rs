@@ -25,7 +25,7 @@ use crate::rewrite::{CoordinateId, Draw, Plan, ReleasePlan, UnpaidPart, made_of}
 
 pub use look::{Cut, Looked, TooFew};
 pub use noise_record::NoiseRecord;
-pub use paid::{Ended, Keeping, Opened, Paid, Read};
+pub use paid::{EndedPart, Keeping, LockedPart, PaidPart, PaidRows};
 pub use quantiles::Values;
 pub use rollup::{Rollup, coarser, read_off, reads_off};
 

@@ -1,8 +1,9 @@
 //! The order of every release of private rows: pay, run, release, keep.
 //!
-//! The types hold it. [`Opened`] runs nothing: it becomes [`Paid`] by the receipt of its debit
-//! alone. [`Paid`] alone runs statements, and their rows, [`Read`], are of use to it alone, which
-//! adds the noise. It ends by keeping what was released, also where a later step failed.
+//! The types hold it. [`LockedPart`] runs nothing: it becomes [`PaidPart`] by the receipt of its
+//! debit alone. [`PaidPart`] alone runs statements, and their rows, [`PaidRows`], are of use to it
+//! alone, which adds the noise. It ends by keeping what was released, also where a later step
+//! failed.
 
 use std::time::Duration;
 
@@ -18,12 +19,12 @@ use crate::rewrite::UnpaidPart;
 
 /// A part of a plan whose tables are locked in a snapshot. Nothing is paid, and no row was read.
 #[must_use = "it holds a connection; pay for it"]
-pub struct Opened<'p> {
+pub struct LockedPart<'p> {
     part: UnpaidPart<'p>,
     snapshot: Snapshot,
 }
 
-impl<'p> Opened<'p> {
+impl<'p> LockedPart<'p> {
     /// Opens the snapshot for this role. Reads the catalog alone.
     ///
     /// # Errors
@@ -65,8 +66,8 @@ impl<'p> Opened<'p> {
     ///
     /// # Requires
     /// `charge` was debited for this very part (asserted).
-    pub fn paid(self, charge: Charge, known: Released) -> Paid<'p> {
-        Paid {
+    pub fn paid(self, charge: Charge, known: Released) -> PaidPart<'p> {
+        PaidPart {
             snapshot: self.snapshot,
             releasing: Releasing::new(self.part, known, charge),
             fresh: Vec::new(),
@@ -76,19 +77,19 @@ impl<'p> Opened<'p> {
 
 /// A part of a plan whose debit is durable.
 #[must_use = "it is paid for; only `end` keeps what was released"]
-pub struct Paid<'p> {
+pub struct PaidPart<'p> {
     snapshot: Snapshot,
     releasing: Releasing<'p>,
     fresh: Vec<Fresh>,
 }
 
 /// The rows of one release, which were read under its charge.
-pub struct Read {
+pub struct PaidRows {
     release: ReleaseId,
     rows: Sealed<Vec<Rows>>,
 }
 
-/// The record that the ledger will keep. Made by [`Paid`] alone, after its debit.
+/// The record that the ledger will keep. Made by [`PaidPart`] alone, after its debit.
 struct Fresh {
     question: QuestionDigest,
     values: Vec<u8>,
@@ -104,12 +105,12 @@ pub enum Keeping {
 }
 
 /// How a part ended.
-pub struct Ended {
+pub struct EndedPart {
     pub released: Released,
     pub kept: Result<(), ledger::Error>,
 }
 
-impl<'p> Paid<'p> {
+impl<'p> PaidPart<'p> {
     pub fn part(&self) -> &UnpaidPart<'p> {
         self.releasing.part()
     }
@@ -144,10 +145,10 @@ impl<'p> Paid<'p> {
         release: ReleaseId,
         constants: &[Vec<Option<String>>],
         cancel: &CancellationToken,
-    ) -> Result<Read, execute::Error> {
+    ) -> Result<PaidRows, execute::Error> {
         let (part, charge) = (self.releasing.part(), self.releasing.charge());
         let rows = self.snapshot.run(part, release, constants, charge, cancel);
-        Ok(Read {
+        Ok(PaidRows {
             release,
             rows: rows.await?,
         })
@@ -171,7 +172,7 @@ impl<'p> Paid<'p> {
     ///
     /// # Errors
     /// [`Error`]. The charge stands.
-    pub fn release(&mut self, read: Read, sampler: &mut dyn Sampler) -> Result<(), Error> {
+    pub fn release(&mut self, read: PaidRows, sampler: &mut dyn Sampler) -> Result<(), Error> {
         self.releasing.release(read.release, read.rows, sampler)
     }
 
@@ -179,7 +180,7 @@ impl<'p> Paid<'p> {
     ///
     /// # Errors
     /// [`Error`]. The charge stands.
-    pub fn look(&mut self, read: Read, sampler: &mut dyn Sampler) -> Result<Looked, Error> {
+    pub fn look(&mut self, read: PaidRows, sampler: &mut dyn Sampler) -> Result<Looked, Error> {
         self.releasing.look(read.release, read.rows, sampler)
     }
 
@@ -223,7 +224,7 @@ impl<'p> Paid<'p> {
     /// Ends the transaction, and hands the ledger what was released, before anything of it is
     /// shown. `is_whole`: whether every statement ended as it should; after a failure the state of
     /// the connection is unknown, so it does not return to the pool.
-    pub async fn end(self, is_whole: bool, ledger: (&Ledger, &str), keeping: Keeping) -> Ended {
+    pub async fn end(self, is_whole: bool, ledger: (&Ledger, &str), keeping: Keeping) -> EndedPart {
         let Self {
             snapshot,
             releasing,
@@ -247,7 +248,7 @@ impl<'p> Paid<'p> {
                 keep(ledger, fresh, keeping).await
             }
         };
-        Ended {
+        EndedPart {
             released: releasing.into_released(),
             kept,
         }
