@@ -25,7 +25,7 @@ use crate::rewrite::Plan;
 use crate::shadow::Weighed;
 
 /// A statement before it is planned.
-enum Opened {
+enum Described {
     /// One about the catalogs, as the shadow runs it.
     Catalogs(Query),
     /// Any other, with the types that PostgreSQL gives it.
@@ -112,7 +112,7 @@ impl Engine {
         requester: &Requester,
         query: &Query,
         parameters: &[u32],
-    ) -> Result<Opened, Error> {
+    ) -> Result<Described, Error> {
         let size = Size::of(query);
         let permit = self.planning_limit.acquire(&requester.role, size).await;
         let query = permit.work(|| {
@@ -123,11 +123,11 @@ impl Engine {
             Ok::<_, Error>((query, sql, statement))
         });
         let (query, sql) = match query? {
-            (_, _, Some(statement)) => return Ok(Opened::Catalogs(statement)),
+            (_, _, Some(statement)) => return Ok(Described::Catalogs(statement)),
             (query, sql, None) => (query, sql),
         };
         match self.shadow.describe(requester, &sql, parameters).await {
-            Ok(description) => Ok(Opened::Question(query, description)),
+            Ok(description) => Ok(Described::Question(query, description)),
             Err(error) => {
                 let permit = self.planning_limit.acquire(&requester.role, size).await;
                 Err(permit.work(|| error_in_text(&query, error)))
@@ -145,12 +145,12 @@ impl Engine {
             return Ok(description);
         }
         let (query, description) = match self.classify(requester, query, parameters).await? {
-            Opened::Catalogs(statement) => {
+            Described::Catalogs(statement) => {
                 return self
                     .describe_catalogs(requester, &statement, parameters)
                     .await;
             }
-            Opened::Question(query, description) => (query, description),
+            Described::Question(query, description) => (query, description),
         };
         if !query.has_parameters() {
             // Parse already refuses what cannot be answered.
@@ -240,13 +240,13 @@ impl Engine {
         tally: &StatementFacts,
     ) -> Result<ControlFlow<(Answer, Verdict), PlannedQuestion>, Error> {
         let (query, description) = match self.classify(requester, query, parameters).await? {
-            Opened::Catalogs(statement) => {
+            Described::Catalogs(statement) => {
                 let answer = self
                     .answer_catalogs(requester, &statement, parameters, arguments, formats)
                     .await?;
                 return Ok(ControlFlow::Break((answer, Verdict::Answered)));
             }
-            Opened::Question(query, description) => (query, description),
+            Described::Question(query, description) => (query, description),
         };
         let (bound, held) = self.bind(requester, &query, parameters, arguments).await?;
         let (plan, is_preview) = Box::pin(self.plan_or_preview(requester, &bound, tally)).await?;
@@ -329,12 +329,12 @@ impl Engine {
         tally: &StatementFacts,
     ) -> Result<Option<Foreseen>, Error> {
         let (query, description) = match self.classify(requester, query, parameters).await? {
-            Opened::Catalogs(statement) => {
+            Described::Catalogs(statement) => {
                 self.describe_catalogs(requester, &statement, parameters)
                     .await?;
                 return Ok(None);
             }
-            Opened::Question(query, description) => (query, description),
+            Described::Question(query, description) => (query, description),
         };
         let (query, _held) = self.bind(requester, &query, parameters, arguments).await?;
         let (plan, balances) = self.plan_for(requester, &query, tally).await?;
