@@ -19,7 +19,7 @@ const EDGES: [f64; 13] = [
 
 /// How a question ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Ended {
+pub enum QuestionOutcome {
     Answered,
     Refused,
     /// The budget did not cover it.
@@ -31,7 +31,7 @@ pub enum Ended {
     Failed,
 }
 
-impl From<RefusalKind> for Ended {
+impl From<RefusalKind> for QuestionOutcome {
     fn from(kind: RefusalKind) -> Self {
         match kind {
             RefusalKind::Exhausted => Self::Exhausted,
@@ -46,7 +46,7 @@ impl From<RefusalKind> for Ended {
     }
 }
 
-impl Ended {
+impl QuestionOutcome {
     fn name(self) -> &'static str {
         match self {
             Self::Answered => "answered",
@@ -59,7 +59,7 @@ impl Ended {
     }
 }
 
-impl EncodeLabelValue for Ended {
+impl EncodeLabelValue for QuestionOutcome {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
         EncodeLabelValue::encode(&self.name(), encoder)
     }
@@ -68,7 +68,7 @@ impl EncodeLabelValue for Ended {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct QuestionLabels {
     kind: &'static str,
-    verdict: Ended,
+    verdict: QuestionOutcome,
     sqlstate: String,
 }
 
@@ -178,7 +178,12 @@ impl Metrics {
     }
 
     /// Counts a question that has ended so, with this SQLSTATE.
-    pub fn question(&self, kind: &'static str, (verdict, sqlstate): (Ended, &str), took: Duration) {
+    pub fn question(
+        &self,
+        kind: &'static str,
+        (verdict, sqlstate): (QuestionOutcome, &str),
+        took: Duration,
+    ) {
         let labels = QuestionLabels {
             kind,
             verdict,
@@ -231,10 +236,14 @@ mod tests {
     fn histograms_add_up() {
         let meter = Metrics::default();
         for milliseconds in [1, 3, 3, 90_000] {
-            let answered = (Ended::Answered, "00000");
+            let answered = (QuestionOutcome::Answered, "00000");
             meter.question("answer", answered, Duration::from_millis(milliseconds));
         }
-        meter.question("answer", (Ended::Refused, "42501"), Duration::ZERO);
+        meter.question(
+            "answer",
+            (QuestionOutcome::Refused, "42501"),
+            Duration::ZERO,
+        );
         let text = meter.print();
         for wanted in [
             "pgveil_questions_total{kind=\"answer\",verdict=\"answered\",sqlstate=\"00000\"} 4",

@@ -51,7 +51,7 @@ pub use curve::{Bought, Curve, CurvePoint, curve};
 pub use expected::{Within, after, expected, in_words, percent};
 pub use explore::{Exploration, Explored, Unread, explained};
 pub use group_privacy::Promised;
-pub use metrics::{Ended, Metrics};
+pub use metrics::{Metrics, QuestionOutcome};
 pub use notice::{Sql, describe as describe_plan, rounded};
 pub use planning::{accounts, constants, plan};
 pub use planning_limit::{PlanningLimit, PlanningPermit, Size, aside};

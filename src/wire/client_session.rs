@@ -17,8 +17,8 @@ use super::login;
 use super::run::lost;
 use super::settings::Settings;
 use crate::engine::{
-    COPIES, Ended, HeldMemory, MemoryBudget, MemoryShare, Metrics, Requester, Service, Size,
-    patience,
+    COPIES, HeldMemory, MemoryBudget, MemoryShare, Metrics, QuestionOutcome, Requester, Service,
+    Size, patience,
 };
 use crate::error::Error;
 use crate::ledger::Origin;
@@ -279,7 +279,7 @@ impl ClientSession {
         );
         let result = ended.into_result();
         under_way.ended = Some(match &result {
-            Ok(_) => (Ended::Answered, "00000".to_owned(), None),
+            Ok(_) => (QuestionOutcome::Answered, "00000".to_owned(), None),
             Err(refusal) => {
                 let id = Some(refusal.reason.id());
                 (refusal.kind().into(), refusal.sqlstate.clone(), id)
@@ -374,7 +374,7 @@ struct UnderWay<'s> {
     started: Instant,
     given_up: Arc<OnceLock<String>>,
     token: CancellationToken,
-    ended: Option<(Ended, String, Option<&'static str>)>,
+    ended: Option<(QuestionOutcome, String, Option<&'static str>)>,
     /// It has ended, or its answer is kept for the next time.
     goes_on: bool,
 }
@@ -382,9 +382,9 @@ struct UnderWay<'s> {
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         let ended = self.ended.take();
-        let abandoned = || (Ended::Abandoned, "08006".to_owned(), None);
+        let abandoned = || (QuestionOutcome::Abandoned, "08006".to_owned(), None);
         let (verdict, sqlstate, reason) = ended.unwrap_or_else(abandoned);
-        if !matches!(verdict, Ended::Answered) {
+        if !matches!(verdict, QuestionOutcome::Answered) {
             let _ = self.given_up.set(sqlstate.clone());
         }
         // The record then says what the client was shown.

@@ -18,8 +18,8 @@ use super::connection::Connection;
 use super::outcome::Outcome;
 use super::portal::{Reply, text_column};
 use crate::engine::{
-    Answer, Argument, COPIES, ColumnDescription, Description, Ended, Format, PlanningPermit,
-    Requester, Service, Size,
+    Answer, Argument, COPIES, ColumnDescription, Description, Format, PlanningPermit,
+    QuestionOutcome, Requester, Service, Size,
 };
 use crate::error::Error;
 use crate::ledger::Origin;
@@ -199,13 +199,13 @@ impl<S: Service> Connection<S> {
         };
         let result = self.wait(question).await;
         let (verdict, sqlstate, reason) = match &result {
-            Ok(_) => (Ended::Answered, "00000", None),
+            Ok(_) => (QuestionOutcome::Answered, "00000", None),
             Err(Outcome::Refused(refusal) | Outcome::Fatal(refusal)) => (
                 refusal.kind().into(),
                 refusal.sqlstate.as_str(),
                 Some(refusal.reason.id()),
             ),
-            Err(Outcome::Closed) => (Ended::Abandoned, "08006", None),
+            Err(Outcome::Closed) => (QuestionOutcome::Abandoned, "08006", None),
         };
         self.service
             .meter()
