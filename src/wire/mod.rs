@@ -51,7 +51,7 @@ pub use client_session::{Asking, ClientSession, Commons, Reading, Turn};
 use connection::{Connection, ServerState};
 use login::{LoggedIn, Opening};
 use outcome::Outcome;
-use startup::Opened;
+use startup::StartupOutcome;
 use stream::FramedStream;
 pub use tls::Tls;
 
@@ -187,9 +187,9 @@ async fn client<S: Service>(
     let opening = async {
         let (mut channel, opening) =
             match startup::open(socket, server.tls.current(), &server.commons.sessions).await {
-                Opened::Client(startup) => Opening::new(*startup),
-                Opened::Done => return None,
-                Opened::Refused(channel, refusal) => {
+                StartupOutcome::Client(startup) => Opening::new(*startup),
+                StartupOutcome::Done => return None,
+                StartupOutcome::Refused(channel, refusal) => {
                     channel.farewell(Some(&refusal)).await;
                     return None;
                 }

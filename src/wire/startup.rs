@@ -33,7 +33,7 @@ const PACKET_BYTES_MAX: usize = 10_000;
 const CANCEL_BYTES_MAX: usize = 4 + 256;
 
 /// The kind of a new connection.
-pub(super) enum Opened {
+pub(super) enum StartupOutcome {
     Client(Box<Startup>),
     /// A cancel request, a failed handshake, or nothing at all: no reply is due.
     Done,
@@ -62,16 +62,16 @@ pub(super) async fn open(
     socket: TcpStream,
     tls: Option<Arc<ServerConfig>>,
     sessions: &Sessions,
-) -> Opened {
+) -> StartupOutcome {
     let mut first = [0];
     if !matches!(socket.peek(&mut first).await, Ok(1)) {
-        return Opened::Done;
+        return StartupOutcome::Done;
     }
     if first != [TLS_HANDSHAKE] {
         return negotiate(Box::new(socket), None, tls, sessions).await;
     }
     let Some(config) = tls else {
-        return Opened::Done;
+        return StartupOutcome::Done;
     };
     match handshake(Box::new(socket), config).await {
         // Without the name, another protocol's client could be led here.
@@ -84,7 +84,7 @@ pub(super) async fn open(
             speaks_postgresql: false,
             ..
         })
-        | None => Opened::Done,
+        | None => StartupOutcome::Done,
     }
 }
 
@@ -93,18 +93,18 @@ async fn negotiate(
     mut secured: Option<Certificates>,
     tls: Option<Arc<ServerConfig>>,
     sessions: &Sessions,
-) -> Opened {
+) -> StartupOutcome {
     let (mut ssl_asked, mut gss_asked) = (false, false);
     loop {
         let mut head = [0; 8];
         if stream.read_exact(&mut head).await.is_err() {
-            return Opened::Done;
+            return StartupOutcome::Done;
         }
         let [l0, l1, l2, l3, c0, c1, c2, c3] = head;
         let length = usize::try_from(i32::from_be_bytes([l0, l1, l2, l3])).unwrap_or(0);
         let code = u32::from_be_bytes([c0, c1, c2, c3]);
         if !(8..=PACKET_BYTES_MAX).contains(&length) {
-            return Opened::Refused(
+            return StartupOutcome::Refused(
                 Box::new(FramedStream::new(stream)),
                 Refusal::new(
                     reason::PROTOCOL_VIOLATION,
@@ -122,11 +122,11 @@ async fn negotiate(
                     .await
                     .is_err()
                 {
-                    return Opened::Done;
+                    return StartupOutcome::Done;
                 }
                 if let Some(config) = accepted {
                     let Some(secure) = handshake(stream, config).await else {
-                        return Opened::Done;
+                        return StartupOutcome::Done;
                     };
                     stream = secure.stream;
                     secured = Some(secure.certificates);
@@ -135,7 +135,7 @@ async fn negotiate(
             GSS_REQUEST if length == 8 && !gss_asked && !encrypted => {
                 gss_asked = true;
                 if stream.write_all(b"N").await.is_err() {
-                    return Opened::Done;
+                    return StartupOutcome::Done;
                 }
             }
             _ => {
@@ -215,34 +215,34 @@ async fn packet(
     code: u32,
     certificates: Certificates,
     sessions: &Sessions,
-) -> Opened {
+) -> StartupOutcome {
     let cancel = code == CANCEL_REQUEST;
     if cancel && !(8..=CANCEL_BYTES_MAX).contains(&length) {
-        return Opened::Done;
+        return StartupOutcome::Done;
     }
     let mut body = vec![0; length];
     if stream.read_exact(&mut body).await.is_err() {
-        return Opened::Done;
+        return StartupOutcome::Done;
     }
     let mut body = Body(Bytes::from(body));
     if cancel {
         if let Ok(process) = body.i32() {
             sessions.cancel(process, &body.0);
         }
-        return Opened::Done;
+        return StartupOutcome::Done;
     }
     let channel = FramedStream::new(stream);
     let (major, minor) = (code >> 16, code & 0xffff);
     if major != 3 {
         let message =
             format!("unsupported frontend protocol {major}.{minor}: server supports 3.0 to 3.2");
-        return Opened::Refused(
+        return StartupOutcome::Refused(
             Box::new(channel),
             Refusal::new(reason::UNSUPPORTED_PROTOCOL, message),
         );
     }
     match parameters(&mut body) {
-        Err(refusal) => Opened::Refused(Box::new(channel), refusal),
+        Err(refusal) => StartupOutcome::Refused(Box::new(channel), refusal),
         Ok(parameters) => {
             // 3.1 was never used; more than 3.2 is offered 3.2.
             let agreed = if minor < 2 { 0 } else { 2 };
@@ -255,7 +255,7 @@ async fn packet(
                 shown_pem: certificate_pem,
                 client_names,
             } = certificates;
-            Opened::Client(Box::new(Startup {
+            StartupOutcome::Client(Box::new(Startup {
                 channel,
                 certificate_pem,
                 client_names,
