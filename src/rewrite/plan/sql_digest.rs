@@ -1,5 +1,5 @@
-//! Digests that stored answers keep in place of SQL: neither the text of a question nor a literal is
-//! kept.
+//! Digests that stored answers keep in place of SQL: neither the text of a question nor one of its
+//! literals is kept.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
