@@ -137,8 +137,13 @@ impl Value for Shown {
     /// The centre plus a quotient: the sum's distance from the centre over the rows.
     fn estimate(&self, group: &dyn Group) -> Option<Estimate> {
         let (centre, z) = (group.centre(self.sum)?, group.z());
-        let rows = group.part(self.count)?;
-        let apart = group.part(self.sum)?.plus(-centre, &rows, z);
+        // About the middle, one clip cuts the sum together with the rows.
+        let part = |measure| match centre == 0.0 {
+            true => group.of_mean(measure),
+            false => group.part(measure),
+        };
+        let rows = part(self.count)?;
+        let apart = part(self.sum)?.plus(-centre, &rows, z);
         let mean = apart.over(&rows, z)?.shifted(centre);
         Some(mean.within(self.range.lo, self.range.hi))
     }

@@ -114,6 +114,10 @@ pub trait Group {
     /// A count or sum that something is computed from.
     fn part(&self, measure: MeasureId) -> Option<Estimate>;
 
+    /// A sum from zero or a number of rows, of which a mean is computed: units that the look does
+    /// not show add to both.
+    fn of_mean(&self, measure: MeasureId) -> Option<Estimate>;
+
     /// The value that a sum's distances are counted from.
     fn centre(&self, sum: MeasureId) -> Option<f64>;
 

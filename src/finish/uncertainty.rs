@@ -364,9 +364,12 @@ impl Group for Row<'_> {
         self.measure(measure, Cuts::Surely(self.z))
     }
 
-    /// Units that are longer than expected add to both parts of an average, and move it little.
     fn part(&self, measure: MeasureId) -> Option<Estimate> {
         self.measure(measure, Cuts::Likely)
+    }
+
+    fn of_mean(&self, measure: MeasureId) -> Option<Estimate> {
+        self.measure(measure, Cuts::Partly(self.z))
     }
 
     fn centre(&self, sum: MeasureId) -> Option<f64> {

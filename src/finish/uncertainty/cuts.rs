@@ -10,10 +10,18 @@ pub(super) enum Cuts {
     Left,
     /// The likeliest cut.
     Likely,
+    /// The likeliest cut, and [`OF_MEAN`] of what the largest is more, with this many standard
+    /// deviations.
+    Partly(f64),
     /// The largest cut that the interval has to hold, with this many standard deviations of the
     /// noise and of the estimate together.
     Surely(f64),
 }
+
+/// Long units that a look does not show add to both parts of an average, so that it moves by a part
+/// of what one of them lacks. Measured: with a third, intervals of averages hold in 94 of 100 looks
+/// or more at 1,000 to 50,000 households of generated shops; without any, in 77.
+const OF_MEAN: f64 = 1.0 / 3.0;
 
 /// The amount cut on one side: the likeliest value, and how much more it may be.
 #[derive(Default)]
@@ -23,10 +31,10 @@ struct Side {
 }
 
 impl Side {
-    /// How far the cut moves the end of an interval that holds this much noise. Noise and the
-    /// estimate's error are independent, so their squares add up.
-    fn with_noise(&self, noise: f64) -> f64 {
-        self.likely + noise.hypot(self.more) - noise
+    /// How far the cut moves the end of an interval that holds this much noise, with a part of its
+    /// error. Noise and the estimate's error are independent, so their squares add up.
+    fn with_noise(&self, noise: f64, part: f64) -> f64 {
+        self.likely + part * (noise.hypot(self.more) - noise)
     }
 }
 
@@ -41,10 +49,11 @@ pub(super) fn of(
     (value, noise, cuts): (f64, &[f64], Cuts),
     (drawn, group, groups): (&NoiseRecord, usize, usize),
 ) -> (f64, f64) {
-    let deviations = match cuts {
+    let (deviations, part) = match cuts {
         Cuts::Left => return (0.0, 0.0),
-        Cuts::Likely => 0.0,
-        Cuts::Surely(deviations) => deviations,
+        Cuts::Likely => (0.0, 0.0),
+        Cuts::Partly(deviations) => (deviations, OF_MEAN),
+        Cuts::Surely(deviations) => (deviations, 1.0),
     };
     let root = (drawn.summed_in(group) as f64).sqrt();
     let terms = measure_terms(measure);
@@ -72,5 +81,8 @@ pub(super) fn of(
         }
     }
     let noise = deviations * noise.iter().map(|part| part * part).sum::<f64>().sqrt();
-    (lower.with_noise(noise), higher.with_noise(noise))
+    (
+        lower.with_noise(noise, part),
+        higher.with_noise(noise, part),
+    )
 }

@@ -45,6 +45,11 @@ const WINDOWS: [usize; 4] = [1, 2, 4, 8];
 /// clip that follows noise costs as much as the noise is far: one in 100,000 looks does.
 const FAR: f64 = 5.5;
 
+/// The part of the error of what is cut, standard deviations of the look, that counts as cut when a
+/// clip is chosen. The error assumes the heaviest tail that the look allows, which few data have;
+/// without any of it, clips are too low where there are many units, and noise hides some long ones.
+const UNSEEN: f64 = 0.2;
+
 /// The candidate with the least estimated error, of clips that are two to a bin, in ascending
 /// order; `None` where too few units are seen to choose.
 pub fn choose(histogram: &Histogram, clips: &[f64], sums: Sums) -> Option<Choice> {
@@ -52,19 +57,25 @@ pub fn choose(histogram: &Histogram, clips: &[f64], sums: Sums) -> Option<Choice
         return None;
     }
     let units = Smoothed::of(histogram);
+    let ways = units.ways_of_choice(histogram);
+    let shown: Vec<f64> = clips.iter().map(|c| units.cut(histogram, *c)).collect();
+    let unseen = clips.iter().map(|clip| UNSEEN * ways.lost(*clip).1);
+    let cuts = shown.iter().zip(unseen).map(|(cut, more)| cut.hypot(more));
+    let cuts: Vec<f64> = cuts.collect();
+    let of_noise = |clip: f64, noise: f64| sums.cells.sqrt() * clip * noise;
     let best = |noise: f64| {
-        let errors = clips.iter().map(|clip| {
-            let cut = units.cut(histogram, *clip);
-            (cut * cut + sums.cells * (clip * noise).powi(2)).sqrt()
-        });
-        errors.enumerate().min_by(|(_, a), (_, b)| a.total_cmp(b))
+        let errors = clips.iter().zip(&cuts);
+        let errors = errors.map(|(clip, cut)| cut.hypot(of_noise(*clip, noise)));
+        let best = errors.enumerate().min_by(|(_, a), (_, b)| a.total_cmp(b));
+        best.map(|(candidate, _)| candidate)
     };
-    let (candidate, error) = best(sums.noise)?;
+    let candidate = best(sums.noise)?;
     let mut growth = no_growth();
     for (halvings, times) in (1..).zip(&mut growth) {
-        let (candidate_then, _) = best(sums.noise / 2f64.powi(halvings))?;
+        let candidate_then = best(sums.noise / 2f64.powi(halvings))?;
         *times = clips[candidate_then] / clips[candidate];
     }
+    let error = shown[candidate].hypot(of_noise(clips[candidate], sums.noise));
     let whole = units.whole(histogram);
     // An answer whose error is larger than all of it says nothing.
     (error < whole).then(|| Choice {

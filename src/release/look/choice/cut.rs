@@ -106,6 +106,15 @@ const OF_ROWS: Possible = Possible {
     is_law: true,
 };
 
+/// The most of all units that may be far longer than the last bin that shows, and stay unseen: an
+/// interval of sums allows for them. Noise hides more of few units than that, and then the tails
+/// that the last bins allow are as long.
+const HIDDEN: f64 = 0.01;
+
+/// How many bins beyond the last that shows may hold hidden units in any proportion: two octaves.
+/// Past them numbers fall as in the heaviest tail.
+const NEAR: usize = 4;
+
 /// Shares are tried in these steps, from the heaviest down.
 const STEP: f64 = 0.03;
 const STEPS: i32 = 15;
@@ -183,9 +192,8 @@ impl Smoothed {
         }
         let is_exceeded = histogram.beyond > SHOWN * histogram.deviation;
         let beyond = if is_exceeded { histogram.beyond } else { 0.0 };
-        let lost = |possible| self.lost_with_tail(histogram, clip, (possible, is_exceeded));
-        let (length, error) = lost(OF_SUMS);
-        let (likely_rows, rows_error) = lost(OF_ROWS);
+        let (length, error) = self.ways(histogram, OF_SUMS).lost(clip);
+        let (likely_rows, rows_error) = self.ways(histogram, OF_ROWS).lost(clip);
         Cut {
             clip,
             units: units + beyond,
@@ -200,6 +208,47 @@ impl Smoothed {
         }
     }
 
+    /// The ways in which units may go on, where a clip is chosen: from the last bin that a clip
+    /// follows.
+    pub(super) fn ways_of_choice<'h>(&self, histogram: &'h Histogram) -> Ways<'h> {
+        self.ways_from(histogram, self.last, OF_SUMS)
+    }
+
+    /// The same where what is cut is stated.
+    fn ways<'h>(&self, histogram: &'h Histogram, possible: Possible) -> Ways<'h> {
+        let mut last = self.last;
+        let least = SHOWN * histogram.deviation;
+        while let Some(end) = beyond_a_gap(&histogram.counts, last, &WINDOWS, least) {
+            last = end;
+        }
+        self.ways_from(histogram, last, possible)
+    }
+
+    fn ways_from<'h>(&self, histogram: &'h Histogram, last: usize, possible: Possible) -> Ways<'h> {
+        let shares = (0..=STEPS).map(|step| possible.heaviest - STEP * f64::from(step));
+        Ways {
+            histogram,
+            possible,
+            last,
+            shapes: shares
+                .map(|share| Shape::of(histogram, last, share))
+                .collect(),
+            units: self.units.iter().sum(),
+        }
+    }
+}
+
+/// How units may go on beyond the last bin that shows, whatever the clip.
+pub(super) struct Ways<'h> {
+    histogram: &'h Histogram,
+    possible: Possible,
+    last: usize,
+    shapes: Vec<Shape>,
+    /// All units that the histogram shows.
+    units: f64,
+}
+
+impl Ways<'_> {
     /// The length that the clip takes from all units together: the likeliest, and its standard
     /// deviation upwards. Units above the ceiling count as of the first bin above it.
     ///
@@ -207,25 +256,58 @@ impl Smoothed {
     /// `docs/look.md`, intervals. A share of the tail counts as far as the last two bins that show
     /// and all bins after them allow: the end of the interval is the furthest point of which the
     /// squares grow by less than SURE^2 (a profile likelihood).
-    fn lost_with_tail(
-        &self,
-        histogram: &Histogram,
-        clip: f64,
-        (possible, is_exceeded): (Possible, bool),
-    ) -> (f64, f64) {
-        let counts = &histogram.counts;
-        let mut last = self.last;
-        while let Some(end) = beyond_a_gap(counts, last, &WINDOWS, SHOWN * histogram.deviation) {
-            last = end;
-        }
-        let tails = Tails::of(histogram, (last, clip), is_exceeded);
-        let shares = (0..=STEPS).map(|step| possible.heaviest - STEP * f64::from(step));
-        let fit = |share| match possible.is_law {
-            true => tails.fit(share).of_a_law(),
-            false => tails.fit(share),
+    pub(super) fn lost(&self, clip: f64) -> (f64, f64) {
+        let histogram = self.histogram;
+        let is_exceeded = histogram.beyond > SHOWN * histogram.deviation;
+        let tails = Tails::of(histogram, (self.last, clip), is_exceeded);
+        let fit = |shape| match self.possible.is_law {
+            true => tails.fit(shape).of_a_law(),
+            false => tails.fit(shape),
         };
-        let fits: Vec<Fit> = shares.map(fit).collect();
-        Fit::likeliest(&fits)
+        let fits: Vec<Fit> = self.shapes.iter().map(fit).collect();
+        let (likely, error) = Fit::likeliest(&fits);
+        if self.possible.is_law {
+            return (likely, error);
+        }
+        let both = self.shapes.iter().zip(&fits);
+        let best = both.min_by(|(_, a), (_, b)| a.off.total_cmp(&b.off));
+        let with_hidden = best.map(|(shape, fit)| {
+            let hidden = tails.hidden(shape, (self.possible.heaviest, HIDDEN * self.units));
+            fit.error.hypot(hidden / SURE)
+        });
+        (likely, error.max(with_hidden.unwrap_or(0.0)))
+    }
+}
+
+/// A tail from the last bin that shows on, in which each bin has a share of the one before it: its
+/// height, fitted by least squares.
+pub(super) struct Shape {
+    share: f64,
+    height: f64,
+    /// The sum of the squares of its bins, for a height of one.
+    own: f64,
+    /// The squares that are left, in variances.
+    off: f64,
+}
+
+/// Numbers that fall by this share.
+fn falling(share: f64, bins: usize) -> impl Iterator<Item = f64> + Clone {
+    std::iter::successors(Some(1.0), move |n| Some(n * share)).take(bins)
+}
+
+impl Shape {
+    pub(super) fn of(histogram: &Histogram, last: usize, share: f64) -> Self {
+        let counts = &histogram.counts;
+        let before = last.saturating_sub(1).max(fullest(counts).min(last));
+        let (_, off) = least_squares(&counts[before..=last], falling(share, last + 1 - before));
+        let tail = &counts[last..];
+        let (height, off_tail) = least_squares(tail, falling(share, tail.len()));
+        Self {
+            share,
+            height,
+            own: falling(share, tail.len()).map(|part| part * part).sum(),
+            off: (off + off_tail) / histogram.deviation.powi(2),
+        }
     }
 }
 
@@ -269,32 +351,69 @@ impl<'h> Tails<'h> {
         }
     }
 
-    /// What is cut if, from the last bin that shows on, each bin has this share of the one before
-    /// it.
+    /// What is cut if, from the last bin that shows on, each bin has the shape's share of the one
+    /// before it.
     ///
     /// # Reference
     /// `docs/look.md`, intervals. The tail's height is fitted by least squares to its bins, of
     /// which the last that shows is one. So that bin's number counts twice, once by itself and once
     /// in the height: the variance has twice their covariance.
-    pub(super) fn fit(&self, share: f64) -> Fit {
-        let (counts, last) = (self.counts, self.last);
-        let falling = move |bins: usize| (0..).map(move |x| share.powi(x)).take(bins);
-        let before = last.saturating_sub(1).max(fullest(counts).min(last));
-        let (_, off) = least_squares(&counts[before..=last], falling(last + 1 - before));
-        let tail = &counts[last..];
-        let (height, off_tail) = least_squares(tail, falling(tail.len()));
-        let own: f64 = falling(tail.len()).map(|part| part * part).sum();
-        let beyond = || self.of_each[last..].iter().zip(falling(tail.len())).skip(1);
-        let of_height: f64 = beyond().map(|(lost, part)| part * lost).sum();
-        let of_numbers: f64 = beyond().map(|(lost, part)| part * lost * lost).sum();
-        let covariance = self.of_each[last] * of_height / own;
+    pub(super) fn fit(&self, shape: &Shape) -> Fit {
+        let Shape {
+            share,
+            height,
+            own,
+            off,
+        } = *shape;
+        let of_each = &self.of_each[self.last..];
+        let (mut of_height, mut of_numbers) = (0.0, 0.0);
+        for (lost, part) in of_each.iter().zip(falling(share, of_each.len())).skip(1) {
+            of_height += part * lost;
+            of_numbers += part * lost * lost;
+        }
+        let covariance = self.of_each[self.last] * of_height / own;
         let variance = self.squares + of_height.powi(2) / own + 2.0 * covariance;
         Fit {
-            off: (off + off_tail) / self.deviation.powi(2),
+            off,
             cut: self.cut + height * of_height,
             error: self.deviation * variance.sqrt(),
             of_numbers: height * of_numbers,
         }
+    }
+
+    /// The most that is likely cut from a few units that are far longer than the last bin that
+    /// shows, and no part of the tail of this shape: they fall by the share `heaviest`, or lie
+    /// anyhow in the next bins, and are at most `units`.
+    ///
+    /// # Reference
+    /// `docs/look.md`, intervals, hidden units.
+    fn hidden(&self, tail: &Shape, (heaviest, units): (f64, f64)) -> f64 {
+        let counts = &self.counts[self.last..];
+        let expected = falling(tail.share, counts.len()).map(|part| tail.height * part);
+        let rest = counts.iter().zip(expected).skip(1);
+        let lost = &self.of_each[self.last + 1..];
+        let rest: Vec<(f64, f64)> = rest
+            .map(|(count, expected)| count - expected)
+            .zip(lost.iter().copied())
+            .collect();
+        let most = |sum: f64, squares: f64| sum.max(0.0) + SURE * self.deviation * squares.sqrt();
+
+        let (mut both, mut own, mut of_height) = (0.0, 0.0, 0.0);
+        for ((rest, lost), part) in rest.iter().zip(falling(heaviest, rest.len())) {
+            both += rest * part;
+            own += part * part;
+            of_height += lost * part;
+        }
+        if own == 0.0 {
+            return 0.0;
+        }
+        let height = most(both / own, 1.0 / own).min(units * (1.0 - heaviest));
+
+        let near = &rest[..NEAR.min(rest.len())];
+        let sum = near.iter().map(|(rest, lost)| rest * lost).sum();
+        let squares = near.iter().map(|(_, lost)| lost * lost).sum();
+        let furthest = near.iter().map(|(_, lost)| *lost).fold(0.0, f64::max);
+        (height * of_height).max(most(sum, squares).min(units * furthest))
     }
 }
 

@@ -1,6 +1,6 @@
 //! The stated error of what is cut, and cuts as answers of older versions keep them.
 
-use super::super::cut::Tails;
+use super::super::cut::{Shape, Tails};
 use super::super::*;
 use super::laws::normal;
 use super::{bell, histogram, seeded};
@@ -23,7 +23,7 @@ fn deviations(
         };
         let tails = Tails::of(&seen, (last, clip), exceeded);
         for ((sum, squares), share) in moments.iter_mut().zip(shares) {
-            let cut = tails.fit(*share).cut;
+            let cut = tails.fit(&Shape::of(&seen, last, *share)).cut;
             *sum += cut;
             *squares += cut * cut;
         }
@@ -32,7 +32,7 @@ fn deviations(
     let of_each = moments.iter().zip(shares).map(|((sum, squares), share)| {
         let mean = sum / f64::from(draws);
         let deviation = (squares / f64::from(draws) - mean * mean).sqrt();
-        [deviation, tails.fit(*share).error]
+        [deviation, tails.fit(&Shape::of(truth, last, *share)).error]
     });
     of_each.collect()
 }

@@ -31,6 +31,8 @@ enum Law {
     Giants(usize),
     /// These, and some that are fifty times as long.
     TwoKinds(usize, usize),
+    /// These, and some of 30 to 90 times their middle: as many as noise hides in each bin.
+    Wholesale(usize, usize),
 }
 
 impl Law {
@@ -52,6 +54,14 @@ impl Law {
                 .into_iter()
                 .chain((0..units).map(|_| log_normal(1.3, random)))
                 .collect(),
+            Self::Wholesale(units, far) => {
+                let wholesale = |random: &mut Seeded| 30e3 + 60e3 * uniform(random);
+                let others = |random: &mut Seeded| log_normal(1.0, random);
+                let far: Vec<f64> = (0..far).map(|_| wholesale(random)).collect();
+                far.into_iter()
+                    .chain((0..units).map(|_| others(random)))
+                    .collect()
+            }
             Self::TwoKinds(units, far) => (0..units + far)
                 .map(|unit| match unit < far {
                     true => 50.0 * log_normal(0.4, random),
@@ -128,14 +138,14 @@ impl Found {
         &mut self,
         law: Law,
         (groups, favourite): (usize, f64),
-        (tables, looks): (usize, usize),
+        (tables, looks, mu): (usize, usize, f64),
         random: &mut Seeded,
     ) {
         let share: f64 = if groups <= 4 { 0.3 } else { 0.15 };
-        let deviation = 1.0 / (MU * share.sqrt());
+        let deviation = 1.0 / (mu * share.sqrt());
         let sums = Sums {
             cells: groups as f64,
-            noise: 1.0 / (MU * (1.0 - share).sqrt()),
+            noise: 1.0 / (mu * (1.0 - share).sqrt()),
         };
         let (plain, clips) = histogram(vec![0.0; 56], deviation);
         for _ in 0..tables {
@@ -184,7 +194,7 @@ impl Found {
 
 /// Laws, with how much wider than noise alone the middle interval may be.
 const LAWS: [(Law, f64); 11] = [
-    (Law::LogNormal(1_000, 0.4), 3.0),
+    (Law::LogNormal(1_000, 0.4), 4.0),
     (Law::LogNormal(1_000, 0.8), 9.0),
     (Law::LogNormal(1_000, 1.3), 8.0),
     (Law::Giants(1_000), 8.0),
@@ -205,7 +215,7 @@ fn intervals_hold(groups: (usize, f64), draws: (usize, usize), seed: u64) {
     let (mut wrong, mut coverages) = (Vec::new(), 0.0);
     for (law, widest) in LAWS {
         let mut found = Found::default();
-        found.add(law, groups, draws, &mut random);
+        found.add(law, groups, (draws.0, draws.1, MU), &mut random);
         let (coverage, width) = (found.coverage(), found.median_width());
         let what = format!(
             "{law:?}, groups {groups:?}: {:.1} % of {} looks hold, {width:.2} times as wide as \
@@ -235,6 +245,25 @@ fn intervals_of_sums_hold_whatever_the_tail() {
 fn intervals_of_groups_hold_however_units_spread() {
     for groups in [(2, 0.0), (12, 1.0)] {
         intervals_hold(groups, (12, 3), 20_261_125);
+    }
+}
+
+/// Fifty thousand households at epsilon 0.5, of which a few are far longer than the rest. Their
+/// bins do not show, so the last bins that do say that the tail is short. Noise is a small part of
+/// such answers: what is cut decides whether their intervals hold. Without hidden units in the
+/// intervals 90 of 100 of the first held.
+#[test]
+fn intervals_hold_where_noise_hides_the_longest_of_many() {
+    for groups in [(1, 0.0), (12, 0.5)] {
+        let mut random = seeded(20_261_128);
+        let mut found = Found::default();
+        for wholesale in [8, 16, 24, 32, 48] {
+            let law = Law::Wholesale(50_000, wholesale);
+            found.add(law, groups, (1, 12, 0.1241), &mut random);
+        }
+        let (coverage, width) = (found.coverage(), found.median_width());
+        assert!(coverage >= 0.93, "{groups:?}: {coverage}, {width}");
+        assert!(width < 12.0, "{groups:?}: {coverage}, {width}");
     }
 }
 
