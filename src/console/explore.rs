@@ -14,7 +14,7 @@ use super::{Console, view};
 use crate::engine::{Exploration, Explored, Unread};
 use crate::ledger::{Asked as Recorded, Event, Origin, Record, Verdict};
 use crate::mechanism::Loss;
-use crate::refusal::Refusal;
+use crate::refusal::{Refusal, sqlstate};
 use crate::web::history_chart;
 use crate::web::page::{refusal, statement};
 
@@ -118,7 +118,9 @@ async fn record(
         ..visitor.origin()
     };
     let record = Record::now(&asked.role, 0, origin, event);
-    let sqlstate = refused.map_or("00000", |refusal| refusal.sqlstate.as_str());
+    let sqlstate = refused.map_or(sqlstate::SUCCESSFUL_COMPLETION.code, |refusal| {
+        refusal.sqlstate.as_str()
+    });
     ledger.record(record.ending(sqlstate)).await;
 }
 

@@ -183,9 +183,9 @@ fn row((_, record): &(i64, Record)) -> Vec<Markup> {
         }
     };
     let outcome = match event {
-        Event::Statement(asked) if sqlstate == "00000" => asked.verdict.name().to_owned(),
+        Event::Statement(asked) if record.has_succeeded() => asked.verdict.name().to_owned(),
         Event::Statement(asked) => format!("{} {sqlstate}", asked.verdict.name()),
-        Event::Login | Event::Act { .. } if sqlstate == "00000" => "done".to_owned(),
+        Event::Login | Event::Act { .. } if record.has_succeeded() => "done".to_owned(),
         Event::Login | Event::Act { .. } => format!("refused {sqlstate}"),
     };
     vec![

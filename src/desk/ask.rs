@@ -121,7 +121,7 @@ pub async fn priced(
 
 /// Whether a statement was refused as it costs more than was agreed on.
 pub fn is_price_risen(refused: &Refusal) -> bool {
-    refused.reason.id() == reason::PRICE_RISEN.id()
+    refused.reason == reason::PRICE_RISEN
 }
 
 /// The price of the policy's searches, where a statement was refused for that.

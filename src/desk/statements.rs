@@ -59,9 +59,10 @@ fn row(record: &Record) -> Option<Vec<Markup>> {
         true => record.origin.via.name().to_owned(),
         false => format!("{} ({application})", record.origin.via.name()),
     };
-    let outcome = match record.sqlstate.as_str() {
-        "00000" => asked.verdict.name().to_owned(),
-        sqlstate => format!("{} {sqlstate}", asked.verdict.name()),
+    let verdict = asked.verdict.name();
+    let outcome = match record.has_succeeded() {
+        true => verdict.to_owned(),
+        false => format!("{verdict} {}", record.sqlstate),
     };
     Some(vec![
         text(minute(record.microseconds)),

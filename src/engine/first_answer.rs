@@ -298,9 +298,8 @@ fn too_dear(needed: f64, most: f64) -> Refusal {
 
 /// Says what became of the first answer. `shows`: the epsilon at which it is shown again, free.
 fn after_first(refusal: Refusal, is_paid: bool, shows: Option<f64>) -> Refusal {
-    let is_of_budget = [reason::BUDGET_EXHAUSTED, reason::TOTAL_EXHAUSTED]
-        .iter()
-        .any(|budget| budget.id() == refusal.reason.id());
+    let is_of_budget =
+        [reason::BUDGET_EXHAUSTED, reason::TOTAL_EXHAUSTED].contains(&refusal.reason);
     let refusal = match is_of_budget {
         true => Refusal::new(reason::FIRST_ANSWER_ALONE_PAID, refusal.message),
         false => refusal,

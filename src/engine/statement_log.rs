@@ -10,7 +10,7 @@ use crate::ledger::{Asked, Event, Fingerprint, Record, Verdict};
 use crate::mechanism::Loss;
 use crate::parse::Query;
 use crate::policy::Policy;
-use crate::refusal::{Refusal, reason};
+use crate::refusal::{Refusal, reason, sqlstate};
 use crate::rewrite::{Plan, ReleasePlan};
 
 /// The facts about one statement so far, also where it ends in an error.
@@ -226,7 +226,7 @@ impl Engine {
         let (verdict, sqlstate) = match (requester.given_up.get(), outcome) {
             // Its later outcome is not recorded: the client does not know it either.
             (Some(sqlstate), _) => (Verdict::Failed, sqlstate.clone()),
-            (None, Ok(_)) => (ended, "00000".to_owned()),
+            (None, Ok(_)) => (ended, sqlstate::SUCCESSFUL_COMPLETION.code.to_owned()),
             (None, Err(error)) => (verdict_of(error, &paid), error.report().sqlstate),
         };
         let (plan, tables) = {

@@ -20,6 +20,7 @@ pub const SUCCESSFUL_COMPLETION: SqlState = other("00000");
 /// The code that PostgreSQL reported stands in its place.
 pub const OF_POSTGRES: SqlState = other("");
 pub const WARNING: SqlState = other("01000");
+pub const CONNECTION_FAILURE: SqlState = other("08006");
 pub const PROTOCOL_VIOLATION: SqlState = other("08P01");
 pub const FEATURE_NOT_SUPPORTED: SqlState = state("0A000", RefusalKind::Unsupported);
 pub const NUMERIC_VALUE_OUT_OF_RANGE: SqlState = other("22003");
@@ -72,6 +73,7 @@ pub const CANT_CHANGE_RUNTIME_PARAM: SqlState = other("55P02");
 pub const LOCK_NOT_AVAILABLE: SqlState = other("55P03");
 pub const QUERY_CANCELED: SqlState = state("57014", RefusalKind::Cancelled);
 pub const ADMIN_SHUTDOWN: SqlState = other("57P01");
+pub const CANNOT_CONNECT_NOW: SqlState = other("57P03");
 pub const IDLE_SESSION_TIMEOUT: SqlState = other("57P05");
 pub const IO_ERROR: SqlState = other("58030");
 pub const CONFIG_FILE_ERROR: SqlState = other("F0000");

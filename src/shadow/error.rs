@@ -33,7 +33,9 @@ fn reported(error: &DbError) -> ShadowError {
         "57" => ShadowError::Lost(format!("SQLSTATE {code}")),
         // A malformed binary parameter. Class 08 itself would make a pool believe that the
         // connection died.
-        "08" if code == "08P01" => ShadowError::Refusal(refusal("22P03", error)),
+        "08" if code == sqlstate::PROTOCOL_VIOLATION.code => {
+            ShadowError::Refusal(refusal(sqlstate::INVALID_BINARY_REPRESENTATION.code, error))
+        }
         // 53400 would look like an exhausted budget.
         "53" => ShadowError::Refusal(Refusal::new(
             reason::SHADOW_MEMORY,

@@ -14,13 +14,11 @@ use zeroize::Zeroizing;
 use super::server::Peer;
 use super::throttle::{Throttle, Wait};
 use crate::policy::{Certificate, Secret};
-use crate::refusal::{Refusal, reason};
+use crate::refusal::{Refusal, reason, sqlstate};
 use crate::wire::scram::{Decoy, is_password};
 
 /// For every login that fails: which part was wrong is not said.
 const WRONG: &str = "Name, password or certificate is wrong.";
-/// PostgreSQL's `cannot_connect_now`: no password was found wrong.
-const CANNOT_CONNECT_NOW: &str = "57P03";
 /// How long the next try waits after the failures that cost no time.
 pub const FIRST_WAIT: Duration = Duration::from_secs(1);
 /// Passwords that are compared at the same time: each takes thousands of hashes.
@@ -62,7 +60,7 @@ impl LoginRefusal {
         Self {
             status: StatusCode::SERVICE_UNAVAILABLE,
             why: why.to_owned(),
-            sqlstate: CANNOT_CONNECT_NOW.to_owned(),
+            sqlstate: sqlstate::CANNOT_CONNECT_NOW.code.to_owned(),
             is_recorded: true,
         }
     }
@@ -119,7 +117,7 @@ impl PasswordCheck {
             return Err(LoginRefusal {
                 status: StatusCode::TOO_MANY_REQUESTS,
                 why,
-                sqlstate: CANNOT_CONNECT_NOW.to_owned(),
+                sqlstate: sqlstate::CANNOT_CONNECT_NOW.code.to_owned(),
                 is_recorded: is_first,
             });
         }

@@ -26,7 +26,7 @@ use crate::operator;
 use crate::operator::{Control, Entry, State};
 use crate::parse;
 use crate::parse::{Query, Session, Statement};
-use crate::refusal::{Refusal, reason};
+use crate::refusal::{Refusal, reason, sqlstate};
 
 /// Bytes of a key that nobody is given.
 const SECRET_BYTES: usize = 32;
@@ -279,7 +279,11 @@ impl ClientSession {
         );
         let result = ended.into_result();
         under_way.ended = Some(match &result {
-            Ok(_) => (QuestionOutcome::Answered, "00000".to_owned(), None),
+            Ok(_) => (
+                QuestionOutcome::Answered,
+                sqlstate::SUCCESSFUL_COMPLETION.code.to_owned(),
+                None,
+            ),
             Err(refusal) => {
                 let id = Some(refusal.reason.id());
                 (refusal.kind().into(), refusal.sqlstate.clone(), id)
@@ -382,7 +386,13 @@ struct UnderWay<'s> {
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
         let ended = self.ended.take();
-        let abandoned = || (QuestionOutcome::Abandoned, "08006".to_owned(), None);
+        let abandoned = || {
+            (
+                QuestionOutcome::Abandoned,
+                sqlstate::CONNECTION_FAILURE.code.to_owned(),
+                None,
+            )
+        };
         let (verdict, sqlstate, reason) = ended.unwrap_or_else(abandoned);
         if !matches!(verdict, QuestionOutcome::Answered) {
             let _ = self.given_up.set(sqlstate.clone());

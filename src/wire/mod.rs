@@ -46,6 +46,7 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::Service;
 use crate::ledger::{Event, Origin, Record};
 use crate::operator::OperatorService;
+use crate::refusal::sqlstate;
 pub use certificate::names as certificate_names;
 pub use client_session::{Asking, ClientSession, Commons, Reading, Turn};
 use connection::{Connection, ServerState};
@@ -303,7 +304,7 @@ async fn report<S: Service>(
     let (session, sqlstate) = match outcome {
         Ok(logged_in) => {
             tracing::info!(role = asked, address = %from, "session opened");
-            (logged_in.key.process, "00000")
+            (logged_in.key.process, sqlstate::SUCCESSFUL_COMPLETION.code)
         }
         Err(Outcome::Refused(refusal) | Outcome::Fatal(refusal)) => {
             tracing::info!(

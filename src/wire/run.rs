@@ -25,7 +25,7 @@ use crate::error::Error;
 use crate::ledger::Origin;
 use crate::parse;
 use crate::parse::{ExplainFormat, Query};
-use crate::refusal::{Refusal, reason};
+use crate::refusal::{Refusal, reason, sqlstate};
 
 const JSON_OID: u32 = 114;
 /// How many abandoned answers of one session may still run.
@@ -199,13 +199,21 @@ impl<S: Service> Connection<S> {
         };
         let result = self.wait(question).await;
         let (verdict, sqlstate, reason) = match &result {
-            Ok(_) => (QuestionOutcome::Answered, "00000", None),
+            Ok(_) => (
+                QuestionOutcome::Answered,
+                sqlstate::SUCCESSFUL_COMPLETION.code,
+                None,
+            ),
             Err(Outcome::Refused(refusal) | Outcome::Fatal(refusal)) => (
                 refusal.kind().into(),
                 refusal.sqlstate.as_str(),
                 Some(refusal.reason.id()),
             ),
-            Err(Outcome::Closed) => (QuestionOutcome::Abandoned, "08006", None),
+            Err(Outcome::Closed) => (
+                QuestionOutcome::Abandoned,
+                sqlstate::CONNECTION_FAILURE.code,
+                None,
+            ),
         };
         self.service
             .meter()
@@ -335,7 +343,7 @@ fn note(given_up: &OnceLock<String>, outcome: &Outcome) {
     let sqlstate = match outcome {
         Outcome::Refused(refusal) | Outcome::Fatal(refusal) => refusal.sqlstate.clone(),
         // The client left, and was shown nothing.
-        Outcome::Closed => "08006".to_owned(),
+        Outcome::Closed => sqlstate::CONNECTION_FAILURE.code.to_owned(),
     };
     let _ = given_up.set(sqlstate);
 }

@@ -5,6 +5,7 @@ use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 use crate::audit::{AuditQuestion, Seen, Shows};
 use crate::cli::{Failure, start};
 use crate::mechanism::{Fixed, Loss};
+use crate::refusal::sqlstate;
 
 pub struct Session(pub Client);
 
@@ -83,7 +84,8 @@ impl Session {
 
 /// A statement that succeeded is harmless only if it is a SELECT that returned no row.
 fn harmless(sql: &str, has_rows: bool) -> Option<String> {
-    (!has_rows && sql.starts_with("SELECT")).then(|| "00000".to_owned())
+    (!has_rows && sql.starts_with("SELECT"))
+        .then(|| sqlstate::SUCCESSFUL_COMPLETION.code.to_owned())
 }
 
 /// Reads NULL as zero.

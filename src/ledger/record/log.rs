@@ -278,7 +278,7 @@ async fn ask(worker: &Worker, numbers: Vec<i64>, records: &[Record]) -> Put {
 }
 
 fn is_refused_login(record: &Record) -> bool {
-    matches!(record.event, Event::Login) && record.sqlstate != "00000"
+    matches!(record.event, Event::Login) && !record.has_succeeded()
 }
 
 async fn remove_older(worker: &Worker) -> Result<(), Error> {

@@ -20,6 +20,7 @@ use sha2::{Digest, Sha256};
 
 use super::charge::Fingerprint;
 use crate::mechanism::Loss;
+use crate::refusal::sqlstate;
 
 pub use file::RecordFile;
 pub use line::json;
@@ -199,12 +200,17 @@ impl Record {
             name: name.to_owned(),
             session,
             origin,
-            sqlstate: "00000".to_owned(),
+            sqlstate: sqlstate::SUCCESSFUL_COMPLETION.code.to_owned(),
             event,
         }
     }
 
     #[must_use]
+    /// Whether it ended without an error.
+    pub fn has_succeeded(&self) -> bool {
+        self.sqlstate == sqlstate::SUCCESSFUL_COMPLETION.code
+    }
+
     pub fn ending(mut self, sqlstate: &str) -> Self {
         sqlstate.clone_into(&mut self.sqlstate);
         self
