@@ -15,8 +15,9 @@ use crate::console;
 use crate::console::InForce;
 use crate::desk;
 use crate::engine::Reloadable;
-use crate::policy::{Certificate, File, Role};
+use crate::policy::File;
 use crate::web::login::FIRST_WAIT;
+use crate::web::rate_limit::Pace;
 use crate::web::session::Lifetimes;
 use crate::wire;
 
@@ -46,24 +47,10 @@ pub async fn console(
 }
 
 /// Refuses a desk whose passwords could be read on the way.
-pub async fn desk(
-    options: &ServeOptions,
-    file: &File,
-    is_plain: bool,
-) -> Result<Option<Site>, Failure> {
+pub async fn desk(options: &ServeOptions, is_plain: bool) -> Result<Option<Site>, Failure> {
     let Some(address) = options.desk else {
         return Ok(None);
     };
-    let needs = |role: &&Role| role.certificate == Certificate::Required;
-    if address.ip().is_loopback() {
-        for role in file.roles.iter().filter(needs) {
-            tracing::warn!(
-                role = role.name,
-                "this role needs a certificate, and the desk has no TLS on this machine: the role \
-                    cannot log in there"
-            );
-        }
-    }
     site(("desk", "--desk", 6435), address, is_plain).await
 }
 
@@ -107,6 +94,7 @@ impl Site {
             hosts: options.console_host.clone(),
             lifetimes: Lifetimes::default(),
             first_wait: FIRST_WAIT,
+            pace: Pace::default(),
         };
         let (engine, shown) = (Arc::clone(engine), Arc::clone(shown));
         let served = console::serve(self.listener, engine, shown, options, token.clone());
@@ -125,6 +113,7 @@ impl Site {
             hosts: options.desk_host.clone(),
             lifetimes: Lifetimes::default(),
             first_wait: FIRST_WAIT,
+            pace: Pace::default(),
             drain: options.drain,
         };
         let (engine, commons) = (Arc::clone(engine), Arc::clone(commons));

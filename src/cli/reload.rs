@@ -19,8 +19,8 @@ use crate::shadow::ShadowSource;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// Reloads at each signal, and when an operator asks, and has `certificate` read the files of TLS
-/// again: a policy that does not hold keeps no certificate from being renewed. `shown` is what
-/// operators see. Never returns.
+/// again: a policy that does not hold keeps no certificate from being renewed. `fits` refuses a
+/// policy that this process cannot serve. `shown` is what operators see. Never returns.
 pub async fn on_hangup(
     mut signals: tokio::signal::unix::Signal,
     path: &Path,
@@ -28,7 +28,10 @@ pub async fn on_hangup(
     exchange: &Reloadable,
     mut asked: mpsc::Receiver<operator::Reload>,
     shown: &InForce,
-    certificate: impl Fn() -> Result<(), Failure>,
+    (certificate, fits): (
+        impl Fn() -> Result<(), Failure>,
+        impl Fn(&File) -> Result<(), Failure>,
+    ),
 ) {
     let mut in_force = started_with.clone();
     loop {
@@ -46,7 +49,7 @@ pub async fn on_hangup(
         if let Some(file) = before.ledger().record_file() {
             file.reopen();
         }
-        let reloaded = reload(path, (&started_with, &in_force), exchange).await;
+        let reloaded = reload(path, (&started_with, &in_force), exchange, &fits).await;
         exchange.current().meter().reload(reloaded.is_ok());
         let outcome = reloaded.as_ref().map(|_| ());
         let outcome = outcome.map_err(|failure| failure.in_a_line());
@@ -99,8 +102,10 @@ async fn reload(
     path: &Path,
     (started_with, in_force): (&File, &File),
     exchange: &Reloadable,
+    fits: impl Fn(&File) -> Result<(), Failure>,
 ) -> Result<(File, Option<File>), Failure> {
     let (file, bare) = start::read_to_compare(path)?;
+    fits(&file)?;
     if !same_server(&file, started_with) {
         return Err(Failure::with_remedy(
             "database.url, ledger, shadow.url and limits.failures cannot change while pgveil runs",

@@ -19,7 +19,7 @@ use crate::engine::Reloadable;
 use crate::ledger;
 use crate::ledger::RecordFile;
 use crate::operator::Control;
-use crate::policy::{Certificate, File, Policy, Unlisted, unlisted};
+use crate::policy::{File, Policy, Unlisted, unlisted};
 use crate::postgres::LocalPostgres;
 use crate::shadow::{CopiedTable, ShadowSource};
 use crate::wire;
@@ -36,11 +36,11 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
     let is_plain = certificate.is_none();
     let clients_tls = wire::Tls::from(certificate);
     warn_of_exposure(&options, is_plain);
-    check_authorities(&options, &file)?;
+    tls::check_certified(&options, &file)?;
     let record_file = record_file(&options)?;
     let (listener, operator) = listeners(&options, inherited).await?;
     let console = pages::console(&options, &file, is_plain).await?;
-    let desk = pages::desk(&options, &file, is_plain).await?;
+    let desk = pages::desk(&options, is_plain).await?;
     let source = source_of(&file);
     let starting = started(&file, database, source, ledger);
     let started = signal::unless(&token, starting).await?;
@@ -71,23 +71,19 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
     tracing::info!(%address, tls = !is_plain, "ready");
     notify::ready();
     tokio::spawn(tell_the_end(token.clone()));
-    let renew = || {
-        let certificate = certificate_of(&options)?;
-        certificate
-            .into_iter()
-            .for_each(|new| clients_tls.replace(new));
-        Ok(())
-    };
+    let fits = |file: &File| tls::check_certified(&options, file);
+    let around = (|| renew(&options, &clients_tls), fits);
+    let served = wire::serve_operated(
+        listener,
+        clients_tls.clone(),
+        Arc::clone(&engine),
+        token.clone(),
+        options.drain,
+        commons,
+    );
     tokio::select! {
-        served = wire::serve_operated(
-            listener,
-            clients_tls.clone(),
-            Arc::clone(&engine),
-            token.clone(),
-            options.drain,
-            commons,
-        ) => served.map_err(Failure::new)?,
-        () = reload::on_hangup(hangups, &options.policy, file, &engine, asked, &shown, renew) => {}
+        served = served => served.map_err(Failure::new)?,
+        () = reload::on_hangup(hangups, &options.policy, file, &engine, asked, &shown, around) => {}
     }
     if let Some(desk) = desk {
         // Its answers under way get the time of those on the wire.
@@ -217,6 +213,14 @@ fn certificate_of(options: &ServeOptions) -> Result<Option<Arc<ServerConfig>>, F
     tls::from_files(certificate, key, options.tls_client_ca.as_deref()).map(Some)
 }
 
+/// Reads the files of TLS again, for new connections.
+fn renew(options: &ServeOptions, clients: &wire::Tls) -> Result<(), Failure> {
+    if let Some(certificate) = certificate_of(options)? {
+        clients.replace(certificate);
+    }
+    Ok(())
+}
+
 fn warn_of_exposure(options: &ServeOptions, is_plain: bool) {
     if process::is_root() {
         tracing::warn!(
@@ -229,29 +233,6 @@ fn warn_of_exposure(options: &ServeOptions, is_plain: bool) {
             "clients connect without TLS, so answers and metadata can be read on the way: give \
                 --tls-cert and --tls-key"
         );
-    }
-}
-
-/// Refuses a policy with a role or an operator that needs a certificate if no authorities are
-/// given: no client could log in as it.
-fn check_authorities(options: &ServeOptions, file: &File) -> Result<(), Failure> {
-    let roles = file
-        .roles
-        .iter()
-        .map(|role| ("role", &role.name, role.certificate));
-    let operators = file
-        .operators
-        .iter()
-        .map(|who| ("operator", &who.name, who.certificate));
-    let needs = roles
-        .chain(operators)
-        .find(|(_, _, certificate)| *certificate == Certificate::Required);
-    match needs {
-        Some((kind, name, _)) if options.tls_client_ca.is_none() => Err(Failure::with_remedy(
-            format_args!("{kind} \"{name}\" needs a certificate, and no authority is named"),
-            "Give the authorities that sign clients' certificates by --tls-client-ca.",
-        )),
-        Some(_) | None => Ok(()),
     }
 }
 

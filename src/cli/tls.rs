@@ -10,6 +10,8 @@ use rustls::server::danger::ClientCertVerifier;
 use rustls::{RootCertStore, ServerConfig};
 
 use super::Failure;
+use super::arguments::ServeOptions;
+use crate::policy::{Certified, File, PolicyError};
 
 /// Reads the chain and the key, and the authorities whose certificates clients may show.
 pub fn from_files(
@@ -54,6 +56,48 @@ fn verifier(authorities: &Path) -> Result<Arc<dyn ClientCertVerifier>, Failure> 
         .allow_unauthenticated()
         .build()
         .map_err(|e| bad(&e))
+}
+
+/// Refuses roles and operators that need a certificate where they can show none: no authority is
+/// named, or their pages have no TLS.
+pub fn check_certified(options: &ServeOptions, file: &File) -> Result<(), Failure> {
+    let errors: Vec<PolicyError> = file
+        .certified
+        .iter()
+        .flat_map(|who| refused(options, who).map(move |why| (who, why)))
+        .map(|(who, why)| PolicyError {
+            file: file.name.clone(),
+            place: who.place,
+            message: why,
+        })
+        .collect();
+    match errors.is_empty() {
+        true => Ok(()),
+        false => Err(Failure::Policy(errors)),
+    }
+}
+
+/// Why this one can show no certificate.
+fn refused(options: &ServeOptions, who: &Certified) -> impl Iterator<Item = String> {
+    let (kind, page, flag, address) = match who.is_operator {
+        true => ("operator", "console", "--console", options.console),
+        false => ("role", "desk", "--desk", options.desk),
+    };
+    let needs = format!("{kind} \"{}\" needs a certificate", who.name);
+    let unnamed = options.tls_client_ca.is_none().then(|| {
+        format!(
+            "{needs}, and no authority is named: give those that sign clients' certificates by \
+                --tls-client-ca"
+        )
+    });
+    let plain = address.filter(|address| address.ip().is_loopback());
+    let plain = plain.map(|address| {
+        format!(
+            "{needs}, and the {page} at {address} has no TLS, as it is for this machine alone: \
+                open it by {flag} at another address, or leave it out"
+        )
+    });
+    unnamed.into_iter().chain(plain)
 }
 
 /// A self-signed certificate for this machine: `sslmode=require` works, `verify-full` does not.

@@ -100,6 +100,9 @@ pub async fn page(
     Query(Span { days }): Query<Span>,
     State(console): State<Arc<Console>>,
 ) -> Response {
+    if let Some(slow_down) = console.slows(&visitor) {
+        return slow_down;
+    }
     let days = days.filter(|days| SPANS.contains(days)).unwrap_or(SPANS[1]);
     let (engine, now) = (console.engine(), now());
     let found = match accounts(&engine, days, now).await {

@@ -43,6 +43,9 @@ const COMMANDS: [(&str, &str); 6] = [
 ];
 
 pub async fn page(Owner(visitor): Owner, State(console): State<Arc<Console>>) -> Response {
+    if let Some(slow_down) = console.slows(&visitor) {
+        return slow_down;
+    }
     let engine = console.engine();
     let changed = tokio::time::timeout(PATIENCE, engine.changed_tables()).await;
     let changed = changed.ok().and_then(Result::ok);

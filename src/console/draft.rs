@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use axum::extract::{Form, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -22,7 +22,7 @@ const UNKNOWN: &str = "A variable stands for a part of a value in the policy in 
     check` reads it aloud.";
 
 pub async fn form(Owner(visitor): Owner, State(console): State<Arc<Console>>) -> Response {
-    shown(&console, &visitor, "", &html! {})
+    shown(&console, &visitor, "", &html! {}).into_response()
 }
 
 #[derive(Deserialize)]
@@ -33,14 +33,19 @@ pub struct Draft {
 
 /// The changes that the draft would make.
 pub async fn compared(
-    Owner(visitor): Owner,
+    visitor: Result<Owner, Response>,
     State(console): State<Arc<Console>>,
     Form(Draft { token, draft }): Form<Draft>,
 ) -> Response {
-    if let Some(refused) = console.refuses(&visitor, &token) {
-        return refused;
-    }
     let draft = draft.replace("\r\n", "\n");
+    let visitor = match visitor {
+        Ok(Owner(visitor)) => visitor,
+        Err(refused) => return console.turned_away(refused, &draft),
+    };
+    if let Some((status, why)) = console.hinders(&visitor, &token, &draft) {
+        let page = shown(&console, &visitor, &draft, &view::hindered(&why));
+        return (status, page).into_response();
+    }
     let in_force = console.in_force.current();
     // No variable is looked up: a draft that names one could else show its value.
     let compare = || {
@@ -53,17 +58,17 @@ pub async fn compared(
     };
     // A long draft keeps no other task waiting.
     let body = aside(compare);
-    shown(&console, &visitor, &draft, &body)
+    shown(&console, &visitor, &draft, &body).into_response()
 }
 
-fn shown(console: &Console, visitor: &Visitor, draft: &str, body: &Markup) -> Response {
+fn shown(console: &Console, visitor: &Visitor, draft: &str, body: &Markup) -> Html<String> {
     let in_force = console.in_force.current();
     let engine = console.engine();
     let known = in_force.map(|file| {
         let lines = aloud(&engine, &file).join("\n");
         (lines, file.digest.to_string())
     });
-    let page = console.page(visitor, "Policy", |token| {
+    console.page(visitor, "Policy", |token| {
         html! {
             (body)
             section aria-labelledby="force" {
@@ -87,7 +92,7 @@ fn shown(console: &Console, visitor: &Visitor, draft: &str, body: &Markup) -> Re
                     written, no database is asked, and no " code { "${NAME}" } " is looked up; "
                     code { "pgveil check" } " compares it with the database."
                 }
-                form method="post" action="/policy" {
+                form method="post" action="/policy#found" {
                     (view::hidden(token))
                     label for="draft" { "Draft" }
                     textarea #draft name="draft" rows="12" spellcheck="false" autocomplete="off"
@@ -96,8 +101,7 @@ fn shown(console: &Console, visitor: &Visitor, draft: &str, body: &Markup) -> Re
                 }
             }
         }
-    });
-    page.into_response()
+    })
 }
 
 /// The summary of `pgveil check`.

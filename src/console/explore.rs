@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::extract::{Form, State};
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
@@ -20,7 +20,7 @@ use crate::web::page::{refusal, statement};
 
 pub async fn form(Owner(visitor): Owner, State(console): State<Arc<Console>>) -> Response {
     let asked = Asked::default();
-    shown(&console, &visitor, &asked, &html! {})
+    shown(&console, &visitor, &asked, &html! {}).into_response()
 }
 
 #[derive(Deserialize, Default)]
@@ -34,22 +34,27 @@ pub struct Asked {
 
 /// Plans, as the role would.
 pub async fn explored(
-    Owner(visitor): Owner,
+    visitor: Result<Owner, Response>,
     State(console): State<Arc<Console>>,
     Form(asked): Form<Asked>,
 ) -> Response {
-    if let Some(refused) = console.refuses(&visitor, &asked.token) {
-        return refused;
-    }
     // Browsers send CRLF as line ends.
     let asked = Asked {
         sql: asked.sql.replace("\r\n", "\n"),
         ..asked
     };
+    let visitor = match visitor {
+        Ok(Owner(visitor)) => visitor,
+        Err(refused) => return console.turned_away(refused, &asked.sql),
+    };
+    if let Some((status, why)) = console.hinders(&visitor, &asked.token, &asked.sql) {
+        let page = shown(&console, &visitor, &asked, &view::hindered(&why));
+        return (status, page).into_response();
+    }
     // Each keeps a processor busy.
     let Ok(_turn) = console.exploring.try_acquire() else {
-        let why = "Another exploration is running. Try again.";
-        let page = console.page(&visitor, "Explore", |_| view::SITE.message("Busy", why));
+        let why = view::hindered("Another exploration is running. Try again.");
+        let page = shown(&console, &visitor, &asked, &why);
         return (StatusCode::SERVICE_UNAVAILABLE, page).into_response();
     };
     let body = match of(&console, &visitor, &asked).await {
@@ -57,7 +62,7 @@ pub async fn explored(
         Err(Trouble::Form(why)) => html! { p .refused role="alert" { (why) } },
         Err(Trouble::Refused(refused)) => refusal(&refused, &asked.sql),
     };
-    shown(&console, &visitor, &asked, &body)
+    shown(&console, &visitor, &asked, &body).into_response()
 }
 
 /// Why nothing is explored.
@@ -124,7 +129,7 @@ async fn record(
     ledger.record(record.ending(sqlstate)).await;
 }
 
-fn shown(console: &Console, visitor: &Visitor, asked: &Asked, body: &Markup) -> Response {
+fn shown(console: &Console, visitor: &Visitor, asked: &Asked, body: &Markup) -> Html<String> {
     let engine = console.engine();
     let roles: Vec<&str> = engine
         .policy()
@@ -132,7 +137,7 @@ fn shown(console: &Console, visitor: &Visitor, asked: &Asked, body: &Markup) -> 
         .iter()
         .map(|role| role.name.as_str())
         .collect();
-    let page = console.page(visitor, "Explore", |token| {
+    console.page(visitor, "Explore", |token| {
         html! {
             section aria-labelledby="ask" {
                 h2 #ask { "What would a question cost, and how far off would it be?" }
@@ -140,7 +145,7 @@ fn shown(console: &Console, visitor: &Visitor, asked: &Asked, body: &Markup) -> 
                     "The question is planned in the role's terms. Nothing is charged, nothing \
                     runs, and no row is read."
                 }
-                form method="post" action="/explore" {
+                form method="post" action="/explore#found" {
                     (view::hidden(token))
                     div .fields {
                         div {
@@ -163,8 +168,7 @@ fn shown(console: &Console, visitor: &Visitor, asked: &Asked, body: &Markup) -> 
             }
             (body)
         }
-    });
-    page.into_response()
+    })
 }
 
 fn found(explored: &Explored) -> Markup {

@@ -19,14 +19,14 @@ mod view;
 mod visitor;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::Next;
 use axum::response::{Html, IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use axum::{Router, middleware};
 use maud::Markup;
 use tokio::net::TcpListener;
@@ -36,13 +36,14 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::{Engine, Reloadable};
 use crate::policy::Operator;
 use crate::web;
+use crate::web::guard::{FORM_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::web::portal::{Opening, Portal};
+use crate::web::rate_limit::Pace;
 use crate::web::session::{Lifetimes, Named};
 use crate::wire::Tls;
 pub use in_force::InForce;
 use visitor::Visitor;
 
-const BODY_BYTES_MAX: usize = 64 << 10;
 /// For one answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// For a whole connection.
@@ -59,7 +60,12 @@ pub struct Options {
     pub lifetimes: Lifetimes,
     /// How long somebody who guesses passwords waits at first.
     pub first_wait: Duration,
+    /// How often an operator may ask for what plans or reads much of the ledger.
+    pub pace: Pace,
 }
+
+/// Why nothing was done.
+type Hindrance = (StatusCode, String);
 
 struct Console {
     exchange: Arc<Reloadable>,
@@ -91,6 +97,7 @@ pub async fn serve(
         hosts,
         lifetimes,
         first_wait,
+        pace,
     } = options;
     let opening = Opening {
         site: &view::SITE,
@@ -101,6 +108,7 @@ pub async fn serve(
         of_name: SESSIONS_MAX,
         first_wait,
         patience: PATIENCE,
+        pace,
     };
     let console = Console {
         exchange,
@@ -121,17 +129,25 @@ fn router(console: Arc<Console>) -> Router {
         .route("/budgets", get(budgets::page))
         .route("/freeze", post(budgets::freeze))
         .route("/statements", get(statements::page))
-        .route("/explore", get(explore::form).post(explore::explored))
-        .route("/policy", get(draft::form).post(draft::compared))
+        .route(
+            "/explore",
+            texts(get(explore::form).post(explore::explored)),
+        )
+        .route("/policy", texts(get(draft::form).post(draft::compared)))
         .route("/checks", get(checks::page))
         .route("/style.css", get(style))
         .fallback(nothing)
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(DefaultBodyLimit::max(TEXT_BYTES_MAX))
         .layer(middleware::from_fn_with_state(
             Arc::clone(&console),
             guarded,
         ))
         .with_state(console)
+}
+
+/// A page whose form has a long text, which is given back where it is too long.
+fn texts(page: MethodRouter<Arc<Console>>) -> MethodRouter<Arc<Console>> {
+    page.layer(DefaultBodyLimit::max(FORM_BYTES_MAX))
 }
 
 async fn guarded(State(console): State<Arc<Console>>, request: Request, next: Next) -> Response {
@@ -184,6 +200,54 @@ impl Console {
         );
         let page = self.page(visitor, "Not done", |_| body);
         Some((StatusCode::FORBIDDEN, page).into_response())
+    }
+
+    /// Why a form with a text does nothing: it is of another session, its text is too long, or it
+    /// comes too fast. The form may be sent again: it changes nothing.
+    fn hinders(&self, visitor: &Visitor, token: &str, text: &str) -> Option<Hindrance> {
+        let engine = self.engine();
+        let is_same = |who: &Operator| is_unchanged(&engine, who);
+        if !self.portal.knows(visitor.session, token, is_same) {
+            let why = "Nothing was done: this form is of an older session. Send it again.";
+            return Some((StatusCode::FORBIDDEN, why.to_owned()));
+        }
+        if text.len() > TEXT_BYTES_MAX {
+            let bytes = text.len();
+            let why = format!(
+                "Nothing was done: the text has {bytes} bytes, and the console takes \
+                    {TEXT_BYTES_MAX}."
+            );
+            return Some((StatusCode::PAYLOAD_TOO_LARGE, why));
+        }
+        self.slowed(visitor)
+    }
+
+    /// Why an operator may not ask now.
+    fn slowed(&self, visitor: &Visitor) -> Option<Hindrance> {
+        let rates = &self.portal.rates;
+        if rates.admits(&visitor.name, Instant::now()) {
+            return None;
+        }
+        let pace = rates.pace.words();
+        let why = format!("All sessions of an operator may ask {pace}. Try again.");
+        Some((StatusCode::TOO_MANY_REQUESTS, why))
+    }
+
+    /// A page that says that requests come too fast; `None` where they do not.
+    fn slows(&self, visitor: &Visitor) -> Option<Response> {
+        let (status, why) = self.slowed(visitor)?;
+        let page = self.page(visitor, "Too often", |_| {
+            view::SITE.message("Too often", &why)
+        });
+        Some((status, page).into_response())
+    }
+
+    /// The answer to a form without a session, with the text that it had.
+    fn turned_away(&self, refused: Response, typed: &str) -> Response {
+        match refused.status() {
+            StatusCode::UNAUTHORIZED => self.portal.ended(Some(typed)),
+            _ => refused,
+        }
     }
 
     /// The error of something that cannot be asked now. The cause is in the log.

@@ -91,6 +91,9 @@ pub async fn page(
     Query(filter): Query<Filter>,
     State(console): State<Arc<Console>>,
 ) -> Response {
+    if let Some(slow_down) = console.slows(&visitor) {
+        return slow_down;
+    }
     let engine = console.engine();
     let before = filter.before.unwrap_or(i64::MAX);
     // The answers of the meantime are recorded within a second.

@@ -1,5 +1,7 @@
 //! The parts that every page of the console has.
 
+use maud::{Markup, html};
+
 use crate::policy::Rights;
 use crate::web::chart::Bar;
 use crate::web::page::{Site, Who};
@@ -16,6 +18,11 @@ pub const SITE: Site = Site {
             log in here.",
     ),
 };
+
+/// Why nothing was done, with the place to which forms lead.
+pub fn hindered(why: &str) -> Markup {
+    html! { p #found .refused role="alert" { (why) } }
+}
 
 const PAGES: [(&str, &str, Rights); 6] = [
     ("/", "Overview", Rights::Watch),

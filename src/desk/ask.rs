@@ -1,5 +1,6 @@
 //! Ask: a question and its price.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use crate::mechanism::Loss;
 use crate::parse;
 use crate::parse::{Query, Statement, parse};
 use crate::refusal::{Refusal, reason};
+use crate::web::guard::TEXT_BYTES_MAX;
 use crate::web::intervals;
 use crate::web::page::{hidden, refusal, statement};
 use crate::wire::Asking;
@@ -91,8 +93,11 @@ pub async fn priced(
         let why = "This form is of an older session. Nothing was done: send it again.";
         return noted(&desk, &visitor, &sql, &Note::not_of_here(why));
     }
-    if !visitor.is_in_time() {
-        return noted(&desk, &visitor, &sql, &Note::TOO_OFTEN);
+    if sql.len() > TEXT_BYTES_MAX {
+        return noted(&desk, &visitor, &sql, &Note::too_long(sql.len()));
+    }
+    if !desk.is_in_time(&visitor) {
+        return noted(&desk, &visitor, &sql, &Note::too_often(&desk));
     }
     let analyst = &visitor.analyst;
     let admission = match desk.admit(analyst).await {
@@ -241,32 +246,53 @@ async fn with_intervals(
 pub struct Note {
     status: StatusCode,
     title: &'static str,
-    why: &'static str,
+    why: Cow<'static, str>,
 }
 
 impl Note {
     pub const BUSY: Self = Self {
         status: StatusCode::SERVICE_UNAVAILABLE,
         title: "Busy",
-        why: "A question of this session is still running, or the desk has too many. Try again.",
+        why: Cow::Borrowed(
+            "A question of this session is still running, or the desk has too many. Try again.",
+        ),
     };
     pub const STOPPING: Self = Self {
         status: StatusCode::SERVICE_UNAVAILABLE,
         title: "Not now",
-        why: "pgveil is stopping. Nothing was done: ask again later.",
+        why: Cow::Borrowed("pgveil is stopping. Nothing was done: ask again later."),
     };
-    pub const TOO_OFTEN: Self = Self {
-        status: StatusCode::TOO_MANY_REQUESTS,
-        title: "Too often",
-        why: "A session may send 30 forms at once, and then one every two seconds. Try again.",
-    };
+
+    /// Of a role whose forms come too fast.
+    pub fn too_often(desk: &Desk) -> Self {
+        let pace = desk.portal.rates.pace.words();
+        Self {
+            status: StatusCode::TOO_MANY_REQUESTS,
+            title: "Too often",
+            why: format!("All sessions of a role may send {pace}, of such forms. Try again.")
+                .into(),
+        }
+    }
+
+    /// Of a text that has this many bytes.
+    fn too_long(bytes: usize) -> Self {
+        Self {
+            status: StatusCode::PAYLOAD_TOO_LARGE,
+            title: "Too long",
+            why: format!(
+                "The statement has {bytes} bytes, and the desk takes {TEXT_BYTES_MAX}. Nothing was \
+                    done. Shorten it, or ask by psql."
+            )
+            .into(),
+        }
+    }
 
     /// Of a form that this session was not given.
     pub const fn not_of_here(why: &'static str) -> Self {
         Self {
             status: StatusCode::FORBIDDEN,
             title: "Not done",
-            why,
+            why: Cow::Borrowed(why),
         }
     }
 
@@ -275,7 +301,7 @@ impl Note {
         Self {
             status: StatusCode::CONFLICT,
             title: "Not done",
-            why,
+            why: Cow::Borrowed(why),
         }
     }
 }

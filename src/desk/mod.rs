@@ -37,12 +37,13 @@ use crate::engine::{Engine, Reloadable};
 use crate::error::Error;
 use crate::refusal::Refusal;
 use crate::web;
+use crate::web::guard::{FORM_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::web::portal::{Opening, Portal};
+use crate::web::rate_limit::Pace;
 use crate::web::session::Lifetimes;
 use crate::wire::{Asking, Commons, Reading, Tls, Turn};
 use visitor::{Analyst, Visitor};
 
-const BODY_BYTES_MAX: usize = 64 << 10;
 /// For one page. A price takes longest; a page does not wait for the end of a long question.
 const PATIENCE: Duration = Duration::from_secs(150);
 /// For a whole connection.
@@ -70,6 +71,8 @@ pub struct Options {
     pub first_wait: Duration,
     /// The time from when the server stops to the end of its last page.
     pub drain: Duration,
+    /// How often a role may ask for what plans or reads the ledger.
+    pub pace: Pace,
 }
 
 struct Desk {
@@ -115,6 +118,7 @@ pub async fn serve(
         lifetimes,
         first_wait,
         drain,
+        pace,
     } = options;
     let opening = Opening {
         site: &view::SITE,
@@ -125,6 +129,7 @@ pub async fn serve(
         of_name: SESSIONS_MAX,
         first_wait,
         patience: PATIENCE,
+        pace,
     };
     let mut portal = Portal::open(opening)?;
     portal.guard = portal.guard.answering(REQUESTS_MAX);
@@ -213,7 +218,10 @@ async fn sweep(desk: Arc<Desk>, shutdown: CancellationToken) {
 fn router(desk: Arc<Desk>) -> Router {
     Router::new()
         .route("/", get(ask::form))
-        .route("/price", post(ask::priced))
+        .route(
+            "/price",
+            post(ask::priced).layer(DefaultBodyLimit::max(FORM_BYTES_MAX)),
+        )
         .route("/run", post(run::run))
         .route("/answer", get(run::answer))
         .route("/budget", get(budget::page))
@@ -222,7 +230,7 @@ fn router(desk: Arc<Desk>) -> Router {
         .route("/logout", post(login::leave))
         .route("/style.css", get(style))
         .fallback(nothing)
-        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
+        .layer(DefaultBodyLimit::max(TEXT_BYTES_MAX))
         .layer(middleware::from_fn_with_state(Arc::clone(&desk), guarded))
         .with_state(desk)
 }
@@ -309,13 +317,21 @@ impl Desk {
         }
     }
 
+    /// Whether the role may make another request that plans or reads the ledger: its sessions
+    /// share one limit.
+    fn is_in_time(&self, visitor: &Visitor) -> bool {
+        let role = visitor.analyst.seat.role();
+        self.portal.rates.admits(role, Instant::now())
+    }
+
     /// A page that says that requests come too fast; `None` where they do not.
     fn slows(&self, visitor: &Visitor) -> Option<Response> {
-        if visitor.is_in_time() {
+        if self.is_in_time(visitor) {
             return None;
         }
-        let why = "A session may open 30 such pages at once, and then one every two seconds.";
-        Some(self.message(visitor, StatusCode::TOO_MANY_REQUESTS, ("Too often", why)))
+        let pace = self.portal.rates.pace.words();
+        let why = format!("All sessions of a role may open {pace}, of such pages.");
+        Some(self.message(visitor, StatusCode::TOO_MANY_REQUESTS, ("Too often", &why)))
     }
 
     /// The error of something that cannot be asked now. The cause is in the log.

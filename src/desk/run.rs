@@ -52,8 +52,8 @@ pub async fn run(
         return answer;
     }
     let typed = analyst.typed(number).unwrap_or_default();
-    if !visitor.is_in_time() {
-        return noted(&desk, &visitor, &typed, &Note::TOO_OFTEN);
+    if !desk.is_in_time(&visitor) {
+        return noted(&desk, &visitor, &typed, &Note::too_often(&desk));
     }
     let admission = match desk.admit(analyst).await {
         Ok(admission) => admission,

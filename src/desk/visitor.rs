@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -15,7 +14,6 @@ use super::{Desk, is_unchanged};
 use crate::mechanism::Loss;
 use crate::policy::{Certificate, Secret};
 use crate::web::login::is_vouched_by;
-use crate::web::rate_limit::Rate;
 use crate::web::session::{Named, SessionId};
 use crate::wire::ClientSession;
 
@@ -23,10 +21,6 @@ use crate::wire::ClientSession;
 const QUOTES_MAX: usize = 2;
 /// Answers of one session that are kept: older ones have to be asked for again, free.
 const OUTCOMES_MAX: usize = 2;
-/// Requests of one session that plan or read the ledger: this many at once, and one more in each
-/// of these times.
-const REQUESTS_MAX: u32 = 30;
-const REQUEST_EVERY: Duration = Duration::from_secs(2);
 /// The query of a page that loads itself again.
 pub const BY_ITSELF: &str = "again";
 
@@ -36,7 +30,6 @@ pub struct Analyst {
     /// As at the login: a change ends the session.
     pub verifier: Secret,
     pub certificate: Certificate,
-    pub rate: Rate,
     kept: Mutex<Kept>,
 }
 
@@ -61,7 +54,6 @@ impl Analyst {
             seat,
             verifier,
             certificate,
-            rate: Rate::new(REQUESTS_MAX, REQUEST_EVERY),
             kept: Mutex::default(),
         })
     }
@@ -130,13 +122,6 @@ impl Analyst {
 pub struct Visitor {
     pub analyst: Arc<Analyst>,
     pub session: SessionId,
-}
-
-impl Visitor {
-    /// Whether the session may make another request that plans or reads the ledger.
-    pub fn is_in_time(&self) -> bool {
-        self.analyst.rate.admits(Instant::now())
-    }
 }
 
 /// A page that loads itself again keeps no session alive.

@@ -32,6 +32,7 @@ impl Difference {
             name: _,
             digest: _,
             role_places: _,
+            certified: _,
             database_place: _,
             warnings: _,
             // Compared as addresses.

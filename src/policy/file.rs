@@ -21,9 +21,11 @@ use super::yaml::read;
 use super::yaml::read::{Environment, Fields};
 use super::yaml::tree;
 use super::yaml::tree::Node;
-use super::{Ceilings, Limits, Operator, Previews, Privacy, Role, Secret, WitnessAddress};
+use super::{
+    Ceilings, Certificate, Limits, Operator, Previews, Privacy, Role, Secret, WitnessAddress,
+};
 use privacy::Owner;
-use roles::Allowed;
+use roles::{Allowed, Places};
 
 /// The SHA-256 of a policy file's text, as `sha256sum` prints it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +51,15 @@ impl std::fmt::Display for FileDigest {
     }
 }
 
+/// A role or an operator that needs a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certified {
+    pub name: String,
+    pub is_operator: bool,
+    /// The place of `certificate: required`.
+    pub place: Location,
+}
+
 /// A policy file that is whole in itself; `check` compares it with the database.
 #[derive(Debug, Clone, PartialEq)]
 pub struct File {
@@ -65,6 +76,8 @@ pub struct File {
     /// The place of each role's settings, or of the role where it has none.
     pub role_places: Vec<Location>,
     pub operators: Vec<Operator>,
+    /// Roles and operators with `certificate: required`.
+    pub certified: Vec<Certified>,
     pub tables: Vec<TableEntry>,
     pub limits: Limits,
     pub previews: Previews,
@@ -184,21 +197,18 @@ fn read(
     let ceilings = ceilings(&owner, limits.as_ref(), tables.as_deref());
     let roles = roles
         .and_then(|node| roles::read(node, &Allowed { owner, ceilings }, environment, findings));
-    let of_roles = roles.iter().flatten().map(|(role, _)| role.name.as_str());
-    let of_roles: Vec<&str> = of_roles.collect();
-    let operators = match fields.optional("operators") {
-        Some(node) => operators::read(node, &of_roles, environment, findings),
-        None => Some(Vec::new()),
-    };
-    let time_grain = fields.optional("time_grain");
-    let time_grain = time_grain.and_then(|node| duration(node, "time_grain", findings));
-    let quantum = fields.optional("timing");
+    let operators = fields.optional("operators");
+    let operators = operators_of(operators, roles.as_deref(), environment, findings);
+    let (grain, quantum) = (fields.optional("time_grain"), fields.optional("timing"));
+    let time_grain = grain.and_then(|node| duration(node, "time_grain", findings));
     let quantum = quantum.and_then(|node| timing(node, findings));
     let previews = fields
         .optional("previews")
         .map_or(Some(Previews::Refused), |node| previews(node, findings));
     fields.done(findings);
-    let (roles, role_places) = roles?.into_iter().unzip();
+    let (roles, operators) = (roles?, operators?);
+    let certified = certified(&roles, &operators);
+    let (roles, places) = roles.into_iter().unzip::<_, _, Vec<Role>, Vec<Places>>();
     Some(File {
         name: name.to_owned(),
         // The caller sets the digest of the whole text.
@@ -209,8 +219,9 @@ fn read(
         shadow_url,
         privacy: privacy?,
         roles,
-        role_places,
-        operators: operators?,
+        role_places: places.iter().map(|places| places.settings).collect(),
+        operators: operators.into_iter().map(|(who, _)| who).collect(),
+        certified,
         tables: tables?,
         limits: limits?,
         previews: previews?,
@@ -219,6 +230,39 @@ fn read(
         database_place: database.map_or(root.place, |node| node.place),
         warnings: Vec::new(),
     })
+}
+
+/// The operators, none of whom has the name of a role.
+fn operators_of(
+    node: Option<&Node>,
+    roles: Option<&[(Role, Places)]>,
+    environment: Environment<'_>,
+    findings: &mut Findings,
+) -> Option<Vec<(Operator, Location)>> {
+    let of_roles = roles.iter().copied().flatten();
+    let of_roles: Vec<&str> = of_roles.map(|(role, _)| role.name.as_str()).collect();
+    match node {
+        Some(node) => operators::read(node, &of_roles, environment, findings),
+        None => Some(Vec::new()),
+    }
+}
+
+/// Those that need a certificate.
+fn certified(roles: &[(Role, Places)], operators: &[(Operator, Location)]) -> Vec<Certified> {
+    let of_roles = roles
+        .iter()
+        .map(|(role, places)| (&role.name, role.certificate, places.certificate, false));
+    let of_operators = operators
+        .iter()
+        .map(|(operator, place)| (&operator.name, operator.certificate, *place, true));
+    let all = of_roles.chain(of_operators);
+    all.filter(|(_, needed, _, _)| *needed == Certificate::Required)
+        .map(|(name, _, place, is_operator)| Certified {
+            name: name.clone(),
+            is_operator,
+            place,
+        })
+        .collect()
 }
 
 /// The ceilings of roles' settings, as far as the file gives them: a key of the database may still

@@ -25,8 +25,8 @@ pub use check::{Checked, DomainReader, check, family, unfit};
 pub use difference::Difference;
 pub use error::{At, Location, PolicyError};
 pub use file::{
-    ColumnEntry, ColumnRule, File, FileDigest, Literal, PathStep, RowsRule, TableEntry, TableRule,
-    UnitRule, names, time_of,
+    Certified, ColumnEntry, ColumnRule, File, FileDigest, Literal, PathStep, RowsRule, TableEntry,
+    TableRule, UnitRule, names, time_of,
 };
 pub use keys::{KEYS, Key, Shape};
 pub use regression_record::{LINREGR, RegressionField};

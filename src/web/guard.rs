@@ -9,12 +9,19 @@ use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, HOST, ORIGIN, R
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
 use tokio::sync::Semaphore;
 
 /// Most requests that are answered at the same time, unless a site says another number.
 const REQUESTS_MAX: usize = 16;
-/// The most bytes of a form.
-const BODY_BYTES_MAX: usize = 64 << 10;
+/// The most bytes of a text that is typed in a form.
+pub const TEXT_BYTES_MAX: usize = 64 << 10;
+/// The most bytes of a form that is read: a text that is too long can be given back. Each byte of a
+/// text takes up to three.
+pub const FORM_BYTES_MAX: usize = 4 * TEXT_BYTES_MAX;
+/// Bytes beyond that are passed over, so that the browser has sent all and reads the answer.
+const PASSED_OVER_MAX: usize = 16 << 20;
 /// How long a form may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(5);
 
@@ -141,15 +148,34 @@ fn is_opened(headers: &HeaderMap) -> bool {
 /// The request with its whole body, read before it takes a place: a slow sender keeps nobody out.
 async fn arrived(request: Request) -> Result<Request, (StatusCode, &'static str)> {
     let (parts, body) = request.into_parts();
-    let read = axum::body::to_bytes(body, BODY_BYTES_MAX);
-    match tokio::time::timeout(ARRIVAL, read).await {
-        Ok(Ok(bytes)) => Ok(Request::from_parts(parts, Body::from(bytes))),
-        Ok(Err(_)) => Err((StatusCode::PAYLOAD_TOO_LARGE, "this form is too large\n")),
+    match tokio::time::timeout(ARRIVAL, read(body)).await {
+        Ok(Some(bytes)) => Ok(Request::from_parts(parts, Body::from(bytes))),
+        Ok(None) => Err((
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "nothing was done: this form has more than 256 KiB, and a text of at most 64 KiB is \
+                taken\n",
+        )),
         Err(_) => Err((
             StatusCode::REQUEST_TIMEOUT,
             "the form did not arrive in time\n",
         )),
     }
+}
+
+/// A whole body; `None` where it is too large or breaks off.
+async fn read(body: Body) -> Option<Bytes> {
+    let mut parts = body.into_data_stream();
+    let (mut bytes, mut all) = (BytesMut::new(), 0);
+    while let Some(part) = parts.next().await {
+        let part = part.ok()?;
+        all += part.len();
+        match all {
+            _ if all <= FORM_BYTES_MAX => bytes.extend_from_slice(&part),
+            _ if all <= PASSED_OVER_MAX => bytes = BytesMut::new(),
+            _ => return None,
+        }
+    }
+    (all <= FORM_BYTES_MAX).then(|| bytes.freeze())
 }
 
 /// An address, `localhost` or one of these names: any other name could be rebound by its owner to

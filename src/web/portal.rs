@@ -13,6 +13,7 @@ use maud::Markup;
 use super::guard::{Guard, is_from_elsewhere};
 use super::login::{Cookie, PasswordCheck};
 use super::page::{Site, Who};
+use super::rate_limit::{Pace, Rates};
 use super::session::{Lifetimes, Named, SessionId, Sessions};
 
 /// The options of a site.
@@ -29,6 +30,8 @@ pub struct Opening {
     pub first_wait: Duration,
     /// How long one answer may take.
     pub patience: Duration,
+    /// How often a name may ask for what plans or reads the ledger.
+    pub pace: Pace,
 }
 
 /// A site behind a login.
@@ -38,6 +41,7 @@ pub struct Portal<V> {
     pub door: Arc<PasswordCheck>,
     pub guard: Guard,
     pub cookie: Cookie,
+    pub rates: Rates,
 }
 
 impl<V: Named> Portal<V> {
@@ -53,6 +57,7 @@ impl<V: Named> Portal<V> {
             of_name,
             first_wait,
             patience,
+            pace,
         } = opening;
         Ok(Self {
             site,
@@ -60,6 +65,7 @@ impl<V: Named> Portal<V> {
             door: Arc::new(PasswordCheck::new(first_wait)?),
             guard: Guard::new(hosts, is_encrypted, patience),
             cookie: Cookie::new(is_encrypted, port),
+            rates: Rates::new(pace),
         })
     }
 

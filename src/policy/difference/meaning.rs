@@ -11,6 +11,7 @@ pub fn of(file: &File) -> Vec<String> {
         name: _,
         digest: _,
         role_places: _,
+        certified: _,
         database_place: _,
         warnings: _,
         // Addresses.

@@ -1,32 +1,33 @@
 //! Reads the `operators:` section: who may watch the proxy, and who acts for the data's owner.
 
 use super::roles;
-use crate::policy::error::Findings;
+use crate::policy::error::{Findings, Location};
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::{Environment, Fields};
 use crate::policy::yaml::tree::Node;
 use crate::policy::{Certificate, Operator, Rights};
 
-/// The operators. None has the name of a role: the name alone says who logs in.
+/// The operators, each with the place of its `certificate`. None has the name of a role: the name
+/// alone says who logs in.
 pub fn read(
     node: &Node,
     roles: &[&str],
     environment: Environment<'_>,
     findings: &mut Findings,
-) -> Option<Vec<Operator>> {
+) -> Option<Vec<(Operator, Location)>> {
     let items = read::list(
         node,
         "operators",
         "[{name: olga, password: …, may: [watch, own]}]",
         findings,
     )?;
-    let mut operators: Vec<Operator> = Vec::new();
+    let mut operators: Vec<(Operator, Location)> = Vec::new();
     for item in items {
-        let Some(operator) = operator(item, environment, findings) else {
+        let Some((operator, place)) = operator(item, environment, findings) else {
             continue;
         };
         let name = &operator.name;
-        if operators.iter().any(|known| known.name == *name) {
+        if operators.iter().any(|(known, _)| known.name == *name) {
             findings.error(item.place, format!("operator \"{name}\" is given twice"));
         } else if roles.contains(&name.as_str()) {
             findings.error(
@@ -34,7 +35,7 @@ pub fn read(
                 format!("\"{name}\" is a role; an operator needs another name"),
             );
         } else {
-            operators.push(operator);
+            operators.push((operator, place));
         }
     }
     Some(operators)
@@ -44,7 +45,7 @@ fn operator(
     node: &Node,
     environment: Environment<'_>,
     findings: &mut Findings,
-) -> Option<Operator> {
+) -> Option<(Operator, Location)> {
     let mut fields = Fields::open(node, "an operator", findings)?;
     let name = roles::name_of(&mut fields, "an operator", findings);
     let who = name.map_or("an operator".to_owned(), |name| {
@@ -64,18 +65,21 @@ fn operator(
             findings,
         )
         .and_then(|node| rights(node, findings));
-    let certificate = fields
-        .optional("certificate")
-        .map_or(Some(Certificate::Optional), |node| {
-            roles::certificate(node, findings)
-        });
+    let of_certificate = fields.optional("certificate");
+    let certificate = of_certificate.map_or(Some(Certificate::Optional), |node| {
+        roles::certificate(node, findings)
+    });
     fields.done(findings);
-    Some(Operator {
+    let operator = Operator {
         name: name?.to_owned(),
         verifier: verifier?,
         certificate: certificate?,
         rights: rights?,
-    })
+    };
+    Some((
+        operator,
+        of_certificate.map_or(node.place, |node| node.place),
+    ))
 }
 
 /// `[watch]` or `[watch, own]`.

@@ -27,7 +27,7 @@ pub fn read(
     allowed: &Allowed,
     environment: Environment<'_>,
     findings: &mut Findings,
-) -> Option<Vec<(Role, Location)>> {
+) -> Option<Vec<(Role, Places)>> {
     let items = read::list(
         node,
         "roles",
@@ -37,18 +37,25 @@ pub fn read(
     if items.is_empty() {
         findings.error(node.place, "roles is empty; without a role nobody can ask");
     }
-    let mut roles: Vec<(Role, Location)> = Vec::new();
+    let mut roles: Vec<(Role, Places)> = Vec::new();
     for item in items {
-        let Some((role, place)) = role(item, allowed, environment, findings) else {
+        let Some((role, places)) = role(item, allowed, environment, findings) else {
             continue;
         };
         if roles.iter().any(|(r, _)| r.name == role.name) {
             findings.error(item.place, format!("role \"{}\" is given twice", role.name));
         } else {
-            roles.push((role, place));
+            roles.push((role, places));
         }
     }
     Some(roles)
+}
+
+/// The places of a role's fields, or that of the role where it has none.
+#[derive(Debug, Clone, Copy)]
+pub struct Places {
+    pub settings: Location,
+    pub certificate: Location,
 }
 
 fn role(
@@ -56,7 +63,7 @@ fn role(
     allowed: &Allowed,
     environment: Environment<'_>,
     findings: &mut Findings,
-) -> Option<(Role, Location)> {
+) -> Option<(Role, Places)> {
     let owner = &allowed.owner;
     let mut fields = Fields::open(node, "a role", findings)?;
     let name = name_of(&mut fields, "a role", findings);
@@ -87,11 +94,10 @@ fn role(
         None => Some(RoleReuse::Chosen),
         Some(node) => reuse(node, findings),
     };
-    let certificate = fields
-        .optional("certificate")
-        .map_or(Some(Certificate::Optional), |node| {
-            certificate(node, findings)
-        });
+    let of_certificate = fields.optional("certificate");
+    let certificate = of_certificate.map_or(Some(Certificate::Optional), |node| {
+        certificate(node, findings)
+    });
     let chosen = fields.optional("settings");
     let (session_settings, search_path) = chosen.map_or_else(Default::default, |node| {
         settings(node, &who, &allowed.ceilings, findings)
@@ -110,7 +116,12 @@ fn role(
         session_settings,
         search_path,
     };
-    Some((role, chosen.map_or(node.place, |node| node.place)))
+    let place = |field: Option<&Node>| field.map_or(node.place, |node| node.place);
+    let places = Places {
+        settings: place(chosen),
+        certificate: place(of_certificate),
+    };
+    Some((role, places))
 }
 
 /// The name of a role or an operator.

@@ -9,14 +9,17 @@ use pgveil::console::{InForce, Options, serve};
 use pgveil::engine::Reloadable;
 use pgveil::ledger::{Act, Decided};
 use pgveil::policy::File;
+use pgveil::web::rate_limit::Pace;
 use pgveil::web::session::Lifetimes;
 use pgveil::wire::Tls;
 use pgveil::wire::scram::make_verifier;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-use super::demo_page::{Got, form, send};
-use super::pages::{FEWER, OWN, aside, cookie, is_closed, logs_in_by_tls, still, token};
+use super::demo_page::{Got, form};
+use super::pages::{
+    FEWER, OWN, Visit, cookie, is_closed, log_in, logs_in_by_tls, sent, still, token,
+};
 use crate::fixture::Veil;
 
 pub const PASSWORD: &str = "three blind mice";
@@ -57,6 +60,7 @@ pub async fn stage_of(lifetimes: Lifetimes, tls: Option<Tls>, more: &str) -> Sta
         lifetimes,
         // However slow this machine is.
         first_wait: Duration::from_secs(60),
+        pace: Pace::default(),
     };
     let shutdown = CancellationToken::new();
     let in_force = Arc::new(InForce::new(bare));
@@ -77,30 +81,17 @@ pub async fn stage_of(lifetimes: Lifetimes, tls: Option<Tls>, more: &str) -> Sta
     }
 }
 
-/// A browser with a cookie.
-struct Visit<'s> {
-    stage: &'s Stage,
-    cookie: String,
-}
-
 impl Stage {
     fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Got {
-        aside(|| send(&self.address.to_string(), method, path, headers, body))
+        sent(self.address, method, path, headers, body)
     }
 
     fn log_in(&self, name: &str, password: &str) -> Got {
-        let body = form(&[("name", name), ("password", password)]);
-        self.send("POST", "/login", &[OWN], &body)
+        log_in(self.address, name, password)
     }
 
-    fn visit(&self, name: &str) -> Visit<'_> {
-        let got = self.log_in(name, PASSWORD);
-        assert_eq!(got.status, 303, "{}", got.body);
-        let cookie = cookie(&got);
-        Visit {
-            stage: self,
-            cookie: format!("Cookie: {}", cookie.split(';').next().unwrap()),
-        }
+    fn visit(&self, name: &str) -> Visit {
+        Visit::begin(self.address, name, PASSWORD)
     }
 
     async fn is_frozen(&self) -> bool {
@@ -113,23 +104,7 @@ impl Stage {
     }
 }
 
-impl Visit<'_> {
-    fn get(&self, path: &str) -> Got {
-        self.stage.send("GET", path, &[&self.cookie], "")
-    }
-
-    /// A form of this page, with its token.
-    fn post(&self, page: &str, path: &str, fields: &[(&str, &str)]) -> Got {
-        let token = token(&self.get(page).body);
-        self.post_with(&token, path, fields)
-    }
-
-    fn post_with(&self, token: &str, path: &str, fields: &[(&str, &str)]) -> Got {
-        let fields: Vec<_> = fields.iter().copied().chain([("token", token)]).collect();
-        let headers = [OWN, self.cookie.as_str()];
-        self.stage.send("POST", path, &headers, &form(&fields))
-    }
-
+impl Visit {
     fn explore(&self, sql: &str) -> Got {
         let fields = [("role", "analyst"), ("epsilon", ""), ("sql", sql)];
         self.post("/explore", "/explore", &fields)
@@ -548,7 +523,7 @@ async fn a_draft_is_compared_and_reads_nothing() {
 async fn no_page_shows_a_secret_or_depends_on_a_row() {
     let stage = stage(Lifetimes::default(), None).await;
     stage.veil.ask(COUNT).await.unwrap();
-    let crawl = |visit: &Visit<'_>| {
+    let crawl = |visit: &Visit| {
         let mut bodies = Vec::new();
         for path in [
             "/",
@@ -635,10 +610,78 @@ async fn requests_are_limited() {
     let stage = stage(Lifetimes::default(), None).await;
     let visit = stage.visit("olga");
     let big = "x".repeat(70_000);
-    assert_eq!(visit.draft(&big).status, 413);
+    // The text is there to be shortened.
+    for refused in [visit.draft(&big), visit.explore(&big)] {
+        assert!(refused.status == 413 && refused.has(&format!("\n{big}</textarea>")));
+        assert!(refused.has("has 70000 bytes, and the console takes 65536"));
+    }
+    let more = visit.post_with(&"x".repeat(1 << 20), "/policy", &[("draft", "x")]);
+    assert!(
+        more.status == 413 && more.has("nothing was done"),
+        "{}",
+        more.head
+    );
+    is_closed(&more);
     let long = format!("X: {big}");
     assert_eq!(stage.send("GET", "/", &[&long], "").status, 431);
     assert_eq!(visit.get("/").status, 200);
+}
+
+/// An operator asks this often and no more; the text stays, and a freeze is never slowed down.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_of_an_operator_are_counted() {
+    let stage = stage(Lifetimes::default(), None).await;
+    let visit = stage.visit("olga");
+    let token = token(&visit.get("/explore").body);
+    // One more each two seconds: these take less.
+    let slowed = (0..1_000).map(|_| visit.get("/statements"));
+    let slowed = slowed.map(|got| got.status).find(|status| *status == 429);
+    assert_eq!(slowed, Some(429));
+    let fields = [("role", "analyst"), ("epsilon", ""), ("sql", COUNT)];
+    let asked = (0..1_000).map(|_| visit.post_with(&token, "/explore", &fields));
+    let refused = asked.into_iter().find(|got| got.status == 429).unwrap();
+    assert!(refused.has("All sessions of an operator") && refused.has(COUNT));
+    let drafts = (0..1_000).map(|_| visit.post_with(&token, "/policy", &[("draft", "a: b")]));
+    let refused = drafts.into_iter().find(|got| got.status == 429).unwrap();
+    assert!(refused.has(">\na: b</textarea>"), "{}", refused.body);
+    assert_eq!(stage.visit("wim").get("/").status, 200);
+    let fields = [("account", "role analyst"), ("why", "incident")];
+    assert_eq!(visit.post("/explore", "/freeze", &fields).status, 303);
+    assert!(stage.is_frozen().await);
+}
+
+/// A form that does nothing gives back what was typed.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_typed_is_not_lost() {
+    let stage = stage(Lifetimes::default(), None).await;
+    let visit = stage.visit("olga");
+    let (sql, draft) = ("SELECT 'of mine'", "draft: of mine");
+    let of_sql = [("role", "analyst"), ("epsilon", "0.25"), ("sql", sql)];
+    let of_draft = [("draft", draft)];
+    let forms = [
+        ("/explore", &of_sql[..], "SELECT &#39;of mine&#39;"),
+        ("/policy", &of_draft[..], draft),
+    ];
+    let has = |got: &Got, text: &str| got.has(text) || got.has(&text.replace("&#39;", "'"));
+    for (path, fields, text) in forms {
+        let other = visit.post_with("00", path, fields);
+        assert!(other.status == 403 && has(&other, text), "{path}");
+        assert!(other.has("Nothing was done") && other.has("</textarea>"));
+        // The same form may be sent again: it changes nothing.
+        let token = token(&visit.get(path).body);
+        for _ in 0..2 {
+            assert_eq!(visit.post_with(&token, path, fields).status, 200);
+        }
+    }
+    assert_eq!(visit.post("/", "/logout", &[]).status, 303);
+    for (path, fields, text) in forms {
+        let ended = visit.post_with("00", path, fields);
+        assert!(ended.status == 401 && has(&ended, text), "{path}");
+        assert!(ended.has("The session has ended") && ended.has("What you typed"));
+    }
+    // Who may not see the page gets no form.
+    let wim = stage.visit("wim").post("/", "/explore", &of_sql);
+    assert!(wim.status == 403 && !has(&wim, "of mine"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -668,13 +711,22 @@ fn a_console_that_nobody_should_reach_is_not_opened() {
     let operators =
         format!("{policy}\noperators: [{{name: olga, password: '{verifier}', may: [watch]}}]\n");
     let certified = operators.replace("may: [watch]", "may: [watch], certificate: required");
+    let line = policy.lines().count() + 2;
+    let place = certified.lines().last().unwrap();
+    let column = place.find("required").unwrap() + 1;
+    let place = format!("policy.yaml:{line}:{column}: operator \"olga\" needs a certificate, and ");
     for (text, address, wanted) in [
         (&policy, "127.0.0.1:0", "the policy lists no operator"),
         (&operators, "0.0.0.0:0", "would be reached without TLS"),
         (
             &certified,
             "127.0.0.1:0",
-            "operator \"olga\" needs a certificate",
+            &format!("{place}no authority is named"),
+        ),
+        (
+            &certified,
+            "127.0.0.1:0",
+            &format!("{place}the console at 127.0.0.1:0 has no TLS"),
         ),
     ] {
         std::fs::write(&path, text).unwrap();

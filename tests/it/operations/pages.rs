@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use rustls::pki_types::CertificateDer;
 
-use super::demo_page::Got;
+use super::demo_page::{Got, form, send};
 
 pub const OWN: &str = "Sec-Fetch-Site: same-origin";
 /// Fewer private rows than before.
@@ -14,6 +14,56 @@ pub const FEWER: &str = "
 
 pub fn aside<T>(work: impl FnOnce() -> T) -> T {
     tokio::task::block_in_place(work)
+}
+
+/// Sends a request, and waits for its answer.
+pub fn sent(at: SocketAddr, method: &str, path: &str, headers: &[&str], body: &str) -> Got {
+    aside(|| send(&at.to_string(), method, path, headers, body))
+}
+
+/// Sends the form of a login.
+pub fn log_in(at: SocketAddr, name: &str, password: &str) -> Got {
+    let body = form(&[("name", name), ("password", password)]);
+    sent(at, "POST", "/login", &[OWN], &body)
+}
+
+/// A browser with the cookie of a session.
+pub struct Visit {
+    pub address: SocketAddr,
+    pub cookie: String,
+}
+
+impl Visit {
+    /// Logs in.
+    pub fn begin(address: SocketAddr, name: &str, password: &str) -> Self {
+        let got = log_in(address, name, password);
+        assert_eq!(got.status, 303, "{}", got.body);
+        let cookie = cookie(&got);
+        let cookie = format!("Cookie: {}", cookie.split(';').next().unwrap());
+        Self { address, cookie }
+    }
+
+    pub fn get(&self, path: &str) -> Got {
+        self.get_with(path, &[])
+    }
+
+    pub fn get_with(&self, path: &str, headers: &[&str]) -> Got {
+        let headers = [&[self.cookie.as_str()], headers].concat();
+        sent(self.address, "GET", path, &headers, "")
+    }
+
+    /// Sends a form with this token.
+    pub fn post_with(&self, token: &str, path: &str, fields: &[(&str, &str)]) -> Got {
+        let fields: Vec<_> = fields.iter().copied().chain([("token", token)]).collect();
+        let headers = [OWN, self.cookie.as_str()];
+        sent(self.address, "POST", path, &headers, &form(&fields))
+    }
+
+    /// Sends a form of this page, with its token.
+    pub fn post(&self, page: &str, path: &str, fields: &[(&str, &str)]) -> Got {
+        let token = token(&self.get(page).body);
+        self.post_with(&token, path, fields)
+    }
 }
 
 pub fn cookie(got: &Got) -> String {

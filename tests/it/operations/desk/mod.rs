@@ -15,6 +15,7 @@ use pgveil::desk::{Options, serve};
 use pgveil::engine::{Engine, Reloadable};
 use pgveil::ledger::Record;
 use pgveil::operator::{Control, Sessions};
+use pgveil::web::rate_limit::Pace;
 use pgveil::web::session::Lifetimes;
 use pgveil::wire::scram::make_verifier;
 use pgveil::wire::{Commons, Tls};
@@ -23,8 +24,8 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::demo_page::{Got, form, send};
-use super::pages::{OWN, aside, cookie, token};
+use super::demo_page::Got;
+use super::pages::{Visit, log_in, sent, token};
 use crate::fixture::Veil;
 
 const COUNT: &str = "SELECT count(*) FROM nls.women";
@@ -100,6 +101,7 @@ async fn stage_over(
         // However slow this machine is.
         first_wait: Duration::from_secs(60),
         drain,
+        pace: Pace::default(),
     };
     let shutdown = CancellationToken::new();
     let (sender, _) = mpsc::channel(1);
@@ -125,33 +127,20 @@ async fn stage_over(
     }
 }
 
-/// A browser with a cookie.
-struct Visit<'s> {
-    stage: &'s Stage,
-    cookie: String,
-}
-
 impl Stage {
     fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Got {
-        aside(|| send(&self.address.to_string(), method, path, headers, body))
+        sent(self.address, method, path, headers, body)
     }
 
     fn log_in(&self, name: &str, password: &str) -> Got {
-        let body = form(&[("name", name), ("password", password)]);
-        self.send("POST", "/login", &[OWN], &body)
+        log_in(self.address, name, password)
     }
 
-    fn visit_as(&self, name: &str, password: &str) -> Visit<'_> {
-        let got = self.log_in(name, password);
-        assert_eq!(got.status, 303, "{}", got.body);
-        let cookie = cookie(&got);
-        Visit {
-            stage: self,
-            cookie: format!("Cookie: {}", cookie.split(';').next().unwrap()),
-        }
+    fn visit_as(&self, name: &str, password: &str) -> Visit {
+        Visit::begin(self.address, name, password)
     }
 
-    fn visit(&self) -> Visit<'_> {
+    fn visit(&self) -> Visit {
         self.visit_as("analyst", "analyst")
     }
 
@@ -171,20 +160,9 @@ impl Stage {
     }
 }
 
-impl Visit<'_> {
-    fn get(&self, path: &str) -> Got {
-        self.stage.send("GET", path, &[&self.cookie], "")
-    }
-
-    fn post_with(&self, token: &str, path: &str, fields: &[(&str, &str)]) -> Got {
-        let fields: Vec<_> = fields.iter().copied().chain([("token", token)]).collect();
-        let headers = [OWN, self.cookie.as_str()];
-        self.stage.send("POST", path, &headers, &form(&fields))
-    }
-
+impl Visit {
     fn price(&self, sql: &str) -> Got {
-        let token = token(&self.get("/").body);
-        self.post_with(&token, "/price", &[("sql", sql)])
+        self.post("/", "/price", &[("sql", sql)])
     }
 
     /// Sends the form of a price. The response leads to the answer.

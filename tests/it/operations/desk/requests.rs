@@ -1,7 +1,11 @@
 //! Requests that are answered, and those that are refused before.
 
+use std::io::Write;
+use std::net::TcpStream;
+
 use super::super::demo_page::form;
 use super::super::pages::{OWN, is_closed, token};
+use super::running::{finished, opened};
 use super::*;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -76,10 +80,47 @@ async fn requests_are_limited() {
     let stage = stage().await;
     let visit = stage.visit();
     let big = "x".repeat(70_000);
-    assert_eq!(visit.price(&big).status, 413);
+    let refused = visit.price(&big);
+    // The text is there to be shortened.
+    assert!(refused.status == 413 && refused.has(&format!("\n{big}</textarea>")));
+    assert!(refused.has("has 70000 bytes, and the desk takes 65536. Nothing was done."));
+    let most = visit.price(&format!("SELECT '{}'", "é".repeat(32_000)));
+    assert!(most.has("Run, free"), "{}", most.status);
+    // More than that is passed over, and the answer arrives.
+    for megabytes in [1, 12] {
+        let got = visit.post_with(&"x".repeat(megabytes << 20), "/price", &[("sql", COUNT)]);
+        assert!(
+            got.status == 413 && got.has("nothing was done"),
+            "{}",
+            got.head
+        );
+        is_closed(&got);
+    }
     let long = format!("X: {big}");
     assert_eq!(stage.send("GET", "/", &[&long], "").status, 431);
     assert_eq!(visit.get("/").status, 200);
+}
+
+/// A form that stalls is left after a while, and keeps nobody out meanwhile.
+#[tokio::test(flavor = "multi_thread")]
+async fn forms_that_stall_keep_nobody_out() {
+    let stage = stage().await;
+    let visit = stage.visit();
+    let open = |_| opened(&visit, "POST /price", 100);
+    let mut stalled: Vec<TcpStream> = (0..20).map(open).collect();
+    for socket in &mut stalled {
+        socket.write_all(b"token=1234").unwrap();
+    }
+    // As they have sent no whole form, they have no place among the requests.
+    assert!(visit.price(COUNT).has("Run at this price"));
+    for socket in stalled {
+        let got = finished(socket, "");
+        assert_eq!(
+            (got.status, &*got.body),
+            (408, "the form did not arrive in time\n")
+        );
+        is_closed(&got);
+    }
 }
 
 /// Pages of other sites may link to the desk, and embed nothing of it.
@@ -115,9 +156,9 @@ async fn other_sites_embed_nothing() {
     }
 }
 
-/// A session asks this often and no more, whatever it asks.
+/// The sessions of a role ask this often together and no more, whatever they ask.
 #[tokio::test(flavor = "multi_thread")]
-async fn requests_of_a_session_are_counted() {
+async fn requests_of_a_role_are_counted() {
     let stage = stage().await;
     let visit = stage.visit();
     let token = token(&visit.get("/").body);
@@ -133,8 +174,14 @@ async fn requests_of_a_session_are_counted() {
         "{}",
         refused.body
     );
-    // Another session is not slowed down by that, and the plain form is never.
-    assert_eq!(stage.visit().get("/statements").status, 200);
+    // Another session of the role has none of its own; another role has.
+    let second = stage.visit();
+    let slowed = (0..1_000).map(|_| second.get("/budget"));
+    let slowed = slowed.map(|got| got.status).find(|status| *status == 429);
+    assert_eq!(slowed, Some(429));
+    let bob = stage.visit_as("bob", BOB);
+    assert_eq!(bob.get("/statements").status, 200);
+    // The plain form is never slowed down.
     assert_eq!(visit.get("/").status, 200);
 }
 

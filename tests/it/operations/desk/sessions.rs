@@ -194,6 +194,34 @@ async fn a_login_takes_the_place_of_the_idlest_session() {
     drop(held);
 }
 
+/// What another site makes a browser send, and a page that loads itself again, keep no session from
+/// becoming idle.
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_nobody_made_do_not_count_as_use() {
+    let stage = stage_of_places(2).await;
+    let headers = ["Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document"];
+    for (site, path) in [
+        ("Sec-Fetch-Site: cross-site", "/"),
+        ("Sec-Fetch-Site: same-site", "/"),
+        ("Sec-Fetch-Site: same-origin", "/?again"),
+    ] {
+        let (first, second) = (stage.visit(), stage.visit());
+        let got = first.get_with(path, &[&[site], &headers[..]].concat());
+        assert_eq!(got.status, 200, "{site}");
+        // The first one is still the one that was idle longest.
+        let third = stage.visit();
+        assert_eq!(first.get("/").status, 303, "{site}");
+        assert_eq!(second.get("/").status, 200, "{site}");
+        // Both are used now: the one that was used first gives way.
+        assert_eq!(third.get("/").status, 200);
+        let fourth = stage.visit();
+        assert_eq!(second.get("/").status, 303);
+        for visit in [third, fourth] {
+            assert_eq!(visit.post_with("", "/logout", &[]).status, 303);
+        }
+    }
+}
+
 /// Clients of the wire take places too, and none of theirs is given away.
 #[tokio::test(flavor = "multi_thread")]
 async fn sessions_take_the_places_of_clients() {
@@ -242,6 +270,46 @@ async fn beyond_this_machine_the_cookie_is_for_tls_alone() {
     let stage = stage_with(Lifetimes::default(), tls, with_bob).await;
     let body = form(&[("name", "analyst"), ("password", "analyst")]);
     logs_in_by_tls(stage.address, &certificate, &body).await;
+}
+
+/// A role that needs a certificate could not show it there.
+#[test]
+fn a_desk_without_tls_is_not_opened_for_certificates() {
+    let policy = with_bob(std::fs::read_to_string("policies/demo.yaml").unwrap());
+    let policy = policy.replacen("{name: bob,", "{name: bob, certificate: required,", 1);
+    let directory = crate::fixture::TemporaryDirectory::new("desk");
+    let path = directory.0.join("policy.yaml");
+    std::fs::write(&path, &policy).unwrap();
+    let at = policy
+        .lines()
+        .position(|line| line.contains("required"))
+        .unwrap();
+    let column = policy.lines().nth(at).unwrap().find("required").unwrap();
+    let done = std::process::Command::new(super::super::stage::PGVEIL)
+        .args([
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--desk",
+            "127.0.0.1:0",
+            "--policy",
+        ])
+        .arg(&path)
+        .env("DATABASE_URL", "postgres://nowhere/nls")
+        .env("PGVEIL_LEDGER", "sqlite:///nowhere/ledger.db")
+        .output()
+        .unwrap();
+    let reported = String::from_utf8_lossy(&done.stderr);
+    let wanted = format!(
+        "policy.yaml:{}:{}: role \"bob\" needs a certificate, and the desk at 127.0.0.1:0 has \
+            no TLS",
+        at + 1,
+        column + 1
+    );
+    assert!(
+        done.status.code() == Some(3) && reported.contains(&wanted),
+        "{wanted}: {reported}"
+    );
 }
 
 #[test]
