@@ -111,7 +111,12 @@ pub(super) fn text(
             ));
         }
     }
-    lines.extend(wider(plan, due).map(|wide| wide.describe()));
+    if let Some(wide) = wider(plan, due) {
+        lines.push(wide.describe());
+        if sql == Sql::Shown {
+            lines.extend(wide.statements().map(|sql| format!("  SQL: {sql}")));
+        }
+    }
     lines.extend(due.same.iter().map(|release| {
         format!(
             "Reuse: {}the same was released before, and is shown again",
@@ -183,9 +188,10 @@ fn usefulness(useful: &Usefulness, mode: Useless) -> Vec<String> {
 /// `from`: `same` or `finer`; of a finer one the most groups that are summed, `groups`, how many
 /// times a bought answer's error its own is, `error_ratio`, and for `aggregates` the
 /// `standard_deviation` that they have and would have, `bought`), `widened` (null, or the `columns`
-/// whose values are all bought, and how many `groups` these are), `useless` (null, or the `message`
-/// and the `hint` of a question that the noise would hide), `cost_now` (as `cost`, of what is not
-/// paid for), `budget_left` and `budget_left_after` (fractions; null: does not fit).
+/// whose values are all bought, how many `groups` these are, and the `sql` that runs), `useless`
+/// (null, or the `message` and the `hint` of a question that the noise would hide), `cost_now` (as
+/// `cost`, of what is not paid for), `budget_left` and `budget_left_after` (fractions; null: does
+/// not fit).
 pub(super) fn json(
     plan: &Plan,
     session_settings: &SessionSettings,
@@ -220,7 +226,8 @@ pub(super) fn json(
 }
 
 fn bought(wide: &Widened) -> serde_json::Value {
-    serde_json::json!({ "columns": wide.columns, "groups": wide.groups() })
+    let sql: Vec<_> = wide.statements().collect();
+    serde_json::json!({ "columns": wide.columns, "groups": wide.groups(), "sql": sql })
 }
 
 fn refused(refusal: &Refusal) -> serde_json::Value {

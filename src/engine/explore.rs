@@ -19,6 +19,7 @@ use crate::ledger::{Balance, Balances};
 use crate::parse::{Query, Statement, parse};
 use crate::policy::{Role, schemas};
 use crate::refusal::Refusal;
+use crate::rewrite::Widened;
 
 /// Whose turn to plan an exploration takes: as one role for all operators. No role has this name,
 /// and every exploration counts as a large statement, since it is planned at many prices.
@@ -86,6 +87,7 @@ fn explained_within(
         lines.push(in_words(&planned, &planned.loss(), balance));
     }
     lines.extend(describe(&planned, terms.delta, sql));
+    lines.extend(planned.widened().map(Widened::describe));
     if let Some(useless) = refuse_useless(asked, &planned, |_| true) {
         lines.push(format!("Useless: {}", useless.message));
         lines.extend(useless.hint.iter().map(|hint| format!("  Hint: {hint}")));

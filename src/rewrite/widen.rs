@@ -22,6 +22,7 @@ pub struct NamedValues {
     condition: Expr,
     column: Expr,
     name: String,
+    table: String,
 }
 
 /// The conditions of a query of one release that may be left out for a key: `column = value` and
@@ -36,13 +37,15 @@ pub fn candidates(query: &Query, policy: &Policy) -> Vec<NamedValues> {
     let mut found: Vec<NamedValues> = Vec::new();
     for condition in outermost(&release.input) {
         if let Some(id) = named_column(condition)
-            && is_listed(query, policy, id)
+            && let Some(table) = listed_in(query, policy, id)
+            && found.iter().all(|known| known.condition != *condition)
         {
             let info = query.column(id);
             found.push(NamedValues {
                 condition: condition.clone(),
                 column: Expr::column(id, info.data_type.clone()),
                 name: info.name.clone(),
+                table,
             });
         }
     }
@@ -104,17 +107,30 @@ pub fn at_the_same_price(asked: &Plan, wide: Plan, which: &[NamedValues]) -> Opt
             .is_some_and(|wider| wider.digest == family.digest);
     let are_known = asked.first_answer().is_none() && wide.first_answer().is_none();
     let fits = after.listed_groups() <= GROUPS_MAX;
-    let mut columns: Vec<String> = Vec::new();
-    for NamedValues { name, .. } in which {
-        if !columns.contains(name) {
-            columns.push(name.clone());
+    let is_good = is_same && are_known && fits && is_plain(before) && is_plain(after);
+    is_good.then(|| Widened {
+        plan: wide,
+        columns: names(which),
+    })
+}
+
+/// The columns of these conditions, each once; with their tables where two have one name.
+fn names(which: &[NamedValues]) -> Vec<String> {
+    let mut columns: Vec<&NamedValues> = Vec::new();
+    for named in which {
+        if columns.iter().all(|known| known.column != named.column) {
+            columns.push(named);
         }
     }
-    let is_good = is_same && are_known && fits && is_plain(before) && is_plain(after);
-    is_good.then_some(Widened {
-        plan: wide,
-        columns,
-    })
+    let is_shared = |name: &str| columns.iter().filter(|other| other.name == name).count() > 1;
+    let written = columns.iter().map(|NamedValues { name, table, .. }| {
+        if is_shared(name) {
+            format!("{table}.{name}")
+        } else {
+            name.clone()
+        }
+    });
+    written.collect()
 }
 
 /// The conjuncts of the outermost WHERE.
@@ -185,10 +201,38 @@ fn subject_of(expr: &Expr) -> Option<ColumnId> {
     }
 }
 
-/// Whether the policy lists the values of the column, and says that there are no others.
-fn is_listed(query: &Query, policy: &Policy, id: ColumnId) -> bool {
-    query.column(id).origin.is_some_and(|(table, at)| {
-        let column = &policy.tables[table.0].columns[at];
-        column.domain.is_some() && column.is_complete
-    })
+/// The table of the column, where the policy lists its values and says that there are no others.
+fn listed_in(query: &Query, policy: &Policy, id: ColumnId) -> Option<String> {
+    let (table, at) = query.column(id).origin?;
+    let table = &policy.tables[table.0];
+    let column = &table.columns[at];
+    (column.domain.is_some() && column.is_complete).then(|| table.name.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{NamedValues, names};
+    use crate::catalog::Type;
+    use crate::ir::{ColumnId, Expr};
+
+    #[test]
+    fn columns_of_one_name_have_their_tables() {
+        let named = |id, name: &str, table: &str| NamedValues {
+            condition: Expr::literal(None, Type::Bool),
+            column: Expr::column(ColumnId(id), Type::Text),
+            name: name.to_owned(),
+            table: table.to_owned(),
+        };
+        let which = [
+            named(0, "region", "customers"),
+            named(1, "region", "shops"),
+            named(0, "region", "customers"),
+            named(2, "segment", "customers"),
+        ];
+        assert_eq!(
+            names(&which),
+            ["customers.region", "shops.region", "segment"]
+        );
+        assert_eq!(names(&which[..1]), ["region"]);
+    }
 }

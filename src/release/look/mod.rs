@@ -19,7 +19,7 @@ use crate::ledger::Charge;
 use crate::mechanism::{Calibrated, Sampler};
 use crate::rewrite::{Bins, Block, CoordinateId, Look, ReleasePlan};
 use binned::Binned;
-use choice::{Choice, Histogram, total};
+use choice::{Choice, Histogram, least_error, total};
 pub(super) use choice::{Sums, choose};
 
 /// The result of a look. The exact sums are still behind it; only [`Releasing::release_looked`]
@@ -95,8 +95,7 @@ impl Releasing<'_> {
         let groups = shown
             .as_ref()
             .map_or_else(|| cells(plan).len(), HashMap::len);
-        let mut chosen = Vec::new();
-        let mut few = (groups == 0).then_some(TooFew::Groups);
+        let (mut chosen, mut unseen, mut sees_units) = (Vec::new(), None, false);
         for (at, block) in look.blocks.iter().enumerate() {
             if !block.bins.has_choice() {
                 chosen.push(None);
@@ -107,13 +106,20 @@ impl Releasing<'_> {
                 cells: (groups * block.coordinates.len()) as f64,
                 noise: 1.0 / block.mu.to_f64(),
             };
-            let choice = choose(&histogram, &clips(&block.bins), sums);
-            if choice.is_none() && few.is_none() {
+            let choice = least_error(&histogram, &clips(&block.bins), sums);
+            if choice.is_some_and(|(_, is_seen)| is_seen) {
+                sees_units = true;
+            } else if unseen.is_none() {
                 let (units, error) = total(&histogram);
-                few = Some(TooFew::Units(units, error));
+                unseen = Some(TooFew::Units(units, error));
             }
-            chosen.push(choice);
+            chosen.push(choice.map(|(choice, _)| choice));
         }
+        let few = match groups {
+            0 => Some(TooFew::Groups),
+            // Sums of few units are next to nothing, and have a clip that fits that.
+            _ => unseen.filter(|_| !sees_units),
+        };
         Ok(Looked {
             release,
             binned,

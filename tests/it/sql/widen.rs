@@ -148,6 +148,15 @@ async fn explain_names_what_is_bought() {
     };
     assert!(says(fixed).await);
     assert!(!says(narrow().session_settings).await);
+    let verbose = veil
+        .explained(fixed, &format!("EXPLAIN VERBOSE {WHITE}"))
+        .await;
+    let at = verbose.iter().position(|known| known == line).unwrap();
+    let sql = &verbose[at + 1];
+    assert!(
+        sql.starts_with("  SQL: ") && sql.contains("GROUP BY"),
+        "{sql}"
+    );
     veil.rows_as(&Veil::requester(), BLACK).await.unwrap();
     let lines = veil.explained(fixed, &explained).await;
     assert!(!lines.iter().any(|known| known == line), "{lines:#?}");
