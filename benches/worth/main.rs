@@ -1,4 +1,4 @@
-//! The accuracy of answers: thirty plain questions to a generated shop whose policy has generous
+//! The accuracy of answers: 31 plain questions to a generated shop whose policy has generous
 //! bounds. Each is asked many times through the wire and compared with the exact answer and with
 //! the best clip for the data. docs/performance.md says what the columns mean.
 //!

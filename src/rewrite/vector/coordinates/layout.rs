@@ -321,10 +321,20 @@ fn is_made_of_rows(
     }
 }
 
-/// Whether a sum from zero is hardly longer than one of distances from the middle of the range.
+/// How many times the least value the largest may be where values are counted from the middle.
+///
+/// From zero, errors follow the values; from the middle, the bounds. Simulated looks at 10,000
+/// units of about 20 rows, values in `[10, 10 k]`: near the middle, a sixth of the range apart,
+/// STDDEV from zero has 6.9 (k = 4), 4.3 (8), 3.9 (12) and 4.6 (24) times the error of the other
+/// form; at 15 +- 4, it has 1.26, 0.56, 0.29 and 0.15 times. AVG: 3.8, 3.0, 2.2, 2.4 and 1.8, 0.65,
+/// 0.48, 0.14. Which values there are is not known, so the form whose worst error is the smaller
+/// multiple of the other's is taken.
+const MIDDLE_MAX: f64 = 12.0;
+
+/// Whether sums of such values are better taken from zero than from the middle of the range.
 fn is_near_zero(range: Interval) -> bool {
     let Interval { lo, hi, .. } = range;
-    lo <= hi / 4.0 && hi >= lo / 4.0
+    lo <= hi / MIDDLE_MAX && hi >= lo / MIDDLE_MAX
 }
 
 fn position_or_push<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
@@ -386,4 +396,26 @@ fn summed_with_nulls(value: &Expr, filter: &Option<Expr>, all: &[BoundedAggregat
         Counts::AllRows | Counts::OfAllRows => false,
         Counts::OfPairs { .. } | Counts::Nothing => false,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_near_zero;
+    use crate::ir::Interval;
+
+    /// Bounds alone decide: tight ones far from zero are counted from their middle.
+    #[test]
+    fn values_far_from_zero_are_counted_from_the_middle() {
+        for (lo, hi, wanted) in [
+            (0.0, 100.0, true),
+            (-40.0, 60.0, true),
+            (10.0, 120.0, true),
+            (10.0, 119.0, false),
+            (20.0, 100.0, false),
+            (-120.0, -10.0, true),
+            (-119.0, -10.0, false),
+        ] {
+            assert_eq!(is_near_zero(Interval::new(lo, hi)), wanted, "{lo}, {hi}");
+        }
+    }
 }
