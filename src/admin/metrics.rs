@@ -42,6 +42,7 @@ pub(super) async fn page(exchange: &Reloadable) -> Page {
     add_reached(&mut registry, &engine).await;
     add_pools(&mut registry, &engine);
     add_records(&mut registry, &engine);
+    add_process(&mut registry);
     let mut body = engine.meter().print();
     // Writing to a String cannot fail.
     let _ = text::encode(&mut body, &registry);
@@ -76,11 +77,14 @@ fn add_policy(registry: &mut Registry, engine: &Engine) {
 /// Accounts that the ledger does not show now are left out.
 async fn add_accounts(registry: &mut Registry, engine: &Engine) {
     let budgets = Accounts::<Gauge<f64, AtomicU64>>::default();
+    let spent = Accounts::<Gauge<f64, AtomicU64>>::default();
     let (frozen, failures) = (Accounts::<Gauge>::default(), Accounts::<Gauge>::default());
     let set = |account: &str, balance: Balance| {
         let account = account.to_owned();
         let label = AccountLabel { account };
         budgets.get_or_create(&label).set(balance.fraction_left());
+        let mu_squared = balance.lifetime.mu_squared.to_f64();
+        spent.get_or_create(&label).set(mu_squared);
         frozen.get_or_create(&label).set(i64::from(balance.frozen));
     };
     for role in &engine.policy().roles {
@@ -101,6 +105,12 @@ async fn add_accounts(registry: &mut Registry, engine: &Engine) {
         "What is left of each role's budget, from 0 to 1; the owner's total has an empty label",
         Unit::Other("ratio".to_owned()),
         budgets,
+    );
+    registry.register(
+        "pgveil_budget_spent_mu2",
+        "The square of mu that each account has spent since ever; the owner's total has an empty \
+            label",
+        spent,
     );
     registry.register(
         "pgveil_account_frozen",
@@ -184,9 +194,56 @@ fn add_records(registry: &mut Registry, engine: &Engine) {
     );
 }
 
+/// The memory and the open files of this process, where Linux says them.
+fn add_process(registry: &mut Registry) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    if let Some(bytes) = resident_bytes(&status) {
+        registry.register(
+            "process_resident_memory_bytes",
+            "Memory of this process that is in use",
+            ConstGauge::new(bytes),
+        );
+    }
+    if let Ok(files) = std::fs::read_dir("/proc/self/fd") {
+        registry.register(
+            "process_open_fds",
+            "Files and sockets that are open",
+            ConstGauge::new(files.count() as u64),
+        );
+    }
+}
+
+/// The resident memory that `/proc/self/status` says, in bytes.
+fn resident_bytes(status: &str) -> Option<u64> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    kilobytes.checked_mul(1024)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_is_read_from_the_status() {
+        let status = "Name:\tpgveil\nVmHWM:\t  90000 kB\nVmRSS:\t   81920 kB\nThreads:\t4\n";
+        assert_eq!(resident_bytes(status), Some(81_920 * 1024));
+        assert_eq!(resident_bytes("VmRSS:\t12 MB\n"), None);
+        assert_eq!(resident_bytes(""), None);
+        // This process has some.
+        let mut registry = Registry::default();
+        add_process(&mut registry);
+        let mut body = String::new();
+        text::encode(&mut body, &registry).unwrap();
+        let gauges = body.lines().filter(|line| !line.starts_with('#'));
+        let values = gauges.filter_map(|line| line.split_once(' ')?.1.parse::<u64>().ok());
+        assert!(
+            values.clone().count() == 2 && values.clone().all(|value| value > 0),
+            "{body}"
+        );
+    }
 
     /// Other metrics cannot be written into the name of a role.
     #[test]

@@ -12,6 +12,7 @@ use zeroize::Zeroizing;
 
 use super::visitor::{Visitor, origin};
 use super::{Console, is_unchanged, view};
+use crate::engine::Service;
 use crate::ledger::{Event, Record, short_name};
 use crate::policy::Operator;
 use crate::web::login::{LoginRefusal, Try, is_vouched};
@@ -34,7 +35,9 @@ pub async fn enter(
     Form(Credentials { name, password }): Form<Credentials>,
 ) -> Response {
     let shown = short_name(&name);
-    match begun(&console, &peer, name, Zeroizing::new(password)).await {
+    let begun = begun(&console, &peer, name, Zeroizing::new(password)).await;
+    console.exchange.meter().login(begun.is_ok());
+    match begun {
         Ok(secret) => {
             tracing::info!(operator = shown, address = %peer.address, "console session opened");
             let cookie = console.portal.cookie.set(&secret);

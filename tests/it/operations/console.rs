@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pgveil::console::{InForce, Options, serve};
-use pgveil::engine::Reloadable;
+use pgveil::engine::{Reloadable, Service};
 use pgveil::ledger::{Act, Decided};
 use pgveil::policy::File;
 use pgveil::web::rate_limit::Pace;
@@ -237,6 +237,14 @@ async fn guesses_of_a_password_are_slowed_down() {
     }
     // Another name is not slowed down by that.
     stage.visit("wim");
+    // All are counted, for the alert on guesses.
+    let counted = stage.exchange.meter().print();
+    for wanted in [
+        "pgveil_logins_total{outcome=\"accepted\"} 1\n",
+        "pgveil_logins_total{outcome=\"refused\"} 13\n",
+    ] {
+        assert!(counted.contains(wanted), "{wanted} in {counted}");
+    }
     // The record has one of the tries that came too early.
     stage.veil.engine.ledger().flush().await;
     let records = stage.veil.engine.ledger().recent_records(i64::MAX, 100);
