@@ -206,15 +206,22 @@ const CHANGED: &str = "Not run: it would cost something else now, or be off by s
 
 /// A page that counts as memory of the session until it is sent.
 fn counted(desk: &Desk, visitor: &Visitor, page: String) -> Response {
-    struct Counted(String, #[allow(dead_code)] HeldMemory);
-    impl AsRef<[u8]> for Counted {
+    struct HeldPage {
+        text: String,
+        _held: HeldMemory,
+    }
+    impl AsRef<[u8]> for HeldPage {
         fn as_ref(&self) -> &[u8] {
-            self.0.as_bytes()
+            self.text.as_bytes()
         }
     }
     match visitor.analyst.seat.share().hold(page.capacity()) {
         Ok(held) => {
-            let body = Body::from(Bytes::from_owner(Counted(page, held)));
+            let page = HeldPage {
+                text: page,
+                _held: held,
+            };
+            let body = Body::from(Bytes::from_owner(page));
             ([(CONTENT_TYPE, "text/html; charset=utf-8")], body).into_response()
         }
         Err(refused) => {

@@ -1,10 +1,13 @@
 //! Error bars: a statement once more, with the ends of an interval for each aggregate.
 
+use std::ops::ControlFlow;
+
 use sqlparser::ast::{Expr, GroupByExpr, SelectItem, SetExpr, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 
 use crate::parse::with_room_for_text;
+use crate::visit::visit_expressions;
 
 /// One query, as its columns can get intervals.
 #[derive(Debug)]
@@ -43,11 +46,20 @@ pub fn widened(sql: &str, columns: &[usize]) -> Option<Widened> {
     })
 }
 
-/// A column that is a call or arithmetic, and could have an interval.
+/// A column that calls a function, and could have an interval.
 #[derive(Debug, Clone)]
 pub struct Candidate {
     column: usize,
     expression: Expr,
+}
+
+/// Whether it calls a function, as every aggregate does.
+fn has_call(expression: &Expr) -> bool {
+    let found = visit_expressions(expression, |part| match part {
+        Expr::Function(_) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    found.is_break()
 }
 
 impl Question {
@@ -80,7 +92,7 @@ impl Question {
                 SelectItem::UnnamedExpr(expression)
                 | SelectItem::ExprWithAlias {
                     expr: expression, ..
-                } if expression.to_string().contains('(') => {
+                } if has_call(expression) => {
                     let expression = expression.clone();
                     found.push(Candidate { column, expression });
                 }
