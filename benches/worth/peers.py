@@ -75,7 +75,7 @@ class Qrlew:
             answer = self.dataset.relation(text).rewrite_with_differential_privacy(self.dataset, unit, budget, rows, 1.0)
             self.rewritten[text, epsilon] = answer.relation().to_query(self.qrlew.Dialect.PostgreSql)
         with self.connection.cursor() as cursor:
-            cursor.execute("SET statement_timeout = '120s'")
+            cursor.execute("SET statement_timeout = '20s'")
             cursor.execute(self.rewritten[text, epsilon])
             return cursor.fetchall()
 
