@@ -196,7 +196,7 @@ async fn pages_tell_the_operator(port: u16) {
     let all = families.len();
     families.sort_unstable();
     families.dedup();
-    assert_eq!((families.len(), all), (20, 20), "{metrics}");
+    assert_eq!((families.len(), all), (23, 23), "{metrics}");
     for file in [
         "ops/grafana/pgveil.json",
         "ops/prometheus/pgveil.rules.yml",
