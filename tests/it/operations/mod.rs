@@ -11,6 +11,7 @@ pub mod demo_page;
 mod desk;
 mod desk_browser;
 mod doctor;
+mod hostile_requests;
 pub mod init;
 mod meaning;
 pub mod operators;

@@ -89,15 +89,18 @@ impl Stage {
         self.write_policy(&format!("{POLICY}{lines}"));
     }
 
+    /// The policy as `edit` makes it.
+    pub fn write_edited(&self, edit: impl Fn(&str) -> String) {
+        self.write_policy(&edit(POLICY));
+    }
+
     /// The policy, with a witness near the ledger.
     pub fn write_witnessed(&self) {
         let file = self.file("witness").display().to_string();
         let witness = format!("witness: \"file://{file}\", same_disk: true}}");
-        let policy = POLICY.replace(
-            "ledger: {url: \"${PGVEIL_LEDGER}\"}",
-            &format!("ledger: {{url: \"${{PGVEIL_LEDGER}}\", {witness}"),
-        );
-        self.write_policy(&policy);
+        let plain = "ledger: {url: \"${PGVEIL_LEDGER}\"}";
+        let witnessed = format!("ledger: {{url: \"${{PGVEIL_LEDGER}}\", {witness}");
+        self.write_edited(|policy| policy.replace(plain, &witnessed));
     }
 
     fn write_policy(&self, text: &str) {
