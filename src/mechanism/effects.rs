@@ -259,6 +259,39 @@ impl Effects {
             .sum()
     }
 
+    /// The same of any sum of groups of a set: `w` has how many times each counts. The last key of
+    /// the set varies fastest.
+    ///
+    /// # Requires
+    /// The keys of the set ascending, and few times each group.
+    pub fn variance_of(&self, set: &[usize], w: &[i128]) -> f64 {
+        let within = self.measured.iter().filter(|effect| effect.is_within(set));
+        let of_effect = |effect: &Effect| {
+            let mut values = w.to_vec();
+            let (mut inner, mut divisor) = (1, 1.0);
+            for at in set.iter().rev() {
+                let size = self.sizes[*at];
+                divisor *= (size as f64).powi(2);
+                if effect.keys.contains(at) {
+                    contrast(&mut values, size, inner);
+                    inner *= size;
+                    divisor *= (size as f64).powi(2);
+                } else {
+                    values = added_up(&values, size, inner);
+                }
+            }
+            let squared: f64 = values.iter().map(|value| (*value as f64).powi(2)).sum();
+            squared / divisor / (effect.weight as f64).powi(2)
+        };
+        within.map(of_effect).sum()
+    }
+
+    /// The steps that [`Self::variance_of`] takes.
+    pub fn work_of(&self, set: &[usize]) -> u64 {
+        let within = self.measured.iter().filter(|effect| effect.is_within(set));
+        (within.count() as u64).saturating_mul(self.groups_in(set) as u64)
+    }
+
     /// |B_A w|^2 / k_A^2, for w as in [`Self::variance`].
     fn part(&self, effect: &Effect, set: &[usize], summed: impl Fn(usize) -> usize) -> f64 {
         let of_key = |at: &usize| {

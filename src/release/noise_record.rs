@@ -1,12 +1,13 @@
 //! The noise of a released table, kept with it, so that replays and roll-ups report the error of
 //! the values that they show.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
 use super::{Cut, Key};
+use crate::analyze::PlanningEffort;
 use crate::mechanism::{Effects, Mechanism, Noise, quantile_95};
 use crate::rewrite::{CoordinateId, Measure, ReleasePlan, Total, made_of, measure_terms};
 
@@ -83,31 +84,56 @@ impl SetNoise {
         })
     }
 
-    /// That of a sum of groups of one set, by their keys; `None` unless they are all combinations
-    /// of some values. It depends on the set and on the numbers of values alone: `known` has those
+    /// That of a sum of groups of one set, by their keys; `None` where two have the same keys, or
+    /// where it takes more than what is left of `effort`. If the groups are all combinations of
+    /// some values, it depends on the set and on the numbers of values alone: `known` has those
     /// that were computed before.
-    fn of_groups(&self, groups: &[&Key], known: &mut Factors) -> Option<f64> {
+    fn of_groups(
+        &self,
+        groups: &[&Key],
+        known: &mut Factors,
+        effort: &PlanningEffort,
+    ) -> Option<f64> {
         let (number, _) = groups.first()?.split_first()?;
         let number = number.as_ref()?.parse::<usize>().ok()?;
         let set = self.sets.get(number)?;
-        let values = |at: usize| {
-            let values: HashSet<_> = groups.iter().map(|key| &key[1 + at]).collect();
-            values.len()
-        };
-        let summed: Vec<usize> = set.iter().map(|at| values(*at)).collect();
+        let (cells, summed) = self.places(set, groups)?;
         let combinations: usize = summed.iter().product();
-        if combinations != groups.len() {
-            return None;
+        if combinations == groups.len() {
+            let factor = known
+                .entry((number, summed))
+                .or_insert_with_key(|(_, summed)| {
+                    let summed: HashMap<usize, usize> =
+                        set.iter().copied().zip(summed.clone()).collect();
+                    let variance = self.effects.variance(set, |at| summed[&at]);
+                    (variance / self.of_sets().0).sqrt()
+                });
+            return Some(*factor);
         }
-        let factor = known
-            .entry((number, summed))
-            .or_insert_with_key(|(_, summed)| {
-                let summed: HashMap<usize, usize> =
-                    set.iter().copied().zip(summed.clone()).collect();
-                let variance = self.effects.variance(set, |at| summed[&at]);
-                (variance / self.of_sets().0).sqrt()
-            });
-        Some(*factor)
+        effort.take(self.effects.work_of(set))?;
+        let variance = self.effects.variance_of(set, &cells);
+        Some((variance / self.of_sets().0).sqrt())
+    }
+
+    /// The groups of a set as cells, 1 for each that is there, and of each of its keys how many
+    /// values they have. Which of its values a key has does not change the noise, so that they are
+    /// numbered as they come. `None` where two groups have the same keys.
+    fn places(&self, set: &[usize], groups: &[&Key]) -> Option<(Vec<i128>, Vec<usize>)> {
+        let mut cells = vec![0; self.effects.groups_in(set)];
+        let mut values = vec![HashMap::new(); set.len()];
+        for key in groups {
+            let mut place = 0;
+            for (at, values) in set.iter().zip(&mut values) {
+                let new = values.len();
+                let value = *values.entry(key.get(1 + at)?).or_insert(new);
+                let size = self.effects.sizes()[*at];
+                place = (value < size).then_some(place * size + value)?;
+            }
+            if std::mem::replace(cells.get_mut(place)?, 1) == 1 {
+                return None;
+            }
+        }
+        Some((cells, values.iter().map(HashMap::len).collect()))
     }
 }
 
@@ -161,12 +187,16 @@ impl NoiseRecord {
 
     /// Of groups that are sums of these groups, each by their keys: their noise in terms of the
     /// largest, where they are computed from effects. `None` where it is not known.
-    pub(super) fn factors<'k>(&self, sums: impl Iterator<Item = Vec<&'k Key>>) -> Option<Vec<f64>> {
+    pub(super) fn factors<'k>(
+        &self,
+        sums: impl Iterator<Item = Vec<&'k Key>>,
+        effort: &PlanningEffort,
+    ) -> Option<Vec<f64>> {
         let Some(by) = &self.by_effects else {
             return Some(Vec::new());
         };
         let mut known = HashMap::new();
-        sums.map(|groups| by.of_groups(&groups, &mut known))
+        sums.map(|groups| by.of_groups(&groups, &mut known, effort))
             .collect()
     }
 

@@ -177,7 +177,7 @@ pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &PlanningEffort) ->
     let mut summed = Vec::with_capacity(members.len());
     let shares = shares(grain, &totals, (&members, &read))?;
     let of_keys = |rows: &Vec<usize>| rows.iter().map(|row| &table.keys[*row]).collect();
-    let factors = drawn.factors(members.iter().map(|(_, rows)| of_keys(rows)))?;
+    let factors = drawn.factors(members.iter().map(|(_, rows)| of_keys(rows)), effort)?;
     for (key, rows) in members {
         let sums = added(grain, &rows)?;
         let of = |CoordinateId(at): CoordinateId| value(grain, totals[at], &sums);

@@ -363,6 +363,48 @@ fn variances_are_those_of_the_decoding() {
     }
 }
 
+/// The variance of any sum of groups is that of the linear function by which they are computed.
+#[test]
+fn variances_of_any_sums_are_those_of_the_decoding() {
+    let sets = cube(3);
+    let mut random = ChaCha20Rng::seed_from_u64(11);
+    for sizes in [vec![2, 4, 3], vec![3, 1, 2], vec![5, 2, 2]] {
+        let effects = Effects::new(sizes, &sets).unwrap();
+        let divisor = effects.divisor().to_f64().unwrap();
+        let zeros: Vec<Vec<BigInt>> = effects
+            .measured()
+            .iter()
+            .map(|effect| vec![BigInt::ZERO; effects.groups_in(&effect.keys)])
+            .collect();
+        let of_set = |set: &Vec<usize>| -> Vec<i128> {
+            (0..effects.groups_in(set))
+                .map(|_| random.random_range(0..2))
+                .collect()
+        };
+        let picked: Vec<Vec<i128>> = sets.iter().map(of_set).collect();
+        let mut variances = vec![0.0; sets.len()];
+        for (at, effect) in effects.measured().iter().enumerate() {
+            for place in 0..zeros[at].len() {
+                let mut one = zeros.clone();
+                one[at][place] = BigInt::from(1);
+                let decoded = effects.groups(&sets, &one);
+                for ((variance, groups), w) in variances.iter_mut().zip(&decoded).zip(&picked) {
+                    let sum: BigInt = groups.iter().zip(w).map(|(group, w)| group * w).sum();
+                    let noise = (effect.weight() as f64).powi(-2);
+                    *variance += (sum.to_f64().unwrap() / divisor).powi(2) * noise;
+                }
+            }
+        }
+        for ((set, w), variance) in sets.iter().zip(&picked).zip(variances) {
+            let known = effects.variance_of(set, w);
+            assert!(
+                (known - variance).abs() <= 1e-9 * variance,
+                "{set:?} {w:?}: {known} is not {variance}"
+            );
+        }
+    }
+}
+
 #[test]
 fn what_is_too_much_is_not_measured_by_effects() {
     assert!(Effects::new(vec![2, 0], &cube(2)).is_none());

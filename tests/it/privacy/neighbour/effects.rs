@@ -447,7 +447,7 @@ async fn noisy_sets_agree_and_are_read_again() {
 }
 
 /// Groups share effects, so that the error of their sum is not the root of the sum of squares: it
-/// is computed where they are all combinations of some values, else the sum is bought.
+/// is computed from the effects, whether or not they are all combinations of some values.
 #[tokio::test(flavor = "multi_thread")]
 async fn sums_of_groups_have_the_error_of_their_effects() {
     let world = world().await;
@@ -488,12 +488,17 @@ async fn sums_of_groups_have_the_error_of_their_effects() {
     );
     // As independent groups it would have another.
     assert!((wanted / number(&one[3]) / 2f64.sqrt() - 1.0).abs() > 0.01);
-    // Two groups that are not all combinations of any values: an answer with its own noise.
+    // Two groups that are not all combinations of any values.
     let apart = ask(&format!("{whole} (loud AND b) OR (b = false AND NOT loud)")).await;
+    let mut picked = vec![0; effects.groups_in(&[0, 1])];
+    picked[0] = 1;
+    picked[effects.sizes()[1] + 1] = 1;
+    let wanted = number(&one[3]) * (effects.variance_of(&[0, 1], &picked) / of(1)).sqrt();
     assert!(
-        number(&apart[0][1]) < number(&sum[0][1]),
-        "{apart:?} {sum:?}"
+        (number(&apart[0][1]) / wanted - 1.0).abs() < 1e-3,
+        "{apart:?} {wanted}"
     );
+    assert!((wanted / number(&sum[0][1]) - 1.0).abs() > 0.01);
 }
 
 /// Draws that are counted: the noise of each, in order.
