@@ -272,6 +272,44 @@ async fn what_is_not_determined_is_said() {
     assert_eq!(few.count(), 1);
 }
 
+/// No target is set for an error that follows from all of the answer: refused unpaid. The number of
+/// rows has one, and so have the sums behind every field, as shares of a row.
+#[tokio::test(flavor = "multi_thread")]
+async fn targets_are_of_counts_and_sums() {
+    let veil = people(Veil::silent()).await;
+    let ask = async |target: &str, field: &str| {
+        let mut analyst = requester(50.0);
+        let settings = &mut analyst.session_settings;
+        settings.set("pgveil.target_error", target).unwrap();
+        let sql = format!("SELECT (pgveil.linregr(y, ARRAY[1, a])).{field} FROM lab.people");
+        veil.rows_as(&analyst, &sql).await
+    };
+    for (target, field) in [
+        ("2", "coef"),
+        ("5%", "std_err"),
+        ("5%", "r2"),
+        ("2", "noise_err"),
+        ("2", "*"),
+    ] {
+        let spent = veil.spent().await;
+        let refused = ask(target, field).await.unwrap_err();
+        let report = refused.report();
+        assert_eq!(report.sqlstate, "0A000", "{target}, {field}: {report}");
+        assert!(
+            report.message.contains("whose error is not known"),
+            "{report}"
+        );
+        assert_eq!(veil.spent().await, spent, "{target}, {field}");
+    }
+    for target in ["2", "5%", "300% of a row"] {
+        let rows = ask(target, "num_rows").await.unwrap();
+        assert_eq!(rows, ["4066"], "{target}");
+    }
+    let coef = fields(&ask("300% of a row", "coef").await.unwrap()[0]).concat();
+    assert_eq!(coef.len(), 2);
+    assert!((1.0..3.0).contains(&coef[1]), "{coef:?}");
+}
+
 /// A clip that a look chooses starts sums at zero where they are those of SUM; here their middle is
 /// that of the bounds.
 #[tokio::test(flavor = "multi_thread")]
