@@ -72,6 +72,23 @@ pub fn with_room_for_text<T>(sql: &str, walk: impl FnOnce() -> T) -> T {
     limits::height::with_room_for(words(sql), walk)
 }
 
+/// The statements as their text has them, but for `(pgveil.linregr(…)).*`, whose fields are written
+/// out. For pages that ask for other columns: nothing is checked, and what is sent is parsed again.
+/// `None` where a part cannot be read.
+pub fn as_written(sql: &str) -> Option<Vec<ast::Statement>> {
+    let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location();
+    let mut statements = Parser::new(&PostgreSqlDialect {})
+        .with_tokens_with_locations(regression_record::mark(tokens.ok()?))
+        .parse_statements()
+        .ok()?;
+    for statement in &mut statements {
+        if let ast::Statement::Query(query) = statement {
+            regression_record::write_out(query).ok()?;
+        }
+    }
+    Some(statements)
+}
+
 /// About how many words and signs a text has.
 fn words(sql: &str) -> usize {
     let mut in_word = false;

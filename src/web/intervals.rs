@@ -6,7 +6,7 @@ use sqlparser::ast::{Expr, GroupByExpr, SelectItem, SetExpr, Statement};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 
-use crate::parse::with_room_for_text;
+use crate::parse::{as_written, with_room_for_text};
 use crate::visit::visit_expressions;
 
 /// One query, as its columns can get intervals.
@@ -65,8 +65,7 @@ fn has_call(expression: &Expr) -> bool {
 impl Question {
     /// `None` for what is not exactly one query.
     pub fn parse(sql: &str) -> Option<Self> {
-        let statements = Parser::parse_sql(&PostgreSqlDialect {}, sql).ok()?;
-        let [statement] = <[Statement; 1]>::try_from(statements).ok()?;
+        let [statement] = <[Statement; 1]>::try_from(as_written(sql)?).ok()?;
         matches!(statement, Statement::Query(_)).then_some(Self { statement })
     }
 
@@ -185,6 +184,22 @@ mod tests {
             "{}",
             widened.sql
         );
+    }
+
+    /// The fields of a regression are the columns that a description of the statement has.
+    #[test]
+    fn fields_are_columns() {
+        let call = "(pgveil.linregr(y, ARRAY[1, x]))";
+        let sql = format!("SELECT side, {call}.* FROM t GROUP BY side");
+        let question = Question::parse(&sql).unwrap();
+        assert!(question.sql().contains(&format!("{call}.num_rows, ")));
+        let columns: Vec<usize> = candidates(&sql).iter().map(|(at, _)| *at).collect();
+        assert_eq!(columns, [1, 2, 3, 4, 5, 6, 7]);
+        let widened = widened(&sql, &[5]).unwrap().sql;
+        let end = format!("pgveil.ci_low({call}.num_rows)");
+        assert!(widened.contains(&end), "{widened}");
+        let misplaced = format!("SELECT 1 FROM t ORDER BY {call}.*");
+        assert!(Question::parse(&misplaced).is_none());
     }
 
     #[test]
