@@ -69,12 +69,12 @@ struct Source {
     lines: usize,
 }
 
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         if path.is_dir() {
-            files(&path, found);
-        } else if path.extension().is_some_and(|e| e == "rs") {
+            files(&path, extension, found);
+        } else if path.extension().is_some_and(|e| e == extension) {
             found.push(path);
         }
     }
@@ -82,7 +82,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
 
 pub fn texts(folder: &str) -> Vec<(PathBuf, String)> {
     let mut found = Vec::new();
-    files(Path::new(folder), &mut found);
+    files(Path::new(folder), "rs", &mut found);
     found.sort();
     assert!(!found.is_empty(), "no sources under {folder}");
     found
@@ -315,6 +315,13 @@ const COLUMNS_MAX: usize = 100;
 /// A word that is longer cannot be broken and excuses its line: a password's verifier, an address.
 const WORD_MAX: usize = 80;
 
+fn is_long(line: &str) -> bool {
+    let has_long_word = line
+        .split_whitespace()
+        .any(|word| word.chars().count() > WORD_MAX);
+    line.chars().count() > COLUMNS_MAX && !has_long_word
+}
+
 #[test]
 fn lines_stay_short() {
     let folders = [
@@ -328,10 +335,34 @@ fn lines_stay_short() {
     let mut long = Vec::new();
     for (path, text) in folders.into_iter().flat_map(texts) {
         for (at, line) in text.lines().enumerate() {
-            let has_long_word = line
-                .split_whitespace()
-                .any(|word| word.chars().count() > WORD_MAX);
-            if line.chars().count() > COLUMNS_MAX && !has_long_word {
+            if is_long(line) {
+                long.push(format!("{}:{}", path.display(), at + 1));
+            }
+        }
+    }
+    assert!(
+        long.is_empty(),
+        "more than {COLUMNS_MAX} columns: {long:#?}"
+    );
+}
+
+/// The text of documents. Tables, pictures and code keep the width that they need.
+#[test]
+fn documents_stay_narrow() {
+    let mut documents = Vec::new();
+    for folder in ["docs", "data"] {
+        files(Path::new(folder), "md", &mut documents);
+    }
+    let first_pages = ["README", "CHANGELOG", "CONTRIBUTING", "SECURITY"];
+    documents.extend(first_pages.map(|name| PathBuf::from(name).with_extension("md")));
+    let mut long = Vec::new();
+    for path in documents {
+        let mut is_code = false;
+        for (at, line) in std::fs::read_to_string(&path).unwrap().lines().enumerate() {
+            let start = line.trim_start();
+            is_code ^= start.starts_with("```");
+            let is_exempt = is_code || start.starts_with('|') || start.starts_with("![");
+            if !is_exempt && is_long(line) {
                 long.push(format!("{}:{}", path.display(), at + 1));
             }
         }
