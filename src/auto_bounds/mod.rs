@@ -56,7 +56,7 @@ const OWNER: &str = "";
 
 /// A search in the ledger: the chosen bounds, not the counts.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
-pub struct Kept {
+pub struct KeptSearch {
     pub finding: Finding,
     /// Ends near which too few units were counted. They are as wide as the type or the policy's
     /// limit.
@@ -94,7 +94,10 @@ impl From<Refused> for Error {
 ///
 /// # Errors
 /// [`Error::Ledger`], [`Error::Unreadable`].
-pub async fn found(policy: &Policy, ledger: &Ledger) -> Result<Vec<Option<(Kept, Found)>>, Error> {
+pub async fn found(
+    policy: &Policy,
+    ledger: &Ledger,
+) -> Result<Vec<Option<(KeptSearch, Found)>>, Error> {
     let mut all = Vec::with_capacity(policy.searches.len());
     for search in &policy.searches {
         let found = ledger
@@ -210,7 +213,7 @@ impl Maker<'_> {
         search: &Search,
         sampler: &mut (dyn Sampler + Send),
         cancel: &CancellationToken,
-    ) -> Result<Kept, Error> {
+    ) -> Result<KeptSearch, Error> {
         let question = BoundsQuestion::new(self.policy, search);
         let plan = self.plan(search).await?;
         let [release] = plan.releases() else {
@@ -268,7 +271,7 @@ impl Maker<'_> {
         paid: &mut PaidPart<'_>,
         sampler: &mut (dyn Sampler + Send),
         cancel: &CancellationToken,
-    ) -> Result<Kept, Error> {
+    ) -> Result<KeptSearch, Error> {
         paid.allow().await?;
         let read = paid.run(ReleaseId(0), &[], cancel).await?;
         paid.release(read, sampler)?;
@@ -276,7 +279,7 @@ impl Maker<'_> {
         let table = table.ok_or(release::Error::Mismatch)?;
         let thresholds = thresholds(paid.part().plan().release(ReleaseId(0)));
         let chosen = question.chosen(table, thresholds);
-        let kept = Kept {
+        let kept = KeptSearch {
             finding: chosen.finding,
             unseen: chosen.unseen,
             epsilon: self.epsilon,

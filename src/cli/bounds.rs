@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::{Failure, signal, start};
 use crate::auto_bounds;
-use crate::auto_bounds::{Kept, Maker};
+use crate::auto_bounds::{KeptSearch, Maker};
 use crate::execute::Backend;
 use crate::ledger::Ledger;
 use crate::mechanism::{Fixed, Loss, OsRandomness};
@@ -124,7 +124,7 @@ pub fn price(loss: &Loss) -> String {
 }
 
 /// The result of a search as a sentence.
-pub fn read_out(policy: &Policy, search: &Search, kept: &Kept, state: &str) -> String {
+pub fn read_out(policy: &Policy, search: &Search, kept: &KeptSearch, state: &str) -> String {
     let name = auto_bounds::name(policy, search);
     let unit = &policy.privacy.unit;
     let found = match &kept.finding {

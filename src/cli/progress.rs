@@ -15,13 +15,13 @@ static LINE: LazyLock<MultiProgress> = LazyLock::new(MultiProgress::new);
 const TICK: Duration = Duration::from_millis(100);
 
 /// One step of a command. It ends when it is dropped.
-pub struct Step {
+pub struct ProgressStep {
     /// `None` if stderr is not a terminal.
     bar: Option<ProgressBar>,
     begun: Instant,
 }
 
-impl Step {
+impl ProgressStep {
     pub fn begin(what: &str) -> Self {
         if !std::io::stderr().is_terminal() {
             tracing::info!("{what}");
@@ -79,7 +79,7 @@ impl Step {
     }
 }
 
-impl Drop for Step {
+impl Drop for ProgressStep {
     fn drop(&mut self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio_postgres::Config;
 
-use super::progress::Step;
+use super::progress::ProgressStep;
 use super::{Failure, secrets};
 use crate::auto_bounds;
 use crate::catalog;
@@ -108,13 +108,13 @@ pub fn config(url: &str) -> Result<Config, Failure> {
 /// Connects, reads the catalog and checks the policy against it.
 pub async fn open(file: &File, database: &Config) -> Result<Opened, Failure> {
     let connected = {
-        let _connecting = Step::begin("connecting to the database");
+        let _connecting = ProgressStep::begin("connecting to the database");
         connect(database).await.map_err(unreachable_database)?
     };
     let catalog = catalog::load(&connected.client)
         .await
         .map_err(Failure::new)?;
-    let _checking = Step::begin(&format!(
+    let _checking = ProgressStep::begin(&format!(
         "checking the policy against database {}",
         catalog.database
     ));
@@ -183,7 +183,7 @@ pub async fn engine(
             catalog.server_version.clone(),
         )
     };
-    let starting = Step::begin(match options.source {
+    let starting = ProgressStep::begin(match options.source {
         ShadowSource::Url(_) => "building the shadow on the server of shadow.url",
         ShadowSource::Local | ShadowSource::LocalEngine(_) => {
             "starting a PostgreSQL of our own as the shadow"
@@ -231,7 +231,7 @@ async fn mirror(
     shadow: &Shadow,
     source: &tokio_postgres::Client,
 ) -> Result<Vec<CopiedTable>, Failure> {
-    let step = Step::begin("copying the public tables into the shadow");
+    let step = ProgressStep::begin("copying the public tables into the shadow");
     let mirrored = shadow
         .mirror_heard(source, &|now| step.copying(now))
         .await

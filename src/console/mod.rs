@@ -39,7 +39,7 @@ use crate::web;
 use crate::web::guard::{FORM_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::web::portal::{Opening, Portal};
 use crate::web::rate_limit::Pace;
-use crate::web::session::{Lifetimes, Named};
+use crate::web::session::{Lifetimes, SessionOwner};
 use crate::wire::Tls;
 pub use in_force::InForce;
 use visitor::Visitor;
@@ -75,7 +75,7 @@ struct Console {
     exploring: Semaphore,
 }
 
-impl Named for Operator {
+impl SessionOwner for Operator {
     fn name(&self) -> &str {
         &self.name
     }

@@ -11,7 +11,7 @@ use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::data;
 use super::data::{READER, ServerError};
-use crate::postgres::{Kept, LocalPostgres, connect};
+use crate::postgres::{KeptClusters, LocalPostgres, connect};
 
 /// The longest that one answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -28,7 +28,7 @@ impl Exact {
     /// # Errors
     /// Where no server starts on this machine.
     pub async fn start() -> Result<Self, ServerError> {
-        let kept = tokio::task::spawn_blocking(|| Kept::of(&data::content())).await;
+        let kept = tokio::task::spawn_blocking(|| KeptClusters::of(&data::content())).await;
         let kept = kept.ok().flatten().and_then(|kept| kept.clusters());
         if let Some((_, loaded)) = kept
             && let Ok(local) = data::copied(loaded).await

@@ -2,7 +2,7 @@
 
 /// A question, and what it teaches.
 #[derive(Debug, Clone, Copy)]
-pub struct Question {
+pub struct DemoQuestion {
     pub title: &'static str,
     pub why: &'static str,
     pub sql: &'static str,
@@ -11,21 +11,21 @@ pub struct Question {
 }
 
 /// A test asks each of them.
-pub const QUESTIONS: [Question; 7] = [
-    Question {
+pub const QUESTIONS: [DemoQuestion; 7] = [
+    DemoQuestion {
         title: "How many women?",
         why: "One pass over one table; the answer is off by a few dozen at most.",
         sql: "SELECT count(*) FROM nls.women;",
         coarser: None,
     },
-    Question {
+    DemoQuestion {
         title: "How long did they go to school?",
         why: "Nineteen groups cost as much as one, since each woman is in one of them.",
         sql: "SELECT years_of_school, count(*) AS women\n  FROM nls.women\n  \
             WHERE years_of_school IS NOT NULL\n  GROUP BY years_of_school ORDER BY 1;",
         coarser: None,
     },
-    Question {
+    DemoQuestion {
         title: "Did marriage become more common?",
         why: "Arithmetic over two noisy counts costs nothing more, and the rounds are listed in \
             the policy.",
@@ -33,7 +33,7 @@ pub const QUESTIONS: [Question; 7] = [
             percent_married\n  FROM nls.interviews GROUP BY year ORDER BY year;",
         coarser: None,
     },
-    Question {
+    DemoQuestion {
         title: "What is school worth?",
         why: "Wages by schooling. A woman adds up to fifteen interviews, so a clip is chosen from \
             a noisy look first.",
@@ -44,14 +44,14 @@ pub const QUESTIONS: [Question; 7] = [
             (woman_id)\n  WHERE years_of_school IS NOT NULL\n  GROUP BY 1 ORDER BY 2;",
         coarser: None,
     },
-    Question {
+    DemoQuestion {
         title: "How did wages move?",
         why: "By decade: fifteen single years would each be noisier than the change.",
         sql: "SELECT year / 10 * 10 AS decade, round(avg(hourly_wage), 2) AS wage\n  \
             FROM nls.interviews GROUP BY 1 ORDER BY 1;",
         coarser: None,
     },
-    Question {
+    DemoQuestion {
         title: "Where were the unions?",
         why: "Joins a public table for the names, and leaves out small industries by their noisy \
             count.",
@@ -61,7 +61,7 @@ pub const QUESTIONS: [Question; 7] = [
             count(union_member) > 1500 ORDER BY 2 DESC;",
         coarser: None,
     },
-    Question {
+    DemoQuestion {
         title: "Who went to college?",
         why: "Six groups. Sums of them, such as all graduates, are free afterwards.",
         sql: "SELECT race, college_graduate, count(*) AS women\n  FROM nls.women GROUP BY race, \

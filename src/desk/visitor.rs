@@ -14,7 +14,7 @@ use super::{Desk, is_unchanged};
 use crate::mechanism::Loss;
 use crate::policy::{Certificate, Secret};
 use crate::web::login::is_vouched_by;
-use crate::web::session::{Named, SessionId};
+use crate::web::session::{SessionId, SessionOwner};
 use crate::wire::ClientSession;
 
 /// Prices of one session that are kept: older ones have to be looked at again.
@@ -42,7 +42,7 @@ struct Kept {
     searches: Option<Loss>,
 }
 
-impl Named for Arc<Analyst> {
+impl SessionOwner for Arc<Analyst> {
     fn name(&self) -> &str {
         self.seat.role()
     }

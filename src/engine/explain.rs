@@ -12,7 +12,7 @@ use crate::finish::quantile_95;
 use crate::ir::ReleaseId;
 use crate::ledger::Balance;
 use crate::mechanism::{Fixed, Loss};
-use crate::policy::{Policy, Protection, SESSION_SETTINGS, SessionSettings, UnitStep, Useless};
+use crate::policy::{Policy, Protection, SESSION_SETTINGS, SessionSettings, UnitStep, UselessMode};
 use crate::postgres::create_index;
 use crate::refusal::Refusal;
 use crate::rewrite::{Plan, ReleasePlan, Statement, Summed, Widened, measure_deviation};
@@ -157,14 +157,14 @@ pub fn budget(loss: &Loss, balance: &Balance) -> String {
 }
 
 /// How a useless question would be answered, and which settings would help instead.
-fn usefulness(useful: &Usefulness, mode: Useless) -> Vec<String> {
+fn usefulness(useful: &Usefulness, mode: UselessMode) -> Vec<String> {
     let Usefulness { useless, warnings } = useful;
     let mut lines = Vec::new();
     if let Some(refusal) = useless {
         let then = match mode {
-            Useless::Refuse => "it is refused, at no cost",
-            Useless::Warn => "it is answered with a warning",
-            Useless::Allow => "it is answered all the same",
+            UselessMode::Refuse => "it is refused, at no cost",
+            UselessMode::Warn => "it is answered with a warning",
+            UselessMode::Allow => "it is answered all the same",
         };
         lines.push(format!("Useless: {}; {then}", refusal.message));
         lines.extend(refusal.hint.iter().map(|hint| format!("  Hint: {hint}")));

@@ -11,7 +11,7 @@ use super::curve::{Curve, curve_within};
 use super::explain::budget;
 use super::notice::{Sql, describe};
 use super::planning::{plain_terms, plan_within, requester_of};
-use super::planning_limit::Size;
+use super::planning_limit::StatementSize;
 use super::useless::{Asked, refuse_useless};
 use super::{Engine, Service, in_words};
 use crate::analyze::PlanningEffort;
@@ -112,7 +112,10 @@ impl Engine {
     ) -> Result<Exploration, Unread> {
         let balances = self.ledger.balances(&role.name).await;
         let balances = balances.map_err(|error| super::internal("ledger", &error).report())?;
-        let permit = self.planning_limit.acquire(EXPLORER, Size::Large).await;
+        let permit = self
+            .planning_limit
+            .acquire(EXPLORER, StatementSize::Large)
+            .await;
         permit.work(|| {
             let statements = parse(sql)?;
             let [Statement::Query(query) | Statement::Explain(query, _)] = statements.as_slice()

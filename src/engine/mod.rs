@@ -54,7 +54,7 @@ pub use group_privacy::Promised;
 pub use metrics::{Metrics, QuestionOutcome};
 pub use notice::{Sql, describe as describe_plan, rounded};
 pub use planning::{accounts, constants, plan};
-pub use planning_limit::{PlanningLimit, PlanningPermit, Size, aside};
+pub use planning_limit::{PlanningLimit, PlanningPermit, StatementSize, aside};
 pub use price::{Agreed, AtMost, AtPrice, Price, SearchesDue, adds_no_draw};
 pub use reload::Reloadable;
 pub use search_path::start_path;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::plan_cache::PlanKey;
-use super::planning_limit::{Size, aside};
+use super::planning_limit::{StatementSize, aside};
 use super::search_payment;
 use super::statement_log::StatementFacts;
 use super::widen::Narrow;
@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::ledger::{Balances, Origin};
 use crate::mechanism::{AccountState, Loss};
 use crate::parse::Query;
-use crate::policy::{Policy, Role, SessionSettings, Table, Useless as Mode};
+use crate::policy::{Policy, Role, SessionSettings, Table, UselessMode};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::{Constants, Session, resolve};
 use crate::rewrite::{Plan, Terms, needs_first_answer, rewrite, useless};
@@ -85,7 +85,7 @@ fn first_answer(
     let mut first = terms.of_first_answer(policy);
     let settings = &terms.session_settings;
     let is_useless =
-        |plan: &Plan| settings.useless != Mode::Allow && !useless(plan, policy).is_empty();
+        |plan: &Plan| settings.useless != UselessMode::Allow && !useless(plan, policy).is_empty();
     let (mut useless_one, mut refused) = (None, None);
     loop {
         match rewrite(analyzed, policy, &first) {
@@ -249,7 +249,7 @@ impl Engine {
                 effort,
             )
         };
-        if Size::of(query) == Size::Small {
+        if StatementSize::of(query) == StatementSize::Small {
             let effort = Arc::new(PlanningEffort::small());
             // Other tasks of this thread do not wait for it.
             let planned = aside(|| plan(&effort));
@@ -259,7 +259,7 @@ impl Engine {
         }
         let permit = self
             .planning_limit
-            .acquire(&requester.role, Size::Large)
+            .acquire(&requester.role, StatementSize::Large)
             .await;
         let _held = requester.share.hold(PLANNING_BYTES).map_err(Error::Parse)?;
         permit.work(|| plan(&Arc::default()))

@@ -24,7 +24,7 @@ pub struct PlanningLimit {
 
 /// Whether work on a statement waits for its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Size {
+pub enum StatementSize {
     Small,
     Large,
 }
@@ -34,7 +34,7 @@ pub enum Size {
 #[derive(Debug)]
 pub struct PlanningPermit(Option<[OwnedSemaphorePermit; 2]>);
 
-impl Size {
+impl StatementSize {
     /// The size of a text of `bytes` bytes.
     pub fn of_bytes(bytes: usize) -> Self {
         if bytes > LARGE_BYTES {
@@ -77,10 +77,10 @@ impl PlanningLimit {
 
     /// Waits until the role may work on a statement of this size: first among the role's own
     /// statements, then among the roles.
-    pub async fn acquire(&self, role: &str, size: Size) -> PlanningPermit {
+    pub async fn acquire(&self, role: &str, size: StatementSize) -> PlanningPermit {
         match size {
-            Size::Small => PlanningPermit::at_once(),
-            Size::Large => {
+            StatementSize::Small => PlanningPermit::at_once(),
+            StatementSize::Large => {
                 let share = self.shares.take(role).await;
                 let place = Arc::clone(&self.places).acquire_owned().await.ok();
                 // Neither semaphore is ever closed.
@@ -127,28 +127,31 @@ mod tests {
     #[test]
     fn what_is_long_as_text_is_large() {
         let size = |sql: &str| match parse(sql).unwrap().as_slice() {
-            [Statement::Query(query)] => Size::of(query),
+            [Statement::Query(query)] => StatementSize::of(query),
             other => panic!("{other:?}"),
         };
         assert_eq!(
-            [Size::of_bytes(LARGE_BYTES), Size::of_bytes(LARGE_BYTES + 1)],
-            [Size::Small, Size::Large]
+            [
+                StatementSize::of_bytes(LARGE_BYTES),
+                StatementSize::of_bytes(LARGE_BYTES + 1)
+            ],
+            [StatementSize::Small, StatementSize::Large]
         );
         assert_eq!(
             size(&format!("SELECT   1 /* {} */", "x".repeat(LARGE_BYTES))),
-            Size::Small
+            StatementSize::Small
         );
         assert_eq!(
             size(&format!("SELECT '{}'", "x".repeat(LARGE_BYTES - 9))),
-            Size::Small
+            StatementSize::Small
         );
         assert_eq!(
             size(&format!("SELECT '{}'", "x".repeat(LARGE_BYTES - 8))),
-            Size::Large
+            StatementSize::Large
         );
         assert_eq!(
             size(&format!("SELECT 1{}", ", 1".repeat(LARGE_BYTES))),
-            Size::Large
+            StatementSize::Large
         );
     }
 
@@ -157,16 +160,16 @@ mod tests {
     #[tokio::test]
     async fn roles_take_turns_and_small_ones_wait_for_nobody() {
         let limit = PlanningLimit::of(1);
-        let first = limit.acquire("greedy", Size::Large).await;
+        let first = limit.acquire("greedy", StatementSize::Large).await;
         let mut queue: Vec<_> = (0..20)
-            .map(|_| Box::pin(limit.acquire("greedy", Size::Large)))
+            .map(|_| Box::pin(limit.acquire("greedy", StatementSize::Large)))
             .collect();
         for waiting in &mut queue {
             assert!(poll!(waiting).is_pending());
         }
-        let mut modest = Box::pin(limit.acquire("modest", Size::Large));
+        let mut modest = Box::pin(limit.acquire("modest", StatementSize::Large));
         assert!(poll!(&mut modest).is_pending());
-        assert!(poll!(Box::pin(limit.acquire("greedy", Size::Small))).is_ready());
+        assert!(poll!(Box::pin(limit.acquire("greedy", StatementSize::Small))).is_ready());
         drop(queue.remove(0));
         assert_eq!(first.work(|| 7), 7);
         let modest = modest.await;
@@ -184,11 +187,11 @@ mod tests {
         let limit = PlanningLimit::of(4);
         let mut permits = Vec::new();
         for _ in 0..3 {
-            permits.push(limit.acquire("greedy", Size::Large).await);
+            permits.push(limit.acquire("greedy", StatementSize::Large).await);
         }
-        assert!(poll!(Box::pin(limit.acquire("greedy", Size::Large))).is_pending());
-        permits.push(limit.acquire("modest", Size::Large).await);
-        let mut late = Box::pin(limit.acquire("third", Size::Large));
+        assert!(poll!(Box::pin(limit.acquire("greedy", StatementSize::Large))).is_pending());
+        permits.push(limit.acquire("modest", StatementSize::Large).await);
+        let mut late = Box::pin(limit.acquire("third", StatementSize::Large));
         assert!(poll!(&mut late).is_pending());
         permits.pop();
         late.await.work(|| ());

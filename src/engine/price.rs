@@ -10,7 +10,7 @@ use super::explain;
 use super::first_answer::ANSWERS_MAX;
 use super::notice::Sql;
 use super::planning::accounts;
-use super::planning_limit::Size;
+use super::planning_limit::StatementSize;
 use super::question::Foreseen;
 use super::service::Answer;
 use super::statement_log::StatementFacts;
@@ -22,7 +22,7 @@ use crate::ledger;
 use crate::ledger::{Balance, Balances, Verdict};
 use crate::mechanism::{Fixed, Loss};
 use crate::parse::{ExplainFormat, Query};
-use crate::policy::Useless;
+use crate::policy::UselessMode;
 use crate::refusal::Refusal;
 use crate::rewrite::{ChoiceKind, ChoicePlan, Plan, ReleasePlan, most_of_one_query};
 
@@ -249,7 +249,7 @@ impl Engine {
             true => self.curve_of(requester, &query, &balances).await,
             false => None,
         };
-        let refuses = settings.useless == Useless::Refuse;
+        let refuses = settings.useless == UselessMode::Refuse;
         let cautions = plan.releases().iter().flat_map(|r| &r.facts().cautions);
         let in_all = match plan.first_answer() {
             Some(_) => self.most_in_all(requester, &plan, &balances),
@@ -309,7 +309,7 @@ impl Engine {
         };
         let turn = self
             .planning_limit
-            .acquire(&requester.role, Size::Large)
+            .acquire(&requester.role, StatementSize::Large)
             .await;
         turn.work(|| curve_within(&asked, Some(&Arc::default())).ok())
     }

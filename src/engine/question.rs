@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::first_answer::Aimed;
 use super::middle_queries::MiddleQueries;
-use super::planning_limit::{Size, aside};
+use super::planning_limit::{StatementSize, aside};
 use super::run::Answered;
 use super::service::Answer;
 use super::statement_log::StatementFacts;
@@ -98,7 +98,10 @@ impl Engine {
         let bound = bound.map_err(Error::Parse)?;
         let permit = self
             .planning_limit
-            .acquire(&requester.role, Size::of(query).max(Size::of_bytes(bytes)))
+            .acquire(
+                &requester.role,
+                StatementSize::of(query).max(StatementSize::of_bytes(bytes)),
+            )
             .await;
         permit
             .work(|| query.bind(&bound))
@@ -113,7 +116,7 @@ impl Engine {
         query: &Query,
         parameters: &[u32],
     ) -> Result<Described, Error> {
-        let size = Size::of(query);
+        let size = StatementSize::of(query);
         let permit = self.planning_limit.acquire(&requester.role, size).await;
         let query = permit.work(|| {
             let query = query.within(&self.database);

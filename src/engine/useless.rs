@@ -4,14 +4,14 @@
 use std::sync::Arc;
 
 use super::middle_queries::MiddleQueries;
-use super::planning_limit::Size;
+use super::planning_limit::StatementSize;
 use super::{Engine, Requester};
 use crate::analyze::{KeyRule, PlanningEffort, analyze};
 use crate::error::Error;
 use crate::ir;
 use crate::ir::ReleaseId;
 use crate::parse::Query;
-use crate::policy::{Policy, Useless as Mode};
+use crate::policy::{Policy, UselessMode};
 use crate::refusal::{Refusal, reason};
 use crate::release::Released;
 use crate::resolve::{Constants, resolve};
@@ -90,7 +90,7 @@ impl Engine {
         let mode = requester.session_settings.useless;
         let is_fine =
             || useless(plan, &self.policy).is_empty() && thin_groups(plan, &self.policy).is_empty();
-        if mode == Mode::Allow || is_fine() {
+        if mode == UselessMode::Allow || is_fine() {
             return Ok(Vec::new());
         }
         let mut middles = MiddleQueries::new(self, requester, plan);
@@ -102,8 +102,8 @@ impl Engine {
             .usefulness(requester, query, plan, &held.released)
             .await?;
         match (useless, mode) {
-            (Some(refusal), Mode::Refuse) => return Err(Error::Rewrite(refusal)),
-            (Some(refusal), Mode::Warn | Mode::Allow) => {
+            (Some(refusal), UselessMode::Refuse) => return Err(Error::Rewrite(refusal)),
+            (Some(refusal), UselessMode::Warn | UselessMode::Allow) => {
                 // The question is answered and charged, so the detail must not deny it.
                 let about = refusal.detail.as_deref().unwrap_or_default();
                 let charged = about.replace("Nothing was charged. ", "");
@@ -147,7 +147,7 @@ impl Engine {
             // Variants are priced for nothing, so they take turns.
             let permit = self
                 .planning_limit
-                .acquire(&requester.role, Size::Large)
+                .acquire(&requester.role, StatementSize::Large)
                 .await;
             permit.work(|| refuse_useless(&asked, plan, is_bought))
         } else {
@@ -160,7 +160,7 @@ impl Engine {
 /// Settings that would help. At most [`TRIALS`] variants of a kind are priced, all with little
 /// work.
 fn hint(asked: &Asked<'_>, plan: &Plan, found: &[Useless]) -> Option<String> {
-    if Size::of(asked.query) != Size::Small {
+    if StatementSize::of(asked.query) != StatementSize::Small {
         return None;
     }
     let resolved = crate::parse::with_room(|| {

@@ -71,7 +71,7 @@ pub type Rows = Vec<Vec<Option<String>>>;
 /// relied on.
 pub struct Snapshot {
     /// `None` if the plan reads no data.
-    lease: Option<pool::Lease>,
+    lease: Option<pool::DatabaseLease>,
     /// The role's share of the database connections.
     _share: Option<OwnedSemaphorePermit>,
     config: tokio_postgres::Config,
@@ -148,14 +148,14 @@ impl Backend {
 }
 
 impl Snapshot {
-    fn lease(&self) -> Result<&pool::Lease, Error> {
+    fn lease(&self) -> Result<&pool::DatabaseLease, Error> {
         self.lease
             .as_ref()
             .ok_or_else(|| Error::Backend("no connection was opened".to_owned()))
     }
 
     fn client(&self) -> Result<&tokio_postgres::Client, Error> {
-        self.lease().map(pool::Lease::client)
+        self.lease().map(pool::DatabaseLease::client)
     }
 
     /// Opens the transaction, locks the tables against change and compares them with the state that

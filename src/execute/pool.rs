@@ -54,8 +54,8 @@ struct Connection {
     is_citus: bool,
 }
 
-/// One connection, in use. Given back only by [`Lease::keep`]; dropped otherwise.
-pub struct Lease {
+/// One connection, in use. Given back only by [`DatabaseLease::keep`]; dropped otherwise.
+pub struct DatabaseLease {
     connection: Connection,
     /// It was used before, and may be broken by now.
     pub(super) was_idle: bool,
@@ -160,7 +160,7 @@ impl Backend {
             .clear();
     }
 
-    pub(super) async fn lease(&self) -> Result<Lease, String> {
+    pub(super) async fn lease(&self) -> Result<DatabaseLease, String> {
         let place = Arc::clone(&self.places)
             .acquire_owned()
             .await
@@ -189,7 +189,7 @@ impl Backend {
                 }
             }
         };
-        Ok(Lease {
+        Ok(DatabaseLease {
             connection,
             was_idle,
             idle: Arc::clone(&self.idle),
@@ -217,7 +217,7 @@ pub(super) async fn changed(
     Ok(changed)
 }
 
-impl Lease {
+impl DatabaseLease {
     /// Begins a snapshot under the pins and takes these locks.
     pub(super) async fn pin(&self, locks: &str) -> Result<(), tokio_postgres::Error> {
         let hand_on = self.connection.is_citus.then_some(HAND_ON);

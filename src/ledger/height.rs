@@ -14,7 +14,7 @@ use crate::policy::WitnessAddress;
 
 /// The counts of a ledger, which never fall, and its newest debit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Height {
+pub struct LedgerHeight {
     /// Drawn when the ledger was made, and again at each restoration.
     pub birth: [u8; 16],
     /// How often it was restored, and one.
@@ -53,7 +53,7 @@ const NEWEST: usize = 5;
 const DEBIT: &str = "SELECT id, role, microseconds, epsilon, rho, mu_squared, delta, fingerprint \
     FROM debit WHERE id = $1";
 
-impl Height {
+impl LedgerHeight {
     /// The height of no ledger.
     pub(super) const NONE: Self = Self {
         birth: [0; 16],
@@ -233,7 +233,7 @@ impl Rules {
     /// # Requires
     ///
     /// A `Write` transaction is open.
-    pub(super) fn reached(&mut self) -> Result<(Height, Option<Testimony>), Error> {
+    pub(super) fn reached(&mut self) -> Result<(LedgerHeight, Option<Testimony>), Error> {
         let height = self.height()?;
         let is_due = !self.witnesses.is_empty() && height != self.seen;
         let seen = match is_due {
@@ -248,7 +248,7 @@ impl Rules {
     /// # Errors
     ///
     /// [`Error::Witness`]: the charge stands, and nobody may rely on it.
-    pub(super) fn note(&mut self, reached: (Height, Option<Testimony>)) -> Result<(), Error> {
+    pub(super) fn note(&mut self, reached: (LedgerHeight, Option<Testimony>)) -> Result<(), Error> {
         let (height, testimony) = reached;
         self.seen = height;
         match testimony {
@@ -260,7 +260,7 @@ impl Rules {
     /// # Requires
     ///
     /// A transaction is open.
-    pub(super) fn height(&mut self) -> Result<Height, Error> {
+    pub(super) fn height(&mut self) -> Result<LedgerHeight, Error> {
         let rows = self.store.query(HEIGHT, &[])?;
         let damaged = || Error::Damaged {
             ledger: "the ledger".to_owned(),
@@ -272,7 +272,7 @@ impl Rules {
             None | Some(Value::Null) => (0, [0; 32]),
             Some(_) => (row.int(NEWEST)?, digest(newest)),
         };
-        Ok(Height {
+        Ok(LedgerHeight {
             birth: row.blob(0)?.try_into().map_err(|_| damaged())?,
             generation: row.int(1)?,
             debits,
@@ -294,7 +294,11 @@ impl Rules {
     /// # Requires
     ///
     /// A transaction is open.
-    pub(super) fn lacks(&mut self, now: &Height, before: &Height) -> Result<Option<String>, Error> {
+    pub(super) fn lacks(
+        &mut self,
+        now: &LedgerHeight,
+        before: &LedgerHeight,
+    ) -> Result<Option<String>, Error> {
         if let Some(lacks) = now.lacks(before) {
             return Ok(Some(lacks));
         }

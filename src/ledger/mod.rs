@@ -49,7 +49,7 @@ pub use clock::{Clock, date, period_start};
 pub use entry::Entry;
 pub use error::{DebitError, Error};
 pub use grants::{Act, Decided, Decision};
-pub use height::Height;
+pub use height::LedgerHeight;
 pub use policies::PolicyRecord;
 pub use record::{
     Asked, Event, LOGINS_KEPT, Origin, Record, RecordFile, STATEMENTS_KEPT, Verdict, Via,
@@ -572,7 +572,7 @@ impl Ledger {
     /// # Errors
     ///
     /// [`Error::WentBack`] where it is behind what this process saw of it.
-    pub async fn height(&self) -> Result<Height, Error> {
+    pub async fn height(&self) -> Result<LedgerHeight, Error> {
         self.worker
             .call(Access::Read, |books| {
                 books.stands()?;

@@ -9,7 +9,7 @@ use super::charge::Fingerprint;
 use super::clock::{Clock, period_end, period_start};
 use super::entry::join_statements;
 use super::error::{DebitError, Error};
-use super::height::{Attest, Height};
+use super::height::{Attest, LedgerHeight};
 use super::store::{Access, Row, Store, Value, first, fixed, gone, loss as columns};
 use super::witness::Witness;
 use super::{AccountSpec, Buyer, Entry, Purchase};
@@ -37,7 +37,7 @@ pub(super) struct Rules {
     /// Caps that grants have raised, by account and grant. Computing one needs a root search.
     raised: HashMap<(i64, Fixed, Fixed), Cap>,
     /// The highest that this process has seen.
-    pub(super) seen: Height,
+    pub(super) seen: LedgerHeight,
     /// Each learns of every charge.
     pub(super) witnesses: Vec<Box<dyn Witness>>,
     /// Whether a witness lags behind the commits.
@@ -85,7 +85,7 @@ impl Rules {
             owner,
             roles,
             raised: HashMap::new(),
-            seen: Height::NONE,
+            seen: LedgerHeight::NONE,
             witnesses: Vec::new(),
             lags: false,
         };

@@ -10,7 +10,7 @@ mod server;
 use serde::{Deserialize, Serialize};
 
 use super::error::Error;
-use super::height::Height;
+use super::height::LedgerHeight;
 use super::rules::Rules;
 use super::store::Row;
 use crate::mechanism::{Fixed, Loss};
@@ -20,7 +20,7 @@ pub(super) use file::is_same_disk;
 /// What a witness has seen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::ledger) struct Testimony {
-    pub(in crate::ledger) height: Height,
+    pub(in crate::ledger) height: LedgerHeight,
     pub(in crate::ledger) accounts: Vec<Sums>,
 }
 
@@ -134,7 +134,7 @@ impl Testimony {
     /// # Errors
     ///
     /// Those of the store.
-    pub(in crate::ledger) fn of(rules: &mut Rules, height: Height) -> Result<Self, Error> {
+    pub(in crate::ledger) fn of(rules: &mut Rules, height: LedgerHeight) -> Result<Self, Error> {
         let sql = "SELECT kind, name, spent_epsilon, spent_rho, spent_mu_squared, spent_delta, \
             failures FROM account ORDER BY id";
         let accounts = rules.store.query(sql, &[])?;
@@ -187,9 +187,9 @@ mod tests {
             failures: 3,
         };
         let seen = |debits, accounts| Testimony {
-            height: Height {
+            height: LedgerHeight {
                 debits,
-                ..Height::NONE
+                ..LedgerHeight::NONE
             },
             accounts,
         };

@@ -36,7 +36,7 @@ pub use search_path::{path_names, path_of, schemas};
 pub use secret::Secret;
 pub use session_settings::{
     Ceilings, ClipChoice, Hints, KeyChoice, Notices, Reuse, SESSION_SETTINGS, SessionSetting,
-    SessionSettings, Useless, Widen, unknown as unknown_setting,
+    SessionSettings, UselessMode, Widen, unknown as unknown_setting,
 };
 pub use target_error::{TargetError, TargetErrors};
 pub use unlisted::{Unlisted, appeared, unlisted};

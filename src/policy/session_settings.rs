@@ -26,7 +26,7 @@ pub struct SessionSettings {
     pub rows_per_unit: Option<u32>,
     pub notices: Notices,
     pub clip: ClipChoice,
-    pub useless: Useless,
+    pub useless: UselessMode,
     pub hints: Hints,
 }
 
@@ -87,7 +87,7 @@ pub enum ClipChoice {
 
 /// What becomes of a question whose noise would hide every possible answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Useless {
+pub enum UselessMode {
     /// It is refused, at no cost.
     #[default]
     Refuse,
@@ -241,9 +241,9 @@ impl SessionSettings {
             }
             "pgveil.useless" => {
                 let words = [
-                    ("refuse", Useless::Refuse),
-                    ("warn", Useless::Warn),
-                    ("allow", Useless::Allow),
+                    ("refuse", UselessMode::Refuse),
+                    ("warn", UselessMode::Warn),
+                    ("allow", UselessMode::Allow),
                 ];
                 self.useless = choice(name, text, &words)?;
             }
@@ -289,9 +289,9 @@ impl SessionSettings {
                 ClipChoice::Auto => "auto".to_owned(),
             },
             "pgveil.useless" => match self.useless {
-                Useless::Refuse => "refuse".to_owned(),
-                Useless::Warn => "warn".to_owned(),
-                Useless::Allow => "allow".to_owned(),
+                UselessMode::Refuse => "refuse".to_owned(),
+                UselessMode::Warn => "warn".to_owned(),
+                UselessMode::Allow => "allow".to_owned(),
             },
             "pgveil.hints" => match self.hints {
                 Hints::Fields => "fields".to_owned(),
@@ -483,8 +483,8 @@ fn choice<T: Copy>(name: &str, text: &str, words: &[(&str, T)]) -> Result<T, Ref
 #[cfg(test)]
 mod tests {
     use super::{
-        ClipChoice, Hints, KeyChoice, Notices, Reuse, SESSION_SETTINGS, SessionSettings, Useless,
-        Widen,
+        ClipChoice, Hints, KeyChoice, Notices, Reuse, SESSION_SETTINGS, SessionSettings,
+        UselessMode, Widen,
     };
     use crate::policy::TargetError;
 
@@ -535,9 +535,10 @@ mod tests {
             useless,
             hints,
         } = session_settings;
+        assert_eq!(useless, UselessMode::Warn);
         assert_eq!(
-            (clip, useless, hints, widen),
-            (ClipChoice::Fixed, Useless::Warn, Hints::Message, Widen::Off)
+            (clip, hints, widen),
+            (ClipChoice::Fixed, Hints::Message, Widen::Off)
         );
         assert_eq!(
             (epsilon, target_error, reuse),

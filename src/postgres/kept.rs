@@ -30,11 +30,11 @@ const DRAFT_AGE: Duration = Duration::from_secs(3600);
 
 /// The place of two clusters: an empty one, and one that has been loaded.
 #[derive(Debug, Clone)]
-pub struct Kept {
+pub struct KeptClusters {
     path: PathBuf,
 }
 
-impl Kept {
+impl KeptClusters {
     /// The place for what was loaded from `content`, by this pgveil and this machine's binaries.
     /// `None` where there is no directory for it that is ours alone, or no binaries.
     pub fn of(content: &[&[u8]]) -> Option<Self> {

@@ -28,7 +28,7 @@ pub use binaries::major_version;
 pub use connect::{Connected, cancel, connect};
 pub use directory::Directory;
 pub use fair_pool::FairPool;
-pub use kept::{CACHE_VARIABLE, Kept};
+pub use kept::{CACHE_VARIABLE, KeptClusters};
 pub use locale::Locale;
 pub use quote::{create_index, identifier, list, literal, qualified};
 
@@ -217,7 +217,7 @@ impl LocalPostgres {
 
     /// Stops the server cleanly and keeps its cluster, and an empty one, for later runs. A failure
     /// keeps nothing.
-    pub async fn stop_and_keep(self, kept: &Kept) {
+    pub async fn stop_and_keep(self, kept: &KeptClusters) {
         match &self.server {
             Server::Native(native) => native.keep(kept.path()),
             #[cfg(feature = "embedded")]

@@ -76,7 +76,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
     let mechanism = whole_statement::mechanism(&asked, policy, terms)?;
     let mut releases = Vec::new();
     let mut loss = Loss::ZERO;
-    let mut size = limits::answer_size::Size::default();
+    let mut size = limits::answer_size::AnswerSize::default();
     let mut printed = 0;
     for (asked, cut) in asked.iter().zip(analyzed.query().releases()) {
         let mut plan = rewrite_release(asked, analyzed, policy, &asked.portion(terms, mechanism))?;

@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 
 use super::choice::{ChoiceQuery, RowLimit, RowsLook};
-use super::emit::constants::Order;
+use super::emit::constants::ConstantOrder;
 use super::emit::limits::too_complex;
 use super::emit::relation::{Flat, Relations};
 use super::emit::statement::Statement;
@@ -38,7 +38,7 @@ pub(in crate::rewrite) struct Emission<'a> {
     pub policy: &'a Policy,
     /// The release's rows, each row of a table read once.
     rows: Once,
-    pub order: Order,
+    pub order: ConstantOrder,
     /// The bounds of derived tables on the rows of one unit, by alias.
     pub bounded: RefCell<HashMap<String, u64>>,
 }
@@ -57,7 +57,7 @@ impl<'a> Emission<'a> {
             analyzed,
             policy,
             rows,
-            order: Order::default(),
+            order: ConstantOrder::default(),
             bounded: RefCell::default(),
         }
     }

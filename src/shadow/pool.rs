@@ -128,12 +128,12 @@ impl Pool {
     }
 
     /// A session of this role under these settings, waiting for a free one.
-    pub async fn lease(&self, role: &str, preamble: &str) -> Result<Lease<'_>, ShadowError> {
+    pub async fn lease(&self, role: &str, preamble: &str) -> Result<ShadowLease<'_>, ShadowError> {
         let permit = Arc::clone(&self.permits)
             .acquire_owned()
             .await
             .map_err(|_| ShadowError::Lost("stopped".to_owned()))?;
-        let mut lease = Lease {
+        let mut lease = ShadowLease {
             pool: self,
             session: None,
             permit: Some(permit),
@@ -218,13 +218,13 @@ pub struct Attempts {
 /// A session in use. Dropped without [`Self::settle`] (its future was cancelled), the session is
 /// cancelled and closed.
 #[derive(Debug)]
-pub struct Lease<'a> {
+pub struct ShadowLease<'a> {
     pool: &'a Pool,
     session: Option<Session>,
     permit: Option<OwnedSemaphorePermit>,
 }
 
-impl Lease<'_> {
+impl ShadowLease<'_> {
     pub fn client(&self) -> &Client {
         // `lease` returns only with a session, and `settle` consumes the lease.
         match &self.session {
@@ -275,7 +275,7 @@ impl Lease<'_> {
     }
 }
 
-impl Drop for Lease<'_> {
+impl Drop for ShadowLease<'_> {
     fn drop(&mut self) {
         let Some(session) = self.session.take() else {
             return;

@@ -11,7 +11,7 @@ use crate::visit::visit_expressions;
 
 /// One query, as its columns can get intervals.
 #[derive(Debug)]
-pub struct Question {
+pub struct IntervalQuery {
     statement: Statement,
 }
 
@@ -28,8 +28,8 @@ pub struct Widened {
 /// A long chain of AND or OR makes a deep tree, which is walked and dropped here with enough stack.
 pub fn candidates(sql: &str) -> Vec<(usize, bool)> {
     with_room_for_text(sql, || {
-        let question = Question::parse(sql);
-        let candidates = question.as_ref().map(Question::candidates);
+        let question = IntervalQuery::parse(sql);
+        let candidates = question.as_ref().map(IntervalQuery::candidates);
         let candidates = candidates.unwrap_or_default().into_iter();
         let is_key = |one: &Candidate| question.as_ref().is_some_and(|q| q.is_key(one));
         candidates.map(|one| (one.column, is_key(&one))).collect()
@@ -39,7 +39,7 @@ pub fn candidates(sql: &str) -> Vec<(usize, bool)> {
 /// The statement with intervals for these of its columns.
 pub fn widened(sql: &str, columns: &[usize]) -> Option<Widened> {
     with_room_for_text(sql, || {
-        let question = Question::parse(sql)?;
+        let question = IntervalQuery::parse(sql)?;
         let mut candidates = question.candidates();
         candidates.retain(|one| columns.contains(&one.column));
         question.widen(&candidates)
@@ -62,7 +62,7 @@ fn has_call(expression: &Expr) -> bool {
     found.is_break()
 }
 
-impl Question {
+impl IntervalQuery {
     /// `None` for what is not exactly one query.
     pub fn parse(sql: &str) -> Option<Self> {
         let [statement] = <[Statement; 1]>::try_from(as_written(sql)?).ok()?;
@@ -161,14 +161,14 @@ mod tests {
 
     #[test]
     fn one_query_is_a_question() {
-        assert!(Question::parse("SELECT 1;").is_some());
+        assert!(IntervalQuery::parse("SELECT 1;").is_some());
         for other in [
             "",
             "SELECT 1; SELECT 2",
             "DROP TABLE nls.women",
             "SET a = 1",
         ] {
-            assert!(Question::parse(other).is_none(), "{other}");
+            assert!(IntervalQuery::parse(other).is_none(), "{other}");
         }
     }
 
@@ -216,7 +216,8 @@ mod tests {
 
     #[test]
     fn calls_get_intervals() {
-        let question = Question::parse("SELECT race, count(*) AS n FROM t GROUP BY race").unwrap();
+        let question =
+            IntervalQuery::parse("SELECT race, count(*) AS n FROM t GROUP BY race").unwrap();
         let widened = question.widen(&question.candidates()).unwrap();
         assert_eq!(
             widened.sql,
@@ -228,7 +229,7 @@ mod tests {
             "SELECT * FROM t",
             "SELECT DISTINCT count(*) FROM t GROUP BY a",
         ] {
-            let question = Question::parse(without).unwrap();
+            let question = IntervalQuery::parse(without).unwrap();
             assert!(question.candidates().is_empty(), "{without}");
         }
     }

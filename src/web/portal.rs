@@ -14,7 +14,7 @@ use super::guard::{Guard, is_from_elsewhere};
 use super::login::{Cookie, PasswordCheck};
 use super::page::{Site, Who};
 use super::rate_limit::{Pace, Rates};
-use super::session::{Lifetimes, Named, SessionId, Sessions};
+use super::session::{Lifetimes, SessionId, SessionOwner, Sessions};
 
 /// The options of a site.
 pub struct Opening {
@@ -44,7 +44,7 @@ pub struct Portal<V> {
     pub rates: Rates,
 }
 
-impl<V: Named> Portal<V> {
+impl<V: SessionOwner> Portal<V> {
     /// # Errors
     /// Where the operating system has no randomness to give.
     pub fn open(opening: Opening) -> std::io::Result<Self> {

@@ -11,7 +11,7 @@ use rand::rngs::SysRng;
 use sha2::{Digest, Sha256};
 
 /// The owner of a session.
-pub trait Named: Clone {
+pub trait SessionOwner: Clone {
     fn name(&self) -> &str;
 }
 
@@ -65,7 +65,7 @@ pub struct Sessions<V> {
     open: Mutex<HashMap<SessionId, Session<V>>>,
 }
 
-impl<V: Named> Sessions<V> {
+impl<V: SessionOwner> Sessions<V> {
     pub fn new(lifetimes: Lifetimes, of_name: usize) -> Self {
         Self {
             lifetimes,
@@ -237,7 +237,7 @@ mod tests {
     #[derive(Debug, Clone, PartialEq)]
     struct Somebody(&'static str, &'static str);
 
-    impl Named for Somebody {
+    impl SessionOwner for Somebody {
         fn name(&self) -> &str {
             self.0
         }

@@ -18,7 +18,7 @@ use super::run::lost;
 use super::settings::Settings;
 use crate::engine::{
     COPIES, HeldMemory, MemoryBudget, MemoryShare, Metrics, QuestionOutcome, Requester, Service,
-    Size, patience,
+    StatementSize, patience,
 };
 use crate::error::Error;
 use crate::ledger::Origin;
@@ -176,11 +176,11 @@ impl ClientSession {
     /// # Errors
     /// Those of [`parse::parse`] and of SET; 0A000 for another statement.
     pub async fn read(&self, service: &impl Service, sql: &str) -> Result<Reading, Refusal> {
-        let size = Size::of_bytes(sql.len());
+        let size = StatementSize::of_bytes(sql.len());
         let turn = service.planning_limit().acquire(&self.role, size).await;
         let held = match size {
-            Size::Small => self.share.begin(),
-            Size::Large => self.share.hold(COPIES * parse::weight(sql))?,
+            StatementSize::Small => self.share.begin(),
+            StatementSize::Large => self.share.hold(COPIES * parse::weight(sql))?,
         };
         let mut settings = self.settings(service)?;
         let read = turn.work(|| {

@@ -12,7 +12,7 @@ use pgwire::messages::extendedquery::{
 use super::advisory::advising;
 use super::connection::Connection;
 use super::cursor::cursor_exists;
-use super::message::{Bind, Target, check_counts, not_utf8};
+use super::message::{Bind, MessageTarget, check_counts, not_utf8};
 use super::outcome::Outcome;
 use super::portal::{
     Portal, Prepared, Progress, columns_weight, counted, each, settings_weight, text_column,
@@ -257,9 +257,9 @@ impl<S: Service> Connection<S> {
         Ok(())
     }
 
-    pub(super) fn describe(&mut self, target: Target, name: &str) -> Result<(), Outcome> {
+    pub(super) fn describe(&mut self, target: MessageTarget, name: &str) -> Result<(), Outcome> {
         let (parameters, columns, formats) = match target {
-            Target::Statement => {
+            MessageTarget::Statement => {
                 let prepared = self.statement(name)?;
                 (
                     Some(prepared.parameters.clone()),
@@ -267,7 +267,7 @@ impl<S: Service> Connection<S> {
                     Vec::new(),
                 )
             }
-            Target::Portal => match (self.portals.get(name), self.cursors.get(name)) {
+            MessageTarget::Portal => match (self.portals.get(name), self.cursors.get(name)) {
                 (Some(portal), _) => (None, portal.columns.clone(), portal.formats.clone()),
                 (None, Some(cursor)) => (
                     None,
@@ -482,10 +482,10 @@ impl<S: Service> Connection<S> {
         Ok(())
     }
 
-    pub(super) fn close(&mut self, target: Target, name: &str) {
+    pub(super) fn close(&mut self, target: MessageTarget, name: &str) {
         match target {
-            Target::Statement => drop(self.statements.remove(name)),
-            Target::Portal => {
+            MessageTarget::Statement => drop(self.statements.remove(name)),
+            MessageTarget::Portal => {
                 if self.portals.remove(name).is_none() {
                     self.cursors.close(name);
                 }

@@ -11,7 +11,7 @@ use crate::refusal::{Refusal, reason};
 pub(super) type Row = Vec<Option<bytes::Bytes>>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Target {
+pub(super) enum MessageTarget {
     Statement,
     Portal,
 }
@@ -26,7 +26,7 @@ pub(super) enum Frontend {
     },
     Bind(Bind),
     Describe {
-        target: Target,
+        target: MessageTarget,
         name: String,
     },
     Execute {
@@ -34,7 +34,7 @@ pub(super) enum Frontend {
         rows_max: i32,
     },
     Close {
-        target: Target,
+        target: MessageTarget,
         name: String,
     },
     Flush,
@@ -150,10 +150,10 @@ impl Body {
         }
     }
 
-    fn target(&mut self, what: &str) -> Result<Target, Outcome> {
+    fn target(&mut self, what: &str) -> Result<MessageTarget, Outcome> {
         match self.take(1)?.get_u8() {
-            b'S' => Ok(Target::Statement),
-            b'P' => Ok(Target::Portal),
+            b'S' => Ok(MessageTarget::Statement),
+            b'P' => Ok(MessageTarget::Portal),
             other => Err(Outcome::protocol(format!(
                 "invalid {what} message subtype {other}"
             ))),

@@ -19,7 +19,7 @@ use super::outcome::Outcome;
 use super::portal::{Reply, text_column};
 use crate::engine::{
     Answer, Argument, COPIES, ColumnDescription, Description, Format, PlanningPermit,
-    QuestionOutcome, Requester, Service, Size,
+    QuestionOutcome, Requester, Service, StatementSize,
 };
 use crate::error::Error;
 use crate::ledger::Origin;
@@ -168,10 +168,10 @@ impl<S: Service> Connection<S> {
     }
 
     /// Waits for the right to work on a text of this size.
-    pub(super) async fn turn(&mut self, size: Size) -> Result<PlanningPermit, Outcome> {
+    pub(super) async fn turn(&mut self, size: StatementSize) -> Result<PlanningPermit, Outcome> {
         match size {
-            Size::Small => Ok(PlanningPermit::at_once()),
-            Size::Large => {
+            StatementSize::Small => Ok(PlanningPermit::at_once()),
+            StatementSize::Large => {
                 let role = self.role.clone();
                 self.ask_free(|service| async move {
                     Ok(service.planning_limit().acquire(&role, size).await)
@@ -193,9 +193,9 @@ impl<S: Service> Connection<S> {
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
         let started = Instant::now();
-        let _held = match Size::of(query) {
-            Size::Small => None,
-            Size::Large => Some(self.share.hold(COPIES * parse::weight(&query.to_sql()))?),
+        let _held = match StatementSize::of(query) {
+            StatementSize::Small => None,
+            StatementSize::Large => Some(self.share.hold(COPIES * parse::weight(&query.to_sql()))?),
         };
         let result = self.wait(question).await;
         let (verdict, sqlstate, reason) = match &result {

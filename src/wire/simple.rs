@@ -3,7 +3,7 @@
 use super::connection::Connection;
 use super::outcome::Outcome;
 use super::portal::counted;
-use crate::engine::{Service, Size};
+use crate::engine::{Service, StatementSize};
 use crate::parse;
 use crate::parse::Statement;
 
@@ -13,9 +13,9 @@ impl<S: Service> Connection<S> {
         self.statements.remove("");
         self.portals.remove("");
         let statements = self.read(sql).await?;
-        let _held = match Size::of_bytes(sql.len()) {
-            Size::Small => None,
-            Size::Large => Some(self.share.hold(parse::weight(sql))?),
+        let _held = match StatementSize::of_bytes(sql.len()) {
+            StatementSize::Small => None,
+            StatementSize::Large => Some(self.share.hold(parse::weight(sql))?),
         };
         if statements.is_empty() {
             self.channel
@@ -58,7 +58,7 @@ impl<S: Service> Connection<S> {
         if self.service.operates(sql) {
             return Ok(vec![Statement::Operator(sql.to_owned())]);
         }
-        let turn = self.turn(Size::of_bytes(sql.len())).await?;
+        let turn = self.turn(StatementSize::of_bytes(sql.len())).await?;
         match turn.work(|| parse::parse(sql)) {
             Ok(statements) => Ok(statements),
             Err(refusal) => {

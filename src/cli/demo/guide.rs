@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use crate::demo::ANALYST;
-use crate::demo::questions::{QUESTIONS, Question};
+use crate::demo::questions::{DemoQuestion, QUESTIONS};
 use crate::demo::session::reachable;
 
 /// The command with which psql connects.
@@ -29,7 +29,7 @@ pub fn print(psql: &str, page: Option<SocketAddr>, is_throw_away: bool) {
     }
     println!("  {psql}\n");
     println!("Questions worth asking (each says what it cost; EXPLAIN in front of one is free):\n");
-    for Question { why, sql, .. } in QUESTIONS {
+    for DemoQuestion { why, sql, .. } in QUESTIONS {
         println!("  -- {why}\n  {}\n", sql.replace('\n', "\n  "));
     }
     println!("And one that is refused: SELECT * FROM nls.women;\n");

@@ -17,14 +17,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::arguments::DemoOptions;
 use super::listen::listen;
-use super::progress::Step;
+use super::progress::ProgressStep;
 use super::start;
 use super::start::Started;
 use super::{Failure, signal, tls};
 use crate::demo::data::{self, READER};
 use crate::demo::{DATABASE, page};
 use crate::policy::{File, Secret};
-use crate::postgres::{Directory, Engine, Kept, LocalPostgres};
+use crate::postgres::{Directory, Engine, KeptClusters, LocalPostgres};
 use crate::shadow::{self, ShadowSource};
 use crate::wire;
 
@@ -120,7 +120,7 @@ pub struct Demo {
     pub database: String,
     local: Option<LocalPostgres>,
     /// Where the loaded cluster is kept at the end, unless it is there.
-    keep: Option<Kept>,
+    keep: Option<KeptClusters>,
     /// The directory of the ledger.
     _scratch: Directory,
 }
@@ -198,7 +198,7 @@ struct Servers {
     /// How the proxy reads.
     config: Config,
     shadow: ShadowSource,
-    keep: Option<Kept>,
+    keep: Option<KeptClusters>,
 }
 
 impl Servers {
@@ -214,10 +214,11 @@ impl Servers {
                 keep: None,
             });
         }
-        let _starting = Step::begin("starting a PostgreSQL for the survey data, and the shadow");
-        let kept = tokio::task::spawn_blocking(|| Kept::of(&data::content()));
+        let _starting =
+            ProgressStep::begin("starting a PostgreSQL for the survey data, and the shadow");
+        let kept = tokio::task::spawn_blocking(|| KeptClusters::of(&data::content()));
         let kept = kept.await.map_err(Failure::new)?;
-        if let Some((empty, loaded)) = kept.as_ref().and_then(Kept::clusters) {
+        if let Some((empty, loaded)) = kept.as_ref().and_then(KeptClusters::clusters) {
             LocalPostgres::prepare_from(Some(empty)).await;
             match Self::throw_away(Some(loaded)).await {
                 Ok(servers) => return Ok(servers),

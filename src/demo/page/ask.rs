@@ -8,7 +8,7 @@ use super::State;
 use super::widen::widen;
 use crate::demo::session::{Refused, Session};
 use crate::web::answer::{Answer, Cell, cells};
-use crate::web::intervals::Question;
+use crate::web::intervals::IntervalQuery;
 
 /// Types that are drawn.
 const NUMBERS: [&str; 6] = ["int2", "int4", "int8", "numeric", "float4", "float8"];
@@ -91,7 +91,7 @@ async fn asked(
     if !is_due {
         return Ok(());
     }
-    let Some(question) = Question::parse(sql) else {
+    let Some(question) = IntervalQuery::parse(sql) else {
         return Err(Refused::new("this page asks one SELECT at a time"));
     };
     let columns = session.describe(&question.sql()).await?;

@@ -9,7 +9,7 @@ pub use attacks::{attacked, averaging, difference, repeats};
 use maud::{DOCTYPE, Markup, html};
 
 use super::Step;
-use crate::demo::questions::{QUESTIONS, Question};
+use crate::demo::questions::{DemoQuestion, QUESTIONS};
 use crate::web::{share, width};
 
 /// The frame of every page.
@@ -121,7 +121,7 @@ fn asking(sql: &str) -> Markup {
 }
 
 /// Above the fold of a fresh page: what to do.
-pub fn welcome(question: Option<&Question>) -> Markup {
+pub fn welcome(question: Option<&DemoQuestion>) -> Markup {
     html! {
         @match question {
             Some(question) => {

@@ -2,10 +2,10 @@
 //! described, not asked.
 
 use crate::demo::session::Session;
-use crate::web::intervals::{Question, Widened};
+use crate::web::intervals::{IntervalQuery, Widened};
 
 /// The statement with intervals for every column that can have one.
-pub async fn widen(question: &Question, session: &Session) -> Option<Widened> {
+pub async fn widen(question: &IntervalQuery, session: &Session) -> Option<Widened> {
     let mut accepted = Vec::new();
     for candidate in question.candidates() {
         let widened = question.widen(std::slice::from_ref(&candidate))?;

@@ -2,7 +2,7 @@
 
 use super::Pricing;
 use crate::engine::planning::{PLANNING_BYTES, accounts};
-use crate::engine::planning_limit::Size;
+use crate::engine::planning_limit::StatementSize;
 use crate::engine::views::Row;
 use crate::engine::{Engine, Requester, internal};
 use crate::error::Error;
@@ -25,7 +25,7 @@ impl Engine {
         // Many statements are planned for nothing, so roles take turns.
         let permit = self
             .planning_limit
-            .acquire(&requester.role, Size::Large)
+            .acquire(&requester.role, StatementSize::Large)
             .await;
         let _held = requester.share.hold(PLANNING_BYTES).map_err(Error::Parse)?;
         let is_frozen = balances.role.frozen;

@@ -218,13 +218,13 @@ fn failed(path: &Path, error: &io::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ledger::height::Height;
+    use crate::ledger::height::LedgerHeight;
 
     fn at(debits: i64) -> Testimony {
         Testimony {
-            height: Height {
+            height: LedgerHeight {
                 debits,
-                ..Height::NONE
+                ..LedgerHeight::NONE
             },
             accounts: Vec::new(),
         }

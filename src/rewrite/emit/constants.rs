@@ -137,14 +137,14 @@ fn limited(data_type: &Type) -> bool {
 
 /// The constants that statements read, in the order of their parameters.
 #[derive(Default)]
-pub(in crate::rewrite) struct Order {
+pub(in crate::rewrite) struct ConstantOrder {
     pub ids: Vec<ConstantId>,
     /// One entry for each time a constant is searched as a list once per row; four where the list
     /// is cast to another type there.
     lists: Vec<ConstantId>,
 }
 
-impl Order {
+impl ConstantOrder {
     /// Renumbers the parameters of one more statement: those that are known from `$1`, then others
     /// as they appear.
     pub fn number(&mut self, query: &mut ast::Query) {
@@ -174,7 +174,7 @@ pub(in crate::rewrite) fn numbered(name: &str) -> Option<u32> {
     name.strip_prefix('$')?.parse().ok()
 }
 
-impl ast::VisitorMut for Order {
+impl ast::VisitorMut for ConstantOrder {
     type Break = std::convert::Infallible;
 
     fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Self::Break> {

@@ -18,9 +18,9 @@ const COORDINATES: u64 = 16;
 
 /// The numbers of a statement's releases so far.
 #[derive(Debug, Default)]
-pub struct Size(u64);
+pub struct AnswerSize(u64);
 
-impl Size {
+impl AnswerSize {
     /// Counts a release. Groups that are shown by threshold do not count, since their number is not
     /// known.
     ///

@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use pgveil::auto_bounds::{Error, Kept, Maker, found, name};
+use pgveil::auto_bounds::{Error, KeptSearch, Maker, found, name};
 use pgveil::engine::{Engine, Requester};
 use pgveil::execute::Backend;
 use pgveil::mechanism::{Exponential, Noise, OsRandomness, Run, SampleError, Sampler};
@@ -63,7 +63,7 @@ async fn veil(rows: &str, edit: impl Fn(String) -> String) -> Veil {
 }
 
 /// Makes all searches without noise, at an epsilon that takes few units to pass.
-async fn searched(veil: &Veil, epsilon: f64) -> Vec<(String, Kept)> {
+async fn searched(veil: &Veil, epsilon: f64) -> Vec<(String, KeptSearch)> {
     let mut all = Vec::new();
     for search in &veil.engine.policy().searches {
         let kept = make(veil, search, epsilon, &mut Silent).await.unwrap();
@@ -77,7 +77,7 @@ pub async fn make(
     search: &Search,
     epsilon: f64,
     sampler: &mut (dyn Sampler + Send),
-) -> Result<Kept, Error> {
+) -> Result<KeptSearch, Error> {
     let backend = Backend::new(veil.server.config(), 1);
     let maker = Maker {
         policy: veil.engine.policy(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pgveil::engine::Requester;
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{ClipChoice, Notices, Reuse, SessionSettings, Useless};
+use pgveil::policy::{ClipChoice, Notices, Reuse, SessionSettings, UselessMode};
 use pgveil::rewrite::Plan;
 
 use super::look::{numbers, silent_veil_of, veil};
@@ -258,7 +258,7 @@ async fn a_first_answer_is_not_useless() {
     let refused = veil.ask_as(&set, sql).await.unwrap_err().report();
     assert_eq!(refused.sqlstate, "PV001", "{refused}");
     let mut allowing = with_target("50%");
-    allowing.session_settings.useless = Useless::Allow;
+    allowing.session_settings.useless = UselessMode::Allow;
     let plan = planned(&veil, &allowing, sql).await;
     assert_eq!(plan.first_answer(), Some(0.25));
 }

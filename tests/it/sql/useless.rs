@@ -4,7 +4,7 @@
 use pgveil::engine::{Asked, Requester, constants, plan, refuse_useless};
 use pgveil::ir::ReleaseId;
 use pgveil::parse::{Query, Statement, parse};
-use pgveil::policy::{ClipChoice, Policy, SessionSettings, Useless};
+use pgveil::policy::{ClipChoice, Policy, SessionSettings, UselessMode};
 use pgveil::refusal::Refusal;
 use pgveil::rewrite::{Plan, Terms, measure_deviation};
 
@@ -250,7 +250,7 @@ async fn what_is_looked_at_first_is_judged_by_what_a_look_can_see() {
     assert!(judged(demo, Some(2), COUNT, &looking).1.is_some());
 }
 
-fn with_target(useless: Useless) -> Requester {
+fn with_target(useless: UselessMode) -> Requester {
     Requester {
         session_settings: SessionSettings {
             useless,
@@ -277,14 +277,14 @@ async fn a_useless_question_is_refused_free_and_answered_where_the_session_asks(
     );
     assert!(refused.detail.unwrap().starts_with("Nothing was charged."));
     assert_eq!(veil.spent().await, 0.0);
-    let explained = async |useless: Useless| {
+    let explained = async |useless: UselessMode| {
         let settings = with_target(useless).session_settings;
         veil.explained(settings, &format!("EXPLAIN {COUNT}")).await
     };
     for (useless, then) in [
-        (Useless::Refuse, "it is refused, at no cost"),
-        (Useless::Warn, "it is answered with a warning"),
-        (Useless::Allow, "it is answered all the same"),
+        (UselessMode::Refuse, "it is refused, at no cost"),
+        (UselessMode::Warn, "it is answered with a warning"),
+        (UselessMode::Allow, "it is answered all the same"),
     ] {
         let lines = explained(useless).await;
         let at = lines
@@ -304,7 +304,7 @@ async fn a_useless_question_is_refused_free_and_answered_where_the_session_asks(
     assert_eq!(veil.spent().await, 0.0);
 
     let answer = veil
-        .ask_as(&with_target(Useless::Warn), COUNT)
+        .ask_as(&with_target(UselessMode::Warn), COUNT)
         .await
         .unwrap();
     let [warning] = answer.warnings.as_slice() else {
@@ -318,12 +318,12 @@ async fn a_useless_question_is_refused_free_and_answered_where_the_session_asks(
     let spent = veil.spent().await;
     assert!(spent > 0.0);
     // It is held now: no refusal, no warning, no charge.
-    for useless in [Useless::Refuse, Useless::Warn, Useless::Allow] {
+    for useless in [UselessMode::Refuse, UselessMode::Warn, UselessMode::Allow] {
         let answer = veil.ask_as(&with_target(useless), COUNT).await.unwrap();
         assert!(answer.warnings.is_empty());
     }
     assert!(
-        !explained(Useless::Refuse)
+        !explained(UselessMode::Refuse)
             .await
             .iter()
             .any(|line| line.starts_with("Useless"))
@@ -335,7 +335,7 @@ async fn a_useless_question_is_refused_free_and_answered_where_the_session_asks(
         "PV001"
     );
     let answer = veil
-        .ask_as(&with_target(Useless::Allow), other)
+        .ask_as(&with_target(UselessMode::Allow), other)
         .await
         .unwrap();
     assert!(answer.warnings.is_empty() && veil.spent().await > spent);
@@ -364,7 +364,7 @@ async fn neither_rows_nor_other_roles_decide_a_refusal() {
         (refused, explained.await.unwrap())
     };
     let before = output().await;
-    veil.ask_as(&with_target(Useless::Allow), COUNT)
+    veil.ask_as(&with_target(UselessMode::Allow), COUNT)
         .await
         .unwrap();
     assert_eq!(output().await, before);
@@ -469,7 +469,7 @@ async fn thin_groups_are_warned_of() {
         ("01000", wanted)
     );
     let by_race = "SELECT race, count(*) + 1 FROM nls.women GROUP BY 1";
-    for (useless, sql) in [(Useless::Allow, thin), (Useless::Refuse, by_race)] {
+    for (useless, sql) in [(UselessMode::Allow, thin), (UselessMode::Refuse, by_race)] {
         let answer = veil.ask_as(&with_target(useless), sql).await.unwrap();
         assert!(answer.warnings.is_empty(), "{sql}");
     }
@@ -534,5 +534,5 @@ async fn a_role_may_start_with_another_level() {
     )
     .await;
     let role = veil.engine.policy().role("analyst").unwrap();
-    assert_eq!(role.session_settings.useless, Useless::Allow);
+    assert_eq!(role.session_settings.useless, UselessMode::Allow);
 }

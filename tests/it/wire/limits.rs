@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use pgveil::engine::Size;
+use pgveil::engine::StatementSize;
 
 use super::double::{PASSWORD, start, start_with};
 use super::socket::{
@@ -318,7 +318,7 @@ async fn large_statements_wait_their_turn_and_can_be_cancelled() {
             running
                 .service
                 .planning_limit
-                .acquire("ann", Size::Large)
+                .acquire("ann", StatementSize::Large)
                 .await,
         );
     }
