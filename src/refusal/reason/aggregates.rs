@@ -26,16 +26,16 @@ reasons! {
         "Write `percentile_cont(0.5) WITHIN GROUP (ORDER BY x)`, once for each fraction if need \
             be.";
     UNCERTAINTY_ARGUMENT = "uncertainty-argument", FEATURE_NOT_SUPPORTED,
-        "`pgveil.stderr()`, `pgveil.ci_low()` and `pgveil.ci_high()` know the error of an \
-            aggregate over private rows, and of arithmetic on such aggregates; of nothing else.",
+        "`pgveil.stderr()`, `pgveil.ci_low()` and `pgveil.ci_high()` know the error only \
+            of aggregates over private rows and of arithmetic on them.",
         "Repeat the aggregate inside it: `SELECT avg(x), pgveil.stderr(avg(x)) FROM people`.";
     REGRESSION_RECORD = "regression-record", FEATURE_NOT_SUPPORTED,
-        "`pgveil.linregr()` gives a record. Its fields are answers; the record as a whole, or the \
-            `.*` of it outside of the items of `SELECT`, is none.",
+        "`pgveil.linregr()` gives a record. Only its fields are answered, not the record as a \
+            whole, and `.*` works only in the `SELECT` list.",
         "Write `(pgveil.linregr(y, ARRAY[1, x])).*` as an item of `SELECT`, or one field, as in \
             `(pgveil.linregr(y, ARRAY[1, x])).coef`, over the private table.";
     REGRESSION_FEATURES = "regression-features", INVALID_PARAMETER_VALUE,
-        "A regression takes 1 to 16 features: each differs between rows, but for one constant, \
-            and none stands twice.",
-        "Leave out what is too much. A constant is written as 1.";
+        "A regression takes 1 to 16 features: one may be a constant, the others must differ \
+            between rows, and each may appear once.",
+        "Remove repeated features, constants but one, and those beyond 16. Write that one as 1.";
 }
