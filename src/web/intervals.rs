@@ -191,7 +191,7 @@ mod tests {
     fn fields_are_columns() {
         let call = "(pgveil.linregr(y, ARRAY[1, x]))";
         let sql = format!("SELECT side, {call}.* FROM t GROUP BY side");
-        let question = Question::parse(&sql).unwrap();
+        let question = IntervalQuery::parse(&sql).unwrap();
         assert!(question.sql().contains(&format!("{call}.num_rows, ")));
         let columns: Vec<usize> = candidates(&sql).iter().map(|(at, _)| *at).collect();
         assert_eq!(columns, [1, 2, 3, 4, 5, 6, 7]);
@@ -199,7 +199,7 @@ mod tests {
         let end = format!("pgveil.ci_low({call}.num_rows)");
         assert!(widened.contains(&end), "{widened}");
         let misplaced = format!("SELECT 1 FROM t ORDER BY {call}.*");
-        assert!(Question::parse(&misplaced).is_none());
+        assert!(IntervalQuery::parse(&misplaced).is_none());
     }
 
     #[test]
