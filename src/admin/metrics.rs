@@ -42,7 +42,10 @@ pub(super) async fn page(exchange: &Reloadable) -> Page {
     add_reached(&mut registry, &engine).await;
     add_pools(&mut registry, &engine);
     add_records(&mut registry, &engine);
-    add_process(&mut registry);
+    // Memory grows with what is read, before the quantum of a statement ends.
+    if engine.policy().quantum.is_none() {
+        add_process(&mut registry);
+    }
     let mut body = engine.meter().print();
     // Writing to a String cannot fail.
     let _ = text::encode(&mut body, &registry);

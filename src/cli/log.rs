@@ -18,6 +18,10 @@ pub fn start(default: &str) {
         .iter()
         .find_map(|name| std::env::var(name).ok())
         .unwrap_or_else(|| default.to_owned());
+    // An empty part would be a level, and hide warnings.
+    let parts = wanted.split(',').map(str::trim);
+    let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
+    let wanted = parts.join(",");
     let filter = Targets::from_str(&wanted).unwrap_or_else(|error| {
         eprintln!(
             "warning: the log filter {wanted:?} is not understood ({error}); {default} is used"

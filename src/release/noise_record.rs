@@ -1,7 +1,7 @@
 //! The noise of a released table, kept with it, so that replays and roll-ups report the error of
 //! the values that they show.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
@@ -97,7 +97,7 @@ impl SetNoise {
         let (number, _) = groups.first()?.split_first()?;
         let number = number.as_ref()?.parse::<usize>().ok()?;
         let set = self.sets.get(number)?;
-        let (cells, summed) = self.places(set, groups)?;
+        let (places, summed) = self.places(set, groups)?;
         let combinations: usize = summed.iter().product();
         if combinations == groups.len() {
             let factor = known
@@ -111,15 +111,19 @@ impl SetNoise {
             return Some(*factor);
         }
         effort.take(self.effects.work_of(set))?;
+        let mut cells = vec![0; self.effects.groups_in(set)];
+        for place in places {
+            *cells.get_mut(place)? = 1;
+        }
         let variance = self.effects.variance_of(set, &cells);
         Some((variance / self.of_sets().0).sqrt())
     }
 
-    /// The groups of a set as cells, 1 for each that is there, and of each of its keys how many
-    /// values they have. Which of its values a key has does not change the noise, so that they are
+    /// The places of groups among the cells of their set, and of each of its keys how many values
+    /// they have. Which of its values a key has does not change the noise, so that they are
     /// numbered as they come. `None` where two groups have the same keys.
-    fn places(&self, set: &[usize], groups: &[&Key]) -> Option<(Vec<i128>, Vec<usize>)> {
-        let mut cells = vec![0; self.effects.groups_in(set)];
+    fn places(&self, set: &[usize], groups: &[&Key]) -> Option<(HashSet<usize>, Vec<usize>)> {
+        let mut places = HashSet::with_capacity(groups.len());
         let mut values = vec![HashMap::new(); set.len()];
         for key in groups {
             let mut place = 0;
@@ -129,11 +133,11 @@ impl SetNoise {
                 let size = self.effects.sizes()[*at];
                 place = (value < size).then_some(place * size + value)?;
             }
-            if std::mem::replace(cells.get_mut(place)?, 1) == 1 {
+            if !places.insert(place) {
                 return None;
             }
         }
-        Some((cells, values.iter().map(HashMap::len).collect()))
+        Some((places, values.iter().map(HashMap::len).collect()))
     }
 }
 

@@ -53,13 +53,9 @@ const UNSEEN: f64 = 0.2;
 /// The candidate with the least estimated error, of clips that are two to a bin, in ascending
 /// order; `None` where too few units are seen to choose.
 pub fn choose(histogram: &Histogram, clips: &[f64], sums: Sums) -> Option<Choice> {
-    let (choice, is_seen) = least_error(histogram, clips, sums)?;
-    is_seen.then_some(choice)
-}
-
-/// The candidate with the least estimated error, and whether enough units are seen to choose: more
-/// than noise would show, and longer together than the error is. `None` where there is no clip.
-pub fn least_error(histogram: &Histogram, clips: &[f64], sums: Sums) -> Option<(Choice, bool)> {
+    if !is_seen(histogram) {
+        return None;
+    }
     let units = Smoothed::of(histogram);
     let ways = units.ways_of_choice(histogram);
     let shown: Vec<f64> = clips.iter().map(|c| units.cut(histogram, *c)).collect();
@@ -79,16 +75,16 @@ pub fn least_error(histogram: &Histogram, clips: &[f64], sums: Sums) -> Option<(
         let candidate_then = best(sums.noise / 2f64.powi(halvings))?;
         *times = clips[candidate_then] / clips[candidate];
     }
-    let choice = Choice {
+    let error = shown[candidate].hypot(of_noise(clips[candidate], sums.noise));
+    let whole = units.whole(histogram);
+    // An answer whose error is larger than all of it says nothing.
+    (error < whole).then(|| Choice {
         candidate,
         cut: Cut {
             growth,
             ..units.cut_at(histogram, clips[candidate])
         },
-    };
-    // An answer whose error is larger than all of it says nothing.
-    let error = shown[candidate].hypot(of_noise(clips[candidate], sums.noise));
-    Some((choice, is_seen(histogram) && error < units.whole(histogram)))
+    })
 }
 
 /// About how many units the histogram shows, and the standard deviation of that number.

@@ -19,7 +19,7 @@ use crate::ledger::Charge;
 use crate::mechanism::{Calibrated, Sampler};
 use crate::rewrite::{Bins, Block, CoordinateId, Look, ReleasePlan};
 use binned::Binned;
-use choice::{Choice, Histogram, least_error, total};
+use choice::{Choice, Histogram, total};
 pub(super) use choice::{Sums, choose};
 
 /// The result of a look. The exact sums are still behind it; only [`Releasing::release_looked`]
@@ -95,7 +95,8 @@ impl Releasing<'_> {
         let groups = shown
             .as_ref()
             .map_or_else(|| cells(plan).len(), HashMap::len);
-        let (mut chosen, mut unseen, mut sees_units) = (Vec::new(), None, false);
+        let mut chosen = Vec::new();
+        let mut few = (groups == 0).then_some(TooFew::Groups);
         for (at, block) in look.blocks.iter().enumerate() {
             if !block.bins.has_choice() {
                 chosen.push(None);
@@ -106,20 +107,15 @@ impl Releasing<'_> {
                 cells: (groups * block.coordinates.len()) as f64,
                 noise: 1.0 / block.mu.to_f64(),
             };
-            let choice = least_error(&histogram, &clips(&block.bins), sums);
-            if choice.is_some_and(|(_, is_seen)| is_seen) {
-                sees_units = true;
-            } else if unseen.is_none() {
+            let choice = choose(&histogram, &clips(&block.bins), sums);
+            // Units that are not seen may be spread over many bins, and are not few for certain:
+            // what a clip of their sum cuts is unknown.
+            if choice.is_none() && few.is_none() {
                 let (units, error) = total(&histogram);
-                unseen = Some(TooFew::Units(units, error));
+                few = Some(TooFew::Units(units, error));
             }
-            chosen.push(choice.map(|(choice, _)| choice));
+            chosen.push(choice);
         }
-        let few = match groups {
-            0 => Some(TooFew::Groups),
-            // Sums of few units are next to nothing, and have a clip that fits that.
-            _ => unseen.filter(|_| !sees_units),
-        };
         Ok(Looked {
             release,
             binned,

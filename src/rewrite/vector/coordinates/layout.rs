@@ -203,8 +203,10 @@ impl Coordinates {
             range,
             nullable,
         } = summand;
-        let is_counted = counts_every_row(filter, value, all) || averaged(value, filter, all);
-        let centred = is_counted && !self.starts_at_zero(*range);
+        let is_averaged = averaged(value, filter, all);
+        let is_counted = counts_every_row(filter, value, all) || is_averaged;
+        let centred =
+            is_counted && !(self.is_looked_at && is_summed_from_zero(*range, is_averaged));
         let count = centred.then(|| self.count_of(value, *nullable, filter, all));
         let (filter, value) = (filter.clone(), value.clone());
         let values = self.coordinate(Coordinate::Values {
@@ -331,10 +333,29 @@ fn is_made_of_rows(
 /// multiple of the other's is taken.
 const MIDDLE_MAX: f64 = 12.0;
 
-/// Whether sums of such values are better taken from zero than from the middle of the range.
+/// The same for SUM beside a count, without AVG or STDDEV of the value: SUM itself gains nothing
+/// from the middle, whose noise it has for each row. At the clip that cuts nobody, values near 12 in
+/// `[10, 119]` have 6.9 times the error of a sum from zero, and those near 14 in `[10, 45]` 2.1
+/// times.
+const MIDDLE_MAX_OF_SUMS: f64 = 4.0;
+
+/// Whether averages of such values are better taken from zero than from the middle of the range.
 fn is_near_zero(range: Interval) -> bool {
+    is_within(range, MIDDLE_MAX)
+}
+
+/// The same for a sum, which shares its coordinate with an average where there is one.
+fn is_summed_from_zero(range: Interval, is_averaged: bool) -> bool {
+    match is_averaged {
+        true => is_near_zero(range),
+        false => is_within(range, MIDDLE_MAX_OF_SUMS),
+    }
+}
+
+/// Whether the largest value is at least so many times the least, or zero is among them.
+fn is_within(range: Interval, times: f64) -> bool {
     let Interval { lo, hi, .. } = range;
-    lo <= hi / MIDDLE_MAX && hi >= lo / MIDDLE_MAX
+    lo <= hi / times && hi >= lo / times
 }
 
 fn position_or_push<T: PartialEq>(list: &mut Vec<T>, item: T) -> usize {
@@ -400,7 +421,7 @@ fn summed_with_nulls(value: &Expr, filter: &Option<Expr>, all: &[BoundedAggregat
 
 #[cfg(test)]
 mod tests {
-    use super::is_near_zero;
+    use super::{is_near_zero, is_summed_from_zero};
     use crate::ir::Interval;
 
     /// Bounds alone decide: tight ones far from zero are counted from their middle.
@@ -416,6 +437,21 @@ mod tests {
             (-119.0, -10.0, false),
         ] {
             assert_eq!(is_near_zero(Interval::new(lo, hi)), wanted, "{lo}, {hi}");
+        }
+    }
+
+    /// A sum without an average gains nothing from the middle, unless the bounds are tight.
+    #[test]
+    fn sums_are_centred_where_bounds_are_tight() {
+        for (lo, hi, alone, averaged) in [
+            (10.0, 119.0, true, false),
+            (20.0, 100.0, true, false),
+            (30.0, 100.0, false, false),
+            (0.0, 100.0, true, true),
+        ] {
+            let range = Interval::new(lo, hi);
+            assert_eq!(is_summed_from_zero(range, false), alone, "{lo}, {hi}");
+            assert_eq!(is_summed_from_zero(range, true), averaged, "{lo}, {hi}");
         }
     }
 }
