@@ -64,6 +64,13 @@ impl PlanningEffort {
         self.count(&self.evaluated, steps)
     }
 
+    /// The same for work that can be left out: where it is too much, nothing is counted, and what
+    /// comes later may still be done.
+    pub fn take_if_left(&self, steps: u64) -> Option<()> {
+        let taken = self.evaluated.load(Ordering::Relaxed);
+        (taken.saturating_add(steps) <= self.most).then(|| self.take(steps))?
+    }
+
     /// Counts the steps of emission, up to a separate limit of the same size.
     pub fn emit(&self, steps: u64) -> Option<()> {
         self.count(&self.emitted, steps)

@@ -271,6 +271,9 @@ impl Effects {
             let (mut inner, mut divisor) = (1, 1.0);
             for at in set.iter().rev() {
                 let size = self.sizes[*at];
+                if size == 1 && !effect.keys.contains(at) {
+                    continue;
+                }
                 divisor *= (size as f64).powi(2);
                 if effect.keys.contains(at) {
                     contrast(&mut values, size, inner);
@@ -289,7 +292,9 @@ impl Effects {
     /// The steps that [`Self::variance_of`] takes.
     pub fn work_of(&self, set: &[usize]) -> u64 {
         let within = self.measured.iter().filter(|effect| effect.is_within(set));
-        (within.count() as u64).saturating_mul(self.groups_in(set) as u64)
+        let keys = 1 + set.iter().filter(|at| self.sizes[**at] > 1).count();
+        let passes = (within.count() as u64).saturating_mul(keys as u64);
+        passes.saturating_mul(self.groups_in(set) as u64)
     }
 
     /// |B_A w|^2 / k_A^2, for w as in [`Self::variance`].

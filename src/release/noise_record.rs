@@ -110,7 +110,7 @@ impl SetNoise {
                 });
             return Some(*factor);
         }
-        effort.take(self.effects.work_of(set))?;
+        effort.take_if_left(self.effects.work_of(set))?;
         let mut cells = vec![0; self.effects.groups_in(set)];
         for place in places {
             *cells.get_mut(place)? = 1;

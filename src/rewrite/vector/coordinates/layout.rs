@@ -333,9 +333,9 @@ fn is_made_of_rows(
 /// multiple of the other's is taken.
 const MIDDLE_MAX: f64 = 12.0;
 
-/// The same for SUM beside a count, without AVG or STDDEV of the value: SUM itself gains nothing
-/// from the middle, whose noise it has for each row. At the clip that cuts nobody, values near 12 in
-/// `[10, 119]` have 6.9 times the error of a sum from zero, and those near 14 in `[10, 45]` 2.1
+/// The same for SUM next to a count, without AVG or STDDEV of the value: SUM itself gains nothing
+/// from the middle, whose noise it has for each row. At the clip that cuts nobody, values near 12
+/// in `[10, 119]` have 6.9 times the error of a sum from zero, and those near 14 in `[10, 45]` 2.1
 /// times.
 const MIDDLE_MAX_OF_SUMS: f64 = 4.0;
 
@@ -352,7 +352,7 @@ fn is_summed_from_zero(range: Interval, is_averaged: bool) -> bool {
     }
 }
 
-/// Whether the largest value is at least so many times the least, or zero is among them.
+/// Whether the largest value is at least this number of times the least, or zero is among them.
 fn is_within(range: Interval, times: f64) -> bool {
     let Interval { lo, hi, .. } = range;
     lo <= hi / times && hi >= lo / times
