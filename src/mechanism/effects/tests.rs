@@ -6,7 +6,7 @@ use num_traits::ToPrimitive;
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 
-use super::{Effects, WORK_MAX};
+use super::{Effect, Effects, WORK_MAX};
 use crate::mechanism::testing::Seeded;
 use crate::mechanism::{Calibrated, Mu, gaussian};
 
@@ -312,6 +312,12 @@ fn noisy_sets_agree_exactly() {
     }
 }
 
+/// A released value of zero for each place of each effect.
+fn zeros(effects: &Effects) -> Vec<Vec<BigInt>> {
+    let of_effect = |effect: &Effect| vec![BigInt::ZERO; effects.groups_in(&effect.keys)];
+    effects.measured().iter().map(of_effect).collect()
+}
+
 /// The variance of groups, and of sums of groups, is that of the linear function by which they are
 /// computed.
 #[test]
@@ -320,11 +326,7 @@ fn variances_are_those_of_the_decoding() {
     let sets = cube(3);
     let effects = Effects::new(sizes, &sets).unwrap();
     let divisor = effects.divisor().to_f64().unwrap();
-    let zeros: Vec<Vec<BigInt>> = effects
-        .measured()
-        .iter()
-        .map(|effect| vec![BigInt::ZERO; effects.groups_in(&effect.keys)])
-        .collect();
+    let zeros = zeros(&effects);
     // By set: of the first group, and of the sum over the first two values of each key.
     let mut variances = vec![(0.0, 0.0); sets.len()];
     for (at, effect) in effects.measured().iter().enumerate() {
@@ -371,11 +373,7 @@ fn variances_of_any_sums_are_those_of_the_decoding() {
     for sizes in [vec![2, 4, 3], vec![3, 1, 2], vec![5, 2, 2]] {
         let effects = Effects::new(sizes, &sets).unwrap();
         let divisor = effects.divisor().to_f64().unwrap();
-        let zeros: Vec<Vec<BigInt>> = effects
-            .measured()
-            .iter()
-            .map(|effect| vec![BigInt::ZERO; effects.groups_in(&effect.keys)])
-            .collect();
+        let zeros = zeros(&effects);
         let of_set = |set: &Vec<usize>| -> Vec<i128> {
             (0..effects.groups_in(set))
                 .map(|_| random.random_range(0..2))

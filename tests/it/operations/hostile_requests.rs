@@ -17,14 +17,13 @@ use rand_chacha::ChaCha20Rng;
 
 use super::demo_page::{Got, form};
 use super::pages::{OWN, Visit, is_closed, token};
-use super::serve::{Running, free_port};
+use super::serve::{GROWTH_KB, Running, free_port};
 use super::stage::Stage;
 
 /// Comes back escaped, or not at all.
 const MARK: &str = "<zz9 a='\"&";
 /// Operators, and roles: requests that plan are limited by name.
 const NAMES: usize = 12;
-const GROWTH_KB: u64 = 128 << 10;
 
 /// The pages of a site, and its forms with their fields.
 struct Shape {
@@ -269,12 +268,9 @@ fn judge(request: &[u8], text: Vec<u8>) -> u16 {
         return 0;
     }
     assert!(text.starts_with("HTTP/1.1 "), "{text} to {shown}");
-    let Some((head, _)) = text.split_once("\r\n\r\n") else {
-        panic!("{text} to {shown}");
-    };
-    let status = head[9..12].parse().unwrap();
-    assert!(status != 500, "{text} to {shown}");
+    assert!(text.contains("\r\n\r\n"), "{text} to {shown}");
     let got = Got::of(text.into());
+    assert!(got.status != 500, "{text} to {shown}");
     assert!(
         !got.body.contains("<zz9") && !got.head.contains("<zz9"),
         "{} to {shown}",
@@ -283,16 +279,7 @@ fn judge(request: &[u8], text: Vec<u8>) -> u16 {
     if !got.body.is_empty() {
         is_closed(&got);
     }
-    status
-}
-
-fn resident_kb(running: &Running) -> u64 {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", running.0.id())).unwrap();
-    let line = status
-        .lines()
-        .find(|line| line.starts_with("VmRSS:"))
-        .unwrap();
-    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    got.status
 }
 
 fn policy(text: &str) -> String {
@@ -361,7 +348,7 @@ fn ask(ports: [u16; 3], seed: u64, time: Duration, running: &Running) -> BTreeMa
         let status = answer(site.address, &request).map_or(0, |text| judge(&request, text));
         *counted.entry(status).or_default() += 1;
         if Instant::now() >= next_level {
-            levels.push(resident_kb(running));
+            levels.push(running.resident_kb());
             next_level += time / 60;
         }
     }

@@ -26,7 +26,19 @@ impl Drop for Running {
     }
 }
 
+/// The memory's allowed growth after the first third of a long run, for caches that are still
+/// filling.
+pub const GROWTH_KB: u64 = 128 << 10;
+
 impl Running {
+    /// Its resident memory, in KiB.
+    pub fn resident_kb(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:"));
+        let number = line.unwrap().split_whitespace().nth(1);
+        number.unwrap().parse().unwrap()
+    }
+
     pub fn signal(&self, name: &str) {
         assert!(
             Command::new("kill")

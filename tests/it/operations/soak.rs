@@ -13,15 +13,13 @@ use std::time::{Duration, Instant};
 use tokio::io::AsyncWriteExt;
 use tokio_postgres::{Client, NoTls};
 
-use super::serve::{Running, connect, free_port, page};
+use super::serve::{GROWTH_KB, Running, connect, free_port, page};
 use super::stage::Stage;
 
 const VARIABLE: &str = "PGVEIL_SOAK";
 const SESSIONS: usize = 12;
 /// The time between faults.
 const FAULT_EVERY: Duration = Duration::from_secs(5);
-/// The memory's allowed growth after the first third, for caches that are still filling.
-const GROWTH_KB: u64 = 128 << 10;
 
 /// Shared by all clients.
 #[derive(Default)]
@@ -130,18 +128,6 @@ async fn stranger(port: u16, tally: Arc<Tally>) {
     }
 }
 
-fn resident_kb(running: &Running) -> u64 {
-    let status = format!("/proc/{}/status", running.0.id());
-    let status = std::fs::read_to_string(status).unwrap();
-    let line = status.lines().find(|line| line.starts_with("VmRSS:"));
-    line.unwrap()
-        .split_whitespace()
-        .nth(1)
-        .unwrap()
-        .parse()
-        .unwrap()
-}
-
 /// One of: another policy, the database's connections cut, a full disk for a while.
 async fn fault(round: u32, stage: &Stage, running: &Running, disk: Option<&SmallDisk>) {
     match (round % 3, disk) {
@@ -201,7 +187,7 @@ async fn a_long_run_loses_nothing() {
     for round in 0.. {
         tokio::time::sleep(FAULT_EVERY).await;
         fault(round, &stage, &running, disk.as_ref()).await;
-        levels.push(resident_kb(&running));
+        levels.push(running.resident_kb());
         if begun.elapsed() > time {
             break;
         }
