@@ -126,12 +126,29 @@ impl Purchase {
 /// Accuracies closer than this are equal: both come from the same computation.
 const SLACK: f64 = 1e-9;
 
-/// How many answers of one family are looked through, newest first.
-const RELATIVES_MAX: i64 = 8;
+/// How many answers of one family are looked through, each to another question.
+const RELATIVES_MAX: i64 = 128;
+
+/// How many bytes these answers may have together.
+const RELATIVES_BYTES_MAX: i64 = 2_097_152;
 
 /// The longest answer that is ever summed, in bytes: every question, and EXPLAIN, which is free,
 /// reads the relatives.
 const RELATIVE_BYTES_MAX: i64 = 262_144;
+
+/// Of a family, a role, and the limits above. Values are read for the answers that are left.
+const RELATIVES: &str = "
+WITH held AS (
+  SELECT answer.id, question, length(released) AS bytes, row_number() OVER (PARTITION BY question \
+  ORDER BY accuracy DESC, answer.id DESC) AS place
+  FROM family JOIN answer ON answer.id = family.answer JOIN holder ON holder.answer = answer.id
+  WHERE family.digest = $1 AND holder.role = $2 AND length(released) <= CAST($3 AS bigint)
+), listed AS (
+  SELECT id, sum(bytes) OVER sooner AS bytes, row_number() OVER sooner AS number FROM held
+  WHERE place = 1 WINDOW sooner AS (ORDER BY question ROWS UNBOUNDED PRECEDING)
+)
+SELECT released FROM listed JOIN answer ON answer.id = listed.id
+WHERE bytes <= CAST($4 AS bigint) AND number <= CAST($5 AS bigint) ORDER BY number";
 
 /// How long a claim lasts unless it is renewed, in microseconds. After that its process counts as
 /// dead.
@@ -176,11 +193,13 @@ impl Rules {
                 accuracy: row.real(1)?,
             }));
         }
-        // Any other loss would reveal to the role that another role has asked before.
+        // Any other loss would reveal to the role that another role has asked before. The oldest
+        // first: of two that one statement buys, the second is then the newer, as it is where both
+        // are made.
         let [epsilon, rho, mu_squared, delta] = columns(loss);
         let sql = "SELECT id, microseconds FROM answer WHERE question = $1 AND accuracy >= $2 AND \
             epsilon IS NOT DISTINCT FROM $3 AND rho = $4 AND mu_squared = $5 AND delta = $6
-                   ORDER BY id DESC LIMIT $7";
+                   ORDER BY id LIMIT $7";
         let rows_max = Value::Int(
             i64::try_from(taken.len())
                 .unwrap_or(i64::MAX)
@@ -260,24 +279,25 @@ impl Rules {
             .transpose()
     }
 
-    /// The values of the newest answers of a family that the role holds, newest first. Answers of
-    /// other roles are left out, and so are large ones, which are never summed.
+    /// The values of the answers of a family that the role holds, of each question the one that is
+    /// shown again. Answers of other roles are left out, and so are those that are too large to be
+    /// summed; of very many, those with the last digests.
+    ///
+    /// The order depends on neither the noise nor the time. An order by noise would prefer some
+    /// values; the order in which answers were made would show which of them another role had
+    /// asked for before.
     pub(super) fn relatives(
         &mut self,
         role: &str,
         family: FamilyId,
     ) -> Result<Vec<Vec<u8>>, Error> {
-        let sql = "SELECT released FROM family JOIN answer ON answer.id = family.answer JOIN \
-            holder \
-            ON holder.answer = answer.id
-                   WHERE family.digest = $1 AND holder.role = $2 AND length(answer.released) <= \
-                   CAST($3 AS bigint) ORDER BY answer.id DESC LIMIT $4";
         let rows = self.store.query(
-            sql,
+            RELATIVES,
             &[
                 blob(&family.0),
                 Value::Int(self.role(role)?.id),
                 Value::Int(RELATIVE_BYTES_MAX),
+                Value::Int(RELATIVES_BYTES_MAX),
                 Value::Int(RELATIVES_MAX),
             ],
         )?;

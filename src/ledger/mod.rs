@@ -325,8 +325,8 @@ impl Ledger {
             .await
     }
 
-    /// The values of the newest answers of a family that the role holds, newest first: answers that
-    /// it has paid for and that may be summed.
+    /// The values of the answers of a family that the role has paid for and that may be summed, one
+    /// for each question. Of very many, some are left out, always the same.
     ///
     /// # Errors
     ///

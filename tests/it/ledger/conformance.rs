@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
 use pgveil::ledger::{
-    Act, Asked, Clock, DebitError, Decision, Entry, Error, Event, LOGINS_KEPT, Ledger, Origin,
-    QuestionDigest, QuestionId, Record, STATEMENTS_KEPT, Stored, Verdict, Via, open_store,
+    Act, Asked, Clock, DebitError, Decision, Entry, Error, Event, FamilyId, LOGINS_KEPT, Ledger,
+    Origin, QuestionDigest, QuestionId, Record, STATEMENTS_KEPT, Stored, Verdict, Via, open_store,
 };
 use pgveil::mechanism::{Accounting, Fixed, Loss, Mu, loss_gaussian, loss_laplace};
 use pgveil::policy::{FileDigest, Renew};
@@ -48,6 +48,8 @@ on_both_stores!(
     answers_are_held_by_those_who_paid,
     what_was_spent_lately_is_the_history_of_that_time,
     relatives_are_of_those_who_paid,
+    relatives_do_not_show_who_asked_first,
+    answers_bought_together_keep_their_order,
     an_offer_past_the_budget_is_refused,
     what_was_found_is_received_once,
     each_accounting_admits_its_own,
@@ -539,8 +541,8 @@ async fn relatives_are_of_those_who_paid(url: &str) {
         ),
         "shown again, and never summed"
     );
-    let newest_first = ["values 2", "values 1", "values 0"].map(|text| text.as_bytes().to_vec());
-    assert_eq!(ledger.relatives("ann", family).await.unwrap(), newest_first);
+    let by_question = ["values 0", "values 1", "values 2"].map(|text| text.as_bytes().to_vec());
+    assert_eq!(ledger.relatives("ann", family).await.unwrap(), by_question);
     assert!(
         ledger.relatives("bob", family).await.unwrap().is_empty(),
         "what ann has paid for"
@@ -558,8 +560,80 @@ async fn relatives_are_of_those_who_paid(url: &str) {
     );
     drop(ledger);
     let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
-    assert_eq!(ledger.relatives("ann", family).await.unwrap(), newest_first);
+    assert_eq!(ledger.relatives("ann", family).await.unwrap(), by_question);
     assert!(ledger.relatives("eve", family).await.is_err());
+}
+
+/// Of answers to one question, the last is looked through. Of more questions than are looked
+/// through, the same are left out whether or not another role had asked one of them before.
+async fn relatives_do_not_show_who_asked_first(url: &str) {
+    let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
+    let asked = |family: u8, number: u8| QuestionDigest {
+        digest: QuestionId([[family; 16], [number; 16]].concat().try_into().unwrap()),
+        family: Some(FamilyId([family; 32])),
+        ..question(1, 0.1, gaussian(1e-9))
+    };
+    let values = |number: u8| format!("values {number}").into_bytes();
+    let last = 128;
+    ledger
+        .keep("bob", asked(2, last), values(last))
+        .await
+        .unwrap();
+    for family in [1, 2] {
+        for number in 0..last {
+            let kept = ledger.keep("ann", asked(family, number), values(number));
+            kept.await.unwrap();
+        }
+    }
+    ledger
+        .keep("ann", asked(1, last), values(last))
+        .await
+        .unwrap();
+    let Some(Stored::Offered(answer)) = ledger.find("ann", asked(2, last)).await.unwrap() else {
+        panic!()
+    };
+    let taken = taking(answer, asked(2, last).loss, Loss::ZERO);
+    let _charge = ledger.purchase("ann", taken).await.unwrap();
+    let alone = ledger.relatives("ann", FamilyId([1; 32])).await.unwrap();
+    assert_eq!(alone.len(), 128);
+    let after_bob = ledger.relatives("ann", FamilyId([2; 32])).await.unwrap();
+    assert_eq!(after_bob, alone);
+    let again = ledger.keep("ann", asked(1, 0), b"values again".to_vec());
+    again.await.unwrap();
+    let renewed = ledger.relatives("ann", FamilyId([1; 32])).await.unwrap();
+    assert_eq!(
+        (renewed.len(), renewed[0].as_slice()),
+        (128, &b"values again"[..])
+    );
+}
+
+/// Of two answers to one question that a statement buys, the role sees the second one again,
+/// whether or not another role had made them before.
+async fn answers_bought_together_keep_their_order(url: &str) {
+    let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
+    let asked = question(1, 0.1, gaussian(0.001));
+    for made in [b"values 1", b"values 2"] {
+        ledger.keep("bob", asked, made.to_vec()).await.unwrap();
+    }
+    let Some(Stored::Offered(first)) = ledger.find("ann", asked).await.unwrap() else {
+        panic!()
+    };
+    let second = ledger.find_except("ann", asked, vec![first]).await.unwrap();
+    let Some(Stored::Offered(second)) = second else {
+        panic!()
+    };
+    for answer in [first, second] {
+        let taken = taking(answer, asked.loss, Loss::ZERO);
+        let _charge = ledger.purchase("ann", taken).await.unwrap();
+    }
+    assert_eq!(
+        ledger.held("ann", first).await.unwrap(),
+        Some(b"values 1".to_vec())
+    );
+    let Some(Stored::Held { released, .. }) = ledger.find("ann", asked).await.unwrap() else {
+        panic!()
+    };
+    assert_eq!(released, b"values 2");
 }
 
 async fn an_offer_past_the_budget_is_refused(url: &str) {

@@ -4,7 +4,8 @@
 //! comes back as markup.
 //!
 //! `PGVEIL_HOSTILE=3600 cargo test --test it -- --ignored hostile --nocapture` runs for an hour;
-//! without the variable, for a minute. `PGVEIL_SEED` repeats a run's requests.
+//! without the variable, for a minute. `PGVEIL_SEED` repeats a run's requests. `PGVEIL_BINARY`
+//! names another build of pgveil.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

@@ -2,7 +2,7 @@
 //! stays level and nothing is lost.
 //!
 //! `PGVEIL_SOAK=3600 cargo test --test it -- --ignored soak --nocapture` runs for an hour; without
-//! the variable, for a minute.
+//! the variable, for a minute. `PGVEIL_BINARY` names another build of pgveil.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -13,6 +13,11 @@ use crate::fixture::TemporaryDirectory;
 
 pub const PGVEIL: &str = env!("CARGO_BIN_EXE_pgveil");
 
+/// The program that a stage runs: that of the tests, or another build of it for a long run.
+fn program() -> String {
+    std::env::var("PGVEIL_BINARY").unwrap_or_else(|_| PGVEIL.to_owned())
+}
+
 const TABLES: &str = "CREATE SCHEMA shop;
      CREATE TABLE shop.people (id int PRIMARY KEY, age int NOT NULL);
      CREATE TABLE shop.kinds (kind text PRIMARY KEY); INSERT INTO shop.kinds VALUES ('a'), ('b');
@@ -133,14 +138,14 @@ impl Stage {
 
     /// Another command over the same policy, to its end.
     pub fn run(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(PGVEIL);
+        let mut command = Command::new(program());
         self.set_up(&mut command);
         command.args(arguments).output().unwrap()
     }
 
     /// `pgveil serve` with these arguments, and a log of this name.
     pub fn serve(&self, log: &str, arguments: &[&str]) -> Running {
-        self.spawn(Command::new(PGVEIL), log, arguments)
+        self.spawn(Command::new(program()), log, arguments)
     }
 
     /// As [`Self::serve`], by a command that the arguments are appended to.
