@@ -25,6 +25,10 @@ pub enum Error {
     /// The statement was cancelled; a charge stands.
     #[error("cancelled")]
     Cancelled,
+    /// The ledger could not be read or written, and nothing is charged or answered without it. What
+    /// was charged by then stays charged. The operator's log has the cause under the incident id.
+    #[error("the ledger is out of reach, incident {incident}")]
+    LedgerOutOfReach { incident: String },
     /// Anything else. The operator's log has the cause under the incident id.
     #[error("internal error, incident {incident}")]
     Internal { incident: String },
@@ -46,6 +50,15 @@ impl Error {
                 "canceling statement due to user request",
             )
             .detail("What was charged by then stays charged."),
+            Self::LedgerOutOfReach { incident } => Refusal::new(
+                reason::LEDGER_OUT_OF_REACH,
+                "the ledger of budgets is out of reach",
+            )
+            .detail(format!(
+                "Nothing is charged or answered without it. The operator's log has the cause under \
+                    incident {incident}."
+            ))
+            .hint("Try again later, or tell the operator."),
             Self::Internal { incident } => Refusal::new(reason::INTERNAL_ERROR, "internal error")
                 .detail(format!(
                     "The operator's log has the cause under incident {incident}."

@@ -10,9 +10,8 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::{Page, READY_PATIENCE};
-use crate::engine::{Engine, Reloadable, Service};
-use crate::ledger;
+use super::{Page, READ_PATIENCE};
+use crate::engine::{Engine, Reach, Reached, Reloadable, Service, Target};
 use crate::ledger::Balance;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -38,8 +37,14 @@ pub(super) async fn page(exchange: &Reloadable) -> Page {
     let engine = exchange.current();
     let mut registry = Registry::default();
     add_policy(&mut registry, &engine);
-    add_accounts(&mut registry, &engine).await;
-    add_reached(&mut registry, &engine).await;
+    let reached = engine.reached().await;
+    add_reached(&mut registry, &reached);
+    if reached.is_reached(Target::Ledger) && reached.height.is_some() {
+        add_accounts(&mut registry, &engine).await;
+    }
+    if reached.is_reached(Target::Database) {
+        add_changed_tables(&mut registry, &engine).await;
+    }
     add_pools(&mut registry, &engine);
     add_records(&mut registry, &engine);
     // Memory grows with what is read, before the quantum of a statement ends.
@@ -90,19 +95,23 @@ async fn add_accounts(registry: &mut Registry, engine: &Engine) {
         spent.get_or_create(&label).set(mu_squared);
         frozen.get_or_create(&label).set(i64::from(balance.frozen));
     };
-    for role in &engine.policy().roles {
-        if let Ok(balance) = engine.ledger().balance(&role.name).await {
-            set(&role.name, balance);
+    let read = async {
+        for role in &engine.policy().roles {
+            if let Ok(balance) = engine.ledger().balance(&role.name).await {
+                set(&role.name, balance);
+            }
+            if let Ok(count) = engine.ledger().failures(&role.name).await {
+                let account = role.name.clone();
+                let gauge = failures.get_or_create(&AccountLabel { account });
+                gauge.set(i64::from(count));
+            }
         }
-        if let Ok(count) = engine.ledger().failures(&role.name).await {
-            let account = role.name.clone();
-            let gauge = failures.get_or_create(&AccountLabel { account });
-            gauge.set(i64::from(count));
+        if let Ok(balance) = engine.ledger().balance_owner().await {
+            set("", balance);
         }
-    }
-    if let Ok(balance) = engine.ledger().balance_owner().await {
-        set("", balance);
-    }
+    };
+    // Those that were read in time are shown.
+    let _ = tokio::time::timeout(READ_PATIENCE, read).await;
     registry.register_with_unit(
         "pgveil_budget_left",
         "What is left of each role's budget, from 0 to 1; the owner's total has an empty label",
@@ -132,32 +141,33 @@ async fn add_accounts(registry: &mut Registry, engine: &Engine) {
     );
 }
 
-async fn add_reached(registry: &mut Registry, engine: &Engine) {
-    if let Ok(reached) = tokio::time::timeout(READY_PATIENCE, engine.reached()).await {
-        let up = Family::<TargetLabel, Gauge>::default();
-        for (target, is_reached) in reached {
-            let gauge = up.get_or_create(&TargetLabel { target });
-            gauge.set(i64::from(is_reached));
-        }
-        registry.register("pgveil_up", "1 where the server can be reached", up);
+fn add_reached(registry: &mut Registry, reached: &Reached) {
+    let up = Family::<TargetLabel, Gauge>::default();
+    for (target, reach) in &reached.targets {
+        let target = target.name();
+        let gauge = up.get_or_create(&TargetLabel { target });
+        gauge.set(i64::from(*reach == Reach::Reached));
     }
-    let height = engine.ledger().height().await;
+    let help = "1 where it can be reached, and the ledger is not older than it was";
+    registry.register("pgveil_up", help, up);
+    let went_back = reached.targets.contains(&(Target::Ledger, Reach::WentBack));
     registry.register(
         "pgveil_ledger_went_back",
         "1 where the ledger is older than this process has seen it: nothing is charged then",
-        ConstGauge::new(u64::from(matches!(
-            height,
-            Err(ledger::Error::WentBack { .. })
-        ))),
+        ConstGauge::new(u64::from(went_back)),
     );
-    if let Ok(height) = height {
+    if let Some(height) = &reached.height {
         registry.register(
             "pgveil_ledger_debits",
             "Debits in the ledger, ever",
             ConstGauge::new(height.debits),
         );
     }
-    if let Ok(Ok(changed)) = tokio::time::timeout(READY_PATIENCE, engine.changed_tables()).await {
+}
+
+async fn add_changed_tables(registry: &mut Registry, engine: &Engine) {
+    let changed = tokio::time::timeout(READ_PATIENCE, engine.changed_tables()).await;
+    if let Ok(Ok(changed)) = changed {
         registry.register(
             "pgveil_tables_changed",
             "Tables whose definition has changed since the policy was loaded",

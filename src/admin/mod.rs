@@ -22,8 +22,8 @@ pub use watch::watch;
 
 /// How long a request may take to arrive, and an answer to be sent.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long everything that `/readyz` asks may take.
-const READY_PATIENCE: Duration = Duration::from_secs(5);
+/// How long the ledger's balances, and the definitions of tables, may take to be read for a page.
+const READ_PATIENCE: Duration = Duration::from_secs(2);
 const REQUEST_BYTES_MAX: usize = 8 << 10;
 const CONNECTIONS_MAX: usize = 16;
 
@@ -128,16 +128,12 @@ async fn page(path: &str, exchange: &Reloadable, shutdown: &CancellationToken) -
     match path {
         "/healthz" => plain("200 OK", "ok\n"),
         "/readyz" if shutdown.is_cancelled() => plain("503 Service Unavailable", "stopping\n"),
-        "/readyz" => match tokio::time::timeout(READY_PATIENCE, exchange.current().reached()).await
-        {
-            Ok(reached) => match reached.into_iter().find(|(_, is_reached)| !is_reached) {
-                None => ready(exchange).await,
-                Some((what, _)) => plain(
-                    "503 Service Unavailable",
-                    &format!("the {what} is out of reach\n"),
-                ),
-            },
-            Err(_) => plain("503 Service Unavailable", "no answer in time\n"),
+        "/readyz" => match exchange.current().reached().await.fault() {
+            None => ready(exchange).await,
+            Some((target, reach)) => plain(
+                "503 Service Unavailable",
+                &format!("the {} is {}\n", target.name(), reach.words()),
+            ),
         },
         "/metrics" => metrics::page(exchange).await,
         _ => plain(
@@ -149,11 +145,9 @@ async fn page(path: &str, exchange: &Reloadable, shutdown: &CancellationToken) -
 
 /// Ready, with the tables whose questions are refused.
 async fn ready(exchange: &Reloadable) -> Page {
-    let changed = exchange
-        .current()
-        .changed_tables()
-        .await
-        .unwrap_or_default();
+    let engine = exchange.current();
+    let changed = tokio::time::timeout(READ_PATIENCE, engine.changed_tables()).await;
+    let changed = changed.ok().and_then(Result::ok).unwrap_or_default();
     let lines = changed.iter().map(|table| {
         format!("the definition of {table} has changed since the policy was loaded\n")
     });

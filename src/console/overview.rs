@@ -12,7 +12,7 @@ use super::budgets::{Account, accounts, decisions};
 use super::view::{table, text};
 use super::visitor::{BY_ITSELF, Visitor};
 use super::{Console, view};
-use crate::engine::{Engine, Service};
+use crate::engine::{Engine, Reach, Reached, Service};
 use crate::ledger::{Error, now};
 use crate::policy::Rights;
 use crate::web::chart;
@@ -64,50 +64,35 @@ pub async fn page(
 
 /// The servers that the proxy relies on, and their faults.
 struct States {
-    /// `None`: no answer in time.
-    reached: Option<[(&'static str, bool); 3]>,
+    reached: Reached,
     changed: Result<Vec<String>, &'static str>,
-    height: Result<i64, String>,
 }
 
 async fn states(engine: &Engine) -> States {
-    let reached = tokio::time::timeout(PATIENCE, engine.reached()).await.ok();
-    let changed = match tokio::time::timeout(PATIENCE, engine.changed_tables()).await {
+    let (reached, changed) = tokio::join!(
+        engine.reached(),
+        tokio::time::timeout(PATIENCE, engine.changed_tables()),
+    );
+    let changed = match changed {
         Ok(Ok(changed)) => Ok(changed),
         // The text of the error may have the database's words; the log of `/readyz` has them.
         Ok(Err(_)) => Err("the database cannot be asked"),
         Err(_) => Err("no answer in time"),
     };
-    let height = match engine.ledger().height().await {
-        Ok(height) => Ok(height.debits),
-        Err(Error::WentBack { .. }) => Err("older than this process has seen it".to_owned()),
-        Err(_) => Err("cannot be read".to_owned()),
-    };
-    States {
-        reached,
-        changed,
-        height,
-    }
+    States { reached, changed }
 }
 
 fn health(state: &States) -> Markup {
-    let is_ready = |reached: &[(&str, bool); 3]| reached.iter().all(|(_, is)| *is);
-    let ready = state.reached.as_ref().is_some_and(is_ready) && state.height.is_ok();
+    let is_ready = state.reached.fault().is_none();
     html! {
         section aria-labelledby="health" {
-            h2 #health { @if ready { "Ready" } @else { "Not ready" } }
+            h2 #health { @if is_ready { "Ready" } @else { "Not ready" } }
             ul {
-                @match &state.reached {
-                    Some(reached) => @for (what, is_reached) in reached {
-                        li .wrong[!is_reached] {
-                            (what) ": " @if *is_reached { "reached" } @else { "out of reach" }
-                        }
-                    },
-                    None => li .wrong { "database, shadow, ledger: no answer in time" },
+                @for (target, reach) in &state.reached.targets {
+                    li .wrong[*reach != Reach::Reached] { (target.name()) ": " (reach.words()) }
                 }
-                @match &state.height {
-                    Ok(debits) => li { "ledger: " (debits) " debits ever" },
-                    Err(why) => li .wrong { "ledger: " (why) },
+                @if let Some(height) = &state.reached.height {
+                    li { "ledger: " (height.debits) " debits ever" }
                 }
                 @match &state.changed {
                     Ok(changed) if changed.is_empty() => li {

@@ -14,7 +14,7 @@ use super::data::{READER, ServerError};
 use crate::postgres::{KeptClusters, LocalPostgres, connect};
 
 /// The longest that one answer may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The most rows of one answer: as many as groups of a private one, by `limits.groups`.
 pub const ROWS_MAX: usize = 100_000;

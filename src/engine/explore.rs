@@ -111,7 +111,7 @@ impl Engine {
         epsilon: Option<f64>,
     ) -> Result<Exploration, Unread> {
         let balances = self.ledger.balances(&role.name).await;
-        let balances = balances.map_err(|error| super::internal("ledger", &error).report())?;
+        let balances = balances.map_err(|error| super::ledger_failed(&error).report())?;
         let permit = self
             .planning_limit
             .acquire(EXPLORER, StatementSize::Large)

@@ -11,7 +11,7 @@ use super::planning_limit::aside;
 use super::run::Answered;
 use super::statement_log::StatementFacts;
 use super::timing::Timing;
-use super::{Engine, Requester, internal, rounded};
+use super::{Engine, Requester, ledger_failed, rounded};
 use crate::aggregates::Output;
 use crate::error::Error;
 use crate::finish::value_and_error;
@@ -73,7 +73,7 @@ impl Engine {
             });
         };
         let balances = self.ledger.balances(&requester.role).await;
-        let balances = balances.map_err(|e| internal("ledger", &e))?;
+        let balances = balances.map_err(|e| ledger_failed(&e))?;
         let mut terms = self.terms(requester, accounts(&balances));
         terms.epsilon = first;
         tally.first_is_made();

@@ -4,7 +4,7 @@
 use super::expected::percent;
 use super::notice::rounded;
 use super::views::{Row, number};
-use super::{Engine, Requester, internal};
+use super::{Engine, Requester, ledger_failed};
 use crate::error::Error;
 use crate::mechanism::{Cap, FALSE_ALARMS, Meaning, UNITS};
 use crate::policy::Renew;
@@ -25,7 +25,7 @@ pub struct Promised<'a> {
 
 impl Engine {
     pub(super) async fn group_privacy(&self, requester: &Requester) -> Result<Vec<Row>, Error> {
-        let failed = |error| internal("ledger", &error);
+        let failed = |error| ledger_failed(&error);
         let balance = self.ledger.balance(&requester.role).await.map_err(failed)?;
         let keyed = self.ledger.keyed(&requester.role).await.map_err(failed)?;
         let delta = Meaning::delta_of_noise(&balance.cap);
@@ -42,7 +42,7 @@ impl Engine {
 
     pub(super) async fn meaning(&self, requester: &Requester) -> Result<Vec<Row>, Error> {
         let balance = self.ledger.balance(&requester.role).await;
-        let balance = balance.map_err(|error| internal("ledger", &error))?;
+        let balance = balance.map_err(|error| ledger_failed(&error))?;
         let promised = Promised {
             whom: &format!("role {}", requester.role),
             cap: balance.cap,

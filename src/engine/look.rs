@@ -7,7 +7,7 @@ use super::planning_limit::aside;
 use super::run_error::RunError;
 use super::statement_log::StatementFacts;
 use super::timing::Timing;
-use super::{Engine, internal};
+use super::{Engine, internal, ledger_failed};
 use crate::error::Error;
 use crate::execute;
 use crate::ir::ReleaseId;
@@ -75,7 +75,7 @@ impl Engine {
             let question = look_at(question, look);
             let kept = self.ledger.find(&requester.role, question).await;
             // Another role's look decides nothing.
-            if let Some(Stored::Held { released, .. }) = kept.map_err(|e| internal("ledger", &e))? {
+            if let Some(Stored::Held { released, .. }) = kept.map_err(|e| ledger_failed(&e))? {
                 let few = serde_json::from_slice(&released);
                 let few = few.map_err(|e| internal("release", &e))?;
                 return Err(Error::Release(seen_before(few)));

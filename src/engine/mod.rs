@@ -20,6 +20,7 @@ mod price;
 mod public_changes;
 mod public_matches;
 mod question;
+mod reach;
 mod reload;
 mod reuse;
 mod rollup;
@@ -56,6 +57,7 @@ pub use notice::{Sql, describe as describe_plan, rounded};
 pub use planning::{accounts, constants, plan};
 pub use planning_limit::{PlanningLimit, PlanningPermit, StatementSize, aside};
 pub use price::{Agreed, AtMost, AtPrice, Price, SearchesDue, adds_no_draw};
+pub use reach::{Reach, Reached, Target};
 pub use reload::Reloadable;
 pub use search_path::start_path;
 pub use service::{Answer, Commanded, ConnectionLimits, Service};
@@ -77,7 +79,7 @@ use crate::catalog::Server;
 use crate::error::Error;
 use crate::execute::Backend;
 use crate::ir::TableId;
-use crate::ledger::{Found, Ledger, Record, Verdict};
+use crate::ledger::{self, Found, Ledger, Record, Verdict};
 use crate::mechanism::{OsRandomness, Sampler};
 use crate::parse::{ExplainFormat, Query};
 use crate::policy::{Certificate, Policy, Secret, SessionSettings, Table};
@@ -237,15 +239,6 @@ impl Engine {
     /// When the policy in force was loaded.
     pub fn loaded(&self) -> SystemTime {
         self.loaded
-    }
-
-    /// The servers that it relies on, and whether each can be reached.
-    pub async fn reached(&self) -> [(&'static str, bool); 3] {
-        [
-            ("database", self.backend.answers().await),
-            ("shadow", self.shadow.answers().await),
-            ("ledger", self.ledger.height().await.is_ok()),
-        ]
     }
 
     /// Tables whose definition has changed since the policy was checked. Questions on them are
@@ -484,6 +477,16 @@ fn internal(stage: &str, cause: &dyn std::fmt::Display) -> Error {
     let incident = format!("{:016x}", rand::random::<u64>());
     tracing::error!(stage, incident, %cause, "internal error");
     Error::Internal { incident }
+}
+
+/// The ledger could not be read or written: 58030. Errors that no outage explains are internal.
+fn ledger_failed(cause: &ledger::Error) -> Error {
+    if !cause.is_outage() {
+        return internal("ledger", cause);
+    }
+    let incident = format!("{:016x}", rand::random::<u64>());
+    tracing::error!(stage = "ledger", incident, %cause, "the ledger is out of reach");
+    Error::LedgerOutOfReach { incident }
 }
 
 /// An error in the analyst's own statement. PostgreSQL read our printing of it, so the position is

@@ -8,7 +8,7 @@ use super::planning_limit::{StatementSize, aside};
 use super::search_payment;
 use super::statement_log::StatementFacts;
 use super::widen::Narrow;
-use super::{Engine, MemoryShare, Requester, internal};
+use super::{Engine, MemoryShare, Requester, ledger_failed};
 use crate::analyze::{Analyzed, PlanningEffort, analyze};
 use crate::calendar::FROM_1970_US;
 use crate::catalog::Server;
@@ -206,7 +206,7 @@ impl Engine {
             .ledger
             .balances(&requester.role)
             .await
-            .map_err(|e| internal("ledger", &e))?;
+            .map_err(|e| ledger_failed(&e))?;
         let key = self.plan_key(requester, query, accounts(&balances));
         let free = || {
             self.plans
@@ -227,7 +227,7 @@ impl Engine {
         query: &Query,
     ) -> Result<PlanKey, Error> {
         let balances = self.ledger.balances(&requester.role).await;
-        let balances = balances.map_err(|e| internal("ledger", &e))?;
+        let balances = balances.map_err(|e| ledger_failed(&e))?;
         Ok(self.plan_key(requester, query, accounts(&balances)))
     }
 

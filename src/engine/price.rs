@@ -16,7 +16,7 @@ use super::service::Answer;
 use super::statement_log::StatementFacts;
 use super::timing::Timing;
 use super::useless::Asked;
-use super::{Engine, Requester, internal, system_catalog};
+use super::{Engine, Requester, ledger_failed, system_catalog};
 use crate::error::Error;
 use crate::ledger;
 use crate::ledger::{Balance, Balances, Verdict};
@@ -223,7 +223,7 @@ impl Engine {
         else {
             // About the catalogs.
             let balances = self.ledger.balances(&requester.role).await;
-            let balances = balances.map_err(|e| internal("ledger", &e))?;
+            let balances = balances.map_err(|e| ledger_failed(&e))?;
             let left = balances.role.fraction_left();
             return Ok(Price {
                 lines: system_catalog::explain(ExplainFormat::Text),

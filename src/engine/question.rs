@@ -12,7 +12,7 @@ use super::statement_log::StatementFacts;
 use super::timing::Timing;
 use super::{
     Argument, COPIES, Description, Engine, Format, HeldMemory, Requester, Sql, error_in_text,
-    explain, internal, notice, preview, shadow_error, system_catalog,
+    explain, ledger_failed, notice, preview, shadow_error, system_catalog,
 };
 use crate::error::Error;
 use crate::finish;
@@ -285,7 +285,7 @@ impl Engine {
                 .ledger
                 .balances(&requester.role)
                 .await
-                .map_err(|e| internal("ledger", &e))?;
+                .map_err(|e| ledger_failed(&e))?;
             let owner = (self.delta(&requester.role), &self.policy);
             notices.extend(notice::of_answer(plan, answered, level, &balances, owner));
         }

@@ -8,7 +8,7 @@ use super::middle_queries::{Column, MiddleQueries};
 use super::planning_limit::aside;
 use super::rollup::FromFiner;
 use super::statement_log::StatementFacts;
-use super::{Engine, internal};
+use super::{Engine, internal, ledger_failed};
 use crate::analyze::PlanningEffort;
 use crate::error::Error;
 use crate::ir::{MiddleId, ReleaseId};
@@ -110,7 +110,7 @@ impl Engine {
                 .ledger
                 .find_except(&requester.role, question, taken)
                 .await
-                .map_err(|e| internal("ledger", &e))?
+                .map_err(|e| ledger_failed(&e))?
             {
                 Some(Stored::Held {
                     released: values,
@@ -225,6 +225,7 @@ impl Engine {
                 Ok(Some(charge))
             }
             Err(DebitError::Awaited) => Ok(None),
+            Err(DebitError::Ledger(error)) => Err(ledger_failed(&error)),
             Err(error) => Err(match error.refusal() {
                 Some(refusal) => Error::Ledger(refusal),
                 None => internal("ledger", &error),
@@ -245,7 +246,7 @@ impl Engine {
                 .ledger
                 .held(&requester.role, offer.answer)
                 .await
-                .map_err(|e| internal("ledger", &e))?;
+                .map_err(|e| ledger_failed(&e))?;
             let values = values.ok_or_else(|| internal("ledger", &"a paid answer is gone"))?;
             released
                 .recall(plan, offer.release, &values)

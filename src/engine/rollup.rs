@@ -2,7 +2,7 @@
 //! answer serves, and its text in notices and EXPLAIN.
 
 use super::planning_limit::aside;
-use super::{Engine, internal};
+use super::{Engine, ledger_failed};
 use crate::aggregates::{Foreseen, Output};
 use crate::analyze::PlanningEffort;
 use crate::error::Error;
@@ -81,7 +81,7 @@ impl Engine {
             .ledger
             .relatives(&requester.role, FamilyId(*family.digest.as_bytes()))
             .await
-            .map_err(|e| internal("ledger", &e))?;
+            .map_err(|e| ledger_failed(&e))?;
         let is_wanted = requester.session_settings.target_error.is_some();
         // A session with fixed clips is promised noise that is independent from group to group.
         let is_fixed = requester.session_settings.clip == ClipChoice::Fixed;

@@ -14,7 +14,7 @@ use super::rollup::FromFiner;
 use super::run_error::RunError;
 use super::statement_log::StatementFacts;
 use super::timing::Timing;
-use super::{Engine, internal};
+use super::{Engine, internal, ledger_failed};
 use crate::error::Error;
 use crate::execute;
 use crate::ir::ReleaseId;
@@ -101,7 +101,7 @@ impl Engine {
                 .ledger
                 .is_claimed(questions)
                 .await
-                .map_err(|e| internal("ledger", &e))?
+                .map_err(|e| ledger_failed(&e))?
         {
             tokio::select! {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -272,7 +272,7 @@ impl Engine {
         let ledger = (&self.ledger, requester.role.as_str());
         let EndedPart { released, kept } = paid.end(is_whole, ledger, Keeping::Soon).await;
         made?;
-        kept.map_err(|e| internal("ledger", &e))?;
+        kept.map_err(|e| ledger_failed(&e))?;
         Ok(released)
     }
 
@@ -370,7 +370,7 @@ impl Engine {
     ) -> Result<Error, Error> {
         slot.failed(&self.ledger, &requester.role, self.policy.limits.failures)
             .await
-            .map_err(|e| internal("ledger", &e))?;
+            .map_err(|e| ledger_failed(&e))?;
         Ok(internal("execute", &error))
     }
 
@@ -392,7 +392,7 @@ impl Engine {
             .failures
             .enter(&self.ledger, &requester.role, self.policy.limits.failures)
             .await
-            .map_err(|e| internal("ledger", &e))?;
+            .map_err(|e| ledger_failed(&e))?;
         slot.ok_or_else(|| {
             Error::Ledger(
                 Refusal::new(

@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::statement_log::StatementFacts;
-use super::{Engine, internal};
+use super::{Engine, internal, ledger_failed};
 use crate::error::Error;
-use crate::ledger::Found;
+use crate::ledger::{DebitError, Found};
 use crate::policy::ViewKind;
 use crate::rewrite::Plan;
 
@@ -62,7 +62,7 @@ impl Engine {
         }
         for found in &self.admission.found {
             let is_held = self.ledger.held(role, found.answer).await;
-            if is_held.map_err(|e| internal("ledger", &e))?.is_some() {
+            if is_held.map_err(|e| ledger_failed(&e))?.is_some() {
                 continue;
             }
             tally.admits_search(found.loss)?;
@@ -76,7 +76,10 @@ impl Engine {
                         budget, or to write the bounds in the policy.",
                     ))
                 }
-                None => internal("ledger", &error),
+                None => match &error {
+                    DebitError::Ledger(error) => ledger_failed(error),
+                    _ => internal("ledger", &error),
+                },
             })?;
             if is_charged {
                 tally.add_search(found.loss);

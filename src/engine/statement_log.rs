@@ -288,7 +288,9 @@ fn verdict_of(error: &Error, charged: &Loss) -> Verdict {
         | Error::Ledger(_)
         | Error::Release(_)
         | Error::Shadow(_) => Verdict::Failed,
-        Error::Cancelled | Error::Internal { .. } => Verdict::Failed,
+        Error::Cancelled | Error::LedgerOutOfReach { .. } | Error::Internal { .. } => {
+            Verdict::Failed
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! The rows of pgveil's own views for one role: facts of the policy, the session and the role's own
 //! account. They show no balance of the owner and nothing of other roles.
 
-use super::{Engine, internal};
+use super::{Engine, ledger_failed};
 use crate::analyze::values_between;
 use crate::calendar::FROM_1970_US;
 use crate::catalog::Type;
@@ -38,7 +38,7 @@ impl Engine {
                         .ledger
                         .history(&requester.role, HISTORY_MAX)
                         .await
-                        .map_err(|e| internal("ledger", &e))?;
+                        .map_err(|e| ledger_failed(&e))?;
                     entries.iter().map(debit).collect()
                 }
                 ViewKind::Tables => self
@@ -63,12 +63,12 @@ impl Engine {
             .ledger
             .balance(&requester.role)
             .await
-            .map_err(|e| internal("ledger", &e))?;
+            .map_err(|e| ledger_failed(&e))?;
         let failures = self
             .ledger
             .failures(&requester.role)
             .await
-            .map_err(|e| internal("ledger", &e))?;
+            .map_err(|e| ledger_failed(&e))?;
         let budget = self
             .policy
             .role(&requester.role)

@@ -10,7 +10,7 @@ use super::rollup::FromFiner;
 use super::run::Answered;
 use super::statement_log::StatementFacts;
 use super::timing::Timing;
-use super::{Engine, internal};
+use super::{Engine, internal, ledger_failed};
 use crate::analyze::{PlanningEffort, analyze};
 use crate::error::Error;
 use crate::ir::{Query, ReleaseId};
@@ -92,7 +92,7 @@ impl Engine {
             return Ok(None);
         };
         let found = self.ledger.find(&requester.role, question).await;
-        Ok(match found.map_err(|e| internal("ledger", &e))? {
+        Ok(match found.map_err(|e| ledger_failed(&e))? {
             Some(Stored::Held { released, .. }) => read_off_stored(plan, &released).map(|made| {
                 let summed = FromFiner::of(ONLY, plan.release(ONLY), &made);
                 (made, summed)

@@ -115,6 +115,34 @@ pub enum Error {
 }
 
 impl Error {
+    /// Whether the store or a witness failed, or the store is not the one that it was. The rest are
+    /// mistakes of a policy, of a command or of pgveil.
+    pub fn is_outage(&self) -> bool {
+        match self {
+            Self::Damaged { .. }
+            | Self::Leftover { .. }
+            | Self::Missing { .. }
+            | Self::NoDirectory { .. }
+            | Self::Unsafe { .. }
+            | Self::Witness { .. }
+            | Self::Older { .. }
+            | Self::WentBack { .. }
+            | Self::File(_)
+            | Self::Storage(_)
+            | Self::Stopped => true,
+            Self::Url { .. }
+            | Self::Foreign { .. }
+            | Self::Newer { .. }
+            | Self::Unwitnessed { .. }
+            | Self::SameDisk { .. }
+            | Self::Backup { .. }
+            | Self::NamedTwice { .. }
+            | Self::Fixed { .. }
+            | Self::UnknownRole { .. }
+            | Self::Decision(_) => false,
+        }
+    }
+
     pub(super) fn storage(cause: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self::Storage(Arc::new(cause))
     }

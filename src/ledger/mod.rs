@@ -102,6 +102,7 @@ pub struct Ledger {
     records: RecordLog,
     digests: DigestKey,
     roles: HashSet<String>,
+    is_witnessed: bool,
 }
 
 impl Ledger {
@@ -117,7 +118,6 @@ impl Ledger {
     /// times the budget, and all of them to no more than the owner's, which is never renewed.
     ///
     /// # Errors
-    ///
     /// Those of [`open_store`]; another `threshold_share` or accounting than an account was opened
     /// with is refused. [`Error::Older`] where the ledger is behind its witness.
     pub async fn open(
@@ -132,7 +132,6 @@ impl Ledger {
     /// new one.
     ///
     /// # Errors
-    ///
     /// As [`Ledger::open`]; [`Error::Missing`].
     pub async fn open_existing(
         at: impl Into<Address>,
@@ -149,19 +148,22 @@ impl Ledger {
         roles: &[AccountSpec],
     ) -> Result<Self, Error> {
         at.check()?;
-        let specs = roles.to_vec();
-        Self::of(roles, move || {
+        let (specs, is_witnessed) = (roles.to_vec(), !at.witnesses.is_empty());
+        let ledger = Self::of(roles, move || {
             let store = store_at(at.url.expose(), absent)?;
             Rules::open(store, Clock::system(), &owner, &specs, &at.witnesses)
+        });
+        let ledger = ledger.await?;
+        Ok(Self {
+            is_witnessed,
+            ..ledger
         })
-        .await
     }
 
     /// Opens the ledger on a store and a clock, for tests that break the store or move the clock.
     /// No command, setting or feature leads here.
     ///
     /// # Errors
-    ///
     /// As [`Ledger::open`]; those of `store`.
     pub async fn on(
         store: impl FnOnce() -> Result<Box<dyn Store>, Error> + Send + 'static,
@@ -188,6 +190,7 @@ impl Ledger {
             records,
             digests,
             roles: roles.iter().map(|role| role.name.clone()).collect(),
+            is_witnessed: false,
         })
     }
 
@@ -202,7 +205,6 @@ impl Ledger {
     /// the future may leave a debit without a charge, never a charge without a debit.
     ///
     /// # Errors
-    ///
     /// [`DebitError::Exhausted`], [`DebitError::TotalExhausted`], [`DebitError::Closed`] and
     /// [`DebitError::Frozen`]: nothing was charged. [`DebitError::Ledger`]: unknown role, or
     /// storage failed; then the debit may or may not stand, and is not acknowledged.
@@ -234,7 +236,6 @@ impl Ledger {
     /// answers them meanwhile; see [`Ledger::holding`].
     ///
     /// # Errors
-    ///
     /// As [`Ledger::debit`]; [`DebitError::Awaited`], after which nothing was charged, and another
     /// search for the answers finds something else.
     pub async fn purchase(&self, role: &str, purchase: Purchase) -> Result<Charge, DebitError> {
@@ -256,7 +257,6 @@ impl Ledger {
     /// An answer to the question that the role may see for nothing, or one made for another role.
     ///
     /// # Errors
-    ///
     /// [`Error`].
     pub async fn find(
         &self,
@@ -270,7 +270,6 @@ impl Ledger {
     /// another role is sold once in a purchase, as a new one would be.
     ///
     /// # Errors
-    ///
     /// [`Error`].
     pub async fn find_except(
         &self,
@@ -291,7 +290,6 @@ impl Ledger {
     /// depends on it.
     ///
     /// # Errors
-    ///
     /// [`Error`].
     pub async fn found(&self, question: QuestionId) -> Result<Option<Found>, Error> {
         self.worker
@@ -304,7 +302,6 @@ impl Ledger {
     /// meanwhile.
     ///
     /// # Errors
-    ///
     /// As [`Ledger::debit`].
     pub async fn receive(&self, role: &str, found: &Found) -> Result<bool, DebitError> {
         let (role, found) = (self.known(role)?, found.clone());
@@ -316,7 +313,6 @@ impl Ledger {
     /// The values of an answer that the role holds.
     ///
     /// # Errors
-    ///
     /// [`Error`].
     pub async fn held(&self, role: &str, answer: AnswerId) -> Result<Option<Vec<u8>>, Error> {
         let role = self.known(role)?;
@@ -325,11 +321,10 @@ impl Ledger {
             .await
     }
 
-    /// The values of the answers of a family that the role has paid for and that may be summed, one
-    /// for each question. Of very many, some are left out, always the same.
+    /// The values of the answers of a family that the role holds, one for each question. Of very
+    /// many, some are left out, always the same.
     ///
     /// # Errors
-    ///
     /// [`Error`].
     pub async fn relatives(&self, role: &str, family: FamilyId) -> Result<Vec<Vec<u8>>, Error> {
         let role = self.known(role)?;
@@ -341,7 +336,6 @@ impl Ledger {
     /// Keeps released values, durably, as an answer that the role has paid for.
     ///
     /// # Errors
-    ///
     /// [`Error`].
     pub async fn keep(
         &self,
@@ -360,7 +354,6 @@ impl Ledger {
     /// few bytes wait in memory.
     ///
     /// # Errors
-    ///
     /// As [`Ledger::keep`]; an error of a write that is not waited for is logged.
     pub async fn keep_soon(
         &self,
@@ -380,7 +373,6 @@ impl Ledger {
     /// The role's account: for the role itself.
     ///
     /// # Errors
-    ///
     /// [`Error`].
     pub async fn balance(&self, role: &str) -> Result<Balance, Error> {
         self.balances(role).await.map(|both| both.role)
@@ -390,7 +382,6 @@ impl Ledger {
     /// is not the role's to see.
     ///
     /// # Errors
-    ///
     /// [`Error`].
     pub async fn balances(&self, role: &str) -> Result<Balances, Error> {
         let role = self.known(role)?;
@@ -402,7 +393,6 @@ impl Ledger {
     /// The owner's account, over every role: for the operator.
     ///
     /// # Errors
-    ///
     /// [`Error`].
     pub async fn balance_owner(&self) -> Result<Balance, Error> {
         self.worker.call(Access::Read, Rules::balance_owner).await
@@ -413,7 +403,6 @@ impl Ledger {
     /// role is answered.
     ///
     /// # Errors
-    ///
     /// [`Error`].
     pub async fn record_failure(&self, role: &str) -> Result<u32, Error> {
         let role = self.known(role)?;
@@ -425,7 +414,6 @@ impl Ledger {
     /// How many failures of the role were counted.
     ///
     /// # Errors
-    ///
     /// [`Error`].
     pub async fn failures(&self, role: &str) -> Result<u32, Error> {
         let role = self.known(role)?;
@@ -438,7 +426,6 @@ impl Ledger {
     /// to run its plans.
     ///
     /// # Errors
-    ///
     /// [`Error`].
     pub async fn failures_left(&self, role: &str, limit: u32) -> Result<u32, Error> {
         Ok(limit.saturating_sub(self.failures(role).await?))
@@ -447,7 +434,6 @@ impl Ledger {
     /// The role's newest debits, newest first, at most `rows_max`.
     ///
     /// # Errors
-    ///
     /// [`Error`].
     pub async fn history(&self, role: &str, rows_max: u32) -> Result<Vec<Entry>, Error> {
         let role = self.known(role)?;
@@ -461,7 +447,6 @@ impl Ledger {
     /// too.
     ///
     /// # Errors
-    ///
     /// Those of `work`.
     pub async fn holding<T, E>(
         &self,
@@ -499,7 +484,6 @@ impl Ledger {
     /// Whether another process is making an answer to one of the questions just now.
     ///
     /// # Errors
-    ///
     /// [`Error`].
     pub async fn is_claimed(&self, questions: &[QuestionId]) -> Result<bool, Error> {
         let questions = questions.to_vec();
@@ -529,7 +513,6 @@ impl Ledger {
     /// on.
     ///
     /// # Errors
-    ///
     /// [`Error::Decision`] for a grant past the owner's total; [`Error::UnknownRole`]; those of the
     /// store.
     pub async fn decide(&self, decision: Decision) -> Result<(), Error> {
@@ -539,7 +522,6 @@ impl Ledger {
     /// The same from another place than a command.
     ///
     /// # Errors
-    ///
     /// As [`Ledger::decide`].
     pub async fn decide_from(&self, decision: Decision, origin: Origin) -> Result<(), Error> {
         if let Act::Grant { role, .. }
@@ -561,7 +543,6 @@ impl Ledger {
     /// Every decision of the owner, oldest first.
     ///
     /// # Errors
-    ///
     /// [`Error`].
     pub async fn decisions(&self) -> Result<Vec<Decided>, Error> {
         self.worker.call(Access::Read, Rules::decisions).await
@@ -570,7 +551,6 @@ impl Ledger {
     /// How far the ledger has come.
     ///
     /// # Errors
-    ///
     /// [`Error::WentBack`] where it is behind what this process saw of it.
     pub async fn height(&self) -> Result<LedgerHeight, Error> {
         self.worker
@@ -579,6 +559,11 @@ impl Ledger {
                 books.height()
             })
             .await
+    }
+
+    /// Whether there is a witness of its height.
+    pub fn is_witnessed(&self) -> bool {
+        self.is_witnessed
     }
 
     fn known(&self, role: &str) -> Result<String, Error> {

@@ -133,6 +133,7 @@ impl Control {
                 ]
             }
             Err(Error::WentBack { .. }) => vec![pair("state", "went back: nothing is charged")],
+            Err(Error::Witness { .. }) => vec![pair("state", "witness out of reach")],
             Err(_) => vec![pair("state", "out of reach")],
         }
     }

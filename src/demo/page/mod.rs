@@ -36,7 +36,7 @@ const BODY_BYTES_MAX: usize = 64 << 10;
 /// For one answer: an attack asks a hundred questions.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long an answer waits for the exact side, which starts at the same time as the proxy.
-const EXACT_PATIENCE: Duration = Duration::from_secs(20);
+const EXACT_PATIENCE: Duration = Duration::from_secs(60);
 /// The most steps of the budget that are drawn.
 const STEPS_MAX: usize = 30;
 

@@ -4,7 +4,7 @@ use super::Pricing;
 use crate::engine::planning::{PLANNING_BYTES, accounts};
 use crate::engine::planning_limit::StatementSize;
 use crate::engine::views::Row;
-use crate::engine::{Engine, Requester, internal};
+use crate::engine::{Engine, Requester, ledger_failed};
 use crate::error::Error;
 
 impl Engine {
@@ -12,7 +12,7 @@ impl Engine {
     /// for the policy's searches.
     pub(in crate::engine) async fn worth(&self, requester: &Requester) -> Result<Vec<Row>, Error> {
         let balances = self.ledger.balances(&requester.role).await;
-        let balances = balances.map_err(|e| internal("ledger", &e))?;
+        let balances = balances.map_err(|e| ledger_failed(&e))?;
         let mut terms = self.terms(requester, accounts(&balances));
         // What a target needs is known after a first answer.
         terms.session_settings.target_error = None;

@@ -27,6 +27,7 @@ async function cancel() {
     for (const tls of [true, false]) {
         const sql = connect({ tls, max: 1 });
         try {
+            await sql`SELECT 1`;
             const slow = sql.unsafe(SLOW);
             // One that comes too early finds nothing to cancel, and a query sends no second one.
             setTimeout(() => slow.cancel(), 1500);

@@ -472,7 +472,8 @@ async fn exploring_charges_nothing_and_runs_nothing() {
     );
     assert!(wide.has("0.25"));
     // Nothing of it reached the database.
-    let asked = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%nls.women%' \
+    let asked = "SELECT count(*) FROM pg_stat_activity WHERE \
+        backend_type = 'client backend' AND query LIKE '%nls.women%' \
         AND pid <> pg_backend_pid()";
     assert_eq!(stage.veil.direct(asked).await, ["0"]);
     assert_eq!(stage.veil.spent().await, 0.0);
@@ -520,7 +521,8 @@ async fn a_draft_is_compared_and_reads_nothing() {
     assert!(got.has("The draft is no policy yet") && got.has("draft:"));
     assert!(got.has("&lt;i&gt;x&lt;/i&gt;") && !got.has(private));
     assert!(visit.get("/policy").has("Protected: one woman"));
-    let seen = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%nls.%' \
+    let seen = "SELECT count(*) FROM pg_stat_activity WHERE \
+        backend_type = 'client backend' AND query LIKE '%nls.%' \
         AND pid <> pg_backend_pid()";
     assert_eq!(stage.veil.direct(seen).await, ["0"]);
 }

@@ -36,15 +36,31 @@ impl Browser {
         text.as_str().unwrap_or_default().to_owned()
     }
 
+    /// Whether the control of this id has the focus.
+    fn is_focused(&self, id: &str) -> bool {
+        let found = self.call("GET", "/element/active", &Value::Null);
+        let element = found.as_object().and_then(|found| found.values().next());
+        let element = element.and_then(Value::as_str).unwrap_or_default();
+        let path = format!("/element/{element}/property/id");
+        self.call("GET", &path, &Value::Null) == json!(id)
+    }
+
+    /// Waits until the page has given the focus to the control of this id.
+    pub fn awaits_focus(&self, id: &str) {
+        for _ in 0..600 {
+            if self.is_focused(id) {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        panic!("{id} never had the focus: {}", self.text("body"));
+    }
+
     /// Goes by Tab to the control of this id.
     pub fn reach(&self, id: &str) {
         for _ in 0..CONTROLS_MAX {
             self.keys(TAB);
-            let found = self.call("GET", "/element/active", &Value::Null);
-            let element = found.as_object().and_then(|found| found.values().next());
-            let element = element.and_then(Value::as_str).unwrap_or_default();
-            let path = format!("/element/{element}/property/id");
-            if self.call("GET", &path, &Value::Null) == json!(id) {
+            if self.is_focused(id) {
                 return;
             }
         }
@@ -105,6 +121,7 @@ async fn the_console_works_by_keyboard_and_without_scripts() {
     tokio::task::block_in_place(|| {
         browser.open(&format!("http://{address}/"));
         browser.shows("Operator");
+        browser.awaits_focus("name");
         browser.keys("olga");
         browser.keys(TAB);
         browser.keys(PASSWORD);

@@ -20,6 +20,7 @@ async fn the_desk_works_by_keyboard_and_without_scripts() {
     tokio::task::block_in_place(|| {
         browser.open(&format!("http://{address}/"));
         browser.shows("Role");
+        browser.awaits_focus("name");
         for text in ["analyst", TAB, "analyst", ENTER] {
             browser.keys(text);
         }

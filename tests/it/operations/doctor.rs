@@ -47,7 +47,6 @@ async fn an_installation_is_looked_at_from_end_to_end() {
         ("tls", "ok", "on this machine alone"),
         ("witness", "warn", "there is none"),
         ("ledger", "warn", "there is no ledger"),
-        ("disk", "ok", "one sync takes"),
         ("database", "ok", "nls is reached: PostgreSQL"),
         ("database", "ok", "stays on this machine"),
         ("policy", "ok", "it holds for the database"),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use pgveil::engine::Reloadable;
 use pgveil::error::Error;
 use pgveil::mechanism::Loss;
 use pgveil::postgres::LocalPostgres;
@@ -18,6 +19,8 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, NoTls};
 use tokio_util::sync::CancellationToken;
 
+use super::serve::{self, free_port, page, until};
+use super::stage::Stage;
 use crate::fixture::{Veil, rows_of};
 
 /// Women born after each year, as PostgreSQL counts them.
@@ -386,7 +389,7 @@ async fn pass(
 #[tokio::test(flavor = "multi_thread")]
 async fn a_network_that_swallows_everything_ends_no_session() {
     let hasty =
-        |policy: String| rich(policy).replace("statement_timeout: 60s", "statement_timeout: 2s");
+        |policy: String| rich(policy).replace("statement_timeout: 60s", "statement_timeout: 5s");
     let veil = Veil::demo(hasty, Veil::silent()).await;
     let truth = truth(&veil.client).await;
     let relay = Relay::start(&veil.server).await;
@@ -453,6 +456,71 @@ async fn a_network_that_swallows_everything_ends_no_session() {
         ),
         (2 + truth.len(), 1)
     );
+}
+
+/// What hangs has its own line, and hides neither the other servers nor the budgets.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_database_that_hangs_shows_in_the_metrics() {
+    let veil = Veil::demo(rich, Veil::silent()).await;
+    let relay = Relay::start(&veil.server).await;
+    let engine = veil.by_way_of(relay.config(&veil.server)).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let admin = listener.local_addr().unwrap().port();
+    let exchange = Arc::new(Reloadable::new(engine));
+    let shutdown = CancellationToken::new();
+    tokio::spawn(pgveil::admin::serve(
+        listener,
+        exchange,
+        Vec::new(),
+        shutdown.clone(),
+    ));
+    until(admin, "/readyz", "200 OK").await;
+    relay.passes.send(false).unwrap();
+    until(admin, "/readyz", "the database is out of reach").await;
+    let metrics = page(admin, "GET /metrics").await;
+    for line in [
+        "pgveil_up{target=\"database\"} 0",
+        "pgveil_up{target=\"shadow\"} 1",
+        "pgveil_up{target=\"ledger\"} 1",
+        "pgveil_budget_left_ratio{account=\"analyst\"} 1",
+    ] {
+        assert!(metrics.contains(line), "{line} in\n{metrics}");
+    }
+    relay.passes.send(true).unwrap();
+    until(admin, "/readyz", "200 OK").await;
+    shutdown.cancel();
+}
+
+/// Without its witness nothing is charged, and pages name the one of the two that is missing.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_witness_that_is_gone_is_named() {
+    let stage = Stage::new().await;
+    stage.write_witnessed();
+    let (port, admin) = (free_port(), free_port());
+    let (listen, watched) = (format!("127.0.0.1:{port}"), format!("127.0.0.1:{admin}"));
+    let mut running = stage.serve("log", &["--listen", &listen, "--admin", &watched]);
+    assert_eq!(stage.reported(), "READY=1", "{}", stage.log("log"));
+    let client = serve::connect(port, "analyst").await.unwrap();
+    let sum = "SELECT sum(age) FROM shop.people";
+    client.query_one(sum, &[]).await.unwrap();
+    until(admin, "/metrics", "pgveil_up{target=\"witness\"} 1").await;
+    std::fs::remove_file(stage.file("witness")).unwrap();
+    until(admin, "/readyz", "the witness is out of reach").await;
+    let metrics = page(admin, "GET /metrics").await;
+    for line in [
+        "pgveil_up{target=\"ledger\"} 1",
+        "pgveil_up{target=\"witness\"} 0",
+        "pgveil_ledger_went_back 0",
+    ] {
+        assert!(metrics.contains(line), "{line} in\n{metrics}");
+    }
+    // What is paid for is shown again; nothing new is sold.
+    client.query_one(sum, &[]).await.unwrap();
+    let count = client.query_one("SELECT count(*) FROM shop.people", &[]);
+    let error = count.await.unwrap_err();
+    assert_eq!(error.code().unwrap().code(), "58030", "{error:?}");
+    running.signal("-TERM");
+    running.0.wait().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

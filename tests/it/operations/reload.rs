@@ -43,7 +43,7 @@ async fn a_reload_does_not_take_an_older_copy_for_the_ledger() {
         .query_one("SELECT sum(age) FROM shop.people WHERE age > 30", &[])
         .await
         .unwrap_err();
-    assert_eq!(error.code().unwrap().code(), "XX000", "{error:?}");
+    assert_eq!(error.code().unwrap().code(), "58030", "{error:?}");
     running.signal("-TERM");
     assert_eq!(stage.reported(), "STOPPING=1");
     running.0.wait().unwrap();

@@ -64,11 +64,16 @@ pub fn free_port() -> u16 {
 }
 
 pub async fn page(port: u16, request: &str) -> String {
+    page_of("localhost", port, request).await
+}
+
+/// The same, where the request names another host.
+async fn page_of(host: &str, port: u16, request: &str) -> String {
     let mut socket = tokio::net::TcpStream::connect(("127.0.0.1", port))
         .await
         .unwrap();
     socket
-        .write_all(format!("{request} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())
+        .write_all(format!("{request} HTTP/1.1\r\nHost: {host}\r\n\r\n").as_bytes())
         .await
         .unwrap();
     let mut text = String::new();
@@ -183,6 +188,11 @@ async fn pages_tell_the_operator(port: u16) {
             found.starts_with(&format!("HTTP/1.1 {wanted}\r\n")),
             "{request}: {found}"
         );
+    }
+    // A page elsewhere that points its own name here reads nothing.
+    for path in ["/healthz", "/readyz", "/metrics"] {
+        let foreign = page_of("evil.example", port, &format!("GET {path}")).await;
+        assert!(foreign.starts_with("HTTP/1.1 421 "), "{path}: {foreign}");
     }
     let metrics = page(port, "GET /metrics").await;
     for line in [

@@ -463,8 +463,14 @@ async fn the_owner_searches_by_command() {
             && said.contains("charged to the owner's total"),
         "{said}"
     );
+    // Noise may pass for prices further off, once in two hundred searches.
+    let (_, rest) = said.split_once("public.orders.price: from 0 to ").unwrap();
+    let (upper, _) = rest.split_once(' ').unwrap();
+    let (upper, highest) = (upper.to_owned(), upper.parse::<f64>().unwrap());
+    assert!(highest >= 512.0, "{said}");
+    let found = |how: &str| format!("public.orders.price: from 0 to {upper} ({how}");
     assert!(
-        said.contains("public.orders.price: from 0 to 512 (new, searched at epsilon 0.2)"),
+        said.contains(&found("new, searched at epsilon 0.2)")),
         "{said}"
     );
     // Without the log's lines, which have a time.
@@ -481,13 +487,13 @@ async fn the_owner_searches_by_command() {
         "{said}"
     );
     assert!(
-        said.contains("public.orders.price: from 0 to 512 (known, searched at epsilon 0.2)"),
+        said.contains(&found("known, searched at epsilon 0.2)")),
         "{said}"
     );
     assert_eq!(balances(), budget);
     let (_, said) = run(&["check", path]);
     assert!(
-        said.contains("public.orders.price: from 0 to 512 (in the ledger") && !said.contains("due"),
+        said.contains(&found("in the ledger")) && !said.contains("due"),
         "{said}"
     );
     // The meaning for the plainest questions.
@@ -501,9 +507,9 @@ async fn the_owner_searches_by_command() {
             .collect();
         number.parse().unwrap()
     };
-    let ratio = noise("sum(price)") / noise("count(*)");
+    let ratio = noise("sum(price)") / noise("count(*)") / highest;
     // Both are rounded to three digits or fewer.
-    assert!((490.0..=535.0).contains(&ratio), "{ratio}: {said}");
+    assert!((0.957..=1.045).contains(&ratio), "{ratio}: {said}");
     let (output, said) = run(&["explain", "--policy", path, "SELECT sum(price) FROM orders"]);
-    assert!(output.status.success() && said.contains("512"), "{said}");
+    assert!(output.status.success() && said.contains(&upper), "{said}");
 }

@@ -59,7 +59,7 @@ fn ask(
 /// Waits until this many questions have read their rows.
 async fn resting(veil: &Veil, count: usize) {
     let read = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%' AND \
-        query LIKE 'SELECT%' AND pid <> pg_backend_pid()";
+        query LIKE 'SELECT%interviews%' AND pid <> pg_backend_pid()";
     while veil.direct(read).await != [count.to_string()] {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
@@ -189,14 +189,14 @@ async fn operators_see_nothing_before_the_quantum_ends() {
     };
     let mut running = ask(&veil.engine, SLOW, &never);
     let works = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE \
-        'SELECT%' AND pid <> pg_backend_pid()";
+        'SELECT%interviews%' AND pid <> pg_backend_pid()";
     while veil.direct(works).await != ["1"] {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let working = shown().await;
     assert_eq!((working.0[0].1.0, working.1), (1, 0));
     let stop = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE state = 'active' AND \
-        query LIKE 'SELECT%' AND pid <> pg_backend_pid()";
+        query LIKE 'SELECT%interviews%' AND pid <> pg_backend_pid()";
     veil.client.batch_execute(stop).await.unwrap();
     while veil.direct(works).await != ["0"] {
         tokio::time::sleep(Duration::from_millis(5)).await;
@@ -234,7 +234,7 @@ async fn failures_rest_as_well() {
 #[tokio::test(flavor = "multi_thread")]
 async fn answers_are_the_same_under_a_quantum() {
     let veil = paced("20ms", |yaml| {
-        yaml.replace("statement_timeout: 60s", "statement_timeout: 2s")
+        yaml.replace("statement_timeout: 60s", "statement_timeout: 10s")
     })
     .await;
     let questions = [

@@ -22,7 +22,8 @@ async fn a_price_is_free_and_the_answer_costs_it() {
         assert!(priced.has(wanted), "{wanted}: {}", priced.body);
     }
     assert_eq!(stage.veil.spent().await, 0.0);
-    let seen = "SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%nls.women%' \
+    let seen = "SELECT count(*) FROM pg_stat_activity WHERE \
+        backend_type = 'client backend' AND query LIKE '%nls.women%' \
         AND pid <> pg_backend_pid()";
     assert_eq!(stage.veil.direct(seen).await, ["0"]);
     let answered = visit.run(&priced);

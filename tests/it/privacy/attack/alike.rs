@@ -183,7 +183,7 @@ async fn failures_and_quanta_send_the_same_bytes() {
     let hurried = |yaml: String| {
         let yaml = yaml
             .replace("failures: 10", "failures: 3")
-            .replace("statement_timeout: 60s", "statement_timeout: 300ms");
+            .replace("statement_timeout: 60s", "statement_timeout: 3s");
         format!(
             "{}\ntiming: {{quantum: 20ms}}\n",
             crate::sql::outer_query::rich(yaml)

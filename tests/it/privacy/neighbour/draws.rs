@@ -108,7 +108,9 @@ async fn every_group_has_its_own_draw() {
     again.engine.stop().await;
 }
 
-/// The real source of randomness: two purchases of the same empty groups differ.
+/// The real source of randomness: of three purchases of the same empty groups, two differ. A count
+/// is shown as 0 in more than a third of the draws: the twelve of all three agree in one of 10^7
+/// runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn every_purchase_draws_afresh() {
     let world = World::new().await;
@@ -117,7 +119,11 @@ async fn every_purchase_draws_afresh() {
         Arc::new(|| Box::new(pgveil::mechanism::OsRandomness::new())),
     )
     .await;
-    let found = [counts(&veiled).await, counts(&veiled).await];
-    assert_ne!(found[0], found[1]);
+    let found = [
+        counts(&veiled).await,
+        counts(&veiled).await,
+        counts(&veiled).await,
+    ];
+    assert!(found[0] != found[1] || found[1] != found[2], "{found:?}");
     veiled.engine.stop().await;
 }

@@ -321,7 +321,9 @@ impl World {
     /// Lays the rows aside for `compare` and `run_shuffled`; once for each database.
     pub async fn lay_aside(&self, random: &mut Random) -> Missing {
         let missing = [HEAVY, 1 + random.below(UNITS + 1), 1 + random.below(UNITS)];
-        let mut sql = String::from("BEGIN; SET LOCAL session_replication_role = replica;");
+        let mut sql = String::from(
+            "BEGIN; SELECT setseed(0.42); SET LOCAL session_replication_role = replica;",
+        );
         let gone = [
             "{} IS NOT NULL".to_owned(),
             format!("{{}} = {}", missing[0]),
