@@ -3,7 +3,7 @@
 use crate::catalog::Type;
 use crate::ir::literal::type_name;
 use crate::ir::{Distinct, Expr, Operation};
-use crate::policy::RegressionField;
+use crate::policy::RecordField;
 use crate::refusal::{Refusal, reason};
 
 /// A call of an aggregate, as `resolve` reads it. Arguments get their meaning when they are asked
@@ -33,14 +33,15 @@ pub trait Call {
     /// As [`Self::value`].
     fn pair(&self) -> Result<(Expr, Expr), Refusal>;
 
-    /// A value, and the elements of an array that is written out.
+    /// `values` values, the elements of an array that is written out, and one more value where
+    /// there is one.
     ///
     /// # Errors
     /// As [`Self::value`].
-    fn value_and_array(&self) -> Result<(Expr, Vec<Expr>), Refusal>;
+    fn values_and_array(&self, values: usize) -> Result<ValuesAndArray, Refusal>;
 
     /// The field that is asked for, of an aggregate that gives a record.
-    fn field(&self) -> Option<RegressionField>;
+    fn field(&self) -> Option<&'static RecordField>;
 
     /// The one argument, which may be a row.
     ///
@@ -59,6 +60,15 @@ pub trait Call {
     /// # Errors
     /// As [`Self::value`]; 22003 for others.
     fn fractions(&self) -> Result<(Vec<u32>, bool), Refusal>;
+}
+
+/// Arguments of which one is an array.
+#[derive(Debug)]
+pub struct ValuesAndArray {
+    pub values: Vec<Expr>,
+    pub elements: Vec<Expr>,
+    /// The argument after the array.
+    pub constant: Option<Expr>,
 }
 
 /// An operation and PostgreSQL's result type.

@@ -28,7 +28,9 @@ pub mod bounded;
 pub mod call;
 mod choice_id;
 pub mod chosen;
+mod components;
 pub mod count;
+mod dense;
 pub mod dispersion;
 mod distinct_count;
 pub mod distinct_moment;
@@ -36,11 +38,15 @@ pub mod estimate;
 pub mod joint;
 mod measure_id;
 mod mode;
+mod model;
+mod moments;
 mod names;
 mod no_row;
 mod operation;
+mod part;
 mod ranked;
-pub mod regression;
+mod record;
+mod regression;
 mod released_column;
 mod sum;
 pub mod total;
@@ -58,8 +64,11 @@ pub use dispersion::Dispersion;
 pub use estimate::Estimate;
 pub use joint::Joint;
 pub use measure_id::MeasureId;
+pub use model::{Fit, Model, Remark};
+pub use moments::Noisy;
 pub use names::{Counted, call as resolve_call, counted};
-pub use regression::fit::{Fit, Fitted, Noisy, Part};
+pub use part::Part;
+pub use record::within_unit;
 pub use released_column::ReleasedColumn;
 pub use total::Kind as TotalKind;
 pub use unbounded::{Calls, Clamped, Compares, Facts, Ties};
@@ -68,7 +77,7 @@ pub use value::{Columns, DistinctValues, Foreseen, Group};
 
 use crate::catalog::Type;
 use crate::ir::{Expr, Interval};
-use crate::policy::RegressionField;
+use crate::policy::RecordField;
 use crate::refusal::Refusal;
 
 /// Registers aggregates: the variant's name, and the file that says all of it.
@@ -107,6 +116,8 @@ registered! {
         /// Statistics of pairs.
         Joint in joint,
         Regression in regression,
+        /// Principal components.
+        Components in components,
         /// BOOL_AND and BOOL_OR.
         Truth in truth,
         /// The number of distinct values.
@@ -127,8 +138,8 @@ registered! {
         Average in average,
         Dispersion in dispersion,
         Joint in joint,
-        /// A field of a regression.
-        Regression in regression,
+        /// A field of a record that is computed here.
+        Record in record,
         Truth in truth,
         /// A sum, mean or spread of distinct values.
         Distinct in distinct_moment,
@@ -248,8 +259,8 @@ impl Output {
         self.of().best(best)
     }
 
-    /// The fit that it is a field of, where it is computed here and not by SQL.
-    pub fn fitted(&self) -> Option<(&Fitted, RegressionField)> {
+    /// The model that it is a field of, where it is computed here and not by SQL.
+    pub fn fitted(&self) -> Option<(&Model, &'static RecordField)> {
         self.of().fitted()
     }
 

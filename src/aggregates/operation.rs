@@ -5,8 +5,8 @@ use sqlparser::ast;
 
 use super::unbounded::{Facts, Unbounded};
 use super::{
-    Bound, Bounds, Calls, average, count, dispersion, distinct_count, distinct_moment, joint, mode,
-    ranked, regression, sum, truth,
+    Bound, Bounds, Calls, average, components, count, dispersion, distinct_count, distinct_moment,
+    joint, mode, ranked, regression, sum, truth,
 };
 use crate::catalog::Type;
 use crate::ir::{Expr, Interval, Operation};
@@ -26,10 +26,25 @@ impl Operation {
             Self::Average(value) => Box::new(average::Written(value)),
             Self::Variance { value, kind } => Box::new(dispersion::Written { value, kind: *kind }),
             Self::Paired { y, x, kind } => Box::new(joint::Written { y, x, kind: *kind }),
-            Self::Regression { y, features, field } => Box::new(regression::Written {
+            Self::Regression {
                 y,
                 features,
-                field: *field,
+                l1,
+                field,
+            } => Box::new(regression::Written {
+                y,
+                features,
+                l1: *l1,
+                field,
+            }),
+            Self::Components {
+                values,
+                shown,
+                field,
+            } => Box::new(components::Written {
+                values,
+                shown: *shown,
+                field,
             }),
             Self::Truth { value, of } => Box::new(truth::Written { value, of: *of }),
             Self::Extreme { value, end } => Box::new(ranked::WrittenEnd { value, end: *end }),

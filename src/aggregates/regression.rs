@@ -1,93 +1,84 @@
 //! `pgveil.linregr(y, ARRAY[1, x1, …])`: linear regression by least squares, as MADlib's calls it.
+//! A third argument is a penalty on the coefficients' sizes (LASSO).
 //!
 //! The vector has the number of rows, the sum of each value, of its squares, and of each product of
 //! two values. Coefficients and their errors are computed from these once they are released.
 
-mod dense;
 pub mod fit;
+mod lasso;
+mod solution;
 
 use sqlparser::ast;
 
-use super::average::mean_type;
-use super::best_case::{BestCase, Expected, few};
-use super::bounded::{Bounded, Bounds, Centred, Counts, Layout, Reads, Summand, TextRead, exact};
-use super::call::{Call, Resolved};
-use super::estimate::Estimate;
-use super::measure_id::MeasureId;
+use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead, exact};
+use super::call::{Call, Resolved, ValuesAndArray};
+use super::model::ModelKind;
+use super::record::{VALUES_MAX, all_present, asked, lay_out, named_within_unit, number};
+use super::record::{of_no_row, reals};
 use super::unbounded::{Calls, Clamped, Facts, Unbounded};
-use super::value::{Columns, Divisor, Foreseen, Group, Value, half, middle};
-use super::{Bound, BoundedOperation, Output, total};
+use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
-use crate::ir::functions::Function;
-use crate::ir::literal::type_name;
-use crate::ir::{Expr, Interval, Node, Operation};
-use crate::policy::{RegressionField as Field, Scalar};
+use crate::ir::{Expr, Interval, Operation};
+use crate::policy::{RecordField, Scalar};
 use crate::refusal::{Refusal, reason};
-use fit::{Feature, Fitted, Scale, Summed};
+use fit::{Feature, Regression};
 
 /// The name in messages.
 pub const NAME: &str = "pgveil.linregr";
-/// Most features, the constant among them.
-const FEATURES_MAX: usize = 16;
 
 /// What is fitted, over rows where no value is NULL, by the aggregate's own filter.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
     /// The values, each once: y is the first.
     pub values: Vec<(Expr, Interval)>,
-    pub features: Vec<Feature>,
-    pub field: Field,
+    pub regression: Regression,
+    pub field: &'static RecordField,
 }
 
 /// A regression as the query writes it.
 pub(super) struct Written<'o> {
     pub y: &'o Expr,
     pub features: &'o [Expr],
-    pub field: Field,
+    pub l1: f64,
+    pub field: &'static RecordField,
 }
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
-    let field = call.field().ok_or_else(record)?;
-    let (y, features) = call.value_and_array()?;
-    let types = || std::iter::once(&y).chain(&features).map(|e| &e.data_type);
-    if let Some(other) = types().find(|of| mean_type(of).is_none()) {
-        return Err(Refusal::new(
-            reason::UNKNOWN_FUNCTION,
-            format!(
-                "{NAME}() takes numbers, and no value of type {}",
-                type_name(other)
-            ),
-        )
-        .hint("Write CASE WHEN x THEN 1 ELSE 0 END for a value that is no number."));
-    }
-    if features.is_empty() || features.len() > FEATURES_MAX {
+    let field = asked(call)?;
+    let ValuesAndArray {
+        values,
+        elements,
+        constant,
+    } = call.values_and_array(1)?;
+    let mut values = reals(call, values)?;
+    let features = reals(call, elements)?;
+    if features.is_empty() || features.len() > VALUES_MAX {
         return Err(Refusal::new(
             reason::REGRESSION_FEATURES,
             format!(
-                "{NAME}() takes 1 to {FEATURES_MAX} features, and not {}",
+                "{NAME}() takes 1 to {VALUES_MAX} features, and not {}",
                 features.len()
             ),
         ));
     }
-    let real = |value: Expr| value.cast(Type::Float8);
+    let l1 = match &constant {
+        Some(constant) => number(constant)
+            .filter(|l1| l1.is_finite() && *l1 >= 0.0)
+            .ok_or_else(|| {
+                Refusal::new(
+                    reason::AGGREGATE_CONSTANT,
+                    format!("the penalty of {NAME}() must be a constant of at least 0"),
+                )
+            })?,
+        None => 0.0,
+    };
     let operation = Operation::Regression {
-        y: real(y),
-        features: features.into_iter().map(real).collect(),
+        y: values.remove(0),
+        features,
+        l1,
         field,
     };
     Ok((operation, field.data_type()))
-}
-
-/// The refusal of a record as a whole.
-fn record() -> Refusal {
-    Refusal::new(
-        reason::REGRESSION_RECORD,
-        format!("{NAME}() gives a record, and its fields are what can be asked"),
-    )
-    .hint(
-        "Write (pgveil.linregr(y, ARRAY[1, x])).* or one field, as in (pgveil.linregr(y, \
-            ARRAY[1, x])).coef.",
-    )
 }
 
 impl<'o> Unbounded<'o> for Written<'o> {
@@ -118,22 +109,21 @@ impl<'o> Unbounded<'o> for Written<'o> {
             }
             features.push(feature);
         }
-        let nullable = values.iter().filter(|(value, _)| bounds.may_be_null(value));
-        let present = |(value, _): &(Expr, Interval)| {
-            Expr::call(Function::IsNotNull, vec![value.clone()], Type::Bool)
-        };
         Ok(Bound {
-            conditions: nullable.map(present).collect(),
+            conditions: all_present(&values, bounds),
             operation: BoundedOperation::Regression(Asked {
                 values,
-                features,
+                regression: Regression {
+                    features,
+                    l1: self.l1,
+                },
                 field: self.field,
             }),
         })
     }
 
     fn sql(&self, _calls: &dyn Calls) -> Result<ast::Expr, Refusal> {
-        Err(within_unit())
+        Err(named_within_unit(NAME))
     }
 
     fn range(&self, _rows: f64, _may_be_empty: bool, _of: &dyn Fn(&Expr) -> Interval) -> Interval {
@@ -145,29 +135,7 @@ impl<'o> Unbounded<'o> for Written<'o> {
     }
 
     fn exact(&self, _name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
-        Err(within_unit())
-    }
-}
-
-/// The refusal over the rows of one unit, where nothing is noised.
-pub fn within_unit() -> Refusal {
-    Refusal::unsupported(
-        reason::UNSUPPORTED_AGGREGATE,
-        format!("{NAME}() of one unit's rows"),
-    )
-    .hint("REGR_SLOPE, REGR_INTERCEPT and REGR_R2 are supported there.")
-}
-
-/// A number that is the same in every row.
-fn number(value: &Expr) -> Option<f64> {
-    let mut value = value;
-    while let Node::Cast(inner) = &value.node {
-        value = inner;
-    }
-    match value.as_literal()? {
-        Scalar::Int(number) => Some(*number as f64),
-        Scalar::Decimal(text) => text.parse().ok(),
-        _ => None,
+        Err(named_within_unit(NAME))
     }
 }
 
@@ -221,7 +189,7 @@ impl Bounded for Asked {
     }
 
     fn of_no_row(&self) -> Option<Scalar> {
-        (self.field == Field::NumRows).then_some(Scalar::Int(0))
+        of_no_row(self.field)
     }
 
     fn counts(&self) -> Counts<'_> {
@@ -232,115 +200,8 @@ impl Bounded for Asked {
         TextRead::Compared
     }
 
-    /// Whatever the field, the same is asked: another field of a stored answer is free.
     fn lay_out(&self, filter: &Option<Expr>, layout: &mut dyn Layout) -> Result<Output, Refusal> {
-        let mut sums: Vec<Option<Centred>> = vec![None; self.values.len()];
-        let mut products = Vec::new();
-        let mut count = None;
-        for (at, (y, y_range)) in self.values.iter().enumerate() {
-            for (before, (x, x_range)) in self.values[..at].iter().enumerate() {
-                let pair = layout.pairs((y, *y_range), (x, *x_range), filter)?;
-                products.push(pair.products);
-                (sums[at], sums[before]) = (Some(pair.y), Some(pair.x));
-                count = Some(pair.count);
-            }
-        }
-        if let [(value, range)] = self.values.as_slice() {
-            let summand = Summand {
-                value: value.clone(),
-                range: *range,
-                nullable: false,
-            };
-            let (rows, only) = layout.centred_moments(&summand, filter)?;
-            (sums[0], count) = (Some(only), Some(rows));
-        }
-        let (Some(count), Some(sums)) = (count, sums.into_iter().collect::<Option<Vec<_>>>())
-        else {
-            return Err(record());
-        };
-        if self.field == Field::NumRows {
-            return Ok(Output::Total(total::Shown {
-                measure: count,
-                kind: total::Kind::Count,
-            }));
-        }
-        let summed = |of: &Centred| Summed {
-            sum: of.sum,
-            squares: of.squares,
-            scale: Scale {
-                middle: middle(of.range),
-                half: half(of.range),
-            },
-        };
-        Ok(Output::Regression(Shown {
-            fitted: Fitted {
-                count,
-                values: sums.iter().map(summed).collect(),
-                products,
-                features: self.features.clone(),
-            },
-            field: self.field,
-        }))
-    }
-}
-
-/// The field that is shown.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
-    pub fitted: Fitted,
-    pub field: Field,
-}
-
-impl Value for Shown {
-    fn name(&self) -> &'static str {
-        match self.field {
-            Field::Coef => "coefficients",
-            Field::StdErr | Field::NoiseErr => "errors of coefficients",
-            Field::R2 => "explained part",
-            Field::NumRows => "count",
-            Field::ConditionNo => "condition number",
-            Field::Penalty => "penalty",
-        }
-    }
-
-    fn measures(&self) -> Vec<MeasureId> {
-        let Fitted {
-            count,
-            values,
-            products,
-            features: _,
-        } = &self.fitted;
-        let of_values = values.iter().flat_map(|value| [value.sum, value.squares]);
-        let counted = std::iter::once(*count).chain(of_values);
-        counted.chain(products.iter().copied()).collect()
-    }
-
-    fn foreseen(&self) -> Foreseen<'_> {
-        Foreseen::Fitted
-    }
-
-    fn sql(&self, columns: &dyn Columns) -> ast::Expr {
-        columns.fitted()
-    }
-
-    fn is_unbounded(&self) -> bool {
-        false
-    }
-
-    fn divisor(&self) -> Option<Divisor> {
-        Some(Divisor::Rows(self.fitted.count))
-    }
-
-    /// The record has errors as fields of its own.
-    fn estimate(&self, _group: &dyn Group) -> Option<Estimate> {
-        None
-    }
-
-    fn best(&self, best: &dyn BestCase) -> Option<Expected> {
-        few(&best.noise(self.fitted.count)?, best.rows(), best.z())
-    }
-
-    fn fitted(&self) -> Option<(&Fitted, Field)> {
-        Some((&self.fitted, self.field))
+        let kind = ModelKind::Regression(self.regression.clone());
+        lay_out(&self.values, (kind, self.field), filter, layout)
     }
 }

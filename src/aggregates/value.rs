@@ -6,10 +6,10 @@ use super::best_case::{BestCase, Expected};
 use super::choice_id::ChoiceId;
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
-use super::regression::fit::Fitted;
+use super::model::Model;
 use super::released_column::ReleasedColumn;
 use crate::ir::Interval;
-use crate::policy::RegressionField;
+use crate::policy::RecordField;
 
 /// The released value of an aggregate.
 pub trait Value {
@@ -38,8 +38,8 @@ pub trait Value {
     /// What the noise leaves of it in the best case.
     fn best(&self, best: &dyn BestCase) -> Option<Expected>;
 
-    /// The fit that it is a field of, where it is computed here and not by SQL.
-    fn fitted(&self) -> Option<(&Fitted, RegressionField)> {
+    /// The model that it is a field of, where it is computed here and not by SQL.
+    fn fitted(&self) -> Option<(&Model, &'static RecordField)> {
         None
     }
 }

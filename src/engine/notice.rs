@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::run::Answered;
-use crate::aggregates::{Fit, Foreseen, MeasureId, Output};
+use crate::aggregates::{Fit, Foreseen, MeasureId, Output, Remark};
 use crate::analyze::KeyRule;
 use crate::finish::{fit, has_few, quantile_95, reach_of_cuts, spread};
 use crate::ir::{Formula, ReleaseId};
@@ -238,7 +238,7 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
             .and_then(|table| {
                 too_small(release, output, table)
                     .or_else(|| may_be_empty(release, at, table))
-                    .or_else(|| shrunk(release, output, table))
+                    .or_else(|| fits(release, output, table))
             });
         if let Some(remark) = remark {
             let line = lines
@@ -371,9 +371,9 @@ fn too_small(release: &ReleasePlan, output: &Output, table: &ReleasedTable) -> O
     }
 }
 
-/// Whether an earlier aggregate is a field of the same regression.
+/// Whether an earlier aggregate is a field of the same record.
 fn is_fitted_before(release: &ReleasePlan, at: usize) -> bool {
-    let fitted = |(output, _): &(Output, _)| output.fitted().map(|(fitted, _)| fitted.clone());
+    let fitted = |(output, _): &(Output, _)| output.fitted().map(|(model, _)| model.clone());
     let own = release.outputs().get(at).and_then(fitted);
     own.is_some()
         && release.outputs()[..at]
@@ -381,12 +381,12 @@ fn is_fitted_before(release: &ReleasePlan, at: usize) -> bool {
             .any(|other| fitted(other) == own)
 }
 
-/// In how many groups a regression has no coefficients, or coefficients that a penalty shrinks.
-fn shrunk(release: &ReleasePlan, output: &Output, table: &ReleasedTable) -> Option<String> {
-    let (fitted, _) = output.fitted()?;
+/// In how many groups a record is not determined, or what noise did to it.
+fn fits(release: &ReleasePlan, output: &Output, table: &ReleasedTable) -> Option<String> {
+    let (model, _) = output.fitted()?;
     let groups = (0..table.measures.len()).filter(|group| !has_few(release, output, table, *group));
     let fits: Vec<Option<Fit>> = groups
-        .map(|group| fit(release, fitted, table, group))
+        .map(|group| fit(release, model, table, group))
         .collect();
     let in_groups = |found: usize| match found {
         _ if release.keys().is_empty() => String::new(),
@@ -394,26 +394,22 @@ fn shrunk(release: &ReleasePlan, output: &Output, table: &ReleasedTable) -> Opti
         found => format!(" in {found} groups"),
     };
     let singular = fits.iter().filter(|fit| fit.is_none()).count();
-    let penalties = fits
-        .iter()
-        .flatten()
-        .map(|fit| fit.penalty)
-        .filter(|penalty| *penalty > 0.0);
-    let (penalised, most) = penalties.fold((0, 0f64), |(n, most), one| (n + 1, most.max(one)));
-    let none = (singular > 0).then(|| {
-        format!(
-            "NULL{}, as the features depend on each other",
-            in_groups(singular)
-        )
-    });
-    let less = (penalised > 0).then(|| {
-        format!(
-            "a penalty of {} shrinks the coefficients{}, as the noise hides how the features \
-                differ",
-            shown(most),
-            in_groups(penalised)
-        )
-    });
+    let none =
+        (singular > 0).then(|| format!("NULL{}, {}", in_groups(singular), model.undetermined()));
+    let less = model
+        .remark(fits.iter().flatten())
+        .map(|(groups, remark)| match remark {
+            Remark::Shrunk(most) => format!(
+                "a penalty of {} shrinks the coefficients{}, as the noise hides how the features \
+                    differ",
+                shown(most),
+                in_groups(groups)
+            ),
+            Remark::Lost => format!(
+                "the noise hides the variance of the last components{}, which is shown as 0",
+                in_groups(groups)
+            ),
+        });
     let remarks: Vec<String> = none.into_iter().chain(less).collect();
     (!remarks.is_empty()).then(|| remarks.join("; "))
 }

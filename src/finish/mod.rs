@@ -10,7 +10,7 @@ use sqlparser::ast;
 
 pub use uncertainty::{Spread, fit, has_few, quantile_95, reach_of_cuts, spread, value_and_error};
 
-use crate::aggregates::{Fit, Fitted, Part};
+use crate::aggregates::{Fit, Model, Part};
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
 use crate::ir::{
@@ -333,19 +333,19 @@ impl Columns {
         self.arrays.push(array);
     }
 
-    /// The fields of regressions, as texts: UNNEST would take arrays of arrays apart.
+    /// The fields of records, as texts: UNNEST would take arrays of arrays apart.
     fn add_fits(&mut self, release: &ReleasePlan, table: &ReleasedTable) {
-        let mut known: Vec<(&Fitted, Vec<Option<Fit>>)> = Vec::new();
+        let mut known: Vec<(&Model, Vec<Option<Fit>>)> = Vec::new();
         for (at, (output, _)) in release.outputs().iter().enumerate() {
-            let Some((fitted, field)) = output.fitted() else {
+            let Some((model, field)) = output.fitted() else {
                 continue;
             };
-            let found = match known.iter().position(|(other, _)| *other == fitted) {
+            let found = match known.iter().position(|(other, _)| *other == model) {
                 Some(found) => found,
                 None => {
                     let groups = 0..table.measures.len();
-                    let fits = groups.map(|group| fit(release, fitted, table, group));
-                    known.push((fitted, fits.collect()));
+                    let fits = groups.map(|group| fit(release, model, table, group));
+                    known.push((model, fits.collect()));
                     known.len() - 1
                 }
             };
@@ -390,13 +390,18 @@ fn listed(data_type: &Type, rule: &KeyRule) -> HashMap<String, String> {
     }
 }
 
-/// A field of a regression, as PostgreSQL reads it.
+/// A field of a record, as PostgreSQL reads it.
 fn shown(part: Part<'_>) -> String {
+    let numbers = |numbers: &[f64]| {
+        let texts: Vec<String> = numbers.iter().copied().map(float).collect();
+        array_text(texts.iter().map(|text| Some(text.as_str())))
+    };
     match part {
         Part::Number(number) => float(number),
-        Part::Numbers(numbers) => {
-            let texts: Vec<String> = numbers.iter().copied().map(float).collect();
-            array_text(texts.iter().map(|text| Some(text.as_str())))
+        Part::Numbers(of) => numbers(of),
+        Part::Rows(rows) => {
+            let texts: Vec<String> = rows.iter().map(|row| numbers(row)).collect();
+            format!("{{{}}}", texts.join(","))
         }
     }
 }

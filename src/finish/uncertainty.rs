@@ -6,7 +6,7 @@ mod cuts;
 mod value;
 
 use crate::aggregates::{
-    ChoiceId, DistinctValues, Estimate, Fit, Fitted, Foreseen, Group, MeasureId, Noisy, Output,
+    ChoiceId, DistinctValues, Estimate, Fit, Foreseen, Group, MeasureId, Model, Noisy, Output,
     ReleasedColumn,
 };
 use crate::catalog::Type;
@@ -104,15 +104,15 @@ pub fn spread(
     row.spread(formula)
 }
 
-/// The fit of a regression in one group. It has errors of its own.
+/// The fit of a model in one group. It has errors of its own.
 pub fn fit(
     release: &ReleasePlan,
-    fitted: &Fitted,
+    model: &Model,
     table: &ReleasedTable,
     group: usize,
 ) -> Option<Fit> {
     let row = Row::new(release, table.measures.get(group)?, table, group);
-    fitted.fit(&|measure| {
+    model.fit(&|measure| {
         let part = row.part(measure)?;
         Some(Noisy {
             value: part.value,

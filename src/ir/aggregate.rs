@@ -2,7 +2,7 @@
 
 use super::expression::Expr;
 use crate::catalog::Type;
-use crate::policy::RegressionField;
+use crate::policy::RecordField;
 use crate::refusal::TextPosition;
 
 /// The operation of an aggregate.
@@ -33,7 +33,17 @@ pub enum Operation {
     Regression {
         y: Expr,
         features: Vec<Expr>,
-        field: RegressionField,
+        /// The penalty on the sum of the coefficients' sizes; 0 for least squares alone.
+        l1: f64,
+        field: &'static RecordField,
+    },
+    /// A field of the principal components of these values, over rows where no value is NULL; all
+    /// are cast to float8.
+    Components {
+        values: Vec<Expr>,
+        /// How many are shown.
+        shown: usize,
+        field: &'static RecordField,
     },
     /// MIN and MAX.
     Extreme {
@@ -180,8 +190,14 @@ impl Operation {
             Self::Regression {
                 y,
                 features,
+                l1: _,
                 field: _,
             } => std::iter::once(y).chain(features).collect(),
+            Self::Components {
+                values,
+                shown: _,
+                field: _,
+            } => values.iter().collect(),
         }
     }
 
@@ -213,9 +229,24 @@ impl Operation {
                 x: map(x)?,
                 kind,
             },
-            Self::Regression { y, features, field } => Self::Regression {
+            Self::Regression {
+                y,
+                features,
+                l1,
+                field,
+            } => Self::Regression {
                 y: map(y)?,
                 features: features.into_iter().map(map).collect::<Result<_, E>>()?,
+                l1,
+                field,
+            },
+            Self::Components {
+                values,
+                shown,
+                field,
+            } => Self::Components {
+                values: values.into_iter().map(map).collect::<Result<_, E>>()?,
+                shown,
                 field,
             },
             Self::Extreme { value, end } => Self::Extreme {

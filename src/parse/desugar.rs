@@ -148,9 +148,23 @@ fn ends_an_item(next: &Token) -> bool {
 fn check_intervals(tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
     // Where an INTERVAL stands that only such words follow so far, and whether there are any.
     let mut open = None;
+    // Whether it is followed by brackets, and is no type that a value is cast to.
+    let (mut has_precision, mut is_cast, mut before) = (false, false, &Token::EOF);
     for TokenWithSpan { token, span } in tokens {
+        if matches!(token, Token::Whitespace(_)) {
+            continue;
+        }
+        let is_first = word(before).is_some_and(|(k, _)| k == Keyword::INTERVAL);
+        if is_first {
+            has_precision = *token == Token::LParen && !is_cast;
+        }
+        if word(token).is_some_and(|(k, _)| k == Keyword::INTERVAL) {
+            is_cast = *before == Token::DoubleColon
+                || word(before).is_some_and(|(k, _)| k == Keyword::AS);
+        }
+        before = token;
         open = match (token, word(token), open) {
-            (Token::Whitespace(_), _, open) => open,
+            (Token::Minus | Token::Plus, _, open) if has_precision => open,
             (_, Some((Keyword::INTERVAL, _)), _) => Some((span.start.column, false)),
             (
                 _,
@@ -311,8 +325,8 @@ mod tests {
                 "WHEN NOT NULL THEN (NOT NULL)",
             ),
             (
-                "interval(1), interval '1' day, x::interval(1) = 'x'",
-                "interval(1), interval '1' day, x::interval(1) = 'x'",
+                "interval(1), interval '1' day, x::interval(1) = 'x', x::interval(1) - '1'",
+                "interval(1), interval '1' day, x::interval(1) = 'x', x::interval(1) - '1'",
             ),
             (
                 "max(interval) + date '2000-01-01'",
@@ -369,6 +383,7 @@ mod tests {
         }
         for refused in [
             "interval(1) '1.55 s'",
+            "interval(1)- '1.55 s'",
             "INTERVAL ( 3 ) E'1 s'",
             "interval second(1) $$1.55$$",
             "interval year to month '5'",

@@ -21,7 +21,7 @@ mod parameters;
 mod position;
 mod preview;
 mod qualified_names;
-mod regression_record;
+mod record_fields;
 mod session;
 mod set_config;
 mod table;
@@ -72,18 +72,18 @@ pub fn with_room_for_text<T>(sql: &str, walk: impl FnOnce() -> T) -> T {
     limits::height::with_room_for(words(sql), walk)
 }
 
-/// The statements as their text has them, but for `(pgveil.linregr(…)).*`, whose fields are written
-/// out. For pages that ask for other columns: nothing is checked, and what is sent is parsed again.
-/// `None` where a part cannot be read.
+/// The statements as their text has them, but for `(pgveil.linregr(…)).*` and the like, whose
+/// fields are written out. For pages that ask for other columns: nothing is checked, and what is
+/// sent is parsed again. `None` where a part cannot be read.
 pub fn as_written(sql: &str) -> Option<Vec<ast::Statement>> {
     let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize_with_location();
     let mut statements = Parser::new(&PostgreSqlDialect {})
-        .with_tokens_with_locations(regression_record::mark(tokens.ok()?))
+        .with_tokens_with_locations(record_fields::mark(tokens.ok()?))
         .parse_statements()
         .ok()?;
     for statement in &mut statements {
         if let ast::Statement::Query(query) = statement {
-            regression_record::write_out(query).ok()?;
+            record_fields::write_out(query).ok()?;
         }
     }
     Some(statements)
@@ -302,7 +302,7 @@ fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
         (fault, _) => fault.refusal(sql, Goal::Query, begins),
     };
     let mut query = tree(tokens).map_err(refused)?;
-    regression_record::write_out(&mut query)?;
+    record_fields::write_out(&mut query)?;
     derived_aggregates::write_out(&mut query)?;
     balance(&mut query);
     limits::height::check(&*query)?;
@@ -399,7 +399,7 @@ fn tree(tokens: Vec<TokenWithSpan>) -> Result<Box<ast::Query>, Fault> {
 fn parser_of(tokens: Vec<TokenWithSpan>) -> Result<Parser<'static>, Refusal> {
     let written =
         nested_grouping_sets::write_out(collation::write_out(desugar::write_out(tokens)?));
-    let written = regression_record::mark(written);
+    let written = record_fields::mark(written);
     // Checked again: the desugared form may be deeper than the original.
     limits::depth::check(&written)?;
     Ok(Parser::new(&PostgreSqlDialect {})

@@ -7,7 +7,7 @@ mod difference;
 mod error;
 mod file;
 mod keys;
-mod regression_record;
+mod record_aggregates;
 mod scalar;
 mod schema;
 mod search_path;
@@ -29,7 +29,9 @@ pub use file::{
     TableRule, UnitRule, names, time_of,
 };
 pub use keys::{KEYS, Key, Shape};
-pub use regression_record::{LINREGR, RegressionField};
+pub use record_aggregates::{
+    ComponentsField, FieldKind, RECORD_AGGREGATES, RecordAggregate, RecordField, RegressionField,
+};
 pub use scalar::{is_listable, is_ordered, numeric_holds, parse as parse_scalar};
 pub use schema::{explain as explain_key, key_names, schema};
 pub use search_path::{path_names, path_of, schemas};

@@ -65,9 +65,10 @@ impl Cut {
         if let Some(arguments) = grouping_arguments(expr) {
             return self.grouping(resolver, arguments).map(Some);
         }
-        if let Some(uncertainty) =
-            uncertainty::asked(expr, &mut |function| self.aggregate(resolver, function))?
-        {
+        if let Some(uncertainty) = uncertainty::asked(expr, &mut |function, field| match field {
+            None => self.aggregate(resolver, function),
+            Some(field) => self.field(resolver, function, field),
+        })? {
             let at = self
                 .uncertainties
                 .iter()
@@ -80,8 +81,7 @@ impl Cut {
             return Ok(Some(self.reference(column)));
         }
         if let Some((function, field, [])) = record_field(expr) {
-            let expressions = resolver.expressions_given(&self.scope, &self.given);
-            let at = self.number(aggregate_field(function, field, &expressions)?)?;
+            let at = self.field(resolver, function, field)?;
             return Ok(Some(self.reference(aggregate_column(at))));
         }
         if let ast::Expr::Function(function) = expr
@@ -190,6 +190,17 @@ impl Cut {
     ) -> Result<usize, Refusal> {
         let expressions = resolver.expressions_given(&self.scope, &self.given);
         self.number(aggregate(function, &expressions)?)
+    }
+
+    /// As [`Self::aggregate`], of a field of the record that it gives.
+    fn field(
+        &mut self,
+        resolver: &Resolver<'_>,
+        function: &ast::Function,
+        field: &ast::Ident,
+    ) -> Result<usize, Refusal> {
+        let expressions = resolver.expressions_given(&self.scope, &self.given);
+        self.number(aggregate_field(function, field, &expressions)?)
     }
 
     /// The index of the aggregate among the release's aggregates. A new one is added.

@@ -10,7 +10,7 @@ use crate::ir::functions::AGGREGATES;
 use crate::ir::relation::ConstantId;
 pub use crate::ir::sql::{empty_select, plain_table, query_of};
 use crate::parse;
-use crate::policy::{LINREGR, VIEW_SCHEMA};
+use crate::policy::{RecordAggregate, VIEW_SCHEMA};
 use crate::refusal::{Reason, Refusal, reason};
 use crate::visit;
 
@@ -126,12 +126,25 @@ pub(in crate::resolve) fn called_name(function: &ast::Function) -> Option<String
     let name = match names.as_slice() {
         [name] => name,
         [schema, name] if schema == "pg_catalog" => name,
-        [schema, name] if schema == VIEW_SCHEMA && name == LINREGR => {
-            return Some(names.join("."));
-        }
+        _ if record_named(&names).is_some() => return Some(names.join(".")),
         _ => return None,
     };
     AGGREGATES.contains(&name.as_str()).then(|| name.clone())
+}
+
+/// The aggregate of these names that gives a record.
+pub(in crate::resolve) fn record_named(names: &[String]) -> Option<&'static RecordAggregate> {
+    match names {
+        [schema, name] if schema == VIEW_SCHEMA => RecordAggregate::named(name),
+        _ => None,
+    }
+}
+
+/// The aggregate that is called, where it gives a record.
+pub(in crate::resolve) fn record_called(
+    function: &ast::Function,
+) -> Option<&'static RecordAggregate> {
+    record_named(&names_of(&function.name).ok()?)
 }
 
 /// The aggregate's name, if the call is an aggregate over groups (not over a window).

@@ -7,7 +7,7 @@ use crate::catalog::{
     Collation, Definition, Equality, ForeignKey, Type, UniqueKey, UserType, oid_of,
 };
 use crate::policy::{
-    LINREGR, Policy, Protection, RegressionField, Table, UnitStep, VIEW_SCHEMA, VIEWS,
+    Policy, Protection, RECORD_AGGREGATES, RecordAggregate, Table, UnitStep, VIEW_SCHEMA, VIEWS,
 };
 use crate::postgres::{identifier, list, literal, qualified};
 
@@ -129,31 +129,36 @@ fn own() -> Vec<String> {
     std::iter::once(format!("CREATE SCHEMA IF NOT EXISTS {schema}"))
         .chain(tables)
         .chain(functions)
-        .chain(regression())
+        .chain(RECORD_AGGREGATES.iter().flat_map(record_aggregate))
         .collect()
 }
 
-/// The record of a linear regression, and the aggregate that gives it.
-fn regression() -> [String; 3] {
-    let record = qualified(VIEW_SCHEMA, &format!("{LINREGR}_result"));
-    let step = qualified(VIEW_SCHEMA, &format!("{LINREGR}_step"));
-    let field =
-        |field: RegressionField| format!("{} {}", identifier(field.name()), field.data_type());
-    [
-        format!(
-            "CREATE TYPE {record} AS ({})",
-            RegressionField::ALL.map(field).join(", ")
-        ),
-        format!(
-            "CREATE FUNCTION {step}({record}, double precision, double precision[]) RETURNS \
-            {record} LANGUAGE sql IMMUTABLE AS 'SELECT $1'"
-        ),
-        format!(
-            "CREATE AGGREGATE {}(double precision, double precision[]) (SFUNC = {step}, STYPE = \
-            {record})",
-            qualified(VIEW_SCHEMA, LINREGR)
-        ),
-    ]
+/// The record that an aggregate gives, and the aggregate, for each form of its arguments.
+fn record_aggregate(aggregate: &RecordAggregate) -> Vec<String> {
+    let RecordAggregate { name, forms, .. } = aggregate;
+    let record = qualified(VIEW_SCHEMA, &format!("{name}_result"));
+    let step = qualified(VIEW_SCHEMA, &format!("{name}_step"));
+    let fields = aggregate.fields.iter();
+    let fields = fields.map(|field| format!("{} {}", identifier(field.name), field.data_type()));
+    let record_type = format!(
+        "CREATE TYPE {record} AS ({})",
+        fields.collect::<Vec<_>>().join(", ")
+    );
+    let of_form = |form: &&[&str]| {
+        let arguments = form.join(", ");
+        [
+            format!(
+                "CREATE FUNCTION {step}({record}, {arguments}) RETURNS {record} LANGUAGE sql \
+                    IMMUTABLE AS 'SELECT $1'"
+            ),
+            format!(
+                "CREATE AGGREGATE {}({arguments}) (SFUNC = {step}, STYPE = {record})",
+                qualified(VIEW_SCHEMA, name)
+            ),
+        ]
+    };
+    let all = forms.iter().flat_map(of_form);
+    std::iter::once(record_type).chain(all).collect()
 }
 
 fn create_table(

@@ -1,56 +1,12 @@
 //! Least squares from noisy moments: coefficients, and errors of sampling and of noise.
 //! Post-processing: all of it is computed from what is released.
 
-use super::dense::Symmetric;
-use crate::aggregates::MeasureId;
+use super::lasso::{self, Sizes};
+use super::solution::Solution;
+use crate::aggregates::dense::Symmetric;
+use crate::aggregates::moments::{Moments, Noisy, Scale};
+use crate::aggregates::part::Part;
 use crate::policy::RegressionField as Field;
-
-/// A released number, and what each independent draw of noise adds to it (signed standard
-/// deviations).
-#[derive(Debug, Clone, PartialEq)]
-pub struct Noisy {
-    pub value: f64,
-    pub noise: Vec<f64>,
-}
-
-impl Noisy {
-    fn zero() -> Self {
-        Self {
-            value: 0.0,
-            noise: Vec::new(),
-        }
-    }
-
-    pub fn scaled(mut self, by: f64) -> Self {
-        self.value *= by;
-        self.noise.iter_mut().for_each(|noise| *noise *= by);
-        self
-    }
-
-    /// Adds `factor * other`.
-    fn add(&mut self, factor: f64, other: &Self) {
-        if factor == 0.0 {
-            return;
-        }
-        self.value += factor * other.value;
-        if self.noise.len() < other.noise.len() {
-            self.noise.resize(other.noise.len(), 0.0);
-        }
-        let each = self.noise.iter_mut().zip(&other.noise);
-        each.for_each(|(own, noise)| *own += factor * noise);
-    }
-
-    fn variance(&self) -> f64 {
-        self.noise.iter().map(|noise| noise * noise).sum()
-    }
-}
-
-/// A value that is summed: `middle + half * s`, for `s` in [-1, 1].
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Scale {
-    pub middle: f64,
-    pub half: f64,
-}
 
 /// One column of the design.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,62 +17,20 @@ pub enum Feature {
     Value(usize),
 }
 
-/// The measures of a regression, and what is fitted from them.
+/// What is fitted: the first value by these features.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fitted {
-    /// The measure of the number of rows.
-    pub count: MeasureId,
-    /// y is the first.
-    pub values: Vec<Summed>,
-    /// The measures of products of two values: of the second with the first, of the third with the
-    /// first and the second, and so on.
-    pub products: Vec<MeasureId>,
+pub struct Regression {
     pub features: Vec<Feature>,
-}
-
-/// The measures of one value: the sum of its distances from the middle, and of their squares.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Summed {
-    pub sum: MeasureId,
-    pub squares: MeasureId,
-    pub scale: Scale,
-}
-
-impl Fitted {
-    /// The fit of one group, of which `measure` gives the measures. `None` where one is not known,
-    /// and as [`fit`].
-    pub fn fit(&self, measure: &dyn Fn(MeasureId) -> Option<Noisy>) -> Option<Fit> {
-        let mut sums = vec![measure(self.count)?];
-        let mut products = self.products.iter();
-        for (at, value) in self.values.iter().enumerate() {
-            let half = value.scale.half;
-            sums.push(measure(value.sum)?.scaled(1.0 / half));
-            for (other, product) in self.values[..at].iter().zip(&mut products) {
-                sums.push(measure(*product)?.scaled(1.0 / (half * other.scale.half)));
-            }
-            sums.push(measure(value.squares)?.scaled(1.0 / (half * half)));
-        }
-        let moments = Moments {
-            scales: self.values.iter().map(|value| value.scale).collect(),
-            sums,
-        };
-        fit(&moments, 0, &self.features)
-    }
-}
-
-/// Sums over rows of products of 1 and of scaled values.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Moments {
-    pub scales: Vec<Scale>,
-    /// The lower half of the matrix, row by row; row 0 is of 1, row `i + 1` of value `i`.
-    pub sums: Vec<Noisy>,
+    /// The penalty on the sum of the coefficients' sizes; 0 for least squares alone.
+    pub l1: f64,
 }
 
 /// What is shown of one group.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
     pub coef: Vec<f64>,
-    /// Of sampling and noise together; `None` where there are no more rows than features.
+    /// Of sampling and noise together; `None` where there are no more rows than features, and under
+    /// a penalty on sizes.
     pub std_err: Option<Vec<f64>>,
     /// Of noise alone.
     pub noise_err: Vec<f64>,
@@ -126,13 +40,6 @@ pub struct Fit {
     pub condition: f64,
     /// What is added to the matrix's diagonal.
     pub penalty: f64,
-}
-
-/// The value of a field: an array has one number for each feature.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Part<'f> {
-    Numbers(&'f [f64]),
-    Number(f64),
 }
 
 impl Fit {
@@ -153,22 +60,15 @@ impl Fit {
 /// A ratio of eigenvalues from which on the features are taken to depend on each other.
 const SINGULAR: f64 = 1e-12;
 
-impl Moments {
-    fn rows(&self) -> &Noisy {
-        &self.sums[0]
-    }
-
-    /// `Σ (a . v)(b . v)` over rows, for v = (1, s) and sparse a and b.
-    fn product(&self, a: &Terms, b: &Terms) -> Noisy {
-        let mut sum = Noisy::zero();
-        for (i, x) in a.0 {
-            for (j, y) in b.0 {
-                let (row, column) = (i.max(j), i.min(j));
-                sum.add(x * y, &self.sums[row * (row + 1) / 2 + column]);
-            }
+/// `Σ (a . v)(b . v)` over rows, for v = (1, s) and sparse a and b.
+fn product(moments: &Moments, a: &Terms, b: &Terms) -> Noisy {
+    let mut sum = Noisy::zero();
+    for (i, x) in a.0 {
+        for (j, y) in b.0 {
+            sum.add(x * y, moments.sum(i, j));
         }
-        sum
     }
+    sum
 }
 
 /// What a scaled column is in terms of 1 and of one scaled value: positions and factors.
@@ -180,6 +80,8 @@ struct Design {
     columns: Vec<Terms>,
     /// Where the constant column stands. It is solved for as 1, and is not penalised.
     constant: Option<usize>,
+    /// How many of y's units one unit of the scaled y is.
+    of_y: f64,
     /// `coefficients = back * solution + offset`.
     back: Vec<Vec<f64>>,
     offset: Vec<f64>,
@@ -208,6 +110,7 @@ impl Design {
             y: y_terms,
             columns: Vec::new(),
             constant,
+            of_y,
             back: vec![vec![0.0; size]; size],
             offset: vec![0.0; size],
         };
@@ -237,13 +140,28 @@ impl Design {
         }
         design
     }
+
+    /// The greatest size of each column's gradient at which its coefficient may be zero, where the
+    /// sum of the coefficients' sizes has this penalty.
+    fn bounds(&self, l1: f64, rows: &Noisy) -> Vec<Noisy> {
+        let of = |at: usize| match Some(at) == self.constant {
+            true => Noisy::zero(),
+            false => rows
+                .clone()
+                .scaled(l1 * self.back[at][at].abs() / (self.of_y * self.of_y)),
+        };
+        (0..self.columns.len()).map(of).collect()
+    }
 }
 
-/// The least-squares fit of value `y` by these features.
+/// The least-squares fit of the first value by these features.
 ///
 /// Noise may leave the matrix of the columns without a positive least eigenvalue. Then so much is
 /// added to its diagonal that the least one is twice the size that a matrix of the noise alone has:
 /// the coefficients shrink towards "no effect". All of it is computed from released sums.
+///
+/// With a penalty l1 it is the b that minimises `Σ (y - x . b)² / (2 n) + l1 Σ |b_j|` over the n
+/// rows; the constant is not penalised.
 ///
 /// `None` where there is no row, where the columns depend on each other, or where a number is too
 /// large or too small for `f64`.
@@ -253,10 +171,11 @@ impl Design {
 /// squares from noisy moments. Wang 2018, "Revisiting differentially private linear regression"
 /// (arXiv 1803.02596), for a penalty by the least eigenvalue; there it is released with noise for a
 /// third of the budget, here it is that of the released matrix.
-pub fn fit(moments: &Moments, y: usize, features: &[Feature]) -> Option<Fit> {
-    let design = Design::new(&moments.scales, y, features);
-    let (size, rows) = (features.len(), moments.rows().value);
-    if rows <= 0.0 {
+pub fn fit(moments: &Moments, regression: &Regression) -> Option<Fit> {
+    let Regression { features, l1 } = regression;
+    let design = Design::new(&moments.scales, 0, features);
+    let (size, rows) = (features.len(), moments.rows());
+    if rows.value <= 0.0 {
         return None;
     }
     let products = products(moments, &design);
@@ -267,29 +186,24 @@ pub fn fit(moments: &Moments, y: usize, features: &[Feature]) -> Option<Fit> {
         let is_penalised = i == j && Some(i) != design.constant;
         entry(i, j).value + if is_penalised { penalty } else { 0.0 }
     });
-    let inverse = solved.inverse()?;
     let eigenvalues = solved.eigenvalues()?;
     let condition = eigenvalues.last()? / eigenvalues.first()?;
     let right: Vec<Noisy> = (0..size)
-        .map(|i| moments.product(&design.columns[i], &design.y))
+        .map(|i| product(moments, &design.columns[i], &design.y))
         .collect();
-    let solution: Vec<f64> = (0..size)
-        .map(|i| (0..size).map(|j| inverse.at(i, j) * right[j].value).sum())
-        .collect();
-    let noise = noise_of(&inverse, &right, &solution, &|i, j| {
-        entry(i.max(j), i.min(j))
-    });
-    let squares = moments.product(&design.y, &design.y).value;
-    let explained: f64 = right.iter().zip(&solution).map(|(b, x)| b.value * x).sum();
-    let rest = squares - 2.0 * explained + matrix.form(&solution, &solution);
-    if !rest.is_finite() {
-        return None;
-    }
-    let rest = rest.max(0.0);
-    let freedom = rows - size as f64;
+    let entry = |i: usize, j: usize| entry(i.max(j), i.min(j));
+    let least = match *l1 > 0.0 {
+        false => Solution::new(&solved, &right, &entry)?,
+        true => {
+            let bounds = design.bounds(*l1, rows);
+            lasso::solve(&solved, &right, &entry, Sizes(&bounds))?
+        }
+    };
+    let squares = product(moments, &design.y, &design.y).value;
+    let rest = rest(&matrix, &right, &least.at, squares)?;
     let mut fit = Fit {
         coef: Vec::new(),
-        std_err: (freedom > 0.0).then(Vec::new),
+        std_err: None,
         noise_err: Vec::new(),
         r2: r2(moments, &design, squares, rest),
         condition,
@@ -299,19 +213,21 @@ pub fn fit(moments: &Moments, y: usize, features: &[Feature]) -> Option<Fit> {
         let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
         let mut of_noise = Noisy::zero();
         back.iter()
-            .zip(&noise)
+            .zip(&least.noise)
             .for_each(|(factor, noise)| of_noise.add(*factor, noise));
-        fit.coef.push(product(back, &solution) + offset);
+        fit.coef.push(product(back, &least.at) + offset);
         fit.noise_err.push(of_noise.variance().sqrt());
-        if let Some(errors) = &mut fit.std_err {
-            let turned: Vec<f64> = (0..size)
-                .map(|i| (0..size).map(|j| inverse.at(i, j) * back[j]).sum())
-                .collect();
-            let of_rows = matrix.form(&turned, &turned) * rest / freedom;
-            // `max` would take what is no number for zero.
-            let of_rows = if of_rows < 0.0 { 0.0 } else { of_rows };
-            errors.push((of_rows + of_noise.variance()).sqrt());
-        }
+    }
+    let freedom = rows.value - size as f64;
+    if freedom > 0.0 && *l1 == 0.0 {
+        let of_rows = rest / freedom;
+        fit.std_err = Some(sampling(
+            &design,
+            &matrix,
+            &solved,
+            of_rows,
+            &fit.noise_err,
+        )?);
     }
     let of_each = fit.std_err.iter().flatten();
     let numbers = fit.coef.iter().chain(&fit.noise_err).chain(of_each);
@@ -322,12 +238,42 @@ pub fn fit(moments: &Moments, y: usize, features: &[Feature]) -> Option<Fit> {
     is_finite.then_some(fit)
 }
 
+/// The sum of squares that a solution leaves.
+fn rest(matrix: &Symmetric, right: &[Noisy], solution: &[f64], squares: f64) -> Option<f64> {
+    let explained: f64 = right.iter().zip(solution).map(|(b, x)| b.value * x).sum();
+    let rest = squares - 2.0 * explained + matrix.form(solution, solution);
+    rest.is_finite().then_some(rest.max(0.0))
+}
+
+/// The errors of sampling and noise together, where `of_rows` is the variance of a row about the
+/// fit.
+fn sampling(
+    design: &Design,
+    matrix: &Symmetric,
+    solved: &Symmetric,
+    of_rows: f64,
+    noise: &[f64],
+) -> Option<Vec<f64>> {
+    let inverse = solved.inverse()?;
+    let size = design.columns.len();
+    let error = |(back, noise): (&Vec<f64>, &f64)| {
+        let turned: Vec<f64> = (0..size)
+            .map(|i| (0..size).map(|j| inverse.at(i, j) * back[j]).sum())
+            .collect();
+        let of_rows = matrix.form(&turned, &turned) * of_rows;
+        // `max` would take what is no number for zero.
+        let of_rows = if of_rows < 0.0 { 0.0 } else { of_rows };
+        (of_rows + noise * noise).sqrt()
+    };
+    Some(design.back.iter().zip(noise).map(error).collect())
+}
+
 /// The lower half of the matrix of the columns' products, row by row.
 fn products(moments: &Moments, design: &Design) -> Vec<Noisy> {
     let columns = design.columns.iter().enumerate();
     columns
         .flat_map(|(i, a)| design.columns[..=i].iter().map(move |b| (a, b)))
-        .map(|(a, b)| moments.product(a, b))
+        .map(|(a, b)| product(moments, a, b))
         .collect()
 }
 
@@ -384,34 +330,10 @@ fn penalty<'n>(
     (least + penalty > SINGULAR * (greatest + penalty)).then_some(penalty)
 }
 
-/// What each draw moves the solution by, to first order: `inverse (db - dA x)`.
-fn noise_of<'n>(
-    inverse: &Symmetric,
-    right: &[Noisy],
-    solution: &[f64],
-    entry: &impl Fn(usize, usize) -> &'n Noisy,
-) -> Vec<Noisy> {
-    let size = solution.len();
-    let moved: Vec<Noisy> = (0..size)
-        .map(|i| {
-            let mut moved = right[i].clone();
-            (0..size).for_each(|j| moved.add(-solution[j], entry(i, j)));
-            moved
-        })
-        .collect();
-    (0..size)
-        .map(|i| {
-            let mut own = Noisy::zero();
-            (0..size).for_each(|j| own.add(inverse.at(i, j), &moved[j]));
-            own
-        })
-        .collect()
-}
-
 /// The part of y's squares about its mean that the fit explains.
 fn r2(moments: &Moments, design: &Design, squares: f64, rest: f64) -> Option<f64> {
     let one = Terms([(0, 1.0), (0, 0.0)]);
-    let sum = moments.product(&design.y, &one).value;
+    let sum = product(moments, &design.y, &one).value;
     let about_mean = squares - sum * sum / moments.rows().value;
     let share = (about_mean > SINGULAR * squares).then(|| 1.0 - rest / about_mean)?;
     // Without a constant the mean may explain more than the fit.

@@ -30,12 +30,21 @@ reasons! {
             of aggregates over private rows and of arithmetic on them.",
         "Repeat the aggregate inside it: `SELECT avg(x), pgveil.stderr(avg(x)) FROM people`.";
     REGRESSION_RECORD = "regression-record", FEATURE_NOT_SUPPORTED,
-        "`pgveil.linregr()` gives a record. Only its fields are answered, not the record as a \
-            whole, and `.*` works only in the `SELECT` list.",
+        "`pgveil.linregr()` and `pgveil.pca()` give a record. Only its fields are answered, not \
+            the record as a whole, and `.*` works only in the `SELECT` list.",
         "Write `(pgveil.linregr(y, ARRAY[1, x])).*` as an item of `SELECT`, or one field, as in \
             `(pgveil.linregr(y, ARRAY[1, x])).coef`, over the private table.";
     REGRESSION_FEATURES = "regression-features", INVALID_PARAMETER_VALUE,
         "A regression takes 1 to 16 features: one may be a constant, the others must differ \
             between rows, and each may appear once.",
         "Remove repeated features, constants but one, and those beyond 16. Write that one as 1.";
+    COMPONENT_VALUES = "component-values", INVALID_PARAMETER_VALUE,
+        "Principal components are those of 1 to 16 values, which must differ between rows. Each \
+            may appear once.",
+        "Remove constants, repeated values, and those beyond 16.";
+    AGGREGATE_CONSTANT = "aggregate-constant", INVALID_PARAMETER_VALUE,
+        "The penalty of a regression is a constant of at least 0, and the number of principal \
+            components a whole constant from 1 to the number of values.",
+        "Write the number out, as in `pgveil.linregr(y, ARRAY[1, x], 0.1)` or \
+            `pgveil.pca(ARRAY[x1, x2], 1)`.";
 }

@@ -4,15 +4,17 @@ use sqlparser::ast;
 
 use super::Expressions;
 use super::types::known_type;
-use crate::aggregates::call::{Call, form};
+use crate::aggregates::call::{Call, ValuesAndArray, form};
 use crate::aggregates::resolve_call;
 use crate::catalog::Type;
 use crate::ir::aggregate::{Aggregate, Distinct, MILLIONTHS};
 use crate::ir::expression::{Expr, Node};
 use crate::parse::FunctionCall;
-use crate::policy::{LINREGR, RegressionField, Scalar, VIEW_SCHEMA};
+use crate::policy::{RecordAggregate, RecordField, Scalar, VIEW_SCHEMA};
 use crate::refusal::{Refusal, TextPosition, reason};
-use crate::resolve::syntax::{called_name, contains_aggregate, name_of, place_of, position};
+use crate::resolve::syntax::{
+    called_name, contains_aggregate, name_of, place_of, position, record_called,
+};
 
 /// Resolves an aggregate call over the rows of `expressions`' scope.
 ///
@@ -36,10 +38,18 @@ pub fn aggregate_field(
     expressions: &Expressions<'_>,
 ) -> Result<Aggregate, Refusal> {
     let name = name_of(field)?;
-    let known = RegressionField::named(&name).ok_or_else(|| {
+    let Some(record) = record_called(function) else {
+        return Err(Refusal::unsupported(
+            reason::UNSUPPORTED_AGGREGATE,
+            format!("the field {name} of an aggregate that gives no record"),
+        )
+        .at(position(field.span)));
+    };
+    let known = record.field(&name).ok_or_else(|| {
+        let RecordAggregate { name: of, .. } = record;
         Refusal::new(
             reason::UNKNOWN_COLUMN,
-            format!("column \"{name}\" not found in data type {VIEW_SCHEMA}.{LINREGR}_result"),
+            format!("column \"{name}\" not found in data type {VIEW_SCHEMA}.{of}_result"),
         )
         .at(position(field.span))
     })?;
@@ -48,7 +58,7 @@ pub fn aggregate_field(
 
 fn field_of(
     function: &ast::Function,
-    field: Option<RegressionField>,
+    field: Option<&'static RecordField>,
     expressions: &Expressions<'_>,
 ) -> Result<Aggregate, Refusal> {
     let name = called_name(function)
@@ -97,7 +107,7 @@ struct Called<'c> {
     ordering: &'c [ast::OrderByExpr],
     /// Whether it is a window over groups, whose aggregates it may read.
     is_over: bool,
-    field: Option<RegressionField>,
+    field: Option<&'static RecordField>,
     expressions: &'c Expressions<'c>,
 }
 
@@ -125,6 +135,17 @@ impl Called<'_> {
             ));
         }
         Ok((number * f64::from(MILLIONTHS)).round() as u32)
+    }
+
+    fn array_form(&self) -> Refusal {
+        let name = self.name.rsplit('.').next();
+        let example = name
+            .and_then(RecordAggregate::named)
+            .map_or("", |record| record.example);
+        form(self.name).hint(format!(
+            "Write the array out, as in {}({example}).",
+            self.name
+        ))
     }
 
     fn only(&self) -> Result<&ast::Expr, Refusal> {
@@ -184,22 +205,35 @@ impl Call for Called<'_> {
         Ok((self.resolved(y)?, self.resolved(x)?))
     }
 
-    fn value_and_array(&self) -> Result<(Expr, Vec<Expr>), Refusal> {
-        let [
-            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(value)),
-            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(ast::Expr::Array(array))),
-        ] = self.arguments
-        else {
-            return Err(form(self.name).hint(format!(
-                "Write the array out, as in {}(y, ARRAY[1, x]).",
-                self.name
-            )));
+    fn values_and_array(&self, values: usize) -> Result<ValuesAndArray, Refusal> {
+        let written = self.arguments.iter().map(|argument| match argument {
+            ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => Some(expr),
+            _ => None,
+        });
+        let written: Vec<&ast::Expr> = written
+            .collect::<Option<_>>()
+            .ok_or_else(|| form(self.name).hint("Write the arguments without names."))?;
+        let resolved = |exprs: &[&ast::Expr]| -> Result<Vec<Expr>, Refusal> {
+            exprs.iter().map(|expr| self.resolved(expr)).collect()
         };
-        let elements = array.elem.iter().map(|element| self.resolved(element));
-        Ok((self.resolved(value)?, elements.collect::<Result<_, _>>()?))
+        let (before, [ast::Expr::Array(array), rest @ ..]) =
+            written.split_at(values.min(written.len()))
+        else {
+            return Err(self.array_form());
+        };
+        let elements: Vec<&ast::Expr> = array.elem.iter().collect();
+        Ok(ValuesAndArray {
+            values: resolved(before)?,
+            elements: resolved(&elements)?,
+            constant: match rest {
+                [] => None,
+                [constant] => Some(self.resolved(constant)?),
+                _ => return Err(self.array_form()),
+            },
+        })
     }
 
-    fn field(&self) -> Option<RegressionField> {
+    fn field(&self) -> Option<&'static RecordField> {
         self.field
     }
 

@@ -4,12 +4,12 @@ use sqlparser::ast;
 
 use super::allow_list;
 use crate::parse::FunctionCall;
-use crate::policy::{LINREGR, VIEW_SCHEMA};
+use crate::policy::VIEW_SCHEMA;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::cut::Above;
 use crate::resolve::names::environment::Environment;
-use crate::resolve::syntax::{names_of, position_of, unsupported_above};
+use crate::resolve::syntax::{names_of, position_of, record_named, unsupported_above};
 
 fn function_refused(name: &str) -> Refusal {
     Refusal::new(
@@ -43,12 +43,15 @@ impl Resolver<'_> {
                 ..plain_call(name)
             });
         }
-        if names == [VIEW_SCHEMA, LINREGR] {
+        if let Some(record) = record_named(&names) {
             return Err(Refusal::new(
                 reason::UNSUPPORTED_FUNCTION,
-                "pgveil.linregr() is an aggregate over private tables alone",
+                format!(
+                    "{VIEW_SCHEMA}.{}() is an aggregate over private tables alone",
+                    record.name
+                ),
             )
-            .hint("Over public tables REGR_SLOPE, REGR_INTERCEPT and REGR_R2 are exact.")
+            .hint(format!("Over public tables {} are exact.", record.instead))
             .at(position_of(name)));
         }
         if !allow_list::is_function(&names) {

@@ -6,10 +6,10 @@ use sqlparser::ast;
 use crate::catalog::Type;
 use crate::ir::{Formula, Statistic, Uncertainty};
 use crate::parse::FunctionCall;
-use crate::policy::VIEW_SCHEMA;
+use crate::policy::{FieldKind, VIEW_SCHEMA};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::expression::known_type;
-use crate::resolve::syntax::{aggregate_name, names_of};
+use crate::resolve::syntax::{aggregate_name, name_of, names_of, record_called, record_field};
 
 impl Uncertainty {
     /// Its column name in the outer query, as the release's `at`-th.
@@ -56,9 +56,9 @@ pub(in crate::resolve) fn asked(
         return Err(unknown());
     };
     let mut aggregates = 0;
-    let mut counted = |function: &ast::Function| {
+    let mut counted = |function: &ast::Function, field: Option<&ast::Ident>| {
         aggregates += 1;
-        number(function)
+        number(function, field)
     };
     let formula = formula(argument, 0, &mut counted)?
         .filter(|_| aggregates > 0)
@@ -66,8 +66,8 @@ pub(in crate::resolve) fn asked(
     Ok(Some(Uncertainty { formula, statistic }))
 }
 
-/// Numbers an aggregate call.
-type Number<'n> = dyn FnMut(&ast::Function) -> Result<usize, Refusal> + 'n;
+/// Numbers an aggregate call, or a field of the record that it gives.
+type Number<'n> = dyn FnMut(&ast::Function, Option<&ast::Ident>) -> Result<usize, Refusal> + 'n;
 
 /// Deepest arithmetic. The walk is recursive, on the thread's stack.
 const DEPTH_MAX: usize = 100;
@@ -123,11 +123,24 @@ fn formula(
             _ => None,
         },
         ast::Expr::Function(function) if aggregate_name(function).is_some() => {
-            Some(Formula::Aggregate(number(function)?))
+            Some(Formula::Aggregate(number(function, None)?))
         }
+        ast::Expr::CompoundFieldAccess { .. } => match record_field(expr) {
+            Some((function, field, [])) if counts_rows(function, field) => {
+                Some(Formula::Aggregate(number(function, Some(field))?))
+            }
+            _ => None,
+        },
         ast::Expr::Function(function) => called(function, depth + 1, number)?,
         _ => None,
     })
+}
+
+/// Whether a field of a record is the number of rows: the other fields have errors in the record.
+fn counts_rows(function: &ast::Function, field: &ast::Ident) -> bool {
+    let of = record_called(function).zip(name_of(field).ok());
+    of.and_then(|(record, name)| record.field(&name))
+        .is_some_and(|field| field.kind == FieldKind::Rows)
 }
 
 /// Functions whose result has a known error. NULLIF and COALESCE choose a value where there is

@@ -7,7 +7,7 @@ pub(in crate::resolve) use exact::exact;
 use sqlparser::ast;
 
 use super::expression_context::{ResolvedParts, SubqueryPlace, Which, computing, made};
-use crate::aggregates::regression;
+use crate::aggregates::within_unit;
 use crate::catalog::Equality;
 use crate::ir::aggregate::Aggregate;
 use crate::ir::expression::{Expr, Node};
@@ -22,7 +22,7 @@ use crate::resolve::expression::Expressions;
 use crate::resolve::expression::aggregate_call::aggregate;
 use crate::resolve::names::scope::{Named, Scope};
 use crate::resolve::syntax::{
-    aggregate_name, is_distinct_rows, item_expr, name_of, names_of, place_of,
+    aggregate_name, is_distinct_rows, item_expr, name_of, names_of, place_of, record_called,
 };
 use crate::visit;
 
@@ -337,8 +337,8 @@ impl Resolver<'_> {
         given: &ResolvedParts,
     ) -> Result<Expr, Refusal> {
         let name = aggregate_name(function).unwrap_or_default();
-        if name == regression::NAME {
-            return Err(regression::within_unit());
+        if let Some(record) = record_called(function) {
+            return Err(within_unit(record));
         }
         let found = aggregate(function, &self.expressions_at(place, given))?;
         if !place.outer.is_empty() {

@@ -6,7 +6,7 @@ use super::{Words, threshold_units};
 use crate::aggregates::Clamped;
 use crate::analyze::AnalyzedRelease;
 use crate::ir::{ColumnId, Expr, Operation, Relation, WindowFunction};
-use crate::policy::{Column, Protection, RegressionField, Scalar};
+use crate::policy::{Column, Protection, Scalar};
 use crate::rewrite::emit::sql::scalar_text;
 use crate::rewrite::vector::coordinates::Coordinate;
 use crate::rewrite::{ChoicePlan, ReleasePlan, Subject};
@@ -56,7 +56,7 @@ fn has_rows_that_depend(release: &AnalyzedRelease, plan: &ReleasePlan) -> bool {
     let outputs = plan.outputs().iter();
     let has_errors = outputs
         .filter_map(|(output, _)| output.fitted())
-        .any(|(_, field)| field == RegressionField::StdErr);
+        .any(|(model, field)| model.has_sampling_error(field));
     let in_group = release.unit_groups.iter().map(|of_unit| of_unit.rows).max();
     let rows = in_group.unwrap_or(release.lineage.rows_per_unit);
     has_errors && !release.one_row_per_unit && rows > 1

@@ -49,10 +49,10 @@ pub fn wanted(
     for (at, (output, _)) in trial.outputs().iter().enumerate() {
         for measure in output.measures() {
             let own = match targets.of(first + at) {
-                TargetError::Absolute(_) if is_ratio(output) => return Err(unknown()),
+                TargetError::Absolute(_) if is_ratio(output) => return Err(unknown_of(output)),
                 TargetError::Absolute(value) => value,
                 TargetError::OfRow(share) => of_row(share, trial.measure(measure)),
-                TargetError::OfAnswer(_) => return Err(unknown()),
+                TargetError::OfAnswer(_) => return Err(unknown_of(output)),
             };
             let least = &mut wanted[measure.0];
             *least = least.min(own);
@@ -137,12 +137,27 @@ fn needed_epsilon(mu_squared: f64, terms: &Terms) -> f64 {
     epsilon_of_mu(up, fixed(terms.delta)).map_or(f64::INFINITY, Fixed::to_f64)
 }
 
-fn unknown() -> Refusal {
+fn unusable() -> Refusal {
     Refusal::new(
         reason::TARGET_ERROR_UNUSABLE,
         "pgveil.target_error cannot be used with an aggregate whose error is not known",
     )
-    .hint(
+}
+
+/// The refusal of a target for an aggregate of the vector.
+fn unknown_of(output: &Output) -> Refusal {
+    if output.fitted().is_none() {
+        return unknown();
+    }
+    unusable().hint(
+        "RESET pgveil.target_error, and set pgveil.epsilon instead: the errors of a fit follow \
+            from all of its answer. A share of one row, as in SET pgveil.target_error = '300% of \
+            a row', sets a target for the sums that it is computed from.",
+    )
+}
+
+fn unknown() -> Refusal {
+    unusable().hint(
         "RESET pgveil.target_error, and set pgveil.epsilon instead. Of a percentile alone, ask for \
             the error too: pgveil.stderr(percentile_cont(0.5) WITHIN GROUP (ORDER BY x)).",
     )

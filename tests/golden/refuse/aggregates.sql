@@ -51,4 +51,23 @@ SELECT (pgveil.linregr(industry_code, ARRAY[1, industry_code * 2])).coef FROM nl
 SELECT (pgveil.linregr(hourly_wage, ARRAY[1, tenure_years])).* AS fit FROM nls.interviews;
 SELECT num_nulls((pgveil.linregr(hourly_wage, ARRAY[1, tenure_years])).*) FROM nls.interviews;
 SELECT (pgveil.linregr(hourly_wage, ARRAY[1, tenure_years + (SELECT max(industry_code) FROM nls.industries)])).* FROM nls.interviews;
-SELECT pgveil.stderr((pgveil.linregr(hourly_wage, ARRAY[1, tenure_years])).r2) FROM nls.interviews
+SELECT pgveil.stderr((pgveil.linregr(hourly_wage, ARRAY[1, tenure_years])).r2) FROM nls.interviews;
+SELECT (pgveil.linregr(hourly_wage, ARRAY[1, tenure_years], -0.1)).coef FROM nls.interviews;
+SELECT (pgveil.linregr(hourly_wage, ARRAY[1, tenure_years], tenure_years)).coef FROM nls.interviews;
+SELECT (pgveil.linregr(hourly_wage, ARRAY[1, tenure_years], l1 => 0.1)).coef FROM nls.interviews;
+SELECT (pgveil.linregr(hourly_wage, ARRAY[1, tenure_years], 0.1, 0.2)).coef FROM nls.interviews;
+SELECT pgveil.pca(ARRAY[hourly_wage, tenure_years]) FROM nls.interviews;
+SELECT (pgveil.pca(ARRAY[hourly_wage, tenure_years])).coef FROM nls.interviews;
+SELECT (pgveil.pca(hourly_wage, tenure_years)).* FROM nls.interviews;
+SELECT (pgveil.pca(ARRAY[hourly_wage, tenure_years], 3)).* FROM nls.interviews;
+SELECT (pgveil.pca(ARRAY[hourly_wage, tenure_years], 1.5)).* FROM nls.interviews;
+SELECT (pgveil.pca(ARRAY[hourly_wage, tenure_years, hourly_wage])).* FROM nls.interviews;
+SELECT (pgveil.pca(ARRAY[1, hourly_wage])).* FROM nls.interviews;
+SELECT (pgveil.pca(ARRAY[hourly_wage, married = 1])).* FROM nls.interviews;
+SELECT (pgveil.pca(ARRAY[tenure_years + 0, tenure_years + 1, tenure_years + 2, tenure_years + 3, tenure_years + 4, tenure_years + 5, tenure_years + 6, tenure_years + 7, tenure_years + 8, tenure_years + 9, tenure_years + 10, tenure_years + 11, tenure_years + 12, tenure_years + 13, tenure_years + 14, tenure_years + 15, tenure_years + 16])).* FROM nls.interviews;
+SELECT (pgveil.pca(ARRAY[hourly_wage, 1 / nullif(tenure_years, 0)])).* FROM nls.interviews;
+SELECT (pgveil.pca(ARRAY[industry_code, industry_code * 2])).variance FROM nls.industries;
+SELECT avg(c) FROM (SELECT woman_id, (pgveil.pca(ARRAY[hourly_wage, tenure_years])).variance[1] AS c FROM nls.interviews GROUP BY woman_id) AS s;
+SELECT num_nulls((pgveil.pca(ARRAY[hourly_wage, tenure_years])).*) FROM nls.interviews;
+SELECT (avg(hourly_wage)).coef FROM nls.interviews;
+SELECT (pgveil.linregr(hourly_wage, ARRAY[1, tenure_years]) + 1).* FROM nls.interviews

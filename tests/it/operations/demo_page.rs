@@ -205,10 +205,12 @@ fn the_demos_page_answers_and_charges_like_psql() {
         let got = page.ask(sql);
         assert!(got.has("<h2>Refused</h2>"), "{sql}: {}", got.body);
     }
-    // A regression's star is its fields.
+    // A regression's star is its fields. The number of rows has an interval, and is drawn.
     let fit = "SELECT (pgveil.linregr(hourly_wage, ARRAY[1, tenure_years])).* FROM nls.interviews";
     let fit = page.ask(fit);
     assert!(fit.has(">noise_err</th>"), "{}", fit.body);
+    let drawn = fit.has("<strong>num_rows</strong>") && fit.has("class=\"whisker\"");
+    assert!(drawn, "{}", fit.body);
     left = page.left();
     let script = page.ask("SELECT '<script>alert(1)</script>' AS \"<b>\"");
     assert!(script.has("&lt;script&gt;") && !script.has("<script") && !script.has("<b>"));

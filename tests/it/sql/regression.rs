@@ -1,5 +1,5 @@
-//! `pgveil.linregr`: without noise the fits of PostgreSQL and of NumPy, with noise what its errors
-//! and notices say.
+//! `pgveil.linregr` and `pgveil.pca`: without noise the fits of PostgreSQL, NumPy and scikit-learn,
+//! with noise what their errors and notices say.
 
 use pgveil::engine::{MakeSampler, Requester};
 use pgveil::policy::ClipChoice;
@@ -132,6 +132,115 @@ async fn five_features_are_fitted_as_numpy_fits_them() {
     let bare = fields(&veil.rows_as(&analyst, bare).await.unwrap()[0]);
     let wanted = [2.6617018537590114, -0.45629505664263664, 0.6337041074015586];
     assert_near(&bare.concat(), &wanted, "bare");
+}
+
+/// scikit-learn's `Lasso` of the unit tests: the means over a hundred times the rows are the same.
+/// Another penalty, and none, come from what was paid for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_penalty_shrinks_as_in_scikit_learn() {
+    let veil = people(Veil::silent()).await;
+    let analyst = requester(5000.0);
+    let fit = |l1: &str| {
+        format!("SELECT (pgveil.linregr(y, ARRAY[1, a, b, c, d, e]{l1})).* FROM lab.people")
+    };
+    let row = veil
+        .rows_as(&analyst, &fit(", 2.0"))
+        .await
+        .unwrap()
+        .remove(0);
+    let found = fields(&row);
+    let coef = [
+        5.418314729216324,
+        1.450765761310753,
+        -0.7301528359049492,
+        0.0,
+        0.0,
+        -0.0057585016079497444,
+    ];
+    assert_near(&found[0], &coef, "coef");
+    // No error of sampling is known of coefficients that a penalty chooses.
+    assert_eq!(row.split('|').nth(1), Some("∅"), "{row}");
+    assert!(row.contains(",0,0,") && !row.contains("-0,"), "{row}");
+    assert_near(&found[3], &[0.7244083990194918], "r2");
+    let spent = veil.spent().await;
+    let half = fields(&veil.rows_as(&analyst, &fit(", 0.5")).await.unwrap()[0]);
+    let wanted = [3.9762092435486847, 1.7779896517942535, -0.8594676860427621];
+    assert_near(&half[0][..3], &wanted, "half");
+    let with_none = fields(&veil.rows_as(&analyst, &fit(", 0")).await.unwrap()[0]);
+    let without = fields(&veil.rows_as(&analyst, &fit("")).await.unwrap()[0]);
+    assert_eq!(with_none, without);
+    assert_eq!(veil.spent().await, spent);
+}
+
+/// NumPy's of the unit tests, with the sample's covariances of a hundred times the rows. A row of
+/// components is a column's values, and an element a number.
+#[tokio::test(flavor = "multi_thread")]
+async fn components_are_those_of_numpy() {
+    let veil = people(Veil::silent()).await;
+    let analyst = requester(5000.0);
+    let call = "(pgveil.pca(ARRAY[a, b, c, d, e], 2))";
+    let sql = format!("SELECT {call}.* FROM lab.people WHERE y IS NOT NULL AND y < 25");
+    let answer = veil.ask_as(&analyst, &sql).await.unwrap();
+    let columns = answer.columns.iter();
+    let columns: Vec<(&str, u32)> = columns.map(|c| (c.name.as_str(), c.type_oid)).collect();
+    assert_eq!(
+        columns,
+        [
+            ("variance", 1022),
+            ("noise_err", 1022),
+            ("loadings", 1022),
+            ("loadings_err", 1022),
+            ("proportion", 1022),
+            ("mean", 1022),
+            ("num_rows", 20),
+        ]
+    );
+    let row = veil.rows_as(&analyst, &sql).await.unwrap().remove(0);
+    let found: Vec<Vec<f64>> = row
+        .split('|')
+        .map(|field| {
+            let numbers = field.split(['{', '}', ',']).filter(|text| !text.is_empty());
+            numbers.map(|text| text.parse().unwrap()).collect()
+        })
+        .collect();
+    let of_all = 39.0 / 40.0 * 4000.0 / 3999.0;
+    let variance = [26.94911745949282, 18.66103483354397].map(|of_forty| of_forty * of_all);
+    assert_near(&found[0], &variance, "variance");
+    let loadings = [
+        -0.0675559112542768,
+        0.19022514221750864,
+        0.0844978747578361,
+        0.2542316370336012,
+        0.9420599651909412,
+        0.09926634031840442,
+        0.03819010393394984,
+        -0.1092378547128372,
+        0.9564509750047958,
+        -0.2489102913730514,
+    ];
+    assert_near(&found[2], &loadings, "loadings");
+    let proportion = [0.46173624352611015, 0.3197312912863249];
+    assert_near(&found[4], &proportion, "proportion");
+    assert_near(&found[5], &[2.875, 3.925, 2.0, 5.85, -0.275], "mean");
+    assert_near(&found[6], &[4000.0], "num_rows");
+    let spent = veil.spent().await;
+    let sql = format!(
+        "SELECT ({call}.loadings)[1][5] > 0.9, array_dims({call}.loadings_err), \
+            {call}.loadings[2][4] > 0.9, {call}.noise_err[1] BETWEEN 0 AND 1 FROM lab.people WHERE \
+            y IS NOT NULL AND y < 25"
+    );
+    let found = veil.rows_as(&analyst, &sql).await.unwrap();
+    assert_eq!(found, ["t|[1:2][1:5]|t|t"]);
+    assert_eq!(veil.spent().await, spent);
+    // One value is its variance, in groups too.
+    let sql = "SELECT side, (pgveil.pca(ARRAY[e])).variance[1] FROM lab.people GROUP BY side \
+        ORDER BY side";
+    let exact = "SELECT side, var_samp(e) FROM lab.people GROUP BY side ORDER BY side";
+    let found = veil.rows_as(&analyst, sql).await.unwrap();
+    let wanted = veil.direct(exact).await;
+    for (found, wanted) in found.iter().zip(&wanted) {
+        assert_near(&fields(found)[1], &fields(wanted)[1], sql);
+    }
 }
 
 /// One feature, in groups, by FILTER, over joins and as a subquery: PostgreSQL's own.
@@ -299,6 +408,8 @@ async fn targets_are_of_counts_and_sums() {
             report.message.contains("whose error is not known"),
             "{report}"
         );
+        let hint = report.hint.clone().unwrap_or_default();
+        assert!(hint.contains("share of one row"), "{hint}");
         assert_eq!(veil.spent().await, spent, "{target}, {field}");
     }
     for target in ["2", "5%", "300% of a row"] {
@@ -308,6 +419,27 @@ async fn targets_are_of_counts_and_sums() {
     let coef = fields(&ask("300% of a row", "coef").await.unwrap()[0]).concat();
     assert_eq!(coef.len(), 2);
     assert!((1.0..3.0).contains(&coef[1]), "{coef:?}");
+}
+
+/// The number of rows has an interval as a count has; other fields have errors in the record.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_number_of_rows_has_an_interval() {
+    let veil = people(Veil::silent()).await;
+    let call = "(pgveil.linregr(y, ARRAY[1, a]))";
+    let ask = async |of: &str| {
+        let sql = format!("SELECT {of} FROM lab.people");
+        veil.rows_as(&requester(50.0), &sql).await
+    };
+    let both = format!(
+        "pgveil.ci_low({call}.num_rows) < 4066, pgveil.ci_high({call}.num_rows) > 4066, \
+            pgveil.stderr(2 * {call}.num_rows) > pgveil.stderr({call}.num_rows)"
+    );
+    assert_eq!(ask(&both).await.unwrap(), ["t|t|t"]);
+    for field in ["coef", "r2", "coef[1]"] {
+        let refused = ask(&format!("pgveil.stderr({call}.{field})")).await;
+        let refused = refused.unwrap_err().report();
+        assert_eq!(refused.sqlstate, "0A000", "{field}: {refused}");
+    }
 }
 
 /// A clip that a look chooses starts sums at zero where they are those of SUM; here their middle is

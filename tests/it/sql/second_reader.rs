@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::RegressionField;
+use pgveil::policy::RECORD_AGGREGATES;
 
 use crate::clients::install::{Python, python};
 use crate::fixture::Veil;
@@ -33,16 +33,24 @@ struct Pair {
     printed: String,
 }
 
-/// The text with the fields in place of `*` in `(pgveil.linregr(…)).*`: the parser writes them out.
+/// The text with the fields in place of `*` in `(pgveil.linregr(…)).*` and the like: the parser
+/// writes them out.
 fn with_fields(text: &str) -> String {
     let Some(end) = text.find(")).*") else {
         return text.to_owned();
     };
-    let Some(start) = text[..end].rfind("(pgveil.linregr(") else {
+    let calls = RECORD_AGGREGATES.iter().filter_map(|record| {
+        let start = text[..end].rfind(&format!("(pgveil.{}(", record.name))?;
+        Some((start, record))
+    });
+    let Some((start, record)) = calls.max_by_key(|(start, _)| *start) else {
         return text.to_owned();
     };
     let call = &text[start..end + 2];
-    let fields = RegressionField::ALL.map(|field| format!("{call}.{}", field.name()));
+    let fields = record.fields.iter();
+    let fields: Vec<String> = fields
+        .map(|field| format!("{call}.{}", field.name))
+        .collect();
     let rest = with_fields(&text[end + 4..]);
     format!("{}{}{rest}", &text[..start], fields.join(", "))
 }

@@ -284,7 +284,7 @@ fn needs_rows(aggregate: &str) -> bool {
 /// below a threshold are not shown.
 fn comparable(sql: &str) -> Option<String> {
     // PostgreSQL has none.
-    if sql.contains("linregr(") {
+    if sql.contains("linregr(") || sql.contains("pca(") {
         return None;
     }
     // Steps of a lattice over 5,000,000,000 values are several units wide: that column rounds.

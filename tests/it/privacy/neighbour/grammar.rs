@@ -588,7 +588,7 @@ impl Grammar<'_> {
         }
     }
 
-    /// A field of a regression of one to four values by each other.
+    /// A field of a regression of one to four values by each other, or of their components.
     fn regression(&mut self) -> String {
         let features: Vec<String> = (0..1 + self.random.below(3))
             .map(|_| self.bounded())
@@ -602,11 +602,22 @@ impl Grammar<'_> {
         let field = self
             .random
             .pick(&["coef[1]", "std_err", "r2", "num_rows", "penalty"]);
-        format!(
-            "(pgveil.linregr({}, ARRAY[{constant}{}]){filter}).{field}",
-            self.bounded(),
-            features.join(", ")
-        )
+        let (y, features) = (self.bounded(), features.join(", "));
+        match constant {
+            "" if field != "std_err" => {
+                let field = if field == "num_rows" {
+                    field
+                } else {
+                    "variance[1]"
+                };
+                format!("(pgveil.pca(ARRAY[{features}]){filter}).{field}")
+            }
+            "1, " => format!("(pgveil.linregr({y}, ARRAY[1, {features}]){filter}).{field}"),
+            _ => {
+                let call = format!("pgveil.linregr({y}, ARRAY[{constant}{features}], 0.5)");
+                format!("({call}{filter}).{field}")
+            }
+        }
     }
 
     pub fn aggregate(&mut self) -> String {

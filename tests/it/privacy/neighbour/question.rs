@@ -349,6 +349,7 @@ pub const CONSTRUCTS: &[&str] = &[
     "corr(",
     "regr_",
     "linregr(",
+    "pca(",
     "bool_and",
     "width_bucket",
     "date_trunc",

@@ -28,7 +28,7 @@ const ROWS: &str = "BEGIN; SET LOCAL session_replication_role = replica; TRUNCAT
      INSERT INTO w.visits (id, person, i4, n2, tx) SELECT 2000 + g, NULL, 40, 50, 'k2' FROM \
      generate_series(1, 20) g; COMMIT;";
 
-const QUERIES: [&str; 10] = [
+const QUERIES: [&str; 15] = [
     "SELECT (pgveil.linregr(i4, ARRAY[1, n2])).* FROM people",
     "SELECT (pgveil.linregr(i4, ARRAY[1, n2, f8])).coef FROM people",
     "SELECT (pgveil.linregr(i4, ARRAY[1, n2, f8, ni, nb, f4])).r2 FROM people",
@@ -41,6 +41,12 @@ const QUERIES: [&str; 10] = [
         tx",
     "SELECT (pgveil.linregr(i4, ARRAY[1, n2])).r2, (pgveil.linregr(i4, ARRAY[n2, CASE WHEN kd = \
         'a' THEN 1 ELSE 0 END])).coef FROM visits",
+    "SELECT (pgveil.linregr(i4, ARRAY[1, n2, f8], 0.5)).*, (pgveil.linregr(i4, ARRAY[1, n2])).r2 \
+        FROM people",
+    "SELECT (pgveil.pca(ARRAY[i4, n2, f8, ni], 2)).* FROM people",
+    "SELECT count(*), (pgveil.pca(ARRAY[ni])).variance, avg(i4) FROM people",
+    "SELECT kd, (pgveil.pca(ARRAY[i4, n2, nb])).* FROM visits GROUP BY kd",
+    "SELECT tx, (pgveil.pca(ARRAY[i4, n2]) FILTER (WHERE s2 > 0)).loadings FROM visits GROUP BY tx",
 ];
 
 async fn world() -> World {
@@ -105,12 +111,13 @@ async fn no_unit_moves_the_moments_further_than_a_looked_at_bound() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_row_at_a_corner_reaches_the_bound() {
     let world = world().await;
-    for (features, squared) in [
-        ("1, n2", 4.0),
-        ("1, n2, f8", 7.0),
-        ("1, n2, f8, ni, nb, f4", 22.0),
+    for (record, squared) in [
+        ("linregr(i4, ARRAY[1, n2])", 4.0),
+        ("linregr(i4, ARRAY[1, n2, f8], 0.1)", 7.0),
+        ("linregr(i4, ARRAY[1, n2, f8, ni, nb, f4])", 22.0),
+        ("pca(ARRAY[i4, n2, f8, ni, nb, f4], 1)", 22.0),
     ] {
-        let sql = format!("SELECT (pgveil.linregr(i4, ARRAY[{features}])).* FROM people");
+        let sql = format!("SELECT (pgveil.{record}).* FROM people");
         let plan = world.plan_under(&sql, Accounting::Gdp, 1.0).unwrap();
         let release = &plan.releases()[0];
         let (price, emitted) = (release.price().unwrap(), release.sql().unwrap());

@@ -140,14 +140,26 @@ impl Shop {
     }
 }
 
-/// The record of a regression, and its aggregate.
-const REGRESSION: &str = "
+/// Aggregates that give records.
+const RECORDS: &str = "
 CREATE TYPE pgveil.linregr_result AS (coef float8[], std_err float8[], noise_err float8[],
     r2 float8, num_rows bigint, condition_no float8, penalty float8);
 CREATE FUNCTION pgveil.linregr_step(pgveil.linregr_result, float8, float8[])
     RETURNS pgveil.linregr_result LANGUAGE sql IMMUTABLE AS 'SELECT $1';
 CREATE AGGREGATE pgveil.linregr(float8, float8[])
     (SFUNC = pgveil.linregr_step, STYPE = pgveil.linregr_result);
+CREATE FUNCTION pgveil.linregr_step(pgveil.linregr_result, float8, float8[], float8)
+    RETURNS pgveil.linregr_result LANGUAGE sql IMMUTABLE AS 'SELECT $1';
+CREATE AGGREGATE pgveil.linregr(float8, float8[], float8)
+    (SFUNC = pgveil.linregr_step, STYPE = pgveil.linregr_result);
+CREATE TYPE pgveil.pca_result AS (variance float8[], noise_err float8[], loadings float8[],
+    loadings_err float8[], proportion float8[], mean float8[], num_rows bigint);
+CREATE FUNCTION pgveil.pca_step(pgveil.pca_result, float8[])
+    RETURNS pgveil.pca_result LANGUAGE sql IMMUTABLE AS 'SELECT $1';
+CREATE AGGREGATE pgveil.pca(float8[]) (SFUNC = pgveil.pca_step, STYPE = pgveil.pca_result);
+CREATE FUNCTION pgveil.pca_step(pgveil.pca_result, float8[], int)
+    RETURNS pgveil.pca_result LANGUAGE sql IMMUTABLE AS 'SELECT $1';
+CREATE AGGREGATE pgveil.pca(float8[], int) (SFUNC = pgveil.pca_step, STYPE = pgveil.pca_result);
 ";
 
 /// pgveil's own views and functions, which the catalogs list too.
@@ -173,7 +185,7 @@ fn views() -> String {
     std::iter::once("CREATE SCHEMA pgveil;".to_owned())
         .chain(tables)
         .chain(functions)
-        .chain([REGRESSION.to_owned()])
+        .chain([RECORDS.to_owned()])
         .collect()
 }
 

@@ -1,6 +1,8 @@
 //! Small symmetric matrices: Cholesky's factors, and eigenvalues by Jacobi's rotations. Sums,
 //! products, quotients and square roots alone, so that every machine computes the same digits.
 
+use super::moments::Noisy;
+
 /// A symmetric matrix of a few rows.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Symmetric {
@@ -28,6 +30,16 @@ impl Symmetric {
     pub fn form(&self, x: &[f64], y: &[f64]) -> f64 {
         let row = |i: usize| (0..self.size).map(|j| self.at(i, j) * y[j]).sum::<f64>();
         (0..self.size).map(|i| x[i] * row(i)).sum()
+    }
+
+    /// `A x`, of numbers with noise.
+    pub fn times(&self, x: &[Noisy]) -> Vec<Noisy> {
+        let row = |i: usize| {
+            let mut sum = Noisy::zero();
+            (0..self.size).for_each(|j| sum.add(self.at(i, j), &x[j]));
+            sum
+        };
+        (0..self.size).map(row).collect()
     }
 
     /// The inverse; `None` where the matrix is not positive definite, or nearly singular in its
@@ -63,11 +75,18 @@ impl Symmetric {
     }
 
     /// The eigenvalues, the least first; `None` where an entry is not finite.
+    pub fn eigenvalues(&self) -> Option<Vec<f64>> {
+        Some(self.eigen()?.into_iter().map(|(value, _)| value).collect())
+    }
+
+    /// The eigenvalues, the least first, each with its eigenvector of length 1; `None` where an
+    /// entry is not finite.
     ///
     /// # Reference
     /// Golub and Van Loan, "Matrix Computations", section 8.5.3 (cyclic Jacobi).
-    pub fn eigenvalues(&self) -> Option<Vec<f64>> {
+    pub fn eigen(&self) -> Option<Vec<(f64, Vec<f64>)>> {
         let (n, mut a) = (self.size, self.clone());
+        let mut vectors: Vec<Vec<f64>> = (0..n).map(|i| unit(n, i)).collect();
         let whole: f64 = a.entries.iter().map(|x| x * x).sum();
         if !whole.is_finite() {
             return None;
@@ -80,20 +99,28 @@ impl Symmetric {
             }
             for p in 0..n {
                 for q in p + 1..n {
-                    a.rotate(p, q);
+                    let Some((cosine, sine)) = a.rotate(p, q) else {
+                        continue;
+                    };
+                    let (before, after) = vectors.split_at_mut(q);
+                    for (x, y) in before[p].iter_mut().zip(&mut after[0]) {
+                        (*x, *y) = (cosine * *x - sine * *y, sine * *x + cosine * *y);
+                    }
                 }
             }
         }
-        let mut values: Vec<f64> = (0..n).map(|i| a.at(i, i)).collect();
-        values.sort_by(f64::total_cmp);
-        Some(values)
+        let values = (0..n).map(|i| a.at(i, i));
+        let mut pairs: Vec<(f64, Vec<f64>)> = values.zip(vectors).collect();
+        pairs.sort_by(|(one, _), (other, _)| one.total_cmp(other));
+        Some(pairs)
     }
 
-    /// Turns rows and columns `p` and `q` so that their entry is zero.
-    fn rotate(&mut self, p: usize, q: usize) {
+    /// Turns rows and columns `p` and `q` so that their entry is zero: by which cosine and sine.
+    /// `None` where it is zero already.
+    fn rotate(&mut self, p: usize, q: usize) -> Option<(f64, f64)> {
         let off = self.at(p, q);
         if off == 0.0 {
-            return;
+            return None;
         }
         let apart = (self.at(q, q) - self.at(p, p)) / (2.0 * off);
         let tangent = apart.signum() / (apart.abs() + (1.0 + apart * apart).sqrt());
@@ -108,6 +135,7 @@ impl Symmetric {
         self.set(p, p, first - tangent * off);
         self.set(q, q, second + tangent * off);
         self.set(p, q, 0.0);
+        Some((cosine, sine))
     }
 
     fn set(&mut self, row: usize, column: usize, value: f64) {
@@ -116,10 +144,16 @@ impl Symmetric {
     }
 }
 
-/// Column `at` of the inverse of `L L'`.
-fn solved(lower: &[f64], n: usize, at: usize) -> Vec<f64> {
+/// The unit vector along axis `at`.
+fn unit(n: usize, at: usize) -> Vec<f64> {
     let mut x = vec![0.0; n];
     x[at] = 1.0;
+    x
+}
+
+/// Column `at` of the inverse of `L L'`.
+fn solved(lower: &[f64], n: usize, at: usize) -> Vec<f64> {
+    let mut x = unit(n, at);
     for row in 0..n {
         let known: f64 = (0..row).map(|k| lower[row * n + k] * x[k]).sum();
         x[row] = (x[row] - known) / lower[row * n + row];
@@ -139,7 +173,7 @@ mod tests {
         (found - wanted).abs() <= 1e-13 * wanted.abs().max(1.0)
     }
 
-    /// `numpy.linalg.eigvalsh(A)` and `numpy.linalg.inv(A)`.
+    /// `numpy.linalg.eigh(A)` and `numpy.linalg.inv(A)`.
     #[test]
     fn eigenvalues_and_inverse_are_those_of_numpy() {
         let rows = [[4.0, 1.0, 2.0], [1.0, 3.0, 0.0], [2.0, 0.0, 5.0]];
@@ -150,6 +184,20 @@ mod tests {
             found.iter().zip(wanted).all(|(f, w)| near(*f, w)),
             "{found:?}"
         );
+        let vectors: [[f64; 3]; 3] = [
+            [-0.6793130619863363, 0.5932333119173852, 0.4319814827585529],
+            [-0.374361954783072, -0.7864356987513781, 0.4912962635115686],
+            [
+                -0.6311789687764832,
+                -0.1720265367929077,
+                -0.7563200248659909,
+            ],
+        ];
+        for ((_, found), wanted) in matrix.eigen().unwrap().iter().zip(vectors) {
+            let sign = found[0].signum() * wanted[0].signum();
+            let parts = found.iter().zip(wanted);
+            assert!(parts.map(|(f, w)| (sign * f, w)).all(|(f, w)| near(f, w)));
+        }
         let wanted = [
             [
                 0.3488372093023256,

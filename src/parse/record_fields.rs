@@ -1,5 +1,6 @@
-//! `SELECT (pgveil.linregr(y, ARRAY[1, x])).*`: each field of the record by itself. The parser
-//! reads no `.*` after brackets, so a mark stands for it until the tree is there.
+//! `SELECT (pgveil.linregr(y, ARRAY[1, x])).*`: each field of the record by itself; the same for
+//! every aggregate that gives a record. The parser reads no `.*` after brackets, so a mark stands
+//! for it until the tree is there.
 
 use std::ops::ControlFlow;
 
@@ -7,7 +8,7 @@ use sqlparser::ast;
 use sqlparser::keywords::Keyword;
 use sqlparser::tokenizer::{Span, Token, TokenWithSpan, Word};
 
-use crate::policy::{LINREGR, RegressionField, VIEW_SCHEMA};
+use crate::policy::{RECORD_AGGREGATES, RecordAggregate, VIEW_SCHEMA};
 use crate::refusal::{Refusal, reason};
 use crate::visit;
 
@@ -16,7 +17,7 @@ const MARK: &str = "*";
 /// Most bytes by which writing fields out may lengthen a statement.
 const GROWTH_MAX: usize = 100_000;
 
-/// Puts the mark in place of `*` in `(pgveil.linregr(…)).*`.
+/// Puts the mark in place of `*` in `(pgveil.linregr(…)).*` and the like.
 pub(super) fn mark(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let words: Vec<usize> = (0..tokens.len())
         .filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_)))
@@ -48,7 +49,7 @@ pub(super) fn mark(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     tokens
 }
 
-/// Whether `pgveil.linregr(` begins here.
+/// Whether the call of an aggregate that gives a record begins here.
 fn is_call<'t>(token: &impl Fn(usize) -> Option<&'t Token>, at: usize) -> bool {
     let is_named = |at: usize, name: &str| match token(at) {
         Some(Token::Word(Word {
@@ -61,7 +62,9 @@ fn is_call<'t>(token: &impl Fn(usize) -> Option<&'t Token>, at: usize) -> bool {
     };
     is_named(at, VIEW_SCHEMA)
         && token(at + 1) == Some(&Token::Period)
-        && is_named(at + 2, LINREGR)
+        && RECORD_AGGREGATES
+            .iter()
+            .any(|record| is_named(at + 2, record.name))
         && token(at + 3) == Some(&Token::LParen)
 }
 
@@ -94,18 +97,10 @@ impl ast::VisitorMut for WriteOut {
                     access_chain,
                 }) if marked(&access_chain).is_some() && access_chain.len() == 1 => {
                     let place = marked(&access_chain).map(|mark| mark.span);
-                    if let Err(refusal) = self.grow(&root) {
-                        return ControlFlow::Break(refusal.at(position(place)));
+                    match self.fields(root, place) {
+                        Ok(fields) => select.projection.extend(fields),
+                        Err(refusal) => return ControlFlow::Break(refusal.at(position(place))),
                     }
-                    let fields = RegressionField::ALL.iter().map(|field| {
-                        let mut name = ast::Ident::new(field.name());
-                        name.span = place.unwrap_or(name.span);
-                        ast::SelectItem::UnnamedExpr(ast::Expr::CompoundFieldAccess {
-                            root: root.clone(),
-                            access_chain: vec![ast::AccessExpr::Dot(ast::Expr::Identifier(name))],
-                        })
-                    });
-                    select.projection.extend(fields);
                 }
                 other => select.projection.push(other),
             }
@@ -114,24 +109,27 @@ impl ast::VisitorMut for WriteOut {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Refusal> {
-        let ast::Expr::CompoundFieldAccess {
-            root: _,
-            access_chain,
-        } = expr
-        else {
+        let ast::Expr::CompoundFieldAccess { root, access_chain } = expr else {
             return ControlFlow::Continue(());
         };
         let Some(mark) = marked(access_chain) else {
             return ControlFlow::Continue(());
         };
-        ControlFlow::Break(
-            Refusal::new(
+        let refused = match record_of(root) {
+            Ok(record) => Refusal::new(
                 reason::REGRESSION_RECORD,
-                "(pgveil.linregr(…)).* must be an item of SELECT, without an alias",
+                format!(
+                    "({VIEW_SCHEMA}.{}(…)).* must be an item of SELECT, without an alias",
+                    record.name
+                ),
             )
-            .hint("Name a field, as in (pgveil.linregr(y, ARRAY[1, x])).coef.")
-            .at(position(Some(mark.span))),
-        )
+            .hint(format!(
+                "Name a field, as in ({VIEW_SCHEMA}.{}({})).{}.",
+                record.name, record.example, record.fields[0].name
+            )),
+            Err(refusal) => refusal,
+        };
+        ControlFlow::Break(refused.at(position(Some(mark.span))))
     }
 }
 
@@ -140,22 +138,67 @@ fn position(span: Option<Span>) -> Option<u32> {
     (column > 0).then_some(column)
 }
 
+/// The aggregate that a mark follows.
+fn record_of(call: &ast::Expr) -> Result<&'static RecordAggregate, Refusal> {
+    let found = match call {
+        ast::Expr::Nested(inner) => return record_of(inner),
+        ast::Expr::Function(function) => match function.name.0.as_slice() {
+            [_, ast::ObjectNamePart::Identifier(name)] => {
+                let name = match name.quote_style {
+                    None => name.value.to_ascii_lowercase(),
+                    Some(_) => name.value.clone(),
+                };
+                RecordAggregate::named(&name)
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    found.ok_or_else(|| {
+        Refusal::new(
+            reason::REGRESSION_RECORD,
+            "this form of .* is not supported over private tables",
+        )
+        .hint("Name a field of the record.")
+    })
+}
+
 impl WriteOut {
-    fn grow(&mut self, call: &ast::Expr) -> Result<(), Refusal> {
+    /// A field of the record after the other.
+    fn fields(
+        &mut self,
+        call: Box<ast::Expr>,
+        place: Option<Span>,
+    ) -> Result<Vec<ast::SelectItem>, Refusal> {
+        let record = record_of(&call)?;
+        self.grow(&call, record)?;
+        let item = |name: &str| {
+            let mut name = ast::Ident::new(name);
+            name.span = place.unwrap_or(name.span);
+            ast::SelectItem::UnnamedExpr(ast::Expr::CompoundFieldAccess {
+                root: call.clone(),
+                access_chain: vec![ast::AccessExpr::Dot(ast::Expr::Identifier(name))],
+            })
+        };
+        Ok(record.fields.iter().map(|field| item(field.name)).collect())
+    }
+
+    fn grow(&mut self, call: &ast::Expr, record: &RecordAggregate) -> Result<(), Refusal> {
+        let written = format!("({VIEW_SCHEMA}.{}(…)).*", record.name);
         if has_query(call) {
             return Err(Refusal::new(
                 reason::REGRESSION_RECORD,
-                "(pgveil.linregr(…)).* cannot have a subquery in its arguments",
+                format!("{written} cannot have a subquery in its arguments"),
             )
             .hint("Name the fields one by one, or compute the subquery's value in FROM."));
         }
-        self.grown += call.to_string().len() * (RegressionField::ALL.len() - 1);
+        let fields = record.fields.len();
+        self.grown += call.to_string().len() * (fields - 1);
         if self.grown > GROWTH_MAX {
             return Err(
                 Refusal::new(reason::STATEMENT_TOO_LONG, "statement is too long").detail(format!(
-                    "Each (pgveil.linregr(…)).* stands for {} calls, which together may have at \
-                        most {GROWTH_MAX} bytes.",
-                    RegressionField::ALL.len()
+                    "Each {written} stands for {fields} calls, which together may have at most \
+                        {GROWTH_MAX} bytes."
                 )),
             );
         }

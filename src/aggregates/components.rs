@@ -1,0 +1,152 @@
+//! `pgveil.pca(ARRAY[x1, …])`: principal components, from the moments of the values. They are those
+//! that `pgveil.linregr` takes of its own, so that both over the same values share a release.
+
+pub mod fit;
+
+use sqlparser::ast;
+
+use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead, exact};
+use super::call::{Call, Resolved, ValuesAndArray};
+use super::model::ModelKind;
+use super::record::{VALUES_MAX, all_present, asked, lay_out, named_within_unit, number};
+use super::record::{of_no_row, reals};
+use super::unbounded::{Calls, Clamped, Facts, Unbounded};
+use super::{Bound, BoundedOperation, Output};
+use crate::catalog::Type;
+use crate::ir::{Expr, Interval, Operation};
+use crate::policy::{RecordField, Scalar};
+use crate::refusal::{Refusal, reason};
+
+/// The name in messages.
+pub const NAME: &str = "pgveil.pca";
+
+/// The values, over rows where none is NULL, by the aggregate's own filter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    pub values: Vec<(Expr, Interval)>,
+    /// How many components are shown.
+    pub shown: usize,
+    pub field: &'static RecordField,
+}
+
+/// Principal components as the query writes them.
+pub(super) struct Written<'o> {
+    pub values: &'o [Expr],
+    pub shown: usize,
+    pub field: &'static RecordField,
+}
+
+pub(super) fn call(call: &dyn Call) -> Resolved {
+    let field = asked(call)?;
+    let ValuesAndArray {
+        values: _,
+        elements,
+        constant,
+    } = call.values_and_array(0)?;
+    let values = reals(call, elements)?;
+    if values.is_empty() || values.len() > VALUES_MAX {
+        return Err(Refusal::new(
+            reason::COMPONENT_VALUES,
+            format!(
+                "{NAME}() takes 1 to {VALUES_MAX} values, and not {}",
+                values.len()
+            ),
+        ));
+    }
+    let shown = match &constant {
+        None => values.len(),
+        Some(constant) => number(constant)
+            .and_then(|number| (1..=values.len()).find(|shown| *shown as f64 == number))
+            .ok_or_else(|| {
+                Refusal::new(
+                    reason::AGGREGATE_CONSTANT,
+                    format!(
+                        "the number of components of {NAME}() must be a constant from 1 to {}",
+                        values.len()
+                    ),
+                )
+            })?,
+    };
+    let operation = Operation::Components {
+        values,
+        shown,
+        field,
+    };
+    Ok((operation, field.data_type()))
+}
+
+impl<'o> Unbounded<'o> for Written<'o> {
+    fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
+        let mut values: Vec<(Expr, Interval)> = Vec::new();
+        for (at, written) in self.values.iter().enumerate() {
+            let value = exact(written);
+            if let Some(other) = values.iter().position(|(known, _)| known == value) {
+                return Err(Refusal::new(
+                    reason::COMPONENT_VALUES,
+                    format!(
+                        "values {} and {} of {NAME}() are the same",
+                        other + 1,
+                        at + 1
+                    ),
+                )
+                .hint("Leave one of them out."));
+            }
+            let range = bounds.finite(value, &format!("{NAME}()"))?;
+            if number(value).is_some() || range.lo >= range.hi {
+                return Err(Refusal::new(
+                    reason::COMPONENT_VALUES,
+                    format!("value {} of {NAME}() is the same in every row", at + 1),
+                )
+                .hint("Leave it out: it has no part in any component."));
+            }
+            values.push((value.clone(), range));
+        }
+        Ok(Bound {
+            conditions: all_present(&values, bounds),
+            operation: BoundedOperation::Components(Asked {
+                values,
+                shown: self.shown,
+                field: self.field,
+            }),
+        })
+    }
+
+    fn sql(&self, _calls: &dyn Calls) -> Result<ast::Expr, Refusal> {
+        Err(named_within_unit(NAME))
+    }
+
+    fn range(&self, _rows: f64, _may_be_empty: bool, _of: &dyn Fn(&Expr) -> Interval) -> Interval {
+        Interval::ALL
+    }
+
+    fn facts(&self) -> Facts<'o> {
+        Facts::computed(Clamped::Values)
+    }
+
+    fn exact(&self, _name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
+        Err(named_within_unit(NAME))
+    }
+}
+
+impl Bounded for Asked {
+    fn reads(&self) -> Reads<'_> {
+        Reads::Values(self.values.iter().map(|(value, _)| value).collect())
+    }
+
+    fn of_no_row(&self) -> Option<Scalar> {
+        of_no_row(self.field)
+    }
+
+    fn counts(&self) -> Counts<'_> {
+        Counts::OfAllRows
+    }
+
+    fn reads_text(&self) -> TextRead {
+        TextRead::Compared
+    }
+
+    fn lay_out(&self, filter: &Option<Expr>, layout: &mut dyn Layout) -> Result<Output, Refusal> {
+        let kind = ModelKind::Components { shown: self.shown };
+        lay_out(&self.values, (kind, self.field), filter, layout)
+    }
+}

@@ -1,0 +1,174 @@
+//! Principal components of noisy moments, and their errors of noise. Post-processing: all of it is
+//! computed from what is released.
+
+use crate::aggregates::dense::Symmetric;
+use crate::aggregates::moments::{Moments, Noisy};
+use crate::aggregates::part::Part;
+use crate::policy::ComponentsField as Field;
+
+/// What is shown of one group, the component of the greatest variance first.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fit {
+    /// Of each component, in products of the values' units; 0 where noise made it less.
+    pub variance: Vec<f64>,
+    pub noise_err: Vec<f64>,
+    /// Of each component, its direction: of length 1, the greatest part of it positive.
+    pub loadings: Vec<Vec<f64>>,
+    /// At most 1, which says nothing.
+    pub loadings_err: Vec<Vec<f64>>,
+    /// The part of the whole variance; `None` where that is not above 0.
+    pub proportion: Option<Vec<f64>>,
+    /// Of each value.
+    pub mean: Vec<f64>,
+    /// How many of the components shown have a variance that noise made 0 or less.
+    pub lost: usize,
+}
+
+impl Fit {
+    /// A field; `None` where it is NULL, and for the number of rows, which is a count.
+    pub fn part(&self, field: Field) -> Option<Part<'_>> {
+        match field {
+            Field::Variance => Some(Part::Numbers(&self.variance)),
+            Field::NoiseErr => Some(Part::Numbers(&self.noise_err)),
+            Field::Loadings => Some(Part::Rows(&self.loadings)),
+            Field::LoadingsErr => Some(Part::Rows(&self.loadings_err)),
+            Field::Proportion => self.proportion.as_deref().map(Part::Numbers),
+            Field::Mean => Some(Part::Numbers(&self.mean)),
+            Field::NumRows => None,
+        }
+    }
+}
+
+/// The first `shown` eigenvectors of the sample's covariances, with errors of noise to first order.
+///
+/// `None` where there are no two rows, where nothing varies, or where a number is too large or too
+/// small for `f64`.
+///
+/// # Reference
+/// Jolliffe 2002, "Principal Component Analysis", section 1.1. Stewart and Sun 1990, "Matrix
+/// Perturbation Theory", section V.2: how eigenvalues and eigenvectors move.
+pub fn fit(moments: &Moments, shown: usize) -> Option<Fit> {
+    let size = moments.scales.len();
+    let rows = moments.rows();
+    if rows.value <= 1.0 {
+        return None;
+    }
+    let covariances: Vec<Vec<Noisy>> = (0..size)
+        .map(|i| (0..size).map(|j| covariance(moments, i, j)).collect())
+        .collect();
+    let mut pairs = Symmetric::new(size, |i, j| covariances[i][j].value).eigen()?;
+    pairs.reverse();
+    let whole: f64 = pairs.iter().map(|(value, _)| value.max(0.0)).sum();
+    let is_moved = covariances.iter().flatten().any(|of| of.variance() > 0.0);
+    if whole <= 0.0 && !is_moved {
+        return None;
+    }
+    let mut fit = Fit {
+        variance: Vec::new(),
+        noise_err: Vec::new(),
+        loadings: Vec::new(),
+        loadings_err: Vec::new(),
+        proportion: (whole > 0.0).then(Vec::new),
+        mean: (0..size).map(|i| mean(moments, i)).collect(),
+        lost: 0,
+    };
+    for (at, (value, vector)) in pairs.iter().take(shown).enumerate() {
+        let moved: Vec<Noisy> = covariances
+            .iter()
+            .map(|row| combined(row, vector))
+            .collect();
+        fit.lost += usize::from(*value <= 0.0);
+        fit.variance.push(value.max(0.0));
+        fit.noise_err
+            .push(combined(&moved, vector).variance().sqrt());
+        let sign = sign(vector);
+        fit.loadings
+            .push(vector.iter().map(|part| sign * part).collect());
+        fit.loadings_err.push(turned(&pairs, at, &moved));
+        if let Some(proportion) = &mut fit.proportion {
+            proportion.push(value.max(0.0) / whole);
+        }
+    }
+    let rows = fit.loadings.iter().chain(&fit.loadings_err).flatten();
+    let numbers = fit.variance.iter().chain(&fit.noise_err).chain(&fit.mean);
+    let is_finite = numbers
+        .chain(rows)
+        .chain(fit.proportion.iter().flatten())
+        .all(|x| x.is_finite());
+    is_finite.then_some(fit)
+}
+
+/// The covariance of a sample's values `i` and `j`, as VAR_SAMP and COVAR_SAMP have it.
+fn covariance(moments: &Moments, i: usize, j: usize) -> Noisy {
+    let rows = moments.rows();
+    let (of_i, of_j) = (moments.sum(i + 1, 0), moments.sum(j + 1, 0));
+    let means = (of_i.value / rows.value, of_j.value / rows.value);
+    let mut sum = moments.sum(i + 1, j + 1).clone();
+    sum.add(-means.1, of_i);
+    sum.add(-means.0, of_j);
+    sum.add(means.0 * means.1, rows);
+    let freedom = rows.value - 1.0;
+    let mut of_rows = rows.clone();
+    of_rows.value = 0.0;
+    let shrinks = sum.value / freedom;
+    sum.add(-shrinks, &of_rows);
+    sum.scaled(moments.scales[i].half * moments.scales[j].half / freedom)
+}
+
+fn mean(moments: &Moments, i: usize) -> f64 {
+    let scale = moments.scales[i];
+    scale.middle + scale.half * moments.sum(i + 1, 0).value / moments.rows().value
+}
+
+/// `Σ factors_i x_i`.
+fn combined(x: &[Noisy], factors: &[f64]) -> Noisy {
+    let mut sum = Noisy::zero();
+    x.iter()
+        .zip(factors)
+        .for_each(|(x, factor)| sum.add(*factor, x));
+    sum
+}
+
+/// Makes the part of the greatest size positive: a direction and its opposite are the same.
+fn sign(vector: &[f64]) -> f64 {
+    let size = |part: &&f64| part.abs();
+    let first = vector
+        .iter()
+        .fold(None, |most: Option<&f64>, part| match most {
+            Some(most) if size(&most) >= size(&part) => Some(most),
+            _ => Some(part),
+        });
+    first.map_or(1.0, |part| 1.0f64.copysign(*part))
+}
+
+/// The errors of one component's direction, by the covariances' noise along it. The nearer the
+/// variance of another component, the more the noise turns it towards that.
+///
+/// A turn by a small angle adds the angle's part of the other direction, and takes half of the
+/// angle's square from the component's own parts. That half is what counts for a part near 1: the
+/// variance of the angle stands for it, which it exceeds about once in twenty times.
+fn turned(pairs: &[(f64, Vec<f64>)], at: usize, moved: &[Noisy]) -> Vec<f64> {
+    let mut turns = vec![Noisy::zero(); moved.len()];
+    let mut angles = 0.0;
+    for (other, (value, vector)) in pairs.iter().enumerate() {
+        if other == at {
+            continue;
+        }
+        let towards = combined(moved, vector);
+        let apart = pairs[at].0 - value;
+        angles += towards.variance() / (apart * apart);
+        for (turn, part) in turns.iter_mut().zip(vector) {
+            turn.add(part / apart, &towards);
+        }
+    }
+    let of_each = turns.iter().zip(&pairs[at].1);
+    let error = |(turn, part): (&Noisy, &f64)| {
+        let own = part * angles;
+        // `min` takes what is no number for 1: of two components of one variance nothing is known.
+        (turn.variance() + own * own).sqrt().min(1.0)
+    };
+    of_each.map(error).collect()
+}
+
+#[cfg(test)]
+mod tests;

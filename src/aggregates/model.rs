@@ -1,0 +1,96 @@
+//! What the fields of records are computed from: released moments, once they are there.
+
+use super::components::fit as components;
+use super::measure_id::MeasureId;
+use super::moments::{MomentMeasures, Noisy};
+use super::part::Part;
+use super::regression::fit as regression;
+use crate::policy::{ComponentsField, RecordField, RegressionField};
+
+/// What a record is computed from, and how. Equal ones have the same fields.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Model {
+    pub moments: MomentMeasures,
+    pub kind: ModelKind,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub enum ModelKind {
+    Regression(regression::Regression),
+    Components { shown: usize },
+}
+
+/// The fields of one group.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fit {
+    Regression(regression::Fit),
+    Components(components::Fit),
+}
+
+impl Model {
+    /// The fit of one group, of which `measure` gives the measures. `None` where one is not known,
+    /// or where the fields are not determined.
+    pub fn fit(&self, measure: &dyn Fn(MeasureId) -> Option<Noisy>) -> Option<Fit> {
+        let moments = self.moments.released(measure)?;
+        match &self.kind {
+            ModelKind::Regression(of) => regression::fit(&moments, of).map(Fit::Regression),
+            ModelKind::Components { shown } => {
+                components::fit(&moments, *shown).map(Fit::Components)
+            }
+        }
+    }
+
+    /// Whether a field is an error of sampling.
+    pub fn has_sampling_error(&self, field: &RecordField) -> bool {
+        match &self.kind {
+            ModelKind::Regression(of) => {
+                RegressionField::named(field.name) == Some(RegressionField::StdErr) && of.l1 == 0.0
+            }
+            ModelKind::Components { .. } => false,
+        }
+    }
+
+    /// Why its fields are NULL where there are rows enough.
+    pub fn undetermined(&self) -> &'static str {
+        match self.kind {
+            ModelKind::Regression(_) => "as the features depend on each other",
+            ModelKind::Components { .. } => "as there is one row only, or as nothing varies",
+        }
+    }
+
+    /// What noise did to the fits of some groups, if it did something to one: in how many, and
+    /// what.
+    pub fn remark<'f>(&self, fits: impl Iterator<Item = &'f Fit>) -> Option<(usize, Remark)> {
+        let of_each = fits.filter_map(|fit| match fit {
+            Fit::Regression(fit) => (fit.penalty > 0.0).then_some(Remark::Shrunk(fit.penalty)),
+            Fit::Components(fit) => (fit.lost > 0).then_some(Remark::Lost),
+        });
+        let greater = |one: Remark, other: Remark| match (one, other) {
+            (Remark::Shrunk(one), Remark::Shrunk(other)) => Remark::Shrunk(one.max(other)),
+            (one, _) => one,
+        };
+        of_each.fold(None, |found, one| match found {
+            None => Some((1, one)),
+            Some((groups, known)) => Some((groups + 1, greater(known, one))),
+        })
+    }
+}
+
+/// What noise did to a fit.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Remark {
+    /// A penalty of at most this shrinks its coefficients.
+    Shrunk(f64),
+    /// Some components vary less than the noise.
+    Lost,
+}
+
+impl Fit {
+    /// A field; `None` where it is NULL, and for the number of rows, which is a count.
+    pub fn part(&self, field: &RecordField) -> Option<Part<'_>> {
+        match self {
+            Self::Regression(fit) => fit.part(RegressionField::named(field.name)?),
+            Self::Components(fit) => fit.part(ComponentsField::named(field.name)?),
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! Records that are computed from released moments: [`crate::policy::RECORD_AGGREGATES`] has their
+//! names and fields.
+
+use sqlparser::ast;
+
+use super::average::mean_type;
+use super::best_case::{BestCase, Expected, few};
+use super::bounded::{Bounds, Centred, Layout, Summand};
+use super::call::{Call, form};
+use super::estimate::Estimate;
+use super::measure_id::MeasureId;
+use super::model::{Model, ModelKind};
+use super::moments::{MomentMeasures, Scale, Summed};
+use super::value::{Columns, Divisor, Foreseen, Group, Value, half, middle};
+use super::{Output, total};
+use crate::catalog::Type;
+use crate::ir::functions::Function;
+use crate::ir::literal::type_name;
+use crate::ir::{Expr, Interval, Node};
+use crate::policy::{FieldKind, RecordAggregate, RecordField, Scalar, VIEW_SCHEMA};
+use crate::refusal::{Refusal, reason};
+
+/// Most values that a record is computed from, and most features.
+pub(super) const VALUES_MAX: usize = 16;
+
+/// The field that is shown.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    pub model: Model,
+    pub field: &'static RecordField,
+}
+
+/// Asks the moments of values of which none is NULL where the filter holds. `None` of no value.
+///
+/// # Errors
+/// 0A000 where a range has no fixed-point grid.
+fn moments(
+    values: &[(Expr, Interval)],
+    filter: &Option<Expr>,
+    layout: &mut dyn Layout,
+) -> Result<Option<MomentMeasures>, Refusal> {
+    let mut sums: Vec<Option<Centred>> = vec![None; values.len()];
+    let mut products = Vec::new();
+    let mut count = None;
+    for (at, (y, y_range)) in values.iter().enumerate() {
+        for (before, (x, x_range)) in values[..at].iter().enumerate() {
+            let pair = layout.pairs((y, *y_range), (x, *x_range), filter)?;
+            products.push(pair.products);
+            (sums[at], sums[before]) = (Some(pair.y), Some(pair.x));
+            count = Some(pair.count);
+        }
+    }
+    if let [(value, range)] = values {
+        let summand = Summand {
+            value: value.clone(),
+            range: *range,
+            nullable: false,
+        };
+        let (rows, only) = layout.centred_moments(&summand, filter)?;
+        (sums[0], count) = (Some(only), Some(rows));
+    }
+    let summed = |of: Centred| Summed {
+        sum: of.sum,
+        squares: of.squares,
+        scale: Scale {
+            middle: middle(of.range),
+            half: half(of.range),
+        },
+    };
+    let sums = sums.into_iter().collect::<Option<Vec<_>>>();
+    Ok(count.zip(sums).map(|(count, sums)| MomentMeasures {
+        count,
+        values: sums.into_iter().map(summed).collect(),
+        products,
+    }))
+}
+
+/// Lays out a field of a record over these values. Whatever the field, the same is asked: another
+/// field of a stored answer is free.
+///
+/// # Errors
+/// 0A000 where a range has no fixed-point grid.
+pub(super) fn lay_out(
+    values: &[(Expr, Interval)],
+    (kind, field): (ModelKind, &'static RecordField),
+    filter: &Option<Expr>,
+    layout: &mut dyn Layout,
+) -> Result<Output, Refusal> {
+    let moments = moments(values, filter, layout)?;
+    let moments = moments.ok_or_else(|| form(field.name))?;
+    Ok(match field.kind {
+        FieldKind::Rows => Output::Total(total::Shown {
+            measure: moments.count,
+            kind: total::Kind::Count,
+        }),
+        FieldKind::Number | FieldKind::Numbers => Output::Record(Shown {
+            model: Model { moments, kind },
+            field,
+        }),
+    })
+}
+
+/// The conditions that no value is NULL.
+pub(super) fn all_present(values: &[(Expr, Interval)], bounds: &dyn Bounds) -> Vec<Expr> {
+    let nullable = values.iter().filter(|(value, _)| bounds.may_be_null(value));
+    let present = |(value, _): &(Expr, Interval)| {
+        Expr::call(Function::IsNotNull, vec![value.clone()], Type::Bool)
+    };
+    nullable.map(present).collect()
+}
+
+/// The value over no row.
+pub(super) fn of_no_row(field: &RecordField) -> Option<Scalar> {
+    (field.kind == FieldKind::Rows).then_some(Scalar::Int(0))
+}
+
+impl Value for Shown {
+    fn name(&self) -> &'static str {
+        let RecordField { in_words, .. } = self.field;
+        in_words
+    }
+
+    fn measures(&self) -> Vec<MeasureId> {
+        self.model.moments.all()
+    }
+
+    fn foreseen(&self) -> Foreseen<'_> {
+        Foreseen::Fitted
+    }
+
+    fn sql(&self, columns: &dyn Columns) -> ast::Expr {
+        columns.fitted()
+    }
+
+    fn is_unbounded(&self) -> bool {
+        false
+    }
+
+    fn divisor(&self) -> Option<Divisor> {
+        Some(Divisor::Rows(self.model.moments.count))
+    }
+
+    /// The record has errors as fields of its own.
+    fn estimate(&self, _group: &dyn Group) -> Option<Estimate> {
+        None
+    }
+
+    fn best(&self, best: &dyn BestCase) -> Option<Expected> {
+        few(
+            &best.noise(self.model.moments.count)?,
+            best.rows(),
+            best.z(),
+        )
+    }
+
+    fn fitted(&self) -> Option<(&Model, &'static RecordField)> {
+        Some((&self.model, self.field))
+    }
+}
+
+/// The field that a call asks for.
+///
+/// # Errors
+/// 0A000 where it asks for the record as a whole.
+pub(super) fn asked(call: &dyn Call) -> Result<&'static RecordField, Refusal> {
+    call.field().ok_or_else(|| {
+        let name = call.name();
+        let record = name.rsplit('.').next().and_then(RecordAggregate::named);
+        let (example, field) = record.map_or(("", ""), |r| (r.example, r.fields[0].name));
+        Refusal::new(
+            reason::REGRESSION_RECORD,
+            format!("{name}() gives a record, and its fields are what can be asked"),
+        )
+        .hint(format!(
+            "Write ({name}({example})).* or one field, as in ({name}({example})).{field}."
+        ))
+    })
+}
+
+/// The values as double precision.
+///
+/// # Errors
+/// 42883 for one that is no number.
+pub(super) fn reals(call: &dyn Call, values: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
+    let mut types = values.iter().map(|value| &value.data_type);
+    if let Some(other) = types.find(|of| mean_type(of).is_none()) {
+        return Err(Refusal::new(
+            reason::UNKNOWN_FUNCTION,
+            format!(
+                "{}() takes numbers, and no value of type {}",
+                call.name(),
+                type_name(other)
+            ),
+        )
+        .hint("Write CASE WHEN x THEN 1 ELSE 0 END for a value that is no number."));
+    }
+    Ok(values
+        .into_iter()
+        .map(|value| value.cast(Type::Float8))
+        .collect())
+}
+
+/// A number that is the same in every row.
+pub(super) fn number(value: &Expr) -> Option<f64> {
+    let mut value = value;
+    while let Node::Cast(inner) = &value.node {
+        value = inner;
+    }
+    match value.as_literal()? {
+        Scalar::Int(number) => Some(*number as f64),
+        Scalar::Decimal(text) => text.parse().ok(),
+        _ => None,
+    }
+}
+
+/// The refusal over the rows of one unit, where nothing is noised.
+pub fn within_unit(record: &RecordAggregate) -> Refusal {
+    Refusal::unsupported(
+        reason::UNSUPPORTED_AGGREGATE,
+        format!("{VIEW_SCHEMA}.{}() of one unit's rows", record.name),
+    )
+    .hint(format!("{} are supported there.", record.instead))
+}
+
+/// As [`within_unit`], by the aggregate's name.
+pub(super) fn named_within_unit(name: &str) -> Refusal {
+    match name.rsplit('.').next().and_then(RecordAggregate::named) {
+        Some(record) => within_unit(record),
+        None => Refusal::unsupported(
+            reason::UNSUPPORTED_AGGREGATE,
+            format!("{name}() of one unit's rows"),
+        ),
+    }
+}
