@@ -1,5 +1,6 @@
 //! `/metrics`: the proxy's counters, and its state at this moment.
 
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::time::UNIX_EPOCH;
 
@@ -13,6 +14,7 @@ use prometheus_client::registry::{Registry, Unit};
 use super::{Page, READ_PATIENCE};
 use crate::engine::{Engine, Reach, Reached, Reloadable, Service, Target};
 use crate::ledger::Balance;
+use crate::operator::certificate_end;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct AccountLabel {
@@ -33,7 +35,7 @@ struct PoolLabels {
 type Accounts<N> = Family<AccountLabel, N>;
 
 /// Everything that was counted, the policy, the budgets, the ledger and the pools.
-pub(super) async fn page(exchange: &Reloadable) -> Page {
+pub(super) async fn page(exchange: &Reloadable, certificate: Option<&Path>) -> Page {
     let engine = exchange.current();
     let mut registry = Registry::default();
     add_policy(&mut registry, &engine);
@@ -47,6 +49,14 @@ pub(super) async fn page(exchange: &Reloadable) -> Page {
     }
     add_pools(&mut registry, &engine);
     add_records(&mut registry, &engine);
+    if let Some(end) = certificate.and_then(certificate_end) {
+        registry.register_with_unit(
+            "pgveil_certificate_expiry_timestamp",
+            "When the certificate in the file of --tls-cert ends",
+            Unit::Seconds,
+            ConstGauge::new(end),
+        );
+    }
     // Memory grows with what is read, before the quantum of a statement ends.
     if engine.policy().quantum.is_none() {
         add_process(&mut registry);

@@ -8,6 +8,7 @@
 mod metrics;
 mod watch;
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,15 +34,23 @@ struct Page {
     body: String,
 }
 
-/// Serves the operator until `shutdown` is cancelled. A request must name this host by an address,
-/// as `localhost` or by one of these names.
+/// What the pages know in addition to the engine.
+#[derive(Debug, Default)]
+pub struct AdminPages {
+    /// A request must name this host by an address, as `localhost` or by one of these names.
+    pub hosts: Vec<String>,
+    /// The file of the certificate that clients are shown.
+    pub certificate: Option<PathBuf>,
+}
+
+/// Serves the operator until `shutdown` is cancelled.
 pub async fn serve(
     listener: TcpListener,
     exchange: Arc<Reloadable>,
-    hosts: Vec<String>,
+    shown: AdminPages,
     shutdown: CancellationToken,
 ) {
-    let hosts = Arc::new(hosts);
+    let shown = Arc::new(shown);
     let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
         let accepted = tokio::select! {
@@ -53,9 +62,9 @@ pub async fn serve(
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
-        let (exchange, hosts, shutdown) = (exchange.clone(), hosts.clone(), shutdown.clone());
+        let (exchange, shown, shutdown) = (exchange.clone(), shown.clone(), shutdown.clone());
         tokio::spawn(async move {
-            let answered = one(socket, &exchange, &hosts, &shutdown);
+            let answered = one(socket, &exchange, &shown, &shutdown);
             // A client that is too slow is left alone.
             let _ = tokio::time::timeout(PATIENCE, answered).await;
             drop(place);
@@ -66,7 +75,7 @@ pub async fn serve(
 async fn one(
     mut socket: TcpStream,
     exchange: &Reloadable,
-    hosts: &[String],
+    shown: &AdminPages,
     shutdown: &CancellationToken,
 ) -> std::io::Result<()> {
     let mut request = Vec::new();
@@ -88,14 +97,14 @@ async fn one(
     ) {
         _ if !hosts_of(&request)
             .iter()
-            .all(|host| is_own_name(host, hosts)) =>
+            .all(|host| is_own_name(host, &shown.hosts)) =>
         {
             plain(
                 "421 Misdirected Request",
                 "give this name by --admin-host, or ask by address\n",
             )
         }
-        (Some("GET" | "HEAD"), Some(path)) => page(path, exchange, shutdown).await,
+        (Some("GET" | "HEAD"), Some(path)) => page(path, exchange, shown, shutdown).await,
         _ => plain("405 Method Not Allowed", "only GET is answered\n"),
     };
     let Page { status, kind, body } = page;
@@ -124,7 +133,12 @@ fn hosts_of(request: &[u8]) -> Vec<&str> {
     hosts.map(|(_, host)| host.trim()).collect()
 }
 
-async fn page(path: &str, exchange: &Reloadable, shutdown: &CancellationToken) -> Page {
+async fn page(
+    path: &str,
+    exchange: &Reloadable,
+    shown: &AdminPages,
+    shutdown: &CancellationToken,
+) -> Page {
     match path {
         "/healthz" => plain("200 OK", "ok\n"),
         "/readyz" if shutdown.is_cancelled() => plain("503 Service Unavailable", "stopping\n"),
@@ -135,7 +149,7 @@ async fn page(path: &str, exchange: &Reloadable, shutdown: &CancellationToken) -
                 &format!("the {} is {}\n", target.name(), reach.words()),
             ),
         },
-        "/metrics" => metrics::page(exchange).await,
+        "/metrics" => metrics::page(exchange, shown.certificate.as_deref()).await,
         _ => plain(
             "404 Not Found",
             "there are /healthz, /readyz and /metrics\n",

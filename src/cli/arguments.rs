@@ -230,12 +230,17 @@ Examples:
         #[arg(value_name = "DIRECTORY")]
         directory: PathBuf,
     },
-    /// Make the verifier of a password, for `password:` of a role in the policy
+    /// Make the verifier of a password, for `password:` of a role or an operator in the policy
     #[command(after_help = "\
 Examples:
   pgveil password                          asks twice, without echo
+  pgveil password --operator               for an operator
   echo -n 'correct horse' | pgveil password")]
-    Password,
+    Password {
+        /// For an operator: refuse fewer than 12 characters
+        #[arg(long)]
+        operator: bool,
+    },
     /// Show, check, back up or restore the ledger that a policy names; needs no database
     #[command(after_help = "\
 Examples:

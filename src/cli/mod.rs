@@ -109,7 +109,7 @@ async fn run(command: Command, inherited: ListenFd) -> Result<(), Failure> {
         Command::Health { admin } => health::run(admin).await,
         Command::Doctor(options) => doctor::run(options).await,
         Command::Generate { what, directory } => generate::run(what, &directory),
-        Command::Password => password::run(),
+        Command::Password { operator } => password::run(operator),
         Command::Policy { question } => policy::run(question),
     }
 }

@@ -10,7 +10,13 @@ use crate::wire::scram::make_verifier;
 /// Longest password that is read, in bytes.
 const BYTES_MAX: u64 = 1024;
 
-pub fn run() -> Result<(), Failure> {
+/// The least characters of an operator's password: a page of the console is all that it takes to
+/// guess it.
+const OPERATOR_CHARACTERS_MIN: usize = 12;
+
+/// Reads a password and prints its verifier. That of an operator has at least
+/// [`OPERATOR_CHARACTERS_MIN`] characters.
+pub fn run(is_operators: bool) -> Result<(), Failure> {
     let password = if std::io::stdin().is_terminal() {
         asked()?
     } else {
@@ -18,6 +24,12 @@ pub fn run() -> Result<(), Failure> {
     };
     if password.is_empty() {
         return Err(Failure::Usage("the password is empty; give one".to_owned()));
+    }
+    if is_operators && password.chars().count() < OPERATOR_CHARACTERS_MIN {
+        return Err(Failure::Usage(format!(
+            "an operator's password has at least {OPERATOR_CHARACTERS_MIN} characters; give a \
+                longer one"
+        )));
     }
     println!("{}", make_verifier(&password));
     Ok(())

@@ -56,8 +56,16 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
     let engine = Arc::new(Reloadable::new(started.engine));
     tokio::spawn(admin::watch(Arc::clone(&engine), token.clone()));
     if let Some(operator) = operator {
-        let (engine, hosts) = (Arc::clone(&engine), options.admin_host.clone());
-        tokio::spawn(admin::serve(operator, engine, hosts, token.clone()));
+        let shown = admin::AdminPages {
+            hosts: options.admin_host.clone(),
+            certificate: options.tls_cert.clone(),
+        };
+        tokio::spawn(admin::serve(
+            operator,
+            Arc::clone(&engine),
+            shown,
+            token.clone(),
+        ));
     }
     let (reloads, asked) = mpsc::channel(1);
     let certificate = options.tls_cert.clone();

@@ -49,7 +49,13 @@ pub async fn enter(
             sqlstate,
             is_recorded,
         }) => {
-            tracing::warn!(operator = shown, address = %peer.address, "console login refused");
+            tracing::warn!(
+                operator = shown,
+                address = %peer.address,
+                sqlstate,
+                reason = why,
+                "console login refused"
+            );
             if is_recorded {
                 let record = attempt(&shown, &peer).ending(&sqlstate);
                 console.engine().ledger().record(record).await;

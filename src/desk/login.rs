@@ -56,7 +56,13 @@ pub async fn enter(
             sqlstate,
             is_recorded,
         }) => {
-            tracing::info!(role = shown, address = %peer.address, "desk login refused");
+            tracing::info!(
+                role = shown,
+                address = %peer.address,
+                sqlstate,
+                reason = why,
+                "desk login refused"
+            );
             if is_recorded {
                 let record = Record::now(&shown, 0, origin(&peer), Event::Login);
                 desk.exchange.record(record.ending(&sqlstate)).await;

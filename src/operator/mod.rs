@@ -5,6 +5,7 @@
 //! changes, each recorded before it takes effect.
 
 mod acts;
+mod certificate;
 mod command;
 mod service;
 mod sessions;
@@ -23,6 +24,7 @@ use crate::ledger::Origin;
 use crate::policy::{Operator, Rights};
 use crate::refusal::{Refusal, reason};
 
+pub use certificate::certificate_end;
 pub use command::Command;
 pub use service::OperatorService;
 pub use sessions::{Entry, Sessions, State};

@@ -2,10 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
-use x509_cert::der::Decode;
-
+use super::certificate::certificate_end;
 use super::tables::{ACTS, Doing, SHOWN, Shown, right};
 use super::{Caller, Control};
 use crate::auto_bounds;
@@ -184,15 +181,13 @@ impl Control {
         let Some(path) = &self.certificate else {
             return Vec::new();
         };
-        let ends = CertificateDer::from_pem_file(path)
-            .ok()
-            .and_then(|der| x509_cert::Certificate::from_der(&der).ok())
-            .map(|read| read.tbs_certificate.validity.not_after.to_unix_duration());
-        let row = match ends {
-            Some(ends) => {
-                let seconds = i64::try_from(ends.as_secs()).unwrap_or(i64::MAX / 1_000_000);
+        let row = match certificate_end(path) {
+            Some(seconds) => {
                 let left = (seconds - since_1970(SystemTime::now())).div_euclid(SECONDS_OF_DAY);
-                [calendar::utc(seconds * 1_000_000), left.to_string()]
+                [
+                    calendar::utc(seconds.saturating_mul(1_000_000)),
+                    left.to_string(),
+                ]
             }
             None => ["cannot be read".to_owned(), String::new()],
         };

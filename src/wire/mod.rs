@@ -303,7 +303,12 @@ async fn report<S: Service>(
 ) {
     let (session, sqlstate) = match outcome {
         Ok(logged_in) => {
-            tracing::info!(role = asked, address = %from, "session opened");
+            tracing::info!(
+                role = asked,
+                address = %from,
+                application = origin.application,
+                "session opened"
+            );
             (logged_in.key.process, sqlstate::SUCCESSFUL_COMPLETION.code)
         }
         Err(Outcome::Refused(refusal) | Outcome::Fatal(refusal)) => {

@@ -367,21 +367,42 @@ fn usage_errors_exit_with_2() {
     );
 }
 
-#[test]
-fn a_password_becomes_a_verifier_that_a_policy_takes() {
+/// `pgveil password` with these flags and this line.
+fn password(flags: &[&str], line: &str) -> Output {
     let mut child = Command::new(PGVEIL)
         .arg("password")
+        .args(flags)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(b"correct horse\n")
-        .unwrap();
-    let output = child.wait_with_output().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    input.write_all(line.as_bytes()).unwrap();
+    drop(input);
+    child.wait_with_output().unwrap()
+}
+
+/// The page of the console can be guessed at from outside.
+#[test]
+fn an_operators_password_is_long() {
+    let short = password(&["--operator"], "elf Zeichen\n");
+    assert_eq!(short.status.code(), Some(2));
+    assert!(text(&short.stderr).contains("at least 12 characters"));
+    // Eleven characters are twelve bytes.
+    assert_eq!(
+        password(&["--operator"], "elf Zeichän\n").status.code(),
+        Some(2)
+    );
+    let long = password(&["--operator"], "twelve chars\n");
+    assert!(long.status.success());
+    assert!(text(&long.stdout).starts_with("SCRAM-SHA-256$"));
+    assert!(password(&[], "short\n").status.success());
+}
+
+#[test]
+fn a_password_becomes_a_verifier_that_a_policy_takes() {
+    let output = password(&[], "correct horse\n");
     let verifier = text(&output.stdout).trim().to_owned();
     let policy = include_str!("../../../policies/demo.yaml");
     let line = policy

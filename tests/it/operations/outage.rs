@@ -471,7 +471,7 @@ async fn a_database_that_hangs_shows_in_the_metrics() {
     tokio::spawn(pgveil::admin::serve(
         listener,
         exchange,
-        Vec::new(),
+        pgveil::admin::AdminPages::default(),
         shutdown.clone(),
     ));
     until(admin, "/readyz", "200 OK").await;
