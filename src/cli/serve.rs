@@ -56,16 +56,8 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
     let engine = Arc::new(Reloadable::new(started.engine));
     tokio::spawn(admin::watch(Arc::clone(&engine), token.clone()));
     if let Some(operator) = operator {
-        let shown = admin::AdminPages {
-            hosts: options.admin_host.clone(),
-            certificate: options.tls_cert.clone(),
-        };
-        tokio::spawn(admin::serve(
-            operator,
-            Arc::clone(&engine),
-            shown,
-            token.clone(),
-        ));
+        let (engine, shown) = (Arc::clone(&engine), admin_pages(&options));
+        tokio::spawn(admin::serve(operator, engine, shown, token.clone()));
     }
     let (reloads, asked) = mpsc::channel(1);
     let certificate = options.tls_cert.clone();
@@ -99,6 +91,13 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
     }
     end(engine).await;
     Ok(())
+}
+
+fn admin_pages(options: &ServeOptions) -> admin::AdminPages {
+    admin::AdminPages {
+        hosts: options.admin_host.clone(),
+        certificate: options.tls_cert.clone(),
+    }
 }
 
 /// The shadow's server. A local one is prepared meanwhile.
