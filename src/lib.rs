@@ -30,8 +30,9 @@
 //!     Parse, Describe and EXPLAIN stop here, at no cost. [`finish::shape`] lets PostgreSQL confirm
 //!     that the outer query has the promised types.
 //!  5. Stored answers that the role has paid for are recalled from the ledger, or rolled up from
-//!     finer ones ([`release::Rollup`]), free. For the other releases [`ledger::Ledger::purchase`]
-//!     writes the loss to the role's and the owner's account and syncs it to disk, or refuses. Only
+//!     finer ones and from summaries ([`release::Rollup`]), free. For the other releases
+//!     [`ledger::Ledger::purchase`] writes the loss to the role's and the owner's account and syncs
+//!     it to disk, or refuses. Only
 //!     then is there a [`ledger::Charge`]. `Snapshot::run` in [`execute`] takes it by reference and
 //!     runs one release's statements in the plan's one read-only snapshot, after comparing its
 //!     catalog with the plan's. The result is [`execute::Sealed`] rows.
@@ -136,6 +137,8 @@
 //!   that paid. (cache)
 //! - **roll-up**: to sum a finer stored answer's groups into a coarser answer of its *family*.
 //!   (coarsen)
+//! - **summary**: groups that the owner declares and releases once, to answer later questions from.
+//!   (synopsis, sketch)
 //! - **auto bounds, search**: bounds that the policy leaves to `auto`, and the release that
 //!   finds them. (discovery)
 //! - **refuse**: to answer with a reason, without touching data. (fail, reject)

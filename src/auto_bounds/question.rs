@@ -342,6 +342,7 @@ fn search_policy(policy: &Policy, table: &Table, unit: &Unit, column: Option<&Co
         operators: Vec::new(),
         tables: search_tables(policy, &columns_read(table, unit, column)),
         searches: Vec::new(),
+        summaries: Vec::new(),
         types: Vec::new(),
         limits: Limits {
             groups_per_unit: 1,

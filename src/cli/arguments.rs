@@ -23,6 +23,7 @@ Examples:
   pgveil check policies/shop.yaml               does the policy hold for its database?
   pgveil bounds policies/shop.yaml              find what the policy leaves to `auto`, once and at \
   a price
+  pgveil summarize policies/shop.yaml           make its summaries, which answer questions free
   pgveil explain --policy policies/shop.yaml 'SELECT avg(price) FROM shop.orders'
   pgveil audit policies/shop.yaml               is more lost than is charged?
   pgveil serve --policy policies/shop.yaml --listen 0.0.0.0:6432 --tls-cert cert.pem --tls-key \
@@ -130,6 +131,32 @@ serve.")]
         /// again
         #[arg(long)]
         again: bool,
+    },
+    /// Make the summaries that a policy declares: counts and sums that are released once, charged
+    /// once and kept in the ledger, and that answer questions from then on
+    #[command(after_help = "\
+Examples:
+  pgveil summarize policies/shop.yaml               says what those that are due cost, asks, and \
+  makes them
+  pgveil summarize policies/shop.yaml orders --yes  makes one of them, without asking
+  pgveil summarize policies/shop.yaml --again       makes all of them again, after the data have \
+  changed
+
+A summary is charged to the owner's total and to the first of its roles that can pay; every other \
+role pays the same once, at the first question
+that the summary answers. A running pgveil serve uses it from the next question on. Without a \
+terminal nothing is asked.")]
+    Summarize {
+        /// The policy file
+        file: PathBuf,
+        /// One summary; all of them without it
+        name: Option<String>,
+        /// Make it again also where the ledger has it; every role that asks on pays for it again
+        #[arg(long)]
+        again: bool,
+        /// Do not ask before it is charged
+        #[arg(long)]
+        yes: bool,
     },
     /// Show how a query would be answered and what it would cost; spends nothing and reads no
     /// private row

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::arguments::SEARCH_EPSILON;
-use super::{Failure, against_data, bounds, noise, start};
+use super::{Failure, against_data, bounds, noise, start, summarize};
 use crate::auto_bounds;
 use crate::engine::summary;
 use crate::mechanism::{AccountState, Loss};
@@ -18,7 +18,11 @@ pub async fn run(path: &Path, is_against_data: bool) -> Result<(), Failure> {
     let policy = start::as_found(&file, opened.policy).await?;
     let unlisted = unlisted(&file, &policy);
     let summary = summary(&policy, &unlisted, &owner, &roles);
-    for line in summary.into_iter().chain(searches) {
+    for line in summary
+        .into_iter()
+        .chain(searches)
+        .chain(summaries(&policy)?)
+    {
         println!("{line}");
     }
     let indexes = policy.tables.iter().filter_map(Table::usual_index);
@@ -66,6 +70,19 @@ pub async fn run(path: &Path, is_against_data: bool) -> Result<(), Failure> {
         opened.catalog.server_version
     );
     Ok(())
+}
+
+/// Lists the summaries that the policy declares, with their errors and prices.
+fn summaries(policy: &Policy) -> Result<Vec<String>, Failure> {
+    let mut lines = Vec::new();
+    for (summary, question) in summarize::planned(policy, policy.summaries.iter())? {
+        if lines.is_empty() {
+            lines.push("Summaries (`pgveil summarize` makes them):".to_owned());
+        }
+        let own = summarize::lines(summary, &question, policy);
+        lines.extend(own.iter().map(|line| format!("  {line}")));
+    }
+    Ok(lines)
 }
 
 /// Lists the searches that the policy leaves to `auto`, with their results or prices, and counts

@@ -32,6 +32,7 @@ mod secrets;
 mod serve;
 mod signal;
 pub mod start;
+mod summarize;
 mod table;
 mod tls;
 
@@ -102,6 +103,15 @@ async fn run(command: Command, inherited: ListenFd) -> Result<(), Failure> {
             epsilon,
             again,
         } => bounds::run(&file, epsilon, again).await,
+        Command::Summarize {
+            file,
+            name,
+            again,
+            yes,
+        } => {
+            let name = name.as_deref();
+            summarize::run(&file, summarize::Wanted { name, again, yes }).await
+        }
         Command::Audit(options) => audit::run(options).await,
         Command::Explain(options) => explain::run(options).await,
         Command::Budget { question, policy } => budget::run(policy.as_deref(), question).await,

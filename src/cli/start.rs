@@ -241,7 +241,10 @@ async fn mirror(
 }
 
 /// The policy with the results of its searches, and what each role pays for them.
-async fn settled(policy: Policy, ledger: &Ledger) -> Result<(Policy, Vec<Found>), Failure> {
+pub(super) async fn settled(
+    policy: Policy,
+    ledger: &Ledger,
+) -> Result<(Policy, Vec<Found>), Failure> {
     match auto_bounds::settle(&policy, ledger)
         .await
         .map_err(Failure::new)?

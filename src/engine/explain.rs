@@ -26,9 +26,16 @@ pub(super) struct Due {
     useful: Usefulness,
     /// Whether the session buys widened answers.
     widens: bool,
+    /// Summaries that would answer it: their names, epsilons and mus.
+    receivable: Vec<(String, f64, f64)>,
 }
 
 impl Due {
+    /// With the summaries that would answer it, if the owner has made them.
+    pub fn or_received(self, receivable: Vec<(String, f64, f64)>) -> Self {
+        Self { receivable, ..self }
+    }
+
     /// The loss that is not paid for yet.
     pub fn loss(&self) -> Loss {
         self.loss
@@ -65,6 +72,7 @@ impl Due {
             loss,
             useful,
             widens,
+            receivable: Vec::new(),
         }
     }
 }
@@ -130,6 +138,12 @@ pub(super) fn text(
             summed.describe(policy)
         )
     }));
+    lines.extend(due.receivable.iter().map(|(name, epsilon, mu)| {
+        format!(
+            "Summary: {name} answers it where the owner has made it, for epsilon {epsilon} (mu \
+                {mu:.4}) once; SET pgveil.reuse = exact buys the answer alone"
+        )
+    }));
     if !due.same.is_empty() || !due.summed.is_empty() {
         lines.push(format!("Cost now: {}", price(&due.loss, delta)));
     }
@@ -185,10 +199,12 @@ fn usefulness(useful: &Usefulness, mode: UselessMode) -> Vec<String> {
 /// `outer_query`, `public`, `settings`, `first_answer` (whether only this answer shows what
 /// `pgveil.target_error` needs, which is bought next), `cost` (`epsilon` null where there is no
 /// pure one), `cost_text`, `reuse` (each release that is paid for: its number from 0 as `release`;
-/// `from`: `same` or `finer`; of a finer one the most groups that are summed, `groups`, how many
-/// times a bought answer's error its own is, `error_ratio`, and for `aggregates` the
+/// `from`: `same`, `finer` or `summary`, which `summary` names; of the last two the most groups
+/// that are summed, `groups`, how many times a bought answer's error its own is, `error_ratio`, and
+/// for `aggregates` the
 /// `standard_deviation` that they have and would have, `bought`), `widened` (null, or the `columns`
-/// whose values are all bought, how many `groups` these are, and the `sql` that runs), `useless`
+/// whose values are all bought, how many `groups` these are, and the `sql` that runs), `receivable`
+/// (the summaries that would answer it: `summary`, `epsilon`, `mu`), `useless`
 /// (null, or the `message` and the `hint` of a question that the noise would hide), `cost_now` (as
 /// `cost`, of what is not paid for), `budget_left` and `budget_left_after` (fractions; null: does
 /// not fit).
@@ -217,6 +233,7 @@ pub(super) fn json(
         "cost_text": price(&plan.loss(), delta),
         "reuse": same.chain(due.summed.iter().map(summed_up)).collect::<Vec<_>>(),
         "widened": wider(plan, due).map(bought),
+        "receivable": due.receivable.iter().map(receivable).collect::<Vec<_>>(),
         "useless": due.useful.useless.as_ref().map(refused),
         "cost_now": components(&due.loss),
         "budget_left": balance.fraction_left(),
@@ -228,6 +245,10 @@ pub(super) fn json(
 fn bought(wide: &Widened) -> serde_json::Value {
     let sql: Vec<_> = wide.statements().collect();
     serde_json::json!({ "columns": wide.columns, "groups": wide.groups(), "sql": sql })
+}
+
+fn receivable((name, epsilon, mu): &(String, f64, f64)) -> serde_json::Value {
+    serde_json::json!({ "summary": name, "epsilon": epsilon, "mu": mu })
 }
 
 fn refused(refusal: &Refusal) -> serde_json::Value {
@@ -249,6 +270,7 @@ fn summed_up(summed: &FromFiner) -> serde_json::Value {
         worse,
         errors,
         cut: _,
+        source: _,
     } = summed;
     let error = |(at, own, bought): &(usize, f64, f64)| {
         serde_json::json!({
@@ -260,7 +282,8 @@ fn summed_up(summed: &FromFiner) -> serde_json::Value {
     let aggregates: Vec<_> = errors.iter().map(error).collect();
     serde_json::json!({
         "release": release.0,
-        "from": "finer",
+        "from": if summed.summary().is_some() { "summary" } else { "finer" },
+        "summary": summed.summary(),
         "groups": groups,
         "error_ratio": worse,
         "aggregates": aggregates,

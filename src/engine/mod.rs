@@ -31,6 +31,7 @@ mod search_payment;
 mod service;
 mod single_flight;
 mod statement_log;
+mod summaries;
 mod summary;
 mod system_catalog;
 mod timing;
@@ -61,6 +62,7 @@ pub use reach::{Reach, Reached, Target};
 pub use reload::Reloadable;
 pub use search_path::start_path;
 pub use service::{Answer, Commanded, ConnectionLimits, Service};
+pub use summaries::{SummaryError, SummaryMaker, SummaryQuestion};
 pub use summary::summary;
 pub use timing::patience;
 pub use useless::{Asked, refuse_useless};
@@ -73,6 +75,7 @@ use public_matches::PublicMatches;
 use search_payment::SearchPayment;
 use single_flight::SingleFlight;
 use statement_log::StatementFacts;
+use summaries::Summaries;
 use timing::Timing;
 
 use crate::catalog::Server;
@@ -106,6 +109,7 @@ pub struct Engine {
     plans: PlanCache,
     constant_answers: ConstantAnswers,
     admission: SearchPayment,
+    summaries: Summaries,
     /// Rows of each public table in the shadow; `None` where they were too many for it.
     mirrored: HashMap<TableId, Option<u64>>,
     public_matches: PublicMatches,
@@ -146,6 +150,7 @@ impl Engine {
             plans,
             constant_answers,
             admission,
+            summaries: Summaries::default(),
             mirrored,
             public_matches,
             changed_rows,

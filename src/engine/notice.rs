@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::rollup::FromFiner;
 use super::run::Answered;
 use crate::aggregates::{Fit, Foreseen, MeasureId, Output, Remark};
 use crate::analyze::KeyRule;
@@ -37,7 +38,11 @@ pub(super) fn of_answer(
     let recalled = recalled + summed.len();
     let cost = match (paid.is_zero(), recalled) {
         (true, _) if !summed.is_empty() => {
-            format!("privacy cost: nothing, a finer answer was released before; {left}")
+            let made = match summed.iter().find_map(FromFiner::summary) {
+                Some(name) => format!("summary {name} answers it"),
+                None => "a finer answer was released before".to_owned(),
+            };
+            format!("privacy cost: nothing, {made}; {left}")
         }
         (true, _) => format!("privacy cost: nothing, the same was released before; {left}"),
         (false, 0) => format!("privacy cost: {}; {left}", cost(paid, delta)),

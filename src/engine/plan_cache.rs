@@ -81,7 +81,8 @@ impl PlanCache {
             return;
         };
         let wider = plan.widened().map_or(&[][..], |wide| wide.plan.releases());
-        let releases = plan.releases().iter().chain(wider);
+        let form = plan.without_looks().map_or(&[][..], |form| form.releases());
+        let releases = plan.releases().iter().chain(wider).chain(form);
         let bytes = question.len()
             + releases
                 .flat_map(|release| release.statements())

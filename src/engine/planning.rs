@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::ledger::{Balances, Origin};
 use crate::mechanism::{AccountState, Loss};
 use crate::parse::Query;
-use crate::policy::{Policy, Role, SessionSettings, Table, UselessMode};
+use crate::policy::{ClipChoice, Policy, Role, SessionSettings, Table, UselessMode};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::{Constants, Session, resolve};
 use crate::rewrite::{Plan, Terms, needs_first_answer, rewrite, useless};
@@ -64,6 +64,8 @@ pub(super) fn plan_within(
             Some(plan) => Ok(plan),
             None => {
                 let plan = rewrite(&analyzed, policy, terms).map_err(Error::Rewrite)?;
+                let form = without_looks(&plan, &analyzed, policy, terms);
+                let plan = plan.or_without_looks(form);
                 Ok(match narrow {
                     Some(narrow) => narrow.widen(plan, policy, terms),
                     None => plan,
@@ -71,6 +73,21 @@ pub(super) fn plan_within(
             }
         }
     })
+}
+
+/// The plan with clips by declared bounds alone, where the policy has summaries, which have such
+/// clips, and the plan chooses its own.
+fn without_looks(plan: &Plan, analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Option<Plan> {
+    let mut releases = plan.releases().iter();
+    let may = !policy.summaries.is_empty() && releases.any(|release| release.look().is_some());
+    let declared = Terms {
+        session_settings: SessionSettings {
+            clip: ClipChoice::Declared,
+            ..terms.session_settings
+        },
+        ..terms.clone()
+    };
+    may.then(|| rewrite(analyzed, policy, &declared).ok())?
 }
 
 /// The plan of a first answer, where only that shows what the wanted error needs.
@@ -161,7 +178,9 @@ impl Engine {
         {
             self.admitted(&requester.role, tally).await?;
         }
-        planned.and_then(|(plan, balances)| self.check_mirrored(&plan).map(|()| (plan, balances)))
+        let (plan, balances) = planned?;
+        self.check_mirrored(&plan)?;
+        Ok((self.in_summary_form(requester, plan).await?, balances))
     }
 
     /// Refuses a plan that reads, in the shadow, a public table whose rows were not copied.

@@ -9,6 +9,7 @@ use super::planning_limit::{StatementSize, aside};
 use super::run::Answered;
 use super::service::Answer;
 use super::statement_log::StatementFacts;
+use super::summaries::Received;
 use super::timing::Timing;
 use super::{
     Argument, COPIES, Description, Engine, Format, HeldMemory, Requester, Sql, error_in_text,
@@ -44,6 +45,8 @@ struct PlannedQuestion {
     /// It shows rows, and the policy answers with their columns only.
     is_preview: bool,
     warnings: Vec<Refusal>,
+    /// Summaries that the role has just paid for.
+    received: Vec<Received>,
 }
 
 /// A question that is explained, and not asked.
@@ -190,6 +193,7 @@ impl Engine {
             plan,
             is_preview,
             mut warnings,
+            received,
         } = planned;
         laps.lap("plan");
         let answered = pace
@@ -214,11 +218,15 @@ impl Engine {
         };
         laps.lap("finish");
         let mut notices = self.notices(requester, &query, &plan, &answered).await?;
+        if requester.session_settings.notices != Notices::Off {
+            notices.splice(0..0, received.iter().map(Received::describe));
+        }
         if requester.session_settings.notices == Notices::Full {
             notices.extend(aimed);
         }
         notices.extend(is_preview.then(preview::notice));
-        let verdict = if !plan.loss().is_zero() && answered.paid.is_zero() {
+        let is_free = answered.paid.is_zero() && received.is_empty();
+        let verdict = if !plan.loss().is_zero() && is_free {
             Verdict::Reused
         } else {
             Verdict::Answered
@@ -255,6 +263,8 @@ impl Engine {
         let (plan, is_preview) = Box::pin(self.plan_or_preview(requester, &bound, tally)).await?;
         tally.planned(&plan, &self.policy);
         tally.admits_errors(&plan)?;
+        let received = Box::pin(self.receive_summaries(requester, &plan, tally)).await?;
+        let plan = self.in_summary_form(requester, plan).await?;
         self.check_shape(requester, &plan, &description).await?;
         let warnings = Box::pin(self.check_useful(requester, &bound, &plan)).await?;
         Ok(ControlFlow::Continue(PlannedQuestion {
@@ -265,6 +275,7 @@ impl Engine {
             plan,
             is_preview,
             warnings,
+            received,
         }))
     }
 
@@ -354,8 +365,14 @@ impl Engine {
             .usefulness(requester, &query, &plan, &recalled.released)
             .await?;
         let widens = self.widens(requester, &plan).is_some();
+        let receivable = self.receivable(requester, &plan, tally).await?;
+        let receivable = receivable.into_iter().map(|(summary, declared)| {
+            let mu = declared.question.kept_as.loss.mu_squared.to_f64().sqrt();
+            (summary.name.clone(), declared.question.epsilon, mu)
+        });
+        let due = explain::Due::of(&plan, recalled, useful, widens);
         Ok(Some(Foreseen {
-            due: explain::Due::of(&plan, recalled, useful, widens),
+            due: due.or_received(receivable.collect()),
             query,
             plan,
             balances,

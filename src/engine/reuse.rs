@@ -155,7 +155,10 @@ impl Engine {
     ) -> Result<Option<(Rollup, FromFiner)>, Error> {
         match self.summed(requester, plan, release, effort).await? {
             Some(summed) => Ok(Some(summed)),
-            None => self.read_off_held(requester, plan).await,
+            None => match self.read_off_held(requester, plan).await? {
+                Some(read) => Ok(Some(read)),
+                None => self.read_off_summary(requester, plan, release).await,
+            },
         }
     }
 

@@ -33,6 +33,16 @@ pub(super) struct FromFiner {
     /// error, and the error of a bought answer.
     pub errors: Vec<(usize, f64, f64)>,
     pub cut: CutAt,
+    pub source: Source,
+}
+
+/// The finer answer.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Source {
+    /// One that the role bought.
+    Bought,
+    /// The summary of this name.
+    Summary(String),
 }
 
 /// The groups at which a clip cuts. Finer groups are cut differently from coarse ones.
@@ -73,7 +83,7 @@ impl Engine {
         let shape = plan.release(release);
         let Some(family) = shape
             .family()
-            .filter(|_| self.reuse(requester) == Reuse::On)
+            .filter(|_| self.reuse(requester).sums_groups())
         else {
             return Ok(None);
         };
@@ -141,6 +151,15 @@ impl FromFiner {
             worse: made.worse,
             errors,
             cut,
+            source: Source::Bought,
+        }
+    }
+
+    /// The summary that it comes from.
+    pub fn summary(&self) -> Option<&str> {
+        match &self.source {
+            Source::Bought => None,
+            Source::Summary(name) => Some(name),
         }
     }
 
@@ -151,7 +170,10 @@ impl FromFiner {
         } else {
             format!("sums of up to {} groups", self.groups)
         };
-        let mut text = format!("answered by {of} of a finer answer that is paid for");
+        let mut text = match &self.source {
+            Source::Bought => format!("answered by {of} of a finer answer that is paid for"),
+            Source::Summary(name) => format!("answered by {of} of summary {name}"),
+        };
         let shown = |value: f64| {
             if value >= 100.0 {
                 format!("{value:.0}")

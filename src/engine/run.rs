@@ -21,6 +21,7 @@ use crate::ir::ReleaseId;
 use crate::ledger::{QuestionDigest, QuestionId};
 use crate::mechanism::Loss;
 use crate::memory::HeldMemory;
+use crate::policy::Reuse;
 use crate::refusal::{Refusal, reason};
 use crate::release::{EndedPart, Keeping, LockedPart, PaidPart, Released};
 use crate::rewrite::{Plan, UnpaidPart};
@@ -88,6 +89,14 @@ impl Engine {
         }
     }
 
+    /// Refuses to buy any of these releases, if the session asks only for what the role holds.
+    fn refuse_to_buy(&self, requester: &Requester, releases: usize) -> Result<(), Error> {
+        match self.reuse(requester) {
+            Reuse::Summary if releases > 0 => Err(Error::Ledger(not_held())),
+            Reuse::On | Reuse::Exact | Reuse::Summary | Reuse::Off => Ok(()),
+        }
+    }
+
     /// Waits until no other process is answering the questions. Its answers are in the ledger
     /// then.
     async fn wait_for(
@@ -132,6 +141,7 @@ impl Engine {
             held,
         } = self.recall(requester, plan, &mut middles).await?;
         self.refuse_seen(requester, plan, &open).await?;
+        self.refuse_to_buy(requester, open.len() + offered.len())?;
         let part = plan.part(|release| {
             released.table(release).is_none()
                 && offered.iter().all(|offer| offer.release != release)
@@ -414,6 +424,19 @@ enum Attempt {
     /// Another process is answering one of these questions, or has just done so. Nothing was
     /// charged.
     Awaited(Vec<QuestionId>),
+}
+
+/// Refuses to buy, as the session asks.
+fn not_held() -> Refusal {
+    Refusal::new(
+        reason::NOT_HELD,
+        "no summary or answer that this role holds answers the query",
+    )
+    .detail("pgveil.reuse is summary, so nothing is bought. Nothing was charged.")
+    .hint(
+        "SET pgveil.reuse = on buys it. SELECT * FROM pgveil.summaries shows which columns \
+            summaries have together.",
+    )
 }
 
 /// An error from before the charge: no private row was read.

@@ -107,6 +107,11 @@ impl StatementFacts {
         self
     }
 
+    /// Whether its price was agreed on.
+    pub(super) fn is_agreed(&self) -> bool {
+        self.agreed.is_some()
+    }
+
     /// Refuses a debit that would be more than was agreed on, with those before it.
     ///
     /// # Errors

@@ -52,6 +52,7 @@ impl Engine {
                 ViewKind::Worth => self.worth(requester).await?,
                 ViewKind::GroupPrivacy => self.group_privacy(requester).await?,
                 ViewKind::Meaning => self.meaning(requester).await?,
+                ViewKind::Summaries => self.summary_rows(requester).await?,
             };
             views.push(ViewRows { kind: *kind, rows });
         }

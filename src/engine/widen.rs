@@ -76,7 +76,7 @@ impl Engine {
     /// The release that this session buys in place of the plan's.
     pub(super) fn widens<'p>(&self, requester: &Requester, plan: &'p Plan) -> Option<&'p Widened> {
         plan.widened()
-            .filter(|_| self.reuse(requester) == Reuse::On)
+            .filter(|_| self.reuse(requester).sums_groups())
     }
 
     /// The answer, read off a widened one that the role holds.

@@ -67,6 +67,16 @@ pub struct Found {
     pub released: Vec<u8>,
 }
 
+/// The newest answer that the owner made for roles to receive, without its values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Newest {
+    pub answer: AnswerId,
+    pub question: QuestionId,
+    pub loss: Loss,
+    /// Whether the role has paid for it.
+    pub is_held: bool,
+}
+
 /// Who buys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Buyer {
@@ -243,6 +253,29 @@ impl Rules {
         rows.first().map(found).transpose()
     }
 
+    /// The same without its values, and whether the role holds it.
+    pub(super) fn newest(
+        &mut self,
+        role: &str,
+        question: QuestionId,
+    ) -> Result<Option<Newest>, Error> {
+        // SQLite numbers parameters as they come.
+        let sql = "SELECT id, microseconds, epsilon, rho, mu_squared, delta, \
+                     (SELECT count(*) FROM holder WHERE answer = id AND role = $1) FROM answer \
+                   WHERE question = $2 ORDER BY id DESC LIMIT 1";
+        let role = Value::Int(self.role(role)?.id);
+        let rows = self.store.query(sql, &[role, blob(&question.0)])?;
+        let newest = |row: &Row| {
+            Ok(Newest {
+                answer: AnswerId::of(row)?,
+                question,
+                loss: row.loss(2)?,
+                is_held: row.int(6)? > 0,
+            })
+        };
+        rows.first().map(newest).transpose()
+    }
+
     /// Debits the role for an answer that it does not hold yet.
     ///
     /// # Requires
@@ -251,15 +284,15 @@ impl Rules {
     pub(super) fn receive(
         &mut self,
         role: &str,
-        found: &Found,
+        (answer, question, loss): (AnswerId, QuestionId, Loss),
     ) -> Result<Result<bool, DebitError>, Error> {
-        if self.held(role, found.answer)?.is_some() {
+        if self.held(role, answer)?.is_some() {
             return Ok(Ok(false));
         }
-        let fingerprint = Fingerprint::new(found.question.0);
+        let fingerprint = Fingerprint::new(question.0);
         let purchase = Purchase {
-            offered: found.loss,
-            answers: vec![found.answer],
+            offered: loss,
+            answers: vec![answer],
             ..Purchase::fresh(Buyer::Owner, Loss::ZERO, fingerprint, Vec::new())
         };
         Ok(self.purchase(role, &purchase)?.map(|_| true))

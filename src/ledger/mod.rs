@@ -25,6 +25,7 @@ mod charge;
 mod clock;
 mod entry;
 mod error;
+mod for_all_roles;
 mod grants;
 mod height;
 mod policies;
@@ -42,7 +43,9 @@ mod witness;
 mod worker;
 
 pub use address::{Address, open_store};
-pub use answers::{AnswerId, Buyer, FamilyId, Found, Purchase, QuestionDigest, QuestionId, Stored};
+pub use answers::{
+    AnswerId, Buyer, FamilyId, Found, Newest, Purchase, QuestionDigest, QuestionId, Stored,
+};
 pub use balance::{Balance, Balances};
 pub use charge::{Charge, Fingerprint, HistoryEntry};
 pub use clock::{Clock, date, period_start};
@@ -283,31 +286,6 @@ impl Ledger {
                 books.find(&role, &question, &taken)
             })
             .await
-    }
-
-    /// The newest answer to a question that the owner asked for all roles, and that the policy uses
-    /// since. For the policy alone: a role pays by [`Ledger::receive`] before it sees anything that
-    /// depends on it.
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub async fn found(&self, question: QuestionId) -> Result<Option<Found>, Error> {
-        self.worker
-            .call(Access::Read, move |books| books.found(question))
-            .await
-    }
-
-    /// Charges the role for a finding, unless it has paid already, and says whether it was charged.
-    /// The owner has paid. A role never pays twice, whatever other tasks and processes do
-    /// meanwhile.
-    ///
-    /// # Errors
-    /// As [`Ledger::debit`].
-    pub async fn receive(&self, role: &str, found: &Found) -> Result<bool, DebitError> {
-        let (role, found) = (self.known(role)?, found.clone());
-        self.worker
-            .call(Access::Write, move |books| books.receive(&role, &found))
-            .await?
     }
 
     /// The values of an answer that the role holds.

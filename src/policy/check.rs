@@ -5,6 +5,7 @@ mod domains;
 mod placement;
 mod relations;
 mod searches;
+mod summaries;
 mod units;
 
 pub use domains::DomainReader;
@@ -76,12 +77,14 @@ pub async fn check(
             .collect(),
         tables,
         searches,
+        summaries: Vec::new(),
         limits: file.limits.clone(),
         previews: file.previews,
         quantum: file.quantum,
         time_grain: file.time_grain,
     };
     policy.version = version::digest(&policy);
+    policy.summaries = summaries::check(file, &policy, &listed, &mut findings);
     for (role, place) in policy.roles.iter().zip(&file.role_places) {
         if let Err(refusal) = role.session_settings.within(&policy) {
             findings.error(

@@ -3,6 +3,7 @@
 
 mod meaning;
 mod operators;
+mod summaries;
 mod tables;
 pub(in crate::policy) mod words;
 
@@ -44,6 +45,7 @@ impl Difference {
             roles,
             operators,
             tables,
+            summaries,
             limits,
             previews,
             quantum,
@@ -54,6 +56,7 @@ impl Difference {
         found.roles(&old.roles, roles);
         found.operators(&old.operators, operators);
         found.tables(&old.tables, tables);
+        found.summaries(&old.summaries, summaries);
         found.limits(&old.limits, limits);
         let quantum = [old.quantum, *quantum].map(|time| time.map_or(0, |time| time.as_millis()));
         if quantum[1] < quantum[0] {

@@ -5,9 +5,11 @@ mod ledger;
 mod operators;
 mod privacy;
 mod roles;
+mod summaries;
 mod tables;
 
 pub use columns::{ColumnEntry, ColumnRule, Literal, names};
+pub use summaries::SummaryEntry;
 pub use tables::{PathStep, RowsRule, TableEntry, TableRule, UnitRule};
 
 use std::time::Duration;
@@ -79,6 +81,7 @@ pub struct File {
     /// Roles and operators with `certificate: required`.
     pub certified: Vec<Certified>,
     pub tables: Vec<TableEntry>,
+    pub summaries: Vec<SummaryEntry>,
     pub limits: Limits,
     pub previews: Previews,
     /// What the time of answers about private rows is rounded up to.
@@ -190,6 +193,8 @@ fn read(
     let tables = fields
         .required("tables", "tables: {schema.table: …}", findings)
         .and_then(|node| tables::read(node, findings));
+    let summaries = fields.optional("summaries");
+    let summaries = summaries.map_or(Vec::new(), |node| summaries::read(node, findings));
     let limits = match fields.optional("limits") {
         Some(node) => limits(node, findings),
         None => Some(LIMITS),
@@ -223,6 +228,7 @@ fn read(
         operators: operators.into_iter().map(|(who, _)| who).collect(),
         certified,
         tables: tables?,
+        summaries,
         limits: limits?,
         previews: previews?,
         quantum,

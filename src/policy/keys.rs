@@ -418,6 +418,71 @@ pub static KEYS: &[Key] = &[
         "also: [q2, q3, q4]",
     ),
     key(
+        "summaries",
+        Shape::Named,
+        "none",
+        "Counts and sums of private tables that are released once, by `pgveil summarize`, and \
+            then answer questions.",
+        "summaries: {women: {of: nls.women, keys: [race, birth_year], marginals: all 2, epsilon: \
+            0.5}}",
+    ),
+    key(
+        "summaries.*",
+        Shape::Map,
+        "",
+        "A summary, by its name.",
+        "women: {of: nls.women, keys: [race, birth_year], marginals: all 2, epsilon: 0.5}",
+    ),
+    required(
+        "summaries.*.of",
+        Shape::Text,
+        "Its private table.",
+        "of: nls.women",
+    ),
+    required(
+        "summaries.*.keys",
+        Shape::Names,
+        "Columns that its groups have, and that questions may ask by. All of their values are \
+            known: complete lists, truth values, whole numbers and dates with bounds.",
+        "keys: [race, birth_year, college_graduate]",
+    ),
+    key(
+        "summaries.*.measures",
+        Shape::Names,
+        "none",
+        "Columns with bounds whose sums and averages it answers. Rows are always counted.",
+        "measures: [years_of_school]",
+    ),
+    required(
+        "summaries.*.marginals",
+        Shape::Marginals,
+        "The sets of keys that questions may use together: `all 2` is every pair, and a list of \
+            lists names each set.",
+        "marginals: all 2",
+    ),
+    key(
+        "summaries.*.epsilon",
+        Shape::Number,
+        "by error",
+        "What it costs: the owner when it is made, and each role once, at the first question that \
+            it answers. At most what one query may spend.",
+        "epsilon: 0.5",
+    ),
+    key(
+        "summaries.*.error",
+        Shape::Number,
+        "by epsilon",
+        "In place of epsilon: the standard error of a count, where it is largest.",
+        "error: 20",
+    ),
+    key(
+        "summaries.*.roles",
+        Shape::Names,
+        "all",
+        "The roles that may receive it.",
+        "roles: [analyst]",
+    ),
+    key(
         "limits",
         Shape::Map,
         "",

@@ -13,6 +13,7 @@ mod schema;
 mod search_path;
 mod secret;
 mod session_settings;
+mod summaries;
 mod target_error;
 mod unlisted;
 mod version;
@@ -25,8 +26,8 @@ pub use check::{Checked, DomainReader, check, family, unfit};
 pub use difference::Difference;
 pub use error::{At, Location, PolicyError};
 pub use file::{
-    Certified, ColumnEntry, ColumnRule, File, FileDigest, Literal, PathStep, RowsRule, TableEntry,
-    TableRule, UnitRule, names, time_of,
+    Certified, ColumnEntry, ColumnRule, File, FileDigest, Literal, PathStep, RowsRule,
+    SummaryEntry, TableEntry, TableRule, UnitRule, names, time_of,
 };
 pub use keys::{KEYS, Key, Shape};
 pub use record_aggregates::{
@@ -40,6 +41,7 @@ pub use session_settings::{
     Ceilings, ClipChoice, Hints, KeyChoice, Notices, Reuse, SESSION_SETTINGS, SessionSetting,
     SessionSettings, UselessMode, Widen, unknown as unknown_setting,
 };
+pub use summaries::{Accuracy, Marginals, Summary, with_subsets};
 pub use target_error::{TargetError, TargetErrors};
 pub use unlisted::{Unlisted, appeared, unlisted};
 pub use version::digest;
@@ -349,6 +351,8 @@ pub struct Policy {
     pub tables: Vec<Table>,
     /// The searches that the owner left to pgveil.
     pub searches: Vec<Search>,
+    /// What the owner releases once, for questions to be answered from.
+    pub summaries: Vec<Summary>,
     /// Enums and domains of the columns shown.
     pub types: Vec<UserType>,
     pub limits: Limits,

@@ -90,6 +90,14 @@ fn of(key: &Key) -> Value {
             "type": "array",
             "items": {"type": ["string", "number", "boolean"]}
         })),
+        Shape::Marginals => object(json!({"anyOf": [
+            {"type": "string", "pattern": "^all [0-9]+$"},
+            {"type": "array", "minItems": 1, "items": {
+                "type": "array",
+                "items": {"type": ["string", "number", "boolean"]},
+                "minItems": 1
+            }}
+        ]})),
     };
     let mut says = key.says.to_owned();
     if !key.default.is_empty() {
@@ -167,7 +175,8 @@ fn takes(key: &Key) -> String {
         Shape::Time => "a time such as 500ms, 60s, 5min or 1h".to_owned(),
         Shape::Bounds => "[lowest, highest], or auto for either or both".to_owned(),
         Shape::Values => "a list of constants".to_owned(),
-        Shape::Names => "a list of columns".to_owned(),
+        Shape::Names => "a list of names".to_owned(),
+        Shape::Marginals => "all and a number, or a list of lists of keys".to_owned(),
     }
 }
 

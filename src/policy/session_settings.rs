@@ -1,8 +1,12 @@
 //! The settings `pgveil.*` of a session. The policy is the ceiling; no setting turns noise or
 //! accounting off.
 
+mod clip;
+mod reuse;
 mod widen;
 
+pub use clip::ClipChoice;
+pub use reuse::Reuse;
 pub use widen::Widen;
 
 use super::Policy;
@@ -39,18 +43,6 @@ pub struct Ceilings {
     pub rows_per_unit: Option<u32>,
 }
 
-/// What a released answer that the role has paid for serves, free of charge.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Reuse {
-    /// The same question, and coarser ones that are sums of its groups.
-    #[default]
-    On,
-    /// The same question alone.
-    Exact,
-    /// Each answer is newly made and paid.
-    Off,
-}
-
 /// How the values of group keys may become known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum KeyChoice {
@@ -72,17 +64,6 @@ pub enum Notices {
     /// Also how far off each aggregate may be.
     #[default]
     Full,
-}
-
-/// How a bound on what one unit adds is chosen, where it has several rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum ClipChoice {
-    /// By declared bounds alone.
-    Fixed,
-    /// For each question, from a noisy count of units by how much they add. Declared bounds are
-    /// ceilings.
-    #[default]
-    Auto,
 }
 
 /// What becomes of a question whose noise would hide every possible answer.
@@ -133,8 +114,9 @@ pub const SESSION_SETTINGS: [SessionSetting; 11] = [
     SessionSetting {
         name: "pgveil.reuse",
         default: "on",
-        description: "What answers serve again, free of charge: on (the same question, and coarser \
-            ones), exact (the same question), off.",
+        description: "What answers serve again, free of charge: on (the same question, coarser \
+            ones, and what summaries answer), exact (the same question), off; or summary (as on, \
+            and nothing is bought).",
     },
     SessionSetting {
         name: "pgveil.widen",
@@ -191,6 +173,14 @@ impl SessionSettings {
         }
     }
 
+    /// The defaults, but with clips by declared bounds alone, and noise that grouping sets share.
+    pub fn with_declared_clips() -> Self {
+        Self {
+            clip: ClipChoice::Declared,
+            ..Self::default()
+        }
+    }
+
     /// Sets the one of this name; an empty text is the default of a setting whose default is empty.
     ///
     /// # Errors
@@ -200,17 +190,7 @@ impl SessionSettings {
         match name {
             "pgveil.epsilon" => self.epsilon = optional(text, |t| positive(name, t, "0.5"))?,
             "pgveil.target_error" => self.target_error = optional(text, |t| targets(name, t))?,
-            "pgveil.reuse" => {
-                self.reuse = choice(
-                    name,
-                    text,
-                    &[
-                        ("on", Reuse::On),
-                        ("exact", Reuse::Exact),
-                        ("off", Reuse::Off),
-                    ],
-                )?
-            }
+            "pgveil.reuse" => self.reuse = choice(name, text, &Reuse::WORDS)?,
             "pgveil.widen" => self.widen = choice(name, text, &Widen::WORDS)?,
             "pgveil.keys" => {
                 let words = [
@@ -235,10 +215,7 @@ impl SessionSettings {
                     ],
                 )?;
             }
-            "pgveil.clip" => {
-                let words = [("fixed", ClipChoice::Fixed), ("auto", ClipChoice::Auto)];
-                self.clip = choice(name, text, &words)?;
-            }
+            "pgveil.clip" => self.clip = choice(name, text, &ClipChoice::WORDS)?,
             "pgveil.useless" => {
                 let words = [
                     ("refuse", UselessMode::Refuse),
@@ -266,11 +243,7 @@ impl SessionSettings {
             "pgveil.target_error" => self
                 .target_error
                 .map_or(String::new(), |targets| targets.to_string()),
-            "pgveil.reuse" => match self.reuse {
-                Reuse::On => "on".to_owned(),
-                Reuse::Exact => "exact".to_owned(),
-                Reuse::Off => "off".to_owned(),
-            },
+            "pgveil.reuse" => self.reuse.name().to_owned(),
             "pgveil.widen" => self.widen.name().to_owned(),
             "pgveil.keys" => match self.keys {
                 KeyChoice::Auto => "auto".to_owned(),
@@ -284,10 +257,7 @@ impl SessionSettings {
                 Notices::Cost => "cost".to_owned(),
                 Notices::Full => "full".to_owned(),
             },
-            "pgveil.clip" => match self.clip {
-                ClipChoice::Fixed => "fixed".to_owned(),
-                ClipChoice::Auto => "auto".to_owned(),
-            },
+            "pgveil.clip" => self.clip.name().to_owned(),
             "pgveil.useless" => match self.useless {
                 UselessMode::Refuse => "refuse".to_owned(),
                 UselessMode::Warn => "warn".to_owned(),

@@ -30,6 +30,8 @@ pub fn digest(policy: &Policy) -> String {
         tables,
         // A search's finding is in the bounds of its column or table.
         searches: _,
+        // A summary is an answer; what another question is answered does not depend on it.
+        summaries: _,
         types,
         limits,
         // A preview has no row.

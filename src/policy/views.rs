@@ -31,10 +31,12 @@ pub enum ViewKind {
     GroupPrivacy,
     /// The same in words.
     Meaning,
+    /// The summaries that the role may receive.
+    Summaries,
 }
 
 /// Every view.
-pub static VIEWS: [View; 8] = [
+pub static VIEWS: [View; 9] = [
     View {
         kind: ViewKind::Budget,
         name: "budget",
@@ -152,6 +154,24 @@ pub static VIEWS: [View; 8] = [
         kind: ViewKind::Meaning,
         name: "meaning",
         columns: &[("line", Type::Text)],
+    },
+    View {
+        kind: ViewKind::Summaries,
+        name: "summaries",
+        columns: &[
+            ("summary_name", Type::Text),
+            ("table_schema", Type::Text),
+            ("table_name", Type::Text),
+            ("keys", Type::Text),
+            ("measures", Type::Text),
+            ("marginals", Type::Text),
+            ("groups", Type::Int8),
+            ("standard_error", Type::Float8),
+            ("epsilon", Type::Float8),
+            ("mu", Type::Float8),
+            ("held", Type::Bool),
+            ("made", Type::Bool),
+        ],
     },
 ];
 

@@ -27,7 +27,7 @@ pub use look::{Cut, Looked, TooFew};
 pub use noise_record::NoiseRecord;
 pub use paid::{EndedPart, Keeping, LockedPart, PaidPart, PaidRows};
 pub use quantiles::Values;
-pub use rollup::{Rollup, coarser, read_off, reads_off};
+pub use rollup::{Rollup, coarser, from_finer, read_off, reads_off, stand_in};
 
 use decode::Rational;
 use groups::{Found, Key, arranged, cells, groups, is_listed, refined};
@@ -110,6 +110,14 @@ pub struct ReleasedTable {
 }
 
 impl ReleasedTable {
+    /// An answer as the ledger keeps it.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`].
+    pub fn read(stored: &[u8]) -> Result<Self, Error> {
+        serde_json::from_slice(stored).map_err(|_| Error::Unreadable)
+    }
+
     /// As the ledger keeps it.
     fn stored(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()

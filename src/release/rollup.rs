@@ -3,7 +3,7 @@
 
 mod reads_off;
 
-pub use reads_off::{read_off, reads_off};
+pub use reads_off::{read_off, reads_off, stand_in};
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -143,6 +143,18 @@ const VALUES_COMPARED: usize = 8;
 pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &PlanningEffort) -> Option<Rollup> {
     effort.take((stored.len() / BYTES_READ) as u64)?;
     let table: ReleasedTable = serde_json::from_slice(stored).ok()?;
+    from_finer(release, &table, effort)
+}
+
+/// The same from an answer that was read.
+///
+/// # Guarantee
+/// As [`coarser`].
+pub fn from_finer(
+    release: &ReleasePlan,
+    table: &ReleasedTable,
+    effort: &PlanningEffort,
+) -> Option<Rollup> {
     let (grain, drawn, family) = (
         table.grain.as_ref()?,
         table.drawn.as_ref()?,

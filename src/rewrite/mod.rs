@@ -115,6 +115,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
         digest,
         first_answer: None,
         widened: None,
+        without_looks: None,
     })
 }
 

@@ -110,6 +110,7 @@ fn policy() -> Policy {
         operators: Vec::new(),
         tables,
         searches: Vec::new(),
+        summaries: Vec::new(),
         types: Vec::new(),
         limits: file.limits,
         previews: file.previews,

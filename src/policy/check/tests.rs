@@ -1,5 +1,7 @@
 //! Tests without a server, over a hand-made catalog and domains from a test's own rows.
 
+mod summaries;
+
 use async_trait::async_trait;
 
 use crate::catalog::{Column, Error, Kind, TableFingerprint, Type, UniqueKey};

@@ -25,6 +25,8 @@ pub fn of(file: &File) -> Vec<String> {
         // Who watches.
         operators: _,
         tables,
+        // Each is an answer, and changes no other.
+        summaries: _,
         limits,
         // A preview has no row.
         previews: _,

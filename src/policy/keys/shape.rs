@@ -34,6 +34,8 @@ pub enum Shape {
     Values,
     /// Names of columns.
     Names,
+    /// `all` and a number, or lists of names.
+    Marginals,
 }
 
 /// One key.

@@ -11,6 +11,11 @@ reasons! {
     BUDGET_FROZEN = "budget-frozen", CONFIGURATION_LIMIT_EXCEEDED,
         "The data owner has frozen the account. Nothing was charged.",
         "Repeat queries that are paid for, or ask the data owner.";
+    NOT_HELD = "not-held", FEATURE_NOT_SUPPORTED,
+        "`pgveil.reuse` is `summary`, and no summary or answer that the role holds answers the \
+            query. Nothing was charged.",
+        "`SET pgveil.reuse = on` buys it; `SELECT * FROM pgveil.summaries` shows which columns \
+            summaries have together.";
     PURE_ACCOUNTING = "pure-accounting", CONFIGURATION_LIMIT_EXCEEDED,
         "The policy admits only queries with a pure epsilon, and this one needs Gaussian noise or \
             a delta. Nothing was charged.",

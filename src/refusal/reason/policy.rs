@@ -20,8 +20,11 @@ reasons! {
         "The policy was reloaded since the session began, and no longer has its role.",
         "Connect as a role that the policy has.";
     NO_ROLES = "no-roles", INSUFFICIENT_PRIVILEGE,
-        "`pgveil bounds` has no role to charge for its searches.",
+        "`pgveil bounds` or `pgveil summarize` has no role to charge.",
         "Add a role to the policy.";
+    UNSUPPORTED_SUMMARY = "unsupported-summary", FEATURE_NOT_SUPPORTED,
+        "`pgveil summarize` cannot make this summary: its groups do not add up.",
+        "Change the summary's keys, measures or epsilon in the policy.";
     UNSUPPORTED_SEARCH = "unsupported-search", FEATURE_NOT_SUPPORTED,
         "`pgveil bounds` cannot search the bounds of this column.",
         "Declare the bounds in the policy instead of `auto`.";

@@ -22,24 +22,30 @@ const SLACK: f64 = 1e-9;
 /// it compares (keys, conditions, totals, noise) is the same here, and its work is no less. They
 /// have the error that `asked` has by itself, or less.
 pub fn reads_off(asked: &ReleasePlan, wide: &ReleasePlan) -> bool {
-    let keys = cells(wide);
-    let noisy = vec![vec![BigInt::from(LONG); wide.coordinates().len()]; keys.len()];
-    let refined: Vec<u32> = wide.price().map_or(Vec::new(), |price| {
-        price.calibrated.iter().map(|c| c.refine).collect()
-    });
-    let table = ReleasedTable {
-        measures: vec![Vec::new(); keys.len()],
-        drawn: NoiseRecord::of(wide),
-        grain: Grain::of(wide, (&refined, &BigInt::from(1)), &noisy),
-        keys,
-        ..ReleasedTable::default()
-    };
+    let table = stand_in(wide);
     let Some(family) = asked.family() else {
         return false;
     };
     coarser(asked, &table.stored(), &PlanningEffort::small()).is_some_and(|made| {
         made.worse <= 1.0 + SLACK && made.summed == 1 && made.epsilon >= family.epsilon
     })
+}
+
+/// A table with the groups, the totals and the noise that the release will have, all of which are
+/// known without the data. One number stands for each noisy sum.
+pub fn stand_in(wide: &ReleasePlan) -> ReleasedTable {
+    let keys = cells(wide);
+    let noisy = vec![vec![BigInt::from(LONG); wide.coordinates().len()]; keys.len()];
+    let refined: Vec<u32> = wide.price().map_or(Vec::new(), |price| {
+        price.calibrated.iter().map(|c| c.refine).collect()
+    });
+    ReleasedTable {
+        measures: vec![Vec::new(); keys.len()],
+        drawn: NoiseRecord::of(wide),
+        grain: Grain::of(wide, (&refined, &BigInt::from(1)), &noisy),
+        keys,
+        ..ReleasedTable::default()
+    }
 }
 
 /// The answers of `asked`, read off a table that was released for another question.

@@ -37,6 +37,8 @@ pub struct Plan {
     pub(in crate::rewrite) first_answer: Option<f64>,
     /// What is bought in its place, where that answers more at the same price.
     pub(in crate::rewrite) widened: Option<Arc<Widened>>,
+    /// The same with clips by declared bounds alone, where a summary of the policy may answer it.
+    pub(in crate::rewrite) without_looks: Option<Arc<Plan>>,
 }
 
 impl Plan {
@@ -54,6 +56,19 @@ impl Plan {
             widened: widened.map(Arc::new),
             ..self
         }
+    }
+
+    /// With its form of clips by declared bounds alone.
+    pub fn or_without_looks(self, form: Option<Self>) -> Self {
+        Self {
+            without_looks: form.map(Arc::new),
+            ..self
+        }
+    }
+
+    /// The same with clips by declared bounds alone, where a summary of the policy may answer it.
+    pub fn without_looks(&self) -> Option<&Arc<Self>> {
+        self.without_looks.as_ref()
     }
 
     /// What is bought in its place, where that answers more at the same price.

@@ -99,7 +99,7 @@ pub fn by_effects(
         && apart.mechanism == Mechanism::Gaussian
         && apart.threshold.is_none()
         && apart.look.is_none()
-        && portion.terms.session_settings.clip == ClipChoice::Auto
+        && portion.terms.session_settings.clip != ClipChoice::Fixed
         && coordinates.iter().all(|c| c.adds_up(is_one_row));
     if !may {
         return None;

@@ -30,6 +30,7 @@ pub mod shadow;
 mod soak;
 pub mod stage;
 mod standby;
+mod summarize;
 mod tutorial;
 mod two_proxies;
 mod upgrade;

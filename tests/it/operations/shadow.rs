@@ -151,6 +151,7 @@ fn policy() -> Policy {
             table("public", "big", Protection::Public, big, "id"),
         ],
         searches: Vec::new(),
+        summaries: Vec::new(),
         limits: Limits {
             groups_per_unit: 1,
             rows_per_unit: 1,

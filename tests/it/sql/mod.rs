@@ -20,6 +20,7 @@ pub mod rollup;
 pub mod second_reader;
 pub mod settings;
 pub mod statistics;
+pub mod summaries;
 pub mod sums_of_sets;
 pub mod syntax;
 pub mod system_catalog;

@@ -1,0 +1,182 @@
+//! `pgveil summarize` makes the summaries that a policy declares, and prints what they cost and how
+//! far off they are.
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+
+use super::bounds::price;
+use super::{Failure, signal, start};
+use crate::engine::{SummaryError, SummaryMaker, SummaryQuestion, rounded};
+use crate::execute::Backend;
+use crate::ledger::Ledger;
+use crate::mechanism::{Loss, OsRandomness};
+use crate::policy::{Policy, Summary};
+
+/// What is made, and how.
+pub struct Wanted<'a> {
+    /// `None`: all that the policy declares.
+    pub name: Option<&'a str>,
+    /// Also those that the ledger has.
+    pub again: bool,
+    /// Without asking.
+    pub yes: bool,
+}
+
+pub async fn run(path: &Path, wanted: Wanted<'_>) -> Result<(), Failure> {
+    let cancel = signal::token()?;
+    let file = start::read(path)?;
+    let (database, ledger) = (start::database(&file)?, start::ledger(&file)?);
+    let opened = start::open(&file, &database).await?;
+    opened.connected.close().await;
+    let (owner, roles) = start::accounts(&opened.policy.privacy, &opened.policy.roles)?;
+    let ledger = Ledger::open(ledger, owner, &roles)
+        .await
+        .map_err(Failure::new)?;
+    let (policy, _) = start::settled(opened.policy, &ledger).await?;
+    let chosen = chosen(&policy, path, wanted.name)?;
+    let backend = Backend::new(database, 1);
+    let maker = SummaryMaker {
+        policy: &policy,
+        backend: &backend,
+        ledger: &ledger,
+    };
+    let mut due = Vec::new();
+    for (summary, question) in &chosen {
+        let known = maker.known(summary, question).await.map_err(failed)?;
+        let is_due = wanted.again || known.is_none();
+        lines(summary, question, &policy)
+            .iter()
+            .for_each(|line| println!("{line}"));
+        if is_due {
+            due.push((*summary, question));
+        } else {
+            println!("  made before; --again makes it once more, and is charged once more");
+        }
+    }
+    if due.is_empty() {
+        return Ok(());
+    }
+    announce(&due, &ledger).await?;
+    if !(wanted.yes || !std::io::stdin().is_terminal() || agreed()?) {
+        println!("Nothing was made or charged.");
+        return Ok(());
+    }
+    for (summary, question) in due {
+        let mut sampler = OsRandomness::new();
+        let made = maker.make(summary, question, &mut sampler, &cancel).await;
+        let role = made.map_err(failed)?;
+        println!(
+            "{}: made; role {role} has received it, and each other role does at the first question \
+                that it answers",
+            summary.name
+        );
+    }
+    Ok(())
+}
+
+/// The summaries that are meant, each with its plan.
+fn chosen<'p>(
+    policy: &'p Policy,
+    path: &Path,
+    name: Option<&str>,
+) -> Result<Vec<(&'p Summary, SummaryQuestion)>, Failure> {
+    let names: Vec<&str> = policy.summaries.iter().map(|s| s.name.as_str()).collect();
+    if names.is_empty() {
+        let message = format_args!("{} declares no summary", path.display());
+        return Err(Failure::with_remedy(
+            message,
+            "Add `summaries:` to it; docs/summaries.md shows how.",
+        ));
+    }
+    if let Some(name) = name.filter(|name| !names.contains(name)) {
+        return Err(Failure::with_remedy(
+            format_args!("the policy declares no summary {name}"),
+            format!("Its summaries are {}.", names.join(", ")),
+        ));
+    }
+    let meant = policy.summaries.iter();
+    let meant = meant.filter(|summary| name.is_none_or(|name| name == summary.name));
+    planned(policy, meant)
+}
+
+/// Each summary with its plan.
+pub fn planned<'p>(
+    policy: &'p Policy,
+    summaries: impl Iterator<Item = &'p Summary>,
+) -> Result<Vec<(&'p Summary, SummaryQuestion)>, Failure> {
+    let planned = |summary: &'p Summary| {
+        let question = SummaryQuestion::new(policy, summary).map_err(|error| {
+            let refusal = error.report();
+            Failure::new(format_args!("summary {}: {refusal}", summary.name))
+        })?;
+        Ok((summary, question))
+    };
+    summaries.map(planned).collect()
+}
+
+/// What a summary has, how far off it is, and what it costs.
+pub fn lines(summary: &Summary, question: &SummaryQuestion, policy: &Policy) -> Vec<String> {
+    let table = &policy.tables[summary.table];
+    let column = |at: &usize| table.columns[*at].name.as_str();
+    let mut lines = vec![format!(
+        "{}: {}.{}, {} noisy groups, epsilon {} ({})",
+        summary.name,
+        table.schema,
+        table.name,
+        question.groups(),
+        question.epsilon,
+        price(&question.kept_as.loss)
+    )];
+    let errors = question.errors();
+    for (set, error) in summary.marginals.iter().zip(errors) {
+        let keys: Vec<&str> = set.iter().map(|key| column(&summary.keys[*key])).collect();
+        lines.push(format!(
+            "  ({}): standard error of a count {}",
+            keys.join(", "),
+            rounded(error)
+        ));
+    }
+    lines
+}
+
+/// Prints what will be charged.
+async fn announce(due: &[(&Summary, &SummaryQuestion)], ledger: &Ledger) -> Result<(), Failure> {
+    let sum = due.iter().try_fold(Loss::ZERO, |sum, (_, question)| {
+        sum.compose(question.kept_as.loss)
+    });
+    let sum = sum.ok_or_else(|| Failure::new("the summaries cost more than can be counted"))?;
+    let balance = ledger.balance_owner().await.map_err(Failure::new)?;
+    println!(
+        "Will be charged: {}, to the owner's total ({:.2} % of it is left) and to the first role \
+            that can pay. Each other role pays the same once.",
+        price(&sum),
+        balance.fraction_left() * 100.0
+    );
+    Ok(())
+}
+
+fn agreed() -> Result<bool, Failure> {
+    print!("Make it now? [y/N] ");
+    std::io::stdout().flush().map_err(Failure::new)?;
+    let mut answer = String::new();
+    std::io::stdin()
+        .read_line(&mut answer)
+        .map_err(Failure::new)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+fn failed(error: SummaryError) -> Failure {
+    match error {
+        SummaryError::Awaited => Failure::with_remedy(
+            error,
+            "Run the command again in a moment: what the other one made is used.",
+        ),
+        SummaryError::Backend(_) => Failure::with_remedy(
+            error,
+            "What was charged stays charged; run the command again once the database answers.",
+        ),
+        SummaryError::Refused(_) | SummaryError::Ledger(_) | SummaryError::Release(_) => {
+            Failure::new(error)
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Summaries that the policy declares. The owner makes one once; every question that its groups
+//! answer is then free for roles that have received it. A role receives it at the first such
+//! question, at the price that the owner paid.
+//!
+//! # Guarantee
+//! Nothing that a role sees before it has received a summary depends on the summary's values, nor
+//! on whether it was made, except the column `made` of `pgveil.summaries`. Whether it would answer
+//! a question follows from the policy ([`crate::release::stand_in`]), and its values are read from
+//! the ledger for roles that hold it alone. What it answers is post-processing.
+
+mod maker;
+mod question;
+mod view;
+
+pub use maker::{SummaryError, SummaryMaker};
+pub use question::SummaryQuestion;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use super::expected::after;
+use super::middle_queries::MiddleQueries;
+use super::planning_limit::aside;
+use super::rollup::{FromFiner, Source};
+use super::statement_log::StatementFacts;
+use super::{Engine, internal, ledger_failed};
+use crate::analyze::PlanningEffort;
+use crate::error::Error;
+use crate::ir::ReleaseId;
+use crate::ledger::{AnswerId, DebitError, Newest};
+use crate::policy::{ClipChoice, Reuse, Summary};
+use crate::release::{NoiseRecord, ReleasedTable, Rollup, from_finer, stand_in};
+use crate::rewrite::{Plan, ReleasePlan};
+use crate::shadow::Requester;
+
+/// As for sums of answers that a role has bought.
+const WORSE_MAX: f64 = 10.0;
+
+/// Errors closer than this count as equal.
+const SLACK: f64 = 1e-9;
+
+/// A summary of the policy, planned.
+pub(super) struct Declared {
+    pub question: SummaryQuestion,
+    /// The groups, totals and noise that it has whatever the data are.
+    shape: ReleasedTable,
+}
+
+/// The summaries of the policy in force, and the tables that were read from the ledger.
+#[derive(Default)]
+pub(super) struct Summaries {
+    /// Parallel to the policy's; `None` where one cannot be planned, which `pgveil check` reports.
+    declared: OnceLock<Vec<Option<Declared>>>,
+    read: Mutex<HashMap<usize, (AnswerId, Arc<ReleasedTable>)>>,
+}
+
+/// A summary that a question received.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Received {
+    pub name: String,
+    pub mu: f64,
+    pub epsilon: f64,
+    pub keys: Vec<String>,
+}
+
+impl Received {
+    /// In words, for a notice.
+    pub fn describe(&self) -> String {
+        format!(
+            "received summary {} for epsilon {} (mu {:.4}), once: what its groups over {} answer \
+                is free from now on",
+            self.name,
+            self.epsilon,
+            self.mu,
+            self.keys.join(", ")
+        )
+    }
+}
+
+impl Engine {
+    /// The policy's summaries, each with its plan.
+    pub(super) fn declared(&self) -> impl Iterator<Item = (usize, &Summary, &Declared)> {
+        let plan = |summary| {
+            let question = SummaryQuestion::new(&self.policy, summary).ok()?;
+            let shape = stand_in(question.release());
+            Some(Declared { question, shape })
+        };
+        let all = || self.policy.summaries.iter().map(plan).collect();
+        let planned = self.summaries.declared.get_or_init(|| aside(all));
+        let both = self.policy.summaries.iter().zip(planned).enumerate();
+        both.filter_map(|(at, (summary, planned))| Some((at, summary, planned.as_ref()?)))
+    }
+
+    /// The role's summaries that read what the release reads.
+    fn related<'e>(
+        &'e self,
+        requester: &Requester,
+        release: &ReleasePlan,
+    ) -> Vec<(usize, &'e Summary, &'e Declared)> {
+        let serves = self.reuse(requester).sums_groups() && !self.policy.summaries.is_empty();
+        let Some(family) = release.family().filter(|_| serves) else {
+            return Vec::new();
+        };
+        let is_related = |(_, summary, declared): &(usize, &Summary, &Declared)| {
+            let own = declared.question.release().family();
+            summary.roles.contains(&requester.role)
+                && own.is_some_and(|own| own.digest == family.digest)
+        };
+        self.declared().filter(is_related).collect()
+    }
+
+    /// The release as a summary answers it that the role holds, and its source in words. `plan` is
+    /// what it would cost.
+    pub(super) async fn read_off_summary(
+        &self,
+        requester: &Requester,
+        plan: &Plan,
+        release: ReleaseId,
+    ) -> Result<Option<(Rollup, FromFiner)>, Error> {
+        let shape = plan.release(release);
+        let mut best: Option<(Rollup, &Summary)> = None;
+        for (at, summary, declared) in self.related(requester, shape) {
+            let Some(newest) = self.newest(requester, declared).await? else {
+                continue;
+            };
+            if !newest.is_held {
+                continue;
+            }
+            let Some(table) = self.read(requester, at, &newest).await? else {
+                continue;
+            };
+            let made = aside(|| from_finer(shape, &table, &PlanningEffort::default()));
+            let Some(made) = made.filter(|made| shares_as_asked(requester, made)) else {
+                continue;
+            };
+            let serves = is_good(requester, &made)
+                || requester.session_settings.target_error.is_none()
+                    && (self.reuse(requester) == Reuse::Summary
+                        || self.is_out_of_reach(requester, plan).await?);
+            if serves
+                && best
+                    .as_ref()
+                    .is_none_or(|(known, _)| made.worse < known.worse)
+            {
+                best = Some((made, summary));
+            }
+        }
+        Ok(best.map(|(made, summary)| {
+            let source = Source::Summary(summary.name.clone());
+            let from = FromFiner {
+                source,
+                ..FromFiner::of(release, shape, &made)
+            };
+            (made, from)
+        }))
+    }
+
+    /// The summary that would answer the release best if the role held it, by what the policy says.
+    ///
+    /// # Guarantee
+    /// A function of the plan, the session and the policy. Whether the summary was made, and what
+    /// it holds, has no part in it.
+    pub(super) fn would_answer<'e>(
+        &'e self,
+        requester: &Requester,
+        release: &ReleasePlan,
+    ) -> Option<(&'e Summary, &'e Declared)> {
+        let answers = |(_, summary, declared): (usize, &'e Summary, &Declared)| {
+            let effort = PlanningEffort::default();
+            let made = aside(|| from_finer(release, &declared.shape, &effort))?;
+            let serves = shares_as_asked(requester, &made) && is_good(requester, &made);
+            serves.then_some((made.worse, summary))
+        };
+        let related = self.related(requester, release);
+        let all = related
+            .into_iter()
+            .filter_map(|found| Some((answers(found)?, found.2)));
+        let best = all.min_by(|((a, _), _), ((b, _), _)| a.total_cmp(b));
+        best.map(|((_, summary), declared)| (summary, declared))
+    }
+
+    /// The form of a plan that summaries answer, where summaries that the role holds answer all of
+    /// it, and else the plan.
+    pub(super) async fn in_summary_form(
+        &self,
+        requester: &Requester,
+        plan: Arc<Plan>,
+    ) -> Result<Arc<Plan>, Error> {
+        let Some(form) = plan.without_looks() else {
+            return Ok(plan);
+        };
+        for at in 0..form.releases().len() {
+            let is_asked = !form.release(ReleaseId(at)).statements().is_empty();
+            if is_asked
+                && self
+                    .read_off_summary(requester, form, ReleaseId(at))
+                    .await?
+                    .is_none()
+            {
+                return Ok(plan);
+            }
+        }
+        Ok(Arc::clone(form))
+    }
+
+    /// Receives the summaries that answer what the role would have to buy. A role that cannot pay
+    /// for one goes on as if there were none; so does a session that allows a statement less than
+    /// the summary costs, or that agreed on a price.
+    pub(super) async fn receive_summaries(
+        &self,
+        requester: &Requester,
+        plan: &Plan,
+        tally: &StatementFacts,
+    ) -> Result<Vec<Received>, Error> {
+        let mut all = Vec::new();
+        for (summary, declared) in self.receivable(requester, plan, tally).await? {
+            let Some(newest) = self.newest(requester, declared).await? else {
+                continue;
+            };
+            match self.ledger.receive_newest(&requester.role, &newest).await {
+                Ok(false) | Err(DebitError::Awaited) => continue,
+                Ok(true) => tally.add_search(newest.loss),
+                Err(DebitError::Ledger(error)) => return Err(ledger_failed(&error)),
+                Err(_) => continue,
+            }
+            all.push(self.received((summary, declared), &newest));
+        }
+        Ok(all)
+    }
+
+    fn received(&self, (summary, declared): (&Summary, &Declared), newest: &Newest) -> Received {
+        let columns = &self.policy.tables[summary.table].columns;
+        let keys = summary.keys.iter().map(|at| columns[*at].name.clone());
+        Received {
+            name: summary.name.clone(),
+            mu: newest.loss.mu_squared.to_f64().sqrt(),
+            epsilon: declared.question.epsilon,
+            keys: keys.collect(),
+        }
+    }
+
+    /// The summaries that would answer what the role would have to buy, each once, and that its
+    /// session may pay for. Depends on no value of a summary that the role does not hold.
+    pub(super) async fn receivable<'e>(
+        &'e self,
+        requester: &Requester,
+        plan: &Plan,
+        tally: &StatementFacts,
+    ) -> Result<Vec<(&'e Summary, &'e Declared)>, Error> {
+        let mut all: Vec<(&'e Summary, &'e Declared)> = Vec::new();
+        let may = self.reuse(requester) == Reuse::On && !tally.is_agreed();
+        if self.policy.summaries.is_empty() || !may {
+            return Ok(all);
+        }
+        let mut middles = MiddleQueries::new(self, requester, plan);
+        let known = self.recall(requester, plan, &mut middles).await?;
+        let form = plan.without_looks().map_or(plan, Arc::as_ref);
+        for at in (0..plan.releases().len()).map(ReleaseId) {
+            let is_known = known.released.table(at).is_some();
+            let would = form.releases().get(at.0).filter(|_| !is_known);
+            let Some((summary, declared)) = would.and_then(|r| self.would_answer(requester, r))
+            else {
+                continue;
+            };
+            let most = requester.session_settings.epsilon;
+            let is_within = most.is_none_or(|most| declared.question.epsilon <= most);
+            let is_new = all.iter().all(|(known, _)| known.name != summary.name);
+            let newest = self.newest(requester, declared).await?;
+            let is_held = newest.is_some_and(|newest| newest.is_held);
+            if is_within && is_new && !is_held {
+                all.push((summary, declared));
+            }
+        }
+        Ok(all)
+    }
+
+    /// The newest summary of that definition in the ledger.
+    pub(super) async fn newest(
+        &self,
+        requester: &Requester,
+        declared: &Declared,
+    ) -> Result<Option<Newest>, Error> {
+        let question = declared.question.kept_as.digest;
+        let newest = self.ledger.newest(&requester.role, question).await;
+        newest.map_err(|e| ledger_failed(&e))
+    }
+
+    /// The values of a summary that the role holds. The ledger itself says so; one that was read
+    /// before is not read again.
+    async fn read(
+        &self,
+        requester: &Requester,
+        at: usize,
+        newest: &Newest,
+    ) -> Result<Option<Arc<ReleasedTable>>, Error> {
+        let known = || {
+            self.summaries
+                .read
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
+        if let Some((answer, table)) = known().get(&at)
+            && *answer == newest.answer
+        {
+            return Ok(Some(Arc::clone(table)));
+        }
+        let held = self.ledger.held(&requester.role, newest.answer).await;
+        let Some(values) = held.map_err(|e| ledger_failed(&e))? else {
+            return Ok(None);
+        };
+        let table = aside(|| ReleasedTable::read(&values));
+        let table = Arc::new(table.map_err(|e| internal("release", &e))?);
+        known().insert(at, (newest.answer, Arc::clone(&table)));
+        Ok(Some(table))
+    }
+
+    /// Whether the role's account does not hold what the plan costs.
+    async fn is_out_of_reach(&self, requester: &Requester, plan: &Plan) -> Result<bool, Error> {
+        let balance = self.ledger.balance(&requester.role).await;
+        let balance = balance.map_err(|e| ledger_failed(&e))?;
+        Ok(after(&balance, plan.loss()).is_none())
+    }
+}
+
+/// A session with fixed clips is promised noise that is independent from group to group.
+fn shares_as_asked(requester: &Requester, made: &Rollup) -> bool {
+    let drawn = made.table.drawn.as_ref();
+    let shares = drawn.is_some_and(NoiseRecord::is_by_effects);
+    !shares || requester.session_settings.clip != ClipChoice::Fixed
+}
+
+/// Whether its error is as wanted, or not much above that of a bought answer.
+fn is_good(requester: &Requester, made: &Rollup) -> bool {
+    let most = match requester.session_settings.target_error {
+        Some(_) => 1.0,
+        None => WORSE_MAX,
+    };
+    made.worse <= most * (1.0 + SLACK)
+}

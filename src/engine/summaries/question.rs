@@ -1,0 +1,261 @@
+//! A summary as a question: grouping sets over its table, planned and priced like any other.
+
+use sha2::{Digest, Sha256};
+
+use crate::aggregates::Foreseen;
+use crate::analyze::KeyRule;
+use crate::engine::notice::rounded;
+use crate::engine::planning::plan;
+use crate::error::Error;
+use crate::ir::ReleaseId;
+use crate::ledger::{QuestionDigest, QuestionId};
+use crate::mechanism::{AccountState, Loss};
+use crate::parse::{Statement, parse};
+use crate::policy::{Accuracy, Policy, SessionSettings, Summary, cap, with_subsets};
+use crate::postgres::{identifier, qualified};
+use crate::refusal::{Refusal, reason};
+use crate::release::NoiseRecord;
+use crate::resolve::Constants;
+use crate::rewrite::{Plan, Price, ReleasePlan, Terms, epsilon_for};
+
+/// The one release of a summary.
+pub const ONLY: ReleaseId = ReleaseId(0);
+
+/// The most sets of keys that are measured, those within the declared ones included.
+const SETS_MAX: usize = 500;
+
+/// A summary with its plan. Pure: it depends on the policy alone.
+#[derive(Debug, Clone)]
+pub struct SummaryQuestion {
+    pub plan: Plan,
+    /// What it spends.
+    pub epsilon: f64,
+    /// What the ledger keeps it as. No family: it is looked up by its own digest, never among the
+    /// answers that roles have bought.
+    pub kept_as: QuestionDigest,
+}
+
+impl SummaryQuestion {
+    /// Plans a summary of the policy.
+    ///
+    /// # Guarantee
+    /// The plan is that of an ordinary statement: its loss is that of its release. The digest under
+    /// which it is kept covers the policy's version, the question and the loss. So another
+    /// definition of the table, of the data's version or of the price is another summary.
+    ///
+    /// # Errors
+    /// Those of planning, for example 54000 where it has too many groups.
+    pub fn new(policy: &Policy, summary: &Summary) -> Result<Self, Error> {
+        // Where sets share noise, those within the declared ones cost little, and coarse questions
+        // are then more exact. Where each has its own, all would have more.
+        let shared = with_subsets(&summary.marginals, SETS_MAX)
+            .and_then(|sets| Self::of(policy, summary, &sets).ok())
+            .filter(|question| {
+                let price = question.release().price();
+                price.is_some_and(|price| price.effects.is_some())
+            });
+        shared.map_or_else(|| Self::of(policy, summary, &summary.marginals), Ok)
+    }
+
+    /// The same over these sets of keys.
+    fn of(policy: &Policy, summary: &Summary, sets: &[Vec<usize>]) -> Result<Self, Error> {
+        let statements = parse(&text(policy, summary, sets)).map_err(Error::Parse)?;
+        let [Statement::Query(query)] = statements.as_slice() else {
+            return Err(Error::Parse(unsupported()));
+        };
+        let constants = Constants {
+            now: 0,
+            role: String::new(),
+            is_utc: true,
+            signs_each: true,
+            prints_plainly: true,
+            session: Default::default(),
+        };
+        let path = ["public".to_owned()];
+        let planned = |terms: &Terms| plan(query, policy, &path, &constants, terms);
+        let mut terms = terms(policy, summary)?;
+        if let Accuracy::Error(wanted) = summary.accuracy {
+            terms.epsilon = epsilon_for_error(wanted, &planned(&terms)?, &terms, policy)?;
+        }
+        let plan = planned(&terms)?;
+        let priced = match plan.releases() {
+            [release] if is_one_vector(release) => release.loss().zip(release.price()),
+            _ => None,
+        };
+        let Some((loss, price)) = priced else {
+            return Err(Error::Rewrite(unsupported()));
+        };
+        let kept_as = QuestionDigest {
+            digest: digest(plan.release(ONLY), &loss),
+            family: None,
+            accuracy: price.accuracy,
+            loss,
+        };
+        Ok(Self {
+            plan,
+            epsilon: terms.epsilon,
+            kept_as,
+        })
+    }
+
+    /// Its release.
+    pub fn release(&self) -> &ReleasePlan {
+        self.plan.release(ONLY)
+    }
+
+    /// How many noisy groups it has.
+    pub fn groups(&self) -> u64 {
+        self.release().listed_groups()
+    }
+
+    /// The standard error of the number of rows in one group of each set that is measured: of the
+    /// declared ones first, in their order.
+    pub fn errors(&self) -> Vec<f64> {
+        errors(self.release())
+    }
+}
+
+fn errors(release: &ReleasePlan) -> Vec<f64> {
+    let outputs = release.outputs();
+    let counted = outputs.first().map(|(output, _)| output.foreseen());
+    let (Some(Foreseen::Measure(measure)), Some(drawn)) = (counted, NoiseRecord::of(release))
+    else {
+        return Vec::new();
+    };
+    let measure = release.measure(measure);
+    let mut first = 0;
+    let error = |set: &Vec<usize>| {
+        let noise = drawn.noise(measure, first);
+        let sizes = set.iter().map(|key| values(release, *key));
+        first += sizes.product::<usize>();
+        noise.iter().map(|n| n * n).sum::<f64>().sqrt()
+    };
+    match release.sets() {
+        [] => [(0..release.keys().len()).collect()]
+            .iter()
+            .map(error)
+            .collect(),
+        sets => sets.iter().map(error).collect(),
+    }
+}
+
+/// The epsilon at which the largest error of a count is the wanted one, or less, by a plan at the
+/// epsilon of `terms`.
+///
+/// # Errors
+/// 22023 where that is more than a query may spend; then the least error that it may have.
+fn epsilon_for_error(
+    wanted: f64,
+    plan: &Plan,
+    terms: &Terms,
+    policy: &Policy,
+) -> Result<f64, Error> {
+    /// Covers the rounding of noise to its grid.
+    const MARGIN: f64 = 1.002;
+    let [release] = plan.releases() else {
+        return Err(Error::Rewrite(unsupported()));
+    };
+    let largest = errors(release).into_iter().reduce(f64::max);
+    let factor = largest.map(|error| MARGIN * error / wanted);
+    let needed = epsilon_for(factor.ok_or_else(|| Error::Rewrite(unsupported()))?, terms);
+    let epsilon = (needed * 1e4).ceil() / 1e4;
+    let most = policy.privacy.epsilon_max;
+    if epsilon <= most {
+        return Ok(epsilon.max(policy.privacy.epsilon_min));
+    }
+    Err(Error::Rewrite(Refusal::new(
+        reason::TARGET_ERROR_TOO_SMALL,
+        format!(
+            "an error of {wanted} needs epsilon {}, more than one query may spend ({most})",
+            rounded(epsilon)
+        ),
+    )))
+}
+
+/// How many values a key has.
+fn values(release: &ReleasePlan, key: usize) -> usize {
+    match release.keys().get(key) {
+        Some((_, KeyRule::Domain(values))) => values.len(),
+        Some((_, KeyRule::Threshold)) | None => 1,
+    }
+}
+
+fn unsupported() -> Refusal {
+    Refusal::unsupported(reason::UNSUPPORTED_SUMMARY, "this summary")
+}
+
+/// Whether its groups can be added up for other questions.
+fn is_one_vector(release: &ReleasePlan) -> bool {
+    let is_plain = |price: &Price| price.threshold.is_none() && price.look.is_none();
+    release.choices().is_empty()
+        && release.family().is_some()
+        && release.price().is_some_and(is_plain)
+}
+
+fn digest(release: &ReleasePlan, loss: &Loss) -> QuestionId {
+    let mut digest = Sha256::new();
+    digest.update("pgveil summary 1\n");
+    digest.update(release.question().as_bytes());
+    digest.update(format!("{loss:?}"));
+    QuestionId(digest.finalize().into())
+}
+
+/// One price for all of its roles: by the smallest delta, and for accounts that have spent nothing,
+/// so that it tells nobody what others have left.
+fn terms(policy: &Policy, summary: &Summary) -> Result<Terms, Error> {
+    let privacy = &policy.privacy;
+    let roles = policy
+        .roles
+        .iter()
+        .filter(|role| summary.roles.contains(&role.name));
+    let budgets: Vec<_> = roles
+        .map(|role| role.budget)
+        .chain([privacy.budget])
+        .collect();
+    let account = |budget| {
+        let cap = cap(budget, privacy.threshold_share, privacy.accounting).ok()?;
+        Some(AccountState {
+            cap,
+            spent: Loss::ZERO,
+        })
+    };
+    let accounts = budgets.iter().map(|budget| account(*budget));
+    let accounts = accounts.collect::<Option<_>>();
+    Ok(Terms {
+        epsilon: match summary.accuracy {
+            Accuracy::Epsilon(epsilon) => epsilon,
+            // To begin with: the error falls as mu grows.
+            Accuracy::Error(_) => privacy.epsilon_default,
+        },
+        delta: budgets
+            .iter()
+            .map(|budget| budget.delta)
+            .fold(1.0, f64::min),
+        accounts: accounts.ok_or_else(|| Error::Rewrite(unsupported()))?,
+        session_settings: SessionSettings::with_declared_clips(),
+    })
+}
+
+/// The summary as SQL. Sums come with the number of rows that they are of.
+fn text(policy: &Policy, summary: &Summary, sets: &[Vec<usize>]) -> String {
+    let table = &policy.tables[summary.table];
+    let column = |at: &usize| identifier(&table.columns[*at].name);
+    let keys: Vec<String> = summary.keys.iter().map(column).collect();
+    let sums = summary.measures.iter().map(|at| {
+        let column = column(at);
+        format!("count({column}), sum({column}), avg({column})")
+    });
+    let counted = ["count(*)".to_owned()];
+    let items: Vec<String> = keys.iter().cloned().chain(counted).chain(sums).collect();
+    let set = |set: &Vec<usize>| {
+        let keys: Vec<&str> = set.iter().map(|key| keys[*key].as_str()).collect();
+        format!("({})", keys.join(", "))
+    };
+    let sets: Vec<String> = sets.iter().map(set).collect();
+    let grouped = match sets.as_slice() {
+        [_] => keys.join(", "),
+        sets => format!("GROUPING SETS ({})", sets.join(", ")),
+    };
+    let from = qualified(&table.schema, &table.name);
+    format!("SELECT {} FROM {from} GROUP BY {grouped}", items.join(", "))
+}

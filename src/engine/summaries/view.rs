@@ -1,0 +1,53 @@
+//! `pgveil.summaries`: what the policy says of the summaries that a role may receive.
+
+use super::{Declared, Engine};
+use crate::engine::views::{Row, number};
+use crate::error::Error;
+use crate::policy::{Policy, Summary};
+use crate::shadow::Requester;
+
+impl Engine {
+    /// The rows of `pgveil.summaries`. `made` alone tells whether the owner has made one.
+    pub(in crate::engine) async fn summary_rows(
+        &self,
+        requester: &Requester,
+    ) -> Result<Vec<Row>, Error> {
+        let mut rows = Vec::new();
+        for (_, summary, declared) in self.declared() {
+            if !summary.roles.contains(&requester.role) {
+                continue;
+            }
+            let newest = self.newest(requester, declared).await?;
+            let is_held = newest.as_ref().is_some_and(|newest| newest.is_held);
+            let mut row = facts(summary, declared, &self.policy);
+            row.extend([is_held, newest.is_some()].map(|known| Some(known.to_string())));
+            rows.push(row);
+        }
+        Ok(rows)
+    }
+}
+
+fn facts(summary: &Summary, declared: &Declared, policy: &Policy) -> Row {
+    let table = &policy.tables[summary.table];
+    let column = |at: &usize| table.columns[*at].name.as_str();
+    let names = |all: &[usize]| all.iter().map(column).collect::<Vec<_>>().join(", ");
+    let set = |set: &Vec<usize>| {
+        let keys: Vec<usize> = set.iter().map(|key| summary.keys[*key]).collect();
+        format!("({})", names(&keys))
+    };
+    let sets: Vec<String> = summary.marginals.iter().map(set).collect();
+    let question = &declared.question;
+    let worst = question.errors().into_iter().reduce(f64::max);
+    vec![
+        Some(summary.name.clone()),
+        Some(table.schema.clone()),
+        Some(table.name.clone()),
+        Some(names(&summary.keys)),
+        (!summary.measures.is_empty()).then(|| names(&summary.measures)),
+        Some(sets.join(", ")),
+        Some(question.groups().to_string()),
+        worst.and_then(number),
+        number(question.epsilon),
+        number(question.kept_as.loss.mu_squared.to_f64().sqrt()),
+    ]
+}

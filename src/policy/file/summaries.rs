@@ -1,0 +1,188 @@
+//! Reads the `summaries:` section: what the owner releases once, for questions to be answered from.
+
+use super::columns::names;
+use crate::policy::error::{At, Findings, Location};
+use crate::policy::summaries::{Accuracy, Marginals};
+use crate::policy::yaml::read;
+use crate::policy::yaml::read::Fields;
+use crate::policy::yaml::tree::{Entry, Node, Value};
+
+/// One summary as the file says it; the columns come from the catalog.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SummaryEntry {
+    pub place: Location,
+    pub name: String,
+    /// Schema and name.
+    pub table: At<(String, String)>,
+    pub keys: Vec<At<String>>,
+    pub measures: Vec<At<String>>,
+    pub marginals: At<Marginals>,
+    pub accuracy: At<Accuracy>,
+    /// `None`: all.
+    pub roles: Option<Vec<At<String>>>,
+}
+
+const MARGINALS: &str = "`all 2` (every pair of keys) or a list of lists of keys, such as \
+    [[race, birth_year], [race, college_graduate]]";
+
+pub fn read(node: &Node, findings: &mut Findings) -> Vec<SummaryEntry> {
+    let Value::Map(entries) = &node.value else {
+        findings.error(
+            node.place,
+            format!(
+                "summaries must be a map from a name to what is released under it, not {}",
+                node.value.shape()
+            ),
+        );
+        return Vec::new();
+    };
+    let mut summaries: Vec<SummaryEntry> = Vec::new();
+    for entry in entries {
+        if summaries.iter().any(|known| known.name == entry.key) {
+            let message = format!("summary \"{}\" is given twice", entry.key);
+            findings.error(entry.place, message);
+        } else {
+            summaries.extend(summary(entry, findings));
+        }
+    }
+    summaries
+}
+
+fn summary(entry: &Entry, findings: &mut Findings) -> Option<SummaryEntry> {
+    let what = format!("summary \"{}\"", entry.key);
+    if entry.key.is_empty() || entry.key.len() > 63 || entry.key.contains(char::is_control) {
+        findings.error(
+            entry.place,
+            "the name of a summary must have 1 to 63 bytes and no control characters",
+        );
+    }
+    let mut fields = Fields::open(&entry.value, what.as_str(), findings)?;
+    let table = fields
+        .required("of", "of: schema.table", findings)
+        .and_then(|node| table(node, &what, findings));
+    let keys = fields
+        .required("keys", "keys: [first_column, second_column]", findings)
+        .and_then(|node| columns(node, &format!("keys of {what}"), findings));
+    let measures = match fields.optional("measures") {
+        Some(node) => columns(node, &format!("measures of {what}"), findings),
+        None => Some(Vec::new()),
+    };
+    let marginals = fields
+        .required("marginals", "marginals: all 2", findings)
+        .and_then(|node| marginals(node, &what, findings));
+    let accuracy = accuracy(&mut fields, &what, findings);
+    let roles = match fields.optional("roles") {
+        Some(node) => Some(columns(node, &format!("roles of {what}"), findings)?),
+        None => None,
+    };
+    fields.done(findings);
+    Some(SummaryEntry {
+        place: entry.place,
+        name: entry.key.clone(),
+        table: table?,
+        keys: keys?,
+        measures: measures?,
+        marginals: marginals?,
+        accuracy: accuracy?,
+        roles,
+    })
+}
+
+/// `epsilon: 0.5` or `error: 20`.
+fn accuracy(fields: &mut Fields<'_>, what: &str, findings: &mut Findings) -> Option<At<Accuracy>> {
+    let (epsilon, error) = (fields.optional("epsilon"), fields.optional("error"));
+    let (node, key, made): (_, _, fn(f64) -> Accuracy) = match (epsilon, error) {
+        (Some(node), None) => (node, "epsilon", Accuracy::Epsilon),
+        (None, Some(node)) => (node, "error", Accuracy::Error),
+        (None, None) | (Some(_), Some(_)) => {
+            let message = format!(
+                "{what} must say either its price (`epsilon: 0.5`) or the standard error of its \
+                    counts (`error: 20`)"
+            );
+            findings.error(fields.place(), message);
+            return None;
+        }
+    };
+    let value = read::positive(node, &format!("{key} of {what}"), f64::INFINITY, findings)?;
+    Some(At {
+        place: node.place,
+        value: made(value),
+    })
+}
+
+fn table(node: &Node, what: &str, findings: &mut Findings) -> Option<At<(String, String)>> {
+    let wanted = "schema.table of a private table";
+    let (text, _) = read::scalar(node, &format!("of in {what}"), wanted, findings)?;
+    let name: Option<[String; 2]> = names(text).and_then(|names| names.try_into().ok());
+    let Some([schema, table]) = name else {
+        let message = format!("of in {what} must be {wanted}, not \"{text}\"");
+        findings.error(node.place, message);
+        return None;
+    };
+    Some(At {
+        place: node.place,
+        value: (schema, table),
+    })
+}
+
+/// A list of names, none twice.
+fn columns(node: &Node, what: &str, findings: &mut Findings) -> Option<Vec<At<String>>> {
+    let items = read::list(node, what, "[first, second]", findings)?;
+    if items.is_empty() {
+        findings.error(node.place, format!("{what} are empty; name at least one"));
+        return None;
+    }
+    let mut all: Vec<At<String>> = Vec::new();
+    for item in items {
+        let (name, _) = read::scalar(item, what, "a list of names", findings)?;
+        if all.iter().any(|known| known.value == name) {
+            findings.error(item.place, format!("{what} name \"{name}\" twice"));
+        } else {
+            all.push(At {
+                place: item.place,
+                value: name.to_owned(),
+            });
+        }
+    }
+    Some(all)
+}
+
+fn marginals(node: &Node, what: &str, findings: &mut Findings) -> Option<At<Marginals>> {
+    let what = format!("marginals of {what}");
+    let value = match &node.value {
+        Value::Scalar { text, .. } => {
+            let size = text
+                .strip_prefix("all ")
+                .and_then(|size| size.trim().parse().ok());
+            match size.filter(|size| *size > 0) {
+                Some(size) => Marginals::All(size),
+                None => {
+                    let message = format!("{what} must be {MARGINALS}, not \"{text}\"");
+                    findings.error(node.place, message);
+                    return None;
+                }
+            }
+        }
+        Value::List(_) => {
+            let items = read::list(node, &what, "[[first, second], [third]]", findings)?;
+            let set = |item: &Node, findings: &mut Findings| {
+                let names = columns(item, &what, findings)?;
+                Some(names.into_iter().map(|name| name.value).collect())
+            };
+            let sets = items.iter().map(|item| set(item, findings));
+            Marginals::Listed(sets.collect::<Option<Vec<Vec<String>>>>()?)
+        }
+        Value::Map(_) => {
+            findings.error(node.place, format!("{what} must be {MARGINALS}"));
+            return None;
+        }
+    };
+    if value == Marginals::Listed(Vec::new()) {
+        findings.error(node.place, format!("{what} are empty; write {MARGINALS}"));
+        return None;
+    }
+    Some(At {
+        place: node.place,
+        value,
+    })
+}

@@ -1,0 +1,41 @@
+/// What a released answer that the role has paid for serves, free of charge.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Reuse {
+    /// The same question, and others that its groups answer. Summaries of the policy are received.
+    #[default]
+    On,
+    /// The same question alone.
+    Exact,
+    /// As `On`, but what the role does not hold is refused: nothing is bought or received.
+    Summary,
+    /// Each answer is newly made and paid.
+    Off,
+}
+
+impl Reuse {
+    /// What sessions may set.
+    pub const WORDS: [(&'static str, Self); 4] = [
+        ("on", Self::On),
+        ("exact", Self::Exact),
+        ("summary", Self::Summary),
+        ("off", Self::Off),
+    ];
+
+    /// As sessions spell it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::On => "on",
+            Self::Exact => "exact",
+            Self::Summary => "summary",
+            Self::Off => "off",
+        }
+    }
+
+    /// Whether sums of groups of held answers serve.
+    pub fn sums_groups(self) -> bool {
+        match self {
+            Self::On | Self::Summary => true,
+            Self::Exact | Self::Off => false,
+        }
+    }
+}

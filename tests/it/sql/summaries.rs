@@ -1,0 +1,479 @@
+//! Summaries that the policy declares: what they answer is PostgreSQL's own, free once they are
+//! received, and nothing before.
+
+use pgveil::engine::{Engine, Requester, SummaryError, SummaryMaker, SummaryQuestion};
+use pgveil::execute::Backend;
+use pgveil::mechanism::{Exponential, Noise, OsRandomness, Run, SampleError, Sampler};
+use pgveil::policy::{ClipChoice, Reuse, SessionSettings};
+use rand::SeedableRng;
+use rand_chacha::ChaCha20Rng;
+use tokio_util::sync::CancellationToken;
+
+use super::outer_query::rich;
+use crate::fixture::{Silent, Stream, Veil, rows_of, streams};
+use crate::privacy::neighbour::random::{Random, seeds};
+
+/// The demo's policy with two roles and a summary of women.
+fn declared(yaml: String) -> String {
+    let (before, rest) = yaml.split_once("  - name: analyst\n").unwrap();
+    let (analyst, after) = rest.split_once("\ntables:").unwrap();
+    format!(
+        "{before}  - name: analyst\n{analyst}
+  - name: colleague\n{analyst}
+tables:{after}
+summaries:
+  women:
+    of: nls.women
+    keys: [race, birth_year, college_graduate]
+    measures: [years_of_school]
+    marginals: all 2
+    epsilon: 0.5
+"
+    )
+}
+
+/// The same with so much budget that every answer stands out from its noise.
+fn precise(yaml: String) -> String {
+    declared(Veil::precise(yaml)).replace("    epsilon: 0.5\n", "    epsilon: 5000\n")
+}
+
+/// A session as clients have it.
+fn session(role: &str) -> Requester {
+    Requester {
+        role: role.to_owned(),
+        session_settings: SessionSettings::default(),
+        ..Veil::requester()
+    }
+}
+
+fn with_reuse(role: &str, reuse: Reuse) -> Requester {
+    let mut requester = session(role);
+    requester.session_settings.reuse = reuse;
+    requester
+}
+
+/// Makes every summary of the policy.
+async fn make(
+    veil: &Veil,
+    engine: &Engine,
+    sampler: &mut (dyn Sampler + Send),
+) -> Result<(), SummaryError> {
+    let backend = Backend::new(veil.server.config(), 1);
+    let maker = SummaryMaker {
+        policy: engine.policy(),
+        backend: &backend,
+        ledger: engine.ledger(),
+    };
+    for summary in &engine.policy().summaries {
+        let question = SummaryQuestion::new(engine.policy(), summary)?;
+        let cancel = CancellationToken::new();
+        maker.make(summary, &question, sampler, &cancel).await?;
+    }
+    Ok(())
+}
+
+async fn spent(engine: &Engine, role: &str) -> f64 {
+    let balance = engine.ledger().balance(role).await.unwrap();
+    balance.spent.mu_squared.to_f64()
+}
+
+async fn owner(engine: &Engine) -> f64 {
+    let balance = engine.ledger().balance_owner().await.unwrap();
+    balance.spent.mu_squared.to_f64()
+}
+
+/// The rows, and whether they were free.
+async fn free(veil: &Veil, requester: &Requester, sql: &str) -> bool {
+    let before = spent(&veil.engine, &requester.role).await;
+    veil.answers_as_postgresql(requester, &[sql]).await;
+    spent(&veil.engine, &requester.role).await == before
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_summary_answers_is_postgresqls_own() {
+    let veil = Veil::demo(precise, Veil::silent()).await;
+    make(&veil, &veil.engine, &mut Silent).await.unwrap();
+    let questions = [
+        "SELECT count(*) FROM nls.women",
+        "SELECT race, count(*) FROM nls.women GROUP BY race ORDER BY race",
+        "SELECT count(*) FROM nls.women WHERE race = 'black' AND birth_year BETWEEN 1944 AND 1948",
+        "SELECT sum(years_of_school) FROM nls.women WHERE NOT (race = 'white' OR \
+            college_graduate = 1)",
+        "SELECT round(avg(years_of_school), 6) FROM nls.women WHERE birth_year < 1947",
+        "SELECT w.race, round(avg(w.years_of_school), 6), count(w.years_of_school) FROM nls.women \
+            AS w GROUP BY w.race ORDER BY w.race",
+        "SELECT CASE WHEN birth_year < 1948 THEN 'old' ELSE 'young' END, count(*) FROM nls.women \
+            GROUP BY 1 ORDER BY 1",
+        "SELECT race, count(*) FROM nls.women GROUP BY race HAVING count(*) > 1000 ORDER BY race",
+        "SELECT (SELECT count(*) FROM nls.women WHERE college_graduate = 1)::numeric / (SELECT \
+            count(*) FROM nls.women) > 0",
+    ];
+    for sql in questions {
+        assert!(
+            free(&veil, &session("analyst"), sql).await,
+            "{sql} was bought"
+        );
+    }
+    let bought = [
+        // No set has all three keys.
+        "SELECT count(*) FROM nls.women WHERE race = 'black' AND birth_year = 1944 AND \
+            college_graduate = 1",
+        "SELECT count(*) FROM nls.women WHERE years_of_school = 12",
+        "SELECT count(*) FILTER (WHERE race = 'black') FROM nls.women",
+    ];
+    for sql in bought {
+        assert!(
+            !free(&veil, &session("analyst"), sql).await,
+            "{sql} was free"
+        );
+    }
+}
+
+/// A condition over keys, which may be in no set together.
+fn condition(random: &mut Random, depth: usize) -> String {
+    let atoms = [
+        "race = 'black'",
+        "race IN ('white', 'other')",
+        "race <> 'other'",
+        "birth_year BETWEEN 1944 AND 1949",
+        "birth_year % 2 = 0",
+        "birth_year IN (1941, 1950)",
+        "college_graduate = 1",
+        "college_graduate <> 1",
+    ];
+    let of = |random: &mut Random| condition(random, depth - 1);
+    match random.below(if depth == 0 { 1 } else { 4 }) {
+        0 => random.pick(&atoms).to_owned(),
+        1 => format!("({} OR {})", of(random), of(random)),
+        2 => format!("({} AND {})", of(random), of(random)),
+        _ => format!("NOT {}", of(random)),
+    }
+}
+
+/// Whatever is asked over the keys, the answer is PostgreSQL's: from the summary, or bought.
+#[tokio::test(flavor = "multi_thread")]
+async fn random_questions_are_postgresqls_own() {
+    let veil = Veil::demo(precise, Veil::silent()).await;
+    make(&veil, &veil.engine, &mut Silent).await.unwrap();
+    let keys = ["race", "birth_year", "college_graduate", "birth_year / 5"];
+    for seed in seeds() {
+        let mut random = Random::new(seed);
+        let mut answered = 0;
+        for _ in 0..60 {
+            let condition = condition(&mut random, 2);
+            let key = random.pick(&keys).to_owned();
+            let measured = random.pick(&[
+                "count(*)",
+                "coalesce(sum(years_of_school), 0)",
+                "count(race)",
+            ]);
+            let sql = match random.below(2) {
+                0 => format!("SELECT {measured} FROM nls.women WHERE {condition}"),
+                _ => format!(
+                    "SELECT {key}, count(*) FROM nls.women WHERE {condition} GROUP BY 1 HAVING \
+                        count(*) > 0 ORDER BY 1"
+                ),
+            };
+            answered += u32::from(free(&veil, &session("analyst"), &sql).await);
+        }
+        assert!(answered > 20, "{answered} of 60 were free, seed {seed}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_role_pays_once_and_the_owner_once() {
+    let veil = Veil::demo(|yaml| declared(rich(yaml)), None).await;
+    let sql = "SELECT race, count(*) FROM nls.women GROUP BY race";
+    make(&veil, &veil.engine, &mut OsRandomness::new())
+        .await
+        .unwrap();
+    let price = owner(&veil.engine).await;
+    // It was made in the name of the first role, which asks on for nothing.
+    assert!(price > 0.0);
+    assert_eq!(spent(&veil.engine, "analyst").await, price);
+    assert_eq!(spent(&veil.engine, "colleague").await, 0.0);
+    let first = veil.rows_as(&session("analyst"), sql).await.unwrap();
+    assert_eq!(spent(&veil.engine, "analyst").await, price);
+    // The other pays the same, once, on whichever proxy it asks, and sees the same.
+    let second = veil.proxy(&veil.ledger).await;
+    let role = session("colleague");
+    let (one, other) = tokio::join!(
+        rows_of(&veil.engine, &role, sql),
+        rows_of(
+            &second,
+            &role,
+            "SELECT count(*) FROM nls.women WHERE college_graduate = 1"
+        )
+    );
+    assert_eq!(one.unwrap(), first);
+    other.unwrap();
+    assert!((spent(&veil.engine, "colleague").await - price).abs() < 1e-15);
+    let answer = veil
+        .ask_as(
+            &role,
+            "SELECT count(*) FROM nls.women WHERE birth_year < 1943",
+        )
+        .await
+        .unwrap();
+    assert!(
+        answer.notices[0].contains("summary women answers it"),
+        "{:?}",
+        answer.notices
+    );
+    assert!((spent(&veil.engine, "colleague").await - price).abs() < 1e-15);
+    assert_eq!(owner(&veil.engine).await, price);
+    let held = veil
+        .rows_as(
+            &role,
+            "SELECT summary_name, keys, measures, marginals, groups, epsilon, \
+        held, made FROM pgveil.summaries",
+        )
+        .await
+        .unwrap();
+    assert_eq!(
+        held,
+        [
+            "women|race, birth_year, college_graduate|years_of_school|(race, birth_year), \
+        (race, college_graduate), (birth_year, college_graduate)|96|0.5|t|t"
+        ]
+    );
+    // Made again, it is another one, and is received again.
+    make(&veil, &veil.engine, &mut OsRandomness::new())
+        .await
+        .unwrap();
+    assert!((owner(&veil.engine).await - 2.0 * price).abs() < 1e-12);
+    let answer = veil.ask_as(&role, sql).await.unwrap();
+    assert!(answer.notices[0].starts_with("received summary women for epsilon 0.5 (mu "));
+    assert!((spent(&veil.engine, "colleague").await - 2.0 * price).abs() < 1e-12);
+}
+
+/// A role that has not received a summary sees the same bytes whether or not it was made.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_role_has_not_received_changes_nothing() {
+    let sql = "SELECT race, count(*), avg(years_of_school) FROM nls.women GROUP BY race";
+    let mut low = session("colleague");
+    low.session_settings.epsilon = Some(0.4);
+    let mut fixed = session("colleague");
+    fixed.session_settings.clip = ClipChoice::Fixed;
+    let asked = |requester: &Requester, sql: &str| (requester.clone(), sql.to_owned());
+    let exact = with_reuse("colleague", Reuse::Exact);
+    let off = with_reuse("colleague", Reuse::Off);
+    let questions = [
+        asked(&low, sql),
+        asked(
+            &fixed,
+            "SELECT count(*) FROM nls.women WHERE birth_year = 1944",
+        ),
+        asked(
+            &exact,
+            "SELECT count(*) FROM nls.women WHERE race = 'black'",
+        ),
+        asked(&off, sql),
+        asked(
+            &session("colleague"),
+            "SELECT count(*) FROM nls.women WHERE years_of_school = 12",
+        ),
+        asked(
+            &session("colleague"),
+            "SELECT epsilon_spent, mu_spent FROM pgveil.budget",
+        ),
+        asked(
+            &session("colleague"),
+            "SELECT summary_name, keys, groups, standard_error, epsilon, \
+            mu, held FROM pgveil.summaries",
+        ),
+    ];
+    // Each on a ledger of its own, with the same noise.
+    let mut transcripts = Vec::new();
+    for is_made in [false, true] {
+        let alike = Veil::demo(|yaml| declared(rich(yaml)), Some(streams())).await;
+        if is_made {
+            make(&alike, &alike.engine, &mut OsRandomness::new())
+                .await
+                .unwrap();
+        }
+        let mut transcript = Vec::new();
+        let explained = "EXPLAIN (FORMAT JSON) SELECT race, count(*) FROM nls.women GROUP BY race";
+        transcript.push(explain(&alike, explained).await);
+        for (requester, sql) in &questions {
+            let answer = alike.ask_as(requester, sql).await.unwrap();
+            transcript.push(format!("{:?} {:?}", answer.rows, answer.notices));
+        }
+        let nothing = with_reuse("colleague", Reuse::Summary);
+        let graduates = "SELECT count(*) FROM nls.women WHERE college_graduate = 1";
+        let refused = alike.ask_as(&nothing, graduates).await;
+        let refused = refused.unwrap_err().report();
+        assert_eq!(
+            (refused.sqlstate.as_str(), refused.reason.id()),
+            ("0A000", "not-held")
+        );
+        transcript.push(format!("{refused:?}"));
+        transcripts.push(transcript);
+    }
+    assert_eq!(transcripts[0], transcripts[1]);
+}
+
+async fn explain(veil: &Veil, sql: &str) -> String {
+    let statements = pgveil::parse::parse(sql).unwrap();
+    let [pgveil::parse::Statement::Explain(query, format)] = statements.as_slice() else {
+        panic!("one EXPLAIN is wanted: {sql}")
+    };
+    use pgveil::engine::Service;
+    let role = session("colleague");
+    let explained = veil
+        .engine
+        .explain(&role, query, &[], &[], *format, CancellationToken::new());
+    explained.await.unwrap().join("\n")
+}
+
+/// Gives no noise at all.
+struct Broken;
+
+impl Sampler for Broken {
+    fn sample(&mut self, _: &Noise) -> Result<i128, SampleError> {
+        Err(SampleError::Exhausted)
+    }
+
+    fn choose(&mut self, _: &Exponential, _: &[Run]) -> Result<(usize, u64), SampleError> {
+        Err(SampleError::Exhausted)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_breaks_after_the_debit_is_paid_and_still_due() {
+    let veil = Veil::demo(|yaml| declared(rich(yaml)), None).await;
+    let broken = make(&veil, &veil.engine, &mut Broken).await;
+    assert!(matches!(broken, Err(SummaryError::Release(_))));
+    let paid = owner(&veil.engine).await;
+    assert!(paid > 0.0);
+    let made = "SELECT held, made FROM pgveil.summaries";
+    let rows = veil.rows_as(&session("analyst"), made).await.unwrap();
+    assert_eq!(rows, ["f|f"]);
+    make(&veil, &veil.engine, &mut OsRandomness::new())
+        .await
+        .unwrap();
+    assert!((owner(&veil.engine).await - 2.0 * paid).abs() < 1e-12);
+    let rows = veil.rows_as(&session("analyst"), made).await.unwrap();
+    assert_eq!(rows, ["t|t"]);
+}
+
+/// Where a unit has many rows, a session's own clips would be chosen from a look. The summary has
+/// the policy's.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_rows_of_a_unit_are_summarized() {
+    let edit = |yaml: String| {
+        declared(Veil::precise(yaml))
+            .replace("of: nls.women", "of: nls.interviews")
+            .replace(
+                "[race, birth_year, college_graduate]",
+                "[year, south, married]",
+            )
+            .replace("[years_of_school]", "[hours_per_week]")
+            .replace("    epsilon: 0.5\n", "    epsilon: 5000\n")
+    };
+    let veil = Veil::demo(edit, Veil::silent()).await;
+    make(&veil, &veil.engine, &mut Silent).await.unwrap();
+    for sql in [
+        "SELECT count(*) FROM nls.interviews",
+        "SELECT south, count(*) FROM nls.interviews GROUP BY south ORDER BY south",
+        // Later years have longer weeks than the bounds.
+        "SELECT year, count(*), sum(hours_per_week) FROM nls.interviews WHERE married = 1 AND year \
+            < 1982 GROUP BY year ORDER BY year",
+        "SELECT round(avg(hours_per_week), 4) FROM nls.interviews WHERE married = 1 AND year \
+            < 1980",
+    ] {
+        assert!(
+            free(&veil, &session("analyst"), sql).await,
+            "{sql} was bought"
+        );
+    }
+}
+
+/// Sessions that ask for it get no answer of a summary; and a summary that is declared later costs
+/// no role what it holds.
+#[tokio::test(flavor = "multi_thread")]
+async fn sessions_and_earlier_answers_stay_as_they_were() {
+    let veil = Veil::demo(rich, Veil::silent()).await;
+    let sql = "SELECT count(*) FROM nls.women WHERE birth_year < 1950";
+    veil.rows_as(&session("analyst"), sql).await.unwrap();
+    let before = spent(&veil.engine, "analyst").await;
+    let engine = veil.proxy_with(&veil.ledger, declared).await;
+    assert_eq!(engine.policy().version, veil.engine.policy().version);
+    make(&veil, &engine, &mut Silent).await.unwrap();
+    let made = spent(&engine, "analyst").await;
+    assert!(made > before);
+    rows_of(&engine, &with_reuse("analyst", Reuse::Exact), sql)
+        .await
+        .unwrap();
+    assert_eq!(spent(&engine, "analyst").await, made);
+    let other = "SELECT count(*) FROM nls.women WHERE birth_year = 1944";
+    rows_of(&engine, &with_reuse("analyst", Reuse::Summary), other)
+        .await
+        .unwrap();
+    assert_eq!(spent(&engine, "analyst").await, made);
+    rows_of(&engine, &with_reuse("analyst", Reuse::Exact), other)
+        .await
+        .unwrap();
+    assert!(spent(&engine, "analyst").await > made);
+}
+
+/// Over many summaries, the distance of answers from the truth is as their standard errors say.
+#[tokio::test(flavor = "multi_thread")]
+async fn answers_are_as_far_off_as_they_say() {
+    let veil = Veil::demo(|yaml| declared(rich(yaml)), None).await;
+    // The same noise in each run, so that no run is an unlucky one.
+    let mut noise = Stream(ChaCha20Rng::seed_from_u64(7));
+    let conditions = [
+        "race = 'black' OR college_graduate = 1",
+        "birth_year < 1946",
+        "true",
+    ];
+    let select = |measured: &str| {
+        let of = |c: &&str| format!("(SELECT {measured} FROM nls.women WHERE {c})");
+        format!(
+            "SELECT {}",
+            conditions.iter().map(of).collect::<Vec<_>>().join(", ")
+        )
+    };
+    let numbers = |rows: Vec<String>| -> Vec<f64> {
+        rows[0]
+            .split('|')
+            .map(|value| value.parse().unwrap())
+            .collect()
+    };
+    let truth = numbers(veil.direct(&select("count(*)")).await);
+    let (mut squares, rounds) = (vec![0.0; truth.len()], 150);
+    for _ in 0..rounds {
+        make(&veil, &veil.engine, &mut noise).await.unwrap();
+        let role = session("analyst");
+        let values = numbers(veil.rows_as(&role, &select("count(*)")).await.unwrap());
+        let errors = select("pgveil.stderr(count(*))");
+        let errors = numbers(veil.rows_as(&role, &errors).await.unwrap());
+        for (at, square) in squares.iter_mut().enumerate() {
+            *square += ((values[at] - truth[at]) / errors[at]).powi(2);
+        }
+    }
+    // A mean of 150 squares of a normal has standard error 0.115.
+    for mean in squares.iter().map(|sum| sum / f64::from(rounds)) {
+        assert!((0.6..1.5).contains(&mean), "{squares:?}");
+    }
+}
+
+/// The price of a wanted error: no more than it needs.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wanted_error_has_its_price() {
+    let wanting = |error: &'static str| {
+        move |yaml: String| declared(rich(yaml)).replace("    epsilon: 0.5\n", error)
+    };
+    let veil = Veil::demo(wanting("    error: 20\n"), None).await;
+    let sql = "SELECT standard_error <= 20, standard_error > 19.5, epsilon < 1 FROM \
+        pgveil.summaries";
+    let rows = veil.rows_as(&session("analyst"), sql).await.unwrap();
+    assert_eq!(rows, ["t|t|t"]);
+    let engine = veil
+        .proxy_with(&veil.ledger, |yaml| yaml.replace("error: 20", "error: 0.5"))
+        .await;
+    let summary = &engine.policy().summaries[0];
+    let refused = SummaryQuestion::new(engine.policy(), summary).unwrap_err();
+    assert_eq!(refused.report().reason.id(), "target-error-too-small");
+}
