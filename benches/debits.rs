@@ -1,20 +1,23 @@
 //! Answers a second, as the ledger sees them: a debit, durable before it is acknowledged, and the
-//! answer kept, which is not waited for. On both stores, by one session and by fifty.
+//! answer kept, which is not waited for. On both stores, without a witness and with one in a file,
+//! by one session and by fifty.
 //!
 //! `cargo bench --bench debits [-- SECONDS [SESSIONS] [SQLite | PostgreSQL]]`. The server says how
 //! often it committed and synced. How often the file was synced:
 //! `strace -f -c -e trace=fsync,fdatasync` before the program that cargo names, with one store and
 //! one number of sessions.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use pgveil::ledger::{
-    AccountSpec, Buyer, FamilyId, Fingerprint, Ledger, Purchase, QuestionDigest, QuestionId,
+    AccountSpec, Address, Buyer, FamilyId, Fingerprint, Ledger, Purchase, QuestionDigest,
+    QuestionId,
 };
 use pgveil::mechanism::{Accounting, Cap, Fixed, Loss};
-use pgveil::policy::{Budget, Renew};
+use pgveil::policy::{Budget, Renew, WitnessAddress, WitnessPlace};
 use pgveil::postgres::{LocalPostgres, Options};
 
 const SESSIONS: [u64; 2] = [1, 50];
@@ -116,13 +119,13 @@ async fn work(server: &LocalPostgres) -> [i64; 2] {
 
 async fn report(
     store: &str,
-    url: &str,
+    at: Address,
     time: Duration,
     sessions: &[u64],
     server: Option<&LocalPostgres>,
 ) {
     let roles = [account("ann")];
-    let ledger = Ledger::open(url, account("owner"), &roles);
+    let ledger = Ledger::open(at, account("owner"), &roles);
     let ledger = Arc::new(ledger.await.expect("it opens"));
     for sessions in sessions {
         let before = match server {
@@ -143,6 +146,18 @@ async fn report(
     }
 }
 
+/// The same ledger with a witness in this directory.
+fn witnessed(url: &str, home: &Path) -> Address {
+    let place = WitnessPlace::File(home.join(format!("{:x}.witness", rand::random::<u64>())));
+    Address {
+        url: url.to_owned().into(),
+        witnesses: vec![WitnessAddress {
+            place,
+            same_disk: true,
+        }],
+    }
+}
+
 #[tokio::main]
 async fn main() {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -159,12 +174,13 @@ async fn main() {
         "{:>10} {:>9} {:>9} {:>9} {:>9} {:>9}",
         "store", "sessions", "answers", "a second", "commits", "syncs"
     );
+    let home = std::env::temp_dir().join(format!("pgveil-debits-{}", std::process::id()));
+    std::fs::create_dir(&home).expect("a directory");
     if named != Some("PostgreSQL") {
-        let home = std::env::temp_dir().join(format!("pgveil-debits-{}", std::process::id()));
-        std::fs::create_dir(&home).expect("a directory");
-        let file = format!("sqlite://{}", home.join("ledger.db").display());
-        report("SQLite", &file, time, &sessions, None).await;
-        std::fs::remove_dir_all(home).expect("it goes");
+        let file = |name: &str| format!("sqlite://{}", home.join(name).display());
+        report("SQLite", (&file("one.db")).into(), time, &sessions, None).await;
+        let at = witnessed(&file("two.db"), &home);
+        report("+ witness", at, time, &sessions, None).await;
     }
     if named != Some("SQLite") {
         let durable = ["fsync", "synchronous_commit", "full_page_writes"];
@@ -176,7 +192,18 @@ async fn main() {
             ..Options::default()
         });
         let server = server.await.expect("a server");
-        report("PostgreSQL", server.url(), time, &sessions, Some(&server)).await;
+        // A witness learns of its own from a ledger that was never charged.
+        let at = witnessed(server.url(), &home);
+        report("+ witness", at, time, &sessions, Some(&server)).await;
+        report(
+            "PostgreSQL",
+            server.url().into(),
+            time,
+            &sessions,
+            Some(&server),
+        )
+        .await;
         server.stop().await;
     }
+    std::fs::remove_dir_all(home).expect("it goes");
 }

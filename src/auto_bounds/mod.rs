@@ -41,7 +41,7 @@ use crate::execute;
 use crate::execute::Backend;
 use crate::ir::ReleaseId;
 use crate::ledger;
-use crate::ledger::{Buyer, DebitError, Found, Ledger, Purchase};
+use crate::ledger::{Buyer, DebitError, Found, Ledger, LedgerReader, Purchase};
 use crate::mechanism::{AccountState, Loss, Sampler};
 use crate::policy::{Finding, Policy, Search, SessionSettings};
 use crate::refusal::{Refusal, reason};
@@ -96,7 +96,7 @@ impl From<Refused> for Error {
 /// [`Error::Ledger`], [`Error::Unreadable`].
 pub async fn found(
     policy: &Policy,
-    ledger: &Ledger,
+    ledger: &LedgerReader,
 ) -> Result<Vec<Option<(KeptSearch, Found)>>, Error> {
     let mut all = Vec::with_capacity(policy.searches.len());
     for search in &policy.searches {
@@ -119,7 +119,7 @@ pub async fn found(
 /// As [`found`].
 pub async fn settle(
     policy: &Policy,
-    ledger: &Ledger,
+    ledger: &LedgerReader,
 ) -> Result<Result<(Policy, Vec<Found>), Vec<String>>, Error> {
     let (mut findings, mut paid, mut due) = (Vec::new(), Vec::new(), Vec::new());
     for (search, found) in policy.searches.iter().zip(found(policy, ledger).await?) {

@@ -214,8 +214,11 @@ Examples:
   pgveil budget export --policy policies/shop.yaml > statements.jsonl
 
 Epsilon is a dash where Gaussian noise was used, which has no pure epsilon; mu then \
-counts. \"left\" is of the current period where a budget is
-renewed; what was spent is of the account's whole life.")]
+counts. \"left\" is of the current period where a budget is renewed; what was spent is of the \
+account's whole life.
+
+`show`, `history`, `export` and `digest` write nothing. A grant or a freeze is written, and \
+nothing else of the policy's file: a role's account is opened when the policy comes into force.")]
     Budget {
         #[command(subcommand)]
         question: Option<BudgetQuestion>,
@@ -276,8 +279,9 @@ Examples:
   pgveil ledger restore /srv/backup/ledger.pgvb --policy shop.yaml --why 'disk failed'
 
 A backup is no ledger: copying it into place gives nothing back. `restore` charges what may have \
-been spent since: with a witness (ledger.witness) what the witness saw, without one every account \
-up to its cap. It freezes all accounts; `pgveil budget unfreeze --all` unfreezes them.")]
+been spent since: with a witness (ledger.witness) what the witness saw, without one the most that \
+every budget can have paid for. It freezes all accounts; `pgveil budget unfreeze --all` unfreezes \
+them.")]
     Ledger {
         #[command(subcommand)]
         question: LedgerQuestion,
@@ -381,9 +385,8 @@ holds from the role's next question on.")]
 Each line: format (2), number, time (whole seconds), kind (statement, login, act), role, \
 session, address, application, via and sqlstate.
 A statement has its keyed digest (never the text), the digest of its plan, the tables that it \
-names, the verdict (answered, reused, explained,
-refused, failed) and what was charged. Records are written within a second; the newest million \
-statements and 100,000 logins are kept, acts for
+names, the verdict (answered, reused, explained, refused, failed) and what was charged. Records \
+are written within a second; the newest million statements and 100,000 logins are kept, acts for \
 ever. --after continues from a line's number.")]
     Export {
         /// Only records after this number
@@ -396,8 +399,7 @@ Example:
   pgveil budget digest --policy policies/shop.yaml 'SELECT count(*) FROM shop.people'
 
 Digests are made with a key that only the ledger has: an exported record confirms no guess of a \
-statement. A statement that a client prepared
-has its parameters as $1, $2, …")]
+statement. A statement that a client prepared has its parameters as $1, $2, …")]
     Digest {
         /// The statement as it was asked
         sql: String,

@@ -9,7 +9,9 @@ use super::arguments::{BudgetQuestion, Reason, Whom};
 use super::{Failure, noise, record, start};
 use crate::auto_bounds;
 use crate::calendar::FROM_1970_US;
-use crate::ledger::{Act, Balance, Decided, Decision, Entry, Error, Ledger, PolicyRecord};
+use crate::ledger::{
+    Act, Balance, Decided, Decision, Entry, Error, Ledger, LedgerReader, PolicyRecord,
+};
 use crate::mechanism::Fixed;
 use crate::policy::{File, Scalar};
 use crate::rewrite::emit::sql;
@@ -26,12 +28,13 @@ pub async fn run(path: Option<&Path>, question: Option<BudgetQuestion>) -> Resul
         ));
     };
     let file = start::read(path)?;
-    let ledger = open(&file).await?;
-    let question = question.unwrap_or(BudgetQuestion::Show);
-    let is_shown = matches!(question, BudgetQuestion::Show);
-    let lines = match question {
-        BudgetQuestion::Show => balances(&file, &ledger).await?,
-        BudgetQuestion::History => history(&file, &ledger).await?,
+    match question.unwrap_or(BudgetQuestion::Show) {
+        BudgetQuestion::Show => show(&file).await,
+        BudgetQuestion::History => {
+            let lines = history(&file, &open(&file).await?).await?;
+            print(&lines);
+            Ok(())
+        }
         BudgetQuestion::Grant {
             role,
             epsilon,
@@ -43,49 +46,43 @@ pub async fn run(path: Option<&Path>, question: Option<BudgetQuestion>) -> Resul
                 epsilon: granted("--epsilon", epsilon)?,
                 delta: granted("--delta", delta)?,
             };
-            return decide(&ledger, act, reason).await;
+            decide(&file, act, reason).await
         }
         BudgetQuestion::Freeze { whom, reason } => {
-            return decide(
-                &ledger,
-                Act::Freeze {
-                    role: whose(&file, whom)?,
-                },
-                reason,
-            )
-            .await;
+            let role = whose(&file, whom)?;
+            decide(&file, Act::Freeze { role }, reason).await
         }
         BudgetQuestion::Unfreeze { whom, reason } => {
-            return decide(
-                &ledger,
-                Act::Unfreeze {
-                    role: whose(&file, whom)?,
-                },
-                reason,
-            )
-            .await;
+            let role = whose(&file, whom)?;
+            decide(&file, Act::Unfreeze { role }, reason).await
         }
-        BudgetQuestion::Export { after } => return record::export(&ledger, after).await,
-        BudgetQuestion::Digest { sql } => return record::digests(&ledger, &sql),
-    };
-    for line in aligned(&lines) {
-        println!("{line}");
+        BudgetQuestion::Export { after } => record::export(&open(&file).await?, after).await,
+        BudgetQuestion::Digest { sql } => record::digests(&open(&file).await?, &sql),
     }
-    if is_shown {
-        match worth(&file, &ledger).await {
-            Ok(lines) => lines.iter().for_each(|line| println!("{line}")),
-            // The accounts need no database.
-            Err(failure) => eprintln!(
-                "What answers are worth needs the database: {}",
-                failure.in_a_line()
-            ),
-        }
+}
+
+async fn show(file: &File) -> Result<(), Failure> {
+    let ledger = open(file).await?;
+    print(&balances(file, &ledger).await?);
+    match worth(file, &ledger).await {
+        Ok(lines) => lines.iter().for_each(|line| println!("{line}")),
+        // The accounts need no database.
+        Err(failure) => eprintln!(
+            "What answers are worth needs the database: {}",
+            failure.in_a_line()
+        ),
     }
     Ok(())
 }
 
+fn print(lines: &[Vec<String>]) {
+    for line in aligned(lines) {
+        println!("{line}");
+    }
+}
+
 /// What the first role's budget is worth, by the policy as its database has it.
-async fn worth(file: &File, ledger: &Ledger) -> Result<Vec<String>, Failure> {
+async fn worth(file: &File, ledger: &LedgerReader) -> Result<Vec<String>, Failure> {
     let database = start::database(file)?;
     let opened = tokio::time::timeout(PATIENCE, start::open(file, &database)).await;
     let opened = opened.map_err(|_| Failure::new("it does not answer"))??;
@@ -102,20 +99,26 @@ async fn worth(file: &File, ledger: &Ledger) -> Result<Vec<String>, Failure> {
     noise::lines_of(&policy, Some(&balances))
 }
 
-/// Opens the ledger that the policy names. A missing ledger is an error: a misspelt name must not
-/// create one.
-async fn open(file: &File) -> Result<Ledger, Failure> {
+/// Opens the ledger that the policy names, to read it.
+async fn open(file: &File) -> Result<LedgerReader, Failure> {
     let ledger = start::ledger(file)?;
     let (owner, roles) = start::accounts(&file.privacy, &file.roles)?;
-    Ledger::open_existing(ledger, owner, &roles)
-        .await
-        .map_err(|error| match error {
-            Error::Missing { .. } => Failure::with_remedy(
-                error,
-                "It is made when `pgveil serve` starts for the first time.",
-            ),
-            error => Failure::new(error),
-        })
+    let opened = LedgerReader::open(ledger, owner, &roles).await;
+    opened.map_err(failed)
+}
+
+fn failed(error: Error) -> Failure {
+    match error {
+        Error::Missing { .. } => Failure::with_remedy(
+            error,
+            "It is made when `pgveil serve` starts for the first time.",
+        ),
+        Error::Decision(_) => Failure::with_remedy(
+            error,
+            "Nothing was changed. `pgveil budget show` shows what each account has.",
+        ),
+        error => Failure::new(error),
+    }
 }
 
 fn named(file: &File, role: String) -> Result<String, Failure> {
@@ -154,25 +157,24 @@ pub fn who(reason: &Reason) -> String {
     reason.who.clone().unwrap_or_else(user)
 }
 
-async fn decide(ledger: &Ledger, act: Act, reason: Reason) -> Result<(), Failure> {
+/// Records a decision. The policy's file names the account, and changes none: it may not be in
+/// force yet.
+async fn decide(file: &File, act: Act, reason: Reason) -> Result<(), Failure> {
+    let ledger = start::ledger(file)?;
+    let (owner, roles) = start::accounts(&file.privacy, &file.roles)?;
     let decision = Decision {
         act,
         who: who(&reason),
         why: reason.why,
     };
     let text = decision.act.words();
-    ledger.decide(decision).await.map_err(|error| match error {
-        Error::Decision(_) => Failure::with_remedy(
-            error,
-            "Nothing was changed. `pgveil budget show` shows what each account has.",
-        ),
-        error => Failure::new(error),
-    })?;
+    let decided = Ledger::decide_at(ledger, owner, &roles, decision).await;
+    decided.map_err(failed)?;
     println!("recorded: {text}");
     Ok(())
 }
 
-async fn balances(file: &File, ledger: &Ledger) -> Result<Vec<Vec<String>>, Failure> {
+async fn balances(file: &File, ledger: &LedgerReader) -> Result<Vec<Vec<String>>, Failure> {
     let header = [
         "account",
         "left",
@@ -191,11 +193,14 @@ async fn balances(file: &File, ledger: &Ledger) -> Result<Vec<Vec<String>>, Fail
     ];
     for role in &file.roles {
         let failures = ledger.failures(&role.name).await.map_err(Failure::new)?;
-        lines.push(balance(
-            &role.name,
-            &ledger.balance(&role.name).await.map_err(Failure::new)?,
-            failures.to_string(),
-        ));
+        let standing = ledger.balance(&role.name).await.map_err(Failure::new)?;
+        let mut line = balance(&role.name, &standing, failures.to_string());
+        let is_open = ledger.has_account(&role.name).await;
+        if !is_open.map_err(Failure::new)? {
+            line.pop();
+            line.push("no account yet".to_owned());
+        }
+        lines.push(line);
     }
     Ok(lines)
 }
@@ -235,7 +240,7 @@ fn balance(name: &str, balance: &Balance, failures: String) -> Vec<String> {
     .concat()
 }
 
-async fn history(file: &File, ledger: &Ledger) -> Result<Vec<Vec<String>>, Failure> {
+async fn history(file: &File, ledger: &LedgerReader) -> Result<Vec<Vec<String>>, Failure> {
     let mut lines: Vec<(i64, Vec<String>)> = Vec::new();
     for role in &file.roles {
         let entries = ledger

@@ -11,7 +11,7 @@ use crate::engine;
 use crate::engine::{
     Asked, MemoryShare, Promised, Requester, Sql, accounts, constants, explained, start_path,
 };
-use crate::ledger::{Balances, Ledger};
+use crate::ledger::{Balances, LedgerReader};
 use crate::mechanism::{AccountState, Fixed, Loss};
 use crate::parse::{Query, Statement, parse};
 use crate::policy::{File, Policy, SessionSettings, schemas};
@@ -161,7 +161,7 @@ fn queries(sql: &str) -> Result<Vec<Query>, Failure> {
 /// The accounts of a role, as the ledger has them.
 async fn balances(file: &File, role: &str) -> Result<Balances, Failure> {
     let (owner, roles) = start::accounts(&file.privacy, &file.roles)?;
-    let ledger = Ledger::open_existing(start::ledger(file)?, owner, &roles).await;
+    let ledger = LedgerReader::open(start::ledger(file)?, owner, &roles).await;
     let ledger = ledger.map_err(Failure::new)?;
     ledger.balances(role).await.map_err(Failure::new)
 }

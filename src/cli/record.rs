@@ -4,14 +4,14 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use super::Failure;
-use crate::ledger::{Ledger, record_line};
+use crate::ledger::{LedgerReader, record_line};
 use crate::parse::{Query, Statement, parse};
 
 /// Number of records that one read of the ledger returns.
 const PAGE: u32 = 10_000;
 
 /// Prints every record after a number, oldest first.
-pub async fn export(ledger: &Ledger, mut after: i64) -> Result<(), Failure> {
+pub async fn export(ledger: &LedgerReader, mut after: i64) -> Result<(), Failure> {
     let mut out = std::io::BufWriter::new(std::io::stdout().lock());
     loop {
         let records = ledger.records(after, PAGE).await.map_err(Failure::new)?;
@@ -28,7 +28,7 @@ pub async fn export(ledger: &Ledger, mut after: i64) -> Result<(), Failure> {
 }
 
 /// Prints the digest by which records name each statement of a text.
-pub fn digests(ledger: &Ledger, sql: &str) -> Result<(), Failure> {
+pub fn digests(ledger: &LedgerReader, sql: &str) -> Result<(), Failure> {
     let statements = parse(sql).map_err(|refusal| Failure::new(&refusal.message))?;
     let digest = |query: &Query| ledger.statement_digest(&query.to_sql()).to_string();
     let found: Vec<String> = statements

@@ -9,6 +9,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::ServeOptions;
+use super::blocking::blocking;
 use super::listen::listen;
 use super::{Failure, notify, pages, process, reload, signal, start, tls};
 use rustls::ServerConfig;
@@ -42,6 +43,10 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
     let console = pages::console(&options, &file, is_plain).await?;
     let desk = pages::desk(&options, is_plain).await?;
     let source = source_of(&file);
+    if options.migrate {
+        let ledger = ledger.clone();
+        blocking(move || ledger::migrate(&ledger)).await?;
+    }
     let starting = started(&file, database, source, ledger);
     let started = signal::unless(&token, starting).await?;
     let ledger = started.engine.ledger();

@@ -14,7 +14,7 @@ use crate::catalog::{Catalog, Server};
 use crate::engine::{Engine, Service};
 use crate::execute::Backend;
 use crate::ledger;
-use crate::ledger::{AccountSpec, Found, Ledger};
+use crate::ledger::{AccountSpec, Found, Ledger, LedgerReader};
 use crate::policy;
 use crate::policy::{Budget, Checked, File, Finding, Policy, PolicyError, Privacy, Renew, Role};
 use crate::postgres;
@@ -243,7 +243,7 @@ async fn mirror(
 /// The policy with the results of its searches, and what each role pays for them.
 pub(super) async fn settled(
     policy: Policy,
-    ledger: &Ledger,
+    ledger: &LedgerReader,
 ) -> Result<(Policy, Vec<Found>), Failure> {
     match auto_bounds::settle(&policy, ledger)
         .await
@@ -307,12 +307,12 @@ pub async fn as_found(file: &File, policy: Policy) -> Result<Policy, Failure> {
 
 /// Opens the ledger with the results of the policy's searches. `None` if the policy has no searches
 /// or the ledger does not exist.
-pub async fn found_by(file: &File, policy: &Policy) -> Result<Option<Ledger>, Failure> {
+pub async fn found_by(file: &File, policy: &Policy) -> Result<Option<LedgerReader>, Failure> {
     if file.ledger_url.is_none() || policy.searches.is_empty() {
         return Ok(None);
     }
     let (owner, roles) = accounts(&policy.privacy, &policy.roles)?;
-    match Ledger::open_existing(ledger(file)?, owner, &roles).await {
+    match LedgerReader::open(ledger(file)?, owner, &roles).await {
         Ok(ledger) => Ok(Some(ledger)),
         Err(ledger::Error::Missing { .. }) => Ok(None),
         Err(error) => Err(Failure::new(error)),

@@ -14,6 +14,20 @@ use crate::policy::Renew;
 pub(super) struct Account {
     pub(super) id: i64,
     pub(super) terms: AccountTerms,
+    /// Where the policy renews the account otherwise than the ledger does until the policy comes
+    /// into force.
+    pub(super) kept: Option<KeptPeriod>,
+}
+
+/// The id of an account that the ledger does not have.
+pub(super) const NOT_OPENED: i64 = 0;
+
+/// The current period of an account whose `renew` the policy changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct KeptPeriod {
+    pub(super) start: i64,
+    /// The last decision before it.
+    pub(super) decisions: i64,
 }
 
 /// The policy's terms, before the owner's grants.
@@ -33,27 +47,70 @@ pub(super) fn open_accounts(
     roles: &[AccountSpec],
 ) -> Result<(Account, HashMap<String, Account>), Error> {
     let owner = open_account(store, now, "owner", owner)?;
-    let mut accounts = HashMap::with_capacity(roles.len());
-    for role in roles {
+    let accounts = by_name(roles, |role| {
         let account = open_account(store, now, "role", role)?;
         keep_period(store, now, account)?;
-        if accounts.insert(role.name.clone(), account).is_some() {
+        Ok(account)
+    })?;
+    Ok((owner, accounts))
+}
+
+/// Finds the accounts of a policy that is not in force, and writes nothing.
+pub(super) fn find_accounts(
+    store: &mut dyn Store,
+    now: i64,
+    owner: &AccountSpec,
+    roles: &[AccountSpec],
+) -> Result<(Account, HashMap<String, Account>), Error> {
+    let owner = find_account(store, "owner", owner)?;
+    let accounts = by_name(roles, |role| {
+        let account = find_account(store, "role", role)?;
+        let kept = match account.id {
+            NOT_OPENED => None,
+            _ => kept_period(store, now, account)?,
+        };
+        Ok(Account { kept, ..account })
+    })?;
+    Ok((owner, accounts))
+}
+
+fn by_name(
+    roles: &[AccountSpec],
+    mut account: impl FnMut(&AccountSpec) -> Result<Account, Error>,
+) -> Result<HashMap<String, Account>, Error> {
+    let mut accounts = HashMap::with_capacity(roles.len());
+    for role in roles {
+        if accounts.insert(role.name.clone(), account(role)?).is_some() {
             return Err(Error::NamedTwice {
                 name: role.name.clone(),
             });
         }
     }
-    Ok((owner, accounts))
+    Ok(accounts)
 }
 
-/// Finds the account, whose fixed terms must agree, or opens it. There is one owner's account,
-/// whatever its name; a role's account is found by the role's name.
+/// Finds the account or opens it, and writes what the policy says of its budget.
 pub(super) fn open_account(
     store: &mut dyn Store,
     now: i64,
     kind: &str,
     spec: &AccountSpec,
 ) -> Result<Account, Error> {
+    let found = find_account(store, kind, spec)?;
+    if found.id == NOT_OPENED {
+        let id = insert_account(store, now, kind, spec)?;
+        return Ok(Account { id, ..found });
+    }
+    let sql = "UPDATE account SET epsilon = $1, delta = $2 WHERE id = $3 AND (epsilon <> $1 OR \
+        delta <> $2)";
+    let [epsilon, delta] = [spec.budget.epsilon, spec.budget.delta].map(Value::Real);
+    store.query(sql, &[epsilon, delta, Value::Int(found.id)])?;
+    Ok(found)
+}
+
+/// Finds the account, whose fixed terms must agree. There is one owner's account, whatever its
+/// name; a role's account is found by the role's name.
+fn find_account(store: &mut dyn Store, kind: &str, spec: &AccountSpec) -> Result<Account, Error> {
     let AccountSpec {
         name,
         budget,
@@ -73,18 +130,22 @@ pub(super) fn open_account(
     let sql = "SELECT id, accounting, threshold_share FROM account WHERE kind = $1 AND (kind = \
         'owner' OR name = $2)";
     let found = store.query(sql, &[text(kind), text(name)])?;
+    let account = |id| Account {
+        id,
+        terms,
+        kept: None,
+    };
     let Some(row) = found.first() else {
-        let id = insert_account(store, now, kind, spec)?;
-        return Ok(Account { id, terms });
+        return Ok(account(NOT_OPENED));
     };
     let fixed = |what, fixed, wanted| {
-        let account = if kind == "owner" {
+        let whose = if kind == "owner" {
             "the owner's account".to_owned()
         } else {
             format!("the account of role {name:?}")
         };
         Err(Error::Fixed {
-            account,
+            account: whose,
             what,
             fixed,
             wanted,
@@ -100,12 +161,7 @@ pub(super) fn open_account(
             threshold_share.to_string(),
         );
     }
-    let id = row.int(0)?;
-    let sql = "UPDATE account SET epsilon = $1, delta = $2 WHERE id = $3 AND (epsilon <> $1 OR \
-        delta <> $2)";
-    let [epsilon, delta] = [budget.epsilon, budget.delta].map(Value::Real);
-    store.query(sql, &[epsilon, delta, Value::Int(id)])?;
-    Ok(Account { id, terms })
+    Ok(account(row.int(0)?))
 }
 
 /// A new account and, for a role, its first period.
@@ -157,9 +213,30 @@ fn insert_account(
 /// Where the policy changes `renew`, the current period keeps everything that was spent in it, and
 /// no grant of an ended period: a change of the policy grants nothing.
 fn keep_period(store: &mut dyn Store, now: i64, account: Account) -> Result<(), Error> {
-    let Account { id, terms } = account;
+    let Some(KeptPeriod { start, decisions }) = kept_period(store, now, account)? else {
+        return Ok(());
+    };
+    let sql = "UPDATE period SET renew = $1, start = $2, decisions = $3 WHERE account = $4";
+    let values = [
+        text(account.terms.renew.name()),
+        Value::Int(start),
+        Value::Int(decisions),
+        Value::Int(account.id),
+    ];
+    store.query(sql, &values)?;
+    Ok(())
+}
+
+/// `None` where the policy does not change `renew`.
+fn kept_period(
+    store: &mut dyn Store,
+    now: i64,
+    account: Account,
+) -> Result<Option<KeptPeriod>, Error> {
+    let Account { id, terms, kept: _ } = account;
     let row = store.query(
-        "SELECT renew, start FROM period WHERE account = $1",
+        "SELECT renew, start, decisions, (SELECT coalesce(max(id), 0) FROM decision) FROM period \
+            WHERE account = $1",
         &[Value::Int(id)],
     )?;
     let row = first(&row)?;
@@ -167,22 +244,14 @@ fn keep_period(store: &mut dyn Store, now: i64, account: Account) -> Result<(), 
         .into_iter()
         .find(|renew| row.text(0).is_ok_and(|name| name == renew.name()));
     if before == Some(terms.renew) {
-        return Ok(());
+        return Ok(None);
     }
     let last = row.int(1)?;
-    if before
+    let has_ended = before
         .and_then(|renew| period_start(renew, now))
-        .is_some_and(|start| start > last)
-    {
-        let sql = "UPDATE period SET decisions = (SELECT coalesce(max(id), 0) FROM decision) WHERE \
-            account = $1";
-        store.query(sql, &[Value::Int(id)])?;
-    }
-    let start = period_start(terms.renew, now).unwrap_or(0).max(last);
-    let sql = "UPDATE period SET renew = $1, start = $2 WHERE account = $3";
-    store.query(
-        sql,
-        &[text(terms.renew.name()), Value::Int(start), Value::Int(id)],
-    )?;
-    Ok(())
+        .is_some_and(|start| start > last);
+    Ok(Some(KeptPeriod {
+        start: period_start(terms.renew, now).unwrap_or(0).max(last),
+        decisions: row.int(if has_ended { 3 } else { 2 })?,
+    }))
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::error::Error;
-use super::store::{Absent, Store};
+use super::store::{Absent, Older, Store};
 use super::{server, sqlite, witness};
 use crate::policy::{Secret, WitnessAddress, WitnessPlace};
 
@@ -90,12 +90,43 @@ fn is_server(url: &str) -> bool {
 ///
 /// [`Error`]: a store that is foreign, newer or damaged is refused and left as it was.
 pub fn open_store(url: &str) -> Result<Box<dyn Store>, Error> {
-    store_at(url, Absent::Make)
+    store_at(url, Absent::Make, Older::Raise)
 }
 
-pub(super) fn store_at(url: &str, absent: Absent) -> Result<Box<dyn Store>, Error> {
+pub(super) fn store_at(url: &str, absent: Absent, older: Older) -> Result<Box<dyn Store>, Error> {
     match is_server(url) {
-        true => Ok(Box::new(server::Server::open(url, absent)?)),
-        false => Ok(Box::new(sqlite::Sqlite::open(url, absent)?)),
+        true => Ok(Box::new(server::Server::open(url, absent, older)?)),
+        false => Ok(Box::new(sqlite::Sqlite::open(url, absent, older)?)),
+    }
+}
+
+/// Opens a store that must be there to read it. Returns its format too.
+///
+/// # Errors
+///
+/// As [`open_store`]; [`Error::Missing`], [`Error::HalfWritten`].
+pub(super) fn look_at(url: &str) -> Result<(Box<dyn Store>, i64), Error> {
+    Ok(match is_server(url) {
+        true => {
+            let (store, format) = server::Server::look(url)?;
+            (Box::new(store), format)
+        }
+        false => {
+            let (store, format) = sqlite::Sqlite::look(url)?;
+            (Box::new(store), format)
+        }
+    })
+}
+
+/// Brings a ledger of an older format to this one, whoever uses it. An older pgveil that has it
+/// open goes on, and cannot open it again. A ledger that is missing is not made.
+///
+/// # Errors
+///
+/// [`Error`]: a ledger that is foreign, newer or damaged is refused and left as it was.
+pub fn migrate(at: &Address) -> Result<(), Error> {
+    match store_at(at.url.expose(), Absent::Refuse, Older::Raise) {
+        Ok(_) | Err(Error::Missing { .. }) => Ok(()),
+        Err(error) => Err(error),
     }
 }

@@ -2,6 +2,7 @@
 //! shows the same values. Also the claims of processes that are making an answer.
 
 use super::charge::{Fingerprint, HistoryEntry};
+use super::clock::LEASE;
 use super::error::{DebitError, Error};
 use super::rules::Rules;
 use super::store::{Row, Value, blob, first, loss as columns};
@@ -159,10 +160,6 @@ WITH held AS (
 )
 SELECT released FROM listed JOIN answer ON answer.id = listed.id
 WHERE bytes <= CAST($4 AS bigint) AND number <= CAST($5 AS bigint) ORDER BY number";
-
-/// How long a claim lasts unless it is renewed, in microseconds. After that its process counts as
-/// dead.
-pub(super) const LEASE: i64 = 15_000_000;
 
 impl Rules {
     /// The most accurate answer that the role holds and that is accurate enough; otherwise an

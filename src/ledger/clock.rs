@@ -8,6 +8,10 @@ use std::time::SystemTime;
 use crate::calendar::{DAY_OF_1970, MICROS_PER_DAY as DAY, civil_from_days};
 use crate::policy::Renew;
 
+/// How long a claim lasts unless it is renewed, in microseconds. After that its process counts as
+/// dead.
+pub(super) const LEASE: i64 = 15_000_000;
+
 /// Where the ledger reads the time.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> i64 + Send + Sync>);

@@ -2,7 +2,8 @@
 
 use super::charge::Fingerprint;
 use super::error::Error;
-use super::store::Row;
+use super::rules::Rules;
+use super::store::{Row, Value};
 use crate::mechanism::Loss;
 
 /// One debit of a role, as it stands in the history.
@@ -37,4 +38,29 @@ pub(super) fn join_statements(entries: &mut Vec<Entry>) {
         }
         is_same
     });
+}
+
+/// The debits and receipts that one statement has at most, but for unusual ones.
+const ROWS_OF_ENTRY: i64 = 8;
+
+impl Rules {
+    /// The newest debits of a role, newest first.
+    pub(super) fn history(&mut self, role: &str, rows_max: u32) -> Result<Vec<Entry>, Error> {
+        let sql = "SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint, id, \
+                     CAST(0 AS bigint) FROM debit WHERE role = $1 \
+                   UNION ALL SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint, \
+                     id, CAST(1 AS bigint) FROM receipt WHERE role = $1 \
+                   ORDER BY microseconds DESC, id DESC LIMIT $2";
+        let rows = self.store.query(
+            sql,
+            &[
+                Value::Int(self.role(role)?.id),
+                Value::Int(i64::from(rows_max) * ROWS_OF_ENTRY),
+            ],
+        )?;
+        let mut entries = rows.iter().map(Entry::of).collect::<Result<Vec<_>, _>>()?;
+        join_statements(&mut entries);
+        entries.truncate(rows_max as usize);
+        Ok(entries)
+    }
 }

@@ -38,6 +38,33 @@ pub enum Error {
         found: i64,
         known: i64,
     },
+    /// Whole, and of a format that what was asked cannot be read from.
+    #[error(
+        "{ledger} has format {found} and this command reads formats from {least}: it was left as \
+            it is, `pgveil serve` brings it to the newest format when it starts"
+    )]
+    OlderFormat {
+        ledger: String,
+        found: i64,
+        least: i64,
+    },
+    /// Raised, it could not be opened again by the older pgveil that uses it.
+    #[error(
+        "another pgveil is making an answer with {ledger} of format {found}, and may not be able \
+            to open it again in format {newest}: stop every older pgveil first; or bring the \
+            ledger to the new format under them with `pgveil serve --migrate`"
+    )]
+    InUse {
+        ledger: String,
+        found: i64,
+        newest: i64,
+    },
+    /// Its journal holds what is to be undone, and only a process that may write can do that.
+    #[error(
+        "a process ended in the middle of writing {ledger}: it was left as it is, `pgveil serve` \
+            undoes the half-done part when it starts"
+    )]
+    HalfWritten { ledger: String },
     /// Truncated, altered, or its sums disagree with its history. Starting afresh would hand out
     /// spent budget again, so only a person may decide.
     #[error(
@@ -120,6 +147,7 @@ impl Error {
     pub fn is_outage(&self) -> bool {
         match self {
             Self::Damaged { .. }
+            | Self::HalfWritten { .. }
             | Self::Leftover { .. }
             | Self::Missing { .. }
             | Self::NoDirectory { .. }
@@ -132,7 +160,9 @@ impl Error {
             | Self::Stopped => true,
             Self::Url { .. }
             | Self::Foreign { .. }
+            | Self::InUse { .. }
             | Self::Newer { .. }
+            | Self::OlderFormat { .. }
             | Self::Unwitnessed { .. }
             | Self::SameDisk { .. }
             | Self::Backup { .. }

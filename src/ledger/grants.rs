@@ -2,6 +2,7 @@
 //! recorded with who made it, why and when.
 
 use super::AccountSpec;
+use super::accounts::{Account, NOT_OPENED};
 use super::error::Error;
 use super::record::{Event, Origin, Record, Via};
 use super::rules::{Rules, is_frozen};
@@ -179,7 +180,14 @@ impl Rules {
         delta: Fixed,
         now: i64,
     ) -> Result<Result<i64, Error>, Error> {
-        let account = self.role(role)?;
+        let account = self.opened(role)?;
+        if account.kept.is_some() {
+            let why = format!(
+                "the policy's file changes how the budget of role {role:?} is renewed, and is not \
+                    in force: have pgveil take it first, by SIGHUP or a start"
+            );
+            return Ok(Err(Error::Decision(why)));
+        }
         let (mine, total) = self.standings(account, now)?;
         let balance = &mine.balance;
         let sum = |policy: Fixed, granted: Fixed, more: Fixed| {
@@ -231,8 +239,18 @@ impl Rules {
 
     fn account_of(&self, role: Option<&str>) -> Result<i64, Error> {
         match role {
-            Some(role) => self.role(role).map(|account| account.id),
+            Some(role) => self.opened(role).map(|account| account.id),
+            None if self.owner.id == NOT_OPENED => Err(not_opened("the owner")),
             None => Ok(self.owner.id),
+        }
+    }
+
+    /// The account of a role, which is opened when a policy with the role comes into force.
+    fn opened(&self, role: &str) -> Result<Account, Error> {
+        let account = self.role(role)?;
+        match account.id {
+            NOT_OPENED => Err(not_opened(&format!("role {role:?}"))),
+            _ => Ok(account),
         }
     }
 
@@ -243,6 +261,13 @@ impl Rules {
                    FROM decision AS d JOIN account AS a ON a.id = d.account ORDER BY d.id";
         self.store.query(sql, &[])?.iter().map(decided).collect()
     }
+}
+
+fn not_opened(whose: &str) -> Error {
+    Error::Decision(format!(
+        "the ledger has no account of {whose} yet: have pgveil take the policy's file first, by \
+            SIGHUP or a start"
+    ))
 }
 
 fn decided(row: &Row) -> Result<Decided, Error> {

@@ -8,9 +8,8 @@ use sha2::{Digest, Sha256};
 
 use super::error::Error;
 use super::rules::Rules;
-use super::store::Value;
-use super::witness::{self, Testimony, Witness, WitnessReport};
-use crate::policy::WitnessAddress;
+use super::store::{Store, Value};
+use super::witness::{Testimony, WitnessReport};
 
 /// The counts of a ledger, which never fall, and its newest debit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,16 +24,6 @@ pub struct LedgerHeight {
     pub failures: i64,
     /// Digest of the debit of the highest number; zeros without any.
     pub tip: [u8; 32],
-}
-
-/// Whether a witness that knows nothing learns from a ledger that was charged.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Attest {
-    /// Only for a ledger that was never charged: somebody who can set a ledger back can often
-    /// remove a file too.
-    IfUnused,
-    /// The owner says that the ledger is the newest.
-    Anyway,
 }
 
 /// The counts, then the newest debit in the columns of [`DEBIT`]: one row, so that a store that is
@@ -66,7 +55,7 @@ impl LedgerHeight {
     };
 
     /// Whether nothing was ever charged or decided.
-    fn is_unused(&self) -> bool {
+    pub(super) fn is_unused(&self) -> bool {
         let counts = [self.debits, self.receipts, self.decisions, self.failures];
         self.generation <= 1 && counts.iter().all(|count| *count == 0)
     }
@@ -74,7 +63,7 @@ impl LedgerHeight {
     /// What this height lacks compared with `other`, in words; `None` where it lacks nothing.
     /// Compared with a ledger of another birth it lacks everything.
     ///
-    /// The newest debits are not compared: see [`Rules::lacks`].
+    /// The newest debits are not compared: see [`lacks`].
     pub(super) fn lacks(&self, other: &Self) -> Option<String> {
         if (self.birth, self.generation) != (other.birth, other.generation) {
             return Some("it is another ledger, or another restoration".to_owned());
@@ -109,14 +98,13 @@ impl Rules {
         // after the witnesses lacks nothing of them.
         let witnessed = self.seen_by_witnesses()?;
         let now = self.height()?;
-        let seen = self.seen.clone();
-        let mut lacks = self.lacks(&now, &seen)?;
+        let mut missing = lacks(&mut *self.store, &now, &self.seen)?;
         for noted in witnessed {
-            if let (None, WitnessReport::Whole(noted)) = (&lacks, noted) {
-                lacks = self.lacks(&now, &noted.height)?;
+            if let (None, WitnessReport::Whole(noted)) = (&missing, noted) {
+                missing = lacks(&mut *self.store, &now, &noted.height)?;
             }
         }
-        match lacks {
+        match missing {
             None => Ok(()),
             Some(lacks) => Err(Error::WentBack { lacks }),
         }
@@ -137,7 +125,7 @@ impl Rules {
             return Ok(());
         }
         let height = self.height()?;
-        let testimony = Testimony::of(self, height)?;
+        let testimony = Testimony::of(&mut *self.store, height)?;
         self.write_witnesses(&testimony)
     }
 
@@ -156,77 +144,6 @@ impl Rules {
         witnesses.map(|witness| witness.read()).collect()
     }
 
-    /// Checks the store against its witnesses, which are brought up to date.
-    ///
-    /// # Guarantee
-    ///
-    /// The store lacks nothing that a witness saw. One that knows nothing learns from a store that
-    /// another witness vouches for, or that was never charged; else only where `attest` says so.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::Older`]; [`Error::Unwitnessed`]; [`Error::SameDisk`]; [`Error::Witness`].
-    pub(super) fn attend(
-        &mut self,
-        places: &[WitnessAddress],
-        attest: Attest,
-    ) -> Result<(), Error> {
-        let witnesses = witness::open(places)?;
-        self.stand_apart(&witnesses, places)?;
-        self.witnesses = witnesses;
-        // Before the store: what another process writes meanwhile is no sign of an older copy.
-        let all = self.seen_by_witnesses()?;
-        let (height, now) = self.reading(|rules| {
-            let height = rules.height()?;
-            for (at, seen) in all.iter().enumerate() {
-                let WitnessReport::Whole(seen) = seen else {
-                    continue;
-                };
-                if let Some(lacks) = rules.lacks(&height, &seen.height)? {
-                    let witness = rules.witnesses[at].name();
-                    return Err(Error::Older { witness, lacks });
-                }
-            }
-            let now = Testimony::of(rules, height.clone())?;
-            Ok((height, now))
-        })?;
-        let is_vouched = all
-            .iter()
-            .any(|seen| matches!(seen, WitnessReport::Whole(_)));
-        let may_attest = is_vouched || height.is_unused() || attest == Attest::Anyway;
-        for (witness, seen) in self.witnesses.iter().zip(&all) {
-            let what = match seen {
-                WitnessReport::Whole(_) => continue,
-                WitnessReport::Nothing => "is empty",
-                WitnessReport::Damaged => "is damaged",
-            };
-            let witness = witness.name();
-            if !may_attest {
-                return Err(Error::Unwitnessed { witness, what });
-            }
-            tracing::info!(witness, "a witness of the ledger begins to see");
-        }
-        self.write_witnesses(&now)
-    }
-
-    /// Setting the ledger's server back sets a witness on it back too.
-    fn stand_apart(
-        &mut self,
-        witnesses: &[Box<dyn Witness>],
-        places: &[WitnessAddress],
-    ) -> Result<(), Error> {
-        let of_ledger = self.store.cluster();
-        let near = places.iter().zip(witnesses).find(|(at, witness)| {
-            !at.same_disk && of_ledger.is_some() && witness.cluster() == of_ledger
-        });
-        match near {
-            None => Ok(()),
-            Some((_, witness)) => Err(Error::SameDisk {
-                witness: witness.name(),
-            }),
-        }
-    }
-
     /// The store's height after this transaction, and the news for the witnesses. There is no news
     /// if the height has not changed.
     ///
@@ -237,7 +154,7 @@ impl Rules {
         let height = self.height()?;
         let is_due = !self.witnesses.is_empty() && height != self.seen;
         let seen = match is_due {
-            true => Some(Testimony::of(self, height.clone())?),
+            true => Some(Testimony::of(&mut *self.store, height.clone())?),
             false => None,
         };
         Ok((height, seen))
@@ -261,59 +178,65 @@ impl Rules {
     ///
     /// A transaction is open.
     pub(super) fn height(&mut self) -> Result<LedgerHeight, Error> {
-        let rows = self.store.query(HEIGHT, &[])?;
-        let damaged = || Error::Damaged {
-            ledger: "the ledger".to_owned(),
-            reason: "it has no identity".to_owned(),
-        };
-        let row = rows.first().ok_or_else(damaged)?;
-        let newest = &row.0[NEWEST..];
-        let (debits, tip) = match newest.first() {
-            None | Some(Value::Null) => (0, [0; 32]),
-            Some(_) => (row.int(NEWEST)?, digest(newest)),
-        };
-        Ok(LedgerHeight {
-            birth: row.blob(0)?.try_into().map_err(|_| damaged())?,
-            generation: row.int(1)?,
-            debits,
-            receipts: row.int(2)?,
-            decisions: row.int(3)?,
-            failures: row.int(4)?,
-            tip,
-        })
+        height(&mut *self.store)
     }
+}
 
-    /// The part of an earlier height that the ledger, now at `now`, lacks; `None` if it lacks
-    /// nothing.
-    ///
-    /// # Guarantee
-    ///
-    /// `None` means that every debit up to that height stands in the ledger, if its sums are those
-    /// of its debits: the counts are no lower, and the newest debit of then is the same.
-    ///
-    /// # Requires
-    ///
-    /// A transaction is open.
-    pub(super) fn lacks(
-        &mut self,
-        now: &LedgerHeight,
-        before: &LedgerHeight,
-    ) -> Result<Option<String>, Error> {
-        if let Some(lacks) = now.lacks(before) {
-            return Ok(Some(lacks));
-        }
-        let tip = match now.debits == before.debits {
-            true => now.tip,
-            false => self.tip(before.debits)?,
-        };
-        Ok((tip != before.tip).then(|| format!("debit {} is another one", before.debits)))
-    }
+/// # Requires
+///
+/// A transaction is open.
+pub(super) fn height(store: &mut dyn Store) -> Result<LedgerHeight, Error> {
+    let rows = store.query(HEIGHT, &[])?;
+    let damaged = || Error::Damaged {
+        ledger: "the ledger".to_owned(),
+        reason: "it has no identity".to_owned(),
+    };
+    let row = rows.first().ok_or_else(damaged)?;
+    let newest = &row.0[NEWEST..];
+    let (debits, tip) = match newest.first() {
+        None | Some(Value::Null) => (0, [0; 32]),
+        Some(_) => (row.int(NEWEST)?, digest(newest)),
+    };
+    Ok(LedgerHeight {
+        birth: row.blob(0)?.try_into().map_err(|_| damaged())?,
+        generation: row.int(1)?,
+        debits,
+        receipts: row.int(2)?,
+        decisions: row.int(3)?,
+        failures: row.int(4)?,
+        tip,
+    })
+}
 
-    /// Digest of a debit; zeros for number zero and for one that is not there.
-    fn tip(&mut self, number: i64) -> Result<[u8; 32], Error> {
-        let rows = self.store.query(DEBIT, &[Value::Int(number)])?;
-        Ok(rows.first().map_or([0; 32], |row| digest(&row.0)))
+/// The part of an earlier height that the ledger, now at `now`, lacks; `None` if it lacks nothing.
+///
+/// # Guarantee
+///
+/// `None` means that every debit up to that height stands in the ledger, if its sums are those of
+/// its debits: the counts are no lower, and the newest debit of then is the same.
+///
+/// # Requires
+///
+/// A transaction is open.
+pub(super) fn lacks(
+    store: &mut dyn Store,
+    now: &LedgerHeight,
+    before: &LedgerHeight,
+) -> Result<Option<String>, Error> {
+    if let Some(lacks) = now.lacks(before) {
+        return Ok(Some(lacks));
     }
+    let tip = match now.debits == before.debits {
+        true => now.tip,
+        false => tip(store, before.debits)?,
+    };
+    Ok((tip != before.tip).then(|| format!("debit {} is another one", before.debits)))
+}
+
+/// Digest of a debit; zeros for number zero and for one that is not there.
+fn tip(store: &mut dyn Store, number: i64) -> Result<[u8; 32], Error> {
+    let rows = store.query(DEBIT, &[Value::Int(number)])?;
+    Ok(rows.first().map_or([0; 32], |row| digest(&row.0)))
 }
 
 fn digest(debit: &[Value]) -> [u8; 32] {
@@ -337,8 +260,9 @@ mod tests {
     use crate::ledger::address::open_store;
     use crate::ledger::clock::Clock;
     use crate::ledger::store::Access;
+    use crate::ledger::witness;
     use crate::mechanism::{Accounting, Cap, Fixed};
-    use crate::policy::{Budget, Renew, WitnessPlace};
+    use crate::policy::{Budget, Renew, WitnessAddress, WitnessPlace};
 
     fn spec(name: &str) -> AccountSpec {
         let budget = Budget {
@@ -365,8 +289,7 @@ mod tests {
         let store = open_store(directory.join("ledger.db").to_str().unwrap()).unwrap();
         let (owner, role) = (spec("owner"), spec("ann"));
         let mut rules =
-            Rules::unwitnessed(store, Clock::system(), &owner, std::slice::from_ref(&role))
-                .unwrap();
+            Rules::open(store, Clock::system(), &owner, std::slice::from_ref(&role)).unwrap();
         let at = |path: &std::path::Path| {
             witness::open(&[WitnessAddress {
                 place: WitnessPlace::File(path.to_owned()),

@@ -20,6 +20,8 @@
 mod accounts;
 mod address;
 mod answers;
+mod attend;
+mod backups;
 mod balance;
 mod charge;
 mod clock;
@@ -29,6 +31,7 @@ mod for_all_roles;
 mod grants;
 mod height;
 mod policies;
+mod reader;
 mod record;
 mod refuse;
 mod restore;
@@ -36,16 +39,20 @@ mod rules;
 mod server;
 mod spending;
 mod sqlite;
+mod standing;
 mod store;
 mod threshold_debits;
+mod upgrade;
 mod verify;
 mod witness;
 mod worker;
 
-pub use address::{Address, open_store};
+pub use address::{Address, migrate, open_store};
 pub use answers::{
     AnswerId, Buyer, FamilyId, Found, Newest, Purchase, QuestionDigest, QuestionId, Stored,
 };
+pub use attend::WitnessStanding;
+pub use backups::LastBackup;
 pub use balance::{Balance, Balances};
 pub use charge::{Charge, Fingerprint, HistoryEntry};
 pub use clock::{Clock, date, period_start};
@@ -54,30 +61,33 @@ pub use error::{DebitError, Error};
 pub use grants::{Act, Decided, Decision};
 pub use height::LedgerHeight;
 pub use policies::PolicyRecord;
+pub use reader::LedgerReader;
 pub use record::{
     Asked, Event, LOGINS_KEPT, Origin, Record, RecordFile, STATEMENTS_KEPT, Verdict, Via,
     json as record_line, now, short_name,
 };
 pub use restore::{Restored, attest, back_up, restore};
-use store::Absent;
+pub use standing::{LedgerStanding, inspect};
 pub use store::{Access, Row, Store, Value};
 
-use std::collections::HashSet;
 use std::future::Future;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::mechanism::{Cap, Loss};
 use crate::policy::{Budget, Renew};
 use address::store_at;
-use record::{DigestKey, RecordLog};
+use attend::{Attest, attended};
+use record::RecordLog;
 use rules::Rules;
+use store::{Absent, Older};
 use worker::Worker;
 
 /// Bytes of an answer that may wait in memory for the disk.
 const SHORT_ANSWER: usize = 64 << 10;
 
 /// How often the claims of a question that runs are renewed.
-const RENEW_EVERY: Duration = Duration::from_micros(answers::LEASE as u64 / 3);
+const RENEW_EVERY: Duration = Duration::from_micros(clock::LEASE as u64 / 3);
 
 /// An account as the policy in force describes it.
 #[derive(Debug, Clone, PartialEq)]
@@ -103,9 +113,17 @@ pub struct AccountSpec {
 pub struct Ledger {
     worker: Worker,
     records: RecordLog,
-    digests: DigestKey,
-    roles: HashSet<String>,
+    reader: LedgerReader,
     is_witnessed: bool,
+}
+
+/// Whatever is read of a ledger is read of an open one too.
+impl std::ops::Deref for Ledger {
+    type Target = LedgerReader;
+
+    fn deref(&self) -> &LedgerReader {
+        &self.reader
+    }
 }
 
 impl Ledger {
@@ -122,45 +140,54 @@ impl Ledger {
     ///
     /// # Errors
     /// Those of [`open_store`]; another `threshold_share` or accounting than an account was opened
-    /// with is refused. [`Error::Older`] where the ledger is behind its witness.
+    /// with is refused. [`Error::Older`] where the ledger is behind its witness; [`Error::InUse`]
+    /// where it has an older format and another process is making an answer.
     pub async fn open(
         at: impl Into<Address>,
         owner: AccountSpec,
         roles: &[AccountSpec],
     ) -> Result<Self, Error> {
-        Self::at(at.into(), Absent::Make, owner, roles).await
-    }
-
-    /// Opens a ledger that must exist, for commands that look at it: a wrong name must not make a
-    /// new one.
-    ///
-    /// # Errors
-    /// As [`Ledger::open`]; [`Error::Missing`].
-    pub async fn open_existing(
-        at: impl Into<Address>,
-        owner: AccountSpec,
-        roles: &[AccountSpec],
-    ) -> Result<Self, Error> {
-        Self::at(at.into(), Absent::Refuse, owner, roles).await
-    }
-
-    async fn at(
-        at: Address,
-        absent: Absent,
-        owner: AccountSpec,
-        roles: &[AccountSpec],
-    ) -> Result<Self, Error> {
+        let at = at.into();
         at.check()?;
-        let (specs, is_witnessed) = (roles.to_vec(), !at.witnesses.is_empty());
-        let ledger = Self::of(roles, move || {
-            let store = store_at(at.url.expose(), absent)?;
-            Rules::open(store, Clock::system(), &owner, &specs, &at.witnesses)
-        });
-        let ledger = ledger.await?;
+        let (specs, address) = (roles.to_vec(), at.clone());
+        let is_witnessed = !at.witnesses.is_empty();
+        let rules = move || {
+            let url = address.url.expose();
+            let store = store_at(url, Absent::Make, Older::RaiseUnlessInUse)?;
+            let mut rules = Rules::open(store, Clock::system(), &owner, &specs)?;
+            rules.witnesses = attended(&mut *rules.store, &address.witnesses, Attest::IfUnused)?;
+            Ok(rules)
+        };
+        let ledger = Self::of(roles, at.file()?, rules).await?;
         Ok(Self {
             is_witnessed,
             ..ledger
         })
+    }
+
+    /// Records a decision of the owner in a ledger that must exist. It is brought to no other
+    /// format, and accounts stay as they are: the policy may not be in force yet.
+    ///
+    /// # Errors
+    /// As [`Ledger::open`] and [`Ledger::decide`]; [`Error::Missing`], [`Error::OlderFormat`].
+    /// [`Error::Decision`] for a role without an account.
+    pub async fn decide_at(
+        at: impl Into<Address>,
+        owner: AccountSpec,
+        roles: &[AccountSpec],
+        decision: Decision,
+    ) -> Result<(), Error> {
+        let at = at.into();
+        at.check()?;
+        let specs = roles.to_vec();
+        let rules = move || {
+            let store = store_at(at.url.expose(), Absent::Refuse, Older::Keep)?;
+            let mut rules = Rules::look(store, Clock::system(), &owner, &specs)?;
+            rules.witnesses = attended(&mut *rules.store, &at.witnesses, Attest::IfUnused)?;
+            Ok(rules)
+        };
+        let ledger = Self::of(roles, None, rules).await?;
+        ledger.decide(decision).await
     }
 
     /// Opens the ledger on a store and a clock, for tests that break the store or move the clock.
@@ -175,24 +202,22 @@ impl Ledger {
         roles: &[AccountSpec],
     ) -> Result<Self, Error> {
         let specs = roles.to_vec();
-        Self::of(roles, move || {
-            Rules::open(store()?, clock, &owner, &specs, &[])
-        })
-        .await
+        let rules = move || Rules::open(store()?, clock, &owner, &specs);
+        Self::of(roles, None, rules).await
     }
 
     async fn of(
         roles: &[AccountSpec],
+        file: Option<PathBuf>,
         rules: impl FnOnce() -> Result<Rules, Error> + Send + 'static,
     ) -> Result<Self, Error> {
         let worker = Worker::start(rules).await?;
-        let digests = worker.call(Access::Read, Rules::digest_key).await?;
+        let reader = LedgerReader::of(&worker, roles, file).await?;
         let records = RecordLog::start(worker.clone());
         Ok(Self {
             worker,
             records,
-            digests,
-            roles: roles.iter().map(|role| role.name.clone()).collect(),
+            reader,
             is_witnessed: false,
         })
     }
@@ -299,8 +324,8 @@ impl Ledger {
             .await
     }
 
-    /// The values of the answers of a family that the role holds, one for each question. Of very
-    /// many, some are left out, always the same.
+    /// The values of the answers of a family that the role has paid for and that may be summed, one
+    /// for each question. Of very many, some are left out, always the same.
     ///
     /// # Errors
     /// [`Error`].
@@ -348,34 +373,6 @@ impl Ledger {
         }
     }
 
-    /// The role's account: for the role itself.
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub async fn balance(&self, role: &str) -> Result<Balance, Error> {
-        self.balances(role).await.map(|both| both.role)
-    }
-
-    /// Both accounts that the role's debits touch, read at one moment: for the planner. The owner's
-    /// is not the role's to see.
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub async fn balances(&self, role: &str) -> Result<Balances, Error> {
-        let role = self.known(role)?;
-        self.worker
-            .call(Access::Read, move |books| books.balances(&role))
-            .await
-    }
-
-    /// The owner's account, over every role: for the operator.
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub async fn balance_owner(&self) -> Result<Balance, Error> {
-        self.worker.call(Access::Read, Rules::balance_owner).await
-    }
-
     /// Counts one failure that showed the role something of private rows (a timeout, a backend
     /// error), durably, and returns how many there are. They are never renewed. Call it before the
     /// role is answered.
@@ -386,37 +383,6 @@ impl Ledger {
         let role = self.known(role)?;
         self.worker
             .call(Access::Write, move |books| books.record_failure(&role))
-            .await
-    }
-
-    /// How many failures of the role were counted.
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub async fn failures(&self, role: &str) -> Result<u32, Error> {
-        let role = self.known(role)?;
-        self.worker
-            .call(Access::Read, move |books| books.failures(&role))
-            .await
-    }
-
-    /// How many more failures the role may see under `limits.failures`; at zero the engine refuses
-    /// to run its plans.
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub async fn failures_left(&self, role: &str, limit: u32) -> Result<u32, Error> {
-        Ok(limit.saturating_sub(self.failures(role).await?))
-    }
-
-    /// The role's newest debits, newest first, at most `rows_max`.
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub async fn history(&self, role: &str, rows_max: u32) -> Result<Vec<Entry>, Error> {
-        let role = self.known(role)?;
-        self.worker
-            .call(Access::Read, move |books| books.history(&role, rows_max))
             .await
     }
 
@@ -487,6 +453,11 @@ impl Ledger {
         }
     }
 
+    /// Whether there is a witness of its height.
+    pub fn is_witnessed(&self) -> bool {
+        self.is_witnessed
+    }
+
     /// Records a decision of the owner; every process on this ledger obeys it from the next debit
     /// on.
     ///
@@ -516,40 +487,5 @@ impl Ledger {
             self.records.copy(number, &record);
         }
         Ok(())
-    }
-
-    /// Every decision of the owner, oldest first.
-    ///
-    /// # Errors
-    /// [`Error`].
-    pub async fn decisions(&self) -> Result<Vec<Decided>, Error> {
-        self.worker.call(Access::Read, Rules::decisions).await
-    }
-
-    /// How far the ledger has come.
-    ///
-    /// # Errors
-    /// [`Error::WentBack`] where it is behind what this process saw of it.
-    pub async fn height(&self) -> Result<LedgerHeight, Error> {
-        self.worker
-            .call(Access::Read, |books| {
-                books.stands()?;
-                books.height()
-            })
-            .await
-    }
-
-    /// Whether there is a witness of its height.
-    pub fn is_witnessed(&self) -> bool {
-        self.is_witnessed
-    }
-
-    fn known(&self, role: &str) -> Result<String, Error> {
-        self.roles
-            .get(role)
-            .cloned()
-            .ok_or_else(|| Error::UnknownRole {
-                role: role.to_owned(),
-            })
     }
 }

@@ -1,10 +1,10 @@
 //! The record of the policies that were in force: a start under another file, and each reload.
 
-use super::Ledger;
 use super::error::Error;
 use super::record::policy_json;
 use super::rules::Rules;
 use super::store::{Access, Row, Value, blob, text};
+use super::{Ledger, LedgerReader};
 use crate::policy::FileDigest;
 
 /// A policy that came into force.
@@ -37,14 +37,16 @@ impl Ledger {
         }
         Ok(())
     }
+}
 
+impl LedgerReader {
     /// The policies that were in force, oldest first.
     ///
     /// # Errors
     ///
     /// [`Error`].
     pub async fn policies(&self) -> Result<Vec<PolicyRecord>, Error> {
-        self.worker.call(Access::Read, Rules::policies).await
+        self.worker.call(Rules::policies).await
     }
 }
 

@@ -4,18 +4,19 @@ use std::path::Path;
 
 use super::AccountSpec;
 use super::accounts::{Account, AccountTerms, open_account};
-use super::address::{Address, store_at};
+use super::address::{Address, look_at, store_at};
+use super::attend::{Attest, attended};
 use super::charge::Fingerprint;
 use super::clock::Clock;
 use super::error::Error;
 use super::grants::{Act, Decision};
-use super::height::Attest;
 use super::record::Origin;
 use super::rules::{AccountStanding, DEBIT, RECEIPT, Rules};
 use super::sqlite::{self, Sqlite};
-use super::store::{Absent, Access, Store, Value, text};
+use super::store::{Absent, Access, Older, Store, Value, text};
+use super::upgrade::check_readable;
 use super::witness::{self, Sums, Testimony, Witness, WitnessReport};
-use crate::mechanism::{Cap, Fixed, Loss};
+use crate::mechanism::{Accounting, Cap, Fixed, Loss, loss_laplace};
 use crate::policy::Renew;
 
 /// The account that carries what the owner's total is charged at a restoration.
@@ -24,7 +25,8 @@ const RESTORED: &str = "(restored)";
 /// What a restoration did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Restored {
-    /// Whether a witness knew the spending. Without one, every account was charged up to its cap.
+    /// Whether a witness knew the spending. Without one, every account was charged the
+    /// most that its cap can have admitted.
     pub is_witnessed: bool,
     /// Accounts that were charged.
     pub charged: Vec<String>,
@@ -48,12 +50,14 @@ pub fn back_up(at: &Address, copy: &Path) -> Result<(), Error> {
 
 /// Makes a ledger of a backup, or of the older ledger that is in place where no backup is named,
 /// and charges what may have been spent since: with a witness up to the sums that it saw, without
-/// one every account up to its cap. All accounts are frozen, since freezes may be lost too.
+/// one the most that each cap can have admitted. All accounts are frozen, since freezes may be lost
+/// too.
 ///
 /// # Guarantee
 ///
 /// With a witness, no lifetime's sum is below what the witness saw. Without one, nothing is left of
-/// any account of the policy, and of no other what the owner's total would cover.
+/// any account of the policy, and of no other what the owner's total would cover; and no sum is
+/// below what its cap, with the grants in the backup, can have admitted.
 ///
 /// # Errors
 ///
@@ -69,18 +73,18 @@ pub fn restore(
     at.check()?;
     let mut witnesses = witness::open(&at.witnesses)?;
     let mut settle = |store: Box<dyn Store>| {
-        let rules = Rules::unwitnessed(store, Clock::system(), owner, roles)?;
+        let rules = Rules::open(store, Clock::system(), owner, roles)?;
         settle(rules, &mut witnesses, cause, (owner, failures))
     };
     match (backup, at.file()?) {
-        (None, _) => settle(store_at(at.url.expose(), Absent::Refuse)?),
+        (None, _) => settle(store_at(at.url.expose(), Absent::Refuse, Older::Raise)?),
         (Some(_), None) => Err(Error::Backup {
             reason: "the ledger is in PostgreSQL: restore it with psql or pg_restore, then run \
                 this command without a backup"
                 .to_owned(),
         }),
         (Some(backup), Some(file)) => sqlite::put_back(backup, &file, |draft| {
-            settle(Box::new(Sqlite::open(draft, Absent::Refuse)?))
+            settle(Box::new(Sqlite::open(draft, Absent::Refuse, Older::Raise)?))
         }),
     }
 }
@@ -108,7 +112,7 @@ fn settle(
     if !witnesses.is_empty() {
         let now = rules.reading(|rules| {
             let height = rules.height()?;
-            Testimony::of(rules, height)
+            Testimony::of(&mut *rules.store, height)
         })?;
         for (witness, before) in witnesses.iter_mut().zip(&seen) {
             witness.begin_anew(before, &now)?;
@@ -125,22 +129,17 @@ fn settle(
 ///
 /// # Errors
 ///
-/// Those of [`super::Ledger::open_existing`], but for [`Error::Unwitnessed`]; [`Error::Backup`]
-/// without a witness.
-pub fn attest(
-    at: &Address,
-    (owner, roles): (&AccountSpec, &[AccountSpec]),
-) -> Result<usize, Error> {
+/// Those of [`super::look`], but for [`Error::Unwitnessed`]; [`Error::Backup`] without a witness.
+pub fn attest(at: &Address) -> Result<usize, Error> {
     at.check()?;
     if at.witnesses.is_empty() {
         return Err(Error::Backup {
             reason: "the policy names no witness: add ledger.witness".to_owned(),
         });
     }
-    let store = store_at(at.url.expose(), Absent::Refuse)?;
-    let mut rules = Rules::unwitnessed(store, Clock::system(), owner, roles)?;
-    rules.attend(&at.witnesses, Attest::Anyway)?;
-    Ok(at.witnesses.len())
+    let (mut store, format) = look_at(at.url.expose())?;
+    check_readable("the ledger", format)?;
+    attended(&mut *store, &at.witnesses, Attest::Anyway).map(|witnesses| witnesses.len())
 }
 
 impl Rules {
@@ -177,6 +176,7 @@ impl Rules {
                     renew,
                     ..self.owner.terms
                 },
+                kept: None,
             });
             let (standing, _) = self.standings(account, now)?;
             let sums = known.iter().find(|sums| sums.is_role(&name));
@@ -184,7 +184,7 @@ impl Rules {
                 (Some(sums), _) => beyond(&sums.loss, &standing.balance.lifetime),
                 // Opened after the witness last saw the ledger: with nothing spent.
                 (None, Some(_)) => continue,
-                (None, None) => beyond(&whole(&standing.balance.cap), &standing.balance.spent),
+                (None, None) => beyond(&most(&standing.balance.cap), &standing.balance.spent),
             };
             self.raise_failures(id, sums.map_or(i64::from(failures), |sums| sums.failures))?;
             if !missing.is_zero() {
@@ -197,7 +197,7 @@ impl Rules {
         let missing = match (sums, seen) {
             (Some(sums), _) => beyond(&sums.loss, &total.lifetime),
             (None, Some(_)) => Loss::ZERO,
-            (None, None) => beyond(&whole(&total.cap), &total.spent),
+            (None, None) => beyond(&most(&total.cap), &total.spent),
         };
         if !missing.is_zero() {
             self.charge_total(owner, &total.lifetime, &missing, now)?;
@@ -283,13 +283,59 @@ impl Rules {
     }
 }
 
-/// All that a cap admits.
-fn whole(cap: &Cap) -> Loss {
+/// The most that a cap admits, in each currency.
+///
+/// # Guarantee
+///
+/// No sequence of losses that [`Cap::admits`] let pass has a larger sum in any component. After its
+/// last loss the epsilons fit, or the squares of mu (the rhos) do. Where the epsilons fit, the
+/// other sums are at most those of one loss of the whole epsilon ([`pure`]): what a pure loss is
+/// worth in rho and in mu^2 grows faster than epsilon. Where they do not fit, they have no bound,
+/// since a Gaussian has none. So a cap that is raised later admits only what fits together with
+/// all that.
+///
+/// # Requires
+///
+/// A rho is at most half its mu^2, and a mu^2 at most eight times its rho, as those of all
+/// mechanisms.
+///
+/// # Reference
+///
+/// Ours, from the two branches of [`Cap::admits`].
+fn most(cap: &Cap) -> Loss {
+    let pure = pure(cap.epsilon());
+    let (epsilon, rho, mu_squared) = match cap.accounting() {
+        Accounting::Gdp => {
+            let mu_squared = cap.mu_squared().max(pure.mu_squared);
+            let rho = pure.rho.max(Fixed(mu_squared.0.div_ceil(2)));
+            (None, rho, mu_squared)
+        }
+        Accounting::Zcdp => {
+            let rho = cap.rho().max(pure.rho);
+            let mu_squared = pure.mu_squared.max(Fixed(rho.0.saturating_mul(8)));
+            (None, rho, mu_squared)
+        }
+        Accounting::Pure => (Some(cap.epsilon()), pure.rho, pure.mu_squared),
+    };
     Loss {
-        epsilon: Some(cap.epsilon()),
-        rho: cap.rho(),
-        mu_squared: cap.mu_squared(),
+        epsilon,
+        rho,
+        mu_squared,
         delta: cap.delta(),
+    }
+}
+
+/// The most that one loss of this epsilon is worth in each currency: that of Laplace noise, or of
+/// an exponential mechanism, whose rho and mu^2 are epsilon^2 / 8 and pi epsilon^2 / 8, with a
+/// margin.
+fn pure(epsilon: Fixed) -> Loss {
+    let laplace = loss_laplace(epsilon);
+    let square = epsilon.to_f64() * epsilon.to_f64();
+    let exponential = |factor: f64| Fixed::round_up((factor * square).min(1e17));
+    Loss {
+        rho: laplace.rho.max(exponential(0.126)),
+        mu_squared: laplace.mu_squared.max(exponential(0.393)),
+        ..laplace
     }
 }
 
@@ -318,6 +364,34 @@ fn sum(spent: &Loss, missing: &Loss) -> Result<Loss, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mechanism::{Mu, loss_gaussian};
+
+    /// A restoration must not let a raised budget forget what the smaller one admitted by the other
+    /// branch.
+    #[test]
+    fn no_admitted_sequence_is_above_the_most() {
+        let [epsilon, delta, share] = [2.0, 1e-6, 0.5].map(Fixed::round_down);
+        for accounting in [Accounting::Gdp, Accounting::Zcdp, Accounting::Pure] {
+            let cap = Cap::new(epsilon, delta, share, accounting).unwrap();
+            let most = most(&cap);
+            let pure = [1, 2, 7, 64].map(|parts| (loss_laplace(Fixed(epsilon.0 / parts)), parts));
+            let gaussian = |parts: u128| {
+                let mu = Mu::round_down((cap.mu_squared().to_f64() / parts as f64).sqrt());
+                (loss_gaussian(mu), parts)
+            };
+            for (loss, parts) in pure.into_iter().chain([gaussian(1), gaussian(9)]) {
+                let mut sum = Loss::ZERO;
+                for _ in 0..parts {
+                    if cap.admits(&sum, &loss) {
+                        sum = sum.compose(loss).unwrap();
+                    }
+                }
+                assert!(beyond(&sum, &most).is_zero(), "{accounting:?}: {sum:?}");
+            }
+            let next = loss_laplace(Fixed::round_up(1e-9));
+            assert!(!cap.admits(&most, &next));
+        }
+    }
 
     #[test]
     fn nothing_is_below_what_was_wanted() {

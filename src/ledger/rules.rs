@@ -3,18 +3,17 @@
 
 use std::collections::HashMap;
 
-use super::accounts::{Account, AccountTerms, open_accounts};
+use super::accounts::{Account, AccountTerms, NOT_OPENED, find_accounts, open_accounts};
 use super::balance::{Balance, Balances};
 use super::charge::Fingerprint;
 use super::clock::{Clock, period_end, period_start};
-use super::entry::join_statements;
 use super::error::{DebitError, Error};
-use super::height::{Attest, LedgerHeight};
+use super::height::LedgerHeight;
 use super::store::{Access, Row, Store, Value, first, fixed, gone, loss as columns};
 use super::witness::Witness;
-use super::{AccountSpec, Buyer, Entry, Purchase};
+use super::{AccountSpec, Buyer, Purchase};
 use crate::mechanism::{Cap, Fixed, Loss};
-use crate::policy::{Renew, WitnessAddress};
+use crate::policy::Renew;
 
 /// An account at one moment.
 #[derive(Debug, Clone)]
@@ -45,30 +44,12 @@ pub(super) struct Rules {
 }
 
 impl Rules {
-    /// Opens the accounts of the policy in a whole store.
+    /// Opens the accounts of the policy in a whole store, whatever a witness says.
     ///
     /// # Errors
     ///
-    /// [`Error::Fixed`], [`Error::NamedTwice`]; [`Error::Older`] where the store is behind its
-    /// witness; those of the store and of the witness.
+    /// [`Error::Fixed`], [`Error::NamedTwice`]; those of the store.
     pub(super) fn open(
-        store: Box<dyn Store>,
-        clock: Clock,
-        owner: &AccountSpec,
-        roles: &[AccountSpec],
-        witnesses: &[WitnessAddress],
-    ) -> Result<Self, Error> {
-        let mut rules = Self::unwitnessed(store, clock, owner, roles)?;
-        rules.attend(witnesses, Attest::IfUnused)?;
-        Ok(rules)
-    }
-
-    /// The same whatever a witness says.
-    ///
-    /// # Errors
-    ///
-    /// As [`Rules::open`].
-    pub(super) fn unwitnessed(
         mut store: Box<dyn Store>,
         clock: Clock,
         owner: &AccountSpec,
@@ -77,7 +58,31 @@ impl Rules {
         store.begin(Access::Write)?;
         let accounts = open_accounts(&mut *store, clock.now(), owner, roles);
         store.end(accounts.as_ref().map(|_| ()).map_err(Clone::clone))?;
-        let (owner, roles) = accounts?;
+        Self::of(store, clock, accounts?)
+    }
+
+    /// Finds the accounts of a policy that is not in force, and opens none.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Fixed`], [`Error::NamedTwice`]; those of the store.
+    pub(super) fn look(
+        mut store: Box<dyn Store>,
+        clock: Clock,
+        owner: &AccountSpec,
+        roles: &[AccountSpec],
+    ) -> Result<Self, Error> {
+        store.begin(Access::Read)?;
+        let accounts = find_accounts(&mut *store, clock.now(), owner, roles);
+        store.end(accounts.as_ref().map(|_| ()).map_err(Clone::clone))?;
+        Self::of(store, clock, accounts?)
+    }
+
+    fn of(
+        store: Box<dyn Store>,
+        clock: Clock,
+        (owner, roles): (Account, HashMap<String, Account>),
+    ) -> Result<Self, Error> {
         let mut rules = Self {
             store,
             clock,
@@ -284,6 +289,9 @@ impl Rules {
 
     pub(super) fn failures(&mut self, role: &str) -> Result<u32, Error> {
         let id = self.role(role)?.id;
+        if id == NOT_OPENED {
+            return Ok(0);
+        }
         let rows = self.store.query(
             "SELECT failures FROM account WHERE id = $1",
             &[Value::Int(id)],
@@ -303,26 +311,6 @@ impl Rules {
         let owner = self.owner;
         self.standings(owner, self.clock.now())
             .map(|(owner, _)| owner.balance)
-    }
-
-    /// The newest debits of a role, newest first.
-    pub(super) fn history(&mut self, role: &str, rows_max: u32) -> Result<Vec<Entry>, Error> {
-        let sql = "SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint, id, \
-                     CAST(0 AS bigint) FROM debit WHERE role = $1 \
-                   UNION ALL SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint, \
-                     id, CAST(1 AS bigint) FROM receipt WHERE role = $1 \
-                   ORDER BY microseconds DESC, id DESC LIMIT $2";
-        let rows = self.store.query(
-            sql,
-            &[
-                Value::Int(self.role(role)?.id),
-                Value::Int(i64::from(rows_max) * ROWS_OF_ENTRY),
-            ],
-        )?;
-        let mut entries = rows.iter().map(Entry::of).collect::<Result<Vec<_>, _>>()?;
-        join_statements(&mut entries);
-        entries.truncate(rows_max as usize);
-        Ok(entries)
     }
 
     pub(super) fn role(&self, name: &str) -> Result<Account, Error> {
@@ -360,7 +348,12 @@ impl Rules {
                     found = Some(row);
                 }
             }
-            let row = found.ok_or_else(gone)?;
+            let Some(row) = found else {
+                return match account.id {
+                    NOT_OPENED => Ok(unopened(account, all_frozen, now)),
+                    _ => Err(gone()),
+                };
+            };
             let mut standing = self.raised_standing(account, row, &decisions, now)?;
             standing.balance.closed = is_closed(&owner.terms, row, &decisions)?;
             standing.balance.frozen = all_frozen || is_frozen(&decisions, account.id)?;
@@ -376,13 +369,20 @@ impl Rules {
         decisions: &[Row],
         now: i64,
     ) -> Result<AccountStanding, Error> {
-        let Account { id, terms } = account;
+        let Account { id, terms, kept } = account;
         let lifetime = row.loss(1)?;
         let (mut period, mut since, mut begun) = (lifetime, 0, None);
         // The owner's account has no periods.
         if !row.is_null(5) {
-            (period, since) = (row.loss(6)?, row.int(10)?);
-            let start = row.int(5)?;
+            period = row.loss(6)?;
+            let start = match kept {
+                None => row.int(5)?,
+                Some(kept) => kept.start,
+            };
+            since = match kept {
+                None => row.int(10)?,
+                Some(kept) => kept.decisions,
+            };
             // A period never begins before the last one did, whatever the clock says.
             begun = period_start(terms.renew, now).filter(|of_now| *of_now > start);
             if begun.is_some() {
@@ -425,7 +425,7 @@ impl Rules {
 
     /// The policy's cap, raised by the grants.
     pub(super) fn cap(&mut self, account: Account, granted: (Fixed, Fixed)) -> Cap {
-        let Account { id, terms } = account;
+        let Account { id, terms, kept: _ } = account;
         if granted == (Fixed::ZERO, Fixed::ZERO) {
             return terms.cap;
         }
@@ -447,6 +447,22 @@ impl Rules {
             .raised
             .entry((id, granted.0, granted.1))
             .or_insert_with(|| made().unwrap_or(terms.cap))
+    }
+}
+
+/// How an account will stand when it is opened.
+fn unopened(account: Account, is_frozen: bool, now: i64) -> AccountStanding {
+    let AccountTerms { cap, renew, .. } = account.terms;
+    let balance = Balance {
+        renew,
+        renews_at: period_end(renew, now),
+        frozen: is_frozen,
+        ..Balance::lasting(cap, Loss::ZERO)
+    };
+    AccountStanding {
+        balance,
+        period: Loss::ZERO,
+        begun: None,
     }
 }
 
@@ -499,9 +515,6 @@ fn covered(
         None => Err(Uncovered::ByTotal),
     }
 }
-
-/// The debits and receipts that one statement has at most, but for unusual ones.
-const ROWS_OF_ENTRY: i64 = 8;
 
 pub(super) const DEBIT: &str =
     "INSERT INTO debit (id, role, microseconds, epsilon, rho, mu_squared, delta, \

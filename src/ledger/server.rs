@@ -19,10 +19,12 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
 use tokio_postgres::{Config, SimpleQueryMessage, Statement};
 
 use super::error::Error;
-use super::store::{Absent, Access, Row, Store, Value};
-use super::verify;
+use super::store::{Absent, Access, Older, ReadOnly, Row, Store, Value};
+use super::{upgrade, verify};
 use crate::postgres::{Connected, connect};
 
+/// Its name, for people.
+const LEDGER: &str = "schema pgveil_ledger of the ledger's database";
 /// How long the server may take over one statement, locks included.
 const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long we wait for its answer before the connection is taken for dead.
@@ -37,11 +39,20 @@ const ASK_EVERY: Duration = Duration::from_millis(500);
 /// The settings of a session whose commits are durable. The last statement shows whether the server
 /// syncs at all. A proxy that hangs must not keep the others from a lock, so there is a timeout.
 pub(super) fn durable_session(timeout: Duration) -> String {
+    session("SET default_transaction_read_only = off", timeout)
+}
+
+/// The same for a session that only reads: the server refuses to write for it.
+pub(super) fn reading_session(timeout: Duration) -> String {
+    session("SET default_transaction_read_only = on", timeout)
+}
+
+fn session(access: &str, timeout: Duration) -> String {
     let milliseconds = timeout.as_millis();
     format!(
         "SET synchronous_commit = on; SET statement_timeout = {milliseconds}; \
             SET idle_in_transaction_session_timeout = {milliseconds}; \
-            SET client_encoding = 'UTF8'; SET default_transaction_read_only = off; SHOW fsync"
+            SET client_encoding = 'UTF8'; {access}; SHOW fsync"
     )
 }
 
@@ -63,6 +74,8 @@ struct Writing {
 pub(super) struct Server {
     runtime: Runtime,
     config: Config,
+    /// What each connection is set to.
+    settings: String,
     session: Option<Session>,
     /// The open transaction, if it may write.
     writing: Option<Writing>,
@@ -78,7 +91,30 @@ impl Server {
     /// # Errors
     ///
     /// [`Error`]; a schema that is refused is not written to.
-    pub(super) fn open(url: &str, absent: Absent) -> Result<Self, Error> {
+    pub(super) fn open(url: &str, absent: Absent, older: Older) -> Result<Self, Error> {
+        let mut server = Self::connected(url, durable_session(STATEMENT_TIMEOUT))?;
+        server.make_if_missing(absent)?;
+        let format = server.whole()?;
+        if upgrade::is_due(older, (LEDGER, format, schema::FORMAT))? {
+            server.raise(older)?;
+            server.whole()?;
+        }
+        Ok(server)
+    }
+
+    /// Connects to read a whole ledger as what it is. Returns its format too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`]; [`Error::Missing`].
+    pub(super) fn look(url: &str) -> Result<(ReadOnly<Self>, i64), Error> {
+        let mut server = Self::connected(url, reading_session(STATEMENT_TIMEOUT))?;
+        server.make_if_missing(Absent::Refuse)?;
+        let format = server.whole()?;
+        Ok((ReadOnly(server), format))
+    }
+
+    fn connected(url: &str, settings: String) -> Result<Self, Error> {
         let mut config: Config = url.parse().map_err(|_| Error::Url {
             url: "postgres://…".to_owned(),
         })?;
@@ -100,20 +136,21 @@ impl Server {
         let mut server = Self {
             runtime,
             config,
+            settings: format!("SET search_path = {}; {settings}", schema::NAME),
             session: None,
             writing: None,
             mark,
         };
         server.reconnect()?;
-        server.make_if_missing(absent)?;
-        server.raise()?;
-        server.structure(schema::FORMAT)?;
-        verify::sums(
-            &mut server,
-            "the ledger's schema pgveil_ledger",
-            schema::FORMAT,
-        )?;
         Ok(server)
+    }
+
+    /// Checks everything, and returns the format.
+    fn whole(&mut self) -> Result<i64, Error> {
+        let format = self.format()?;
+        self.structure(format)?;
+        verify::sums(self, LEDGER, format)?;
+        Ok(format)
     }
 
     /// Runs a step on the connection; after an error of the connection, or none in time, the
@@ -162,8 +199,7 @@ impl Server {
             connected,
             prepared: HashMap::new(),
         });
-        let settings = durable_session(STATEMENT_TIMEOUT);
-        let settings = format!("SET search_path = {}; {settings}", schema::NAME);
+        let settings = self.settings.clone();
         match self.script(&settings)?.as_deref() {
             Some("on") => Ok(()),
             _ => Err(Error::Unsafe {
@@ -204,27 +240,22 @@ impl Server {
 
     /// Brings a whole schema of an older format to this one: tables are added, nothing else is
     /// touched.
-    fn raise(&mut self) -> Result<(), Error> {
-        let found = self.format()?;
-        if !schema::is_older(found) {
-            return Ok(());
-        }
-        self.structure(found)?;
+    fn raise(&mut self, older: Older) -> Result<(), Error> {
         self.begin(Access::Write)?;
         // Another process may have done it since, until the lock was had.
         let raised = self.format().and_then(|found| {
-            if schema::is_older(found) {
-                self.script(&schema::since(found)).map(drop)
-            } else {
-                Ok(())
+            if !schema::is_older(found) {
+                return Ok(());
             }
+            upgrade::may_raise(self, older, (LEDGER, found, schema::FORMAT))?;
+            self.script(&schema::since(found)).map(drop)
         });
         self.end(raised)
     }
 
     /// The format of the schema that is there.
     fn format(&mut self) -> Result<i64, Error> {
-        let ledger = format!("schema {} of the ledger's database", schema::NAME);
+        let ledger = LEDGER.to_owned();
         let version = self.script(
             "SELECT count(*) FROM pg_class WHERE relname = 'format' AND \
             relnamespace = 'pgveil_ledger'::regnamespace",
@@ -253,7 +284,7 @@ impl Server {
     }
 
     fn structure(&mut self, format: i64) -> Result<(), Error> {
-        let ledger = format!("schema {} of the ledger's database", schema::NAME);
+        let ledger = LEDGER.to_owned();
         self.begin(Access::Read)?;
         let found = self.query(schema::FOUND, &[]);
         self.end(found.as_ref().map(|_| ()).map_err(Clone::clone))?;

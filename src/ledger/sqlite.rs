@@ -16,10 +16,13 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, ToSql};
 
 use super::error::Error;
-use super::store::{Absent, Access, Row, Store, Value};
-use super::verify;
+use super::store::{Absent, Access, Older, ReadOnly, Row, Store, Value};
+use super::{upgrade, verify};
 pub(in crate::ledger) use backup::{back_up, put_back};
 pub(in crate::ledger) use file::path;
+
+/// The newest format.
+pub(super) const FORMAT: u32 = schema::FORMAT;
 
 /// How long a statement waits for other processes' locks.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -39,32 +42,50 @@ impl Sqlite {
     /// # Errors
     ///
     /// [`Error`]; a file that is refused is not written to.
-    pub(super) fn open(url: &str, absent: Absent) -> Result<Self, Error> {
+    pub(super) fn open(url: &str, absent: Absent, older: Older) -> Result<Self, Error> {
         let path = file::path(url)?;
         match absent {
             Absent::Make => file::create_if_missing(&path, build)?,
-            Absent::Refuse if path.exists() => {}
-            Absent::Refuse => {
-                return Err(Error::Missing {
-                    place: path.display().to_string(),
-                });
-            }
+            Absent::Refuse => is_there(&path)?,
         }
+        let mut store = Self::connected(path, connect)?;
+        let format = store.whole()?;
+        if upgrade::is_due(older, (&store.name(), format.into(), schema::FORMAT.into()))? {
+            store.raise(older)?;
+            store.whole()?;
+        }
+        Ok(store)
+    }
+
+    /// Opens a file to read it, verified whole as what it is. Returns its format too.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`]; [`Error::Missing`]; [`Error::HalfWritten`].
+    pub(super) fn look(url: &str) -> Result<(ReadOnly<Self>, i64), Error> {
+        let path = file::path(url)?;
+        is_there(&path)?;
+        let mut store = Self::connected(path, connect_to_read)?;
+        let format = store.whole()?;
+        Ok((ReadOnly(store), i64::from(format)))
+    }
+
+    fn connected(
+        path: PathBuf,
+        connect: impl FnOnce(&Path) -> rusqlite::Result<Connection>,
+    ) -> Result<Self, Error> {
         file::check_header(&path)?;
         let connection = connect(&path).map_err(|error| structure::read_failure(&path, error))?;
         let file = file::place(&path)?;
-        let mut store = Self {
+        Ok(Self {
             connection,
             path,
             file,
-        };
-        let format = store.format()?;
-        store.whole(format)?;
-        if format < schema::FORMAT {
-            store.raise()?;
-            store.whole(schema::FORMAT)?;
-        }
-        Ok(store)
+        })
+    }
+
+    fn name(&self) -> String {
+        format!("ledger {:?}", self.path)
     }
 
     fn format(&self) -> Result<u32, Error> {
@@ -73,24 +94,33 @@ impl Sqlite {
             .map_err(|error| structure::read_failure(&self.path, error))
     }
 
-    fn whole(&mut self, format: u32) -> Result<(), Error> {
-        // Another process may have raised it since.
-        let found = self.format()?;
-        let format = format.max(found);
-        structure::structure(&self.connection, &self.path, &schema::of_format(format))?;
-        let ledger = format!("ledger {:?}", self.path);
-        verify::sums(self, &ledger, i64::from(format))
+    /// Checks everything, and returns the format.
+    fn whole(&mut self) -> Result<u32, Error> {
+        let format = self.format()?;
+        let structure =
+            structure::structure(&self.connection, &self.path, &schema::of_format(format));
+        // Another process may have raised it meanwhile.
+        if structure.is_err() && self.format()? != format {
+            return self.whole();
+        }
+        structure?;
+        let ledger = self.name();
+        verify::sums(self, &ledger, i64::from(format))?;
+        Ok(format)
     }
 
     /// Brings a whole ledger of an older format to this one: tables are added, nothing else is
     /// touched.
-    fn raise(&mut self) -> Result<(), Error> {
+    fn raise(&mut self, older: Older) -> Result<(), Error> {
+        let ledger = self.name();
         self.begin(Access::Write)?;
         // Another process may have done it since.
         let raised = self.format().and_then(|found| {
             if found >= schema::FORMAT {
                 return Ok(());
             }
+            let formats = (ledger.as_str(), found.into(), schema::FORMAT.into());
+            upgrade::may_raise(self, older, formats)?;
             self.connection
                 .execute_batch(&schema::since_format(found))?;
             Ok(self
@@ -193,13 +223,20 @@ fn build(path: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// # Errors
+///
+/// [`Error::Missing`].
+fn is_there(path: &Path) -> Result<(), Error> {
+    match path.exists() {
+        true => Ok(()),
+        false => Err(Error::Missing {
+            place: path.display().to_string(),
+        }),
+    }
+}
+
 fn connect(path: &Path) -> rusqlite::Result<Connection> {
-    let connection = Connection::open_with_flags(
-        path,
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-    )?;
-    connection.busy_timeout(BUSY_TIMEOUT)?;
-    connection.set_prepared_statement_cache_capacity(64);
+    let connection = connect_as(path, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
     // The journal is emptied and synced, not removed, at each commit.
     connection.pragma_update_and_check(None, "journal_mode", "TRUNCATE", |_| Ok(()))?;
     // A batch marks where each job begins: what it may have to undo is kept in memory, not in a
@@ -208,6 +245,21 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     connection.pragma_update(None, "synchronous", "EXTRA")?;
     connection.pragma_update(None, "fullfsync", true)?;
     connection.pragma_update(None, "foreign_keys", true)?;
+    Ok(connection)
+}
+
+/// A connection that SQLite refuses to write by, even to undo what another process left half done.
+fn connect_to_read(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = connect_as(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+    connection.pragma_update(None, "query_only", true)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    Ok(connection)
+}
+
+fn connect_as(path: &Path, access: OpenFlags) -> rusqlite::Result<Connection> {
+    let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(64);
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "cell_size_check", true)?;
     Ok(connection)

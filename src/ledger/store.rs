@@ -24,6 +24,18 @@ pub enum Absent {
     Refuse,
 }
 
+/// What becomes of a store of an older format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Older {
+    /// It is brought to the newest format.
+    Raise,
+    /// The same, unless another process is making an answer just now: it could not open the store
+    /// again.
+    RaiseUnlessInUse,
+    /// It stays as it is.
+    Keep,
+}
+
 /// One value, in or out.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
@@ -71,6 +83,33 @@ pub trait Store {
     /// open.
     fn cluster(&mut self) -> Option<String> {
         None
+    }
+}
+
+/// A store that is only read. Its connection refuses to write as well.
+pub(super) struct ReadOnly<S>(pub(super) S);
+
+impl<S: Store> Store for ReadOnly<S> {
+    fn begin(&mut self, access: Access) -> Result<(), Error> {
+        match access {
+            Access::Read => self.0.begin(access),
+            Access::WriteSoon | Access::Write => Err(Error::storage(std::io::Error::new(
+                std::io::ErrorKind::ReadOnlyFilesystem,
+                "the ledger was opened to be read",
+            ))),
+        }
+    }
+
+    fn query(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, Error> {
+        self.0.query(sql, values)
+    }
+
+    fn end(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
+        self.0.end(outcome)
+    }
+
+    fn cluster(&mut self) -> Option<String> {
+        self.0.cluster()
     }
 }
 

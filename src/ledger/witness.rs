@@ -11,8 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::error::Error;
 use super::height::LedgerHeight;
-use super::rules::Rules;
-use super::store::Row;
+use super::store::{Row, Store};
 use crate::mechanism::{Fixed, Loss};
 use crate::policy::{WitnessAddress, WitnessPlace};
 pub(super) use file::is_same_disk;
@@ -77,6 +76,29 @@ pub(super) trait Witness {
     }
 }
 
+/// A witness that was read, and not opened to be written.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Seen {
+    /// For people. Without a password.
+    pub(super) name: String,
+    pub(super) report: WitnessReport,
+    /// As [`Witness::cluster`].
+    pub(super) cluster: Option<String>,
+}
+
+/// Reads each, and makes none.
+///
+/// # Errors
+///
+/// [`Error::Witness`].
+pub(super) fn look(places: &[WitnessAddress]) -> Result<Vec<Seen>, Error> {
+    let seen = places.iter().map(|at| match &at.place {
+        WitnessPlace::File(path) => file::look(path),
+        WitnessPlace::Server(url) => server::look(url.expose()),
+    });
+    seen.collect()
+}
+
 /// Opens each; one that is not there is made, empty.
 ///
 /// # Errors
@@ -134,10 +156,13 @@ impl Testimony {
     /// # Errors
     ///
     /// Those of the store.
-    pub(in crate::ledger) fn of(rules: &mut Rules, height: LedgerHeight) -> Result<Self, Error> {
+    pub(in crate::ledger) fn of(
+        store: &mut dyn Store,
+        height: LedgerHeight,
+    ) -> Result<Self, Error> {
         let sql = "SELECT kind, name, spent_epsilon, spent_rho, spent_mu_squared, spent_delta, \
             failures FROM account ORDER BY id";
-        let accounts = rules.store.query(sql, &[])?;
+        let accounts = store.query(sql, &[])?;
         let accounts = accounts.iter().map(Sums::of).collect::<Result<_, _>>()?;
         Ok(Self { height, accounts })
     }

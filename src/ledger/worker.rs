@@ -117,6 +117,28 @@ impl Worker {
     }
 }
 
+/// Hands jobs that read to the thread.
+#[derive(Debug, Clone)]
+pub(super) struct ReadingWorker(Worker);
+
+impl ReadingWorker {
+    pub(super) fn new(worker: Worker) -> Self {
+        Self(worker)
+    }
+
+    /// As [`Worker::call`], in a transaction that reads.
+    ///
+    /// # Errors
+    ///
+    /// Those of `work`; [`Error::Stopped`].
+    pub(super) async fn call<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Rules) -> Result<T, Error> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.0.call(Access::Read, work).await
+    }
+}
+
 fn serve(books: &mut Rules, mut queue: mpsc::Receiver<Job>) {
     while let Some(first) = queue.blocking_recv() {
         let mut batch = vec![first];
@@ -209,6 +231,9 @@ fn is_alone(error: &Error) -> bool {
         | Error::Missing { .. }
         | Error::Foreign { .. }
         | Error::Newer { .. }
+        | Error::OlderFormat { .. }
+        | Error::InUse { .. }
+        | Error::HalfWritten { .. }
         | Error::Damaged { .. }
         | Error::Leftover { .. }
         | Error::Unsafe { .. }

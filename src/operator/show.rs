@@ -8,7 +8,7 @@ use super::{Caller, Control};
 use crate::auto_bounds;
 use crate::calendar;
 use crate::engine::Service;
-use crate::ledger::{Balance, Error, Event, Origin, PolicyRecord, Record};
+use crate::ledger::{Balance, Error, Event, LedgerStanding, Origin, PolicyRecord, Record};
 use crate::mechanism::Fixed;
 use crate::policy::{Certificate, Protection};
 use crate::refusal::{Refusal, reason};
@@ -116,8 +116,12 @@ impl Control {
     }
 
     async fn ledger(&self) -> Rows {
-        match self.exchange.current().ledger().height().await {
+        let engine = self.exchange.current();
+        let ledger = engine.ledger();
+        match ledger.height().await {
             Ok(height) => {
+                let last = ledger.last_backup();
+                let last = last.map_or(String::new(), |last| calendar::utc(last.microseconds));
                 let birth: String = height.birth.iter().map(|b| format!("{b:02x}")).collect();
                 vec![
                     pair("state", "open"),
@@ -127,6 +131,8 @@ impl Control {
                     pair("receipts", height.receipts),
                     pair("decisions", height.decisions),
                     pair("failures", height.failures),
+                    pair("format", LedgerStanding::NEWEST),
+                    pair("last_backup", last),
                 ]
             }
             Err(Error::WentBack { .. }) => vec![pair("state", "went back: nothing is charged")],

@@ -115,7 +115,7 @@ pub static SHOWN: [Shown; 13] = [
     shown(
         "LEDGER",
         Rights::Watch,
-        "the ledger's identity and height",
+        "the ledger's identity, height, format and last backup",
         &[("name", "of what"), ("value", "its value")],
     ),
     shown(

@@ -10,9 +10,11 @@ use crate::policy::time_of;
 
 #[derive(Debug, Subcommand)]
 pub enum LedgerQuestion {
-    /// Print where the ledger and its witness are, and how far they have come
+    /// Print where the ledger is, its format, how far it and its witnesses have come, and when it
+    /// was last backed up; writes nothing
     Show,
-    /// Check the whole ledger: its pages, its tables, each sum against its debits, its witness
+    /// Check the whole ledger: its pages, its tables, each sum against its debits, its witnesses;
+    /// writes nothing
     Verify,
     /// Copy a ledger in SQLite to a new file, while it is in use
     #[command(after_help = "\

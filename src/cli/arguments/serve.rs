@@ -54,6 +54,10 @@ pub struct ServeOptions {
     /// Listen where another pgveil with this flag listens too: for an upgrade without a gap
     #[arg(long)]
     pub reuse_port: bool,
+    /// Bring a ledger of an older format to this one even while another pgveil is making answers
+    /// with it: one of an older version goes on, and can neither start again nor reload
+    #[arg(long)]
+    pub migrate: bool,
     /// How long running statements may take once SIGTERM came
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = super::ledger::time)]
     pub drain: Duration,

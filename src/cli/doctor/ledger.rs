@@ -10,10 +10,12 @@ use rustix::fs::statvfs;
 
 use super::{Finding, failed};
 use crate::cli::{backups, start};
-use crate::ledger::{Address, Error, Ledger};
+use crate::ledger::{Address, Error, LastBackup, LedgerReader};
 use crate::policy::File;
 
 const CHECK: &str = "ledger";
+const BACKUP: &str = "backup";
+const BACK_UP: &str = "pgveil ledger backup DIRECTORY --every 1h --keep 48 --policy …";
 /// Free bytes below which a ledger soon fails, and below which there is a warning.
 const SPACE_LEAST: u64 = 100 << 20;
 const SPACE_WANTED: u64 = 1 << 30;
@@ -74,7 +76,7 @@ async fn opened(file: &File, address: Address) -> Vec<Finding> {
         Ok(accounts) => accounts,
         Err(failure) => return failed(CHECK, failure, "change the budgets in the policy"),
     };
-    let ledger = match Ledger::open_existing(address, owner, &roles).await {
+    let ledger = match LedgerReader::open(address, owner, &roles).await {
         Ok(ledger) => ledger,
         Err(error @ Error::Missing { .. }) => {
             return vec![Finding::warn(
@@ -82,6 +84,13 @@ async fn opened(file: &File, address: Address) -> Vec<Finding> {
                 error.to_string(),
                 "fine before the first `pgveil serve`, which makes it; else put it back",
             )];
+        }
+        Err(error @ Error::OlderFormat { .. }) => {
+            let mend = "pgveil serve, once every older pgveil on this ledger was stopped";
+            return vec![Finding::warn(CHECK, error.to_string(), mend)];
+        }
+        Err(error @ Error::HalfWritten { .. }) => {
+            return vec![Finding::warn(CHECK, error.to_string(), "pgveil serve")];
         }
         Err(error) => {
             let mend = "see docs/ledger.md, older copies; `pgveil ledger show`";
@@ -105,6 +114,7 @@ async fn opened(file: &File, address: Address) -> Vec<Finding> {
         }
     }
     all.push(clock(newest, SystemTime::now()));
+    all.extend(ledger.last_backup().map(last));
     all
 }
 
@@ -214,26 +224,35 @@ fn is_ours(path: &Path) -> bool {
 
 /// The age of the newest backup of `pgveil ledger backup --every`.
 fn newest(folder: &Path) -> Finding {
-    let check = "backup";
-    let mend = "pgveil ledger backup DIRECTORY --every 1h --keep 48 --policy …";
     let found = backups::newest(folder).and_then(|path| {
         let made = std::fs::metadata(path).and_then(|found| found.modified());
         SystemTime::now().duration_since(made.ok()?).ok()
     });
     match found {
         None => Finding::warn(
-            check,
+            BACKUP,
             format!("there is none in {}", folder.display()),
-            mend,
+            BACK_UP,
         ),
-        Some(age) if age > BACKUP_OLD => {
+        Some(age) => aged("the newest", age),
+    }
+}
+
+/// The last backup that this ledger is known to have.
+fn last(backup: LastBackup) -> Finding {
+    let made = u64::try_from(backup.microseconds).unwrap_or_default();
+    let made = SystemTime::UNIX_EPOCH + Duration::from_micros(made);
+    let age = SystemTime::now().duration_since(made).unwrap_or_default();
+    aged(&format!("the last, {},", backup.copy), age)
+}
+
+fn aged(which: &str, age: Duration) -> Finding {
+    match age > BACKUP_OLD {
+        true => {
             let hours = age.as_secs() / 3600;
-            Finding::warn(check, format!("the newest is {hours} hours old"), mend)
+            Finding::warn(BACKUP, format!("{which} is {hours} hours old"), BACK_UP)
         }
-        Some(age) => Finding::ok(
-            check,
-            format!("the newest is {} min old", age.as_secs() / 60),
-        ),
+        false => Finding::ok(BACKUP, format!("{which} is {} min old", age.as_secs() / 60)),
     }
 }
 

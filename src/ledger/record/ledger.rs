@@ -6,9 +6,9 @@ use super::super::charge::Fingerprint;
 use super::super::error::Error;
 use super::super::store::Access;
 use super::{Record, RecordFile};
-use crate::ledger::Ledger;
+use crate::ledger::{Ledger, LedgerReader};
 
-impl Ledger {
+impl LedgerReader {
     /// The keyed digest by which records name a statement, as pgveil prints it.
     pub fn statement_digest(&self, sql: &str) -> Fingerprint {
         self.digests.of_statement(sql)
@@ -19,6 +19,20 @@ impl Ledger {
         self.digests.of_plain(*plan.as_bytes())
     }
 
+    /// Records after the one of that number, oldest first, each with its number; of the newest
+    /// [`super::STATEMENTS_KEPT`] statements and [`super::LOGINS_KEPT`] logins.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub async fn records(&self, after: i64, rows_max: u32) -> Result<Vec<(i64, Record)>, Error> {
+        self.worker
+            .call(move |books| books.records(after, rows_max))
+            .await
+    }
+}
+
+impl Ledger {
     /// Hands in a record, which is written in the background.
     pub async fn record(&self, record: Record) {
         self.records.record(record).await;
@@ -66,18 +80,6 @@ impl Ledger {
         self.records.flush().await;
         // Work is done in order; what could not be written is logged already.
         let _ = self.worker.call(Access::Read, |_| Ok(())).await;
-    }
-
-    /// Records after the one of that number, oldest first, each with its number; of the newest
-    /// [`super::STATEMENTS_KEPT`] statements and [`super::LOGINS_KEPT`] logins.
-    ///
-    /// # Errors
-    ///
-    /// [`Error`].
-    pub async fn records(&self, after: i64, rows_max: u32) -> Result<Vec<(i64, Record)>, Error> {
-        self.worker
-            .call(Access::Read, move |books| books.records(after, rows_max))
-            .await
     }
 
     /// The newest acts of operators and of the owner, newest first.

@@ -9,6 +9,7 @@ use rusqlite::backup::Backup;
 
 use super::Error;
 use super::{connect, file};
+use crate::ledger::backups::LastBackup;
 
 /// Pages that are copied before other processes get a turn.
 const PAGES: i32 = 1000;
@@ -21,7 +22,18 @@ const PAGES: i32 = 1000;
 pub(in crate::ledger) fn back_up(ledger: &Path, copy: &Path) -> Result<(), Error> {
     file::check_header(ledger)?;
     let source = connect(ledger)?;
-    make(copy, |draft| copied(&source, draft, file::BACKUP_ID))
+    make(copy, |draft| copied(&source, draft, file::BACKUP_ID))?;
+    if let Err(error) = LastBackup::note(ledger, birth(&source), copy) {
+        tracing::warn!(%error, "the backup was made; its time could not be noted");
+    }
+    Ok(())
+}
+
+/// The ledger's identity; zeros in a format without it.
+fn birth(ledger: &Connection) -> [u8; 16] {
+    let sql = "SELECT birth FROM identity ORDER BY id DESC LIMIT 1";
+    let found = ledger.query_row(sql, [], |row| row.get(0));
+    found.unwrap_or([0; 16])
 }
 
 /// Makes a ledger of a backup: `settle` charges the draft before it gets the ledger's name.

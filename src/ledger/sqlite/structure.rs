@@ -30,8 +30,17 @@ pub(super) fn read_failure(path: &Path, error: rusqlite::Error) -> Error {
         None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
             damaged(path, error.to_string())
         }
+        Some(ErrorCode::ReadOnly) if is_half_written(&error) => Error::HalfWritten {
+            ledger: format!("ledger {path:?}"),
+        },
         Some(_) => error.into(),
     }
+}
+
+/// Whether a journal is to be played back, which a connection that only reads cannot do.
+fn is_half_written(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    code == Some(rusqlite::ffi::SQLITE_READONLY_ROLLBACK)
 }
 
 fn damaged(path: &Path, reason: String) -> Error {

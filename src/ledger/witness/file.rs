@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Error, Testimony, Witness, WitnessReport, is_news};
+use super::{Error, Seen, Testimony, Witness, WitnessReport, is_news};
 
 /// Bytes of a place: some thousands of accounts.
 const PLACE: usize = 1 << 20;
@@ -54,10 +54,22 @@ impl WitnessFile {
         })
     }
 
+    /// Alone.
     fn locked<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
-        self.file
-            .lock()
-            .map_err(|error| failed(&self.path, &error))?;
+        self.under(self.file.lock(), work)
+    }
+
+    /// Together with others that read.
+    fn shared<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        self.under(self.file.lock_shared(), work)
+    }
+
+    fn under<T>(
+        &self,
+        locked: io::Result<()>,
+        work: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        locked.map_err(|error| failed(&self.path, &error))?;
         if !self.has_its_name() {
             return Err(self.error("another file has its name now"));
         }
@@ -146,7 +158,7 @@ impl Witness for WitnessFile {
     }
 
     fn read(&mut self) -> Result<WitnessReport, Error> {
-        self.locked(|| Ok(seen(self.newest()?)))
+        self.shared(|| Ok(seen(self.newest()?)))
     }
 
     fn write(&mut self, now: &Testimony) -> Result<(), Error> {
@@ -171,6 +183,27 @@ impl Witness for WitnessFile {
             self.put(number, now)
         })
     }
+}
+
+/// What a file has seen, without making it.
+///
+/// # Errors
+///
+/// [`Error::Witness`].
+pub(super) fn look(path: &Path) -> Result<Seen, Error> {
+    let report = match File::open(path) {
+        Ok(file) => {
+            let path = path.to_owned();
+            WitnessFile { file, path }.read()?
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => WitnessReport::Nothing,
+        Err(error) => return Err(failed(path, &error)),
+    };
+    Ok(Seen {
+        name: format!("{path:?}"),
+        report,
+        cluster: None,
+    })
 }
 
 fn seen((newest, is_written): (Option<Line>, bool)) -> WitnessReport {

@@ -6,8 +6,8 @@ use tokio::runtime::Runtime;
 use tokio_postgres::config::Host;
 use tokio_postgres::{Config, SimpleQueryMessage};
 
-use super::{Error, Testimony, Witness, WitnessReport, is_news};
-use crate::ledger::server::durable_session;
+use super::{Error, Seen, Testimony, Witness, WitnessReport, is_news};
+use crate::ledger::server::{durable_session, reading_session};
 use crate::postgres::{Connected, connect, literal};
 
 /// How long the server may take over one statement, locks included.
@@ -30,6 +30,8 @@ const CLUSTER: &str = "SELECT system_identifier FROM pg_catalog.pg_control_syste
 pub(super) struct WitnessServer {
     runtime: Runtime,
     config: Config,
+    /// What each connection is set to.
+    settings: String,
     session: Option<Connected>,
     cluster: Option<String>,
 }
@@ -41,6 +43,14 @@ impl WitnessServer {
     ///
     /// [`Error::Witness`]; [`Error::Unsafe`] where the server does not sync.
     pub(super) fn open(url: &str) -> Result<Self, Error> {
+        let mut server = Self::connected(url, durable_session(STATEMENT_TIMEOUT))?;
+        if server.script(IS_THERE)?.as_deref() != Some("t") {
+            server.script(MAKE)?;
+        }
+        Ok(server)
+    }
+
+    fn connected(url: &str, settings: String) -> Result<Self, Error> {
         // The text may hold a password.
         let mut config: Config = url.parse().map_err(|_| Error::Witness {
             witness: "in PostgreSQL".to_owned(),
@@ -58,13 +68,11 @@ impl WitnessServer {
                 .enable_all()
                 .build()?,
             config,
+            settings,
             session: None,
             cluster: None,
         };
         server.reconnect()?;
-        if server.script(IS_THERE)?.as_deref() != Some("t") {
-            server.script(MAKE)?;
-        }
         // A server that does not say is taken for another one.
         server.cluster = server.script(CLUSTER).ok().flatten();
         Ok(server)
@@ -78,7 +86,8 @@ impl WitnessServer {
             .block_on(async { tokio::time::timeout(PATIENCE, connect(&config)).await });
         let connected = connected.map_err(|_| self.error("no answer in time"))?;
         self.session = Some(connected.map_err(|error| self.error(&error.to_string()))?);
-        match self.script(&durable_session(STATEMENT_TIMEOUT))?.as_deref() {
+        let settings = self.settings.clone();
+        match self.script(&settings)?.as_deref() {
             Some("on") => Ok(()),
             _ => Err(self.error("its server runs with fsync = off")),
         }
@@ -180,6 +189,24 @@ impl Witness for WitnessServer {
     fn cluster(&self) -> Option<String> {
         self.cluster.clone()
     }
+}
+
+/// What a server has seen, without making the table.
+///
+/// # Errors
+///
+/// [`Error::Witness`]; [`Error::Unsafe`] where the server does not sync.
+pub(super) fn look(url: &str) -> Result<Seen, Error> {
+    let mut server = WitnessServer::connected(url, reading_session(STATEMENT_TIMEOUT))?;
+    let report = match server.script(IS_THERE)?.as_deref() {
+        Some("t") => server.read()?,
+        Some(_) | None => WitnessReport::Nothing,
+    };
+    Ok(Seen {
+        name: server.name(),
+        report,
+        cluster: server.cluster(),
+    })
 }
 
 fn seen(line: Option<String>) -> WitnessReport {

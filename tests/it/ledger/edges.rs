@@ -10,8 +10,7 @@ use pgveil::policy::Renew;
 
 use super::conformance::{DAY, MONDAY, decision, is_exhausted, with_clock};
 use super::{
-    Scratch, buying, fingerprint, laplace, open_usual, question, set_back, specs_usual, taking,
-    to_format,
+    Scratch, buying, fingerprint, laplace, open_usual, question, set_back, taking, to_format,
 };
 
 /// In each of two weeks: a debit of bob's, then one of ann's, who buys bob's answer with it. Ann's
@@ -394,27 +393,4 @@ async fn history_shows_each_purchase_once() {
         ]
     );
     assert_eq!(ledger.history("bob", 10).await.unwrap().len(), 0);
-}
-
-/// Reading commands create no ledger where there is none, in a file or in PostgreSQL.
-#[tokio::test(flavor = "multi_thread")]
-async fn who_looks_makes_no_ledger() {
-    let (owner, roles) = specs_usual(Accounting::Gdp);
-    let scratch = Scratch::new();
-    for url in [scratch.url(), super::stage::database().await] {
-        for _ in 0..2 {
-            let looked = Ledger::open_existing(&url, owner.clone(), &roles).await;
-            assert!(
-                matches!(looked, Err(Error::Missing { .. })),
-                "{url}: {:?}",
-                looked.err()
-            );
-        }
-        let _ = Ledger::open(&url, owner.clone(), &roles).await.unwrap();
-        assert!(
-            Ledger::open_existing(&url, owner.clone(), &roles)
-                .await
-                .is_ok()
-        );
-    }
 }

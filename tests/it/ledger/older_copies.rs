@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use pgveil::ledger::{AccountSpec, Address, DebitError, Error, Ledger, attest, back_up, restore};
 use pgveil::mechanism::{Accounting, Loss};
 use pgveil::policy::{Renew, WitnessAddress, WitnessPlace};
-use proptest::prelude::*;
 
 use super::{Scratch, fingerprint, gaussian, laplace, specs_usual, stage};
 
@@ -23,38 +22,38 @@ fn witness(scratch: &Scratch) -> WitnessAddress {
     near(scratch.0.join("witness"))
 }
 
-fn near(path: impl Into<PathBuf>) -> WitnessAddress {
+pub(super) fn near(path: impl Into<PathBuf>) -> WitnessAddress {
     WitnessAddress {
         place: WitnessPlace::File(path.into()),
         same_disk: true,
     }
 }
 
-fn specs() -> (AccountSpec, [AccountSpec; 2]) {
+pub(super) fn specs() -> (AccountSpec, [AccountSpec; 2]) {
     specs_usual(Accounting::Gdp)
 }
 
-async fn open(address: &Address) -> Result<Ledger, Error> {
+pub(super) async fn open(address: &Address) -> Result<Ledger, Error> {
     let (owner, roles) = specs();
     Ledger::open(address.clone(), owner, &roles).await
 }
 
-async fn debit(ledger: &Ledger, role: &str, loss: Loss) -> Result<(), DebitError> {
+pub(super) async fn debit(ledger: &Ledger, role: &str, loss: Loss) -> Result<(), DebitError> {
     ledger.debit(role, loss, fingerprint(7)).await.map(drop)
 }
 
-async fn spent(ledger: &Ledger, role: &str) -> Loss {
+pub(super) async fn spent(ledger: &Ledger, role: &str) -> Loss {
     ledger.balance(role).await.unwrap().lifetime
 }
 
 /// Its disk fails.
-fn lose(scratch: &Scratch) {
+pub(super) fn lose(scratch: &Scratch) {
     let _ = fs::remove_file(scratch.file());
     let _ = fs::remove_file(scratch.0.join("ledger.db-journal"));
 }
 
 /// Off the test's threads, as the command does.
-async fn restored(
+pub(super) async fn restored(
     address: &Address,
     backup: Option<PathBuf>,
 ) -> Result<pgveil::ledger::Restored, Error> {
@@ -68,7 +67,7 @@ async fn restored(
     .unwrap()
 }
 
-fn is_at_least(sum: &Loss, before: &Loss) -> bool {
+pub(super) fn is_at_least(sum: &Loss, before: &Loss) -> bool {
     let pure = match (sum.epsilon, before.epsilon) {
         (None, _) => true,
         (Some(_), None) => false,
@@ -462,127 +461,7 @@ async fn a_witness_in_postgresql_tells_an_older_copy() {
 
 async fn attested(address: &Address) -> Result<usize, Error> {
     let address = address.clone();
-    tokio::task::spawn_blocking(move || {
-        let (owner, roles) = specs();
-        attest(&address, (&owner, &roles))
-    })
-    .await
-    .unwrap()
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Step {
-    Ask(u8),
-    /// By a second proxy on the same ledger.
-    AskElsewhere(u8),
-    BackUp,
-    Copy,
-    /// Puts the copy, of whatever day, in the ledger's place.
-    CopyBack,
-    Restart,
-    Restore,
-    /// The file of the second witness is removed.
-    LoseAWitness,
-}
-
-fn steps() -> impl Strategy<Value = Vec<Step>> {
-    let step = prop_oneof![
-        6 => any::<u8>().prop_map(Step::Ask),
-        1 => any::<u8>().prop_map(Step::AskElsewhere),
-        1 => Just(Step::BackUp),
-        1 => Just(Step::Copy),
-        1 => Just(Step::CopyBack),
-        1 => Just(Step::Restart),
-        1 => Just(Step::Restore),
-        1 => Just(Step::LoseAWitness),
-    ];
-    proptest::collection::vec(step, 1..24)
-}
-
-/// Whichever file is copied over another: whenever a ledger opens, no account shows less spending
-/// than answers were given for.
-async fn nothing_is_given_back(steps: Vec<Step>) {
-    let scratch = Scratch::new();
-    let second = scratch.0.join("second");
-    let at = Address {
-        witnesses: vec![witness(&scratch), near(&second)],
-        ..address(&scratch, true)
-    };
-    let (copy, backup) = (scratch.0.join("copy.db"), scratch.0.join("ledger.pgvb"));
-    let mut handed = [("ann", Loss::ZERO), ("bob", Loss::ZERO)];
-    let mut ledger = Some(open(&at).await.unwrap());
-    for step in steps {
-        match step {
-            Step::Ask(number) => {
-                let Some(ledger) = &ledger else { continue };
-                let (role, sum) = &mut handed[usize::from(number % 2)];
-                let loss = laplace(f64::from(number) / 4096.0);
-                if debit(ledger, role, loss).await.is_ok() {
-                    *sum = sum.compose(loss).unwrap();
-                }
-            }
-            Step::AskElsewhere(number) => {
-                let Ok(other) = open(&at).await else {
-                    continue;
-                };
-                let (role, sum) = &mut handed[usize::from(number % 2)];
-                let loss = laplace(f64::from(number) / 4096.0);
-                if debit(&other, role, loss).await.is_ok() {
-                    *sum = sum.compose(loss).unwrap();
-                }
-            }
-            Step::LoseAWitness => drop(fs::remove_file(&second)),
-            Step::BackUp => {
-                let _ = fs::remove_file(&backup);
-                if scratch.file().exists() {
-                    back_up(&at, &backup).unwrap();
-                }
-            }
-            Step::Copy => drop(fs::copy(scratch.file(), &copy)),
-            Step::CopyBack => {
-                if copy.exists() {
-                    fs::copy(&copy, scratch.file()).unwrap();
-                }
-            }
-            Step::Restart => {
-                drop(ledger.take());
-                ledger = open(&at).await.ok();
-            }
-            Step::Restore if backup.exists() => {
-                drop(ledger.take());
-                // The thread of a ledger that was dropped ends by itself.
-                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-                lose(&scratch);
-                restored(&at, Some(backup.clone())).await.unwrap();
-                let settled = open(&at).await.unwrap();
-                let thaw = pgveil::ledger::Decision {
-                    act: pgveil::ledger::Act::Unfreeze { role: None },
-                    who: "tester".to_owned(),
-                    why: "looked at".to_owned(),
-                };
-                settled.decide(thaw).await.unwrap();
-                ledger = Some(settled);
-            }
-            Step::Restore => {}
-        }
-        if let Some(ledger) = &ledger
-            && ledger.height().await.is_ok()
-        {
-            for (role, sum) in &handed {
-                let known = spent(ledger, role).await;
-                assert!(is_at_least(&known, sum), "{role}: {known:?} < {sum:?}");
-            }
-        }
-    }
-}
-
-#[test]
-fn no_copying_gives_anything_back() {
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    proptest!(ProptestConfig::with_cases(48), |(steps in steps())| {
-        runtime.block_on(nothing_is_given_back(steps));
-    });
+    tokio::task::spawn_blocking(move || attest(&address))
+        .await
+        .unwrap()
 }

@@ -13,6 +13,7 @@ mod desk_browser;
 mod doctor;
 mod hostile_requests;
 pub mod init;
+mod ledger_commands;
 mod meaning;
 pub mod operators;
 pub mod outage;

@@ -701,9 +701,14 @@ fn compose_runs_the_demo_policy() {
 
 /// The values that events print, and why they hold no statement, literal, row or secret. Everything
 /// else in events is numbers, booleans and our own names.
-const PRINTED: [(&str, &str, &str); 37] = [
+const PRINTED: [(&str, &str, &str); 38] = [
     ("desk/login.rs", "%peer.address", "where a login comes from"),
     ("desk/mod.rs", "%error", "an error of the ledger"),
+    (
+        "ledger/sqlite/backup.rs",
+        "%error",
+        "an error of the file system",
+    ),
     (
         "console/login.rs",
         "%peer.address",
