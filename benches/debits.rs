@@ -18,7 +18,7 @@ use pgveil::ledger::{
 };
 use pgveil::mechanism::{Accounting, Cap, Fixed, Loss};
 use pgveil::policy::{Budget, Renew, WitnessAddress, WitnessPlace};
-use pgveil::postgres::{LocalPostgres, Options};
+use pgveil::postgres::{LocalPostgres, ServerOptions};
 
 const SESSIONS: [u64; 2] = [1, 50];
 /// Bytes of an answer of some groups.
@@ -187,9 +187,9 @@ async fn main() {
         let settings = durable
             .map(|name| (name.to_owned(), "on".to_owned()))
             .to_vec();
-        let server = LocalPostgres::start(Options {
+        let server = LocalPostgres::start(ServerOptions {
             settings,
-            ..Options::default()
+            ..ServerOptions::default()
         });
         let server = server.await.expect("a server");
         // A witness learns of its own from a ledger that was never charged.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use pgveil::mechanism::{Exponential, OsRandomness, normal};
-use pgveil::release::Values;
+use pgveil::release::CandidateRows;
 use pgveil::rewrite::Halving;
 
 const CANDIDATES: u64 = 1 << 16;
@@ -37,7 +37,7 @@ fn error(rows: u32, rho: f64, count: u32, draws: u32, together: bool) -> f64 {
         weight_max: 1,
         pieces: if together { Halving::PIECES } else { 1 },
     };
-    let values = Values {
+    let values = CandidateRows {
         weights: &weights,
         candidates: CANDIDATES,
         halving: &halving,

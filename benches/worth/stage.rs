@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use pgveil::postgres::{LocalPostgres, Options};
+use pgveil::postgres::{LocalPostgres, ServerOptions};
 use tokio_postgres::{Client, NoTls, SimpleQueryMessage, SimpleQueryRow};
 
 use crate::shop;
@@ -114,12 +114,12 @@ impl Stage {
             ("maintenance_work_mem", "256MB"),
             ("max_wal_size", "4GB"),
         ];
-        let server = LocalPostgres::start(Options {
+        let server = LocalPostgres::start(ServerOptions {
             database: Some("shop".to_owned()),
             settings: settings
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .to_vec(),
-            ..Options::default()
+            ..ServerOptions::default()
         })
         .await
         .unwrap_or_else(|e| panic!("{e}"));

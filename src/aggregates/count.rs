@@ -4,7 +4,7 @@ use sqlparser::ast;
 
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead};
 use super::call::{Call, Resolved};
-use super::total::{Kind, Shown};
+use super::total::{Shown, TotalKind};
 use super::unbounded::{Calls, Clamped, Compares, Facts, Unbounded};
 use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
@@ -113,7 +113,7 @@ impl Bounded for Asked {
         };
         Ok(Output::Total(Shown {
             measure,
-            kind: Kind::Count,
+            kind: TotalKind::Count,
         }))
     }
 }

@@ -70,7 +70,7 @@ pub use names::{Counted, call as resolve_call, counted};
 pub use part::Part;
 pub use record::within_unit;
 pub use released_column::ReleasedColumn;
-pub use total::Kind as TotalKind;
+pub use total::TotalKind;
 pub use unbounded::{Calls, Clamped, Compares, Facts, Ties};
 use value::Value;
 pub use value::{Columns, DistinctValues, Foreseen, Group};

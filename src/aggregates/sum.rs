@@ -4,7 +4,7 @@ use sqlparser::ast;
 
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, Summand, TextRead};
 use super::call::{Call, Resolved, typed};
-use super::total::{Kind, Shown};
+use super::total::{Shown, TotalKind};
 use super::unbounded::{Calls, Clamped, Facts, Unbounded, exact_sum, sum_of};
 use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
@@ -102,7 +102,7 @@ impl Bounded for Asked {
     fn lay_out(&self, filter: &Option<Expr>, layout: &mut dyn Layout) -> Result<Output, Refusal> {
         Ok(Output::Total(Shown {
             measure: layout.sum(&self.0, filter)?,
-            kind: Kind::Sum,
+            kind: TotalKind::Sum,
         }))
     }
 }

@@ -12,11 +12,11 @@ use super::value::{Columns, Divisor, Foreseen, Group, Value};
 #[derive(Debug, Clone, PartialEq)]
 pub struct Shown {
     pub measure: MeasureId,
-    pub kind: Kind,
+    pub kind: TotalKind,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum TotalKind {
     Count,
     Sum,
 }
@@ -24,8 +24,8 @@ pub enum Kind {
 impl Value for Shown {
     fn name(&self) -> &'static str {
         match self.kind {
-            Kind::Count => "count",
-            Kind::Sum => "sum",
+            TotalKind::Count => "count",
+            TotalKind::Sum => "sum",
         }
     }
 
@@ -52,8 +52,8 @@ impl Value for Shown {
     fn estimate(&self, group: &dyn Group) -> Option<Estimate> {
         let found = group.total(self.measure)?;
         Some(match self.kind {
-            Kind::Count => found.within(0.0, f64::INFINITY),
-            Kind::Sum => found,
+            TotalKind::Count => found.within(0.0, f64::INFINITY),
+            TotalKind::Sum => found,
         })
     }
 

@@ -14,7 +14,7 @@ use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
 
 /// Everything that bounds the aggregates of one release.
-pub struct Bounds<'a> {
+pub struct AggregateBounds<'a> {
     pub ranges: Ranges<'a>,
     pub nullability: Nullability<'a>,
     pub lineage: &'a Lineage,
@@ -24,7 +24,7 @@ pub struct Bounds<'a> {
     pub keys: &'a [(Expr, KeyRule)],
 }
 
-impl Bounds<'_> {
+impl AggregateBounds<'_> {
     /// Bounds one aggregate.
     ///
     /// # Guarantee
@@ -72,7 +72,7 @@ impl Bounds<'_> {
     }
 }
 
-impl aggregates::Bounds for Bounds<'_> {
+impl aggregates::Bounds for AggregateBounds<'_> {
     fn range(&self, value: &Expr) -> Interval {
         self.ranges.of(value)
     }

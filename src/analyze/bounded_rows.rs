@@ -4,7 +4,7 @@ use super::lineage::Lineage;
 use crate::ir::{ColumnId, Edge, Expr, Frame, FrameMode, Relation, Window, WindowFunction};
 
 /// A relation with an enforced bound on the rows of each unit.
-pub(super) struct Bounded {
+pub(super) struct BoundedRows {
     pub relation: Relation,
     pub lineage: Lineage,
     /// Conditions that are applied below the bound, and need not be repeated above it.
@@ -18,9 +18,9 @@ pub(super) struct Bounded {
 /// Each unit has at most `lineage.rows_enforced` rows in the relation that is returned, whatever
 /// the tables hold. The emitted statement keeps the first rows in an order that depends on their
 /// values alone, so the rows that stay are a function of the set of that unit's rows.
-pub(super) fn bounded(relation: Relation, lineage: Lineage, conditions: &[Expr]) -> Bounded {
+pub(super) fn bounded(relation: Relation, lineage: Lineage, conditions: &[Expr]) -> BoundedRows {
     if lineage.rows_enforced.is_some() {
-        return Bounded {
+        return BoundedRows {
             relation,
             lineage,
             sunk: Vec::new(),
@@ -39,7 +39,7 @@ pub(super) fn bounded(relation: Relation, lineage: Lineage, conditions: &[Expr])
         unit: lineage.units[0],
         rows,
     };
-    Bounded {
+    BoundedRows {
         relation,
         lineage: Lineage {
             rows_enforced: Some(rows),

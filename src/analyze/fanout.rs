@@ -1,7 +1,7 @@
 //! Fan-out: public rows that a private row is paired with. The time that a pair takes is multiplied
 //! by their number.
 
-use super::join_matches::Found;
+use super::join_matches::JoinMatches;
 use crate::ir::{ColumnId, ConstantId, Relation, TableId};
 
 /// Public rows of a join or an EXISTS, where a private row may meet several.
@@ -31,19 +31,19 @@ impl FanOut {
     ///
     /// # Requires
     /// The conditions read these two sides alone.
-    pub(super) fn of_join(found: &Found<'_>) -> Option<Self> {
+    pub(super) fn of_join(found: &JoinMatches<'_>) -> Option<Self> {
         Self::several(found).found()
     }
 
     /// The same of a subquery, which PostgreSQL may compute again for each row around it. So groups
     /// that a key finds count with all of their rows.
-    pub(super) fn of_subquery(found: &Found<'_>) -> Option<Self> {
+    pub(super) fn of_subquery(found: &JoinMatches<'_>) -> Option<Self> {
         let mut met = Self::several(found);
         found.groups.iter().for_each(|group| met.add(group, &[]));
         met.found()
     }
 
-    fn several(found: &Found<'_>) -> Self {
+    fn several(found: &JoinMatches<'_>) -> Self {
         let mut met = Self {
             tables: Vec::new(),
             constants: Vec::new(),

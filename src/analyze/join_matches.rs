@@ -10,7 +10,7 @@ use crate::policy::Policy;
 
 /// Where types and collations of columns are looked up.
 #[derive(Clone, Copy)]
-pub(super) struct Schema<'a> {
+pub(super) struct ColumnTypes<'a> {
     pub policy: &'a Policy,
     pub columns: &'a [ColumnInfo],
 }
@@ -28,7 +28,7 @@ pub(super) struct Schema<'a> {
 /// The catalog's unique keys hold in the snapshot that is read: the fingerprint of every table is
 /// compared there.
 pub(super) fn at_most_one(
-    schema: Schema<'_>,
+    schema: ColumnTypes<'_>,
     side: &Relation,
     units: &[ColumnId],
     conditions: &[Expr],
@@ -37,7 +37,7 @@ pub(super) fn at_most_one(
 }
 
 /// The rows of one side that one row of the other side finds.
-pub(super) struct Found<'a> {
+pub(super) struct JoinMatches<'a> {
     /// Relations of which it may find several rows.
     pub several: Vec<FoundSeveralTimes<'a>>,
     /// Groups that their keys find.
@@ -63,11 +63,11 @@ pub(super) struct FoundSeveralTimes<'a> {
 /// # Requires
 /// As [`at_most_one`].
 pub(super) fn found<'a>(
-    schema: Schema<'a>,
+    schema: ColumnTypes<'a>,
     side: &'a Relation,
     units: &[ColumnId],
     conditions: &[Expr],
-) -> Found<'a> {
+) -> JoinMatches<'a> {
     let (mut several, mut groups) = (Vec::new(), Vec::new());
     // Columns that equal other columns, with nothing computed.
     let mut bare: Vec<ColumnId> = Vec::new();
@@ -109,7 +109,7 @@ pub(super) fn found<'a>(
                 fixed
             };
             let Some(at) = (0..left.len()).max_by_key(|at| fixed_of(left[*at]).len()) else {
-                return Found { several, groups };
+                return JoinMatches { several, groups };
             };
             let relation = left.remove(at);
             let fixed = fixed_of(relation);
@@ -138,7 +138,7 @@ pub(super) fn found<'a>(
         );
         within.pieces = left;
         if within.pieces.is_empty() {
-            return Found { several, groups };
+            return JoinMatches { several, groups };
         }
     }
 }
@@ -214,13 +214,13 @@ pub(super) fn is_one_spelling(data_type: &Type) -> bool {
 
 /// The relations that a side joins, and the dependencies between their columns.
 struct Within<'a> {
-    schema: Schema<'a>,
+    schema: ColumnTypes<'a>,
     pieces: Vec<&'a Relation>,
     determined: Vec<Determined>,
 }
 
 impl<'a> Within<'a> {
-    fn of(schema: Schema<'a>, side: &'a Relation, conditions: &[Expr]) -> Self {
+    fn of(schema: ColumnTypes<'a>, side: &'a Relation, conditions: &[Expr]) -> Self {
         let mut within = Self {
             schema,
             pieces: Vec::new(),
@@ -324,7 +324,7 @@ impl<'a> Within<'a> {
 }
 
 /// Whether the columns that have one value include a key of the relation.
-fn is_found(schema: Schema<'_>, piece: &Relation, fixed: &[(ColumnId, Equality)]) -> bool {
+fn is_found(schema: ColumnTypes<'_>, piece: &Relation, fixed: &[(ColumnId, Equality)]) -> bool {
     let by = |id: ColumnId| {
         fixed
             .iter()
@@ -365,7 +365,7 @@ fn is_found(schema: Schema<'_>, piece: &Relation, fixed: &[(ColumnId, Equality)]
 }
 
 /// Whether different groups of this column also differ under the comparison.
-fn groups_by(schema: Schema<'_>, id: ColumnId, compared: &Equality) -> bool {
+fn groups_by(schema: ColumnTypes<'_>, id: ColumnId, compared: &Equality) -> bool {
     let origin = schema.columns[id.0 as usize].origin;
     match compared {
         Equality::Own | Equality::Exact => true,

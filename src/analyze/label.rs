@@ -7,11 +7,11 @@ mod subquery;
 mod union;
 mod window;
 
-use super::bounded_rows::{Bounded, bounded, filtered};
+use super::bounded_rows::{BoundedRows, bounded, filtered};
 use super::fanout::FanOut;
 use super::inline;
 use super::interval::Interval;
-use super::join_matches::Schema;
+use super::join_matches::ColumnTypes;
 use super::join_order::ordered;
 use super::lineage::{Label, Lineage};
 use super::planning_effort::PlanningEffort;
@@ -234,8 +234,8 @@ impl Labels<'_> {
         }
     }
 
-    fn schema(&self) -> Schema<'_> {
-        Schema {
+    fn schema(&self) -> ColumnTypes<'_> {
+        ColumnTypes {
             policy: self.policy,
             columns: self.columns,
         }
@@ -330,7 +330,7 @@ impl Labels<'_> {
     ) -> (Relation, Label, Vec<Expr>) {
         match label {
             Label::Private(lineage) if std::mem::take(&mut self.is_crossed) => {
-                let Bounded {
+                let BoundedRows {
                     relation,
                     lineage,
                     sunk,

@@ -37,7 +37,7 @@ use std::sync::Arc;
 use crate::aggregates::BoundedAggregate;
 use crate::catalog::Collation;
 use crate::ir::{
-    ColumnId, ColumnInfo, Expr, Node, Query, Relation, ReleaseId, TableId, release_alias,
+    ColumnId, ColumnInfo, Expr, Node, Relation, ReleaseId, ResolvedQuery, TableId, release_alias,
 };
 use crate::policy::{Policy, SessionSettings};
 use crate::refusal::{Refusal, reason};
@@ -46,14 +46,14 @@ use release::analyze_release;
 /// A query whose every release has a lineage, ruled keys and bounded aggregates.
 #[derive(Debug)]
 pub struct Analyzed {
-    query: Query,
+    query: ResolvedQuery,
     releases: Vec<AnalyzedRelease>,
     columns: Vec<ColumnInfo>,
     effort: Arc<PlanningEffort>,
 }
 
 impl Analyzed {
-    pub fn query(&self) -> &Query {
+    pub fn query(&self) -> &ResolvedQuery {
         &self.query
     }
 
@@ -143,7 +143,7 @@ impl AnalyzedRelease {
 /// 0A000 where no sound bound is known; 54000 for too many groups, 54001 for expressions that are
 /// too large. Every text depends on the SQL and the policy only.
 pub fn analyze(
-    query: Query,
+    query: ResolvedQuery,
     policy: &Policy,
     session_settings: &SessionSettings,
     effort: &Arc<PlanningEffort>,
@@ -201,7 +201,7 @@ pub fn analyze(
 fn collate(
     release: &mut AnalyzedRelease,
     number: ReleaseId,
-    query: &Query,
+    query: &ResolvedQuery,
     policy: &Policy,
     columns: &[ColumnInfo],
 ) -> Result<(), Refusal> {

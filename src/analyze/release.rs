@@ -211,7 +211,7 @@ impl RowFacts<'_> {
             .collect();
         let bounded = |aggregate: &Aggregate| {
             let filter = aggregate.filter.as_ref().map(|f| inline(f, computed));
-            let bounds = aggregate_bounds::Bounds {
+            let bounds = aggregate_bounds::AggregateBounds {
                 ranges: Ranges {
                     policy,
                     columns,

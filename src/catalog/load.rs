@@ -7,8 +7,8 @@ use tokio_postgres::{Client, Row};
 use super::key::KeyColumn;
 use super::type_of::{beneath, type_of};
 use super::{
-    Allowed, Catalog, Collation, Column, Definition, Distribution, Enum, Error, ForeignKey, Index,
-    Kind, Power, Table, TableFingerprint, Type, UniqueKey, UserType, fingerprints,
+    Allowed, Catalog, Collation, Column, Distribution, Enum, Error, ForeignKey, Index, Power,
+    RelationKind, Table, TableFingerprint, Type, TypeDefinition, UniqueKey, UserType, fingerprints,
 };
 use super::{checks, distribution};
 
@@ -161,12 +161,12 @@ fn powers(row: &Row) -> Result<Vec<Power>, Error> {
 
 fn user_type(row: &Row) -> Result<UserType, Error> {
     let definition = match row.try_get(3)? {
-        "enum" => Definition::Enum(row.try_get(4)?),
-        "domain" => Definition::Domain {
+        "enum" => TypeDefinition::Enum(row.try_get(4)?),
+        "domain" => TypeDefinition::Domain {
             base: row.try_get(5)?,
             not_null: row.try_get(6)?,
         },
-        _ => Definition::Opaque,
+        _ => TypeDefinition::Opaque,
     };
     Ok(UserType {
         oid: row.try_get(0)?,
@@ -194,7 +194,7 @@ fn look_into(tables: &mut BTreeMap<u32, Table>, types: &[UserType]) {
             continue;
         };
         match definition {
-            Definition::Enum(labels) => {
+            TypeDefinition::Enum(labels) => {
                 let made = Enum {
                     oid: *oid,
                     schema: schema.clone(),
@@ -203,20 +203,20 @@ fn look_into(tables: &mut BTreeMap<u32, Table>, types: &[UserType]) {
                 };
                 column.data_type = Type::Enum(Box::new(made));
             }
-            Definition::Domain { base, not_null: _ } => column.over = beneath(base),
-            Definition::Opaque => {}
+            TypeDefinition::Domain { base, not_null: _ } => column.over = beneath(base),
+            TypeDefinition::Opaque => {}
         }
     }
 }
 
 fn table(row: &Row) -> Result<Table, Error> {
     let kind = match row.try_get(3)? {
-        "r" => Kind::Ordinary,
-        "p" => Kind::Partitioned,
-        "f" => Kind::Foreign,
-        "v" => Kind::View,
-        "m" => Kind::MaterializedView,
-        _ => Kind::Other,
+        "r" => RelationKind::Ordinary,
+        "p" => RelationKind::Partitioned,
+        "f" => RelationKind::Foreign,
+        "v" => RelationKind::View,
+        "m" => RelationKind::MaterializedView,
+        _ => RelationKind::Other,
     };
     Ok(Table {
         oid: row.try_get(0)?,
@@ -295,16 +295,16 @@ fn add_key(table: &mut Table, key: UniqueKey) {
 /// Marks inheritance, and removes NOT NULL if a foreign table, which enforces nothing, may hold
 /// some of the rows.
 fn link(tables: &mut BTreeMap<u32, Table>, edges: &[(u32, u32)]) {
-    let kinds: BTreeMap<u32, Kind> = tables.iter().map(|(oid, t)| (*oid, t.kind)).collect();
+    let kinds: BTreeMap<u32, RelationKind> = tables.iter().map(|(oid, t)| (*oid, t.kind)).collect();
     let mut unenforced: BTreeSet<u32> = kinds
         .iter()
-        .filter(|(_, k)| **k == Kind::Foreign)
+        .filter(|(_, k)| **k == RelationKind::Foreign)
         .map(|(oid, _)| *oid)
         .collect();
     for (child, parent) in edges {
         // A parent outside the snapshot (of another session, or just dropped) counts as plain
         // inheritance, which proves nothing.
-        let declarative = kinds.get(parent) == Some(&Kind::Partitioned);
+        let declarative = kinds.get(parent) == Some(&RelationKind::Partitioned);
         for oid in [child, parent] {
             if let Some(table) = tables.get_mut(oid) {
                 table.inherits |= !declarative;

@@ -17,7 +17,7 @@ pub use fingerprint::{FINGERPRINT_SQL, TableFingerprint, fingerprints, fingerpri
 pub use index::Index;
 pub use key::{Equality, UniqueKey};
 pub use load::load;
-pub use server::Server;
+pub use server::BackendServer;
 pub use type_of::{element_of, oid_of};
 
 use serde::{Deserialize, Serialize};
@@ -155,7 +155,7 @@ pub struct ForeignKey {
 
 /// pg_class.relkind, as far as it matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+pub enum RelationKind {
     Ordinary,
     Partitioned,
     Foreign,
@@ -169,7 +169,7 @@ pub struct Table {
     pub oid: u32,
     pub schema: String,
     pub name: String,
-    pub kind: Kind,
+    pub kind: RelationKind,
     pub columns: Vec<Column>,
     pub unique_keys: Vec<UniqueKey>,
     pub foreign_keys: Vec<ForeignKey>,
@@ -215,11 +215,11 @@ pub struct UserType {
     pub name: String,
     /// The OID of its array type, or 0.
     pub array: u32,
-    pub definition: Definition,
+    pub definition: TypeDefinition,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Definition {
+pub enum TypeDefinition {
     /// Its labels, in their order.
     Enum(Vec<String>),
     /// Over a built-in type, as `format_type` prints it. Its conditions are not read.

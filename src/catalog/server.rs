@@ -11,7 +11,7 @@ const SEARCH_PATH: &str = "\"$user\", public";
 
 /// Facts of the backing server that a session may ask for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Server {
+pub struct BackendServer {
     /// The result of `version()`.
     pub version: String,
     /// When it started, as a timestamptz in UTC.
@@ -23,7 +23,7 @@ pub struct Server {
     search_paths: HashMap<String, String>,
 }
 
-impl Server {
+impl BackendServer {
     /// A server of which only the version is known.
     pub fn new(version: impl Into<String>) -> Self {
         Self {

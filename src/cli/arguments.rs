@@ -364,21 +364,21 @@ holds from the role's next question on.")]
         #[arg(long, value_name = "NUMBER", default_value_t = 0.0)]
         delta: f64,
         #[command(flatten)]
-        reason: Reason,
+        reason: DecisionReason,
     },
     /// Charge nothing more to a role, or to any; what was paid for is still shown
     Freeze {
         #[command(flatten)]
         whom: Whom,
         #[command(flatten)]
-        reason: Reason,
+        reason: DecisionReason,
     },
     /// Take a freeze back
     Unfreeze {
         #[command(flatten)]
         whom: Whom,
         #[command(flatten)]
-        reason: Reason,
+        reason: DecisionReason,
     },
     /// Print the record of statements, logins and acts as JSON lines, oldest first
     #[command(after_help = "\
@@ -420,7 +420,7 @@ pub struct Whom {
 
 /// The reason that the ledger records with a decision.
 #[derive(Debug, Args)]
-pub struct Reason {
+pub struct DecisionReason {
     /// Recorded with it
     #[arg(long, value_name = "TEXT")]
     pub why: String,

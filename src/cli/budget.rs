@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::arguments::{BudgetQuestion, Reason, Whom};
+use super::arguments::{BudgetQuestion, DecisionReason, Whom};
 use super::{Failure, noise, record, start};
 use crate::auto_bounds;
 use crate::calendar::FROM_1970_US;
@@ -147,7 +147,7 @@ fn granted(what: &str, value: f64) -> Result<Fixed, Failure> {
 }
 
 /// Who decides: as said, or the user of the operating system.
-pub fn who(reason: &Reason) -> String {
+pub fn who(reason: &DecisionReason) -> String {
     let user = || {
         ["USER", "LOGNAME"]
             .iter()
@@ -159,7 +159,7 @@ pub fn who(reason: &Reason) -> String {
 
 /// Records a decision. The policy's file names the account, and changes none: it may not be in
 /// force yet.
-async fn decide(file: &File, act: Act, reason: Reason) -> Result<(), Failure> {
+async fn decide(file: &File, act: Act, reason: DecisionReason) -> Result<(), Failure> {
     let ledger = start::ledger(file)?;
     let (owner, roles) = start::accounts(&file.privacy, &file.roles)?;
     let decision = Decision {

@@ -6,10 +6,10 @@ use std::path::Path;
 
 use super::arguments::ExplainOptions;
 use super::{Failure, curve, policy, start, table};
-use crate::catalog::Server;
+use crate::catalog::BackendServer;
 use crate::engine;
 use crate::engine::{
-    Asked, MemoryShare, Promised, Requester, Sql, accounts, constants, explained, start_path,
+    MemoryShare, Promised, QuestionPlan, Requester, Sql, accounts, constants, explained, start_path,
 };
 use crate::ledger::{Balances, LedgerReader};
 use crate::mechanism::{AccountState, Fixed, Loss};
@@ -30,7 +30,7 @@ pub async fn run(options: ExplainOptions) -> Result<(), Failure> {
 async fn explain(options: &ExplainOptions, path: &Path, sql: &str) -> Result<(), Failure> {
     let file = start::read(path)?;
     let opened = start::open(&file, &start::database(&file)?).await?;
-    let server = Server::of(&opened.connected.client)
+    let server = BackendServer::of(&opened.connected.client)
         .await
         .map_err(Failure::new)?;
     opened.connected.close().await;
@@ -68,7 +68,7 @@ async fn explain(options: &ExplainOptions, path: &Path, sql: &str) -> Result<(),
     };
     let constants = constants(&requester, &policy);
     for query in queries(sql)? {
-        let asked = Asked {
+        let asked = QuestionPlan {
             query: &query,
             policy: &policy,
             search_path: &requester.search_path,

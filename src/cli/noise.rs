@@ -3,8 +3,8 @@
 
 use super::{Failure, explain};
 use crate::engine::{
-    Expected, Lever, MemoryShare, Pricing, Requester, Total, Worth, accounts, answers, constants,
-    rounded,
+    ExpectedAnswer, Lever, MemoryShare, Pricing, Requester, Worth, WorthAggregate, accounts,
+    answers, constants, rounded,
 };
 use crate::ledger::{Balance, Balances};
 use crate::mechanism::AccountState;
@@ -135,7 +135,7 @@ fn of_one(worth: &Worth<'_>) -> String {
         Ok(answer) => answer,
         Err(why) => return format!("{name} is not answered ({why})"),
     };
-    let Expected {
+    let ExpectedAnswer {
         error,
         is_chosen,
         in_units,
@@ -149,11 +149,15 @@ fn of_one(worth: &Worth<'_>) -> String {
     });
     let error = error.map(rounded);
     let error_text = match (worth.total, is_chosen, error) {
-        (Total::Average, _, Some(error)) => format!("±{error}"),
-        (Total::Average, _, None) => format!("± as {units} of all"),
-        (Total::Count | Total::Sum, true, Some(error)) => format!("± as {units}, at most {error}"),
-        (Total::Count | Total::Sum, false, Some(error)) => format!("±{error} ({units})"),
-        (Total::Count | Total::Sum, _, None) => "± what a look finds".to_owned(),
+        (WorthAggregate::Average, _, Some(error)) => format!("±{error}"),
+        (WorthAggregate::Average, _, None) => format!("± as {units} of all"),
+        (WorthAggregate::Count | WorthAggregate::Sum, true, Some(error)) => {
+            format!("± as {units}, at most {error}")
+        }
+        (WorthAggregate::Count | WorthAggregate::Sum, false, Some(error)) => {
+            format!("±{error} ({units})")
+        }
+        (WorthAggregate::Count | WorthAggregate::Sum, _, None) => "± what a look finds".to_owned(),
     };
     format!("{name} {error_text}{useless}")
 }

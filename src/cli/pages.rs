@@ -22,7 +22,7 @@ use crate::web::session::Lifetimes;
 use crate::wire;
 
 /// The listener of a site, where an address is given.
-pub struct Site {
+pub struct SiteListener {
     listener: TcpListener,
     is_loopback: bool,
 }
@@ -32,7 +32,7 @@ pub async fn console(
     options: &ServeOptions,
     file: &File,
     is_plain: bool,
-) -> Result<Option<Site>, Failure> {
+) -> Result<Option<SiteListener>, Failure> {
     let Some(address) = options.console else {
         return Ok(None);
     };
@@ -47,7 +47,7 @@ pub async fn console(
 }
 
 /// Refuses a desk whose passwords could be read on the way.
-pub async fn desk(options: &ServeOptions, is_plain: bool) -> Result<Option<Site>, Failure> {
+pub async fn desk(options: &ServeOptions, is_plain: bool) -> Result<Option<SiteListener>, Failure> {
     let Some(address) = options.desk else {
         return Ok(None);
     };
@@ -58,7 +58,7 @@ async fn site(
     (name, flag, port): (&str, &str, u16),
     address: SocketAddr,
     is_plain: bool,
-) -> Result<Option<Site>, Failure> {
+) -> Result<Option<SiteListener>, Failure> {
     let is_loopback = address.ip().is_loopback();
     if !is_loopback && is_plain {
         return Err(Failure::with_remedy(
@@ -70,13 +70,13 @@ async fn site(
         ));
     }
     let listener = listen(address).await?;
-    Ok(Some(Site {
+    Ok(Some(SiteListener {
         listener,
         is_loopback,
     }))
 }
 
-impl Site {
+impl SiteListener {
     /// TLS as for clients, but on this machine.
     fn tls(&self, clients: &wire::Tls) -> Option<wire::Tls> {
         (!self.is_loopback).then(|| clients.clone())
@@ -89,7 +89,7 @@ impl Site {
         shown: &Arc<InForce>,
         token: &CancellationToken,
     ) {
-        let options = console::Options {
+        let options = console::ConsoleOptions {
             tls: self.tls(tls),
             hosts: options.console_host.clone(),
             lifetimes: Lifetimes::default(),
@@ -108,7 +108,7 @@ impl Site {
         commons: &Arc<wire::Commons>,
         token: &CancellationToken,
     ) -> JoinHandle<std::io::Result<()>> {
-        let options = desk::Options {
+        let options = desk::DeskOptions {
             tls: self.tls(tls),
             hosts: options.desk_host.clone(),
             lifetimes: Lifetimes::default(),

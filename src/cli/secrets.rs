@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// Where a variable comes from.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Source {
+pub enum SecretSource {
     Environment,
     File(PathBuf),
 }
@@ -16,17 +16,20 @@ pub fn variable(name: &str) -> Option<String> {
 }
 
 /// Where the value comes from; `None` where there is none.
-pub fn source(name: &str) -> Option<Source> {
+pub fn source(name: &str) -> Option<SecretSource> {
     found(name, |name| std::env::var(name).ok()).map(|(_, source)| source)
 }
 
-fn found(name: &str, environment: impl Fn(&str) -> Option<String>) -> Option<(String, Source)> {
+fn found(
+    name: &str,
+    environment: impl Fn(&str) -> Option<String>,
+) -> Option<(String, SecretSource)> {
     let named = || environment(&format!("{name}_FILE")).map(PathBuf::from);
     let handed =
         || environment("CREDENTIALS_DIRECTORY").map(|folder| Path::new(&folder).join(name));
-    let file = |path: PathBuf| read(&path).map(|value| (value, Source::File(path)));
+    let file = |path: PathBuf| read(&path).map(|value| (value, SecretSource::File(path)));
     environment(name)
-        .map(|value| (value, Source::Environment))
+        .map(|value| (value, SecretSource::Environment))
         .or_else(|| named().and_then(file))
         .or_else(|| handed().and_then(file))
 }

@@ -10,7 +10,7 @@ use super::progress::ProgressStep;
 use super::{Failure, secrets};
 use crate::auto_bounds;
 use crate::catalog;
-use crate::catalog::{Catalog, Server};
+use crate::catalog::{BackendServer, Catalog};
 use crate::engine::{Engine, Service};
 use crate::execute::Backend;
 use crate::ledger;
@@ -197,7 +197,9 @@ pub async fn engine(
                 policy, or let it find server binaries (PGVEIL_PG_BIN).",
         )
     })?;
-    let server = Server::of(&connected.client).await.map_err(Failure::new)?;
+    let server = BackendServer::of(&connected.client)
+        .await
+        .map_err(Failure::new)?;
     drop(starting);
     let mirrored = mirror(&shadow, &connected.client).await?;
     // An embedded engine accepts one session. Close this one before the backend connects.

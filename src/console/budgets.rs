@@ -10,7 +10,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 
 use super::view::{minute, table, text};
-use super::visitor::{Owner, Visitor};
+use super::visitor::{Owner, SignedInOperator};
 use super::{Console, view};
 use crate::calendar::MICROS_PER_DAY;
 use crate::engine::{Engine, role_worth};
@@ -32,7 +32,7 @@ const ALL: &str = "all";
 const SPANS: [u16; 3] = [7, 30, 90];
 
 /// An account as the owner sees it.
-pub struct Account {
+pub struct AccountView {
     /// `None`: the owner's own, over all roles.
     pub role: Option<String>,
     pub balance: Balance,
@@ -43,7 +43,7 @@ pub struct Account {
     dearest: Vec<(String, usize, f64)>,
 }
 
-impl Account {
+impl AccountView {
     pub fn label(&self) -> &str {
         self.role.as_deref().unwrap_or("(owner, all roles)")
     }
@@ -58,12 +58,12 @@ impl Account {
 }
 
 /// The owner's account first, then those of the policy's roles.
-pub async fn accounts(engine: &Engine, days: u16, now: i64) -> Result<Vec<Account>, Error> {
+pub async fn accounts(engine: &Engine, days: u16, now: i64) -> Result<Vec<AccountView>, Error> {
     let ledger = engine.ledger();
     let from = now - i64::from(days) * MICROS_PER_DAY;
     let account = |role: Option<String>, balance: Balance, entries: &[_], failures| {
         let debits = spent(&balance, entries, |plan| ledger.plan_digest(plan).short());
-        Account {
+        AccountView {
             role,
             course: spending::course(&balance, &debits, from, now),
             forecast: forecast(&balance, &debits, now),
@@ -140,8 +140,8 @@ pub async fn page(
     page.into_response()
 }
 
-fn balances(found: &[Account]) -> Markup {
-    let row = |account: &Account| {
+fn balances(found: &[AccountView]) -> Markup {
+    let row = |account: &AccountView| {
         let Balance {
             cap: _,
             spent: _,
@@ -195,7 +195,7 @@ fn balances(found: &[Account]) -> Markup {
     }
 }
 
-fn freezing(found: &[Account], token: &str) -> Markup {
+fn freezing(found: &[AccountView], token: &str) -> Markup {
     html! {
         section aria-labelledby="freezing" {
             h2 #freezing { "Freeze" }
@@ -240,7 +240,7 @@ fn freeze_form(at: usize, role: Option<&str>, is_frozen: bool, token: &str) -> M
     }
 }
 
-fn history(found: &[Account], days: u16, now: i64) -> Markup {
+fn history(found: &[AccountView], days: u16, now: i64) -> Markup {
     html! {
         section aria-labelledby="history" {
             h2 #history { "Spent, in per cent of the budget" }
@@ -261,7 +261,7 @@ fn history(found: &[Account], days: u16, now: i64) -> Markup {
     }
 }
 
-fn of_account(account: &Account, days: u16, now: i64) -> Markup {
+fn of_account(account: &AccountView, days: u16, now: i64) -> Markup {
     let (drawn, points) = history_chart::spent(account.label(), &account.course, days, now);
     let plans: Vec<Vec<Markup>> = account
         .dearest
@@ -373,7 +373,7 @@ pub async fn freeze(
     }
 }
 
-fn refused(console: &Console, visitor: &Visitor, why: &str) -> Response {
+fn refused(console: &Console, visitor: &SignedInOperator, why: &str) -> Response {
     let page = console.page(visitor, "Not done", |_| view::SITE.message("Not done", why));
     (StatusCode::BAD_REQUEST, page).into_response()
 }

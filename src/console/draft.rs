@@ -8,7 +8,7 @@ use axum::response::{Html, IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::visitor::{Owner, Visitor};
+use super::visitor::{Owner, SignedInOperator};
 use super::{Console, view};
 use crate::engine::{Engine, aside, summary};
 use crate::ledger::AccountSpec;
@@ -26,7 +26,7 @@ pub async fn form(Owner(visitor): Owner, State(console): State<Arc<Console>>) ->
 }
 
 #[derive(Deserialize)]
-pub struct Draft {
+pub struct DraftForm {
     token: String,
     draft: String,
 }
@@ -35,7 +35,7 @@ pub struct Draft {
 pub async fn compared(
     visitor: Result<Owner, Response>,
     State(console): State<Arc<Console>>,
-    Form(Draft { token, draft }): Form<Draft>,
+    Form(DraftForm { token, draft }): Form<DraftForm>,
 ) -> Response {
     let draft = draft.replace("\r\n", "\n");
     let visitor = match visitor {
@@ -61,7 +61,12 @@ pub async fn compared(
     shown(&console, &visitor, &draft, &body).into_response()
 }
 
-fn shown(console: &Console, visitor: &Visitor, draft: &str, body: &Markup) -> Html<String> {
+fn shown(
+    console: &Console,
+    visitor: &SignedInOperator,
+    draft: &str,
+    body: &Markup,
+) -> Html<String> {
     let in_force = console.in_force.current();
     let engine = console.engine();
     let known = in_force.map(|file| {

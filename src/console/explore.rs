@@ -9,7 +9,7 @@ use axum::response::{Html, IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::visitor::{Owner, Visitor};
+use super::visitor::{Owner, SignedInOperator};
 use super::{Console, view};
 use crate::engine::{Exploration, Explored, Unread};
 use crate::ledger::{Asked as Recorded, Event, Origin, Record, Verdict};
@@ -19,12 +19,12 @@ use crate::web::history_chart;
 use crate::web::page::{refusal, statement};
 
 pub async fn form(Owner(visitor): Owner, State(console): State<Arc<Console>>) -> Response {
-    let asked = Asked::default();
+    let asked = ExploreForm::default();
     shown(&console, &visitor, &asked, &html! {}).into_response()
 }
 
 #[derive(Deserialize, Default)]
-pub struct Asked {
+pub struct ExploreForm {
     #[serde(default)]
     token: String,
     role: String,
@@ -36,10 +36,10 @@ pub struct Asked {
 pub async fn explored(
     visitor: Result<Owner, Response>,
     State(console): State<Arc<Console>>,
-    Form(asked): Form<Asked>,
+    Form(asked): Form<ExploreForm>,
 ) -> Response {
     // Browsers send CRLF as line ends.
-    let asked = Asked {
+    let asked = ExploreForm {
         sql: asked.sql.replace("\r\n", "\n"),
         ..asked
     };
@@ -78,7 +78,11 @@ impl From<Refusal> for Trouble {
     }
 }
 
-async fn of(console: &Console, visitor: &Visitor, asked: &Asked) -> Result<Explored, Trouble> {
+async fn of(
+    console: &Console,
+    visitor: &SignedInOperator,
+    asked: &ExploreForm,
+) -> Result<Explored, Trouble> {
     let engine = console.engine();
     let role = engine.policy().role(&asked.role);
     let role = role.ok_or(Trouble::Form("The policy has no such role."))?;
@@ -101,8 +105,8 @@ async fn of(console: &Console, visitor: &Visitor, asked: &Asked) -> Result<Explo
 /// Records who explored which statement, in whose terms.
 async fn record(
     console: &Console,
-    visitor: &Visitor,
-    asked: &Asked,
+    visitor: &SignedInOperator,
+    asked: &ExploreForm,
     statement: &str,
     refused: Option<&Refusal>,
 ) {
@@ -129,7 +133,12 @@ async fn record(
     ledger.record(record.ending(sqlstate)).await;
 }
 
-fn shown(console: &Console, visitor: &Visitor, asked: &Asked, body: &Markup) -> Html<String> {
+fn shown(
+    console: &Console,
+    visitor: &SignedInOperator,
+    asked: &ExploreForm,
+    body: &Markup,
+) -> Html<String> {
     let engine = console.engine();
     let roles: Vec<&str> = engine
         .policy()

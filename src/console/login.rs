@@ -10,7 +10,7 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::visitor::{Visitor, origin};
+use super::visitor::{SignedInOperator, origin};
 use super::{Console, is_unchanged, view};
 use crate::engine::Service;
 use crate::ledger::{Event, Record, short_name};
@@ -117,7 +117,7 @@ fn attempt(name: &str, peer: &Peer) -> Record {
 
 /// Ends the session. A form of the same origin is enough: a page that the browser kept from before
 /// can end the session too.
-pub async fn leave(visitor: Visitor, State(console): State<Arc<Console>>) -> Response {
+pub async fn leave(visitor: SignedInOperator, State(console): State<Arc<Console>>) -> Response {
     console.portal.sessions.end(visitor.session, Instant::now());
     tracing::info!(operator = visitor.name, address = %visitor.address, "console session ended");
     let cookie = console.portal.cookie.end();

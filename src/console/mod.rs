@@ -37,12 +37,12 @@ use crate::engine::{Engine, Reloadable};
 use crate::policy::Operator;
 use crate::web;
 use crate::web::guard::{FORM_BYTES_MAX, TEXT_BYTES_MAX};
-use crate::web::portal::{Opening, Portal};
+use crate::web::portal::{LoginPortal, PortalOptions};
 use crate::web::rate_limit::Pace;
 use crate::web::session::{Lifetimes, SessionOwner};
 use crate::wire::Tls;
 pub use in_force::InForce;
-use visitor::Visitor;
+use visitor::SignedInOperator;
 
 /// For one answer.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -52,7 +52,7 @@ const WHOLE: Duration = Duration::from_secs(60);
 const SESSIONS_MAX: usize = 32;
 
 /// The options of a console.
-pub struct Options {
+pub struct ConsoleOptions {
     /// `None` where clients are on this machine alone.
     pub tls: Option<Tls>,
     /// Names by which it may be asked, in addition to addresses and `localhost`.
@@ -70,7 +70,7 @@ type Hindrance = (StatusCode, String);
 struct Console {
     exchange: Arc<Reloadable>,
     in_force: Arc<InForce>,
-    portal: Portal<Operator>,
+    portal: LoginPortal<Operator>,
     /// One exploration at a time.
     exploring: Semaphore,
 }
@@ -89,17 +89,17 @@ pub async fn serve(
     listener: TcpListener,
     exchange: Arc<Reloadable>,
     in_force: Arc<InForce>,
-    options: Options,
+    options: ConsoleOptions,
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
-    let Options {
+    let ConsoleOptions {
         tls,
         hosts,
         lifetimes,
         first_wait,
         pace,
     } = options;
-    let opening = Opening {
+    let opening = PortalOptions {
         site: &view::SITE,
         hosts,
         is_encrypted: tls.is_some(),
@@ -113,7 +113,7 @@ pub async fn serve(
     let console = Console {
         exchange,
         in_force,
-        portal: Portal::open(opening)?,
+        portal: LoginPortal::open(opening)?,
         exploring: Semaphore::new(1),
     };
     let router = router(Arc::new(console));
@@ -159,7 +159,7 @@ async fn style() -> impl IntoResponse {
     ([kind], web::SITE_STYLE)
 }
 
-async fn nothing(visitor: Visitor, State(console): State<Arc<Console>>) -> Response {
+async fn nothing(visitor: SignedInOperator, State(console): State<Arc<Console>>) -> Response {
     let body = view::SITE.message("Nothing here", "There is no page of this name.");
     let page = console.page(&visitor, "Not found", |_| body);
     (StatusCode::NOT_FOUND, page).into_response()
@@ -178,7 +178,7 @@ impl Console {
     /// A page for an operator. Its forms share one token.
     fn page(
         &self,
-        visitor: &Visitor,
+        visitor: &SignedInOperator,
         title: &str,
         body: impl FnOnce(&str) -> Markup,
     ) -> Html<String> {
@@ -188,7 +188,7 @@ impl Console {
 
     /// The answer to a form that was not made for this session, or was sent before. A form takes
     /// time to arrive: a reload may have changed the operator meanwhile.
-    fn refuses(&self, visitor: &Visitor, token: &str) -> Option<Response> {
+    fn refuses(&self, visitor: &SignedInOperator, token: &str) -> Option<Response> {
         let engine = self.engine();
         let is_same = |who: &Operator| is_unchanged(&engine, who);
         if self.portal.takes(visitor.session, token, is_same) {
@@ -204,7 +204,7 @@ impl Console {
 
     /// Why a form with a text does nothing: it is of another session, its text is too long, or it
     /// comes too fast. The form may be sent again: it changes nothing.
-    fn hinders(&self, visitor: &Visitor, token: &str, text: &str) -> Option<Hindrance> {
+    fn hinders(&self, visitor: &SignedInOperator, token: &str, text: &str) -> Option<Hindrance> {
         let engine = self.engine();
         let is_same = |who: &Operator| is_unchanged(&engine, who);
         if !self.portal.knows(visitor.session, token, is_same) {
@@ -223,7 +223,7 @@ impl Console {
     }
 
     /// Why an operator may not ask now.
-    fn slowed(&self, visitor: &Visitor) -> Option<Hindrance> {
+    fn slowed(&self, visitor: &SignedInOperator) -> Option<Hindrance> {
         let rates = &self.portal.rates;
         if rates.admits(&visitor.name, Instant::now()) {
             return None;
@@ -234,7 +234,7 @@ impl Console {
     }
 
     /// A page that says that requests come too fast; `None` where they do not.
-    fn slows(&self, visitor: &Visitor) -> Option<Response> {
+    fn slows(&self, visitor: &SignedInOperator) -> Option<Response> {
         let (status, why) = self.slowed(visitor)?;
         let page = self.page(visitor, "Too often", |_| {
             view::SITE.message("Too often", &why)
@@ -251,7 +251,12 @@ impl Console {
     }
 
     /// The error of something that cannot be asked now. The cause is in the log.
-    fn failed(&self, visitor: &Visitor, what: &str, error: &crate::ledger::Error) -> Response {
+    fn failed(
+        &self,
+        visitor: &SignedInOperator,
+        what: &str,
+        error: &crate::ledger::Error,
+    ) -> Response {
         tracing::error!(%error, "the console could not be answered");
         let why = "The ledger cannot be read or written now; the log says why.";
         let page = self.page(visitor, what, |_| view::SITE.message(what, why));

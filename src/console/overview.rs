@@ -8,9 +8,9 @@ use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 
-use super::budgets::{Account, accounts, decisions};
+use super::budgets::{AccountView, accounts, decisions};
 use super::view::{table, text};
-use super::visitor::{BY_ITSELF, Visitor};
+use super::visitor::{BY_ITSELF, SignedInOperator};
 use super::{Console, view};
 use crate::engine::{Engine, Reach, Reached, Service};
 use crate::ledger::{Error, now};
@@ -23,7 +23,7 @@ const AGAIN_SECONDS: u32 = 30;
 const DAY: i64 = 24 * 3600 * 1_000_000;
 
 pub async fn page(
-    visitor: Visitor,
+    visitor: SignedInOperator,
     RawQuery(query): RawQuery,
     State(console): State<Arc<Console>>,
 ) -> Response {
@@ -148,7 +148,7 @@ fn facts(engine: &Engine, console: &Console, rights: Rights) -> Markup {
 }
 
 /// For the owner: every account, and decisions of the last day.
-async fn owned(engine: &Engine) -> Result<(Vec<Account>, Vec<Vec<Markup>>), Error> {
+async fn owned(engine: &Engine) -> Result<(Vec<AccountView>, Vec<Vec<Markup>>), Error> {
     let now = now();
     let accounts = accounts(engine, 14, now).await?;
     let decided = engine.ledger().decisions().await?;
@@ -158,7 +158,7 @@ async fn owned(engine: &Engine) -> Result<(Vec<Account>, Vec<Vec<Markup>>), Erro
     Ok((accounts, decisions(late)))
 }
 
-fn money(accounts: &[Account], decided: &[Vec<Markup>]) -> Markup {
+fn money(accounts: &[AccountView], decided: &[Vec<Markup>]) -> Markup {
     let bars: Vec<_> = accounts
         .iter()
         .map(|account| view::left(account.label(), account.balance.fraction_left()))

@@ -4,10 +4,10 @@ use maud::{Markup, html};
 
 use crate::policy::Rights;
 use crate::web::chart::Bar;
-use crate::web::page::{Site, Who};
+use crate::web::page::{SiteTexts, Who};
 pub use crate::web::page::{hidden, minute, table, text};
 
-pub const SITE: Site = Site {
+pub const SITE: SiteTexts = SiteTexts {
     name: "console",
     footer: "No page here shows a row or a stored answer, or changes the policy. What loosens is a \
         command on the owner's machine.",

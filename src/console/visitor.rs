@@ -19,7 +19,7 @@ pub const BY_ITSELF: &str = "again";
 
 /// An operator who is logged in.
 #[derive(Debug, Clone)]
-pub struct Visitor {
+pub struct SignedInOperator {
     pub name: String,
     pub rights: Rights,
     /// Where the session began.
@@ -28,9 +28,9 @@ pub struct Visitor {
 }
 
 /// One who acts for the data's owner.
-pub struct Owner(pub Visitor);
+pub struct Owner(pub SignedInOperator);
 
-impl Visitor {
+impl SignedInOperator {
     /// For the ledger: by which way, and from where.
     pub fn origin(&self) -> Origin {
         origin(self.address)
@@ -51,7 +51,7 @@ fn is_by_itself(parts: &Parts) -> bool {
     parts.uri.query() == Some(BY_ITSELF)
 }
 
-impl FromRequestParts<Arc<Console>> for Visitor {
+impl FromRequestParts<Arc<Console>> for SignedInOperator {
     type Rejection = Response;
 
     async fn from_request_parts(
@@ -82,7 +82,7 @@ impl FromRequestParts<Arc<Console>> for Owner {
         parts: &mut Parts,
         console: &Arc<Console>,
     ) -> Result<Self, Response> {
-        let visitor = Visitor::from_request_parts(parts, console).await?;
+        let visitor = SignedInOperator::from_request_parts(parts, console).await?;
         match visitor.rights {
             Rights::Own => Ok(Self(visitor)),
             Rights::Watch => {

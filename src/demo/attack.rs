@@ -1,6 +1,6 @@
 //! Three attacks on the demo's proxy, as an analyst with a password can make them.
 
-use super::session::{Refused, Session};
+use super::session::{DemoSession, Refused};
 
 /// The attacker knows this of one woman, and that nobody else in the survey is like her.
 pub const HER: &str = "race = 'black' AND birth_year = 1947 AND years_of_school = 18";
@@ -34,23 +34,23 @@ pub fn count() -> String {
 
 /// A noisy number, and the standard deviation of its noise.
 #[derive(Debug, Clone, Copy)]
-pub struct Measured {
+pub struct NoisyNumber {
     pub value: f64,
     pub error: f64,
 }
 
 /// The difference of two sums that only one woman's rows separate.
 #[derive(Debug)]
-pub struct Difference {
-    pub all: Measured,
-    pub without: Measured,
+pub struct DifferencingAttack {
+    pub all: NoisyNumber,
+    pub without: NoisyNumber,
     /// The role's total spending, as the mu of Gaussian privacy.
     pub mu: f64,
 }
 
-impl Difference {
-    pub fn wage(&self) -> Measured {
-        Measured {
+impl DifferencingAttack {
+    pub fn wage(&self) -> NoisyNumber {
+        NoisyNumber {
             value: self.all.value - self.without.value,
             error: self.all.error.hypot(self.without.error),
         }
@@ -59,7 +59,7 @@ impl Difference {
     /// How likely each wage is after the attack, as a multiple of how likely it was before, in
     /// `steps` equal steps over all wages.
     pub fn belief(&self, steps: usize) -> Vec<(f64, f64)> {
-        let Measured { value, error } = self.wage();
+        let NoisyNumber { value, error } = self.wage();
         let (low, high) = WAGES;
         let wages = (0..=steps).map(|at| low + (high - low) * at as f64 / steps as f64);
         let weights: Vec<(f64, f64)> = wages
@@ -100,19 +100,19 @@ impl Answers {
     }
 }
 
-async fn measure(session: &mut Session, what: &str, of: &str) -> Result<Measured, Refused> {
+async fn measure(session: &mut DemoSession, what: &str, of: &str) -> Result<NoisyNumber, Refused> {
     let sql = format!("SELECT {what}, pgveil.stderr({what}) FROM {of}");
     let reply = session.ask(&sql).await?;
     let number =
         |at: usize| -> Option<f64> { reply.rows.first()?.get(at)?.as_deref()?.parse().ok() };
     match (number(0), number(1)) {
-        (Some(value), Some(error)) => Ok(Measured { value, error }),
+        (Some(value), Some(error)) => Ok(NoisyNumber { value, error }),
         (None, _) | (_, None) => Err(Refused::new("the answer has no number")),
     }
 }
 
 /// The mu that the role has spent.
-async fn spent(session: &mut Session) -> Result<f64, Refused> {
+async fn spent(session: &mut DemoSession) -> Result<f64, Refused> {
     let reply = session.ask("SELECT mu_spent FROM pgveil.budget").await?;
     let value = reply
         .rows
@@ -125,18 +125,18 @@ async fn spent(session: &mut Session) -> Result<f64, Refused> {
 ///
 /// # Errors
 /// The proxy's, such as an exhausted budget.
-pub async fn difference(session: &mut Session) -> Result<Difference, Refused> {
+pub async fn difference(session: &mut DemoSession) -> Result<DifferencingAttack, Refused> {
     let all = measure(session, SUM, WORKERS).await?;
     let without = measure(session, SUM, &format!("{WORKERS} AND NOT ({HER})")).await?;
     let mu = spent(session).await?;
-    Ok(Difference { all, without, mu })
+    Ok(DifferencingAttack { all, without, mu })
 }
 
 /// Asks one question a hundred times.
 ///
 /// # Errors
 /// The proxy's.
-pub async fn repeats(session: &mut Session) -> Result<Answers, Refused> {
+pub async fn repeats(session: &mut DemoSession) -> Result<Answers, Refused> {
     answers(session, REPEATS).await
 }
 
@@ -144,7 +144,7 @@ pub async fn repeats(session: &mut Session) -> Result<Answers, Refused> {
 ///
 /// # Errors
 /// The proxy's.
-pub async fn averaging(session: &mut Session) -> Result<Answers, Refused> {
+pub async fn averaging(session: &mut DemoSession) -> Result<Answers, Refused> {
     for (name, value) in [("reuse", "off"), ("epsilon", EPSILON), ("useless", "allow")] {
         session
             .ask(&format!("SET pgveil.{name} = '{value}'"))
@@ -153,7 +153,7 @@ pub async fn averaging(session: &mut Session) -> Result<Answers, Refused> {
     answers(session, BOUGHT).await
 }
 
-async fn answers(session: &mut Session, times: usize) -> Result<Answers, Refused> {
+async fn answers(session: &mut DemoSession, times: usize) -> Result<Answers, Refused> {
     let (mut values, mut error) = (Vec::new(), 0.0);
     for _ in 0..times {
         let measured = measure(session, COUNT, GRADUATES).await?;
@@ -169,11 +169,11 @@ mod tests {
 
     #[test]
     fn noise_that_is_wide_leaves_belief_flat() {
-        let wide = Measured {
+        let wide = NoisyNumber {
             value: 1000.0,
             error: 300.0,
         };
-        let mut found = Difference {
+        let mut found = DifferencingAttack {
             all: wide,
             without: wide,
             mu: 0.0,

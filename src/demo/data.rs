@@ -8,7 +8,7 @@ use tokio_postgres::{Client, Error};
 
 use super::DATABASE;
 use crate::postgres;
-use crate::postgres::{LocalPostgres, Options, connect};
+use crate::postgres::{LocalPostgres, ServerOptions, connect};
 
 pub const SCHEMA: &str = include_str!("../../data/nls_young_women/schema.sql");
 /// Referenced tables first.
@@ -46,11 +46,11 @@ pub enum ServerError {
     Broken,
 }
 
-fn options(copy_of: Option<PathBuf>) -> Options {
-    Options {
+fn options(copy_of: Option<PathBuf>) -> ServerOptions {
+    ServerOptions {
         database: Some(DATABASE.to_owned()),
         copy_of,
-        ..Options::default()
+        ..ServerOptions::default()
     }
 }
 

@@ -11,14 +11,14 @@ use super::ANALYST;
 
 /// One session of the demo's analyst.
 #[derive(Debug)]
-pub struct Session {
+pub struct DemoSession {
     client: Client,
     notices: mpsc::UnboundedReceiver<String>,
 }
 
 /// The reply to one statement.
 #[derive(Debug, Default)]
-pub struct Reply {
+pub struct DemoReply {
     pub columns: Vec<String>,
     pub rows: Vec<Vec<Option<String>>>,
     pub notices: Vec<String>,
@@ -76,7 +76,7 @@ pub fn reachable(listening: SocketAddr) -> SocketAddr {
     address
 }
 
-impl Session {
+impl DemoSession {
     /// Logs in at the demo's port.
     ///
     /// # Errors
@@ -115,7 +115,7 @@ impl Session {
     ///
     /// # Errors
     /// The first error; statements before it were answered.
-    pub async fn run(&mut self, sql: &str) -> Result<Vec<Reply>, (Vec<Reply>, Refused)> {
+    pub async fn run(&mut self, sql: &str) -> Result<Vec<DemoReply>, (Vec<DemoReply>, Refused)> {
         let stream = self.client.simple_query_raw(sql).await;
         let mut replies = Vec::new();
         let stream = match stream {
@@ -123,7 +123,7 @@ impl Session {
             Err(error) => return Err((replies, error.into())),
         };
         futures::pin_mut!(stream);
-        let mut reply = Reply::default();
+        let mut reply = DemoReply::default();
         while let Some(message) = stream.next().await {
             match message {
                 Ok(SimpleQueryMessage::RowDescription(columns)) => {
@@ -148,7 +148,7 @@ impl Session {
     ///
     /// # Errors
     /// The proxy's.
-    pub async fn ask(&mut self, sql: &str) -> Result<Reply, Refused> {
+    pub async fn ask(&mut self, sql: &str) -> Result<DemoReply, Refused> {
         let mut replies = self.run(sql).await.map_err(|(_, refused)| refused)?;
         Ok(replies.pop().unwrap_or_default())
     }

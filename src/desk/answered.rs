@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use maud::{Markup, html};
 
-use super::quote::Columns;
+use super::quote::NoisyColumns;
 use crate::engine::{Answer, HeldMemory, MemoryShare, percent};
 use crate::ledger::Balance;
 use crate::mechanism::Loss;
@@ -34,7 +34,7 @@ pub struct Rendered {
 
 /// The parts that are shown with an answer.
 pub struct Around<'a> {
-    pub columns: &'a Columns,
+    pub columns: &'a NoisyColumns,
     pub cautions: &'a [String],
     pub digest: &'a str,
     /// The charge, and the role's account now.
@@ -121,14 +121,14 @@ fn page(answer: &Answer, around: &Around<'_>) -> Markup {
         warnings,
         held: _,
     } = answer;
-    let Columns { intervals, others } = around.columns;
+    let NoisyColumns { intervals, others } = around.columns;
     let width = columns.len().saturating_sub(2 * intervals.len());
     let Fitting {
         rows: fitting,
         is_cut,
     } = Fitting::of(rows);
     let is_whole = fitting.len() == rows.len();
-    let shown = web::answer::Answer {
+    let shown = web::answer::AnswerTable {
         columns: columns.iter().take(width).map(|c| c.name.clone()).collect(),
         measures: intervals.clone(),
         others: others.clone(),
@@ -219,7 +219,7 @@ mod tests {
 
     fn shown(answer: &Answer) -> Rendered {
         let around = Around {
-            columns: &Columns::default(),
+            columns: &NoisyColumns::default(),
             cautions: &[],
             digest: "abc",
             charged: Loss::ZERO,

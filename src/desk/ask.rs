@@ -10,10 +10,10 @@ use axum::response::{Html, IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::quote::{Columns, Quote};
-use super::visitor::{Analyst, Visitor};
+use super::quote::{NoisyColumns, Quote};
+use super::visitor::{Analyst, AnalystRequest};
 use super::{Admission, Desk, NotNow, asked, view};
-use crate::engine::{COPIES, Engine, Price, Requester, SearchesDue, adds_no_draw};
+use crate::engine::{COPIES, Engine, QuestionPrice, Requester, SearchesDue, adds_no_draw};
 use crate::mechanism::Loss;
 use crate::parse;
 use crate::parse::{Query, Statement, parse};
@@ -54,13 +54,13 @@ const EXAMPLES: [(&str, &str, &str); 4] = [
 ];
 
 #[derive(Deserialize)]
-pub struct Shown {
+pub struct ExampleChoice {
     show: Option<String>,
 }
 
 pub async fn form(
-    visitor: Visitor,
-    Parameters(Shown { show }): Parameters<Shown>,
+    visitor: AnalystRequest,
+    Parameters(ExampleChoice { show }): Parameters<ExampleChoice>,
     State(desk): State<Arc<Desk>>,
 ) -> Response {
     let example = EXAMPLES
@@ -71,7 +71,7 @@ pub async fn form(
 }
 
 #[derive(Deserialize)]
-pub struct Asked {
+pub struct AskForm {
     token: String,
     sql: String,
     /// Given by the button that pays for the policy's searches.
@@ -80,9 +80,9 @@ pub struct Asked {
 
 /// The price of a question. The form may be sent again: nothing is charged, but the searches once.
 pub async fn priced(
-    visitor: Result<Visitor, Response>,
+    visitor: Result<AnalystRequest, Response>,
     State(desk): State<Arc<Desk>>,
-    Form(Asked { token, sql, pay }): Form<Asked>,
+    Form(AskForm { token, sql, pay }): Form<AskForm>,
 ) -> Response {
     // Browsers send CRLF as line ends.
     let sql = sql.replace("\r\n", "\n");
@@ -157,7 +157,7 @@ async fn price_of(
     analyst: &Arc<Analyst>,
     (sql, searches): (&str, Option<Loss>),
     admission: Admission,
-) -> Result<(Price, Quote), Refusal> {
+) -> Result<(QuestionPrice, Quote), Refusal> {
     let (seat, exchange) = (&analyst.seat, Arc::clone(&desk.exchange));
     let reading = seat.read(&*exchange, sql).await?;
     let (requester, query) = (reading.requester.clone(), reading.query.clone());
@@ -175,7 +175,7 @@ async fn price_of(
             widened = with_intervals(&engine, &requester, &query) => widened,
             () = token.cancelled() => None,
         };
-        let (sent, columns) = widened.unwrap_or_else(|| (query.clone(), Columns::default()));
+        let (sent, columns) = widened.unwrap_or_else(|| (query.clone(), NoisyColumns::default()));
         let questions = (&query, &sent);
         let price = engine
             .price(&requester, questions, Loss::ZERO, token)
@@ -202,7 +202,7 @@ async fn with_intervals(
     engine: &Engine,
     requester: &Requester,
     query: &Query,
-) -> Option<(Query, Columns)> {
+) -> Option<(Query, NoisyColumns)> {
     // As we print it: nothing else can hide in it.
     let sql = query.to_sql();
     let candidates = intervals::candidates(&sql);
@@ -221,7 +221,7 @@ async fn with_intervals(
         };
         let (wider, _) = engine.plan_free(requester, &sent).await.ok()?;
         let others = measures.iter().filter(|at| !widened.columns.contains(at));
-        let columns = Columns {
+        let columns = NoisyColumns {
             others: others.copied().collect(),
             intervals: widened.columns,
         };
@@ -317,7 +317,7 @@ impl NotNow {
 }
 
 /// The form with what was typed, and why nothing was done.
-pub fn noted(desk: &Desk, visitor: &Visitor, sql: &str, said: &Note) -> Response {
+pub fn noted(desk: &Desk, visitor: &AnalystRequest, sql: &str, said: &Note) -> Response {
     let Note { status, title, why } = said;
     let page = shown(desk, visitor, ("Ask: not done", sql), |_| {
         view::note(title, why)
@@ -328,7 +328,7 @@ pub fn noted(desk: &Desk, visitor: &Visitor, sql: &str, said: &Note) -> Response
 /// The page of the form, with the text in it.
 pub fn shown(
     desk: &Desk,
-    visitor: &Visitor,
+    visitor: &AnalystRequest,
     (title, sql): (&str, &str),
     body: impl FnOnce(&str) -> Markup,
 ) -> Html<String> {

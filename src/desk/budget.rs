@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 
 use super::Desk;
-use super::visitor::Visitor;
+use super::visitor::AnalystRequest;
 use crate::calendar::MICROS_PER_DAY;
 use crate::engine::percent;
 use crate::ledger::{Balance, Entry, Error, now};
@@ -22,7 +22,7 @@ const DEBITS_MAX: u32 = 10_000;
 const LISTED_MAX: usize = 100;
 const DAYS: u16 = 30;
 
-pub async fn page(visitor: Visitor, State(desk): State<Arc<Desk>>) -> Response {
+pub async fn page(visitor: AnalystRequest, State(desk): State<Arc<Desk>>) -> Response {
     if let Some(slow_down) = desk.slows(&visitor) {
         return slow_down;
     }

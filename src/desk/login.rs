@@ -11,7 +11,7 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use serde::Deserialize;
 use zeroize::Zeroizing;
 
-use super::visitor::{Analyst, Visitor};
+use super::visitor::{Analyst, AnalystRequest};
 use super::{Desk, SESSIONS_MAX, is_unchanged, view};
 use crate::engine::Service;
 use crate::ledger::{Event, Origin, Record, Via, short_name};
@@ -157,7 +157,7 @@ fn origin(peer: &Peer) -> Origin {
 
 /// Ends the session. A form of the same origin is enough: a page that the browser kept from before
 /// can end the session too.
-pub async fn leave(visitor: Visitor, State(desk): State<Arc<Desk>>) -> Response {
+pub async fn leave(visitor: AnalystRequest, State(desk): State<Arc<Desk>>) -> Response {
     desk.portal.sessions.end(visitor.session, Instant::now());
     tracing::info!(role = visitor.analyst.seat.role(), "desk session ended");
     let cookie = desk.portal.cookie.end();

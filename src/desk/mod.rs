@@ -38,11 +38,11 @@ use crate::error::Error;
 use crate::refusal::Refusal;
 use crate::web;
 use crate::web::guard::{FORM_BYTES_MAX, TEXT_BYTES_MAX};
-use crate::web::portal::{Opening, Portal};
+use crate::web::portal::{LoginPortal, PortalOptions};
 use crate::web::rate_limit::Pace;
 use crate::web::session::Lifetimes;
-use crate::wire::{Asking, Commons, Reading, Tls, Turn};
-use visitor::{Analyst, Visitor};
+use crate::wire::{Asking, Commons, ReadQuestion, Tls, Turn};
+use visitor::{Analyst, AnalystRequest};
 
 /// For one page. A price takes longest; a page does not wait for the end of a long question.
 const PATIENCE: Duration = Duration::from_secs(150);
@@ -61,7 +61,7 @@ const SWEEP: Duration = Duration::from_secs(10);
 const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The options of a desk.
-pub struct Options {
+pub struct DeskOptions {
     /// `None` where clients are on this machine alone.
     pub tls: Option<Tls>,
     /// Names by which it may be asked, in addition to addresses and `localhost`.
@@ -79,7 +79,7 @@ struct Desk {
     exchange: Arc<Reloadable>,
     /// The state that its sessions share with the wire's.
     commons: Arc<Commons>,
-    portal: Portal<Arc<Analyst>>,
+    portal: LoginPortal<Arc<Analyst>>,
     is_encrypted: bool,
     /// A permit for each question under way.
     questions: Arc<Semaphore>,
@@ -109,10 +109,10 @@ pub async fn serve(
     listener: TcpListener,
     exchange: Arc<Reloadable>,
     commons: Arc<Commons>,
-    options: Options,
+    options: DeskOptions,
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
-    let Options {
+    let DeskOptions {
         tls,
         hosts,
         lifetimes,
@@ -120,7 +120,7 @@ pub async fn serve(
         drain,
         pace,
     } = options;
-    let opening = Opening {
+    let opening = PortalOptions {
         site: &view::SITE,
         hosts,
         is_encrypted: tls.is_some(),
@@ -131,7 +131,7 @@ pub async fn serve(
         patience: PATIENCE,
         pace,
     };
-    let mut portal = Portal::open(opening)?;
+    let mut portal = LoginPortal::open(opening)?;
     portal.guard = portal.guard.answering(REQUESTS_MAX);
     let (questions, stop) = (
         Arc::new(Semaphore::new(QUESTIONS_MAX as usize)),
@@ -174,7 +174,7 @@ async fn drained(questions: &Semaphore, stop: &CancellationToken, drain: Duratio
 async fn asked<T, F>(
     desk: &Desk,
     analyst: &Analyst,
-    reading: &Reading,
+    reading: &ReadQuestion,
     (asking, Admission { turn, room }): (Asking, Admission),
     question: impl FnOnce(CancellationToken) -> F,
 ) -> Result<T, Refusal>
@@ -244,7 +244,7 @@ async fn style() -> impl IntoResponse {
     ([kind], web::SITE_STYLE)
 }
 
-async fn nothing(visitor: Visitor, State(desk): State<Arc<Desk>>) -> Response {
+async fn nothing(visitor: AnalystRequest, State(desk): State<Arc<Desk>>) -> Response {
     let why = "There is no page of this name.";
     desk.message(&visitor, StatusCode::NOT_FOUND, ("Nothing here", why))
 }
@@ -272,7 +272,7 @@ impl Desk {
 
     fn page(
         &self,
-        visitor: &Visitor,
+        visitor: &AnalystRequest,
         title: &str,
         body: impl FnOnce(&str) -> Markup,
     ) -> Html<String> {
@@ -283,7 +283,7 @@ impl Desk {
     /// A page of one message.
     fn message(
         &self,
-        visitor: &Visitor,
+        visitor: &AnalystRequest,
         status: StatusCode,
         (title, why): (&str, &str),
     ) -> Response {
@@ -292,14 +292,14 @@ impl Desk {
     }
 
     /// Whether a form was made for this session, and is sent for the first time.
-    fn takes(&self, visitor: &Visitor, token: &str) -> bool {
+    fn takes(&self, visitor: &AnalystRequest, token: &str) -> bool {
         let engine = self.engine();
         let is_same = |who: &Arc<Analyst>| is_unchanged(&engine, who);
         self.portal.takes(visitor.session, token, is_same)
     }
 
     /// Whether a form was made for this session.
-    fn knows(&self, visitor: &Visitor, token: &str) -> bool {
+    fn knows(&self, visitor: &AnalystRequest, token: &str) -> bool {
         let engine = self.engine();
         let is_same = |who: &Arc<Analyst>| is_unchanged(&engine, who);
         self.portal.knows(visitor.session, token, is_same)
@@ -319,13 +319,13 @@ impl Desk {
 
     /// Whether the role may make another request that plans or reads the ledger: its sessions
     /// share one limit.
-    fn is_in_time(&self, visitor: &Visitor) -> bool {
+    fn is_in_time(&self, visitor: &AnalystRequest) -> bool {
         let role = visitor.analyst.seat.role();
         self.portal.rates.admits(role, Instant::now())
     }
 
     /// A page that says that requests come too fast; `None` where they do not.
-    fn slows(&self, visitor: &Visitor) -> Option<Response> {
+    fn slows(&self, visitor: &AnalystRequest) -> Option<Response> {
         if self.is_in_time(visitor) {
             return None;
         }
@@ -335,7 +335,7 @@ impl Desk {
     }
 
     /// The error of something that cannot be asked now. The cause is in the log.
-    fn failed(&self, visitor: &Visitor, error: &crate::ledger::Error) -> Response {
+    fn failed(&self, visitor: &AnalystRequest, error: &crate::ledger::Error) -> Response {
         tracing::error!(%error, "the desk could not be answered");
         let why = "The ledger cannot be read now.";
         self.message(visitor, StatusCode::SERVICE_UNAVAILABLE, ("Not now", why))

@@ -8,51 +8,51 @@ use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::answered::Rendered;
-use crate::engine::{Price, SearchesDue};
+use crate::engine::{QuestionPrice, SearchesDue};
 use crate::refusal::Refusal;
 
 /// Pages of one question that wait for it.
 const WAITING_MAX: usize = 2;
 
 /// A question that was run.
-pub struct Outcome {
+pub struct RunningQuestion {
     /// That of its price.
     pub number: u64,
     /// As it was typed.
     pub sql: String,
-    ended: watch::Receiver<Option<Arc<End>>>,
+    ended: watch::Receiver<Option<Arc<QuestionEnd>>>,
     waiting: Semaphore,
 }
 
 /// How it ended.
-pub enum End {
+pub enum QuestionEnd {
     Answered(Rendered),
     Refused(Box<Refusal>),
     /// It would cost something else now; the number of its new price, and its statement's digest.
-    Changed(Box<Price>, u64, String),
+    Changed(Box<QuestionPrice>, u64, String),
     /// The role has to pay for the policy's searches first.
     Searches(SearchesDue),
 }
 
 /// Where the end is reported.
-pub struct Reporter(watch::Sender<Option<Arc<End>>>);
+pub struct Reporter(watch::Sender<Option<Arc<QuestionEnd>>>);
 
 impl Reporter {
-    pub fn report(self, end: End) {
+    pub fn report(self, end: QuestionEnd) {
         self.0.send_replace(Some(Arc::new(end)));
     }
 }
 
 /// The state in which a page finds a question.
-pub enum Found {
-    Ended(Arc<End>),
+pub enum QuestionState {
+    Ended(Arc<QuestionEnd>),
     /// It still runs.
     Running,
     /// Its task was lost.
     Lost,
 }
 
-impl Outcome {
+impl RunningQuestion {
     pub fn begin(number: u64, sql: &str) -> (Arc<Self>, Reporter) {
         let (reporter, ended) = watch::channel(None);
         let outcome = Self {
@@ -66,11 +66,11 @@ impl Outcome {
 
     /// Waits for the end, but not longer than `most`, unless the desk closes: then nobody can ask
     /// again.
-    pub async fn wait(&self, most: Duration, closing: &CancellationToken) -> Found {
+    pub async fn wait(&self, most: Duration, closing: &CancellationToken) -> QuestionState {
         let mut ended = self.ended.clone();
         let Ok(_waiting) = self.waiting.try_acquire() else {
             let ended = ended.borrow_and_update().clone();
-            return ended.map_or(Found::Running, Found::Ended);
+            return ended.map_or(QuestionState::Running, QuestionState::Ended);
         };
         let patience = async {
             tokio::time::sleep(most).await;
@@ -81,10 +81,10 @@ impl Outcome {
         tokio::select! {
             biased;
             ended = ended.wait_for(Option::is_some) => match ended.ok().and_then(|e| e.clone()) {
-                Some(end) => Found::Ended(end),
-                None => Found::Lost,
+                Some(end) => QuestionState::Ended(end),
+                None => QuestionState::Lost,
             },
-            () = patience => Found::Running,
+            () = patience => QuestionState::Running,
         }
     }
 }
@@ -96,19 +96,19 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(3600);
 
-    fn refused() -> End {
-        End::Refused(Box::new(Refusal::new(reason::INTERNAL_ERROR, "no")))
+    fn refused() -> QuestionEnd {
+        QuestionEnd::Refused(Box::new(Refusal::new(reason::INTERNAL_ERROR, "no")))
     }
 
     #[tokio::test]
     async fn every_page_finds_the_same_end() {
         let open = CancellationToken::new();
-        let (outcome, reporter) = Outcome::begin(1, "SELECT 1");
+        let (outcome, reporter) = RunningQuestion::begin(1, "SELECT 1");
         assert!(matches!(
             outcome.wait(Duration::ZERO, &open).await,
-            Found::Running
+            QuestionState::Running
         ));
-        let waits = |outcome: &Arc<Outcome>| {
+        let waits = |outcome: &Arc<RunningQuestion>| {
             let (outcome, open) = (Arc::clone(outcome), open.clone());
             tokio::spawn(async move { outcome.wait(LONG, &open).await })
         };
@@ -116,26 +116,36 @@ mod tests {
         tokio::task::yield_now().await;
         tokio::task::yield_now().await;
         // A third does not wait.
-        assert!(matches!(outcome.wait(LONG, &open).await, Found::Running));
+        assert!(matches!(
+            outcome.wait(LONG, &open).await,
+            QuestionState::Running
+        ));
         reporter.report(refused());
-        let (Ok(Found::Ended(one)), Ok(Found::Ended(two))) = (one.await, two.await) else {
+        let (Ok(QuestionState::Ended(one)), Ok(QuestionState::Ended(two))) = (one.await, two.await)
+        else {
             panic!("nothing was found");
         };
         assert!(Arc::ptr_eq(&one, &two));
-        assert!(matches!(outcome.wait(LONG, &open).await, Found::Ended(_)));
+        assert!(matches!(
+            outcome.wait(LONG, &open).await,
+            QuestionState::Ended(_)
+        ));
     }
 
     #[tokio::test]
     async fn a_lost_task_is_noticed() {
-        let (outcome, reporter) = Outcome::begin(1, "SELECT 1");
+        let (outcome, reporter) = RunningQuestion::begin(1, "SELECT 1");
         drop(reporter);
         let open = CancellationToken::new();
-        assert!(matches!(outcome.wait(LONG, &open).await, Found::Lost));
+        assert!(matches!(
+            outcome.wait(LONG, &open).await,
+            QuestionState::Lost
+        ));
     }
 
     #[tokio::test]
     async fn a_desk_that_closes_has_its_pages_wait_for_the_end() {
-        let (outcome, reporter) = Outcome::begin(1, "SELECT 1");
+        let (outcome, reporter) = RunningQuestion::begin(1, "SELECT 1");
         let closing = CancellationToken::new();
         closing.cancel();
         let late = async {
@@ -145,6 +155,6 @@ mod tests {
             reporter.report(refused());
         };
         let (found, ()) = tokio::join!(outcome.wait(Duration::ZERO, &closing), late);
-        assert!(matches!(found, Found::Ended(_)));
+        assert!(matches!(found, QuestionState::Ended(_)));
     }
 }

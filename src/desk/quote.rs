@@ -9,7 +9,7 @@ pub struct Quote {
     pub sql: String,
     /// The statement, with the ends of intervals as further columns.
     pub sent: Query,
-    pub columns: Columns,
+    pub columns: NoisyColumns,
     pub agreed: Agreed,
     pub cautions: Vec<String>,
     /// The statement as the record names it.
@@ -20,7 +20,7 @@ pub struct Quote {
 
 /// Which columns of an answer are noisy.
 #[derive(Debug, Clone, Default)]
-pub struct Columns {
+pub struct NoisyColumns {
     /// Those whose intervals follow.
     pub intervals: Vec<usize>,
     /// Those without an interval.

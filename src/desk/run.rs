@@ -14,9 +14,9 @@ use serde::Deserialize;
 
 use super::answered::{Around, rendered};
 use super::ask::{Note, digest_of, is_price_risen, noted, searches_of, shown};
-use super::outcome::{End, Found, Outcome};
+use super::outcome::{QuestionEnd, QuestionState, RunningQuestion};
 use super::quote::Quote;
-use super::visitor::{Analyst, BY_ITSELF, Visitor};
+use super::visitor::{Analyst, AnalystRequest, BY_ITSELF};
 use super::{Admission, Desk, asked, view};
 use crate::engine::{AtPrice, HeldMemory, aside};
 use crate::refusal::Refusal;
@@ -31,7 +31,7 @@ const NOT_KEPT: &str = "This price is not kept any more. If it was run, it may h
     look at My budget, and ask again; an answer that was paid for is kept, and is free.";
 
 #[derive(Deserialize)]
-pub struct Run {
+pub struct QuestionRun {
     token: String,
     quote: u64,
 }
@@ -39,12 +39,12 @@ pub struct Run {
 /// Runs a question at the price that was shown, and leads to its answer. A form that is sent twice
 /// leads to the same one.
 pub async fn run(
-    visitor: Visitor,
+    visitor: AnalystRequest,
     State(desk): State<Arc<Desk>>,
-    Form(Run {
+    Form(QuestionRun {
         token,
         quote: number,
-    }): Form<Run>,
+    }): Form<QuestionRun>,
 ) -> Response {
     let analyst = &visitor.analyst;
     let began = || analyst.outcome(number).map(|_| to_answer(number));
@@ -75,7 +75,7 @@ pub async fn run(
     let (desk, analyst) = (Arc::clone(&desk), Arc::clone(analyst));
     tokio::spawn(async move {
         let end = answered(&desk, &analyst, quote, admission).await;
-        reporter.report(end.unwrap_or_else(|refusal| End::Refused(Box::new(refusal))));
+        reporter.report(end.unwrap_or_else(|refusal| QuestionEnd::Refused(Box::new(refusal))));
     });
     to_answer(number)
 }
@@ -90,7 +90,7 @@ async fn answered(
     analyst: &Arc<Analyst>,
     quote: Quote,
     admission: Admission,
-) -> Result<End, Refusal> {
+) -> Result<QuestionEnd, Refusal> {
     let (seat, exchange) = (&analyst.seat, Arc::clone(&desk.exchange));
     let reading = seat.read(&*exchange, &quote.sql).await?;
     let (requester, query) = (reading.requester.clone(), reading.query.clone());
@@ -119,17 +119,20 @@ async fn answered(
                 balance: balance.as_ref(),
             };
             let rendered = aside(|| rendered(&answer, &around, seat.share()))?;
-            Ok(End::Answered(rendered))
+            Ok(QuestionEnd::Answered(rendered))
         }
         Ok(AtPrice::Changed(price)) => {
             let digest = digest_of(desk, &reading.query);
             let agreed = price.agreed.clone();
             let number = analyst.quote(Quote { agreed, ..quote });
-            Ok(End::Changed(price, number, digest))
+            Ok(QuestionEnd::Changed(price, number, digest))
         }
         Err(refused) if is_price_risen(&refused) => {
             let due = searches_of(desk, analyst).await;
-            Ok(due.map_or_else(|| End::Refused(Box::new(refused)), End::Searches))
+            Ok(due.map_or_else(
+                || QuestionEnd::Refused(Box::new(refused)),
+                QuestionEnd::Searches,
+            ))
         }
         Err(refused) => Err(refused),
     }
@@ -142,7 +145,7 @@ pub struct Of {
 
 /// The outcome of a question that was run. The page waits for it, and loads itself again.
 pub async fn answer(
-    visitor: Visitor,
+    visitor: AnalystRequest,
     State(desk): State<Arc<Desk>>,
     Parameters(Of { of }): Parameters<Of>,
 ) -> Response {
@@ -152,8 +155,8 @@ pub async fn answer(
         return desk.message(&visitor, StatusCode::NOT_FOUND, ("Not here", why));
     };
     match outcome.wait(LOOK, &desk.closing).await {
-        Found::Running => running(&desk, &visitor, &outcome),
-        Found::Lost => {
+        QuestionState::Running => running(&desk, &visitor, &outcome),
+        QuestionState::Lost => {
             let why = "The question was lost. Look at My budget: it may have been charged. Ask \
                 again; an answer that was paid for and kept is free.";
             desk.message(
@@ -162,11 +165,11 @@ pub async fn answer(
                 ("Not done", why),
             )
         }
-        Found::Ended(end) => aside(|| ended(&desk, &visitor, &outcome.sql, &end)),
+        QuestionState::Ended(end) => aside(|| ended(&desk, &visitor, &outcome.sql, &end)),
     }
 }
 
-fn running(desk: &Desk, visitor: &Visitor, outcome: &Outcome) -> Response {
+fn running(desk: &Desk, visitor: &AnalystRequest, outcome: &RunningQuestion) -> Response {
     let again = format!("/answer?of={}&{BY_ITSELF}", outcome.number);
     let page = shown(desk, visitor, ("Ask: running", &outcome.sql), |_| {
         html! {
@@ -184,19 +187,19 @@ fn running(desk: &Desk, visitor: &Visitor, outcome: &Outcome) -> Response {
     ([("refresh", refresh)], page).into_response()
 }
 
-fn ended(desk: &Desk, visitor: &Visitor, sql: &str, end: &End) -> Response {
+fn ended(desk: &Desk, visitor: &AnalystRequest, sql: &str, end: &QuestionEnd) -> Response {
     let title = match end {
-        End::Answered(_) => "Ask: answer",
-        End::Refused(_) => "Ask: refused",
-        End::Changed(..) | End::Searches(_) => "Ask: price",
+        QuestionEnd::Answered(_) => "Ask: answer",
+        QuestionEnd::Refused(_) => "Ask: refused",
+        QuestionEnd::Changed(..) | QuestionEnd::Searches(_) => "Ask: price",
     };
     let page = shown(desk, visitor, (title, sql), |token| match end {
-        End::Answered(rendered) => html! { (rendered.body) },
-        End::Refused(refused) => refusal(refused, sql),
-        End::Changed(price, number, digest) => {
+        QuestionEnd::Answered(rendered) => html! { (rendered.body) },
+        QuestionEnd::Refused(refused) => refusal(refused, sql),
+        QuestionEnd::Changed(price, number, digest) => {
             view::price(price, (*number, sql, digest), token, Some(CHANGED))
         }
-        End::Searches(due) => view::searches(due, sql, token),
+        QuestionEnd::Searches(due) => view::searches(due, sql, token),
     });
     counted(desk, visitor, page.0)
 }
@@ -205,7 +208,7 @@ const CHANGED: &str = "Not run: it would cost something else now, or be off by s
     Nothing was charged. This is the price now.";
 
 /// A page that counts as memory of the session until it is sent.
-fn counted(desk: &Desk, visitor: &Visitor, page: String) -> Response {
+fn counted(desk: &Desk, visitor: &AnalystRequest, page: String) -> Response {
     struct HeldPage {
         text: String,
         _held: HeldMemory,

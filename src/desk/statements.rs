@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 
 use super::Desk;
-use super::visitor::Visitor;
+use super::visitor::AnalystRequest;
 use crate::ledger::{Event, Record};
 use crate::web::page::{charged, minute, table, text};
 
@@ -22,7 +22,7 @@ const HEADER: [&str; 6] = [
     "Statement",
 ];
 
-pub async fn page(visitor: Visitor, State(desk): State<Arc<Desk>>) -> Response {
+pub async fn page(visitor: AnalystRequest, State(desk): State<Arc<Desk>>) -> Response {
     if let Some(slow_down) = desk.slows(&visitor) {
         return slow_down;
     }

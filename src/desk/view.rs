@@ -2,11 +2,11 @@
 
 use maud::{Markup, html};
 
-use crate::engine::{Price, SearchesDue, Within, percent, rounded};
+use crate::engine::{QuestionPrice, SearchesDue, Within, percent, rounded};
 use crate::web::history_chart;
-use crate::web::page::{Site, Who, digest, hidden, table, text};
+use crate::web::page::{SiteTexts, Who, digest, hidden, table, text};
 
-pub const SITE: Site = Site {
+pub const SITE: SiteTexts = SiteTexts {
     name: "desk",
     footer: "What is charged is in your role's account, here as in psql.",
     home: "Ask",
@@ -30,7 +30,7 @@ pub fn who(role: &str) -> Who {
 /// The price of a question, its expected error, and the button that runs it; above them
 /// `alert`, where it was to run at another price.
 pub fn price(
-    price: &Price,
+    price: &QuestionPrice,
     (quote, sql, named): (u64, &str, &str),
     token: &str,
     alert: Option<&str>,
@@ -91,7 +91,7 @@ pub fn price(
 }
 
 /// The price of a question that may buy several answers: the first, and the most of all.
-fn in_all(price: &Price) -> Option<String> {
+fn in_all(price: &QuestionPrice) -> Option<String> {
     let most = price.at_most?;
     let now = match price.after {
         _ if price.first_is_held() => "nothing".to_owned(),
@@ -121,7 +121,7 @@ fn off_by(within: Within) -> String {
     }
 }
 
-fn run(price: &Price, quote: u64, token: &str) -> Markup {
+fn run(price: &QuestionPrice, quote: u64, token: &str) -> Markup {
     let refuses = price.useless.as_ref().is_some_and(|(_, refuses)| *refuses);
     let words = match (price.after, price.at_most) {
         _ if refuses => return html! {},

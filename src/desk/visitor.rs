@@ -8,7 +8,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::response::Response;
 
-use super::outcome::{Outcome, Reporter};
+use super::outcome::{Reporter, RunningQuestion};
 use super::quote::Quote;
 use super::{Desk, is_unchanged};
 use crate::mechanism::Loss;
@@ -37,7 +37,7 @@ pub struct Analyst {
 struct Kept {
     last: u64,
     quotes: VecDeque<(u64, Quote)>,
-    outcomes: VecDeque<Arc<Outcome>>,
+    outcomes: VecDeque<Arc<RunningQuestion>>,
     /// The price of the policy's searches, as the session was shown it.
     searches: Option<Loss>,
 }
@@ -87,7 +87,7 @@ impl Analyst {
 
     /// Begins to run the price of this number.
     pub fn begin(&self, number: u64, sql: &str) -> Reporter {
-        let (outcome, reporter) = Outcome::begin(number, sql);
+        let (outcome, reporter) = RunningQuestion::begin(number, sql);
         let outcomes = &mut self.kept().outcomes;
         if outcomes.len() >= OUTCOMES_MAX {
             outcomes.pop_front();
@@ -97,7 +97,7 @@ impl Analyst {
     }
 
     /// The outcome of the price of this number, if it was run.
-    pub fn outcome(&self, number: u64) -> Option<Arc<Outcome>> {
+    pub fn outcome(&self, number: u64) -> Option<Arc<RunningQuestion>> {
         let kept = self.kept();
         let found = kept.outcomes.iter().find(|one| one.number == number);
         found.cloned()
@@ -119,7 +119,7 @@ impl Analyst {
 }
 
 /// An analyst's request.
-pub struct Visitor {
+pub struct AnalystRequest {
     pub analyst: Arc<Analyst>,
     pub session: SessionId,
 }
@@ -130,7 +130,7 @@ fn is_by_itself(parts: &Parts) -> bool {
     query.split('&').any(|part| part == BY_ITSELF)
 }
 
-impl FromRequestParts<Arc<Desk>> for Visitor {
+impl FromRequestParts<Arc<Desk>> for AnalystRequest {
     type Rejection = Response;
 
     async fn from_request_parts(parts: &mut Parts, desk: &Arc<Desk>) -> Result<Self, Response> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::expected::{Within, after, expected};
 use super::planning::plan_within;
-use super::useless::Asked;
+use super::useless::QuestionPlan;
 use super::worth::answers;
 use crate::analyze::PlanningEffort;
 use crate::ledger::Balance;
@@ -43,13 +43,13 @@ pub struct Bought {
 ///
 /// # Errors
 /// Where it is refused at its own price.
-pub fn curve(asked: &Asked<'_>) -> Result<Curve, Refusal> {
+pub fn curve(asked: &QuestionPlan<'_>) -> Result<Curve, Refusal> {
     curve_within(asked, None)
 }
 
 /// The same where all its plans together take no more work than `effort` has left.
 pub(super) fn curve_within(
-    asked: &Asked<'_>,
+    asked: &QuestionPlan<'_>,
     effort: Option<&Arc<PlanningEffort>>,
 ) -> Result<Curve, Refusal> {
     let at = |terms: &Terms| at(asked, terms, effort);
@@ -82,11 +82,11 @@ pub(super) fn curve_within(
 }
 
 fn at(
-    asked: &Asked<'_>,
+    asked: &QuestionPlan<'_>,
     terms: &Terms,
     effort: Option<&Arc<PlanningEffort>>,
 ) -> Result<Plan, Refusal> {
-    let Asked {
+    let QuestionPlan {
         query,
         policy,
         search_path,

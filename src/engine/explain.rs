@@ -15,7 +15,9 @@ use crate::mechanism::{Fixed, Loss};
 use crate::policy::{Policy, Protection, SESSION_SETTINGS, SessionSettings, UnitStep, UselessMode};
 use crate::postgres::create_index;
 use crate::refusal::Refusal;
-use crate::rewrite::{Plan, ReleasePlan, Statement, Summed, Widened, measure_deviation};
+use crate::rewrite::{
+    CoordinateFacts, EmittedStatement, Plan, ReleasePlan, Widened, measure_deviation,
+};
 
 /// The releases that the role holds already, and what the others would cost now.
 pub(super) struct Due {
@@ -328,7 +330,7 @@ fn release(plan: &ReleasePlan, policy: &Policy) -> serde_json::Value {
         "mechanism": mechanism.map(|mechanism| mechanism.name().to_ascii_lowercase()),
         "groups_per_unit": plan.price().and_then(|price| price.groups_per_unit),
         "description": plan.description(),
-        "sql": plan.statements().into_iter().map(Statement::sql).collect::<Vec<_>>(),
+        "sql": plan.statements().into_iter().map(EmittedStatement::sql).collect::<Vec<_>>(),
         "noise": noise(plan, None),
         "no_row": plan.no_row(),
         "cautions": facts.cautions,
@@ -336,8 +338,8 @@ fn release(plan: &ReleasePlan, policy: &Policy) -> serde_json::Value {
     })
 }
 
-fn summed(summed: &Summed) -> serde_json::Value {
-    let Summed {
+fn summed(summed: &CoordinateFacts) -> serde_json::Value {
+    let CoordinateFacts {
         what,
         bounds,
         standard_deviation,

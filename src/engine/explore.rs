@@ -12,7 +12,7 @@ use super::explain::budget;
 use super::notice::{Sql, describe};
 use super::planning::{plain_terms, plan_within, requester_of};
 use super::planning_limit::StatementSize;
-use super::useless::{Asked, refuse_useless};
+use super::useless::{QuestionPlan, refuse_useless};
 use super::{Engine, Service, in_words};
 use crate::analyze::PlanningEffort;
 use crate::ledger::{Balance, Balances};
@@ -55,7 +55,7 @@ impl From<Refusal> for Unread {
 /// # Errors
 /// Where the question is refused.
 pub fn explained(
-    asked: &Asked<'_>,
+    asked: &QuestionPlan<'_>,
     spent: Option<&Balance>,
     sql: Sql,
 ) -> Result<Vec<String>, Refusal> {
@@ -64,12 +64,12 @@ pub fn explained(
 
 /// The same where it takes no more work than `effort` has left.
 fn explained_within(
-    asked: &Asked<'_>,
+    asked: &QuestionPlan<'_>,
     spent: Option<&Balance>,
     sql: Sql,
     effort: &Arc<PlanningEffort>,
 ) -> Result<Vec<String>, Refusal> {
-    let Asked {
+    let QuestionPlan {
         query,
         policy,
         search_path,
@@ -146,7 +146,7 @@ impl Engine {
         terms.session_settings.within(&self.policy)?;
         let constants = self.constants(&requester);
         let query = query.within(&self.database);
-        let asked = Asked {
+        let asked = QuestionPlan {
             query: &query,
             policy: &self.policy,
             search_path: &requester.search_path,

@@ -19,7 +19,7 @@ use crate::ir::ReleaseId;
 use crate::parse::Query;
 use crate::policy::{Reuse, TargetError, TargetErrors};
 use crate::refusal::{Refusal, reason};
-use crate::release::{Cut, ReleasedTable};
+use crate::release::{ClipBias, ReleasedTable};
 use crate::rewrite::{
     Plan, ReleasePlan, Terms, epsilon_for, fits_one_query, measure_terms, of_row,
 };
@@ -167,7 +167,7 @@ fn less_noise(plan: &Plan, answered: &Answered, targets: &TargetErrors) -> Optio
 }
 
 /// The amounts that chosen clips cut from the parts of an aggregate.
-fn cuts<'a>(release: &ReleasePlan, output: &Output, table: &'a ReleasedTable) -> Vec<&'a Cut> {
+fn cuts<'a>(release: &ReleasePlan, output: &Output, table: &'a ReleasedTable) -> Vec<&'a ClipBias> {
     let measures = output.measures();
     let measures = measures.iter().map(|at| release.measure(*at));
     let coordinates = measures.flat_map(|measure| measure_terms(measure).into_iter());
@@ -186,7 +186,7 @@ const STEPS: i32 = 350;
 
 /// By what factor the noise has to fall where the error is this many times the wanted one; `None`
 /// where it is near that. Less noise leads a look to a longer clip.
-fn needed_of(times: f64, cuts: &[&Cut]) -> Option<f64> {
+fn needed_of(times: f64, cuts: &[&ClipBias]) -> Option<f64> {
     if cuts.is_empty() {
         return (times > NEAR).then_some(times);
     }

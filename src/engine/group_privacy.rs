@@ -3,7 +3,7 @@
 
 use super::expected::percent;
 use super::notice::rounded;
-use super::views::{Row, number};
+use super::views::{ViewRow, number};
 use super::{Engine, Requester, ledger_failed};
 use crate::error::Error;
 use crate::mechanism::{Cap, FALSE_ALARMS, Meaning, UNITS};
@@ -24,7 +24,7 @@ pub struct Promised<'a> {
 }
 
 impl Engine {
-    pub(super) async fn group_privacy(&self, requester: &Requester) -> Result<Vec<Row>, Error> {
+    pub(super) async fn group_privacy(&self, requester: &Requester) -> Result<Vec<ViewRow>, Error> {
         let failed = |error| ledger_failed(&error);
         let balance = self.ledger.balance(&requester.role).await.map_err(failed)?;
         let keyed = self.ledger.keyed(&requester.role).await.map_err(failed)?;
@@ -40,7 +40,7 @@ impl Engine {
             .collect())
     }
 
-    pub(super) async fn meaning(&self, requester: &Requester) -> Result<Vec<Row>, Error> {
+    pub(super) async fn meaning(&self, requester: &Requester) -> Result<Vec<ViewRow>, Error> {
         let balance = self.ledger.balance(&requester.role).await;
         let balance = balance.map_err(|error| ledger_failed(&error))?;
         let promised = Promised {
@@ -76,7 +76,7 @@ fn periods(renew: Renew) -> Option<u32> {
     }
 }
 
-fn row(account: &str, meaning: &Meaning) -> Row {
+fn row(account: &str, meaning: &Meaning) -> ViewRow {
     vec![
         Some(account.to_owned()),
         Some(meaning.units.to_string()),
@@ -94,7 +94,7 @@ fn row(account: &str, meaning: &Meaning) -> Row {
 impl Promised<'_> {
     /// The rows of a table: the account, the number of units, epsilon, delta, the odds, how sure
     /// somebody may become from 1 % and from 50 %, and the power of the best test.
-    pub fn table(&self) -> Vec<Row> {
+    pub fn table(&self) -> Vec<ViewRow> {
         let text = |(name, meaning): (String, Meaning)| {
             vec![
                 Some(name),

@@ -12,14 +12,14 @@ use crate::rewrite::Plan;
 use crate::shadow::{ColumnDescription, Description, Format, Requester, Weighed};
 
 /// A column of a middle query's rows, as PostgreSQL prints it under fixed settings.
-pub(super) type Column = Vec<Option<String>>;
+pub(super) type PrintedColumn = Vec<Option<String>>;
 
 /// The middle queries of one statement. Each is run when it is first needed.
 pub(super) struct MiddleQueries<'a> {
     engine: &'a Engine,
     requester: Requester,
     plan: &'a Plan,
-    known: Vec<Option<Vec<Column>>>,
+    known: Vec<Option<Vec<PrintedColumn>>>,
     bytes: usize,
     held: Vec<HeldMemory>,
 }
@@ -52,7 +52,7 @@ impl<'a> MiddleQueries<'a> {
         &mut self,
         release: ReleaseId,
         released: &Released,
-    ) -> Result<Vec<Column>, Error> {
+    ) -> Result<Vec<PrintedColumn>, Error> {
         let mut constants = Vec::new();
         let mut searched = 0u64;
         let plan = self.plan.release(release);
@@ -88,7 +88,11 @@ impl<'a> MiddleQueries<'a> {
         Ok(constants)
     }
 
-    async fn run(&mut self, number: MiddleId, released: &Released) -> Result<Vec<Column>, Error> {
+    async fn run(
+        &mut self,
+        number: MiddleId,
+        released: &Released,
+    ) -> Result<Vec<PrintedColumn>, Error> {
         let rows_max = self.engine.policy.limits.groups;
         let statement =
             finish::middle(self.plan, number, rows_max, released).map_err(Error::Rewrite)?;
@@ -132,7 +136,7 @@ impl<'a> MiddleQueries<'a> {
                 Refusal::new(reason::SUBQUERY_TOO_LARGE, message).hint("Leave out long texts."),
             ));
         }
-        let mut columns: Vec<Column> = vec![Vec::with_capacity(rows.len()); types.len()];
+        let mut columns: Vec<PrintedColumn> = vec![Vec::with_capacity(rows.len()); types.len()];
         for row in rows {
             for (column, value) in columns.iter_mut().zip(row) {
                 let text = value.map(|v| String::from_utf8(v.to_vec())).transpose();

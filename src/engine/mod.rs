@@ -57,7 +57,7 @@ pub use metrics::{Metrics, QuestionOutcome};
 pub use notice::{Sql, describe as describe_plan, rounded};
 pub use planning::{accounts, constants, plan};
 pub use planning_limit::{PlanningLimit, PlanningPermit, StatementSize, aside};
-pub use price::{Agreed, AtMost, AtPrice, Price, SearchesDue, adds_no_draw};
+pub use price::{Agreed, AtMost, AtPrice, QuestionPrice, SearchesDue, adds_no_draw};
 pub use reach::{Reach, Reached, Target};
 pub use reload::Reloadable;
 pub use search_path::start_path;
@@ -65,8 +65,8 @@ pub use service::{Answer, Commanded, ConnectionLimits, Service};
 pub use summaries::{SummaryError, SummaryMaker, SummaryQuestion};
 pub use summary::summary;
 pub use timing::patience;
-pub use useless::{Asked, refuse_useless};
-pub use worth::{Expected, Lever, Pricing, Total, Worth, answers, role_worth};
+pub use useless::{QuestionPlan, refuse_useless};
+pub use worth::{ExpectedAnswer, Lever, Pricing, Worth, WorthAggregate, answers, role_worth};
 
 use constant_answers::{ConstantAnswers, ConstantKey};
 use failures::Failures;
@@ -78,7 +78,7 @@ use statement_log::StatementFacts;
 use summaries::Summaries;
 use timing::Timing;
 
-use crate::catalog::Server;
+use crate::catalog::BackendServer;
 use crate::error::Error;
 use crate::execute::Backend;
 use crate::ir::TableId;
@@ -116,7 +116,7 @@ pub struct Engine {
     /// Public tables whose rows are known to have changed since the policy was loaded.
     changed_rows: Mutex<BTreeSet<TableId>>,
     server_version: String,
-    server: Server,
+    server: BackendServer,
     database: String,
     /// When its policy was loaded.
     loaded: SystemTime,
@@ -136,7 +136,7 @@ impl Engine {
         let (failures, single_flight, metrics, planning_limit) = Default::default();
         let (plans, admission, mirrored, public_matches, changed_rows) = Default::default();
         let constant_answers = ConstantAnswers::default();
-        let server = Server::new(shadow.version());
+        let server = BackendServer::new(shadow.version());
         Self {
             policy,
             backend,
@@ -162,7 +162,7 @@ impl Engine {
     }
 
     /// With what the server says of itself.
-    pub fn before(self, server: Server) -> Self {
+    pub fn before(self, server: BackendServer) -> Self {
         Self { server, ..self }
     }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::parse::Query;
-use crate::resolve::{Constants, Session};
+use crate::resolve::{Constants, SessionFacts};
 use crate::rewrite::{Plan, Terms};
 
 /// The most plans kept.
@@ -41,7 +41,7 @@ impl PlanKey {
         let session = if query.names_session() {
             constants.session
         } else {
-            Session::default()
+            SessionFacts::default()
         };
         Self {
             query: query.clone(),

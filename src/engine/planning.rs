@@ -11,14 +11,14 @@ use super::widen::Narrow;
 use super::{Engine, MemoryShare, Requester, ledger_failed};
 use crate::analyze::{Analyzed, PlanningEffort, analyze};
 use crate::calendar::FROM_1970_US;
-use crate::catalog::Server;
+use crate::catalog::BackendServer;
 use crate::error::Error;
 use crate::ledger::{Balances, Origin};
 use crate::mechanism::{AccountState, Loss};
 use crate::parse::Query;
 use crate::policy::{ClipChoice, Policy, Role, SessionSettings, Table, UselessMode};
 use crate::refusal::{Refusal, reason};
-use crate::resolve::{Constants, Session, resolve};
+use crate::resolve::{Constants, SessionFacts, resolve};
 use crate::rewrite::{Plan, Terms, needs_first_answer, rewrite, useless};
 
 /// What planning one statement takes at most, without the statement itself.
@@ -331,11 +331,11 @@ impl Engine {
     }
 
     /// The values of functions such as `version()` and `pg_backend_pid()` in this session.
-    pub(super) fn session(&self, requester: &Requester) -> Session {
-        let Server {
+    pub(super) fn session(&self, requester: &Requester) -> SessionFacts {
+        let BackendServer {
             version, started, ..
         } = &self.server;
-        Session {
+        SessionFacts {
             process: requester.process,
             database: self.database.clone(),
             version: version.clone(),
@@ -406,7 +406,7 @@ pub fn constants(requester: &Requester, policy: &Policy) -> Constants {
     Constants {
         now: i64::try_from(since_1970).unwrap_or(i64::MAX) - FROM_1970_US,
         role: requester.role.clone(),
-        session: Session::default(),
+        session: SessionFacts::default(),
         is_utc,
         signs_each: requester
             .setting("IntervalStyle")

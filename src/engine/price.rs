@@ -11,11 +11,11 @@ use super::first_answer::ANSWERS_MAX;
 use super::notice::Sql;
 use super::planning::accounts;
 use super::planning_limit::StatementSize;
-use super::question::Foreseen;
+use super::question::ExplainedQuestion;
 use super::service::Answer;
 use super::statement_log::StatementFacts;
 use super::timing::Timing;
-use super::useless::Asked;
+use super::useless::QuestionPlan;
 use super::{Engine, Requester, ledger_failed, system_catalog};
 use crate::error::Error;
 use crate::ledger;
@@ -39,7 +39,7 @@ pub struct Agreed {
 }
 
 /// The price of a question, in public facts and those of the role's own account.
-pub struct Price {
+pub struct QuestionPrice {
     /// EXPLAIN's lines.
     pub lines: Vec<String>,
     pub agreed: Agreed,
@@ -63,7 +63,7 @@ pub struct AtMost {
     pub after: Option<f64>,
 }
 
-impl Price {
+impl QuestionPrice {
     /// Whether nothing will be charged. A held first answer may lead to one that costs.
     pub fn is_free(&self) -> bool {
         self.agreed.loss.is_zero() && self.at_most.is_none()
@@ -85,7 +85,7 @@ pub enum AtPrice {
     /// The answer, and what was charged for it.
     Answered(Box<Answer>, Loss),
     /// It would cost something else now, or be off by something else. Nothing was charged.
-    Changed(Box<Price>),
+    Changed(Box<QuestionPrice>),
 }
 
 /// The charge of a role for the policy's searches with its next plan.
@@ -134,7 +134,7 @@ impl Engine {
         (asked, sent): (&Query, &Query),
         searches: Loss,
         cancel: CancellationToken,
-    ) -> Result<Price, Error> {
+    ) -> Result<QuestionPrice, Error> {
         let tally = StatementFacts::new()
             .up_to(Loss::ZERO)
             .with_searches(searches);
@@ -211,10 +211,10 @@ impl Engine {
         query: &Query,
         tally: &StatementFacts,
         with_curve: bool,
-    ) -> Result<Price, Error> {
+    ) -> Result<QuestionPrice, Error> {
         let foreseen = Box::pin(self.foresee(requester, query, (&[], &[]), tally)).await?;
         let policy = self.policy.version.clone();
-        let Some(Foreseen {
+        let Some(ExplainedQuestion {
             query,
             plan,
             due,
@@ -225,7 +225,7 @@ impl Engine {
             let balances = self.ledger.balances(&requester.role).await;
             let balances = balances.map_err(|e| ledger_failed(&e))?;
             let left = balances.role.fraction_left();
-            return Ok(Price {
+            return Ok(QuestionPrice {
                 lines: system_catalog::explain(ExplainFormat::Text),
                 agreed: Agreed {
                     loss: Loss::ZERO,
@@ -259,7 +259,7 @@ impl Engine {
             epsilon: self.policy.privacy.epsilon_max,
             after: least_left(&balances.role, &in_all),
         });
-        Ok(Price {
+        Ok(QuestionPrice {
             lines,
             left: balances.role.fraction_left(),
             after: after(&balances.role, loss),
@@ -300,7 +300,7 @@ impl Engine {
     ) -> Option<Curve> {
         let terms = self.terms(requester, accounts(balances));
         let constants = self.constants(requester);
-        let asked = Asked {
+        let asked = QuestionPlan {
             query,
             policy: &self.policy,
             search_path: &requester.search_path,

@@ -18,7 +18,7 @@ use super::{
 use crate::error::Error;
 use crate::finish;
 use crate::ledger::{Balances, Verdict};
-use crate::parse::{Bound, ExplainFormat, Query, parameter_type};
+use crate::parse::{ExplainFormat, ParameterValue, Query, parameter_type};
 use crate::policy::Notices;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::check_dotted;
@@ -50,7 +50,7 @@ struct PlannedQuestion {
 }
 
 /// A question that is explained, and not asked.
-pub(super) struct Foreseen {
+pub(super) struct ExplainedQuestion {
     pub query: Query,
     pub plan: Arc<Plan>,
     pub due: explain::Due,
@@ -92,7 +92,7 @@ impl Engine {
             .iter()
             .zip(texts)
             .map(|(oid, text)| {
-                Ok(Bound {
+                Ok(ParameterValue {
                     data_type: parameter_type(*oid)?,
                     text,
                 })
@@ -315,7 +315,7 @@ impl Engine {
     ) -> Result<Vec<String>, Error> {
         let values = (parameters, arguments);
         let foreseen = self.foresee(requester, query, values, tally).await?;
-        let Some(Foreseen {
+        let Some(ExplainedQuestion {
             query: _,
             plan,
             due,
@@ -341,7 +341,7 @@ impl Engine {
         query: &Query,
         (parameters, arguments): (&[u32], &[Argument]),
         tally: &StatementFacts,
-    ) -> Result<Option<Foreseen>, Error> {
+    ) -> Result<Option<ExplainedQuestion>, Error> {
         let (query, description) = match self.classify(requester, query, parameters).await? {
             Described::Catalogs(statement) => {
                 self.describe_catalogs(requester, &statement, parameters)
@@ -371,7 +371,7 @@ impl Engine {
             (summary.name.clone(), declared.question.epsilon, mu)
         });
         let due = explain::Due::of(&plan, recalled, useful, widens);
-        Ok(Some(Foreseen {
+        Ok(Some(ExplainedQuestion {
             due: due.or_received(receivable.collect()),
             query,
             plan,

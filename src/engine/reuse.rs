@@ -4,7 +4,7 @@
 use sha2::{Digest, Sha256};
 
 use super::look::look_at;
-use super::middle_queries::{Column, MiddleQueries};
+use super::middle_queries::{MiddleQueries, PrintedColumn};
 use super::planning_limit::aside;
 use super::rollup::FromFiner;
 use super::statement_log::StatementFacts;
@@ -263,7 +263,7 @@ impl Engine {
 pub(super) fn look_question(
     plan: &Plan,
     release: ReleaseId,
-    constants: &[Column],
+    constants: &[PrintedColumn],
 ) -> Option<QuestionDigest> {
     let question = question(plan, release, constants)?;
     Some(look_at(&question, plan.release(release).look()?))
@@ -281,7 +281,7 @@ pub(super) fn sum(offered: &[Offer]) -> Loss {
 pub(super) fn question(
     plan: &Plan,
     release: ReleaseId,
-    constants: &[Column],
+    constants: &[PrintedColumn],
 ) -> Option<QuestionDigest> {
     let release = plan.release(release);
     let loss = release

@@ -1,12 +1,12 @@
 //! The search_path that a role's sessions start with.
 
-use crate::catalog::Server;
+use crate::catalog::BackendServer;
 use crate::policy::{Policy, path_of, schemas};
 
 /// The policy's search_path for the role, otherwise that of the role's sessions on the server.
 /// Where the server's reaches none of the policy's tables, their schemas are appended: unqualified
 /// names would find nothing.
-pub fn start_path(policy: &Policy, server: &Server, role: &str) -> String {
+pub fn start_path(policy: &Policy, server: &BackendServer, role: &str) -> String {
     if let Some(path) = policy.role(role).and_then(|role| role.search_path.clone()) {
         return path;
     }

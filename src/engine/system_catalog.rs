@@ -8,7 +8,7 @@ use crate::error::Error;
 use crate::parse::{ExplainFormat, Query, with_room};
 use crate::policy::SESSION_SETTINGS;
 use crate::shadow::Weighed;
-use crate::system_catalog::{Facts, catalogs};
+use crate::system_catalog::{ServerFacts, catalogs};
 
 impl Engine {
     /// The statement that the shadow runs, where this one is about the catalogs.
@@ -28,7 +28,7 @@ impl Engine {
                 )
             })
             .collect();
-        let facts = Facts {
+        let facts = ServerFacts {
             server_version: self.server_version.clone(),
             session: self.session(requester),
             session_settings,

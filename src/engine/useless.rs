@@ -22,7 +22,7 @@ const TRIALS: usize = 6;
 
 /// A question as it was planned.
 #[derive(Clone, Copy)]
-pub struct Asked<'a> {
+pub struct QuestionPlan<'a> {
     pub query: &'a Query,
     pub policy: &'a Policy,
     pub search_path: &'a [String],
@@ -47,7 +47,7 @@ pub(super) struct Usefulness {
 /// role itself has spent, and which answers it holds. No private row decides, nor what other roles
 /// did.
 pub fn refuse_useless(
-    asked: &Asked<'_>,
+    asked: &QuestionPlan<'_>,
     plan: &Plan,
     is_bought: impl Fn(ReleaseId) -> bool,
 ) -> Option<Refusal> {
@@ -137,7 +137,7 @@ impl Engine {
                 key.terms.session_settings.target_error = None;
                 key.terms.epsilon = epsilon;
             }
-            let asked = Asked {
+            let asked = QuestionPlan {
                 query,
                 policy: &self.policy,
                 search_path: &requester.search_path,
@@ -159,7 +159,7 @@ impl Engine {
 
 /// Settings that would help. At most [`TRIALS`] variants of a kind are priced, all with little
 /// work.
-fn hint(asked: &Asked<'_>, plan: &Plan, found: &[Useless]) -> Option<String> {
+fn hint(asked: &QuestionPlan<'_>, plan: &Plan, found: &[Useless]) -> Option<String> {
     if StatementSize::of(asked.query) != StatementSize::Small {
         return None;
     }
@@ -192,17 +192,17 @@ fn hint(asked: &Asked<'_>, plan: &Plan, found: &[Useless]) -> Option<String> {
 
 /// Variants of a useless question.
 struct Variants<'a> {
-    asked: &'a Asked<'a>,
+    asked: &'a QuestionPlan<'a>,
     plan: &'a Plan,
     found: &'a [Useless],
-    resolved: ir::Query,
+    resolved: ir::ResolvedQuery,
     /// The effort of all variants together.
     effort: Arc<PlanningEffort>,
 }
 
 impl Variants<'_> {
     /// The plan of a variant that is not useless.
-    fn useful(&self, terms: &Terms, change: impl FnOnce(&mut ir::Query)) -> Option<Plan> {
+    fn useful(&self, terms: &Terms, change: impl FnOnce(&mut ir::ResolvedQuery)) -> Option<Plan> {
         let mut query = self.resolved.clone();
         change(&mut query);
         let (policy, effort) = (self.asked.policy, &self.effort);

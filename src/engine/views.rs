@@ -20,7 +20,7 @@ use crate::shadow::Requester;
 const HISTORY_MAX: u32 = 10_000;
 
 /// The values of a view's row, as text.
-pub(super) type Row = Vec<Option<String>>;
+pub(super) type ViewRow = Vec<Option<String>>;
 
 impl Engine {
     /// The rows of every view that the plan reads.
@@ -59,7 +59,7 @@ impl Engine {
         Ok(views)
     }
 
-    async fn budget(&self, requester: &Requester) -> Result<Row, Error> {
+    async fn budget(&self, requester: &Requester) -> Result<ViewRow, Error> {
         let balance = self
             .ledger
             .balance(&requester.role)
@@ -117,7 +117,7 @@ fn time(microseconds: i64) -> String {
     )
 }
 
-fn debit(entry: &Entry) -> Row {
+fn debit(entry: &Entry) -> ViewRow {
     let Entry {
         loss,
         microseconds,
@@ -134,7 +134,7 @@ fn debit(entry: &Entry) -> Row {
     ]
 }
 
-fn table_row(table: &Table, policy: &Policy) -> Row {
+fn table_row(table: &Table, policy: &Policy) -> ViewRow {
     let mut row = vec![Some(table.schema.clone()), Some(table.name.clone())];
     row.extend(match &table.protection {
         Protection::Public => vec![Some("false".to_owned()), None, None, None, None],
@@ -155,7 +155,7 @@ fn table_row(table: &Table, policy: &Policy) -> Row {
     row
 }
 
-fn column_rows(table: &Table) -> impl Iterator<Item = Row> {
+fn column_rows(table: &Table) -> impl Iterator<Item = ViewRow> {
     let is_public = table.protection == Protection::Public;
     table.columns.iter().enumerate().map(move |(at, column)| {
         let Column {
@@ -241,7 +241,7 @@ fn grouped(
     }
 }
 
-fn settings(session_settings: &SessionSettings, policy: &Policy) -> Vec<Row> {
+fn settings(session_settings: &SessionSettings, policy: &Policy) -> Vec<ViewRow> {
     let row = |setting: &crate::policy::SessionSetting| {
         let most = match setting.name {
             "pgveil.epsilon" => Some(policy.privacy.epsilon_max.to_string()),

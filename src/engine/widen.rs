@@ -13,7 +13,7 @@ use super::timing::Timing;
 use super::{Engine, internal, ledger_failed};
 use crate::analyze::{PlanningEffort, analyze};
 use crate::error::Error;
-use crate::ir::{Query, ReleaseId};
+use crate::ir::{ReleaseId, ResolvedQuery};
 use crate::ledger::Stored;
 use crate::policy::{Policy, Reuse, Widen};
 use crate::release::{Released, Rollup, coarser, read_off, reads_off};
@@ -26,14 +26,14 @@ const ONLY: ReleaseId = ReleaseId(0);
 
 /// A question that may be widened.
 pub(super) struct Narrow {
-    query: Query,
+    query: ResolvedQuery,
     candidates: Vec<NamedValues>,
 }
 
 impl Narrow {
     /// `None` where the session turns it off, or no condition names values of a listed column.
     /// Under a target error each question has the noise that it needs.
-    pub fn of(query: &Query, policy: &Policy, terms: &Terms) -> Option<Self> {
+    pub fn of(query: &ResolvedQuery, policy: &Policy, terms: &Terms) -> Option<Self> {
         let settings = &terms.session_settings;
         let is_wanted = settings.widen == Widen::On
             && settings.reuse != Reuse::Exact

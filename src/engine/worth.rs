@@ -9,7 +9,7 @@ mod view;
 
 use super::notice::rounded;
 use super::planning::{plain_terms, requester_of};
-use super::views::Row;
+use super::views::ViewRow;
 use super::{constants, plan};
 use crate::aggregates::{Foreseen, MeasureId};
 use crate::catalog::Type;
@@ -26,13 +26,13 @@ use crate::rewrite::{Measure, Plan, ReleasePlan, Terms, measure_deviation, times
 const ANSWERS_MAX: u64 = 1_000_000;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Total {
+pub enum WorthAggregate {
     Count,
     Sum,
     Average,
 }
 
-impl Total {
+impl WorthAggregate {
     /// As SQL spells it.
     pub fn name(self) -> &'static str {
         match self {
@@ -47,13 +47,13 @@ impl Total {
 #[derive(Debug, Clone)]
 pub struct Worth<'a> {
     pub table: &'a Table,
-    pub total: Total,
+    pub total: WorthAggregate,
     /// `None` for a count.
     pub column: Option<&'a str>,
     /// The epsilon of one query.
     pub epsilon: f64,
     /// The answer, or why these terms allow none.
-    pub answer: Result<Expected, String>,
+    pub answer: Result<ExpectedAnswer, String>,
     pub advice: Option<Advice>,
 }
 
@@ -74,7 +74,7 @@ pub enum Lever {
 
 /// The facts about an answer that are known before it is bought.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Expected {
+pub struct ExpectedAnswer {
     /// Half of the 95 % interval. For the largest clip where one is chosen; `None` for averages
     /// where the policy does not say how many units there are.
     pub error: Option<f64>,
@@ -142,7 +142,7 @@ fn summable(table: &Table) -> impl Iterator<Item = &Column> {
 
 impl Worth<'_> {
     /// The row of `pgveil.worth`.
-    pub(super) fn row(&self, terms: &Terms, is_frozen: bool) -> Row {
+    pub(super) fn row(&self, terms: &Terms, is_frozen: bool) -> ViewRow {
         let number = |value: f64| value.to_string();
         let mut row = vec![
             Some(self.table.schema.clone()),
@@ -157,7 +157,7 @@ impl Worth<'_> {
             row.push(why.map(|why| format!("not answered: {why}")));
             return row;
         };
-        let Expected {
+        let ExpectedAnswer {
             error,
             is_chosen,
             in_units,
@@ -208,9 +208,12 @@ impl<'a> Pricing<'a> {
             .collect();
         let mut all = Vec::new();
         for table in private_tables(self.policy) {
-            let mut asked = vec![(Total::Count, None)];
+            let mut asked = vec![(WorthAggregate::Count, None)];
             for column in summable(table) {
-                asked.extend([(Total::Sum, Some(column)), (Total::Average, Some(column))]);
+                asked.extend([
+                    (WorthAggregate::Sum, Some(column)),
+                    (WorthAggregate::Average, Some(column)),
+                ]);
             }
             for terms in &all_terms {
                 let each = asked
@@ -225,7 +228,7 @@ impl<'a> Pricing<'a> {
     fn worth(
         &self,
         table: &'a Table,
-        total: Total,
+        total: WorthAggregate,
         column: Option<&'a Column>,
         terms: &Terms,
     ) -> Worth<'a> {
@@ -248,7 +251,12 @@ impl<'a> Pricing<'a> {
         }
     }
 
-    fn expected(&self, sql: &str, total: Total, terms: &Terms) -> Result<Expected, String> {
+    fn expected(
+        &self,
+        sql: &str,
+        total: WorthAggregate,
+        terms: &Terms,
+    ) -> Result<ExpectedAnswer, String> {
         let statements = parse(sql).map_err(|refusal| refusal.message)?;
         let [Statement::Query(query)] = statements.as_slice() else {
             return Err("it is not one query".to_owned());
@@ -259,7 +267,7 @@ impl<'a> Pricing<'a> {
             .ok_or_else(|| "its noise is not known before it is asked".to_owned())
     }
 
-    fn of_plan(&self, plan: &Plan, total: Total) -> Option<Expected> {
+    fn of_plan(&self, plan: &Plan, total: WorthAggregate) -> Option<ExpectedAnswer> {
         let [release] = plan.releases() else {
             return None;
         };
@@ -268,8 +276,10 @@ impl<'a> Pricing<'a> {
         };
         let rows = release.facts().rows_in_group.max(1);
         let (error, in_units) = match (total, output.foreseen()) {
-            (Total::Count | Total::Sum, Foreseen::Measure(at)) => of_measure(release, at, rows)?,
-            (Total::Average, Foreseen::OverRows { sum, count, range }) => {
+            (WorthAggregate::Count | WorthAggregate::Sum, Foreseen::Measure(at)) => {
+                of_measure(release, at, rows)?
+            }
+            (WorthAggregate::Average, Foreseen::OverRows { sum, count, range }) => {
                 let of = |at: MeasureId| of_measure(release, at, rows).and_then(|(_, units)| units);
                 // Values are centred: near the middle the number of rows moves nothing.
                 let in_units = of(sum).or_else(|| of(count));
@@ -278,9 +288,11 @@ impl<'a> Pricing<'a> {
                 let error = in_units.zip(units).map(|(of, units)| half * of / units);
                 (error, in_units)
             }
-            (Total::Count | Total::Sum | Total::Average, _) => return None,
+            (WorthAggregate::Count | WorthAggregate::Sum | WorthAggregate::Average, _) => {
+                return None;
+            }
         };
-        Some(Expected {
+        Some(ExpectedAnswer {
             error,
             is_chosen: release.look().is_some(),
             in_units,
@@ -291,7 +303,7 @@ impl<'a> Pricing<'a> {
     }
 
     /// The setting or bound that makes the error smaller.
-    fn advice(&self, sql: &str, total: Total, answer: &Expected) -> Option<Advice> {
+    fn advice(&self, sql: &str, total: WorthAggregate, answer: &ExpectedAnswer) -> Option<Advice> {
         let advice = |lever, text| Some(Advice { lever, text });
         let Terms {
             epsilon,
@@ -303,14 +315,14 @@ impl<'a> Pricing<'a> {
             change(&mut terms);
             self.expected(sql, total, &terms).ok()
         };
-        let would = |better: &Expected| {
+        let would = |better: &ExpectedAnswer| {
             let units = format!("{} units", rounded(better.in_units?));
             Some(match better.error.filter(|_| !better.is_chosen) {
                 Some(error) => format!("±{} ({units})", rounded(error)),
                 None => format!("± as much as {units}"),
             })
         };
-        if answer.rows > 1 && !answer.is_chosen && total != Total::Average {
+        if answer.rows > 1 && !answer.is_chosen && total != WorthAggregate::Average {
             let rows = u32::try_from(answer.rows.div_ceil(4)).unwrap_or(u32::MAX);
             let fewer = with(&|terms| terms.session_settings.rows_per_unit = Some(rows))?;
             let text = format!(
@@ -332,8 +344,10 @@ impl<'a> Pricing<'a> {
             );
         }
         match total {
-            Total::Average => advice(Lever::Bounds, "bounds half as wide halve it".to_owned()),
-            Total::Count | Total::Sum => None,
+            WorthAggregate::Average => {
+                advice(Lever::Bounds, "bounds half as wide halve it".to_owned())
+            }
+            WorthAggregate::Count | WorthAggregate::Sum => None,
         }
     }
 }
@@ -352,7 +366,7 @@ pub fn role_worth(policy: &Policy, role: &Role, balances: &Balances) -> Vec<(Str
     let account = terms.accounts.first().filter(|_| is_open);
     let one = |table: &Table| {
         let name = format!("{}.{}", table.schema, table.name);
-        let worth = pricing.worth(table, Total::Count, None, &terms);
+        let worth = pricing.worth(table, WorthAggregate::Count, None, &terms);
         let left = match &worth.answer {
             Ok(answer) => {
                 let left = account.map_or(0, |account| answers(account, answer.loss));

@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use tokio_postgres::types::{Format, IsNull, ToSql, Type, to_sql_checked};
 
 use crate::postgres::array_text;
-use crate::rewrite::Statement;
+use crate::rewrite::EmittedStatement;
 
 /// A parameter in text format, declared with the array type that the statement casts it to. It is
 /// parsed once, when it is bound, not once per row.
@@ -34,7 +34,7 @@ impl ToSql for List<'_> {
 
 /// The declared type of a parameter: unspecified if the statement casts it, and arbitrary if this
 /// statement does not read it.
-pub fn type_of(statement: &Statement, number: u32) -> Type {
+pub fn type_of(statement: &EmittedStatement, number: u32) -> Type {
     if statement.reads(number) {
         Type::UNKNOWN
     } else {

@@ -23,7 +23,9 @@ use crate::catalog::Content;
 use crate::ir::ReleaseId;
 use crate::ledger::{Charge, Fingerprint};
 use crate::postgres::qualified;
-use crate::rewrite::{DebitDigest, PlanDigest, ReleasePlan, Statement, TableVersion, UnpaidPart};
+use crate::rewrite::{
+    DebitDigest, EmittedStatement, PlanDigest, ReleasePlan, TableVersion, UnpaidPart,
+};
 
 /// The ledger's name for the object of a debit.
 impl From<DebitDigest> for Fingerprint {
@@ -65,7 +67,7 @@ pub enum Error {
 }
 
 /// The rows of one release: keys, then coordinates, all as text.
-pub type Rows = Vec<Vec<Option<String>>>;
+pub type TextRows = Vec<Vec<Option<String>>>;
 
 /// An open snapshot in which the plan's tables are locked against change and match what the plan
 /// relied on.
@@ -270,7 +272,7 @@ impl Snapshot {
         constants: &[Vec<Option<String>>],
         paid: &Charge,
         cancel: &CancellationToken,
-    ) -> Result<Sealed<Vec<Rows>>, Error> {
+    ) -> Result<Sealed<Vec<TextRows>>, Error> {
         assert!(
             paid.covers(&part.digest().into()),
             "a plan runs under its own charge only"
@@ -290,10 +292,10 @@ impl Snapshot {
 
     async fn statement(
         &self,
-        statement: &Statement,
+        statement: &EmittedStatement,
         constants: &[Vec<Option<String>>],
         cancel: &CancellationToken,
-    ) -> Result<Rows, Error> {
+    ) -> Result<TextRows, Error> {
         let client = self.client()?;
         // An engine without statement_timeout is abandoned a little later.
         let limit = self.timeout + Duration::from_secs(5);
@@ -387,9 +389,9 @@ impl From<&tokio_postgres::Error> for Unpinned {
 /// Every column of a release's statement is text.
 async fn rows(
     client: &tokio_postgres::Client,
-    statement: &Statement,
+    statement: &EmittedStatement,
     constants: &[Vec<Option<String>>],
-) -> Result<Rows, tokio_postgres::Error> {
+) -> Result<TextRows, tokio_postgres::Error> {
     let mut rows = Vec::new();
     if constants.is_empty() {
         for message in client.simple_query(statement.sql()).await? {

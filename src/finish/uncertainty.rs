@@ -13,9 +13,9 @@ use crate::catalog::Type;
 use crate::ir::{Formula, Statistic};
 use crate::mechanism::Mechanism;
 pub use crate::mechanism::quantile_95;
-use crate::release::{Cut, NoiseRecord, ReleasedTable};
+use crate::release::{ClipBias, NoiseRecord, ReleasedTable};
 use crate::rewrite::{ChoiceKind, Measure, ReleasePlan, measure_noise};
-use choices::Chosen;
+use choices::ChosenValue;
 use cuts::Cuts;
 pub use value::value_and_error;
 
@@ -153,7 +153,7 @@ impl Row<'_> {
             } = output.foreseen()
         {
             let chosen = self.chosen(choice, *draw);
-            return chosen.map(|Chosen { spread, .. }| spread);
+            return chosen.map(|ChosenValue { spread, .. }| spread);
         }
         let Known {
             estimate,
@@ -220,7 +220,7 @@ struct Row<'r> {
     /// The noise of these values; without a record they have the plan's.
     drawn: Option<&'r NoiseRecord>,
     /// What limits on rows that a look chose cut, by choice.
-    row_cuts: &'r [(ChoiceId, Cut)],
+    row_cuts: &'r [(ChoiceId, ClipBias)],
     /// Whether intervals include what clips cut.
     has_cuts: bool,
     group: usize,

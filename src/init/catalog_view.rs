@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use tokio_postgres::Client;
 
-use crate::catalog::{self, Catalog, Column, Distribution, Equality, Kind, Table, load};
+use crate::catalog::{self, Catalog, Column, Distribution, Equality, RelationKind, Table, load};
 
 /// A column, by the places of its table and of itself in the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,7 +22,7 @@ pub struct CatalogView {
     /// Columns, by OID and name, with which a valid index begins.
     led: BTreeSet<(u32, String)>,
     /// All foreign keys, also those that prove nothing: not validated, of several columns.
-    keys: Vec<Key>,
+    keys: Vec<ForeignKeyAt>,
     /// Tables that a policy could show, by their place in the catalog.
     pub tables: Vec<usize>,
     /// Relations that no policy shows, with the reason.
@@ -31,16 +31,16 @@ pub struct CatalogView {
 
 /// The facts that are read.
 #[derive(Debug)]
-pub struct Facts {
+pub struct CatalogFacts {
     pub catalog: Catalog,
     pub user: String,
     pub led: BTreeSet<(u32, String)>,
-    pub keys: Vec<Key>,
+    pub keys: Vec<ForeignKeyAt>,
 }
 
 /// A foreign key: the OIDs of its tables, and its name with its columns.
 #[derive(Debug, Clone)]
-pub struct Key {
+pub struct ForeignKeyAt {
     pub from: u32,
     pub to: u32,
     pub name: String,
@@ -50,7 +50,7 @@ pub struct Key {
 ///
 /// # Requires
 /// The client is outside a transaction.
-pub async fn read(client: &Client) -> Result<Facts, catalog::Error> {
+pub async fn read(client: &Client) -> Result<CatalogFacts, catalog::Error> {
     client
         .batch_execute(
             "SET default_transaction_read_only = on; SET statement_timeout = '10s'; \
@@ -65,13 +65,13 @@ pub async fn read(client: &Client) -> Result<Facts, catalog::Error> {
     }
     let mut keys = Vec::new();
     for row in client.query(KEYS_SQL, &[]).await? {
-        keys.push(Key {
+        keys.push(ForeignKeyAt {
             from: row.try_get(0)?,
             to: row.try_get(1)?,
             name: row.try_get(2)?,
         });
     }
-    Ok(Facts {
+    Ok(CatalogFacts {
         catalog,
         user: user.try_get(0)?,
         led,
@@ -92,8 +92,8 @@ const LED_SQL: &str = "SELECT x.indrelid, a.attname::text \
 
 impl CatalogView {
     /// The tables of these schemas, or of all schemas where the list is empty.
-    pub fn new(facts: Facts, schemas: &[String]) -> Self {
-        let Facts {
+    pub fn new(facts: CatalogFacts, schemas: &[String]) -> Self {
+        let CatalogFacts {
             catalog,
             user,
             led,
@@ -202,20 +202,20 @@ fn why_unfit(table: &Table, catalog: &Catalog) -> Option<&'static str> {
     let is_partition = table.parents.iter().any(|oid| {
         catalog
             .table_by_oid(*oid)
-            .is_some_and(|parent| parent.kind == Kind::Partitioned)
+            .is_some_and(|parent| parent.kind == RelationKind::Partitioned)
     });
     match table.kind {
         _ if table.schema == crate::policy::VIEW_SCHEMA => {
             return Some("the schema pgveil belongs to the proxy's own views");
         }
-        Kind::Ordinary | Kind::Partitioned if is_partition => return Some(""),
-        Kind::Ordinary | Kind::Partitioned => {}
-        Kind::View => return Some("a view; a policy names the tables that it reads"),
-        Kind::MaterializedView => {
+        RelationKind::Ordinary | RelationKind::Partitioned if is_partition => return Some(""),
+        RelationKind::Ordinary | RelationKind::Partitioned => {}
+        RelationKind::View => return Some("a view; a policy names the tables that it reads"),
+        RelationKind::MaterializedView => {
             return Some("a materialized view; a policy names the tables that it was made from");
         }
-        Kind::Foreign => return Some("a foreign table, whose keys nobody enforces"),
-        Kind::Other => return Some("not a table"),
+        RelationKind::Foreign => return Some("a foreign table, whose keys nobody enforces"),
+        RelationKind::Other => return Some("not a table"),
     }
     if table.row_security {
         return Some("it has row security, so that its rows depend on the role that reads it");

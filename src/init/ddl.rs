@@ -9,13 +9,13 @@ use crate::postgres::{identifier, qualified};
 
 /// A remark and the statements that it is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Advice {
+pub struct DdlAdvice {
     pub why: String,
     pub statements: Vec<String>,
 }
 
 /// Advice for the administrator, the most urgent first.
-pub fn advice(seen: &CatalogView, draft: &Draft, keyless: &[Keyless]) -> Vec<Advice> {
+pub fn advice(seen: &CatalogView, draft: &Draft, keyless: &[Keyless]) -> Vec<DdlAdvice> {
     [
         rights(seen, draft),
         keys(seen, draft, keyless),
@@ -33,7 +33,7 @@ fn name(seen: &CatalogView, table: usize) -> String {
 }
 
 /// The rights that the role lacks; or a separate role, where this one may do more than read.
-fn rights(seen: &CatalogView, draft: &Draft) -> Advice {
+fn rights(seen: &CatalogView, draft: &Draft) -> DdlAdvice {
     let shown: Vec<usize> = draft
         .private
         .iter()
@@ -82,11 +82,11 @@ fn rights(seen: &CatalogView, draft: &Draft) -> Advice {
     } else {
         format!("{} may not read these tables yet", seen.user)
     };
-    Advice { why, statements }
+    DdlAdvice { why, statements }
 }
 
 /// Keys without which a table is left out.
-fn keys(seen: &CatalogView, draft: &Draft, keyless: &[Keyless]) -> Advice {
+fn keys(seen: &CatalogView, draft: &Draft, keyless: &[Keyless]) -> DdlAdvice {
     let mut ends: Vec<ColumnAt> = keyless
         .iter()
         .filter(|link| {
@@ -107,7 +107,7 @@ fn keys(seen: &CatalogView, draft: &Draft, keyless: &[Keyless]) -> Advice {
             )
         })
         .collect();
-    Advice {
+    DdlAdvice {
         why: "tables are left out because the column that they lead to is not unique by a key; \
             with one, run pgveil init again"
             .to_owned(),
@@ -128,7 +128,7 @@ fn used(draft: &Draft) -> Vec<&Link> {
 }
 
 /// Foreign keys that would turn the owner's word into a fact.
-fn facts(seen: &CatalogView, draft: &Draft) -> Advice {
+fn facts(seen: &CatalogView, draft: &Draft) -> DdlAdvice {
     let statements = used(draft)
         .into_iter()
         .filter(|link| link.ground != Ground::Declared)
@@ -142,13 +142,13 @@ fn facts(seen: &CatalogView, draft: &Draft) -> Advice {
             )
         })
         .collect();
-    Advice {
+    DdlAdvice {
         why: "these links rest on somebody's word; PostgreSQL can hold them".to_owned(),
         statements,
     }
 }
 
-fn indexes(seen: &CatalogView, draft: &Draft) -> Advice {
+fn indexes(seen: &CatalogView, draft: &Draft) -> DdlAdvice {
     let statements = used(draft)
         .into_iter()
         .map(|link| link.from)
@@ -162,7 +162,7 @@ fn indexes(seen: &CatalogView, draft: &Draft) -> Advice {
             )
         })
         .collect();
-    Advice {
+    DdlAdvice {
         why: "without these indexes, bounding what one unit adds takes several times as long"
             .to_owned(),
         statements,

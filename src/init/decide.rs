@@ -12,7 +12,7 @@ use super::propose::Proposal;
 use super::questions::Questions;
 use super::request::{Request, Said, Spend, bounds, rows, spend};
 use super::suspects::suspects;
-use super::unit_paths::{Chosen, Way, reach};
+use super::unit_paths::{ChosenLinks, Way, reach};
 use crate::policy::unfit;
 
 type Prompt<'a> = Option<&'a mut (dyn Questions + 'a)>;
@@ -116,7 +116,7 @@ fn unit(
 struct Linked {
     links: Vec<Link>,
     /// Those that say whose row a row is.
-    chosen: Chosen,
+    chosen: ChosenLinks,
     /// Guesses that were not confirmed.
     declined: Vec<Link>,
 }

@@ -24,9 +24,9 @@ mod validate;
 mod write;
 mod yaml;
 
-pub use catalog_view::{CatalogView, ColumnAt, Facts, read};
+pub use catalog_view::{CatalogFacts, CatalogView, ColumnAt, read};
 pub use columns::Form;
-pub use ddl::{Advice, advice};
+pub use ddl::{DdlAdvice, advice};
 pub use decide::decide;
 pub use decisions::Decisions;
 pub use draft::Draft;
@@ -37,7 +37,7 @@ pub use questions::{Questions, Terminal, Valid};
 pub use request::Request;
 pub use unit_paths::Way;
 pub use validate::hold;
-pub use write::{Marks, Part, Width, lines};
+pub use write::{LineSubject, Marks, Width, lines};
 
 /// Why no draft was made.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ pub enum Stop {
 }
 
 /// The text of a file.
-pub fn text_of(lines: &[(String, Part)]) -> String {
+pub fn text_of(lines: &[(String, LineSubject)]) -> String {
     let mut text = String::new();
     for (line, _) in lines {
         text += line.trim_end();

@@ -2,7 +2,7 @@
 
 use super::catalog_view::CatalogView;
 use super::links::{self, Keyless, Link};
-use super::units::{Candidate, candidates};
+use super::units::{UnitCandidate, candidates};
 
 /// Links and units that the catalog suggests.
 #[derive(Debug, Clone)]
@@ -11,7 +11,7 @@ pub struct Proposal {
     pub links: Vec<Link>,
     /// Guesses that lack a key.
     pub keyless: Vec<Keyless>,
-    pub candidates: Vec<Candidate>,
+    pub candidates: Vec<UnitCandidate>,
 }
 
 impl Proposal {

@@ -5,11 +5,11 @@ mod ways;
 use std::collections::BTreeSet;
 
 use super::links::{Ground, declared};
-use super::unit_paths::{Chosen, Way, reach};
+use super::unit_paths::{ChosenLinks, Way, reach};
 use super::*;
 use crate::catalog::{
-    Allowed, Catalog, Column, Distribution, ForeignKey, Kind, Table, TableFingerprint, Type,
-    UniqueKey,
+    Allowed, Catalog, Column, Distribution, ForeignKey, RelationKind, Table, TableFingerprint,
+    Type, UniqueKey,
 };
 
 fn column(name: &str, data_type: Type) -> Column {
@@ -35,7 +35,7 @@ fn table(name: &str, columns: &[&str], is_keyed: bool) -> Table {
         oid: 0,
         schema: "s".to_owned(),
         name: name.to_owned(),
-        kind: Kind::Ordinary,
+        kind: RelationKind::Ordinary,
         columns: columns
             .iter()
             .map(|name| column(name, Type::Int4))
@@ -80,8 +80,8 @@ fn seen(mut tables: Vec<Table>) -> CatalogView {
     with_keys(catalog, Vec::new())
 }
 
-fn with_keys(catalog: Catalog, keys: Vec<super::catalog_view::Key>) -> CatalogView {
-    let facts = Facts {
+fn with_keys(catalog: Catalog, keys: Vec<super::catalog_view::ForeignKeyAt>) -> CatalogView {
+    let facts = CatalogFacts {
         catalog,
         user: "reader".to_owned(),
         led: BTreeSet::new(),
@@ -265,7 +265,7 @@ fn a_row_of_two_units_is_left_to_the_owner() {
         column: 0,
     };
     let links = declared(&seen);
-    let ways = reach(&links, unit, &Chosen::new());
+    let ways = reach(&links, unit, &ChosenLinks::new());
     assert!(
         matches!(&ways[&1], Way::Several(links) if links.len() == 2),
         "{ways:?}"

@@ -6,7 +6,7 @@ use super::catalog_view::ColumnAt;
 use super::links::Link;
 
 /// The links that the owner picked, by their ends. No other link of their tables counts then.
-pub type Chosen = BTreeSet<(ColumnAt, ColumnAt)>;
+pub type ChosenLinks = BTreeSet<(ColumnAt, ColumnAt)>;
 
 /// The way from a table to the unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,7 +23,7 @@ pub enum Way {
 /// The tables whose rows lead to the unit, each with its way. Tables that lead there only through a
 /// table of several ways are left out. What a link rests on does not matter: whether it is true is
 /// one question, and whose row it is another.
-pub fn reach(links: &[Link], unit: ColumnAt, chosen: &Chosen) -> BTreeMap<usize, Way> {
+pub fn reach(links: &[Link], unit: ColumnAt, chosen: &ChosenLinks) -> BTreeMap<usize, Way> {
     let graph = Graph::new(links, unit.table, chosen);
     let mut onward: BTreeMap<usize, Vec<&Link>> = BTreeMap::new();
     let all = graph.leading(None);
@@ -67,7 +67,7 @@ struct Graph<'a> {
 }
 
 impl<'a> Graph<'a> {
-    fn new(links: &'a [Link], unit: usize, chosen: &Chosen) -> Self {
+    fn new(links: &'a [Link], unit: usize, chosen: &ChosenLinks) -> Self {
         let decided: HashSet<usize> = chosen.iter().map(|(from, _)| from.table).collect();
         let mut graph = Self {
             unit,

@@ -13,7 +13,7 @@ const NAMES_SHOWN: usize = 20;
 
 /// A column that could be the unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Candidate {
+pub struct UnitCandidate {
     pub at: ColumnAt,
     /// The tables whose rows lead to it.
     pub below: Vec<usize>,
@@ -22,7 +22,7 @@ pub struct Candidate {
 }
 
 /// The candidates, the likeliest first.
-pub fn candidates(seen: &CatalogView, links: &[Link], keyless: &[Keyless]) -> Vec<Candidate> {
+pub fn candidates(seen: &CatalogView, links: &[Link], keyless: &[Keyless]) -> Vec<UnitCandidate> {
     let mut ends: BTreeSet<ColumnAt> = links.iter().map(|link| link.to).collect();
     ends.extend(keyless.iter().map(|link| link.to));
     if ends.is_empty() {
@@ -33,9 +33,9 @@ pub fn candidates(seen: &CatalogView, links: &[Link], keyless: &[Keyless]) -> Ve
     for link in links {
         into.entry(link.to.table).or_default().push(link.from.table);
     }
-    let mut found: Vec<Candidate> = ends
+    let mut found: Vec<UnitCandidate> = ends
         .into_iter()
-        .map(|at| Candidate {
+        .map(|at| UnitCandidate {
             at,
             below: below(&into, at.table),
             is_key: seen.is_key(at),
@@ -66,7 +66,7 @@ fn below(into: &HashMap<usize, Vec<usize>>, table: usize) -> Vec<usize> {
     found.split_off(1)
 }
 
-impl Candidate {
+impl UnitCandidate {
     /// Why it is, or is not, a likely unit.
     pub fn reason(&self, seen: &CatalogView) -> String {
         let names: Vec<&str> = self

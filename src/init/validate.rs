@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use super::catalog_view::CatalogView;
 use super::columns::Form;
 use super::draft::{Draft, LeftOut};
-use super::write::{Marks, Part, Width, lines};
+use super::write::{LineSubject, Marks, Width, lines};
 use super::{Stop, text_of};
 use crate::catalog::{self, Catalog, Type};
 use crate::policy::{Checked, DomainReader, File, PolicyError, check};
@@ -27,7 +27,7 @@ pub async fn hold(seen: &CatalogView, draft: &mut Draft) -> Result<Checked, Stop
         let mut is_less = false;
         for error in &errors {
             let part = error.place.line.checked_sub(1).and_then(|at| lines.get(at));
-            let part = part.map_or(Part::File, |(_, part)| *part);
+            let part = part.map_or(LineSubject::File, |(_, part)| *part);
             is_less |= leave_out(seen, draft, part, &error.message)?;
         }
         if !is_less {
@@ -59,11 +59,16 @@ async fn outcome(text: &str, catalog: &Catalog) -> Result<Checked, Vec<PolicyErr
 }
 
 /// Whether the draft says less now.
-fn leave_out(seen: &CatalogView, draft: &mut Draft, part: Part, why: &str) -> Result<bool, Stop> {
+fn leave_out(
+    seen: &CatalogView,
+    draft: &mut Draft,
+    part: LineSubject,
+    why: &str,
+) -> Result<bool, Stop> {
     match part {
         // Budgets, roles, the encoding: the owner's own words, not a fault of the draft.
-        Part::File => Err(Stop::Usage(why.to_owned())),
-        Part::Column(at) => {
+        LineSubject::File => Err(Stop::Usage(why.to_owned())),
+        LineSubject::Column(at) => {
             let lines = draft
                 .private
                 .iter_mut()
@@ -81,8 +86,10 @@ fn leave_out(seen: &CatalogView, draft: &mut Draft, part: Part, why: &str) -> Re
             }
             Ok(false)
         }
-        Part::Table(table) if table == draft.made.unit.table => Err(Stop::Usage(why.to_owned())),
-        Part::Table(table) => {
+        LineSubject::Table(table) if table == draft.made.unit.table => {
+            Err(Stop::Usage(why.to_owned()))
+        }
+        LineSubject::Table(table) => {
             let is_said =
                 draft.made.public.contains(&table) || draft.made.rows.contains_key(&table);
             if is_said {

@@ -7,11 +7,11 @@ use super::links::{Ground, Link};
 use super::request::Spend;
 use super::unit_paths::Way;
 use super::{shared, yaml};
-use crate::catalog::Kind;
+use crate::catalog::RelationKind;
 
 /// The subject of a line of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum LineSubject {
     File,
     Table(usize),
     Column(ColumnAt),
@@ -37,7 +37,12 @@ pub enum Width {
 }
 
 /// The lines of the file, each with what it is about.
-pub fn lines(seen: &CatalogView, draft: &Draft, marks: Marks, width: Width) -> Vec<(String, Part)> {
+pub fn lines(
+    seen: &CatalogView,
+    draft: &Draft,
+    marks: Marks,
+    width: Width,
+) -> Vec<(String, LineSubject)> {
     let mut text = Text {
         seen,
         draft,
@@ -58,11 +63,11 @@ struct Text<'a> {
     draft: &'a Draft,
     marks: Marks,
     width: Width,
-    lines: Vec<(String, Part)>,
+    lines: Vec<(String, LineSubject)>,
 }
 
 impl Text<'_> {
-    fn line(&mut self, part: Part, text: &str, remark: &str) {
+    fn line(&mut self, part: LineSubject, text: &str, remark: &str) {
         let text = one_line(text);
         let line = if remark.is_empty() {
             text
@@ -86,28 +91,28 @@ impl Text<'_> {
             "",
             "database:",
         ] {
-            self.line(Part::File, text, "");
+            self.line(LineSubject::File, text, "");
         }
         self.line(
-            Part::File,
+            LineSubject::File,
             "  url: ${DATABASE_URL}",
             "secrets stay out of this file",
         );
-        self.line(Part::File, "ledger:", "");
+        self.line(LineSubject::File, "ledger:", "");
         self.line(
-            Part::File,
+            LineSubject::File,
             "  url: ${PGVEIL_LEDGER}",
             "what has been spent, for ever; such as sqlite:///var/lib/pgveil/ledger.db",
         );
         if self.draft.made.has_shadow {
-            self.line(Part::File, "shadow:", "");
+            self.line(LineSubject::File, "shadow:", "");
             self.line(
-                Part::File,
+                LineSubject::File,
                 "  url: ${SHADOW_URL}",
                 "an empty server that will know the schema and no private row",
             );
         }
-        self.line(Part::File, "", "");
+        self.line(LineSubject::File, "", "");
     }
 
     fn privacy(&mut self) {
@@ -119,14 +124,14 @@ impl Text<'_> {
             .filter_map(|(_, budget)| budget.as_ref()?.epsilon.parse::<f64>().ok())
             .fold(f64::INFINITY, f64::min);
         let budget = self.spend(budget.as_ref(), "4", "1e-6");
-        self.line(Part::File, "privacy:", "");
+        self.line(LineSubject::File, "privacy:", "");
         self.line(
-            Part::File,
+            LineSubject::File,
             &format!("  unit: {}", yaml::scalar(&unit)),
             &format!("what is protected: everything about one {unit}, not one row"),
         );
         self.line(
-            Part::File,
+            LineSubject::File,
             &format!("  budget: {budget}"),
             "the most that all roles together may ever learn",
         );
@@ -139,40 +144,44 @@ impl Text<'_> {
             )
         };
         self.line(
-            Part::File,
+            LineSubject::File,
             &per_query,
             "what a query spends, and the most it may",
         );
         match units {
             Some(units) => self.line(
-                Part::File,
+                LineSubject::File,
                 &format!("  units: {units}"),
                 "about how many there are; a public statement",
             ),
             None => self.line(
-                Part::File,
+                LineSubject::File,
                 "  # units: 10000",
                 "DECIDE: about how many there are, by what is publicly known; useless questions \
                     are then refused free",
             ),
         }
-        self.line(Part::File, "", "");
+        self.line(LineSubject::File, "", "");
     }
 
     fn roles(&mut self) {
-        self.line(Part::File, "roles:", "");
+        self.line(LineSubject::File, "roles:", "");
         let roles = self.draft.made.roles.iter().zip(&self.draft.verifiers);
         for ((name, budget), verifier) in roles {
             let budget = self.spend(budget.as_ref(), "2", "1e-7");
-            self.line(Part::File, &format!("  - name: {}", yaml::scalar(name)), "");
-            self.line(Part::File, &format!("    password: {verifier}"), "");
             self.line(
-                Part::File,
+                LineSubject::File,
+                &format!("  - name: {}", yaml::scalar(name)),
+                "",
+            );
+            self.line(LineSubject::File, &format!("    password: {verifier}"), "");
+            self.line(
+                LineSubject::File,
                 &format!("    budget: {}", budget.replace('}', ", renew: never}")),
                 "spent is spent",
             );
         }
-        self.line(Part::File, "", "");
+        self.line(LineSubject::File, "", "");
     }
 
     /// `{epsilon: …, delta: …}`.
@@ -187,14 +196,14 @@ impl Text<'_> {
     }
 
     fn tables(&mut self) {
-        self.line(Part::File, "tables:", "");
+        self.line(LineSubject::File, "tables:", "");
         for private in &self.draft.private {
             self.private(private);
         }
         for &table in &self.draft.public {
             if let Some(key) = table_key(self.seen, table) {
                 self.line(
-                    Part::Table(table),
+                    LineSubject::Table(table),
                     &format!("  {key}: public"),
                     "every row can be read, exactly and free",
                 );
@@ -203,7 +212,7 @@ impl Text<'_> {
     }
 
     fn private(&mut self, private: &Private) {
-        let part = Part::Table(private.table);
+        let part = LineSubject::Table(private.table);
         let unit = &self.draft.made.unit_name;
         // A name that the file cannot spell shows as a table that does not exist.
         let key = table_key(self.seen, private.table).unwrap_or_else(|| "unspeakable.name".into());
@@ -241,7 +250,7 @@ impl Text<'_> {
 
     fn column(&mut self, line: &Line) {
         let name = yaml::scalar(&self.seen.column(line.at).name);
-        let part = Part::Column(line.at);
+        let part = LineSubject::Column(line.at);
         let remark = &line.remark;
         match &line.form {
             Form::On(form) | Form::Said(form) => {
@@ -264,13 +273,13 @@ impl Text<'_> {
             .map_or(Vec::new(), |line| shared::entry(line, &names))
         {
             if let Some(line) = alike.first() {
-                self.line(Part::Column(line.at), &text, "");
+                self.line(LineSubject::Column(line.at), &text, "");
             }
         }
     }
 
     fn unit(&mut self, private: &Private) {
-        let part = Part::Table(private.table);
+        let part = LineSubject::Table(private.table);
         let links = match &private.way {
             Way::Own | Way::Several(_) => {
                 let name = &self.seen.column(self.draft.made.unit).name;
@@ -325,7 +334,7 @@ impl Text<'_> {
     }
 
     fn rows(&mut self, private: &Private) {
-        let part = Part::Table(private.table);
+        let part = LineSubject::Table(private.table);
         let unit = &self.draft.made.unit_name;
         match self.draft.made.rows.get(&private.table) {
             Some(most) => self.line(
@@ -350,7 +359,7 @@ impl Text<'_> {
     fn is_primary(&self, private: &Private) -> bool {
         private.way == Way::Own
             && self.seen.is_primary(self.draft.made.unit)
-            && self.seen.table(private.table).kind == Kind::Ordinary
+            && self.seen.table(private.table).kind == RelationKind::Ordinary
     }
 
     fn left_out(&mut self) {
@@ -358,17 +367,17 @@ impl Text<'_> {
             return;
         }
         if self.lines.last().is_some_and(|(line, _)| !line.is_empty()) {
-            self.line(Part::File, "", "");
+            self.line(LineSubject::File, "", "");
         }
         self.line(
-            Part::File,
+            LineSubject::File,
             "  # Left out, so that no analyst sees them:",
             "",
         );
         for left in &self.draft.left_out {
             let name = self.seen.table_name(left.table);
             let text = left.line.clone().unwrap_or(name);
-            self.line(Part::File, &format!("  # {text}"), &left.why);
+            self.line(LineSubject::File, &format!("  # {text}"), &left.why);
         }
     }
 }

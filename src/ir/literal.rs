@@ -6,7 +6,7 @@ mod interval;
 
 pub use format::read as read_by_pattern;
 pub use instant::local as timestamp;
-pub use interval::{Fields, interval, reach as interval_reach, text as interval_text};
+pub use interval::{IntervalFields, interval, reach as interval_reach, text as interval_text};
 
 use super::expression::{Expr, Node};
 use crate::calendar::{DAYS, MICROS_PER_DAY, civil_from_days, days_from_civil, days_in_month};
@@ -160,7 +160,7 @@ pub fn parse(text: &str, to: &Type) -> Result<Scalar, Refusal> {
         Type::Timestamptz => instant::in_utc(text)
             .map(Scalar::Timestamp)
             .ok_or_else(|| not_iso("timestamp with time zone", text)),
-        Type::Interval => interval_of(text, Fields::Any, true),
+        Type::Interval => interval_of(text, IntervalFields::Any, true),
         Type::Time => instant::time_of(text)
             .map(Scalar::Text)
             .ok_or_else(|| not_iso("time", text)),
@@ -274,7 +274,11 @@ pub fn held(value: &Scalar) -> Scalar {
 /// # Errors
 /// 0A000 if it is not read, or if the first sign applies to all numbers: its meaning for two
 /// numbers of one part differs between versions.
-pub fn interval_of(text: &str, fields: Fields, signs_each: bool) -> Result<Scalar, Refusal> {
+pub fn interval_of(
+    text: &str,
+    fields: IntervalFields,
+    signs_each: bool,
+) -> Result<Scalar, Refusal> {
     if !signs_each && interval::signs_all(text) {
         return Err(Refusal::new(
             reason::UNSUPPORTED_CONSTANT,
@@ -444,7 +448,7 @@ pub fn coerce(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
             Node::Literal(Some(Scalar::Text(text))) => {
                 let signs_each = !is_marked(&expr.data_type, SQL_STANDARD);
                 let value = if *to == Type::Interval {
-                    interval_of(&text, Fields::Any, signs_each)?
+                    interval_of(&text, IntervalFields::Any, signs_each)?
                 } else {
                     parse(&text, to)?
                 };

@@ -21,8 +21,8 @@ pub use expression::{Expr, Node};
 pub use interval::Interval;
 pub use relation::{
     ColumnId, ColumnInfo, ConstantId, ConstantRows, JoinKind, Key, MiddleId, MiddleQuery,
-    MiddleRows, Query, Relation, Release, ReleaseId, SET_COLUMN, Scan, TableId, aggregate_column,
-    key_column, release_alias, view_alias,
+    MiddleRows, Relation, Release, ReleaseId, ResolvedQuery, SET_COLUMN, Scan, TableId,
+    aggregate_column, key_column, release_alias, view_alias,
 };
 pub use uncertainty::{Formula, Statistic, Uncertainty};
 pub use window::{Edge, Frame, FrameMode, Order, Position, Window, WindowFunction};

@@ -10,7 +10,7 @@ use crate::catalog::Type;
 use crate::policy::ViewKind;
 use crate::refusal::TextPosition;
 
-/// One column of one relation of a query; an index into [`Query::columns`].
+/// One column of one relation of a query; an index into [`ResolvedQuery::columns`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ColumnId(pub u32);
 
@@ -19,15 +19,15 @@ pub struct ColumnId(pub u32);
 pub struct TableId(pub usize);
 
 /// One column of a middle query, bound to a release as constants; an index into
-/// [`Query::constants`].
+/// [`ResolvedQuery::constants`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ConstantId(pub u32);
 
-/// One release of a query; an index into [`Query::releases`].
+/// One release of a query; an index into [`ResolvedQuery::releases`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReleaseId(pub usize);
 
-/// One middle query of a query; an index into [`Query::middles`].
+/// One middle query of a query; an index into [`ResolvedQuery::middles`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MiddleId(pub usize);
 
@@ -301,7 +301,7 @@ pub enum MiddleRows {
 
 /// The analyst's query with every release replaced by a table of released rows.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Query {
+pub struct ResolvedQuery {
     /// Names releases as `"pgveil_0"`, `"pgveil_1"`, …; key columns `"k0"`, …; aggregates as
     /// [`aggregate_column`].
     pub(crate) outer: Box<ast::Query>,
@@ -316,7 +316,7 @@ pub struct Query {
     pub(crate) views: Vec<ViewKind>,
 }
 
-impl Query {
+impl ResolvedQuery {
     pub fn outer(&self) -> &ast::Query {
         &self.outer
     }

@@ -30,13 +30,13 @@ pub struct Exponential {
 /// Candidates that lie side by side: of one penalty, or each of `step` more than the one before;
 /// then their number is a power of two.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Run {
+pub struct CandidateRun {
     pub penalty: BigUint,
     pub candidates: u64,
     pub step: BigUint,
 }
 
-impl Run {
+impl CandidateRun {
     /// Candidates of one penalty.
     pub fn level(penalty: BigUint, candidates: u64) -> Self {
         Self {
@@ -132,7 +132,7 @@ impl Exponential {
     /// [`SampleError`]; nothing is released then.
     pub fn draw<R: Randomness + ?Sized>(
         &self,
-        runs: &[Run],
+        runs: &[CandidateRun],
         random: &mut R,
     ) -> Result<(usize, u64), SampleError> {
         let least = runs
@@ -172,7 +172,13 @@ impl Exponential {
         Err(SampleError::Exhausted)
     }
 
-    fn weight(&self, run: &Run, least: &BigUint, denominator: &BigUint, bits: u32) -> Enclosure {
+    fn weight(
+        &self,
+        run: &CandidateRun,
+        least: &BigUint,
+        denominator: &BigUint,
+        bits: u32,
+    ) -> Enclosure {
         let first = Enclosure::exp_minus(&((&run.penalty - least) * self.eta), denominator, bits);
         if run.step.is_zero() || first.low.is_zero() {
             return Enclosure {
@@ -207,7 +213,11 @@ impl Exponential {
         }
     }
 
-    fn place<R: Randomness + ?Sized>(&self, run: &Run, random: &mut R) -> Result<u64, SampleError> {
+    fn place<R: Randomness + ?Sized>(
+        &self,
+        run: &CandidateRun,
+        random: &mut R,
+    ) -> Result<u64, SampleError> {
         if run.step.is_zero() {
             return below(u128::from(run.candidates), random)?
                 .to_u64()
@@ -216,7 +226,10 @@ impl Exponential {
         let mut place = 0;
         for digit in 0..run.digits() {
             let (set, _) = self.draw(
-                &[Run::one(BigUint::ZERO), Run::one(&run.step << digit)],
+                &[
+                    CandidateRun::one(BigUint::ZERO),
+                    CandidateRun::one(&run.step << digit),
+                ],
                 random,
             )?;
             place |= (set as u64) << digit;

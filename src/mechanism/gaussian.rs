@@ -16,9 +16,9 @@ use super::samplers::{SampleError, rounded_gaussian};
 /// Rounding sigma up to an integer widens it by at most 2^-30 of itself.
 const SIGMA_MIN_BITS: u32 = 30;
 
-pub(super) struct Law;
+pub(super) struct GaussianLaw;
 
-impl noise_law::Law for Law {
+impl noise_law::Law for GaussianLaw {
     fn name(&self) -> &'static str {
         "Gaussian"
     }

@@ -13,9 +13,9 @@ use super::samplers::{SampleError, discrete_laplace};
 /// Rounding the scale up to an integer widens it by at most 2^-20 of itself.
 const SCALE_MIN_BITS: u32 = 20;
 
-pub(super) struct Law;
+pub(super) struct LaplaceLaw;
 
-impl noise_law::Law for Law {
+impl noise_law::Law for LaplaceLaw {
     fn name(&self) -> &'static str {
         "Laplace"
     }

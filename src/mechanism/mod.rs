@@ -51,7 +51,7 @@ pub use choice::{AccountState, Either, choose, quantile_95};
 pub use conversion::{delta_of_mu, delta_of_rho, epsilon_of_mu, epsilon_of_rho, mu_of, rho_of};
 pub use effects::{Effect, Effects};
 pub use event_bits::bits;
-pub use exponential::{Exponential, Run};
+pub use exponential::{CandidateRun, Exponential};
 pub use gaussian::{gaussian, gaussian_finer, loss_gaussian};
 pub use group_privacy::{FALSE_ALARMS, Meaning, UNITS};
 pub use laplace::{laplace, loss_laplace};

@@ -1,6 +1,6 @@
 //! Integer noise with its parameter, ready to be drawn.
 
-use super::exponential::{Exponential, Run};
+use super::exponential::{CandidateRun, Exponential};
 use super::random::Randomness;
 use super::samplers::SampleError;
 
@@ -33,7 +33,7 @@ pub trait Sampler {
     fn choose(
         &mut self,
         exponential: &Exponential,
-        runs: &[Run],
+        runs: &[CandidateRun],
     ) -> Result<(usize, u64), SampleError>;
 }
 
@@ -45,7 +45,7 @@ impl<R: Randomness> Sampler for R {
     fn choose(
         &mut self,
         exponential: &Exponential,
-        runs: &[Run],
+        runs: &[CandidateRun],
     ) -> Result<(usize, u64), SampleError> {
         exponential.draw(runs, self)
     }

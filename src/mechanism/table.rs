@@ -17,8 +17,8 @@ impl Mechanism {
     /// The file of each law.
     pub(super) fn law(self) -> &'static dyn Law {
         match self {
-            Self::Laplace => &laplace::Law,
-            Self::Gaussian => &gaussian::Law,
+            Self::Laplace => &laplace::LaplaceLaw,
+            Self::Gaussian => &gaussian::GaussianLaw,
         }
     }
 

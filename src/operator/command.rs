@@ -1,6 +1,6 @@
 //! Reads a command of the admin database.
 
-use super::tables::{SHOWN, Shown};
+use super::tables::{SHOWN, ShowTable};
 use crate::refusal::{Refusal, reason};
 
 /// Bytes of a reason.
@@ -10,8 +10,8 @@ const TEXT_MAX: usize = 4096;
 
 /// An operator's command.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Command {
-    Show(&'static Shown),
+pub enum OperatorCommand {
+    Show(&'static ShowTable),
     Reload,
     Drain,
     Kill(i32),
@@ -29,7 +29,7 @@ enum Word {
     Text(String),
 }
 
-impl Command {
+impl OperatorCommand {
     /// Reads a text as a command. `None` for any other text, which is about the session, as SET and
     /// BEGIN are.
     ///
@@ -47,7 +47,7 @@ impl Command {
         match (verb.to_ascii_uppercase().as_str(), rest) {
             ("HELP", []) => Self::read("SHOW HELP"),
             ("SHOW", [Word::Plain(name)]) => {
-                let is_named = |shown: &&Shown| shown.name.eq_ignore_ascii_case(name);
+                let is_named = |shown: &&ShowTable| shown.name.eq_ignore_ascii_case(name);
                 SHOWN
                     .iter()
                     .find(is_named)
@@ -75,7 +75,7 @@ impl Command {
     }
 }
 
-fn frozen(role: Option<String>, why: &str) -> Result<Command, Refusal> {
+fn frozen(role: Option<String>, why: &str) -> Result<OperatorCommand, Refusal> {
     // It is kept for ever, and shown in terminals.
     if why.trim().is_empty() || why.len() > WHY_MAX || why.contains(char::is_control) {
         return Err(
@@ -83,7 +83,7 @@ fn frozen(role: Option<String>, why: &str) -> Result<Command, Refusal> {
         );
     }
     let why = why.to_owned();
-    Ok(Command::Freeze { role, why })
+    Ok(OperatorCommand::Freeze { role, why })
 }
 
 fn malformed(verb: &str) -> Refusal {
@@ -156,8 +156,8 @@ fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
 mod tests {
     use super::*;
 
-    fn freeze(role: Option<&str>, why: &str) -> Command {
-        Command::Freeze {
+    fn freeze(role: Option<&str>, why: &str) -> OperatorCommand {
+        OperatorCommand::Freeze {
             role: role.map(str::to_owned),
             why: why.to_owned(),
         }
@@ -166,10 +166,10 @@ mod tests {
     #[test]
     fn commands_are_read() {
         for (sql, wanted) in [
-            ("RELOAD", Command::Reload),
-            ("  drain ;", Command::Drain),
-            ("help", Command::Show(&SHOWN[0])),
-            ("KILL 7;", Command::Kill(7)),
+            ("RELOAD", OperatorCommand::Reload),
+            ("  drain ;", OperatorCommand::Drain),
+            ("help", OperatorCommand::Show(&SHOWN[0])),
+            ("KILL 7;", OperatorCommand::Kill(7)),
             (
                 "FREEZE Analyst 'it''s late'",
                 freeze(Some("analyst"), "it's late"),
@@ -178,11 +178,15 @@ mod tests {
             ("freeze all 'incident'", freeze(None, "incident")),
             ("FREEZE \"all\" 'incident'", freeze(Some("all"), "incident")),
         ] {
-            assert_eq!(Command::read(sql).unwrap().unwrap(), wanted, "{sql}");
+            assert_eq!(
+                OperatorCommand::read(sql).unwrap().unwrap(),
+                wanted,
+                "{sql}"
+            );
         }
         for shown in &SHOWN {
             let sql = format!("show {};", shown.name.to_lowercase());
-            let Some(Ok(Command::Show(found))) = Command::read(&sql) else {
+            let Some(Ok(OperatorCommand::Show(found))) = OperatorCommand::read(&sql) else {
                 panic!("{sql}")
             };
             assert_eq!(found.name, shown.name);
@@ -206,7 +210,7 @@ mod tests {
             "-- RELOAD",
             "'open",
         ] {
-            assert!(Command::read(sql).is_none(), "{sql}");
+            assert!(OperatorCommand::read(sql).is_none(), "{sql}");
         }
         for sql in [
             "RELOAD now",
@@ -224,7 +228,7 @@ mod tests {
             "GRANT 1 TO ann",
             "HELP me",
         ] {
-            assert!(Command::read(sql).unwrap().is_err(), "{sql}");
+            assert!(OperatorCommand::read(sql).unwrap().is_err(), "{sql}");
         }
     }
 }

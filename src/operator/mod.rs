@@ -25,10 +25,10 @@ use crate::policy::{Operator, Rights};
 use crate::refusal::{Refusal, reason};
 
 pub use certificate::certificate_end;
-pub use command::Command;
+pub use command::OperatorCommand;
 pub use service::OperatorService;
-pub use sessions::{Entry, Sessions, State};
-pub use tables::{ACTS, Doing, SHOWN, Shown, reference};
+pub use sessions::{OpenSessions, SessionEntry, State};
+pub use tables::{ACTS, Doing, SHOWN, ShowTable, reference};
 
 /// The database that operators connect to.
 pub const DATABASE: &str = "pgveil";
@@ -39,7 +39,7 @@ pub type Reload = oneshot::Sender<Result<(), String>>;
 /// The parts of a running proxy that operators reach.
 pub struct Control {
     exchange: Arc<Reloadable>,
-    sessions: Arc<Sessions>,
+    sessions: Arc<OpenSessions>,
     reloads: mpsc::Sender<Reload>,
     shutdown: CancellationToken,
     /// The file of the certificate that clients are shown.
@@ -73,7 +73,7 @@ impl Control {
     }
 
     /// All sessions of the client port.
-    pub fn sessions(&self) -> &Arc<Sessions> {
+    pub fn sessions(&self) -> &Arc<OpenSessions> {
         &self.sessions
     }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
-use super::command::Command;
+use super::command::OperatorCommand;
 use super::{Caller, Control, DATABASE};
 use crate::engine::{
     Answer, Argument, Commanded, ConnectionLimits, Description, Format, Metrics, PlanningLimit,
@@ -31,8 +31,8 @@ fn foreign() -> Error {
     Error::Parse(Refusal::new(reason::OPERATOR_COMMAND, message).hint("SHOW HELP lists them."))
 }
 
-fn read(command: &str) -> Result<Command, Refusal> {
-    Command::read(command).unwrap_or_else(|| Err(foreign().report()))
+fn read(command: &str) -> Result<OperatorCommand, Refusal> {
+    OperatorCommand::read(command).unwrap_or_else(|| Err(foreign().report()))
 }
 
 impl Service for OperatorService {
@@ -131,13 +131,18 @@ impl Service for OperatorService {
     }
 
     fn operates(&self, sql: &str) -> bool {
-        Command::read(sql).is_some()
+        OperatorCommand::read(sql).is_some()
     }
 
     fn command_columns(&self, command: &str) -> Result<Option<Vec<&'static str>>, Refusal> {
         Ok(match read(command)? {
-            Command::Show(shown) => Some(shown.columns.iter().map(|(name, _)| *name).collect()),
-            Command::Reload | Command::Drain | Command::Kill(_) | Command::Freeze { .. } => None,
+            OperatorCommand::Show(shown) => {
+                Some(shown.columns.iter().map(|(name, _)| *name).collect())
+            }
+            OperatorCommand::Reload
+            | OperatorCommand::Drain
+            | OperatorCommand::Kill(_)
+            | OperatorCommand::Freeze { .. } => None,
         })
     }
 
@@ -148,20 +153,20 @@ impl Service for OperatorService {
             origin: requester.origin.clone(),
         };
         let (tag, rows) = match read(command)? {
-            Command::Show(shown) => ("SHOW", self.0.show(&caller, shown).await?),
-            Command::Reload => {
+            OperatorCommand::Show(shown) => ("SHOW", self.0.show(&caller, shown).await?),
+            OperatorCommand::Reload => {
                 self.0.reload(&caller).await?;
                 ("RELOAD", Vec::new())
             }
-            Command::Drain => {
+            OperatorCommand::Drain => {
                 self.0.drain(&caller).await?;
                 ("DRAIN", Vec::new())
             }
-            Command::Kill(id) => {
+            OperatorCommand::Kill(id) => {
                 self.0.kill(&caller, id).await?;
                 ("KILL", Vec::new())
             }
-            Command::Freeze { role, why } => {
+            OperatorCommand::Freeze { role, why } => {
                 self.0.freeze(&caller, role, why).await?;
                 ("FREEZE", Vec::new())
             }

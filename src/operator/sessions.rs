@@ -28,7 +28,7 @@ impl State {
 }
 
 #[derive(Debug)]
-pub struct Session {
+pub struct OpenSession {
     /// As `pg_backend_pid()` shows it.
     pub id: i32,
     pub name: String,
@@ -41,7 +41,7 @@ pub struct Session {
     ended: CancellationToken,
 }
 
-impl Session {
+impl OpenSession {
     pub fn state(&self) -> State {
         self.lock().0
     }
@@ -68,24 +68,24 @@ impl Session {
 
 /// All sessions, by their numbers.
 #[derive(Debug, Default)]
-pub struct Sessions(Mutex<BTreeMap<i32, Arc<Session>>>);
+pub struct OpenSessions(Mutex<BTreeMap<i32, Arc<OpenSession>>>);
 
 /// The place of one session; dropping it takes it from the list.
 #[derive(Debug)]
-pub struct Entry {
-    sessions: Arc<Sessions>,
-    session: Arc<Session>,
+pub struct SessionEntry {
+    sessions: Arc<OpenSessions>,
+    session: Arc<OpenSession>,
 }
 
-impl Sessions {
+impl OpenSessions {
     pub fn enter(
         self: &Arc<Self>,
         id: i32,
         (name, is_operator): (&str, bool),
         address: Option<IpAddr>,
         is_encrypted: bool,
-    ) -> Entry {
-        let session = Arc::new(Session {
+    ) -> SessionEntry {
+        let session = Arc::new(OpenSession {
             id,
             name: name.to_owned(),
             is_operator,
@@ -97,18 +97,18 @@ impl Sessions {
             ended: CancellationToken::new(),
         });
         self.lock().insert(id, Arc::clone(&session));
-        Entry {
+        SessionEntry {
             sessions: Arc::clone(self),
             session,
         }
     }
 
     /// All that are open, by number.
-    pub fn all(&self) -> Vec<Arc<Session>> {
+    pub fn all(&self) -> Vec<Arc<OpenSession>> {
         self.lock().values().cloned().collect()
     }
 
-    pub fn get(&self, id: i32) -> Option<Arc<Session>> {
+    pub fn get(&self, id: i32) -> Option<Arc<OpenSession>> {
         self.lock().get(&id).cloned()
     }
 
@@ -119,12 +119,12 @@ impl Sessions {
         of_role.count()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<i32, Arc<Session>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<i32, Arc<OpenSession>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Entry {
+impl SessionEntry {
     /// A statement begins.
     pub fn run(&self) {
         self.session.statements.fetch_add(1, Ordering::Relaxed);
@@ -146,7 +146,7 @@ impl Entry {
     }
 }
 
-impl Drop for Entry {
+impl Drop for SessionEntry {
     fn drop(&mut self) {
         let mut open = self.sessions.lock();
         // Its number may belong to a newer session.
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_session_is_listed_while_it_is_open() {
-        let sessions = Arc::new(Sessions::default());
+        let sessions = Arc::new(OpenSessions::default());
         let first = sessions.enter(7, ("ann", false), None, true);
         let again = sessions.enter(7, ("bob", false), None, false);
         drop(first);

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::certificate::certificate_end;
-use super::tables::{ACTS, Doing, SHOWN, Shown, right};
+use super::tables::{ACTS, Doing, SHOWN, ShowTable, right};
 use super::{Caller, Control};
 use crate::auto_bounds;
 use crate::calendar;
@@ -24,7 +24,7 @@ impl Control {
     ///
     /// # Errors
     /// 42501 where the caller may not see it; 58030 where the ledger cannot be read.
-    pub async fn show(&self, caller: &Caller, shown: &Shown) -> Result<Rows, Refusal> {
+    pub async fn show(&self, caller: &Caller, shown: &ShowTable) -> Result<Rows, Refusal> {
         self.may(caller, shown.rights, &format!("SHOW {}", shown.name))?;
         Ok(match shown.name {
             "HELP" => help(),
@@ -83,7 +83,7 @@ impl Control {
     }
 
     fn open_sessions(&self) -> Rows {
-        let row = |session: std::sync::Arc<super::sessions::Session>| {
+        let row = |session: std::sync::Arc<super::sessions::OpenSession>| {
             let kind = if session.is_operator {
                 "operator"
             } else {

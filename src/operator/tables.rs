@@ -7,7 +7,7 @@ use crate::policy::Rights;
 
 /// A table of SHOW.
 #[derive(Debug, PartialEq)]
-pub struct Shown {
+pub struct ShowTable {
     pub name: &'static str,
     pub rights: Rights,
     pub says: &'static str,
@@ -28,8 +28,8 @@ const fn shown(
     rights: Rights,
     says: &'static str,
     columns: &'static [(&'static str, &'static str)],
-) -> Shown {
-    Shown {
+) -> ShowTable {
+    ShowTable {
         name,
         rights,
         says,
@@ -38,7 +38,7 @@ const fn shown(
 }
 
 /// Each SHOW.
-pub static SHOWN: [Shown; 13] = [
+pub static SHOWN: [ShowTable; 13] = [
     shown(
         "HELP",
         Rights::Watch,

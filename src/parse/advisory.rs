@@ -3,7 +3,7 @@
 
 use sqlparser::ast;
 
-use super::{Query, Scope};
+use super::{Query, SettingScope};
 
 /// One call of an advisory lock function that is a whole statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -11,7 +11,7 @@ pub struct Advisory {
     pub act: Act,
     pub shared: bool,
     /// Until when a lock is held.
-    pub scope: Scope,
+    pub scope: SettingScope,
     /// One number of eight bytes, or two of four; none for [`Act::UnlockAll`].
     pub key: Vec<Number>,
     /// Name of the one column.
@@ -70,19 +70,19 @@ impl Query {
     }
 }
 
-fn kind(name: &str) -> Option<(Act, bool, Scope)> {
+fn kind(name: &str) -> Option<(Act, bool, SettingScope)> {
     if name == "pg_advisory_unlock_all" {
-        return Some((Act::UnlockAll, false, Scope::Session));
+        return Some((Act::UnlockAll, false, SettingScope::Session));
     }
     let (name, shared) = name
         .strip_suffix("_shared")
         .map_or((name, false), |name| (name, true));
     let (act, scope) = match name {
-        "pg_advisory_lock" => (Act::Lock, Scope::Session),
-        "pg_advisory_xact_lock" => (Act::Lock, Scope::Local),
-        "pg_try_advisory_lock" => (Act::TryLock, Scope::Session),
-        "pg_try_advisory_xact_lock" => (Act::TryLock, Scope::Local),
-        "pg_advisory_unlock" => (Act::Unlock, Scope::Session),
+        "pg_advisory_lock" => (Act::Lock, SettingScope::Session),
+        "pg_advisory_xact_lock" => (Act::Lock, SettingScope::Local),
+        "pg_try_advisory_lock" => (Act::TryLock, SettingScope::Session),
+        "pg_try_advisory_xact_lock" => (Act::TryLock, SettingScope::Local),
+        "pg_advisory_unlock" => (Act::Unlock, SettingScope::Session),
         _ => return None,
     };
     Some((act, shared, scope))
@@ -153,7 +153,7 @@ fn number_of(expr: &ast::Expr) -> Option<Number> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Scope, Statement, parse};
+    use super::super::{SettingScope, Statement, parse};
     use super::{Act, Advisory, Number};
 
     #[test]
@@ -177,7 +177,7 @@ mod tests {
             lock(
                 Act::Lock,
                 false,
-                Scope::Session,
+                SettingScope::Session,
                 std::slice::from_ref(&seven),
                 "pg_advisory_lock"
             )
@@ -187,7 +187,7 @@ mod tests {
             lock(
                 Act::TryLock,
                 true,
-                Scope::Local,
+                SettingScope::Local,
                 &[Number::Parameter(0), Number::Constant(-7)],
                 "Got"
             )
@@ -197,7 +197,7 @@ mod tests {
             lock(
                 Act::Unlock,
                 false,
-                Scope::Session,
+                SettingScope::Session,
                 &[Number::Hash("'a'".to_owned())],
                 "pg_advisory_unlock"
             )
@@ -207,7 +207,7 @@ mod tests {
             lock(
                 Act::UnlockAll,
                 false,
-                Scope::Session,
+                SettingScope::Session,
                 &[],
                 "pg_advisory_unlock_all"
             )

@@ -11,7 +11,7 @@ use crate::visit;
 
 /// A parameter's value: its type as a cast names it, and its canonical text; `None` is NULL.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Bound {
+pub struct ParameterValue {
     /// `None`: a constant without a cast.
     pub data_type: Option<ast::DataType>,
     pub text: Option<String>,
@@ -22,7 +22,7 @@ impl Query {
     ///
     /// # Errors
     /// 42P02 for a parameter without a value.
-    pub fn bind(&self, values: &[Bound]) -> Result<Self, Refusal> {
+    pub fn bind(&self, values: &[ParameterValue]) -> Result<Self, Refusal> {
         let mut query = self.0.clone();
         match visit::visit_mut(&mut *query, &mut Binder { values }) {
             ControlFlow::Continue(()) => {
@@ -42,7 +42,7 @@ impl Query {
 }
 
 struct Binder<'a> {
-    values: &'a [Bound],
+    values: &'a [ParameterValue],
 }
 
 impl ast::VisitorMut for Binder<'_> {

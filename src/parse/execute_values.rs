@@ -14,9 +14,9 @@ use crate::refusal::{Refusal, reason};
 use crate::visit;
 
 #[derive(Debug, Clone, PartialEq)]
-pub struct Values(Vec<ast::Expr>);
+pub struct ExecuteValues(Vec<ast::Expr>);
 
-impl Values {
+impl ExecuteValues {
     /// # Errors
     /// 0A000 for an expression that holds a query, 54001 for one that is too high.
     pub(super) fn new(values: Vec<ast::Expr>, marks: &TokenPositions) -> Result<Self, Refusal> {

@@ -36,17 +36,17 @@ use crate::refusal::{Refusal, RefusalKind, reason};
 use crate::visit;
 pub use advisory::{Act, Advisory, Number};
 pub use balance::{arms, balance, balanced};
-pub use bind::{Bound, parameter_oid, parameter_type};
+pub use bind::{ParameterValue, parameter_oid, parameter_type};
 pub use character_classes::SIGNS;
-pub use execute_values::Values;
+pub use execute_values::ExecuteValues;
 pub use function_call::FunctionCall;
 use grammar::Goal;
 pub use limits::copies::is_constant;
 pub use limits::depth::{STACK_BYTES, with_room};
 pub(crate) use position::TokenPositions;
 pub use session::{
-    Copy, CopyFormat, Count, Declare, Direction, Execute, Fetch, Force, Modes, Prepare, Scope,
-    Session, Style,
+    Copy, CopyFormat, Declare, Direction, Execute, Fetch, FetchCount, Force, Modes, Prepare,
+    SessionStatement, SettingScope, Style,
 };
 pub use set_config::{Configure, Given};
 
@@ -124,7 +124,7 @@ pub enum Statement {
     /// `COPY (query) TO STDOUT`: the answer as a stream.
     Copy(Copy),
     /// About the session itself: answered at the edge, touches no table.
-    Session(Session),
+    Session(SessionStatement),
     /// A command of an operator, by its text: answered by the admin database, touches no table.
     Operator(String),
 }
@@ -157,7 +157,7 @@ impl Query {
         let mut parser = read_again(&query.to_string()).ok_or_else(not_reproducible)?;
         let mut again = parser.parse_query().map_err(|_| not_reproducible())?;
         balance(&mut again);
-        let _ = visit::visit_mut(&mut *again, &mut operator_precedence::Shown);
+        let _ = visit::visit_mut(&mut *again, &mut operator_precedence::RestoreOperators);
         if again != query || parser.peek_token().token != sqlparser::tokenizer::Token::EOF {
             return Err(not_reproducible());
         }

@@ -125,9 +125,9 @@ pub(super) fn show(expr: &mut Expr) {
 }
 
 /// Restores all hidden operators of a tree that is read again.
-pub(super) struct Shown;
+pub(super) struct RestoreOperators;
 
-impl VisitorMut for Shown {
+impl VisitorMut for RestoreOperators {
     type Break = ();
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {

@@ -15,16 +15,16 @@ use sqlparser::tokenizer::{Token, TokenWithSpan};
 use super::{Query, Statement};
 use crate::refusal::{Refusal, reason};
 pub use copy::{Copy, CopyFormat, Force, Style};
-pub use cursor::{Count, Declare, Direction, Fetch};
+pub use cursor::{Declare, Direction, Fetch, FetchCount};
 pub use prepared::{Execute, Prepare};
 use words::Words;
 
 /// A statement that is answered at the edge.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Session {
+pub enum SessionStatement {
     /// SET; `None` is DEFAULT. Several values only for list settings.
     Set {
-        scope: Scope,
+        scope: SettingScope,
         name: String,
         values: Option<Vec<String>>,
     },
@@ -86,7 +86,7 @@ pub enum Session {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scope {
+pub enum SettingScope {
     Session,
     Local,
 }
@@ -169,11 +169,11 @@ pub(super) fn is_command(sql: &str, position: u32) -> bool {
     refused::by_first_word(&word.to_ascii_uppercase()).is_some()
 }
 
-fn statement(first: &str, words: &mut Words<'_>) -> Result<Option<Session>, Refusal> {
+fn statement(first: &str, words: &mut Words<'_>) -> Result<Option<SessionStatement>, Refusal> {
     if let Some(refusal) = refused::by_first_word(first) {
         return Err(refusal);
     }
-    let parse: fn(&mut Words<'_>) -> Result<Session, Refusal> = match first {
+    let parse: fn(&mut Words<'_>) -> Result<SessionStatement, Refusal> = match first {
         "SET" => set,
         "RESET" => reset,
         "SHOW" => show,
@@ -181,25 +181,25 @@ fn statement(first: &str, words: &mut Words<'_>) -> Result<Option<Session>, Refu
         "COMMIT" | "END" => commit,
         "ROLLBACK" | "ABORT" => rollback,
         "SAVEPOINT" => |words| {
-            Ok(Session::Savepoint {
+            Ok(SessionStatement::Savepoint {
                 name: words.identifier()?,
             })
         },
         "RELEASE" => |words| {
             words.keyword("SAVEPOINT");
-            Ok(Session::Release {
+            Ok(SessionStatement::Release {
                 name: words.identifier()?,
             })
         },
         "DISCARD" => discard,
         "DEALLOCATE" => prepared::deallocate,
         "CLOSE" => cursor::close,
-        "LISTEN" => |words| words.identifier().map(|_| Session::Listen),
+        "LISTEN" => |words| words.identifier().map(|_| SessionStatement::Listen),
         "UNLISTEN" => |words| {
             if words.token(&Token::Mul) {
-                Ok(Session::Unlisten)
+                Ok(SessionStatement::Unlisten)
             } else {
-                words.identifier().map(|_| Session::Unlisten)
+                words.identifier().map(|_| SessionStatement::Unlisten)
             }
         },
         _ => return Ok(None),
@@ -210,26 +210,26 @@ fn statement(first: &str, words: &mut Words<'_>) -> Result<Option<Session>, Refu
     parse(words).map(Some)
 }
 
-fn set(words: &mut Words<'_>) -> Result<Session, Refusal> {
+fn set(words: &mut Words<'_>) -> Result<SessionStatement, Refusal> {
     if words.keywords(&["SESSION", "CHARACTERISTICS", "AS", "TRANSACTION"]) {
-        return Ok(Session::SetCharacteristics {
+        return Ok(SessionStatement::SetCharacteristics {
             modes: modes(words)?,
         });
     }
     let scope = match words.any_keyword(&["SESSION", "LOCAL"]).as_deref() {
-        Some("LOCAL") => Scope::Local,
-        _ => Scope::Session,
+        Some("LOCAL") => SettingScope::Local,
+        _ => SettingScope::Session,
     };
     if words.keyword("TRANSACTION") {
         if words.peek_keyword().as_deref() == Some("SNAPSHOT") {
             return Err(refused::not_offered("SET TRANSACTION SNAPSHOT"));
         }
-        return Ok(Session::SetTransaction {
+        return Ok(SessionStatement::SetTransaction {
             modes: modes(words)?,
         });
     }
     if words.keywords(&["TIME", "ZONE"]) {
-        return Ok(Session::Set {
+        return Ok(SessionStatement::Set {
             scope,
             name: "timezone".to_owned(),
             values: time_zone(words)?,
@@ -237,7 +237,7 @@ fn set(words: &mut Words<'_>) -> Result<Session, Refusal> {
     }
     if words.keyword("CONSTRAINTS") {
         while words.next().is_some() {}
-        return Ok(Session::SetConstraints);
+        return Ok(SessionStatement::SetConstraints);
     }
     if words.keyword("NAMES") {
         let values = if words.keyword("DEFAULT") {
@@ -245,7 +245,7 @@ fn set(words: &mut Words<'_>) -> Result<Session, Refusal> {
         } else {
             words.string().map(|value| vec![value])
         };
-        return Ok(Session::Set {
+        return Ok(SessionStatement::Set {
             scope,
             name: "client_encoding".to_owned(),
             values,
@@ -253,7 +253,7 @@ fn set(words: &mut Words<'_>) -> Result<Session, Refusal> {
     }
     if words.keyword("SCHEMA") {
         let schema = words.string().ok_or_else(|| words.unexpected())?;
-        return Ok(Session::Set {
+        return Ok(SessionStatement::Set {
             scope,
             name: "search_path".to_owned(),
             values: Some(vec![schema]),
@@ -266,7 +266,7 @@ fn set(words: &mut Words<'_>) -> Result<Session, Refusal> {
             "session_authorization"
         };
         let _ = words.token(&Token::Eq) || words.keyword("TO");
-        return Ok(Session::Set {
+        return Ok(SessionStatement::Set {
             scope,
             name: name.to_owned(),
             values: set_values(words)?,
@@ -276,7 +276,7 @@ fn set(words: &mut Words<'_>) -> Result<Session, Refusal> {
     if !words.token(&Token::Eq) && !words.keyword("TO") {
         return Err(words.unexpected());
     }
-    Ok(Session::Set {
+    Ok(SessionStatement::Set {
         scope,
         name,
         values: set_values(words)?,
@@ -370,27 +370,27 @@ fn spoken_name(words: &mut Words<'_>) -> Result<String, Refusal> {
     }
 }
 
-fn reset(words: &mut Words<'_>) -> Result<Session, Refusal> {
+fn reset(words: &mut Words<'_>) -> Result<SessionStatement, Refusal> {
     if words.keyword("ALL") {
-        Ok(Session::ResetAll)
+        Ok(SessionStatement::ResetAll)
     } else {
-        Ok(Session::Reset {
+        Ok(SessionStatement::Reset {
             name: spoken_name(words)?,
         })
     }
 }
 
-fn show(words: &mut Words<'_>) -> Result<Session, Refusal> {
+fn show(words: &mut Words<'_>) -> Result<SessionStatement, Refusal> {
     if words.keyword("ALL") {
-        Ok(Session::ShowAll)
+        Ok(SessionStatement::ShowAll)
     } else {
-        Ok(Session::Show {
+        Ok(SessionStatement::Show {
             name: spoken_name(words)?,
         })
     }
 }
 
-fn begin(words: &mut Words<'_>) -> Result<Session, Refusal> {
+fn begin(words: &mut Words<'_>) -> Result<SessionStatement, Refusal> {
     let start = words.keyword("START");
     if start {
         if !words.keyword("TRANSACTION") {
@@ -405,7 +405,7 @@ fn begin(words: &mut Words<'_>) -> Result<Session, Refusal> {
     } else {
         Modes::default()
     };
-    Ok(Session::Begin { start, modes })
+    Ok(SessionStatement::Begin { start, modes })
 }
 
 fn modes(words: &mut Words<'_>) -> Result<Modes, Refusal> {
@@ -440,28 +440,28 @@ fn modes(words: &mut Words<'_>) -> Result<Modes, Refusal> {
     }
 }
 
-fn commit(words: &mut Words<'_>) -> Result<Session, Refusal> {
+fn commit(words: &mut Words<'_>) -> Result<SessionStatement, Refusal> {
     if words.keyword("PREPARED") {
         return Err(refused::not_offered("two-phase commit"));
     }
     words.any_keyword(&["WORK", "TRANSACTION"]);
-    Ok(Session::Commit {
+    Ok(SessionStatement::Commit {
         chain: chain(words),
     })
 }
 
-fn rollback(words: &mut Words<'_>) -> Result<Session, Refusal> {
+fn rollback(words: &mut Words<'_>) -> Result<SessionStatement, Refusal> {
     if words.keyword("PREPARED") {
         return Err(refused::not_offered("two-phase commit"));
     }
     words.any_keyword(&["WORK", "TRANSACTION"]);
     if words.keyword("TO") {
         words.keyword("SAVEPOINT");
-        return Ok(Session::RollbackTo {
+        return Ok(SessionStatement::RollbackTo {
             name: words.identifier()?,
         });
     }
-    Ok(Session::Rollback {
+    Ok(SessionStatement::Rollback {
         chain: chain(words),
     })
 }
@@ -470,12 +470,12 @@ fn chain(words: &mut Words<'_>) -> bool {
     !words.keywords(&["AND", "NO", "CHAIN"]) && words.keywords(&["AND", "CHAIN"])
 }
 
-fn discard(words: &mut Words<'_>) -> Result<Session, Refusal> {
+fn discard(words: &mut Words<'_>) -> Result<SessionStatement, Refusal> {
     if words.keyword("ALL") {
-        return Ok(Session::DiscardAll);
+        return Ok(SessionStatement::DiscardAll);
     }
     match words.any_keyword(&["PLANS", "SEQUENCES", "TEMP", "TEMPORARY"]) {
-        Some(what) => Ok(Session::Discard {
+        Some(what) => Ok(SessionStatement::Discard {
             what: what.replace("TEMPORARY", "TEMP"),
         }),
         None => Err(words.unexpected()),

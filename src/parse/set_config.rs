@@ -2,14 +2,14 @@
 
 use sqlparser::ast;
 
-use super::{Query, Scope};
+use super::{Query, SettingScope};
 
 /// One call of `set_config` that is a whole statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Configure {
     pub name: String,
     pub value: Given,
-    pub scope: Scope,
+    pub scope: SettingScope,
     /// Nothing is set, and no row is given, unless there is a setting of this name.
     pub where_known: Option<String>,
     /// Name of the one column.
@@ -52,8 +52,8 @@ impl Query {
             return None;
         }
         let scope = match local {
-            ast::Value::Boolean(true) => Scope::Local,
-            ast::Value::Boolean(false) => Scope::Session,
+            ast::Value::Boolean(true) => SettingScope::Local,
+            ast::Value::Boolean(false) => SettingScope::Session,
             _ => return None,
         };
         let value = match given {
@@ -180,7 +180,7 @@ fn text(value: &ast::Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Scope, Statement, parse};
+    use super::super::{SettingScope, Statement, parse};
     use super::{Configure, Given};
 
     #[test]
@@ -201,22 +201,27 @@ mod tests {
         let text = |value: &str| Given::Constant(Some(value.to_owned()));
         assert_eq!(
             read("SELECT set_config('TimeZone', 'UTC', false)"),
-            set("TimeZone", text("UTC"), Scope::Session, "set_config")
+            set("TimeZone", text("UTC"), SettingScope::Session, "set_config")
         );
         assert_eq!(
             read("select pg_catalog.set_config('search_path', '', true) AS X"),
-            set("search_path", text(""), Scope::Local, "x")
+            set("search_path", text(""), SettingScope::Local, "x")
         );
         assert_eq!(
             read("SELECT set_config('TimeZone', $1, false)"),
-            set("TimeZone", Given::Parameter, Scope::Session, "set_config")
+            set(
+                "TimeZone",
+                Given::Parameter,
+                SettingScope::Session,
+                "set_config"
+            )
         );
         assert_eq!(
             read("SELECT set_config('TimeZone', NULL, false)"),
             set(
                 "TimeZone",
                 Given::Constant(None),
-                Scope::Session,
+                SettingScope::Session,
                 "set_config"
             )
         );
@@ -225,7 +230,12 @@ mod tests {
                 = \
                 'bytea_output'",
         );
-        let wanted = set("bytea_output", text("hex"), Scope::Session, "set_config");
+        let wanted = set(
+            "bytea_output",
+            text("hex"),
+            SettingScope::Session,
+            "set_config",
+        );
         assert_eq!(
             filtered,
             wanted.map(|set| Configure {

@@ -20,14 +20,14 @@ use sha2::{Digest, Sha256};
 
 use super::error::{At, Findings, Location, PolicyError};
 use super::yaml::read;
-use super::yaml::read::{Environment, Fields};
+use super::yaml::read::{Fields, VariableLookup};
 use super::yaml::tree;
-use super::yaml::tree::Node;
+use super::yaml::tree::YamlNode;
 use super::{
     Ceilings, Certificate, Limits, Operator, Previews, Privacy, Role, Secret, WitnessAddress,
 };
-use privacy::Owner;
-use roles::{Allowed, Places};
+use privacy::PrivacyTerms;
+use roles::{Places, RoleLimits};
 
 /// The SHA-256 of a policy file's text, as `sha256sum` prints it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl File {
     fn parse_with(
         name: &str,
         text: &str,
-        environment: Environment<'_>,
+        environment: VariableLookup<'_>,
     ) -> Result<Self, Vec<PolicyError>> {
         let mut findings = Findings::new(name);
         let file = tree::parse(text, &mut findings)
@@ -161,8 +161,8 @@ const POSTGRES: [&str; 2] = ["postgres://", "postgresql://"];
 
 fn read(
     name: &str,
-    root: &Node,
-    environment: Environment<'_>,
+    root: &YamlNode,
+    environment: VariableLookup<'_>,
     findings: &mut Findings,
 ) -> Option<File> {
     let mut fields = Fields::open(root, "the policy", findings)?;
@@ -182,7 +182,7 @@ fn read(
             "privacy: {unit: person, budget: {epsilon: 8, delta: 1e-6}}",
             findings,
         )
-        .map_or((None, Owner::default()), |node| {
+        .map_or((None, PrivacyTerms::default()), |node| {
             privacy::read(node, findings)
         });
     let roles = fields.required(
@@ -201,7 +201,7 @@ fn read(
     };
     let ceilings = ceilings(&owner, limits.as_ref(), tables.as_deref());
     let roles = roles
-        .and_then(|node| roles::read(node, &Allowed { owner, ceilings }, environment, findings));
+        .and_then(|node| roles::read(node, &RoleLimits { owner, ceilings }, environment, findings));
     let operators = fields.optional("operators");
     let operators = operators_of(operators, roles.as_deref(), environment, findings);
     let (grain, quantum) = (fields.optional("time_grain"), fields.optional("timing"));
@@ -240,9 +240,9 @@ fn read(
 
 /// The operators, none of whom has the name of a role.
 fn operators_of(
-    node: Option<&Node>,
+    node: Option<&YamlNode>,
     roles: Option<&[(Role, Places)]>,
-    environment: Environment<'_>,
+    environment: VariableLookup<'_>,
     findings: &mut Findings,
 ) -> Option<Vec<(Operator, Location)>> {
     let of_roles = roles.iter().copied().flatten();
@@ -273,7 +273,11 @@ fn certified(roles: &[(Role, Places)], operators: &[(Operator, Location)]) -> Ve
 
 /// The ceilings of roles' settings, as far as the file gives them: a key of the database may still
 /// lower the rows.
-fn ceilings(owner: &Owner, limits: Option<&Limits>, tables: Option<&[TableEntry]>) -> Ceilings {
+fn ceilings(
+    owner: &PrivacyTerms,
+    limits: Option<&Limits>,
+    tables: Option<&[TableEntry]>,
+) -> Ceilings {
     let rows = |table: &TableEntry| match &table.rule {
         TableRule::Private {
             rows_per_unit:
@@ -297,7 +301,7 @@ fn ceilings(owner: &Owner, limits: Option<&Limits>, tables: Option<&[TableEntry]
 }
 
 /// `previews: refused` or `previews: empty`.
-fn previews(node: &Node, findings: &mut Findings) -> Option<Previews> {
+fn previews(node: &YamlNode, findings: &mut Findings) -> Option<Previews> {
     match read::scalar(node, "previews", "refused or empty", findings)?.0 {
         "refused" => Some(Previews::Refused),
         "empty" => Some(Previews::Empty),
@@ -315,7 +319,7 @@ fn previews(node: &Node, findings: &mut Findings) -> Option<Previews> {
 }
 
 /// `timing: {quantum: 100ms}`.
-fn timing(node: &Node, findings: &mut Findings) -> Option<Duration> {
+fn timing(node: &YamlNode, findings: &mut Findings) -> Option<Duration> {
     let mut fields = Fields::open(node, "timing", findings)?;
     let quantum = fields
         .required("quantum", "quantum: 100ms", findings)
@@ -326,9 +330,9 @@ fn timing(node: &Node, findings: &mut Findings) -> Option<Duration> {
 
 /// `{url: …}` whose scheme is one of these. The value is a secret: messages show the schemes only.
 fn url(
-    node: &Node,
+    node: &YamlNode,
     what: &str,
-    environment: Environment<'_>,
+    environment: VariableLookup<'_>,
     findings: &mut Findings,
 ) -> Option<Secret> {
     let mut fields = Fields::open(node, what, findings)?;
@@ -348,7 +352,7 @@ fn address(
     fields: &mut Fields<'_>,
     what: &str,
     schemes: &[&str],
-    environment: Environment<'_>,
+    environment: VariableLookup<'_>,
     findings: &mut Findings,
 ) -> Option<Secret> {
     let node = fields.required(
@@ -386,7 +390,7 @@ const LIMITS: Limits = Limits {
     connections_per_address: CONNECTIONS_MAX,
 };
 
-fn limits(node: &Node, findings: &mut Findings) -> Option<Limits> {
+fn limits(node: &YamlNode, findings: &mut Findings) -> Option<Limits> {
     let mut fields = Fields::open(node, "limits", findings)?;
     let mut limits = LIMITS;
     let small = [
@@ -458,7 +462,7 @@ fn limits(node: &Node, findings: &mut Findings) -> Option<Limits> {
 }
 
 /// `500ms`, `60s`, `5min` or `1h`; at most a day.
-fn duration(node: &Node, what: &str, findings: &mut Findings) -> Option<Duration> {
+fn duration(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<Duration> {
     const WANTED: &str = "a time such as 500ms, 60s, 5min or 1h, above zero and at most a day";
     let (text, _) = read::scalar(node, what, WANTED, findings)?;
     let time = time_of(text);

@@ -5,48 +5,48 @@
 mod shape;
 
 use super::session_settings::SESSION_SETTINGS;
-pub use shape::{Key, Shape};
+pub use shape::{KeyShape, PolicyKey};
 use shape::{key, required};
 
 /// The keys, each below its parent.
-pub static KEYS: &[Key] = &[
+pub static KEYS: &[PolicyKey] = &[
     required(
         "version",
-        Shape::Count(1, 1),
+        KeyShape::Count(1, 1),
         "The version of the format.",
         "version: 1",
     ),
     key(
         "database",
-        Shape::Map,
+        KeyShape::Map,
         "DATABASE_URL",
         "Where the data are.",
         "database: {url: ${DATABASE_URL}}",
     ),
     required(
         "database.url",
-        Shape::Text,
+        KeyShape::Text,
         "The database; its role needs SELECT on the tables that the policy shows, and nothing \
             else.",
         "url: ${DATABASE_URL}",
     ),
     key(
         "ledger",
-        Shape::Map,
+        KeyShape::Map,
         "",
         "What has been spent, for ever. `pgveil serve` needs it.",
         "ledger: {url: ${PGVEIL_LEDGER}}",
     ),
     required(
         "ledger.url",
-        Shape::Text,
+        KeyShape::Text,
         "A SQLite file of one proxy, or a PostgreSQL that several share. Never restore it to an \
             older state: that gives budget back.",
         "url: sqlite:///var/lib/pgveil/ledger.db",
     ),
     key(
         "ledger.witness",
-        Shape::TextOrTexts,
+        KeyShape::TextOrTexts,
         "no witness",
         "Says how far the ledger has come, from another disk: a small file, a row in another \
             PostgreSQL, or a list of such. A ledger that is behind one is an older copy, and not \
@@ -55,7 +55,7 @@ pub static KEYS: &[Key] = &[
     ),
     key(
         "ledger.same_disk",
-        Shape::Truth,
+        KeyShape::Truth,
         "false",
         "Whether a witness may lie on the ledger's disk or server. Whoever sets that back sets \
             both back.",
@@ -63,78 +63,78 @@ pub static KEYS: &[Key] = &[
     ),
     key(
         "shadow",
-        Shape::Map,
+        KeyShape::Map,
         "pgveil starts one itself",
         "An empty PostgreSQL for types, catalogs and outer queries.",
         "shadow: {url: ${SHADOW_URL}}",
     ),
     required(
         "shadow.url",
-        Shape::Text,
+        KeyShape::Text,
         "A second server of the same major version and locale, with an empty database.",
         "url: ${SHADOW_URL}",
     ),
     required(
         "privacy",
-        Shape::Map,
+        KeyShape::Map,
         "The privacy unit, the owner's budget, the price of a query.",
         "privacy: {unit: customer, budget: {epsilon: 8, delta: 1e-6}}",
     ),
     required(
         "privacy.unit",
-        Shape::Text,
+        KeyShape::Text,
         "A word for what is protected; it appears in messages.",
         "unit: customer",
     ),
     required(
         "privacy.budget",
-        Shape::Map,
+        KeyShape::Map,
         "The most that all roles together may ever learn. It is never renewed.",
         "budget: {epsilon: 8, delta: 1e-6}",
     ),
     required(
         "privacy.budget.epsilon",
-        Shape::Number,
+        KeyShape::Number,
         "The owner's epsilon: how close answers with and without one unit stay.",
         "epsilon: 8",
     ),
     key(
         "privacy.budget.delta",
-        Shape::Share,
+        KeyShape::Share,
         "0 under accounting: pure, else required",
         "The owner's delta: the chance that epsilon does not bound.",
         "delta: 1e-6",
     ),
     key(
         "privacy.budget.renew",
-        Shape::Words(&["never"]),
+        KeyShape::Words(&["never"]),
         "never",
         "The owner's budget is never renewed.",
         "renew: never",
     ),
     key(
         "privacy.per_query",
-        Shape::Map,
+        KeyShape::Map,
         "{epsilon: 0.1, max_epsilon: 1}",
         "What one query may spend.",
         "per_query: {epsilon: 0.1, max_epsilon: 1}",
     ),
     required(
         "privacy.per_query.epsilon",
-        Shape::Number,
+        KeyShape::Number,
         "What a query spends unless the session says otherwise.",
         "epsilon: 0.1",
     ),
     key(
         "privacy.per_query.max_epsilon",
-        Shape::Number,
+        KeyShape::Number,
         "its epsilon",
         "The most that a query may spend.",
         "max_epsilon: 1",
     ),
     key(
         "privacy.per_query.min_epsilon",
-        Shape::Number,
+        KeyShape::Number,
         "a hundredth of its epsilon",
         "The least that a query may spend; with the budgets it bounds how many questions there \
             are.",
@@ -142,14 +142,14 @@ pub static KEYS: &[Key] = &[
     ),
     key(
         "privacy.accounting",
-        Shape::Words(&["gdp", "zcdp", "pure"]),
+        KeyShape::Words(&["gdp", "zcdp", "pure"]),
         "gdp",
         "How the losses of many queries add up.",
         "accounting: gdp",
     ),
     key(
         "privacy.threshold_share",
-        Shape::Share,
+        KeyShape::Share,
         "0.005",
         "The part of delta kept for group keys without declared values; fixed when the ledger \
             opens.",
@@ -157,7 +157,7 @@ pub static KEYS: &[Key] = &[
     ),
     key(
         "privacy.units",
-        Shape::Count(1, 1_000_000_000_000),
+        KeyShape::Count(1, 1_000_000_000_000),
         "unknown",
         "About how many units there are, by what is publicly known: questions whose answers \
             noise would hide are then refused free.",
@@ -165,7 +165,7 @@ pub static KEYS: &[Key] = &[
     ),
     key(
         "privacy.data_version",
-        Shape::Text,
+        KeyShape::Text,
         "\"1\"",
         "A label for the data; change it when the data change. Stored answers belong to one \
             version.",
@@ -173,57 +173,57 @@ pub static KEYS: &[Key] = &[
     ),
     required(
         "roles",
-        Shape::List,
+        KeyShape::List,
         "Who may ask, and what each may spend.",
         "roles: [{name: analyst, password: …, budget: {epsilon: 3, delta: 1e-7}}]",
     ),
     required(
         "roles.-",
-        Shape::Map,
+        KeyShape::Map,
         "A role.",
         "{name: analyst, password: …, budget: {epsilon: 3, delta: 1e-7}}",
     ),
     required(
         "roles.-.name",
-        Shape::Text,
+        KeyShape::Text,
         "The user name that clients log in with; at most 63 bytes.",
         "name: analyst",
     ),
     required(
         "roles.-.password",
-        Shape::Text,
+        KeyShape::Text,
         "A SCRAM-SHA-256 verifier, as `pgveil password` makes it; never the password itself.",
         "password: SCRAM-SHA-256$…",
     ),
     required(
         "roles.-.budget",
-        Shape::Map,
+        KeyShape::Map,
         "What the role may spend, at most the owner's.",
         "budget: {epsilon: 3, delta: 1e-7, renew: never}",
     ),
     required(
         "roles.-.budget.epsilon",
-        Shape::Number,
+        KeyShape::Number,
         "The role's epsilon.",
         "epsilon: 3",
     ),
     key(
         "roles.-.budget.delta",
-        Shape::Share,
+        KeyShape::Share,
         "0 under accounting: pure, else required",
         "The role's delta.",
         "delta: 1e-7",
     ),
     key(
         "roles.-.budget.renew",
-        Shape::Words(&["never", "weekly", "monthly"]),
+        KeyShape::Words(&["never", "weekly", "monthly"]),
         "never",
         "When the budget renews. Periods add up, to the owner's total at most.",
         "renew: never",
     ),
     key(
         "roles.-.certificate",
-        Shape::Words(&["optional", "required"]),
+        KeyShape::Words(&["optional", "required"]),
         "optional",
         "Whether the client must show a certificate made out to the role's name, with the \
             password.",
@@ -231,7 +231,7 @@ pub static KEYS: &[Key] = &[
     ),
     key(
         "roles.-.reuse",
-        Shape::Words(&["always", "chosen"]),
+        KeyShape::Words(&["always", "chosen"]),
         "chosen",
         "always: the same question always gets its stored answer. chosen: the session's \
             pgveil.reuse decides.",
@@ -239,98 +239,98 @@ pub static KEYS: &[Key] = &[
     ),
     key(
         "roles.-.settings",
-        Shape::Map,
+        KeyShape::Map,
         "none",
         "What the role's sessions start with: the settings without `pgveil.`, and search_path.",
         "settings: {epsilon: 0.5, notices: cost}",
     ),
     key(
         "roles.-.settings.search_path",
-        Shape::Text,
+        KeyShape::Text,
         "\"$user\", public",
         "The schemas of names without one.",
         "search_path: \"sales, public\"",
     ),
     key(
         "operators",
-        Shape::List,
+        KeyShape::List,
         "none",
         "Who watches the proxy, or acts for the data's owner. Operators ask nothing about data.",
         "operators: [{name: olga, password: …, may: [watch, own]}]",
     ),
     required(
         "operators.-",
-        Shape::Map,
+        KeyShape::Map,
         "An operator. The name is no role's.",
         "{name: olga, password: …, may: [watch]}",
     ),
     required(
         "operators.-.name",
-        Shape::Text,
+        KeyShape::Text,
         "The name that the operator logs in with; at most 63 bytes, and no role's.",
         "name: olga",
     ),
     required(
         "operators.-.password",
-        Shape::Text,
+        KeyShape::Text,
         "A SCRAM-SHA-256 verifier, as `pgveil password` makes it; never the password itself.",
         "password: SCRAM-SHA-256$…",
     ),
     required(
         "operators.-.may",
-        Shape::List,
+        KeyShape::List,
         "[watch]: sessions and health. [watch, own]: also budgets, statements, the policy, and \
             freezes.",
         "may: [watch, own]",
     ),
     required(
         "operators.-.may.-",
-        Shape::Words(&["watch", "own"]),
+        KeyShape::Words(&["watch", "own"]),
         "A right.",
         "watch",
     ),
     key(
         "operators.-.certificate",
-        Shape::Words(&["optional", "required"]),
+        KeyShape::Words(&["optional", "required"]),
         "optional",
         "Whether the operator must show a certificate made out to this name, with the password.",
         "certificate: required",
     ),
     required(
         "tables",
-        Shape::Named,
+        KeyShape::Named,
         "Which tables are shown, by schema.table. A table that is not listed does not exist for \
             analysts.",
         "tables: {shop.products: public}",
     ),
     key(
         "tables.*",
-        Shape::WordsOrMap(&["public"]),
+        KeyShape::WordsOrMap(&["public"]),
         "",
         "public: every row can be read, exactly and free. A map: a private table.",
         "shop.products: public",
     ),
     required(
         "tables.*.unit",
-        Shape::TextOrMap,
+        KeyShape::TextOrMap,
         "The column that names the unit, or the path to it.",
         "unit: customer_id",
     ),
     required(
         "tables.*.unit.path",
-        Shape::List,
+        KeyShape::List,
         "Steps along foreign keys to the unit.",
         "path: [order_id -> shop.orders.order_id, customer_id -> shop.customers.customer_id]",
     ),
     required(
         "tables.*.unit.path.-",
-        Shape::Text,
+        KeyShape::Text,
         "A foreign key to a unique column: column -> schema.table.column.",
         "order_id -> shop.orders.order_id",
     ),
     key(
         "tables.*.unit.trusted_path",
-        Shape::Truth,
+        KeyShape::Truth,
         "false",
         "true: the steps need no foreign key. This replaces a proof by your word: if it is \
             wrong, one unit's rows may count as another's.",
@@ -338,7 +338,7 @@ pub static KEYS: &[Key] = &[
     ),
     key(
         "tables.*.rows_per_unit",
-        Shape::CountOrAuto(1, 1_000_000),
+        KeyShape::CountOrAuto(1, 1_000_000),
         "limits.rows_per_unit",
         "The most rows that one unit contributes; rows beyond it are clipped. auto leaves it to \
             `pgveil bounds`.",
@@ -346,7 +346,7 @@ pub static KEYS: &[Key] = &[
     ),
     key(
         "tables.*.other_columns",
-        Shape::Words(&["visible", "hidden"]),
+        KeyShape::Words(&["visible", "hidden"]),
         "hidden",
         "visible: columns that are not listed may be used, without bounds or values; also those \
             that the table gets later, from the next start or reload on.",
@@ -354,14 +354,14 @@ pub static KEYS: &[Key] = &[
     ),
     key(
         "tables.*.columns",
-        Shape::Named,
+        KeyShape::Named,
         "none",
         "What is known of the columns.",
         "columns: {price: {bounds: [0, 500]}}",
     ),
     key(
         "tables.*.columns.*",
-        Shape::WordsOrMap(&["hidden", "visible"]),
+        KeyShape::WordsOrMap(&["hidden", "visible"]),
         "",
         "hidden: the column does not exist. visible: for conditions, and as a key by threshold. \
             A map: exactly one of bounds, values, domain and visible.",
@@ -369,7 +369,7 @@ pub static KEYS: &[Key] = &[
     ),
     key(
         "tables.*.columns.*.bounds",
-        Shape::Bounds,
+        KeyShape::Bounds,
         "",
         "Values are clipped to this range. auto leaves an end to `pgveil bounds`. Never take \
             bounds from the data.",
@@ -377,42 +377,42 @@ pub static KEYS: &[Key] = &[
     ),
     key(
         "tables.*.columns.*.values",
-        Shape::Values,
+        KeyShape::Values,
         "",
         "The values that groups are listed by.",
         "values: [north, south]",
     ),
     key(
         "tables.*.columns.*.domain",
-        Shape::Text,
+        KeyShape::Text,
         "",
         "The same, read from a column of a public table.",
         "domain: shop.products.product_id",
     ),
     key(
         "tables.*.columns.*.visible",
-        Shape::Truth,
+        KeyShape::Truth,
         "",
         "true: for conditions, and as a key by threshold. false: hidden.",
         "visible: true",
     ),
     key(
         "tables.*.columns.*.nullable",
-        Shape::Truth,
+        KeyShape::Truth,
         "",
         "false: check makes sure that the catalog has a valid NOT NULL constraint.",
         "nullable: false",
     ),
     key(
         "tables.*.columns.*.complete",
-        Shape::Truth,
+        KeyShape::Truth,
         "false",
         "true: no other value than the listed ones occurs.",
         "complete: true",
     ),
     key(
         "tables.*.columns.*.also",
-        Shape::Names,
+        KeyShape::Names,
         "",
         "Further columns for which all of this holds, each for itself.",
         "also: [q2, q3, q4]",
@@ -484,14 +484,14 @@ pub static KEYS: &[Key] = &[
     ),
     key(
         "limits",
-        Shape::Map,
+        KeyShape::Map,
         "",
         "Upper limits on groups, rows, failures, time and connections.",
         "limits: {failures: 10}",
     ),
     key(
         "limits.groups_per_unit",
-        Shape::Count(1, 1_000_000),
+        KeyShape::Count(1, 1_000_000),
         "20",
         "The most groups of one answer that one unit is counted in, where keys are found by \
             threshold.",
@@ -499,83 +499,83 @@ pub static KEYS: &[Key] = &[
     ),
     key(
         "limits.rows_per_unit",
-        Shape::Count(1, 1_000_000),
+        KeyShape::Count(1, 1_000_000),
         "1000",
         "The most rows of one unit where a table does not say, or where a join multiplies rows.",
         "rows_per_unit: 1000",
     ),
     key(
         "limits.groups",
-        Shape::Count(1, 10_000_000),
+        KeyShape::Count(1, 10_000_000),
         "100000",
         "The most groups of one answer, and the most values of one column.",
         "groups: 100000",
     ),
     key(
         "limits.mirror_rows",
-        Shape::Count(0, 1_000_000_000),
+        KeyShape::Count(0, 1_000_000_000),
         "1000000",
         "Public tables of at most this many rows are copied into the shadow.",
         "mirror_rows: 1000000",
     ),
     key(
         "limits.failures",
-        Shape::Count(0, 1_000_000),
+        KeyShape::Count(0, 1_000_000),
         "10",
         "How many failed queries a role may cause before it may ask no more.",
         "failures: 10",
     ),
     key(
         "limits.statement_timeout",
-        Shape::Time,
+        KeyShape::Time,
         "60s",
         "How long the database may work on one statement.",
         "statement_timeout: 60s",
     ),
     key(
         "limits.connections",
-        Shape::Count(1, 100_000),
+        KeyShape::Count(1, 100_000),
         "200",
         "Clients at a time.",
         "connections: 200",
     ),
     key(
         "limits.connections_per_role",
-        Shape::Count(1, 100_000),
+        KeyShape::Count(1, 100_000),
         "100000",
         "Clients of one role at a time.",
         "connections_per_role: 50",
     ),
     key(
         "limits.connections_per_address",
-        Shape::Count(1, 100_000),
+        KeyShape::Count(1, 100_000),
         "100000",
         "Clients of one address at a time.",
         "connections_per_address: 50",
     ),
     key(
         "timing",
-        Shape::Map,
+        KeyShape::Map,
         "",
         "Hides how long an answer took.",
         "timing: {quantum: 100ms}",
     ),
     required(
         "timing.quantum",
-        Shape::Time,
+        KeyShape::Time,
         "Answers about private rows come at multiples of this time.",
         "quantum: 100ms",
     ),
     key(
         "time_grain",
-        Shape::Time,
+        KeyShape::Time,
         "none",
         "now() is rounded down to it in conditions on private rows.",
         "time_grain: 1h",
     ),
     key(
         "previews",
-        Shape::Words(&["refused", "empty"]),
+        KeyShape::Words(&["refused", "empty"]),
         "refused",
         "empty: a preview of private rows answers its columns and no row, with a notice.",
         "previews: empty",

@@ -29,7 +29,7 @@ pub use file::{
     Certified, ColumnEntry, ColumnRule, File, FileDigest, Literal, PathStep, RowsRule,
     SummaryEntry, TableEntry, TableRule, UnitRule, names, time_of,
 };
-pub use keys::{KEYS, Key, Shape};
+pub use keys::{KEYS, KeyShape, PolicyKey};
 pub use record_aggregates::{
     ComponentsField, FieldKind, RECORD_AGGREGATES, RecordAggregate, RecordField, RegressionField,
 };

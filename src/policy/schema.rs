@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::keys::{KEYS, Key, Shape, settings};
+use super::keys::{KEYS, KeyShape, PolicyKey, settings};
 
 /// The schema of a policy file.
 pub fn schema() -> Value {
@@ -16,7 +16,7 @@ pub fn schema() -> Value {
 }
 
 /// The keys directly below a path; the top is empty.
-fn below(path: &str) -> impl Iterator<Item = &'static Key> {
+fn below(path: &str) -> impl Iterator<Item = &'static PolicyKey> {
     KEYS.iter()
         .filter(move |key| key.path.rsplit_once('.').map_or("", |(parent, _)| parent) == path)
 }
@@ -47,46 +47,48 @@ fn map_of(path: &str) -> Map<String, Value> {
     map
 }
 
-fn of(key: &Key) -> Value {
+fn of(key: &PolicyKey) -> Value {
     let mut schema = match key.shape {
-        Shape::Map => map_of(key.path),
-        Shape::Named => {
+        KeyShape::Map => map_of(key.path),
+        KeyShape::Named => {
             let entries = below(key.path).next().map_or(json!(true), of);
             object(json!({"type": "object", "additionalProperties": entries}))
         }
-        Shape::List => {
+        KeyShape::List => {
             let item = below(key.path).next().map_or(json!(true), of);
             object(json!({"type": "array", "items": item, "minItems": 1}))
         }
-        Shape::WordsOrMap(words) => object(json!({"anyOf": [{"enum": words}, map_of(key.path)]})),
-        Shape::TextOrMap => object(json!({"anyOf": [{"type": "string"}, map_of(key.path)]})),
-        Shape::Text => object(json!({"type": ["string", "number"]})),
-        Shape::TextOrTexts => object(json!({"anyOf": [
+        KeyShape::WordsOrMap(words) => {
+            object(json!({"anyOf": [{"enum": words}, map_of(key.path)]}))
+        }
+        KeyShape::TextOrMap => object(json!({"anyOf": [{"type": "string"}, map_of(key.path)]})),
+        KeyShape::Text => object(json!({"type": ["string", "number"]})),
+        KeyShape::TextOrTexts => object(json!({"anyOf": [
             {"type": "string"},
             {"type": "array", "items": {"type": "string"}, "minItems": 1}
         ]})),
-        Shape::Words(words) => object(json!({"enum": words})),
-        Shape::Number => object(json!({"type": "number", "exclusiveMinimum": 0})),
-        Shape::Share => object(json!({"type": "number", "minimum": 0, "exclusiveMaximum": 1})),
-        Shape::Count(least, most) => {
+        KeyShape::Words(words) => object(json!({"enum": words})),
+        KeyShape::Number => object(json!({"type": "number", "exclusiveMinimum": 0})),
+        KeyShape::Share => object(json!({"type": "number", "minimum": 0, "exclusiveMaximum": 1})),
+        KeyShape::Count(least, most) => {
             object(json!({"type": "integer", "minimum": least, "maximum": most}))
         }
-        Shape::CountOrAuto(least, most) => object(json!({"anyOf": [
+        KeyShape::CountOrAuto(least, most) => object(json!({"anyOf": [
             {"type": "integer", "minimum": least, "maximum": most},
             {"const": "auto"}
         ]})),
-        Shape::Truth => object(json!({"type": "boolean"})),
-        Shape::Time => object(json!({"type": "string", "pattern": "^[0-9]+(ms|s|min|h)$"})),
-        Shape::Bounds => object(json!({"anyOf": [
+        KeyShape::Truth => object(json!({"type": "boolean"})),
+        KeyShape::Time => object(json!({"type": "string", "pattern": "^[0-9]+(ms|s|min|h)$"})),
+        KeyShape::Bounds => object(json!({"anyOf": [
             {"const": "auto"},
             {"type": "array", "items": {"type": ["string", "number"]}, "minItems": 2, "maxItems": 2}
         ]})),
-        Shape::Values => object(json!({
+        KeyShape::Values => object(json!({
             "type": "array",
             "items": {"type": ["string", "number", "boolean"]},
             "minItems": 1
         })),
-        Shape::Names => object(json!({
+        KeyShape::Names => object(json!({
             "type": "array",
             "items": {"type": ["string", "number", "boolean"]}
         })),
@@ -119,13 +121,13 @@ fn object(value: Value) -> Map<String, Value> {
 /// The paths of all keys, as people write them.
 pub fn key_names() -> Vec<String> {
     let named = KEYS.iter().filter(|key| !["*", "-"].contains(&key.name()));
-    named.map(Key::shown).collect()
+    named.map(PolicyKey::shown).collect()
 }
 
 /// The keys that somebody means by a name or the end of a path, in words.
 pub fn explain(name: &str) -> Vec<String> {
     let wanted = format!(".{name}");
-    let meant: Vec<&Key> = KEYS
+    let meant: Vec<&PolicyKey> = KEYS
         .iter()
         .filter(|key| {
             let is_end = |path: &str| path == name || path.ends_with(&wanted);
@@ -151,32 +153,34 @@ pub fn explain(name: &str) -> Vec<String> {
     lines
 }
 
-fn takes(key: &Key) -> String {
+fn takes(key: &PolicyKey) -> String {
     let names = || {
-        let names = below(key.path).map(Key::name).filter(|name| *name != "*");
+        let names = below(key.path)
+            .map(PolicyKey::name)
+            .filter(|name| *name != "*");
         names.collect::<Vec<_>>().join(", ")
     };
     match key.shape {
-        Shape::Map => format!("a map of {}", names()),
-        Shape::Named => "a map from names".to_owned(),
-        Shape::List => "a list".to_owned(),
-        Shape::Text => "text".to_owned(),
-        Shape::TextOrTexts => "text, or a list of texts".to_owned(),
-        Shape::Words(words) => words.join(", "),
-        Shape::WordsOrMap(words) => format!("{}, or a map of {}", words.join(", "), names()),
-        Shape::TextOrMap => format!("text, or a map of {}", names()),
-        Shape::Number => "a number above 0".to_owned(),
-        Shape::Share => "a number above 0 and below 1".to_owned(),
-        Shape::Count(least, most) => format!("a whole number from {least} to {most}"),
-        Shape::CountOrAuto(least, most) => {
+        KeyShape::Map => format!("a map of {}", names()),
+        KeyShape::Named => "a map from names".to_owned(),
+        KeyShape::List => "a list".to_owned(),
+        KeyShape::Text => "text".to_owned(),
+        KeyShape::TextOrTexts => "text, or a list of texts".to_owned(),
+        KeyShape::Words(words) => words.join(", "),
+        KeyShape::WordsOrMap(words) => format!("{}, or a map of {}", words.join(", "), names()),
+        KeyShape::TextOrMap => format!("text, or a map of {}", names()),
+        KeyShape::Number => "a number above 0".to_owned(),
+        KeyShape::Share => "a number above 0 and below 1".to_owned(),
+        KeyShape::Count(least, most) => format!("a whole number from {least} to {most}"),
+        KeyShape::CountOrAuto(least, most) => {
             format!("a whole number from {least} to {most}, or auto")
         }
-        Shape::Truth => "true or false".to_owned(),
-        Shape::Time => "a time such as 500ms, 60s, 5min or 1h".to_owned(),
-        Shape::Bounds => "[lowest, highest], or auto for either or both".to_owned(),
-        Shape::Values => "a list of constants".to_owned(),
-        Shape::Names => "a list of names".to_owned(),
-        Shape::Marginals => "all and a number, or a list of lists of keys".to_owned(),
+        KeyShape::Truth => "true or false".to_owned(),
+        KeyShape::Time => "a time such as 500ms, 60s, 5min or 1h".to_owned(),
+        KeyShape::Bounds => "[lowest, highest], or auto for either or both".to_owned(),
+        KeyShape::Values => "a list of constants".to_owned(),
+        KeyShape::Names => "a list of names".to_owned(),
+        KeyShape::Marginals => "all and a number, or a list of lists of keys".to_owned(),
     }
 }
 

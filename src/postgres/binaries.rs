@@ -6,7 +6,7 @@ use super::{BINARIES_VARIABLE, Error};
 
 /// Where PostgreSQL comes from.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Found {
+pub enum PostgresSource {
     /// The directory that holds initdb and postgres.
     Directory(PathBuf),
     Embedded,
@@ -14,40 +14,42 @@ pub enum Found {
 
 /// The operator's setting first, then PATH, then Debian's directories (newest major version), then
 /// the embedded engine if it was built in.
-pub fn find() -> Result<Found, Error> {
+pub fn find() -> Result<PostgresSource, Error> {
     if let Some(value) = std::env::var_os(BINARIES_VARIABLE) {
         if value == "embedded" {
             return if cfg!(feature = "embedded") {
-                Ok(Found::Embedded)
+                Ok(PostgresSource::Embedded)
             } else {
                 Err(Error::NotEmbedded)
             };
         }
         let directory = PathBuf::from(value);
         return if is_complete(&directory) {
-            Ok(Found::Directory(directory))
+            Ok(PostgresSource::Directory(directory))
         } else {
             Err(Error::BadBinaries { directory })
         };
     }
     match native() {
-        Err(Error::NoBinaries) if cfg!(feature = "embedded") => Ok(Found::Embedded),
+        Err(Error::NoBinaries) if cfg!(feature = "embedded") => Ok(PostgresSource::Embedded),
         found => found,
     }
 }
 
 /// The binaries on this machine, without regard to the operator's setting.
-pub fn native() -> Result<Found, Error> {
+pub fn native() -> Result<PostgresSource, Error> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let found = std::env::split_paths(&path)
         .find(|directory| is_complete(directory))
         .or_else(newest_debian);
-    found.map(Found::Directory).ok_or(Error::NoBinaries)
+    found
+        .map(PostgresSource::Directory)
+        .ok_or(Error::NoBinaries)
 }
 
 /// The major version of the server that would be started here.
 pub fn major_version() -> Option<u32> {
-    let Ok(Found::Directory(directory)) = find() else {
+    let Ok(PostgresSource::Directory(directory)) = find() else {
         return None;
     };
     let output = std::process::Command::new(directory.join("postgres"))

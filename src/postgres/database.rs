@@ -2,7 +2,7 @@
 
 use tokio_postgres::Config;
 
-use super::{Error, MAINTENANCE, Options, connect, identifier};
+use super::{Error, MAINTENANCE, ServerOptions, connect, identifier};
 
 /// The database that every cluster has, for sessions that create others. It has the cluster's
 /// locale.
@@ -10,7 +10,7 @@ const TEMPLATE: &str = "template1";
 
 /// Creates the database of the options. `config` connects to the server, and afterwards to that
 /// database.
-pub async fn create(config: &mut Config, options: &Options) -> Result<(), Error> {
+pub async fn create(config: &mut Config, options: &ServerOptions) -> Result<(), Error> {
     let name = options.database.as_deref().unwrap_or(MAINTENANCE);
     if name == TEMPLATE || name == MAINTENANCE && options.locale.is_none() {
         config.dbname(name);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use pglite_oxide::PgliteServer;
 
 use super::directory::Directory;
-use super::{Error, MAINTENANCE, Options, database};
+use super::{Error, MAINTENANCE, ServerOptions, database};
 
 /// How long a drop waits for the engine's thread, which serves its client to the end.
 const SHUTDOWN_WAIT: Duration = Duration::from_secs(3);
@@ -23,7 +23,7 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    pub async fn start(options: &Options) -> Result<Self, Error> {
+    pub async fn start(options: &ServerOptions) -> Result<Self, Error> {
         let directory = Directory::create(None, SCRIPT, &[])?;
         let root = directory.path().join("root");
         let socket = directory.path().join(".s.PGSQL.5432");

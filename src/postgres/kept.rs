@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use super::binaries::{Found, find};
+use super::binaries::{PostgresSource, find};
 use super::directory::{User, unprivileged};
 
 /// The environment variable that names the directory of kept clusters, or says `off`.
@@ -38,7 +38,7 @@ impl KeptClusters {
     /// The place for what was loaded from `content`, by this pgveil and this machine's binaries.
     /// `None` where there is no directory for it that is ours alone, or no binaries.
     pub fn of(content: &[&[u8]]) -> Option<Self> {
-        let Ok(Found::Directory(binaries)) = find() else {
+        let Ok(PostgresSource::Directory(binaries)) = find() else {
             return None;
         };
         let server = std::process::Command::new(binaries.join("postgres"))

@@ -86,7 +86,7 @@ pub enum Engine {
 
 /// The options of the throw-away server.
 #[derive(Debug, Clone, Default)]
-pub struct Options {
+pub struct ServerOptions {
     /// The database to create; `None`: `postgres`.
     pub database: Option<String>,
     /// That of the database, where this machine has it; otherwise, and for `None`, the server's
@@ -116,14 +116,14 @@ enum Server {
 
 impl LocalPostgres {
     /// Starts the best server available on this machine and waits until it answers.
-    pub async fn start(options: Options) -> Result<Self, Error> {
+    pub async fn start(options: ServerOptions) -> Result<Self, Error> {
         Self::start_found(binaries::find()?, options).await
     }
 
     /// Prepares the cluster that servers are copied from, which takes a second. [`Self::start`]
     /// reports a failure.
     pub async fn prepare() {
-        if let Ok(binaries::Found::Directory(binaries)) = binaries::find() {
+        if let Ok(binaries::PostgresSource::Directory(binaries)) = binaries::find() {
             let _ = native::pristine(&binaries).await;
         }
     }
@@ -131,7 +131,7 @@ impl LocalPostgres {
     /// Takes this cluster, on which no server has run, in place of initdb's, for all servers that
     /// this process will start from the binaries of this machine; `None` takes initdb's again.
     pub async fn prepare_from(empty: Option<PathBuf>) {
-        if let Ok(binaries::Found::Directory(binaries)) = binaries::find() {
+        if let Ok(binaries::PostgresSource::Directory(binaries)) = binaries::find() {
             native::prepare_from(&binaries, empty).await;
         }
     }
@@ -142,23 +142,26 @@ impl LocalPostgres {
     /// Where it would start nothing.
     pub fn engine_here() -> Result<Engine, Error> {
         binaries::find().map(|found| match found {
-            binaries::Found::Directory(_) => Engine::Native,
-            binaries::Found::Embedded => Engine::Embedded,
+            binaries::PostgresSource::Directory(_) => Engine::Native,
+            binaries::PostgresSource::Embedded => Engine::Embedded,
         })
     }
 
     /// Starts a server of one kind, regardless of the environment.
-    pub async fn start_engine(engine: Engine, options: Options) -> Result<Self, Error> {
+    pub async fn start_engine(engine: Engine, options: ServerOptions) -> Result<Self, Error> {
         let found = match engine {
             Engine::Native => binaries::native()?,
-            Engine::Embedded => binaries::Found::Embedded,
+            Engine::Embedded => binaries::PostgresSource::Embedded,
         };
         Self::start_found(found, options).await
     }
 
-    async fn start_found(found: binaries::Found, options: Options) -> Result<Self, Error> {
+    async fn start_found(
+        found: binaries::PostgresSource,
+        options: ServerOptions,
+    ) -> Result<Self, Error> {
         match found {
-            binaries::Found::Directory(binaries) => {
+            binaries::PostgresSource::Directory(binaries) => {
                 let native = native::Native::start(&binaries, &options).await?;
                 let (config, url) = (native.config().clone(), native.url());
                 Ok(Self {
@@ -167,12 +170,12 @@ impl LocalPostgres {
                     server: Server::Native(Box::new(native)),
                 })
             }
-            binaries::Found::Embedded => Self::start_embedded(&options).await,
+            binaries::PostgresSource::Embedded => Self::start_embedded(&options).await,
         }
     }
 
     #[cfg(feature = "embedded")]
-    async fn start_embedded(options: &Options) -> Result<Self, Error> {
+    async fn start_embedded(options: &ServerOptions) -> Result<Self, Error> {
         let embedded = embedded::Embedded::start(options).await?;
         let (config, url) = (embedded.config().clone(), embedded.url());
         Ok(Self {
@@ -183,7 +186,7 @@ impl LocalPostgres {
     }
 
     #[cfg(not(feature = "embedded"))]
-    async fn start_embedded(_: &Options) -> Result<Self, Error> {
+    async fn start_embedded(_: &ServerOptions) -> Result<Self, Error> {
         Err(Error::NotEmbedded)
     }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 use super::directory::{Directory, unprivileged};
-use super::{Error, MAINTENANCE, Options, SUPERUSER, connect, database};
+use super::{Error, MAINTENANCE, SUPERUSER, ServerOptions, connect, database};
 
 /// It takes a second, and much longer where the machine is busy.
 const START_WAIT: Duration = Duration::from_secs(180);
@@ -86,7 +86,7 @@ pub struct Native {
 }
 
 impl Native {
-    pub async fn start(binaries: &Path, options: &Options) -> Result<Self, Error> {
+    pub async fn start(binaries: &Path, options: &ServerOptions) -> Result<Self, Error> {
         let pristine = match &options.copy_of {
             Some(cluster) => cluster.clone(),
             None => pristine(binaries).await?,

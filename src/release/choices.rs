@@ -8,11 +8,11 @@ use zeroize::Zeroize;
 
 pub use limit::limited;
 
-use super::quantiles::Values;
-use super::{Error, Key, decode, refined};
-use crate::execute::Rows;
+use super::quantiles::CandidateRows;
+use super::{Error, PrintedKey, decode, refined};
+use crate::execute::TextRows;
 use crate::ir::End;
-use crate::mechanism::{Exponential, Run, Sampler};
+use crate::mechanism::{CandidateRun, Exponential, Sampler};
 use crate::rewrite::{Candidates, ChoiceKind, ChoicePlan, Halving, Side, Subject, Target};
 
 mod limit;
@@ -24,18 +24,18 @@ const WEIGHT_MAX: u128 = 1 << 90;
 pub enum Groups<'p> {
     Counts {
         choice: &'p ChoicePlan,
-        counts: HashMap<Key, Key>,
+        counts: HashMap<PrintedKey, PrintedKey>,
     },
     Weights {
         choice: &'p ChoicePlan,
-        weights: HashMap<Key, BTreeMap<u64, u128>>,
+        weights: HashMap<PrintedKey, BTreeMap<u64, u128>>,
     },
 }
 
 impl<'p> Groups<'p> {
     /// Reads rows of `key_count` keys each. Values that are not candidates are left out.
-    pub fn new(choice: &'p ChoicePlan, rows: &Rows, key_count: usize) -> Self {
-        let split = |row: &Key| {
+    pub fn new(choice: &'p ChoicePlan, rows: &TextRows, key_count: usize) -> Self {
+        let split = |row: &PrintedKey| {
             let (key, rest) = row.split_at(key_count.min(row.len()));
             (key.to_vec(), rest.to_vec())
         };
@@ -48,7 +48,7 @@ impl<'p> Groups<'p> {
                 value: _,
                 candidates,
             } => {
-                let mut weights: HashMap<Key, BTreeMap<u64, u128>> = HashMap::new();
+                let mut weights: HashMap<PrintedKey, BTreeMap<u64, u128>> = HashMap::new();
                 for (key, mut rest) in rows.iter().map(split) {
                     if let [Some(candidate), Some(weight)] = rest.as_slice()
                         && let Some(position) = candidates.position(candidate)
@@ -72,7 +72,11 @@ impl<'p> Groups<'p> {
     ///
     /// # Errors
     /// [`Error::Noise`] where nothing can be drawn.
-    pub fn columns(&self, key: &Key, sampler: &mut dyn Sampler) -> Result<Vec<String>, Error> {
+    pub fn columns(
+        &self,
+        key: &PrintedKey,
+        sampler: &mut dyn Sampler,
+    ) -> Result<Vec<String>, Error> {
         match self {
             Self::Counts { choice, counts } => noisy_counts(choice, counts.get(key), sampler),
             Self::Weights { choice, weights } => {
@@ -85,7 +89,7 @@ impl<'p> Groups<'p> {
 
 fn noisy_counts(
     choice: &ChoicePlan,
-    exact: Option<&Key>,
+    exact: Option<&PrintedKey>,
     sampler: &mut dyn Sampler,
 ) -> Result<Vec<String>, Error> {
     let (
@@ -193,7 +197,7 @@ fn halved(
     let mut fractions = fractions.to_vec();
     fractions.sort_unstable();
     fractions.dedup();
-    let chosen = Values {
+    let chosen = CandidateRows {
         weights,
         candidates: candidates.count(),
         halving,
@@ -220,7 +224,7 @@ struct Choice<'c> {
 impl Choice<'_> {
     fn draw(&self, sampler: &mut dyn Sampler) -> Result<String, Error> {
         let spans = self.spans();
-        let runs: Vec<Run> = spans.iter().map(|(_, run)| run.clone()).collect();
+        let runs: Vec<CandidateRun> = spans.iter().map(|(_, run)| run.clone()).collect();
         let (run, place) = sampler.choose(self.draw, &runs)?;
         let (start, _) = spans.get(run).ok_or(Error::Mismatch)?;
         Ok(match self.target {
@@ -231,7 +235,7 @@ impl Choice<'_> {
         })
     }
 
-    fn spans(&self) -> Vec<(u64, Run)> {
+    fn spans(&self) -> Vec<(u64, CandidateRun)> {
         match self.target {
             Target::MostFrequent => by_frequency(self.weights, self.candidates.count()),
             Target::Fraction(_) | Target::End(_) => {
@@ -254,7 +258,7 @@ impl Choice<'_> {
     /// Where a limit cut L of N + L rows, qN + qL of them are below the quantile at q, and between
     /// qN + qL - L and qN + qL of what is left: the number of ranks grows by (1 - q) L before it,
     /// and by q L after it.
-    fn beyond(&self, side: Side) -> Vec<(u64, Run)> {
+    fn beyond(&self, side: Side) -> Vec<(u64, CandidateRun)> {
         let (numerator, factor) = self.target.ratio();
         let total: BigUint = self.weights.values().map(|w| BigUint::from(*w)).sum();
         let below = numerator as f64 / factor as f64;
@@ -278,7 +282,7 @@ impl Choice<'_> {
             ),
         };
         let goal = Goal { rank, factor };
-        let beyond_rows = Run::one(goal.penalty(&covered.start, &covered.end));
+        let beyond_rows = CandidateRun::one(goal.penalty(&covered.start, &covered.end));
         let mut spans = by_rank(self.weights, count, &goal, first);
         spans.push((end, beyond_rows));
         spans
@@ -346,37 +350,46 @@ fn by_rank(
     candidates: u64,
     goal: &Goal,
     first: BigUint,
-) -> Vec<(u64, Run)> {
+) -> Vec<(u64, CandidateRun)> {
     let mut spans = Vec::with_capacity(2 * weights.len() + 1);
     let (mut next, mut below) = (0, first);
     for (position, weight) in weights {
         spans.push((
             next,
-            Run::level(goal.penalty(&below, &below), position - next),
+            CandidateRun::level(goal.penalty(&below, &below), position - next),
         ));
         let upto = &below + *weight;
-        spans.push((*position, Run::level(goal.penalty(&below, &upto), 1)));
+        spans.push((
+            *position,
+            CandidateRun::level(goal.penalty(&below, &upto), 1),
+        ));
         (next, below) = (position + 1, upto);
     }
     spans.push((
         next,
-        Run::level(goal.penalty(&below, &below), candidates - next),
+        CandidateRun::level(goal.penalty(&below, &below), candidates - next),
     ));
     spans
 }
 
 /// How much rarer each candidate is than the most frequent one. Neighbouring candidates without
 /// rows are one run.
-fn by_frequency(weights: &BTreeMap<u64, u128>, candidates: u64) -> Vec<(u64, Run)> {
+fn by_frequency(weights: &BTreeMap<u64, u128>, candidates: u64) -> Vec<(u64, CandidateRun)> {
     let most = weights.values().copied().max().unwrap_or(0);
     let mut spans = Vec::with_capacity(2 * weights.len() + 1);
     let mut next = 0;
     for (position, weight) in weights {
-        spans.push((next, Run::level(BigUint::from(most), position - next)));
-        spans.push((*position, Run::one(BigUint::from(most - weight))));
+        spans.push((
+            next,
+            CandidateRun::level(BigUint::from(most), position - next),
+        ));
+        spans.push((*position, CandidateRun::one(BigUint::from(most - weight))));
         next = position + 1;
     }
-    spans.push((next, Run::level(BigUint::from(most), candidates - next)));
+    spans.push((
+        next,
+        CandidateRun::level(BigUint::from(most), candidates - next),
+    ));
     spans
 }
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use num_bigint::BigInt;
 use zeroize::Zeroizing;
 
-use super::groups::{Key, cells, integer};
+use super::groups::{PrintedKey, cells, integer};
 use super::{Drawn, Error};
 use crate::analyze::KeyRule;
 use crate::mechanism::Sampler;
@@ -29,13 +29,13 @@ use crate::rewrite::{ByEffects, ReleasePlan, key_text};
 pub fn drawn(
     release: &ReleasePlan,
     by: &ByEffects,
-    vector: &[Key],
+    vector: &[PrintedKey],
     sampler: &mut dyn Sampler,
 ) -> Result<Drawn, Error> {
     let exact = exact(release, by, vector);
     let finest = |at: usize| by.calibrated.iter().map(|noise| noise[at].refine).max();
     let refined: Vec<u32> = (0..exact.len()).map(|at| finest(at).unwrap_or(0)).collect();
-    let mut groups: Vec<(Key, Vec<BigInt>)> = cells(release)
+    let mut groups: Vec<(PrintedKey, Vec<BigInt>)> = cells(release)
         .into_iter()
         .map(|key| (key, Vec::new()))
         .collect();
@@ -64,7 +64,11 @@ pub fn drawn(
 }
 
 /// The exact integers of all cells, for each coordinate. The last key varies fastest.
-fn exact(release: &ReleasePlan, by: &ByEffects, vector: &[Key]) -> Vec<Zeroizing<Vec<i128>>> {
+fn exact(
+    release: &ReleasePlan,
+    by: &ByEffects,
+    vector: &[PrintedKey],
+) -> Vec<Zeroizing<Vec<i128>>> {
     let places: Vec<HashMap<Option<String>, usize>> = release
         .keys()
         .iter()

@@ -12,18 +12,22 @@ use crate::policy::Scalar;
 use crate::rewrite::{ReleasePlan, key_text};
 
 /// A group's keys, as the statement printed them.
-pub type Key = Vec<Option<String>>;
+pub type PrintedKey = Vec<Option<String>>;
 
 /// A group with the exact integers of its coordinates.
-pub type Group = (Key, Zeroizing<Vec<i128>>);
+pub type ExactGroup = (PrintedKey, Zeroizing<Vec<i128>>);
 
 /// The exact integers of each group that a statement found.
-pub type Found = HashMap<Key, Zeroizing<Vec<i128>>>;
+pub type FoundGroups = HashMap<PrintedKey, Zeroizing<Vec<i128>>>;
 
 /// Groups that may be shown, with the exact integers of their coordinates. A grouping set of listed
 /// keys has all their combinations; another has the groups that the statement found.
-pub fn groups(release: &ReleasePlan, vector: &[Key], calibrated: &[Calibrated]) -> Vec<Group> {
-    let mut found = Found::new();
+pub fn groups(
+    release: &ReleasePlan,
+    vector: &[PrintedKey],
+    calibrated: &[Calibrated],
+) -> Vec<ExactGroup> {
+    let mut found = FoundGroups::new();
     for row in vector {
         let (key, values) = row.split_at(release.key_columns().min(row.len()));
         let values: Vec<i128> = values
@@ -37,8 +41,8 @@ pub fn groups(release: &ReleasePlan, vector: &[Key], calibrated: &[Calibrated]) 
 }
 
 /// The same from a statement's result, each group with this many integers.
-pub fn arranged(release: &ReleasePlan, mut found: Found, width: usize) -> Vec<Group> {
-    let mut groups: Vec<Group> = cells(release)
+pub fn arranged(release: &ReleasePlan, mut found: FoundGroups, width: usize) -> Vec<ExactGroup> {
+    let mut groups: Vec<ExactGroup> = cells(release)
         .into_iter()
         .map(|cell| {
             let values = found
@@ -60,7 +64,7 @@ pub fn arranged(release: &ReleasePlan, mut found: Found, width: usize) -> Vec<Gr
 }
 
 /// The keys of a row's grouping set, its number first where there are several.
-fn set_of(release: &ReleasePlan, key: &Key) -> Vec<usize> {
+fn set_of(release: &ReleasePlan, key: &PrintedKey) -> Vec<usize> {
     match release.sets() {
         [] => (0..release.keys().len()).collect(),
         sets => {
@@ -77,7 +81,7 @@ fn set_of(release: &ReleasePlan, key: &Key) -> Vec<usize> {
 }
 
 /// Whether the groups of the key's grouping set are known without the data.
-pub fn is_listed(release: &ReleasePlan, key: &Key) -> bool {
+pub fn is_listed(release: &ReleasePlan, key: &PrintedKey) -> bool {
     set_of(release, key)
         .iter()
         .all(|at| matches!(release.keys()[*at].1, KeyRule::Domain(_)))
@@ -113,7 +117,7 @@ pub fn refined(text: Option<&str>, calibrated: &Calibrated, is_refined: bool) ->
 
 /// Every combination of listed key values, in order, as the statement prints them, for every
 /// grouping set whose keys are all listed.
-pub fn cells(release: &ReleasePlan) -> Vec<Key> {
+pub fn cells(release: &ReleasePlan) -> Vec<PrintedKey> {
     if release.sets().is_empty() {
         return of_set(release, &set_of(release, &Vec::new()), Vec::new());
     }
@@ -122,16 +126,16 @@ pub fn cells(release: &ReleasePlan) -> Vec<Key> {
         .collect()
 }
 
-fn of_set(release: &ReleasePlan, set: &[usize], start: Key) -> Vec<Key> {
+fn of_set(release: &ReleasePlan, set: &[usize], start: PrintedKey) -> Vec<PrintedKey> {
     let text = |at: usize, value: &Option<Scalar>| {
         value.as_ref().map(|v| key_text(v, &release.keys()[at].0))
     };
     let first = start.len();
     let mut whole = start;
     whole.resize(first + release.keys().len(), None);
-    let mut cells: Vec<Key> = vec![whole];
+    let mut cells: Vec<PrintedKey> = vec![whole];
     for axis in axes(set, release.tuples()) {
-        let (places, rows): (Vec<usize>, Vec<Key>) = match axis {
+        let (places, rows): (Vec<usize>, Vec<PrintedKey>) = match axis {
             Axis::Key(at) => match &release.keys()[at].1 {
                 KeyRule::Domain(values) => {
                     (vec![at], values.iter().map(|v| vec![text(at, v)]).collect())
@@ -146,7 +150,7 @@ fn of_set(release: &ReleasePlan, set: &[usize], start: Key) -> Vec<Key> {
                 (keys, rows)
             }
         };
-        let placed = |cell: &Key, row: &Key| {
+        let placed = |cell: &PrintedKey, row: &PrintedKey| {
             let mut cell = cell.clone();
             places
                 .iter()
@@ -168,9 +172,9 @@ type Rank<'a> = (u8, i64, &'a str);
 
 /// Groups by grouping set and key, so that their order says nothing about the data. Ranks are
 /// looked up in a map: the time is that of the groups plus that of the lists.
-fn sorted(groups: Vec<Group>, keys: &[(Type, KeyRule)], numbered: usize) -> Vec<Group> {
+fn sorted(groups: Vec<ExactGroup>, keys: &[(Type, KeyRule)], numbered: usize) -> Vec<ExactGroup> {
     let places: Vec<HashMap<String, i64>> = keys.iter().map(places).collect();
-    let number = |key: &Key| {
+    let number = |key: &PrintedKey| {
         key.iter()
             .take(numbered)
             .flatten()
@@ -190,7 +194,7 @@ fn sorted(groups: Vec<Group>, keys: &[(Type, KeyRule)], numbered: usize) -> Vec<
     let mut order: Vec<usize> = (0..groups.len()).collect();
     order.sort_by(|a, b| ranks[*a].cmp(&ranks[*b]));
     drop(ranks);
-    let mut groups: Vec<Option<Group>> = groups.into_iter().map(Some).collect();
+    let mut groups: Vec<Option<ExactGroup>> = groups.into_iter().map(Some).collect();
     order
         .into_iter()
         .filter_map(|at| groups[at].take())
@@ -237,13 +241,13 @@ fn in_total_order(value: f64) -> i64 {
 mod tests {
     use super::*;
 
-    fn group(key: &[&str]) -> Group {
+    fn group(key: &[&str]) -> ExactGroup {
         let text = |text: &&str| (*text != "NULL").then(|| (*text).to_owned());
         (key.iter().map(text).collect(), Zeroizing::new(Vec::new()))
     }
 
     fn order(keys: &[(Type, KeyRule)], numbered: usize, groups: &[&[&str]]) -> Vec<String> {
-        let shown = |(key, _): &Group| {
+        let shown = |(key, _): &ExactGroup| {
             key.iter()
                 .map(|text| text.clone().unwrap_or("NULL".to_owned()))
                 .collect::<Vec<_>>()

@@ -17,20 +17,20 @@ use num_bigint::BigInt;
 use zeroize::{Zeroize, Zeroizing};
 
 use crate::aggregates::ChoiceId;
-use crate::execute::{Rows, Sealed};
+use crate::execute::{Sealed, TextRows};
 use crate::ir::ReleaseId;
 use crate::ledger::Charge;
 use crate::mechanism::{Calibrated, SampleError, Sampler};
 use crate::rewrite::{CoordinateId, Draw, Plan, ReleasePlan, UnpaidPart, made_of};
 
-pub use look::{Cut, Looked, TooFew};
+pub use look::{ClipBias, Looked, TooFew};
 pub use noise_record::NoiseRecord;
 pub use paid::{EndedPart, Keeping, LockedPart, PaidPart, PaidRows};
-pub use quantiles::Values;
+pub use quantiles::CandidateRows;
 pub use rollup::{Rollup, coarser, from_finer, read_off, reads_off, stand_in};
 
 use decode::Rational;
-use groups::{Found, Key, arranged, cells, groups, is_listed, refined};
+use groups::{FoundGroups, PrintedKey, arranged, cells, groups, is_listed, refined};
 use rollup::Grain;
 
 /// Released values: what middle queries and the outer query may read. Only this module fills it.
@@ -104,7 +104,7 @@ pub struct ReleasedTable {
     pub drawn: Option<NoiseRecord>,
     /// What the limits on rows that a look chose cut, by choice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub row_cuts: Vec<(ChoiceId, Cut)>,
+    pub row_cuts: Vec<(ChoiceId, ClipBias)>,
     #[serde(default)]
     grain: Option<Grain>,
 }
@@ -167,7 +167,7 @@ impl<'p> Releasing<'p> {
         &self.part
     }
 
-    fn opened(&self, rows: Sealed<Vec<Rows>>) -> Zeroizing<Vec<Rows>> {
+    fn opened(&self, rows: Sealed<Vec<TextRows>>) -> Zeroizing<Vec<TextRows>> {
         rows.open(&self.paid)
     }
 
@@ -207,7 +207,7 @@ impl<'p> Releasing<'p> {
     pub fn release(
         &mut self,
         release: ReleaseId,
-        rows: Sealed<Vec<Rows>>,
+        rows: Sealed<Vec<TextRows>>,
         sampler: &mut dyn Sampler,
     ) -> Result<(), Error> {
         assert!(
@@ -239,7 +239,7 @@ fn listed(release: &ReleasePlan) -> ReleasedTable {
 /// here; the only ones that leave are keys that are shown.
 fn noised(
     release: &ReleasePlan,
-    rows: &[Rows],
+    rows: &[TextRows],
     sampler: &mut dyn Sampler,
 ) -> Result<ReleasedTable, Error> {
     if rows.len() != release.statements().len() {
@@ -263,7 +263,7 @@ fn noised(
 /// Each group with its own noise; of those by threshold, the ones that are shown.
 fn drawn_apart(
     release: &ReleasePlan,
-    vector: &[Key],
+    vector: &[PrintedKey],
     sampler: &mut dyn Sampler,
 ) -> Result<Drawn, Error> {
     let calibrated = release.price().map_or(&[][..], |p| &p.calibrated);
@@ -290,7 +290,7 @@ fn drawn_apart(
 
 /// Groups that are shown, with their noisy integers.
 struct Drawn {
-    groups: Vec<(Key, Vec<BigInt>)>,
+    groups: Vec<(PrintedKey, Vec<BigInt>)>,
     /// Integers of a coordinate are in units of 2^-refined, divided by `divisor`.
     refined: Vec<u32>,
     divisor: BigInt,
@@ -298,8 +298,8 @@ struct Drawn {
 
 impl Drawn {
     /// Groups whose integers have noise of their own.
-    fn apart(groups: Vec<(Key, Vec<i128>)>, calibrated: &[Calibrated]) -> Self {
-        let wide = |(key, noisy): (Key, Vec<i128>)| {
+    fn apart(groups: Vec<(PrintedKey, Vec<i128>)>, calibrated: &[Calibrated]) -> Self {
+        let wide = |(key, noisy): (PrintedKey, Vec<i128>)| {
             let noisy = noisy.into_iter().map(BigInt::from).collect();
             (key, noisy)
         };
@@ -315,7 +315,7 @@ impl Drawn {
 fn decoded(
     release: &ReleasePlan,
     drawn: Drawn,
-    rows: &[&Rows],
+    rows: &[&TextRows],
     sampler: &mut dyn Sampler,
 ) -> Result<ReleasedTable, Error> {
     let Drawn {

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Cut, Key};
+use super::{ClipBias, PrintedKey};
 use crate::analyze::PlanningEffort;
 use crate::mechanism::{Effects, Mechanism, Noise, quantile_95};
 use crate::rewrite::{CoordinateId, Measure, ReleasePlan, Total, made_of, measure_terms};
@@ -24,7 +24,7 @@ pub struct NoiseRecord {
     summed: Vec<usize>,
     /// The amounts that clips chosen from a look cut, by coordinate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    cuts: Vec<(CoordinateId, Cut)>,
+    cuts: Vec<(CoordinateId, ClipBias)>,
     /// Where groups are computed from effects. The draws above are then the noise of a group of the
     /// set where it is largest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,7 +90,7 @@ impl SetNoise {
     /// that were computed before.
     fn of_groups(
         &self,
-        groups: &[&Key],
+        groups: &[&PrintedKey],
         known: &mut Factors,
         effort: &PlanningEffort,
     ) -> Option<f64> {
@@ -122,7 +122,11 @@ impl SetNoise {
     /// The places of groups among the cells of their set, and of each of its keys how many values
     /// they have. Which of its values a key has does not change the noise, so that they are
     /// numbered as they come. `None` where two groups have the same keys.
-    fn places(&self, set: &[usize], groups: &[&Key]) -> Option<(HashSet<usize>, Vec<usize>)> {
+    fn places(
+        &self,
+        set: &[usize],
+        groups: &[&PrintedKey],
+    ) -> Option<(HashSet<usize>, Vec<usize>)> {
         let mut places = HashSet::with_capacity(groups.len());
         let mut values = vec![HashMap::new(); set.len()];
         for key in groups {
@@ -169,12 +173,12 @@ impl NoiseRecord {
     }
 
     /// The record with the amounts that the chosen clips cut.
-    pub(super) fn cut_by(self, cuts: Vec<(CoordinateId, Cut)>) -> Self {
+    pub(super) fn cut_by(self, cuts: Vec<(CoordinateId, ClipBias)>) -> Self {
         Self { cuts, ..self }
     }
 
     /// The amount that a clip chosen from a look cut from a coordinate.
-    pub fn cut(&self, coordinate: CoordinateId) -> Option<&Cut> {
+    pub fn cut(&self, coordinate: CoordinateId) -> Option<&ClipBias> {
         let mut cuts = self.cuts.iter();
         cuts.find_map(|(at, cut)| (*at == coordinate).then_some(cut))
     }
@@ -193,7 +197,7 @@ impl NoiseRecord {
     /// largest, where they are computed from effects. `None` where it is not known.
     pub(super) fn factors<'k>(
         &self,
-        sums: impl Iterator<Item = Vec<&'k Key>>,
+        sums: impl Iterator<Item = Vec<&'k PrintedKey>>,
         effort: &PlanningEffort,
     ) -> Option<Vec<f64>> {
         let Some(by) = &self.by_effects else {

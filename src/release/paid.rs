@@ -11,7 +11,7 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::{Error, Looked, Released, ReleasedTable, Releasing};
-use crate::execute::{self, Backend, Rows, Sealed, Snapshot};
+use crate::execute::{self, Backend, Sealed, Snapshot, TextRows};
 use crate::ir::ReleaseId;
 use crate::ledger::{self, Charge, HistoryEntry, Ledger, QuestionDigest};
 use crate::mechanism::Sampler;
@@ -86,7 +86,7 @@ pub struct PaidPart<'p> {
 /// The rows of one release, which were read under its charge.
 pub struct PaidRows {
     release: ReleaseId,
-    rows: Sealed<Vec<Rows>>,
+    rows: Sealed<Vec<TextRows>>,
 }
 
 /// The record that the ledger will keep. Made by [`PaidPart`] alone, after its debit.

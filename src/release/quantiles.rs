@@ -13,11 +13,11 @@ use num_bigint::BigUint;
 use num_traits::ToPrimitive;
 
 use super::Error;
-use crate::mechanism::{Run, Sampler};
+use crate::mechanism::{CandidateRun, Sampler};
 use crate::rewrite::{Halving, ratio_of};
 
 /// One group's rows, by candidate.
-pub struct Values<'v> {
+pub struct CandidateRows<'v> {
     pub weights: &'v BTreeMap<u64, u128>,
     pub candidates: u64,
     pub halving: &'v Halving,
@@ -32,7 +32,7 @@ struct Part {
     high: u32,
 }
 
-impl Values<'_> {
+impl CandidateRows<'_> {
     /// A candidate for each of the fractions, which are in millionths, each above the one before.
     ///
     /// # Guarantee
@@ -79,7 +79,7 @@ impl Values<'_> {
         };
         let ratio = ratio_of(fraction - part.low, part.high - part.low);
         let spans = self.spans(part, ratio);
-        let runs: Vec<Run> = spans.iter().map(|span| span.run.clone()).collect();
+        let runs: Vec<CandidateRun> = spans.iter().map(|span| span.run.clone()).collect();
         let (run, place) = sampler.choose(&self.halving.draw(ratio), &runs)?;
         let piece = spans.get(run).ok_or(Error::Mismatch)?.piece(place);
         self.descend(
@@ -153,7 +153,7 @@ impl Values<'_> {
 /// Pieces in a row, from the best of them on.
 #[derive(Debug, Clone)]
 struct Span {
-    run: Run,
+    run: CandidateRun,
     first: u64,
     is_backwards: bool,
 }
@@ -161,7 +161,7 @@ struct Span {
 impl Span {
     fn level(range: Range<u64>, penalty: BigUint) -> Self {
         Self {
-            run: Run::level(penalty, range.end - range.start),
+            run: CandidateRun::level(penalty, range.end - range.start),
             first: range.start,
             is_backwards: false,
         }
@@ -234,7 +234,7 @@ fn blocks(
     let mut offset = 0;
     for digit in (0..u64::BITS).filter(|digit| count >> digit & 1 == 1) {
         let (piece, is_backwards) = place(offset);
-        let run = Run {
+        let run = CandidateRun {
             penalty: &first + step * offset,
             candidates: 1 << digit,
             step: step.clone(),

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::decode;
 use super::decode::Rational;
-use super::{Key, NoiseRecord, ReleasedTable, cells};
+use super::{NoiseRecord, PrintedKey, ReleasedTable, cells};
 use crate::aggregates::Foreseen;
 use crate::analyze::{KeyRule, PlanningEffort};
 use crate::catalog::Type;
@@ -254,7 +254,7 @@ fn if_bought(
 fn shares(
     grain: &Grain,
     totals: &[&Total],
-    (members, read): (&[(Key, Vec<usize>)], &[usize]),
+    (members, read): (&[(PrintedKey, Vec<usize>)], &[usize]),
 ) -> Option<Vec<f64>> {
     let picked: HashSet<usize> = members
         .iter()
@@ -307,7 +307,7 @@ enum KeySource<'a> {
 }
 
 /// The groups that are made, each with the finer groups in it; and the finer groups that were read.
-type Members = (Vec<(Key, Vec<usize>)>, Vec<usize>);
+type Members = (Vec<(PrintedKey, Vec<usize>)>, Vec<usize>);
 
 /// A group of the finer answer: its place, and its keys without the grouping set's number.
 type Finer<'k> = (usize, &'k [Option<String>]);
@@ -409,9 +409,9 @@ impl<'a> View<'a> {
 
     /// The groups of the release in their order, each with the places of the finer groups that it
     /// is the sum of; and the places of all finer groups that were read.
-    fn members(&self, keys: &[Key]) -> Option<Members> {
+    fn members(&self, keys: &[PrintedKey]) -> Option<Members> {
         let wanted = cells(self.release);
-        let mut members: HashMap<Key, Vec<usize>> = HashMap::new();
+        let mut members: HashMap<PrintedKey, Vec<usize>> = HashMap::new();
         let mut read = BTreeSet::new();
         let sets = match self.release.sets() {
             [] => vec![(Vec::new(), (0..self.keys.len()).collect::<Vec<usize>>())],
@@ -455,7 +455,7 @@ impl<'a> View<'a> {
 
     /// The groups of that grouping set of the finer answer which decides all conditions and keys
     /// with the fewest groups.
-    fn rows_for<'k>(&self, set: &[usize], keys: &'k [Key]) -> Option<Vec<Finer<'k>>> {
+    fn rows_for<'k>(&self, set: &[usize], keys: &'k [PrintedKey]) -> Option<Vec<Finer<'k>>> {
         let asked = set.iter().flat_map(|at| match &self.keys[*at] {
             KeySource::Same(key) => vec![*key],
             KeySource::Of(_, by) => by.iter().map(|(_, key)| *key).collect(),
@@ -489,7 +489,12 @@ impl<'a> View<'a> {
 
     /// The release's key of a finer group: the outer `None` where it is not known, the inner one
     /// where a condition leaves the group out.
-    fn key(&self, start: &Key, set: &[usize], finer: &[Option<String>]) -> Option<Option<Key>> {
+    fn key(
+        &self,
+        start: &PrintedKey,
+        set: &[usize],
+        finer: &[Option<String>],
+    ) -> Option<Option<PrintedKey>> {
         let known = |by: &[(ColumnId, usize)]| {
             by.iter()
                 .map(|(id, at)| Some((*id, self.scalar(*at, finer.get(*at)?)?)))

@@ -22,7 +22,7 @@ pub use types::{construct, known_type};
 use types::{ends_in_prefix, operator_refused};
 
 use super::names::scope::Scope;
-use super::session_functions::Session;
+use super::session_functions::SessionFacts;
 use crate::catalog::Type;
 use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
@@ -39,7 +39,7 @@ pub struct Constants {
     /// Microseconds since 2000-01-01 UTC.
     pub now: i64,
     pub role: String,
-    pub session: Session,
+    pub session: SessionFacts,
     /// The session's TimeZone is UTC, in which private rows are read. In another, what depends on
     /// the zone is refused.
     pub is_utc: bool,
@@ -87,7 +87,7 @@ impl Constants {
 }
 
 /// Resolves row-level expressions of one scope.
-pub struct Expressions<'a> {
+pub struct ExpressionResolver<'a> {
     pub scope: &'a Scope,
     pub columns: &'a [ColumnInfo],
     pub constants: &'a Constants,
@@ -100,7 +100,7 @@ pub struct Expressions<'a> {
     pub bound: &'a [((MiddleId, usize), Type)],
 }
 
-impl Expressions<'_> {
+impl ExpressionResolver<'_> {
     /// Resolves a condition: boolean, or an untyped NULL.
     pub fn condition(&self, expr: &ast::Expr, clause: &str) -> Result<Expr, Refusal> {
         let resolved = self.resolve(expr)?;

@@ -8,7 +8,7 @@ const SELECTS_MAX: usize = 1000;
 const DEPTH_MAX: usize = 100;
 
 #[derive(Default)]
-pub(super) struct Limits {
+pub(super) struct ResolveLimits {
     /// How often the FROM of a SELECT over private rows was read: a definition of WITH is read at
     /// each place that names it.
     selects: usize,
@@ -16,7 +16,7 @@ pub(super) struct Limits {
     depth: usize,
 }
 
-impl Limits {
+impl ResolveLimits {
     /// Counts a SELECT over private rows, before its FROM is read.
     ///
     /// # Errors

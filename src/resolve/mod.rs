@@ -1,5 +1,5 @@
-//! Stage 2: Statement → [`Query`]: names, types, our own relation tree below the cut, and the
-//! analyst's outer query above it. Hidden tables and columns do not exist.
+//! Stage 2: Statement → [`ResolvedQuery`]: names, types, our own relation tree below the cut, and
+//! the analyst's outer query above it. Hidden tables and columns do not exist.
 
 pub(crate) mod classify;
 mod cut;
@@ -16,15 +16,15 @@ pub(crate) mod syntax;
 pub use expression::{Constants, regex_arcs, regex_of_similar, regex_reach, regex_rereads};
 pub use names::attribute_call::check_dotted;
 pub use outer::query::is_preview;
-pub use session_functions::Session;
+pub use session_functions::SessionFacts;
 pub use syntax::{empty_select, is_of_constants, plain_table, query_of, unnested};
 
-use limits::Limits;
+use limits::ResolveLimits;
 use names::Names;
 use names::environment::Environment;
 use output::Output;
 
-use crate::ir::Query;
+use crate::ir::ResolvedQuery;
 use crate::parse;
 use crate::policy::Policy;
 use crate::refusal::{Refusal, reason};
@@ -45,7 +45,7 @@ pub fn resolve(
     policy: &Policy,
     search_path: &[String],
     constants: &Constants,
-) -> Result<Query, Refusal> {
+) -> Result<ResolvedQuery, Refusal> {
     let statement = no_op_limits::without_idle(&query.0);
     let empty = classify::empty_query::has_limit_zero(&statement);
     let mut resolver = Resolver {
@@ -58,7 +58,7 @@ pub fn resolve(
             subqueries: 0,
         },
         output: Output::default(),
-        limits: Limits::default(),
+        limits: ResolveLimits::default(),
     };
     let outer = resolver.open_query(&statement, &Environment::default())?;
     let Output {
@@ -78,7 +78,7 @@ pub fn resolve(
         .hint("Read the view in a separate query."));
     }
     let constants = bound.into_iter().map(|(at, _)| at).collect();
-    Ok(Query {
+    Ok(ResolvedQuery {
         outer: Box::new(outer),
         releases,
         columns,
@@ -93,12 +93,15 @@ pub fn resolve(
 struct Resolver<'a> {
     names: Names<'a>,
     output: Output,
-    limits: Limits,
+    limits: ResolveLimits,
 }
 
 impl Resolver<'_> {
-    fn expressions<'s>(&'s self, scope: &'s names::scope::Scope) -> expression::Expressions<'s> {
-        expression::Expressions {
+    fn expressions<'s>(
+        &'s self,
+        scope: &'s names::scope::Scope,
+    ) -> expression::ExpressionResolver<'s> {
+        expression::ExpressionResolver {
             scope,
             columns: &self.output.columns,
             constants: self.names.constants,

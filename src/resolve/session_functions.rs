@@ -6,7 +6,7 @@ use sqlparser::ast;
 
 /// What session functions read of the server and of the session.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Session {
+pub struct SessionFacts {
     /// The process number of its BackendKeyData.
     pub process: i32,
     pub database: String,
@@ -16,7 +16,7 @@ pub struct Session {
     pub started: Option<String>,
 }
 
-impl Session {
+impl SessionFacts {
     /// The constant that a call stands for; `None` for all others.
     pub(crate) fn fact(&self, function: &ast::Function) -> Option<ast::Expr> {
         let is_bare = match &function.args {

@@ -22,11 +22,11 @@ pub use choice::{
     Target, ratio_of,
 };
 pub use describe::{choice_noise, chosen_noise, ranks_of, times_clip};
-pub use emit::statement::Statement;
+pub use emit::statement::EmittedStatement;
 use limits::row_cost::RowCost;
 pub use plan::digest::{DebitDigest, PlanDigest, ReleaseDigest};
 pub use plan::draws::{Debit, Draw};
-pub use plan::facts::{Facts, Summed};
+pub use plan::facts::{CoordinateFacts, ReleaseFacts};
 pub use plan::rollup::{Family, FamilyDigest, Grouping, Total};
 pub use plan::sql_digest::SqlDigest;
 pub use plan::unpaid::UnpaidPart;
@@ -213,7 +213,7 @@ fn unpriced(asked: &AskedRelease<'_>, policy: &Policy) -> ReleasePlan {
         family: None,
         relied_on: relied_on.collect(),
         description: Vec::new(),
-        facts: Facts::default(),
+        facts: ReleaseFacts::default(),
         collations: release.collations.clone().unwrap_or_default(),
         work: RowCost::default(),
         fan_outs: Vec::new(),

@@ -10,7 +10,7 @@ use super::choice::{ChoiceQuery, RowLimit, RowsLook};
 use super::emit::constants::ConstantOrder;
 use super::emit::limits::too_complex;
 use super::emit::relation::{Flat, Relations};
-use super::emit::statement::Statement;
+use super::emit::statement::EmittedStatement;
 use super::emit::text::Derived;
 use super::limits::row_cost::{self, RowCost};
 use super::price::{Bounding, Price};
@@ -150,8 +150,8 @@ impl<'a> Emission<'a> {
         statement
     }
 
-    pub fn printed(&self, statement: &ast::Query) -> Result<Statement, Refusal> {
-        let printed = Statement::print(statement)?;
+    pub fn printed(&self, statement: &ast::Query) -> Result<EmittedStatement, Refusal> {
+        let printed = EmittedStatement::print(statement)?;
         self.analyzed
             .effort()
             .emit(printed.sql().len() as u64 * BYTE_STEPS)

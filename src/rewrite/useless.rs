@@ -6,7 +6,7 @@
 
 mod best_case;
 
-use best_case::BestCase;
+use best_case::PlannedBestCase;
 
 use super::describe::{known_range, threshold_units};
 use super::{Look, Plan, ReleasePlan, SEEN, Subject, Target};
@@ -177,6 +177,6 @@ fn expected(release: &ReleasePlan, output: &Output, units: u64) -> Expected {
         useless: None,
     };
     output
-        .best(&BestCase::new(release, units))
+        .best(&PlannedBestCase::new(release, units))
         .unwrap_or(nothing)
 }

@@ -6,7 +6,7 @@
 use super::{Plan, ReleasePlan, Widened};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
-use crate::ir::{ColumnId, Expr, Key, Node, Query, Relation, Release};
+use crate::ir::{ColumnId, Expr, Key, Node, Relation, Release, ResolvedQuery};
 use crate::policy::Policy;
 use crate::refusal::TextPosition;
 
@@ -27,7 +27,7 @@ pub struct NamedValues {
 
 /// The conditions of a query of one release that may be left out for a key: `column = value` and
 /// `column IN (…)` in its outermost WHERE, over columns whose list in the policy is complete.
-pub fn candidates(query: &Query, policy: &Policy) -> Vec<NamedValues> {
+pub fn candidates(query: &ResolvedQuery, policy: &Policy) -> Vec<NamedValues> {
     let [release] = query.releases() else {
         return Vec::new();
     };
@@ -55,7 +55,7 @@ pub fn candidates(query: &Query, policy: &Policy) -> Vec<NamedValues> {
 
 /// The query grouped by the columns of these conditions, without the conditions. All other
 /// conditions stay, and so do its keys.
-pub fn widened(query: &Query, which: &[NamedValues]) -> Query {
+pub fn widened(query: &ResolvedQuery, which: &[NamedValues]) -> ResolvedQuery {
     let release = |release: &Release| {
         let mut keys = release.keys.clone();
         for NamedValues { column, name, .. } in which {
@@ -73,7 +73,7 @@ pub fn widened(query: &Query, which: &[NamedValues]) -> Query {
             ..release.clone()
         }
     };
-    Query {
+    ResolvedQuery {
         releases: query.releases.iter().map(release).collect(),
         ..query.clone()
     }
@@ -202,7 +202,7 @@ fn subject_of(expr: &Expr) -> Option<ColumnId> {
 }
 
 /// The table of the column, where the policy lists its values and says that there are no others.
-fn listed_in(query: &Query, policy: &Policy, id: ColumnId) -> Option<String> {
+fn listed_in(query: &ResolvedQuery, policy: &Policy, id: ColumnId) -> Option<String> {
     let (table, at) = query.column(id).origin?;
     let table = &policy.tables[table.0];
     let column = &table.columns[at];

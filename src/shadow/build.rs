@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use sha2::{Digest, Sha256};
 use tokio_postgres::Client;
 
-use super::ddl::Shape;
+use super::ddl::TableShape;
 use super::{ShadowError, ShadowOptions, ShadowSource, ddl, role};
 use crate::policy::{Policy, VIEW_SCHEMA};
 use crate::postgres;
@@ -19,7 +19,7 @@ const MARK: &str = "pgveil shadow ";
 /// The content of the built shadow.
 #[derive(Debug)]
 pub struct Built {
-    pub tables: Vec<Shape>,
+    pub tables: Vec<TableShape>,
     /// Statements that give public tables their foreign keys, once their rows are there.
     pub public_keys: Vec<String>,
     pub warnings: Vec<String>,
@@ -35,7 +35,7 @@ pub struct Built {
 }
 
 /// One session's statements must leave no trace that another session can see.
-pub fn local_options(options: &ShadowOptions) -> postgres::Options {
+pub fn local_options(options: &ShadowOptions) -> postgres::ServerOptions {
     let connections = (options.connections + 8).to_string();
     let settings = [
         ("max_connections", connections.as_str()),
@@ -45,7 +45,7 @@ pub fn local_options(options: &ShadowOptions) -> postgres::Options {
         ("temp_file_limit", "262144"),
     ];
     let settings = settings.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    postgres::Options {
+    postgres::ServerOptions {
         database: Some(options.database.clone()),
         locale: options.locale.clone(),
         copy_of: None,
@@ -115,7 +115,7 @@ pub async fn build(
 /// Rebuilds the schema unless the database already has the one of this policy.
 async fn rebuild_if_changed(
     admin: &Client,
-    schema: &ddl::Schema,
+    schema: &ddl::ShadowSchema,
     options: &ShadowOptions,
 ) -> Result<(), ShadowError> {
     // A table that turns private must lose its copied rows, although its DDL stays the same.

@@ -4,7 +4,7 @@ use futures::{SinkExt, StreamExt, pin_mut};
 use tokio_postgres::Client;
 
 use super::ShadowError;
-use super::ddl::Shape;
+use super::ddl::TableShape;
 use crate::postgres::{identifier, list, qualified};
 
 /// The result of copying one public table.
@@ -36,7 +36,7 @@ const REPORT_ROWS: u64 = 10_000;
 pub async fn mirror(
     source: &Client,
     shadow: &mut Client,
-    tables: &[Shape],
+    tables: &[TableShape],
     keys: &[String],
     rows_max: u64,
     heard: Heard<'_>,
@@ -64,7 +64,7 @@ pub async fn mirror(
 
 /// Drops the foreign keys of public tables, so that each table can be filled whatever the others
 /// hold.
-async fn unlink(shadow: &Client, tables: &[Shape]) -> Result<(), ShadowError> {
+async fn unlink(shadow: &Client, tables: &[TableShape]) -> Result<(), ShadowError> {
     let find = "SELECT o.conname::text FROM pg_catalog.pg_constraint o JOIN pg_catalog.pg_class c \
         ON c.oid = o.conrelid
         JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace WHERE o.contype = 'f' AND \
@@ -106,7 +106,7 @@ async fn link(shadow: &Client, keys: &[String]) -> Result<(), ShadowError> {
 async fn copy(
     source: &Client,
     shadow: &mut Client,
-    table: &Shape,
+    table: &TableShape,
     rows_max: u64,
     heard: Heard<'_>,
 ) -> Result<Option<u64>, ShadowError> {
@@ -159,7 +159,7 @@ async fn copy(
 }
 
 /// The real database's estimate. Nothing depends on it.
-async fn estimate(source: &Client, table: &Shape) -> Option<u64> {
+async fn estimate(source: &Client, table: &TableShape) -> Option<u64> {
     let sql = "SELECT c.reltuples::float8 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace \
         n \
         ON n.oid = c.relnamespace

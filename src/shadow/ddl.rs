@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use crate::catalog::{
-    Collation, Definition, Equality, ForeignKey, Type, UniqueKey, UserType, oid_of,
+    Collation, Equality, ForeignKey, Type, TypeDefinition, UniqueKey, UserType, oid_of,
 };
 use crate::policy::{
     Policy, Protection, RECORD_AGGREGATES, RecordAggregate, Table, UnitStep, VIEW_SCHEMA, VIEWS,
@@ -13,7 +13,7 @@ use crate::postgres::{identifier, list, literal, qualified};
 
 /// A table as the shadow has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Shape {
+pub struct TableShape {
     pub schema: String,
     pub name: String,
     pub columns: Vec<String>,
@@ -24,10 +24,10 @@ pub struct Shape {
 /// The statements that create the schema, the objects that they create, and those that had to be
 /// left out.
 #[derive(Debug, Default)]
-pub struct Schema {
+pub struct ShadowSchema {
     pub schemas: BTreeSet<String>,
     pub statements: Vec<String>,
-    pub tables: Vec<Shape>,
+    pub tables: Vec<TableShape>,
     /// The foreign keys of public tables. They come after the mirrored rows, which may refer to
     /// rows that are not here.
     pub public_keys: Vec<String>,
@@ -42,8 +42,8 @@ pub struct Builtin {
     pub collations: HashSet<String>,
 }
 
-pub fn schema(policy: &Policy, builtin: &Builtin) -> Schema {
-    let mut schema = Schema::default();
+pub fn schema(policy: &Policy, builtin: &Builtin) -> ShadowSchema {
+    let mut schema = ShadowSchema::default();
     let names = policy
         .tables
         .iter()
@@ -88,7 +88,7 @@ pub fn schema(policy: &Policy, builtin: &Builtin) -> Schema {
 fn create_type(made: &UserType) -> String {
     let name = qualified(&made.schema, &made.name);
     match &made.definition {
-        Definition::Enum(labels) => {
+        TypeDefinition::Enum(labels) => {
             format!(
                 "CREATE TYPE {name} AS ENUM ({})",
                 labels
@@ -99,8 +99,8 @@ fn create_type(made: &UserType) -> String {
             )
         }
         // A placeholder for a type that the shadow does not have: it has a name, and no operators.
-        Definition::Opaque => format!("CREATE TYPE {name} AS ()"),
-        Definition::Domain { base, not_null } => format!(
+        TypeDefinition::Opaque => format!("CREATE TYPE {name} AS ()"),
+        TypeDefinition::Domain { base, not_null } => format!(
             "CREATE DOMAIN {name} AS {base}{}",
             if *not_null { " NOT NULL" } else { "" }
         ),
@@ -166,7 +166,7 @@ fn create_table(
     types: &Types<'_>,
     collations: &HashSet<String>,
     warnings: &mut Vec<String>,
-) -> (Shape, String) {
+) -> (TableShape, String) {
     let is_public = matches!(table.protection, Protection::Public);
     let mut parts = Vec::new();
     let (mut columns, mut comparable) = (Vec::new(), Vec::new());
@@ -225,7 +225,7 @@ fn create_table(
         parts.join(", ")
     );
     (
-        Shape {
+        TableShape {
             schema: table.schema.clone(),
             name: table.name.clone(),
             columns,
@@ -237,7 +237,7 @@ fn create_table(
 }
 
 /// The foreign keys of a public table towards visible columns, without a check of existing rows.
-fn public_keys(table: &Table, shapes: &[Shape]) -> Vec<String> {
+fn public_keys(table: &Table, shapes: &[TableShape]) -> Vec<String> {
     let Protection::Public = &table.protection else {
         return Vec::new();
     };
@@ -266,7 +266,7 @@ fn public_keys(table: &Table, shapes: &[Shape]) -> Vec<String> {
 }
 
 /// The keys of a private table towards visible columns, and the path to its unit.
-fn foreign_keys(table: &Table, shapes: &[Shape]) -> Vec<String> {
+fn foreign_keys(table: &Table, shapes: &[TableShape]) -> Vec<String> {
     let Protection::Private(unit) = &table.protection else {
         return Vec::new();
     };
@@ -313,9 +313,9 @@ fn foreign_keys(table: &Table, shapes: &[Shape]) -> Vec<String> {
 
 /// The constraint, where both of its tables are in the shadow.
 fn foreign_key(
-    from: &Shape,
+    from: &TableShape,
     columns: &[String],
-    to: &Shape,
+    to: &TableShape,
     referenced: &[String],
 ) -> Option<String> {
     let stands = columns.iter().all(|column| from.columns.contains(column))
@@ -372,14 +372,15 @@ impl Types<'_> {
     fn is_opaque(&self, data_type: &Type) -> bool {
         let oid = oid_of(data_type);
         self.made.iter().any(|made| {
-            made.definition == Definition::Opaque && [made.oid, made.array].contains(&oid)
+            made.definition == TypeDefinition::Opaque && [made.oid, made.array].contains(&oid)
         })
     }
 
     /// A user-defined type, or its array. Copying a public table's rows needs the same type on both
     /// sides.
     fn made_name(&self, oid: u32, is_public: bool) -> Option<String> {
-        let is_copied = |made: &UserType| made.definition != Definition::Opaque && made.oid == oid;
+        let is_copied =
+            |made: &UserType| made.definition != TypeDefinition::Opaque && made.oid == oid;
         let of = |made: &&UserType| {
             if is_public {
                 is_copied(made)

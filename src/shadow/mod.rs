@@ -148,7 +148,7 @@ pub struct Shadow {
     /// A superuser or the owner: builds the schema and copies public tables.
     admin: tokio_postgres::Config,
     engine: Engine,
-    tables: Vec<ddl::Shape>,
+    tables: Vec<ddl::TableShape>,
     public_keys: Vec<String>,
     warnings: Vec<String>,
     sizes: HashMap<u32, i16>,
@@ -337,7 +337,7 @@ impl Shadow {
             )));
         }
         let preamble = settings::preamble(requester, self.statement_timeout)?;
-        let key = typing::Key::new(&preamble, sql, parameter_oids);
+        let key = typing::DescribeKey::new(&preamble, sql, parameter_oids);
         if let Some(description) = self.cache.find(&key) {
             return Ok(description);
         }
@@ -516,7 +516,7 @@ impl Shadow {
         // columns.
         let is_known = self
             .cache
-            .find(&typing::Key::new(&preamble, sql, &[]))
+            .find(&typing::DescribeKey::new(&preamble, sql, &[]))
             .is_some_and(|known| known == *columns_expected);
         let is_text = formats.iter().all(|format| *format == Format::Text);
         let _share = self.shares.take(&requester.role).await;

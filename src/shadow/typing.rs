@@ -20,13 +20,13 @@ const SQL_BYTES_MAX: usize = 64 << 10;
 /// Everything that a description depends on: the settings (search path, date style), the text, the
 /// declared types.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Key {
+pub struct DescribeKey {
     preamble: String,
     sql: String,
     oids: Vec<u32>,
 }
 
-impl Key {
+impl DescribeKey {
     pub fn new(preamble: &str, sql: &str, oids: &[u32]) -> Self {
         Self {
             preamble: preamble.to_owned(),
@@ -38,15 +38,15 @@ impl Key {
 
 #[derive(Debug, Default)]
 struct Entries {
-    by_key: HashMap<Key, Description>,
+    by_key: HashMap<DescribeKey, Description>,
     /// The oldest first.
-    order: VecDeque<Key>,
+    order: VecDeque<DescribeKey>,
     bytes: usize,
 }
 
 /// Each key is stored twice.
-fn weight(key: &Key, description: &Description) -> usize {
-    let Key {
+fn weight(key: &DescribeKey, description: &Description) -> usize {
+    let DescribeKey {
         preamble,
         sql,
         oids,
@@ -66,7 +66,7 @@ fn weight(key: &Key, description: &Description) -> usize {
 pub struct TypeCache(Mutex<Entries>);
 
 impl TypeCache {
-    pub fn find(&self, key: &Key) -> Option<Description> {
+    pub fn find(&self, key: &DescribeKey) -> Option<Description> {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -75,7 +75,7 @@ impl TypeCache {
             .cloned()
     }
 
-    pub fn keep(&self, key: Key, description: &Description) {
+    pub fn keep(&self, key: DescribeKey, description: &Description) {
         if key.sql.len() > SQL_BYTES_MAX {
             return;
         }
@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn the_oldest_goes_where_there_are_many_or_broad_ones() {
         let cache = TypeCache::default();
-        let key = |number: usize| Key::new("SET x", &format!("SELECT {number}"), &[23]);
+        let key = |number: usize| DescribeKey::new("SET x", &format!("SELECT {number}"), &[23]);
         for number in 0..ENTRIES_MAX + 10 {
             cache.keep(key(number), &description(1));
             cache.keep(key(number), &description(1));
@@ -161,7 +161,7 @@ mod tests {
         );
         for number in 0..1_000 {
             cache.keep(
-                Key::new("", &"x".repeat(SQL_BYTES_MAX - number), &[]),
+                DescribeKey::new("", &"x".repeat(SQL_BYTES_MAX - number), &[]),
                 &description(1_600),
             );
         }

@@ -6,7 +6,7 @@ use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 
-use super::{Facts, names};
+use super::{ServerFacts, names};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::syntax::names_of;
 use crate::visit;
@@ -27,7 +27,7 @@ pub(super) const EXPRESSIONS_ONLY: [&str; 5] = [
 /// 42501 for settings that are not shown, or that cannot be set by a function.
 pub(super) fn fold(
     expr: &ast::Expr,
-    facts: &Facts,
+    facts: &ServerFacts,
     reads_relations: bool,
 ) -> Result<Option<ast::Expr>, Refusal> {
     let ast::Expr::Function(function) = expr else {
@@ -166,7 +166,7 @@ pub(super) fn literal(expr: &ast::Expr) -> Option<&str> {
 fn current_setting(
     setting: &ast::Expr,
     missing: Option<&ast::Expr>,
-    facts: &Facts,
+    facts: &ServerFacts,
 ) -> Result<Option<ast::Expr>, Refusal> {
     let Some(name) = literal(setting).map(str::to_ascii_lowercase) else {
         return chosen_setting(setting, facts).map(Some);
@@ -209,7 +209,7 @@ fn current_setting(
 /// The value of a setting whose name comes from a row or a parameter. NULL for a setting that is
 /// not shown. The emitted SQL repeats the name expression, so the expression must be stable. It
 /// must not contain another such call, since repetitions would multiply with each level.
-fn chosen_setting(setting: &ast::Expr, facts: &Facts) -> Result<ast::Expr, Refusal> {
+fn chosen_setting(setting: &ast::Expr, facts: &ServerFacts) -> Result<ast::Expr, Refusal> {
     let refused = || {
         Refusal::new(
             reason::CATALOG_ARGUMENT,

@@ -16,16 +16,16 @@ use std::ops::ControlFlow;
 use crate::parse;
 use crate::policy::Policy;
 use crate::refusal::{Refusal, reason};
-use crate::resolve::session_functions::Session;
+use crate::resolve::session_functions::SessionFacts;
 use crate::visit;
 
 /// The facts about the real server that a catalog statement may see.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Facts {
+pub struct ServerFacts {
     /// `server_version`, for example `15.18`.
     pub server_version: String,
     /// The values of session functions.
-    pub session: Session,
+    pub session: SessionFacts,
     /// The settings `pgveil.*` in force.
     pub session_settings: Vec<(&'static str, String)>,
 }
@@ -40,7 +40,7 @@ pub fn catalogs(
     query: &parse::Query,
     policy: &Policy,
     search_path: &[String],
-    facts: &Facts,
+    facts: &ServerFacts,
 ) -> Result<Option<parse::Query>, Refusal> {
     let reads_relations = match survey::survey(&query.0, policy, search_path)? {
         survey::About::Tables => return Ok(None),

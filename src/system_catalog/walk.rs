@@ -6,16 +6,16 @@ use sqlparser::ast;
 
 use super::fold::{EXPRESSIONS_ONLY, fold, literal};
 use super::survey::{SCHEMAS, is_catalog_relation};
-use super::{Facts, names};
+use super::{ServerFacts, names};
 use crate::parse::{SIGNS, Statement, parse};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::names::output_name::column_name;
 use crate::resolve::outer::allow_list;
-use crate::resolve::session_functions::Session;
+use crate::resolve::session_functions::SessionFacts;
 use crate::resolve::syntax::{check_select, name_of, names_of, plain_alias};
 
 pub(super) struct Walk<'a> {
-    pub(super) facts: &'a Facts,
+    pub(super) facts: &'a ServerFacts,
     /// Whether the statement reads relations and not only functions.
     pub(super) reads_relations: bool,
 }
@@ -304,7 +304,7 @@ fn check_format(name: &ast::ObjectName, args: &ast::FunctionArguments) -> Result
 }
 
 /// Replaces a relation by the part that the client may see, under the same name.
-fn narrow(factor: &mut ast::TableFactor, session: &Session) -> Result<(), Refusal> {
+fn narrow(factor: &mut ast::TableFactor, session: &SessionFacts) -> Result<(), Refusal> {
     let (name, alias, is_function) = match factor {
         ast::TableFactor::Table {
             name,

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::chart;
-use super::chart::{Bar, Interval, within_error};
+use super::chart::{Bar, PrintedInterval, within_error};
 
 /// The most groups that are drawn; the table has all of them.
 const DRAWN_MAX: usize = 40;
@@ -16,34 +16,34 @@ const LABEL_MAX: usize = 100;
 
 /// A value of an answer.
 #[derive(Debug, Clone, Default)]
-pub struct Cell {
+pub struct AnswerCell {
     pub text: Option<String>,
-    pub interval: Option<Interval>,
+    pub interval: Option<PrintedInterval>,
     /// Only in the demo.
     pub exact: Option<String>,
 }
 
 #[derive(Debug)]
-pub struct Answer {
+pub struct AnswerTable {
     pub columns: Vec<String>,
     /// Noisy columns that have intervals.
     pub measures: Vec<usize>,
     /// Noisy columns without an interval. All other columns are group keys.
     pub others: Vec<usize>,
-    pub rows: Vec<Vec<Cell>>,
+    pub rows: Vec<Vec<AnswerCell>>,
     pub has_exact: bool,
 }
 
 /// The first `width` values of a row, with the intervals that follow them.
-pub fn cells(row: &[Option<String>], width: usize, intervals: &[usize]) -> Vec<Cell> {
+pub fn cells(row: &[Option<String>], width: usize, intervals: &[usize]) -> Vec<AnswerCell> {
     let end = |at: usize| -> Option<&str> { row.get(at)?.as_deref() };
     let cell = |(at, text): (usize, &Option<String>)| {
         let place = intervals.iter().position(|of| *of == at);
-        Cell {
+        AnswerCell {
             text: text.clone(),
             interval: place.and_then(|place| {
                 let low = width + 2 * place;
-                Interval::new(end(low)?, end(low + 1)?)
+                PrintedInterval::new(end(low)?, end(low + 1)?)
             }),
             exact: None,
         }
@@ -51,7 +51,7 @@ pub fn cells(row: &[Option<String>], width: usize, intervals: &[usize]) -> Vec<C
     row.iter().take(width).enumerate().map(cell).collect()
 }
 
-impl Answer {
+impl AnswerTable {
     pub fn is_drawn(&self) -> bool {
         (1..=DRAWN_MAX).contains(&self.rows.len())
     }
@@ -79,7 +79,7 @@ impl Answer {
             .filter(|bar| bar.exact.is_some() && bar.interval.is_some());
         let total = with_both.clone().count();
         let inside = with_both.filter(|bar| {
-            let within = |exact: f64, of: &Interval| (of.low..=of.high).contains(&exact);
+            let within = |exact: f64, of: &PrintedInterval| (of.low..=of.high).contains(&exact);
             let both = bar.exact.zip(bar.interval.as_ref());
             both.is_some_and(|(exact, interval)| within(exact, interval))
         });
@@ -112,7 +112,7 @@ impl Answer {
     }
 
     fn bars(&self, measure: usize) -> Vec<Bar> {
-        let label = |row: &[Cell]| {
+        let label = |row: &[AnswerCell]| {
             let keys = row.iter().enumerate();
             let keys = keys.filter(|(at, _)| self.is_key(*at));
             let texts: Vec<&str> = keys
@@ -124,7 +124,7 @@ impl Answer {
                 shortened(&texts.join(" · "))
             }
         };
-        let bar = |row: &Vec<Cell>| {
+        let bar = |row: &Vec<AnswerCell>| {
             let cell = row.get(measure)?;
             let parse = |text: &Option<String>| -> Option<f64> {
                 let value: f64 = text.as_deref()?.parse().ok()?;
@@ -187,7 +187,7 @@ fn legend(has_exact: bool) -> Markup {
 }
 
 /// A value as text; NULL is not the empty text.
-fn text_of(cell: &Cell) -> Markup {
+fn text_of(cell: &AnswerCell) -> Markup {
     html! {
         @match &cell.text {
             Some(text) => (text),
@@ -204,7 +204,7 @@ fn shortened(text: &str) -> String {
     }
 }
 
-fn value(cell: &Cell, is_measure: bool, has_exact: bool) -> Markup {
+fn value(cell: &AnswerCell, is_measure: bool, has_exact: bool) -> Markup {
     let interval = cell.interval.as_ref();
     let rounded = interval.and_then(|interval| {
         let value: f64 = cell.text.as_deref()?.parse().ok()?;
@@ -219,7 +219,7 @@ fn value(cell: &Cell, is_measure: bool, has_exact: bool) -> Markup {
         }
         @if is_measure {
             td .number {
-                @if let Some(Interval { texts: (low, high), .. }) = interval {
+                @if let Some(PrintedInterval { texts: (low, high), .. }) = interval {
                     (low) " to " (high)
                 }
             }
@@ -238,7 +238,7 @@ mod tests {
             let values = [key, value, "1", "3"].map(|text| Some(text.to_owned()));
             cells(&values, 2, &[1])
         };
-        let answer = Answer {
+        let answer = AnswerTable {
             columns: vec!["<i>key</i>".to_owned(), "n".to_owned()],
             measures: vec![1],
             others: Vec::new(),
@@ -255,7 +255,7 @@ mod tests {
     }
 
     /// An answer of a key, a median and an average with its interval.
-    fn with_median(key: Option<&str>, average: &str, ends: [&str; 2]) -> Answer {
+    fn with_median(key: Option<&str>, average: &str, ends: [&str; 2]) -> AnswerTable {
         let [low, high] = ends.map(|end| Some(end.to_owned()));
         let values = [
             key.map(str::to_owned),
@@ -263,7 +263,7 @@ mod tests {
             Some(average.to_owned()),
         ];
         let row: Vec<_> = values.into_iter().chain([low, high]).collect();
-        Answer {
+        AnswerTable {
             columns: ["key", "median", "average"].map(str::to_owned).to_vec(),
             measures: vec![2],
             others: vec![1],

@@ -8,19 +8,19 @@ use maud::{Markup, html};
 pub struct Bar {
     pub label: String,
     pub value: f64,
-    pub interval: Option<Interval>,
+    pub interval: Option<PrintedInterval>,
     pub exact: Option<f64>,
 }
 
 /// The ends of an interval, and their texts as they were released: rounded outward already.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Interval {
+pub struct PrintedInterval {
     pub low: f64,
     pub high: f64,
     pub texts: (String, String),
 }
 
-impl Interval {
+impl PrintedInterval {
     /// `None` where an end is no number.
     pub fn new(low: &str, high: &str) -> Option<Self> {
         Some(Self {
@@ -47,7 +47,7 @@ impl Bar {
     }
 
     /// The interval, where it can be drawn.
-    fn drawn(&self) -> Option<&Interval> {
+    fn drawn(&self) -> Option<&PrintedInterval> {
         self.interval
             .as_ref()
             .filter(|interval| interval.is_finite())
@@ -199,7 +199,7 @@ fn lying(bar: &Bar, scale: &Scale) -> Markup {
     html! {
         line .axis x1=(percent(zero)) x2=(percent(zero)) y1="0" y2="100%" {}
         rect .bar x=(percent(left)) width=(percent(width)) y="22%" height="56%" {}
-        @if let Some(Interval { low, high, .. }) = bar.drawn() {
+        @if let Some(PrintedInterval { low, high, .. }) = bar.drawn() {
             line .whisker x1=(scale.at(*low)) x2=(scale.at(*high)) y1="50%" y2="50%" {}
             @for end in [*low, *high] {
                 line .whisker x1=(scale.at(end)) x2=(scale.at(end)) y1="30%" y2="70%" {}
@@ -244,7 +244,7 @@ fn column(bar: &Bar, scale: &Scale, x: f64, step: f64) -> Markup {
     html! {
         rect .bar x=(percent(left)) width=(percent(width)) y=(percent(top))
             height=(percent(height)) {}
-        @if let Some(Interval { low, high, .. }) = bar.drawn() {
+        @if let Some(PrintedInterval { low, high, .. }) = bar.drawn() {
             line .whisker x1=(percent(x)) x2=(percent(x)) y1=(scale.at(*low))
                 y2=(scale.at(*high)) {}
             @for end in [*low, *high] {

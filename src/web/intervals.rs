@@ -17,7 +17,7 @@ pub struct IntervalQuery {
 
 /// A statement whose last columns are pairs of an interval's ends.
 #[derive(Debug, Clone)]
-pub struct Widened {
+pub struct WithIntervals {
     pub sql: String,
     /// The columns that the pairs belong to.
     pub columns: Vec<usize>,
@@ -31,13 +31,13 @@ pub fn candidates(sql: &str) -> Vec<(usize, bool)> {
         let question = IntervalQuery::parse(sql);
         let candidates = question.as_ref().map(IntervalQuery::candidates);
         let candidates = candidates.unwrap_or_default().into_iter();
-        let is_key = |one: &Candidate| question.as_ref().is_some_and(|q| q.is_key(one));
+        let is_key = |one: &IntervalCandidate| question.as_ref().is_some_and(|q| q.is_key(one));
         candidates.map(|one| (one.column, is_key(&one))).collect()
     })
 }
 
 /// The statement with intervals for these of its columns.
-pub fn widened(sql: &str, columns: &[usize]) -> Option<Widened> {
+pub fn widened(sql: &str, columns: &[usize]) -> Option<WithIntervals> {
     with_room_for_text(sql, || {
         let question = IntervalQuery::parse(sql)?;
         let mut candidates = question.candidates();
@@ -48,7 +48,7 @@ pub fn widened(sql: &str, columns: &[usize]) -> Option<Widened> {
 
 /// A column that calls a function, and could have an interval.
 #[derive(Debug, Clone)]
-pub struct Candidate {
+pub struct IntervalCandidate {
     column: usize,
     expression: Expr,
 }
@@ -74,7 +74,7 @@ impl IntervalQuery {
         self.statement.to_string()
     }
 
-    pub fn candidates(&self) -> Vec<Candidate> {
+    pub fn candidates(&self) -> Vec<IntervalCandidate> {
         let Statement::Query(query) = &self.statement else {
             return Vec::new();
         };
@@ -93,7 +93,7 @@ impl IntervalQuery {
                     expr: expression, ..
                 } if has_call(expression) => {
                     let expression = expression.clone();
-                    found.push(Candidate { column, expression });
+                    found.push(IntervalCandidate { column, expression });
                 }
                 SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. } => {}
                 // The places of later columns are unknown.
@@ -104,7 +104,7 @@ impl IntervalQuery {
     }
 
     /// Whether GROUP BY names a column: by its expression, its name or its number.
-    fn is_key(&self, Candidate { column, expression }: &Candidate) -> bool {
+    fn is_key(&self, IntervalCandidate { column, expression }: &IntervalCandidate) -> bool {
         let Statement::Query(query) = &self.statement else {
             return false;
         };
@@ -127,7 +127,7 @@ impl IntervalQuery {
     }
 
     /// With intervals for these columns.
-    pub fn widen(&self, of: &[Candidate]) -> Option<Widened> {
+    pub fn widen(&self, of: &[IntervalCandidate]) -> Option<WithIntervals> {
         let mut statement = self.statement.clone();
         let Statement::Query(query) = &mut statement else {
             return None;
@@ -135,7 +135,7 @@ impl IntervalQuery {
         let SetExpr::Select(select) = query.body.as_mut() else {
             return None;
         };
-        for Candidate { expression, .. } in of {
+        for IntervalCandidate { expression, .. } in of {
             for end in ["ci_low", "ci_high"] {
                 let call = format!("SELECT pgveil.{end}({expression})");
                 let parsed = Parser::parse_sql(&PostgreSqlDialect {}, &call).ok()?;
@@ -148,7 +148,7 @@ impl IntervalQuery {
                 select.projection.extend(call.projection);
             }
         }
-        Some(Widened {
+        Some(WithIntervals {
             sql: statement.to_string(),
             columns: of.iter().map(|candidate| candidate.column).collect(),
         })

@@ -9,7 +9,7 @@ use crate::mechanism::Loss;
 use crate::refusal::Refusal;
 
 /// The texts of a site on each page.
-pub struct Site {
+pub struct SiteTexts {
     pub name: &'static str,
     pub footer: &'static str,
     /// The path and the name of the page that messages lead back to.
@@ -24,7 +24,7 @@ pub struct Who {
     pub pages: Vec<(&'static str, &'static str)>,
 }
 
-impl Site {
+impl SiteTexts {
     /// A whole page, with the token of its forms; without a session it has no navigation. A title
     /// begins with the name of its page in the navigation, and a colon may follow.
     pub fn page(&self, title: &str, who: Option<(&Who, &str)>, body: &Markup) -> Markup {

@@ -12,13 +12,13 @@ use maud::Markup;
 
 use super::guard::{Guard, is_from_elsewhere};
 use super::login::{Cookie, PasswordCheck};
-use super::page::{Site, Who};
+use super::page::{SiteTexts, Who};
 use super::rate_limit::{Pace, Rates};
 use super::session::{Lifetimes, SessionId, SessionOwner, Sessions};
 
 /// The options of a site.
-pub struct Opening {
-    pub site: &'static Site,
+pub struct PortalOptions {
+    pub site: &'static SiteTexts,
     /// Names by which it may be asked, in addition to addresses and `localhost`.
     pub hosts: Vec<String>,
     pub is_encrypted: bool,
@@ -35,8 +35,8 @@ pub struct Opening {
 }
 
 /// A site behind a login.
-pub struct Portal<V> {
-    pub site: &'static Site,
+pub struct LoginPortal<V> {
+    pub site: &'static SiteTexts,
     pub sessions: Sessions<V>,
     pub door: Arc<PasswordCheck>,
     pub guard: Guard,
@@ -44,11 +44,11 @@ pub struct Portal<V> {
     pub rates: Rates,
 }
 
-impl<V: SessionOwner> Portal<V> {
+impl<V: SessionOwner> LoginPortal<V> {
     /// # Errors
     /// Where the operating system has no randomness to give.
-    pub fn open(opening: Opening) -> std::io::Result<Self> {
-        let Opening {
+    pub fn open(opening: PortalOptions) -> std::io::Result<Self> {
+        let PortalOptions {
             site,
             hosts,
             is_encrypted,

@@ -2,11 +2,11 @@
 //! session sees them. Sessions write nothing that they could race for.
 
 use super::connection::Connection;
-use super::locks::{Key, Locks};
+use super::locks::{LockKey, Locks};
 use super::message::not_utf8;
 use super::portal::{Reply, text_column};
 use crate::engine::{Argument, ColumnDescription, Format, Service};
-use crate::parse::{Act, Advisory, Number, Scope};
+use crate::parse::{Act, Advisory, Number, SettingScope};
 use crate::refusal::{Refusal, reason};
 
 /// How many different locks a session may hold.
@@ -34,13 +34,13 @@ impl<S: Service> Connection<S> {
         let Some(key) = key
             .iter()
             .map(|number| key_of(number, advisory, arguments))
-            .collect::<Result<Option<Vec<Key>>, Refusal>>()?
+            .collect::<Result<Option<Vec<LockKey>>, Refusal>>()?
         else {
             return Ok(answer(advisory, None, formats));
         };
         let held = match act {
             // Until the end of a transaction it can only be taken once more.
-            Act::Lock | Act::TryLock if *scope == Scope::Local => true,
+            Act::Lock | Act::TryLock if *scope == SettingScope::Local => true,
             Act::Lock | Act::TryLock => {
                 if self.locks.len() >= LOCKS_MAX
                     && !self.locks.contains_key(&(key.clone(), *shared))
@@ -78,7 +78,7 @@ impl<S: Service> Connection<S> {
 }
 
 /// Whether it was held.
-fn unlock(locks: &mut Locks, lock: (Vec<Key>, bool)) -> bool {
+fn unlock(locks: &mut Locks, lock: (Vec<LockKey>, bool)) -> bool {
     match locks.get_mut(&lock) {
         Some(times) if *times > 1 => *times -= 1,
         Some(_) => drop(locks.remove(&lock)),
@@ -136,9 +136,9 @@ fn key_of(
     number: &Number,
     advisory: &Advisory,
     arguments: &[Argument],
-) -> Result<Option<Key>, Refusal> {
+) -> Result<Option<LockKey>, Refusal> {
     let value = match number {
-        Number::Hash(text) => return Ok(Some(Key::Hash(text.clone()))),
+        Number::Hash(text) => return Ok(Some(LockKey::Hash(text.clone()))),
         Number::Constant(value) => *value,
         Number::Parameter(at) => {
             let Some(Argument { format, value }) = arguments.get(*at) else {
@@ -159,7 +159,7 @@ fn key_of(
             "integer out of range",
         ));
     }
-    Ok(Some(Key::Number(value)))
+    Ok(Some(LockKey::Number(value)))
 }
 
 fn sent(format: Format, bytes: &[u8]) -> Result<i64, Refusal> {

@@ -13,13 +13,13 @@ type Slot = Arc<Mutex<Option<CancellationToken>>>;
 
 /// All sessions that can be cancelled.
 #[derive(Default)]
-pub(super) struct Sessions {
+pub(super) struct CancelKeys {
     by_process: Mutex<HashMap<i32, (Vec<u8>, Slot)>>,
 }
 
 /// One session's entry. Dropping it invalidates the key.
-pub(super) struct Key {
-    sessions: Arc<Sessions>,
+pub(super) struct CancelKey {
+    sessions: Arc<CancelKeys>,
     slot: Slot,
     pub(super) process: i32,
     pub(super) secret: Vec<u8>,
@@ -32,9 +32,9 @@ pub(super) struct Running {
     pub(super) token: CancellationToken,
 }
 
-impl Sessions {
+impl CancelKeys {
     /// A key of `secret_bytes` random bytes from the operating system; `None` where it has none.
-    pub(super) fn enter(self: &Arc<Self>, secret_bytes: usize) -> Option<Key> {
+    pub(super) fn enter(self: &Arc<Self>, secret_bytes: usize) -> Option<CancelKey> {
         let mut secret = vec![0; secret_bytes];
         SysRng.try_fill_bytes(&mut secret).ok()?;
         let slot = Slot::default();
@@ -48,7 +48,7 @@ impl Sessions {
             }
         };
         sessions.insert(process, (secret.clone(), slot.clone()));
-        Some(Key {
+        Some(CancelKey {
             sessions: self.clone(),
             slot,
             process,
@@ -69,7 +69,7 @@ impl Sessions {
     }
 }
 
-impl Key {
+impl CancelKey {
     pub(super) fn run(&self) -> Running {
         let token = CancellationToken::new();
         *lock(&self.slot) = Some(token.clone());
@@ -86,7 +86,7 @@ impl Drop for Running {
     }
 }
 
-impl Drop for Key {
+impl Drop for CancelKey {
     fn drop(&mut self) {
         lock(&self.sessions.by_process).remove(&self.process);
     }

@@ -23,9 +23,9 @@ use crate::engine::{
 use crate::error::Error;
 use crate::ledger::Origin;
 use crate::operator;
-use crate::operator::{Control, Entry, State};
+use crate::operator::{Control, SessionEntry, State};
 use crate::parse;
-use crate::parse::{Query, Session, Statement};
+use crate::parse::{Query, SessionStatement, Statement};
 use crate::refusal::{Refusal, reason, sqlstate};
 
 /// Bytes of a key that nobody is given.
@@ -34,11 +34,11 @@ const SECRET_BYTES: usize = 32;
 /// The state that all sessions share, by whichever way they come.
 #[derive(Default)]
 pub struct Commons {
-    pub(super) sessions: Arc<cancel::Sessions>,
+    pub(super) sessions: Arc<cancel::CancelKeys>,
     pub(super) places: Registry,
     pub(super) memory: MemoryBudget,
     /// All sessions that are logged in.
-    pub(super) open: Arc<operator::Sessions>,
+    pub(super) open: Arc<operator::OpenSessions>,
     /// The parts that operators reach, where the policy has operators.
     pub(super) control: Option<Arc<Control>>,
 }
@@ -96,11 +96,11 @@ impl Commons {
 /// One session.
 pub struct ClientSession {
     role: String,
-    key: cancel::Key,
+    key: cancel::CancelKey,
     place: Arc<ConnectionSlot>,
     share: MemoryShare,
     origin: Origin,
-    entry: Entry,
+    entry: SessionEntry,
     /// One question at a time.
     turn: Arc<Semaphore>,
     meter: Arc<Metrics>,
@@ -113,7 +113,7 @@ impl Drop for ClientSession {
 }
 
 /// A question as it was read: one SELECT, under the settings before it.
-pub struct Reading {
+pub struct ReadQuestion {
     pub query: Query,
     pub requester: Requester,
     statement_timeout: Option<Duration>,
@@ -175,7 +175,7 @@ impl ClientSession {
     ///
     /// # Errors
     /// Those of [`parse::parse`] and of SET; 0A000 for another statement.
-    pub async fn read(&self, service: &impl Service, sql: &str) -> Result<Reading, Refusal> {
+    pub async fn read(&self, service: &impl Service, sql: &str) -> Result<ReadQuestion, Refusal> {
         let size = StatementSize::of_bytes(sql.len());
         let turn = service.planning_limit().acquire(&self.role, size).await;
         let held = match size {
@@ -190,7 +190,7 @@ impl ClientSession {
             Ok(query)
         });
         match read {
-            Ok(query) => Ok(Reading {
+            Ok(query) => Ok(ReadQuestion {
                 query,
                 requester: self.requester(&settings),
                 statement_timeout: settings.duration("statement_timeout"),
@@ -240,7 +240,7 @@ impl ClientSession {
     pub async fn ask<T, F>(
         &self,
         service: &impl Service,
-        reading: &Reading,
+        reading: &ReadQuestion,
         (asking, Turn(turn)): (Asking, Turn),
         question: impl FnOnce(CancellationToken) -> F,
     ) -> Result<T, Refusal>
@@ -354,7 +354,7 @@ fn one_question(statements: Vec<Statement>, settings: &mut Settings) -> Result<Q
     let mut statements = statements;
     let last = statements.pop().ok_or_else(other)?;
     for statement in statements {
-        let Statement::Session(Session::Set {
+        let Statement::Session(SessionStatement::Set {
             scope,
             name,
             values,

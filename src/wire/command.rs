@@ -12,7 +12,9 @@ use super::settings::values_of;
 use super::transaction::{Status, aborted};
 use crate::engine::{Argument, Commanded, Format, Service};
 use crate::error::Error;
-use crate::parse::{Configure, Copy, Given, Modes, Query, Scope, Session, Statement};
+use crate::parse::{
+    Configure, Copy, Given, Modes, Query, SessionStatement, SettingScope, Statement,
+};
 use crate::policy::SESSION_SETTINGS;
 use crate::refusal::{Refusal, reason};
 
@@ -81,7 +83,9 @@ impl<S: Service> Connection<S> {
         let ends = matches!(
             statement,
             Statement::Session(
-                Session::Commit { .. } | Session::Rollback { .. } | Session::RollbackTo { .. }
+                SessionStatement::Commit { .. }
+                    | SessionStatement::Rollback { .. }
+                    | SessionStatement::RollbackTo { .. }
             )
         );
         if self.transaction.status() == Status::Failed && !ends {
@@ -112,67 +116,69 @@ impl<S: Service> Connection<S> {
         })
     }
 
-    pub(super) fn session(&mut self, session: &Session) -> Result<Reply, Refusal> {
+    pub(super) fn session(&mut self, session: &SessionStatement) -> Result<Reply, Refusal> {
         Ok(match session {
-            Session::Set {
+            SessionStatement::Set {
                 scope,
                 name,
                 values,
             } => self.set(*scope, name, values.as_deref())?,
-            Session::Reset { name } => {
-                self.settings.set(Scope::Session, name, None)?;
+            SessionStatement::Reset { name } => {
+                self.settings.set(SettingScope::Session, name, None)?;
                 Reply::done("RESET")
             }
-            Session::ResetAll => {
+            SessionStatement::ResetAll => {
                 self.settings.reset_all();
                 Reply::done("RESET")
             }
-            Session::Show { name } => {
+            SessionStatement::Show { name } => {
                 let (name, value) = self.shown(name)?;
                 Reply::texts("SHOW", vec![text_column(&name)], vec![vec![value]])
             }
-            Session::ShowAll => self.show_all(),
-            Session::Begin { start, modes } => {
+            SessionStatement::ShowAll => self.show_all(),
+            SessionStatement::Begin { start, modes } => {
                 self.begin(if *start { "START TRANSACTION" } else { "BEGIN" }, modes)?
             }
-            Session::Commit { chain: false } => self.commit(),
-            Session::Rollback { chain: false } => self.rollback(),
-            Session::Commit { chain: true } => self.chained("COMMIT AND CHAIN", Self::commit)?,
-            Session::Rollback { chain: true } => {
+            SessionStatement::Commit { chain: false } => self.commit(),
+            SessionStatement::Rollback { chain: false } => self.rollback(),
+            SessionStatement::Commit { chain: true } => {
+                self.chained("COMMIT AND CHAIN", Self::commit)?
+            }
+            SessionStatement::Rollback { chain: true } => {
                 self.chained("ROLLBACK AND CHAIN", Self::rollback)?
             }
-            Session::Savepoint { name } => {
+            SessionStatement::Savepoint { name } => {
                 self.transaction.savepoint(name.clone(), &self.settings)?;
                 Reply::done("SAVEPOINT")
             }
-            Session::Release { name } => {
+            SessionStatement::Release { name } => {
                 self.transaction.release(name)?;
                 self.cursors.release(self.transaction.depth());
                 Reply::done("RELEASE")
             }
-            Session::RollbackTo { name } => {
+            SessionStatement::RollbackTo { name } => {
                 self.transaction.rollback_to(name, &mut self.settings)?;
                 // The savepoint itself stands again; later declarations are undone.
                 self.cursors.roll_back_to(self.transaction.depth() - 1);
                 Reply::done("ROLLBACK")
             }
-            Session::SetTransaction { modes } => {
-                self.set_modes(Scope::Local, "", modes)?;
+            SessionStatement::SetTransaction { modes } => {
+                self.set_modes(SettingScope::Local, "", modes)?;
                 self.outside_warned(Reply::done("SET"), "SET TRANSACTION")
             }
-            Session::SetCharacteristics { modes } => {
-                self.set_modes(Scope::Session, "default_", modes)?;
+            SessionStatement::SetCharacteristics { modes } => {
+                self.set_modes(SettingScope::Session, "default_", modes)?;
                 Reply::done("SET")
             }
-            Session::SetConstraints => {
+            SessionStatement::SetConstraints => {
                 self.outside_warned(Reply::done("SET CONSTRAINTS"), "SET CONSTRAINTS")
             }
-            Session::DiscardAll => self.discard_all()?,
-            Session::Discard { what } => Reply::done(format!("DISCARD {what}")),
-            Session::Deallocate { name } => self.deallocate(name.as_deref())?,
-            Session::Listen => Reply::done("LISTEN"),
-            Session::Unlisten => Reply::done("UNLISTEN"),
-            Session::Close { name } => self.close_cursor(name.as_deref())?,
+            SessionStatement::DiscardAll => self.discard_all()?,
+            SessionStatement::Discard { what } => Reply::done(format!("DISCARD {what}")),
+            SessionStatement::Deallocate { name } => self.deallocate(name.as_deref())?,
+            SessionStatement::Listen => Reply::done("LISTEN"),
+            SessionStatement::Unlisten => Reply::done("UNLISTEN"),
+            SessionStatement::Close { name } => self.close_cursor(name.as_deref())?,
         })
     }
 
@@ -221,7 +227,7 @@ impl<S: Service> Connection<S> {
 
     fn set(
         &mut self,
-        scope: Scope,
+        scope: SettingScope,
         name: &str,
         values: Option<&[String]>,
     ) -> Result<Reply, Refusal> {
@@ -233,8 +239,8 @@ impl<S: Service> Connection<S> {
         }
         let reply = Reply::done("SET");
         Ok(match scope {
-            Scope::Local => self.outside_warned(reply, "SET LOCAL"),
-            Scope::Session => reply,
+            SettingScope::Local => self.outside_warned(reply, "SET LOCAL"),
+            SettingScope::Session => reply,
         })
     }
 
@@ -307,7 +313,7 @@ impl<S: Service> Connection<S> {
 
     fn begin(&mut self, tag: &str, modes: &Modes) -> Result<Reply, Refusal> {
         let fresh = self.transaction.begin(&self.settings);
-        self.set_modes(Scope::Local, "", modes)?;
+        self.set_modes(SettingScope::Local, "", modes)?;
         let reply = Reply::done(tag);
         Ok(if fresh {
             reply
@@ -319,7 +325,12 @@ impl<S: Service> Connection<S> {
         })
     }
 
-    fn set_modes(&mut self, scope: Scope, prefix: &str, modes: &Modes) -> Result<(), Refusal> {
+    fn set_modes(
+        &mut self,
+        scope: SettingScope,
+        prefix: &str,
+        modes: &Modes,
+    ) -> Result<(), Refusal> {
         let Modes {
             isolation,
             read_only,

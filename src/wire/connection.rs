@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::cancel::Key;
+use super::cancel::CancelKey;
 use super::connection_limit::ConnectionSlot;
 use super::copy::Writer;
 use super::cursor::Cursors;
@@ -20,11 +20,11 @@ use super::message::Frontend;
 use super::outcome::Outcome;
 use super::portal::{Portal, Prepared, Reply, counted};
 use super::settings::Settings;
-use super::stream::{Frame, FramedStream};
+use super::stream::{FramedStream, RawMessage};
 use super::transaction::{Status, Transaction};
 use crate::engine::{MemoryShare, Service};
 use crate::ledger::Origin;
-use crate::operator::{Entry, State};
+use crate::operator::{SessionEntry, State};
 use crate::policy::Hints;
 use crate::refusal::{Refusal, reason};
 
@@ -39,7 +39,7 @@ pub(super) struct ServerState {
     pub(super) answers: mpsc::Sender<()>,
     pub(super) share: MemoryShare,
     pub(super) origin: Origin,
-    pub(super) entry: Entry,
+    pub(super) entry: SessionEntry,
 }
 
 pub(super) struct Connection<S> {
@@ -52,7 +52,7 @@ pub(super) struct Connection<S> {
     pub(super) portals: HashMap<String, Portal>,
     pub(super) cursors: Cursors,
     pub(super) locks: Locks,
-    pub(super) key: Key,
+    pub(super) key: CancelKey,
     /// Every running answer holds it, so that the session counts until the last answer ends.
     pub(super) place: Arc<ConnectionSlot>,
     pub(super) answers: mpsc::Sender<()>,
@@ -61,7 +61,7 @@ pub(super) struct Connection<S> {
     /// Where its questions come from.
     pub(super) origin: Origin,
     /// Its place in the list of sessions.
-    pub(super) entry: Entry,
+    pub(super) entry: SessionEntry,
     /// Abandoned answers.
     pub(super) unfinished: Vec<JoinHandle<()>>,
     pub(super) shutdown: CancellationToken,
@@ -201,7 +201,7 @@ impl<S: Service> Connection<S> {
             .map(|limit| (limit, Refusal::new(reason, message)))
     }
 
-    async fn step(&mut self, frame: Frame) -> Result<(), Outcome> {
+    async fn step(&mut self, frame: RawMessage) -> Result<(), Outcome> {
         let kind = frame.kind;
         self.is_amid = matches!(kind, b'P' | b'B' | b'D' | b'E' | b'C' | b'H');
         // A password message does not belong into a session, so the stream itself is broken.
@@ -223,7 +223,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    async fn take(&mut self, frame: Frame) -> Result<(), Outcome> {
+    async fn take(&mut self, frame: RawMessage) -> Result<(), Outcome> {
         match message::decode(frame)? {
             Frontend::Query(sql) => self.simple(&sql).await,
             Frontend::Parse { name, sql, types } => self.parse(name, &sql, &types).await,

@@ -3,7 +3,7 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-use super::message::Row;
+use super::message::SentRow;
 use crate::engine::{ColumnDescription, Format};
 use crate::parse::{CopyFormat, Force, Style};
 use crate::refusal::{Refusal, reason};
@@ -98,7 +98,7 @@ impl Writer {
         }
     }
 
-    pub(super) fn row(&self, row: &Row) -> Bytes {
+    pub(super) fn row(&self, row: &SentRow) -> Bytes {
         match &self.format {
             CopyFormat::Binary => {
                 let mut out = BytesMut::new();

@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::connection::Connection;
-use super::message::Row;
+use super::message::SentRow;
 use super::outcome::Outcome;
 use super::portal::{Reply, each};
 use crate::engine::{Argument, ColumnDescription, Format, HeldMemory, Requester, Service};
-use crate::parse::{Count, Declare, Direction, Fetch};
+use crate::parse::{Declare, Direction, Fetch, FetchCount};
 use crate::refusal::{Refusal, reason};
 
 /// The bytes that the cursors of one session may hold before the next cursor is refused. The answer
@@ -22,7 +22,7 @@ const CURSORS_MAX: usize = 256;
 pub(super) struct Cursor {
     pub(super) columns: Vec<ColumnDescription>,
     /// As text.
-    rows: Vec<Row>,
+    rows: Vec<SentRow>,
     /// 0 is before the first row; the number of rows plus one is after the last.
     position: usize,
     /// The format of values in the simple protocol.
@@ -106,7 +106,11 @@ impl Cursor {
     ///
     /// # Errors
     /// 55000 where a NO SCROLL cursor would have to go back.
-    fn travel(&self, direction: Direction, moves_only: bool) -> Result<(usize, Vec<Row>), Refusal> {
+    fn travel(
+        &self,
+        direction: Direction,
+        moves_only: bool,
+    ) -> Result<(usize, Vec<SentRow>), Refusal> {
         let (here, last) = (self.position, self.rows.len());
         if !self.scrolls && goes_back(direction, here, last, moves_only) {
             return Err(
@@ -117,18 +121,18 @@ impl Cursor {
         let row = |at: usize| self.rows.get(at.checked_sub(1)?).cloned();
         let steps = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         Ok(match direction {
-            Direction::Forward(Count::Rows(0))
-            | Direction::Backward(Count::Rows(0))
+            Direction::Forward(FetchCount::Rows(0))
+            | Direction::Backward(FetchCount::Rows(0))
             | Direction::Relative(0) => (here, row(here).into_iter().collect()),
-            Direction::Forward(Count::All) => {
+            Direction::Forward(FetchCount::All) => {
                 (last + 1, (here + 1..=last).filter_map(row).collect())
             }
-            Direction::Forward(Count::Rows(count)) => {
+            Direction::Forward(FetchCount::Rows(count)) => {
                 let to = here.saturating_add(steps(count)).min(last + 1);
                 (to, (here + 1..=to).filter_map(row).collect())
             }
-            Direction::Backward(Count::All) => (0, (1..here).rev().filter_map(row).collect()),
-            Direction::Backward(Count::Rows(count)) => {
+            Direction::Backward(FetchCount::All) => (0, (1..here).rev().filter_map(row).collect()),
+            Direction::Backward(FetchCount::Rows(count)) => {
                 let to = here.saturating_sub(steps(count));
                 (to, (to..here).rev().filter_map(row).collect())
             }
@@ -157,11 +161,11 @@ impl Cursor {
 fn goes_back(direction: Direction, here: usize, last: usize, moves_only: bool) -> bool {
     match direction {
         // The current row is fetched again from the one before it.
-        Direction::Forward(Count::Rows(0))
-        | Direction::Backward(Count::Rows(0))
+        Direction::Forward(FetchCount::Rows(0))
+        | Direction::Backward(FetchCount::Rows(0))
         | Direction::Relative(0) => !moves_only && (1..=last).contains(&here),
-        Direction::Forward(Count::Rows(_) | Count::All) => false,
-        Direction::Backward(Count::Rows(_) | Count::All) => true,
+        Direction::Forward(FetchCount::Rows(_) | FetchCount::All) => false,
+        Direction::Backward(FetchCount::Rows(_) | FetchCount::All) => true,
         Direction::Absolute(number) => {
             number < 0 || (here > 0 && usize::try_from(number).is_ok_and(|number| number <= here))
         }
@@ -317,13 +321,13 @@ impl<S: Service> Connection<S> {
         &mut self,
         name: &str,
         rows_max: i32,
-    ) -> Result<Option<(Vec<Row>, HeldMemory, bool)>, Outcome> {
+    ) -> Result<Option<(Vec<SentRow>, HeldMemory, bool)>, Outcome> {
         let Some(cursor) = self.cursors.get(name) else {
             return Ok(None);
         };
         let limit = u64::try_from(rows_max).ok().filter(|&limit| limit > 0);
         let (to, rows) = cursor.travel(
-            Direction::Forward(limit.map_or(Count::All, Count::Rows)),
+            Direction::Forward(limit.map_or(FetchCount::All, FetchCount::Rows)),
             false,
         )?;
         let is_met =
@@ -345,9 +349,9 @@ impl<S: Service> Connection<S> {
         &mut self,
         requester: Requester,
         columns: &[ColumnDescription],
-        rows: Vec<Row>,
+        rows: Vec<SentRow>,
         formats: &[Format],
-    ) -> Result<(Vec<Row>, HeldMemory), Outcome> {
+    ) -> Result<(Vec<SentRow>, HeldMemory), Outcome> {
         if rows.is_empty() || formats.iter().all(|format| *format == Format::Text) {
             let held = self.share.hold_copies(&rows)?;
             return Ok((rows, held));
@@ -359,7 +363,7 @@ impl<S: Service> Connection<S> {
         let binaries = self
             .ask_free(|service| async move { service.to_binary(&requester, &oids, rows).await })
             .await?;
-        let pick = |(text, binary): (Row, Row)| {
+        let pick = |(text, binary): (SentRow, SentRow)| {
             let values = text.into_iter().zip(binary).zip(formats);
             values
                 .map(|((text, binary), format)| {
@@ -371,7 +375,7 @@ impl<S: Service> Connection<S> {
                 })
                 .collect()
         };
-        let rows: Vec<Row> = texts.into_iter().zip(binaries).map(pick).collect();
+        let rows: Vec<SentRow> = texts.into_iter().zip(binaries).map(pick).collect();
         held.join(self.share.hold_rows(&rows)?);
         Ok((rows, held))
     }
@@ -456,7 +460,7 @@ mod tests {
     #[test]
     fn a_cursor_goes_every_way() {
         use Direction::{Absolute as A, Backward as B, Forward as F, Relative as R};
-        let (n, all) = (Count::Rows, Count::All);
+        let (n, all) = (FetchCount::Rows, FetchCount::All);
         let mut scrolling = cursor(5, true);
         for (direction, rows) in [
             (F(n(2)), "1,2"),

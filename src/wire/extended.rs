@@ -22,7 +22,7 @@ use super::run::explain_column;
 use super::transaction::{Status, aborted};
 use crate::engine::{Argument, ColumnDescription, Format, Service};
 use crate::parse;
-use crate::parse::{Configure, Given, Query, Session, Statement};
+use crate::parse::{Configure, Given, Query, SessionStatement, Statement};
 use crate::refusal::{Refusal, reason};
 
 /// The limits on what one session may hold between messages.
@@ -150,7 +150,7 @@ impl<S: Service> Connection<S> {
             Some(Statement::ExplainExecute(_, format)) => {
                 (Vec::new(), Some(vec![explain_column(*format)]))
             }
-            Some(Statement::Session(Session::Show { name })) => (
+            Some(Statement::Session(SessionStatement::Show { name })) => (
                 Vec::new(),
                 Some(vec![text_column(&self.settings.show(name)?.0)]),
             ),
@@ -159,7 +159,7 @@ impl<S: Service> Connection<S> {
                 let columns = names.map(|names| names.into_iter().map(text_column).collect());
                 (Vec::new(), columns)
             }
-            Some(Statement::Session(Session::ShowAll)) => (
+            Some(Statement::Session(SessionStatement::ShowAll)) => (
                 Vec::new(),
                 Some(["name", "setting", "description"].map(text_column).to_vec()),
             ),
@@ -473,7 +473,9 @@ impl<S: Service> Connection<S> {
         let ends = matches!(
             statement,
             Statement::Session(
-                Session::Commit { .. } | Session::Rollback { .. } | Session::DiscardAll
+                SessionStatement::Commit { .. }
+                    | SessionStatement::Rollback { .. }
+                    | SessionStatement::DiscardAll
             )
         );
         if !ends {

@@ -9,7 +9,7 @@ use pgwire::messages::startup::{
 };
 
 use super::Server;
-use super::cancel::Key;
+use super::cancel::CancelKey;
 use super::connection_limit::{ConnectionSlot, Registry};
 use super::outcome::Outcome;
 use super::scram;
@@ -25,7 +25,7 @@ use crate::refusal::{Refusal, reason};
 pub(super) struct LoggedIn {
     pub(super) role: String,
     pub(super) settings: Settings,
-    pub(super) key: Key,
+    pub(super) key: CancelKey,
     pub(super) place: Arc<ConnectionSlot>,
 }
 
@@ -35,7 +35,7 @@ pub(super) async fn log_in<S: Service, L: Service>(
     server: &Server<S>,
     (service, places): (&L, &Registry),
     channel: &mut FramedStream,
-    startup: Opening,
+    startup: StartupRequest,
     address: IpAddr,
 ) -> Result<LoggedIn, Outcome> {
     match log_in_or_refuse(server, (service, places), channel, startup, address).await {
@@ -47,7 +47,7 @@ pub(super) async fn log_in<S: Service, L: Service>(
 }
 
 /// A startup packet without its channel.
-pub(super) struct Opening {
+pub(super) struct StartupRequest {
     certificate_pem: Option<String>,
     client_names: Vec<String>,
     minor: u16,
@@ -55,7 +55,7 @@ pub(super) struct Opening {
     parameters: Vec<(String, String)>,
 }
 
-impl Opening {
+impl StartupRequest {
     pub(super) fn new(startup: Startup) -> (FramedStream, Self) {
         let Startup {
             channel,
@@ -115,7 +115,7 @@ async fn log_in_or_refuse<S: Service, L: Service>(
     server: &Server<S>,
     (service, places): (&L, &Registry),
     channel: &mut FramedStream,
-    opening: Opening,
+    opening: StartupRequest,
     address: IpAddr,
 ) -> Result<LoggedIn, Outcome> {
     if let Some(options) = &opening.negotiate {

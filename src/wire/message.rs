@@ -4,11 +4,11 @@
 use bytes::{Buf, Bytes};
 
 use super::outcome::Outcome;
-use super::stream::Frame;
+use super::stream::RawMessage;
 use crate::refusal::{Refusal, reason};
 
 /// The values of a row, as they are sent.
-pub(super) type Row = Vec<Option<bytes::Bytes>>;
+pub(super) type SentRow = Vec<Option<bytes::Bytes>>;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum MessageTarget {
@@ -59,8 +59,8 @@ pub(super) struct Bind {
 /// # Errors
 /// Fatal 08P01 for a body that is too short or too long; 22021, which leaves the session open, for
 /// text that is not UTF-8.
-pub(super) fn decode(frame: Frame) -> Result<Frontend, Outcome> {
-    let Frame { kind, body } = frame;
+pub(super) fn decode(frame: RawMessage) -> Result<Frontend, Outcome> {
+    let RawMessage { kind, body } = frame;
     let mut body = Body(body);
     let message = match kind {
         b'Q' => Frontend::Query(body.text()?),
@@ -227,7 +227,7 @@ mod tests {
     use proptest::test_runner::RngSeed;
 
     use super::super::outcome::Outcome;
-    use super::super::stream::Frame;
+    use super::super::stream::RawMessage;
     use super::{Frontend, decode};
 
     #[test]
@@ -235,13 +235,13 @@ mod tests {
         let whole =
             b"portal\0statement\0\0\x01\0\x01\0\x02\0\0\0\x03abc\xff\xff\xff\xff\0\x02\0\0\0\x01";
         for length in 0..whole.len() {
-            let cut = decode(Frame {
+            let cut = decode(RawMessage {
                 kind: b'B',
                 body: Bytes::copy_from_slice(&whole[..length]),
             });
             assert!(matches!(cut, Err(Outcome::Fatal(_))), "{length}");
         }
-        let Ok(Frontend::Bind(bind)) = decode(Frame {
+        let Ok(Frontend::Bind(bind)) = decode(RawMessage {
             kind: b'B',
             body: Bytes::from_static(whole),
         }) else {
@@ -263,7 +263,7 @@ mod tests {
             kind in any::<u8>(),
             body in prop::collection::vec(prop_oneof![Just(0), any::<u8>()], 0..64),
         ) {
-            let _ = decode(Frame { kind, body: body.into() });
+            let _ = decode(RawMessage { kind, body: body.into() });
         }
     }
 }

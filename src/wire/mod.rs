@@ -48,9 +48,9 @@ use crate::ledger::{Event, Origin, Record};
 use crate::operator::OperatorService;
 use crate::refusal::sqlstate;
 pub use certificate::names as certificate_names;
-pub use client_session::{Asking, ClientSession, Commons, Reading, Turn};
+pub use client_session::{Asking, ClientSession, Commons, ReadQuestion, Turn};
 use connection::{Connection, ServerState};
-use login::{LoggedIn, Opening};
+use login::{LoggedIn, StartupRequest};
 use outcome::Outcome;
 use startup::StartupOutcome;
 use stream::FramedStream;
@@ -188,7 +188,7 @@ async fn client<S: Service>(
     let opening = async {
         let (mut channel, opening) =
             match startup::open(socket, server.tls.current(), &server.commons.sessions).await {
-                StartupOutcome::Client(startup) => Opening::new(*startup),
+                StartupOutcome::Client(startup) => StartupRequest::new(*startup),
                 StartupOutcome::Done => return None,
                 StartupOutcome::Refused(channel, refusal) => {
                     channel.farewell(Some(&refusal)).await;
@@ -263,7 +263,7 @@ fn keep_alive(socket: &TcpStream) {
 impl<S> Server<S> {
     /// The admin database, where the name is an operator's. No name is both an operator's and a
     /// role's.
-    fn operates(&self, opening: &Opening) -> Option<Arc<OperatorService>> {
+    fn operates(&self, opening: &StartupRequest) -> Option<Arc<OperatorService>> {
         let control = self.commons.control.as_ref()?;
         control
             .operator(opening.user())
@@ -277,7 +277,7 @@ impl<S: Service> Server<S> {
         &self,
         operator: Option<&OperatorService>,
         channel: &mut FramedStream,
-        opening: Opening,
+        opening: StartupRequest,
         from: IpAddr,
     ) -> Result<LoggedIn, Outcome> {
         match operator {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::copy::Writer;
-use super::message::Row;
+use super::message::SentRow;
 use crate::engine::{Argument, ColumnDescription, Format, HeldMemory, Requester};
 use crate::parse::Statement;
 use crate::refusal::{Reason, Refusal};
@@ -45,7 +45,7 @@ pub(super) enum Progress {
     Bound,
     /// Answered and charged. These rows are left.
     Fetching {
-        rows: std::vec::IntoIter<Row>,
+        rows: std::vec::IntoIter<SentRow>,
         tag: String,
         /// The rows' memory.
         _held: Option<HeldMemory>,
@@ -59,7 +59,7 @@ pub(super) struct Reply {
     /// Severity and text of NoticeResponse messages.
     pub(super) notices: Vec<(&'static str, Refusal)>,
     pub(super) columns: Option<Vec<ColumnDescription>>,
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<SentRow>,
     /// Without the row count.
     pub(super) tag: String,
     /// The format of values in the simple protocol, which requests none. Empty means text.

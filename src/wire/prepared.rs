@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use super::connection::Connection;
-use super::message::Row;
+use super::message::SentRow;
 use super::outcome::Outcome;
 use super::portal::{Prepared, Reply, each};
 use crate::engine::{Argument, ColumnDescription, Format, Service, fit_as_text};
-use crate::parse::{Execute, ExplainFormat, Prepare, Statement, Values, parameter_type};
+use crate::parse::{Execute, ExecuteValues, ExplainFormat, Prepare, Statement, parameter_type};
 use crate::refusal::{Refusal, reason};
 
 impl<S: Service> Connection<S> {
@@ -142,7 +142,7 @@ impl<S: Service> Connection<S> {
             .answer(&question, &[], &[], &formats)
             .await
             .map_err(of_execute)?;
-        let Ok([row]) = <[Row; 1]>::try_from(reply.rows) else {
+        let Ok([row]) = <[SentRow; 1]>::try_from(reply.rows) else {
             return Err(Refusal::new(
                 reason::INTERNAL_ERROR,
                 "the values of EXECUTE could not be computed",
@@ -168,9 +168,14 @@ impl<S: Service> Connection<S> {
     /// Reads one label alone, so that the error of a wrong one has its place.
     async fn read_label(&mut self, argument: &Argument, oid: u32) -> Result<(), Outcome> {
         let argument = std::slice::from_ref(argument);
-        self.answer(&Values::is_given()?, &[oid], argument, &[Format::Text])
-            .await
-            .map(|_| ())
+        self.answer(
+            &ExecuteValues::is_given()?,
+            &[oid],
+            argument,
+            &[Format::Text],
+        )
+        .await
+        .map(|_| ())
     }
 
     /// The types that values are computed as: a domain's is the one beneath it, which a column of
@@ -180,7 +185,7 @@ impl<S: Service> Connection<S> {
             return Ok(parameters.to_vec());
         }
         let columns = self
-            .described(&Values::places(parameters.len())?, parameters)
+            .described(&ExecuteValues::places(parameters.len())?, parameters)
             .await?
             .columns;
         Ok(columns

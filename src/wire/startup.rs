@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::LazyConfigAcceptor;
 
-use super::cancel::Sessions;
+use super::cancel::CancelKeys;
 use super::certificate;
 use super::message::Body;
 use super::outcome::Outcome;
@@ -61,7 +61,7 @@ pub(super) struct Startup {
 pub(super) async fn open(
     socket: TcpStream,
     tls: Option<Arc<ServerConfig>>,
-    sessions: &Sessions,
+    sessions: &CancelKeys,
 ) -> StartupOutcome {
     let mut first = [0];
     if !matches!(socket.peek(&mut first).await, Ok(1)) {
@@ -92,7 +92,7 @@ async fn negotiate(
     mut stream: Box<dyn Stream>,
     mut secured: Option<Certificates>,
     tls: Option<Arc<ServerConfig>>,
-    sessions: &Sessions,
+    sessions: &CancelKeys,
 ) -> StartupOutcome {
     let (mut ssl_asked, mut gss_asked) = (false, false);
     loop {
@@ -214,7 +214,7 @@ async fn packet(
     length: usize,
     code: u32,
     certificates: Certificates,
-    sessions: &Sessions,
+    sessions: &CancelKeys,
 ) -> StartupOutcome {
     let cancel = code == CANCEL_REQUEST;
     if cancel && !(8..=CANCEL_BYTES_MAX).contains(&length) {

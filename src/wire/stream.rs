@@ -35,7 +35,7 @@ pub(super) struct FramedStream {
 
 /// One message: its type byte and its body.
 #[derive(Debug)]
-pub(super) struct Frame {
+pub(super) struct RawMessage {
     pub(super) kind: u8,
     pub(super) body: Bytes,
 }
@@ -52,7 +52,7 @@ impl FramedStream {
 
     /// The next message of at most `bytes_max`. May be dropped and called again at any point: what
     /// was read stays in the buffer.
-    pub(super) async fn frame(&mut self, bytes_max: usize) -> Result<Frame, Outcome> {
+    pub(super) async fn frame(&mut self, bytes_max: usize) -> Result<RawMessage, Outcome> {
         loop {
             if let Some(frame) = self.take(bytes_max)? {
                 return Ok(frame);
@@ -68,7 +68,7 @@ impl FramedStream {
         &mut self,
         bytes_max: usize,
         share: &MemoryShare,
-    ) -> Result<Frame, Outcome> {
+    ) -> Result<RawMessage, Outcome> {
         if self.input.len() < AHEAD_MAX {
             self.reading = None;
         }
@@ -97,7 +97,7 @@ impl FramedStream {
         }
     }
 
-    fn take(&mut self, bytes_max: usize) -> Result<Option<Frame>, Outcome> {
+    fn take(&mut self, bytes_max: usize) -> Result<Option<RawMessage>, Outcome> {
         let Some(&kind) = self.input.first() else {
             return Ok(None);
         };
@@ -122,7 +122,7 @@ impl FramedStream {
         }
         let mut body = self.input.split_to(length + 1);
         body.advance(5);
-        Ok(Some(Frame {
+        Ok(Some(RawMessage {
             kind,
             body: body.freeze(),
         }))

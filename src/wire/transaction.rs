@@ -1,7 +1,7 @@
 //! Transactions as a client sees them. Each answer runs alone, so a transaction here is a state, a
 //! stack of names and the settings to go back to.
 
-use super::settings::{Settings, Values};
+use super::settings::{SettingValues, Settings};
 use crate::refusal::{Refusal, reason};
 
 /// Savepoints of one transaction: each holds a snapshot of the settings.
@@ -21,15 +21,15 @@ pub(super) enum Status {
 #[derive(Debug)]
 pub(super) struct Transaction {
     status: Status,
-    before: Values,
-    savepoints: Vec<(String, Values)>,
+    before: SettingValues,
+    savepoints: Vec<(String, SettingValues)>,
 }
 
 impl Transaction {
     pub(super) fn new() -> Self {
         Self {
             status: Status::Idle,
-            before: Values::default(),
+            before: SettingValues::default(),
             savepoints: Vec::new(),
         }
     }
@@ -186,7 +186,7 @@ impl Transaction {
     fn end(&mut self, settings: &mut Settings) {
         settings.end_local();
         self.savepoints.clear();
-        self.before = Values::default();
+        self.before = SettingValues::default();
         self.status = Status::Idle;
     }
 }

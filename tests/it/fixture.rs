@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pgveil::catalog::Server;
+use pgveil::catalog::BackendServer;
 use pgveil::engine::{Answer, Engine, Format, MakeSampler, MemoryShare, Requester, Service};
 use pgveil::error::Error;
 use pgveil::execute::Backend;
 use pgveil::ledger::{AccountSpec, Ledger};
 use pgveil::mechanism::{
-    Cap, Exponential, Fixed, Noise, RandomError, Randomness, Run, SampleError, Sampler,
+    CandidateRun, Cap, Exponential, Fixed, Noise, RandomError, Randomness, SampleError, Sampler,
 };
 use pgveil::parse::{Statement, parse};
 use pgveil::policy::{Budget, File, Policy, Renew, Reuse, SessionSettings, check};
-use pgveil::postgres::{LocalPostgres, Locale, Options};
+use pgveil::postgres::{LocalPostgres, Locale, ServerOptions};
 use pgveil::shadow::{Shadow, ShadowOptions, ShadowSource};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha20Rng;
@@ -25,10 +25,10 @@ pub async fn started(
     database: &str,
     settings: Vec<(String, String)>,
 ) -> (LocalPostgres, tokio_postgres::Client) {
-    let server = LocalPostgres::start(Options {
+    let server = LocalPostgres::start(ServerOptions {
         database: Some(database.to_owned()),
         settings,
-        ..Options::default()
+        ..ServerOptions::default()
     })
     .await
     .unwrap();
@@ -52,7 +52,11 @@ impl Sampler for Silent {
     }
 
     /// The first of the best.
-    fn choose(&mut self, _: &Exponential, runs: &[Run]) -> Result<(usize, u64), SampleError> {
+    fn choose(
+        &mut self,
+        _: &Exponential,
+        runs: &[CandidateRun],
+    ) -> Result<(usize, u64), SampleError> {
         let candidates = runs
             .iter()
             .enumerate()
@@ -445,7 +449,7 @@ pub async fn engine_over(
         .await
         .unwrap()
         .unwrap_or_else(|_| (policy, Vec::new()));
-    let server = Server::of(client).await.unwrap();
+    let server = BackendServer::of(client).await.unwrap();
     let engine = Engine::new(
         policy,
         backend,

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, LazyLock, Weak};
 
-use pgveil::postgres::{LocalPostgres, Options};
+use pgveil::postgres::{LocalPostgres, ServerOptions};
 use tokio::runtime::Runtime;
 use tokio::sync::Mutex;
 use tokio_postgres::{Client, NoTls};
@@ -49,9 +49,9 @@ impl Server {
         let settings = settings
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .to_vec();
-        let options = Options {
+        let options = ServerOptions {
             settings,
-            ..Options::default()
+            ..ServerOptions::default()
         };
         Self(LocalPostgres::start(options).await.unwrap())
     }

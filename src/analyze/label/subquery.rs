@@ -2,7 +2,7 @@
 
 use super::join::merge;
 use super::{Label, Labels};
-use crate::analyze::bounded_rows::{Bounded, bounded};
+use crate::analyze::bounded_rows::{BoundedRows, bounded};
 use crate::analyze::fanout::FanOut;
 use crate::analyze::join_matches::{at_most_one, found, with_common};
 use crate::ir::{Expr, JoinKind, Node, Relation};
@@ -97,7 +97,7 @@ impl Labels<'_> {
                 };
                 self.is_crossed |= !finds_one && !is_found_once();
                 if self.is_crossed {
-                    let Bounded {
+                    let BoundedRows {
                         relation,
                         lineage: _,
                         sunk,

@@ -1,7 +1,7 @@
 //! Windows over the rows of one unit.
 
 use super::{Label, Labels, Lineage, inlined_conditions};
-use crate::analyze::bounded_rows::{Bounded, bounded, is_quadratic};
+use crate::analyze::bounded_rows::{BoundedRows, bounded, is_quadratic};
 use crate::analyze::cardinality::Cardinalities;
 use crate::analyze::inline;
 use crate::analyze::interval::Interval;
@@ -25,7 +25,7 @@ impl Labels<'_> {
             ));
         };
         let (input, lineage) = if columns.iter().any(|(_, window)| is_quadratic(window)) {
-            let Bounded {
+            let BoundedRows {
                 relation,
                 lineage,
                 sunk: _,

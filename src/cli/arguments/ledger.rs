@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Subcommand;
 
-use super::Reason;
+use super::DecisionReason;
 use crate::policy::time_of;
 
 #[derive(Debug, Subcommand)]
@@ -40,7 +40,7 @@ Examples:
         /// What `pgveil ledger backup` made
         backup: Option<PathBuf>,
         #[command(flatten)]
-        reason: Reason,
+        reason: DecisionReason,
     },
 }
 

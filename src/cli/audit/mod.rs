@@ -14,7 +14,7 @@ use crate::audit::{
 };
 use crate::mechanism::Loss;
 use crate::rewrite::Plan;
-use report::{Asked, Attempt, Measured, Report};
+use report::{Attempt, AuditReport, AuditedQuestion, Measured};
 use stage::Stage;
 
 /// Probability that the audit blames a sound proxy, over all questions.
@@ -43,7 +43,7 @@ pub async fn run(options: AuditOptions) -> Result<(), Failure> {
     }
 }
 
-async fn audited(stage: &Stage, options: &AuditOptions) -> Result<Report, Failure> {
+async fn audited(stage: &Stage, options: &AuditOptions) -> Result<AuditReport, Failure> {
     let asked = questions(stage.policy(), &stage.population);
     if asked.is_empty() {
         let why = stage.population.left_out.join("; ");
@@ -73,7 +73,7 @@ async fn audited(stage: &Stage, options: &AuditOptions) -> Result<Report, Failur
     for (((question, plan), with), without) in asked.iter().zip(&plans).zip(with).zip(without) {
         let loss = plan.loss();
         let gain = attack(&Trials { with, without }, loss.delta.to_f64(), alarm);
-        verdicts.push(Asked::new(question, mechanism(plan), loss, gain));
+        verdicts.push(AuditedQuestion::new(question, mechanism(plan), loss, gain));
     }
     let charged = plans
         .iter()
@@ -98,7 +98,7 @@ async fn audited(stage: &Stage, options: &AuditOptions) -> Result<Report, Failur
         .cloned()
         .collect();
     let most = provable(verdicts.first().map_or(0, |asked| asked.judged), alarm);
-    Ok(Report {
+    Ok(AuditReport {
         policy: options.file.display().to_string(),
         unit: stage.policy().privacy.unit.clone(),
         trials: options.trials,

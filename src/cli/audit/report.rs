@@ -9,7 +9,7 @@ use crate::mechanism::Loss;
 const LITTLE: f64 = 0.25;
 
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub struct AuditReport {
     pub policy: String,
     /// The policy's word for who is protected.
     pub unit: String,
@@ -20,7 +20,7 @@ pub struct Report {
     /// The largest mu and epsilon that this number of answers can prove.
     pub provable_mu: f64,
     pub provable_epsilon: f64,
-    pub asked: Vec<Asked>,
+    pub asked: Vec<AuditedQuestion>,
     pub measured: Vec<Measured>,
     pub refused: Vec<Attempt>,
     /// Whether the ledger's sum equals the sum of all charges.
@@ -33,7 +33,7 @@ pub struct Report {
 
 /// One question, the declared loss of one answer, and the loss that the attack proves.
 #[derive(Debug, Serialize)]
-pub struct Asked {
+pub struct AuditedQuestion {
     pub question: String,
     pub sql: String,
     pub noise: &'static str,
@@ -78,7 +78,7 @@ pub struct Attempt {
     pub sqlstate: Option<String>,
 }
 
-impl Asked {
+impl AuditedQuestion {
     pub fn new(question: &AuditQuestion, noise: &'static str, loss: Loss, gain: Gain) -> Self {
         let (currency, charged, found) = match loss.epsilon {
             Some(epsilon) => ("epsilon", epsilon.to_f64(), gain.epsilon),
@@ -110,7 +110,7 @@ impl Asked {
     }
 }
 
-impl Report {
+impl AuditReport {
     pub fn findings(&self) -> usize {
         let asked = self.asked.iter().filter(|asked| !asked.holds).count();
         let measured = self
@@ -184,7 +184,7 @@ impl Report {
         let width = self.question_width();
         let mut lines = vec!["What an attacker gains from one answer".to_owned()];
         for asked in &self.asked {
-            let Asked {
+            let AuditedQuestion {
                 question,
                 sql: _,
                 noise,
@@ -278,7 +278,7 @@ mod tests {
     use crate::audit::Shows;
     use crate::mechanism::{Mu, loss_gaussian};
 
-    fn report(found: f64) -> Report {
+    fn report(found: f64) -> AuditReport {
         let question = AuditQuestion {
             name: "count of a.b".to_owned(),
             sql: "SELECT count(*) FROM a.b".to_owned(),
@@ -289,7 +289,7 @@ mod tests {
             mu: found,
             judged: 150,
         };
-        let asked = vec![Asked::new(
+        let asked = vec![AuditedQuestion::new(
             &question,
             "Gaussian",
             loss_gaussian(Mu::round_down(2.0)),
@@ -306,7 +306,7 @@ mod tests {
             sql: "SELECT * FROM a.b".to_owned(),
             sqlstate: Some("42501".to_owned()),
         }];
-        Report {
+        AuditReport {
             policy: "shop.yaml".to_owned(),
             unit: "customer".to_owned(),
             trials: 300,

@@ -12,7 +12,7 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::{Client, Config};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::trials::Session;
+use super::trials::AuditSession;
 use crate::audit::{AuditQuestion, Population, Seen};
 use crate::auto_bounds;
 use crate::catalog;
@@ -28,7 +28,9 @@ use crate::policy::{
     Budget, Certificate, ColumnRule, File, Finding, KeyChoice, Policy, Renew, Reuse, Role,
     RoleReuse, SessionSettings, TableRule,
 };
-use crate::postgres::{Connected, Directory, Engine as Server, LocalPostgres, Options, connect};
+use crate::postgres::{
+    Connected, Directory, Engine as Server, LocalPostgres, ServerOptions, connect,
+};
 use crate::shadow::{ShadowSource, copy_schema};
 use crate::wire;
 
@@ -62,9 +64,9 @@ pub struct Stage {
 }
 
 async fn start_postgres() -> Result<LocalPostgres, Failure> {
-    let options = Options {
+    let options = ServerOptions {
         database: Some(DATABASE.to_owned()),
-        ..Options::default()
+        ..ServerOptions::default()
     };
     let started = LocalPostgres::start_engine(Server::Native, options).await;
     started.map_err(|e| {
@@ -227,7 +229,7 @@ impl Stage {
         self.session().await?.attempt(sql).await
     }
 
-    async fn session(&self) -> Result<Session, Failure> {
+    async fn session(&self) -> Result<AuditSession, Failure> {
         let mut config = Config::new();
         config
             .host("127.0.0.1")
@@ -236,7 +238,7 @@ impl Stage {
             .password(&self.password)
             .dbname(DATABASE)
             .ssl_mode(SslMode::Disable);
-        Ok(Session(
+        Ok(AuditSession(
             connect(&config)
                 .await
                 .map_err(start::unreachable_database)?

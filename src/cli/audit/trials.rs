@@ -7,9 +7,9 @@ use crate::cli::{Failure, start};
 use crate::mechanism::{Fixed, Loss};
 use crate::refusal::sqlstate;
 
-pub struct Session(pub Client);
+pub struct AuditSession(pub Client);
 
-impl Session {
+impl AuditSession {
     /// Sets the session so that every answer is bought again, with the group keys that the question
     /// needs.
     pub async fn expect(&self, question: &AuditQuestion) -> Result<(), Failure> {

@@ -90,9 +90,9 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
 /// Only SET of a `pgveil.*` setting has an effect here among session statements.
 fn with_setting(
     mut session_settings: SessionSettings,
-    session: crate::parse::Session,
+    session: crate::parse::SessionStatement,
 ) -> Result<SessionSettings, Refusal> {
-    let crate::parse::Session::Set {
+    let crate::parse::SessionStatement::Set {
         scope: _,
         name,
         values,

@@ -8,7 +8,7 @@ use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 
 use crate::cli::{Failure, table};
-use crate::demo::session::{Reply, Session};
+use crate::demo::session::{DemoReply, DemoSession};
 
 const HELP: &str = "\
 Write SQL and end it with a semicolon. EXPLAIN in front of a question shows its price, free.
@@ -116,8 +116,8 @@ pub async fn run(listening: SocketAddr, database: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn open(listening: SocketAddr, database: &str) -> Result<Session, Failure> {
-    let opened = Session::open(listening, database, "pgveil demo shell").await;
+async fn open(listening: SocketAddr, database: &str) -> Result<DemoSession, Failure> {
+    let opened = DemoSession::open(listening, database, "pgveil demo shell").await;
     opened.map_err(|refused| Failure::new(refused.message))
 }
 
@@ -177,7 +177,7 @@ fn is_whole(sql: &str) -> bool {
     quote.is_none() && last == ';'
 }
 
-async fn answer(session: &mut Session, sql: &str) {
+async fn answer(session: &mut DemoSession, sql: &str) {
     let (replies, refused) = match session.run(sql).await {
         Ok(replies) => (replies, None),
         Err((replies, refused)) => (replies, Some(refused)),
@@ -200,7 +200,7 @@ async fn answer(session: &mut Session, sql: &str) {
 }
 
 /// The rows as an aligned table, then the notices.
-fn show(reply: &Reply) {
+fn show(reply: &DemoReply) {
     if !reply.columns.is_empty() {
         for line in table::of_texts(&reply.columns, &reply.rows) {
             println!("{line}");

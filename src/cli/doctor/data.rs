@@ -9,7 +9,7 @@ use crate::auto_bounds;
 use crate::cli::start;
 use crate::cli::start::Opened;
 use crate::init;
-use crate::init::Facts;
+use crate::init::CatalogFacts;
 use crate::policy::{File, Policy, Protection, Unit};
 use crate::postgres::Locale;
 use crate::shadow::{ServerIdentity, ShadowOptions, ShadowSource, examine};
@@ -141,7 +141,7 @@ async fn shadow(
 }
 
 /// Columns by which rows are counted for their unit, and that no index finds.
-fn indexes(policy: &Policy, facts: &Facts) -> Vec<Finding> {
+fn indexes(policy: &Policy, facts: &CatalogFacts) -> Vec<Finding> {
     let check = "indexes";
     let mut missing = Vec::new();
     for table in &policy.tables {

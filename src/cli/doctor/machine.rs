@@ -101,10 +101,10 @@ fn variable(name: &str) -> Finding {
             format!("{name} is not set"),
             format!("set {name}, or {name}_FILE, or LoadCredential={name}:… in the unit"),
         ),
-        Some(secrets::Source::Environment) => {
+        Some(secrets::SecretSource::Environment) => {
             Finding::ok(check, format!("{name} is in the environment"))
         }
-        Some(secrets::Source::File(path)) => match mode(&path) {
+        Some(secrets::SecretSource::File(path)) => match mode(&path) {
             Some(mode) if mode & OTHERS_READ != 0 => Finding::warn(
                 check,
                 format!("{name} is in {}, which everybody may read", path.display()),

@@ -17,7 +17,7 @@ use crate::init::{
 use crate::policy::Checked;
 use crate::postgres::connect;
 use crate::wire::scram::make_verifier;
-use report::Report;
+use report::DraftReport;
 
 pub async fn run(options: InitOptions) -> Result<(), Failure> {
     if let Some(path) = options.output.as_deref().filter(|path| path.exists()) {
@@ -50,7 +50,7 @@ pub async fn run(options: InitOptions) -> Result<(), Failure> {
     if let Some(path) = &options.output {
         create(path, &text)?;
     }
-    let report = Report {
+    let report = DraftReport {
         seen: &seen,
         draft: &draft,
         advice: init::advice(&seen, &draft, &proposal.keyless),

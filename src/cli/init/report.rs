@@ -8,17 +8,17 @@ use zeroize::Zeroizing;
 
 use super::open_columns;
 use crate::init::{
-    Advice, CatalogView, Draft, Ground, Link, Proposal, Stop, Way, printable, shell,
+    CatalogView, DdlAdvice, Draft, Ground, Link, Proposal, Stop, Way, printable, shell,
 };
 use crate::policy::Checked;
 use crate::postgres::major_version;
 
 /// The draft and all that there is to say of it.
-pub struct Report<'a> {
+pub struct DraftReport<'a> {
     pub seen: &'a CatalogView,
     pub draft: &'a Draft,
     pub checked: &'a Checked,
-    pub advice: Vec<Advice>,
+    pub advice: Vec<DdlAdvice>,
     /// The open decisions that block serving.
     pub blocking: Vec<String>,
     pub noise: Vec<String>,
@@ -86,7 +86,7 @@ fn count(number: usize, what: &str) -> String {
     format!("{number} {what}{plural}")
 }
 
-impl Report<'_> {
+impl DraftReport<'_> {
     /// The draft alone goes to standard output, all else to standard error.
     pub fn print(&self) {
         for line in self.lines() {
@@ -104,7 +104,7 @@ impl Report<'_> {
         lines.extend(self.noise.iter().cloned());
         let warnings = self.checked.warnings.iter();
         lines.extend(warnings.map(|warning| format!("warning: {}", warning.message)));
-        for Advice { why, statements } in &self.advice {
+        for DdlAdvice { why, statements } in &self.advice {
             lines.push(format!("-- {why}"));
             lines.extend(statements.iter().map(|statement| format!("   {statement}")));
         }

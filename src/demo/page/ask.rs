@@ -6,8 +6,8 @@ use serde_json::Value;
 
 use super::State;
 use super::widen::widen;
-use crate::demo::session::{Refused, Session};
-use crate::web::answer::{Answer, Cell, cells};
+use crate::demo::session::{DemoSession, Refused};
+use crate::web::answer::{AnswerCell, AnswerTable, cells};
 use crate::web::intervals::IntervalQuery;
 
 /// Types that are drawn.
@@ -22,7 +22,7 @@ pub enum Action {
 
 /// EXPLAIN's output for a question.
 #[derive(Debug)]
-pub struct Price {
+pub struct ShownPrice {
     /// Fractions of the role's budget. `None`: it does not cover the question.
     pub before: f64,
     pub after: Option<f64>,
@@ -40,8 +40,8 @@ pub struct Price {
 
 /// Both answers.
 #[derive(Debug)]
-pub struct Answered {
-    pub answer: Answer,
+pub struct BothAnswers {
+    pub answer: AnswerTable,
     pub notices: Vec<String>,
     pub before: f64,
     pub after: f64,
@@ -49,14 +49,14 @@ pub struct Answered {
 
 /// The outcome of a question.
 #[derive(Debug)]
-pub struct Outcome {
-    pub price: Option<Price>,
-    pub answered: Option<Answered>,
+pub struct AskedOutcome {
+    pub price: Option<ShownPrice>,
+    pub answered: Option<BothAnswers>,
     pub refused: Option<Refused>,
 }
 
-pub async fn ask(state: &State, sql: &str, action: Action) -> Outcome {
-    let mut outcome = Outcome {
+pub async fn ask(state: &State, sql: &str, action: Action) -> AskedOutcome {
+    let mut outcome = AskedOutcome {
         price: None,
         answered: None,
         refused: None,
@@ -71,7 +71,7 @@ async fn asked(
     state: &State,
     sql: &str,
     action: Action,
-    outcome: &mut Outcome,
+    outcome: &mut AskedOutcome,
 ) -> Result<(), Refused> {
     let sql = sql.trim().trim_end_matches(';');
     let mut session = state.session().await?;
@@ -126,12 +126,12 @@ async fn asked(
         intervals.clone()
     };
     let shown = |row: &Vec<_>| cells(row, columns.len(), &intervals);
-    let mut rows: Vec<Vec<Cell>> = reply.rows.iter().map(shown).collect();
+    let mut rows: Vec<Vec<AnswerCell>> = reply.rows.iter().map(shown).collect();
     if let Some(exact) = &exact {
         put_next_to(&mut rows, exact, &measures);
     }
-    outcome.answered = Some(Answered {
-        answer: Answer {
+    outcome.answered = Some(BothAnswers {
+        answer: AnswerTable {
             columns: columns.into_iter().map(|(name, _)| name).collect(),
             measures,
             others: Vec::new(),
@@ -154,7 +154,7 @@ fn moved(mut refused: Refused, explain: &str, sql: &str) -> Refused {
 }
 
 /// The fraction of the role's budget that is left.
-pub async fn left(session: &mut Session) -> Result<f64, Refused> {
+pub async fn left(session: &mut DemoSession) -> Result<f64, Refused> {
     let reply = session
         .ask("SELECT fraction_left FROM pgveil.budget")
         .await?;
@@ -166,9 +166,9 @@ pub async fn left(session: &mut Session) -> Result<f64, Refused> {
 }
 
 /// EXPLAIN's output.
-pub async fn price(session: &mut Session, sql: &str) -> Result<Price, Refused> {
+pub async fn price(session: &mut DemoSession, sql: &str) -> Result<ShownPrice, Refused> {
     let reply = session.ask(&format!("EXPLAIN (FORMAT JSON) {sql}")).await?;
-    let lines = |reply: &crate::demo::session::Reply| -> Vec<String> {
+    let lines = |reply: &crate::demo::session::DemoReply| -> Vec<String> {
         let texts = reply.rows.iter().filter_map(|row| row.first()?.clone());
         texts.collect()
     };
@@ -189,7 +189,7 @@ pub async fn price(session: &mut Session, sql: &str) -> Result<Price, Refused> {
     let mu_squared = explained["cost_now"]["mu_squared"].as_f64().unwrap_or(0.0);
     let epsilon = explained["cost_now"]["epsilon"].as_f64();
     let reuse = explained["reuse"].as_array().into_iter().flatten();
-    Ok(Price {
+    Ok(ShownPrice {
         before: fraction("budget_left").unwrap_or(0.0),
         after: fraction("budget_left_after"),
         cost: explained["cost_text"]
@@ -216,7 +216,7 @@ fn texts(value: &Value) -> Vec<String> {
 }
 
 /// Puts the exact values next to those of the same group.
-fn put_next_to(rows: &mut [Vec<Cell>], exact: &[Vec<Option<String>>], measures: &[usize]) {
+fn put_next_to(rows: &mut [Vec<AnswerCell>], exact: &[Vec<Option<String>>], measures: &[usize]) {
     let is_key = |at: &usize| !measures.contains(at);
     let groups: HashMap<Vec<&Option<String>>, &Vec<Option<String>>> = exact
         .iter()
@@ -255,7 +255,8 @@ mod tests {
     #[test]
     fn exact_values_stand_with_their_group() {
         let private = [row(&["a", "1", "0", "2"]), row(&["b", "5", "4", "6"])];
-        let mut rows: Vec<Vec<Cell>> = private.iter().map(|row| cells(row, 2, &[1])).collect();
+        let mut rows: Vec<Vec<AnswerCell>> =
+            private.iter().map(|row| cells(row, 2, &[1])).collect();
         put_next_to(&mut rows, &[row(&["b", "6"]), row(&["c", "7"])], &[1]);
         let interval = rows[0][1].interval.clone().unwrap();
         assert_eq!((interval.low, interval.high), (0.0, 2.0));

@@ -27,7 +27,7 @@ use tokio::sync::watch;
 use super::attack;
 use super::exact::Exact;
 use super::questions::QUESTIONS;
-use super::session::{Refused, Session};
+use super::session::{DemoSession, Refused};
 use crate::web;
 use crate::web::guard::Guard;
 use ask::Action;
@@ -113,8 +113,8 @@ pub async fn serve(
 }
 
 impl State {
-    async fn session(&self) -> Result<Session, Refused> {
-        Session::open(self.listening, &self.database, "pgveil demo page").await
+    async fn session(&self) -> Result<DemoSession, Refused> {
+        DemoSession::open(self.listening, &self.database, "pgveil demo page").await
     }
 
     /// The exact rows, once the exact side is there.
@@ -165,12 +165,12 @@ impl State {
     }
 
     /// The frame around every page: what is left, and the steps that led there.
-    async fn frame(&self) -> view::Frame {
+    async fn frame(&self) -> view::PageFrame {
         let left = match self.session().await {
             Ok(mut session) => ask::left(&mut session).await.ok(),
             Err(_) => None,
         };
-        view::Frame {
+        view::PageFrame {
             left,
             steps: self.steps(),
             psql: self.psql.clone(),

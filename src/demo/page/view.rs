@@ -13,7 +13,7 @@ use crate::demo::questions::{DemoQuestion, QUESTIONS};
 use crate::web::{share, width};
 
 /// The frame of every page.
-pub struct Frame {
+pub struct PageFrame {
     /// The fraction of the budget that is left.
     pub left: Option<f64>,
     pub steps: Vec<Step>,
@@ -21,7 +21,7 @@ pub struct Frame {
 }
 
 /// A whole page.
-pub fn page(frame: &Frame, sql: &str, body: &Markup) -> Markup {
+pub fn page(frame: &PageFrame, sql: &str, body: &Markup) -> Markup {
     html! {
         (DOCTYPE)
         html lang="en" {
@@ -54,7 +54,7 @@ pub fn page(frame: &Frame, sql: &str, body: &Markup) -> Markup {
 }
 
 /// The budget as a bar, and how it fell.
-fn budget(frame: &Frame) -> Markup {
+fn budget(frame: &PageFrame) -> Markup {
     let left = frame.left.unwrap_or(0.0);
     let last = frame.steps.last();
     let words = match frame.left {

@@ -3,14 +3,17 @@
 use super::Pricing;
 use crate::engine::planning::{PLANNING_BYTES, accounts};
 use crate::engine::planning_limit::StatementSize;
-use crate::engine::views::Row;
+use crate::engine::views::ViewRow;
 use crate::engine::{Engine, Requester, ledger_failed};
 use crate::error::Error;
 
 impl Engine {
     /// The errors of the plainest answers for a role in this session. Free, once the role has paid
     /// for the policy's searches.
-    pub(in crate::engine) async fn worth(&self, requester: &Requester) -> Result<Vec<Row>, Error> {
+    pub(in crate::engine) async fn worth(
+        &self,
+        requester: &Requester,
+    ) -> Result<Vec<ViewRow>, Error> {
         let balances = self.ledger.balances(&requester.role).await;
         let balances = balances.map_err(|e| ledger_failed(&e))?;
         let mut terms = self.terms(requester, accounts(&balances));

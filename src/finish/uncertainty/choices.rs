@@ -2,11 +2,11 @@
 
 use super::{Row, Spread};
 use crate::aggregates::{ChoiceId, DistinctValues, Estimate, ReleasedColumn};
-use crate::release::Cut;
+use crate::release::ClipBias;
 use crate::rewrite::{ChoiceKind, ChoicePlan, Degree, Side, Subject, Target, product_step};
 
 /// A value out of known candidates.
-pub(super) struct Chosen {
+pub(super) struct ChosenValue {
     pub value: f64,
     pub spread: Spread,
 }
@@ -20,7 +20,7 @@ impl Row<'_> {
     /// A chosen value, where its error is known. In arithmetic its error is that of the wider side
     /// of its interval, so that no result looks more accurate than the drawn ends.
     pub(super) fn quantile(&self, choice: ChoiceId, draw: usize) -> Option<Estimate> {
-        let Chosen {
+        let ChosenValue {
             value,
             spread:
                 Spread {
@@ -41,7 +41,7 @@ impl Row<'_> {
         Some(Estimate::new(value, noise, self.z).between(low, high))
     }
 
-    pub(super) fn chosen(&self, choice: ChoiceId, draw: usize) -> Option<Chosen> {
+    pub(super) fn chosen(&self, choice: ChoiceId, draw: usize) -> Option<ChosenValue> {
         let ChoicePlan { question, kind, .. } = self.release.choice(choice);
         let (
             ChoiceKind::Choice {
@@ -90,7 +90,7 @@ impl Row<'_> {
             let between = 2.0 * (reach * times + row) + lost;
             Some((high - low).max(0.0) * target.deviation(draw) * times / between)
         });
-        Some(Chosen {
+        Some(ChosenValue {
             value,
             spread: Spread {
                 error,
@@ -101,7 +101,7 @@ impl Row<'_> {
     }
 
     /// The rows that a limit chosen from a look cut from a choice.
-    fn row_cut(&self, choice: ChoiceId) -> Option<&Cut> {
+    fn row_cut(&self, choice: ChoiceId) -> Option<&ClipBias> {
         let mut cuts = self.row_cuts.iter();
         cuts.find_map(|(at, cut)| (*at == choice).then_some(cut))
     }

@@ -1,7 +1,7 @@
 //! A released value and its standard error.
 
 use super::Row;
-use super::choices::Chosen;
+use super::choices::ChosenValue;
 use crate::aggregates::{Foreseen, Output};
 use crate::release::ReleasedTable;
 use crate::rewrite::ReleasePlan;
@@ -20,7 +20,7 @@ pub fn value_and_error(
             draws: [draw],
             is_array: false,
         } => {
-            let Chosen { value, spread } = row.chosen(choice, *draw)?;
+            let ChosenValue { value, spread } = row.chosen(choice, *draw)?;
             (value, spread.error?)
         }
         _ => {

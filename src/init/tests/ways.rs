@@ -172,7 +172,7 @@ fn keys_that_no_path_follows_are_suspicions() {
     let mut catalog = seen(tables).catalog;
     catalog.tables[1].row_security = true;
     catalog.tables[3].parents = vec![3];
-    let key = |from: usize, to: usize, name: &str| super::catalog_view::Key {
+    let key = |from: usize, to: usize, name: &str| super::catalog_view::ForeignKeyAt {
         from: catalog.tables[from].oid,
         to: catalog.tables[to].oid,
         name: name.to_owned(),

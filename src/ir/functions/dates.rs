@@ -1,14 +1,14 @@
 //! Overloads over dates, timestamps and intervals.
 
 use super::Function as F;
-use super::Kind::{
+use super::ParameterType::{
     Bool, ConstantInterval, ConstantText, Date, Float8, Int4, Interval, Numeric, Text, Time,
     Timestamp, Timestamptz,
 };
 use super::Rule::{Bounded, Calendar, Domain, Total};
-use super::{Entry, entry};
+use super::{Overload, entry};
 
-pub(super) static DATES: &[Entry] = &[
+pub(super) static DATES: &[Overload] = &[
     entry("+", F::DatePlusDays, &[Date, Int4], Date, Calendar),
     entry("+", F::Later, &[Date, Interval], Timestamp, Calendar),
     entry("+", F::Later, &[Timestamp, Interval], Timestamp, Calendar),

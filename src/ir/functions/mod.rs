@@ -243,9 +243,9 @@ pub enum Rule {
     Histogram,
 }
 
-/// Type of an argument or a result of an [`Entry`].
+/// Type of an argument or a result of an [`Overload`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum ParameterType {
     Int2,
     Int4,
     Int8,
@@ -268,22 +268,22 @@ pub enum Kind {
 
 /// One overload.
 #[derive(Debug)]
-pub struct Entry {
+pub struct Overload {
     pub name: &'static str,
     pub function: Function,
-    pub arguments: &'static [Kind],
-    pub result: Kind,
+    pub arguments: &'static [ParameterType],
+    pub result: ParameterType,
     pub rule: Rule,
 }
 
 const fn entry(
     name: &'static str,
     function: Function,
-    arguments: &'static [Kind],
-    result: Kind,
+    arguments: &'static [ParameterType],
+    result: ParameterType,
     rule: Rule,
-) -> Entry {
-    Entry {
+) -> Overload {
+    Overload {
         name,
         function,
         arguments,
@@ -292,7 +292,7 @@ const fn entry(
     }
 }
 
-use Kind::{
+use ParameterType::{
     Bool, ConstantInt, ConstantInterval, ConstantText, Date, Float8, Int2, Int4, Int8, Interval,
     Numeric, Text, Time, Timestamp, Timestamptz,
 };
@@ -300,14 +300,14 @@ use Rule::Total;
 
 /// Every overload, grouped by name; operators stand under their symbol. Among a name's entries,
 /// those with the preferred type of a category come last.
-pub fn entries() -> impl Iterator<Item = &'static Entry> {
+pub fn entries() -> impl Iterator<Item = &'static Overload> {
     numbers::NUMBERS
         .iter()
         .chain(strings::STRINGS)
         .chain(dates::DATES)
 }
 
-impl Kind {
+impl ParameterType {
     pub fn data_type(self) -> Type {
         match self {
             Int2 => Type::Int2,
@@ -375,8 +375,8 @@ enum Match {
 
 /// The overload PostgreSQL would choose for these argument types: most exact matches first, then
 /// the preferred type (float8; timestamptz) of its category.
-pub fn overload(name: &str, types: &[Type]) -> Option<&'static Entry> {
-    let mut best: Option<(&Entry, usize)> = None;
+pub fn overload(name: &str, types: &[Type]) -> Option<&'static Overload> {
+    let mut best: Option<(&Overload, usize)> = None;
     for entry in entries().filter(|e| e.name == name && e.arguments.len() == types.len()) {
         let matches: Option<Vec<Match>> = entry
             .arguments
@@ -402,7 +402,7 @@ pub fn overload(name: &str, types: &[Type]) -> Option<&'static Entry> {
     best.map(|(entry, _)| entry)
 }
 
-fn prefer(candidate: &Entry, chosen: &Entry, types: &[Type]) -> bool {
+fn prefer(candidate: &Overload, chosen: &Overload, types: &[Type]) -> bool {
     let all_integers = types
         .iter()
         .all(|t| matches!(t, Type::Int2 | Type::Int4 | Type::Int8));
@@ -414,7 +414,7 @@ fn prefer(candidate: &Entry, chosen: &Entry, types: &[Type]) -> bool {
     {
         return false;
     }
-    let rank = |e: &Entry| {
+    let rank = |e: &Overload| {
         e.arguments
             .iter()
             .filter(|k| matches!(k, Float8 | Timestamptz))

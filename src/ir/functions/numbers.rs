@@ -1,11 +1,11 @@
 //! Overloads over numbers.
 
 use super::Function as F;
-use super::Kind::{ConstantInt, Float8, Int2, Int4, Int8, Numeric, Text};
+use super::ParameterType::{ConstantInt, Float8, Int2, Int4, Int8, Numeric, Text};
 use super::Rule::{Arithmetic, Division, Domain, Histogram, Reach, Total};
-use super::{Entry, entry};
+use super::{Overload, entry};
 
-pub(super) static NUMBERS: &[Entry] = &[
+pub(super) static NUMBERS: &[Overload] = &[
     entry("+", F::Add, &[Int2, Int2], Int2, Arithmetic),
     entry("+", F::Add, &[Int4, Int4], Int4, Arithmetic),
     entry("+", F::Add, &[Int8, Int8], Int8, Arithmetic),

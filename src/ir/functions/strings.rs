@@ -1,11 +1,11 @@
 //! Overloads over text.
 
 use super::Function as F;
-use super::Kind::{Bool, ConstantInt, ConstantText, Float8, Int4, Int8, Numeric, Text};
+use super::ParameterType::{Bool, ConstantInt, ConstantText, Float8, Int4, Int8, Numeric, Text};
 use super::Rule::{Bounded, Domain};
-use super::{Entry, entry};
+use super::{Overload, entry};
 
-pub(super) static STRINGS: &[Entry] = &[
+pub(super) static STRINGS: &[Overload] = &[
     entry("||", F::Concatenate, &[Text, Text], Text, Bounded),
     entry("lower", F::Lower, &[Text], Text, Bounded),
     entry("upper", F::Upper, &[Text], Text, Bounded),

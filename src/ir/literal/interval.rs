@@ -20,7 +20,7 @@ struct Parts {
 
 /// The fields after the constant, as in `INTERVAL '1' DAY`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fields {
+pub enum IntervalFields {
     /// Nothing, or what cuts nothing off.
     Any,
     YearToMonth,
@@ -30,18 +30,18 @@ pub enum Fields {
 
 /// The constant, if PostgreSQL keeps all that its text says. PostgreSQL cuts off units finer than
 /// the last of the fields.
-pub fn interval(text: &str, fields: Fields) -> Option<Scalar> {
+pub fn interval(text: &str, fields: IntervalFields) -> Option<Scalar> {
     let text = text.trim().to_ascii_lowercase();
     if text.is_empty() || text.len() > 200 {
         return None;
     }
     let mut parts = Parts::default();
     match (fields, text.strip_prefix('p')) {
-        (Fields::Any, Some(iso)) => iso_8601(iso, &mut parts)?,
-        (Fields::Any, None) => words(&text, &mut parts)?,
-        (Fields::YearToMonth, _) => years_months(&text, &mut parts)?,
-        (Fields::One(unit), _) if unit != "second" && text.contains('.') => return None,
-        (Fields::One(unit), _) => measured(&text, unit, &mut parts)?,
+        (IntervalFields::Any, Some(iso)) => iso_8601(iso, &mut parts)?,
+        (IntervalFields::Any, None) => words(&text, &mut parts)?,
+        (IntervalFields::YearToMonth, _) => years_months(&text, &mut parts)?,
+        (IntervalFields::One(unit), _) if unit != "second" && text.contains('.') => return None,
+        (IntervalFields::One(unit), _) => measured(&text, unit, &mut parts)?,
     }
     parts.scalar()
 }
@@ -355,55 +355,75 @@ mod tests {
             })
         };
         for (text, fields, wanted) in [
-            ("1 day", Fields::Any, parts(0, 1, 0)),
-            ("-12 month", Fields::Any, parts(-12, 0, 0)),
+            ("1 day", IntervalFields::Any, parts(0, 1, 0)),
+            ("-12 month", IntervalFields::Any, parts(-12, 0, 0)),
             (
                 "1 year 2 mons -3 days 04:05:06.5",
-                Fields::Any,
+                IntervalFields::Any,
                 parts(14, -3, 14_706_500_000),
             ),
-            ("1.5 days", Fields::Any, parts(0, 1, 43_200_000_000)),
-            ("90 minutes", Fields::Any, parts(0, 0, 5_400_000_000)),
-            ("1h30m", Fields::Any, parts(0, 0, 5_400_000_000)),
-            ("0.25 seconds", Fields::Any, parts(0, 0, 250_000)),
-            ("2 weeks ago", Fields::Any, parts(0, -14, 0)),
-            ("1-2", Fields::Any, parts(14, 0, 0)),
-            ("3 04:05:06", Fields::Any, parts(0, 3, 14_706_000_000)),
-            ("P1Y2M3DT4H5M6S", Fields::Any, parts(14, 3, 14_706_000_000)),
-            ("12", Fields::One("month"), parts(12, 0, 0)),
-            ("-1", Fields::One("day"), parts(0, -1, 0)),
-            ("7", Fields::Any, parts(0, 0, 7_000_000)),
-            ("1.55", Fields::One("second"), parts(0, 0, 1_550_000)),
-            ("-1-2", Fields::YearToMonth, parts(-14, 0, 0)),
-            ("1.5 years", Fields::Any, parts(18, 0, 0)),
-            ("-2.5 months", Fields::Any, parts(-2, -15, 0)),
-            ("@ 1 year 2 mons ago", Fields::Any, parts(-14, 0, 0)),
-            ("1-2 3 4:05:06", Fields::Any, parts(14, 3, 14_706_000_000)),
+            ("1.5 days", IntervalFields::Any, parts(0, 1, 43_200_000_000)),
             (
-                "P0001-02-03T04:05:06",
-                Fields::Any,
+                "90 minutes",
+                IntervalFields::Any,
+                parts(0, 0, 5_400_000_000),
+            ),
+            ("1h30m", IntervalFields::Any, parts(0, 0, 5_400_000_000)),
+            ("0.25 seconds", IntervalFields::Any, parts(0, 0, 250_000)),
+            ("2 weeks ago", IntervalFields::Any, parts(0, -14, 0)),
+            ("1-2", IntervalFields::Any, parts(14, 0, 0)),
+            (
+                "3 04:05:06",
+                IntervalFields::Any,
+                parts(0, 3, 14_706_000_000),
+            ),
+            (
+                "P1Y2M3DT4H5M6S",
+                IntervalFields::Any,
                 parts(14, 3, 14_706_000_000),
             ),
-            ("PT36H", Fields::Any, parts(0, 0, 129_600_000_000)),
-            ("P1W", Fields::Any, parts(0, 7, 0)),
+            ("12", IntervalFields::One("month"), parts(12, 0, 0)),
+            ("-1", IntervalFields::One("day"), parts(0, -1, 0)),
+            ("7", IntervalFields::Any, parts(0, 0, 7_000_000)),
+            (
+                "1.55",
+                IntervalFields::One("second"),
+                parts(0, 0, 1_550_000),
+            ),
+            ("-1-2", IntervalFields::YearToMonth, parts(-14, 0, 0)),
+            ("1.5 years", IntervalFields::Any, parts(18, 0, 0)),
+            ("-2.5 months", IntervalFields::Any, parts(-2, -15, 0)),
+            ("@ 1 year 2 mons ago", IntervalFields::Any, parts(-14, 0, 0)),
+            (
+                "1-2 3 4:05:06",
+                IntervalFields::Any,
+                parts(14, 3, 14_706_000_000),
+            ),
+            (
+                "P0001-02-03T04:05:06",
+                IntervalFields::Any,
+                parts(14, 3, 14_706_000_000),
+            ),
+            ("PT36H", IntervalFields::Any, parts(0, 0, 129_600_000_000)),
+            ("P1W", IntervalFields::Any, parts(0, 7, 0)),
         ] {
             assert_eq!(interval(text, fields), wanted, "{text}");
         }
         // PostgreSQL cuts off units finer than the field, takes a bare number for the last field's,
         // and has no more than 11 months next to years.
         for (text, fields) in [
-            ("1.9", Fields::One("month")),
-            ("1.5", Fields::One("hour")),
-            ("1.", Fields::One("day")),
-            ("1 day", Fields::One("hour")),
-            ("P1D", Fields::One("hour")),
-            ("2:03", Fields::One("hour")),
-            ("5", Fields::YearToMonth),
-            ("1 year 2 days", Fields::YearToMonth),
-            ("1-12", Fields::YearToMonth),
-            ("1-12", Fields::Any),
-            ("--1-2", Fields::Any),
-            ("1 quarter", Fields::Any),
+            ("1.9", IntervalFields::One("month")),
+            ("1.5", IntervalFields::One("hour")),
+            ("1.", IntervalFields::One("day")),
+            ("1 day", IntervalFields::One("hour")),
+            ("P1D", IntervalFields::One("hour")),
+            ("2:03", IntervalFields::One("hour")),
+            ("5", IntervalFields::YearToMonth),
+            ("1 year 2 days", IntervalFields::YearToMonth),
+            ("1-12", IntervalFields::YearToMonth),
+            ("1-12", IntervalFields::Any),
+            ("--1-2", IntervalFields::Any),
+            ("1 quarter", IntervalFields::Any),
         ] {
             assert_eq!(interval(text, fields), None, "{text} {fields:?}");
         }
@@ -419,7 +439,7 @@ mod tests {
             "infinity",
             "now",
         ] {
-            assert_eq!(interval(text, Fields::Any), None, "{text}");
+            assert_eq!(interval(text, IntervalFields::Any), None, "{text}");
         }
     }
 

@@ -2,8 +2,8 @@ use crate::mechanism::exponential::*;
 use crate::mechanism::loss_laplace;
 use crate::mechanism::testing::Seeded;
 
-fn run(penalty: u64, candidates: u64) -> Run {
-    Run::level(BigUint::from(penalty), candidates)
+fn run(penalty: u64, candidates: u64) -> CandidateRun {
+    CandidateRun::level(BigUint::from(penalty), candidates)
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn draws_follow_the_exact_law() {
         run(1, 0),
         run(40, 3),
     ];
-    let weight = |r: &Run| (-1.5 * r.penalty.to_f64().unwrap() / 4.0).exp();
+    let weight = |r: &CandidateRun| (-1.5 * r.penalty.to_f64().unwrap() / 4.0).exp();
     let candidates: Vec<(usize, u64, f64)> = runs
         .iter()
         .enumerate()
@@ -96,13 +96,14 @@ fn draws_of_rising_penalties_follow_the_exact_law() {
         eta: Exponential::eta(0.7).unwrap(),
         width: BigUint::from(3u8),
     };
-    let rising = |penalty: u64, candidates: u64, step: u64| Run {
+    let rising = |penalty: u64, candidates: u64, step: u64| CandidateRun {
         step: BigUint::from(step),
         ..run(penalty, candidates)
     };
     let runs = [rising(2, 8, 1), run(3, 2), rising(0, 4, 5), rising(1, 1, 9)];
-    let weight =
-        |r: &Run, place: u64| (-0.7 * (&r.penalty + &r.step * place).to_f64().unwrap() / 3.0).exp();
+    let weight = |r: &CandidateRun, place: u64| {
+        (-0.7 * (&r.penalty + &r.step * place).to_f64().unwrap() / 3.0).exp()
+    };
     let candidates: Vec<(usize, u64, f64)> = runs
         .iter()
         .enumerate()

@@ -2,7 +2,7 @@
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::Session;
+use super::SessionStatement;
 use super::words::Words;
 use crate::parse::grammar;
 use crate::parse::{Query, Statement};
@@ -34,15 +34,15 @@ pub struct Fetch {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
     /// This many rows further on; 0 is the current row again.
-    Forward(Count),
-    Backward(Count),
+    Forward(FetchCount),
+    Backward(FetchCount),
     /// The row of this number; from the end where negative, before the first where 0.
     Absolute(i64),
     Relative(i64),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Count {
+pub enum FetchCount {
     /// Not negative.
     Rows(u64),
     All,
@@ -107,13 +107,13 @@ pub(super) fn declare(
     }))
 }
 
-pub(super) fn close(words: &mut Words<'_>) -> Result<Session, Refusal> {
+pub(super) fn close(words: &mut Words<'_>) -> Result<SessionStatement, Refusal> {
     let name = if words.keyword("ALL") {
         None
     } else {
         Some(words.identifier()?)
     };
-    Ok(Session::Close { name })
+    Ok(SessionStatement::Close { name })
 }
 
 /// `[direction] [FROM | IN] name`. A cursor may be called like a direction, so a lone word is a
@@ -125,7 +125,7 @@ pub(super) fn fetch(words: &mut Words<'_>, moves_only: bool) -> Result<Statement
     {
         return Ok(Statement::Fetch(Fetch {
             name: words.identifier()?,
-            direction: Direction::Forward(Count::Rows(1)),
+            direction: Direction::Forward(FetchCount::Rows(1)),
             moves_only,
         }));
     }
@@ -135,13 +135,13 @@ pub(super) fn fetch(words: &mut Words<'_>, moves_only: bool) -> Result<Statement
         ])
         .as_deref()
     {
-        Some("NEXT") => Direction::Forward(Count::Rows(1)),
-        Some("PRIOR") => Direction::Backward(Count::Rows(1)),
+        Some("NEXT") => Direction::Forward(FetchCount::Rows(1)),
+        Some("PRIOR") => Direction::Backward(FetchCount::Rows(1)),
         Some("FIRST") => Direction::Absolute(1),
         Some("LAST") => Direction::Absolute(-1),
         Some("ABSOLUTE") => Direction::Absolute(number(words)?.ok_or_else(|| words.unexpected())?),
         Some("RELATIVE") => Direction::Relative(number(words)?.ok_or_else(|| words.unexpected())?),
-        Some("ALL") => Direction::Forward(Count::All),
+        Some("ALL") => Direction::Forward(FetchCount::All),
         Some("FORWARD") => counted(words, Direction::Forward, Direction::Backward)?,
         Some("BACKWARD") => counted(words, Direction::Backward, Direction::Forward)?,
         _ => counted(words, Direction::Forward, Direction::Backward)?,
@@ -157,16 +157,16 @@ pub(super) fn fetch(words: &mut Words<'_>, moves_only: bool) -> Result<Statement
 /// A count of rows, ALL, or one row where nothing is said; a negative count goes the other way.
 fn counted(
     words: &mut Words<'_>,
-    along: fn(Count) -> Direction,
-    against: fn(Count) -> Direction,
+    along: fn(FetchCount) -> Direction,
+    against: fn(FetchCount) -> Direction,
 ) -> Result<Direction, Refusal> {
     if words.keyword("ALL") {
-        return Ok(along(Count::All));
+        return Ok(along(FetchCount::All));
     }
     Ok(match number(words)? {
-        Some(count) if count < 0 => against(Count::Rows(count.unsigned_abs())),
-        Some(count) => along(Count::Rows(count.unsigned_abs())),
-        None => along(Count::Rows(1)),
+        Some(count) if count < 0 => against(FetchCount::Rows(count.unsigned_abs())),
+        Some(count) => along(FetchCount::Rows(count.unsigned_abs())),
+        None => along(FetchCount::Rows(1)),
     })
 }
 

@@ -4,10 +4,10 @@ use sqlparser::parser::{Parser, ParserError};
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
 use super::words::Words;
-use super::{Session, refused};
+use super::{SessionStatement, refused};
 use crate::parse::grammar::Goal;
 use crate::parse::position::TokenPositions;
-use crate::parse::{Fault, Query, Statement, Values, begins, parameter_oid, parser_of};
+use crate::parse::{ExecuteValues, Fault, Query, Statement, begins, parameter_oid, parser_of};
 use crate::refusal::Refusal;
 
 /// `PREPARE name (types) AS query`.
@@ -25,7 +25,7 @@ pub struct Prepare {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Execute {
     pub name: String,
-    pub values: Values,
+    pub values: ExecuteValues,
 }
 
 /// # Errors
@@ -81,7 +81,7 @@ pub(super) fn execute(words: &mut Words<'_>, sql: &str) -> Result<Execute, Refus
     };
     Ok(Execute {
         name,
-        values: Values::new(values, &marks)?,
+        values: ExecuteValues::new(values, &marks)?,
     })
 }
 
@@ -96,12 +96,12 @@ fn listed<T>(
     Ok(parts)
 }
 
-pub(super) fn deallocate(words: &mut Words<'_>) -> Result<Session, Refusal> {
+pub(super) fn deallocate(words: &mut Words<'_>) -> Result<SessionStatement, Refusal> {
     words.keyword("PREPARE");
     let name = if words.keyword("ALL") {
         None
     } else {
         Some(words.identifier()?)
     };
-    Ok(Session::Deallocate { name })
+    Ok(SessionStatement::Deallocate { name })
 }

@@ -1,7 +1,9 @@
-use super::{Modes, Scope, Session};
-use crate::parse::{CopyFormat, Count, Direction, ExplainFormat, Force, Statement, Style, parse};
+use super::{Modes, SessionStatement, SettingScope};
+use crate::parse::{
+    CopyFormat, Direction, ExplainFormat, FetchCount, Force, Statement, Style, parse,
+};
 
-fn one(sql: &str) -> Session {
+fn one(sql: &str) -> SessionStatement {
     let mut statements = parse(sql).unwrap_or_else(|refusal| panic!("{sql}: {refusal}"));
     assert_eq!(statements.len(), 1, "{sql}");
     match statements.remove(0) {
@@ -10,9 +12,9 @@ fn one(sql: &str) -> Session {
     }
 }
 
-fn set(name: &str, values: &[&str]) -> Session {
-    Session::Set {
-        scope: Scope::Session,
+fn set(name: &str, values: &[&str]) -> SessionStatement {
+    SessionStatement::Set {
+        scope: SettingScope::Session,
         name: name.to_owned(),
         values: Some(values.iter().map(|&v| v.to_owned()).collect()),
     }
@@ -41,25 +43,25 @@ fn settings_are_read_as_postgresql_reads_them() {
     assert_eq!(one("SET NAMES 'utf8'"), set("client_encoding", &["utf8"]));
     assert_eq!(
         one("SET LOCAL x.y TO DEFAULT"),
-        Session::Set {
-            scope: Scope::Local,
+        SessionStatement::Set {
+            scope: SettingScope::Local,
             name: "x.y".to_owned(),
             values: None
         }
     );
     assert_eq!(
         one("/* a */ show -- b\n TimeZone"),
-        Session::Show {
+        SessionStatement::Show {
             name: "timezone".to_owned()
         }
     );
     assert_eq!(
         one("SHOW TRANSACTION ISOLATION LEVEL"),
-        Session::Show {
+        SessionStatement::Show {
             name: "transaction_isolation".to_owned()
         }
     );
-    assert_eq!(one("RESET ALL"), Session::ResetAll);
+    assert_eq!(one("RESET ALL"), SessionStatement::ResetAll);
 }
 
 #[test]
@@ -71,29 +73,32 @@ fn transactions_are_read_with_every_mode() {
     };
     assert_eq!(
         one("BEGIN ISOLATION LEVEL SERIALIZABLE, READ ONLY, DEFERRABLE"),
-        Session::Begin {
+        SessionStatement::Begin {
             start: false,
             modes: modes.clone()
         }
     );
     assert_eq!(
         one("START TRANSACTION ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE"),
-        Session::Begin { start: true, modes }
+        SessionStatement::Begin { start: true, modes }
     );
-    assert_eq!(one("END WORK AND CHAIN"), Session::Commit { chain: true });
+    assert_eq!(
+        one("END WORK AND CHAIN"),
+        SessionStatement::Commit { chain: true }
+    );
     assert_eq!(
         one("ABORT AND NO CHAIN"),
-        Session::Rollback { chain: false }
+        SessionStatement::Rollback { chain: false }
     );
     assert_eq!(
         one("ROLLBACK WORK TO SAVEPOINT \"S\""),
-        Session::RollbackTo {
+        SessionStatement::RollbackTo {
             name: "S".to_owned()
         }
     );
     assert_eq!(
         one("RELEASE s"),
-        Session::Release {
+        SessionStatement::Release {
             name: "s".to_owned()
         }
     );
@@ -196,7 +201,7 @@ fn cursors_are_declared_and_walked_in_every_spelling() {
             "{sql}"
         );
     }
-    let rows = Count::Rows;
+    let rows = FetchCount::Rows;
     for (sql, expected) in [
         ("FETCH c", Direction::Forward(rows(1))),
         ("FETCH next", Direction::Forward(rows(1))),
@@ -210,13 +215,19 @@ fn cursors_are_declared_and_walked_in_every_spelling() {
         ("FETCH RELATIVE +2 FROM c", Direction::Relative(2)),
         ("FETCH 7 FROM c", Direction::Forward(rows(7))),
         ("FETCH -7 FROM c", Direction::Backward(rows(7))),
-        ("FETCH ALL FROM c", Direction::Forward(Count::All)),
+        ("FETCH ALL FROM c", Direction::Forward(FetchCount::All)),
         ("FETCH FORWARD c", Direction::Forward(rows(1))),
         ("FETCH FORWARD 3 FROM c", Direction::Forward(rows(3))),
-        ("FETCH FORWARD ALL FROM c", Direction::Forward(Count::All)),
+        (
+            "FETCH FORWARD ALL FROM c",
+            Direction::Forward(FetchCount::All),
+        ),
         ("FETCH BACKWARD FROM c", Direction::Backward(rows(1))),
         ("FETCH BACKWARD -3 FROM c", Direction::Forward(rows(3))),
-        ("FETCH BACKWARD ALL IN c", Direction::Backward(Count::All)),
+        (
+            "FETCH BACKWARD ALL IN c",
+            Direction::Backward(FetchCount::All),
+        ),
     ] {
         for (sql, moves_only) in [
             (sql.to_owned(), false),
@@ -234,11 +245,11 @@ fn cursors_are_declared_and_walked_in_every_spelling() {
     }
     assert_eq!(
         one("CLOSE \"C\""),
-        Session::Close {
+        SessionStatement::Close {
             name: Some("C".to_owned())
         }
     );
-    assert_eq!(one("CLOSE ALL"), Session::Close { name: None });
+    assert_eq!(one("CLOSE ALL"), SessionStatement::Close { name: None });
 }
 
 #[test]

@@ -3,7 +3,7 @@
 
 use super::Listed;
 use crate::catalog;
-use crate::catalog::{Catalog, Distribution, Hash, Kind};
+use crate::catalog::{Catalog, Distribution, Hash, RelationKind};
 use crate::policy::Unit;
 use crate::policy::error::Findings;
 use crate::policy::file::File;
@@ -152,7 +152,7 @@ fn parts(catalog: &Catalog, table: &Listed<'_>, findings: &mut Findings) {
     let (name, place) = (table.name(), table.entry.place);
     let name_of = |part: &catalog::Table| format!("{}.{}", part.schema, part.name);
     let below = descendants(catalog, table.relation.oid);
-    if let Some(part) = below.iter().find(|part| part.kind == Kind::Foreign) {
+    if let Some(part) = below.iter().find(|part| part.kind == RelationKind::Foreign) {
         findings.error(
             place,
             format!(
@@ -163,10 +163,9 @@ fn parts(catalog: &Catalog, table: &Listed<'_>, findings: &mut Findings) {
             ),
         );
     }
-    if let Some(part) = below
-        .iter()
-        .find(|part| part.kind != Kind::Foreign && part.distribution != table.relation.distribution)
-    {
+    if let Some(part) = below.iter().find(|part| {
+        part.kind != RelationKind::Foreign && part.distribution != table.relation.distribution
+    }) {
         findings.error(
             place,
             format!(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Listed, enumerate};
-use crate::catalog::{Catalog, Kind, Power};
+use crate::catalog::{Catalog, Power, RelationKind};
 use crate::policy::error::Findings;
 use crate::policy::file::{File, TableEntry};
 
@@ -77,8 +77,8 @@ pub fn check(file: &File, catalog: &Catalog, listed: &[Listed<'_>], findings: &m
 fn kind(table: &Listed<'_>, findings: &mut Findings) {
     let (relation, place, name) = (table.relation, table.entry.place, table.name());
     match relation.kind {
-        Kind::Ordinary | Kind::Partitioned => {}
-        Kind::Foreign if table.is_public() => {
+        RelationKind::Ordinary | RelationKind::Partitioned => {}
+        RelationKind::Foreign if table.is_public() => {
             findings.warning(
                 place,
                 format!(
@@ -88,21 +88,21 @@ fn kind(table: &Listed<'_>, findings: &mut Findings) {
                 ),
             );
         }
-        Kind::Foreign => findings.error(
+        RelationKind::Foreign => findings.error(
             place,
             format!(
                 "{name} is a foreign table; a private table must be an ordinary \
                 or partitioned one, whose rows this server holds"
             ),
         ),
-        Kind::View => findings.error(
+        RelationKind::View => findings.error(
             place,
             format!(
                 "{name} is a view; name the tables it reads \
             instead: a row of a view may belong to many units"
             ),
         ),
-        Kind::MaterializedView => {
+        RelationKind::MaterializedView => {
             findings.error(
                 place,
                 format!(
@@ -111,7 +111,7 @@ fn kind(table: &Listed<'_>, findings: &mut Findings) {
                 ),
             );
         }
-        Kind::Other => findings.error(place, format!("{name} is not a table")),
+        RelationKind::Other => findings.error(place, format!("{name} is not a table")),
     }
     if relation.row_security {
         findings.error(
@@ -125,7 +125,7 @@ fn kind(table: &Listed<'_>, findings: &mut Findings) {
     if relation.has_rules
         && matches!(
             relation.kind,
-            Kind::Ordinary | Kind::Partitioned | Kind::Foreign
+            RelationKind::Ordinary | RelationKind::Partitioned | RelationKind::Foreign
         )
     {
         findings.error(

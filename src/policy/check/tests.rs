@@ -4,7 +4,7 @@ mod summaries;
 
 use async_trait::async_trait;
 
-use crate::catalog::{Column, Error, Kind, TableFingerprint, Type, UniqueKey};
+use crate::catalog::{Column, Error, RelationKind, TableFingerprint, Type, UniqueKey};
 use crate::policy::Secret;
 use crate::policy::check::*;
 use crate::policy::{appeared, unlisted};
@@ -54,7 +54,7 @@ fn table(oid: u32, name: &str, columns: Vec<Column>) -> catalog::Table {
         oid,
         schema: "s".to_owned(),
         name: name.to_owned(),
-        kind: Kind::Ordinary,
+        kind: RelationKind::Ordinary,
         unique_keys: vec![UniqueKey::plain([columns[0].name.clone()], true)],
         columns,
         foreign_keys: Vec::new(),
@@ -410,28 +410,28 @@ tables:
 
 #[tokio::test]
 async fn partitions_lie_where_their_table_does() {
-    let judged = async |kind: Kind, distribution: catalog::Distribution| {
+    let judged = async |kind: RelationKind, distribution: catalog::Distribution| {
         let mut catalog = catalog();
-        catalog.tables[1].kind = Kind::Partitioned;
+        catalog.tables[1].kind = RelationKind::Partitioned;
         let mut half = table(3, "half", vec![column("id", Type::Int8)]);
-        (half.kind, half.parents) = (Kind::Partitioned, vec![1]);
+        (half.kind, half.parents) = (RelationKind::Partitioned, vec![1]);
         let mut part = table(4, "part", vec![column("id", Type::Int8)]);
         (part.kind, part.distribution, part.parents) = (kind, distribution, vec![3]);
         catalog.tables.extend([half, part]);
         errors(&file("rows_per_unit: 1"), &catalog, Rows(Ok(Vec::new()))).await
     };
     assert_eq!(
-        judged(Kind::Ordinary, catalog::Distribution::Local).await,
+        judged(RelationKind::Ordinary, catalog::Distribution::Local).await,
         [""; 0]
     );
-    let found = judged(Kind::Foreign, catalog::Distribution::Local).await;
+    let found = judged(RelationKind::Foreign, catalog::Distribution::Local).await;
     assert!(
         matches!(found.as_slice(), [one] if one.contains("partition s.part of s.people is a \
             foreign \
             table")),
         "{found:?}"
     );
-    let found = judged(Kind::Ordinary, hash("id", 1, true)).await;
+    let found = judged(RelationKind::Ordinary, hash("id", 1, true)).await;
     assert!(
         matches!(found.as_slice(), [one] if one.contains("partition s.part of s.people is not \
             distributed as s.people is")),

@@ -1,7 +1,7 @@
 //! The unit of a private table: its unit column, or the path to it.
 
 use super::{Listed, find_column};
-use crate::catalog::{Column, Equality, Kind, Type};
+use crate::catalog::{Column, Equality, RelationKind, Type};
 use crate::policy::error::{At, Findings, Location};
 use crate::policy::file::{File, PathStep, RowsRule, TableRule, UnitRule};
 use crate::policy::{Unit, UnitStep};
@@ -211,7 +211,7 @@ pub fn unfit(column: &Column) -> Option<String> {
 /// without children.
 fn is_primary_key(table: &Listed<'_>, unit: &Column) -> bool {
     let relation = table.relation;
-    relation.kind == Kind::Ordinary
+    relation.kind == RelationKind::Ordinary
         && !relation.inherits
         && relation.parents.is_empty()
         && unit.not_null

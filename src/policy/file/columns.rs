@@ -3,7 +3,7 @@
 use crate::policy::error::{At, Findings, Location};
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::Fields;
-use crate::policy::yaml::tree::{Entry, Node, Value};
+use crate::policy::yaml::tree::{MapEntry, YamlNode, YamlValue};
 
 /// One column as the file names it.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,8 +44,8 @@ pub struct Literal {
     pub quoted: bool,
 }
 
-pub fn columns(node: &Node, table: &str, findings: &mut Findings) -> Vec<ColumnEntry> {
-    let Value::Map(entries) = &node.value else {
+pub fn columns(node: &YamlNode, table: &str, findings: &mut Findings) -> Vec<ColumnEntry> {
+    let YamlValue::Map(entries) = &node.value else {
         findings.error(
             node.place,
             format!(
@@ -76,7 +76,7 @@ const COLUMN_FORMS: &str =
     "visible, hidden, {bounds: [0, 100]}, {values: [a, b]} or {domain: schema.table.column}";
 
 /// One entry's rules: for its column, and for those that share them.
-fn column(entry: &Entry, findings: &mut Findings) -> Vec<ColumnEntry> {
+fn column(entry: &MapEntry, findings: &mut Findings) -> Vec<ColumnEntry> {
     let made = |rule| {
         vec![ColumnEntry {
             place: entry.place,
@@ -87,7 +87,7 @@ fn column(entry: &Entry, findings: &mut Findings) -> Vec<ColumnEntry> {
         }]
     };
     match &entry.value.value {
-        Value::Scalar { text, .. } => match text.as_str() {
+        YamlValue::Scalar { text, .. } => match text.as_str() {
             "visible" => made(ColumnRule::Visible),
             "hidden" => made(ColumnRule::Hidden),
             _ => {
@@ -98,8 +98,8 @@ fn column(entry: &Entry, findings: &mut Findings) -> Vec<ColumnEntry> {
                 Vec::new()
             }
         },
-        Value::Map(_) => column_map(entry, findings).unwrap_or_default(),
-        Value::List(_) => {
+        YamlValue::Map(_) => column_map(entry, findings).unwrap_or_default(),
+        YamlValue::List(_) => {
             findings.error(
                 entry.value.place,
                 format!(
@@ -112,7 +112,7 @@ fn column(entry: &Entry, findings: &mut Findings) -> Vec<ColumnEntry> {
     }
 }
 
-fn column_map(entry: &Entry, findings: &mut Findings) -> Option<Vec<ColumnEntry>> {
+fn column_map(entry: &MapEntry, findings: &mut Findings) -> Option<Vec<ColumnEntry>> {
     let what = format!("column \"{}\"", entry.key);
     let mut fields = Fields::open(&entry.value, what.as_str(), findings)?;
     let bounds = fields
@@ -176,7 +176,7 @@ fn column_map(entry: &Entry, findings: &mut Findings) -> Option<Vec<ColumnEntry>
 }
 
 /// Further columns for which the same holds.
-fn also(node: &Node, what: &str, findings: &mut Findings) -> Vec<At<String>> {
+fn also(node: &YamlNode, what: &str, findings: &mut Findings) -> Vec<At<String>> {
     let what = format!("also of {what}");
     let items = read::list(node, &what, "[first, second]", findings).unwrap_or_default();
     items
@@ -191,7 +191,7 @@ fn also(node: &Node, what: &str, findings: &mut Findings) -> Vec<At<String>> {
         .collect()
 }
 
-fn bounds(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule> {
+fn bounds(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<ColumnRule> {
     if is_auto(node) {
         return Some(ColumnRule::Searched {
             place: node.place,
@@ -210,7 +210,7 @@ fn bounds(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule
         );
         return None;
     };
-    let mut end = |node: &Node, which: &str| {
+    let mut end = |node: &YamlNode, which: &str| {
         if is_auto(node) {
             Some(None)
         } else {
@@ -234,11 +234,11 @@ fn bounds(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule
 }
 
 /// The word `auto`, not in quotes.
-pub fn is_auto(node: &Node) -> bool {
-    matches!(&node.value, Value::Scalar { text, quoted: false } if text == "auto")
+pub fn is_auto(node: &YamlNode) -> bool {
+    matches!(&node.value, YamlValue::Scalar { text, quoted: false } if text == "auto")
 }
 
-fn values(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule> {
+fn values(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<ColumnRule> {
     let items = read::list(node, &format!("values of {what}"), "[a, b]", findings)?;
     if items.is_empty() {
         findings.error(
@@ -254,7 +254,7 @@ fn values(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule
     (read.len() == items.len()).then_some(ColumnRule::Values(read))
 }
 
-fn literal(node: &Node, what: &str, findings: &mut Findings) -> Option<At<Literal>> {
+fn literal(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<At<Literal>> {
     let (text, quoted) = read::scalar(node, what, "a constant of the column's type", findings)?;
     if !quoted && matches!(text, "null" | "Null" | "NULL" | "~") {
         findings.error(
@@ -275,7 +275,7 @@ fn literal(node: &Node, what: &str, findings: &mut Findings) -> Option<At<Litera
     })
 }
 
-fn domain(node: &Node, what: &str, findings: &mut Findings) -> Option<ColumnRule> {
+fn domain(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<ColumnRule> {
     let (text, _) = read::scalar(
         node,
         &format!("domain of {what}"),

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use super::{POSTGRES, address};
 use crate::policy::error::Findings;
 use crate::policy::yaml::read;
-use crate::policy::yaml::read::{Environment, Fields};
-use crate::policy::yaml::tree::{Node, Value};
+use crate::policy::yaml::read::{Fields, VariableLookup};
+use crate::policy::yaml::tree::{YamlNode, YamlValue};
 use crate::policy::{Secret, WitnessAddress, WitnessPlace};
 
 const WANTED: &str = "[file:///srv/witness/pgveil.witness, postgres://user@host/database]";
 
 pub fn read(
-    node: &Node,
-    environment: Environment<'_>,
+    node: &YamlNode,
+    environment: VariableLookup<'_>,
     findings: &mut Findings,
 ) -> Option<(Option<Secret>, Vec<WitnessAddress>)> {
     const SCHEMES: [&str; 3] = ["sqlite://", POSTGRES[0], POSTGRES[1]];
@@ -28,7 +28,7 @@ pub fn read(
         .and_then(|node| read::truth(node, "ledger.same_disk", findings))
         .unwrap_or(false);
     let nodes = match witness {
-        Some(node) if matches!(node.value, Value::List(_)) => {
+        Some(node) if matches!(node.value, YamlValue::List(_)) => {
             read::list(node, "ledger.witness", WANTED, findings)?
         }
         Some(node) => std::slice::from_ref(node),
@@ -52,8 +52,8 @@ pub fn read(
 }
 
 fn place(
-    node: &Node,
-    environment: Environment<'_>,
+    node: &YamlNode,
+    environment: VariableLookup<'_>,
     findings: &mut Findings,
 ) -> Option<WitnessPlace> {
     let url = read::text(node, "ledger.witness", environment, findings)?;

@@ -3,16 +3,16 @@
 use super::roles;
 use crate::policy::error::{Findings, Location};
 use crate::policy::yaml::read;
-use crate::policy::yaml::read::{Environment, Fields};
-use crate::policy::yaml::tree::Node;
+use crate::policy::yaml::read::{Fields, VariableLookup};
+use crate::policy::yaml::tree::YamlNode;
 use crate::policy::{Certificate, Operator, Rights};
 
 /// The operators, each with the place of its `certificate`. None has the name of a role: the name
 /// alone says who logs in.
 pub fn read(
-    node: &Node,
+    node: &YamlNode,
     roles: &[&str],
-    environment: Environment<'_>,
+    environment: VariableLookup<'_>,
     findings: &mut Findings,
 ) -> Option<Vec<(Operator, Location)>> {
     let items = read::list(
@@ -42,8 +42,8 @@ pub fn read(
 }
 
 fn operator(
-    node: &Node,
-    environment: Environment<'_>,
+    node: &YamlNode,
+    environment: VariableLookup<'_>,
     findings: &mut Findings,
 ) -> Option<(Operator, Location)> {
     let mut fields = Fields::open(node, "an operator", findings)?;
@@ -83,7 +83,7 @@ fn operator(
 }
 
 /// `[watch]` or `[watch, own]`.
-fn rights(node: &Node, findings: &mut Findings) -> Option<Rights> {
+fn rights(node: &YamlNode, findings: &mut Findings) -> Option<Rights> {
     let items = read::list(node, "may", "[watch] or [watch, own]", findings)?;
     let mut words = Vec::new();
     for item in items {

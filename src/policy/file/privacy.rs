@@ -3,7 +3,7 @@
 use crate::policy::error::{Findings, Location};
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::Fields;
-use crate::policy::yaml::tree::{Node, Value};
+use crate::policy::yaml::tree::{YamlNode, YamlValue};
 use crate::policy::{Accounting, Budget, Privacy, Renew, cap};
 
 /// No database has more units than this.
@@ -12,7 +12,7 @@ const UNITS_MAX: u64 = 1_000_000_000_000;
 /// What other sections are compared with: each part of `privacy:` that could be read, whatever is
 /// wrong with the rest.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct Owner {
+pub struct PrivacyTerms {
     pub budget: Option<Budget>,
     pub accounting: Option<Accounting>,
     pub threshold_share: Option<f64>,
@@ -20,9 +20,9 @@ pub struct Owner {
     pub epsilon_min: Option<f64>,
 }
 
-pub fn read(node: &Node, findings: &mut Findings) -> (Option<Privacy>, Owner) {
+pub fn read(node: &YamlNode, findings: &mut Findings) -> (Option<Privacy>, PrivacyTerms) {
     let Some(mut fields) = Fields::open(node, "privacy", findings) else {
-        return (None, Owner::default());
+        return (None, PrivacyTerms::default());
     };
     let unit = unit(&mut fields, findings);
     let accounting = match fields.optional("accounting") {
@@ -65,7 +65,7 @@ pub fn read(node: &Node, findings: &mut Findings) -> (Option<Privacy>, Owner) {
         per_query.map(|per_query| per_query.max),
         per_query.map(|per_query| per_query.min),
     );
-    let owner = Owner {
+    let owner = PrivacyTerms {
         budget: budget.map(|(_, budget)| budget),
         accounting,
         threshold_share,
@@ -92,7 +92,7 @@ pub fn read(node: &Node, findings: &mut Findings) -> (Option<Privacy>, Owner) {
     (whole(), owner)
 }
 
-fn threshold_share(node: &Node, findings: &mut Findings) -> Option<f64> {
+fn threshold_share(node: &YamlNode, findings: &mut Findings) -> Option<f64> {
     read::number(
         node,
         "privacy.threshold_share",
@@ -103,7 +103,7 @@ fn threshold_share(node: &Node, findings: &mut Findings) -> Option<f64> {
 }
 
 /// About how many units there are.
-fn units(node: &Node, findings: &mut Findings) -> Option<u64> {
+fn units(node: &YamlNode, findings: &mut Findings) -> Option<u64> {
     let wanted = format!("a whole number from 1 to {UNITS_MAX}, such as 2500");
     let (text, _) = read::scalar(node, "privacy.units", &wanted, findings)?;
     let number = text.parse().ok().filter(|n| (1..=UNITS_MAX).contains(n));
@@ -128,7 +128,7 @@ pub fn spendable(
     place: Location,
     what: &str,
     budget: Budget,
-    owner: &Owner,
+    owner: &PrivacyTerms,
     findings: &mut Findings,
 ) {
     let (Some(accounting), Some(share)) = (owner.accounting, owner.threshold_share) else {
@@ -159,7 +159,7 @@ fn lasting(
     }
 }
 
-fn accounting(node: &Node, findings: &mut Findings) -> Option<Accounting> {
+fn accounting(node: &YamlNode, findings: &mut Findings) -> Option<Accounting> {
     match read::scalar(node, "privacy.accounting", "gdp, zcdp or pure", findings)? {
         ("gdp", _) => Some(Accounting::Gdp),
         ("zcdp", _) => Some(Accounting::Zcdp),
@@ -177,7 +177,7 @@ fn accounting(node: &Node, findings: &mut Findings) -> Option<Accounting> {
 /// `{epsilon, delta, renew}` of the owner or of a role. Which delta is allowed depends on the
 /// accounting; where that is unknown, the strict rule holds.
 pub fn budget(
-    node: &Node,
+    node: &YamlNode,
     what: &str,
     accounting: Option<Accounting>,
     findings: &mut Findings,
@@ -223,7 +223,7 @@ pub fn budget(
     ))
 }
 
-fn renew(node: &Node, what: &str, findings: &mut Findings) -> Option<Renew> {
+fn renew(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<Renew> {
     match read::scalar(
         node,
         &format!("{what}.renew"),
@@ -264,7 +264,7 @@ impl PerQuery {
     }
 }
 
-fn per_query(node: &Node, findings: &mut Findings) -> Option<PerQuery> {
+fn per_query(node: &YamlNode, findings: &mut Findings) -> Option<PerQuery> {
     let mut fields = Fields::open(node, "privacy.per_query", findings)?;
     let default = fields
         .required("epsilon", "epsilon: 0.1", findings)
@@ -314,8 +314,8 @@ fn per_query(node: &Node, findings: &mut Findings) -> Option<PerQuery> {
     Some(PerQuery::new(default, max, min))
 }
 
-fn data_version(node: &Node, findings: &mut Findings) -> Option<String> {
-    if let Value::Map(_) = node.value {
+fn data_version(node: &YamlNode, findings: &mut Findings) -> Option<String> {
+    if let YamlValue::Map(_) = node.value {
         findings.error(
             node.place,
             "a data_version that changes by itself is not offered yet; \

@@ -4,11 +4,11 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use super::privacy;
-use super::privacy::Owner;
+use super::privacy::PrivacyTerms;
 use crate::policy::error::{Findings, Location};
 use crate::policy::yaml::read;
-use crate::policy::yaml::read::{Environment, Fields};
-use crate::policy::yaml::tree::Node;
+use crate::policy::yaml::read::{Fields, VariableLookup};
+use crate::policy::yaml::tree::YamlNode;
 use crate::policy::{
     Budget, Ceilings, Certificate, Renew, Role, RoleReuse, SESSION_SETTINGS, Secret,
     SessionSettings, path_names, path_of,
@@ -16,16 +16,16 @@ use crate::policy::{
 
 /// The limits that the rest of the file sets for roles.
 #[derive(Debug, Clone, Copy)]
-pub struct Allowed {
-    pub owner: Owner,
+pub struct RoleLimits {
+    pub owner: PrivacyTerms,
     pub ceilings: Ceilings,
 }
 
 /// The roles, and where each one's settings stand.
 pub fn read(
-    node: &Node,
-    allowed: &Allowed,
-    environment: Environment<'_>,
+    node: &YamlNode,
+    allowed: &RoleLimits,
+    environment: VariableLookup<'_>,
     findings: &mut Findings,
 ) -> Option<Vec<(Role, Places)>> {
     let items = read::list(
@@ -59,9 +59,9 @@ pub struct Places {
 }
 
 fn role(
-    node: &Node,
-    allowed: &Allowed,
-    environment: Environment<'_>,
+    node: &YamlNode,
+    allowed: &RoleLimits,
+    environment: VariableLookup<'_>,
     findings: &mut Findings,
 ) -> Option<(Role, Places)> {
     let owner = &allowed.owner;
@@ -116,7 +116,7 @@ fn role(
         session_settings,
         search_path,
     };
-    let place = |field: Option<&Node>| field.map_or(node.place, |node| node.place);
+    let place = |field: Option<&YamlNode>| field.map_or(node.place, |node| node.place);
     let places = Places {
         settings: place(chosen),
         certificate: place(of_certificate),
@@ -148,7 +148,7 @@ fn check_budget(
     who: &str,
     budget: Budget,
     renew: Renew,
-    owner: &Owner,
+    owner: &PrivacyTerms,
     findings: &mut Findings,
 ) {
     match renew {
@@ -184,7 +184,7 @@ fn check_budget(
 /// The settings that the role's sessions start with: `{epsilon: 0.5, keys: domain, search_path:
 /// "sales, public"}`, each as after SET.
 fn settings(
-    node: &Node,
+    node: &YamlNode,
     who: &str,
     ceilings: &Ceilings,
     findings: &mut Findings,
@@ -221,7 +221,7 @@ fn settings(
 }
 
 /// A list of schemas, as SHOW prints it.
-fn search_path(node: &Node, findings: &mut Findings) -> Option<String> {
+fn search_path(node: &YamlNode, findings: &mut Findings) -> Option<String> {
     let (text, _) = read::scalar(
         node,
         "search_path",
@@ -242,7 +242,7 @@ fn search_path(node: &Node, findings: &mut Findings) -> Option<String> {
 }
 
 /// `reuse: always` or `reuse: chosen`.
-fn reuse(node: &Node, findings: &mut Findings) -> Option<RoleReuse> {
+fn reuse(node: &YamlNode, findings: &mut Findings) -> Option<RoleReuse> {
     match read::scalar(node, "reuse", "always or chosen", findings)?.0 {
         "always" => Some(RoleReuse::Always),
         "chosen" => Some(RoleReuse::Chosen),
@@ -258,7 +258,7 @@ fn reuse(node: &Node, findings: &mut Findings) -> Option<RoleReuse> {
 }
 
 /// `certificate: optional` or `certificate: required`.
-pub(super) fn certificate(node: &Node, findings: &mut Findings) -> Option<Certificate> {
+pub(super) fn certificate(node: &YamlNode, findings: &mut Findings) -> Option<Certificate> {
     match read::scalar(node, "certificate", "optional or required", findings)?.0 {
         "optional" => Some(Certificate::Optional),
         "required" => Some(Certificate::Required),
@@ -278,9 +278,9 @@ pub(super) fn certificate(node: &Node, findings: &mut Findings) -> Option<Certif
 /// A SCRAM verifier as PostgreSQL stores it. Messages never show it: it lets its holder pretend to
 /// be the server.
 pub(super) fn verifier(
-    node: &Node,
+    node: &YamlNode,
     who: &str,
-    environment: Environment<'_>,
+    environment: VariableLookup<'_>,
     findings: &mut Findings,
 ) -> Option<Secret> {
     let text = read::text(

@@ -6,7 +6,7 @@ use crate::policy::error::{At, Findings, Location};
 use crate::policy::views::SCHEMA as VIEW_SCHEMA;
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::Fields;
-use crate::policy::yaml::tree::{Entry, Node, Value};
+use crate::policy::yaml::tree::{MapEntry, YamlNode, YamlValue};
 
 /// One table as the file names it.
 #[derive(Debug, Clone, PartialEq)]
@@ -58,8 +58,8 @@ pub struct PathStep {
     pub referenced: String,
 }
 
-pub fn read(node: &Node, findings: &mut Findings) -> Option<Vec<TableEntry>> {
-    let Value::Map(entries) = &node.value else {
+pub fn read(node: &YamlNode, findings: &mut Findings) -> Option<Vec<TableEntry>> {
+    let YamlValue::Map(entries) = &node.value else {
         findings.error(
             node.place,
             format!(
@@ -92,7 +92,7 @@ pub fn read(node: &Node, findings: &mut Findings) -> Option<Vec<TableEntry>> {
     Some(tables)
 }
 
-fn table(entry: &Entry, findings: &mut Findings) -> Option<TableEntry> {
+fn table(entry: &MapEntry, findings: &mut Findings) -> Option<TableEntry> {
     let name: Option<[String; 2]> = names(&entry.key).and_then(|n| n.try_into().ok());
     if name.is_none() {
         findings.error(
@@ -113,8 +113,8 @@ fn table(entry: &Entry, findings: &mut Findings) -> Option<TableEntry> {
         );
     }
     let rule = match &entry.value.value {
-        Value::Scalar { text, .. } if text == "public" => Some(TableRule::Public),
-        Value::Map(_) => private(&entry.value, &entry.key, findings),
+        YamlValue::Scalar { text, .. } if text == "public" => Some(TableRule::Public),
+        YamlValue::Map(_) => private(&entry.value, &entry.key, findings),
         _ => {
             let wanted = "must be the word public, or a map with the unit of its rows: \
                 `{unit: person_id, columns: …}`";
@@ -131,7 +131,7 @@ fn table(entry: &Entry, findings: &mut Findings) -> Option<TableEntry> {
     })
 }
 
-fn private(node: &Node, table: &str, findings: &mut Findings) -> Option<TableRule> {
+fn private(node: &YamlNode, table: &str, findings: &mut Findings) -> Option<TableRule> {
     let mut fields = Fields::open(node, format!("table {table}"), findings)?;
     let wanted = "unit: person_id` or `unit: {path: [person_id -> schema.people.person_id]}";
     let unit = fields
@@ -170,7 +170,7 @@ fn private(node: &Node, table: &str, findings: &mut Findings) -> Option<TableRul
     })
 }
 
-fn other_columns(node: &Node, findings: &mut Findings) -> bool {
+fn other_columns(node: &YamlNode, findings: &mut Findings) -> bool {
     match read::scalar(node, "other_columns", "visible or hidden", findings) {
         Some(("visible", _)) => true,
         Some(("hidden", _)) | None => false,
@@ -184,17 +184,17 @@ fn other_columns(node: &Node, findings: &mut Findings) -> bool {
     }
 }
 
-fn unit(node: &Node, table: &str, findings: &mut Findings) -> Option<UnitRule> {
+fn unit(node: &YamlNode, table: &str, findings: &mut Findings) -> Option<UnitRule> {
     let what = format!("the unit of table {table}");
     match &node.value {
-        Value::List(_) => {
+        YamlValue::List(_) => {
             findings.error(
                 node.place,
                 format!("{what} must be one column or one path; a table has one unit"),
             );
             None
         }
-        Value::Scalar { .. } => {
+        YamlValue::Scalar { .. } => {
             let (text, _) = read::scalar(node, &what, "a column", findings)?;
             let column: Option<[String; 1]> = names(text).and_then(|n| n.try_into().ok());
             let Some([value]) = column else {
@@ -208,7 +208,7 @@ fn unit(node: &Node, table: &str, findings: &mut Findings) -> Option<UnitRule> {
                 value,
             }))
         }
-        Value::Map(_) => {
+        YamlValue::Map(_) => {
             let mut fields = Fields::open(node, what.as_str(), findings)?;
             let path = fields.required(
                 "path",
@@ -245,7 +245,7 @@ fn unit(node: &Node, table: &str, findings: &mut Findings) -> Option<UnitRule> {
     }
 }
 
-fn step(node: &Node, findings: &mut Findings) -> Option<At<PathStep>> {
+fn step(node: &YamlNode, findings: &mut Findings) -> Option<At<PathStep>> {
     const WANTED: &str = "column -> schema.table.column";
     let (text, _) = read::scalar(node, "a step of a path", WANTED, findings)?;
     let read = text.split_once("->").and_then(|(from, to)| {

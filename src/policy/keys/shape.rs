@@ -2,7 +2,7 @@
 
 /// The values that a key takes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Shape {
+pub enum KeyShape {
     /// A map of the keys below it.
     Map,
     /// A map from names that the owner chooses.
@@ -40,10 +40,10 @@ pub enum Shape {
 
 /// One key.
 #[derive(Debug, Clone, Copy)]
-pub struct Key {
+pub struct PolicyKey {
     /// From the top; `*` stands for a name that the owner chooses, `-` for each item of a list.
     pub path: &'static str,
-    pub shape: Shape,
+    pub shape: KeyShape,
     pub is_required: bool,
     /// Empty where there is none.
     pub default: &'static str,
@@ -51,7 +51,7 @@ pub struct Key {
     pub example: &'static str,
 }
 
-impl Key {
+impl PolicyKey {
     /// Its last name.
     pub fn name(&self) -> &'static str {
         self.path.rsplit('.').next().unwrap_or(self.path)
@@ -69,12 +69,12 @@ impl Key {
 
 pub(super) const fn key(
     path: &'static str,
-    shape: Shape,
+    shape: KeyShape,
     default: &'static str,
     says: &'static str,
     example: &'static str,
-) -> Key {
-    Key {
+) -> PolicyKey {
+    PolicyKey {
         path,
         shape,
         is_required: false,
@@ -86,11 +86,11 @@ pub(super) const fn key(
 
 pub(super) const fn required(
     path: &'static str,
-    shape: Shape,
+    shape: KeyShape,
     says: &'static str,
     example: &'static str,
-) -> Key {
-    Key {
+) -> PolicyKey {
+    PolicyKey {
         path,
         shape,
         is_required: true,

@@ -7,10 +7,10 @@ use crate::policy::error::Findings;
 use crate::policy::yaml::tree;
 
 /// YAML as an editor's reader understands it.
-fn value(node: &tree::Node) -> Value {
+fn value(node: &tree::YamlNode) -> Value {
     match &node.value {
-        tree::Value::Scalar { text, quoted: true } => json!(text),
-        tree::Value::Scalar { text, .. } => match text.as_str() {
+        tree::YamlValue::Scalar { text, quoted: true } => json!(text),
+        tree::YamlValue::Scalar { text, .. } => match text.as_str() {
             "true" => json!(true),
             "false" => json!(false),
             text => text
@@ -19,8 +19,8 @@ fn value(node: &tree::Node) -> Value {
                 .or_else(|_| text.parse::<f64>().map(|n| json!(n)))
                 .unwrap_or_else(|_| json!(text)),
         },
-        tree::Value::List(items) => items.iter().map(value).collect(),
-        tree::Value::Map(entries) => {
+        tree::YamlValue::List(items) => items.iter().map(value).collect(),
+        tree::YamlValue::Map(entries) => {
             let entries = entries.iter().map(|e| (e.key.clone(), value(&e.value)));
             Value::Object(entries.collect::<Map<_, _>>())
         }

@@ -1,25 +1,29 @@
 //! Typed readers of the tree: each returns the value, or notes one error and returns nothing.
 
-use super::tree::{Entry, Node, Value};
+use super::tree::{MapEntry, YamlNode, YamlValue};
 use crate::policy::error::{At, Findings, Location};
 
 /// Looks up environment variables, by name and by their user; tests pass their own.
-pub type Environment<'a> = &'a dyn Fn(&str, &str) -> Option<String>;
+pub type VariableLookup<'a> = &'a dyn Fn(&str, &str) -> Option<String>;
 
 /// The entries of one map. `done` reports the keys that no reader asked for.
 pub struct Fields<'a> {
     what: String,
     place: Location,
-    entries: &'a [Entry],
+    entries: &'a [MapEntry],
     known: Vec<&'static str>,
 }
 
 impl<'a> Fields<'a> {
     /// `what` names the map in messages.
-    pub fn open(node: &'a Node, what: impl Into<String>, findings: &mut Findings) -> Option<Self> {
+    pub fn open(
+        node: &'a YamlNode,
+        what: impl Into<String>,
+        findings: &mut Findings,
+    ) -> Option<Self> {
         let what = what.into();
         match &node.value {
-            Value::Map(entries) => Some(Self {
+            YamlValue::Map(entries) => Some(Self {
                 what,
                 place: node.place,
                 entries,
@@ -42,7 +46,7 @@ impl<'a> Fields<'a> {
         self.place
     }
 
-    pub fn optional(&mut self, key: &'static str) -> Option<&'a Node> {
+    pub fn optional(&mut self, key: &'static str) -> Option<&'a YamlNode> {
         self.known.push(key);
         self.entries.iter().find(|e| e.key == key).map(|e| &e.value)
     }
@@ -53,7 +57,7 @@ impl<'a> Fields<'a> {
         key: &'static str,
         wanted: &str,
         findings: &mut Findings,
-    ) -> Option<&'a Node> {
+    ) -> Option<&'a YamlNode> {
         let found = self.optional(key);
         if found.is_none() {
             findings.error(
@@ -94,13 +98,13 @@ impl<'a> Fields<'a> {
 
 /// A scalar as written, and whether it was in quotes.
 pub fn scalar<'a>(
-    node: &'a Node,
+    node: &'a YamlNode,
     what: &str,
     wanted: &str,
     findings: &mut Findings,
 ) -> Option<(&'a str, bool)> {
     match &node.value {
-        Value::Scalar { text, quoted } if *quoted || !text.is_empty() => Some((text, *quoted)),
+        YamlValue::Scalar { text, quoted } if *quoted || !text.is_empty() => Some((text, *quoted)),
         other => {
             findings.error(
                 node.place,
@@ -113,13 +117,13 @@ pub fn scalar<'a>(
 
 /// The items of a list.
 pub fn list<'a>(
-    node: &'a Node,
+    node: &'a YamlNode,
     what: &str,
     wanted: &str,
     findings: &mut Findings,
-) -> Option<&'a [Node]> {
+) -> Option<&'a [YamlNode]> {
     match &node.value {
-        Value::List(items) => Some(items),
+        YamlValue::List(items) => Some(items),
         other => {
             findings.error(
                 node.place,
@@ -136,9 +140,9 @@ pub fn list<'a>(
 /// Text in which every `${NAME}` is replaced from the environment. Errors name the variable, never
 /// a value.
 pub fn text(
-    node: &Node,
+    node: &YamlNode,
     what: &str,
-    environment: Environment<'_>,
+    environment: VariableLookup<'_>,
     findings: &mut Findings,
 ) -> Option<At<String>> {
     let (mut rest, _) = scalar(node, what, "text", findings)?;
@@ -191,7 +195,7 @@ fn is_variable(name: &str) -> bool {
 }
 
 /// A finite number above zero and at most `max`.
-pub fn positive(node: &Node, what: &str, max: f64, findings: &mut Findings) -> Option<f64> {
+pub fn positive(node: &YamlNode, what: &str, max: f64, findings: &mut Findings) -> Option<f64> {
     let wanted = if max.is_finite() {
         format!("a number above 0 and at most {max}")
     } else {
@@ -203,7 +207,7 @@ pub fn positive(node: &Node, what: &str, max: f64, findings: &mut Findings) -> O
 /// A finite plain number that `allowed` accepts. Infinity, NaN and hexadecimal are not numbers
 /// here.
 pub fn number(
-    node: &Node,
+    node: &YamlNode,
     what: &str,
     wanted: &str,
     allowed: impl Fn(f64) -> bool,
@@ -228,7 +232,7 @@ pub fn number(
 
 /// A whole number within the range.
 pub fn count<T: TryFrom<u64>>(
-    node: &Node,
+    node: &YamlNode,
     what: &str,
     range: std::ops::RangeInclusive<u64>,
     findings: &mut Findings,
@@ -251,7 +255,7 @@ pub fn count<T: TryFrom<u64>>(
 }
 
 /// `true` or `false`, in these spellings only.
-pub fn truth(node: &Node, what: &str, findings: &mut Findings) -> Option<bool> {
+pub fn truth(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<bool> {
     match scalar(node, what, "true or false", findings)? {
         ("true", false) => Some(true),
         ("false", false) => Some(false),

@@ -9,29 +9,29 @@ use crate::policy::error::{Findings, Location};
 
 /// One value of the file.
 #[derive(Debug, Clone)]
-pub struct Node {
+pub struct YamlNode {
     pub place: Location,
-    pub value: Value,
+    pub value: YamlValue,
 }
 
 /// YAML's three shapes. A scalar keeps its text: whether `no` is a word or a truth value is for the
 /// reader of the key to say.
 #[derive(Debug, Clone)]
-pub enum Value {
+pub enum YamlValue {
     Scalar { text: String, quoted: bool },
-    List(Vec<Node>),
-    Map(Vec<Entry>),
+    List(Vec<YamlNode>),
+    Map(Vec<MapEntry>),
 }
 
 /// One `key: value` of a map.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub struct MapEntry {
     pub key: String,
     pub place: Location,
-    pub value: Node,
+    pub value: YamlNode,
 }
 
-impl Value {
+impl YamlValue {
     /// The shape in words, for messages.
     pub fn shape(&self) -> &'static str {
         match self {
@@ -48,7 +48,7 @@ impl Value {
 
 /// The tree of one document. Anchors, aliases, tags and second documents are errors: a policy says
 /// everything once and in place.
-pub fn parse(text: &str, findings: &mut Findings) -> Option<Node> {
+pub fn parse(text: &str, findings: &mut Findings) -> Option<YamlNode> {
     let mut builder = Builder {
         open: Vec::new(),
         root: None,
@@ -77,13 +77,13 @@ pub fn parse(text: &str, findings: &mut Findings) -> Option<Node> {
 
 /// A list or map whose end has not come yet, with the key that waits for its value.
 struct Open {
-    node: Node,
+    node: YamlNode,
     key: Option<(String, Location)>,
 }
 
 struct Builder {
     open: Vec<Open>,
-    root: Option<Node>,
+    root: Option<YamlNode>,
     documents: usize,
 }
 
@@ -110,7 +110,7 @@ impl Builder {
                     "aliases (*name) are not allowed in a policy; write the value out",
                 );
                 self.add(
-                    Node {
+                    YamlNode {
                         place,
                         value: scalar(Cow::Borrowed(""), ScalarStyle::Plain),
                     },
@@ -120,7 +120,7 @@ impl Builder {
             Event::Scalar(text, style, anchor, tag) => {
                 decorated(anchor, tag.is_some(), place, findings);
                 self.add(
-                    Node {
+                    YamlNode {
                         place,
                         value: scalar(text, style),
                     },
@@ -130,9 +130,9 @@ impl Builder {
             Event::SequenceStart(_, anchor, tag) => {
                 decorated(anchor, tag.is_some(), place, findings);
                 self.open.push(Open {
-                    node: Node {
+                    node: YamlNode {
                         place,
-                        value: Value::List(Vec::new()),
+                        value: YamlValue::List(Vec::new()),
                     },
                     key: None,
                 });
@@ -140,9 +140,9 @@ impl Builder {
             Event::MappingStart(_, anchor, tag) => {
                 decorated(anchor, tag.is_some(), place, findings);
                 self.open.push(Open {
-                    node: Node {
+                    node: YamlNode {
                         place,
-                        value: Value::Map(Vec::new()),
+                        value: YamlValue::Map(Vec::new()),
                     },
                     key: None,
                 });
@@ -159,19 +159,19 @@ impl Builder {
 
     /// Puts a finished node where it belongs: into the open list, or as key or value of the open
     /// map.
-    fn add(&mut self, node: Node, findings: &mut Findings) {
+    fn add(&mut self, node: YamlNode, findings: &mut Findings) {
         let Some(open) = self.open.last_mut() else {
             self.root.get_or_insert(node);
             return;
         };
         match &mut open.node.value {
-            Value::Scalar { .. } => {}
-            Value::List(items) => items.push(node),
-            Value::Map(entries) => match open.key.take() {
+            YamlValue::Scalar { .. } => {}
+            YamlValue::List(items) => items.push(node),
+            YamlValue::Map(entries) => match open.key.take() {
                 None => {
                     let key = match node.value {
-                        Value::Scalar { text, .. } => text,
-                        Value::List(_) | Value::Map(_) => {
+                        YamlValue::Scalar { text, .. } => text,
+                        YamlValue::List(_) | YamlValue::Map(_) => {
                             findings.error(node.place, "a key must be a single word");
                             String::new()
                         }
@@ -188,7 +188,7 @@ impl Builder {
                             ),
                         );
                     }
-                    None => entries.push(Entry {
+                    None => entries.push(MapEntry {
                         key,
                         place,
                         value: node,
@@ -199,8 +199,8 @@ impl Builder {
     }
 }
 
-fn scalar(text: Cow<'_, str>, style: ScalarStyle) -> Value {
-    Value::Scalar {
+fn scalar(text: Cow<'_, str>, style: ScalarStyle) -> YamlValue {
+    YamlValue::Scalar {
         text: text.into_owned(),
         quoted: style != ScalarStyle::Plain,
     }

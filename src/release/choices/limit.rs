@@ -5,10 +5,10 @@ use std::collections::HashMap;
 
 use zeroize::{Zeroize, Zeroizing};
 
-use super::super::look::{Cut, Sums, choose, clips, noisy};
-use super::super::{Error, Key};
+use super::super::look::{ClipBias, DrawnSums, choose, clips, noisy};
+use super::super::{Error, PrintedKey};
 use super::WEIGHT_MAX;
-use crate::execute::Rows;
+use crate::execute::TextRows;
 use crate::mechanism::Sampler;
 use crate::rewrite::{Bins, ChoicePlan, ROW_WEIGHT, RowsLook};
 
@@ -16,10 +16,10 @@ use crate::rewrite::{Bins, ChoicePlan, ROW_WEIGHT, RowsLook};
 pub struct Limited {
     pub choice: ChoicePlan,
     /// Keys, candidate and weight, as a statement without a look returns them.
-    pub rows: Zeroizing<Rows>,
+    pub rows: Zeroizing<TextRows>,
     /// The rows that the limit cuts, as far as the look shows; `None` where it shows too few units
     /// to choose, and the largest limit is taken.
-    pub cut: Option<Cut>,
+    pub cut: Option<ClipBias>,
 }
 
 /// Draws the number of units in each bin, and takes the limit that is best by these numbers, for
@@ -41,13 +41,13 @@ pub struct Limited {
 /// [`Error::Noise`] where nothing can be drawn.
 pub fn limited(
     (choice, look): (&ChoicePlan, &RowsLook),
-    rows: &Rows,
+    rows: &TextRows,
     (keys, groups): (usize, usize),
     sampler: &mut dyn Sampler,
 ) -> Result<Limited, Error> {
     let units = units(rows, keys, &look.bins);
     let histogram = noisy(&units, &look.bins, look.counts, sampler)?;
-    let sums = Sums {
+    let sums = DrawnSums {
         cells: groups.max(1) as f64,
         noise: choice.ranks_per_row() / choice.moved_by_lost_rows(),
     };
@@ -64,7 +64,7 @@ pub fn limited(
 
 /// The exact number of units in each bin. Which of a unit's rows is the first is not determined,
 /// but one is, and it is in the unit's bin.
-fn units(rows: &Rows, keys: usize, bins: &Bins) -> Zeroizing<Vec<i128>> {
+fn units(rows: &TextRows, keys: usize, bins: &Bins) -> Zeroizing<Vec<i128>> {
     let mut units = Zeroizing::new(vec![0i128; bins.numbers()]);
     for row in rows {
         if let Some(BinRow {
@@ -79,7 +79,7 @@ fn units(rows: &Rows, keys: usize, bins: &Bins) -> Zeroizing<Vec<i128>> {
 }
 
 /// The rows of each group and candidate, each weighed by its bin's factor.
-fn weighed(rows: &Rows, keys: usize, (bins, candidate): (&Bins, usize)) -> Zeroizing<Rows> {
+fn weighed(rows: &TextRows, keys: usize, (bins, candidate): (&Bins, usize)) -> Zeroizing<TextRows> {
     let refine = ROW_WEIGHT.ilog2();
     let mut weights: HashMap<&[Option<String>], u128> = HashMap::new();
     for row in rows {
@@ -96,7 +96,7 @@ fn weighed(rows: &Rows, keys: usize, (bins, candidate): (&Bins, usize)) -> Zeroi
         *known = known.saturating_add(weight).min(WEIGHT_MAX);
     }
     let rows = weights.drain().map(|(place, mut weight)| {
-        let mut row: Key = place.to_vec();
+        let mut row: PrintedKey = place.to_vec();
         row.push(Some(weight.to_string()));
         weight.zeroize();
         row
@@ -112,7 +112,7 @@ struct BinRow {
 }
 
 impl BinRow {
-    fn of(row: &Key, keys: usize) -> Option<Self> {
+    fn of(row: &PrintedKey, keys: usize) -> Option<Self> {
         let [number, rows, units] = row.get(keys + 1..)? else {
             return None;
         };

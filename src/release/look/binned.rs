@@ -5,20 +5,20 @@ use std::collections::HashMap;
 
 use zeroize::Zeroizing;
 
-use super::super::{Found, Key};
-use crate::execute::Rows;
+use super::super::{FoundGroups, PrintedKey};
+use crate::execute::TextRows;
 use crate::mechanism::Calibrated;
 use crate::rewrite::{Block, CoordinateId, ReleasePlan};
 
 /// The rows of a binned statement.
 pub struct Binned {
-    rows: Zeroizing<Rows>,
+    rows: Zeroizing<TextRows>,
     blocks: usize,
     keys: usize,
 }
 
 impl Binned {
-    pub fn new(release: &ReleasePlan, rows: Rows, blocks: usize) -> Self {
+    pub fn new(release: &ReleasePlan, rows: TextRows, blocks: usize) -> Self {
         Self {
             rows: Zeroizing::new(rows),
             blocks,
@@ -57,14 +57,14 @@ impl Binned {
         blocks: &[Block],
         candidates: &[usize],
         calibrated: &[Calibrated],
-    ) -> Found {
+    ) -> FoundGroups {
         let all: Vec<usize> = (0..blocks.len()).collect();
         self.clipped_blocks(&all, blocks, candidates, calibrated)
     }
 
     /// The same of one block whose clip is known, without using the sums up: of the coordinate that
     /// decides which groups are shown.
-    pub fn shown(&self, block: usize, blocks: &[Block], calibrated: &[Calibrated]) -> Found {
+    pub fn shown(&self, block: usize, blocks: &[Block], calibrated: &[Calibrated]) -> FoundGroups {
         let candidates = vec![0; blocks.len()];
         self.clipped_blocks(&[block], blocks, &candidates, calibrated)
     }
@@ -75,8 +75,8 @@ impl Binned {
         blocks: &[Block],
         candidates: &[usize],
         calibrated: &[Calibrated],
-    ) -> Found {
-        let mut sums = Found::new();
+    ) -> FoundGroups {
+        let mut sums = FoundGroups::new();
         let mut factors: HashMap<(usize, usize, u32), i128> = HashMap::new();
         for row in self.rows.iter() {
             let has = |at: &usize| Some((*at, self.number(row, *at)?));
@@ -105,7 +105,7 @@ impl Binned {
     }
 
     /// The number of the row's bin in a block; `None` where it is a row of other blocks.
-    fn number(&self, row: &Key, block: usize) -> Option<usize> {
+    fn number(&self, row: &PrintedKey, block: usize) -> Option<usize> {
         row.get(self.keys + block)?.as_deref()?.parse().ok()
     }
 }
@@ -132,7 +132,7 @@ mod tests {
     use crate::mechanism::Mu;
     use crate::rewrite::Bins;
 
-    fn row(key: &str, bins: [Option<usize>; 2], sums: [i64; 2], units: u32) -> Key {
+    fn row(key: &str, bins: [Option<usize>; 2], sums: [i64; 2], units: u32) -> PrintedKey {
         let bins = bins.map(|number| number.map(|number| number.to_string()));
         let sums = sums.map(|sum| Some(sum.to_string()));
         let units = Some(units.to_string());

@@ -6,12 +6,12 @@
 //! hold few units and a noise of the same size as all others; a bin that is 2^k too far costs 2^k
 //! times the noise. So a smooth, falling tail is fitted where single bins do not show.
 
-pub use cut::Cut;
+pub use clip_bias::ClipBias;
 
 use crate::rewrite::SEEN;
-use cut::no_growth;
+use clip_bias::no_growth;
 
-mod cut;
+mod clip_bias;
 
 /// Noisy numbers of units in neighbouring bins of growing length, and how noisy they are.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,7 +27,7 @@ pub struct Histogram {
 
 /// The sums to be drawn: their number, and the noise of each per unit of length.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Sums {
+pub struct DrawnSums {
     pub cells: f64,
     pub noise: f64,
 }
@@ -36,7 +36,7 @@ pub struct Sums {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Choice {
     pub candidate: usize,
-    pub cut: Cut,
+    pub cut: ClipBias,
 }
 
 const WINDOWS: [usize; 4] = [1, 2, 4, 8];
@@ -52,7 +52,7 @@ const UNSEEN: f64 = 0.2;
 
 /// The candidate with the least estimated error, of clips that are two to a bin, in ascending
 /// order; `None` where too few units are seen to choose.
-pub fn choose(histogram: &Histogram, clips: &[f64], sums: Sums) -> Option<Choice> {
+pub fn choose(histogram: &Histogram, clips: &[f64], sums: DrawnSums) -> Option<Choice> {
     if !is_seen(histogram) {
         return None;
     }
@@ -80,7 +80,7 @@ pub fn choose(histogram: &Histogram, clips: &[f64], sums: Sums) -> Option<Choice
     // An answer whose error is larger than all of it says nothing.
     (error < whole).then(|| Choice {
         candidate,
-        cut: Cut {
+        cut: ClipBias {
             growth,
             ..units.cut_at(histogram, clips[candidate])
         },

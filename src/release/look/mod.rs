@@ -10,17 +10,19 @@ use std::collections::HashMap;
 
 use zeroize::{Zeroize, Zeroizing};
 
-pub use choice::Cut;
+pub use choice::ClipBias;
 
-use super::{Drawn, Error, Key, NoiseRecord, ReleasedTable, Releasing, arranged, cells, is_listed};
-use crate::execute::{Rows, Sealed};
+use super::{
+    Drawn, Error, NoiseRecord, PrintedKey, ReleasedTable, Releasing, arranged, cells, is_listed,
+};
+use crate::execute::{Sealed, TextRows};
 use crate::ir::ReleaseId;
 use crate::ledger::Charge;
 use crate::mechanism::{Calibrated, Sampler};
 use crate::rewrite::{Bins, Block, CoordinateId, Look, ReleasePlan};
 use binned::Binned;
 use choice::{Choice, Histogram, total};
-pub(super) use choice::{Sums, choose};
+pub(super) use choice::{DrawnSums, choose};
 
 /// The result of a look. The exact sums are still behind it; only [`Releasing::release_looked`]
 /// draws them, once.
@@ -28,9 +30,9 @@ pub struct Looked {
     release: ReleaseId,
     binned: Binned,
     /// Rows of the release's other statements.
-    others: Zeroizing<Vec<Rows>>,
+    others: Zeroizing<Vec<TextRows>>,
     /// Groups that are shown by threshold, with the noisy number that decided.
-    shown: Option<HashMap<Key, i128>>,
+    shown: Option<HashMap<PrintedKey, i128>>,
     chosen: Result<Vec<Option<Choice>>, TooFew>,
 }
 
@@ -76,7 +78,7 @@ impl Releasing<'_> {
     pub fn look(
         &mut self,
         release: ReleaseId,
-        rows: Sealed<Vec<Rows>>,
+        rows: Sealed<Vec<TextRows>>,
         sampler: &mut dyn Sampler,
     ) -> Result<Looked, Error> {
         assert!(
@@ -103,7 +105,7 @@ impl Releasing<'_> {
                 continue;
             }
             let histogram = histogram(&binned, (at, block), look.counts, sampler)?;
-            let sums = Sums {
+            let sums = DrawnSums {
                 cells: (groups * block.coordinates.len()) as f64,
                 noise: 1.0 / block.mu.to_f64(),
             };
@@ -210,7 +212,7 @@ fn shown(
     look: &Look,
     binned: &Binned,
     sampler: &mut dyn Sampler,
-) -> Result<Option<HashMap<Key, i128>>, Error> {
+) -> Result<Option<HashMap<PrintedKey, i128>>, Error> {
     let Some(block) = look.shown else {
         return Ok(None);
     };
@@ -297,7 +299,7 @@ fn at_clips(plan: &ReleasePlan, look: &Look, candidates: &[usize]) -> Result<Rel
 }
 
 /// The amount that the clips cut from each coordinate, in its own steps.
-fn cuts(look: &Look, chosen: &[Option<Choice>]) -> Vec<(CoordinateId, Cut)> {
+fn cuts(look: &Look, chosen: &[Option<Choice>]) -> Vec<(CoordinateId, ClipBias)> {
     let blocks = look.blocks.iter().zip(chosen);
     let cut = blocks.flat_map(|(block, choice)| {
         let weights = block.coordinates.iter().zip(&block.weights);

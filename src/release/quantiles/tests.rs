@@ -2,9 +2,9 @@ use std::collections::BTreeMap;
 
 use num_bigint::BigUint;
 
-use super::{Part, Span, Values};
+use super::{CandidateRows, Part, Span};
 use crate::mechanism::testing::Seeded;
-use crate::mechanism::{Exponential, Run, SampleError, Sampler};
+use crate::mechanism::{CandidateRun, Exponential, SampleError, Sampler};
 use crate::rewrite::{Halving, ratio_of};
 
 fn halving(eta: f64, weight_max: u64) -> Halving {
@@ -23,7 +23,11 @@ impl Sampler for Best {
         Ok(0)
     }
 
-    fn choose(&mut self, _: &Exponential, runs: &[Run]) -> Result<(usize, u64), SampleError> {
+    fn choose(
+        &mut self,
+        _: &Exponential,
+        runs: &[CandidateRun],
+    ) -> Result<(usize, u64), SampleError> {
         let found = runs
             .iter()
             .enumerate()
@@ -56,7 +60,7 @@ fn without_noise_each_is_the_quantile() {
     flat.insert(999, 100);
     for weights in [many, peaked, flat] {
         let halving = halving(1.0, 1);
-        let chosen = Values {
+        let chosen = CandidateRows {
             weights: &weights,
             candidates: 1000,
             halving: &halving,
@@ -79,7 +83,7 @@ fn nothing_in_a_group_is_no_obstacle() {
     let weights = BTreeMap::new();
     let halving = halving(0.1, 1);
     for seed in 0..50 {
-        let chosen = Values {
+        let chosen = CandidateRows {
             weights: &weights,
             candidates: 3,
             halving: &halving,
@@ -93,7 +97,7 @@ fn nothing_in_a_group_is_no_obstacle() {
     }
     let fractions = [0, 1, 500_000, 999_999, 1_000_000];
     let weights = BTreeMap::from([(0, 1), (1, 1), (2, 1)]);
-    let chosen = Values {
+    let chosen = CandidateRows {
         weights: &weights,
         candidates: 3,
         halving: &halving,
@@ -137,7 +141,7 @@ fn moved_apart(
 ) -> (i128, i128) {
     let ratio = ratio_of(fraction - part.low, part.high - part.low);
     let penalties = |weights: &BTreeMap<u64, u128>| -> Vec<BigUint> {
-        let spans = Values {
+        let spans = CandidateRows {
             weights,
             candidates: CANDIDATES,
             halving,
@@ -243,7 +247,7 @@ fn errors(rows: u32, rho: f64, count: u32, draws: u64, together: bool) -> f64 {
         pieces: if together { Halving::PIECES } else { 1 },
         ..halving((8.0 * rho / f64::from(steps)).sqrt(), 1)
     };
-    let values = Values {
+    let values = CandidateRows {
         weights: &weights,
         candidates,
         halving: &halving,

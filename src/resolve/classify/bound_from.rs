@@ -6,7 +6,7 @@ use sqlparser::ast;
 use super::rows::{ColumnFacts, QueryRows, renamed};
 use crate::ir::relation::ColumnId;
 use crate::refusal::Refusal;
-use crate::resolve::names::lookup::Source;
+use crate::resolve::names::lookup::TableSource;
 use crate::resolve::names::scope::{Item, Named, Scope};
 use crate::resolve::syntax::name_of;
 
@@ -36,7 +36,7 @@ pub(in crate::resolve) struct BoundTables {
 /// The target of one entry of FROM.
 #[derive(Debug, Default)]
 pub(in crate::resolve) enum BoundFactor {
-    Named(Source),
+    Named(TableSource),
     Derived {
         /// Whether it must run before rows that read it.
         is_middle: bool,
@@ -53,7 +53,11 @@ impl BoundFactor {
     pub(in crate::resolve) fn plain_table<'f>(
         &self,
         factor: &'f ast::TableFactor,
-    ) -> Option<(&Source, &'f ast::ObjectName, Option<&'f ast::TableAlias>)> {
+    ) -> Option<(
+        &TableSource,
+        &'f ast::ObjectName,
+        Option<&'f ast::TableAlias>,
+    )> {
         match (factor, self) {
             (
                 ast::TableFactor::Table {

@@ -17,7 +17,7 @@ use crate::policy::Protection;
 use crate::refusal::Refusal;
 use crate::resolve::names::Names;
 use crate::resolve::names::environment::{Environment, Recursion, names_any};
-use crate::resolve::names::lookup::Source;
+use crate::resolve::names::lookup::TableSource;
 use crate::resolve::names::scope::group_expression;
 use crate::resolve::syntax::{
     is_aggregated, is_distinct_rows, item_expr, name_of, names_of, place_of,
@@ -406,12 +406,12 @@ impl Names<'_> {
     /// The name and the rows of a table, a common table expression or a view in FROM.
     fn rows_of_source(
         &self,
-        source: &Source,
+        source: &TableSource,
         name: &ast::ObjectName,
         mention: &ast::TableFactor,
     ) -> Result<(String, QueryRows), Refusal> {
         Ok(match source {
-            Source::Cte(definition) => {
+            TableSource::Cte(definition) => {
                 let own = names_of(name)?.pop().unwrap_or_default();
                 let mut rows = definition.rows.mentioned_at(mention);
                 if definition.is_middle {
@@ -419,11 +419,11 @@ impl Names<'_> {
                 }
                 (own, renamed(rows, Some(&definition.cte.alias))?)
             }
-            Source::Table(table) => (
+            TableSource::Table(table) => (
                 self.policy.tables[table.0].name.clone(),
                 self.rows_of_table(*table, mention),
             ),
-            Source::View(view) => {
+            TableSource::View(view) => {
                 let columns = view
                     .view()
                     .columns

@@ -15,7 +15,7 @@ use crate::ir::relation::{
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::classify::middle::relation_names;
-use crate::resolve::names::environment::{Definition, Environment, Recursion};
+use crate::resolve::names::environment::{CteDefinition, Environment, Recursion};
 use crate::resolve::names::scope::Named;
 use crate::resolve::outer::allow_list;
 use crate::resolve::output::Output;
@@ -43,7 +43,7 @@ impl Resolver<'_> {
     /// its releases only once.
     pub(in crate::resolve) fn middle_named(
         &mut self,
-        definition: &Definition,
+        definition: &CteDefinition,
         environment: &Environment,
     ) -> Result<(Relation, Vec<Named>), Refusal> {
         let name = ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quoted(

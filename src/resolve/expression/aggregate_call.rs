@@ -2,7 +2,7 @@
 
 use sqlparser::ast;
 
-use super::Expressions;
+use super::ExpressionResolver;
 use super::types::known_type;
 use crate::aggregates::call::{Call, ValuesAndArray, form};
 use crate::aggregates::resolve_call;
@@ -23,7 +23,7 @@ use crate::resolve::syntax::{
 /// 0A000 for forms without a known sound answer.
 pub fn aggregate(
     function: &ast::Function,
-    expressions: &Expressions<'_>,
+    expressions: &ExpressionResolver<'_>,
 ) -> Result<Aggregate, Refusal> {
     field_of(function, None, expressions)
 }
@@ -35,7 +35,7 @@ pub fn aggregate(
 pub fn aggregate_field(
     function: &ast::Function,
     field: &ast::Ident,
-    expressions: &Expressions<'_>,
+    expressions: &ExpressionResolver<'_>,
 ) -> Result<Aggregate, Refusal> {
     let name = name_of(field)?;
     let Some(record) = record_called(function) else {
@@ -59,7 +59,7 @@ pub fn aggregate_field(
 fn field_of(
     function: &ast::Function,
     field: Option<&'static RecordField>,
-    expressions: &Expressions<'_>,
+    expressions: &ExpressionResolver<'_>,
 ) -> Result<Aggregate, Refusal> {
     let name = called_name(function)
         .ok_or_else(|| Refusal::unsupported(reason::UNSUPPORTED_AGGREGATE, "this aggregate"))?;
@@ -108,7 +108,7 @@ struct Called<'c> {
     /// Whether it is a window over groups, whose aggregates it may read.
     is_over: bool,
     field: Option<&'static RecordField>,
-    expressions: &'c Expressions<'c>,
+    expressions: &'c ExpressionResolver<'c>,
 }
 
 impl Called<'_> {

@@ -8,14 +8,14 @@ use sqlparser::ast;
 
 use super::predicates::coerce_text;
 use super::types::{cast, type_named};
-use super::{Expressions, char_padding, merge, unify};
+use super::{ExpressionResolver, char_padding, merge, unify};
 use crate::calendar::MICROS_PER_DAY;
 use crate::catalog::Type;
 use crate::ir::evaluate::folded;
 use crate::ir::expression::{Expr, Node};
-use crate::ir::functions::{Entry, Function, Kind, is_known, overload};
+use crate::ir::functions::{Function, Overload, ParameterType, is_known, overload};
 use crate::ir::literal::{
-    Fields, INTERVAL_HINT, coerce, integer_range, interval_of, is_unknown, read_by_pattern,
+    INTERVAL_HINT, IntervalFields, coerce, integer_range, interval_of, is_unknown, read_by_pattern,
     type_name,
 };
 use crate::parse::FunctionCall;
@@ -29,7 +29,7 @@ const LENGTH_MAX: i64 = TEXT_MAX as i64;
 /// Most repetitions of repeat().
 const REPEAT_MAX: i64 = 16;
 
-impl Expressions<'_> {
+impl ExpressionResolver<'_> {
     pub(super) fn function(&self, function: &ast::Function) -> Result<Expr, Refusal> {
         let names = names_of(&function.name)?;
         let name = match names.as_slice() {
@@ -349,16 +349,16 @@ impl Expressions<'_> {
             }
         };
         let fields = match (leading_field, last_field) {
-            (None, None) => Fields::Any,
-            (Some(D::Year), Some(D::Month)) => Fields::YearToMonth,
+            (None, None) => IntervalFields::Any,
+            (Some(D::Year), Some(D::Month)) => IntervalFields::YearToMonth,
             // These pairs cut nothing off what the text says.
-            (Some(D::Day | D::Hour), Some(D::Second)) => Fields::Any,
-            (Some(D::Year), None) => Fields::One("year"),
-            (Some(D::Month), None) => Fields::One("month"),
-            (Some(D::Day), None) => Fields::One("day"),
-            (Some(D::Hour), None) => Fields::One("hour"),
-            (Some(D::Minute), None) => Fields::One("minute"),
-            (Some(D::Second), None) => Fields::One("second"),
+            (Some(D::Day | D::Hour), Some(D::Second)) => IntervalFields::Any,
+            (Some(D::Year), None) => IntervalFields::One("year"),
+            (Some(D::Month), None) => IntervalFields::One("month"),
+            (Some(D::Day), None) => IntervalFields::One("day"),
+            (Some(D::Hour), None) => IntervalFields::One("hour"),
+            (Some(D::Minute), None) => IntervalFields::One("minute"),
+            (Some(D::Second), None) => IntervalFields::One("second"),
             _ => {
                 return Err(Refusal::unsupported(
                     reason::UNSUPPORTED_CONSTANT,
@@ -392,7 +392,9 @@ impl Expressions<'_> {
             )
             .hint("docs/sql.md lists the functions and operators that private rows support."));
         };
-        if entry.arguments.contains(&Kind::Timestamptz) || entry.result == Kind::Timestamptz {
+        if entry.arguments.contains(&ParameterType::Timestamptz)
+            || entry.result == ParameterType::Timestamptz
+        {
             self.constants.require_utc(name)?;
         }
         let mut cast = cast_to_kinds(entry, arguments)?;
@@ -417,7 +419,7 @@ fn types_of(arguments: &[Expr]) -> Vec<Type> {
 fn find_overload(
     name: &str,
     arguments: Vec<Expr>,
-) -> Result<(Option<&'static Entry>, Vec<Expr>), Refusal> {
+) -> Result<(Option<&'static Overload>, Vec<Expr>), Refusal> {
     let textual = arguments
         .iter()
         .cloned()
@@ -443,17 +445,21 @@ fn find_overload(
 }
 
 /// The arguments in the types that the entry takes.
-fn cast_to_kinds(entry: &Entry, arguments: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
-    let cast = |(argument, kind): (Expr, &Kind)| {
-        let integer = matches!(kind, Kind::Int2 | Kind::Int4 | Kind::Int8)
-            && integer_range(&argument.data_type).is_some();
+fn cast_to_kinds(entry: &Overload, arguments: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
+    let cast = |(argument, kind): (Expr, &ParameterType)| {
+        let integer = matches!(
+            kind,
+            ParameterType::Int2 | ParameterType::Int4 | ParameterType::Int8
+        ) && integer_range(&argument.data_type).is_some();
         let numeric = matches!(
             (kind, &argument.data_type),
-            (Kind::Numeric, Type::Numeric(_))
+            (ParameterType::Numeric, Type::Numeric(_))
         );
         // A date plus an interval is a timestamp, counted from the start of the day.
         let kind = match entry.function {
-            Function::Later | Function::Earlier if *kind == Kind::Date => Kind::Timestamp,
+            Function::Later | Function::Earlier if *kind == ParameterType::Date => {
+                ParameterType::Timestamp
+            }
             _ => *kind,
         };
         Ok(if integer || numeric {

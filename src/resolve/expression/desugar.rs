@@ -3,11 +3,11 @@
 use sqlparser::ast;
 
 use super::predicates::{coerce_text, negate_if};
-use super::{Expressions, pattern, unify};
+use super::{ExpressionResolver, pattern, unify};
 use crate::catalog::Type;
 use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
-use crate::ir::literal::{Fields, coerce, interval, is_unknown};
+use crate::ir::literal::{IntervalFields, coerce, interval, is_unknown};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::syntax::names_of;
@@ -30,7 +30,7 @@ fn text(text: &str) -> Expr {
     Expr::literal(Some(Scalar::Text(text.to_owned())), Type::Text)
 }
 
-impl Expressions<'_> {
+impl ExpressionResolver<'_> {
     /// `format('%s-%s', a, b)` with a constant format: its pieces and arguments, one after the
     /// other. NULL is shown as nothing, as `concat` does.
     pub(super) fn formatted_text(&self, mut arguments: Vec<Expr>) -> Result<Expr, Refusal> {
@@ -230,7 +230,7 @@ impl Expressions<'_> {
                 }
                 _ => return Err(refused()),
             };
-            let unit = Expr::literal(interval(unit, Fields::Any), Type::Interval);
+            let unit = Expr::literal(interval(unit, IntervalFields::Any), Type::Interval);
             let part = self.call("*", vec![self.resolve(value)?, unit])?;
             sum = Some(match sum {
                 Some(sum) => self.call("+", vec![sum, part])?,

@@ -3,7 +3,7 @@
 
 use sqlparser::ast::{self, BinaryOperator};
 
-use super::Expressions;
+use super::ExpressionResolver;
 use super::predicates::negate_if;
 use crate::catalog::{Type, element_of};
 use crate::ir::expression::{Expr, Node};
@@ -21,7 +21,7 @@ fn is_jsonb(data_type: &Type) -> bool {
     matches!(data_type, Type::Other { oid: 3802, name: _ })
 }
 
-impl Expressions<'_> {
+impl ExpressionResolver<'_> {
     /// `x -> 'a'`, `x ->> 0`, `x #>> '{a,b}'`; `None` for any other operator.
     pub(super) fn of_json(
         &self,

@@ -5,7 +5,7 @@ mod array_text;
 pub(super) use array_text::written;
 use sqlparser::ast::{self, BinaryOperator};
 
-use super::{Expressions, char_padding, compare, of_all, pattern, unify};
+use super::{ExpressionResolver, char_padding, compare, of_all, pattern, unify};
 use crate::catalog::Type;
 use crate::ir::evaluate::folded;
 use crate::ir::expression::{Expr, Node};
@@ -94,7 +94,7 @@ pub(super) fn negate_if(negated: bool, expr: Expr) -> Expr {
     }
 }
 
-impl Expressions<'_> {
+impl ExpressionResolver<'_> {
     /// A comparison or a pattern match written as an operator; `None` for any other operator.
     pub(super) fn operator_of_truth(
         &self,

@@ -2,7 +2,7 @@
 
 use sqlparser::ast;
 
-use super::Expressions;
+use super::ExpressionResolver;
 use crate::catalog::Type;
 use crate::ir::expression::{Expr, Node};
 use crate::ir::literal::type_name;
@@ -123,7 +123,7 @@ fn specified<'s>(
 pub fn framed(
     frame: &ast::WindowFrame,
     order: &[Order],
-    expressions: &Expressions<'_>,
+    expressions: &ExpressionResolver<'_>,
 ) -> Result<Option<Frame>, Refusal> {
     let ast::WindowFrame {
         units,

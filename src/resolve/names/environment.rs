@@ -12,10 +12,10 @@ use crate::visit;
 
 /// Common table expressions in scope, innermost last.
 #[derive(Debug, Clone, Default)]
-pub struct Environment(Option<Rc<Definition>>);
+pub struct Environment(Option<Rc<CteDefinition>>);
 
 #[derive(Debug)]
-pub struct Definition {
+pub struct CteDefinition {
     pub name: String,
     pub cte: ast::Cte,
     /// The definitions in scope at this definition.
@@ -42,7 +42,7 @@ pub enum Recursion {
 }
 
 impl Environment {
-    pub fn find(&self, name: &str) -> Option<Rc<Definition>> {
+    pub fn find(&self, name: &str) -> Option<Rc<CteDefinition>> {
         let mut next = self.0.clone();
         while let Some(definition) = next {
             if definition.name == name {
@@ -63,7 +63,7 @@ impl Environment {
         is_middle: bool,
     ) -> Self {
         let (environment, outside) = (self.clone(), self.clone());
-        Self(Some(Rc::new(Definition {
+        Self(Some(Rc::new(CteDefinition {
             name,
             cte,
             environment,
@@ -84,7 +84,7 @@ impl Environment {
         recursion: Recursion,
     ) -> Self {
         let (environment, outside) = (self.clone(), self.clone());
-        Self(Some(Rc::new(Definition {
+        Self(Some(Rc::new(CteDefinition {
             name,
             cte,
             environment,
@@ -97,7 +97,7 @@ impl Environment {
     }
 
     /// Every definition in scope, innermost first.
-    pub fn definitions(&self) -> impl Iterator<Item = Rc<Definition>> {
+    pub fn definitions(&self) -> impl Iterator<Item = Rc<CteDefinition>> {
         std::iter::successors(self.0.clone(), |definition| definition.outside.0.clone())
     }
 }

@@ -3,7 +3,7 @@
 use sqlparser::ast;
 
 use super::Names;
-use super::environment::{Definition, Environment};
+use super::environment::{CteDefinition, Environment};
 use super::scope::quoted;
 use crate::ir::relation::TableId;
 use crate::policy::{Protection, Table, VIEW_SCHEMA, ViewKind, view};
@@ -14,8 +14,8 @@ use std::rc::Rc;
 
 /// What a table name in FROM refers to.
 #[derive(Debug, Clone)]
-pub enum Source {
-    Cte(Rc<Definition>),
+pub enum TableSource {
+    Cte(Rc<CteDefinition>),
     Table(TableId),
     View(ViewKind),
 }
@@ -49,7 +49,7 @@ impl Names<'_> {
         &self,
         name: &ast::ObjectName,
         environment: &Environment,
-    ) -> Result<Source, Refusal> {
+    ) -> Result<TableSource, Refusal> {
         let names = names_of(name)?;
         let shown = names.join(".");
         let at = position_of(name);
@@ -74,12 +74,12 @@ impl Names<'_> {
         let find_view = |schema: &str, name: &str| {
             view(name)
                 .filter(|_| schema == VIEW_SCHEMA)
-                .map(|view| Source::View(view.kind))
+                .map(|view| TableSource::View(view.kind))
         };
         match names.as_slice() {
             [table] => {
                 if let Some(definition) = environment.find(table) {
-                    return Ok(Source::Cte(definition));
+                    return Ok(TableSource::Cte(definition));
                 }
                 if table.starts_with("pg_")
                     && !self.search_path.iter().any(|s| find(s, table).is_some())
@@ -88,7 +88,7 @@ impl Names<'_> {
                 }
                 let found = |schema: &String| {
                     find(schema, table)
-                        .map(Source::Table)
+                        .map(TableSource::Table)
                         .or_else(|| find_view(schema, table))
                 };
                 self.search_path.iter().find_map(found).ok_or_else(missing)
@@ -97,7 +97,7 @@ impl Names<'_> {
                 Err(catalogs_refused().at(at))
             }
             [schema, table] => find(schema, table)
-                .map(Source::Table)
+                .map(TableSource::Table)
                 .or_else(|| find_view(schema, table))
                 .ok_or_else(missing),
             _ => {

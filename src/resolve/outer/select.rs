@@ -12,7 +12,7 @@ use crate::resolve::classify::bound_from::{BoundFactor, BoundFrom, BoundTables};
 use crate::resolve::cut::Above;
 use crate::resolve::names::Names;
 use crate::resolve::names::environment::Environment;
-use crate::resolve::names::lookup::{Source, reserved};
+use crate::resolve::names::lookup::{TableSource, reserved};
 use crate::resolve::names::output_name::column_name;
 use crate::resolve::output::Output;
 use crate::resolve::syntax::{
@@ -381,28 +381,28 @@ impl Resolver<'_> {
     /// that aggregates them is cut before.
     fn open_table(
         &mut self,
-        source: &Source,
+        source: &TableSource,
         name: &ast::ObjectName,
         alias: Option<&ast::TableAlias>,
     ) -> Result<ast::TableFactor, Refusal> {
         let own = names_of(name)?.pop().unwrap_or_default();
         let (name, alias) = match source {
-            Source::Cte(definition) if definition.rows.private => {
+            TableSource::Cte(definition) if definition.rows.private => {
                 return Err(Refusal::new(
                     reason::PUBLIC_ROWS_BY_PRIVATE,
                     "cannot read private rows here",
                 ));
             }
-            Source::Cte(_) => (name.clone(), alias.cloned()),
-            Source::Table(table) if self.names.is_private(*table) => {
+            TableSource::Cte(_) => (name.clone(), alias.cloned()),
+            TableSource::Table(table) if self.names.is_private(*table) => {
                 return Err(Refusal::new(
                     reason::PUBLIC_ROWS_BY_PRIVATE,
                     "cannot read private rows here",
                 ));
             }
             // It gets no alias from us, so that `schema.table.column` finds it, as in PostgreSQL.
-            Source::Table(table) => (self.public_name(*table), alias.cloned()),
-            Source::View(view) => (
+            TableSource::Table(table) => (self.public_name(*table), alias.cloned()),
+            TableSource::View(view) => (
                 self.output.view_name(*view),
                 Some(alias.cloned().unwrap_or_else(|| plain_alias(&own))),
             ),

@@ -16,7 +16,7 @@ use crate::policy;
 use crate::refusal::{Refusal, RefusalKind, reason};
 use crate::resolve::Resolver;
 use crate::resolve::expression::aggregate_call::aggregate;
-use crate::resolve::expression::{Expressions, plain_arguments};
+use crate::resolve::expression::{ExpressionResolver, plain_arguments};
 use crate::resolve::names::Names;
 use crate::resolve::names::lookup::view_refused;
 use crate::resolve::names::output_name::column_name;
@@ -26,7 +26,7 @@ use crate::resolve::syntax::{aggregate_name, name_of, names_of, place_of, quoted
 use crate::visit;
 
 /// Name and type of a column.
-pub(in crate::resolve) type Column = (String, Type);
+pub(in crate::resolve) type TypedName = (String, Type);
 
 impl Resolver<'_> {
     /// The columns of an opened query.
@@ -34,7 +34,7 @@ impl Resolver<'_> {
     /// # Errors
     /// 0A000 if a type is not followed, or if private rows are not compared with values of it;
     /// 42703 and 42P01 for unknown names.
-    pub(in crate::resolve) fn shape(&self, query: &ast::Query) -> Result<Vec<Column>, Refusal> {
+    pub(in crate::resolve) fn shape(&self, query: &ast::Query) -> Result<Vec<TypedName>, Refusal> {
         let columns = Shapes {
             names: &self.names,
             output: &self.output,
@@ -80,11 +80,11 @@ struct Shapes<'r, 'p> {
     names: &'r Names<'p>,
     output: &'r Output,
     /// Common table expressions in scope, innermost last.
-    definitions: Vec<(String, Vec<Column>)>,
+    definitions: Vec<(String, Vec<TypedName>)>,
 }
 
 impl Shapes<'_, '_> {
-    fn query(&mut self, query: &ast::Query) -> Result<Vec<Column>, Refusal> {
+    fn query(&mut self, query: &ast::Query) -> Result<Vec<TypedName>, Refusal> {
         let outside = self.definitions.len();
         for cte in query.with.iter().flat_map(|w| &w.cte_tables) {
             let columns = renamed(self.query(&cte.query)?, &cte.alias.columns)?;
@@ -95,7 +95,7 @@ impl Shapes<'_, '_> {
         columns
     }
 
-    fn body(&mut self, body: &ast::SetExpr) -> Result<Vec<Column>, Refusal> {
+    fn body(&mut self, body: &ast::SetExpr) -> Result<Vec<TypedName>, Refusal> {
         match body {
             ast::SetExpr::Select(select) => self.select(select),
             ast::SetExpr::Query(query) => self.query(query),
@@ -106,8 +106,9 @@ impl Shapes<'_, '_> {
                 right,
             } => {
                 let (left, right) = (self.body(left)?, self.body(right)?);
-                let types =
-                    |columns: &[Column]| columns.iter().map(|(_, t)| t.clone()).collect::<Vec<_>>();
+                let types = |columns: &[TypedName]| {
+                    columns.iter().map(|(_, t)| t.clone()).collect::<Vec<_>>()
+                };
                 if types(&left) != types(&right) {
                     return Err(unfollowed("a set operation of different types"));
                 }
@@ -151,8 +152,12 @@ impl Shapes<'_, '_> {
             .collect()
     }
 
-    fn expressions<'e>(&'e self, scope: &'e Scope, columns: &'e [ColumnInfo]) -> Expressions<'e> {
-        Expressions {
+    fn expressions<'e>(
+        &'e self,
+        scope: &'e Scope,
+        columns: &'e [ColumnInfo],
+    ) -> ExpressionResolver<'e> {
+        ExpressionResolver {
             scope,
             columns,
             constants: self.names.constants,
@@ -163,7 +168,7 @@ impl Shapes<'_, '_> {
         }
     }
 
-    fn select(&mut self, select: &ast::Select) -> Result<Vec<Column>, Refusal> {
+    fn select(&mut self, select: &ast::Select) -> Result<Vec<TypedName>, Refusal> {
         let mut known = Known::default();
         for tables in &select.from {
             let scope = self.tables(tables, &mut known.columns)?;
@@ -313,7 +318,7 @@ impl Shapes<'_, '_> {
         }
     }
 
-    fn named(&self, name: &ast::ObjectName) -> Result<Vec<Column>, Refusal> {
+    fn named(&self, name: &ast::ObjectName) -> Result<Vec<TypedName>, Refusal> {
         let names = names_of(name)?;
         if let [name] = names.as_slice() {
             if let Some(release) =
@@ -399,7 +404,7 @@ struct Known {
 }
 
 impl Known {
-    fn column(&self, named: &Named) -> Column {
+    fn column(&self, named: &Named) -> TypedName {
         (
             named.name.clone(),
             self.columns[named.id.0 as usize].data_type.clone(),
@@ -421,7 +426,7 @@ fn learned(known: &mut Vec<ColumnInfo>, name: String, data_type: Type) -> Named 
 /// The scope of one entry of FROM. Its columns become known.
 fn added(
     known: &mut Vec<ColumnInfo>,
-    columns: Vec<Column>,
+    columns: Vec<TypedName>,
     alias: Option<&ast::TableAlias>,
     own: String,
 ) -> Result<Scope, Refusal> {
@@ -440,7 +445,7 @@ fn added(
 struct Calls<'s, 'r, 'p> {
     shapes: &'s mut Shapes<'r, 'p>,
     known: &'s Known,
-    found: Vec<Column>,
+    found: Vec<TypedName>,
 }
 
 impl Calls<'_, '_, '_> {
@@ -560,9 +565,9 @@ fn constraint_of(operator: &ast::JoinOperator) -> Result<&ast::JoinConstraint, R
 }
 
 fn renamed(
-    mut columns: Vec<Column>,
+    mut columns: Vec<TypedName>,
     names: &[ast::TableAliasColumnDef],
-) -> Result<Vec<Column>, Refusal> {
+) -> Result<Vec<TypedName>, Refusal> {
     for (column, ast::TableAliasColumnDef { name, data_type: _ }) in columns.iter_mut().zip(names) {
         column.0 = name_of(name)?;
     }

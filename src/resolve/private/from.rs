@@ -17,7 +17,7 @@ use crate::resolve::Resolver;
 use crate::resolve::classify::bound_from::{BoundFactor, BoundFrom, BoundTables};
 use crate::resolve::cut::middle_query::Subqueries;
 use crate::resolve::names::environment::Environment;
-use crate::resolve::names::lookup::{Source, reserved, view_refused};
+use crate::resolve::names::lookup::{TableSource, reserved, view_refused};
 use crate::resolve::names::scope::{Item, Named, Scope};
 use crate::resolve::syntax::{
     empty_select, name_of, names_of, place_of, position, position_of, query_of, select_of,
@@ -284,18 +284,18 @@ impl Resolver<'_> {
     /// The rows of a table or of a common table expression.
     fn rows_of_source_in_from(
         &mut self,
-        source: &Source,
+        source: &TableSource,
         name: &ast::ObjectName,
         alias: Option<&ast::TableAlias>,
         environment: &Environment,
     ) -> Result<(Relation, Scope), Refusal> {
         match source {
-            Source::Cte(definition) if definition.is_middle => {
+            TableSource::Cte(definition) if definition.is_middle => {
                 let own = names_of(name)?.pop().unwrap_or_default();
                 let (relation, columns) = self.middle_named(definition, environment)?;
                 Ok((relation, scope_of(columns, alias, own)?))
             }
-            Source::Cte(definition) => {
+            TableSource::Cte(definition) => {
                 let inner = definition.cte.alias.columns.clone();
                 let (relation, columns) =
                     self.rows_query(&definition.cte.query, &definition.environment)?;
@@ -303,8 +303,8 @@ impl Resolver<'_> {
                 let own = names_of(name)?.pop().unwrap_or_default();
                 Ok((relation, scope_of(columns, alias, own)?))
             }
-            Source::View(view) => Err(view_refused(*view)),
-            Source::Table(table) => {
+            TableSource::View(view) => Err(view_refused(*view)),
+            TableSource::Table(table) => {
                 let (relation, columns) = self.scan(*table, position_of(name))?;
                 let own = self.names.policy.tables[table.0].name.clone();
                 Ok((relation, scope_of(columns, alias, own)?))

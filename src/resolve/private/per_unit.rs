@@ -18,7 +18,7 @@ use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::classify::bound_from::BoundFrom;
-use crate::resolve::expression::Expressions;
+use crate::resolve::expression::ExpressionResolver;
 use crate::resolve::expression::aggregate_call::aggregate;
 use crate::resolve::names::scope::{Named, Scope};
 use crate::resolve::syntax::{
@@ -31,7 +31,7 @@ type Computed = Vec<(ColumnId, Expr)>;
 
 /// A GROUP BY while its SELECT is resolved.
 #[derive(Default)]
-pub(in crate::resolve) struct Grouping {
+pub(in crate::resolve) struct PerUnitGrouping {
     keys: Vec<(Expr, ColumnId)>,
     pub(in crate::resolve) aggregates: Vec<(ColumnId, Aggregate)>,
     /// Columns of subqueries and windows. They are not columns of the grouped rows.
@@ -88,9 +88,9 @@ impl Resolver<'_> {
         let mut given = ResolvedParts::default();
         self.subqueries_below(select, place, &mut given)?;
         let mut computed = Computed::new();
-        let mut grouping = Grouping {
+        let mut grouping = PerUnitGrouping {
             keys: self.group_keys(select, scope, &given, tied, &mut computed)?,
-            ..Grouping::default()
+            ..PerUnitGrouping::default()
         };
         let exprs: Vec<&ast::Expr> = select
             .projection
@@ -119,7 +119,7 @@ impl Resolver<'_> {
         }
         let (items, named) = self.items(select, scope, &given, Some(&mut grouping))?;
         let mut given = grouping.regrouped_parts(given, self)?;
-        let Grouping {
+        let PerUnitGrouping {
             keys,
             aggregates,
             inner: _,
@@ -184,7 +184,7 @@ impl Resolver<'_> {
         select: &ast::Select,
         scope: &Scope,
         given: &ResolvedParts,
-        mut grouping: Option<&mut Grouping>,
+        mut grouping: Option<&mut PerUnitGrouping>,
     ) -> Result<(Computed, Vec<Named>), Refusal> {
         let mut named: Vec<Named> = Vec::new();
         let mut computed = Computed::new();
@@ -261,8 +261,8 @@ impl Resolver<'_> {
         &'s self,
         scope: &'s Scope,
         given: &'s ResolvedParts,
-    ) -> Expressions<'s> {
-        Expressions {
+    ) -> ExpressionResolver<'s> {
+        ExpressionResolver {
             given: &given.resolved,
             ..self.expressions(scope)
         }
@@ -273,13 +273,13 @@ impl Resolver<'_> {
         &mut self,
         expr: &ast::Expr,
         place: SubqueryPlace<'_>,
-        grouping: &mut Grouping,
+        grouping: &mut PerUnitGrouping,
         given: &mut ResolvedParts,
     ) -> Result<(), Refusal> {
         struct Search<'v, 'r> {
             resolver: &'v mut Resolver<'r>,
             place: SubqueryPlace<'v>,
-            grouping: &'v mut Grouping,
+            grouping: &'v mut PerUnitGrouping,
             given: &'v mut ResolvedParts,
             depth: usize,
         }
@@ -333,7 +333,7 @@ impl Resolver<'_> {
         &mut self,
         function: &ast::Function,
         place: SubqueryPlace<'_>,
-        grouping: &mut Grouping,
+        grouping: &mut PerUnitGrouping,
         given: &ResolvedParts,
     ) -> Result<Expr, Refusal> {
         let name = aggregate_name(function).unwrap_or_default();
@@ -375,7 +375,7 @@ impl Resolver<'_> {
     }
 }
 
-impl Grouping {
+impl PerUnitGrouping {
     /// Turns an expression over the rows into one over the groups. It may only read keys and
     /// aggregates.
     pub(in crate::resolve) fn regrouped(

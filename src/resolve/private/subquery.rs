@@ -4,13 +4,13 @@
 mod correlated;
 
 pub(in crate::resolve) use correlated::plain_select;
-use correlated::{Inner, Ties};
+use correlated::{Inner, OuterEqualities};
 use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
 use super::expression_context::{ResolvedParts, SubqueryPlace, Which, computing, made};
-use super::per_unit::Grouping;
+use super::per_unit::PerUnitGrouping;
 use super::semi_join::SemiJoin;
 use super::semi_join::not;
 use crate::catalog::Type;
@@ -19,7 +19,7 @@ use crate::ir::relation::Relation;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::cut::middle_query::Subqueries;
-use crate::resolve::expression::Expressions;
+use crate::resolve::expression::ExpressionResolver;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::scope::group_expression;
 use crate::resolve::syntax::{
@@ -234,8 +234,8 @@ impl Resolver<'_> {
         &'s self,
         place: SubqueryPlace<'s>,
         given: &'s ResolvedParts,
-    ) -> Expressions<'s> {
-        Expressions {
+    ) -> ExpressionResolver<'s> {
+        ExpressionResolver {
             given: &given.resolved,
             outer: place.outer,
             ..self.expressions(place.scope)
@@ -387,14 +387,14 @@ impl Resolver<'_> {
             across,
         } = inner;
         let own = relation.made_at_any_depth();
-        let Ties { computed, keys, on } = self.ties(across, &own)?;
+        let OuterEqualities { computed, keys, on } = self.ties(across, &own)?;
         let place = SubqueryPlace {
             scope: &scope,
             outer: &outer,
             environment,
             is_extended: false,
         };
-        let mut grouping = Grouping::default();
+        let mut grouping = PerUnitGrouping::default();
         let mut aggregated = ResolvedParts::default();
         self.subqueries_in(item, place, Which::Arguments, &mut aggregated)?;
         self.aggregates_in(item, place, &mut grouping, &mut aggregated)?;

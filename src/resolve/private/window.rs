@@ -344,7 +344,7 @@ fn positional_call(name: &str, arguments: Vec<Expr>) -> Result<(WindowFunction, 
 
 fn orders(
     order_by: &[ast::OrderByExpr],
-    expressions: &crate::resolve::expression::Expressions<'_>,
+    expressions: &crate::resolve::expression::ExpressionResolver<'_>,
 ) -> Result<Vec<Order>, Refusal> {
     order_by
         .iter()

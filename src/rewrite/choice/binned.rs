@@ -4,13 +4,13 @@
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::RowLimit;
-use super::statement::Rows;
+use super::statement::ChoiceRows;
 use crate::catalog::Type;
 use crate::rewrite::emit::sql;
 use crate::rewrite::vector::binned::bin_number;
 use crate::rewrite::vector::bins::Bins;
 
-impl Rows<'_> {
+impl ChoiceRows<'_> {
     /// The rows of each group, candidate and bin, and how many units of the bin have their first
     /// row there.
     ///

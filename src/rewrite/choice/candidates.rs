@@ -10,7 +10,7 @@ use crate::ir::literal::integer_range;
 use crate::ir::{ColumnInfo, Expr};
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
-use crate::rewrite::emit::expression::Expressions;
+use crate::rewrite::emit::expression::ExpressionEmitter;
 use crate::rewrite::emit::guard::bound;
 use crate::rewrite::emit::sql;
 use crate::rewrite::vector::base_rows::{canonical, key_text};
@@ -108,7 +108,7 @@ impl Grid {
     }
 
     /// The number of the point that stands for a row's value; NULL stays NULL.
-    fn sql(&self, value: &Expr, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
+    fn sql(&self, value: &Expr, expressions: &ExpressionEmitter<'_>) -> Result<ast::Expr, Refusal> {
         let within = || {
             let data_type = &value.data_type;
             let ends = (
@@ -264,7 +264,7 @@ impl Candidates {
     pub(in crate::rewrite) fn sql(
         &self,
         value: &Expr,
-        expressions: &Expressions<'_>,
+        expressions: &ExpressionEmitter<'_>,
     ) -> Result<ast::Expr, Refusal> {
         match self {
             Self::Grid(grid) => grid.sql(value, expressions),

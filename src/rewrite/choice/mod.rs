@@ -19,7 +19,7 @@ pub use halving::Halving;
 pub use queries::{ChoiceQueries, targets};
 pub use target::{Side, Target, ratio_of};
 
-use super::emit::statement::Statement;
+use super::emit::statement::EmittedStatement;
 use super::vector::bins::Bins;
 use super::vector::coordinates::{Coordinate, Mask};
 use super::vector::fixed_point::FixedPoint;
@@ -134,7 +134,7 @@ impl Degree {
 /// The plan of one choice: its statement, and how the rows may leave.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChoicePlan {
-    pub(in crate::rewrite) statement: Statement,
+    pub(in crate::rewrite) statement: EmittedStatement,
     pub question: ChoiceQuery,
     pub kind: ChoiceKind,
     pub loss: Loss,

@@ -8,7 +8,7 @@ use crate::analyze::{AnalyzedRelease, KeyRule};
 use crate::catalog::Type;
 use crate::ir::{Distinct, Expr};
 use crate::refusal::Refusal;
-use crate::rewrite::emit::expression::Expressions;
+use crate::rewrite::emit::expression::ExpressionEmitter;
 use crate::rewrite::emit::sql;
 use crate::rewrite::vector::base_rows::{BaseRows, canonical};
 use crate::rewrite::vector::clip::above_root;
@@ -29,7 +29,7 @@ impl ChoiceQuery {
     /// unit's rows, or the root of the sum over groups of their squares. If n is more than the
     /// limit, each weight is scaled by limit / n, rounded down, where n is rounded up. A row whose
     /// chosen or counted value is NULL adds nothing, but for the count of distinct rows. With a
-    /// look, rows are not scaled but labelled by the bin of their unit: see `Rows::binned`.
+    /// look, rows are not scaled but labelled by the bin of their unit: see `ChoiceRows::binned`.
     ///
     /// # Requires
     /// `base_rows` gives each row exactly one unit. Where `one_row_per_unit` holds, the catalog
@@ -40,7 +40,7 @@ impl ChoiceQuery {
         release: &AnalyzedRelease,
         base_rows: BaseRows,
     ) -> Result<ast::Query, Refusal> {
-        let expressions = Expressions {
+        let expressions = ExpressionEmitter {
             cells: &base_rows.cells,
             relations: None,
         };
@@ -56,7 +56,7 @@ impl ChoiceQuery {
         if let Some(value) = self.subject.not_null() {
             conditions.push(sql::is_not_null(expressions.presence(value)?));
         }
-        let rows = Rows {
+        let rows = ChoiceRows {
             release,
             base_rows: &base_rows,
             condition: sql::all(conditions),
@@ -112,7 +112,7 @@ impl Subject {
 
     /// What the statement groups a unit's rows by: distinct values, and the integer that is summed;
     /// or the candidate.
-    fn emitted(&self, expressions: &Expressions<'_>) -> Result<Vec<ast::Expr>, Refusal> {
+    fn emitted(&self, expressions: &ExpressionEmitter<'_>) -> Result<Vec<ast::Expr>, Refusal> {
         match self {
             Self::Distinct {
                 values: Distinct::Value(value),
@@ -163,7 +163,7 @@ impl Subject {
 }
 
 /// One spelling for all equal values; a text that is too long becomes NULL.
-fn distinct_value(value: &Expr, expressions: &Expressions<'_>) -> Result<ast::Expr, Refusal> {
+fn distinct_value(value: &Expr, expressions: &ExpressionEmitter<'_>) -> Result<ast::Expr, Refusal> {
     Ok(canonical(
         expressions.emit(value)?.0,
         &value.data_type,
@@ -171,7 +171,7 @@ fn distinct_value(value: &Expr, expressions: &Expressions<'_>) -> Result<ast::Ex
     ))
 }
 
-pub(super) struct Rows<'a> {
+pub(super) struct ChoiceRows<'a> {
     release: &'a AnalyzedRelease,
     base_rows: &'a BaseRows,
     condition: Option<ast::Expr>,
@@ -179,7 +179,7 @@ pub(super) struct Rows<'a> {
     types: Vec<Type>,
 }
 
-impl Rows<'_> {
+impl ChoiceRows<'_> {
     pub(super) fn keys(&self) -> Vec<String> {
         (0..self.base_rows.keys.len())
             .map(|i| format!("k{i}"))

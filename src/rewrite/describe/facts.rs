@@ -7,7 +7,7 @@ use crate::analyze::{Analyzed, AnalyzedRelease};
 use crate::policy::Policy;
 use crate::rewrite::CoordinateId;
 use crate::rewrite::ReleasePlan;
-use crate::rewrite::plan::facts::{Facts, Summed};
+use crate::rewrite::plan::facts::{CoordinateFacts, ReleaseFacts};
 use crate::rewrite::vector::coordinates::Coordinate;
 
 pub fn facts(
@@ -15,7 +15,7 @@ pub fn facts(
     analyzed: &Analyzed,
     policy: &Policy,
     plan: &ReleasePlan,
-) -> Facts {
+) -> ReleaseFacts {
     let words = Words { analyzed, policy };
     let unit = release
         .lineage
@@ -33,13 +33,13 @@ pub fn facts(
     let cautions = cautions(release, &words, plan);
     let index = index(release, analyzed, policy, plan);
     let Some(price) = plan.price() else {
-        return Facts {
+        return ReleaseFacts {
             unit,
             rows_per_unit,
             rows_in_group,
             cautions,
             index,
-            ..Facts::default()
+            ..ReleaseFacts::default()
         };
     };
     let is_chosen = |at: usize| {
@@ -49,7 +49,7 @@ pub fn facts(
             .and_then(|look| look.place(CoordinateId(at)));
         place.is_some_and(|(block, _)| block.bins.has_choice())
     };
-    let summed = |(at, (coordinate, calibrated)): (usize, (&Coordinate, _))| Summed {
+    let summed = |(at, (coordinate, calibrated)): (usize, (&Coordinate, _))| CoordinateFacts {
         what: words.coordinate(coordinate),
         bounds: bounds(coordinate),
         standard_deviation: (!is_chosen(at)).then(|| deviation_of(coordinate, calibrated)),
@@ -61,7 +61,7 @@ pub fn facts(
         .enumerate()
         .map(summed)
         .collect();
-    Facts {
+    ReleaseFacts {
         unit,
         rows_per_unit,
         rows_in_group,

@@ -4,7 +4,7 @@
 use sqlparser::ast;
 
 use super::cell::Cell;
-use super::expression::Expressions;
+use super::expression::ExpressionEmitter;
 use super::guard::Emitted;
 use super::sql;
 use super::total_functions::comparison_operator;
@@ -16,7 +16,7 @@ use crate::ir::{Expr, Node};
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
 
-impl Expressions<'_> {
+impl ExpressionEmitter<'_> {
     /// A comparison of a bare column with constants inside its clamp needs no clamp: the result is
     /// the same, and an index can be used. With NaN and infinities the stored value is compared.
     pub(super) fn comparison(

@@ -62,21 +62,21 @@ pub(in crate::rewrite) fn weigh(
 }
 
 /// Emits expressions over the cells of one relation.
-pub struct Expressions<'a> {
+pub struct ExpressionEmitter<'a> {
     pub cells: &'a HashMap<ColumnId, Cell>,
     /// Emits the relations of subqueries. Subqueries are allowed only in filters and computed
     /// columns; elsewhere they have no label.
     pub relations: Option<&'a Relations<'a>>,
 }
 
-impl Expressions<'_> {
+impl ExpressionEmitter<'_> {
     /// The expression as total SQL, and the interval that its values are proved to lie in.
     ///
     /// # Errors
     /// 0A000 for what cannot be made total, 54001 where the guards would grow too large.
     pub fn emit(&self, expr: &Expr) -> Result<(ast::Expr, Interval), Refusal> {
         let emitted = match self.of_one_collation(expr) {
-            Some(cells) => Expressions {
+            Some(cells) => ExpressionEmitter {
                 cells: &cells,
                 relations: self.relations,
             }
@@ -220,7 +220,7 @@ impl Expressions<'_> {
         visible.extend(cells);
         for conjunct in condition.into_iter().flat_map(Expr::conjuncts) {
             conditions.push(
-                Expressions {
+                ExpressionEmitter {
                     cells: &visible,
                     relations: self.relations,
                 }

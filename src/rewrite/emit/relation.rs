@@ -7,7 +7,7 @@ use sqlparser::ast;
 
 use super::cell::Cell;
 use super::constants;
-use super::expression::{Expressions, weigh};
+use super::expression::{ExpressionEmitter, weigh};
 use super::guard::bound;
 use super::sql;
 use crate::analyze::PlanningEffort;
@@ -63,7 +63,7 @@ impl Relations<'_> {
             Relation::Filter { input, predicate } => {
                 let mut flat = self.emit(input)?;
                 for conjunct in predicate.conjuncts() {
-                    let condition = Expressions {
+                    let condition = ExpressionEmitter {
                         cells: &flat.cells,
                         relations: Some(self),
                     }
@@ -75,7 +75,7 @@ impl Relations<'_> {
             Relation::Project { input, columns } => {
                 let mut flat = self.emit(input)?;
                 for (id, expr) in columns {
-                    let (sql, known) = Expressions {
+                    let (sql, known) = ExpressionEmitter {
                         cells: &flat.cells,
                         relations: Some(self),
                     }
@@ -144,7 +144,7 @@ impl Relations<'_> {
         left.cells.extend(right.cells);
         let on = match on {
             Some(on) => self.spent_on(
-                Expressions {
+                ExpressionEmitter {
                     cells: &left.cells,
                     relations: None,
                 }

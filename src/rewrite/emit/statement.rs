@@ -12,12 +12,12 @@ use crate::visit;
 /// The text, and which of the release's parameters it reads. Parameters of the other statements
 /// have no type in this one.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Statement {
+pub struct EmittedStatement {
     sql: String,
     parameters: BTreeSet<u32>,
 }
 
-impl Statement {
+impl EmittedStatement {
     /// # Errors
     /// As those of [`sql::print`].
     pub(in crate::rewrite) fn print(query: &ast::Query) -> Result<Self, Refusal> {
@@ -64,7 +64,7 @@ mod tests {
         let mut parser = sqlparser::parser::Parser::new(&sqlparser::dialect::PostgreSqlDialect {})
             .try_with_sql(written)
             .unwrap();
-        let statement = Statement::print(&parser.parse_query().unwrap()).unwrap();
+        let statement = EmittedStatement::print(&parser.parse_query().unwrap()).unwrap();
         assert_eq!(
             [1, 2, 4, 12].map(|number| statement.reads(number)),
             [false, true, false, true]

@@ -3,19 +3,19 @@
 use sqlparser::ast;
 
 use super::one_spelling;
-use super::pairs::Pairs;
+use super::pairs::PairSums;
 use crate::aggregates::Calls;
 use crate::catalog::Type;
 use crate::ir::{Aggregate, Distinct, Expr, Fractions, Paired};
 use crate::refusal::Refusal;
-use crate::rewrite::emit::expression::Expressions;
+use crate::rewrite::emit::expression::ExpressionEmitter;
 use crate::rewrite::emit::guard::internal;
 use crate::rewrite::emit::sql;
 
 /// One aggregate over the rows of a group, or of the window `over`.
 pub(super) fn aggregate_call(
     aggregate: &Aggregate,
-    expressions: &Expressions<'_>,
+    expressions: &ExpressionEmitter<'_>,
     over: Option<ast::WindowSpec>,
 ) -> Result<ast::Expr, Refusal> {
     let Aggregate {
@@ -37,7 +37,7 @@ pub(super) fn aggregate_call(
 }
 
 struct OverRows<'e, 'x> {
-    expressions: &'e Expressions<'x>,
+    expressions: &'e ExpressionEmitter<'x>,
     filter: Option<ast::Expr>,
     over: Option<ast::WindowSpec>,
     data_type: &'e Type,
@@ -117,9 +117,9 @@ impl Calls for OverRows<'_, '_> {
     }
 
     fn pairs(&self, y: &Expr, x: &Expr, kind: Paired) -> Result<ast::Expr, Refusal> {
-        let value = |e: &Expr| Ok::<_, Refusal>(Pairs::value(self.emitted(e)?, e));
+        let value = |e: &Expr| Ok::<_, Refusal>(PairSums::value(self.emitted(e)?, e));
         let placed = |call| self.placed(call);
-        Ok(Pairs::new(value(y)?, value(x)?, self.filter.clone(), &placed).statistic(kind))
+        Ok(PairSums::new(value(y)?, value(x)?, self.filter.clone(), &placed).statistic(kind))
     }
 
     fn one_spelling(&self, call: ast::Expr) -> ast::Expr {

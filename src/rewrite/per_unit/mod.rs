@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use sqlparser::ast;
 
 use super::emit::cell::Cell;
-use super::emit::expression::Expressions;
+use super::emit::expression::ExpressionEmitter;
 use super::emit::relation::{Flat, Relations, fenced, typed};
 use super::emit::sql;
 use super::vector::kept_groups::hashed;
@@ -33,7 +33,7 @@ impl Relations<'_> {
         aggregates: &[(ColumnId, Aggregate)],
     ) -> Result<Flat, Refusal> {
         let flat = self.emit(input)?;
-        let expressions = Expressions {
+        let expressions = ExpressionEmitter {
             cells: &flat.cells,
             relations: None,
         };
@@ -93,7 +93,7 @@ impl Relations<'_> {
         columns: &[(ColumnId, Window)],
     ) -> Result<Flat, Refusal> {
         let flat = self.emit(input)?;
-        let expressions = Expressions {
+        let expressions = ExpressionEmitter {
             cells: &flat.cells,
             relations: None,
         };
@@ -193,7 +193,7 @@ impl Relations<'_> {
             .map(|value| sql::cast(value.clone(), &Type::Text))
             .collect();
         order.insert(0, hashed(texts));
-        let unit = Expressions {
+        let unit = ExpressionEmitter {
             cells: &flat.cells,
             relations: None,
         }
@@ -232,7 +232,7 @@ impl Relations<'_> {
         let mut united: Option<ast::SetExpr> = None;
         for (arm, ids) in arms {
             let flat = self.emit(arm)?;
-            let expressions = Expressions {
+            let expressions = ExpressionEmitter {
                 cells: &flat.cells,
                 relations: None,
             };

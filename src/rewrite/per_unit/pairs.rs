@@ -14,7 +14,7 @@ const DECIMALS: &str = "60";
 const RESULT_DECIMALS: &str = "250";
 
 /// Sums over the pairs where neither value is NULL, as numerics.
-pub struct Pairs {
+pub struct PairSums {
     n: ast::Expr,
     y: ast::Expr,
     x: ast::Expr,
@@ -48,7 +48,7 @@ fn result(value: ast::Expr) -> ast::Expr {
     )
 }
 
-impl Pairs {
+impl PairSums {
     /// A numeric as it is added up: with few decimals.
     pub fn value(emitted: ast::Expr, expr: &Expr) -> ast::Expr {
         let has_few = match &expr.node {

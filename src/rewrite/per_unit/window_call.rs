@@ -5,13 +5,13 @@ use sqlparser::ast;
 use super::aggregate_call;
 use crate::ir::{Edge, Expr, Frame, FrameMode, Order, Position, Window, WindowFunction};
 use crate::refusal::Refusal;
-use crate::rewrite::emit::expression::Expressions;
+use crate::rewrite::emit::expression::ExpressionEmitter;
 use crate::rewrite::emit::sql;
 
 /// One window call.
 pub(super) fn window_call(
     window: &Window,
-    expressions: &Expressions<'_>,
+    expressions: &ExpressionEmitter<'_>,
     ties: &[ast::Expr],
 ) -> Result<ast::Expr, Refusal> {
     let Window {
@@ -91,7 +91,7 @@ pub(super) fn window_call(
 fn ordered_by(
     order: &[Order],
     frame: Option<&Frame>,
-    expressions: &Expressions<'_>,
+    expressions: &ExpressionEmitter<'_>,
 ) -> Result<Vec<ast::OrderByExpr>, Refusal> {
     let mut order_by = Vec::new();
     for Order {

@@ -160,7 +160,8 @@ mod tests {
     use crate::rewrite::emit::sql;
     use crate::rewrite::vector::bins::Bins;
     use crate::rewrite::{
-        Candidates, ChoiceKind, ChoicePlan, ChoiceQuery, RowsLook, Statement, Subject, Target,
+        Candidates, ChoiceKind, ChoicePlan, ChoiceQuery, EmittedStatement, RowsLook, Subject,
+        Target,
     };
 
     /// The digest has the look's noise, and the price.
@@ -170,7 +171,7 @@ mod tests {
         let row = vec![ast::SelectItem::UnnamedExpr(sql::number("1"))];
         let select = sql::select(row, Vec::new(), None, Vec::new());
         let choice = |mu: Option<Mu>, loss: Mu| ChoicePlan {
-            statement: Statement::print(&select).unwrap(),
+            statement: EmittedStatement::print(&select).unwrap(),
             question: ChoiceQuery {
                 filter: None,
                 subject: Subject::Value {

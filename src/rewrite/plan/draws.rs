@@ -3,7 +3,7 @@
 
 use super::ReleasePlan;
 use crate::mechanism::Loss;
-use crate::rewrite::{ChoicePlan, Look, Price, Statement};
+use crate::rewrite::{ChoicePlan, EmittedStatement, Look, Price};
 
 /// One step of a release. The steps draw in this order, and each may depend on what the earlier
 /// ones have drawn.
@@ -45,7 +45,7 @@ impl ReleasePlan {
     }
 
     /// Every statement of the release, in the order of its steps.
-    pub fn statements(&self) -> Vec<&Statement> {
+    pub fn statements(&self) -> Vec<&EmittedStatement> {
         let of_draw = |(draw, _)| match draw {
             // The vector after a look is drawn from the rows that the look has read.
             Draw::Vector(Price { look: Some(_), .. }) => None,

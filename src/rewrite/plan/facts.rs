@@ -4,7 +4,7 @@ use crate::policy::WantedIndex;
 
 /// Public facts of one release, in the order of its statement's integers.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Facts {
+pub struct ReleaseFacts {
     /// The columns that are the privacy unit where rows are summed.
     pub unit: Vec<String>,
     /// Rows one unit is counted with, before the clip.
@@ -14,7 +14,7 @@ pub struct Facts {
     /// The most that one unit moves the vector, in units of one row's largest value; `None` without
     /// a vector, and where a look chooses the clip.
     pub sensitivity: Option<f64>,
-    pub sums: Vec<Summed>,
+    pub sums: Vec<CoordinateFacts>,
     /// Where answers may be off by more than their noise, a sentence each.
     pub cautions: Vec<String>,
     /// The index that would help.
@@ -23,7 +23,7 @@ pub struct Facts {
 
 /// One noisy integer of the vector.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Summed {
+pub struct CoordinateFacts {
     /// In words: `rows`, `sum of orders.total clipped to [0, 1000], centred`.
     pub what: String,
     /// The range each value is clipped to, in its own unit; `None` where rows are counted.

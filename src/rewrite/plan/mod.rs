@@ -15,7 +15,7 @@ use widened::Widened;
 
 use self::digest::{PlanDigest, ReleaseDigest};
 use super::limits::row_cost::RowCost;
-use super::{ChoicePlan, Coordinate, Facts, Family, Look, Measure, Price, Statement};
+use super::{ChoicePlan, Coordinate, EmittedStatement, Family, Look, Measure, Price, ReleaseFacts};
 use crate::aggregates::{ChoiceId, MeasureId, Output, ReleasedColumn};
 use crate::analyze::{KeyCombinations, KeyRule, MetTable, grouped, listed_groups};
 use crate::catalog::{Collation, TableFingerprint, Type};
@@ -158,7 +158,7 @@ pub struct TableVersion {
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReleasePlan {
     /// The vector's; `None` where the data is not asked and only the keys' domains are shown.
-    pub(in crate::rewrite) statement: Option<Statement>,
+    pub(in crate::rewrite) statement: Option<EmittedStatement>,
     /// What the statements' parameters `$1`, `$2`, … stand for: a middle query and one of its
     /// columns. All values of that column are bound as one array.
     pub(in crate::rewrite) constants: Vec<(MiddleId, usize)>,
@@ -187,7 +187,7 @@ pub struct ReleasePlan {
     /// The tables whose definitions the plan relied on.
     pub(in crate::rewrite) relied_on: Vec<TableVersion>,
     pub(in crate::rewrite) description: Vec<String>,
-    pub(in crate::rewrite) facts: Facts,
+    pub(in crate::rewrite) facts: ReleaseFacts,
     /// Columns that the outer query may order by and whose collation is not the database's.
     pub(in crate::rewrite) collations: Vec<(String, Collation)>,
     /// Why no row can be in it, in words; it has no statement then.
@@ -200,7 +200,7 @@ pub struct ReleasePlan {
 
 impl ReleasePlan {
     pub fn sql(&self) -> Option<&str> {
-        self.statement.as_ref().map(Statement::sql)
+        self.statement.as_ref().map(EmittedStatement::sql)
     }
 
     pub fn constants(&self) -> &[(MiddleId, usize)] {
@@ -360,7 +360,7 @@ impl ReleasePlan {
     }
 
     /// The description as values.
-    pub fn facts(&self) -> &Facts {
+    pub fn facts(&self) -> &ReleaseFacts {
         &self.facts
     }
 

@@ -14,7 +14,7 @@ use crate::analyze::KeyRule;
 use crate::catalog::Type;
 use crate::ir::{ColumnId, Expr, JoinKind, Relation};
 use crate::refusal::Refusal;
-use crate::rewrite::emit::expression::Expressions;
+use crate::rewrite::emit::expression::ExpressionEmitter;
 use crate::rewrite::emit::relation::Flat;
 use crate::rewrite::price::{Bounding, Portion};
 use crate::rewrite::release_statements::Emission;
@@ -130,7 +130,7 @@ pub(in crate::rewrite) fn family(
         )
         .as_bytes(),
     );
-    let expressions = Expressions {
+    let expressions = ExpressionEmitter {
         cells: &base_rows.cells,
         relations: None,
     };
@@ -358,7 +358,7 @@ impl Emission<'_> {
     /// The conjuncts of the outermost WHERE as they are emitted, with those expressions that can be
     /// evaluated again.
     fn conditions(&self, flat: &Flat) -> Result<Vec<Condition>, Refusal> {
-        let expressions = Expressions {
+        let expressions = ExpressionEmitter {
             cells: &flat.cells,
             relations: None,
         };
@@ -385,7 +385,7 @@ impl Emission<'_> {
         Ok(flat.conditions.iter().map(condition_of).collect())
     }
 
-    fn groupings(&self, expressions: &Expressions<'_>) -> Result<Vec<Grouping>, Refusal> {
+    fn groupings(&self, expressions: &ExpressionEmitter<'_>) -> Result<Vec<Grouping>, Refusal> {
         let columns = self.analyzed.columns();
         let grouping = |(expr, _): &(Expr, KeyRule)| {
             let declared = inlined_columns(self.release, columns, expr);
@@ -414,7 +414,7 @@ impl Emission<'_> {
         &self,
         conditions: &[Condition],
         keys: &[Grouping],
-        expressions: &Expressions<'_>,
+        expressions: &ExpressionEmitter<'_>,
     ) -> Result<Vec<Reading>, Refusal> {
         let read = conditions
             .iter()

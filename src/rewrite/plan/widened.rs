@@ -1,7 +1,7 @@
 //! The wider plan that is bought in place of a plan: see [`crate::rewrite::widen`].
 
 use super::{Plan, ReleasePlan};
-use crate::rewrite::Statement;
+use crate::rewrite::EmittedStatement;
 
 /// A plan that answers the asked one and more, at the same price and with the same noise.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +25,7 @@ impl Widened {
     /// The statements that run in place of the plan's own.
     pub fn statements(&self) -> impl Iterator<Item = &str> {
         let releases = self.plan.releases.iter();
-        releases.flat_map(|release| release.statements().into_iter().map(Statement::sql))
+        releases.flat_map(|release| release.statements().into_iter().map(EmittedStatement::sql))
     }
 
     /// How many groups are bought.

@@ -9,7 +9,7 @@ use crate::rewrite::{
 };
 
 /// One group that holds all units, each with the most rows that count.
-pub(super) struct BestCase<'a> {
+pub(super) struct PlannedBestCase<'a> {
     release: &'a ReleasePlan,
     units: f64,
     rows: f64,
@@ -17,7 +17,7 @@ pub(super) struct BestCase<'a> {
     z: f64,
 }
 
-impl<'a> BestCase<'a> {
+impl<'a> PlannedBestCase<'a> {
     pub fn new(release: &'a ReleasePlan, units: u64) -> Self {
         let mechanism = release
             .price()
@@ -49,7 +49,7 @@ impl<'a> BestCase<'a> {
     }
 }
 
-impl aggregates::BestCase for BestCase<'_> {
+impl aggregates::BestCase for PlannedBestCase<'_> {
     fn rows(&self) -> f64 {
         self.rows
     }

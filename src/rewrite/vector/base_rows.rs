@@ -12,7 +12,7 @@ use crate::policy::{Policy, Scalar};
 use crate::refusal::Refusal;
 use crate::rewrite::emit::cell::Cell;
 use crate::rewrite::emit::comparison::blank_ended;
-use crate::rewrite::emit::expression::Expressions;
+use crate::rewrite::emit::expression::ExpressionEmitter;
 use crate::rewrite::emit::relation::Flat;
 use crate::rewrite::emit::sql;
 
@@ -49,7 +49,7 @@ pub fn base_rows(
         mut conditions,
         cells,
     } = flat;
-    let expressions = Expressions {
+    let expressions = ExpressionEmitter {
         cells: &cells,
         relations: None,
     };

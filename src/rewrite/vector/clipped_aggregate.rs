@@ -16,7 +16,7 @@ use crate::mechanism::Norm;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 use crate::rewrite::Block;
-use crate::rewrite::emit::expression::{Expressions, weigh};
+use crate::rewrite::emit::expression::{ExpressionEmitter, weigh};
 use crate::rewrite::emit::guard::{guard, internal};
 use crate::rewrite::emit::relation::Flat;
 use crate::rewrite::emit::sql;
@@ -25,7 +25,7 @@ use crate::rewrite::emit::sql;
 fn count_of(
     mask: &Mask,
     group: Option<&ast::Expr>,
-    expressions: &Expressions<'_>,
+    expressions: &ExpressionEmitter<'_>,
 ) -> Result<ast::Expr, Refusal> {
     let mut conditions: Vec<ast::Expr> = group.cloned().into_iter().collect();
     if let Some(filter) = &mask.filter {
@@ -121,7 +121,7 @@ impl ClippedAggregate<'_> {
         if !self.listed.is_empty() {
             keys.clear();
         }
-        let expressions = Expressions {
+        let expressions = ExpressionEmitter {
             cells: &cells,
             relations: None,
         };
@@ -238,7 +238,7 @@ impl ClippedAggregate<'_> {
         &self,
         coordinate: &Coordinate,
         group: Option<&ast::Expr>,
-        expressions: &Expressions<'_>,
+        expressions: &ExpressionEmitter<'_>,
     ) -> Result<ast::Expr, Refusal> {
         match coordinate {
             Coordinate::Rows { mask } => count_of(mask, group, expressions),
@@ -304,7 +304,7 @@ impl ClippedAggregate<'_> {
     fn row_integer(
         &self,
         coordinate: &Coordinate,
-        expressions: &Expressions<'_>,
+        expressions: &ExpressionEmitter<'_>,
     ) -> Result<ast::Expr, Refusal> {
         let (integer, data_type) = match coordinate {
             Coordinate::Share {
@@ -387,7 +387,7 @@ impl ClippedAggregate<'_> {
         &self,
         integer: ast::Expr,
         (filter, group): (Option<&Expr>, Option<&ast::Expr>),
-        expressions: &Expressions<'_>,
+        expressions: &ExpressionEmitter<'_>,
     ) -> Result<ast::Expr, Refusal> {
         let filter = filter.map(|f| expressions.condition(f)).transpose()?;
         let filter = match group {

@@ -10,7 +10,7 @@ use crate::ir::literal::integer_range;
 use crate::ir::{ColumnInfo, Expr, Node};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
-use crate::rewrite::emit::expression::Expressions;
+use crate::rewrite::emit::expression::ExpressionEmitter;
 use crate::rewrite::emit::guard::{FLOAT_TINY, bound, guard, is_float, without};
 use crate::rewrite::emit::sql;
 
@@ -160,7 +160,7 @@ impl FixedPoint {
         &self,
         emitted: ast::Expr,
         is_clipped: bool,
-        (value, expressions): (&Expr, &Expressions<'_>),
+        (value, expressions): (&Expr, &ExpressionEmitter<'_>),
         integer: &Type,
     ) -> Result<ast::Expr, Refusal> {
         let data_type = &value.data_type;

@@ -7,7 +7,7 @@ use super::fixed_point::FixedPoint;
 use crate::catalog::Type;
 use crate::ir::Expr;
 use crate::refusal::Refusal;
-use crate::rewrite::emit::expression::Expressions;
+use crate::rewrite::emit::expression::ExpressionEmitter;
 use crate::rewrite::emit::sql;
 
 /// A row's integer, clamped to bounds that contain zero. NULL becomes zero, which adds as little.
@@ -39,7 +39,7 @@ pub(in crate::rewrite) fn integer(
     fixed_point: &FixedPoint,
     centred: bool,
     data_type: &Type,
-    expressions: &Expressions<'_>,
+    expressions: &ExpressionEmitter<'_>,
 ) -> Result<ast::Expr, Refusal> {
     let emitted = expressions.emit(value)?.0;
     // A bare bounded column carries exactly this clip already.

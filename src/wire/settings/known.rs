@@ -4,7 +4,7 @@ use crate::policy::{SESSION_SETTINGS, SessionSetting};
 
 /// The values that a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum SettingKind {
     /// Fixed by the server.
     Preset,
     Encoding,
@@ -31,26 +31,26 @@ pub(super) enum Kind {
 #[derive(Clone, Copy)]
 pub(super) struct Known {
     pub(super) name: &'static str,
-    pub(super) kind: Kind,
+    pub(super) kind: SettingKind,
     pub(super) default: &'static str,
     /// Whether clients hear of it by ParameterStatus.
     pub(super) reported: bool,
     pub(super) description: &'static str,
 }
 
-const LEVELS: Kind = Kind::Choice(&[
+const LEVELS: SettingKind = SettingKind::Choice(&[
     "serializable",
     "repeatable read",
     "read committed",
     "read uncommitted",
 ]);
-const MESSAGES: Kind = Kind::Choice(&[
+const MESSAGES: SettingKind = SettingKind::Choice(&[
     "debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "notice", "warning", "error",
 ]);
 
 const fn reported(
     name: &'static str,
-    kind: Kind,
+    kind: SettingKind,
     default: &'static str,
     description: &'static str,
 ) -> Known {
@@ -65,7 +65,7 @@ const fn reported(
 
 const fn quiet(
     name: &'static str,
-    kind: Kind,
+    kind: SettingKind,
     default: &'static str,
     description: &'static str,
 ) -> Known {
@@ -95,7 +95,7 @@ pub(super) static KNOWN: [Known; POSTGRESQL.len() + SESSION_SETTINGS.len()] = {
 const fn session(setting: &SessionSetting) -> Known {
     quiet(
         setting.name,
-        Kind::Session,
+        SettingKind::Session,
         setting.default,
         setting.description,
     )
@@ -104,115 +104,115 @@ const fn session(setting: &SessionSetting) -> Known {
 const POSTGRESQL: &[Known] = &[
     reported(
         "server_version",
-        Kind::Preset,
+        SettingKind::Preset,
         "",
         "Shows the server version.",
     ),
     reported(
         "server_encoding",
-        Kind::Preset,
+        SettingKind::Preset,
         "UTF8",
         "Shows the server (database) character set encoding.",
     ),
     reported(
         "client_encoding",
-        Kind::Encoding,
+        SettingKind::Encoding,
         "UTF8",
         "Sets the client's character set encoding.",
     ),
     reported(
         "application_name",
-        Kind::Name,
+        SettingKind::Name,
         "",
         "Sets the application name to be reported in logs.",
     ),
     reported(
         "is_superuser",
-        Kind::Preset,
+        SettingKind::Preset,
         "off",
         "Shows whether the current user is a superuser.",
     ),
     reported(
         "session_authorization",
-        Kind::Preset,
+        SettingKind::Preset,
         "",
         "Shows the session user name.",
     ),
     reported(
         "DateStyle",
-        Kind::DateStyle,
+        SettingKind::DateStyle,
         "ISO, MDY",
         "Sets the display format for date and time values.",
     ),
     reported(
         "IntervalStyle",
-        Kind::Choice(&["postgres", "postgres_verbose", "sql_standard", "iso_8601"]),
+        SettingKind::Choice(&["postgres", "postgres_verbose", "sql_standard", "iso_8601"]),
         "postgres",
         "Sets the display format for interval values.",
     ),
     reported(
         "TimeZone",
-        Kind::TimeZone,
+        SettingKind::TimeZone,
         "UTC",
         "Sets the time zone for displaying and interpreting time stamps.",
     ),
     reported(
         "integer_datetimes",
-        Kind::Preset,
+        SettingKind::Preset,
         "on",
         "Shows whether datetimes are integer based.",
     ),
     reported(
         "standard_conforming_strings",
-        Kind::Choice(&["on"]),
+        SettingKind::Choice(&["on"]),
         "on",
         "Causes '...' strings to treat backslashes literally.",
     ),
     reported(
         "in_hot_standby",
-        Kind::Preset,
+        SettingKind::Preset,
         "off",
         "Shows whether hot standby is currently active.",
     ),
     reported(
         "default_transaction_read_only",
-        Kind::Bool,
+        SettingKind::Bool,
         "off",
         "Sets the default read-only status of new transactions.",
     ),
     reported(
         "search_path",
-        Kind::SearchPath,
+        SettingKind::SearchPath,
         "\"$user\", public",
         "Sets the schema search order for names that are not schema-qualified.",
     ),
     reported(
         "scram_iterations",
-        Kind::Preset,
+        SettingKind::Preset,
         "4096",
         "Shows the iteration count of SCRAM verifiers.",
     ),
     quiet(
         "backslash_quote",
-        Kind::Choice(&["safe_encoding", "off"]),
+        SettingKind::Choice(&["safe_encoding", "off"]),
         "safe_encoding",
         "Sets whether \\' is allowed in string literals.",
     ),
     quiet(
         "block_size",
-        Kind::Preset,
+        SettingKind::Preset,
         "8192",
         "Shows the size of a disk block.",
     ),
     quiet(
         "bytea_output",
-        Kind::Choice(&["hex", "escape"]),
+        SettingKind::Choice(&["hex", "escape"]),
         "hex",
         "Sets the output format for bytea.",
     ),
     quiet(
         "check_function_bodies",
-        Kind::Bool,
+        SettingKind::Bool,
         "on",
         "No effect: nothing is created here.",
     ),
@@ -224,25 +224,25 @@ const POSTGRESQL: &[Known] = &[
     ),
     quiet(
         "default_table_access_method",
-        Kind::Text,
+        SettingKind::Text,
         "heap",
         "No effect: nothing is created here.",
     ),
     quiet(
         "default_tablespace",
-        Kind::Text,
+        SettingKind::Text,
         "",
         "No effect: nothing is created here.",
     ),
     quiet(
         "default_text_search_config",
-        Kind::Text,
+        SettingKind::Text,
         "pg_catalog.english",
         "No effect here.",
     ),
     quiet(
         "default_transaction_deferrable",
-        Kind::Bool,
+        SettingKind::Bool,
         "off",
         "Sets the default deferrable status of new transactions.",
     ),
@@ -252,104 +252,124 @@ const POSTGRESQL: &[Known] = &[
         "read committed",
         "Sets the isolation level of each new transaction.",
     ),
-    quiet("enable_seqscan", Kind::Bool, "on", "No effect here."),
-    quiet("escape_string_warning", Kind::Bool, "on", "No effect here."),
+    quiet("enable_seqscan", SettingKind::Bool, "on", "No effect here."),
+    quiet(
+        "escape_string_warning",
+        SettingKind::Bool,
+        "on",
+        "No effect here.",
+    ),
     quiet(
         "extra_float_digits",
-        Kind::Integer { min: -15, max: 3 },
+        SettingKind::Integer { min: -15, max: 3 },
         "1",
         "Sets the number of digits displayed for floating-point values.",
     ),
     quiet(
         "idle_in_transaction_session_timeout",
-        Kind::Duration,
+        SettingKind::Duration,
         "0",
         "Sets how long a client may be silent within a transaction.",
     ),
     quiet(
         "idle_session_timeout",
-        Kind::Duration,
+        SettingKind::Duration,
         "0",
         "Sets how long a client may be silent outside a transaction.",
     ),
-    quiet("jit", Kind::Bool, "on", "No effect here."),
+    quiet("jit", SettingKind::Bool, "on", "No effect here."),
     quiet(
         "lc_collate",
-        Kind::Preset,
+        SettingKind::Preset,
         "C.UTF-8",
         "Shows the collation order locale.",
     ),
     quiet(
         "lc_ctype",
-        Kind::Preset,
+        SettingKind::Preset,
         "C.UTF-8",
         "Shows the character classification locale.",
     ),
-    quiet("lc_messages", Kind::Text, "C", "No effect here."),
-    quiet("lc_monetary", Kind::Text, "C", "No effect here."),
-    quiet("lc_numeric", Kind::Text, "C", "No effect here."),
-    quiet("lc_time", Kind::Text, "C", "No effect here."),
+    quiet("lc_messages", SettingKind::Text, "C", "No effect here."),
+    quiet("lc_monetary", SettingKind::Text, "C", "No effect here."),
+    quiet("lc_numeric", SettingKind::Text, "C", "No effect here."),
+    quiet("lc_time", SettingKind::Text, "C", "No effect here."),
     quiet(
         "lock_timeout",
-        Kind::Duration,
+        SettingKind::Duration,
         "0",
         "No effect: nothing is locked here.",
     ),
     quiet(
         "max_identifier_length",
-        Kind::Preset,
+        SettingKind::Preset,
         "63",
         "Shows the maximum identifier length.",
     ),
     quiet(
         "max_index_keys",
-        Kind::Preset,
+        SettingKind::Preset,
         "32",
         "Shows the maximum number of index keys.",
     ),
     quiet(
         "max_parallel_workers_per_gather",
-        Kind::Integer { min: 0, max: 1024 },
+        SettingKind::Integer { min: 0, max: 1024 },
         "2",
         "No effect here.",
     ),
     quiet(
         "password_encryption",
-        Kind::Preset,
+        SettingKind::Preset,
         "scram-sha-256",
         "Shows how passwords are stored.",
     ),
     quiet(
         "plan_cache_mode",
-        Kind::Choice(&["auto", "force_generic_plan", "force_custom_plan"]),
+        SettingKind::Choice(&["auto", "force_generic_plan", "force_custom_plan"]),
         "auto",
         "No effect here.",
     ),
     quiet(
         "quote_all_identifiers",
-        Kind::Choice(&["off"]),
+        SettingKind::Choice(&["off"]),
         "off",
         "When generating SQL fragments, quote all identifiers.",
     ),
-    quiet("role", Kind::Preset, "none", "Shows the current role."),
-    quiet("row_security", Kind::Bool, "on", "No effect here."),
+    quiet(
+        "role",
+        SettingKind::Preset,
+        "none",
+        "Shows the current role.",
+    ),
+    quiet("row_security", SettingKind::Bool, "on", "No effect here."),
     quiet(
         "server_version_num",
-        Kind::Preset,
+        SettingKind::Preset,
         "",
         "Shows the server version as an integer.",
     ),
     quiet(
         "statement_timeout",
-        Kind::Duration,
+        SettingKind::Duration,
         "0",
         "Sets how long the client waits for a statement.",
     ),
-    quiet("synchronize_seqscans", Kind::Bool, "on", "No effect here."),
-    quiet("synchronous_commit", Kind::Text, "on", "No effect here."),
+    quiet(
+        "synchronize_seqscans",
+        SettingKind::Bool,
+        "on",
+        "No effect here.",
+    ),
+    quiet(
+        "synchronous_commit",
+        SettingKind::Text,
+        "on",
+        "No effect here.",
+    ),
     quiet(
         "transaction_deferrable",
-        Kind::Bool,
+        SettingKind::Bool,
         "off",
         "Whether the current transaction is deferrable.",
     ),
@@ -361,20 +381,20 @@ const POSTGRESQL: &[Known] = &[
     ),
     quiet(
         "transaction_read_only",
-        Kind::Bool,
+        SettingKind::Bool,
         "off",
         "Sets the current transaction's read-only status.",
     ),
     quiet(
         "transaction_timeout",
-        Kind::Duration,
+        SettingKind::Duration,
         "0",
         "No effect here.",
     ),
-    quiet("work_mem", Kind::Text, "4MB", "No effect here."),
+    quiet("work_mem", SettingKind::Text, "4MB", "No effect here."),
     quiet(
         "xmloption",
-        Kind::Choice(&["content", "document"]),
+        SettingKind::Choice(&["content", "document"]),
         "content",
         "No effect here.",
     ),

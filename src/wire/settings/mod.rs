@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::ledger::short_name;
-use crate::parse::Scope;
+use crate::parse::SettingScope;
 use crate::policy::{SESSION_SETTINGS, SessionSettings, schemas, unknown_setting};
 use crate::refusal::{Refusal, reason};
-use known::{KNOWN, Kind, Known};
+use known::{KNOWN, Known, SettingKind};
 
 /// Settings with a dot in their name that a session may hold, and bytes in one value: both bound a
 /// session's memory.
@@ -21,7 +21,7 @@ const VALUE_BYTES_MAX: usize = 1024;
 /// Values that were set; a name that is absent has its default. Cheap to clone: snapshots share
 /// until one side changes.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Values {
+pub(super) struct SettingValues {
     session: Arc<BTreeMap<String, String>>,
     local: Arc<BTreeMap<String, String>>,
 }
@@ -29,7 +29,7 @@ pub(super) struct Values {
 /// All settings of a session.
 #[derive(Debug)]
 pub(super) struct Settings {
-    current: Values,
+    current: SettingValues,
     /// The values that RESET restores: startup packet and `options` over the built-in defaults.
     defaults: BTreeMap<String, String>,
 }
@@ -47,7 +47,7 @@ impl Settings {
                 .map(|(name, value)| ((*name).to_owned(), value.clone())),
         );
         Self {
-            current: Values::default(),
+            current: SettingValues::default(),
             defaults,
         }
     }
@@ -63,7 +63,7 @@ impl Settings {
     /// SET; no values mean DEFAULT.
     pub(super) fn set(
         &mut self,
-        scope: Scope,
+        scope: SettingScope,
         name: &str,
         values: Option<&[String]>,
     ) -> Result<(), Refusal> {
@@ -86,16 +86,16 @@ impl Settings {
         };
         self.bound(&name)?;
         let scope = if default_of(&name).is_some() {
-            Scope::Local
+            SettingScope::Local
         } else {
             scope
         };
         let local = Arc::make_mut(&mut self.current.local);
         match (scope, value) {
-            (Scope::Local, Some(value)) => {
+            (SettingScope::Local, Some(value)) => {
                 local.insert(name, value);
             }
-            (Scope::Session, Some(value)) => {
+            (SettingScope::Session, Some(value)) => {
                 local.remove(&name);
                 Arc::make_mut(&mut self.current.session).insert(name, value);
             }
@@ -113,7 +113,7 @@ impl Settings {
     }
 
     pub(super) fn reset_all(&mut self) {
-        self.current = Values::default();
+        self.current = SettingValues::default();
     }
 
     /// The canonical name and the value, for SHOW.
@@ -162,11 +162,11 @@ impl Settings {
         KNOWN.iter().any(|known| known.name == name)
     }
 
-    pub(super) fn snapshot(&self) -> Values {
+    pub(super) fn snapshot(&self) -> SettingValues {
         self.current.clone()
     }
 
-    pub(super) fn restore(&mut self, values: Values) {
+    pub(super) fn restore(&mut self, values: SettingValues) {
         self.current = values;
     }
 
@@ -180,7 +180,7 @@ impl Settings {
     }
 
     fn lookup(&self, name: &str) -> Option<&str> {
-        let Values { session, local } = &self.current;
+        let SettingValues { session, local } = &self.current;
         local
             .get(name)
             .or_else(|| session.get(name))
@@ -222,7 +222,7 @@ impl Settings {
     }
 
     fn bound(&self, name: &str) -> Result<(), Refusal> {
-        let Values { session, local } = &self.current;
+        let SettingValues { session, local } = &self.current;
         if find(name).is_some()
             || self.lookup(name).is_some()
             || session.len() + local.len() + self.defaults.len() < KNOWN.len() + CUSTOM_MAX
@@ -311,7 +311,7 @@ fn settable(name: &str) -> Result<String, Refusal> {
     match find(name) {
         Some(Known {
             name,
-            kind: Kind::Preset,
+            kind: SettingKind::Preset,
             ..
         }) => Err(Refusal::new(
             reason::FIXED_SETTING,

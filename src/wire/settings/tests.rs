@@ -1,10 +1,10 @@
 use super::Settings;
-use crate::parse::Scope;
+use crate::parse::SettingScope;
 
 fn set(settings: &mut Settings, name: &str, value: &str) -> Result<String, String> {
     let values: Vec<String> = value.split('|').map(str::to_owned).collect();
     settings
-        .set(Scope::Session, name, Some(&values))
+        .set(SettingScope::Session, name, Some(&values))
         .map_err(|refusal| refusal.sqlstate)?;
     settings
         .show(name)
@@ -93,7 +93,11 @@ fn local_values_end_and_snapshots_come_back() {
     let mut settings = Settings::new(&[]);
     let before = settings.snapshot();
     settings
-        .set(Scope::Local, "bytea_output", Some(&["escape".to_owned()]))
+        .set(
+            SettingScope::Local,
+            "bytea_output",
+            Some(&["escape".to_owned()]),
+        )
         .unwrap();
     assert_eq!(settings.value("bytea_output"), "escape");
     settings.end_local();

@@ -1,6 +1,6 @@
 //! Values of settings, checked and spelled as PostgreSQL would show them.
 
-use super::known::{Kind, Known};
+use super::known::{Known, SettingKind};
 use crate::policy::{SessionSettings, path_names, path_of};
 use crate::refusal::{Refusal, reason};
 
@@ -13,8 +13,8 @@ pub(super) fn normalize(
     let Known { name, kind, .. } = known;
     match kind {
         // Each value is the name of one schema, which is not taken apart.
-        Kind::SearchPath => return Ok(path_of(values)),
-        Kind::DateStyle => {
+        SettingKind::SearchPath => return Ok(path_of(values)),
+        SettingKind::DateStyle => {
             return date_style(&values.join(","), current)
                 .ok_or_else(|| invalid(name, &values.join(", ")));
         }
@@ -27,18 +27,18 @@ pub(super) fn normalize(
         ));
     };
     let normal = match *kind {
-        Kind::Encoding => return encoding(value),
-        Kind::Bool => boolean(value).map(str::to_owned),
-        Kind::Integer { min, max } => return integer(name, value, min, max),
-        Kind::Duration => milliseconds(value).map(print_milliseconds),
-        Kind::Choice(&["on"]) => return only(name, value, "on"),
-        Kind::Choice(&["off"]) => return only(name, value, "off"),
-        Kind::Choice(words) => return choice(name, value, words),
-        Kind::TimeZone => time_zone(value),
-        Kind::Name => Some(clean_name(value)),
-        Kind::Text => Some(value.clone()),
-        Kind::Session => return session_setting(name, value),
-        Kind::Preset | Kind::SearchPath | Kind::DateStyle => None,
+        SettingKind::Encoding => return encoding(value),
+        SettingKind::Bool => boolean(value).map(str::to_owned),
+        SettingKind::Integer { min, max } => return integer(name, value, min, max),
+        SettingKind::Duration => milliseconds(value).map(print_milliseconds),
+        SettingKind::Choice(&["on"]) => return only(name, value, "on"),
+        SettingKind::Choice(&["off"]) => return only(name, value, "off"),
+        SettingKind::Choice(words) => return choice(name, value, words),
+        SettingKind::TimeZone => time_zone(value),
+        SettingKind::Name => Some(clean_name(value)),
+        SettingKind::Text => Some(value.clone()),
+        SettingKind::Session => return session_setting(name, value),
+        SettingKind::Preset | SettingKind::SearchPath | SettingKind::DateStyle => None,
     };
     normal.ok_or_else(|| invalid(name, value))
 }
@@ -223,18 +223,18 @@ fn session_setting(name: &str, value: &str) -> Result<String, Refusal> {
 /// The values of a setting whose text came whole: that of search_path is a list of names.
 pub(super) fn of_text(known: &Known, text: &str) -> Result<Vec<String>, Refusal> {
     match known.kind {
-        Kind::SearchPath => path_names(text)
+        SettingKind::SearchPath => path_names(text)
             .ok_or_else(|| invalid(known.name, text).detail("List syntax is invalid.")),
-        Kind::Preset
-        | Kind::Encoding
-        | Kind::Bool
-        | Kind::Integer { .. }
-        | Kind::Duration
-        | Kind::Choice(_)
-        | Kind::DateStyle
-        | Kind::TimeZone
-        | Kind::Name
-        | Kind::Text
-        | Kind::Session => Ok(vec![text.to_owned()]),
+        SettingKind::Preset
+        | SettingKind::Encoding
+        | SettingKind::Bool
+        | SettingKind::Integer { .. }
+        | SettingKind::Duration
+        | SettingKind::Choice(_)
+        | SettingKind::DateStyle
+        | SettingKind::TimeZone
+        | SettingKind::Name
+        | SettingKind::Text
+        | SettingKind::Session => Ok(vec![text.to_owned()]),
     }
 }

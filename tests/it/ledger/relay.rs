@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use pgveil::ledger::{DebitError, Error};
 use pgveil::mechanism::{Accounting, Loss};
-use pgveil::postgres::{LocalPostgres, Options};
+use pgveil::postgres::{LocalPostgres, ServerOptions};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 
@@ -148,10 +148,10 @@ async fn a_server_that_takes_over_confirms_no_foreign_commit() {
     let settings = [("fsync", "on"), ("synchronous_commit", "on")]
         .map(|(name, value)| (name.to_owned(), value.to_owned()))
         .to_vec();
-    let other = LocalPostgres::start(Options {
+    let other = LocalPostgres::start(ServerOptions {
         database: Some(name.clone()),
         settings,
-        ..Options::default()
+        ..ServerOptions::default()
     })
     .await
     .unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pgveil::engine::Requester;
 use pgveil::ledger::{Act, Decision};
-use pgveil::mechanism::{Exponential, Noise, Run, SampleError, Sampler};
+use pgveil::mechanism::{CandidateRun, Exponential, Noise, SampleError, Sampler};
 use pgveil::policy::SessionSettings;
 
 use crate::fixture::{Silent, Veil, rows_of};
@@ -423,7 +423,7 @@ impl Sampler for Gated {
     fn choose(
         &mut self,
         exponential: &Exponential,
-        runs: &[Run],
+        runs: &[CandidateRun],
     ) -> Result<(usize, u64), SampleError> {
         Silent.choose(exponential, runs)
     }

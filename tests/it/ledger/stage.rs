@@ -3,7 +3,7 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use pgveil::postgres::{LocalPostgres, Options};
+use pgveil::postgres::{LocalPostgres, ServerOptions};
 use tokio::sync::OnceCell;
 
 static SERVER: OnceCell<LocalPostgres> = OnceCell::const_new();
@@ -19,9 +19,9 @@ pub async fn server() -> &'static LocalPostgres {
         let settings = durable
             .map(|(name, value)| (name.to_owned(), value.to_owned()))
             .to_vec();
-        LocalPostgres::start(Options {
+        LocalPostgres::start(ServerOptions {
             settings,
-            ..Options::default()
+            ..ServerOptions::default()
         })
         .await
         .unwrap()

@@ -1,8 +1,8 @@
 //! The catalog snapshot of a real PostgreSQL in the adversary's cases.
 
 use pgveil::catalog::{
-    Catalog, Collation, Equality, Kind, Table, TableFingerprint, Type, UniqueKey, fingerprints,
-    load,
+    Catalog, Collation, Equality, RelationKind, Table, TableFingerprint, Type, UniqueKey,
+    fingerprints, load,
 };
 use tokio_postgres::Client;
 
@@ -147,7 +147,7 @@ async fn only_enforced_keys_are_keys() {
     assert!(!parts.inherits && !part.inherits && part.parents == [parts.oid]);
     assert_eq!(
         (parts.kind, keys(parts)),
-        (Kind::Partitioned, vec![(vec!["a", "b"], true)])
+        (RelationKind::Partitioned, vec![(vec!["a", "b"], true)])
     );
 }
 
@@ -200,9 +200,12 @@ async fn relations_and_columns_are_described() {
     );
     assert!(matches!(column("j").data_type, Type::Other { .. }) && column("j").is_domain);
     assert!(!column("l").is_virtual && column("n").not_null && column("n").number == 14);
-    assert_eq!(table(&catalog, "view").kind, Kind::View);
-    assert_eq!(table(&catalog, "matview").kind, Kind::MaterializedView);
-    assert_eq!(table(&catalog, "far").kind, Kind::Foreign);
+    assert_eq!(table(&catalog, "view").kind, RelationKind::View);
+    assert_eq!(
+        table(&catalog, "matview").kind,
+        RelationKind::MaterializedView
+    );
+    assert_eq!(table(&catalog, "far").kind, RelationKind::Foreign);
     assert!(
         !table(&catalog, "mixed").columns[0].not_null,
         "a foreign partition enforces nothing"

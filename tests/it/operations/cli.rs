@@ -297,10 +297,10 @@ fn a_broken_policy_is_shown_by_its_places() {
 /// A command logs a line for each step, or shows one moving line on a terminal.
 #[tokio::test]
 async fn a_command_says_what_it_does() {
-    use pgveil::postgres::{LocalPostgres, Options};
-    let server = LocalPostgres::start(Options {
+    use pgveil::postgres::{LocalPostgres, ServerOptions};
+    let server = LocalPostgres::start(ServerOptions {
         database: Some("empty".to_owned()),
-        ..Options::default()
+        ..ServerOptions::default()
     })
     .await
     .unwrap();

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pgveil::console::{InForce, Options, serve};
+use pgveil::console::{ConsoleOptions, InForce, serve};
 use pgveil::engine::{Reloadable, Service};
 use pgveil::ledger::{Act, Decided};
 use pgveil::policy::File;
@@ -54,7 +54,7 @@ pub async fn stage_of(lifetimes: Lifetimes, tls: Option<Tls>, more: &str) -> Sta
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let exchange = Arc::new(Reloadable::new(Arc::clone(&veil.engine)));
-    let options = Options {
+    let options = ConsoleOptions {
         tls,
         hosts: vec!["pgveil.internal".to_owned()],
         lifetimes,

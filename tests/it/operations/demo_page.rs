@@ -5,7 +5,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 
 use pgveil::demo::questions::QUESTIONS;
-use pgveil::postgres::{LocalPostgres, Options};
+use pgveil::postgres::{LocalPostgres, ServerOptions};
 
 const PGVEIL: &str = env!("CARGO_BIN_EXE_pgveil");
 
@@ -312,9 +312,9 @@ fn the_demos_page_is_for_this_machine_and_its_own_forms() {
 /// the database holds that pgveil protects.
 #[tokio::test(flavor = "multi_thread")]
 async fn exact_answers_never_read_the_protected_database() {
-    let server = LocalPostgres::start(Options {
+    let server = LocalPostgres::start(ServerOptions {
         database: Some("mine".to_owned()),
-        ..Options::default()
+        ..ServerOptions::default()
     })
     .await
     .unwrap();

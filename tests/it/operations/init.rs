@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use pgveil::postgres::{LocalPostgres, Options};
+use pgveil::postgres::{LocalPostgres, ServerOptions};
 use tokio_postgres::{Client, NoTls};
 
 use super::serve::{Running, free_port};
@@ -90,12 +90,12 @@ impl Stage {
             ("log_min_messages", "log"),
             ("log_line_prefix", "~~by %u: "),
         ];
-        let server = LocalPostgres::start(Options {
+        let server = LocalPostgres::start(ServerOptions {
             database: Some(database.to_owned()),
             settings: settings
                 .map(|(name, value)| (name.to_owned(), value.to_owned()))
                 .to_vec(),
-            ..Options::default()
+            ..ServerOptions::default()
         })
         .await
         .unwrap();

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pgveil::postgres::{Engine, LocalPostgres, Locale, Options, connect};
+use pgveil::postgres::{Engine, LocalPostgres, Locale, ServerOptions, connect};
 
 /// For a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -27,10 +27,10 @@ fn is_gone_within(directory: &Path, limit: Duration) -> bool {
 #[tokio::test(flavor = "multi_thread")]
 async fn native_starts_answers_and_is_gone_after_stop() {
     let started = Instant::now();
-    let options = Options {
+    let options = ServerOptions {
         database: Some("my \"shop\"".to_owned()),
         settings: vec![("work_mem".to_owned(), "3MB".to_owned())],
-        ..Options::default()
+        ..ServerOptions::default()
     };
     let server = LocalPostgres::start(options).await.unwrap();
     eprintln!("native start: {:?}", started.elapsed());
@@ -59,7 +59,9 @@ async fn native_starts_answers_and_is_gone_after_stop() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn native_is_gone_after_drop_with_an_open_connection() {
-    let server = LocalPostgres::start(Options::default()).await.unwrap();
+    let server = LocalPostgres::start(ServerOptions::default())
+        .await
+        .unwrap();
     let _open = connect(&server.config()).await.unwrap();
     let directory = server.directory().to_owned();
     drop(server);
@@ -68,7 +70,7 @@ async fn native_is_gone_after_drop_with_an_open_connection() {
 
 /// The locale `de-AT` of ICU.
 pub async fn austrian() -> Locale {
-    let server = LocalPostgres::start_engine(Engine::Native, Options::default())
+    let server = LocalPostgres::start_engine(Engine::Native, ServerOptions::default())
         .await
         .unwrap();
     let maker = connect(&server.config()).await.unwrap();
@@ -92,7 +94,9 @@ pub async fn austrian() -> Locale {
 /// Whatever its name; and where the machine lacks the locale, the database is there nonetheless.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_is_created_in_another_ones_locale() {
-    let first = LocalPostgres::start(Options::default()).await.unwrap();
+    let first = LocalPostgres::start(ServerOptions::default())
+        .await
+        .unwrap();
     let connected = connect(&first.config()).await.unwrap();
     let own = Locale::of(&connected.client).await.unwrap();
     let locale = austrian().await;
@@ -117,10 +121,10 @@ async fn a_database_is_created_in_another_ones_locale() {
         ("shop", &unknown, &own),
         ("template1", &locale, &own),
     ] {
-        let options = Options {
+        let options = ServerOptions {
             database: Some(name.to_owned()),
             locale: Some(wanted.clone()),
-            ..Options::default()
+            ..ServerOptions::default()
         };
         let server = LocalPostgres::start(options).await.unwrap();
         let connected = connect(&server.config()).await.unwrap();
@@ -134,9 +138,9 @@ async fn a_database_is_created_in_another_ones_locale() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_bad_setting_is_reported_with_the_servers_log() {
-    let options = Options {
+    let options = ServerOptions {
         settings: vec![("no_such_setting".to_owned(), "1".to_owned())],
-        ..Options::default()
+        ..ServerOptions::default()
     };
     let error = LocalPostgres::start(options).await.unwrap_err();
     assert!(error.to_string().contains("no_such_setting"), "{error}");
@@ -144,7 +148,9 @@ async fn a_bad_setting_is_reported_with_the_servers_log() {
 
 /// The victim: starts a server, writes where, and waits.
 async fn victim(note: &std::ffi::OsStr) {
-    let server = LocalPostgres::start(Options::default()).await.unwrap();
+    let server = LocalPostgres::start(ServerOptions::default())
+        .await
+        .unwrap();
     std::fs::write(note, server.directory().display().to_string()).unwrap();
     tokio::time::sleep(PATIENCE).await;
 }
@@ -210,9 +216,9 @@ mod embedded {
     use super::*;
 
     async fn start() -> LocalPostgres {
-        let options = Options {
+        let options = ServerOptions {
             database: Some("my shop".to_owned()),
-            ..Options::default()
+            ..ServerOptions::default()
         };
         LocalPostgres::start_engine(Engine::Embedded, options)
             .await
@@ -230,10 +236,10 @@ mod embedded {
     async fn another_ones_locale_is_done_without() {
         let locale = austrian().await;
         for name in ["my shop", "postgres"] {
-            let options = Options {
+            let options = ServerOptions {
                 database: Some(name.to_owned()),
                 locale: Some(locale.clone()),
-                ..Options::default()
+                ..ServerOptions::default()
             };
             let embedded = LocalPostgres::start_engine(Engine::Embedded, options)
                 .await

@@ -9,7 +9,7 @@ use pgveil::policy::{
     Accounting, Budget, Column, Limits, Policy, Previews, Privacy, Protection, Secret,
     SessionSettings, Table, Unit, UnitStep,
 };
-use pgveil::postgres::{Engine, LocalPostgres, Options, connect};
+use pgveil::postgres::{Engine, LocalPostgres, ServerOptions, connect};
 use pgveil::refusal::Refusal;
 use pgveil::shadow::{Shadow, ShadowError, ShadowOptions, ShadowSource};
 
@@ -669,7 +669,7 @@ async fn nothing_can_be_changed_or_reached(shadow: &Shadow) {
 }
 
 async fn public_rows_are_mirrored_and_private_ones_are_not(shadow: &Shadow) {
-    let real = LocalPostgres::start_engine(Engine::Native, Options::default())
+    let real = LocalPostgres::start_engine(Engine::Native, ServerOptions::default())
         .await
         .unwrap();
     let source = connect(&real.config()).await.unwrap();
@@ -768,9 +768,9 @@ async fn embedded_conforms() {
 
 /// A server with a database for a shadow, as an operator names one.
 async fn named_server() -> LocalPostgres {
-    let options = Options {
+    let options = ServerOptions {
         database: Some("shop".to_owned()),
-        ..Options::default()
+        ..ServerOptions::default()
     };
     LocalPostgres::start_engine(Engine::Native, options)
         .await

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use pgveil::postgres::{LocalPostgres, Options};
+use pgveil::postgres::{LocalPostgres, ServerOptions};
 use tokio_postgres::{Client, NoTls};
 
 use super::serve::{Running, reported};
@@ -36,9 +36,9 @@ tables:
 
 /// A throw-away server with the database `nls`, and a session of its owner.
 pub async fn server() -> (LocalPostgres, Client) {
-    let options = Options {
+    let options = ServerOptions {
         database: Some("nls".to_owned()),
-        ..Options::default()
+        ..ServerOptions::default()
     };
     let server = LocalPostgres::start(options).await.unwrap();
     let (owner, connection) = server.config().connect(NoTls).await.unwrap();

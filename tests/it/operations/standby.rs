@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use pgveil::engine::{Engine, Requester};
 use pgveil::policy::Reuse;
-use pgveil::postgres::{Connected, LocalPostgres, Options, connect};
+use pgveil::postgres::{Connected, LocalPostgres, ServerOptions, connect};
 
 use crate::fixture::{TemporaryDirectory, Veil, engine_over, rows_of};
 
@@ -42,10 +42,10 @@ async fn server(copy_of: Option<&Path>, more: &[(&str, &str)]) -> LocalPostgres 
         .iter()
         .chain(more)
         .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-    let options = Options {
+    let options = ServerOptions {
         copy_of: copy_of.map(Path::to_owned),
         settings: settings.collect(),
-        ..Options::default()
+        ..ServerOptions::default()
     };
     LocalPostgres::start(options).await.unwrap()
 }

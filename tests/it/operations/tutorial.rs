@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use pgveil::postgres::{LocalPostgres, Options};
+use pgveil::postgres::{LocalPostgres, ServerOptions};
 
 use super::serve::{Running, free_port};
 use crate::clients::{install, stage};
@@ -211,7 +211,9 @@ async fn the_tutorial_and_the_recipes_say_what_happens() {
     if install::psql().await.is_none() {
         return;
     }
-    let server = LocalPostgres::start(Options::default()).await.unwrap();
+    let server = LocalPostgres::start(ServerOptions::default())
+        .await
+        .unwrap();
     let directory =
         std::env::temp_dir().join(format!("pgveil-tutorial-{:x}", rand::random::<u64>()));
     std::fs::create_dir(&directory).unwrap();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use pgveil::postgres::{LocalPostgres, Options};
+use pgveil::postgres::{LocalPostgres, ServerOptions};
 use tokio_postgres::{Client, NoTls};
 
 use super::serve::{Running, free_port, page};
@@ -32,9 +32,9 @@ fn durable() -> Vec<(String, String)> {
 }
 
 async fn ledger_server() -> LocalPostgres {
-    LocalPostgres::start(Options {
+    LocalPostgres::start(ServerOptions {
         settings: durable(),
-        ..Options::default()
+        ..ServerOptions::default()
     })
     .await
     .unwrap()
@@ -185,11 +185,11 @@ async fn standby_of(primary: &LocalPostgres, stage: &Stage) -> LocalPostgres {
     // It turns clients away before it is consistent, which would be taken for the end of its start.
     let quiet = ("log_min_messages".to_owned(), "panic".to_owned());
     let settings = durable().into_iter().chain([quiet]).collect();
-    LocalPostgres::start(Options {
+    LocalPostgres::start(ServerOptions {
         database: Some("postgres".to_owned()),
         copy_of: Some(copy.clone()),
         settings,
-        ..Options::default()
+        ..ServerOptions::default()
     })
     .await
     .unwrap()

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use pgveil::postgres::{LocalPostgres, Options};
+use pgveil::postgres::{LocalPostgres, ServerOptions};
 use tokio_postgres::{Client, NoTls};
 
 use super::serve::{Running, free_port};
@@ -79,9 +79,9 @@ fn survey() -> String {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_wide_table_has_few_lines_and_tells_what_comes_later() {
-    let options = Options {
+    let options = ServerOptions {
         database: Some("survey".to_owned()),
-        ..Options::default()
+        ..ServerOptions::default()
     };
     let server = LocalPostgres::start(options).await.unwrap();
     let (owner, connection) = server.config().connect(NoTls).await.unwrap();

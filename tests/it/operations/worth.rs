@@ -3,7 +3,7 @@
 
 use std::process::{Command, Output, Stdio};
 
-use pgveil::postgres::{LocalPostgres, Options};
+use pgveil::postgres::{LocalPostgres, ServerOptions};
 use tokio_postgres::NoTls;
 
 use crate::fixture::{TemporaryDirectory, load};
@@ -15,9 +15,9 @@ struct Stage {
 
 impl Stage {
     async fn new() -> Self {
-        let options = Options {
+        let options = ServerOptions {
             database: Some("nls".to_owned()),
-            ..Options::default()
+            ..ServerOptions::default()
         };
         let server = LocalPostgres::start(options).await.unwrap();
         let (client, connection) = server.config().connect(NoTls).await.unwrap();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pgveil::auto_bounds::{Error, KeptSearch, Maker, found, name};
 use pgveil::engine::{Engine, Requester};
 use pgveil::execute::Backend;
-use pgveil::mechanism::{Exponential, Noise, OsRandomness, Run, SampleError, Sampler};
+use pgveil::mechanism::{CandidateRun, Exponential, Noise, OsRandomness, SampleError, Sampler};
 use pgveil::policy::{Finding, Search};
 use pgveil::postgres::LocalPostgres;
 use tokio_postgres::Client;
@@ -343,7 +343,7 @@ impl Sampler for Broken {
         Err(SampleError::Exhausted)
     }
 
-    fn choose(&mut self, _: &Exponential, _: &[Run]) -> Result<(usize, u64), SampleError> {
+    fn choose(&mut self, _: &Exponential, _: &[CandidateRun]) -> Result<(usize, u64), SampleError> {
         Err(SampleError::Exhausted)
     }
 }

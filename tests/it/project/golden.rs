@@ -1,7 +1,7 @@
 //! Golden files: a query's whole story (labelled tree, SQL, sensitivity, charge), or its refusal as
 //! a client sees it. Review with `cargo insta review`.
 
-use pgveil::engine::{Asked, Sql, describe_plan, refuse_useless};
+use pgveil::engine::{QuestionPlan, Sql, describe_plan, refuse_useless};
 use pgveil::error::Error;
 use pgveil::mechanism::{AccountState, Cap, Fixed, Loss};
 use pgveil::parse::{Statement, parse};
@@ -55,7 +55,7 @@ fn story(sql: &str, policy: &Policy, clip: ClipChoice) -> String {
     let (search_path, terms) = (["public".to_owned()], terms(policy));
     let planned = match parse(sql).as_deref() {
         Ok([Statement::Query(query)]) => {
-            let asked = Asked {
+            let asked = QuestionPlan {
                 query,
                 policy,
                 search_path: &search_path,

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use pgveil::engine::{Format, MakeSampler, Service};
 use pgveil::error::Error;
 use pgveil::ledger::Balance;
-use pgveil::mechanism::{Exponential, Noise, OsRandomness, Run, SampleError, Sampler};
+use pgveil::mechanism::{CandidateRun, Exponential, Noise, OsRandomness, SampleError, Sampler};
 use pgveil::parse::{Query, Statement, parse};
 use pgveil::policy::{File, Reuse, SessionSettings};
 use pgveil::postgres::Engine as Server;
@@ -410,7 +410,7 @@ impl Sampler for Counted {
     fn choose(
         &mut self,
         exponential: &Exponential,
-        runs: &[Run],
+        runs: &[CandidateRun],
     ) -> Result<(usize, u64), SampleError> {
         self.1.fetch_add(1, Ordering::Relaxed);
         self.0.choose(exponential, runs)

@@ -308,7 +308,7 @@ fn the_commands_are_described() {
 fn functions() -> String {
     let mut rows: std::collections::BTreeMap<&str, Vec<String>> = std::collections::BTreeMap::new();
     for entry in entries() {
-        let argument = |kind: &pgveil::ir::functions::Kind| {
+        let argument = |kind: &pgveil::ir::functions::ParameterType| {
             let name = kind.data_type().to_string();
             if kind.is_constant() {
                 format!("*{name}*")

@@ -4,7 +4,7 @@ use std::sync::{Arc, OnceLock, Weak};
 
 use pgveil::engine::Engine;
 use pgveil::ledger::{Act, Decision};
-use pgveil::mechanism::{Exponential, Noise, Run, SampleError, Sampler};
+use pgveil::mechanism::{CandidateRun, Exponential, Noise, SampleError, Sampler};
 use pgveil::policy::{ClipChoice, Reuse, SessionSettings};
 use pgveil::shadow::Requester;
 use tokio::runtime::Handle;
@@ -442,7 +442,7 @@ impl Sampler for Freezing {
         Ok(0)
     }
 
-    fn choose(&mut self, _: &Exponential, _: &[Run]) -> Result<(usize, u64), SampleError> {
+    fn choose(&mut self, _: &Exponential, _: &[CandidateRun]) -> Result<(usize, u64), SampleError> {
         Ok((0, 0))
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use pgveil::mechanism::{Exponential, Noise, Run, SampleError, Sampler};
+use pgveil::mechanism::{CandidateRun, Exponential, Noise, SampleError, Sampler};
 
 use crate::fixture::{Silent, Veil};
 
@@ -243,7 +243,7 @@ impl Sampler for Loud {
     fn choose(
         &mut self,
         exponential: &Exponential,
-        runs: &[Run],
+        runs: &[CandidateRun],
     ) -> Result<(usize, u64), SampleError> {
         Silent.choose(exponential, runs)
     }

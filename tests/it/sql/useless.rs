@@ -1,7 +1,7 @@
 //! Questions whose answers the noise hides are refused free, where the policy states the number of
 //! units.
 
-use pgveil::engine::{Asked, Requester, constants, plan, refuse_useless};
+use pgveil::engine::{QuestionPlan, Requester, constants, plan, refuse_useless};
 use pgveil::ir::ReleaseId;
 use pgveil::parse::{Query, Statement, parse};
 use pgveil::policy::{ClipChoice, Policy, SessionSettings, UselessMode};
@@ -39,7 +39,7 @@ fn judged(demo: &Policy, units: Option<u64>, sql: &str, terms: &Terms) -> (Plan,
     let constants = constants(&Veil::requester(), &policy);
     let planned = plan(&query, &policy, &search_path, &constants, terms);
     let planned = planned.unwrap_or_else(|e| panic!("{sql}: {:?}", e.report()));
-    let asked = Asked {
+    let asked = QuestionPlan {
         query: &query,
         policy: &policy,
         search_path: &search_path,

@@ -3,12 +3,12 @@
 use maud::{Markup, html};
 
 use super::again;
-use crate::demo::page::ask::{Action, Answered, Outcome, Price};
+use crate::demo::page::ask::{Action, AskedOutcome, BothAnswers, ShownPrice};
 use crate::demo::questions::QUESTIONS;
 use crate::demo::session::Refused;
 use crate::web::{pointed, share};
 
-pub fn outcome(outcome: &Outcome, sql: &str, action: Action) -> Markup {
+pub fn outcome(outcome: &AskedOutcome, sql: &str, action: Action) -> Markup {
     html! {
         @if let Some(refused) = &outcome.refused { (refusal(refused, sql)) }
         @if let Some(answered) = &outcome.answered { (answer(answered, sql)) }
@@ -21,7 +21,7 @@ pub fn outcome(outcome: &Outcome, sql: &str, action: Action) -> Markup {
 }
 
 /// The price before paying, in EXPLAIN's words.
-fn priced(price: &Price, sql: &str, action: Action) -> Markup {
+fn priced(price: &ShownPrice, sql: &str, action: Action) -> Markup {
     html! {
         h2 { @if action == Action::Ask { "Not asked" } @else { "The price" } }
         @if let Some(useless) = &price.useless {
@@ -66,7 +66,7 @@ pub fn refusal(refused: &Refused, sql: &str) -> Markup {
     }
 }
 
-fn answer(answered: &Answered, sql: &str) -> Markup {
+fn answer(answered: &BothAnswers, sql: &str) -> Markup {
     let trimmed = sql.trim();
     let example = QUESTIONS.iter().find(|question| question.sql == trimmed);
     let is_free = answered.after >= answered.before;

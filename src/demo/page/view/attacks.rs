@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use crate::demo::attack::{Answers, Difference, HER, Measured, WAGES};
+use crate::demo::attack::{Answers, DifferencingAttack, HER, NoisyNumber, WAGES};
 use crate::web::chart::{Plot, number, plot};
 use crate::web::share;
 
@@ -26,13 +26,13 @@ pub fn attacked(title: &str, body: &Markup, before: f64, after: f64) -> Markup {
     }
 }
 
-fn plus_minus(measured: Measured) -> String {
+fn plus_minus(measured: NoisyNumber) -> String {
     let width = number(QUANTILE * measured.error);
     format!("{} ± {width}", number(measured.value))
 }
 
 /// Two sums that only one woman's rows separate.
-pub fn difference(found: &Difference, exact: Option<(f64, f64)>) -> Markup {
+pub fn difference(found: &DifferencingAttack, exact: Option<(f64, f64)>) -> Markup {
     let belief = found.belief(STEPS);
     let most = belief.iter().map(|(_, times)| *times).fold(0.0, f64::max);
     let wage = exact.map(|(all, without)| all - without);
@@ -201,7 +201,7 @@ pub fn averaging(found: &Answers, exact: Option<f64>) -> Markup {
         .map(|(at, mean)| ((at + 1) as f64, *mean))
         .collect();
     let times = found.values.len();
-    let mean = Measured {
+    let mean = NoisyNumber {
         value: means.last().copied().unwrap_or_default(),
         error: found.error / (times.max(1) as f64).sqrt(),
     };

@@ -24,7 +24,7 @@ fn histogram(counts: Vec<f64>, deviation: f64) -> (Histogram, Vec<f64>) {
     (histogram, clips.collect())
 }
 
-const SUMS: Sums = Sums {
+const SUMS: DrawnSums = DrawnSums {
     cells: 1.0,
     noise: 8.0,
 };
@@ -38,7 +38,7 @@ fn bell(bins: usize, centre: f64, units: f64) -> Vec<f64> {
 }
 
 /// The error of the clip that is best for the true numbers, and of another one.
-fn error(truth: &Histogram, clip: f64, sums: Sums) -> f64 {
+fn error(truth: &Histogram, clip: f64, sums: DrawnSums) -> f64 {
     let lost = truth.counts.iter().enumerate();
     let lost: f64 = lost
         .map(|(bin, units)| units * lost_of(truth, bin, clip))
@@ -55,7 +55,7 @@ fn the_chosen_clip_is_nearly_as_good_as_the_best() {
     let mut random = seeded(7);
     let mut logarithms = 0.0;
     for (centre, cells) in [(12.0, 1.0), (20.0, 53.0), (33.5, 12.0), (50.0, 1.0)] {
-        let sums = Sums { cells, ..SUMS };
+        let sums = DrawnSums { cells, ..SUMS };
         let (truth, clips) = histogram(bell(80, centre, 2_500.0), 15.0);
         let best = clips.iter().map(|clip| error(&truth, *clip, sums));
         let best = best.fold(f64::INFINITY, f64::min);
@@ -147,7 +147,7 @@ fn a_second_kind_is_seen_past_a_gap() {
 
 #[test]
 fn a_group_lacks_an_even_part_or_its_share() {
-    let cut = Cut {
+    let cut = ClipBias {
         clip: 1.0,
         units: 0.0,
         units_error: 0.0,

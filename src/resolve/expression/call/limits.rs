@@ -4,14 +4,14 @@ use super::{LENGTH_MAX, REPEAT_MAX};
 use crate::calendar::MICROS_PER_DAY;
 use crate::catalog::Type;
 use crate::ir::expression::{Expr, Node};
-use crate::ir::functions::{Entry, Function, Kind};
+use crate::ir::functions::{Function, Overload, ParameterType};
 use crate::ir::literal::in_calendar;
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::expression::{pattern, zone};
 
 /// Arguments that must be constants are constants, within limits where the function cannot fail.
-pub(super) fn check_constants(entry: &Entry, arguments: &mut [Expr]) -> Result<(), Refusal> {
+pub(super) fn check_constants(entry: &Overload, arguments: &mut [Expr]) -> Result<(), Refusal> {
     check_kinds(entry, arguments)?;
     use Function as F;
     match entry.function {
@@ -49,7 +49,7 @@ pub(super) fn check_constants(entry: &Entry, arguments: &mut [Expr]) -> Result<(
 }
 
 /// Places in a text and lengths of results.
-fn check_lengths(entry: &Entry, arguments: &[Expr]) -> Result<(), Refusal> {
+fn check_lengths(entry: &Overload, arguments: &[Expr]) -> Result<(), Refusal> {
     let name = entry.name;
     let integer = |at: usize| match arguments.get(at).and_then(Expr::as_literal) {
         Some(Scalar::Int(value)) => Some(*value),
@@ -95,7 +95,7 @@ fn check_lengths(entry: &Entry, arguments: &[Expr]) -> Result<(), Refusal> {
 }
 
 /// The argument at this place, a constant text.
-fn text(entry: &Entry, arguments: &[Expr], at: usize) -> Result<String, Refusal> {
+fn text(entry: &Overload, arguments: &[Expr], at: usize) -> Result<String, Refusal> {
     match arguments.get(at).and_then(Expr::as_literal) {
         Some(Scalar::Text(text)) => Ok(text.clone()),
         _ => Err(Refusal::new(
@@ -106,7 +106,7 @@ fn text(entry: &Entry, arguments: &[Expr], at: usize) -> Result<String, Refusal>
 }
 
 /// Each argument that must be a constant is one; counts are within limits.
-pub(super) fn check_kinds(entry: &Entry, arguments: &[Expr]) -> Result<(), Refusal> {
+pub(super) fn check_kinds(entry: &Overload, arguments: &[Expr]) -> Result<(), Refusal> {
     let name = entry.name;
     for (kind, argument) in entry.arguments.iter().zip(arguments.iter()) {
         if kind.is_constant() && argument.as_literal().is_none() {
@@ -115,7 +115,8 @@ pub(super) fn check_kinds(entry: &Entry, arguments: &[Expr]) -> Result<(), Refus
                 format!("this argument of {name}() must be a constant"),
             ));
         }
-        if let (Kind::ConstantInt, Some(Scalar::Int(value))) = (kind, argument.as_literal())
+        if let (ParameterType::ConstantInt, Some(Scalar::Int(value))) =
+            (kind, argument.as_literal())
             && !(-1000..=100_000).contains(value)
         {
             return Err(Refusal::new(
@@ -139,7 +140,7 @@ pub(super) fn check_replacement(replacement: &str, flags: &str) -> Result<(), Re
 
 /// A base or an exponent is a constant, so that the other can be held where the result stays in
 /// range.
-pub(super) fn check_powers(entry: &Entry, arguments: &[Expr]) -> Result<(), Refusal> {
+pub(super) fn check_powers(entry: &Overload, arguments: &[Expr]) -> Result<(), Refusal> {
     let constant = |at: usize| match arguments.get(at).map(|a| &a.node) {
         Some(Node::Literal(Some(Scalar::Decimal(text)))) => text.parse::<f64>().ok(),
         _ => None,

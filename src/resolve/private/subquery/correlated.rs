@@ -7,7 +7,7 @@ use crate::ir::relation::{ColumnId, Relation};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::classify::bound_from::BoundFrom;
-use crate::resolve::expression::Expressions;
+use crate::resolve::expression::ExpressionResolver;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::scope::Scope;
 use crate::resolve::private::expression_context::{ResolvedParts, SubqueryPlace, Which, made};
@@ -15,7 +15,7 @@ use crate::resolve::syntax::{item_expr, place_of};
 use sqlparser::ast;
 
 /// Equalities between columns of a subquery and the row of the query around it.
-pub(in crate::resolve) struct Ties {
+pub(in crate::resolve) struct OuterEqualities {
     /// The subquery's sides that must be computed as columns.
     pub(in crate::resolve) computed: Vec<(ColumnId, Expr)>,
     pub(in crate::resolve) keys: Vec<ColumnId>,
@@ -118,7 +118,7 @@ impl Resolver<'_> {
         select: &ast::Select,
         inner: &Inner,
     ) -> Result<Vec<Expr>, Refusal> {
-        let expressions = Expressions {
+        let expressions = ExpressionResolver {
             outer: &inner.outer,
             ..self.expressions(&inner.scope)
         };
@@ -189,7 +189,7 @@ impl Resolver<'_> {
         &mut self,
         across: Vec<Expr>,
         own: &[ColumnId],
-    ) -> Result<Ties, Refusal> {
+    ) -> Result<OuterEqualities, Refusal> {
         let (mut computed, mut keys, mut on) = (Vec::new(), Vec::new(), Vec::new());
         for condition in across {
             let (key, other) = equality(&condition, own).ok_or_else(|| {
@@ -216,7 +216,7 @@ impl Resolver<'_> {
                 keys.push(id);
             }
         }
-        Ok(Ties { computed, keys, on })
+        Ok(OuterEqualities { computed, keys, on })
     }
 
     /// Whether equalities with the row of the query around it cover a unique key of the only table.

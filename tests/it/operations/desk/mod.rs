@@ -11,10 +11,10 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use pgveil::desk::{Options, serve};
+use pgveil::desk::{DeskOptions, serve};
 use pgveil::engine::{Engine, Reloadable};
 use pgveil::ledger::Record;
-use pgveil::operator::{Control, Sessions};
+use pgveil::operator::{Control, OpenSessions};
 use pgveil::web::rate_limit::Pace;
 use pgveil::web::session::Lifetimes;
 use pgveil::wire::scram::make_verifier;
@@ -39,7 +39,7 @@ pub struct Stage {
     pub veil: Veil,
     exchange: Arc<Reloadable>,
     /// Those that operators see.
-    sessions: Arc<Sessions>,
+    sessions: Arc<OpenSessions>,
     /// The state that its sessions share with those of clients.
     commons: Arc<Commons>,
     shutdown: CancellationToken,
@@ -94,7 +94,7 @@ async fn stage_over(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let exchange = Arc::new(Reloadable::new(engine));
-    let options = Options {
+    let options = DeskOptions {
         tls,
         hosts: vec!["desk.internal".to_owned()],
         lifetimes,

@@ -2,7 +2,7 @@
 
 use std::process::Command;
 
-use pgveil::postgres::{LocalPostgres, Options};
+use pgveil::postgres::{LocalPostgres, ServerOptions};
 use tokio_postgres::{Client, NoTls};
 
 use crate::fixture::{TemporaryDirectory, load};
@@ -14,9 +14,9 @@ struct Owner {
 
 impl Owner {
     async fn new(fill: impl AsyncFnOnce(&Client)) -> Self {
-        let server = LocalPostgres::start(Options {
+        let server = LocalPostgres::start(ServerOptions {
             database: Some("nls".to_owned()),
-            ..Options::default()
+            ..ServerOptions::default()
         })
         .await
         .unwrap();

@@ -6,8 +6,8 @@
 use num_bigint::BigUint;
 use pgveil::audit::{Seen, Trials, lower};
 use pgveil::mechanism::{
-    Exponential, Fixed, Mu, Noise, OsRandomness, Presence, Run, SampleError, Sampler, gaussian,
-    threshold,
+    CandidateRun, Exponential, Fixed, Mu, Noise, OsRandomness, Presence, SampleError, Sampler,
+    gaussian, threshold,
 };
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
@@ -83,7 +83,7 @@ impl Sampler for Faulty {
     fn choose(
         &mut self,
         exponential: &Exponential,
-        runs: &[Run],
+        runs: &[CandidateRun],
     ) -> Result<(usize, u64), SampleError> {
         self.random.choose(exponential, runs)
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use pgveil::engine::{Format, MakeSampler, Requester, Service};
-use pgveil::mechanism::{Exponential, Noise, Run, SampleError, Sampler};
+use pgveil::mechanism::{CandidateRun, Exponential, Noise, SampleError, Sampler};
 use pgveil::parse::{Statement, parse};
 use pgveil::policy::{Reuse, SessionSettings};
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,7 @@ impl Sampler for Counting {
         Ok(LARGE * i128::from(1 + self.step * self.drawn.fetch_add(1, Ordering::Relaxed)))
     }
 
-    fn choose(&mut self, _: &Exponential, _: &[Run]) -> Result<(usize, u64), SampleError> {
+    fn choose(&mut self, _: &Exponential, _: &[CandidateRun]) -> Result<(usize, u64), SampleError> {
         Err(SampleError::Parameter)
     }
 }

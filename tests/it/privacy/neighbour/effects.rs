@@ -7,7 +7,9 @@ use num_bigint::{BigInt, BigUint};
 use num_traits::ToPrimitive;
 use pgveil::analyze::KeyRule;
 use pgveil::engine::Requester;
-use pgveil::mechanism::{Accounting, Exponential, Mechanism, Noise, Run, SampleError, Sampler};
+use pgveil::mechanism::{
+    Accounting, CandidateRun, Exponential, Mechanism, Noise, SampleError, Sampler,
+};
 use pgveil::parse::{Statement, parse};
 use pgveil::policy::{ClipChoice, SessionSettings};
 use pgveil::rewrite::{ByEffects, Plan, Price, ReleasePlan, key_text, measure_deviation};
@@ -510,7 +512,7 @@ impl Sampler for Counting {
         Ok(0)
     }
 
-    fn choose(&mut self, _: &Exponential, _: &[Run]) -> Result<(usize, u64), SampleError> {
+    fn choose(&mut self, _: &Exponential, _: &[CandidateRun]) -> Result<(usize, u64), SampleError> {
         Err(SampleError::Parameter)
     }
 }

@@ -2,7 +2,7 @@
 //! rows; and where PostgreSQL does not fail, the same value and type.
 
 use pgveil::catalog::Type;
-use pgveil::ir::functions::{Entry, Function, Kind, entries};
+use pgveil::ir::functions::{Function, Overload, ParameterType, entries};
 use pgveil::mechanism::Accounting;
 
 use super::forms::FORMS;
@@ -11,16 +11,18 @@ use super::random::{Random, seeds};
 use super::world::{HOSTILE, World};
 
 /// Columns and constants of a kind, as the world names them.
-fn operands(kind: Kind, function: Function) -> &'static [&'static str] {
+fn operands(kind: ParameterType, function: Function) -> &'static [&'static str] {
     use Function as F;
     match (kind, function) {
-        (Kind::Int2, _) => &["s2"],
-        (Kind::Int4, F::MakeTime) => &["j4", "ni", "i4"],
-        (Kind::Float8, F::MakeTime) => &["g8", "60", "59.5", "f8"],
-        (Kind::Int4, F::MakeTimestamp) => &["2024", "(j4 % 14)", "(ni + 27)", "ni", "j4", "12"],
-        (Kind::Float8, F::MakeTimestamp) => &["g8", "59.999999", "60", "f8"],
+        (ParameterType::Int2, _) => &["s2"],
+        (ParameterType::Int4, F::MakeTime) => &["j4", "ni", "i4"],
+        (ParameterType::Float8, F::MakeTime) => &["g8", "60", "59.5", "f8"],
+        (ParameterType::Int4, F::MakeTimestamp) => {
+            &["2024", "(j4 % 14)", "(ni + 27)", "ni", "j4", "12"]
+        }
+        (ParameterType::Float8, F::MakeTimestamp) => &["g8", "59.999999", "60", "f8"],
         (
-            Kind::Interval,
+            ParameterType::Interval,
             F::TimeLater
             | F::TimeEarlier
             | F::AddIntervals
@@ -37,48 +39,51 @@ fn operands(kind: Kind, function: Function) -> &'static [&'static str] {
             "iv",
             "(i4 * interval '-26 hours')",
         ],
-        (Kind::Timestamp | Kind::Timestamptz, F::DateBin) => {
+        (ParameterType::Timestamp | ParameterType::Timestamptz, F::DateBin) => {
             &["tt", "ts", "timestamp '2000-01-03 04:05'", "tz"]
         }
-        (Kind::ConstantInterval, F::DateBin) => &[
+        (ParameterType::ConstantInterval, F::DateBin) => &[
             "interval '7 days'",
             "interval '15 minutes'",
             "interval '1 microsecond'",
             "interval '3999 days 2 hours'",
         ],
-        (Kind::ConstantInt, F::Overlay | F::OverlayFor) => &["1", "2", "0", "3000", "5"],
-        (Kind::Int4, F::MakeDate) => &["ni", "j4", "2024", "(j4 % 40)"],
-        (Kind::Int4, _) => &["j4", "i4", "ni"],
-        (Kind::Int8, F::Factorial) => &["ni", "(ni::int8 + 20)", "least(j8, 28)"],
-        (Kind::Int8, _) => &["j8", "i8"],
-        (Kind::Time, _) => &["time '23:59:59.5'", "tt::time", "make_time(i4, 5, g8)"],
-        (Kind::Numeric, _) => &["nn", "nb", "n2"],
-        (Kind::Float8, _) => &["g8", "f8", "j8"],
-        (Kind::Text, _) => &["tx", "vc", "kd", "rt"],
-        (Kind::Date, _) => &["dd", "d"],
-        (Kind::Timestamp, _) => &["tt", "ts", "tt"],
-        (Kind::Timestamptz, _) => &["tz"],
-        (Kind::Interval, F::Later | F::Earlier) => &[
+        (ParameterType::ConstantInt, F::Overlay | F::OverlayFor) => &["1", "2", "0", "3000", "5"],
+        (ParameterType::Int4, F::MakeDate) => &["ni", "j4", "2024", "(j4 % 40)"],
+        (ParameterType::Int4, _) => &["j4", "i4", "ni"],
+        (ParameterType::Int8, F::Factorial) => &["ni", "(ni::int8 + 20)", "least(j8, 28)"],
+        (ParameterType::Int8, _) => &["j8", "i8"],
+        (ParameterType::Time, _) => &["time '23:59:59.5'", "tt::time", "make_time(i4, 5, g8)"],
+        (ParameterType::Numeric, _) => &["nn", "nb", "n2"],
+        (ParameterType::Float8, _) => &["g8", "f8", "j8"],
+        (ParameterType::Text, _) => &["tx", "vc", "kd", "rt"],
+        (ParameterType::Date, _) => &["dd", "d"],
+        (ParameterType::Timestamp, _) => &["tt", "ts", "tt"],
+        (ParameterType::Timestamptz, _) => &["tz"],
+        (ParameterType::Interval, F::Later | F::Earlier) => &[
             "interval '1 month'",
             "interval '-400 days 02:00'",
             "interval '3999 years'",
             "i4 * interval '1 week'",
             "(interval '90 minutes' * g8)",
         ],
-        (Kind::Interval, _) => &["iv", "(tt - ts)", "age(tz, ts)", "(tz - dd)"],
-        (Kind::Bool, _) => &["b"],
-        (Kind::ConstantInt, F::SplitPart) => &["1", "2", "7"],
-        (Kind::ConstantInt, F::PadLeft | F::PadRight) => &["5", "0", "-2", "3000"],
-        (Kind::ConstantInt, F::Repeat) => &["3", "0", "-1", "16"],
-        (Kind::ConstantInt, _) => &["0", "1", "-3", "2", "1000"],
-        (Kind::ConstantText, F::AtZone) => &["'UTC'", "'America/New_York'", "'Asia/Kabul'"],
-        (Kind::ConstantText, F::SubstringMatching | F::SubstringWhole | F::CountMatching) => {
-            &["'[a-z]+'", "'(e|x)(.)'", "'^\\s*$'", "''"]
+        (ParameterType::Interval, _) => &["iv", "(tt - ts)", "age(tz, ts)", "(tz - dd)"],
+        (ParameterType::Bool, _) => &["b"],
+        (ParameterType::ConstantInt, F::SplitPart) => &["1", "2", "7"],
+        (ParameterType::ConstantInt, F::PadLeft | F::PadRight) => &["5", "0", "-2", "3000"],
+        (ParameterType::ConstantInt, F::Repeat) => &["3", "0", "-1", "16"],
+        (ParameterType::ConstantInt, _) => &["0", "1", "-3", "2", "1000"],
+        (ParameterType::ConstantText, F::AtZone) => {
+            &["'UTC'", "'America/New_York'", "'Asia/Kabul'"]
         }
-        (Kind::ConstantText, F::ReplaceMatching) => {
+        (
+            ParameterType::ConstantText,
+            F::SubstringMatching | F::SubstringWhole | F::CountMatching,
+        ) => &["'[a-z]+'", "'(e|x)(.)'", "'^\\s*$'", "''"],
+        (ParameterType::ConstantText, F::ReplaceMatching) => {
             &["'x'", "'g'", "'[[:alpha:]]'", "'gi'", "'\\1-\\&'"]
         }
-        (Kind::ConstantText, F::DateTrunc) => &[
+        (ParameterType::ConstantText, F::DateTrunc) => &[
             "'month'",
             "'week'",
             "'millennium'",
@@ -88,7 +93,7 @@ fn operands(kind: Kind, function: Function) -> &'static [&'static str] {
             "'microseconds'",
             "'century'",
         ],
-        (Kind::ConstantText, F::Extract | F::DatePart) => &[
+        (ParameterType::ConstantText, F::Extract | F::DatePart) => &[
             "'month'",
             "'year'",
             "'week'",
@@ -104,8 +109,8 @@ fn operands(kind: Kind, function: Function) -> &'static [&'static str] {
             "'quarter'",
             "'minute'",
         ],
-        (Kind::ConstantText, _) => &["'a'", "'x'", "''", "' é'", "'1'"],
-        (Kind::ConstantInterval, _) => &[
+        (ParameterType::ConstantText, _) => &["'a'", "'x'", "''", "' é'", "'1'"],
+        (ParameterType::ConstantInterval, _) => &[
             "interval '1 day'",
             "interval '-1 year 3 mons'",
             "interval '0.001 seconds'",
@@ -113,9 +118,9 @@ fn operands(kind: Kind, function: Function) -> &'static [&'static str] {
     }
 }
 
-fn format(kind: Kind) -> &'static [&'static str] {
+fn format(kind: ParameterType) -> &'static [&'static str] {
     match kind {
-        Kind::Timestamp | Kind::Timestamptz => {
+        ParameterType::Timestamp | ParameterType::Timestamptz => {
             &["'YYYY-MM'", "'Dy DD Mon HH24:MI'", "'IYYY-IW'", "'Q'"]
         }
         _ => &["'FM999,990.00'", "'0000'", "'99'", "'FM9'"],
@@ -123,8 +128,8 @@ fn format(kind: Kind) -> &'static [&'static str] {
 }
 
 /// An overload with one of each argument, the n-th.
-fn written(entry: &Entry, at: usize) -> String {
-    let argument = |i: usize, kind: Kind| {
+fn written(entry: &Overload, at: usize) -> String {
+    let argument = |i: usize, kind: ParameterType| {
         let of = if entry.name == "to_char" && i == 1 {
             format(entry.arguments[0])
         } else {
@@ -139,7 +144,7 @@ fn written(entry: &Entry, at: usize) -> String {
         .map(|(i, kind)| argument(i, *kind))
         .collect();
     let is_symbol = !entry.name.starts_with(|c: char| c.is_ascii_alphabetic());
-    let float = if entry.result == Kind::Float8 {
+    let float = if entry.result == ParameterType::Float8 {
         "::float8"
     } else {
         ""
@@ -160,7 +165,7 @@ fn written(entry: &Entry, at: usize) -> String {
         }
         ("log", [_, b]) => format!("log({}, {b})", ["2", "10", "0.5"][at % 3]),
         ("date_bin", [step, a, origin]) => {
-            let zoned = entry.result == Kind::Timestamptz;
+            let zoned = entry.result == ParameterType::Timestamptz;
             let a = if zoned { "tz" } else { a };
             let origin = if zoned {
                 "timestamptz '2001-02-16 20:05:00+00'"
@@ -189,8 +194,8 @@ fn written(entry: &Entry, at: usize) -> String {
 const SHIFTS: usize = 13;
 
 /// Each overload with this many shifts of its operands.
-pub fn overloads(shifts: usize) -> Vec<(&'static Entry, String)> {
-    let mut all: Vec<(&'static Entry, String)> = Vec::new();
+pub fn overloads(shifts: usize) -> Vec<(&'static Overload, String)> {
+    let mut all: Vec<(&'static Overload, String)> = Vec::new();
     for entry in entries() {
         for at in 0..shifts {
             let expression = written(entry, at);

@@ -7,7 +7,7 @@ use pgveil::engine::{Engine, Requester};
 use pgveil::execute::Backend;
 use pgveil::ledger::{AccountSpec, Ledger};
 use pgveil::policy::{File, VIEWS, check};
-use pgveil::postgres::{LocalPostgres, Options};
+use pgveil::postgres::{LocalPostgres, ServerOptions};
 use pgveil::shadow::{Shadow, ShadowOptions, ShadowSource};
 use tokio_postgres::{Client, NoTls};
 
@@ -190,9 +190,9 @@ fn views() -> String {
 }
 
 async fn server() -> (LocalPostgres, Client) {
-    let server = LocalPostgres::start(Options {
+    let server = LocalPostgres::start(ServerOptions {
         database: Some("shop".to_owned()),
-        ..Options::default()
+        ..ServerOptions::default()
     })
     .await
     .unwrap();

@@ -1,6 +1,6 @@
 //! The stated error of what is cut, and cuts as answers of older versions keep them.
 
-use super::super::cut::{Shape, Tails};
+use super::super::clip_bias::{TailShape, Tails};
 use super::super::*;
 use super::laws::normal;
 use super::{bell, histogram, seeded};
@@ -23,7 +23,7 @@ fn deviations(
         };
         let tails = Tails::of(&seen, (last, clip), exceeded);
         for ((sum, squares), share) in moments.iter_mut().zip(shares) {
-            let cut = tails.fit(&Shape::of(&seen, last, *share)).cut;
+            let cut = tails.fit(&TailShape::of(&seen, last, *share)).cut;
             *sum += cut;
             *squares += cut * cut;
         }
@@ -32,7 +32,10 @@ fn deviations(
     let of_each = moments.iter().zip(shares).map(|((sum, squares), share)| {
         let mean = sum / f64::from(draws);
         let deviation = (squares / f64::from(draws) - mean * mean).sqrt();
-        [deviation, tails.fit(&Shape::of(truth, last, *share)).error]
+        [
+            deviation,
+            tails.fit(&TailShape::of(truth, last, *share)).error,
+        ]
     });
     of_each.collect()
 }
@@ -60,7 +63,7 @@ fn the_stated_error_is_that_of_what_is_cut() {
 /// What answers of older versions keep of a cut.
 #[test]
 fn cuts_of_older_answers_keep_their_meaning() {
-    let of_version = |own: &str| -> Cut {
+    let of_version = |own: &str| -> ClipBias {
         let text = format!(
             r#"{{"clip":8.0,"units":5.0,"units_error":2.0,"of":100.0,"length":30.0,{own}
                 "whole":1000.0}}"#
@@ -87,9 +90,9 @@ fn cuts_of_older_answers_keep_their_meaning() {
     // This version's, as it is written.
     let own = of_version(r#""error":10.0,"rows":31.5,"growth":[1,1,2,2,3,3,4],"#);
     assert_eq!((own.length, own.error, own.rows), (30.0, 10.0, 31.5));
-    let again: Cut = serde_json::from_str(&serde_json::to_string(&own).unwrap()).unwrap();
+    let again: ClipBias = serde_json::from_str(&serde_json::to_string(&own).unwrap()).unwrap();
     assert_eq!(again, own);
     let written = serde_json::to_value(own).unwrap();
     assert_eq!(written.as_object().unwrap().len(), 10);
-    assert!(serde_json::from_str::<Cut>("{}").is_err());
+    assert!(serde_json::from_str::<ClipBias>("{}").is_err());
 }

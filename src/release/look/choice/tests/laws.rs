@@ -143,7 +143,7 @@ impl Found {
     ) {
         let share: f64 = if groups <= 4 { 0.3 } else { 0.15 };
         let deviation = 1.0 / (mu * share.sqrt());
-        let sums = Sums {
+        let sums = DrawnSums {
             cells: groups as f64,
             noise: 1.0 / (mu * (1.0 - share).sqrt()),
         };
@@ -271,7 +271,7 @@ fn intervals_hold_where_noise_hides_the_longest_of_many() {
 fn share_of_rows_held(law: Law, random: &mut Seeded) -> f64 {
     // A limit on rows is chosen with 15 % of the price.
     let deviation = 1.0 / (MU * 0.15f64.sqrt());
-    let sums = Sums {
+    let sums = DrawnSums {
         cells: 1.0,
         noise: 1.0 / (MU * 0.85f64.sqrt()),
     };

@@ -7,7 +7,7 @@ use super::{Histogram, Smoothed, WINDOWS, beyond_a_gap, fullest, least_squares, 
 /// numbers.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(from = "Stored")]
-pub struct Cut {
+pub struct ClipBias {
     /// The clip.
     pub clip: f64,
     /// Units that are longer than the clip, and the standard deviation of that number.
@@ -53,7 +53,7 @@ struct Stored {
     growth: [f64; HALVINGS],
 }
 
-impl From<Stored> for Cut {
+impl From<Stored> for ClipBias {
     fn from(stored: Stored) -> Self {
         let length = stored.length + stored.tail.unwrap_or(0.0);
         let error = stored.error.unwrap_or(0.0);
@@ -72,7 +72,7 @@ impl From<Stored> for Cut {
     }
 }
 
-/// How often the noise is halved in [`Cut::growth`].
+/// How often the noise is halved in [`ClipBias::growth`].
 const HALVINGS: usize = 7;
 
 pub(super) fn no_growth() -> [f64; HALVINGS] {
@@ -130,7 +130,7 @@ const SURE_ONCE: f64 = 1.645;
 /// follows such a window only where it stands out more (`FAR`): it costs more to be wrong there.
 const SHOWN: f64 = 4.5;
 
-impl Cut {
+impl ClipBias {
     /// How many times this clip would be chosen with this factor less noise.
     pub fn growth(&self, less: f64) -> f64 {
         let halvings = less.max(1.0).log2().min(HALVINGS as f64);
@@ -182,7 +182,7 @@ impl Cut {
 }
 
 impl Smoothed {
-    pub(super) fn cut_at(&self, histogram: &Histogram, clip: f64) -> Cut {
+    pub(super) fn cut_at(&self, histogram: &Histogram, clip: f64) -> ClipBias {
         let (mut units, mut cut_bins) = (0.0, 0.0);
         for (bin, believed) in self.units.iter().enumerate() {
             if lost(histogram, bin, clip) > 0.0 {
@@ -194,7 +194,7 @@ impl Smoothed {
         let beyond = if is_exceeded { histogram.beyond } else { 0.0 };
         let (length, error) = self.ways(histogram, OF_SUMS).lost(clip);
         let (likely_rows, rows_error) = self.ways(histogram, OF_ROWS).lost(clip);
-        Cut {
+        ClipBias {
             clip,
             units: units + beyond,
             units_error: histogram.deviation * f64::sqrt(cut_bins),
@@ -231,7 +231,7 @@ impl Smoothed {
             possible,
             last,
             shapes: shares
-                .map(|share| Shape::of(histogram, last, share))
+                .map(|share| TailShape::of(histogram, last, share))
                 .collect(),
             units: self.units.iter().sum(),
         }
@@ -243,7 +243,7 @@ pub(super) struct Ways<'h> {
     histogram: &'h Histogram,
     possible: Possible,
     last: usize,
-    shapes: Vec<Shape>,
+    shapes: Vec<TailShape>,
     /// All units that the histogram shows.
     units: f64,
 }
@@ -264,8 +264,8 @@ impl Ways<'_> {
             true => tails.fit(shape).of_a_law(),
             false => tails.fit(shape),
         };
-        let fits: Vec<Fit> = self.shapes.iter().map(fit).collect();
-        let (likely, error) = Fit::likeliest(&fits);
+        let fits: Vec<TailFit> = self.shapes.iter().map(fit).collect();
+        let (likely, error) = TailFit::likeliest(&fits);
         if self.possible.is_law {
             return (likely, error);
         }
@@ -281,7 +281,7 @@ impl Ways<'_> {
 
 /// A tail from the last bin that shows on, in which each bin has a share of the one before it: its
 /// height, fitted by least squares.
-pub(super) struct Shape {
+pub(super) struct TailShape {
     share: f64,
     height: f64,
     /// The sum of the squares of its bins, for a height of one.
@@ -295,7 +295,7 @@ fn falling(share: f64, bins: usize) -> impl Iterator<Item = f64> + Clone {
     std::iter::successors(Some(1.0), move |n| Some(n * share)).take(bins)
 }
 
-impl Shape {
+impl TailShape {
     pub(super) fn of(histogram: &Histogram, last: usize, share: f64) -> Self {
         let counts = &histogram.counts;
         let before = last.saturating_sub(1).max(fullest(counts).min(last));
@@ -358,8 +358,8 @@ impl<'h> Tails<'h> {
     /// `docs/look.md`, intervals. The tail's height is fitted by least squares to its bins, of
     /// which the last that shows is one. So that bin's number counts twice, once by itself and once
     /// in the height: the variance has twice their covariance.
-    pub(super) fn fit(&self, shape: &Shape) -> Fit {
-        let Shape {
+    pub(super) fn fit(&self, shape: &TailShape) -> TailFit {
+        let TailShape {
             share,
             height,
             own,
@@ -373,7 +373,7 @@ impl<'h> Tails<'h> {
         }
         let covariance = self.of_each[self.last] * of_height / own;
         let variance = self.squares + of_height.powi(2) / own + 2.0 * covariance;
-        Fit {
+        TailFit {
             off,
             cut: self.cut + height * of_height,
             error: self.deviation * variance.sqrt(),
@@ -387,7 +387,7 @@ impl<'h> Tails<'h> {
     ///
     /// # Reference
     /// `docs/look.md`, intervals, hidden units.
-    fn hidden(&self, tail: &Shape, (heaviest, units): (f64, f64)) -> f64 {
+    fn hidden(&self, tail: &TailShape, (heaviest, units): (f64, f64)) -> f64 {
         let counts = &self.counts[self.last..];
         let expected = falling(tail.share, counts.len()).map(|part| tail.height * part);
         let rest = counts.iter().zip(expected).skip(1);
@@ -418,7 +418,7 @@ impl<'h> Tails<'h> {
 }
 
 /// What is cut if units go on in one way.
-pub(super) struct Fit {
+pub(super) struct TailFit {
     /// The squares that are left, in variances.
     off: f64,
     pub(super) cut: f64,
@@ -428,7 +428,7 @@ pub(super) struct Fit {
     of_numbers: f64,
 }
 
-impl Fit {
+impl TailFit {
     /// With the error of numbers that vary.
     fn of_a_law(self) -> Self {
         Self {
