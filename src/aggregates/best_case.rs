@@ -1,6 +1,7 @@
 //! What the noise leaves of one group that holds all units.
 
 use super::choice_id::ChoiceId;
+use super::draw_id::DrawId;
 use super::measure_id::MeasureId;
 use crate::ir::Interval;
 
@@ -36,7 +37,7 @@ pub trait BestCase {
     fn distinct(&self, choice: ChoiceId) -> Option<DistinctNoise>;
 
     /// Values at ranks. For an array, the best value counts.
-    fn ranks(&self, choice: ChoiceId, draws: &[usize]) -> Option<Expected>;
+    fn ranks(&self, choice: ChoiceId, draws: &[DrawId]) -> Option<Expected>;
 }
 
 /// The noise of distinct values, as standard deviations.

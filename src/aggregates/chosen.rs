@@ -5,6 +5,7 @@ use sqlparser::ast;
 use super::arithmetic::released;
 use super::best_case::{BestCase, DistinctNoise, Expected, total_of};
 use super::choice_id::ChoiceId;
+use super::draw_id::DrawId;
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
 use super::value::{Columns, Divisor, Foreseen, Group, Value};
@@ -14,7 +15,7 @@ use super::value::{Columns, Divisor, Foreseen, Group, Value};
 pub struct Shown {
     pub choice: ChoiceId,
     /// Empty for a count.
-    pub draws: Vec<usize>,
+    pub draws: Vec<DrawId>,
     pub is_array: bool,
 }
 
@@ -43,9 +44,9 @@ impl Value for Shown {
         let first = columns.first_of(self.choice);
         match self.draws.as_slice() {
             [] => released(first),
-            [draw] if !self.is_array => released(first + *draw),
+            [draw] if !self.is_array => released(first + draw.0),
             draws => ast::Expr::Array(ast::Array {
-                elem: draws.iter().map(|draw| released(first + *draw)).collect(),
+                elem: draws.iter().map(|draw| released(first + draw.0)).collect(),
                 named: true,
             }),
         }

@@ -91,7 +91,7 @@ pub(super) fn lay_out(
     Ok(match field.kind {
         FieldKind::Rows => Output::Total(total::Shown {
             measure: moments.count,
-            kind: total::Kind::Count,
+            kind: total::TotalKind::Count,
         }),
         FieldKind::Number | FieldKind::Numbers => Output::Record(Shown {
             model: Model { moments, kind },

@@ -4,6 +4,7 @@ use sqlparser::ast;
 
 use super::best_case::{BestCase, Expected};
 use super::choice_id::ChoiceId;
+use super::draw_id::DrawId;
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
 use super::model::Model;
@@ -84,7 +85,7 @@ pub enum Foreseen<'a> {
     /// The noise of what a choice counts, or the ranks of what it draws.
     Choice {
         choice: ChoiceId,
-        draws: &'a [usize],
+        draws: &'a [DrawId],
         is_array: bool,
     },
     /// It has no error.
@@ -128,7 +129,7 @@ pub trait Group {
     fn distinct_values(&self, choice: ChoiceId) -> Option<DistinctValues>;
 
     /// A value that a choice draws.
-    fn drawn(&self, choice: ChoiceId, draw: usize) -> Option<Estimate>;
+    fn drawn(&self, choice: ChoiceId, draw: DrawId) -> Option<Estimate>;
 }
 
 /// The noisy count, sum and squares of distinct values.

@@ -3,7 +3,6 @@
 
 use super::exclusive_filters::exclusive_filters;
 use super::inline;
-use crate::catalog::Type;
 use crate::ir::{Aggregate, ColumnId, ColumnInfo, Expr, Node, Operation};
 use crate::policy::{Policy, Scalar};
 
@@ -119,15 +118,8 @@ fn is_zero(value: &Expr) -> bool {
     match &value.node {
         Node::Literal(Some(Scalar::Int(number))) => *number == 0,
         Node::Literal(Some(Scalar::Decimal(text))) => text.parse() == Ok(0f64),
-        Node::Cast(inner) => is_number(&value.data_type) && is_zero(inner),
+        Node::Cast(inner) => value.data_type.is_number() && is_zero(inner),
         Node::Literal(_) | Node::Column(_) | Node::Constant(_) => false,
         Node::Call { .. } | Node::Case { .. } | Node::Exists { .. } => false,
     }
-}
-
-fn is_number(data_type: &Type) -> bool {
-    matches!(
-        data_type,
-        Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8
-    )
 }

@@ -68,7 +68,7 @@ fn of_table(table: &Table, unit: &Unit, accounting: Accounting) -> Vec<AuditQues
         shows: Shows::Row,
     }];
     let summed = table.columns.iter().filter(free).find(|column| {
-        column.bounds.is_some() && is_number(&column.data_type) && listed(column).is_none()
+        column.bounds.is_some() && column.data_type.is_number() && listed(column).is_none()
     });
     if let Some(column) = summed {
         let (of, quoted) = (&column.name, identifier(&column.name));
@@ -138,13 +138,6 @@ pub fn attempts(policy: &Policy, population: &Population) -> Vec<String> {
             ]
         })
         .collect()
-}
-
-fn is_number(data_type: &Type) -> bool {
-    matches!(
-        data_type,
-        Type::Int2 | Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8
-    )
 }
 
 /// Values that print as they are written.

@@ -74,6 +74,14 @@ impl Type {
         }
     }
 
+    /// An integer, a numeric or a float.
+    pub fn is_number(&self) -> bool {
+        matches!(
+            self,
+            Self::Int2 | Self::Int4 | Self::Int8 | Self::Numeric(_) | Self::Float4 | Self::Float8
+        )
+    }
+
     /// Text, `varchar` or `char`.
     pub fn is_string(&self) -> bool {
         matches!(self, Self::Text | Self::Varchar(_) | Self::Char(_))

@@ -7,7 +7,6 @@ use axum::Extension;
 use axum::extract::{Form, State};
 use axum::http::header::SET_COOKIE;
 use axum::response::{Html, IntoResponse, Redirect, Response};
-use serde::Deserialize;
 use zeroize::Zeroizing;
 
 use super::visitor::{SignedInOperator, origin};
@@ -15,17 +14,11 @@ use super::{Console, is_unchanged, view};
 use crate::engine::Service;
 use crate::ledger::{Event, Record, short_name};
 use crate::policy::Operator;
-use crate::web::login::{LoginRefusal, Try, is_vouched};
+use crate::web::login::{Credentials, LoginRefusal, Try, is_vouched};
 use crate::web::server::Peer;
 
 pub async fn form() -> Html<String> {
     Html(view::SITE.login(None, None).into_string())
-}
-
-#[derive(Deserialize)]
-pub struct Credentials {
-    name: String,
-    password: String,
 }
 
 /// Compares the password, and begins a session.

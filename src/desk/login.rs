@@ -8,7 +8,6 @@ use axum::extract::{Form, State};
 use axum::http::HeaderMap;
 use axum::http::header::SET_COOKIE;
 use axum::response::{Html, IntoResponse, Redirect, Response};
-use serde::Deserialize;
 use zeroize::Zeroizing;
 
 use super::visitor::{Analyst, AnalystRequest};
@@ -16,7 +15,7 @@ use super::{Desk, SESSIONS_MAX, is_unchanged, view};
 use crate::engine::Service;
 use crate::ledger::{Event, Origin, Record, Via, short_name};
 use crate::policy::Role;
-use crate::web::login::{LoginRefusal, Try, is_vouched};
+use crate::web::login::{Credentials, LoginRefusal, Try, is_vouched};
 use crate::web::server::Peer;
 use crate::wire::ClientSession;
 
@@ -25,12 +24,6 @@ const APPLICATION: &str = "pgveil desk";
 
 pub async fn form() -> Html<String> {
     Html(view::SITE.login(None, None).into_string())
-}
-
-#[derive(Deserialize)]
-pub struct Credentials {
-    name: String,
-    password: String,
 }
 
 /// Compares the password, and begins a session.

@@ -1,7 +1,7 @@
 //! The errors of a plan's aggregates before it is run, and a plan in one line of words.
 
 use super::notice::rounded;
-use crate::aggregates::{ChoiceId, Foreseen, MeasureId, Output};
+use crate::aggregates::{ChoiceId, DrawId, Foreseen, MeasureId, Output};
 use crate::analyze::KeyRule;
 use crate::finish::quantile_95;
 use crate::ledger::Balance;
@@ -92,7 +92,7 @@ fn within(release: &ReleasePlan, output: &Output) -> Within {
     }
 }
 
-fn chosen(release: &ReleasePlan, choice: ChoiceId, draws: &[usize]) -> Within {
+fn chosen(release: &ReleasePlan, choice: ChoiceId, draws: &[DrawId]) -> Within {
     let Some(choice) = release.choices().get(choice.0) else {
         return Within::Unknown;
     };

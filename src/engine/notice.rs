@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::rollup::FromFiner;
 use super::run::Answered;
-use crate::aggregates::{Fit, Foreseen, MeasureId, Output, Remark};
+use crate::aggregates::{DrawId, Fit, Foreseen, MeasureId, Output, Remark};
 use crate::analyze::KeyRule;
 use crate::finish::{fit, has_few, quantile_95, reach_of_cuts, spread};
 use crate::ir::{Formula, ReleaseId};
@@ -469,7 +469,7 @@ pub(super) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<S
             Foreseen::Fitted => None,
             Foreseen::DistinctValues { choice } => Some(format!(
                 "noise of aggregate {number}: {}",
-                choice_noise(release.choice(choice), &[Degree::SUM])
+                choice_noise(release.choice(choice), &[DrawId(Degree::SUM)])
             )),
             Foreseen::Choice {
                 choice,

@@ -6,7 +6,7 @@ mod cuts;
 mod value;
 
 use crate::aggregates::{
-    ChoiceId, DistinctValues, Estimate, Fit, Foreseen, Group, MeasureId, Model, Noisy, Output,
+    ChoiceId, DistinctValues, DrawId, Estimate, Fit, Foreseen, Group, MeasureId, Model, Noisy, Output,
     ReleasedColumn,
 };
 use crate::catalog::Type;
@@ -396,7 +396,7 @@ impl Group for Row<'_> {
         self.distinct(choice)
     }
 
-    fn drawn(&self, choice: ChoiceId, draw: usize) -> Option<Estimate> {
+    fn drawn(&self, choice: ChoiceId, draw: DrawId) -> Option<Estimate> {
         self.quantile(choice, draw)
     }
 }

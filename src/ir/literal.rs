@@ -8,7 +8,10 @@ pub use format::read as read_by_pattern;
 pub use instant::local as timestamp;
 pub use interval::{IntervalFields, interval, reach as interval_reach, text as interval_text};
 
+pub use super::unknown::{is_unknown, unknown, unknown_under};
+
 use super::expression::{Expr, Node};
+use super::unknown::{OUTSIDE_UTC, SQL_STANDARD, is_marked};
 use crate::calendar::{DAYS, MICROS_PER_DAY, civil_from_days, days_from_civil, days_in_month};
 use crate::catalog::Type;
 use crate::policy::Scalar;
@@ -26,40 +29,6 @@ pub const FALSE: &[&str] = &[
 /// What to write instead of an interval that is not read.
 pub const INTERVAL_HINT: &str =
     "Write whole numbers of units, such as '1 year 2 months' or '36 hours', within 4000 years.";
-
-/// The type of a string literal or NULL before its context gives it one.
-pub fn unknown() -> Type {
-    Type::Other {
-        oid: 705,
-        name: "unknown".to_owned(),
-    }
-}
-
-/// Marks a text by the session's settings. If TimeZone is not UTC, a timestamptz must name its
-/// zone. If IntervalStyle is sql_standard, an interval must have a sign before each number.
-const OUTSIDE_UTC: &str = " outside UTC";
-const SQL_STANDARD: &str = " under sql_standard";
-
-/// The same in a session of these settings.
-pub fn unknown_under(is_utc: bool, signs_each: bool) -> Type {
-    let marks = [
-        if is_utc { "" } else { OUTSIDE_UTC },
-        if signs_each { "" } else { SQL_STANDARD },
-    ];
-    Type::Other {
-        oid: 705,
-        name: format!("unknown{}", marks.concat()),
-    }
-}
-
-/// A text with this mark.
-fn is_marked(data_type: &Type, mark: &str) -> bool {
-    matches!(data_type, Type::Other { oid: 705, name } if name.contains(mark))
-}
-
-pub fn is_unknown(data_type: &Type) -> bool {
-    matches!(data_type, Type::Other { oid: 705, .. })
-}
 
 /// A number as written: int4 if it fits without its sign, else int8, else numeric.
 pub fn number(text: &str) -> Result<Expr, Refusal> {

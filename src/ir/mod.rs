@@ -11,6 +11,7 @@ pub mod literal;
 pub mod relation;
 pub mod sql;
 pub mod uncertainty;
+mod unknown;
 pub mod window;
 
 pub use aggregate::{

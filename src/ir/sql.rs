@@ -8,7 +8,7 @@ pub use print::print;
 pub(crate) use print::too_complex;
 use sqlparser::ast::{self, helpers::attached_token::AttachedToken};
 
-use crate::calendar::civil_from_days;
+use crate::calendar::{MICROS_PER_DAY, civil_from_days};
 use crate::catalog::Type;
 use crate::ir::literal::interval_text;
 use crate::parse::balanced;
@@ -500,8 +500,8 @@ pub fn scalar_text(scalar: &Scalar) -> String {
         }
         Scalar::Timestamp(micros) => {
             let (days, time) = (
-                micros.div_euclid(86_400_000_000),
-                micros.rem_euclid(86_400_000_000),
+                micros.div_euclid(MICROS_PER_DAY),
+                micros.rem_euclid(MICROS_PER_DAY),
             );
             let (seconds, fraction) = (time / 1_000_000, time % 1_000_000);
             let clock = format!(

@@ -21,6 +21,24 @@ pub(super) fn check(query: &ast::Query) -> Result<(), Refusal> {
     }
 }
 
+/// Whether it has the clause FETCH, in any of its queries.
+pub(super) fn has_fetch(query: &ast::Query) -> bool {
+    struct Fetches;
+
+    impl ast::Visitor for Fetches {
+        type Break = ();
+
+        fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<()> {
+            match query.fetch {
+                Some(_) => ControlFlow::Break(()),
+                None => ControlFlow::Continue(()),
+            }
+        }
+    }
+
+    visit::visit(query, &mut Fetches).is_break()
+}
+
 struct Foreign;
 
 impl ast::Visitor for Foreign {

@@ -309,6 +309,12 @@ fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
     limits::copies::check(&query)?;
     dialects::check(&query)
         .map_err(|own| grammar::syntax_error(sql, Goal::Query, begins).unwrap_or(own))?;
+    // The parser reads FETCH without ONLY, FIRST or ROWS too.
+    if dialects::has_fetch(&query)
+        && let Some(refusal) = grammar::syntax_error(sql, Goal::Query, begins)
+    {
+        return Err(refusal);
+    }
     Ok(Query(Query::new(query)?.0, marks))
 }
 

@@ -180,7 +180,8 @@ fn text(value: &ast::Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{SettingScope, Statement, parse};
+    use super::super::SettingScope::{Local, Session};
+    use super::super::{Statement, parse};
     use super::{Configure, Given};
 
     #[test]
@@ -201,41 +202,26 @@ mod tests {
         let text = |value: &str| Given::Constant(Some(value.to_owned()));
         assert_eq!(
             read("SELECT set_config('TimeZone', 'UTC', false)"),
-            set("TimeZone", text("UTC"), SettingScope::Session, "set_config")
+            set("TimeZone", text("UTC"), Session, "set_config")
         );
         assert_eq!(
             read("select pg_catalog.set_config('search_path', '', true) AS X"),
-            set("search_path", text(""), SettingScope::Local, "x")
+            set("search_path", text(""), Local, "x")
         );
         assert_eq!(
             read("SELECT set_config('TimeZone', $1, false)"),
-            set(
-                "TimeZone",
-                Given::Parameter,
-                SettingScope::Session,
-                "set_config"
-            )
+            set("TimeZone", Given::Parameter, Session, "set_config")
         );
         assert_eq!(
             read("SELECT set_config('TimeZone', NULL, false)"),
-            set(
-                "TimeZone",
-                Given::Constant(None),
-                SettingScope::Session,
-                "set_config"
-            )
+            set("TimeZone", Given::Constant(None), Session, "set_config")
         );
         let filtered = read(
             "SELECT set_config('bytea_output','hex',false) FROM pg_show_all_settings() WHERE name \
                 = \
                 'bytea_output'",
         );
-        let wanted = set(
-            "bytea_output",
-            text("hex"),
-            SettingScope::Session,
-            "set_config",
-        );
+        let wanted = set("bytea_output", text("hex"), Session, "set_config");
         assert_eq!(
             filtered,
             wanted.map(|set| Configure {

@@ -142,6 +142,18 @@ const REPAIRS: &[(&str, &str, Read, Read)] = &[
     ),
     // Phrases.
     (
+        "dialects::has_fetch",
+        "SELECT 1 FETCH FIRST ROW",
+        As("SELECT 1 FETCH FIRST ROWS ONLY"),
+        Refused("42601"),
+    ),
+    (
+        "dialects::has_fetch",
+        "SELECT 1 FETCH FIRST 5 ONLY",
+        As("SELECT 1 FETCH FIRST 5 ROWS ONLY"),
+        Refused("42601"),
+    ),
+    (
         "desugar::write_out, ASYMMETRIC",
         "SELECT a BETWEEN ASYMMETRIC 1 AND 2",
         Refused(""),
@@ -241,4 +253,20 @@ fn every_repair_is_needed() {
             (As(_) | Refused(_), read) => panic!("{repair}: {text:?}: {read:?}"),
         }
     }
+}
+
+#[test]
+fn fetch_may_leave_out_its_count_alone() {
+    for text in [
+        "SELECT 1 FETCH FIRST ROW ONLY",
+        "SELECT 1 FETCH NEXT ROWS ONLY",
+        "SELECT 1 ORDER BY 1 FETCH FIRST 5 ROWS WITH TIES",
+        "SELECT (SELECT 1 FETCH FIRST 1 ROW ONLY)",
+    ] {
+        assert!(parse(text).is_ok(), "{text}");
+    }
+    let refusal = parse("SELECT 1 FETCH FIRST ROW").unwrap_err();
+    assert_eq!(refusal.message, "syntax error at end of input");
+    let refusal = parse("SELECT (SELECT 1 FETCH 1 ROW ONLY)").unwrap_err();
+    assert_eq!(refusal.message, "syntax error at or near \"1\"");
 }

@@ -29,7 +29,7 @@ use crate::resolve::syntax::{
     is_ordinal, item_expr, map_order, name_of, names_of, place_of, plain_table, quoted,
     record_field,
 };
-use grouping::{Sets, grouping, numbered, repeated, sets};
+use grouping::{SetNumber, Sets, grouping, numbered, repeated, sets};
 use middle_query::Subqueries;
 
 /// Most keys and aggregates of one release.
@@ -280,7 +280,7 @@ impl Resolver<'_> {
         select: &ast::Select,
         from: &BoundFrom,
         environment: &Environment,
-    ) -> Result<(Cut, Vec<usize>), Refusal> {
+    ) -> Result<(Cut, Vec<SetNumber>), Refusal> {
         let (input, scope) = self.rows(select, from, environment)?;
         let mut given = ResolvedParts::default();
         self.subqueries_below(
@@ -517,7 +517,7 @@ fn output_name(item: &ast::SelectItem) -> Result<String, Refusal> {
 }
 
 /// The release in FROM, joined with the numbers of grouping sets that are written more than once.
-fn release_from(cut: &Cut, written: &[usize]) -> ast::TableWithJoins {
+fn release_from(cut: &Cut, written: &[SetNumber]) -> ast::TableWithJoins {
     let joins = match written {
         [] => Vec::new(),
         written => vec![repeated(

@@ -14,7 +14,7 @@ pub use facts::facts;
 pub use look::{chosen_noise, times_clip};
 
 use super::emit::sql::scalar_text;
-use super::vector::coordinates::{Coordinate, Mask, PRESENCE};
+use super::vector::coordinate::{Coordinate, Mask, PRESENCE};
 use super::vector::standard_deviation::product_step;
 use super::{Price, ReleasePlan, decimal};
 use crate::analyze::{Analyzed, AnalyzedRelease, Because, KeyRule, NoRow, UnitGroups};

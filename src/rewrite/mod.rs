@@ -40,8 +40,8 @@ use release_statements::Emission;
 pub use useless::{Useless, best_error, thin_groups, useless};
 pub use vector::base_rows::key_text;
 pub use vector::bins::Bins;
+pub use vector::coordinate::{Coordinate, Count, Measure};
 pub use vector::coordinate_id::CoordinateId;
-pub use vector::coordinates::{Coordinate, Count, Measure};
 pub use vector::fixed_point::{FixedPoint, Step};
 pub use vector::rotation::made_of;
 pub use vector::standard_deviation::{

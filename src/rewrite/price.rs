@@ -16,7 +16,8 @@ pub use effects::ByEffects;
 
 use super::limits::out_of_reach;
 use super::vector::clip::roomy;
-use super::vector::coordinates::{Coordinate, Coordinates, Mask, PRESENCE};
+use super::vector::coordinate::{Coordinate, Mask, PRESENCE};
+use super::vector::coordinates::Coordinates;
 use super::vector::rotation::turned;
 use super::vector::row_lengths::{ceil_sqrt, row_lengths};
 use super::vector::sensitivity::{Norms, norms, weights};

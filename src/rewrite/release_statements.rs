@@ -17,7 +17,7 @@ use super::price::{Bounding, Price};
 use super::redundant_joins::{Once, read_once};
 use super::vector::base_rows::base_rows;
 use super::vector::clipped_aggregate::ClippedAggregate;
-use super::vector::coordinates::Coordinate;
+use super::vector::coordinate::Coordinate;
 use crate::analyze::{Analyzed, AnalyzedRelease};
 use crate::ir::{ColumnId, Expr, Relation};
 use crate::policy::Policy;

@@ -10,7 +10,7 @@ use best_case::PlannedBestCase;
 
 use super::describe::{known_range, threshold_units};
 use super::{Look, Plan, ReleasePlan, SEEN, Subject, Target};
-use crate::aggregates::{Expected, Foreseen, Output, shown, whole};
+use crate::aggregates::{DrawId, Expected, Foreseen, Output, shown, whole};
 use crate::ir::ReleaseId;
 use crate::mechanism::quantile_95;
 use crate::policy::Policy;
@@ -161,7 +161,7 @@ fn known(release: &ReleasePlan, output: &Output) -> Option<(String, String)> {
         return None;
     };
     let question = &release.choice(choice).question;
-    let is_end = |at: &usize| matches!(question.targets.get(*at), Some(Target::End(_)));
+    let is_end = |draw: &DrawId| matches!(question.targets.get(draw.0), Some(Target::End(_)));
     match &question.subject {
         Subject::Value {
             value: _,

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use axum::http::header::COOKIE;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
+use serde::Deserialize;
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
@@ -25,6 +26,13 @@ pub const FIRST_WAIT: Duration = Duration::from_secs(1);
 const DERIVATIONS: usize = 2;
 /// How long a try waits for others whose passwords are compared.
 const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The form of a login.
+#[derive(Deserialize)]
+pub struct Credentials {
+    pub name: String,
+    pub password: String,
+}
 
 /// Compares passwords.
 pub struct PasswordCheck {

@@ -8,6 +8,7 @@ use crate::analyze::join_order::of_sides;
 use crate::catalog::Type;
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, Expr, JoinKind, Relation};
+use crate::policy::Protection;
 use crate::refusal::{Refusal, reason};
 
 impl Labels<'_> {
@@ -24,6 +25,7 @@ impl Labels<'_> {
             .flat_map(|e| e.conjuncts().into_iter().cloned())
             .collect();
         let place = right.place();
+        let tables = [&left, &right].map(|side| self.private_table(side));
         check_scalar(&on_conjuncts, place)?;
         let (inner_conditions, right_above): (Vec<Expr>, &[Expr]) = match kind {
             JoinKind::Inner => (above.iter().chain(&on_conjuncts).cloned().collect(), above),
@@ -58,9 +60,8 @@ impl Labels<'_> {
                 }
             },
             (Label::Private(a), Label::Private(b)) => {
-                let equality = self
-                    .same_unit(&a, &b, &joining)
-                    .map_err(|refusal| refusal.within(|| place))?;
+                let equality = same_unit(&a, &b, &joining)
+                    .map_err(|UnitsMayDiffer| self.not_by_unit(&tables).at(place))?;
                 let of_left = if kind == JoinKind::Inner {
                     &joining
                 } else {
@@ -186,46 +187,68 @@ impl Labels<'_> {
         }
     }
 
-    /// Proves that joined rows share their unit: by equality of the unit itself, or of a key on the
-    /// path to it. In the second case the unit's equality is returned and must be added.
-    pub(super) fn same_unit(
-        &self,
-        a: &Lineage,
-        b: &Lineage,
-        conditions: &[Expr],
-    ) -> Result<Option<Expr>, Refusal> {
-        let same_type = a.data_type == b.data_type;
-        let pairs = conditions.iter().filter_map(equated);
-        for (x, y) in pairs {
-            let direct = (a.units.contains(&x) && b.units.contains(&y))
-                || (a.units.contains(&y) && b.units.contains(&x));
-            if direct && same_type {
-                return Ok(None);
+    /// The first private table of a side, as the policy names it.
+    fn private_table(&self, side: &Relation) -> Option<String> {
+        match side {
+            Relation::Scan(scan) => {
+                let table = &self.policy.tables[scan.table.0];
+                matches!(table.protection, Protection::Private(_))
+                    .then(|| format!("{}.{}", table.schema, table.name))
             }
-            if same_type && (share_point(a, b, x, y) || share_point(a, b, y, x)) {
-                let unit =
-                    |lineage: &Lineage| Expr::column(lineage.units[0], lineage.data_type.clone());
-                return Ok(Some(Expr::call(
-                    Function::Equal,
-                    vec![unit(a), unit(b)],
-                    Type::Bool,
-                )));
-            }
+            other => other
+                .inputs()
+                .into_iter()
+                .find_map(|input| self.private_table(input)),
         }
+    }
+
+    fn not_by_unit(&self, tables: &[Option<String>; 2]) -> Refusal {
         let unit = &self.policy.privacy.unit;
-        Err(Refusal::unsupported(
+        let joined = match tables {
+            [Some(left), Some(right)] => format!("{left} with {right}"),
+            _ => "private tables".to_owned(),
+        };
+        Refusal::new(
             reason::JOIN_NOT_BY_UNIT,
-            format!(
-                "a join of private tables that does not equate the {unit} \
-            they belong to"
-            ),
+            format!("a join of {joined} must equate the {unit} they belong to"),
         )
         .detail("One joined row would hold data of two units, and the bounds are per unit.")
         .hint(format!(
             "Join on the column that identifies the {unit}, or along the foreign key \
                 that leads to it."
-        )))
+        ))
     }
+}
+
+/// Rows that are joined, or tied, may belong to two units.
+pub(super) struct UnitsMayDiffer;
+
+/// Proves that joined rows share their unit: by equality of the unit itself, or of a key on the
+/// path to it. In the second case the unit's equality is returned and must be added.
+pub(super) fn same_unit(
+    a: &Lineage,
+    b: &Lineage,
+    conditions: &[Expr],
+) -> Result<Option<Expr>, UnitsMayDiffer> {
+    let same_type = a.data_type == b.data_type;
+    let pairs = conditions.iter().filter_map(equated);
+    for (x, y) in pairs {
+        let direct = (a.units.contains(&x) && b.units.contains(&y))
+            || (a.units.contains(&y) && b.units.contains(&x));
+        if direct && same_type {
+            return Ok(None);
+        }
+        if same_type && (share_point(a, b, x, y) || share_point(a, b, y, x)) {
+            let unit =
+                |lineage: &Lineage| Expr::column(lineage.units[0], lineage.data_type.clone());
+            return Ok(Some(Expr::call(
+                Function::Equal,
+                vec![unit(a), unit(b)],
+                Type::Bool,
+            )));
+        }
+    }
+    Err(UnitsMayDiffer)
 }
 
 /// In FROM, an ON with a subquery was moved to WHERE or refused. This one belongs to a scalar

@@ -1,6 +1,6 @@
 //! Subqueries in conditions: each reads public rows, or rows of the unit of the row around it.
 
-use super::join::merge;
+use super::join::{UnitsMayDiffer, merge, same_unit};
 use super::{Label, Labels};
 use crate::analyze::bounded_rows::{BoundedRows, bounded};
 use crate::analyze::fanout::FanOut;
@@ -138,8 +138,8 @@ impl Labels<'_> {
             )
             .hint("Join the tables and aggregate the private one.")),
             (Label::Private(a), Label::Private(b)) => {
-                let all: Vec<Expr> = conditions.to_vec();
-                let equality = self.same_unit(a, &b, &all).map_err(|_| self.untied())?;
+                let equality =
+                    same_unit(a, &b, conditions).map_err(|UnitsMayDiffer| self.untied())?;
                 Ok((
                     Label::Private(merge(JoinKind::Inner, a.clone(), b)),
                     equality,

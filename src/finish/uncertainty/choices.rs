@@ -1,7 +1,7 @@
 //! The errors of counts of distinct values and of chosen values.
 
 use super::{Row, Spread};
-use crate::aggregates::{ChoiceId, DistinctValues, Estimate, ReleasedColumn};
+use crate::aggregates::{ChoiceId, DistinctValues, DrawId, Estimate, ReleasedColumn};
 use crate::release::ClipBias;
 use crate::rewrite::{ChoiceKind, ChoicePlan, Degree, Side, Subject, Target, product_step};
 
@@ -19,7 +19,7 @@ impl Row<'_> {
 
     /// A chosen value, where its error is known. In arithmetic its error is that of the wider side
     /// of its interval, so that no result looks more accurate than the drawn ends.
-    pub(super) fn quantile(&self, choice: ChoiceId, draw: usize) -> Option<Estimate> {
+    pub(super) fn quantile(&self, choice: ChoiceId, draw: DrawId) -> Option<Estimate> {
         let ChosenValue {
             value,
             spread:
@@ -36,12 +36,12 @@ impl Row<'_> {
         let added = self.release.coordinates().len() + 3 * self.release.choices().len();
         let ReleasedColumn(first) = self.release.first_column(choice);
         let earlier = first - self.release.measures().len();
-        let mut noise = vec![0.0; added + earlier + draw];
+        let mut noise = vec![0.0; added + earlier + draw.0];
         noise.push((high - value).max(value - low) / self.z);
         Some(Estimate::new(value, noise, self.z).between(low, high))
     }
 
-    pub(super) fn chosen(&self, choice: ChoiceId, draw: usize) -> Option<ChosenValue> {
+    pub(super) fn chosen(&self, choice: ChoiceId, draw: DrawId) -> Option<ChosenValue> {
         let ChoicePlan { question, kind, .. } = self.release.choice(choice);
         let (
             ChoiceKind::Choice {
@@ -58,9 +58,9 @@ impl Row<'_> {
         else {
             return None;
         };
-        let (target, range) = (question.targets.get(draw)?, candidates.ends()?);
-        let released = |at: usize| {
-            let column = self.release.first_column(choice) + at;
+        let (target, range) = (question.targets.get(draw.0)?, candidates.ends()?);
+        let released = |draw: DrawId| {
+            let column = self.release.first_column(choice) + draw.0;
             self.released(column)?.parse::<f64>().ok()
         };
         let value = released(draw)?;
@@ -73,13 +73,13 @@ impl Row<'_> {
         let end = |wanted: Side| {
             side(wanted)
                 .and_then(|side| question.targets.iter().position(|t| *t == side))
-                .and_then(released)
+                .and_then(|at| released(DrawId(at)))
         };
         let (low, high) = (end(Side::Low), end(Side::High));
         // The rank of a fraction that is chosen together with others carries their errors too.
         let is_alone = halving.is_none() || !matches!(target, Target::Fraction(_));
         let error = low.zip(high).filter(|_| is_alone).and_then(|(low, high)| {
-            let draw = draws.get(draw)?;
+            let draw = draws.get(draw.0)?;
             // The draw at the chosen limit.
             let row = *row_weight as f64;
             let (times, lost) = self.row_cut(choice).map_or((1.0, 0.0), |cut| {

@@ -8,7 +8,7 @@ mod strings;
 
 pub use names::AGGREGATES;
 
-use super::literal::is_unknown;
+use super::unknown::is_unknown;
 use crate::catalog::Type;
 
 /// Functions and operators of the row level. Those with a grammar of their own (AND, CASE, IN, …)

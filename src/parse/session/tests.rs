@@ -1,7 +1,6 @@
 use super::{Modes, SessionStatement, SettingScope};
-use crate::parse::{
-    CopyFormat, Direction, ExplainFormat, FetchCount, Force, Statement, Style, parse,
-};
+use crate::parse::FetchCount::{All, Rows};
+use crate::parse::{CopyFormat, Direction, ExplainFormat, Force, Statement, Style, parse};
 
 fn one(sql: &str) -> SessionStatement {
     let mut statements = parse(sql).unwrap_or_else(|refusal| panic!("{sql}: {refusal}"));
@@ -201,7 +200,7 @@ fn cursors_are_declared_and_walked_in_every_spelling() {
             "{sql}"
         );
     }
-    let rows = FetchCount::Rows;
+    let rows = Rows;
     for (sql, expected) in [
         ("FETCH c", Direction::Forward(rows(1))),
         ("FETCH next", Direction::Forward(rows(1))),
@@ -215,19 +214,13 @@ fn cursors_are_declared_and_walked_in_every_spelling() {
         ("FETCH RELATIVE +2 FROM c", Direction::Relative(2)),
         ("FETCH 7 FROM c", Direction::Forward(rows(7))),
         ("FETCH -7 FROM c", Direction::Backward(rows(7))),
-        ("FETCH ALL FROM c", Direction::Forward(FetchCount::All)),
+        ("FETCH ALL FROM c", Direction::Forward(All)),
         ("FETCH FORWARD c", Direction::Forward(rows(1))),
         ("FETCH FORWARD 3 FROM c", Direction::Forward(rows(3))),
-        (
-            "FETCH FORWARD ALL FROM c",
-            Direction::Forward(FetchCount::All),
-        ),
+        ("FETCH FORWARD ALL FROM c", Direction::Forward(All)),
         ("FETCH BACKWARD FROM c", Direction::Backward(rows(1))),
         ("FETCH BACKWARD -3 FROM c", Direction::Forward(rows(3))),
-        (
-            "FETCH BACKWARD ALL IN c",
-            Direction::Backward(FetchCount::All),
-        ),
+        ("FETCH BACKWARD ALL IN c", Direction::Backward(All)),
     ] {
         for (sql, moves_only) in [
             (sql.to_owned(), false),

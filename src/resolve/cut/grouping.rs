@@ -138,13 +138,17 @@ pub fn grouping(
     })
 }
 
+/// The number of a distinct grouping set; an index into [`Sets::keys`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SetNumber(usize);
+
 /// The grouping sets of one SELECT.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sets {
     /// The keys of each distinct set. Empty for a plain GROUP BY of all keys.
     pub keys: Vec<Vec<usize>>,
-    /// For each set as written, the number of its distinct set. Empty if no set is written twice.
-    pub written: Vec<usize>,
+    /// The distinct set of each set as written. Empty if no set is written twice.
+    pub written: Vec<SetNumber>,
 }
 
 /// The sets as indexes of keys, without duplicates.
@@ -161,7 +165,7 @@ pub fn numbered(mut sets: Vec<Vec<usize>>, keys: usize) -> Sets {
                 once.push(set.clone());
                 once.len() - 1
             });
-        written.push(number);
+        written.push(SetNumber(number));
     }
     if written.len() == once.len() {
         written.clear();
@@ -176,9 +180,10 @@ pub fn numbered(mut sets: Vec<Vec<usize>>, keys: usize) -> Sets {
 
 /// A join that repeats the groups of a set as often as the set is written: `(VALUES (0), (0), (1))
 /// AS alias(n)`, joined on the set's number if there are several sets.
-pub fn repeated(written: &[usize], alias: &str, set_number: Option<ast::Expr>) -> ast::Join {
-    let number =
-        |value: usize| ast::Expr::Value(ast::Value::Number(value.to_string(), false).into());
+pub fn repeated(written: &[SetNumber], alias: &str, set_number: Option<ast::Expr>) -> ast::Join {
+    let number = |SetNumber(set): SetNumber| {
+        ast::Expr::Value(ast::Value::Number(set.to_string(), false).into())
+    };
     let rows = written
         .iter()
         .map(|set| {

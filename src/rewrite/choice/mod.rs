@@ -21,7 +21,7 @@ pub use target::{Side, Target, ratio_of};
 
 use super::emit::statement::EmittedStatement;
 use super::vector::bins::Bins;
-use super::vector::coordinates::{Coordinate, Mask};
+use super::vector::coordinate::{Coordinate, Mask};
 use super::vector::fixed_point::FixedPoint;
 use super::vector::row_lengths::{ceil_sqrt, length_in_rows};
 use crate::aggregates::{PairLimits, distinct_moment};

@@ -1,7 +1,7 @@
 //! The choice queries of a release.
 
 use super::{ChoiceQuery, Degree, Subject, Target};
-use crate::aggregates::{ChoiceId, PairLimits, Ranks, chosen};
+use crate::aggregates::{ChoiceId, DrawId, PairLimits, Ranks, chosen};
 use crate::ir::{Distinct, Expr, Fractions};
 
 /// The choice queries of a release; equal ones are asked once.
@@ -43,12 +43,12 @@ impl ChoiceQueries {
         };
         let known = &mut self.0[choice].targets;
         let mut position = |target: Target| {
-            known.iter().position(|t| *t == target).unwrap_or_else(|| {
+            DrawId(known.iter().position(|t| *t == target).unwrap_or_else(|| {
                 known.push(target);
                 known.len() - 1
-            })
+            }))
         };
-        let draws: Vec<usize> = targets.into_iter().map(&mut position).collect();
+        let draws: Vec<DrawId> = targets.into_iter().map(&mut position).collect();
         for end in ends {
             position(end);
         }

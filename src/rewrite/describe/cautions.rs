@@ -8,7 +8,7 @@ use crate::analyze::AnalyzedRelease;
 use crate::ir::{ColumnId, Expr, Operation, Relation, WindowFunction};
 use crate::policy::{Column, Protection, Scalar};
 use crate::rewrite::emit::sql::scalar_text;
-use crate::rewrite::vector::coordinates::Coordinate;
+use crate::rewrite::vector::coordinate::Coordinate;
 use crate::rewrite::{ChoicePlan, ReleasePlan, Subject};
 
 /// The most parts that one line lists.

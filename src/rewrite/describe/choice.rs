@@ -1,7 +1,7 @@
 //! The choices of a release in words.
 
 use super::{Words, significant};
-use crate::aggregates::PairLimits;
+use crate::aggregates::{DrawId, PairLimits};
 use crate::ir::{Distinct, End, Expr};
 use crate::mechanism::{Calibrated, Exponential};
 use crate::rewrite::{Candidates, ChoiceKind, ChoicePlan, Degree, Halving, Side, Subject, Target};
@@ -137,7 +137,7 @@ fn wanted(target: &Target) -> String {
 }
 
 /// How far off a choice's output may be.
-pub fn choice_noise(choice: &ChoicePlan, draws: &[usize]) -> String {
+pub fn choice_noise(choice: &ChoicePlan, draws: &[DrawId]) -> String {
     match &choice.kind {
         ChoiceKind::Count { .. } => {
             match (count_noise(choice).collect::<Vec<_>>().as_slice(), draws) {
@@ -155,7 +155,7 @@ pub fn choice_noise(choice: &ChoicePlan, draws: &[usize]) -> String {
             weight_max: _,
             row_weight: _,
         } => {
-            let one = |at: &usize| choice.question.targets.get(*at).zip(all.get(*at));
+            let one = |draw: &DrawId| choice.question.targets.get(draw.0).zip(all.get(draw.0));
             let each = draws.iter().filter_map(one).map(|(target, draw)| {
                 format!("{}, {}", wanted(target), error(choice, target, draw))
             });
@@ -200,11 +200,12 @@ fn deviation(calibrated: &Calibrated) -> f64 {
 }
 
 /// [`rank_error`] of one of a choice's draws.
-pub fn ranks_of(choice: &ChoicePlan, draw: usize) -> Option<f64> {
+pub fn ranks_of(choice: &ChoicePlan, draw: DrawId) -> Option<f64> {
     let ChoiceKind::Choice { draws, .. } = &choice.kind else {
         return None;
     };
-    rank_error(choice, choice.question.targets.get(draw)?, draws.get(draw)?)
+    let target = choice.question.targets.get(draw.0)?;
+    rank_error(choice, target, draws.get(draw.0)?)
 }
 
 fn eta(draw: &Exponential) -> f64 {

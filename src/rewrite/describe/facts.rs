@@ -8,7 +8,7 @@ use crate::policy::Policy;
 use crate::rewrite::CoordinateId;
 use crate::rewrite::ReleasePlan;
 use crate::rewrite::plan::facts::{CoordinateFacts, ReleaseFacts};
-use crate::rewrite::vector::coordinates::Coordinate;
+use crate::rewrite::vector::coordinate::Coordinate;
 
 pub fn facts(
     release: &AnalyzedRelease,

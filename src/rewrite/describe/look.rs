@@ -3,7 +3,7 @@
 use num_traits::ToPrimitive;
 
 use super::{significant, step_of};
-use crate::rewrite::vector::coordinates::Coordinate;
+use crate::rewrite::vector::coordinate::Coordinate;
 use crate::rewrite::vector::standard_deviation::measure_terms;
 use crate::rewrite::{CoordinateId, Look, Measure, Price, ReleasePlan};
 

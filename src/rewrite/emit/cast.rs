@@ -72,7 +72,12 @@ fn of_float4(value: Emitted) -> Result<Emitted, Refusal> {
 /// Casts that cannot fail: the operand is brought into the target's range first.
 pub(in crate::rewrite) fn cast(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
     if from.is_string() && !to.is_string() {
-        return read(value, to);
+        let read = read(value, to)?;
+        return if to.is_number() {
+            cast(read, &Type::Numeric(None), to)
+        } else {
+            Ok(read)
+        };
     }
     if let (Type::Float4, Type::Numeric(digits)) = (from, to) {
         let own = of_float4(value)?;

@@ -30,7 +30,6 @@ use crate::analyze::guarded_ranges::of_constant;
 use crate::analyze::interval::{Interval, scalar};
 use crate::catalog::Type;
 use crate::ir::functions::{Function, Rule, rule};
-use crate::ir::literal::integer_range;
 use crate::ir::{ColumnId, Expr, Node, Relation};
 use crate::refusal::{Refusal, reason};
 
@@ -153,8 +152,8 @@ impl ExpressionEmitter<'_> {
             },
             Node::Literal(value) => value.is_some(),
             Node::Cast(inner) => {
-                is_number(&inner.data_type)
-                    && is_number(&expr.data_type)
+                inner.data_type.is_number()
+                    && expr.data_type.is_number()
                     && self.add_null_columns(inner, columns)
             }
             Node::Call {
@@ -166,10 +165,10 @@ impl ExpressionEmitter<'_> {
                     | Function::Abs,
                 arguments,
             } => {
-                is_number(&expr.data_type)
+                expr.data_type.is_number()
                     && arguments
                         .iter()
-                        .all(|a| is_number(&a.data_type) && self.add_null_columns(a, columns))
+                        .all(|a| a.data_type.is_number() && self.add_null_columns(a, columns))
             }
             Node::Call { .. } | Node::Constant(_) | Node::Case { .. } | Node::Exists { .. } => {
                 false
@@ -412,13 +411,6 @@ impl ExpressionEmitter<'_> {
             ..Emitted::plain(ast::Expr::Nested(Box::new(sql)), Interval::ALL)
         })
     }
-}
-
-/// Arithmetic on these is NULL where an operand is, and nowhere else.
-fn is_number(data_type: &Type) -> bool {
-    integer_range(data_type).is_some()
-        || is_float(data_type)
-        || matches!(data_type, Type::Numeric(_))
 }
 
 /// A constant is not NULL, so LEAST is never above it and GREATEST never below it.

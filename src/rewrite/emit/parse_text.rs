@@ -6,7 +6,6 @@
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::cast::cast;
 use super::guard::{Emitted, bound};
 use super::sql;
 use super::text::{collated, cut};
@@ -34,22 +33,17 @@ const INSTANT: &str = concat!(
 const BLANKS: &str = " \t\n\r\u{c}\u{b}";
 const UUID: &str = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$";
 
-/// The text as a value of `to`.
+/// The text as a value of `to`; for a type of numbers, as a numeric that is still to be cast to it.
 pub(in crate::rewrite) fn read(value: Emitted, to: &Type) -> Result<Emitted, Refusal> {
     let value = cut(value);
     match to {
-        Type::Int2 | Type::Int4 | Type::Int8 => cast(
-            guarded(value, INTEGER, &Type::Numeric(None), Vec::new(), to),
-            &Type::Numeric(None),
-            to,
-        ),
+        Type::Int2 | Type::Int4 | Type::Int8 => {
+            let number = Type::Numeric(None);
+            Ok(guarded(value, INTEGER, &number, Vec::new(), to))
+        }
         Type::Numeric(_) | Type::Float4 | Type::Float8 => {
             let number = Type::Numeric(None);
-            cast(
-                guarded(value, NUMBER, &number, Vec::new(), &number),
-                &number,
-                to,
-            )
+            Ok(guarded(value, NUMBER, &number, Vec::new(), &number))
         }
         Type::Date | Type::Timestamp | Type::Timestamptz => {
             let year = sql::call(

@@ -20,8 +20,8 @@ use crate::rewrite::price::{Bounding, Portion};
 use crate::rewrite::release_statements::Emission;
 use crate::rewrite::vector::base_rows::{base_rows, inlined_columns};
 use crate::rewrite::vector::clipped_aggregate::ClippedAggregate;
+use crate::rewrite::vector::coordinate::{Coordinate, Count, Mask, Measure};
 use crate::rewrite::vector::coordinate_id::CoordinateId;
-use crate::rewrite::vector::coordinates::{Coordinate, Count, Mask, Measure};
 use crate::rewrite::vector::rotation::made_of;
 use crate::rewrite::{Price, ReleasePlan};
 

@@ -14,7 +14,7 @@ use crate::rewrite::choice::{
     ChoiceKind, ChoiceQuery, Degree, Halving, ROW_WEIGHT, RowLimit, RowsLook, Subject,
 };
 use crate::rewrite::vector::bins::Bins;
-use crate::rewrite::vector::coordinates::{Coordinate, Mask};
+use crate::rewrite::vector::coordinate::{Coordinate, Mask};
 use crate::rewrite::vector::sensitivity::{norms, weights};
 
 /// A choice with its noise and what that costs.

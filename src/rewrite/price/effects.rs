@@ -9,7 +9,7 @@ use crate::analyze::{AnalyzedRelease, KeyRule};
 use crate::mechanism::{Calibrated, Effect, Effects, Mechanism, Norm, gaussian, gaussian_finer};
 use crate::policy::{ClipChoice, Policy};
 use crate::rewrite::vector::clip::roomy;
-use crate::rewrite::vector::coordinates::Coordinate;
+use crate::rewrite::vector::coordinate::Coordinate;
 use crate::rewrite::vector::row_lengths::ceil_sqrt;
 use crate::rewrite::vector::sensitivity::{Norms, norms};
 

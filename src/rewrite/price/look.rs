@@ -16,7 +16,8 @@ use crate::refusal::Refusal;
 use crate::rewrite::CoordinateId;
 use crate::rewrite::vector::bins::Bins;
 use crate::rewrite::vector::blocks::blocks;
-use crate::rewrite::vector::coordinates::{Coordinate, Coordinates};
+use crate::rewrite::vector::coordinate::Coordinate;
+use crate::rewrite::vector::coordinates::Coordinates;
 use crate::rewrite::vector::sensitivity::{norms, weights};
 
 /// A block whose ceiling is no more than this many times one row's length is clipped there: a look

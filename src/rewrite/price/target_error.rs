@@ -9,7 +9,7 @@
 //! counts and sums behind it.
 
 use super::fixed;
-use crate::aggregates::{Foreseen, Output};
+use crate::aggregates::{DrawId, Foreseen, Output};
 use crate::mechanism::{Fixed, epsilon_of_mu};
 use crate::policy::{Policy, TargetError, TargetErrors};
 use crate::refusal::{Refusal, reason};
@@ -106,8 +106,8 @@ fn has_error(release: &ReleasePlan, output: &Output, target: TargetError) -> boo
             is_array,
         } => {
             let targets = &release.choice(choice).question.targets;
-            let has_ends = |draw: &usize| {
-                let ends = targets.get(*draw).map(Target::sides).unwrap_or_default();
+            let has_ends = |draw: &DrawId| {
+                let ends = targets.get(draw.0).map(Target::sides).unwrap_or_default();
                 ends.len() == 2 && ends.iter().all(|end| targets.contains(end))
             };
             // Without a draw it is a count.

@@ -1,6 +1,8 @@
 //! What the noise of a plan leaves of one group that holds all units.
 
-use crate::aggregates::{self, ChoiceId, DistinctNoise, Expected, MeasureId, total_of, whole};
+use crate::aggregates::{
+    self, ChoiceId, DistinctNoise, DrawId, Expected, MeasureId, total_of, whole,
+};
 use crate::ir::Interval;
 use crate::mechanism::{Mechanism, quantile_95};
 use crate::rewrite::describe::rank_error;
@@ -122,14 +124,14 @@ impl aggregates::BestCase for PlannedBestCase<'_> {
         })
     }
 
-    fn ranks(&self, choice: ChoiceId, draws: &[usize]) -> Option<Expected> {
+    fn ranks(&self, choice: ChoiceId, draws: &[DrawId]) -> Option<Expected> {
         let choice = self.release.choice(choice);
         let ChoiceKind::Choice { draws: all, .. } = &choice.kind else {
             return None;
         };
-        let errors = draws.iter().filter_map(|at| {
-            let target = choice.question.targets.get(*at)?;
-            Some((rank_error(choice, target, all.get(*at)?)?, target))
+        let errors = draws.iter().filter_map(|draw| {
+            let target = choice.question.targets.get(draw.0)?;
+            Some((rank_error(choice, target, all.get(draw.0)?)?, target))
         });
         let (error, target) = errors.min_by(|a, b| a.0.total_cmp(&b.0))?;
         Some(self.at_rank(error, matches!(target, Target::MostFrequent)))

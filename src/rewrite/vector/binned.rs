@@ -8,7 +8,7 @@ use sqlparser::ast::{self, BinaryOperator as B};
 use super::bins::Bins;
 use super::clip::VALUE_BITS;
 use super::clipped_aggregate::ClippedAggregate;
-use super::coordinates::{Coordinate, PRESENCE};
+use super::coordinate::{Coordinate, PRESENCE};
 use super::row_lengths::ceil_sqrt;
 use crate::catalog::Type;
 use crate::mechanism::Norm;

@@ -1,8 +1,8 @@
 //! Coordinates of one scale are clipped together. A common norm of rows and of values would need an
 //! exchange rate between them, which nobody knows without the data.
 
+use super::coordinate::Coordinate;
 use super::coordinate_id::CoordinateId;
-use super::coordinates::Coordinate;
 use crate::ir::Expr;
 use crate::rewrite::FixedPoint;
 

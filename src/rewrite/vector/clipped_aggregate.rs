@@ -6,7 +6,7 @@ use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::base_rows::{BaseRows, base_rows};
 use super::clip::{Clip, eight_bytes};
-use super::coordinates::{Coordinate, Mask};
+use super::coordinate::{Coordinate, Mask};
 use super::grouping_sets::{group_columns, over_sets};
 use super::row_integer::{divided, integer, integer_type, lacks, narrowed, within};
 use crate::analyze::{AnalyzedRelease, PlanningEffort};

@@ -4,7 +4,7 @@
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::clipped_aggregate::ClippedAggregate;
-use super::coordinates::{Coordinate, PRESENCE};
+use super::coordinate::{Coordinate, PRESENCE};
 use super::grouping_sets::group_columns;
 use crate::catalog::Type;
 use crate::ir::SET_COLUMN;

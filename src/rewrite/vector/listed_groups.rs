@@ -8,7 +8,7 @@ use sqlparser::ast::{self, BinaryOperator as B};
 use super::base_rows::{BaseRows, base_rows, key_text, listed_value};
 use super::binned::{UNITS, bin};
 use super::clipped_aggregate::{ClippedAggregate, ListedGroup};
-use super::coordinates::Coordinate;
+use super::coordinate::Coordinate;
 use crate::analyze::{AnalyzedRelease, KeyRule};
 use crate::catalog::Type;
 use crate::ir::functions::Function;

@@ -6,8 +6,8 @@
 //! pair adds up to `2 H`. Laplace noise of the same epsilon is half as wide on A and B, and the
 //! count `c = (A + B) / H` and the sum `s = A - B` have half the variance.
 
+use super::coordinate::{Coordinate, Count, Measure};
 use super::coordinate_id::CoordinateId;
-use super::coordinates::{Coordinate, Count, Measure};
 use crate::ir::End;
 
 /// The coordinates with every such pair rotated: the distance from the lower end in the count's

@@ -2,7 +2,7 @@
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::coordinates::Coordinate;
+use super::coordinate::Coordinate;
 use super::fixed_point::FixedPoint;
 use crate::catalog::Type;
 use crate::ir::Expr;

@@ -10,7 +10,7 @@
 use num_bigint::BigUint;
 use num_integer::Integer;
 
-use super::coordinates::{Coordinate, PRESENCE};
+use super::coordinate::{Coordinate, PRESENCE};
 use super::fixed_point::FixedPoint;
 use crate::ir::Expr;
 
@@ -386,7 +386,7 @@ fn is_sum_of(coordinate: &Coordinate, filter: &Option<Expr>, value: &Expr) -> bo
 
 #[cfg(test)]
 mod tests {
-    use super::super::coordinates::Mask;
+    use super::super::coordinate::Mask;
     use super::*;
     use crate::analyze::interval::Interval;
     use crate::catalog::Type;

@@ -1,7 +1,7 @@
 //! The noise of measures, known without the data: linear combinations of independent draws.
 
+use super::coordinate::{Count, Measure};
 use super::coordinate_id::CoordinateId;
-use super::coordinates::{Count, Measure};
 use super::rotation::made_of;
 use crate::rewrite::{FixedPoint, ReleasePlan};
 

@@ -7,13 +7,11 @@ use std::path::Path;
 use super::tidy::{code, texts};
 
 /// The files of each circle, and why it stays.
-const CIRCLES: [(&[&str], &str); 6] = [
+const CIRCLES: [(&[&str], &str); 3] = [
     (
         &[
             "ir::aggregate",
             "ir::expression",
-            "ir::functions",
-            "ir::literal",
             "ir::relation",
             "ir::window",
         ],
@@ -29,20 +27,8 @@ const CIRCLES: [(&[&str], &str); 6] = [
         "the methods of one transaction",
     ),
     (
-        &["rewrite::choice", "rewrite::vector::coordinates"],
-        "a choice may count rows as the vector does, and is listed next to it in the layout",
-    ),
-    (
-        &["rewrite::emit::cast", "rewrite::emit::parse_text"],
-        "a cast reads texts, and texts are cut by a cast",
-    ),
-    (
         &["rewrite::emit::expression", "rewrite::emit::relation"],
         "EXISTS emits relations, and relations emit expressions",
-    ),
-    (
-        &["wire::connection", "wire::cursor"],
-        "a connection holds its cursors, whose statements are its methods",
     ),
 ];
 

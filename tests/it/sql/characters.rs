@@ -316,7 +316,7 @@ async fn char_of_unknown_blanks_is_refused() {
         (
             "SELECT count(*) FROM \"Shop\".\"Buyers\" b JOIN \"Shop\".orders o ON b.segment = \
                 o.mode",
-            "a join of private tables that does not equate the buyer",
+            "must equate the buyer they belong to",
         ),
         (
             "SELECT count(*) FROM \"Shop\".\"Buyers\" WHERE segment = 1",

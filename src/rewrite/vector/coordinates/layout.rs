@@ -2,13 +2,14 @@
 
 mod builder;
 
-use super::{Coordinate, Coordinates, Count, Mask, Measure};
+use super::Coordinates;
 use crate::aggregates::{BoundedAggregate, Centred, Counts, MeasureId, Summand};
 use crate::analyze::interval::Interval;
 use crate::analyze::{AnalyzedRelease, inline};
 use crate::ir::{ColumnInfo, Expr};
 use crate::refusal::Refusal;
 use crate::rewrite::choice::ChoiceQueries;
+use crate::rewrite::vector::coordinate::{Coordinate, Count, Mask, Measure};
 use crate::rewrite::vector::coordinate_id::CoordinateId;
 use crate::rewrite::vector::fixed_point::FixedPoint;
 use builder::Laying;

@@ -2,6 +2,7 @@
 //! emitted for them, the groups known without the data, and the text about the noise. The other
 //! tests here show that these are right; the goldens show that they have not changed.
 
+use pgveil::aggregates::DrawId;
 use pgveil::analyze::KeyRule;
 use pgveil::mechanism::Accounting;
 use pgveil::policy::SessionSettings;
@@ -412,7 +413,7 @@ fn noise(plan: &Plan) -> String {
             );
         }
         for part in release.choices() {
-            let draws: Vec<usize> = (0..part.question.targets.len()).collect();
+            let draws: Vec<DrawId> = (0..part.question.targets.len()).map(DrawId).collect();
             reported += &format!("  part: {}\n", pgveil::rewrite::choice_noise(part, &draws));
         }
         release

@@ -10,7 +10,8 @@ use crate::policy::Scalar;
 use crate::refusal::Refusal;
 use crate::rewrite::choice::candidates::{Candidates, Grid};
 use crate::rewrite::choice::{ChoiceQueries, Degree, Subject, Target, targets};
-use crate::rewrite::vector::coordinates::{Coordinate, Coordinates, Count, Mask, Measure};
+use crate::rewrite::vector::coordinate::{Coordinate, Count, Mask, Measure};
+use crate::rewrite::vector::coordinates::Coordinates;
 use crate::rewrite::vector::fixed_point::FixedPoint;
 
 /// Where the aggregates of a release are laid out: the vector and the choices.
