@@ -1,7 +1,7 @@
 //! Generates values of a column: ordinary ones and extreme ones.
 
 use crate::catalog::Type;
-use crate::policy::{Bounds, Column, Scalar};
+use crate::policy::{Column, ColumnBounds, Scalar};
 use crate::rewrite::emit::sql::scalar_text;
 
 /// Number of steps that ordinary values take through a range.
@@ -88,7 +88,7 @@ pub fn distinct(data_type: &Type, number: i64) -> Option<String> {
 }
 
 /// A value within the bounds, this many steps above the lower one.
-fn between(bounds: &Bounds, step: i64) -> String {
+fn between(bounds: &ColumnBounds, step: i64) -> String {
     let part = |lower: i64, upper: i64| {
         i64::try_from(
             i128::from(lower)
@@ -125,7 +125,7 @@ fn between(bounds: &Bounds, step: i64) -> String {
 
 /// A value outside the bounds by their whole width, or by as much as the type allows: above for 1,
 /// below for -1.
-fn beyond(data_type: &Type, bounds: &Bounds, direction: i64) -> Option<String> {
+fn beyond(data_type: &Type, bounds: &ColumnBounds, direction: i64) -> Option<String> {
     let infinite = |word: &str| {
         Some(if direction > 0 {
             word.to_owned()
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     fn column(data_type: Type, bounds: Option<(Scalar, Scalar)>) -> Column {
-        let bounds = bounds.map(|(lower, upper)| Bounds { lower, upper });
+        let bounds = bounds.map(|(lower, upper)| ColumnBounds { lower, upper });
         Column {
             name: "c".to_owned(),
             data_type,

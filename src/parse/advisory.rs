@@ -8,18 +8,18 @@ use super::{Query, SettingScope};
 /// One call of an advisory lock function that is a whole statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advisory {
-    pub act: Act,
+    pub act: AdvisoryAct,
     pub shared: bool,
     /// Until when a lock is held.
     pub scope: SettingScope,
-    /// One number of eight bytes, or two of four; none for [`Act::UnlockAll`].
+    /// One number of eight bytes, or two of four; none for [`AdvisoryAct::UnlockAll`].
     pub key: Vec<Number>,
     /// Name of the one column.
     pub column: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Act {
+pub enum AdvisoryAct {
     Lock,
     TryLock,
     Unlock,
@@ -58,7 +58,11 @@ impl Query {
             return None;
         }
         let key: Vec<Number> = list.args.iter().map(number).collect::<Option<_>>()?;
-        let numbers = if act == Act::UnlockAll { 0..=0 } else { 1..=2 };
+        let numbers = if act == AdvisoryAct::UnlockAll {
+            0..=0
+        } else {
+            1..=2
+        };
         let column = alias.unwrap_or_else(|| name.to_owned());
         numbers.contains(&key.len()).then_some(Advisory {
             act,
@@ -70,19 +74,19 @@ impl Query {
     }
 }
 
-fn kind(name: &str) -> Option<(Act, bool, SettingScope)> {
+fn kind(name: &str) -> Option<(AdvisoryAct, bool, SettingScope)> {
     if name == "pg_advisory_unlock_all" {
-        return Some((Act::UnlockAll, false, SettingScope::Session));
+        return Some((AdvisoryAct::UnlockAll, false, SettingScope::Session));
     }
     let (name, shared) = name
         .strip_suffix("_shared")
         .map_or((name, false), |name| (name, true));
     let (act, scope) = match name {
-        "pg_advisory_lock" => (Act::Lock, SettingScope::Session),
-        "pg_advisory_xact_lock" => (Act::Lock, SettingScope::Local),
-        "pg_try_advisory_lock" => (Act::TryLock, SettingScope::Session),
-        "pg_try_advisory_xact_lock" => (Act::TryLock, SettingScope::Local),
-        "pg_advisory_unlock" => (Act::Unlock, SettingScope::Session),
+        "pg_advisory_lock" => (AdvisoryAct::Lock, SettingScope::Session),
+        "pg_advisory_xact_lock" => (AdvisoryAct::Lock, SettingScope::Local),
+        "pg_try_advisory_lock" => (AdvisoryAct::TryLock, SettingScope::Session),
+        "pg_try_advisory_xact_lock" => (AdvisoryAct::TryLock, SettingScope::Local),
+        "pg_advisory_unlock" => (AdvisoryAct::Unlock, SettingScope::Session),
         _ => return None,
     };
     Some((act, shared, scope))
@@ -154,7 +158,7 @@ fn number_of(expr: &ast::Expr) -> Option<Number> {
 #[cfg(test)]
 mod tests {
     use super::super::{SettingScope, Statement, parse};
-    use super::{Act, Advisory, Number};
+    use super::{Advisory, AdvisoryAct, Number};
 
     #[test]
     fn a_call_alone_is_a_lock() {
@@ -175,7 +179,7 @@ mod tests {
         assert_eq!(
             read("SELECT pg_advisory_lock(7)"),
             lock(
-                Act::Lock,
+                AdvisoryAct::Lock,
                 false,
                 SettingScope::Session,
                 std::slice::from_ref(&seven),
@@ -185,7 +189,7 @@ mod tests {
         assert_eq!(
             read("SELECT pg_catalog.PG_TRY_ADVISORY_XACT_LOCK_SHARED($1::int, (-7)) AS \"Got\""),
             lock(
-                Act::TryLock,
+                AdvisoryAct::TryLock,
                 true,
                 SettingScope::Local,
                 &[Number::Parameter(0), Number::Constant(-7)],
@@ -195,7 +199,7 @@ mod tests {
         assert_eq!(
             read("SELECT pg_advisory_unlock(hashtext('a'))"),
             lock(
-                Act::Unlock,
+                AdvisoryAct::Unlock,
                 false,
                 SettingScope::Session,
                 &[Number::Hash("'a'".to_owned())],
@@ -205,7 +209,7 @@ mod tests {
         assert_eq!(
             read("SELECT pg_advisory_unlock_all()"),
             lock(
-                Act::UnlockAll,
+                AdvisoryAct::UnlockAll,
                 false,
                 SettingScope::Session,
                 &[],

@@ -34,7 +34,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::refusal::{Refusal, RefusalKind, reason};
 use crate::visit;
-pub use advisory::{Act, Advisory, Number};
+pub use advisory::{Advisory, AdvisoryAct, Number};
 pub use balance::{arms, balance, balanced};
 pub use bind::{ParameterValue, parameter_oid, parameter_type};
 pub use character_classes::SIGNS;

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Bounds, Policy, Protection, Scalar, scalar, version};
+use super::{ColumnBounds, Policy, Protection, Scalar, scalar, version};
 use crate::catalog::Type;
 
 /// Most rows of one unit that a policy may name.
@@ -187,7 +187,7 @@ impl Policy {
                 ) => {
                     let column = table.columns.get_mut(*column)?;
                     let read = |text: &str| scalar::parse(&column.data_type, text).ok();
-                    let bounds = Bounds {
+                    let bounds = ColumnBounds {
                         lower: read(lower)?,
                         upper: read(upper)?,
                     };

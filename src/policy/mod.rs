@@ -193,7 +193,7 @@ pub enum RoleReuse {
 /// Bounds of a column as decimal text, exactly as PostgreSQL will read them; `lower < upper` is
 /// checked in the column's type.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Bounds {
+pub struct ColumnBounds {
     pub lower: Scalar,
     pub upper: Scalar,
 }
@@ -231,7 +231,7 @@ pub struct Column {
     pub deterministic_collation: bool,
     /// `None` for the database's own, and for types without one.
     pub collation: Option<Collation>,
-    pub bounds: Option<Bounds>,
+    pub bounds: Option<ColumnBounds>,
     /// The closed list of values (policy `values:`, or read from the public table of `domain:`), in
     /// the order they are shown.
     pub domain: Option<Vec<Scalar>>,
@@ -240,7 +240,7 @@ pub struct Column {
     /// of groups all the same.
     pub is_complete: bool,
     /// The least and the greatest value of a public table's column: chooses clips, lists nothing.
-    pub extent: Option<Bounds>,
+    pub extent: Option<ColumnBounds>,
 }
 
 /// One step of the path from a private table to the table that carries the unit.
@@ -299,11 +299,14 @@ pub struct Table {
     pub lists_from: Vec<(String, String)>,
 }
 
+/// A column of a table, by its position in [`Table::columns`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ColumnIndex(pub usize);
+
 /// Rows of a public table, in its columns with listed values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listing {
-    /// Positions in [`Table::columns`].
-    pub columns: Vec<usize>,
+    pub columns: Vec<ColumnIndex>,
     /// Parallel to `columns`; no row twice, `None` is NULL.
     pub rows: Vec<Vec<Option<Scalar>>>,
 }

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::calendar;
-use super::{Bounds, Scalar};
+use super::{ColumnBounds, Scalar};
 use crate::catalog::Type;
 
 /// The constant that `text` means in a column of this type, or what would be accepted.
@@ -73,7 +73,7 @@ pub fn is_ordered(data_type: &Type) -> bool {
 
 /// The bounds as the type holds them: reals are rounded outward, so that no stored value that was
 /// within the bounds is past them.
-pub fn outward(data_type: &Type, lower: Scalar, upper: Scalar) -> Bounds {
+pub fn outward(data_type: &Type, lower: Scalar, upper: Scalar) -> ColumnBounds {
     let rounded = |bound: Scalar, is_past: fn(f64, f64) -> bool, further: fn(f32) -> f32| {
         let Some(value) = number(&bound).filter(|_| *data_type == Type::Float4) else {
             return bound;
@@ -90,7 +90,7 @@ pub fn outward(data_type: &Type, lower: Scalar, upper: Scalar) -> Bounds {
         rounded(lower, |near, value| near <= value, f32::next_down),
         rounded(upper, |near, value| near >= value, f32::next_up),
     );
-    Bounds { lower, upper }
+    ColumnBounds { lower, upper }
 }
 
 fn number(bound: &Scalar) -> Option<f64> {
@@ -414,7 +414,7 @@ mod tests {
     #[test]
     fn bounds_of_reals_are_rounded_outward() {
         let of = |data_type: &Type, lower: &str, upper: &str| {
-            let Bounds { lower, upper } = outward(
+            let ColumnBounds { lower, upper } = outward(
                 data_type,
                 parse(data_type, lower).unwrap(),
                 parse(data_type, upper).unwrap(),

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Bounds, Budget, Column, Limits, Listing, Policy, Privacy, Protection, Scalar, Table, Unit,
-    UnitStep,
+    Budget, Column, ColumnBounds, Limits, Listing, Policy, Privacy, Protection, Scalar, Table,
+    Unit, UnitStep,
 };
 use crate::catalog::{Collation, UserType};
 
@@ -163,7 +163,8 @@ fn add_table(table: &Table, text: &mut String) {
         add_column(column, text);
     }
     if let Some(Listing { columns, rows }) = listing {
-        line(text, format_args!("listing {columns:?} {}", rows.len()));
+        let positions: Vec<usize> = columns.iter().map(|column| column.0).collect();
+        line(text, format_args!("listing {positions:?} {}", rows.len()));
         for row in rows {
             let values: Vec<String> = row
                 .iter()
@@ -227,13 +228,13 @@ fn add_column(column: &Column, text: &mut String) {
     if let Some(Collation { schema, name }) = collation {
         line(text, format_args!("collation {schema:?} {name:?}"));
     }
-    if let Some(Bounds { lower, upper }) = bounds {
+    if let Some(ColumnBounds { lower, upper }) = bounds {
         line(
             text,
             format_args!("bounds {} {}", scalar(lower), scalar(upper)),
         );
     }
-    if let Some(Bounds { lower, upper }) = extent {
+    if let Some(ColumnBounds { lower, upper }) = extent {
         line(
             text,
             format_args!("extent {} {}", scalar(lower), scalar(upper)),

@@ -111,7 +111,7 @@ impl Table {
 mod tests {
     use super::*;
     use crate::catalog::{Index, TableFingerprint};
-    use crate::policy::{Bounds, Scalar, Unit, UnitStep};
+    use crate::policy::{ColumnBounds, Scalar, Unit, UnitStep};
 
     fn column(name: &str, data_type: Type) -> Column {
         Column {
@@ -142,7 +142,7 @@ mod tests {
             is_primary_key: false,
             rows_per_unit: 9,
         };
-        let whole = Bounds {
+        let whole = ColumnBounds {
             lower: Scalar::Int(0),
             upper: Scalar::Int(9),
         };

@@ -1,11 +1,11 @@
 //! A throw-away PostgreSQL on a private unix socket, used by the shadow, the demo and the tests.
 //!
-//! Binaries found on the machine run as a real server ([`Engine::Native`]); without them, and with
-//! the cargo feature `embedded`, PostgreSQL runs inside this process ([`Engine::Embedded`]). Either
-//! way a `sh` of three lines watches a pipe whose other end only this process holds: when the pipe
-//! closes (stop, drop, panic, SIGKILL of this process), it stops the server and removes the
-//! directory. `PR_SET_PDEATHSIG` was not used: it fires when the *thread* that spawned dies, and it
-//! removes no directory.
+//! Binaries found on the machine run as a real server ([`PostgresEngine::Native`]); without them,
+//! and with the cargo feature `embedded`, PostgreSQL runs inside this process
+//! ([`PostgresEngine::Embedded`]). Either way a `sh` of three lines watches a pipe whose other end
+//! only this process holds: when the pipe closes (stop, drop, panic, SIGKILL of this process), it
+//! stops the server and removes the directory. `PR_SET_PDEATHSIG` was not used: it fires when the
+//! *thread* that spawned dies, and it removes no directory.
 
 mod array;
 mod binaries;
@@ -77,7 +77,7 @@ pub enum Error {
 
 /// Which PostgreSQL answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Engine {
+pub enum PostgresEngine {
     /// A server process: as many connections as it is configured for.
     Native,
     /// In this process: exactly one connection at a time, and `statement_timeout` is not honoured.
@@ -140,18 +140,21 @@ impl LocalPostgres {
     ///
     /// # Errors
     /// Where it would start nothing.
-    pub fn engine_here() -> Result<Engine, Error> {
+    pub fn engine_here() -> Result<PostgresEngine, Error> {
         binaries::find().map(|found| match found {
-            binaries::PostgresSource::Directory(_) => Engine::Native,
-            binaries::PostgresSource::Embedded => Engine::Embedded,
+            binaries::PostgresSource::Directory(_) => PostgresEngine::Native,
+            binaries::PostgresSource::Embedded => PostgresEngine::Embedded,
         })
     }
 
     /// Starts a server of one kind, regardless of the environment.
-    pub async fn start_engine(engine: Engine, options: ServerOptions) -> Result<Self, Error> {
+    pub async fn start_engine(
+        engine: PostgresEngine,
+        options: ServerOptions,
+    ) -> Result<Self, Error> {
         let found = match engine {
-            Engine::Native => binaries::native()?,
-            Engine::Embedded => binaries::PostgresSource::Embedded,
+            PostgresEngine::Native => binaries::native()?,
+            PostgresEngine::Embedded => binaries::PostgresSource::Embedded,
         };
         Self::start_found(found, options).await
     }
@@ -190,11 +193,11 @@ impl LocalPostgres {
         Err(Error::NotEmbedded)
     }
 
-    pub fn engine(&self) -> Engine {
+    pub fn engine(&self) -> PostgresEngine {
         match &self.server {
-            Server::Native(_) => Engine::Native,
+            Server::Native(_) => PostgresEngine::Native,
             #[cfg(feature = "embedded")]
-            Server::Embedded(_) => Engine::Embedded,
+            Server::Embedded(_) => PostgresEngine::Embedded,
         }
     }
 

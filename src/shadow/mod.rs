@@ -26,7 +26,7 @@ use bytes::Bytes;
 
 use crate::policy::{Policy, Secret};
 use crate::postgres;
-use crate::postgres::{Engine, FairPool, LocalPostgres, Locale, connect};
+use crate::postgres::{FairPool, LocalPostgres, Locale, PostgresEngine, connect};
 use crate::refusal::{Refusal, reason};
 pub use arguments::fit_as_text;
 pub use build::ServerIdentity;
@@ -69,7 +69,7 @@ pub enum ShadowSource {
     /// A throw-away server of our own, the best this machine offers.
     Local,
     /// A throw-away server of this kind.
-    LocalEngine(Engine),
+    LocalEngine(PostgresEngine),
     /// One that [`server`] has started.
     Started(Arc<LocalPostgres>),
 }
@@ -147,7 +147,7 @@ pub struct Shadow {
     shares: FairPool,
     /// A superuser or the owner: builds the schema and copies public tables.
     admin: tokio_postgres::Config,
-    engine: Engine,
+    engine: PostgresEngine,
     tables: Vec<ddl::TableShape>,
     public_keys: Vec<String>,
     warnings: Vec<String>,
@@ -181,7 +181,7 @@ impl Shadow {
             (Some(local), _) => (local.config(), local.engine()),
             (None, ShadowSource::Url(url)) => (
                 url.expose().parse().map_err(postgres::Error::from)?,
-                Engine::Native,
+                PostgresEngine::Native,
             ),
             (
                 None,
@@ -194,7 +194,7 @@ impl Shadow {
         let connected = connect(&admin).await?;
         let built = build::build(&connected.client, policy, &options).await?;
         connected.close().await;
-        let is_private_server = local.is_some() && engine == Engine::Native;
+        let is_private_server = local.is_some() && engine == PostgresEngine::Native;
         let login = if is_private_server {
             pool::Login::direct(&admin)
         } else {
@@ -207,7 +207,7 @@ impl Shadow {
                 },
             )
         };
-        let size = if engine == Engine::Embedded {
+        let size = if engine == PostgresEngine::Embedded {
             1
         } else {
             options.connections.max(1)
@@ -238,7 +238,7 @@ impl Shadow {
         &self.warnings
     }
 
-    pub fn engine(&self) -> Engine {
+    pub fn engine(&self) -> PostgresEngine {
         self.engine
     }
 
@@ -278,7 +278,7 @@ impl Shadow {
         heard: Heard<'_>,
     ) -> Result<Vec<CopiedTable>, ShadowError> {
         // An embedded engine serves one session: ours must be the only one.
-        let exclusive = if self.engine == Engine::Embedded {
+        let exclusive = if self.engine == PostgresEngine::Embedded {
             Some(self.pool.exclusive().await?)
         } else {
             None

@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::{Client, Config};
 
 use super::ShadowError;
-use crate::postgres::{Connected, Engine, cancel, connect, identifier};
+use crate::postgres::{Connected, PostgresEngine, cancel, connect, identifier};
 use crate::refusal::RefusalKind;
 
 /// The time that a server gets beyond a statement's own limit, and a new session in all.
@@ -103,14 +103,14 @@ struct Session {
 #[derive(Debug)]
 pub struct Pool {
     login: Login,
-    engine: Engine,
+    engine: PostgresEngine,
     size: u32,
     permits: Arc<Semaphore>,
     idle: Mutex<Vec<Session>>,
 }
 
 impl Pool {
-    pub fn new(login: Login, engine: Engine, size: usize) -> Self {
+    pub fn new(login: Login, engine: PostgresEngine, size: usize) -> Self {
         let size = u32::try_from(size).unwrap_or(u32::MAX).min(1024);
         Self {
             login,
@@ -285,7 +285,8 @@ impl Drop for ShadowLease<'_> {
         };
         let permit = self.permit.take();
         // The embedded engine would see the request only after the statement has ended.
-        let target = (self.pool.engine == Engine::Native).then(|| self.pool.login.config.clone());
+        let target =
+            (self.pool.engine == PostgresEngine::Native).then(|| self.pool.login.config.clone());
         runtime.spawn(async move {
             if let Some(config) = target
                 && let Err(error) = cancel(&config, &session.connected.client).await

@@ -6,7 +6,7 @@ use super::locks::{LockKey, Locks};
 use super::message::not_utf8;
 use super::portal::{Reply, text_column};
 use crate::engine::{Argument, ColumnDescription, Format, Service};
-use crate::parse::{Act, Advisory, Number, SettingScope};
+use crate::parse::{Advisory, AdvisoryAct, Number, SettingScope};
 use crate::refusal::{Refusal, reason};
 
 /// How many different locks a session may hold.
@@ -40,8 +40,8 @@ impl<S: Service> Connection<S> {
         };
         let held = match act {
             // Until the end of a transaction it can only be taken once more.
-            Act::Lock | Act::TryLock if *scope == SettingScope::Local => true,
-            Act::Lock | Act::TryLock => {
+            AdvisoryAct::Lock | AdvisoryAct::TryLock if *scope == SettingScope::Local => true,
+            AdvisoryAct::Lock | AdvisoryAct::TryLock => {
                 if self.locks.len() >= LOCKS_MAX
                     && !self.locks.contains_key(&(key.clone(), *shared))
                 {
@@ -54,8 +54,8 @@ impl<S: Service> Connection<S> {
                 *self.locks.entry((key, *shared)).or_default() += 1;
                 true
             }
-            Act::Unlock => unlock(&mut self.locks, (key, *shared)),
-            Act::UnlockAll => {
+            AdvisoryAct::Unlock => unlock(&mut self.locks, (key, *shared)),
+            AdvisoryAct::UnlockAll => {
                 self.locks.clear();
                 true
             }
@@ -106,8 +106,8 @@ pub(super) fn advising(advisory: &Advisory) -> (Vec<u32>, Vec<ColumnDescription>
 
 fn column(advisory: &Advisory) -> ColumnDescription {
     let (type_oid, type_size) = match advisory.act {
-        Act::Lock | Act::UnlockAll => VOID,
-        Act::TryLock | Act::Unlock => BOOL,
+        AdvisoryAct::Lock | AdvisoryAct::UnlockAll => VOID,
+        AdvisoryAct::TryLock | AdvisoryAct::Unlock => BOOL,
     };
     ColumnDescription {
         type_oid,

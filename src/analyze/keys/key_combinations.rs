@@ -122,7 +122,11 @@ impl Keys<'_> {
         let table = &self.policy.tables[scan.table.0];
         match (&table.listing, &table.protection) {
             (Some(listing), Protection::Public) => Some((
-                listing.columns.iter().map(|at| scan.columns[*at]).collect(),
+                listing
+                    .columns
+                    .iter()
+                    .map(|at| scan.columns[at.0])
+                    .collect(),
                 listing,
             )),
             _ => None,

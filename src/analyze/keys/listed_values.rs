@@ -8,7 +8,7 @@ use crate::ir::evaluate::evaluate;
 use crate::ir::functions::Function;
 use crate::ir::literal::{integer_range, is_beyond};
 use crate::ir::{ColumnId, Expr, Node};
-use crate::policy::{Bounds, Scalar};
+use crate::policy::{ColumnBounds, Scalar};
 
 /// Most values that are listed for the columns of one key.
 pub(super) const VALUES_MAX: usize = 50_000;
@@ -340,7 +340,7 @@ pub(in crate::analyze) fn constant_branches(expr: &Expr) -> Option<Vec<Option<Sc
     Some(values)
 }
 
-pub(super) fn between(bounds: &Bounds, data_type: &Type) -> Option<Vec<Scalar>> {
+pub(super) fn between(bounds: &ColumnBounds, data_type: &Type) -> Option<Vec<Scalar>> {
     values_between(bounds, data_type)?;
     match (&bounds.lower, &bounds.upper) {
         (Scalar::Int(lo), Scalar::Int(hi)) => Some((*lo..=*hi).map(Scalar::Int).collect()),
@@ -350,7 +350,7 @@ pub(super) fn between(bounds: &Bounds, data_type: &Type) -> Option<Vec<Scalar>> 
 }
 
 /// How many values of this type lie within the bounds; `None` where they are too many to be listed.
-pub fn values_between(bounds: &Bounds, data_type: &Type) -> Option<usize> {
+pub fn values_between(bounds: &ColumnBounds, data_type: &Type) -> Option<usize> {
     let (lo, hi) = match (data_type, &bounds.lower, &bounds.upper) {
         (Type::Int2 | Type::Int4 | Type::Int8, Scalar::Int(lo), Scalar::Int(hi)) => (*lo, *hi),
         (Type::Date, Scalar::Date(lo), Scalar::Date(hi)) => (i64::from(*lo), i64::from(*hi)),

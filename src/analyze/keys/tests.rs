@@ -1,13 +1,13 @@
 use super::listed_values::{VALUES_MAX, between};
 use super::*;
-use crate::policy::Bounds;
+use crate::policy::ColumnBounds;
 
 #[test]
 fn ranges_are_listed_up_to_the_limit() {
     let most = VALUES_MAX as i64;
     let whole = |lo: i64, hi: i64| {
         between(
-            &Bounds {
+            &ColumnBounds {
                 lower: Scalar::Int(lo),
                 upper: Scalar::Int(hi),
             },
@@ -20,7 +20,7 @@ fn ranges_are_listed_up_to_the_limit() {
     assert_eq!((whole(i64::MIN, i64::MAX), whole(2, 1)), (None, None));
     let days = |lo: i32, hi: i32| {
         between(
-            &Bounds {
+            &ColumnBounds {
                 lower: Scalar::Date(lo),
                 upper: Scalar::Date(hi),
             },
@@ -38,7 +38,7 @@ fn ranges_are_listed_up_to_the_limit() {
     );
     assert_eq!(
         between(
-            &Bounds {
+            &ColumnBounds {
                 lower: Scalar::Int(0),
                 upper: Scalar::Int(1)
             },

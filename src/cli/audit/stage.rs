@@ -29,7 +29,7 @@ use crate::policy::{
     RoleReuse, SessionSettings, TableRule,
 };
 use crate::postgres::{
-    Connected, Directory, Engine as Server, LocalPostgres, ServerOptions, connect,
+    Connected, Directory, LocalPostgres, PostgresEngine, ServerOptions, connect,
 };
 use crate::shadow::{ShadowSource, copy_schema};
 use crate::wire;
@@ -68,7 +68,7 @@ async fn start_postgres() -> Result<LocalPostgres, Failure> {
         database: Some(DATABASE.to_owned()),
         ..ServerOptions::default()
     };
-    let started = LocalPostgres::start_engine(Server::Native, options).await;
+    let started = LocalPostgres::start_engine(PostgresEngine::Native, options).await;
     started.map_err(|e| {
         Failure::with_remedy(
             e,

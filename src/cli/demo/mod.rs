@@ -24,7 +24,7 @@ use super::{Failure, signal, tls};
 use crate::demo::data::{self, READER};
 use crate::demo::{DATABASE, page};
 use crate::policy::{File, Secret};
-use crate::postgres::{Directory, Engine, KeptClusters, LocalPostgres};
+use crate::postgres::{Directory, KeptClusters, LocalPostgres, PostgresEngine};
 use crate::shadow::{self, ShadowSource};
 use crate::wire;
 
@@ -160,7 +160,7 @@ impl Demo {
         let database = opened.catalog.database.clone();
         let embedded = local
             .as_ref()
-            .is_some_and(|local| local.engine() == Engine::Embedded);
+            .is_some_and(|local| local.engine() == PostgresEngine::Embedded);
         let connections = if embedded { 1 } else { start::CONNECTIONS };
         let started =
             start::engine(opened, config, shadow, (&ledger).into(), connections, None).await?;
@@ -236,7 +236,8 @@ impl Servers {
     /// Starts the server of the data and the shadow's together.
     async fn throw_away(loaded: Option<PathBuf>) -> Result<Self, Failure> {
         // Engines within this process start one after the other.
-        let is_native = LocalPostgres::engine_here().is_ok_and(|engine| engine == Engine::Native);
+        let is_native =
+            LocalPostgres::engine_here().is_ok_and(|engine| engine == PostgresEngine::Native);
         let shadow = async {
             match is_native.then_some(shadow::server(DATABASE)) {
                 Some(starting) => starting.await.map(Some),

@@ -8,7 +8,7 @@ use crate::catalog;
 use crate::policy::error::{At, Findings, Location};
 use crate::policy::file::{ColumnEntry, ColumnRule, Literal, TableRule, UnitRule};
 use crate::policy::scalar;
-use crate::policy::{Bounds, Column, Scalar};
+use crate::policy::{Column, ColumnBounds, Scalar};
 
 /// The visible columns of the table, in the table's order.
 pub async fn check(
@@ -319,7 +319,7 @@ fn bounds(
     lower: &At<Literal>,
     upper: &At<Literal>,
     findings: &mut Findings,
-) -> Option<Bounds> {
+) -> Option<ColumnBounds> {
     if !scalar::is_ordered(&column.data_type) {
         findings.error(
             place,
@@ -364,7 +364,12 @@ fn bounds(
 
 /// Compares the bounds with the CHECK constraints: wider bounds add more noise than necessary,
 /// narrower bounds cut values off.
-fn checked(column: &catalog::Column, place: Location, bounds: &Bounds, findings: &mut Findings) {
+fn checked(
+    column: &catalog::Column,
+    place: Location,
+    bounds: &ColumnBounds,
+    findings: &mut Findings,
+) {
     let order = |a: &Scalar, b: &Scalar| scalar::compare(a, b).unwrap_or(Ordering::Equal);
     let read = |texts: &[String]| {
         texts

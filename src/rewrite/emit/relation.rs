@@ -339,7 +339,7 @@ pub(in crate::rewrite) fn typed(raw: ast::Expr, data_type: &Type) -> Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::Bounds;
+    use crate::policy::ColumnBounds;
 
     /// A private search for bounds finds powers of two, which may lie outside the type.
     #[test]
@@ -353,7 +353,7 @@ mod tests {
                 not_null: false,
                 deterministic_collation: true,
                 collation: None,
-                bounds: Some(Bounds {
+                bounds: Some(ColumnBounds {
                     lower: decimal("0"),
                     upper: decimal(upper),
                 }),

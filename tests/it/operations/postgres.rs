@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pgveil::postgres::{Engine, LocalPostgres, Locale, ServerOptions, connect};
+use pgveil::postgres::{LocalPostgres, Locale, PostgresEngine, ServerOptions, connect};
 
 /// For a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -34,7 +34,7 @@ async fn native_starts_answers_and_is_gone_after_stop() {
     };
     let server = LocalPostgres::start(options).await.unwrap();
     eprintln!("native start: {:?}", started.elapsed());
-    assert_eq!(server.engine(), Engine::Native);
+    assert_eq!(server.engine(), PostgresEngine::Native);
     let by_url: tokio_postgres::Config = server.url().parse().unwrap();
     for config in [server.config(), by_url] {
         assert_eq!(
@@ -70,7 +70,7 @@ async fn native_is_gone_after_drop_with_an_open_connection() {
 
 /// The locale `de-AT` of ICU.
 pub async fn austrian() -> Locale {
-    let server = LocalPostgres::start_engine(Engine::Native, ServerOptions::default())
+    let server = LocalPostgres::start_engine(PostgresEngine::Native, ServerOptions::default())
         .await
         .unwrap();
     let maker = connect(&server.config()).await.unwrap();
@@ -220,7 +220,7 @@ mod embedded {
             database: Some("my shop".to_owned()),
             ..ServerOptions::default()
         };
-        LocalPostgres::start_engine(Engine::Embedded, options)
+        LocalPostgres::start_engine(PostgresEngine::Embedded, options)
             .await
             .unwrap()
     }
@@ -241,7 +241,7 @@ mod embedded {
                 locale: Some(locale.clone()),
                 ..ServerOptions::default()
             };
-            let embedded = LocalPostgres::start_engine(Engine::Embedded, options)
+            let embedded = LocalPostgres::start_engine(PostgresEngine::Embedded, options)
                 .await
                 .unwrap();
             let connected = connect(&embedded.config()).await.unwrap();
@@ -263,7 +263,7 @@ mod embedded {
         let started = Instant::now();
         let second = start().await;
         eprintln!("embedded start 2: {:?}", started.elapsed());
-        assert_eq!(first.engine(), Engine::Embedded);
+        assert_eq!(first.engine(), PostgresEngine::Embedded);
         let here = connect(&first.config()).await.unwrap();
         let there = connect(&second.config()).await.unwrap();
         here.client

@@ -9,7 +9,7 @@ use pgveil::policy::{
     Accounting, Budget, Column, Limits, Policy, Previews, Privacy, Protection, Secret,
     SessionSettings, Table, Unit, UnitStep,
 };
-use pgveil::postgres::{Engine, LocalPostgres, ServerOptions, connect};
+use pgveil::postgres::{LocalPostgres, PostgresEngine, ServerOptions, connect};
 use pgveil::refusal::Refusal;
 use pgveil::shadow::{Shadow, ShadowError, ShadowOptions, ShadowSource};
 
@@ -669,7 +669,7 @@ async fn nothing_can_be_changed_or_reached(shadow: &Shadow) {
 }
 
 async fn public_rows_are_mirrored_and_private_ones_are_not(shadow: &Shadow) {
-    let real = LocalPostgres::start_engine(Engine::Native, ServerOptions::default())
+    let real = LocalPostgres::start_engine(PostgresEngine::Native, ServerOptions::default())
         .await
         .unwrap();
     let source = connect(&real.config()).await.unwrap();
@@ -713,7 +713,7 @@ async fn public_rows_are_mirrored_and_private_ones_are_not(shadow: &Shadow) {
 }
 
 async fn conforms(source: ShadowSource) {
-    let has_any_locale = matches!(source, ShadowSource::LocalEngine(Engine::Native));
+    let has_any_locale = matches!(source, ShadowSource::LocalEngine(PostgresEngine::Native));
     let locale = austrian().await;
     let started = Instant::now();
     let options = ShadowOptions {
@@ -757,13 +757,13 @@ async fn conforms(source: ShadowSource) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn native_conforms() {
-    conforms(ShadowSource::LocalEngine(Engine::Native)).await;
+    conforms(ShadowSource::LocalEngine(PostgresEngine::Native)).await;
 }
 
 #[cfg(feature = "embedded")]
 #[tokio::test(flavor = "multi_thread")]
 async fn embedded_conforms() {
-    conforms(ShadowSource::LocalEngine(Engine::Embedded)).await;
+    conforms(ShadowSource::LocalEngine(PostgresEngine::Embedded)).await;
 }
 
 /// A server with a database for a shadow, as an operator names one.
@@ -772,7 +772,7 @@ async fn named_server() -> LocalPostgres {
         database: Some("shop".to_owned()),
         ..ServerOptions::default()
     };
-    LocalPostgres::start_engine(Engine::Native, options)
+    LocalPostgres::start_engine(PostgresEngine::Native, options)
         .await
         .unwrap()
 }
@@ -857,8 +857,11 @@ async fn a_named_shadow_is_held_by_one_proxy() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lost_sessions_are_replaced_long_statements_end_and_abandoned_ones_are_cancelled() {
-    let mut options =
-        ShadowOptions::new(ShadowSource::LocalEngine(Engine::Native), "shop", "15.18");
+    let mut options = ShadowOptions::new(
+        ShadowSource::LocalEngine(PostgresEngine::Native),
+        "shop",
+        "15.18",
+    );
     // Longer than the shadow's own statements take, and shorter than the slow one.
     options.statement_timeout = Duration::from_secs(1);
     options.connections = 1;
@@ -877,8 +880,11 @@ async fn lost_sessions_are_replaced_long_statements_end_and_abandoned_ones_are_c
     assert!(abandoned.is_err());
     assert_eq!(one(&shadow, &requester(), "SELECT 1").await, "1");
     let many = "SELECT x FROM generate_series(1, 1000001) x";
-    let mut options =
-        ShadowOptions::new(ShadowSource::LocalEngine(Engine::Native), "shop", "15.18");
+    let mut options = ShadowOptions::new(
+        ShadowSource::LocalEngine(PostgresEngine::Native),
+        "shop",
+        "15.18",
+    );
     options.connections = 1;
     let patient = Shadow::start(&policy(), options).await.unwrap();
     let description = patient.describe(&requester(), many, &[]).await.unwrap();

@@ -10,7 +10,7 @@ use pgveil::ledger::Balance;
 use pgveil::mechanism::{CandidateRun, Exponential, Noise, OsRandomness, SampleError, Sampler};
 use pgveil::parse::{Query, Statement, parse};
 use pgveil::policy::{File, Reuse, SessionSettings};
-use pgveil::postgres::Engine as Server;
+use pgveil::postgres::PostgresEngine;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::Parser;
 use tokio_util::sync::CancellationToken;
@@ -158,7 +158,7 @@ async fn a_charge_is_durable_before_the_backend_sees_the_query() {
     }
     let refused = refused.expect("a budget ends").report();
     assert_eq!(refused.sqlstate, "53400", "{refused:?}");
-    if veil.server.engine() == Server::Embedded {
+    if veil.server.engine() == PostgresEngine::Embedded {
         return;
     }
     let scans = async || {
