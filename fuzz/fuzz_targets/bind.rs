@@ -4,7 +4,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pgveil::parse::{Bound, Query, Statement, parameter_type, parse};
+use pgveil::parse::{ParameterValue, Query, Statement, parameter_type, parse};
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::tokenizer::{Token, Tokenizer};
 
@@ -13,18 +13,18 @@ const OIDS: [u32; 20] = [
     3904, 20_000,
 ];
 
-fn bound(part: &str) -> Option<Bound> {
+fn bound(part: &str) -> Option<ParameterValue> {
     let mut chars = part.chars();
     let choice = chars.next()? as usize;
     let data_type = parameter_type(OIDS[choice % OIDS.len()]).ok()?;
-    Some(Bound {
+    Some(ParameterValue {
         data_type,
         text: (choice / OIDS.len() % 8 != 7).then(|| chars.as_str().to_owned()),
     })
 }
 
 /// The tokens of the printed statement, each constant of text blank.
-fn tokens(query: &Query, values: &[Bound]) -> Option<Vec<Token>> {
+fn tokens(query: &Query, values: &[ParameterValue]) -> Option<Vec<Token>> {
     let sql = query.bind(values).ok()?.to_sql();
     let parsed = parse(&sql);
     // A cast of each constant may be more than a client could write.
@@ -57,12 +57,12 @@ fuzz_target!(|text: &str| {
     let Ok(statements) = parse(parts.next().unwrap_or_default()) else {
         return;
     };
-    let values: Vec<Bound> = parts.filter_map(bound).collect();
-    let plain = |value: &Bound| Bound {
+    let values: Vec<ParameterValue> = parts.filter_map(bound).collect();
+    let plain = |value: &ParameterValue| ParameterValue {
         data_type: value.data_type.clone(),
         text: value.text.as_ref().map(|_| "1".to_owned()),
     };
-    let plain: Vec<Bound> = values.iter().map(plain).collect();
+    let plain: Vec<ParameterValue> = values.iter().map(plain).collect();
     for statement in &statements {
         let Statement::Query(query) = statement else {
             continue;

@@ -4,8 +4,8 @@
 use std::sync::LazyLock;
 
 use pgveil::catalog::{
-    Allowed, Catalog, Column, Definition, Distribution, Enum, Error, ForeignKey, Kind, Table,
-    TableFingerprint, Type, UniqueKey, UserType,
+    Allowed, Catalog, Column, Distribution, Enum, Error, ForeignKey, RelationKind, Table,
+    TableFingerprint, Type, TypeDefinition, UniqueKey, UserType,
 };
 use pgveil::policy::{Checked, DomainReader, File, Policy, PolicyError, check};
 
@@ -139,7 +139,7 @@ fn table(at: usize, (name, columns): (&str, &str)) -> Table {
         oid: 16_400 + u32::try_from(at).unwrap(),
         schema: "nls".to_owned(),
         name: name.to_owned(),
-        kind: Kind::Ordinary,
+        kind: RelationKind::Ordinary,
         columns,
         unique_keys,
         indexes: Vec::new(),
@@ -178,7 +178,7 @@ static CATALOG: LazyLock<Catalog> = LazyLock::new(|| {
             schema,
             name,
             array: 0,
-            definition: Definition::Enum(labels),
+            definition: TypeDefinition::Enum(labels),
         }],
     }
 });
