@@ -6,8 +6,8 @@ mod cuts;
 mod value;
 
 use crate::aggregates::{
-    ChoiceId, DistinctValues, DrawId, Estimate, Fit, Foreseen, Group, MeasureId, Model, Noisy, Output,
-    ReleasedColumn,
+    ChoiceId, DistinctValues, DrawId, Estimate, Fit, Foreseen, Group, MeasureId, Model, Noisy,
+    Output, ReleasedColumn,
 };
 use crate::catalog::Type;
 use crate::ir::{Formula, Statistic};
