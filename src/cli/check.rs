@@ -21,7 +21,7 @@ pub async fn run(path: &Path, is_against_data: bool) -> Result<(), Failure> {
     for line in summary
         .into_iter()
         .chain(searches)
-        .chain(summaries(&policy)?)
+        .chain(summaries(&policy, due)?)
     {
         println!("{line}");
     }
@@ -73,8 +73,13 @@ pub async fn run(path: &Path, is_against_data: bool) -> Result<(), Failure> {
 }
 
 /// Lists the summaries that the policy declares, with their errors and prices.
-fn summaries(policy: &Policy) -> Result<Vec<String>, Failure> {
+fn summaries(policy: &Policy, due: usize) -> Result<Vec<String>, Failure> {
     let mut lines = Vec::new();
+    if due > 0 && !policy.summaries.is_empty() {
+        // Bounds that were not found yet have no price.
+        lines.push("Summaries are listed once `pgveil bounds` has run.".to_owned());
+        return Ok(lines);
+    }
     for (summary, question) in summarize::planned(policy, policy.summaries.iter())? {
         if lines.is_empty() {
             lines.push("Summaries (`pgveil summarize` makes them):".to_owned());

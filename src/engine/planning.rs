@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::ledger::{Balances, Origin};
 use crate::mechanism::{AccountState, Loss};
 use crate::parse::Query;
-use crate::policy::{ClipChoice, Policy, Role, SessionSettings, Table, UselessMode};
+use crate::policy::{ClipChoice, Policy, Reuse, Role, SessionSettings, Table, UselessMode};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::{Constants, SessionFacts, resolve};
 use crate::rewrite::{Plan, Terms, needs_first_answer, rewrite, useless};
@@ -176,6 +176,9 @@ impl Engine {
             .as_ref()
             .is_ok_and(|(plan, _)| search_payment::tells_nothing(plan))
         {
+            let nothing = StatementFacts::new().up_to(Loss::ZERO);
+            let spends = self.reuse(requester) != Reuse::Summary;
+            let tally = if spends { tally } else { &nothing };
             self.admitted(&requester.role, tally).await?;
         }
         let (plan, balances) = planned?;

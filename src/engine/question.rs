@@ -263,10 +263,14 @@ impl Engine {
         let (plan, is_preview) = Box::pin(self.plan_or_preview(requester, &bound, tally)).await?;
         tally.planned(&plan, &self.policy);
         tally.admits_errors(&plan)?;
-        let received = Box::pin(self.receive_summaries(requester, &plan, tally)).await?;
-        let plan = self.in_summary_form(requester, plan).await?;
         self.check_shape(requester, &plan, &description).await?;
         let warnings = Box::pin(self.check_useful(requester, &bound, &plan)).await?;
+        // What is refused as it stands receives nothing.
+        let received = Box::pin(self.receive_summaries(requester, &plan, tally)).await?;
+        let plan = match received.is_empty() {
+            true => plan,
+            false => self.in_summary_form(requester, plan).await?,
+        };
         Ok(ControlFlow::Continue(PlannedQuestion {
             query,
             bound,

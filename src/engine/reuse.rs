@@ -157,7 +157,10 @@ impl Engine {
             Some(summed) => Ok(Some(summed)),
             None => match self.read_off_held(requester, plan).await? {
                 Some(read) => Ok(Some(read)),
-                None => self.read_off_summary(requester, plan, release).await,
+                None => {
+                    self.read_off_summary(requester, plan, release, effort)
+                        .await
+                }
             },
         }
     }

@@ -419,7 +419,7 @@ pub static KEYS: &[PolicyKey] = &[
     ),
     key(
         "summaries",
-        Shape::Named,
+        KeyShape::Named,
         "none",
         "Counts and sums of private tables that are released once, by `pgveil summarize`, and \
             then answer questions.",
@@ -428,41 +428,41 @@ pub static KEYS: &[PolicyKey] = &[
     ),
     key(
         "summaries.*",
-        Shape::Map,
+        KeyShape::Map,
         "",
         "A summary, by its name.",
         "women: {of: nls.women, keys: [race, birth_year], marginals: all 2, epsilon: 0.5}",
     ),
     required(
         "summaries.*.of",
-        Shape::Text,
+        KeyShape::Text,
         "Its private table.",
         "of: nls.women",
     ),
     required(
         "summaries.*.keys",
-        Shape::Names,
+        KeyShape::Names,
         "Columns that its groups have, and that questions may ask by. All of their values are \
             known: complete lists, truth values, whole numbers and dates with bounds.",
         "keys: [race, birth_year, college_graduate]",
     ),
     key(
         "summaries.*.measures",
-        Shape::Names,
+        KeyShape::Names,
         "none",
         "Columns with bounds whose sums and averages it answers. Rows are always counted.",
         "measures: [years_of_school]",
     ),
     required(
         "summaries.*.marginals",
-        Shape::Marginals,
+        KeyShape::Marginals,
         "The sets of keys that questions may use together: `all 2` is every pair, and a list of \
             lists names each set.",
         "marginals: all 2",
     ),
     key(
         "summaries.*.epsilon",
-        Shape::Number,
+        KeyShape::Number,
         "by error",
         "What it costs: the owner when it is made, and each role once, at the first question that \
             it answers. At most what one query may spend.",
@@ -470,14 +470,14 @@ pub static KEYS: &[PolicyKey] = &[
     ),
     key(
         "summaries.*.error",
-        Shape::Number,
+        KeyShape::Number,
         "by epsilon",
         "In place of epsilon: the standard error of a count, where it is largest.",
         "error: 20",
     ),
     key(
         "summaries.*.roles",
-        Shape::Names,
+        KeyShape::Names,
         "all",
         "The roles that may receive it.",
         "roles: [analyst]",

@@ -92,7 +92,7 @@ fn of(key: &PolicyKey) -> Value {
             "type": "array",
             "items": {"type": ["string", "number", "boolean"]}
         })),
-        Shape::Marginals => object(json!({"anyOf": [
+        KeyShape::Marginals => object(json!({"anyOf": [
             {"type": "string", "pattern": "^all [0-9]+$"},
             {"type": "array", "minItems": 1, "items": {
                 "type": "array",

@@ -161,15 +161,11 @@ pub fn from_finer(
         release.family()?,
     );
     // What noise alone may make of a flag is decided by the noise that the plan has.
-    let has_flags = release
-        .outputs()
-        .iter()
-        .any(|(output, _)| output.foreseen() == Foreseen::Chance);
-    let is_whole = grain.noisy.len() == table.keys.len()
-        && grain
-            .noisy
-            .iter()
-            .all(|row| row.len() == grain.refined.len());
+    let mut outputs = release.outputs().iter();
+    let has_flags = outputs.any(|(output, _)| output.foreseen() == Foreseen::Chance);
+    let mut rows = grain.noisy.iter();
+    let is_whole =
+        grain.noisy.len() == table.keys.len() && rows.all(|row| row.len() == grain.refined.len());
     if has_flags || !release.choices().is_empty() || !is_whole {
         return None;
     }

@@ -28,6 +28,7 @@ use crate::analyze::PlanningEffort;
 use crate::error::Error;
 use crate::ir::ReleaseId;
 use crate::ledger::{AnswerId, DebitError, Newest};
+use crate::mechanism::Loss;
 use crate::policy::{ClipChoice, Reuse, Summary};
 use crate::release::{NoiseRecord, ReleasedTable, Rollup, from_finer, stand_in};
 use crate::rewrite::{Plan, ReleasePlan};
@@ -110,12 +111,13 @@ impl Engine {
     }
 
     /// The release as a summary answers it that the role holds, and its source in words. `plan` is
-    /// what it would cost.
+    /// what it would cost, and `effort` the statement's.
     pub(super) async fn read_off_summary(
         &self,
         requester: &Requester,
         plan: &Plan,
         release: ReleaseId,
+        effort: &PlanningEffort,
     ) -> Result<Option<(Rollup, FromFiner)>, Error> {
         let shape = plan.release(release);
         let mut best: Option<(Rollup, &Summary)> = None;
@@ -129,7 +131,7 @@ impl Engine {
             let Some(table) = self.read(requester, at, &newest).await? else {
                 continue;
             };
-            let made = aside(|| from_finer(shape, &table, &PlanningEffort::default()));
+            let made = aside(|| read_within(shape, &table, effort));
             let Some(made) = made.filter(|made| shares_as_asked(requester, made)) else {
                 continue;
             };
@@ -164,10 +166,10 @@ impl Engine {
         &'e self,
         requester: &Requester,
         release: &ReleasePlan,
+        effort: &PlanningEffort,
     ) -> Option<(&'e Summary, &'e Declared)> {
         let answers = |(_, summary, declared): (usize, &'e Summary, &Declared)| {
-            let effort = PlanningEffort::default();
-            let made = aside(|| from_finer(release, &declared.shape, &effort))?;
+            let made = aside(|| read_within(release, &declared.shape, effort))?;
             let serves = shares_as_asked(requester, &made) && is_good(requester, &made);
             serves.then_some((made.worse, summary))
         };
@@ -180,27 +182,32 @@ impl Engine {
     }
 
     /// The form of a plan that summaries answer, where summaries that the role holds answer all of
-    /// it, and else the plan.
+    /// it and no part of the plan itself is paid for; else the plan. So a question that was bought
+    /// shows the same values again.
     pub(super) async fn in_summary_form(
         &self,
         requester: &Requester,
         plan: Arc<Plan>,
     ) -> Result<Arc<Plan>, Error> {
-        let Some(form) = plan.without_looks() else {
+        let Some(form) = plan.without_looks().map(Arc::clone) else {
             return Ok(plan);
         };
-        for at in 0..form.releases().len() {
-            let is_asked = !form.release(ReleaseId(at)).statements().is_empty();
-            if is_asked
-                && self
-                    .read_off_summary(requester, form, ReleaseId(at))
-                    .await?
-                    .is_none()
-            {
+        if self.policy.summaries.is_empty() || !self.reuse(requester).sums_groups() {
+            return Ok(plan);
+        }
+        let known = {
+            let mut middles = MiddleQueries::new(self, requester, &plan);
+            self.recall(requester, &plan, &mut middles).await?
+        };
+        let effort = PlanningEffort::default();
+        for at in asked(&form) {
+            let is_known = known.released.table(at).is_some();
+            let read = self.read_off_summary(requester, &form, at, &effort);
+            if is_known || read.await?.is_none() {
                 return Ok(plan);
             }
         }
-        Ok(Arc::clone(form))
+        Ok(form)
     }
 
     /// Receives the summaries that answer what the role would have to buy. A role that cannot pay
@@ -240,7 +247,9 @@ impl Engine {
     }
 
     /// The summaries that would answer what the role would have to buy, each once, and that its
-    /// session may pay for. Depends on no value of a summary that the role does not hold.
+    /// session may pay for. None where a part of the plan has to be bought as well and the budget
+    /// does not hold both, nor for a first answer, whose error says nothing of the wanted one.
+    /// Depends on no value of a summary that the role does not hold.
     pub(super) async fn receivable<'e>(
         &'e self,
         requester: &Requester,
@@ -249,29 +258,61 @@ impl Engine {
     ) -> Result<Vec<(&'e Summary, &'e Declared)>, Error> {
         let mut all: Vec<(&'e Summary, &'e Declared)> = Vec::new();
         let may = self.reuse(requester) == Reuse::On && !tally.is_agreed();
-        if self.policy.summaries.is_empty() || !may {
+        if self.policy.summaries.is_empty() || !may || plan.first_answer().is_some() {
             return Ok(all);
         }
         let mut middles = MiddleQueries::new(self, requester, plan);
         let known = self.recall(requester, plan, &mut middles).await?;
+        let effort = PlanningEffort::default();
+        // The form without looks is taken whole or not at all.
+        let is_whole = plan.without_looks().is_some();
         let form = plan.without_looks().map_or(plan, Arc::as_ref);
-        for at in (0..plan.releases().len()).map(ReleaseId) {
-            let is_known = known.released.table(at).is_some();
-            let would = form.releases().get(at.0).filter(|_| !is_known);
-            let Some((summary, declared)) = would.and_then(|r| self.would_answer(requester, r))
-            else {
+        let mut is_answered = true;
+        for at in asked(form) {
+            if known.released.table(at).is_some() {
+                is_answered &= !is_whole;
+                continue;
+            }
+            let would = self.would_answer(requester, form.release(at), &effort);
+            let Some((summary, declared)) = would else {
+                is_answered = false;
                 continue;
             };
-            let most = requester.session_settings.epsilon;
-            let is_within = most.is_none_or(|most| declared.question.epsilon <= most);
             let is_new = all.iter().all(|(known, _)| known.name != summary.name);
             let newest = self.newest(requester, declared).await?;
             let is_held = newest.is_some_and(|newest| newest.is_held);
-            if is_within && is_new && !is_held {
+            if is_new && !is_held {
                 all.push((summary, declared));
             }
         }
+        let bought = (!is_answered).then(|| plan.loss());
+        let fits = self.fits(requester, &all, bought).await?;
+        if (is_whole && !is_answered) || !fits {
+            all.clear();
+        }
         Ok(all)
+    }
+
+    /// Whether the role may pay for these summaries, and for what has to be bought as well: its
+    /// account is open and holds all of it, and they are within what the session allows a
+    /// statement.
+    async fn fits(
+        &self,
+        requester: &Requester,
+        summaries: &[(&Summary, &Declared)],
+        bought: Option<Loss>,
+    ) -> Result<bool, Error> {
+        let epsilon: f64 = summaries.iter().map(|(_, d)| d.question.epsilon).sum();
+        let most = requester.session_settings.epsilon;
+        let losses = summaries.iter().map(|(_, d)| d.question.kept_as.loss);
+        let whole = losses
+            .chain(bought)
+            .try_fold(Loss::ZERO, |sum, loss| sum.compose(loss));
+        let balance = self.ledger.balance(&requester.role).await;
+        let balance = balance.map_err(|e| ledger_failed(&e))?;
+        let is_open = !balance.closed && !balance.frozen;
+        let holds = whole.is_some_and(|loss| after(&balance, loss).is_some());
+        Ok(is_open && holds && most.is_none_or(|most| epsilon <= most * (1.0 + SLACK)))
     }
 
     /// The newest summary of that definition in the ledger.
@@ -320,6 +361,22 @@ impl Engine {
         let balance = balance.map_err(|e| ledger_failed(&e))?;
         Ok(after(&balance, plan.loss()).is_none())
     }
+}
+
+/// The releases of a plan that the backend is asked for.
+fn asked(plan: &Plan) -> impl Iterator<Item = ReleaseId> {
+    let all = (0..plan.releases().len()).map(ReleaseId);
+    all.filter(|at| !plan.release(*at).statements().is_empty())
+}
+
+/// The release from a summary's table, where reading all of it is within what is left of `effort`.
+fn read_within(
+    release: &ReleasePlan,
+    table: &ReleasedTable,
+    effort: &PlanningEffort,
+) -> Option<Rollup> {
+    effort.take(table.values_stored())?;
+    from_finer(release, table, effort)
 }
 
 /// A session with fixed clips is promised noise that is independent from group to group.

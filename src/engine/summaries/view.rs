@@ -1,7 +1,7 @@
 //! `pgveil.summaries`: what the policy says of the summaries that a role may receive.
 
 use super::{Declared, Engine};
-use crate::engine::views::{Row, number};
+use crate::engine::views::{ViewRow, number};
 use crate::error::Error;
 use crate::policy::{Policy, Summary};
 use crate::shadow::Requester;
@@ -11,7 +11,7 @@ impl Engine {
     pub(in crate::engine) async fn summary_rows(
         &self,
         requester: &Requester,
-    ) -> Result<Vec<Row>, Error> {
+    ) -> Result<Vec<ViewRow>, Error> {
         let mut rows = Vec::new();
         for (_, summary, declared) in self.declared() {
             if !summary.roles.contains(&requester.role) {
@@ -27,7 +27,7 @@ impl Engine {
     }
 }
 
-fn facts(summary: &Summary, declared: &Declared, policy: &Policy) -> Row {
+fn facts(summary: &Summary, declared: &Declared, policy: &Policy) -> ViewRow {
     let table = &policy.tables[summary.table];
     let column = |at: &usize| table.columns[*at].name.as_str();
     let names = |all: &[usize]| all.iter().map(column).collect::<Vec<_>>().join(", ");

@@ -9,7 +9,7 @@ use crate::policy::summaries::{Accuracy, Marginals, Summary, combinations, maxim
 use crate::policy::{AutoBound, Column, Policy, Protection, Scalar, Table};
 
 /// The most marginals of one summary.
-const MARGINALS_MAX: usize = 500;
+const MARGINALS_MAX: usize = 64;
 
 /// The file's summaries, in its order; those with errors are left out.
 pub fn check(

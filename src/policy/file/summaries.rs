@@ -5,7 +5,7 @@ use crate::policy::error::{At, Findings, Location};
 use crate::policy::summaries::{Accuracy, Marginals};
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::Fields;
-use crate::policy::yaml::tree::{Entry, Node, Value};
+use crate::policy::yaml::tree::{MapEntry, YamlNode, YamlValue};
 
 /// One summary as the file says it; the columns come from the catalog.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,8 +25,8 @@ pub struct SummaryEntry {
 const MARGINALS: &str = "`all 2` (every pair of keys) or a list of lists of keys, such as \
     [[race, birth_year], [race, college_graduate]]";
 
-pub fn read(node: &Node, findings: &mut Findings) -> Vec<SummaryEntry> {
-    let Value::Map(entries) = &node.value else {
+pub fn read(node: &YamlNode, findings: &mut Findings) -> Vec<SummaryEntry> {
+    let YamlValue::Map(entries) = &node.value else {
         findings.error(
             node.place,
             format!(
@@ -48,7 +48,7 @@ pub fn read(node: &Node, findings: &mut Findings) -> Vec<SummaryEntry> {
     summaries
 }
 
-fn summary(entry: &Entry, findings: &mut Findings) -> Option<SummaryEntry> {
+fn summary(entry: &MapEntry, findings: &mut Findings) -> Option<SummaryEntry> {
     let what = format!("summary \"{}\"", entry.key);
     if entry.key.is_empty() || entry.key.len() > 63 || entry.key.contains(char::is_control) {
         findings.error(
@@ -110,7 +110,7 @@ fn accuracy(fields: &mut Fields<'_>, what: &str, findings: &mut Findings) -> Opt
     })
 }
 
-fn table(node: &Node, what: &str, findings: &mut Findings) -> Option<At<(String, String)>> {
+fn table(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<At<(String, String)>> {
     let wanted = "schema.table of a private table";
     let (text, _) = read::scalar(node, &format!("of in {what}"), wanted, findings)?;
     let name: Option<[String; 2]> = names(text).and_then(|names| names.try_into().ok());
@@ -126,7 +126,7 @@ fn table(node: &Node, what: &str, findings: &mut Findings) -> Option<At<(String,
 }
 
 /// A list of names, none twice.
-fn columns(node: &Node, what: &str, findings: &mut Findings) -> Option<Vec<At<String>>> {
+fn columns(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<Vec<At<String>>> {
     let items = read::list(node, what, "[first, second]", findings)?;
     if items.is_empty() {
         findings.error(node.place, format!("{what} are empty; name at least one"));
@@ -147,10 +147,10 @@ fn columns(node: &Node, what: &str, findings: &mut Findings) -> Option<Vec<At<St
     Some(all)
 }
 
-fn marginals(node: &Node, what: &str, findings: &mut Findings) -> Option<At<Marginals>> {
+fn marginals(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<At<Marginals>> {
     let what = format!("marginals of {what}");
     let value = match &node.value {
-        Value::Scalar { text, .. } => {
+        YamlValue::Scalar { text, .. } => {
             let size = text
                 .strip_prefix("all ")
                 .and_then(|size| size.trim().parse().ok());
@@ -163,16 +163,16 @@ fn marginals(node: &Node, what: &str, findings: &mut Findings) -> Option<At<Marg
                 }
             }
         }
-        Value::List(_) => {
+        YamlValue::List(_) => {
             let items = read::list(node, &what, "[[first, second], [third]]", findings)?;
-            let set = |item: &Node, findings: &mut Findings| {
+            let set = |item: &YamlNode, findings: &mut Findings| {
                 let names = columns(item, &what, findings)?;
                 Some(names.into_iter().map(|name| name.value).collect())
             };
             let sets = items.iter().map(|item| set(item, findings));
             Marginals::Listed(sets.collect::<Option<Vec<Vec<String>>>>()?)
         }
-        Value::Map(_) => {
+        YamlValue::Map(_) => {
             findings.error(node.place, format!("{what} must be {MARGINALS}"));
             return None;
         }

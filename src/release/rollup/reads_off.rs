@@ -7,6 +7,14 @@ use crate::analyze::PlanningEffort;
 use crate::release::{NoiseRecord, ReleasedTable, cells};
 use crate::rewrite::ReleasePlan;
 
+impl ReleasedTable {
+    /// How many numbers are stored for its coarser questions: what reading all of them takes.
+    pub fn values_stored(&self) -> u64 {
+        let rows = self.grain.iter().flat_map(|grain| &grain.noisy);
+        rows.map(|row| row.len() as u64).sum()
+    }
+}
+
 /// Stands for each noisy sum. Real sums are shorter.
 const LONG: i128 = i128::MAX;
 

@@ -3,7 +3,7 @@
 
 use pgveil::engine::{Engine, Requester, SummaryError, SummaryMaker, SummaryQuestion};
 use pgveil::execute::Backend;
-use pgveil::mechanism::{Exponential, Noise, OsRandomness, Run, SampleError, Sampler};
+use pgveil::mechanism::{CandidateRun, Exponential, Noise, OsRandomness, SampleError, Sampler};
 use pgveil::policy::{ClipChoice, Reuse, SessionSettings};
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
@@ -247,6 +247,42 @@ async fn each_role_pays_once_and_the_owner_once() {
     assert!((spent(&veil.engine, "colleague").await - 2.0 * price).abs() < 1e-12);
 }
 
+/// A question that was bought with a look shows the same values after a summary was received that
+/// answers it too. A statement that a summary cannot answer whole receives none.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_bought_stays_as_it_was() {
+    let interviews = |yaml: String| {
+        let yaml = declared(rich(yaml));
+        format!(
+            "{yaml}  interviews:
+    of: nls.interviews
+    keys: [south]
+    marginals: all 1
+    epsilon: 0.5
+"
+        )
+    };
+    let veil = Veil::demo(interviews, None).await;
+    make(&veil, &veil.engine, &mut OsRandomness::new())
+        .await
+        .unwrap();
+    let role = session("colleague");
+    let mixed = "SELECT (SELECT count(*) FROM nls.interviews WHERE south = 1), \
+        (SELECT max(hours_per_week) FROM nls.interviews)";
+    let answer = veil.ask_as(&role, mixed).await.unwrap();
+    let received = |notices: &[String]| notices.iter().any(|n| n.starts_with("received summary"));
+    assert!(!received(&answer.notices), "{:?}", answer.notices);
+    let sql = "SELECT count(*) FROM nls.interviews";
+    let exact = with_reuse("colleague", Reuse::Exact);
+    let bought = veil.rows_as(&exact, sql).await.unwrap();
+    let south = "SELECT south, count(*) FROM nls.interviews GROUP BY south";
+    let answer = veil.ask_as(&role, south).await.unwrap();
+    assert!(received(&answer.notices), "{:?}", answer.notices);
+    let paid = spent(&veil.engine, "colleague").await;
+    assert_eq!(veil.rows_as(&role, sql).await.unwrap(), bought);
+    assert_eq!(spent(&veil.engine, "colleague").await, paid);
+}
+
 /// A role that has not received a summary sees the same bytes whether or not it was made.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_role_has_not_received_changes_nothing() {
@@ -334,7 +370,7 @@ impl Sampler for Broken {
         Err(SampleError::Exhausted)
     }
 
-    fn choose(&mut self, _: &Exponential, _: &[Run]) -> Result<(usize, u64), SampleError> {
+    fn choose(&mut self, _: &Exponential, _: &[CandidateRun]) -> Result<(usize, u64), SampleError> {
         Err(SampleError::Exhausted)
     }
 }
