@@ -42,6 +42,12 @@ pub(super) struct Recalled {
 }
 
 impl Recalled {
+    /// Whether a release is known by what the role has bought: the same question, or a finer one.
+    pub fn is_bought(&self, release: ReleaseId) -> bool {
+        let of_summary = |from: &FromFiner| from.release == release && from.summary().is_some();
+        self.released.table(release).is_some() && !self.summed.iter().any(of_summary)
+    }
+
     /// Takes in an answer that the role holds.
     fn take(&mut self, plan: &Plan, release: ReleaseId, values: &[u8]) -> Result<(), Error> {
         let bytes = OPENED.saturating_mul(values.len());

@@ -195,19 +195,19 @@ impl Engine {
         if self.policy.summaries.is_empty() || !self.reuse(requester).sums_groups() {
             return Ok(plan);
         }
-        let known = {
-            let mut middles = MiddleQueries::new(self, requester, &plan);
-            self.recall(requester, &plan, &mut middles).await?
-        };
         let effort = PlanningEffort::default();
         for at in asked(&form) {
-            let is_known = known.released.table(at).is_some();
             let read = self.read_off_summary(requester, &form, at, &effort);
-            if is_known || read.await?.is_none() {
+            if read.await?.is_none() {
                 return Ok(plan);
             }
         }
-        Ok(form)
+        let is_bought = {
+            let mut middles = MiddleQueries::new(self, requester, &plan);
+            let known = self.recall(requester, &plan, &mut middles).await?;
+            asked(&form).any(|at| known.is_bought(at))
+        };
+        Ok(if is_bought { plan } else { form })
     }
 
     /// Receives the summaries that answer what the role would have to buy. A role that cannot pay
@@ -219,11 +219,23 @@ impl Engine {
         plan: &Plan,
         tally: &StatementFacts,
     ) -> Result<Vec<Received>, Error> {
+        let wanted = self.receivable(requester, plan, tally).await?;
+        let (mut made, mut found) = (Vec::new(), Vec::new());
+        for (summary, declared) in &wanted {
+            if let Some(newest) = self.newest(requester, declared).await? {
+                made.push((*summary, *declared));
+                found.push(newest);
+            }
+        }
         let mut all = Vec::new();
-        for (summary, declared) in self.receivable(requester, plan, tally).await? {
-            let Some(newest) = self.newest(requester, declared).await? else {
-                continue;
-            };
+        // A part whose summary was not made yet has to be bought.
+        if made.len() < wanted.len()
+            && (plan.without_looks().is_some()
+                || !self.fits(requester, &made, Some(plan.loss())).await?)
+        {
+            return Ok(all);
+        }
+        for ((summary, declared), newest) in made.into_iter().zip(found) {
             match self.ledger.receive_newest(&requester.role, &newest).await {
                 Ok(false) | Err(DebitError::Awaited) => continue,
                 Ok(true) => tally.add_search(newest.loss),
@@ -270,7 +282,7 @@ impl Engine {
         let mut is_answered = true;
         for at in asked(form) {
             if known.released.table(at).is_some() {
-                is_answered &= !is_whole;
+                is_answered &= !(is_whole && known.is_bought(at));
                 continue;
             }
             let would = self.would_answer(requester, form.release(at), &effort);
@@ -302,6 +314,9 @@ impl Engine {
         summaries: &[(&Summary, &Declared)],
         bought: Option<Loss>,
     ) -> Result<bool, Error> {
+        if summaries.is_empty() {
+            return Ok(true);
+        }
         let epsilon: f64 = summaries.iter().map(|(_, d)| d.question.epsilon).sum();
         let most = requester.session_settings.epsilon;
         let losses = summaries.iter().map(|(_, d)| d.question.kept_as.loss);

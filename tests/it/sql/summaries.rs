@@ -272,6 +272,14 @@ async fn what_was_bought_stays_as_it_was() {
     let answer = veil.ask_as(&role, mixed).await.unwrap();
     let received = |notices: &[String]| notices.iter().any(|n| n.starts_with("received summary"));
     assert!(!received(&answer.notices), "{:?}", answer.notices);
+    // Of two summaries that answer one statement, neither is paid for in vain.
+    let both = "SELECT (SELECT count(*) FROM nls.women WHERE race = 'black'), \
+        (SELECT count(*) FROM nls.interviews WHERE south = 0)";
+    let two = session("analyst");
+    let before = spent(&veil.engine, "analyst").await;
+    veil.rows_as(&two, both).await.unwrap();
+    veil.rows_as(&two, both).await.unwrap();
+    assert_eq!(spent(&veil.engine, "analyst").await, before);
     let sql = "SELECT count(*) FROM nls.interviews";
     let exact = with_reuse("colleague", Reuse::Exact);
     let bought = veil.rows_as(&exact, sql).await.unwrap();
