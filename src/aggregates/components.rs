@@ -1,5 +1,5 @@
 //! `pgveil.pca(ARRAY[x1, …])`: principal components, from the moments of the values. They are those
-//! that `pgveil.linregr` takes of its own, so that both over the same values share a release.
+//! that `pgveil.linregr` takes of its values. Values in another order are another release.
 
 pub mod fit;
 
@@ -7,7 +7,7 @@ use sqlparser::ast;
 
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead, exact};
 use super::call::{Call, Resolved, ValuesAndArray};
-use super::model::ModelKind;
+use super::model::Model;
 use super::record::{VALUES_MAX, all_present, asked, lay_out, named_within_unit, number};
 use super::record::{of_no_row, reals};
 use super::unbounded::{Calls, Clamped, Facts, Unbounded};
@@ -146,7 +146,10 @@ impl Bounded for Asked {
     }
 
     fn lay_out(&self, filter: &Option<Expr>, layout: &mut dyn Layout) -> Result<Output, Refusal> {
-        let kind = ModelKind::Components { shown: self.shown };
-        lay_out(&self.values, (kind, self.field), filter, layout)
+        let model = |moments| Model::Components {
+            moments,
+            shown: self.shown,
+        };
+        lay_out(&self.values, (model, self.field), filter, layout)
     }
 }
