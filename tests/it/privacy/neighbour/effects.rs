@@ -214,6 +214,31 @@ async fn one_unit_moves_effects_within_their_bound() {
     }
 }
 
+/// The same of the statements of summaries, whose clips are those of the policy.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_unit_moves_a_summary_within_its_bound() {
+    let world = world().await;
+    let sets = "GROUP BY GROUPING SETS ((ch, b), (ch), (b), ())";
+    for table in ["people", "visits"] {
+        let sql =
+            format!("SELECT ch, b, count(*), count(i4), sum(i4), avg(i4) FROM {table} {sets}");
+        let settings = SessionSettings::with_declared_clips();
+        let plan = world.plan_with(&sql, Accounting::Gdp, 1.0, settings);
+        let plan = plan.unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
+        let release = &plan.releases()[0];
+        let price = release.price().unwrap();
+        assert!(price.look.is_none(), "{sql}");
+        calibrated(price, price.effects.as_ref().unwrap()).unwrap();
+        let text = release.sql().unwrap();
+        nobody(&world, release, text).await.unwrap();
+        let whole = world.run(text, release.vector_keys()).await.unwrap();
+        for unit in (1..=13).chain([720]) {
+            let held = unit_within(&world, release, text, &whole, unit).await;
+            held.unwrap_or_else(|fault| panic!("{sql}\n{fault}"));
+        }
+    }
+}
+
 /// A row of a count moves its effects by the whole bound, and so do as many rows of one unit as
 /// count: nothing smaller would be enough.
 #[tokio::test(flavor = "multi_thread")]
