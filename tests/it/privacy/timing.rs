@@ -59,7 +59,7 @@ fn ask(
 /// Waits until this many questions have read their rows.
 async fn resting(veil: &Veil, count: usize) {
     let read = "SELECT count(*) FROM pg_stat_activity WHERE state LIKE 'idle in transaction%' AND \
-        query LIKE 'SELECT%interviews%' AND pid <> pg_backend_pid()";
+        query LIKE 'SELECT%' AND pid <> pg_backend_pid()";
     while veil.direct(read).await != [count.to_string()] {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
