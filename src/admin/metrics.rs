@@ -41,7 +41,7 @@ pub(super) async fn page(exchange: &Reloadable, certificate: Option<&Path>) -> P
     add_policy(&mut registry, &engine);
     let reached = engine.reached().await;
     add_reached(&mut registry, &reached);
-    if reached.is_reached(Target::Ledger) && reached.height.is_some() {
+    if reached.height.is_some() {
         add_accounts(&mut registry, &engine).await;
     }
     if reached.is_reached(Target::Database) {

@@ -19,7 +19,7 @@ use crate::shadow::Requester;
 const WORSE_MAX: f64 = 10.0;
 
 /// Errors closer than this count as equal.
-const SLACK: f64 = 1e-9;
+pub(super) const SLACK: f64 = 1e-9;
 
 /// A release that was rolled up, and its accuracy.
 #[derive(Debug, Clone, PartialEq)]
@@ -93,16 +93,9 @@ impl Engine {
             .await
             .map_err(|e| ledger_failed(&e))?;
         let is_wanted = requester.session_settings.target_error.is_some();
-        // A session with fixed clips is promised noise that is independent from group to group.
-        let is_fixed = requester.session_settings.clip == ClipChoice::Fixed;
-        let shares_noise = |made: &Rollup| {
-            let drawn = made.table.drawn.as_ref();
-            drawn.is_some_and(NoiseRecord::is_by_effects)
-        };
         let serves = |made: &Rollup| {
-            let most = if is_wanted { 1.0 } else { WORSE_MAX };
-            !(is_fixed && shares_noise(made))
-                && made.worse <= most * (1.0 + SLACK)
+            shares_as_asked(requester, made)
+                && is_good(requester, made)
                 && (is_wanted || made.epsilon >= family.epsilon * (1.0 - SLACK))
         };
         let best = aside(|| {
@@ -117,6 +110,22 @@ impl Engine {
             (made, summed)
         }))
     }
+}
+
+/// A session with fixed clips is promised noise that is independent from group to group.
+pub(super) fn shares_as_asked(requester: &Requester, made: &Rollup) -> bool {
+    let drawn = made.table.drawn.as_ref();
+    let shares = drawn.is_some_and(NoiseRecord::is_by_effects);
+    !shares || requester.session_settings.clip != ClipChoice::Fixed
+}
+
+/// Whether its error is as wanted, or not much above that of a bought answer.
+pub(super) fn is_good(requester: &Requester, made: &Rollup) -> bool {
+    let most = match requester.session_settings.target_error {
+        Some(_) => 1.0,
+        None => WORSE_MAX,
+    };
+    made.worse <= most * (1.0 + SLACK)
 }
 
 impl FromFiner {

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::expected::after;
 use super::middle_queries::MiddleQueries;
 use super::planning_limit::aside;
-use super::rollup::{FromFiner, Source};
+use super::rollup::{FromFiner, SLACK, Source, is_good, shares_as_asked};
 use super::statement_log::StatementFacts;
 use super::{Engine, internal, ledger_failed};
 use crate::analyze::PlanningEffort;
@@ -29,16 +29,10 @@ use crate::error::Error;
 use crate::ir::ReleaseId;
 use crate::ledger::{AnswerId, DebitError, Newest};
 use crate::mechanism::Loss;
-use crate::policy::{ClipChoice, Reuse, Summary};
-use crate::release::{NoiseRecord, ReleasedTable, Rollup, from_finer, stand_in};
+use crate::policy::{Reuse, Summary};
+use crate::release::{ReleasedTable, Rollup, from_finer, stand_in};
 use crate::rewrite::{Plan, ReleasePlan};
 use crate::shadow::Requester;
-
-/// As for sums of answers that a role has bought.
-const WORSE_MAX: f64 = 10.0;
-
-/// Errors closer than this count as equal.
-const SLACK: f64 = 1e-9;
 
 /// A summary of the policy, planned.
 pub(super) struct Declared {
@@ -392,20 +386,4 @@ fn read_within(
 ) -> Option<Rollup> {
     effort.take(table.values_stored())?;
     from_finer(release, table, effort)
-}
-
-/// A session with fixed clips is promised noise that is independent from group to group.
-fn shares_as_asked(requester: &Requester, made: &Rollup) -> bool {
-    let drawn = made.table.drawn.as_ref();
-    let shares = drawn.is_some_and(NoiseRecord::is_by_effects);
-    !shares || requester.session_settings.clip != ClipChoice::Fixed
-}
-
-/// Whether its error is as wanted, or not much above that of a bought answer.
-fn is_good(requester: &Requester, made: &Rollup) -> bool {
-    let most = match requester.session_settings.target_error {
-        Some(_) => 1.0,
-        None => WORSE_MAX,
-    };
-    made.worse <= most * (1.0 + SLACK)
 }
