@@ -13,7 +13,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use super::{Page, READ_PATIENCE};
 use crate::engine::{Engine, Reach, Reached, Reloadable, Service, Target};
-use crate::ledger::Balance;
+use crate::ledger::{Balance, LedgerStanding};
 use crate::operator::certificate_end;
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -34,6 +34,17 @@ struct PoolLabels {
 
 type Accounts<N> = Family<AccountLabel, N>;
 
+/// What each account has spent and has left, by its name.
+#[derive(Default)]
+struct Budgets {
+    left: Accounts<Gauge<f64, AtomicU64>>,
+    spent: Accounts<Gauge<f64, AtomicU64>>,
+    renews: Accounts<Gauge>,
+    frozen: Accounts<Gauge>,
+    failures: Accounts<Gauge>,
+    searches: Accounts<Gauge>,
+}
+
 /// Everything that was counted, the policy, the budgets, the ledger and the pools.
 pub(super) async fn page(exchange: &Reloadable, certificate: Option<&Path>) -> Page {
     let engine = exchange.current();
@@ -49,6 +60,7 @@ pub(super) async fn page(exchange: &Reloadable, certificate: Option<&Path>) -> P
     }
     add_pools(&mut registry, &engine);
     add_records(&mut registry, &engine);
+    add_backup(&mut registry, &engine);
     if let Some(end) = certificate.and_then(certificate_end) {
         registry.register_with_unit(
             "pgveil_certificate_expiry_timestamp",
@@ -57,9 +69,11 @@ pub(super) async fn page(exchange: &Reloadable, certificate: Option<&Path>) -> P
             ConstGauge::new(end),
         );
     }
-    // Memory grows with what is read, before the quantum of a statement ends.
+    // Memory grows with what is read, and an answer is kept, before the quantum of a statement
+    // ends.
     if engine.policy().quantum.is_none() {
         add_process(&mut registry);
+        add_store(&mut registry, &engine, reached.height.is_some()).await;
     }
     let mut body = engine.meter().print();
     // Writing to a String cannot fail.
@@ -74,8 +88,11 @@ pub(super) async fn page(exchange: &Reloadable, certificate: Option<&Path>) -> P
 fn add_policy(registry: &mut Registry, engine: &Engine) {
     registry.register(
         "pgveil_build",
-        "The version of pgveil",
-        Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+        "The version of pgveil, and the newest format of ledgers that it knows",
+        Info::new([
+            ("version", env!("CARGO_PKG_VERSION").to_owned()),
+            ("ledger_format", LedgerStanding::NEWEST.to_string()),
+        ]),
     );
     let digest = engine.policy().version.clone();
     registry.register(
@@ -94,61 +111,93 @@ fn add_policy(registry: &mut Registry, engine: &Engine) {
 
 /// Accounts that the ledger does not show now are left out.
 async fn add_accounts(registry: &mut Registry, engine: &Engine) {
-    let budgets = Accounts::<Gauge<f64, AtomicU64>>::default();
-    let spent = Accounts::<Gauge<f64, AtomicU64>>::default();
-    let (frozen, failures) = (Accounts::<Gauge>::default(), Accounts::<Gauge>::default());
-    let set = |account: &str, balance: Balance| {
-        let account = account.to_owned();
-        let label = AccountLabel { account };
-        budgets.get_or_create(&label).set(balance.fraction_left());
-        let mu_squared = balance.lifetime.mu_squared.to_f64();
-        spent.get_or_create(&label).set(mu_squared);
-        frozen.get_or_create(&label).set(i64::from(balance.frozen));
-    };
-    let read = async {
-        for role in &engine.policy().roles {
-            if let Ok(balance) = engine.ledger().balance(&role.name).await {
-                set(&role.name, balance);
-            }
-            if let Ok(count) = engine.ledger().failures(&role.name).await {
-                let account = role.name.clone();
-                let gauge = failures.get_or_create(&AccountLabel { account });
-                gauge.set(i64::from(count));
-            }
-        }
-        if let Ok(balance) = engine.ledger().balance_owner().await {
-            set("", balance);
-        }
-    };
+    let budgets = Budgets::default();
     // Those that were read in time are shown.
-    let _ = tokio::time::timeout(READ_PATIENCE, read).await;
-    registry.register_with_unit(
-        "pgveil_budget_left",
-        "What is left of each role's budget, from 0 to 1; the owner's total has an empty label",
-        Unit::Other("ratio".to_owned()),
-        budgets,
-    );
-    registry.register(
-        "pgveil_budget_spent_mu2",
-        "The square of mu that each account has spent since ever; the owner's total has an empty \
-            label",
-        spent,
-    );
-    registry.register(
-        "pgveil_account_frozen",
-        "1 where the owner has frozen the account",
-        frozen,
-    );
-    registry.register(
-        "pgveil_failures",
-        "Failed queries of each role, ever; at the limit it may ask no more",
-        failures,
-    );
+    let _ = tokio::time::timeout(READ_PATIENCE, budgets.read(engine)).await;
+    budgets.register(registry);
     registry.register(
         "pgveil_failures_limit",
         "The most failed queries of a role",
         ConstGauge::new(u64::from(engine.policy().limits.failures)),
     );
+}
+
+impl Budgets {
+    async fn read(&self, engine: &Engine) {
+        let ledger = engine.ledger();
+        for role in &engine.policy().roles {
+            let account = role.name.clone();
+            let label = AccountLabel { account };
+            if let Ok(balance) = ledger.balance(&role.name).await {
+                self.set(&label, &balance);
+            }
+            if let Ok(count) = ledger.failures(&role.name).await {
+                self.failures.get_or_create(&label).set(i64::from(count));
+            }
+            if let Ok(unpaid) = engine.searches_unpaid(&role.name).await {
+                let unpaid = i64::try_from(unpaid).unwrap_or(i64::MAX);
+                self.searches.get_or_create(&label).set(unpaid);
+            }
+        }
+        if let Ok(balance) = ledger.balance_owner().await {
+            let account = String::new();
+            self.set(&AccountLabel { account }, &balance);
+        }
+    }
+
+    fn set(&self, label: &AccountLabel, balance: &Balance) {
+        let Balance {
+            lifetime,
+            renews_at,
+            frozen,
+            ..
+        } = balance;
+        let left = balance.fraction_left();
+        self.left.get_or_create(label).set(left);
+        let mu_squared = lifetime.mu_squared.to_f64();
+        self.spent.get_or_create(label).set(mu_squared);
+        if let Some(microseconds) = renews_at {
+            let seconds = microseconds.div_euclid(1_000_000);
+            self.renews.get_or_create(label).set(seconds);
+        }
+        self.frozen.get_or_create(label).set(i64::from(*frozen));
+    }
+
+    fn register(self, registry: &mut Registry) {
+        registry.register_with_unit(
+            "pgveil_budget_left",
+            "What is left of each role's budget, from 0 to 1; the owner's total has an empty label",
+            Unit::Other("ratio".to_owned()),
+            self.left,
+        );
+        registry.register(
+            "pgveil_budget_spent_mu2",
+            "The square of mu that each account has spent since ever; the owner's total has an \
+                empty label",
+            self.spent,
+        );
+        registry.register_with_unit(
+            "pgveil_budget_renews_timestamp",
+            "When the budget of each role that is renewed begins anew",
+            Unit::Seconds,
+            self.renews,
+        );
+        registry.register(
+            "pgveil_account_frozen",
+            "1 where the owner has frozen the account",
+            self.frozen,
+        );
+        registry.register(
+            "pgveil_failures",
+            "Failed queries of each role, ever; at the limit it may ask no more",
+            self.failures,
+        );
+        registry.register(
+            "pgveil_searches_due",
+            "Searches of the policy that each role pays for with its next question",
+            self.searches,
+        );
+    }
 }
 
 fn add_reached(registry: &mut Registry, reached: &Reached) {
@@ -215,6 +264,40 @@ fn add_records(registry: &mut Registry, engine: &Engine) {
         "Records that are not in the ledger, or may not be, since the last reload",
         ConstCounter::new(ledger.records_lost()),
     );
+}
+
+/// Of a ledger that `pgveil ledger backup` copies.
+fn add_backup(registry: &mut Registry, engine: &Engine) {
+    let ledger = engine.ledger();
+    if ledger.is_file() {
+        let last = ledger.last_backup().map_or(0, |last| last.microseconds);
+        registry.register_with_unit(
+            "pgveil_backup_timestamp",
+            "When the ledger was last backed up; 0 where no backup is known",
+            Unit::Seconds,
+            ConstGauge::new(last.div_euclid(1_000_000)),
+        );
+    }
+}
+
+/// How long commits of the ledger take, and what it takes on its disk.
+async fn add_store(registry: &mut Registry, engine: &Engine, is_reached: bool) {
+    let ledger = engine.ledger();
+    registry.register_with_unit(
+        "pgveil_ledger_commit",
+        "Time until a debit outlasts a loss of power, and its witnesses know of it",
+        Unit::Seconds,
+        ledger.commit_times().clone(),
+    );
+    if is_reached
+        && let Ok(Ok(Some(bytes))) = tokio::time::timeout(READ_PATIENCE, ledger.bytes()).await
+    {
+        registry.register(
+            "pgveil_ledger_bytes",
+            "What the ledger takes on its disk, in bytes",
+            ConstGauge::new(bytes),
+        );
+    }
 }
 
 /// The memory and the open files of this process, where Linux says them.

@@ -78,6 +78,11 @@ struct OutcomeLabel {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RoleLabel {
+    role: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct KindLabel {
     kind: &'static str,
 }
@@ -94,6 +99,7 @@ type Times<L> = Family<L, Histogram, fn() -> Histogram>;
 pub struct Metrics {
     registry: Registry,
     sessions: Gauge,
+    by_role: Family<RoleLabel, Gauge>,
     logins: Family<OutcomeLabel, Counter>,
     reloads: Family<OutcomeLabel, Counter>,
     questions: Family<QuestionLabels, Counter>,
@@ -113,6 +119,7 @@ impl Default for Metrics {
         let mut metrics = Self {
             registry: Registry::default(),
             sessions: Gauge::default(),
+            by_role: Family::default(),
             logins: outcomes(["accepted", "refused"]),
             reloads: outcomes(["done", "failed"]),
             questions: Family::default(),
@@ -121,6 +128,11 @@ impl Default for Metrics {
         };
         let registry = &mut metrics.registry;
         registry.register("pgveil_sessions", "Open sessions", metrics.sessions.clone());
+        registry.register(
+            "pgveil_role_sessions",
+            "Open sessions of each role",
+            metrics.by_role.clone(),
+        );
         registry.register(
             "pgveil_logins",
             "Logins, accepted and refused",
@@ -201,12 +213,24 @@ impl Metrics {
         }
     }
 
-    pub fn session_opened(&self) {
+    pub fn session_opened(&self, role: &str) {
         self.sessions.inc();
+        self.of_role(role).inc();
     }
 
-    pub fn session_closed(&self) {
+    pub fn session_closed(&self, role: &str) {
         self.sessions.dec();
+        self.of_role(role).dec();
+    }
+
+    /// How many sessions of a role are open.
+    pub fn sessions_of(&self, role: &str) -> i64 {
+        self.of_role(role).get()
+    }
+
+    fn of_role(&self, role: &str) -> Gauge {
+        let role = role.to_owned();
+        self.by_role.get_or_create_owned(&RoleLabel { role })
     }
 
     /// Metric families in the OpenMetrics text format, without its end mark.

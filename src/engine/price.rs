@@ -120,6 +120,18 @@ impl Engine {
         }))
     }
 
+    /// How many of the policy's searches the role pays for with its next question.
+    ///
+    /// # Errors
+    /// Those of the ledger.
+    pub async fn searches_unpaid(&self, role: &str) -> Result<usize, ledger::Error> {
+        let mut unpaid = 0;
+        for found in self.admission.found() {
+            unpaid += usize::from(self.ledger.held(role, found.answer).await?.is_none());
+        }
+        Ok(unpaid)
+    }
+
     /// The price of `sent` now; recorded as the explanation of `asked`, which it may add columns
     /// to.
     ///

@@ -74,6 +74,8 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use prometheus_client::metrics::histogram::Histogram;
+
 use crate::mechanism::{Cap, Loss};
 use crate::policy::{Budget, Renew};
 use address::store_at;
@@ -451,6 +453,12 @@ impl Ledger {
         {
             tracing::warn!(%error, "claims were not given back; they end by themselves");
         }
+    }
+
+    /// How long commits of debits took, and of whatever else must outlast a loss of power, in
+    /// seconds: from the COMMIT until the witnesses know of it.
+    pub fn commit_times(&self) -> &Histogram {
+        self.worker.commits()
     }
 
     /// Whether there is a witness of its height.

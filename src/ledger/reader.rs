@@ -81,6 +81,20 @@ impl LedgerReader {
             .await
     }
 
+    /// Whether it is a file of SQLite, which `pgveil ledger backup` copies.
+    pub fn is_file(&self) -> bool {
+        self.file.is_some()
+    }
+
+    /// The bytes that the ledger takes on its disk; `None` where its store does not say.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub async fn bytes(&self) -> Result<Option<i64>, Error> {
+        self.worker.call(|books| books.store.bytes()).await
+    }
+
     /// When and where `pgveil ledger backup` last copied a ledger in SQLite; `None` where that is
     /// not known, as for one in PostgreSQL.
     pub fn last_backup(&self) -> Option<LastBackup> {

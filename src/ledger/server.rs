@@ -19,7 +19,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
 use tokio_postgres::{Config, SimpleQueryMessage, Statement};
 
 use super::error::Error;
-use super::store::{Absent, Access, Older, ReadOnly, Row, Store, Value};
+use super::store::{Absent, Access, Older, ReadOnly, Row, Store, Value, first};
 use super::{upgrade, verify};
 use crate::postgres::{Connected, connect};
 
@@ -408,6 +408,12 @@ impl Store for Server {
     fn cluster(&mut self) -> Option<String> {
         let sql = "SELECT system_identifier FROM pg_catalog.pg_control_system()";
         self.script(sql).ok().flatten()
+    }
+
+    /// With indexes, and what has been deleted since but not given back.
+    fn bytes(&mut self) -> Result<Option<i64>, Error> {
+        let rows = self.query(schema::BYTES, &[])?;
+        first(&rows)?.int(0).map(Some)
     }
 }
 

@@ -16,7 +16,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, ToSql};
 
 use super::error::Error;
-use super::store::{Absent, Access, Older, ReadOnly, Row, Store, Value};
+use super::store::{Absent, Access, Older, ReadOnly, Row, Store, Value, first};
 use super::{upgrade, verify};
 pub(in crate::ledger) use backup::{back_up, put_back};
 pub(in crate::ledger) use file::path;
@@ -178,6 +178,11 @@ impl Store for Sqlite {
             self.connection.execute_batch("ROLLBACK")?;
         }
         committed
+    }
+
+    fn bytes(&mut self) -> Result<Option<i64>, Error> {
+        let rows = self.query(structure::BYTES, &[])?;
+        first(&rows)?.int(0).map(Some)
     }
 }
 

@@ -84,6 +84,19 @@ pub trait Store {
     fn cluster(&mut self) -> Option<String> {
         None
     }
+
+    /// The bytes that the ledger takes on its disk; `None` where the store does not say.
+    ///
+    /// # Requires
+    ///
+    /// A transaction is open.
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::query`].
+    fn bytes(&mut self) -> Result<Option<i64>, Error> {
+        Ok(None)
+    }
 }
 
 /// A store that is only read. Its connection refuses to write as well.
@@ -110,6 +123,10 @@ impl<S: Store> Store for ReadOnly<S> {
 
     fn cluster(&mut self) -> Option<String> {
         self.0.cluster()
+    }
+
+    fn bytes(&mut self) -> Result<Option<i64>, Error> {
+        self.0.bytes()
     }
 }
 

@@ -1,6 +1,9 @@
 //! The thread that owns the ledger's connection. Jobs that wait together share one transaction and
 //! one fsync, and are answered after it. A job that fails is undone by itself.
 
+use std::time::Instant;
+
+use prometheus_client::metrics::histogram::Histogram;
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::Error;
@@ -11,6 +14,11 @@ use super::store::Access;
 const BATCH_MAX: usize = 256;
 /// Most jobs that wait; further callers wait to enqueue.
 const QUEUE_MAX: usize = 1024;
+
+/// Upper edges of the times of commits, in seconds. The last bucket has no edge.
+const COMMIT_EDGES: [f64; 11] = [
+    0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0,
+];
 
 /// Takes whether the transaction that holds the job was committed; passes the job's result on.
 type Answer = Box<dyn FnOnce(Result<(), Error>) + Send>;
@@ -29,6 +37,7 @@ struct Job {
 #[derive(Debug, Clone)]
 pub(super) struct Worker {
     jobs: mpsc::Sender<Job>,
+    commits: Histogram,
 }
 
 impl Worker {
@@ -42,20 +51,28 @@ impl Worker {
     ) -> Result<Self, Error> {
         let (jobs, queue) = mpsc::channel(QUEUE_MAX);
         let (opened, wait) = oneshot::channel();
+        let commits = Histogram::new(COMMIT_EDGES);
+        let times = commits.clone();
         std::thread::Builder::new()
             .name("ledger".to_owned())
             .spawn(move || match open() {
                 Ok(mut books) => {
                     // A caller that left drops `jobs`, which ends the loop at once.
                     let _ = opened.send(Ok(()));
-                    serve(&mut books, queue);
+                    serve(&mut books, queue, &times);
                 }
                 Err(error) => {
                     let _ = opened.send(Err(error));
                 }
             })?;
         wait.await.map_err(|_| Error::Stopped)??;
-        Ok(Self { jobs })
+        Ok(Self { jobs, commits })
+    }
+
+    /// How long commits took that outlast a loss of power, in seconds: from the COMMIT until the
+    /// witnesses know of it. All of them, also those that failed.
+    pub(super) fn commits(&self) -> &Histogram {
+        &self.commits
     }
 
     /// Runs `work` in a transaction and returns its value after the commit. A caller that leaves
@@ -139,7 +156,7 @@ impl ReadingWorker {
     }
 }
 
-fn serve(books: &mut Rules, mut queue: mpsc::Receiver<Job>) {
+fn serve(books: &mut Rules, mut queue: mpsc::Receiver<Job>, commits: &Histogram) {
     while let Some(first) = queue.blocking_recv() {
         let mut batch = vec![first];
         while batch.len() < BATCH_MAX
@@ -147,13 +164,13 @@ fn serve(books: &mut Rules, mut queue: mpsc::Receiver<Job>) {
         {
             batch.push(job);
         }
-        run(books, batch);
+        run(books, batch, commits);
     }
 }
 
 /// One transaction for all jobs, each decided in order on what those before it left; nobody is
 /// answered before the commit returned.
-fn run(books: &mut Rules, batch: Vec<Job>) {
+fn run(books: &mut Rules, batch: Vec<Job>, commits: &Histogram) {
     let wanted = batch.iter().map(|job| job.access).max();
     let access = wanted.unwrap_or(Access::Read);
     let writes = access != Access::Read;
@@ -190,12 +207,17 @@ fn run(books: &mut Rules, batch: Vec<Job>) {
         (Ok(()), false) | (Err(_), _) => Ok(None),
     };
     let state = state.and(reached.as_ref().map(|_| ()).map_err(Clone::clone));
+    let is_durable = begun && state.is_ok() && access == Access::Write;
+    let since = Instant::now();
     let committed = if begun { books.store.end(state) } else { state };
     // The witness has the charge before anybody learns of it.
     let committed = committed.and_then(|()| match reached {
         Ok(Some(reached)) => books.note(reached),
         Ok(None) | Err(_) => Ok(()),
     });
+    if is_durable {
+        commits.observe(since.elapsed().as_secs_f64());
+    }
     if let Err(error) = &committed {
         tracing::error!(%error, jobs = answers.len(), "ledger transaction failed");
     }

@@ -79,7 +79,7 @@ impl Commons {
             .enter(key.process, (role, false), origin.address, is_encrypted);
         entry.wait(State::Idle, &origin.application);
         let meter = service.meter();
-        meter.session_opened();
+        meter.session_opened(role);
         Ok(ClientSession {
             role: role.to_owned(),
             key,
@@ -108,7 +108,7 @@ pub struct ClientSession {
 
 impl Drop for ClientSession {
     fn drop(&mut self) {
-        self.meter.session_closed();
+        self.meter.session_closed(&self.role);
     }
 }
 

@@ -3,6 +3,10 @@
 /// The schema that holds a ledger.
 pub(super) const NAME: &str = "pgveil_ledger";
 
+/// What the tables of the schema take on disk.
+pub(super) const BYTES: &str = "SELECT CAST(coalesce(sum(pg_total_relation_size(oid)), 0) AS \
+    bigint) FROM pg_class WHERE relnamespace = 'pgveil_ledger'::regnamespace AND relkind = 'r'";
+
 /// The newest format, in the numbers of the file's formats.
 pub(super) const FORMAT: i64 = FIRST + STEPS.len() as i64;
 

@@ -6,6 +6,10 @@ use rusqlite::{Connection, ErrorCode};
 
 use super::Error;
 
+/// How long the file is.
+pub(super) const BYTES: &str =
+    "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size";
+
 /// Whether the file is structurally whole and has exactly this schema. Reads only.
 ///
 /// # Errors
@@ -57,11 +61,7 @@ fn fault(snapshot: &Connection, path: &Path, schema: &str) -> rusqlite::Result<O
         return Ok(Some(integrity));
     }
     // SQLite reads past the end of a torn last page as zeros.
-    let size: i64 = snapshot.query_row(
-        "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size",
-        [],
-        |row| row.get(0),
-    )?;
+    let size: i64 = snapshot.query_row(BYTES, [], |row| row.get(0))?;
     if !std::fs::metadata(path).is_ok_and(|file| i64::try_from(file.len()) == Ok(size)) {
         return Ok(Some(format!("it should have {size} bytes")));
     }

@@ -155,6 +155,19 @@ fn serve(
     Running(child.unwrap())
 }
 
+fn back_up(directory: &Path, server: &LocalPostgres) {
+    let file = |name: &str| directory.join(name).display().to_string();
+    let made = Command::new(env!("CARGO_BIN_EXE_pgveil"))
+        .args(["ledger", "backup", &file("copy.pgvb")])
+        .args(["--policy", &file("policy.yaml")])
+        .env("DATABASE_URL", server.url())
+        .env("SHADOW_URL", "")
+        .env("PGVEIL_LEDGER", format!("sqlite://{}", file("ledger.db")))
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{made:?}");
+}
+
 /// Puts another certificate into the directory.
 fn certify(directory: &Path) -> CertificateDer<'static> {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".to_owned()]).unwrap();
@@ -201,6 +214,8 @@ async fn pages_tell_the_operator(port: u16) {
         "# UNIT pgveil_budget_left_ratio ratio",
         "# HELP pgveil_pool_connections Connections",
         "pgveil_sessions 1",
+        "pgveil_role_sessions{role=\"analyst\"} 1",
+        "pgveil_searches_due{account=\"analyst\"} 0",
         "pgveil_questions_total{kind=\"answer\",verdict=\"answered\",sqlstate=\"00000\"} 2",
         "verdict=\"refused\",sqlstate=\"42501\"} 1",
         "pgveil_stage_seconds_count{stage=\"release\"} 2",
@@ -218,7 +233,20 @@ async fn pages_tell_the_operator(port: u16) {
     let all = families.len();
     families.sort_unstable();
     families.dedup();
-    assert_eq!((families.len(), all), (24, 24), "{metrics}");
+    assert_eq!((families.len(), all), (29, 29), "{metrics}");
+    for above in [
+        "pgveil_ledger_bytes",
+        "pgveil_ledger_commit_seconds_count",
+        "pgveil_backup_timestamp_seconds",
+    ] {
+        let value = metrics
+            .lines()
+            .find_map(|line| line.strip_prefix(above)?.trim().parse::<f64>().ok());
+        assert!(
+            value.is_some_and(|value| value > 0.0),
+            "{above} in\n{metrics}"
+        );
+    }
     for file in [
         "ops/grafana/pgveil.json",
         "ops/prometheus/pgveil.rules.yml",
@@ -309,6 +337,7 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
         .await
         .unwrap();
     assert!(analyst.query("SELECT * FROM nls.women", &[]).await.is_err());
+    back_up(&directory.0, &server);
     pages_tell_the_operator(ports.1).await;
     let health = |port: u16| {
         let mut asked = Command::new(env!("CARGO_BIN_EXE_pgveil"));

@@ -100,11 +100,8 @@ async fn a_port_is_handed_over_without_a_gap() {
         // Paid for under the old one.
         client.query_one(COUNT, &[]).await.unwrap();
     }
-    assert!(
-        page(admins[1], "GET /metrics")
-            .await
-            .contains("pgveil_ledger_debits 1")
-    );
+    let metrics = page(admins[1], "GET /metrics").await;
+    assert!(metrics.contains("pgveil_ledger_debits 1"));
     new.signal("-TERM");
     assert!(new.0.wait().unwrap().success());
 }
