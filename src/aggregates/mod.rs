@@ -68,7 +68,7 @@ pub use joint::Joint;
 pub use measure_id::MeasureId;
 pub use model::{Fit, Model, Remark};
 pub use moments::Noisy;
-pub use names::{Counted, call as resolve_call, counted};
+pub use names::{Counted, call as resolve_call, counted, is_aggregate};
 pub use part::Part;
 pub use record::within_unit;
 pub use released_column::ReleasedColumn;

@@ -150,6 +150,11 @@ pub fn counted(name: &str) -> Option<Counted> {
     NAMES.iter().find(|named| named.name == name)?.counts
 }
 
+/// Whether an aggregate of this name is answered.
+pub fn is_aggregate(name: &str) -> bool {
+    NAMES.iter().any(|named| named.name == name)
+}
+
 /// What a call computes.
 ///
 /// # Errors

@@ -351,6 +351,7 @@ fn search_policy(policy: &Policy, table: &Table, unit: &Unit, column: Option<&Co
             ..policy.limits.clone()
         },
         previews: Previews::Refused,
+        records_shape: false,
         quantum: None,
         time_grain: None,
     };

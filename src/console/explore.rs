@@ -116,6 +116,7 @@ async fn record(
         statement: ledger.statement_digest(statement),
         plan: None,
         tables: Vec::new(),
+        shape: None,
         verdict: match refused {
             Some(_) => Verdict::Refused,
             None => Verdict::Explained,

@@ -31,6 +31,7 @@ mod search_payment;
 mod service;
 mod single_flight;
 mod statement_log;
+mod statement_shape;
 mod summaries;
 mod summary;
 mod system_catalog;
@@ -75,6 +76,7 @@ use public_matches::PublicMatches;
 use search_payment::SearchPayment;
 use single_flight::SingleFlight;
 use statement_log::StatementFacts;
+use statement_shape::KnownNames;
 use summaries::Summaries;
 use timing::Timing;
 
@@ -120,6 +122,8 @@ pub struct Engine {
     database: String,
     /// When its policy was loaded.
     loaded: SystemTime,
+    /// Where shapes of statements are recorded.
+    known_names: Option<KnownNames>,
 }
 
 impl Engine {
@@ -137,6 +141,7 @@ impl Engine {
         let (plans, admission, mirrored, public_matches, changed_rows) = Default::default();
         let constant_answers = ConstantAnswers::default();
         let server = BackendServer::new(shadow.version());
+        let known_names = policy.records_shape.then(|| KnownNames::of(&policy));
         Self {
             policy,
             backend,
@@ -158,6 +163,7 @@ impl Engine {
             server,
             database,
             loaded: SystemTime::now(),
+            known_names,
         }
     }
 

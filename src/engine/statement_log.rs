@@ -1,5 +1,5 @@
 //! The owner's record of statements: role, session, digest, tables, verdict and cost. Never the
-//! text.
+//! text: where the policy asks for it, the text without constants.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -238,13 +238,17 @@ impl Engine {
             let known = tally.lock();
             (known.plan, known.tables.clone())
         };
-        let statement = query.map_or(Fingerprint::new([0; 32]), |query| {
-            self.ledger.statement_digest(&query.to_sql())
+        let sql = query.map(Query::to_sql);
+        let statement = sql.as_ref().map_or(Fingerprint::new([0; 32]), |sql| {
+            self.ledger.statement_digest(sql)
         });
+        let known = self.known_names.as_ref();
+        let shape = sql.zip(known).and_then(|(sql, known)| known.shape(&sql));
         let asked = Event::Statement(Asked {
             statement,
             plan: plan.map(|plan| self.ledger.plan_digest(plan)),
             tables,
+            shape,
             verdict,
             loss,
         });

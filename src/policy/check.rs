@@ -80,6 +80,7 @@ pub async fn check(
         summaries: Vec::new(),
         limits: file.limits.clone(),
         previews: file.previews,
+        records_shape: file.records_shape,
         quantum: file.quantum,
         time_grain: file.time_grain,
     };

@@ -48,6 +48,7 @@ impl Difference {
             summaries,
             limits,
             previews,
+            records_shape,
             quantum,
             time_grain,
         } = new;
@@ -72,6 +73,7 @@ impl Difference {
         }
         found.change(old.time_grain != *time_grain, "time_grain changes");
         found.change(old.previews != *previews, "previews change");
+        found.change(old.records_shape != *records_shape, "record.shape changes");
         found.addresses(old, new);
         found.timeout(old, new);
         if meaning::of(old) != meaning::of(new) {

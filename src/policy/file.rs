@@ -84,6 +84,8 @@ pub struct File {
     pub summaries: Vec<SummaryEntry>,
     pub limits: Limits,
     pub previews: Previews,
+    /// Whether the shape of each statement is recorded.
+    pub records_shape: bool,
     /// What the time of answers about private rows is rounded up to.
     pub quantum: Option<Duration>,
     /// What `now()` is rounded down to in conditions on private rows.
@@ -207,9 +209,8 @@ fn read(
     let (grain, quantum) = (fields.optional("time_grain"), fields.optional("timing"));
     let time_grain = grain.and_then(|node| duration(node, "time_grain", findings));
     let quantum = quantum.and_then(|node| timing(node, findings));
-    let previews = fields
-        .optional("previews")
-        .map_or(Some(Previews::Refused), |node| previews(node, findings));
+    let previews = previews(fields.optional("previews"), findings);
+    let records_shape = record(fields.optional("record"), findings);
     fields.done(findings);
     let (roles, operators) = (roles?, operators?);
     let certified = certified(&roles, &operators);
@@ -231,6 +232,7 @@ fn read(
         summaries,
         limits: limits?,
         previews: previews?,
+        records_shape: records_shape?,
         quantum,
         time_grain,
         database_place: database.map_or(root.place, |node| node.place),
@@ -301,7 +303,10 @@ fn ceilings(
 }
 
 /// `previews: refused` or `previews: empty`.
-fn previews(node: &YamlNode, findings: &mut Findings) -> Option<Previews> {
+fn previews(node: Option<&YamlNode>, findings: &mut Findings) -> Option<Previews> {
+    let Some(node) = node else {
+        return Some(Previews::Refused);
+    };
     match read::scalar(node, "previews", "refused or empty", findings)?.0 {
         "refused" => Some(Previews::Refused),
         "empty" => Some(Previews::Empty),
@@ -316,6 +321,19 @@ fn previews(node: &YamlNode, findings: &mut Findings) -> Option<Previews> {
             None
         }
     }
+}
+
+/// `record: {shape: true}`.
+fn record(node: Option<&YamlNode>, findings: &mut Findings) -> Option<bool> {
+    let Some(node) = node else {
+        return Some(false);
+    };
+    let mut fields = Fields::open(node, "record", findings)?;
+    let shape = fields
+        .required("shape", "shape: true", findings)
+        .and_then(|node| read::truth(node, "record.shape", findings));
+    fields.done(findings);
+    shape
 }
 
 /// `timing: {quantum: 100ms}`.

@@ -26,8 +26,7 @@ pub static KEYS: &[PolicyKey] = &[
     required(
         "database.url",
         KeyShape::Text,
-        "The database; its role needs SELECT on the tables that the policy shows, and nothing \
-            else.",
+        "The database; its role needs SELECT on tables that the policy shows, and nothing else.",
         "url: ${DATABASE_URL}",
     ),
     key(
@@ -167,8 +166,7 @@ pub static KEYS: &[PolicyKey] = &[
         "privacy.data_version",
         KeyShape::Text,
         "\"1\"",
-        "A label for the data; change it when the data change. Stored answers belong to one \
-            version.",
+        "A label for the data; change it when they change. Stored answers are of one version.",
         "data_version: \"2026-11\"",
     ),
     required(
@@ -279,8 +277,7 @@ pub static KEYS: &[PolicyKey] = &[
     required(
         "operators.-.may",
         KeyShape::List,
-        "[watch]: sessions and health. [watch, own]: also budgets, statements, the policy, and \
-            freezes.",
+        "[watch]: sessions, health. [watch, own]: also budgets, statements, policy, freezes.",
         "may: [watch, own]",
     ),
     required(
@@ -579,6 +576,19 @@ pub static KEYS: &[PolicyKey] = &[
         "refused",
         "empty: a preview of private rows answers its columns and no row, with a notice.",
         "previews: empty",
+    ),
+    key(
+        "record",
+        KeyShape::Map,
+        "",
+        "What the record of statements has apart from digests.",
+        "record: {shape: true}",
+    ),
+    required(
+        "record.shape",
+        KeyShape::Truth,
+        "true: also the statement, without constants and names that the policy does not show.",
+        "shape: true",
     ),
 ];
 

@@ -360,6 +360,8 @@ pub struct Policy {
     pub types: Vec<UserType>,
     pub limits: Limits,
     pub previews: Previews,
+    /// Whether the shape of each statement is recorded.
+    pub records_shape: bool,
     /// What the time of answers about private rows is rounded up to. At most a day.
     pub quantum: Option<std::time::Duration>,
     /// What `now()` is rounded down to in conditions on private rows, so that a moving window is

@@ -36,6 +36,8 @@ pub fn digest(policy: &Policy) -> String {
         limits,
         // A preview has no row.
         previews: _,
+        // What the owner reads of statements.
+        records_shape: _,
         // Time.
         quantum: _,
         time_grain,

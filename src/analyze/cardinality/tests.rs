@@ -114,6 +114,7 @@ fn policy() -> Policy {
         types: Vec::new(),
         limits: file.limits,
         previews: file.previews,
+        records_shape: false,
         quantum: None,
         time_grain: None,
     }

@@ -41,6 +41,7 @@ pub fn json(number: Option<i64>, record: &Record) -> serde_json::Value {
             statement,
             plan,
             tables,
+            shape,
             verdict,
             loss,
         }) => serde_json::json!({
@@ -49,6 +50,7 @@ pub fn json(number: Option<i64>, record: &Record) -> serde_json::Value {
             "statement": statement.to_string(),
             "plan": plan.map(|plan| plan.to_string()),
             "tables": tables,
+            "shape": shape,
             "charged": {
                 "epsilon": loss.epsilon.map(Fixed::to_f64),
                 "rho": loss.rho.to_f64(),
@@ -97,6 +99,7 @@ mod tests {
             statement: Fingerprint::new([1; 32]),
             plan: None,
             tables: vec!["nls.women".to_owned()],
+            shape: Some("SELECT $1".to_owned()),
             verdict: Verdict::Refused,
             loss: Loss::ZERO,
         };
@@ -124,6 +127,7 @@ mod tests {
             ("verdict", "\"refused\""),
             ("plan", "null"),
             ("tables", "[\"nls.women\"]"),
+            ("shape", "\"SELECT $1\""),
         ] {
             assert_eq!(read[key].to_string(), value, "{key}");
         }

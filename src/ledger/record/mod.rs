@@ -143,6 +143,9 @@ pub struct Asked {
     pub plan: Option<Fingerprint>,
     /// `schema.table` of the plan, at most some dozens.
     pub tables: Vec<String>,
+    /// The statement without its constants and without names that the policy does not show; `None`
+    /// unless the policy asks for it, and for a text that could not be read as a statement.
+    pub shape: Option<String>,
     pub verdict: Verdict,
     /// What was charged for it.
     pub loss: Loss,

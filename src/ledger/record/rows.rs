@@ -162,6 +162,7 @@ impl Rules {
                 statement: key.of_plain(row.digest(3)?),
                 plan: None,
                 tables: Vec::new(),
+                shape: None,
                 verdict: Verdict::of_name(row.text(4)?),
                 loss: row.loss(6)?,
             });
@@ -239,7 +240,10 @@ fn detail(event: &Event) -> String {
     let detail = match event {
         Event::Statement(asked) => {
             let tables: Vec<&String> = asked.tables.iter().take(TABLES_MAX).collect();
-            serde_json::json!(tables)
+            match &asked.shape {
+                None => serde_json::json!(tables),
+                Some(shape) => serde_json::json!({ "tables": tables, "shape": shape }),
+            }
         }
         Event::Login => serde_json::json!([]),
         Event::Act { act, target, why } => serde_json::json!([act, target, why]),
@@ -273,8 +277,9 @@ pub(super) fn recorded(row: &Row) -> Result<(i64, Record), Error> {
 }
 
 fn event(row: &Row, verdict: Option<&str>) -> Result<Event, Error> {
-    let mut details = details(row.text(13)?)?.into_iter();
-    let mut next = || details.next().unwrap_or_default();
+    let Detail { listed, shape } = details(row.text(13)?)?;
+    let mut listed = listed.into_iter();
+    let mut next = || listed.next().unwrap_or_default();
     Ok(match (row.text(2)?, verdict) {
         ("statement", Some(verdict)) => Event::Statement(Asked {
             statement: Fingerprint::new(row.digest(11)?),
@@ -283,7 +288,8 @@ fn event(row: &Row, verdict: Option<&str>) -> Result<Event, Error> {
             } else {
                 Some(Fingerprint::new(row.digest(12)?))
             },
-            tables: details.collect(),
+            tables: listed.collect(),
+            shape,
             verdict: Verdict::of_name(verdict),
             loss: row.loss(14)?,
         }),
@@ -296,9 +302,31 @@ fn event(row: &Row, verdict: Option<&str>) -> Result<Event, Error> {
     })
 }
 
-fn details(text: &str) -> Result<Vec<String>, Error> {
-    serde_json::from_str(text).map_err(|_| Error::Damaged {
-        ledger: "the ledger".to_owned(),
-        reason: "a record of it cannot be read".to_owned(),
-    })
+/// What only one kind of record has: tables, or the words of an act; of some statements a shape.
+struct Detail {
+    listed: Vec<String>,
+    shape: Option<String>,
+}
+
+fn details(text: &str) -> Result<Detail, Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(untagged)]
+    enum Read {
+        Listed(Vec<String>),
+        Shaped { tables: Vec<String>, shape: String },
+    }
+    match serde_json::from_str(text) {
+        Ok(Read::Listed(listed)) => Ok(Detail {
+            listed,
+            shape: None,
+        }),
+        Ok(Read::Shaped { tables, shape }) => Ok(Detail {
+            listed: tables,
+            shape: Some(shape),
+        }),
+        Err(_) => Err(Error::Damaged {
+            ledger: "the ledger".to_owned(),
+            reason: "a record of it cannot be read".to_owned(),
+        }),
+    }
 }

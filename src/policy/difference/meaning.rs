@@ -30,6 +30,8 @@ pub fn of(file: &File) -> Vec<String> {
         limits,
         // A preview has no row.
         previews: _,
+        // What the owner reads of statements.
+        records_shape: _,
         // Time.
         quantum: _,
         time_grain,

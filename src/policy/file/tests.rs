@@ -103,6 +103,14 @@ fn the_top_is_strict() {
     );
     refused(
         1,
+        "version: 1\nrecord: {shape: 3, text: true}",
+        &[
+            "2:17: record.shape must be true or false, not \"3\"",
+            "2:20: record has no key \"text\"",
+        ],
+    );
+    refused(
+        1,
         "version: 1\ntiming: 100ms",
         &["2:9: timing must be a map"],
     );

@@ -1163,6 +1163,7 @@ fn records_of_all_kinds() -> Vec<Record> {
             statement: fingerprint(number),
             plan: number.is_multiple_of(2).then(|| fingerprint(number + 1)),
             tables: vec!["nls.women".to_owned(), "odd \"name\".[]".to_owned()],
+            shape: (number < 2).then(|| "SELECT \"odd\" = $1".to_owned()),
             verdict,
             loss: if verdict == Verdict::Answered {
                 gaussian(0.01)

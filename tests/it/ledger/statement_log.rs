@@ -105,10 +105,57 @@ async fn every_statement_is_recorded_without_its_text() {
         (Verdict::Refused, &[0; 32])
     );
     assert!(unread.tables.is_empty() && unread.plan.is_none());
+    assert!(found.iter().all(|record| asked(record).shape.is_none()));
     let bytes = std::fs::read(veil.ledger.strip_prefix("sqlite://").unwrap()).unwrap();
     assert!(
         !bytes.windows(10).any(|window| window == b"lighthouse"),
         "a literal is in the ledger"
+    );
+}
+
+/// `record: {shape: true}`: what was asked, without what a client may have written into it.
+#[tokio::test(flavor = "multi_thread")]
+async fn shapes_have_no_constant_and_no_name_of_a_client() {
+    let shaped = |policy: String| format!("{policy}\nrecord: {{shape: true}}\n");
+    let veil = Veil::demo(shaped, None).await;
+    let questions = [
+        (
+            "select COUNT(*) as lighthouse from nls.women w where RACE <> 'lighthouse' -- it's",
+            Some("SELECT COUNT(*) AS ? FROM nls.women ? WHERE RACE <> $1"),
+        ),
+        (
+            "SELECT lighthouse, race FROM nls.women LIMIT 5",
+            Some("SELECT ?, race FROM nls.women LIMIT $1"),
+        ),
+        (
+            "WITH lighthouse AS (SELECT 1) SELECT * FROM lighthouse",
+            Some("WITH ? AS (SELECT $1) SELECT * FROM ?"),
+        ),
+    ];
+    for (sql, _) in questions {
+        let _ = veil.ask(sql).await;
+    }
+    let refusal = parse("SELECT 'lighthouse' FROM (").unwrap_err();
+    veil.engine.unread(&Veil::requester(), &refusal).await;
+    let found = records(&veil).await;
+    let shapes: Vec<_> = found
+        .iter()
+        .map(|one| asked(one).shape.as_deref())
+        .collect();
+    let wanted: Vec<_> = questions
+        .iter()
+        .map(|(_, shape)| *shape)
+        .chain([None])
+        .collect();
+    assert_eq!(shapes, wanted);
+    // The tables stand next to it.
+    assert_eq!(asked(&found[0]).tables, ["nls.women"]);
+    let line = pgveil::ledger::record_line(Some(1), &found[0]);
+    assert_eq!(line["shape"], questions[0].1.unwrap());
+    let bytes = std::fs::read(veil.ledger.strip_prefix("sqlite://").unwrap()).unwrap();
+    assert!(
+        !bytes.windows(10).any(|window| window == b"lighthouse"),
+        "a literal or a name of the client is in the ledger"
     );
 }
 

@@ -164,6 +164,7 @@ fn policy() -> Policy {
             connections_per_address: 4,
         },
         previews: Previews::Refused,
+        records_shape: false,
         quantum: None,
         time_grain: None,
     }
