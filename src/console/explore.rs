@@ -11,12 +11,12 @@ use serde::Deserialize;
 
 use super::visitor::{Owner, SignedInOperator};
 use super::{Console, view};
-use crate::engine::{Exploration, Explored, Unread};
-use crate::ledger::{Asked as Recorded, Event, Origin, Record, Verdict};
-use crate::mechanism::Loss;
-use crate::refusal::{Refusal, sqlstate};
+use crate::engine::Explored;
+use crate::ledger::Origin;
+use crate::refusal::Refusal;
 use crate::web::history_chart;
 use crate::web::page::{refusal, statement};
+use crate::wire::question_of;
 
 pub async fn form(Owner(visitor): Owner, State(console): State<Arc<Console>>) -> Response {
     let asked = ExploreForm::default();
@@ -93,45 +93,13 @@ async fn of(
             Ok(_) | Err(_) => return Err(Trouble::Form("Epsilon is a number above zero.")),
         },
     };
-    let explored = engine.explore(role, &asked.sql, epsilon).await;
-    let Exploration { statement, outcome } = explored.map_err(|unread| match unread {
-        Unread::NotOne => Trouble::Form("One SELECT is explored at a time."),
-        Unread::Refused(refusal) => refusal.into(),
-    })?;
-    record(console, visitor, asked, &statement, outcome.as_ref().err()).await;
-    Ok(outcome?)
-}
-
-/// Records who explored which statement, in whose terms.
-async fn record(
-    console: &Console,
-    visitor: &SignedInOperator,
-    asked: &ExploreForm,
-    statement: &str,
-    refused: Option<&Refusal>,
-) {
-    let engine = console.engine();
-    let ledger = engine.ledger();
-    let event = Event::Statement(Recorded {
-        statement: ledger.statement_digest(statement),
-        plan: None,
-        tables: Vec::new(),
-        shape: None,
-        verdict: match refused {
-            Some(_) => Verdict::Refused,
-            None => Verdict::Explained,
-        },
-        loss: Loss::ZERO,
-    });
     let origin = Origin {
         actor: Some(visitor.name.clone()),
         ..visitor.origin()
     };
-    let record = Record::now(&asked.role, 0, origin, event);
-    let sqlstate = refused.map_or(sqlstate::SUCCESSFUL_COMPLETION.code, |refusal| {
-        refusal.sqlstate.as_str()
-    });
-    ledger.record(record.ending(sqlstate)).await;
+    let read = |statements| question_of(&*engine, &role.name, statements);
+    let text = (asked.sql.as_str(), epsilon);
+    Ok(engine.explore(role, text, origin, read).await?)
 }
 
 fn shown(
@@ -153,7 +121,8 @@ fn shown(
                 h2 #ask { "What would a question cost, and how far off would it be?" }
                 p .note {
                     "The question is planned in the role's terms. Nothing is charged, nothing \
-                    runs, and no row is read."
+                    runs, and no row is read. " code { "SET pgveil.… = …;" } " may stand before \
+                    it, as in a session of the role."
                 }
                 form method="post" action="/explore#found" {
                     (view::hidden(token))

@@ -1,5 +1,5 @@
-//! Overview: the proxy's state, the policy in force, the rest of the budgets, and the latest
-//! decisions.
+//! Overview: the proxy's state, the policy in force, the rest of the budgets, open sessions, and
+//! the latest acts.
 
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
@@ -8,18 +8,20 @@ use axum::extract::{RawQuery, State};
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 
-use super::budgets::{AccountView, accounts, decisions};
+use super::budgets::{AccountView, accounts};
 use super::view::{table, text};
 use super::visitor::{BY_ITSELF, SignedInOperator};
 use super::{Console, view};
 use crate::engine::{Engine, Reach, Reached, Service};
-use crate::ledger::{Error, now};
-use crate::policy::Rights;
+use crate::ledger::{Error, Event, Origin, Record, now};
+use crate::policy::{Rights, Role};
 use crate::web::chart;
 
 /// For everything that the page asks of other servers.
 const PATIENCE: Duration = Duration::from_secs(5);
 const AGAIN_SECONDS: u32 = 30;
+/// Acts that are read; those of the last day are shown.
+const ACTS_MAX: u32 = 100;
 const DAY: i64 = 24 * 3600 * 1_000_000;
 
 pub async fn page(
@@ -41,7 +43,11 @@ pub async fn page(
         html! {
             (health(&state))
             (facts(&engine, &console, visitor.rights))
-            @if let Some((accounts, decided)) = &owned { (money(accounts, decided)) }
+            @if let Some((accounts, done)) = &owned {
+                (money(accounts))
+                (sessions(&engine))
+                (acts(done))
+            }
             p .note {
                 @if is_again {
                     "This page loads again every " (AGAIN_SECONDS) " seconds. "
@@ -147,18 +153,59 @@ fn facts(engine: &Engine, console: &Console, rights: Rights) -> Markup {
     }
 }
 
-/// For the owner: every account, and decisions of the last day.
+/// For the owner: every account, and the acts of the last day, newest first.
 async fn owned(engine: &Engine) -> Result<(Vec<AccountView>, Vec<Vec<Markup>>), Error> {
     let now = now();
     let accounts = accounts(engine, 14, now).await?;
-    let decided = engine.ledger().decisions().await?;
-    let late = decided
-        .iter()
-        .filter(|decided| decided.microseconds > now - DAY);
-    Ok((accounts, decisions(late)))
+    let acts = engine.ledger().acts(ACTS_MAX).await?;
+    let late = acts.iter().filter(|act| act.microseconds > now - DAY);
+    Ok((accounts, late.filter_map(act).collect()))
 }
 
-fn money(accounts: &[AccountView], decided: &[Vec<Markup>]) -> Markup {
+/// A row of the acts.
+fn act(record: &Record) -> Option<Vec<Markup>> {
+    let Event::Act { act, target, why } = &record.event else {
+        return None;
+    };
+    let Origin { via, address, .. } = &record.origin;
+    let address = address.map(|address| address.to_string());
+    let from = [Some(via.name().to_owned()), address];
+    let from: Vec<String> = from.into_iter().flatten().collect();
+    Some(vec![
+        text(view::minute(record.microseconds)),
+        text(&record.name),
+        text(format!("{act} {target}")),
+        text(why),
+        text(from.join(" ")),
+    ])
+}
+
+fn sessions(engine: &Engine) -> Markup {
+    let meter = engine.meter();
+    let roles = engine.policy().roles.iter();
+    let row = |role: &Role| vec![text(&role.name), text(meter.sessions_of(&role.name))];
+    let rows: Vec<Vec<Markup>> = roles.map(row).collect();
+    html! {
+        section aria-labelledby="sessions" {
+            h2 #sessions { "Open sessions" }
+            (table("Open sessions", &["Role", "Sessions"], &[1], &rows))
+            p .note { code { "SHOW SESSIONS" } " in the admin database lists each of them." }
+        }
+    }
+}
+
+fn acts(done: &[Vec<Markup>]) -> Markup {
+    let columns = ["Time (UTC)", "Who", "What", "Why", "From"];
+    html! {
+        section aria-labelledby="acts" {
+            h2 #acts { "Acts of the last day" }
+            @if done.is_empty() { p { "None." } }
+            @else { (table("Acts", &columns, &[], done)) }
+        }
+    }
+}
+
+fn money(accounts: &[AccountView]) -> Markup {
     let bars: Vec<_> = accounts
         .iter()
         .map(|account| view::left(account.label(), account.balance.fraction_left()))
@@ -168,11 +215,6 @@ fn money(accounts: &[AccountView], decided: &[Vec<Markup>]) -> Markup {
             h2 #left { "Left of each budget, in per cent" }
             (chart::rows(&bars))
             p { a href="/budgets" { "History, forecast and freezing" } }
-        }
-        section aria-labelledby="decided" {
-            h2 #decided { "Decisions of the last day" }
-            @if decided.is_empty() { p { "None." } }
-            @else { (table("Decisions", &["Time (UTC)", "What", "Who", "Why"], &[], decided)) }
         }
     }
 }

@@ -5,14 +5,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use axum::extract::{Query, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::Console;
 use super::view::{minute, table, text};
 use super::visitor::Owner;
-use crate::ledger::{Asked, Event, Record, Verdict};
+use super::{Console, view};
+use crate::calendar::{DAY_OF_1970, MICROS_PER_DAY, days_from_civil, days_in_month};
+use crate::engine::Engine;
+use crate::ledger::{Asked, Error, Event, Record, Verdict};
 use crate::web::page::charged;
 
 /// Records that one page looks through.
@@ -20,6 +23,9 @@ const READ_MAX: u32 = 5_000;
 /// Records that one page shows.
 const SHOWN_MAX: usize = 100;
 const DEAREST_MAX: usize = 10;
+/// No statement takes longer: as the record holds when each began and is in the order of their
+/// ends, so much more of it is read.
+const LONGEST: i64 = 2 * MICROS_PER_DAY;
 const KINDS: [&str; 3] = ["statement", "login", "act"];
 
 /// The search term; an empty one matches all.
@@ -32,10 +38,30 @@ pub struct Filter {
     sqlstate: String,
     table: String,
     digest: String,
+    /// The first day or minute (UTC), and the one at which it ends.
+    from: String,
+    to: String,
     before: Option<i64>,
 }
 
+/// The times of a filter, in microseconds since 1970: from the first on, and before the second.
+#[derive(Clone, Copy)]
+struct Times {
+    from: i64,
+    to: i64,
+}
+
 impl Filter {
+    /// `None` where a time cannot be read.
+    fn times(&self) -> Option<Times> {
+        let read = |text: &str, other: i64| match text.trim() {
+            "" => Some(other),
+            text => moment(text),
+        };
+        let (from, to) = (read(&self.from, i64::MIN)?, read(&self.to, i64::MAX)?);
+        Some(Times { from, to })
+    }
+
     fn fits(&self, record: &Record) -> bool {
         let Self {
             kind,
@@ -44,6 +70,8 @@ impl Filter {
             sqlstate,
             table,
             digest,
+            from: _,
+            to: _,
             before: _,
         } = self;
         let asked = match &record.event {
@@ -74,6 +102,8 @@ impl Filter {
             ("sqlstate", &self.sqlstate),
             ("table", &self.table),
             ("digest", &self.digest),
+            ("from", &self.from),
+            ("to", &self.to),
         ];
         let mut url = format!("/statements?before={before}");
         for (name, value) in fields.into_iter().filter(|(_, value)| !value.is_empty()) {
@@ -95,17 +125,27 @@ pub async fn page(
         return slow_down;
     }
     let engine = console.engine();
-    let before = filter.before.unwrap_or(i64::MAX);
+    let Some(times) = filter.times() else {
+        let why = "A time is written 2026-11-28 or 2026-11-28T14:00, in UTC.";
+        let body = view::SITE.message("Not a time", why);
+        let page = console.page(&visitor, "Statements", |_| body);
+        return (StatusCode::BAD_REQUEST, page).into_response();
+    };
     // The answers of the meantime are recorded within a second.
-    let read = match engine.ledger().recent_records(before, READ_MAX).await {
+    let read = match read(&engine, &filter, times).await {
         Ok(read) => read,
         Err(error) => return console.failed(&visitor, "Statements", &error),
     };
-    let is_more = read.len() == READ_MAX as usize;
-    let last = read.last().map(|(number, _)| *number);
+    let last = read
+        .last()
+        .map(|(number, record)| (*number, record.microseconds));
+    let may_be_later = |began: i64| began.saturating_add(LONGEST) >= times.from;
+    let is_more = read.len() == READ_MAX as usize && last.is_some_and(|(_, at)| may_be_later(at));
+    let last = last.map(|(number, _)| number);
+    let is_in_time = |record: &Record| (times.from..times.to).contains(&record.microseconds);
     let found: Vec<(i64, Record)> = read
         .into_iter()
-        .filter(|(_, record)| filter.fits(record))
+        .filter(|(_, record)| is_in_time(record) && filter.fits(record))
         .collect();
     let shown: Vec<Vec<Markup>> = found.iter().take(SHOWN_MAX).map(row).collect();
     let next = match found.get(SHOWN_MAX.saturating_sub(1)) {
@@ -138,6 +178,40 @@ pub async fn page(
         }
     });
     page.into_response()
+}
+
+/// A page's records, newest first: before the end of the wanted time, or hardly after it.
+async fn read(engine: &Engine, filter: &Filter, times: Times) -> Result<Vec<(i64, Record)>, Error> {
+    let ledger = engine.ledger();
+    let mut before = filter.before.unwrap_or(i64::MAX);
+    if times.to < i64::MAX {
+        // What ended later began later.
+        let ended = times.to.saturating_add(LONGEST);
+        before = before.min(ledger.number_after(ended).await?);
+    }
+    ledger.recent_records(before, READ_MAX).await
+}
+
+/// A day, or a minute of it, as browsers write them: in microseconds since 1970.
+fn moment(text: &str) -> Option<i64> {
+    let (day, minute) = text.split_once(['T', ' ']).unwrap_or((text, "00:00"));
+    let numbers = |text: &str, sign: char| {
+        let parts = text.split(sign).map(|part| part.parse::<u32>().ok());
+        parts.collect::<Option<Vec<u32>>>()
+    };
+    let ([year, month, day], [hour, minute]) = (
+        numbers(day, '-')?.try_into().ok()?,
+        numbers(minute, ':')?.try_into().ok()?,
+    );
+    let year = i32::try_from(year)
+        .ok()
+        .filter(|year| (1970..=9999).contains(year))?;
+    let is_day = (1..=12).contains(&month) && (1..=days_in_month(year, month)).contains(&day);
+    if !is_day || hour > 23 || minute > 59 {
+        return None;
+    }
+    let days = i64::from(days_from_civil(year, month, day) - DAY_OF_1970);
+    Some(days * MICROS_PER_DAY + i64::from(hour * 60 + minute) * 60_000_000)
 }
 
 const HEADER: [&str; 9] = [
@@ -176,7 +250,10 @@ fn row((_, record): &(i64, Record)) -> Vec<Markup> {
         Event::Statement(asked) => (
             charged(&asked.loss),
             asked.tables.join(", "),
-            asked.statement.short(),
+            match &asked.shape {
+                Some(shape) => format!("{} {shape}", asked.statement.short()),
+                None => asked.statement.short(),
+            },
             asked.plan.map_or_else(String::new, |plan| plan.short()),
         ),
         Event::Login => Default::default(),
@@ -243,6 +320,10 @@ fn filtering(filter: &Filter) -> Markup {
         ("sqlstate", "SQLSTATE", &filter.sqlstate),
         ("digest", "Digest of statement or plan", &filter.digest),
     ];
+    let times = [
+        ("from", "Begun from (UTC)", &filter.from),
+        ("to", "Begun before (UTC)", &filter.to),
+    ];
     let choices: [(&str, &str, &String, &[&str]); 2] = [
         ("kind", "Kind", &filter.kind, &KINDS),
         ("verdict", "Verdict", &filter.verdict, &verdicts),
@@ -268,6 +349,12 @@ fn filtering(filter: &Filter) -> Markup {
                             label for=(name) { (label) }
                             input id=(name) name=(name) value=(value) autocomplete="off"
                                 spellcheck="false";
+                        }
+                    }
+                    @for (name, label, value) in times {
+                        div {
+                            label for=(name) { (label) }
+                            input id=(name) name=(name) type="datetime-local" value=(value);
                         }
                     }
                 }

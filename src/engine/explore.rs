@@ -8,18 +8,21 @@
 use std::sync::Arc;
 
 use super::curve::{Curve, curve_within};
+use super::expected::after;
 use super::explain::budget;
 use super::notice::{Sql, describe};
 use super::planning::{plain_terms, plan_within, requester_of};
 use super::planning_limit::StatementSize;
+use super::statement_log::StatementFacts;
 use super::useless::{QuestionPlan, refuse_useless};
-use super::{Engine, Service, in_words};
+use super::{Engine, Requester, Service, in_words};
 use crate::analyze::PlanningEffort;
-use crate::ledger::{Balance, Balances};
+use crate::error::Error;
+use crate::ledger::{Balance, Balances, Origin, Verdict};
 use crate::parse::{Query, Statement, parse};
-use crate::policy::{Role, schemas};
+use crate::policy::{Role, SessionSettings};
 use crate::refusal::Refusal;
-use crate::rewrite::Widened;
+use crate::rewrite::{Plan, Widened};
 
 /// Whose turn to plan an exploration takes: as one role for all operators. No role has this name,
 /// and every exploration counts as a large statement, since it is planned at many prices.
@@ -31,25 +34,6 @@ pub struct Explored {
     pub curve: Curve,
 }
 
-/// One exploration: the statement as it is printed, for the record, and what was found.
-pub struct Exploration {
-    pub statement: String,
-    pub outcome: Result<Explored, Refusal>,
-}
-
-/// Why a text is not explored.
-pub enum Unread {
-    /// It is not one SELECT.
-    NotOne,
-    Refused(Refusal),
-}
-
-impl From<Refusal> for Unread {
-    fn from(refusal: Refusal) -> Self {
-        Self::Refused(refusal)
-    }
-}
-
 /// The plan in words and in lines; the budget last, where what was spent is known.
 ///
 /// # Errors
@@ -59,16 +43,12 @@ pub fn explained(
     spent: Option<&Balance>,
     sql: Sql,
 ) -> Result<Vec<String>, Refusal> {
-    explained_within(asked, spent, sql, &Arc::default())
+    let planned = planned_within(asked, &Arc::default()).map_err(|error| error.report())?;
+    Ok(lines_of(asked, &planned, spent, sql))
 }
 
-/// The same where it takes no more work than `effort` has left.
-fn explained_within(
-    asked: &QuestionPlan<'_>,
-    spent: Option<&Balance>,
-    sql: Sql,
-    effort: &Arc<PlanningEffort>,
-) -> Result<Vec<String>, Refusal> {
+/// The plan, where it takes no more work than `effort` has left.
+fn planned_within(asked: &QuestionPlan<'_>, effort: &Arc<PlanningEffort>) -> Result<Plan, Error> {
     let QuestionPlan {
         query,
         policy,
@@ -76,75 +56,123 @@ fn explained_within(
         constants,
         terms,
     } = asked;
-    let planned = plan_within(query, policy, search_path, constants, terms, effort);
-    let planned = planned.map_err(|error| error.report())?;
+    plan_within(query, policy, search_path, constants, terms, effort)
+}
+
+fn lines_of(
+    asked: &QuestionPlan<'_>,
+    planned: &Plan,
+    spent: Option<&Balance>,
+    sql: Sql,
+) -> Vec<String> {
+    let terms = asked.terms;
     let mut lines = Vec::new();
     let fresh = terms
         .accounts
         .first()
         .map(|account| Balance::lasting(account.cap, account.spent));
     if let Some(balance) = spent.or(fresh.as_ref()) {
-        lines.push(in_words(&planned, &planned.loss(), balance));
+        lines.push(in_words(planned, &planned.loss(), balance));
     }
-    lines.extend(describe(&planned, terms.delta, sql));
+    lines.extend(describe(planned, terms.delta, sql));
     lines.extend(planned.widened().map(Widened::describe));
-    if let Some(useless) = refuse_useless(asked, &planned, |_| true) {
+    if let Some(useless) = refuse_useless(asked, planned, |_| true) {
         lines.push(format!("Useless: {}", useless.message));
         lines.extend(useless.hint.iter().map(|hint| format!("  Hint: {hint}")));
     }
     lines.extend(spent.map(|balance| budget(&planned.loss(), balance)));
-    Ok(lines)
+    lines
+}
+
+/// What is left of the owner's total, before and after.
+fn total(plan: &Plan, owner: &Balance) -> String {
+    let left = 100.0 * owner.fraction_left();
+    match after(owner, plan.loss()) {
+        _ if plan.loss().is_zero() => format!("Of all roles together: {left:.2} % left"),
+        Some(after) => format!(
+            "Of all roles together: {left:.2} % left; after this query {:.2} %",
+            after * 100.0
+        ),
+        None => format!("Of all roles together: {left:.2} % left; this query does not fit it"),
+    }
 }
 
 impl Engine {
-    /// A role's cost for a question and its error, at `epsilon` or at the role's own. It is read
+    /// A role's cost for a question and its error, at `epsilon` or at the session's own. It is read
     /// and planned when it has a turn among large statements, and all its plans together take as
-    /// much work as one statement may.
+    /// much work as one statement may. It is recorded as explained, like the statements of the
+    /// role, under this origin.
+    ///
+    /// `read` finds the question among the statements of the text, and the settings of its session.
     ///
     /// # Errors
-    /// Where the text is not one SELECT; where the ledger cannot be asked. The refusal that the
-    /// role would get is in the exploration.
+    /// The refusal that the role would get; those of `read`; where the ledger cannot be asked.
     pub async fn explore(
         &self,
         role: &Role,
-        sql: &str,
-        epsilon: Option<f64>,
-    ) -> Result<Exploration, Unread> {
+        (sql, epsilon): (&str, Option<f64>),
+        origin: Origin,
+        read: impl FnOnce(Vec<Statement>) -> Result<(Query, Requester), Refusal>,
+    ) -> Result<Explored, Refusal> {
         let balances = self.ledger.balances(&role.name).await;
         let balances = balances.map_err(|error| super::ledger_failed(&error).report())?;
+        let facts = StatementFacts::new();
         let permit = self
             .planning_limit
             .acquire(EXPLORER, StatementSize::Large)
             .await;
-        permit.work(|| {
-            let statements = parse(sql)?;
-            let [Statement::Query(query) | Statement::Explain(query, _)] = statements.as_slice()
-            else {
-                return Err(Unread::NotOne);
+        let explored = permit.work(|| {
+            let (query, requester) = read(parse(sql)?)?;
+            let requester = Requester {
+                origin: origin.clone(),
+                ..requester
             };
-            Ok(Exploration {
-                statement: query.to_sql(),
-                outcome: self.explored(role, query, epsilon, &balances),
-            })
-        })
+            let explored = self.explored(role, (&query, &requester), epsilon, &balances, &facts);
+            Ok::<_, Refusal>((query, requester, explored))
+        });
+        match explored {
+            Ok((query, requester, explored)) => {
+                let outcome = explored.as_ref();
+                self.recorded(
+                    &requester,
+                    Some(&query),
+                    Verdict::Explained,
+                    outcome,
+                    &facts,
+                )
+                .await;
+                explored.map_err(|error| error.report())
+            }
+            Err(refusal) => {
+                let requester = Requester {
+                    origin,
+                    ..requester_of(role, Vec::new())
+                };
+                self.unread(&requester, &refusal).await;
+                Err(refusal)
+            }
+        }
     }
 
     fn explored(
         &self,
         role: &Role,
-        query: &Query,
+        (query, requester): (&Query, &Requester),
         epsilon: Option<f64>,
         balances: &Balances,
-    ) -> Result<Explored, Refusal> {
-        let path = schemas(&self.search_path(&role.name), &role.name);
-        let requester = requester_of(role, path);
+        facts: &StatementFacts,
+    ) -> Result<Explored, Error> {
         let mut terms = plain_terms(&self.policy, role, balances);
-        if let Some(epsilon) = epsilon {
-            terms.session_settings.epsilon = Some(epsilon);
-            terms.epsilon = epsilon;
-        }
-        terms.session_settings.within(&self.policy)?;
-        let constants = self.constants(&requester);
+        let own = requester.session_settings;
+        terms.session_settings = SessionSettings {
+            target_error: None,
+            epsilon: epsilon.or(own.epsilon),
+            ..own
+        };
+        terms.epsilon = terms.session_settings.epsilon.unwrap_or(terms.epsilon);
+        let is_admitted = terms.session_settings.within(&self.policy);
+        is_admitted.map_err(Error::Rewrite)?;
+        let constants = self.constants(requester);
         let query = query.within(&self.database);
         let asked = QuestionPlan {
             query: &query,
@@ -154,8 +182,16 @@ impl Engine {
             terms: &terms,
         };
         let effort = Arc::default();
-        let lines = explained_within(&asked, Some(&balances.role), Sql::LeftOut, &effort)?;
-        let curve = curve_within(&asked, Some(&effort))?;
+        let planned = planned_within(&asked, &effort)?;
+        facts.planned(&planned, &self.policy);
+        let mut lines = lines_of(&asked, &planned, Some(&balances.role), Sql::LeftOut);
+        lines.push(total(&planned, &balances.owner));
+        if own.target_error.is_some() {
+            let line = "pgveil.target_error is left out: what it needs is known after a first \
+                answer.";
+            lines.push(line.to_owned());
+        }
+        let curve = curve_within(&asked, Some(&effort)).map_err(Error::Rewrite)?;
         Ok(Explored { lines, curve })
     }
 }

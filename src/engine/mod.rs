@@ -52,7 +52,7 @@ pub use crate::memory::{HeldMemory, MemoryBudget, MemoryShare};
 pub use crate::shadow::{Argument, ColumnDescription, Description, Format, Requester, fit_as_text};
 pub use curve::{Bought, Curve, CurvePoint, curve};
 pub use expected::{Within, after, expected, in_words, percent};
-pub use explore::{Exploration, Explored, Unread, explained};
+pub use explore::{Explored, explained};
 pub use group_privacy::Promised;
 pub use metrics::{Metrics, QuestionOutcome};
 pub use notice::{Sql, describe as describe_plan, rounded};

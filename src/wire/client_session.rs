@@ -370,6 +370,38 @@ fn one_question(statements: Vec<Statement>, settings: &mut Settings) -> Result<Q
     Ok(query)
 }
 
+/// The question of a text, and a requester as a session of the role would be that sends it: its
+/// SELECT, also within EXPLAIN, under the settings before it.
+///
+/// # Errors
+/// Those of SET; 0A000 for another statement.
+pub fn question_of(
+    service: &impl Service,
+    role: &str,
+    statements: Vec<Statement>,
+) -> Result<(Query, Requester), Refusal> {
+    let mut settings = login::settings(service, role, &[])?;
+    let mut statements = statements;
+    if let Some(Statement::Explain(query, _)) = statements.last() {
+        let query = Statement::Query(query.clone());
+        statements.pop();
+        statements.push(query);
+    }
+    let query = one_question(statements, &mut settings)?;
+    service.admits(&settings.session_settings())?;
+    let requester = Requester {
+        role: role.to_owned(),
+        session_settings: settings.session_settings(),
+        settings: settings.of_answers(),
+        search_path: settings.search_path(role),
+        process: 0,
+        origin: Origin::default(),
+        given_up: Arc::default(),
+        share: MemoryShare::default(),
+    };
+    Ok((query, requester))
+}
+
 /// A question under way. Dropping it cancels the question, unless it may go on, and reports it.
 struct UnderWay<'s> {
     seat: &'s ClientSession,

@@ -48,7 +48,7 @@ use crate::ledger::{Event, Origin, Record};
 use crate::operator::OperatorService;
 use crate::refusal::sqlstate;
 pub use certificate::names as certificate_names;
-pub use client_session::{Asking, ClientSession, Commons, ReadQuestion, Turn};
+pub use client_session::{Asking, ClientSession, Commons, ReadQuestion, Turn, question_of};
 use connection::{Connection, ServerState};
 use login::{LoggedIn, StartupRequest};
 use outcome::Outcome;

@@ -2,7 +2,7 @@
 
 use super::super::error::Error;
 use super::super::rules::Rules;
-use super::super::store::{Access, Value};
+use super::super::store::{Access, Value, first};
 use super::Record;
 use super::rows::recorded;
 use crate::ledger::Ledger;
@@ -50,7 +50,41 @@ impl Ledger {
     }
 }
 
+impl Ledger {
+    /// A number that all records have passed that were written after this moment, in microseconds
+    /// since 1970, and few that were written before it. The work grows with the logarithm of the
+    /// record's length.
+    ///
+    /// Records are written in the order of their ends, and hold when they began: one that took long
+    /// may stand behind the number although it began before.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub async fn number_after(&self, microseconds: i64) -> Result<i64, Error> {
+        let work = move |books: &mut Rules| books.number_after(microseconds);
+        self.worker.call(Access::Read, work).await
+    }
+}
+
 impl Rules {
+    fn number_after(&mut self, microseconds: i64) -> Result<i64, Error> {
+        let newest = "SELECT coalesce(max(id), 0) FROM record";
+        let newest = first(&self.store.query(newest, &[])?)?.int(0)?;
+        // Those below `low` began by then, those from `high` on later.
+        let (mut low, mut high) = (0, newest.saturating_add(1));
+        while low < high {
+            let middle = low + (high - low) / 2;
+            let sql = "SELECT id, microseconds FROM record WHERE id >= $1 ORDER BY id LIMIT 1";
+            let found = self.store.query(sql, &[Value::Int(middle)])?;
+            match found.first() {
+                Some(row) if row.int(1)? <= microseconds => low = row.int(0)?.saturating_add(1),
+                Some(_) | None => high = middle,
+            }
+        }
+        Ok(low)
+    }
+
     fn recent_statements(&mut self, role: &str, rows_max: u32) -> Result<Vec<Record>, Error> {
         let values = [
             Value::Text(role.to_owned()),

@@ -1210,6 +1210,11 @@ async fn statements_are_recorded(url: &str) {
     let numbered: Vec<(i64, Record)> = (1..).zip(records.clone()).collect();
     assert_eq!(read, numbered);
     assert_eq!(ledger.records(3, 1).await.unwrap().len(), 1);
+    // By when they began: the first of them all, the third, and after the last.
+    for (moment, number) in [(MONDAY - 1, 0), (MONDAY + 2_500_000, 4), (i64::MAX, 8)] {
+        let found = ledger.number_after(moment).await.unwrap();
+        assert_eq!(found, number, "{moment}");
+    }
     assert_eq!(
         ledger.balance("ann").await.unwrap().spent,
         Loss::ZERO,

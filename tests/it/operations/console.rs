@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use pgveil::console::{ConsoleOptions, InForce, serve};
 use pgveil::engine::{Reloadable, Service};
-use pgveil::ledger::{Act, Decided};
+use pgveil::ledger::{Act, Asked, Decided, Event, Verdict};
+use pgveil::parse::{ExplainFormat, Statement, parse};
 use pgveil::policy::File;
 use pgveil::web::rate_limit::Pace;
 use pgveil::web::session::Lifetimes;
@@ -333,7 +334,8 @@ async fn who_may_watch_sees_no_budget() {
     for absent in [
         "analyst",
         "Left of each budget",
-        "Decisions",
+        "Acts of the last day",
+        "Open sessions",
         "/budgets",
         "/policy",
     ] {
@@ -396,7 +398,7 @@ async fn an_account_is_frozen_and_the_ledger_says_who_did_it() {
     let page = visit.get("/budgets");
     assert!(page.has("frozen") && page.has("&lt;b&gt;incident&lt;/b&gt; 12"));
     assert!(!page.has("<b>"));
-    assert!(visit.get("/").has("freeze analyst"));
+    assert!(visit.get("/").has("freeze role analyst"));
 }
 
 /// A ledger that takes no decision, as if its disk were full.
@@ -471,6 +473,31 @@ async fn exploring_charges_nothing_and_runs_nothing() {
         &[("role", "analyst"), ("epsilon", "0.25"), ("sql", COUNT)],
     );
     assert!(wide.has("0.25"));
+    // Settings hold for the text, as they would in a session of the role.
+    let set = |settings: &str| visit.explore(&format!("{settings}; {COUNT}"));
+    for (settings, wanted) in [
+        ("SET pgveil.epsilon = 0.25", ">0.25</td>"),
+        (
+            "SET pgveil.epsilon = '0.25'; SET TimeZone = 'Asia/Tokyo'",
+            ">0.25</td>",
+        ),
+        (
+            "SET pgveil.target_error = 1000",
+            "pgveil.target_error is left out",
+        ),
+        ("SET pgveil.epsilon = 1e9", "SQLSTATE 22023"),
+        ("SET pgveil.nonsense = 1", "SQLSTATE 42704"),
+        ("SET search_path = public", "SQLSTATE"),
+    ] {
+        let sql = match settings.contains("search_path") {
+            true => format!("{settings}; SELECT count(*) FROM women"),
+            false => format!("{settings}; {COUNT}"),
+        };
+        let got = visit.explore(&sql);
+        assert!(got.has(wanted), "{settings}: {}", got.body);
+    }
+    assert!(!set("SET pgveil.epsilon = 0.25").has("SQLSTATE"));
+    assert!(got.has("Of all roles together: 100.00 % left; after this query"));
     // Nothing of it reached the database.
     let asked = "SELECT count(*) FROM pg_stat_activity WHERE \
         backend_type = 'client backend' AND query LIKE '%nls.women%' \
@@ -490,6 +517,51 @@ async fn exploring_charges_nothing_and_runs_nothing() {
     let statements = visit.get("/statements?verdict=explained");
     assert!(statements.has("olga, as analyst") && statements.has("console 127.0.0.1"));
     assert!(!statements.has("SELECT count") && !statements.has("nls.women WHERE"));
+    // As the wire records it: with its tables and its plan.
+    let of_table = visit.get("/statements?verdict=explained&table=nls.women");
+    assert!(of_table.has("olga, as analyst"));
+    let explained = explained_record(&stage, "olga").await;
+    let wired = on_the_wire(&stage).await;
+    assert_eq!(explained, wired);
+    // Texts that cannot be read are recorded too.
+    let refused = visit.get("/statements?verdict=refused&sqlstate=0A000");
+    assert!(refused.has("olga, as analyst"));
+}
+
+/// What the record says of the first COUNT that was explained, by an operator or without one.
+async fn explained_record(stage: &Stage, actor: &str) -> Asked {
+    let ledger = stage.veil.engine.ledger();
+    ledger.flush().await;
+    let records = ledger.records(0, 1000).await.unwrap();
+    let found = records
+        .into_iter()
+        .find_map(|(_, record)| match record.event {
+            Event::Statement(asked) => {
+                let by = record.origin.actor.unwrap_or_default();
+                (asked.verdict == Verdict::Explained && by == actor).then_some(asked)
+            }
+            Event::Login | Event::Act { .. } => None,
+        });
+    found.unwrap()
+}
+
+/// The same question, explained by the role itself.
+async fn on_the_wire(stage: &Stage) -> Asked {
+    let statements = parse(COUNT).unwrap();
+    let [Statement::Query(query)] = statements.as_slice() else {
+        panic!("one query")
+    };
+    let (format, cancel) = (ExplainFormat::Text, CancellationToken::new());
+    let requester = Veil::requester();
+    let engine = &stage.veil.engine;
+    let explained = engine.explain(&requester, query, &[], &[], format, cancel);
+    explained.await.unwrap();
+    let asked = explained_record(stage, "").await;
+    assert!(
+        asked.plan.is_some() && asked.tables == ["nls.women"],
+        "{asked:?}"
+    );
+    asked
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -613,6 +685,24 @@ async fn the_record_is_filtered() {
         assert!(rows(nothing).contains("Nothing fits."), "{nothing}");
     }
     assert_eq!(visit.get("/statements?before=x").status, 400);
+    for (times, is_within) in [
+        ("?from=2020-01-01", true),
+        ("?from=2020-02-29T23:59&to=2999-12-31T00:00", true),
+        ("?to=2020-01-01", false),
+        ("?from=2999-01-01", false),
+        ("?from=2999-01-01T00:00&to=2020-01-01", false),
+    ] {
+        assert_eq!(rows(times).contains("refused 42501"), is_within, "{times}");
+    }
+    for wrong in [
+        "?from=x",
+        "?to=2021-02-29",
+        "?from=2020-01-01T24:00",
+        "?to=1-1",
+    ] {
+        let got = visit.get(&format!("/statements{wrong}"));
+        assert!(got.status == 400 && got.has("A time is written"), "{wrong}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -6,6 +6,7 @@ pub mod citus;
 pub mod cli;
 mod console;
 mod console_browser;
+mod console_requests;
 pub mod demo_browser;
 pub mod demo_page;
 mod desk;

@@ -4,7 +4,7 @@
 mod pages;
 mod prices;
 mod requests;
-mod running;
+pub mod running;
 mod sessions;
 
 use std::net::SocketAddr;
