@@ -109,6 +109,7 @@ async fn open(file: &File) -> Result<LedgerReader, Failure> {
 
 fn failed(error: Error) -> Failure {
     match error {
+        Error::OlderFormat { .. } | Error::HalfWritten { .. } => start::unread(error),
         Error::Missing { .. } => Failure::with_remedy(
             error,
             "It is made when `pgveil serve` starts for the first time.",

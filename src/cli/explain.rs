@@ -162,7 +162,7 @@ fn queries(sql: &str) -> Result<Vec<Query>, Failure> {
 async fn balances(file: &File, role: &str) -> Result<Balances, Failure> {
     let (owner, roles) = start::accounts(&file.privacy, &file.roles)?;
     let ledger = LedgerReader::open(start::ledger(file)?, owner, &roles).await;
-    let ledger = ledger.map_err(Failure::new)?;
+    let ledger = ledger.map_err(start::unread)?;
     ledger.balances(role).await.map_err(Failure::new)
 }
 

@@ -317,7 +317,20 @@ pub async fn found_by(file: &File, policy: &Policy) -> Result<Option<LedgerReade
     match LedgerReader::open(ledger(file)?, owner, &roles).await {
         Ok(ledger) => Ok(Some(ledger)),
         Err(ledger::Error::Missing { .. }) => Ok(None),
-        Err(error) => Err(Failure::new(error)),
+        Err(error) => Err(unread(error)),
+    }
+}
+
+/// The failure of a command that reads the ledger and does not write it.
+pub fn unread(error: ledger::Error) -> Failure {
+    match &error {
+        ledger::Error::OlderFormat { .. } | ledger::Error::HalfWritten { .. } => {
+            Failure::with_remedy(
+                &error,
+                "Start `pgveil serve` with this policy once, and run this command again.",
+            )
+        }
+        _ => Failure::new(error),
     }
 }
 

@@ -90,10 +90,14 @@ fn is_server(url: &str) -> bool {
 ///
 /// [`Error`]: a store that is foreign, newer or damaged is refused and left as it was.
 pub fn open_store(url: &str) -> Result<Box<dyn Store>, Error> {
-    store_at(url, Absent::Make, Older::Raise)
+    store_at(url, Absent::Make, Older::Raise(&|_, _| Ok(())))
 }
 
-pub(super) fn store_at(url: &str, absent: Absent, older: Older) -> Result<Box<dyn Store>, Error> {
+pub(super) fn store_at(
+    url: &str,
+    absent: Absent,
+    older: Older<'_>,
+) -> Result<Box<dyn Store>, Error> {
     match is_server(url) {
         true => Ok(Box::new(server::Server::open(url, absent, older)?)),
         false => Ok(Box::new(sqlite::Sqlite::open(url, absent, older)?)),
@@ -116,17 +120,4 @@ pub(super) fn look_at(url: &str) -> Result<(Box<dyn Store>, i64), Error> {
             (Box::new(store), format)
         }
     })
-}
-
-/// Brings a ledger of an older format to this one, whoever uses it. An older pgveil that has it
-/// open goes on, and cannot open it again. A ledger that is missing is not made.
-///
-/// # Errors
-///
-/// [`Error`]: a ledger that is foreign, newer or damaged is refused and left as it was.
-pub fn migrate(at: &Address) -> Result<(), Error> {
-    match store_at(at.url.expose(), Absent::Refuse, Older::Raise) {
-        Ok(_) | Err(Error::Missing { .. }) => Ok(()),
-        Err(error) => Err(error),
-    }
 }

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::clock::Clock;
 
 const SUFFIX: &str = ".last-backup";
+/// How far a clock may step back without harm, in microseconds.
+const STEP: i64 = 300_000_000;
 
 /// The last backup of a ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,11 +25,13 @@ pub struct LastBackup {
 }
 
 impl LastBackup {
-    /// That of the ledger of this file and identity; `None` where none is known.
+    /// That of the ledger of this file and identity; `None` where none is known. One whose time is
+    /// in the future does not count: it would seem fresh for ever.
     pub(super) fn of(ledger: &Path, birth: [u8; 16]) -> Option<Self> {
         let text = fs::read_to_string(note_of(ledger)).ok()?;
         let last: Self = serde_json::from_str(&text).ok()?;
-        (last.birth == birth).then_some(last)
+        let soon = Clock::system().now().saturating_add(STEP);
+        (last.birth == birth && last.microseconds <= soon).then_some(last)
     }
 
     /// Notes that this ledger was copied just now.
@@ -38,7 +42,8 @@ impl LastBackup {
     pub(super) fn note(ledger: &Path, birth: [u8; 16], copy: &Path) -> io::Result<()> {
         let last = Self {
             microseconds: Clock::system().now(),
-            copy: copy.display().to_string(),
+            // Whoever reads it may be in another directory.
+            copy: std::path::absolute(copy)?.display().to_string(),
             birth,
         };
         let draft = with_suffix(
@@ -82,6 +87,16 @@ mod tests {
             assert_eq!(LastBackup::of(&ledger, [1; 16]).unwrap().copy, copy);
         }
         assert_eq!(LastBackup::of(&ledger, [2; 16]), None);
+        // Whoever reads the note is elsewhere; and a clock that was wrong once.
+        LastBackup::note(&ledger, [1; 16], Path::new("copy.pgvb")).unwrap();
+        let last = LastBackup::of(&ledger, [1; 16]).unwrap();
+        assert!(Path::new(&last.copy).is_absolute() && last.copy.ends_with("/copy.pgvb"));
+        let later = LastBackup {
+            microseconds: last.microseconds + 2 * STEP,
+            ..last
+        };
+        fs::write(note_of(&ledger), serde_json::to_string(&later).unwrap()).unwrap();
+        assert_eq!(LastBackup::of(&ledger, [1; 16]), None);
         fs::write(note_of(&ledger), "torn").unwrap();
         assert_eq!(LastBackup::of(&ledger, [1; 16]), None);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "no draft stays");

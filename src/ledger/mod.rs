@@ -30,6 +30,7 @@ mod error;
 mod for_all_roles;
 mod grants;
 mod height;
+mod migrate;
 mod policies;
 mod reader;
 mod record;
@@ -47,7 +48,7 @@ mod verify;
 mod witness;
 mod worker;
 
-pub use address::{Address, migrate, open_store};
+pub use address::{Address, open_store};
 pub use answers::{
     AnswerId, Buyer, FamilyId, Found, Newest, Purchase, QuestionDigest, QuestionId, Stored,
 };
@@ -60,6 +61,7 @@ pub use entry::Entry;
 pub use error::{DebitError, Error};
 pub use grants::{Act, Decided, Decision};
 pub use height::LedgerHeight;
+pub use migrate::migrate;
 pub use policies::PolicyRecord;
 pub use reader::LedgerReader;
 pub use record::{
@@ -82,6 +84,7 @@ use address::store_at;
 use attend::{Attest, attended};
 use record::RecordLog;
 use rules::Rules;
+use standing::may_change;
 use store::{Absent, Older};
 use worker::Worker;
 
@@ -143,7 +146,8 @@ impl Ledger {
     /// # Errors
     /// Those of [`open_store`]; another `threshold_share` or accounting than an account was opened
     /// with is refused. [`Error::Older`] where the ledger is behind its witness; [`Error::InUse`]
-    /// where it has an older format and another process is making an answer.
+    /// where it has an older format and another process makes answers until claims of one that
+    /// crashed have ended.
     pub async fn open(
         at: impl Into<Address>,
         owner: AccountSpec,
@@ -155,7 +159,9 @@ impl Ledger {
         let is_witnessed = !at.witnesses.is_empty();
         let rules = move || {
             let url = address.url.expose();
-            let store = store_at(url, Absent::Make, Older::RaiseUnlessInUse)?;
+            let witnesses = &address.witnesses;
+            let asked = |store: &mut dyn Store, format| may_change(store, format, witnesses);
+            let store = store_at(url, Absent::Make, Older::RaiseUnlessInUse(&asked))?;
             let mut rules = Rules::open(store, Clock::system(), &owner, &specs)?;
             rules.witnesses = attended(&mut *rules.store, &address.witnesses, Attest::IfUnused)?;
             Ok(rules)

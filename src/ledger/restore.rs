@@ -71,20 +71,30 @@ pub fn restore(
     failures: u32,
 ) -> Result<Restored, Error> {
     at.check()?;
+    // It is charged for what the witnesses saw.
+    let whatever = |_: &mut dyn Store, _| Ok(());
     let mut witnesses = witness::open(&at.witnesses)?;
     let mut settle = |store: Box<dyn Store>| {
         let rules = Rules::open(store, Clock::system(), owner, roles)?;
         settle(rules, &mut witnesses, cause, (owner, failures))
     };
     match (backup, at.file()?) {
-        (None, _) => settle(store_at(at.url.expose(), Absent::Refuse, Older::Raise)?),
+        (None, _) => settle(store_at(
+            at.url.expose(),
+            Absent::Refuse,
+            Older::Raise(&whatever),
+        )?),
         (Some(_), None) => Err(Error::Backup {
             reason: "the ledger is in PostgreSQL: restore it with psql or pg_restore, then run \
                 this command without a backup"
                 .to_owned(),
         }),
         (Some(backup), Some(file)) => sqlite::put_back(backup, &file, |draft| {
-            settle(Box::new(Sqlite::open(draft, Absent::Refuse, Older::Raise)?))
+            settle(Box::new(Sqlite::open(
+                draft,
+                Absent::Refuse,
+                Older::Raise(&whatever),
+            )?))
         }),
     }
 }

@@ -91,12 +91,12 @@ impl Server {
     /// # Errors
     ///
     /// [`Error`]; a schema that is refused is not written to.
-    pub(super) fn open(url: &str, absent: Absent, older: Older) -> Result<Self, Error> {
+    pub(super) fn open(url: &str, absent: Absent, older: Older<'_>) -> Result<Self, Error> {
         let mut server = Self::connected(url, durable_session(STATEMENT_TIMEOUT))?;
         server.make_if_missing(absent)?;
         let format = server.whole()?;
         if upgrade::is_due(older, (LEDGER, format, schema::FORMAT))? {
-            server.raise(older)?;
+            upgrade::raise(&mut server, older, format, |server| server.raise(older))?;
             server.whole()?;
         }
         Ok(server)
@@ -148,7 +148,12 @@ impl Server {
     /// Checks everything, and returns the format.
     fn whole(&mut self) -> Result<i64, Error> {
         let format = self.format()?;
-        self.structure(format)?;
+        let structure = self.structure(format);
+        // Another process may have raised it meanwhile.
+        if structure.is_err() && self.format()? != format {
+            return self.whole();
+        }
+        structure?;
         verify::sums(self, LEDGER, format)?;
         Ok(format)
     }
@@ -240,7 +245,7 @@ impl Server {
 
     /// Brings a whole schema of an older format to this one: tables are added, nothing else is
     /// touched.
-    fn raise(&mut self, older: Older) -> Result<(), Error> {
+    fn raise(&mut self, older: Older<'_>) -> Result<(), Error> {
         self.begin(Access::Write)?;
         // Another process may have done it since, until the lock was had.
         let raised = self.format().and_then(|found| {

@@ -20,6 +20,7 @@ use super::store::{Absent, Access, Older, ReadOnly, Row, Store, Value, first};
 use super::{upgrade, verify};
 pub(in crate::ledger) use backup::{back_up, put_back};
 pub(in crate::ledger) use file::path;
+use structure::patiently;
 
 /// The newest format.
 pub(super) const FORMAT: u32 = schema::FORMAT;
@@ -42,7 +43,7 @@ impl Sqlite {
     /// # Errors
     ///
     /// [`Error`]; a file that is refused is not written to.
-    pub(super) fn open(url: &str, absent: Absent, older: Older) -> Result<Self, Error> {
+    pub(super) fn open(url: &str, absent: Absent, older: Older<'_>) -> Result<Self, Error> {
         let path = file::path(url)?;
         match absent {
             Absent::Make => file::create_if_missing(&path, build)?,
@@ -51,7 +52,7 @@ impl Sqlite {
         let mut store = Self::connected(path, connect)?;
         let format = store.whole()?;
         if upgrade::is_due(older, (&store.name(), format.into(), schema::FORMAT.into()))? {
-            store.raise(older)?;
+            upgrade::raise(&mut store, older, format.into(), |store| store.raise(older))?;
             store.whole()?;
         }
         Ok(store)
@@ -65,8 +66,8 @@ impl Sqlite {
     pub(super) fn look(url: &str) -> Result<(ReadOnly<Self>, i64), Error> {
         let path = file::path(url)?;
         is_there(&path)?;
-        let mut store = Self::connected(path, connect_to_read)?;
-        let format = store.whole()?;
+        let mut store = patiently(|| Self::connected(path.clone(), connect_to_read))?;
+        let format = patiently(|| store.whole())?;
         Ok((ReadOnly(store), i64::from(format)))
     }
 
@@ -111,7 +112,7 @@ impl Sqlite {
 
     /// Brings a whole ledger of an older format to this one: tables are added, nothing else is
     /// touched.
-    fn raise(&mut self, older: Older) -> Result<(), Error> {
+    fn raise(&mut self, older: Older<'_>) -> Result<(), Error> {
         let ledger = self.name();
         self.begin(Access::Write)?;
         // Another process may have done it since.
@@ -163,7 +164,7 @@ impl Store for Sqlite {
             }
             Ok(read)
         };
-        read().map_err(|error| structure::read_failure(&self.path, error))
+        patiently(|| read().map_err(|error| structure::read_failure(&self.path, error)))
     }
 
     fn end(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {

@@ -8,6 +8,7 @@ use super::height::{LedgerHeight, height};
 use super::sqlite;
 use super::store::{Access, Store, first};
 use super::witness;
+use crate::policy::WitnessAddress;
 
 /// The first format with receipts.
 const RECEIPTS_SINCE: i64 = 2;
@@ -78,6 +79,37 @@ pub(super) fn looked(at: &Address) -> Result<(Box<dyn Store>, LedgerStanding), E
         last_backup,
     };
     Ok((store, standing))
+}
+
+/// Refuses to change a ledger of any format that no proxy would open, as a witness saw more of it
+/// or knows nothing of it. Writes to neither.
+///
+/// # Requires
+///
+/// No transaction is open.
+///
+/// # Errors
+///
+/// [`Error::Older`], [`Error::Unwitnessed`], [`Error::SameDisk`]; those of the store and of the
+/// witnesses.
+pub(super) fn may_change(
+    store: &mut dyn Store,
+    format: i64,
+    places: &[WitnessAddress],
+) -> Result<(), Error> {
+    if places.is_empty() {
+        return Ok(());
+    }
+    // Before the store, as above.
+    let seen = witness::look(places)?;
+    stand_apart(store, &seen, places)?;
+    store.begin(Access::Read)?;
+    let read = height_of(store, format).and_then(|height| {
+        let witnesses = standings(store, &height, seen)?;
+        Ok(fault(&height, &witnesses, Attest::IfUnused))
+    });
+    store.end(read.as_ref().map(|_| ()).map_err(Clone::clone))?;
+    read?.map_or(Ok(()), Err)
 }
 
 /// # Requires

@@ -24,14 +24,17 @@ pub enum Absent {
     Refuse,
 }
 
+/// Whether a whole store of that format may be changed. No transaction is open.
+pub(super) type MayChange<'w> = &'w dyn Fn(&mut dyn Store, i64) -> Result<(), Error>;
+
 /// What becomes of a store of an older format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Older {
-    /// It is brought to the newest format.
-    Raise,
+#[derive(Clone, Copy)]
+pub(super) enum Older<'w> {
+    /// It is brought to the newest format, where it may be changed.
+    Raise(MayChange<'w>),
     /// The same, unless another process is making an answer just now: it could not open the store
     /// again.
-    RaiseUnlessInUse,
+    RaiseUnlessInUse(MayChange<'w>),
     /// It stays as it is.
     Keep,
 }

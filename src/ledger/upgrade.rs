@@ -1,5 +1,7 @@
 //! Ledgers of an older format, which are brought to this one where nobody would be locked out.
 
+use std::time::{Duration, Instant};
+
 use super::clock::{Clock, LEASE};
 use super::error::Error;
 use super::store::{Older, Store, Value, first};
@@ -10,18 +12,23 @@ const CLAIMS_SINCE: i64 = 3;
 /// The first format that has everything that is read and decided. Later ones added indexes.
 pub(super) const READ_SINCE: i64 = 8;
 
+/// How long a process that is gone may still seem to make an answer: its claims end by themselves.
+const SEEMING: Duration = Duration::from_micros(LEASE as u64 + 1_000_000);
+/// How often it is asked meanwhile.
+const ASK_EVERY: Duration = Duration::from_millis(500);
+
 /// Whether a whole ledger is to be brought to the newest format.
 ///
 /// # Errors
 ///
 /// [`Error::OlderFormat`] where it is to be kept, and is too old to be read.
 pub(super) fn is_due(
-    older: Older,
+    older: Older<'_>,
     (ledger, found, newest): (&str, i64, i64),
 ) -> Result<bool, Error> {
     match older {
         Older::Keep => check_readable(ledger, found).map(|()| false),
-        Older::Raise | Older::RaiseUnlessInUse => Ok(found < newest),
+        Older::Raise(_) | Older::RaiseUnlessInUse(_) => Ok(found < newest),
     }
 }
 
@@ -39,6 +46,46 @@ pub(super) fn check_readable(ledger: &str, found: i64) -> Result<(), Error> {
     }
 }
 
+/// Brings a whole ledger to this format by `raise`, where it may be changed. Where another process
+/// seems to make an answer, waits until the claims of one that crashed have ended.
+///
+/// # Requires
+///
+/// No transaction is open.
+///
+/// # Errors
+///
+/// [`Error::InUse`] where another process makes answers all that time; that it may not be changed;
+/// those of `raise`.
+pub(super) fn raise<S: Store>(
+    store: &mut S,
+    older: Older<'_>,
+    format: i64,
+    mut raise: impl FnMut(&mut S) -> Result<(), Error>,
+) -> Result<(), Error> {
+    match older {
+        Older::Raise(may_change) | Older::RaiseUnlessInUse(may_change) => {
+            may_change(store, format)?;
+        }
+        Older::Keep => {}
+    }
+    let mut raised = raise(store);
+    let since = Instant::now();
+    if let Err(Error::InUse { ledger, .. }) = &raised {
+        tracing::warn!(
+            ledger,
+            seconds = SEEMING.as_secs(),
+            "another pgveil may be making an answer with the ledger, which has an older format: \
+                waiting for as long as the claims of one that crashed last"
+        );
+    }
+    while matches!(raised, Err(Error::InUse { .. })) && since.elapsed() < SEEMING {
+        std::thread::sleep(ASK_EVERY);
+        raised = raise(store);
+    }
+    raised
+}
+
 /// Whether a ledger of an older format may be brought to this one now.
 ///
 /// # Requires
@@ -50,13 +97,13 @@ pub(super) fn check_readable(ledger: &str, found: i64) -> Result<(), Error> {
 /// [`Error::InUse`]; those of the store.
 pub(super) fn may_raise(
     store: &mut dyn Store,
-    older: Older,
+    older: Older<'_>,
     (ledger, found, newest): (&str, i64, i64),
 ) -> Result<(), Error> {
     let is_kept = match older {
-        Older::Raise => false,
+        Older::Raise(_) => false,
         Older::Keep => true,
-        Older::RaiseUnlessInUse => found >= CLAIMS_SINCE && has_claims(store)?,
+        Older::RaiseUnlessInUse(_) => found >= CLAIMS_SINCE && has_claims(store)?,
     };
     match is_kept {
         true => Err(Error::InUse {

@@ -1,10 +1,15 @@
 //! The check of the file at its opening: pages and schema.
 
 use std::path::Path;
+use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode};
 
 use super::Error;
+
+/// How often, and how far apart, a file is read again that another process is writing.
+const READ_AGAIN: u32 = 20;
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// How long the file is.
 pub(super) const BYTES: &str =
@@ -47,6 +52,22 @@ fn is_half_written(error: &rusqlite::Error) -> bool {
     code == Some(rusqlite::ffi::SQLITE_READONLY_ROLLBACK)
 }
 
+/// Reads again where a journal is to be played back: another process may be at it just now, and the
+/// journal gone a moment later. One that a process left when it ended stays.
+///
+/// # Errors
+///
+/// Those of `read`.
+pub(super) fn patiently<T>(mut read: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    for _ in 0..READ_AGAIN {
+        match read() {
+            Err(Error::HalfWritten { .. }) => std::thread::sleep(PAUSE),
+            other => return other,
+        }
+    }
+    read()
+}
+
 fn damaged(path: &Path, reason: String) -> Error {
     Error::Damaged {
         ledger: format!("ledger {path:?}"),
@@ -83,4 +104,36 @@ fn objects(connection: &Connection) -> rusqlite::Result<Vec<(String, String)>> {
     statement
         .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_that_goes_is_waited_for_and_one_that_stays_is_not() {
+        let half = || Error::HalfWritten {
+            ledger: String::new(),
+        };
+        let mut tries = 0;
+        let read = patiently(|| {
+            tries += 1;
+            if tries < 4 { Err(half()) } else { Ok(tries) }
+        });
+        assert_eq!(read.unwrap(), 4);
+        let mut tries = 0;
+        let read: Result<(), Error> = patiently(|| {
+            tries += 1;
+            Err(half())
+        });
+        assert!(matches!(read, Err(Error::HalfWritten { .. })));
+        assert_eq!(tries, READ_AGAIN + 1);
+        // Whatever else is wrong is an error at once.
+        let mut tries = 0;
+        let read: Result<(), Error> = patiently(|| {
+            tries += 1;
+            Err(Error::Stopped)
+        });
+        assert!(matches!(read, Err(Error::Stopped)) && tries == 1);
+    }
 }

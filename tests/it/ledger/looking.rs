@@ -22,6 +22,7 @@ on_both_stores!(
     reading_writes_nothing,
     decisions_open_no_account,
     a_ledger_in_use_keeps_its_format,
+    a_raise_meanwhile_is_no_damage,
 );
 
 fn witnessed(url: &str, scratch: &Scratch) -> Address {
@@ -287,24 +288,31 @@ async fn a_ledger_in_use_keeps_its_format(url: &str) {
     let until =
         |moment: i64| format!("UPDATE {table} SET until = {moment} WHERE until > 1000000000");
     let claimed = || until(now() + 29_000_000);
+    // Whoever renews its claims is there, however long one waits.
+    let renewing = async {
+        loop {
+            stage::execute_at(url, &claimed()).await;
+            tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        }
+    };
     stage::execute_at(url, &claimed()).await;
-    let error = at(url, owner.clone(), &roles).await.unwrap_err();
+    let error = tokio::select! {
+        opened = at(url, owner.clone(), &roles) => opened.unwrap_err(),
+        () = renewing => unreachable!("it goes on for ever"),
+    };
     assert!(
         matches!(&error, Error::InUse { found: 8, .. }) && error.to_string().contains("--migrate"),
         "{error}"
     );
     assert_eq!(format(url).await, 8);
-    // Nobody holds a claim for longer than it lasts.
-    stage::execute_at(url, &until(now() - 1)).await;
+    // Nobody holds a claim for longer than it lasts: the claim of a process that crashed just now
+    // is waited for.
+    stage::execute_at(url, &until(now() + 5_000_000)).await;
     drop(at(url, owner.clone(), &roles).await.unwrap());
     assert_eq!(format(url).await, LedgerStanding::NEWEST);
     // Or the operator says so.
     stage::execute_at(url, &set_back_to_eight(url)).await;
     stage::execute_at(url, &claimed()).await;
-    assert!(matches!(
-        at(url, owner.clone(), &roles).await,
-        Err(Error::InUse { .. })
-    ));
     let address: Address = url.into();
     blocking(move || migrate(&address)).await.unwrap();
     drop(at(url, owner, &roles).await.unwrap());
@@ -315,6 +323,56 @@ async fn a_ledger_in_use_keeps_its_format(url: &str) {
         inspected(&missing).await,
         Err(Error::Missing { .. })
     ));
+}
+
+/// Who opens or reads a ledger while another process brings it to a newer format reads it again.
+async fn a_raise_meanwhile_is_no_damage(url: &str) {
+    let address: Address = url.into();
+    make(&address).await;
+    let (owner, roles) = specs_usual(Accounting::Gdp);
+    for _ in 0..10 {
+        stage::execute_at(url, &set_back_to_eight(url)).await;
+        let (one, other, looked) = tokio::join!(
+            at(url, owner.clone(), &roles),
+            at(url, owner.clone(), &roles),
+            inspected(&address),
+        );
+        drop((one.unwrap(), other.unwrap()));
+        assert!([8, LedgerStanding::NEWEST].contains(&looked.unwrap().format));
+        assert_eq!(format(url).await, LedgerStanding::NEWEST);
+    }
+}
+
+/// A witness is asked before a copy of an earlier day is changed.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_older_copy_keeps_its_older_format() {
+    let scratch = Scratch::new();
+    let url = scratch.url();
+    let address = witnessed(&url, &scratch);
+    make(&address).await;
+    let copy = fs::read(scratch.file()).unwrap();
+    let (owner, roles) = specs_usual(Accounting::Gdp);
+    let open = || Ledger::open(address.clone(), owner.clone(), &roles);
+    let ledger = open().await.unwrap();
+    drop(
+        ledger
+            .debit("ann", laplace(0.25), fingerprint(2))
+            .await
+            .unwrap(),
+    );
+    drop(ledger);
+    fs::write(scratch.file(), copy).unwrap();
+    stage::execute_at(&url, &set_back_to_eight(&url)).await;
+    let before = state(&url, &scratch).await;
+    assert!(matches!(open().await, Err(Error::Older { .. })));
+    let tried = address.clone();
+    let migrated = blocking(move || migrate(&tried)).await;
+    assert!(matches!(migrated, Err(Error::Older { .. })));
+    assert_eq!(state(&url, &scratch).await, before);
+    // The same of a witness that knows nothing.
+    fs::remove_file(scratch.0.join("witness")).unwrap();
+    assert!(matches!(open().await, Err(Error::Unwitnessed { .. })));
+    assert_eq!(format(&url).await, 8);
 }
 
 #[tokio::test(flavor = "multi_thread")]
