@@ -1,6 +1,7 @@
 //! Policy: the one in force, read aloud, and the changes of a pasted draft. The draft is compared
 //! as text: it reads no database, no table, no environment and no file, and nothing is written.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::extract::{Form, State};
@@ -10,10 +11,15 @@ use serde::Deserialize;
 
 use super::visitor::{Owner, SignedInOperator};
 use super::{Console, view};
+use crate::calendar::MICROS_PER_DAY;
 use crate::engine::{Engine, aside, summary};
-use crate::ledger::AccountSpec;
+use crate::ledger::{AccountSpec, Balance, Error, now};
+use crate::mechanism::Loss;
 use crate::policy::{Difference, File, PolicyError, Renew, unlisted};
 
+/// The days whose charges are shown, and the most debits that are read.
+const DAYS: i64 = 7;
+const DEBITS_MAX: u32 = 20_000;
 /// Errors of a draft that are listed.
 const ERRORS_MAX: usize = 50;
 /// Where the policy in force cannot be shown.
@@ -51,13 +57,20 @@ pub async fn compared(
     let compare = || {
         let parsed = File::parse_without_secrets("draft", &draft, |_| None);
         match (parsed, in_force) {
-            (Err(errors), _) => wrong(&errors),
-            (Ok(file), Some(in_force)) => different(&Difference::between(&in_force, &file)),
-            (Ok(_), None) => html! { p #found .refused role="alert" { (UNKNOWN) } },
+            (Err(errors), _) => Err(wrong(&errors)),
+            (Ok(file), Some(in_force)) => Ok(Difference::between(&in_force, &file)),
+            (Ok(_), None) => Err(html! { p #found .refused role="alert" { (UNKNOWN) } }),
         }
     };
     // A long draft keeps no other task waiting.
-    let body = aside(compare);
+    let body = match aside(compare) {
+        Err(why) => why,
+        Ok(difference) if difference.buys_again() => html! {
+            (different(&difference))
+            (bought_lately(&console.engine()).await)
+        },
+        Ok(difference) => different(&difference),
+    };
     shown(&console, &visitor, &draft, &body).into_response()
 }
 
@@ -123,6 +136,45 @@ fn aloud(engine: &Engine, file: &File) -> Vec<String> {
         (Ok(owner), Ok(roles)) => summary(policy, &unlisted(file, policy), &owner, &roles),
         // Such a policy is refused before it comes into force.
         (Err(error), _) | (_, Err(error)) => vec![error.to_string()],
+    }
+}
+
+/// What was charged of late, and will be again under a draft that shows no stored answer. The
+/// record has no statement: what it costs at the draft's own prices is not known.
+async fn bought_lately(engine: &Engine) -> Markup {
+    let ledger = engine.ledger();
+    let from = now() - DAYS * MICROS_PER_DAY;
+    let read = async {
+        let entries = ledger.spent_since(None, from, DEBITS_MAX).await?;
+        Ok::<_, Error>((entries, ledger.balance_owner().await?))
+    };
+    let Ok((entries, owner)) = read.await else {
+        let why = "The ledger cannot be read now: what is bought again is not known.";
+        return html! { p .wrong { (why) } };
+    };
+    let plans: HashSet<_> = entries
+        .iter()
+        .map(|entry| *entry.fingerprint.as_bytes())
+        .collect();
+    let whole = entries
+        .iter()
+        .try_fold(Loss::ZERO, |sum, entry| sum.compose(entry.loss));
+    let share = whole.map_or(1.0, |whole| {
+        1.0 - Balance::lasting(owner.cap, whole).fraction_left()
+    });
+    let mu = whole.map_or(f64::INFINITY, |whole| whole.mu_squared.to_f64().sqrt());
+    html! {
+        p .note {
+            @if plans.is_empty() { "Nothing was charged in the last " (DAYS) " days." }
+            @else {
+                @if entries.len() == DEBITS_MAX as usize { "At least " }
+                (plans.len()) " plans were charged in the last " (DAYS) " days, mu "
+                (format!("{mu:.4}")) " together (" (format!("{:.1}", 100.0 * share))
+                " % of the owner's total). What of it is asked again under the draft is charged \
+                again, at the draft's prices. "
+                code { "pgveil explain" } " says what a question would cost under it."
+            }
+        }
     }
 }
 

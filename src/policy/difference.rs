@@ -12,6 +12,9 @@ use std::fmt::Display;
 use super::file::File;
 use super::{Budget, Certificate, Limits, Privacy, Renew, Role, RoleReuse, WitnessAddress};
 
+const BOUGHT_AGAIN: &str = "no stored answer is shown again: what was paid for is charged once \
+    more when it is asked";
+
 /// The changes from one file to another, each a sentence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Difference {
@@ -78,13 +81,14 @@ impl Difference {
         found.timeout(old, new);
         if meaning::of(old) != meaning::of(new) {
             found.bought_again(old, new);
-            found.costs.push(
-                "no stored answer is shown again: what was paid for is charged once more when it \
-                    is asked"
-                    .to_owned(),
-            );
+            found.costs.push(BOUGHT_AGAIN.to_owned());
         }
         found
+    }
+
+    /// Whether no stored answer is shown again.
+    pub fn buys_again(&self) -> bool {
+        self.costs.iter().any(|line| line == BOUGHT_AGAIN)
     }
 
     /// Each change with its kind.

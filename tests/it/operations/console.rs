@@ -601,6 +601,33 @@ async fn a_draft_is_compared_and_reads_nothing() {
 
 /// Every page as each kind of operator, for secrets; and again after rows of the private tables
 /// have changed.
+/// A draft after which stored answers are bought again says what was paid for of late.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_draft_says_what_is_bought_again() {
+    let stage = stage(Lifetimes::default(), None).await;
+    let visit = stage.visit("olga");
+    let draft = |from: &str, to: &str| {
+        assert!(stage.veil.yaml.contains(from), "{from}");
+        visit.draft(&stage.veil.yaml.replacen(from, to, 1))
+    };
+    let wider = ("rows_per_unit: 15 ", "rows_per_unit: 16 ");
+    let got = draft(wider.0, wider.1);
+    assert!(got.has("no stored answer is shown again"), "{}", got.body);
+    assert!(got.has("Nothing was charged in the last 7 days."));
+    for sql in [COUNT, COUNT, "SELECT count(*) FROM nls.interviews"] {
+        stage.veil.ask(sql).await.unwrap();
+    }
+    let got = draft(wider.0, wider.1);
+    let wanted = "2 plans were charged in the last 7 days, mu ";
+    assert!(
+        got.has(wanted) && got.has("of the owner's total"),
+        "{}",
+        got.body
+    );
+    let same = visit.draft(&stage.veil.yaml);
+    assert!(!same.has("in the last 7 days"));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn no_page_shows_a_secret_or_depends_on_a_row() {
     let stage = stage(Lifetimes::default(), None).await;
