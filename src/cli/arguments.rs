@@ -37,7 +37,7 @@ pub const SEARCH_EPSILON: f64 = 0.1;
 
 /// Answers SQL about private tables with differential privacy, as a proxy in front of PostgreSQL.
 #[derive(Debug, Parser)]
-#[command(name = "pgveil", version, after_help = EXAMPLES)]
+#[command(name = "pgveil", version, after_help = EXAMPLES, disable_help_subcommand = true)]
 pub struct Arguments {
     #[command(subcommand)]
     pub command: Command,
@@ -294,6 +294,12 @@ them.")]
     Policy {
         #[command(subcommand)]
         question: PolicyQuestion,
+    },
+    /// Print the help of a command, or a short page: `noise`, why answers are off; `units`, whom
+    /// the noise hides
+    Help {
+        /// A command, `noise` or `units`
+        about: Vec<String>,
     },
 }
 

@@ -15,6 +15,7 @@ mod explain;
 mod failure;
 mod generate;
 mod health;
+pub mod help;
 mod init;
 mod ledger;
 mod listen;
@@ -121,5 +122,6 @@ async fn run(command: Command, inherited: ListenFd) -> Result<(), Failure> {
         Command::Generate { what, directory } => generate::run(what, &directory),
         Command::Password { operator } => password::run(operator),
         Command::Policy { question } => policy::run(question),
+        Command::Help { about } => help::run(&about),
     }
 }

@@ -5,6 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use pgveil::engine::Service;
+use pgveil::parse::{ExplainFormat, Statement, parse};
+use tokio_util::sync::CancellationToken;
+
+use crate::fixture::Veil;
+
 const PGVEIL: &str = env!("CARGO_BIN_EXE_pgveil");
 const COUNT: &str = "SELECT count(*) FROM nls.women";
 /// How long a demo may take to start, and to be gone, on a busy machine.
@@ -23,6 +29,57 @@ fn pgveil(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// In a terminal: few lines, none of them long.
+#[test]
+fn help_teaches_on_short_pages() {
+    for (page, wanted) in [
+        ("noise", "nineteen times in twenty"),
+        ("units", "unit: {path: [woman_id -> nls.women.woman_id]}"),
+    ] {
+        let shown = pgveil(&["help", page], &[]);
+        let page = text(&shown.stdout);
+        assert!(shown.status.success() && page.contains(wanted), "{page}");
+        assert!(page.lines().count() <= 45, "{page}");
+        assert!(
+            page.lines().all(|line| line.chars().count() <= 78),
+            "{page}"
+        );
+    }
+    let demo = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    assert!(demo.contains("unit: {path: [woman_id -> nls.women.woman_id]}"));
+    // And the help of commands, as ever.
+    for (names, wanted) in [
+        (&["help"][..], "Commands:"),
+        (&["help", "serve"], "SIGHUP reloads the policy"),
+        (&["help", "ledger", "backup"], "Usage: pgveil ledger backup"),
+    ] {
+        let shown = text(&pgveil(names, &[]).stdout);
+        assert!(shown.contains(wanted), "{names:?}: {shown}");
+    }
+    let unknown = pgveil(&["help", "nois"], &[]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("noise and units are pages"));
+}
+
+/// Its numbers are those of the demo.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_noise_is_about_the_demo() {
+    let veil = Veil::demo(|y| y, None).await;
+    let statements = parse(COUNT).unwrap();
+    let [Statement::Query(query)] = statements.as_slice() else {
+        panic!("one query")
+    };
+    let (format, cancel) = (ExplainFormat::Text, CancellationToken::new());
+    let requester = Veil::requester();
+    let explained = veil
+        .engine
+        .explain(&requester, query, &[], &[], format, cancel);
+    let explained = explained.await.unwrap();
+    assert!(explained[0].starts_with("±17.6"), "{explained:?}");
+    let (_, page) = pgveil::cli::help::PAGES[0];
+    assert!(page.contains("less than 17.6\n") && page.contains("88 %   8.8 %"));
 }
 
 /// The directories of a running demo: those that its watchdogs' command lines mention.
