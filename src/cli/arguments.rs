@@ -575,4 +575,7 @@ pub struct AuditOptions {
     /// Print the report as JSON
     #[arg(long)]
     pub json: bool,
+    /// Also keep the verdict in the ledger of the policy, for `SHOW ACTS` and the console
+    #[arg(long)]
+    pub record: bool,
 }

@@ -149,13 +149,15 @@ fn granted(what: &str, value: f64) -> Result<Fixed, Failure> {
 
 /// Who decides: as said, or the user of the operating system.
 pub fn who(reason: &DecisionReason) -> String {
-    let user = || {
-        ["USER", "LOGNAME"]
-            .iter()
-            .find_map(|name| std::env::var(name).ok())
-            .unwrap_or_else(|| "unknown".to_owned())
-    };
     reason.who.clone().unwrap_or_else(user)
+}
+
+/// The user of the operating system.
+pub fn user() -> String {
+    ["USER", "LOGNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok())
+        .unwrap_or_else(|| "unknown".to_owned())
 }
 
 /// Records a decision. The policy's file names the account, and changes none: it may not be in

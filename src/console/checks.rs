@@ -9,11 +9,15 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 
 use super::Console;
-use super::view::{table, text};
+use super::view::{minute, table, text};
 use super::visitor::Owner;
 use crate::auto_bounds;
 use crate::engine::Engine;
+use crate::ledger::{Event, Record};
+use crate::policy::File;
 
+/// Acts among which the last audit is looked for.
+const ACTS_MAX: u32 = 1_000;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The commands that an owner runs on the proxy's machine.
 const COMMANDS: [(&str, &str); 6] = [
@@ -28,7 +32,7 @@ const COMMANDS: [(&str, &str); 6] = [
         the owner alone",
     ),
     (
-        "pgveil audit",
+        "pgveil audit --record",
         "Attacks the policy's tables, filled with made-up rows, and compares what \
         was gained with what was charged",
     ),
@@ -49,10 +53,16 @@ pub async fn page(Owner(visitor): Owner, State(console): State<Arc<Console>>) ->
     let engine = console.engine();
     let changed = tokio::time::timeout(PATIENCE, engine.changed_tables()).await;
     let changed = changed.ok().and_then(Result::ok);
+    let acts = match engine.ledger().acts(ACTS_MAX).await {
+        Ok(acts) => acts,
+        Err(error) => return console.failed(&visitor, "Checks", &error),
+    };
+    let in_force = console.in_force.current();
     let page = console.page(&visitor, "Checks", |_| {
         html! {
             (tables(changed.as_deref()))
             (searched(&engine))
+            (audited(&acts, in_force.as_deref()))
             section aria-labelledby="commands" {
                 h2 #commands { "Commands that look deeper" }
                 p .note { "They run on the proxy's machine; this page starts none of them." }
@@ -81,6 +91,32 @@ fn tables(changed: Option<&[String]>) -> Markup {
                         questions about it are refused until SIGHUP"
                     }
                 } },
+            }
+        }
+    }
+}
+
+/// The last `pgveil audit --record`.
+fn audited(acts: &[Record], in_force: Option<&File>) -> Markup {
+    let last = acts.iter().find_map(|record| match &record.event {
+        Event::Act { act, target, why } if act == "audit" => Some((record, target, why)),
+        Event::Act { .. } | Event::Statement(_) | Event::Login => None,
+    });
+    html! {
+        section aria-labelledby="audited" {
+            h2 #audited { "The last audit" }
+            @match last {
+                None => p { "None is recorded: " code { "pgveil audit --record" } " keeps one." },
+                Some((record, digest, verdict)) => {
+                    p { (minute(record.microseconds)) " UTC, by " (record.name) ": " (verdict) "." }
+                    @match in_force {
+                        Some(file) if file.digest.to_string() == *digest => p .note {
+                            "Of the policy in force."
+                        },
+                        Some(_) => p .wrong { "Of another policy than the one in force." },
+                        None => p .note { "Of the policy of SHA-256 " code { (digest) } "." },
+                    }
+                }
             }
         }
     }

@@ -185,7 +185,26 @@ impl Ledger {
         roles: &[AccountSpec],
         decision: Decision,
     ) -> Result<(), Error> {
-        let at = at.into();
+        let ledger = Self::kept(at.into(), owner, roles).await?;
+        ledger.decide(decision).await
+    }
+
+    /// Records an act in a ledger that must exist, which is kept as [`Ledger::decide_at`] keeps it.
+    ///
+    /// # Errors
+    /// As [`Ledger::open`]; [`Error::Missing`], [`Error::OlderFormat`].
+    pub async fn record_at(
+        at: impl Into<Address>,
+        owner: AccountSpec,
+        roles: &[AccountSpec],
+        act: Record,
+    ) -> Result<(), Error> {
+        let ledger = Self::kept(at.into(), owner, roles).await?;
+        ledger.record_act(act).await
+    }
+
+    /// Opens a ledger that must exist, brings it to no other format, and opens no account.
+    async fn kept(at: Address, owner: AccountSpec, roles: &[AccountSpec]) -> Result<Self, Error> {
         at.check()?;
         let specs = roles.to_vec();
         let rules = move || {
@@ -194,8 +213,7 @@ impl Ledger {
             rules.witnesses = attended(&mut *rules.store, &at.witnesses, Attest::IfUnused)?;
             Ok(rules)
         };
-        let ledger = Self::of(roles, None, rules).await?;
-        ledger.decide(decision).await
+        Self::of(roles, None, rules).await
     }
 
     /// Opens the ledger on a store and a clock, for tests that break the store or move the clock.

@@ -172,7 +172,7 @@ pub static SHOWN: [ShowTable; 13] = [
             ("who", "the operator, or the user of a command"),
             (
                 "act",
-                "kill, drain, reload, freeze, unfreeze, grant; policy for one in force",
+                "kill, drain, reload, freeze, unfreeze, grant, audit; policy for one in force",
             ),
             ("target", "what it was done to; of a policy its digest"),
             ("why", "the reason; of a policy start or reload"),

@@ -8,11 +8,13 @@ mod trials;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::arguments::AuditOptions;
-use super::{Failure, signal, start};
+use super::{Failure, budget, policy, signal, start};
 use crate::audit::{
     AuditQuestion, CANARY, Influence, Trials, attack, attempts, influence, provable, questions,
 };
+use crate::ledger::{Address, Event, Ledger, Origin, Record};
 use crate::mechanism::Loss;
+use crate::policy::File;
 use crate::rewrite::Plan;
 use report::{Attempt, AuditReport, AuditedQuestion, Measured};
 use stage::Stage;
@@ -24,10 +26,22 @@ const MEASURED: usize = 6;
 
 pub async fn run(options: AuditOptions) -> Result<(), Failure> {
     let token = signal::token()?;
+    // As it was before the audit, which takes long.
+    let recorded = match options.record {
+        true => {
+            let file = policy::read(&options.file)?;
+            let ledger = start::ledger(&file)?;
+            Some((file, ledger))
+        }
+        false => None,
+    };
     let stage = signal::unless(&token, Stage::build(&options.file)).await?;
     let audited = signal::unless(&token, audited(&stage, &options)).await;
     stage.stop().await;
     let report = audited?;
+    if let Some((file, ledger)) = recorded {
+        record(&file, ledger, &report).await?;
+    }
     if options.json {
         println!(
             "{}",
@@ -41,6 +55,19 @@ pub async fn run(options: AuditOptions) -> Result<(), Failure> {
     } else {
         Err(Failure::Shown)
     }
+}
+
+/// Keeps the verdict in the ledger, as an act on the policy of this digest.
+async fn record(file: &File, ledger: Address, report: &AuditReport) -> Result<(), Failure> {
+    let (owner, roles) = start::accounts(&file.privacy, &file.roles)?;
+    let event = Event::Act {
+        act: "audit".to_owned(),
+        target: file.digest.to_string(),
+        why: report.verdict(),
+    };
+    let act = Record::now(&budget::user(), 0, Origin::default(), event);
+    let recorded = Ledger::record_at(ledger, owner, &roles, act).await;
+    recorded.map_err(start::unread)
 }
 
 async fn audited(stage: &Stage, options: &AuditOptions) -> Result<AuditReport, Failure> {

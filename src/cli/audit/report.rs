@@ -126,6 +126,20 @@ impl AuditReport {
         asked + measured + answered + usize::from(!self.books) + usize::from(!self.kept)
     }
 
+    fn found(&self) -> String {
+        match self.findings() {
+            0 => "No finding".to_owned(),
+            1 => "1 finding".to_owned(),
+            findings => format!("{findings} findings"),
+        }
+    }
+
+    /// The outcome in a line.
+    pub fn verdict(&self) -> String {
+        let (found, asked, trials) = (self.found(), self.asked.len(), self.trials);
+        format!("{found}: {asked} questions, {trials} answers with the canary and without")
+    }
+
     pub fn lines(&self) -> Vec<String> {
         let mut lines = self.heading();
         lines.extend(self.attack_lines());
@@ -136,11 +150,7 @@ impl AuditReport {
                 .iter()
                 .map(|why| format!("Not audited: {why}.")),
         );
-        lines.push(match self.findings() {
-            0 => "No finding.".to_owned(),
-            1 => "1 finding.".to_owned(),
-            findings => format!("{findings} findings."),
-        });
+        lines.push(format!("{}.", self.found()));
         lines
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pgveil::console::{ConsoleOptions, InForce, serve};
 use pgveil::engine::{Reloadable, Service};
-use pgveil::ledger::{Act, Asked, Decided, Event, Verdict};
+use pgveil::ledger::{Act, Asked, Decided, Event, Origin, Record, Verdict};
 use pgveil::parse::{ExplainFormat, Statement, parse};
 use pgveil::policy::File;
 use pgveil::web::rate_limit::Pace;
@@ -601,6 +601,34 @@ async fn a_draft_is_compared_and_reads_nothing() {
 
 /// Every page as each kind of operator, for secrets; and again after rows of the private tables
 /// have changed.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_last_audit_is_shown() {
+    let stage = stage(Lifetimes::default(), None).await;
+    let visit = stage.visit("olga");
+    assert!(visit.get("/checks").has("None is recorded"));
+    let in_force = File::parse_without_secrets("policy.yaml", &stage.veil.yaml, |_| None);
+    let digest = in_force.unwrap().digest.to_string();
+    for (target, wanted) in [
+        ("00".repeat(32), "Of another policy than the one in force."),
+        (digest, "Of the policy in force."),
+    ] {
+        let event = Event::Act {
+            act: "audit".to_owned(),
+            target,
+            why: "No finding: 3 <questions>".to_owned(),
+        };
+        let act = Record::now("otto", 0, Origin::default(), event);
+        stage.veil.engine.ledger().record_act(act).await.unwrap();
+        let got = visit.get("/checks");
+        assert!(
+            got.has("by otto: No finding: 3 &lt;questions&gt;."),
+            "{}",
+            got.body
+        );
+        assert!(got.has(wanted), "{}", got.body);
+    }
+}
+
 /// A draft after which stored answers are bought again says what was paid for of late.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_draft_says_what_is_bought_again() {

@@ -168,8 +168,23 @@ async fn what_was_searched_is_audited_as_found() {
         .run(&["bounds", policy, "--epsilon", "1"], &ledger)
         .await;
     assert_eq!(code, Some(0), "{shown}\n{said}");
-    let (code, shown, said) = owner.run(&audit, &ledger).await;
+    let recorded = [&audit[..], &["--record"]].concat();
+    let (code, shown, said) = owner.run(&recorded, &ledger).await;
     assert_eq!(code, Some(0), "{shown}\n{said}");
+    // The verdict is in the record, with the policy that it is about.
+    let export = ["budget", "export", "--policy", policy];
+    let (code, exported, said) = owner.run(&export, &ledger).await;
+    assert_eq!(code, Some(0), "{said}");
+    let kept = exported
+        .lines()
+        .find(|line| line.contains("\"act\":\"audit\""));
+    let kept: serde_json::Value = serde_json::from_str(kept.unwrap()).unwrap();
+    let file = pgveil::policy::File::parse_without_secrets("policy.yaml", SEARCHED, |_| None);
+    assert_eq!(kept["target"], file.unwrap().digest.to_string());
+    assert!(
+        kept["why"].as_str().unwrap().starts_with("No finding: "),
+        "{kept}"
+    );
     let report: serde_json::Value = serde_json::from_str(&shown).unwrap();
     let questions: Vec<&str> = report["asked"]
         .as_array()
