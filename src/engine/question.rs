@@ -16,11 +16,12 @@ use super::{
     explain, ledger_failed, notice, preview, shadow_error, system_catalog,
 };
 use crate::error::Error;
-use crate::finish;
+use crate::finish::{self, Fits, ViewRows};
 use crate::ledger::{Balances, Verdict};
 use crate::parse::{ExplainFormat, ParameterValue, Query, parameter_type};
 use crate::policy::Notices;
 use crate::refusal::{Refusal, reason};
+use crate::release::Released;
 use crate::resolve::check_dotted;
 use crate::rewrite::Plan;
 use crate::shadow::Weighed;
@@ -55,6 +56,15 @@ pub(super) struct ExplainedQuestion {
     pub plan: Arc<Plan>,
     pub due: explain::Due,
     pub balances: Balances,
+}
+
+/// The statement that answers the question, over released values.
+fn finished(
+    plan: &Plan,
+    released: (&Released, &Fits),
+    views: &[ViewRows],
+) -> Result<String, Error> {
+    aside(|| finish::finish(plan, released, views)).map_err(Error::Rewrite)
 }
 
 impl Engine {
@@ -207,8 +217,8 @@ impl Engine {
         } = Box::pin(aiming).await?;
         laps.lap("release");
         let views = self.views(requester, &plan).await?;
-        let statement =
-            aside(|| finish::finish(&plan, &answered.released, &views)).map_err(Error::Rewrite)?;
+        let fits = self.fits_of(requester, &plan, &answered, pace).await?;
+        let statement = finished(&plan, (&answered.released, &fits), &views)?;
         let (_, _, formats) = values;
         let Weighed { rows, held } = tokio::select! {
             weighed = self.shadow.run(requester, &statement, &description, formats) => {
@@ -217,7 +227,8 @@ impl Engine {
             () = pace.asked().cancelled() => return Err(Error::Cancelled),
         };
         laps.lap("finish");
-        let mut notices = self.notices(requester, &query, &plan, &answered).await?;
+        let of_answer = (&answered, &fits);
+        let mut notices = self.notices(requester, &query, &plan, of_answer).await?;
         if requester.session_settings.notices != Notices::Off {
             notices.splice(0..0, received.iter().map(Received::describe));
         }
@@ -288,7 +299,7 @@ impl Engine {
         requester: &Requester,
         query: &Query,
         plan: &Plan,
-        answered: &Answered,
+        answered: (&Answered, &Fits),
     ) -> Result<Vec<String>, Error> {
         let level = requester.session_settings.notices;
         let mut notices = Vec::new();

@@ -139,7 +139,7 @@ impl Engine {
             better,
             open,
             held,
-        } = self.recall(requester, plan, &mut middles).await?;
+        } = self.recall_in(requester, plan, &mut middles, pace).await?;
         self.refuse_seen(requester, plan, &open).await?;
         self.refuse_to_buy(requester, open.len() + offered.len())?;
         let part = plan.part(|release| {
@@ -199,6 +199,18 @@ impl Engine {
             }
             Err(RunError::Other(error)) => Err(error),
         }
+    }
+
+    /// Recalls stored answers, until the client cancels.
+    async fn recall_in(
+        &self,
+        requester: &Requester,
+        plan: &Plan,
+        middles: &mut MiddleQueries<'_>,
+        pace: &Timing,
+    ) -> Result<Recalled, Error> {
+        let recalling = self.recall(requester, plan, middles);
+        pace.until_cancelled(recalling).await
     }
 
     /// Pays for answers that were made for other roles, where no statement has to run. False, and
@@ -308,7 +320,13 @@ impl Engine {
             if !paid.part().contains(release) || !is_known {
                 continue;
             }
-            let constants = middles.constants(release, paid.released()).await?;
+            let constants = tokio::select! {
+                biased;
+                constants = middles.constants(release, paid.released()) => constants?,
+                () = pace.cancel().cancelled() => {
+                    return Err(RunError::Backend(execute::Error::Cancelled));
+                }
+            };
             pace.begin();
             let mut read = match std::mem::replace(&mut ready, Ok(())) {
                 Ok(()) => paid.run(release, &constants, pace.cancel()).await,

@@ -13,6 +13,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::error::Error;
+
 /// The moments at which one statement may end, and its cancellation.
 pub(super) struct Timing {
     began: Mutex<Instant>,
@@ -41,6 +43,17 @@ impl Timing {
     /// The client's cancel itself, for work that reads no private row.
     pub(super) fn asked(&self) -> &CancellationToken {
         &self.asked
+    }
+
+    /// Runs work that reads no private row, until the client cancels.
+    pub(super) async fn until_cancelled<T>(
+        &self,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        tokio::select! {
+            done = work => done,
+            () = self.asked.cancelled() => Err(Error::Cancelled),
+        }
     }
 
     /// Starts counting quanta: nothing before this moment read a private row.
