@@ -60,6 +60,31 @@ def conversations():
         yield b"\1" + struct.pack("!ii", len(body) + 8, code) + body
 
 
+# A page or a form of each site. The first byte: 1 is the desk, 2 has no session, 4 is a request as it stands.
+PAGES = {
+    0: ["/", "/budgets", "/statements?before=3", "/explore", "/policy", "/checks", "/login", "/style.css", "/?again", "/none"],
+    1: ["/", "/answer", "/budget", "/statements", "/login", "/style.css", "/none"],
+}
+FORMS = {
+    0: [("/logout",), ("/freeze", "account=analyst", "why=a leaver", "sure=yes")],
+    1: [("/logout",), ("/run",), ("/run", "quote=0123456789abcdef")],
+}
+
+
+def requests():
+    form = "Content-Type: application/x-www-form-urlencoded\r\n"
+    for site, pages in PAGES.items():
+        for page in pages:
+            for session in (0, 2):
+                yield bytes([site | session | 4]) + f"GET {page} HTTP/1.1\r\nHost: \1\r\nCookie: \2\r\n\r\n".encode()
+        for path, *fields in FORMS[site]:
+            yield bytes([site]) + "\0".join([path[1:], *fields]).encode()
+        for who in ("olga", "analyst"):
+            yield bytes([site | 2]) + f"login\0name={who}\0password=secret".encode()
+        body = "token=\3"
+        yield bytes([site | 4]) + f"POST /none HTTP/1.1\r\nHost: \1\r\nCookie: \2\r\nOrigin: http://\1\r\n{form}Content-Length: 8\r\n\r\n{body}".encode()
+
+
 def dictionary(name, words):
     lines = ['"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"' for word in sorted(words) if word.isascii() and word.isprintable()]
     (CORPUS / name).write_text("\n".join(lines) + "\n")
@@ -76,8 +101,12 @@ def main():
             bound = re.sub(r"\b\d+\b|'[^']*'", lambda _: "$1", sql)
             keep("bind", bound.encode() + b"\0dit's \\ \0e-1")
             keep("messages", b"\0" + simple(sql))
+            keep("pages", b"\0explore\0role=analyst\0epsilon=\0sql=" + sql.encode())
+            keep("pages", b"\1price\0sql=" + sql.encode())
     for sql in ["SELECT $1, $2::text WHERE $1 = ANY($2)", "SELECT count(*) FROM t WHERE a = $1 AND b IN ($2, $3) LIMIT $4 OFFSET $5"]:
         keep("bind", sql.encode() + b"".join(b"\0" + bytes([100 + at]) + b"x'y" for at in range(5)))
+    for request in requests():
+        keep("pages", request)
     for conversation in conversations():
         keep("messages", conversation)
     keys = set()
@@ -85,6 +114,8 @@ def main():
         text = policy.read_text()
         keys.update(re.findall(r"[A-Za-z_][A-Za-z_0-9.]*", re.sub(r"#.*", "", text)))
         keep("policy", text.encode())
+        keep("draft", text.encode())
+        keep("pages", b"\0policy\0draft=" + text.encode())
     dictionary("sql.dict", words)
     dictionary("policy.dict", keys | {"${X}", ": ", "- ", "{", "}", "[", "]", "1e-6", "->", "!!", "&a", "*a"})
 

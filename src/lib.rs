@@ -32,10 +32,10 @@
 //!  5. Stored answers that the role has paid for are recalled from the ledger, or rolled up from
 //!     finer ones and from summaries ([`release::Rollup`]), free. For the other releases
 //!     [`ledger::Ledger::purchase`] writes the loss to the role's and the owner's account and syncs
-//!     it to disk, or refuses. Only
-//!     then is there a [`ledger::Charge`]. `Snapshot::run` in [`execute`] takes it by reference and
-//!     runs one release's statements in the plan's one read-only snapshot, after comparing its
-//!     catalog with the plan's. The result is [`execute::Sealed`] rows.
+//!     it to disk, or refuses. Only then is there a [`ledger::Charge`]. `Snapshot::run` in
+//!     [`execute`] takes the charge by reference. It compares the snapshot's catalog with the
+//!     plan's, and runs one release's statements in the plan's one read-only snapshot. The result
+//!     is [`execute::Sealed`] rows.
 //!  6. [`release::PaidPart`] holds the charge by value, opens the rows, adds a fresh draw of exact
 //!     integer noise to every coordinate of every group, drops groups below their threshold and
 //!     decodes: [`release::Released`]. Grouping sets are computed from noisy *effects* instead,

@@ -40,7 +40,7 @@ impl Noisy {
     }
 
     pub(super) fn variance(&self) -> f64 {
-        // The sum of no number is -0.
+        // An empty sum of f64 is -0.0; adding 0.0 makes it 0.0.
         self.noise.iter().map(|noise| noise * noise).sum::<f64>() + 0.0
     }
 }

@@ -175,7 +175,7 @@ pub(super) fn asked(call: &dyn Call) -> Result<&'static RecordField, Refusal> {
         let (example, field) = record.map_or(("", ""), |r| (r.example, r.fields[0].name));
         Refusal::new(
             reason::REGRESSION_RECORD,
-            format!("{name}() gives a record, and its fields are what can be asked"),
+            format!("{name}() gives a record; select one of its fields, or all of them by .*"),
         )
         .hint(format!(
             "Write ({name}({example})).* or one field, as in ({name}({example})).{field}."

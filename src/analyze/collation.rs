@@ -26,9 +26,9 @@ enum Derived<'a> {
     Database,
     /// Unknown: the value comes from another query.
     Unknown,
-    /// Not the database's: this column's.
+    /// Another collation than the database's: that of this column.
     Of(&'a Column),
-    /// Several such.
+    /// Texts with different collations of columns meet.
     Several,
 }
 
@@ -44,7 +44,7 @@ impl<'a> Derived<'a> {
         }
     }
 
-    /// Where equal or not is asked.
+    /// The collation for a comparison that only asks whether texts are equal.
     fn equal(self) -> Result<Self, Refusal> {
         match self {
             Self::Several => Err(Refusal::unsupported(

@@ -35,8 +35,8 @@ impl FanOut {
         Self::several(found).found()
     }
 
-    /// The same of a subquery, which PostgreSQL may compute again for each row around it. So groups
-    /// that a key finds count with all of their rows.
+    /// As [`Self::of_join`], for a subquery. PostgreSQL may compute it again for each outer row, so
+    /// groups that a key finds count with all of their rows.
     pub(super) fn of_subquery(found: &JoinMatches<'_>) -> Option<Self> {
         let mut met = Self::several(found);
         found.groups.iter().for_each(|group| met.add(group, &[]));

@@ -152,7 +152,8 @@ pub fn of_call(function: Function, arguments: &[Interval], result: &Type) -> Int
     }
 }
 
-/// The range's ends are ends of the arguments, or neighbouring integers, or do not depend on them.
+/// Whether each end of the result's range is an end of an argument's range, an integer next to one,
+/// or a constant.
 fn takes_ends(function: Function, result: &Type) -> bool {
     use Function as F;
     let is_remainder = function == F::Modulo && integer_range(result).is_none();

@@ -21,10 +21,12 @@ pub(super) struct Filtered {
 /// conditions as FILTERs too.
 ///
 /// # Guarantee
-/// Each aggregate has the same released value with and without the FILTER. A row that does not meet
-/// it has NULL as argument, which no aggregate counts, or adds 0 to a sum. Over no row that does,
-/// PostgreSQL's sum is 0 or NULL; a released sum is 0 plus noise in either case. For each row that
-/// meets the FILTER, the argument of the simpler one is that of the aggregate.
+/// Each aggregate has the same released value with and without the FILTER.
+/// - A row that does not meet the FILTER adds nothing: its argument is NULL, which no aggregate
+///   counts, or 0 in a sum.
+/// - If no row meets the FILTER, PostgreSQL's sum is 0 or NULL. A released sum is 0 plus noise in
+///   both cases.
+/// - For each row that meets the FILTER, the simpler aggregate has the argument of the original.
 pub(super) fn with_implied_filters(
     aggregates: &[Aggregate],
     computed: &[(ColumnId, Expr)],

@@ -44,21 +44,22 @@ pub(super) struct JoinMatches<'a> {
     pub groups: Vec<&'a Relation>,
 }
 
-/// A relation of which one row of the other side may find several rows, and the columns of it that
-/// equal other columns, so that they have one value each among these rows.
+/// A relation of which one row of the other side may find several rows.
 pub(super) struct FoundSeveralTimes<'a> {
     pub relation: &'a Relation,
+    /// Columns in which all rows that are found agree: conditions equate them with columns of one
+    /// value.
     pub fixed: Vec<ColumnId>,
 }
 
-/// What a row of the other side, with one value for each of `units`, finds of `side`.
+/// The rows of `side` that one row of the other side finds, where each of `units` has one value.
 ///
 /// # Guarantee
-/// The other side's row finds at most as many rows of `side` as the product, over the relations
-/// found several times, of the most rows of each that agree in its `fixed` columns. Relations that
-/// a key finds count as one row; each of the others is counted in turn, and from then on taken for
-/// one of its rows. PostgreSQL computes no other condition for more pairs than these: of conditions
-/// on one row, it tries an equality of two bare columns before any that takes longer.
+/// The number of these rows is at most a product over the relations in `several`: of each, the most
+/// rows that agree in its `fixed` columns. A relation that a key finds counts as one row. The other
+/// relations are counted one after the other; once one is counted, its columns have one value each.
+/// PostgreSQL evaluates no other condition for more pairs than these: of the conditions on one row,
+/// it tries an equality of two bare columns before any that takes longer.
 ///
 /// # Requires
 /// As [`at_most_one`].

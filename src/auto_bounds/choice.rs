@@ -5,13 +5,14 @@ use crate::policy::{AutoBound, Finding, Scalar};
 use crate::rewrite::emit::sql;
 use crate::rewrite::{ReleasePlan, measure_deviation};
 
-/// Probability, over a whole search, that an end beyond every unit's values is chosen where units
-/// are found. Such an end costs one doubling of the noise or more, a value that is missed costs
-/// what is cut: smaller probabilities miss more than they save.
+/// The probability that a search which finds units chooses an end beyond all of their values. Such
+/// an end doubles the noise, or more. But the smaller this probability, the more values lie beyond
+/// the chosen ends and are cut: below this one more is lost than saved.
 const BETA: f64 = 0.05;
 
-/// A cell that passes for an end alone counts no further than this many cells from those that do
-/// count. An end of noise is far off as often as near, and each cell further doubles the noise.
+/// A cell that passes the lower threshold only counts as an end if it is within this many cells of
+/// one that counts. Noise passes in far cells as often as in near ones, and each cell further out
+/// doubles the noise of later answers.
 const REACH: usize = 3;
 
 /// Probability, over a whole search, that units are found where there are none. Such an end may lie
@@ -28,9 +29,9 @@ pub struct Chosen {
 /// The noisy counts that cells must exceed.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Thresholds {
-    /// At least one cell must: else the side has no unit.
+    /// The higher threshold. If no cell of a side exceeds it, the side has no unit.
     seen: f64,
-    /// The outermost of such cells near to those is the end.
+    /// The lower threshold, for cells near one that exceeds `seen`. The outermost is the end.
     end: f64,
 }
 

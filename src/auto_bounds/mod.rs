@@ -37,22 +37,17 @@ mod question;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error as Refused;
-use crate::execute;
 use crate::execute::Backend;
-use crate::ir::ReleaseId;
 use crate::ledger;
-use crate::ledger::{Buyer, DebitError, Found, Ledger, LedgerReader, Purchase};
+use crate::ledger::{Found, Ledger, LedgerReader};
 use crate::mechanism::{AccountState, Loss, Sampler};
 use crate::policy::{Finding, Policy, Search, SessionSettings};
 use crate::refusal::{Refusal, reason};
 use crate::release;
-use crate::release::{EndedPart, Keeping, LockedPart, PaidPart, Released};
+use crate::release::{ONLY, OwnerError, OwnerRelease};
 use crate::rewrite::{Plan, Terms};
 pub use choice::{Chosen, Thresholds, chosen, thresholds};
 pub use question::BoundsQuestion;
-
-/// Not a role's name: searches have their own share of the connections.
-const OWNER: &str = "";
 
 /// A search in the ledger: the chosen bounds, not the counts.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -65,20 +60,13 @@ pub struct KeptSearch {
     pub epsilon: f64,
 }
 
-/// Why a search was not made, or not finished.
+/// Why a search was not made, not finished, or not read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Before anything was charged.
-    #[error("{0}")]
-    Refused(Refusal),
-    #[error("another process is making this search, or has just made it")]
-    Awaited,
     #[error(transparent)]
-    Backend(#[from] execute::Error),
+    Making(#[from] OwnerError),
     #[error(transparent)]
     Ledger(#[from] ledger::Error),
-    #[error(transparent)]
-    Release(#[from] release::Error),
     /// The ledger's entry for a search cannot be read as its result.
     #[error("what the ledger keeps for the search of {0} cannot be read: search again")]
     Unreadable(String),
@@ -86,7 +74,7 @@ pub enum Error {
 
 impl From<Refused> for Error {
     fn from(error: Refused) -> Self {
-        Self::Refused(error.report())
+        Self::Making(OwnerError::Refused(error.report()))
     }
 }
 
@@ -148,7 +136,7 @@ pub fn name(policy: &Policy, search: &Search) -> String {
 /// The plan of a search for these accounts, all of which will pay it.
 ///
 /// # Errors
-/// [`Error::Refused`] where no noise fits.
+/// [`OwnerError::Refused`] where no noise fits.
 pub fn plan(
     policy: &Policy,
     search: &Search,
@@ -184,7 +172,7 @@ impl Maker<'_> {
     /// spent. Free.
     ///
     /// # Errors
-    /// [`Error::Refused`] where no noise fits; [`Error::Ledger`].
+    /// [`OwnerError::Refused`] where no noise fits; [`Error::Ledger`].
     pub async fn plan(&self, search: &Search) -> Result<Plan, Error> {
         let mut accounts = Vec::new();
         for role in &self.policy.roles {
@@ -202,12 +190,10 @@ impl Maker<'_> {
     /// Runs a search, even if one was run before, and keeps the result.
     ///
     /// # Guarantee
-    /// The debit is durable before the database sees the statement, and is never refunded. The kept
-    /// result is a function of the noisy counts alone.
+    /// That of [`OwnerRelease::make`]. The kept result is a function of the noisy counts alone.
     ///
     /// # Errors
-    /// [`Error::Refused`] and [`Error::Awaited`]: nothing was charged. After any other error a
-    /// charge may stand.
+    /// Those of [`OwnerRelease::make`].
     pub async fn make(
         &self,
         search: &Search,
@@ -216,17 +202,13 @@ impl Maker<'_> {
     ) -> Result<KeptSearch, Error> {
         let question = BoundsQuestion::new(self.policy, search);
         let plan = self.plan(search).await?;
-        let [release] = plan.releases() else {
-            return Err(Error::Refused(Refusal::unsupported(
-                reason::UNSUPPORTED_SEARCH,
-                "this search",
-            )));
+        let priced = match plan.releases() {
+            [release] => release.loss().zip(release.price()),
+            _ => None,
         };
-        let (Some(loss), Some(price)) = (release.loss(), release.price()) else {
-            return Err(Error::Refused(Refusal::unsupported(
-                reason::UNSUPPORTED_SEARCH,
-                "this search",
-            )));
+        let Some((loss, price)) = priced else {
+            let refusal = Refusal::unsupported(reason::UNSUPPORTED_SEARCH, "this search");
+            return Err(OwnerError::Refused(refusal).into());
         };
         let kept_as = ledger::QuestionDigest {
             digest: question.digest(),
@@ -234,74 +216,33 @@ impl Maker<'_> {
             loss,
             family: None,
         };
-        // A repeated search does not wait for others: an existing result does not answer it.
-        let claimed = if self.ledger.found(question.digest()).await?.is_some() {
-            Vec::new()
-        } else {
-            vec![kept_as]
+        let release = OwnerRelease {
+            plan: &plan,
+            kept_as,
+            is_known: self.ledger.found(question.digest()).await?.is_some(),
+            roles: self.policy.roles.iter().map(|r| r.name.as_str()).collect(),
+            no_roles: Refusal::new(
+                reason::NO_ROLES,
+                "bounds cannot be searched: the policy has no roles",
+            ),
+            backend: self.backend,
+            ledger: self.ledger,
+            timeout: self.policy.limits.statement_timeout,
         };
-        let part = plan.part(|_| true);
-        let timeout = self.policy.limits.statement_timeout;
-        let opened = LockedPart::new(part, (self.backend, OWNER), timeout, cancel).await?;
-        let part = opened.part();
-        let debit = part.digest().into();
-        let purchase = Purchase::fresh(Buyer::Owner, loss, debit, claimed.clone());
-        let (role, charge) = self.charged(&purchase).await?;
-        let making = async {
-            let mut paid = opened.paid(charge, Released::before(&plan));
-            let made = self
-                .made(&question, kept_as, &mut paid, sampler, cancel)
-                .await;
-            let ended = paid.end(made.is_ok(), (self.ledger, &role), Keeping::Durable);
-            let EndedPart { kept, .. } = ended.await;
-            let made = made?;
-            kept?;
-            Ok(made)
-        };
-        let digests: Vec<ledger::QuestionId> =
-            claimed.iter().map(|question| question.digest).collect();
-        self.ledger.holding(&digests, making).await
-    }
-
-    /// The search's finding, which is noted to be kept.
-    async fn made(
-        &self,
-        question: &BoundsQuestion,
-        kept_as: ledger::QuestionDigest,
-        paid: &mut PaidPart<'_>,
-        sampler: &mut (dyn Sampler + Send),
-        cancel: &CancellationToken,
-    ) -> Result<KeptSearch, Error> {
-        paid.allow().await?;
-        let read = paid.run(ReleaseId(0), &[], cancel).await?;
-        paid.release(read, sampler)?;
-        let table = paid.released().table(ReleaseId(0));
-        let table = table.ok_or(release::Error::Mismatch)?;
-        let thresholds = thresholds(paid.part().plan().release(ReleaseId(0)));
-        let chosen = question.chosen(table, thresholds);
-        let kept = KeptSearch {
-            finding: chosen.finding,
-            unseen: chosen.unseen,
-            epsilon: self.epsilon,
-        };
-        paid.keep_finding(kept_as, &kept)?;
+        let epsilon = self.epsilon;
+        let made = release.make(sampler, cancel, |paid| {
+            let table = paid.released().table(ONLY);
+            let table = table.ok_or(release::Error::Mismatch)?;
+            let chosen = question.chosen(table, thresholds(plan.release(ONLY)));
+            let kept = KeptSearch {
+                finding: chosen.finding,
+                unseen: chosen.unseen,
+                epsilon,
+            };
+            paid.keep_finding(kept_as, &kept)?;
+            Ok(kept)
+        });
+        let (_, kept) = made.await?;
         Ok(kept)
-    }
-
-    /// Debits the first role that can afford it.
-    async fn charged(&self, purchase: &Purchase) -> Result<(String, ledger::Charge), Error> {
-        let mut refused = Refusal::new(
-            reason::NO_ROLES,
-            "bounds cannot be searched: the policy has no roles",
-        );
-        for role in &self.policy.roles {
-            match self.ledger.purchase(&role.name, purchase.clone()).await {
-                Ok(charge) => return Ok((role.name.clone(), charge)),
-                Err(DebitError::Awaited) => return Err(Error::Awaited),
-                Err(DebitError::Ledger(error)) => return Err(Error::Ledger(error)),
-                Err(error) => refused = error.refusal().unwrap_or(refused),
-            }
-        }
-        Err(Error::Refused(refused))
     }
 }

@@ -127,8 +127,8 @@ serve.")]
         /// What one search costs
         #[arg(long, value_name = "NUMBER", default_value_t = SEARCH_EPSILON)]
         epsilon: f64,
-        /// Search again also where the ledger has a result; every role that asks on pays for it
-        /// again
+        /// Search again even where the ledger has a result; every role pays for the new result
+        /// before its next question
         #[arg(long)]
         again: bool,
     },
@@ -151,7 +151,7 @@ terminal nothing is asked.")]
         file: PathBuf,
         /// One summary; all of them without it
         name: Option<String>,
-        /// Make it again also where the ledger has it; every role that asks on pays for it again
+        /// Make it again even where the ledger has it; every role that uses the new one pays again
         #[arg(long)]
         again: bool,
         /// Do not ask before it is charged

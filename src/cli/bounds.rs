@@ -11,6 +11,7 @@ use crate::execute::Backend;
 use crate::ledger::Ledger;
 use crate::mechanism::{Fixed, Loss, OsRandomness};
 use crate::policy::{Finding, Policy, Search};
+use crate::release::OwnerError;
 
 /// Width of the progress bar, in characters.
 const BAR: usize = 20;
@@ -147,11 +148,11 @@ pub fn read_out(policy: &Policy, search: &Search, kept: &KeptSearch, state: &str
 
 fn failed(error: auto_bounds::Error) -> Failure {
     match error {
-        auto_bounds::Error::Awaited => Failure::with_remedy(
+        auto_bounds::Error::Making(OwnerError::Awaited) => Failure::with_remedy(
             error,
             "Run the command again in a moment: what the other one found is used.",
         ),
-        auto_bounds::Error::Backend(_) => Failure::with_remedy(
+        auto_bounds::Error::Making(OwnerError::Backend(_)) => Failure::with_remedy(
             error,
             "What was charged stays charged; run the command again once the database answers.",
         ),

@@ -13,7 +13,7 @@ use crate::ledger::{
     Act, Balance, Decided, Decision, Entry, Error, Ledger, LedgerReader, PolicyRecord,
 };
 use crate::mechanism::Fixed;
-use crate::policy::{File, Scalar};
+use crate::policy::{EPSILON_MAX, File, Scalar};
 use crate::rewrite::emit::sql;
 
 /// The largest number of debits listed for one role.
@@ -43,8 +43,8 @@ pub async fn run(path: Option<&Path>, question: Option<BudgetQuestion>) -> Resul
         } => {
             let act = Act::Grant {
                 role: named(&file, role)?,
-                epsilon: granted("--epsilon", epsilon)?,
-                delta: granted("--delta", delta)?,
+                epsilon: granted("--epsilon", epsilon, EPSILON_MAX)?,
+                delta: granted("--delta", delta, 1.0)?,
             };
             decide(&file, act, reason).await
         }
@@ -138,12 +138,12 @@ fn whose(file: &File, whom: Whom) -> Result<Option<String>, Failure> {
 }
 
 /// Rounds down, as all budgets are rounded.
-fn granted(what: &str, value: f64) -> Result<Fixed, Failure> {
-    if value.is_finite() && (0.0..1e9).contains(&value) {
+fn granted(what: &str, value: f64, most: f64) -> Result<Fixed, Failure> {
+    if (0.0..=most).contains(&value) {
         return Ok(Fixed::round_down(value));
     }
     Err(Failure::Usage(format!(
-        "{what} must be a number from 0, such as 0.5, not {value}"
+        "{what} must be a number from 0 to {most}, such as 0.5, not {value}"
     )))
 }
 

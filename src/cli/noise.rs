@@ -82,7 +82,7 @@ pub fn lines_of(policy: &Policy, balances: Option<&Balances>) -> Result<Vec<Stri
         for at_epsilon in of_table.chunk_by(|one, next| one.epsilon == next.epsilon) {
             lines.extend(of_one_epsilon(at_epsilon, &budget));
         }
-        // The plainest question has the plainest remedy. What more epsilon does stands above.
+        // Advice for the first question only. What more epsilon would do is printed above.
         if let Some(one) = first
             && let Some(advice) = &one.advice
             && advice.lever != Lever::Epsilon

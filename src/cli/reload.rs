@@ -18,9 +18,9 @@ use crate::shadow::ShadowSource;
 /// How often a replaced engine is checked for running questions.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Reloads at each signal, and when an operator asks, and has `certificate` read the files of TLS
-/// again: a policy that does not hold keeps no certificate from being renewed. `fits` refuses a
-/// policy that this process cannot serve. `shown` is what operators see. Never returns.
+/// Reloads the policy at each signal, and when an operator asks. Each time `certificate` reads the
+/// files of TLS again too, so that an invalid policy does not prevent a new certificate. `fits`
+/// refuses a policy that this process cannot serve. `shown` is what operators see. Never returns.
 pub async fn on_hangup(
     mut signals: tokio::signal::unix::Signal,
     path: &Path,
@@ -160,8 +160,9 @@ async fn reload(
     Ok((file, bare))
 }
 
-/// The new engine, once what the reload changes is in the ledger. It opened the ledger without
-/// knowing how far this process has seen it come: the engine before it does.
+/// The new engine, once the ledger records what the reload changes. The new engine does not know
+/// the height that this process has already seen. So `before`, which does, checks that the ledger
+/// has not gone back.
 async fn recorded(
     started: Started,
     before: &Engine,

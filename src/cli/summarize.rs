@@ -6,11 +6,12 @@ use std::path::Path;
 
 use super::bounds::price;
 use super::{Failure, signal, start};
-use crate::engine::{SummaryError, SummaryMaker, SummaryQuestion, rounded};
+use crate::engine::{SummaryMaker, SummaryQuestion, rounded};
 use crate::execute::Backend;
 use crate::ledger::Ledger;
 use crate::mechanism::{Loss, OsRandomness};
 use crate::policy::{Policy, Summary};
+use crate::release::OwnerError;
 
 /// What is made, and how.
 pub struct Wanted<'a> {
@@ -165,17 +166,17 @@ fn agreed() -> Result<bool, Failure> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-fn failed(error: SummaryError) -> Failure {
+fn failed(error: OwnerError) -> Failure {
     match error {
-        SummaryError::Awaited => Failure::with_remedy(
+        OwnerError::Awaited => Failure::with_remedy(
             error,
             "Run the command again in a moment: what the other one made is used.",
         ),
-        SummaryError::Backend(_) => Failure::with_remedy(
+        OwnerError::Backend(_) => Failure::with_remedy(
             error,
             "What was charged stays charged; run the command again once the database answers.",
         ),
-        SummaryError::Refused(_) | SummaryError::Ledger(_) | SummaryError::Release(_) => {
+        OwnerError::Refused(_) | OwnerError::Ledger(_) | OwnerError::Release(_) => {
             Failure::new(error)
         }
     }

@@ -309,7 +309,8 @@ impl Desk {
     async fn admit(&self, analyst: &Analyst) -> Result<Admission, NotNow> {
         let turn = analyst.seat.turn(TURN).await.ok_or(NotNow::Busy)?;
         let room = Arc::clone(&self.questions).try_acquire_owned();
-        // Looked at with the room in hand: what the end waits for is all that has begun.
+        // Checked while the permit is held: at its end the desk waits for all permits, so no
+        // question can begin unnoticed.
         match (self.closing.is_cancelled(), room) {
             (true, _) => Err(NotNow::Stopping),
             (false, Ok(room)) => Ok(Admission { turn, room }),

@@ -24,8 +24,9 @@ use crate::policy::{Role, SessionSettings};
 use crate::refusal::Refusal;
 use crate::rewrite::{Plan, Widened};
 
-/// Whose turn to plan an exploration takes: as one role for all operators. No role has this name,
-/// and every exploration counts as a large statement, since it is planned at many prices.
+/// The name under which explorations wait to be planned: all operators count as one role. No role
+/// has this name. Every exploration counts as a large statement, since it is planned at many
+/// prices.
 const EXPLORER: &str = "(console)";
 
 /// The result of exploring a question.

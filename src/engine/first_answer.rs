@@ -149,8 +149,8 @@ impl Engine {
     }
 }
 
-/// How many times less noise than the plan's the wanted errors need, in the aggregate that needs
-/// most. `None` where the answer meets them, as far as its errors are known.
+/// The factor by which the plan's noise has to shrink for the wanted errors, in the aggregate that
+/// needs most. `None` where the answer meets them, as far as its errors are known.
 fn less_noise(plan: &Plan, answered: &Answered, targets: &TargetErrors) -> Option<f64> {
     let needs = tables(plan, answered).flat_map(|(id, table, first)| {
         let better = answered.better.iter().find(|(of, _)| *of == id);
@@ -175,8 +175,8 @@ fn cuts<'a>(release: &ReleasePlan, output: &Output, table: &'a ReleasedTable) ->
     coordinates.filter_map(|(at, _)| drawn?.cut(at)).collect()
 }
 
-/// The next look sees more of the longest units, and leads to a clip about this much longer than
-/// the first one foretells.
+/// With less noise a look sees more of the longest units. The clip that it chooses is about this
+/// many times as long as the first look predicts.
 const LOOKED_AT: f64 = 1.2;
 
 /// The factor between the trials, and the number of trials, of the search for how much less noise
@@ -184,8 +184,9 @@ const LOOKED_AT: f64 = 1.2;
 const STEP: f64 = 1.02;
 const STEPS: i32 = 350;
 
-/// By what factor the noise has to fall where the error is this many times the wanted one; `None`
-/// where it is near that. Less noise leads a look to a longer clip.
+/// The factor by which the noise has to shrink where the error is `times` the wanted one; `None`
+/// where the error is near it. With less noise a look chooses a longer clip, and noise grows with
+/// the clip: the factor allows for that.
 fn needed_of(times: f64, cuts: &[&ClipBias]) -> Option<f64> {
     if cuts.is_empty() {
         return (times > NEAR).then_some(times);

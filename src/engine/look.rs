@@ -57,8 +57,9 @@ impl Engine {
         Ok(None)
     }
 
-    /// Refuses a question of which the role's own look has shown too little: the same look, or a
-    /// poorer one, would be charged again. It reads what the role has paid for.
+    /// Refuses a question for which the role's own look has already seen too few units. Asking
+    /// again would charge for the same look, or for a less accurate one. Reads only what the role
+    /// has paid for.
     ///
     /// # Errors
     /// PV002. Nothing is charged.
@@ -99,8 +100,8 @@ pub(super) fn look_at(question: &QuestionDigest, look: &Look) -> QuestionDigest 
     }
 }
 
-/// The second debit was refused: other questions spent what the first one still found. The look
-/// stays charged, and what else was paid for is still made.
+/// The second debit was refused: other questions have spent what was left at the first debit. The
+/// look stays charged. Other releases that are paid for are still made.
 fn unpaid(error: Error) -> RunError {
     let Error::Ledger(refusal) = error else {
         return RunError::Other(error);

@@ -64,7 +64,7 @@ pub use reach::{Reach, Reached, Target};
 pub use reload::Reloadable;
 pub use search_path::start_path;
 pub use service::{Answer, Commanded, ConnectionLimits, Service};
-pub use summaries::{SummaryError, SummaryMaker, SummaryQuestion};
+pub use summaries::{SummaryMaker, SummaryQuestion};
 pub use summary::summary;
 pub use timing::patience;
 pub use useless::{QuestionPlan, refuse_useless};

@@ -349,7 +349,7 @@ fn set(lines: &mut Vec<String>, prefix: &str, line: String) {
     }
 }
 
-/// How many listed groups have a count that would not surprise of no row.
+/// How many listed groups have a noisy count that fits a group without rows.
 fn may_be_empty(release: &ReleasePlan, at: usize, table: &ReleasedTable) -> Option<String> {
     let is_count = release.outputs().get(at)?.0.is_count();
     let is_listed = |(_, rule): &(_, KeyRule)| matches!(rule, KeyRule::Domain(_));
@@ -362,8 +362,8 @@ fn may_be_empty(release: &ReleasePlan, at: usize, table: &ReleasedTable) -> Opti
         .count();
     match groups {
         0 => None,
-        1 => Some("1 group may have none".to_owned()),
-        groups => Some(format!("{groups} groups may have none")),
+        1 => Some("1 group may have no row".to_owned()),
+        groups => Some(format!("{groups} groups may have no row")),
     }
 }
 
@@ -375,11 +375,9 @@ fn too_small(release: &ReleasePlan, output: &Output, table: &ReleasedTable) -> O
         .count();
     match small {
         0 => None,
-        _ if release.keys().is_empty() => Some("NULL, as the rows are too few to say".to_owned()),
-        1 => Some("NULL in 1 group, which is too small to say".to_owned()),
-        small => Some(format!(
-            "NULL in {small} groups, which are too small to say"
-        )),
+        _ if release.keys().is_empty() => Some("NULL: too few rows".to_owned()),
+        1 => Some("NULL in 1 group with too few rows".to_owned()),
+        small => Some(format!("NULL in {small} groups with too few rows")),
     }
 }
 

@@ -55,11 +55,11 @@ pub struct QuestionPrice {
     pub curve: Option<Curve>,
 }
 
-/// The most that a question may cost which buys further answers.
+/// The most that a question may cost if it buys further answers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AtMost {
     pub epsilon: f64,
-    /// The rest of the role's budget then, as a fraction; `None` where all of it may be spent.
+    /// The fraction of the role's budget that is then left; `None` where all of it may be spent.
     pub after: Option<f64>,
 }
 
@@ -341,7 +341,7 @@ pub fn adds_no_draw(plan: &Plan, wider: &Plan) -> bool {
     plan.loss() == wider.loss() && of(plan) == of(wider)
 }
 
-/// The least that is left after a loss that is within one of these.
+/// The smallest rest of the budget after any of these losses; `None` where one does not fit.
 fn least_left(balance: &Balance, alternatives: &[Loss]) -> Option<f64> {
     let left = alternatives.iter().map(|loss| after(balance, *loss));
     left.reduce(|one, other| Some(one?.min(other?))).flatten()

@@ -298,11 +298,11 @@ impl Engine {
         Ok(released)
     }
 
-    /// Makes the part's releases, and notes each to be kept.
+    /// Makes the part's releases, and marks each to be kept.
     ///
-    /// Until the rest after a statement is over, nothing reveals that its rows were read: not to
-    /// the client, not to a session that waits for the same answer, here or on another proxy, and
-    /// not to one that waits for the connection.
+    /// After each statement comes a pause to the end of its quantum. Until then nothing shows that
+    /// its rows were read: not to the client, not to a session that waits for the same answer on
+    /// this or another proxy, and not to one that waits for the connection.
     async fn make_releases(
         &self,
         paid: &mut PaidPart<'_>,

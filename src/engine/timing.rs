@@ -95,8 +95,9 @@ impl Timing {
     }
 }
 
-/// The wait after which a client's own timeout ends: one quantum after the quantum that the timeout
-/// falls in, so that an answer that was ready in time has had its rest.
+/// How long to wait for an answer under a client's own timeout: to the end of the quantum that the
+/// timeout falls in, and one quantum more. An answer that was ready in time has then been held to
+/// the end of its own quantum.
 pub fn patience(timeout: Duration, quantum: Option<Duration>) -> Duration {
     match quantum {
         None => timeout,

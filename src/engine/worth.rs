@@ -281,7 +281,8 @@ impl<'a> Pricing<'a> {
             }
             (WorthAggregate::Average, Foreseen::OverRows { sum, count, range }) => {
                 let of = |at: MeasureId| of_measure(release, at, rows).and_then(|(_, units)| units);
-                // Values are centred: near the middle the number of rows moves nothing.
+                // Values are counted from the middle of their range. So near the middle the noise
+                // of the number of rows does not move the average.
                 let in_units = of(sum).or_else(|| of(count));
                 let half = (range.hi - range.lo) / 2.0;
                 let units = self.policy.privacy.units.map(|units| units as f64);

@@ -219,7 +219,7 @@ struct Row<'r> {
     measures: &'r [String],
     /// The noise of these values; without a record they have the plan's.
     drawn: Option<&'r NoiseRecord>,
-    /// What limits on rows that a look chose cut, by choice.
+    /// For each choice whose limit on rows a look chose: the rows that the limit cuts.
     row_cuts: &'r [(ChoiceId, ClipBias)],
     /// Whether intervals include what clips cut.
     has_cuts: bool,

@@ -39,8 +39,9 @@ pub enum Stored {
     Offered(AnswerId),
 }
 
-/// Identifies a stored answer. A crash may lose an answer that another process has seen, and its
-/// number is then given to another one: so the time at which it was made goes with the number.
+/// Identifies a stored answer, by its number and the time at which it was made. The number alone
+/// does not do: a crash may lose an answer that another process has seen, and its number is then
+/// used again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnswerId {
     number: i64,
@@ -83,7 +84,8 @@ pub struct Newest {
 pub enum Buyer {
     /// The role, by a question. It learns whether the owner's total refuses it.
     Role,
-    /// The owner, in a role's name: a search, or its price for a role that sees what depends on it.
+    /// The owner, in a role's name: for a search, or for a role that pays the price of a search
+    /// before it sees what depends on the result.
     Owner,
 }
 
@@ -200,9 +202,9 @@ impl Rules {
                 accuracy: row.real(1)?,
             }));
         }
-        // Any other loss would reveal to the role that another role has asked before. The oldest
-        // first: of two that one statement buys, the second is then the newer, as it is where both
-        // are made.
+        // An answer with another loss would reveal that another role has asked before. The oldest
+        // answer comes first. So if one statement buys two of them, the second is the newer one, as
+        // if both were made now.
         let [epsilon, rho, mu_squared, delta] = columns(loss);
         let sql = "SELECT id, microseconds FROM answer WHERE question = $1 AND accuracy >= $2 AND \
             epsilon IS NOT DISTINCT FROM $3 AND rho = $4 AND mu_squared = $5 AND delta = $6

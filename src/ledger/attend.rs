@@ -1,4 +1,4 @@
-//! A ledger next to its witnesses: whether it lacks what they saw, and what they learn of it.
+//! Compares a ledger with its witnesses, and brings the witnesses up to date.
 
 use super::error::Error;
 use super::height::{LedgerHeight, height, lacks};
@@ -6,7 +6,7 @@ use super::store::{Access, Store};
 use super::witness::{self, Seen, Testimony, Witness, WitnessReport};
 use crate::policy::WitnessAddress;
 
-/// Whether a witness that knows nothing learns from a ledger that was charged.
+/// When an empty or damaged witness may learn from a ledger that has charges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Attest {
     /// Only for a ledger that was never charged: somebody who can set a ledger back can often
@@ -82,7 +82,8 @@ fn compared(store: &mut dyn Store, seen: Vec<Seen>, attest: Attest) -> Result<Te
     Testimony::of(store, height)
 }
 
-/// Setting the ledger's server back sets a witness on it back too.
+/// Refuses a witness on the ledger's own server: whoever sets the server back sets the witness back
+/// too.
 ///
 /// # Requires
 ///

@@ -38,7 +38,7 @@ pub enum Error {
         found: i64,
         known: i64,
     },
-    /// Whole, and of a format that what was asked cannot be read from.
+    /// The ledger is whole, but this command cannot read its format: it is too old.
     #[error(
         "{ledger} has format {found} and this command reads formats from {least}: it was left as \
             it is, `pgveil serve` brings it to the newest format when it starts"
@@ -48,7 +48,7 @@ pub enum Error {
         found: i64,
         least: i64,
     },
-    /// Raised, it could not be opened again by the older pgveil that uses it.
+    /// An older pgveil uses the ledger. In a newer format it could not open the ledger again.
     #[error(
         "another pgveil is making an answer with {ledger} of format {found}, and may not be able \
             to open it again in format {newest}: stop every older pgveil first; or bring the \
@@ -59,7 +59,7 @@ pub enum Error {
         found: i64,
         newest: i64,
     },
-    /// Its journal holds what is to be undone, and only a process that may write can do that.
+    /// The journal holds changes to undo, and only a process that may write can undo them.
     #[error(
         "a process ended in the middle of writing {ledger}: it was left as it is, `pgveil serve` \
             undoes the half-done part when it starts"

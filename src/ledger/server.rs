@@ -321,7 +321,8 @@ impl Server {
                     .as_deref()
                 {
                     // A transaction of that number was committed; the mark says whether it is ours.
-                    // The next commit is answered once a standby that must have it has both.
+                    // Writing the mark again is a commit of its own. Once a synchronous standby
+                    // has acknowledged that one, it has both.
                     Some("committed") => match self.script(&self.mark_again(transaction)) {
                         Ok(Some(_)) => return Ok(()),
                         Ok(None) => break,
@@ -337,8 +338,8 @@ impl Server {
         Err(cause)
     }
 
-    /// What is read after the lock is what the last holder left. The last value is the
-    /// transaction's number, kept with it.
+    /// Begins a transaction that writes. Reads after the lock see what its last holder left. The
+    /// last value is the transaction's number, which is also stored as its mark.
     fn begin_writing(&self, setting: &str) -> String {
         let Self { mark, .. } = self;
         format!(

@@ -139,8 +139,8 @@ impl Store for Sqlite {
             Access::WriteSoon | Access::Write => "BEGIN IMMEDIATE",
         };
         self.connection.prepare_cached(sql)?.execute([])?;
-        // Whatever is written to a file without a name is lost. Asked under the lock, which may
-        // have been waited for.
+        // If the file was replaced or removed, writes to it are lost. Checked under the lock, since
+        // that may have happened while we waited for it.
         let is_named = || file::place(&self.path).is_ok_and(|place| place == self.file);
         if access != Access::Read && !is_named() {
             self.connection.execute_batch("ROLLBACK")?;
@@ -254,7 +254,7 @@ fn connect(path: &Path) -> rusqlite::Result<Connection> {
     Ok(connection)
 }
 
-/// A connection that SQLite refuses to write by, even to undo what another process left half done.
+/// A read-only connection. It does not even undo what another process left half done.
 fn connect_to_read(path: &Path) -> rusqlite::Result<Connection> {
     let connection = connect_as(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     connection.pragma_update(None, "query_only", true)?;

@@ -20,11 +20,12 @@ const COMMIT_EDGES: [f64; 11] = [
     0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0,
 ];
 
-/// Takes whether the transaction that holds the job was committed; passes the job's result on.
+/// Sends the job's result to its caller. The argument says whether the transaction was committed.
 type Answer = Box<dyn FnOnce(Result<(), Error>) + Send>;
 
-/// Takes the books inside the transaction, or why there is none. An error in the first place undoes
-/// what the job did, and the whole transaction where that cannot be done.
+/// Does the job. The argument is the rules inside the transaction, or the reason why there is no
+/// transaction. If the first result is an error, the job's changes are undone; where that is
+/// impossible, the whole transaction is.
 type Run = Box<dyn FnOnce(Result<&mut Rules, Error>) -> (Result<(), Error>, Answer) + Send>;
 
 struct Job {
@@ -75,9 +76,8 @@ impl Worker {
         &self.commits
     }
 
-    /// Runs `work` in a transaction and returns its value after the commit. A caller that leaves
-    /// before `work` began has asked for nothing; one that leaves later has its effects made all
-    /// the same.
+    /// Runs `work` in a transaction and returns its value after the commit. If the caller leaves
+    /// before `work` begins, `work` does not run. If it leaves later, `work` still takes effect.
     ///
     /// # Errors
     ///

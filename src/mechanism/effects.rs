@@ -236,7 +236,8 @@ impl Effects {
         values
     }
 
-    /// Where an integer of an effect stands among those of the effects of a set.
+    /// The place of an effect's integer in an array over the keys of a set. Along each key's axis
+    /// the entry without the key comes first, then one for each value.
     fn place(&self, effect: &Effect, set: &[usize], mut integer: usize) -> usize {
         let (mut place, mut inner) = (0, 1);
         for at in set.iter().rev() {
@@ -259,11 +260,11 @@ impl Effects {
             .sum()
     }
 
-    /// The same of any sum of groups of a set: `w` has how many times each counts. The last key of
-    /// the set varies fastest.
+    /// The variance of any weighted sum of groups of a set: `w` has the weight of each group. The
+    /// last key of the set varies fastest.
     ///
     /// # Requires
-    /// The keys of the set ascending, and few times each group.
+    /// The keys of the set ascend, and the weights are small.
     pub fn variance_of(&self, set: &[usize], w: &[i128]) -> f64 {
         let within = self.measured.iter().filter(|effect| effect.is_within(set));
         let of_effect = |effect: &Effect| {
@@ -310,7 +311,7 @@ impl Effects {
         set.iter().map(of_key).product()
     }
 
-    /// The variance of one group of the set that has the most of these.
+    /// The largest variance that a single group has in any of these sets.
     pub fn largest_variance(&self, sets: &[Vec<usize>]) -> f64 {
         let of_set = |set: &Vec<usize>| self.variance(set, |_| 1);
         sets.iter().map(of_set).fold(0.0, f64::max)
@@ -327,7 +328,7 @@ fn squared(size: usize) -> BigInt {
     BigInt::from(size) * size
 }
 
-/// Each value of an axis times their number, less the sum of all: n I - J.
+/// Along an axis of n values: multiplies each value by n and subtracts the sum of all, n I - J.
 fn contrast(values: &mut [i128], size: usize, inner: usize) {
     for outer in values.chunks_mut(size * inner) {
         for at in 0..inner {
@@ -340,8 +341,8 @@ fn contrast(values: &mut [i128], size: usize, inner: usize) {
     }
 }
 
-/// Along an axis whose first entry t lacks the key and whose others y have its values, times n^2:
-/// n t + (n I - J) y.
+/// Undoes the transform along one key's axis, up to a factor of n^2. The axis has the entry without
+/// the key first, t, and then one for each value, y. The result is n t + (n I - J) y.
 fn joined(values: &[BigInt], size: usize, inner: usize) -> Vec<BigInt> {
     let mut all = Vec::with_capacity(values.len());
     for outer in values.chunks((size + 1) * inner) {

@@ -43,8 +43,8 @@ const OPERATORS: [(Token, &str, BinaryOperator); 8] = [
     ),
 ];
 
-/// As operators that the parser does not know. Before ANY and ALL, which it takes after known ones
-/// alone, they stay.
+/// Replaces the operators by ones that the parser does not know. Before ANY and ALL they stay: the
+/// parser accepts those only after operators that it knows.
 pub(super) fn hide(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     let places: Vec<usize> = (0..tokens.len())
         .filter(|at| !matches!(tokens[*at].token, Token::Whitespace(_)))

@@ -246,7 +246,8 @@ fn check_operators(tokens: &[TokenWithSpan], text: &[char]) -> Result<(), Refusa
     Ok(())
 }
 
-/// Checks an operator that is one word to sqlparser, and of which PostgreSQL reads this many signs.
+/// Checks an operator that sqlparser reads as one token, and of which PostgreSQL's operators cover
+/// the first `signs` characters.
 /// Where sqlparser reads an operator and PostgreSQL the beginning of a comment, the text that we
 /// print would comment out what follows it. Then the contents of a later constant would be read as
 /// SQL.

@@ -53,10 +53,14 @@ use crate::catalog::{
 };
 use crate::mechanism::{Cap, CapError, Fixed};
 
+/// The largest epsilon of a budget, of a grant, or of one query. It keeps every sum of losses far
+/// below the range of [`Fixed`].
+pub const EPSILON_MAX: f64 = 1e9;
+
 /// A total privacy budget, or a share of one: what the owner wrote, in the field's usual pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Budget {
-    /// > 0, finite.
+    /// Above 0, and at most [`EPSILON_MAX`].
     pub epsilon: f64,
     /// In (0, 1) for `gdp` and `zcdp`; 0 is allowed for `pure`.
     pub delta: f64,

@@ -22,7 +22,7 @@ pub struct Summary {
 /// How accurate a summary is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Accuracy {
-    /// What so much epsilon gives, > 0. It is that of the whole summary.
+    /// The accuracy that this epsilon buys, > 0, for the whole summary.
     Epsilon(f64),
     /// The standard error of a count, > 0, in the set of keys where it is largest. The price
     /// follows.

@@ -78,7 +78,7 @@ fn exact(
             };
             let text = |value: &Option<_>| value.as_ref().map(|v| key_text(v, data_type));
             let places = values.iter().map(text).enumerate();
-            // Of values that are printed alike the first stands.
+            // If two listed values print the same, the first one counts.
             places.rev().map(|(at, text)| (text, at)).collect()
         })
         .collect();

@@ -7,6 +7,7 @@ mod effects;
 mod groups;
 mod look;
 mod noise_record;
+mod owner;
 mod paid;
 mod quantiles;
 mod rollup;
@@ -25,6 +26,7 @@ use crate::rewrite::{CoordinateId, Draw, Plan, ReleasePlan, UnpaidPart, made_of}
 
 pub use look::{ClipBias, Looked, TooFew};
 pub use noise_record::NoiseRecord;
+pub use owner::{ONLY, OwnerError, OwnerRelease};
 pub use paid::{EndedPart, Keeping, LockedPart, PaidPart, PaidRows};
 pub use quantiles::CandidateRows;
 pub use rollup::{Rollup, coarser, from_finer, read_off, reads_off, stand_in};

@@ -36,10 +36,12 @@ pub struct NoiseRecord {
 struct SetNoise {
     effects: Effects,
     sets: Vec<Vec<usize>>,
-    /// For each group that is a sum of groups: its noise, in terms of the largest.
+    /// For each group that is a sum of groups: its standard deviation, as a multiple of the largest
+    /// that a single group has.
     #[serde(skip)]
     factors: Vec<f64>,
-    /// The largest variance, and the noise of a group of each set in terms of it.
+    /// The largest variance of a single group; and for each set the standard deviation of its
+    /// groups, as a multiple of the largest.
     #[serde(skip)]
     of_sets: OnceLock<(f64, Vec<f64>)>,
 }
@@ -48,7 +50,7 @@ struct SetNoise {
 /// keys they have.
 type Factors = HashMap<(usize, Vec<usize>), f64>;
 
-/// What is computed from the others does not count.
+/// `of_sets` is computed from the other fields and is not compared.
 impl PartialEq for SetNoise {
     fn eq(&self, other: &Self) -> bool {
         let Self {
@@ -84,10 +86,11 @@ impl SetNoise {
         })
     }
 
-    /// That of a sum of groups of one set, by their keys; `None` where two have the same keys, or
-    /// where it takes more than what is left of `effort`. If the groups are all combinations of
-    /// some values, it depends on the set and on the numbers of values alone: `known` has those
-    /// that were computed before.
+    /// The noise of a sum of groups of one set, as a multiple of the largest that a single group
+    /// has; the groups are given by their keys. `None` where two groups have the same keys, or
+    /// where the computation takes more than is left of `effort`. If the groups are all
+    /// combinations of some values, the result depends only on the set and on how many values each
+    /// key has: `known` keeps such results.
     fn of_groups(
         &self,
         groups: &[&PrintedKey],

@@ -176,8 +176,8 @@ impl Span {
     }
 }
 
-/// The pieces of one candidate, each of weight `step`, which the ranks from `below` on are of:
-/// those before the goal, those that hold it, those after it.
+/// The pieces of one candidate: those before the goal, those that hold it, and those after it. Each
+/// piece covers `step` ranks; the first one begins at rank `below`.
 fn ramp(
     range: &Range<u64>,
     below: &BigUint,

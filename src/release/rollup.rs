@@ -1,6 +1,7 @@
 //! Roll-ups: a coarser answer as sums of a finer one's noisy groups. This is post-processing: it
 //! reads no data, draws no noise and costs nothing.
 
+mod determines;
 mod reads_off;
 
 pub use reads_off::{read_off, reads_off, stand_in};
@@ -11,6 +12,8 @@ use num_bigint::BigInt;
 use num_traits::ToPrimitive;
 use serde::{Deserialize, Serialize};
 
+use determines::{determined_by, is_printed_once, named_values};
+
 use super::decode;
 use super::decode::Rational;
 use super::{NoiseRecord, PrintedKey, ReleasedTable, cells};
@@ -18,8 +21,7 @@ use crate::aggregates::Foreseen;
 use crate::analyze::{KeyRule, PlanningEffort};
 use crate::catalog::Type;
 use crate::ir::evaluate::evaluate;
-use crate::ir::functions::Function;
-use crate::ir::{ColumnId, Expr, Node};
+use crate::ir::{ColumnId, Expr};
 use crate::policy::Scalar;
 use crate::rewrite::{
     CoordinateId, Family, Measure, ReleasePlan, SqlDigest, Total, key_text, measure_deviation,
@@ -380,9 +382,12 @@ impl<'a> View<'a> {
             .then_some(view)
     }
 
-    /// Every row of the release has a value of this key of the finer answer that is listed there:
-    /// no other can occur, or the release groups by the same key (it leaves out what it does not
-    /// list, and lists nothing that the finer one does not), or a condition names the values.
+    /// Whether the finer answer lists, for this key of its own, every value that a row of the
+    /// release can have. It does in three cases:
+    /// - no other value can occur;
+    /// - the release groups by the same key: it leaves out the values that it does not list, and
+    ///   lists no value that the finer answer does not;
+    /// - a condition of the release names the values, and all of them are listed.
     fn is_covered(&self, key: usize) -> bool {
         let is_same = self
             .keys
@@ -516,84 +521,5 @@ impl<'a> View<'a> {
 
     fn scalar(&self, key: usize, text: &Option<String>) -> Option<Option<Scalar>> {
         self.values[key].get(text).map(|value| (*value).clone())
-    }
-}
-
-/// The finer answer's keys that determine each column of the expression.
-fn determined_by(expr: &Expr, grain: &Grain, family: &Family) -> Option<Vec<(ColumnId, usize)>> {
-    let columns = expr.columns();
-    let by = |id: &ColumnId| {
-        let reading = family.columns.iter().find(|reading| reading.id == *id)?;
-        let is_read_alike = reading.is_bare || columns.len() == 1;
-        let key = grain
-            .keys
-            .iter()
-            .position(|key| key.digest == reading.digest)?;
-        is_read_alike.then_some((*id, key))
-    };
-    if expr.relations().is_empty() {
-        columns.iter().map(by).collect()
-    } else {
-        None
-    }
-}
-
-/// Whether equal values of the type print the same.
-fn is_printed_once(data_type: &Type) -> bool {
-    match data_type {
-        Type::Bool
-        | Type::Int2
-        | Type::Int4
-        | Type::Int8
-        | Type::Date
-        | Type::Text
-        | Type::Varchar(_)
-        | Type::Enum(_) => true,
-        Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Char(_) | Type::Uuid => false,
-        Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time | Type::Other { .. } => {
-            false
-        }
-    }
-}
-
-/// The values of the column that a condition `x = 1` or `x IN (1, 2)` can be met by.
-fn named_values(condition: &Expr, id: ColumnId) -> Option<Vec<&Scalar>> {
-    let is_subject = |expr: &Expr| match &expr.node {
-        Node::Cast(inner) => {
-            inner.as_column() == Some(id) && is_widened(&inner.data_type, &expr.data_type)
-        }
-        Node::Column(column) => *column == id,
-        Node::Literal(_)
-        | Node::Constant(_)
-        | Node::Call { .. }
-        | Node::Case { .. }
-        | Node::Exists { .. } => false,
-    };
-    match &condition.node {
-        Node::Call {
-            function: Function::In | Function::Equal,
-            arguments,
-        } => match arguments.as_slice() {
-            [subject, list @ ..] if is_subject(subject) => {
-                list.iter().map(Expr::as_literal).collect()
-            }
-            [value, subject] if is_subject(subject) => value.as_literal().map(|value| vec![value]),
-            _ => None,
-        },
-        Node::Call { .. }
-        | Node::Column(_)
-        | Node::Literal(_)
-        | Node::Constant(_)
-        | Node::Cast(_)
-        | Node::Case { .. }
-        | Node::Exists { .. } => None,
-    }
-}
-
-/// A cast that keeps every value what it is.
-fn is_widened(from: &Type, to: &Type) -> bool {
-    match (from, to) {
-        (Type::Int2 | Type::Int4, Type::Int4 | Type::Int8) | (Type::Varchar(_), Type::Text) => true,
-        (from, to) => from == to,
     }
 }

@@ -78,8 +78,9 @@ pub struct Price {
     /// norm [`Price::norm`].
     pub clip: BigUint,
     pub weights: Vec<BigUint>,
-    /// The noise of each coordinate of a group. Where groups are computed from effects: what they
-    /// then have, in the grouping set where it is largest; effects have draws of their own.
+    /// The noise of each coordinate of a group. Where groups are computed from effects, this is the
+    /// resulting noise in the grouping set where it is largest. `effects` has the noise that is
+    /// drawn.
     pub calibrated: Vec<Calibrated>,
     /// Where grouping sets are computed from effects: these, and their noise.
     pub effects: Option<ByEffects>,
@@ -476,10 +477,11 @@ fn groups(release: &AnalyzedRelease, by_threshold: u32, session_settings: &Sessi
         .clamp(1, rows.saturating_mul(sets.len() as u64))
 }
 
-/// A unit's presence moves by one where its rows may move by many: weighed up, so that both get
-/// about the same relative noise. One that groups share is weighed up by the square root of their
-/// number too: the vector is as long as with a presence of one in each group, a unit in all of them
-/// counts as much against the noise, and others count more.
+/// Raises the weight of a unit's presence. One unit moves its presence by one, but its rows by
+/// many: with a higher weight both get about the same relative noise. A presence that groups share
+/// is also raised by the square root of their number. Then the vector is as long as with a presence
+/// of one in each group; a unit in all groups counts as much against the noise as there, and a unit
+/// in fewer groups counts more.
 fn balanced(
     weights: Vec<BigUint>,
     release: &AnalyzedRelease,

@@ -20,12 +20,14 @@ use crate::policy::Policy;
 /// A relation without the scans that read a row again.
 pub(in crate::rewrite) struct Once {
     pub relation: Relation,
-    /// The columns of scans that were left out, by the number of the scan that has the same row.
+    /// By the number of a scan that stays: the columns of each scan that was left out because it
+    /// reads the same row.
     pub same: HashMap<usize, Vec<Vec<ColumnId>>>,
 }
 
-/// The relation with each row of a table read once, where a unique key proves that a hidden scan
-/// reads a row that another scan at hand reads. `reads` are columns that are read above it.
+/// The relation without redundant scans: those that key paths added, where a unique key proves that
+/// another scan in reach reads the same row. `reads` are the columns that are read above the
+/// relation.
 ///
 /// # Guarantee
 /// The relation has the same rows. Columns that were left out have the values of `same`.
@@ -55,8 +57,8 @@ pub(in crate::rewrite) fn read_once(
     }
 }
 
-/// The columns of scans that were left out, by the scan that stays: one that another is read from
-/// may have been left out later.
+/// The columns of the scans that were left out, by the scan that stays. A scan may have been left
+/// out for one that was itself left out later, so such chains are followed to their end.
 fn same(left_out: Vec<(Scan, usize)>) -> HashMap<usize, Vec<Vec<ColumnId>>> {
     let read_from: HashMap<usize, usize> = left_out
         .iter()
@@ -233,8 +235,9 @@ impl Merger<'_> {
         Box::new(self.joined(relation, &AtHand::default(), Vec::new()).0)
     }
 
-    /// The side that may be missing finds the row of the other side, unless something above reads
-    /// its own: that is NULL where the side is missing.
+    /// A left join. A hidden scan on the right side may be replaced by a scan of the left side, but
+    /// only if nothing above the join reads the hidden scan: its columns are NULL there where the
+    /// right side is missing.
     fn outer(&mut self, left: Relation, right: Relation, on: Option<Expr>) -> Relation {
         let left = self.apart(left);
         let mut inside = Vec::new();
@@ -557,7 +560,7 @@ fn present(condition: Expr) -> Expr {
     }
 }
 
-/// Whether one says what the other does.
+/// Whether both conditions are equal, or are one equality with its sides swapped.
 fn is_same(known: &Expr, condition: &Expr) -> bool {
     let is_flipped = || match (known.sides_of_equality(), condition.sides_of_equality()) {
         (Some([a, b]), Some([c, d])) => a == d && b == c,

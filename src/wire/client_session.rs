@@ -1,6 +1,6 @@
-//! Sessions of roles that come by another way than PostgreSQL's protocol: by the analysts' pages.
-//! They count with the sessions of clients, are listed and ended with them, and ask under the same
-//! settings and limits.
+//! Sessions of roles that log in on the analysts' pages, not by PostgreSQL's protocol. They count
+//! towards the same limits as other sessions, are listed and ended like them, and use the same
+//! settings.
 
 use std::future::Future;
 use std::net::IpAddr;

@@ -383,8 +383,8 @@ impl<S: Service> Connection<S> {
         Ok(())
     }
 
-    /// The portal's values as PostgreSQL reads them, at Bind: those whose text means something else
-    /// under the settings of now go on in binary.
+    /// The portal's values as PostgreSQL read them at Bind. Values whose text could mean something
+    /// else under the current settings are passed on in binary.
     async fn as_bound(&mut self, portal: &Portal) -> Result<Vec<Argument>, Outcome> {
         let Portal {
             prepared,
@@ -501,7 +501,8 @@ impl<S: Service> Connection<S> {
     }
 }
 
-/// One text of a setting in, one out.
+/// The parameters and columns of a statement that sets one setting: the value may be a parameter,
+/// and the one column is text.
 fn configuring(configure: &Configure) -> (Vec<u32>, Option<Vec<ColumnDescription>>) {
     let column = text_column(&configure.column);
     let parameters = match configure.value {

@@ -293,7 +293,7 @@ impl<S: Service> Server<S> {
     }
 }
 
-/// Counts, logs and records a login. A client that left before its answer is none.
+/// Counts, logs and records a login, unless the client left before it had its answer.
 async fn report<S: Service>(
     service: &S,
     asked: &str,

@@ -202,10 +202,10 @@ impl<S: Service> Connection<S> {
     }
 }
 
-/// Types whose text is the same under all settings and stands for one value, so that text is what
-/// they travel as: bool, the integers, text, json, varchar, numeric, uuid, jsonb, and a constant
-/// without a type. A float may lose digits, a time its zone, an interval its signs, and so may what
-/// holds such.
+/// Types whose values are passed on as text, because the text is the same under all settings and
+/// has one meaning: bool, the integers, text, json, varchar, numeric, uuid, jsonb, and a constant
+/// without a type. As text, a float may lose digits, a time its zone and an interval its signs; so
+/// may arrays and other types that contain them.
 const ALIKE_AS_TEXT: [u32; 12] = [0, 705, 16, 20, 21, 23, 25, 114, 1043, 1700, 2950, 3802];
 
 /// How a value of this type reaches its parameter.

@@ -9,16 +9,17 @@ use crate::policy::ComponentsField as Field;
 /// What is shown of one group, the component of the greatest variance first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
-    /// Of each component, in products of the values' units; 0 where noise made it less.
+    /// The variance along each component, in products of the values' units. It is 0 where noise
+    /// made it negative.
     pub variance: Vec<f64>,
     pub noise_err: Vec<f64>,
-    /// Of each component, its direction: of length 1, the greatest part of it positive.
+    /// The direction of each component: a vector of length 1 whose largest entry is positive.
     pub loadings: Vec<Vec<f64>>,
-    /// At most 1, which says nothing.
+    /// The standard errors of `loadings`. An error of 1, the largest, means that nothing is known.
     pub loadings_err: Vec<Vec<f64>>,
-    /// The part of the whole variance; `None` where that is not above 0.
+    /// Each component's share of the total variance; `None` where the total is not above 0.
     pub proportion: Option<Vec<f64>>,
-    /// Of each value.
+    /// The mean of each value.
     pub mean: Vec<f64>,
     /// How many of the components shown have a variance that noise made 0 or less.
     pub lost: usize,
@@ -144,9 +145,9 @@ fn sign(vector: &[f64]) -> f64 {
 /// The errors of one component's direction, by the covariances' noise along it. The nearer the
 /// variance of another component, the more the noise turns it towards that.
 ///
-/// A turn by a small angle adds the angle's part of the other direction, and takes half of the
-/// angle's square from the component's own parts. That half is what counts for a part near 1: the
-/// variance of the angle stands for it, which it exceeds about once in twenty times.
+/// A turn by a small angle t adds t times the other direction, and takes t^2 / 2 of the component's
+/// own entries. The second effect matters for an entry near 1. Its standard error is taken to be
+/// the variance of t: then t^2 / 2 is outside a 95 % interval about once in twenty times.
 fn turned(pairs: &[(f64, Vec<f64>)], at: usize, moved: &[Noisy]) -> Vec<f64> {
     let mut turns = vec![Noisy::zero(); moved.len()];
     let mut angles = 0.0;

@@ -11,7 +11,8 @@ pub struct UnitGroups {
     pub groups: u64,
     /// The most rows of the unit in one group.
     pub rows: u64,
-    /// That is one row, by keys of the catalog and by grouping alone.
+    /// Whether `rows` is 1 by unique keys of the catalog and by grouping alone, without a count
+    /// that the policy declares.
     pub is_keyed: bool,
 }
 

@@ -21,7 +21,7 @@ pub(super) fn moment(function: Function, a: Interval, b: Interval, result: &Type
             Interval::new(span.lo - slack(span.lo), span.hi + slack(span.hi))
         }
         F::AtZone => Interval::new(b.lo - day, b.hi + day),
-        // 40 days less a month have 40 in their field of days.
+        // `40 days - 1 month` still has 40 in its field of days, so magnitudes are added.
         F::AddIntervals | F::SubtractIntervals => {
             let reach = a.magnitude() + b.magnitude();
             Interval::new(-reach, reach)
@@ -118,7 +118,8 @@ pub fn date_part(field: &str, operand: Interval, data_type: &Type) -> Interval {
         "dow" => Interval::new(0.0, 6.0),
         "isodow" => Interval::new(1.0, 7.0),
         "doy" => Interval::new(1.0, 366.0),
-        // Added before it is divided: near 1970 the two are almost alike.
+        // The offset is added before the division: near 1970 both terms nearly cancel, and a
+        // rounded quotient would lose digits.
         "epoch" if *data_type == Type::Date => outward(
             operand.lo * 86_400.0 + 946_684_800.0,
             operand.hi * 86_400.0 + 946_684_800.0,

@@ -1,5 +1,5 @@
-//! Conditions on one column alone, checked against its possible values: a long list against each of
-//! many values would be as much work as their product.
+//! Conditions on one column alone, checked against the column's possible values. The constants of
+//! an IN list are looked up in a set: comparing each of them with each value would take too long.
 
 use std::collections::HashSet;
 use std::mem::discriminant;

@@ -153,8 +153,7 @@ impl Labels<'_> {
         Refusal::new(
             reason::SUBQUERY_NOT_BY_UNIT,
             format!(
-                "a subquery over private rows that is not tied to \
-            the {unit} of the row around it is not supported"
+                "a subquery over private rows must equate its {unit} with that of the row around it"
             ),
         )
         .detail(format!(

@@ -33,7 +33,7 @@ Examples:
         #[arg(long, value_name = "NUMBER", value_parser = at_least_one)]
         keep: Option<usize>,
     },
-    /// Have witnesses that are new, or were lost, take the ledger as it is: it must be the newest
+    /// Tell new or lost witnesses to trust the ledger as it is; you must know that it is the newest
     Attest,
     /// Make a ledger of a backup; without one, settle an older ledger that is in place already
     Restore {

@@ -54,8 +54,8 @@ pub struct ServeOptions {
     /// Listen where another pgveil with this flag listens too: for an upgrade without a gap
     #[arg(long)]
     pub reuse_port: bool,
-    /// Bring a ledger of an older format to this one even while another pgveil is making answers
-    /// with it: one of an older version goes on, and can neither start again nor reload
+    /// Raise an older ledger to this format even while another pgveil is making answers with it; a
+    /// pgveil of an older version keeps running, but cannot restart or reload afterwards
     #[arg(long)]
     pub migrate: bool,
     /// How long running statements may take once SIGTERM came

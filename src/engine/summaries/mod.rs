@@ -12,7 +12,7 @@ mod maker;
 mod question;
 mod view;
 
-pub use maker::{SummaryError, SummaryMaker};
+pub use maker::SummaryMaker;
 pub use question::SummaryQuestion;
 
 use std::collections::HashMap;
@@ -175,9 +175,9 @@ impl Engine {
         best.map(|((_, summary), declared)| (summary, declared))
     }
 
-    /// The form of a plan that summaries answer, where summaries that the role holds answer all of
-    /// it and no part of the plan itself is paid for; else the plan. So a question that was bought
-    /// shows the same values again.
+    /// The plan without looks, which summaries can answer, if two things hold: the role's summaries
+    /// answer all of it, and the role has bought no part of the plan itself. Otherwise the plan. So
+    /// a question that was bought shows the same values again.
     pub(super) async fn in_summary_form(
         &self,
         requester: &Requester,
@@ -252,10 +252,10 @@ impl Engine {
         }
     }
 
-    /// The summaries that would answer what the role would have to buy, each once, and that its
-    /// session may pay for. None where a part of the plan has to be bought as well and the budget
-    /// does not hold both, nor for a first answer, whose error says nothing of the wanted one.
-    /// Depends on no value of a summary that the role does not hold.
+    /// The summaries, each once, that would answer what the role would have to buy, and that its
+    /// session may pay for. The list is empty for a first answer, which does not show yet what
+    /// error is wanted. It is empty too where a part of the plan has to be bought as well and the
+    /// budget does not hold both. It depends on no value of a summary that the role does not hold.
     pub(super) async fn receivable<'e>(
         &'e self,
         requester: &Requester,

@@ -7,19 +7,15 @@ use crate::analyze::KeyRule;
 use crate::engine::notice::rounded;
 use crate::engine::planning::plan;
 use crate::error::Error;
-use crate::ir::ReleaseId;
 use crate::ledger::{QuestionDigest, QuestionId};
 use crate::mechanism::{AccountState, Loss};
 use crate::parse::{Statement, parse};
 use crate::policy::{Accuracy, Policy, SessionSettings, Summary, cap, with_subsets};
 use crate::postgres::{identifier, qualified};
 use crate::refusal::{Refusal, reason};
-use crate::release::NoiseRecord;
+use crate::release::{NoiseRecord, ONLY};
 use crate::resolve::Constants;
 use crate::rewrite::{Plan, Price, ReleasePlan, Terms, epsilon_for};
-
-/// The one release of a summary.
-pub const ONLY: ReleaseId = ReleaseId(0);
 
 /// The most sets of keys that are measured, those within the declared ones included.
 const SETS_MAX: usize = 500;

@@ -234,15 +234,15 @@ async fn store(worker: &Worker, records: Vec<Record>) -> Vec<(Option<i64>, Recor
     stored
 }
 
-/// What became of records that were handed to the store.
+/// The outcome for records that were handed to the store.
 enum Put {
-    /// They stand, under these numbers.
+    /// They were committed, under these numbers.
     Written(Vec<i64>),
-    /// None of them stands: one cannot be written, or the store cannot be reached.
+    /// Nothing was committed: one of them cannot be written, or the store cannot be reached.
     Undone(Error),
-    /// None of them stands: the commit failed.
+    /// Nothing was committed: the commit failed.
     Broken(Error),
-    /// They got these numbers, and may stand.
+    /// They got these numbers, and may have been committed.
     Unsure(Vec<i64>, Error),
 }
 

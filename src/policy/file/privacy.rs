@@ -4,7 +4,7 @@ use crate::policy::error::{Findings, Location};
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::Fields;
 use crate::policy::yaml::tree::{YamlNode, YamlValue};
-use crate::policy::{Accounting, Budget, Privacy, Renew, cap};
+use crate::policy::{Accounting, Budget, EPSILON_MAX, Privacy, Renew, cap};
 
 /// No database has more units than this.
 const UNITS_MAX: u64 = 1_000_000_000_000;
@@ -185,7 +185,7 @@ pub fn budget(
     let mut fields = Fields::open(node, what, findings)?;
     let epsilon = fields
         .required("epsilon", "epsilon: 1", findings)
-        .and_then(|node| read::positive(node, &format!("{what}.epsilon"), f64::INFINITY, findings));
+        .and_then(|node| read::positive(node, &format!("{what}.epsilon"), EPSILON_MAX, findings));
     let pure = accounting == Some(Accounting::Pure);
     let delta = if pure {
         fields.optional("delta")
@@ -268,27 +268,16 @@ fn per_query(node: &YamlNode, findings: &mut Findings) -> Option<PerQuery> {
     let mut fields = Fields::open(node, "privacy.per_query", findings)?;
     let default = fields
         .required("epsilon", "epsilon: 0.1", findings)
-        .and_then(|node| {
-            read::positive(node, "privacy.per_query.epsilon", f64::INFINITY, findings)
-        });
+        .and_then(|node| read::positive(node, "privacy.per_query.epsilon", EPSILON_MAX, findings));
     let max = match fields.optional("max_epsilon") {
         None => default,
-        Some(node) => read::positive(
-            node,
-            "privacy.per_query.max_epsilon",
-            f64::INFINITY,
-            findings,
-        ),
+        Some(node) => read::positive(node, "privacy.per_query.max_epsilon", EPSILON_MAX, findings),
     };
     let min = match fields.optional("min_epsilon") {
         None => Some(None),
-        Some(node) => read::positive(
-            node,
-            "privacy.per_query.min_epsilon",
-            f64::INFINITY,
-            findings,
-        )
-        .map(Some),
+        Some(node) => {
+            read::positive(node, "privacy.per_query.min_epsilon", EPSILON_MAX, findings).map(Some)
+        }
     };
     let place: Location = fields.place();
     fields.done(findings);

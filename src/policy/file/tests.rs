@@ -286,7 +286,7 @@ limits: {{groups: 0, rows_per_unit: 3000}}
     let wanted = [
         "2:17: database.url must start with postgres://",
         "4:3: privacy has no \"unit\"",
-        "5:24: privacy.per_query.epsilon must be a finite number above 0",
+        "5:24: privacy.per_query.epsilon must be a number above 0 and at most 1000000000",
         "6:20: privacy.threshold_share must be a number above 0 and below 1",
         "9:15: the password of role \"ann\" must be a SCRAM-SHA-256 verifier",
         "10:13: the budget of role \"ann\" is more than the owner's whole budget",

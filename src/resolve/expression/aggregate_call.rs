@@ -39,9 +39,9 @@ pub fn aggregate_field(
 ) -> Result<Aggregate, Refusal> {
     let name = name_of(field)?;
     let Some(record) = record_called(function) else {
-        return Err(Refusal::unsupported(
+        return Err(Refusal::new(
             reason::UNSUPPORTED_AGGREGATE,
-            format!("the field {name} of an aggregate that gives no record"),
+            format!("this aggregate gives a single value, which has no field {name}"),
         )
         .at(position(field.span)));
     };

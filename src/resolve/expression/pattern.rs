@@ -149,9 +149,9 @@ pub fn regex_reach(pattern: &str) -> Option<u64> {
     (size.endless == 0 || is_decided_at_once || ends_endless).then_some(size.states)
 }
 
-/// How often a text of [`LENGTH_MAX`] characters is read, at most, to find what the groups of a
-/// pattern match: each part before another is tried at each of its lengths, from its beginning.
-/// Zero where no group is kept.
+/// How often, at most, a text of [`LENGTH_MAX`] characters is read to find what the groups of a
+/// pattern match. PostgreSQL tries each part at every length that it may have, and reads the next
+/// part anew each time. Zero where the pattern captures nothing.
 pub fn regex_rereads(pattern: &str) -> u64 {
     let is_kept = |at: usize| !pattern[at..].starts_with("(?:") && !pattern[..at].ends_with('\\');
     if !pattern.match_indices('(').any(|(at, _)| is_kept(at)) {

@@ -11,9 +11,9 @@ use crate::resolve::syntax::name_of;
 use crate::visit;
 use sqlparser::ast;
 
-/// No allow-list of functions sees such a call: the last name of a dotted column is none of
-/// `callable`, the functions of one argument and the types that read more than their argument, but
-/// for those that may be called anyway.
+/// Refuses dotted names that PostgreSQL could take for a call, since the allow-list of functions
+/// does not see such calls. `callable` has the functions of one argument, and the types, that read
+/// more than their argument. A name that the allow-list admits anyway is accepted.
 ///
 /// # Errors
 /// 0A000 with the name.

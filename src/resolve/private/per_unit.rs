@@ -532,8 +532,9 @@ impl PerUnitGrouping {
     }
 }
 
-/// A relation for each order: what one order made of equal rows tells them apart in the next, so
-/// that no two orders break one tie in two ways.
+/// One relation for each partition and order. Later relations see the values that earlier ones
+/// computed, so these distinguish rows that were equal before: no two orders break one tie in
+/// different ways.
 fn windowed(relation: Relation, columns: Vec<(ColumnId, Window)>) -> Relation {
     let mut relation = relation;
     let mut rest = columns;

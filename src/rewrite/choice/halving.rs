@@ -29,9 +29,10 @@ impl Halving {
         fractions.max(1).ilog2() + 1
     }
 
-    /// The error of each fraction's rank, in reaches of a draw with spread 1: that of its own draw,
-    /// and a share of the errors of the two chosen ends that it lies between, each weighted by the
-    /// distance from the other end. The fractions are in millionths and in order.
+    /// The error of each fraction's rank, in units of the reach of a draw with spread 1. It is the
+    /// error of the fraction's own draw, plus a weighted mean of the errors of the two fractions
+    /// that were chosen before and that it lies between: the nearer one weighs more. The fractions
+    /// are in millionths and ascend.
     pub fn reach(fractions: &[u32]) -> Vec<f64> {
         fn descend(ends: [(u32, f64); 2], fractions: &[u32], reaches: &mut Vec<f64>) {
             let middle = fractions.len() / 2;

@@ -203,9 +203,10 @@ impl ChoicePlan {
         }
     }
 
-    /// How far a rank may move for each row that a limit cuts, as a share of a row: the most of the
-    /// draws that are answers. The rank of a fraction q is qN among the N rows that are left. With
-    /// L more rows it would be qN + qL, and up to L of them are below it.
+    /// How far a rank may move for each row that a limit cuts: the largest value over the draws
+    /// that are answers. Among the N rows that are left, a fraction q has the rank qN. With the L
+    /// rows that were cut it would be qN + qL, of which 0 to L are cut rows. So the rank moves by
+    /// at most max(q, 1 - q) L.
     pub fn moved_by_lost_rows(&self) -> f64 {
         let of = |target: &Target| match target {
             Target::Fraction(millionths) => {

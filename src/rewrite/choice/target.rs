@@ -14,8 +14,8 @@ pub enum Target {
     /// many, are seldom drawn.
     End(End),
     MostFrequent,
-    /// An end of an interval for the value at this many millionths of all rows: so far to that side
-    /// that the draw is past the value at most once in 40 times.
+    /// An end of an interval for the value at this many millionths of all rows. It aims so far to
+    /// its side that the drawn end lies on the wrong side of the value at most once in 40 times.
     Beyond(u32, Side),
 }
 

@@ -199,8 +199,8 @@ impl Values<'_> {
         cut.extend(part.filter(|part| !cut.contains(part)));
     }
 
-    /// Adds what is cut of the values that a column within a unit is made of; returns what is cut
-    /// of its own.
+    /// For a column that is computed within a unit: adds the cuts of the values that it is computed
+    /// from, and returns the cut of the computed value itself.
     fn add_made(
         &self,
         relation: &Relation,
@@ -327,8 +327,9 @@ fn chosen(choice: &ChoicePlan) -> Option<(&Expr, (f64, f64))> {
     }
 }
 
-/// Where values of the column are cut; narrower ends are those of a condition, which cuts nothing.
-/// `None` where nothing is declared, or no other value occurs.
+/// Where the policy's bounds or list cut values of the column. If `ends` are narrower on a side, a
+/// condition of the query narrowed them, and that side is not cut. `None` where the policy declares
+/// nothing, or says that no other value occurs.
 fn outside(column: &Column, ends: Option<(f64, f64)>) -> Option<String> {
     let (lower, upper) = match (&column.bounds, &column.domain) {
         (Some(bounds), _) => (bounds.lower.clone(), bounds.upper.clone()),

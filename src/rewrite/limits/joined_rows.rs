@@ -180,11 +180,11 @@ impl<'a> JoinedRows<'a> {
 /// How many rows of one unit a query makes, and how many groups of them.
 #[derive(Clone, Copy)]
 struct Rows {
-    /// Rows, without the public rows that they meet.
+    /// Rows of the unit, not multiplied by the public rows that they meet.
     made: u64,
-    /// Groups, with the public rows.
+    /// Groups of the unit, multiplied by the public rows.
     groups: u64,
-    /// They may be as many times more as there are public rows.
+    /// Whether each row may also meet public rows, which multiply it.
     is_paired: bool,
 }
 
@@ -214,7 +214,7 @@ fn is_one_group(body: &ast::SetExpr) -> bool {
     matches!(body, ast::SetExpr::Select(select) if grouped(select) == 1)
 }
 
-/// What is above it is computed once a group.
+/// Whether the expression is an aggregate, so that what reads it is computed once for each group.
 fn is_aggregate(expr: &ast::Expr) -> bool {
     let ast::Expr::Function(call) = expr else {
         return false;

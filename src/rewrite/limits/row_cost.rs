@@ -350,15 +350,15 @@ fn of_arcs(regex: &str) -> u64 {
         .saturating_add(100_000)
 }
 
-/// What the groups of a pattern match is looked for once the whole is found.
+/// The time to find what each group of a pattern matched, once the whole match is found.
 fn of_groups(pattern: &ast::Expr) -> u64 {
     constant(pattern).map_or(NANOSECONDS_MAX, |text| {
         regex_rereads(&text).saturating_mul(LENGTH_MAX * 2)
     })
 }
 
-/// An attempt to match begins at each character of the text, and reads on from there; each match is
-/// looked for with nothing remembered of the one before.
+/// The time to search a text for a match. An attempt begins at each character and reads on from
+/// there. After each match the search starts again and remembers nothing.
 fn of_search(pattern: &ast::Expr, nanoseconds: u64) -> u64 {
     let Some(text) = constant(pattern) else {
         return NANOSECONDS_MAX;
@@ -433,8 +433,8 @@ fn name_of(call: &ast::Function) -> &str {
         .map_or("", |ident| ident.value.as_str())
 }
 
-/// What the second argument adds: a pattern, characters of which each is held against each of the
-/// text, or a text that is sought at each.
+/// The time that the second argument adds. It is a pattern; or a set of characters, each compared
+/// with each character of the text; or a text that is searched for at each character.
 fn of_second(call: &ast::Function) -> u64 {
     let Some(second) = second(call) else { return 0 };
     let characters = || constant(second).map_or(LENGTH_MAX, |text| text.chars().count() as u64);

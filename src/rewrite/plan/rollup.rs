@@ -272,7 +272,8 @@ fn coordinate_digest(coordinate: &Coordinate, sql: String) -> CoordinateDigest {
 /// Multiples of coordinates, and what their sum is divided by.
 type Multiples = (Vec<(CoordinateId, i64)>, u64);
 
-/// A count or a sum that a measure is made of, as the coordinate that it would be by itself.
+/// For a measure that is a count or a sum: the coordinate that would give it directly, and the
+/// released coordinates that it is computed from.
 fn derived(measure: &Measure, coordinates: &[Coordinate]) -> Option<(Coordinate, Multiples)> {
     match measure {
         Measure::Count(count) => {
@@ -486,7 +487,7 @@ impl Emission<'_> {
     }
 }
 
-/// What every row has met that reaches the aggregates, by a WHERE on this level.
+/// The WHERE conditions on this level that every aggregated row meets.
 fn conjuncts(relation: &Relation) -> Vec<&Expr> {
     match relation {
         Relation::Filter { input, predicate } => conjuncts(input)

@@ -28,8 +28,9 @@ pub const GAIN: f64 = 0.99;
 /// `first` on.
 ///
 /// # Errors
-/// 0A000 where an aggregate's error depends on the data and on no count or sum, and where there is
-/// none: next to nothing would be spent, and no key shown.
+/// 0A000 for a release with choices, for an aggregate whose error is known only with its answer,
+/// and for a release of group keys alone: without an aggregate almost nothing would be spent, and
+/// no key would be shown.
 pub fn wanted(
     trial: &ReleasePlan,
     targets: TargetErrors,

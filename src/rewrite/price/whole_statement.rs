@@ -144,8 +144,9 @@ fn laid_out(
     Ok(layout)
 }
 
-/// Each release gets at least what the policy's least epsilon is worth: where a statement's other
-/// releases are recalled, it alone is asked, paid for, and seen to fail.
+/// Refuses a release that would get less than the policy's least epsilon is worth. Where the
+/// statement's other releases are recalled, it alone is paid for, and its failure can be seen: the
+/// least epsilon bounds how often.
 fn at_least(asked: &AskedRelease<'_>, policy: &Policy, terms: &Terms) -> Result<(), Refusal> {
     let (own, least) = (asked.layout.statements(), policy.privacy.epsilon_min);
     let part = own as f64 / asked.share as f64;
@@ -234,7 +235,7 @@ pub(in crate::rewrite) fn mechanism(
     if terms.is_pure() {
         return Ok(Mechanism::Laplace);
     }
-    // An error that is aimed at was found for effects, which Laplace noise has not.
+    // The epsilon for a wanted error was computed for noise on effects, which is always Gaussian.
     if terms.session_settings.target_error.is_some() {
         for one in asked {
             if one.is_by_effects(policy, terms)? {
@@ -287,9 +288,9 @@ pub fn fits_one_query(loss: &Loss, policy: &Policy, terms: &Terms) -> bool {
     is_within(loss, policy.privacy.epsilon_max, terms)
 }
 
-/// The most that one query may spend, as it adds up in pure epsilon and, but under pure accounting,
-/// as it adds up in mu: what [`fits_one_query`] is within one of them. What thresholds add to delta
-/// is not in them.
+/// The most that one query may spend: as a pure epsilon, and, unless accounting is pure, in mu. A
+/// loss [fits](fits_one_query) if it is within one of the two. The delta of thresholds is counted
+/// apart.
 pub fn most_of_one_query(policy: &Policy, terms: &Terms) -> (Loss, Option<Loss>) {
     let most = policy.privacy.epsilon_max;
     let mu = terms.mu(most).filter(|_| !terms.is_pure());

@@ -26,7 +26,7 @@ const QUARTERS: [u64; PER_OCTAVE as usize] = [
 /// Bins above the ceiling, each twice as long. A unit that is longer still is left out.
 const BEYOND: usize = 24;
 
-/// The square of this and one more are less than the largest number of eight bytes, which stands
+/// The square of this length, plus one, is below the largest eight-byte number. That number stands
 /// for all longer lengths.
 const NARROW: u64 = 3_037_000_499;
 

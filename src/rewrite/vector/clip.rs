@@ -99,7 +99,7 @@ impl Clip {
                     divisor: whole,
                 }
             } else if weight << (fine / 2) < whole {
-                // The one of the two that is rounded less.
+                // Of the two forms, this one rounds less for a small weight.
                 Scale {
                     multiplier: BigUint::one(),
                     divisor: whole / weight,
@@ -191,8 +191,8 @@ impl Clip {
     }
 }
 
-/// The quotient of a length that is at most `1 << VALUE_BITS`, rounded up. Where the sum would not
-/// fit eight bytes, the quotient plus one, rounded down.
+/// The quotient of a length of at most `1 << VALUE_BITS`, rounded up. For a divisor whose sum with
+/// the length would not fit eight bytes: the quotient rounded down, plus one.
 fn rounded_up(length: ast::Expr, divisor: &BigUint) -> ast::Expr {
     let of = |length| sql::binary(length, B::Divide, sql::number(&divisor.to_string()));
     if has_room(divisor) {

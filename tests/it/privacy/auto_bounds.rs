@@ -9,6 +9,7 @@ use pgveil::execute::Backend;
 use pgveil::mechanism::{CandidateRun, Exponential, Noise, OsRandomness, SampleError, Sampler};
 use pgveil::policy::{Finding, Search};
 use pgveil::postgres::LocalPostgres;
+use pgveil::release::OwnerError;
 use tokio_postgres::Client;
 use tokio_util::sync::CancellationToken;
 
@@ -354,7 +355,7 @@ async fn what_breaks_after_the_debit_is_paid_and_searched_again() {
     let search = veil.engine.policy().searches[0].clone();
     assert!(matches!(
         make(&veil, &search, 0.1, &mut Broken).await,
-        Err(Error::Release(_))
+        Err(Error::Making(OwnerError::Release(_)))
     ));
     let paid = owner(&veil).await;
     assert!(paid > 0.0);
@@ -399,7 +400,7 @@ async fn a_total_that_is_spent_buys_no_search() {
     let search = &veil.engine.policy().searches[0];
     assert!(matches!(
         make(&veil, search, 1.0, &mut Silent).await,
-        Err(Error::Refused(refusal)) if refusal.sqlstate == "53400"
+        Err(Error::Making(OwnerError::Refused(refusal))) if refusal.sqlstate == "53400"
     ));
     assert_eq!(owner(&veil).await, 0.0);
 }

@@ -1,10 +1,11 @@
 //! Summaries that the policy declares: what they answer is PostgreSQL's own, free once they are
 //! received, and nothing before.
 
-use pgveil::engine::{Engine, Requester, SummaryError, SummaryMaker, SummaryQuestion};
+use pgveil::engine::{Engine, Requester, SummaryMaker, SummaryQuestion};
 use pgveil::execute::Backend;
 use pgveil::mechanism::{CandidateRun, Exponential, Noise, OsRandomness, SampleError, Sampler};
 use pgveil::policy::{ClipChoice, Reuse, SessionSettings};
+use pgveil::release::OwnerError;
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 use tokio_util::sync::CancellationToken;
@@ -57,7 +58,7 @@ async fn make(
     veil: &Veil,
     engine: &Engine,
     sampler: &mut (dyn Sampler + Send),
-) -> Result<(), SummaryError> {
+) -> Result<(), OwnerError> {
     let backend = Backend::new(veil.server.config(), 1);
     let maker = SummaryMaker {
         policy: engine.policy(),
@@ -65,7 +66,8 @@ async fn make(
         ledger: engine.ledger(),
     };
     for summary in &engine.policy().summaries {
-        let question = SummaryQuestion::new(engine.policy(), summary)?;
+        let question = SummaryQuestion::new(engine.policy(), summary)
+            .map_err(|error| OwnerError::Refused(error.report()))?;
         let cancel = CancellationToken::new();
         maker.make(summary, &question, sampler, &cancel).await?;
     }
@@ -387,7 +389,7 @@ impl Sampler for Broken {
 async fn what_breaks_after_the_debit_is_paid_and_still_due() {
     let veil = Veil::demo(|yaml| declared(rich(yaml)), None).await;
     let broken = make(&veil, &veil.engine, &mut Broken).await;
-    assert!(matches!(broken, Err(SummaryError::Release(_))));
+    assert!(matches!(broken, Err(OwnerError::Release(_))));
     let paid = owner(&veil.engine).await;
     assert!(paid > 0.0);
     let made = "SELECT held, made FROM pgveil.summaries";

@@ -6,12 +6,12 @@ use super::*;
 fn budgets_are_finite_and_positive() {
     let privacy = |text: &str| format!("privacy: {{unit: p, budget: {{{text}}}}}");
     for epsilon in [
-        "0", "-1", ".nan", ".inf", "inf", "1e999", "\"8\"", "0x10", "[8]",
+        "0", "-1", ".nan", ".inf", "inf", "1e999", "1e18", "1.1e9", "\"8\"", "0x10", "[8]",
     ] {
         refused(
             2,
             &privacy(&format!("epsilon: {epsilon}, delta: 1e-6")),
-            &["2:38: privacy.budget.epsilon must be a finite number above 0"],
+            &["2:38: privacy.budget.epsilon must be a number above 0 and at most 1000000000"],
         );
     }
     for delta in ["0", "1", "-1e-6", "NaN"] {
@@ -41,6 +41,12 @@ fn budgets_are_finite_and_positive() {
         "privacy: {unit: p, budget: {epsilon: 8, delta: 1e-6}, accounting: rdp}",
         &["2:67: privacy.accounting must be gdp, zcdp or pure"],
     );
+    for accounting in ["gdp", "zcdp", "pure"] {
+        let most = format!("epsilon: 1e9, delta: 1e-6}}, accounting: {accounting");
+        let mut lines = lines();
+        lines[1] = privacy(&most);
+        assert!(parse(&lines.join("\n")).is_ok(), "{accounting}");
+    }
     let pure = "privacy: {unit: p, budget: {epsilon: 8}, accounting: pure}";
     let mut lines = lines();
     lines[1] = pure.to_owned();
@@ -65,7 +71,7 @@ fn other_keys_of_privacy_are_in_range() {
     refused(
         2,
         &more("per_query: {epsilon: 1, min_epsilon: 0}"),
-        &["2:92: privacy.per_query.min_epsilon must be a finite number above 0"],
+        &["2:92: privacy.per_query.min_epsilon must be a number above 0 and at most 1000000000"],
     );
     refused(
         2,

@@ -17,18 +17,19 @@ pub struct ClipBias {
     pub of: f64,
     /// Units that are longer than the policy's limits allow, where that many stand out.
     pub beyond: f64,
-    /// The most that is likely taken from all of them together.
+    /// The likeliest length that the clip takes from all units together.
     pub length: f64,
-    /// The standard deviation of that, upwards: of the histogram's noise, and of how units may go
-    /// on beyond the last bin that shows.
+    /// The upward standard deviation of `length`. It covers the histogram's noise, and the ways
+    /// in which units may be spread beyond the last bin that shows.
     pub error: f64,
-    /// What is taken from all of them together, at most in 95 of 100 looks, if units beyond the
-    /// last bin that shows are few: for a limit on rows, how many rows it cuts.
+    /// An upper bound of what the clip takes from all units together, if few units lie beyond the
+    /// last bin that shows. It holds in 95 of 100 looks. For a limit on rows: the rows that it
+    /// cuts.
     pub rows: f64,
-    /// The length of all of them together, before the clip.
+    /// The length of all units together, before the clip.
     pub whole: f64,
-    /// How many times this clip would be chosen for a half of the noise, for a quarter, and so on:
-    /// the less noise there is, the less is worth cutting.
+    /// For half of the noise, a quarter, and so on: the clip that would be chosen then, as a
+    /// multiple of this one. With less noise it pays to cut less.
     pub growth: [f64; HALVINGS],
 }
 

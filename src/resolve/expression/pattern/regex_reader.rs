@@ -55,11 +55,12 @@ pub(super) struct Size {
     /// Parts that are repeated without end, and whether the last part is one.
     pub(super) endless: u64,
     pub(super) ends_endless: bool,
-    /// Of a text of [`LENGTH_MAX`] characters: how many lengths a match may have, and how often
-    /// what stands before a part is tried once more until the part matches too.
+    /// How many lengths a match may have in a text of [`LENGTH_MAX`] characters.
     pub(super) lengths: u64,
+    /// How often, in such a text, a part is tried again at another length because the part after it
+    /// did not match.
     pub(super) redone: u64,
-    /// A part of it takes as little as it can, and is tried from its shortest length on.
+    /// Whether some part is lazy (`*?`): it is tried from its shortest length on.
     pub(super) is_lazy: bool,
 }
 

@@ -250,9 +250,11 @@ impl Coordinates {
         Count::of(self.coordinate(Coordinate::Rows { mask }))
     }
 
-    /// All rows of a filter: as flags where all rows are counted anyway. A flag weighs as much as a
-    /// count, and half the sum of two noises has half the variance of one. Every flag moves with
-    /// each row; of counts by exclusive filters one does, so that they are better from three on.
+    /// The number of rows of a filter. Where all rows are counted anyway, flags are summed instead:
+    /// 1 for a row of the filter, -1 for any other. A flag weighs as much as a count, and half the
+    /// sum of two noises has half the variance of one. But each row moves every flag, while it
+    /// moves only one of several counts by exclusive filters. From three such filters on, counts
+    /// are better.
     fn rows_of(&mut self, filter: &Option<Expr>, all: &[BoundedAggregate]) -> Count {
         let whole = Coordinate::Rows {
             mask: Mask {
