@@ -42,9 +42,10 @@ fn budgets_are_finite_and_positive() {
         &["2:67: privacy.accounting must be gdp, zcdp or pure"],
     );
     for accounting in ["gdp", "zcdp", "pure"] {
-        let most = format!("epsilon: 1e9, delta: 1e-6}}, accounting: {accounting");
         let mut lines = lines();
-        lines[1] = privacy(&most);
+        lines[1] = format!(
+            "privacy: {{unit: p, budget: {{epsilon: 1e9, delta: 1e-6}}, accounting: {accounting}}}"
+        );
         assert!(parse(&lines.join("\n")).is_ok(), "{accounting}");
     }
     let pure = "privacy: {unit: p, budget: {epsilon: 8}, accounting: pure}";
