@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use sqlparser::ast;
 
 pub use fits::{Fits, Fitting};
+pub use output::unseen;
 pub use uncertainty::{Spread, has_few, quantile_95, reach_of_cuts, spread, value_and_error};
 
 use crate::aggregates::{Fit, Part};
