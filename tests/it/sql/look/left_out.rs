@@ -17,7 +17,7 @@ async fn charged(veil: &Veil, asked: &Requester, sql: &str) -> (Vec<String>, Vec
     let again = Requester {
         session_settings: SessionSettings {
             reuse: Reuse::On,
-            ..asked.session_settings.clone()
+            ..asked.session_settings
         },
         ..asked.clone()
     };
