@@ -329,7 +329,7 @@ const ADDED: [(u32, &str); 8] = [
 ];
 
 /// The statements that take a file back to an older format.
-fn to_format(format: u32) -> String {
+pub fn to_format(format: u32) -> String {
     let newer = ADDED.iter().filter(|(added, _)| *added > format);
     let dropped: String = newer.map(|(_, sql)| *sql).collect();
     format!("{dropped} PRAGMA user_version = {format}")

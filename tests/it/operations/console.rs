@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use pgveil::console::{ConsoleOptions, InForce, serve};
 use pgveil::engine::{Reloadable, Service};
-use pgveil::ledger::{Act, Asked, Decided, Event, Origin, Record, Verdict};
+use pgveil::ledger::{Act, Asked, Decided, Event, Fingerprint, Origin, Record, Verdict};
+use pgveil::mechanism::Loss;
 use pgveil::parse::{ExplainFormat, Statement, parse};
 use pgveil::policy::File;
 use pgveil::web::rate_limit::Pace;
@@ -714,6 +715,16 @@ async fn the_record_is_filtered() {
     stage.veil.ask(COUNT).await.unwrap();
     assert!(stage.veil.ask("SELECT * FROM nls.women").await.is_err());
     assert_eq!(stage.log_in("<b>eve</b>", "guess").status, 401);
+    let shaped = Event::Statement(Asked {
+        statement: Fingerprint::new([7; 32]),
+        plan: None,
+        tables: Vec::new(),
+        shape: Some("SELECT race < $1".to_owned()),
+        verdict: Verdict::Explained,
+        loss: Loss::ZERO,
+    });
+    let record = Record::now("bob", 0, Origin::default(), shaped);
+    stage.veil.engine.ledger().record(record).await;
     stage.veil.engine.ledger().flush().await;
     let rows = |query: &str| {
         let got = visit.get(&format!("/statements{query}"));
@@ -724,6 +735,7 @@ async fn the_record_is_filtered() {
     assert!(all.contains("&lt;b&gt;eve&lt;/b&gt;") && !all.contains("<b>"));
     assert!(all.contains("refused 28P01") && all.contains("refused 42501"));
     assert!(all.contains("What cost most, of these"));
+    assert!(rows("?name=bob").contains("SELECT race &lt; $1"));
     let logins = rows("?kind=login");
     assert!(logins.contains("olga") && !logins.contains("refused 42501"));
     let answered = rows("?verdict=answered&table=nls.women&name=analyst&sqlstate=00000");

@@ -15,6 +15,7 @@ use pgveil::policy::File;
 use super::serve::Running;
 use super::stage::{PGVEIL, Stage};
 use crate::fixture::TemporaryDirectory;
+use crate::ledger::to_format;
 
 /// How long a command may take on a busy machine.
 const WAIT: Duration = Duration::from_secs(120);
@@ -191,6 +192,26 @@ async fn a_ledger_is_shown_verified_and_attested() {
     assert_eq!(Books::value(&shown, "restored"), "1 times");
 }
 
+/// Who only reads a ledger of long ago leaves it as it is, and says who brings it to this format.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_ledger_is_left_with_what_to_do() {
+    let books = Books::new();
+    books.charge().await;
+    let file = rusqlite::Connection::open(books.path("ledger.db")).unwrap();
+    file.execute_batch(&to_format(7)).unwrap();
+    drop(file);
+    let before = books.ledger();
+    for question in [["budget", "show"], ["budget", "history"]] {
+        books.failed(&question, "Start `pgveil serve` with this policy once");
+    }
+    let shown = books.done(&["ledger", "show"]);
+    assert!(
+        Books::value(&shown, "format").starts_with("7; `pgveil serve`"),
+        "{shown}"
+    );
+    assert!(books.ledger() == before);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn backups_are_made_one_by_one_and_in_series() {
     let books = Books::new();
@@ -265,6 +286,7 @@ async fn a_newer_pgveil_asks_before_it_takes_a_ledger_that_is_in_use() {
     let mut refused = stage.serve("refused", &listen);
     assert!(!refused.0.wait().unwrap().success());
     let log = stage.log("refused");
+    assert!(log.contains("waiting for as long as the claims"), "{log}");
     assert!(log.contains("serve --migrate"), "{log}");
     assert_eq!(format().unwrap(), 8);
     let mut running = stage.serve("second", &[&listen[..], &["--migrate"]].concat());

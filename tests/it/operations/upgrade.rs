@@ -102,6 +102,10 @@ async fn a_port_is_handed_over_without_a_gap() {
     }
     let metrics = page(admins[1], "GET /metrics").await;
     assert!(metrics.contains("pgveil_ledger_debits 1"));
+    // These would show when an answer was made, before its quantum ends.
+    for early in ["pgveil_ledger_commit_", "pgveil_ledger_bytes", "process_"] {
+        assert!(!metrics.contains(early), "{early} in\n{metrics}");
+    }
     new.signal("-TERM");
     assert!(new.0.wait().unwrap().success());
 }
