@@ -16,7 +16,6 @@ SELECT sum(s) FROM (SELECT lag(age) IGNORE NULLS OVER (PARTITION BY woman_id ORD
 SELECT count(*) FROM (SELECT woman_id, percentile_cont(ARRAY[0.1, 0.9]) WITHIN GROUP (ORDER BY age) AS s FROM nls.interviews GROUP BY woman_id) q;
 SELECT count(*) FROM (SELECT woman_id, array_agg(age) AS s FROM nls.interviews GROUP BY woman_id) q;
 SELECT count(*) FROM (SELECT woman_id, string_agg(industry_code::text, ',') AS s FROM nls.interviews GROUP BY woman_id) q;
-SELECT count(*) FROM (SELECT woman_id, year, count(*) AS s FROM nls.interviews GROUP BY ROLLUP (woman_id, year)) q;
 SELECT avg(slope) FROM (SELECT woman_id, regr_slope(hourly_wage, year) AS slope FROM nls.interviews GROUP BY woman_id) q;
 SELECT sum(s) FROM (SELECT count(*) OVER (w ORDER BY age) AS s FROM nls.interviews WINDOW w AS (PARTITION BY woman_id ROWS 1 PRECEDING)) q;
 SELECT count(*) FROM (SELECT woman_id, mode() WITHIN GROUP (ORDER BY make_interval(days => age)) AS s FROM nls.interviews GROUP BY woman_id) q;

@@ -15,10 +15,6 @@ SELECT count(*) FROM nls.women w LEFT JOIN nls.interviews i ON i.woman_id = w.wo
 
 SELECT avg(x) FROM (SELECT sum(age) OVER (PARTITION BY industry_code) AS x FROM nls.interviews) AS t;
 
-SELECT avg(x) FROM (SELECT sum(age) OVER (PARTITION BY woman_id ORDER BY year ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS x FROM nls.interviews) AS t;
-
-SELECT avg(x) FROM (SELECT last_value(age) OVER (PARTITION BY woman_id ORDER BY year) AS x FROM nls.interviews) AS t;
-
 SELECT count(*) FROM (SELECT birth_year FROM nls.women UNION SELECT year FROM nls.interviews) AS t;
 
 SELECT count(*) FROM (SELECT woman_id FROM nls.women INTERSECT SELECT woman_id FROM nls.interviews) AS t;

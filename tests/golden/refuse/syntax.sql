@@ -50,8 +50,6 @@ SELECT count(*) FROM ONLY nls.women;
 
 WITH "only" AS (SELECT 5 AS x) SELECT count(*) FROM only women;
 
-SELECT 1 isnull +when +when UNION ALL SELECT (((1, 1) < (2, 2), 1) < (true, 1)) BETWEEN false AND true;
-
 SELECT 1.5a, count(*) FROM nls.women;
 
 SELECT count(*) FROM nls.women WHERE birth_year > 0x1F;

@@ -38,6 +38,8 @@ pub fn terms(policy: &Policy) -> Terms {
     }
 }
 
+const OF_THE_SESSION: &str = "a statement of the session";
+
 fn story(sql: &str, policy: &Policy, clip: ClipChoice) -> String {
     let terms = |policy: &Policy| {
         let mut terms = terms(policy);
@@ -68,7 +70,7 @@ fn story(sql: &str, policy: &Policy, clip: ClipChoice) -> String {
                 None => Ok(plan),
             })
         }
-        Ok(_) => return "a statement of the session".to_owned(),
+        Ok(_) => return OF_THE_SESSION.to_owned(),
         Err(refusal) => Err(Error::Parse(refusal.clone())),
     };
     match planned {
@@ -111,11 +113,17 @@ async fn every_story_is_as_written() {
             ClipChoice::Fixed
         };
         let policy = if name == "useless" { &of_few } else { demo };
+        let refuses = path.parent().unwrap().ends_with("refuse");
         let stories: Vec<String> = text
             .split(";\n")
             .map(str::trim)
             .filter(|sql| !sql.is_empty())
-            .map(|sql| format!("{sql}\n\n{}\n", story(sql, policy, clip)))
+            .map(|sql| {
+                let story = story(sql, policy, clip);
+                let is_refused = story.starts_with("ERROR ") || story == OF_THE_SESSION;
+                assert!(is_refused || !refuses, "{sql} is answered: move it to plan");
+                format!("{sql}\n\n{story}\n")
+            })
             .collect();
         insta::with_settings!({
             snapshot_path => path.parent().unwrap(),

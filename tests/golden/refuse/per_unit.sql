@@ -1,18 +1,13 @@
 SELECT sum(n) FROM (SELECT DISTINCT ON (woman_id) woman_id, count(*) AS n FROM nls.interviews GROUP BY woman_id) t;
 SELECT sum(n) FROM (SELECT woman_id, string_agg(year::text, ',') AS n FROM nls.interviews GROUP BY woman_id) t;
-SELECT avg(n) FROM (SELECT woman_id, percentile_cont(0.5) WITHIN GROUP (ORDER BY age) AS n FROM nls.interviews GROUP BY woman_id) t;
-SELECT avg(n) FROM (SELECT woman_id, corr(age, year) AS n FROM nls.interviews GROUP BY woman_id) t;
-SELECT avg(n) FROM (SELECT woman_id, mode() WITHIN GROUP (ORDER BY year) AS n FROM nls.interviews GROUP BY woman_id) t;
 SELECT avg(n) FROM (SELECT woman_id, sum(age::real) AS n FROM nls.interviews GROUP BY woman_id) t;
 SELECT count(*) FROM (SELECT woman_id, x.age, count(*) AS n FROM nls.interviews GROUP BY woman_id) t;
 SELECT count(*) FROM (SELECT woman_id, nobody.* FROM nls.interviews GROUP BY woman_id) t;
-SELECT avg(x) FROM (SELECT sum(age) OVER w AS x FROM nls.interviews WINDOW w AS (PARTITION BY woman_id)) AS t;
 SELECT avg(x) FROM (SELECT sum(DISTINCT age) OVER (PARTITION BY woman_id) AS x FROM nls.interviews) AS t;
 SELECT avg(x) FROM (SELECT ntile(age) OVER (PARTITION BY woman_id ORDER BY year) AS x FROM nls.interviews) AS t;
 SELECT avg(x) FROM (SELECT lag(age, age) OVER (PARTITION BY woman_id ORDER BY year) AS x FROM nls.interviews) AS t;
 SELECT avg(x) FROM (SELECT rank(1) OVER (PARTITION BY woman_id ORDER BY year) AS x FROM nls.interviews) AS t;
 SELECT avg(x) FROM (SELECT lag(age, 1, 0, 5) OVER (PARTITION BY woman_id ORDER BY year) AS x FROM nls.interviews) AS t;
-SELECT avg(x) FROM (SELECT percent_rank() OVER (PARTITION BY woman_id ORDER BY year) AS x FROM nls.interviews) AS t;
 SELECT avg(x) FROM (SELECT lower(race) OVER (PARTITION BY woman_id) AS x FROM nls.women) AS t;
 SELECT avg(x) FROM (SELECT rank() OVER (PARTITION BY woman_id ORDER BY year USING >) AS x FROM nls.interviews) AS t;
 SELECT avg(x) FROM (SELECT rank() OVER (PARTITION BY woman_id ORDER BY year WITH FILL) AS x FROM nls.interviews) AS t;
@@ -24,7 +19,6 @@ SELECT count(*) FROM (SELECT woman_id, age FROM nls.interviews UNION ALL SELECT 
 SELECT count(*) FROM (SELECT woman_id, age FROM nls.interviews UNION ALL BY NAME SELECT woman_id, birth_year FROM nls.women) t;
 SELECT count(*) FROM (SELECT birth_year FROM nls.women UNION ALL SELECT industry_code FROM nls.industries) t;
 SELECT count(*) FROM (SELECT birth_year FROM nls.women UNION ALL VALUES (1)) t;
-SELECT count(*) FROM (SELECT birth_year FROM nls.women WINDOW w AS (PARTITION BY woman_id)) t;
 SELECT avg(n) FROM (SELECT woman_id, n FROM nls.women w, (SELECT race, count(*) AS n FROM nls.women GROUP BY race) g GROUP BY 1, 2) t WHERE EXISTS (SELECT 1 FROM nls.interviews i WHERE i.woman_id = t.woman_id);
 SELECT count(*) FROM (SELECT rank() OVER (ORDER BY industry_code) AS r FROM nls.industries, nls.women) t;
 SELECT avg(n) FROM (SELECT woman_id, min(hourly_wage * interval '1 day') AS n FROM nls.interviews GROUP BY woman_id) t;
