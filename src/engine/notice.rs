@@ -7,6 +7,7 @@ use super::rollup::FromFiner;
 use super::run::Answered;
 use crate::aggregates::{DrawId, Fit, Foreseen, MeasureId, Output, Remark};
 use crate::analyze::KeyRule;
+use crate::catalog::Type;
 use crate::finish::{Fits, has_few, quantile_95, reach_of_cuts, spread, unseen};
 use crate::ir::{Formula, ReleaseId};
 use crate::ledger::{Balance, Balances};
@@ -60,7 +61,14 @@ pub(super) fn of_answer(
     let cost = std::iter::once(cost).chain(summed.iter().map(|summed| summed.describe(policy)));
     match level {
         Notices::Off => Vec::new(),
-        Notices::Cost => cost.collect(),
+        Notices::Cost => {
+            let releases = plan.releases().iter().enumerate();
+            let left_out = releases.flat_map(|(at, release)| {
+                let table = released.table(ReleaseId(at));
+                left_out(release, table.and_then(|table| table.drawn.as_ref()))
+            });
+            cost.chain(left_out.map(|(_, line)| line)).collect()
+        }
         Notices::Full => {
             let noise = plan
                 .releases()
@@ -210,6 +218,21 @@ pub(super) fn left(balance: &Balance) -> String {
     )
 }
 
+/// How a line on the noise of an aggregate begins.
+fn prefix(at: usize) -> String {
+    format!("noise of aggregate {}:", at + 1)
+}
+
+/// The aggregates that a look left out, each with a line that says why.
+fn left_out(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<(usize, String)> {
+    let outputs = release.outputs().iter().enumerate();
+    let line = |(at, (output, _)): (usize, &(Output, Type))| {
+        let few = unseen(release, drawn?, output)?;
+        Some((at, format!("{} NULL: {}", prefix(at), not_drawn(few))))
+    };
+    outputs.filter_map(line).collect()
+}
+
 /// The noise of every aggregate: half of the 95 % interval. Where it depends on released values,
 /// over the released groups.
 fn noise_released(
@@ -219,14 +242,11 @@ fn noise_released(
 ) -> Vec<String> {
     let drawn = table.and_then(|table| table.drawn.as_ref());
     let mut lines = noise(release, drawn);
+    let left_out = left_out(release, drawn);
     for (at, (output, _)) in release.outputs().iter().enumerate() {
-        let prefix = format!("noise of aggregate {}:", at + 1);
-        if let Some(few) = drawn.and_then(|drawn| unseen(release, drawn, output)) {
-            set(
-                &mut lines,
-                &prefix,
-                format!("{prefix} NULL: {}", not_drawn(few)),
-            );
+        let prefix = prefix(at);
+        if let Some((_, line)) = left_out.iter().find(|(left, _)| *left == at) {
+            set(&mut lines, &prefix, line.clone());
             continue;
         }
         let groups = table

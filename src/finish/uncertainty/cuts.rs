@@ -66,8 +66,13 @@ pub(super) fn of(
             continue;
         };
         let (least, most) = release.coordinates()[*coordinate].range();
-        // With several terms, a group's own share of each is not known.
-        let groups = if terms.len() > 1 { 1 } else { groups };
+        // With several terms, and with distances of both signs, a group's own share is not known.
+        let is_centred = matches!(measure, Measure::Centred { .. });
+        let groups = if terms.len() > 1 || is_centred {
+            1
+        } else {
+            groups
+        };
         let place = (value, groups, root * factor.abs());
         let likely = cut.of_group(cut.length, place);
         let more = cut.of_group(cut.most(deviations), place) - likely;
