@@ -134,14 +134,19 @@ impl Budgets {
             if let Ok(count) = ledger.failures(&role.name).await {
                 self.failures.get_or_create(&label).set(i64::from(count));
             }
-            if let Ok(unpaid) = engine.searches_unpaid(&role.name).await {
-                let unpaid = i64::try_from(unpaid).unwrap_or(i64::MAX);
-                self.searches.get_or_create(&label).set(unpaid);
-            }
         }
         if let Ok(balance) = ledger.balance_owner().await {
             let account = String::new();
             self.set(&AccountLabel { account }, &balance);
+        }
+        // Last: these take longest, and no alert of a budget waits for them.
+        for role in &engine.policy().roles {
+            if let Ok(unpaid) = engine.searches_unpaid(&role.name).await {
+                let account = role.name.clone();
+                let unpaid = i64::try_from(unpaid).unwrap_or(i64::MAX);
+                let label = AccountLabel { account };
+                self.searches.get_or_create(&label).set(unpaid);
+            }
         }
     }
 

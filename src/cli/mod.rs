@@ -37,6 +37,7 @@ mod summarize;
 mod table;
 mod tls;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -49,10 +50,19 @@ pub use failure::Failure;
 /// How long the exit waits for threads that cannot be interrupted (those of the embedded engine).
 const END_WAIT: Duration = Duration::from_secs(5);
 
+/// `pgveil ledger help backup` as `pgveil help ledger backup`: `help` is a command of pgveil alone.
+fn nested_help(mut words: Vec<OsString>) -> Vec<OsString> {
+    let has_commands = |word: &OsString| word == "budget" || word == "ledger" || word == "policy";
+    if words.get(2).is_some_and(|word| word == "help") && words.get(1).is_some_and(has_commands) {
+        words.swap(1, 2);
+    }
+    words
+}
+
 /// Runs the command line of this process. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the policy
 /// does not hold or is undecided, 4 a change of the policy loosens it.
 pub fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = Arguments::parse_from(nested_help(std::env::args_os().collect()));
     log::start(match arguments.command {
         // An audit asks thousands of questions, which are not logged.
         Command::Audit(_) => "warn",

@@ -106,7 +106,10 @@ fn audited(acts: &[Record], in_force: Option<&File>) -> Markup {
         section aria-labelledby="audited" {
             h2 #audited { "The last audit" }
             @match last {
-                None => p { "None is recorded: " code { "pgveil audit --record" } " keeps one." },
+                None => p {
+                    "None is among the last " (ACTS_MAX) " acts: "
+                    code { "pgveil audit --record" } " keeps one."
+                },
                 Some((record, digest, verdict)) => {
                     p { (minute(record.microseconds)) " UTC, by " (record.name) ": " (verdict) "." }
                     @match in_force {

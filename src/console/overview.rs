@@ -201,6 +201,7 @@ fn acts(done: &[Vec<Markup>]) -> Markup {
             h2 #acts { "Acts of the last day" }
             @if done.is_empty() { p { "None." } }
             @else { (table("Acts", &columns, &[], done)) }
+            @if done.len() == ACTS_MAX as usize { p .note { "The newest " (ACTS_MAX) "." } }
         }
     }
 }

@@ -352,9 +352,12 @@ fn filtering(filter: &Filter) -> Markup {
                         }
                     }
                     @for (name, label, value) in times {
+                        // A browser shows no day without a time.
+                        @let midnight = if value.len() == 10 { "T00:00" } else { "" };
                         div {
                             label for=(name) { (label) }
-                            input id=(name) name=(name) type="datetime-local" value=(value);
+                            input id=(name) name=(name) type="datetime-local"
+                                value=(format!("{value}{midnight}"));
                         }
                     }
                 }

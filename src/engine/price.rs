@@ -125,6 +125,9 @@ impl Engine {
     /// # Errors
     /// Those of the ledger.
     pub async fn searches_unpaid(&self, role: &str) -> Result<usize, ledger::Error> {
+        if self.admission.has_admitted(role) {
+            return Ok(0);
+        }
         let mut unpaid = 0;
         for found in self.admission.found() {
             unpaid += usize::from(self.ledger.held(role, found.answer).await?.is_none());

@@ -30,6 +30,11 @@ impl SearchPayment {
         &self.found
     }
 
+    /// Whether the role is known to have paid for all searches.
+    pub fn has_admitted(&self, role: &str) -> bool {
+        self.known().contains(role)
+    }
+
     fn known(&self) -> MutexGuard<'_, HashSet<String>> {
         self.admitted.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,6 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::planning_limit::aside;
 use super::{Engine, Requester};
 use crate::error::Error;
 use crate::ledger;
@@ -243,7 +244,10 @@ impl Engine {
             self.ledger.statement_digest(sql)
         });
         let known = self.known_names.as_ref();
-        let shape = sql.zip(known).and_then(|(sql, known)| known.shape(&sql));
+        // A long text keeps no other task waiting.
+        let shape = sql
+            .zip(known)
+            .and_then(|(sql, known)| aside(|| known.shape(&sql)));
         let asked = Event::Statement(Asked {
             statement,
             plan: plan.map(|plan| self.ledger.plan_digest(plan)),

@@ -17,11 +17,30 @@ use crate::ir::functions::{AGGREGATES, is_known};
 use crate::policy::Policy;
 
 /// The longest shape that is recorded, in bytes, without the sign that says it was cut.
-const BYTES_MAX: usize = 4096;
+const BYTES_MAX: usize = 1024;
 /// Ends a shape that was cut.
 const CUT: &str = "…";
 /// Schemas that every policy shows.
 const SCHEMAS: [&str; 3] = ["pgveil", "pg_catalog", "information_schema"];
+
+/// The words that shapes keep where they stand in capitals. Others that the parser knows may be names
+/// of a client: PASSWORD, SECRET.
+#[rustfmt::skip]
+const SQL_WORDS: [&str; 127] = [
+    "ALL", "AND", "ANY", "ARRAY", "AS", "ASC", "ASYMMETRIC", "AT", "BETWEEN", "BIGINT", "BOOLEAN",
+    "BOTH", "BY", "CASE", "CAST", "CHAR", "CHARACTER", "COLLATE", "CROSS", "CUBE", "CURRENT",
+    "DATE", "DAY", "DECIMAL", "DESC", "DISTINCT", "DOUBLE", "ELSE", "END", "ESCAPE", "EXCEPT",
+    "EXISTS", "EXPLAIN", "EXTRACT", "FALSE", "FETCH", "FILTER", "FIRST", "FLOAT", "FOLLOWING",
+    "FOR", "FROM", "FULL", "GROUP", "GROUPING", "GROUPS", "HAVING", "HOUR", "ILIKE", "IN", "INNER",
+    "INT", "INTEGER", "INTERSECT", "INTERVAL", "IS", "ISNULL", "JOIN", "LAST", "LATERAL", "LEADING",
+    "LEFT", "LIKE", "LIMIT", "MATERIALIZED", "MINUTE", "MONTH", "NATURAL", "NEXT", "NOT", "NOTNULL",
+    "NULL", "NULLS", "NUMERIC", "OFFSET", "ON", "ONLY", "OR", "ORDER", "ORDINALITY", "OUTER",
+    "OVER", "OVERLAY", "PARTITION", "PLACING", "POSITION", "PRECEDING", "PRECISION", "QUARTER",
+    "RANGE", "REAL", "RECURSIVE", "RIGHT", "ROLLUP", "ROW", "ROWS", "SECOND", "SELECT", "SETS",
+    "SIMILAR", "SMALLINT", "SOME", "SUBSTRING", "SYMMETRIC", "TEXT", "THEN", "TIME", "TIMESTAMP",
+    "TO", "TRAILING", "TRIM", "TRUE", "UNBOUNDED", "UNION", "UNKNOWN", "USING", "VALUES",
+    "VARCHAR", "VARYING", "WHEN", "WHERE", "WINDOW", "WITH", "WITHIN", "WITHOUT", "YEAR", "ZONE",
+];
 
 /// The names that a policy shows.
 pub(super) struct KnownNames(HashSet<String>);
@@ -73,8 +92,7 @@ impl KnownNames {
     fn word(&self, word: &Word) -> String {
         let is_quoted = word.quote_style.is_some();
         // Words of SQL are printed in capitals, names as they were written.
-        let is_sql = word.keyword != Keyword::NoKeyword
-            && !word.value.chars().any(|letter| letter.is_ascii_lowercase());
+        let is_sql = SQL_WORDS.contains(&word.value.as_str());
         let name = match is_quoted {
             true => word.value.clone(),
             false => word.value.to_ascii_lowercase(),
@@ -124,6 +142,7 @@ mod tests {
                 "SELECT race, avg(hourly_wage) AS ? FROM nls.women AS ? WHERE race = $1 AND \
                     hourly_wage > $2 GROUP BY race LIMIT $3",
             ),
+            ("SELECT PASSWORD AS SECRET", "SELECT ? AS ?"),
             (
                 "WITH smith(jones) AS (SELECT 1) SELECT \"Mixed Case\", \"mixed case\", ssn FROM \
                     smith",

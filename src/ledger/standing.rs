@@ -7,6 +7,7 @@ use super::error::Error;
 use super::height::{LedgerHeight, height};
 use super::sqlite;
 use super::store::{Access, Store, first};
+use super::upgrade::READ_SINCE;
 use super::witness;
 use crate::policy::WitnessAddress;
 
@@ -106,7 +107,12 @@ pub(super) fn may_change(
     store.begin(Access::Read)?;
     let read = height_of(store, format).and_then(|height| {
         let witnesses = standings(store, &height, seen)?;
-        Ok(fault(&height, &witnesses, Attest::IfUnused))
+        // The command that attests reads no format that is older still: the raise goes first then.
+        let attest = match format < READ_SINCE {
+            true => Attest::Anyway,
+            false => Attest::IfUnused,
+        };
+        Ok(fault(&height, &witnesses, attest))
     });
     store.end(read.as_ref().map(|_| ()).map_err(Clone::clone))?;
     read?.map_or(Ok(()), Err)

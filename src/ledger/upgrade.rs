@@ -63,7 +63,7 @@ pub(super) fn raise<S: Store>(
     format: i64,
     mut raise: impl FnMut(&mut S) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    match older {
+    match &older {
         Older::Raise(may_change) | Older::RaiseUnlessInUse(may_change) => {
             may_change(store, format)?;
         }
@@ -81,6 +81,9 @@ pub(super) fn raise<S: Store>(
     }
     while matches!(raised, Err(Error::InUse { .. })) && since.elapsed() < SEEMING {
         std::thread::sleep(ASK_EVERY);
+        if let Older::RaiseUnlessInUse(may_change) = &older {
+            may_change(store, format)?;
+        }
         raised = raise(store);
     }
     raised

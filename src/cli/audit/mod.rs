@@ -39,9 +39,6 @@ pub async fn run(options: AuditOptions) -> Result<(), Failure> {
     let audited = signal::unless(&token, audited(&stage, &options)).await;
     stage.stop().await;
     let report = audited?;
-    if let Some((file, ledger)) = recorded {
-        record(&file, ledger, &report).await?;
-    }
     if options.json {
         println!(
             "{}",
@@ -49,6 +46,9 @@ pub async fn run(options: AuditOptions) -> Result<(), Failure> {
         );
     } else {
         report.lines().iter().for_each(|line| println!("{line}"));
+    }
+    if let Some((file, ledger)) = recorded {
+        record(&file, ledger, &report).await?;
     }
     if report.findings() == 0 {
         Ok(())

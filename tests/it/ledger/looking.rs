@@ -418,6 +418,24 @@ async fn older_formats_are_verified_and_left() {
     }
 }
 
+/// The command that attests reads no format before 8, so a ledger of one is raised first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_witness_of_a_much_older_format_can_be_attested() {
+    for older in [5, 7] {
+        let scratch = Scratch::new();
+        let url = scratch.url();
+        make(&url.as_str().into()).await;
+        set_back(&scratch.file(), &to_format(older));
+        let at = witnessed(&url, &scratch);
+        let (owner, roles) = specs_usual(Accounting::Gdp);
+        let open = || Ledger::open(at.clone(), owner.clone(), &roles);
+        assert!(matches!(open().await, Err(Error::Unwitnessed { .. })));
+        let attested = at.clone();
+        blocking(move || attest(&attested)).await.unwrap();
+        drop(open().await.unwrap());
+    }
+}
+
 /// What a policy will do to the periods when it comes into force is shown before.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_draft_of_a_policy_shows_what_it_will_leave() {

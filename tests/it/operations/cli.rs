@@ -54,6 +54,7 @@ fn help_teaches_on_short_pages() {
         (&["help"][..], "Commands:"),
         (&["help", "serve"], "SIGHUP reloads the policy"),
         (&["help", "ledger", "backup"], "Usage: pgveil ledger backup"),
+        (&["ledger", "help", "backup"], "Usage: pgveil ledger backup"),
     ] {
         let shown = text(&pgveil(names, &[]).stdout);
         assert!(shown.contains(wanted), "{names:?}: {shown}");

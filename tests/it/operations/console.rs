@@ -606,7 +606,7 @@ async fn a_draft_is_compared_and_reads_nothing() {
 async fn the_last_audit_is_shown() {
     let stage = stage(Lifetimes::default(), None).await;
     let visit = stage.visit("olga");
-    assert!(visit.get("/checks").has("None is recorded"));
+    assert!(visit.get("/checks").has("None is among the last"));
     let in_force = File::parse_without_secrets("policy.yaml", &stage.veil.yaml, |_| None);
     let digest = in_force.unwrap().digest.to_string();
     for (target, wanted) in [
