@@ -23,8 +23,8 @@ const CUT: &str = "…";
 /// Schemas that every policy shows.
 const SCHEMAS: [&str; 3] = ["pgveil", "pg_catalog", "information_schema"];
 
-/// The words that shapes keep where they stand in capitals. Others that the parser knows may be names
-/// of a client: PASSWORD, SECRET.
+/// The words that shapes keep where they stand in capitals. Others that the parser knows may be
+/// names of a client: PASSWORD, SECRET.
 #[rustfmt::skip]
 const SQL_WORDS: [&str; 127] = [
     "ALL", "AND", "ANY", "ARRAY", "AS", "ASC", "ASYMMETRIC", "AT", "BETWEEN", "BIGINT", "BOOLEAN",
