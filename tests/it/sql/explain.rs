@@ -361,7 +361,7 @@ async fn averages_of_too_few_rows_are_null() {
         let start = format!("noise of aggregate {aggregate}: 95 % within ±");
         assert!(
             notices.iter().any(|notice| notice.starts_with(&start)
-                && notice.ends_with("; NULL in 1 group, which is too small to say")),
+                && notice.ends_with("; NULL in 1 group with too few rows")),
             "{notices:?}"
         );
     }
@@ -370,7 +370,7 @@ async fn averages_of_too_few_rows_are_null() {
     assert_eq!(rows(small).await, ["∅"]);
     let notices = veil.ask(small).await.unwrap().notices;
     assert!(
-        notices.contains(&"noise of aggregate 1: NULL, as the rows are too few to say".to_owned()),
+        notices.contains(&"noise of aggregate 1: NULL: too few rows".to_owned()),
         "{notices:?}"
     );
     // What a later release reads of it is NULL, as of no rows in PostgreSQL: no row is above it.

@@ -381,7 +381,7 @@ async fn what_is_not_determined_is_said() {
     let few = notices(50.0, "1, a, b", "id = 7").await;
     let few = few
         .iter()
-        .filter(|line| line.contains("NULL, as the rows are too few"));
+        .filter(|line| line.contains("NULL: too few rows"));
     assert_eq!(few.count(), 1);
 }
 
