@@ -40,6 +40,27 @@ impl Model {
         }
     }
 
+    /// About how many products of two numbers the fit of one group takes, where released numbers
+    /// have this many draws of noise.
+    pub fn work(&self, draws: usize) -> u64 {
+        let size = self.moments.values.len() as u64 + 1;
+        let noisy = size * size * draws as u64;
+        let (times, plain) = match &self.kind {
+            ModelKind::Regression(of) if of.l1 > 0.0 => (8, 32 + 4 * size),
+            ModelKind::Regression(_) => (8, 32),
+            ModelKind::Components { shown } => (6 + 3 * *shown as u64, 32),
+        };
+        times * noisy + plain * size * size * size
+    }
+
+    /// The aggregate's name, for messages.
+    pub fn name(&self) -> &'static str {
+        match self.kind {
+            ModelKind::Regression(_) => super::regression::NAME,
+            ModelKind::Components { .. } => super::components::NAME,
+        }
+    }
+
     /// Whether a field is an error of sampling.
     pub fn has_sampling_error(&self, field: &RecordField) -> bool {
         match &self.kind {

@@ -3,7 +3,7 @@
 use super::{Engine, internal, shadow_error};
 use crate::catalog::oid_of;
 use crate::error::Error;
-use crate::finish;
+use crate::finish::{self, Fits, Fitting};
 use crate::ir::{MiddleId, ReleaseId};
 use crate::memory::HeldMemory;
 use crate::refusal::{Refusal, reason};
@@ -20,6 +20,7 @@ pub(super) struct MiddleQueries<'a> {
     requester: Requester,
     plan: &'a Plan,
     known: Vec<Option<Vec<PrintedColumn>>>,
+    fits: Fits,
     bytes: usize,
     held: Vec<HeldMemory>,
 }
@@ -38,6 +39,7 @@ impl<'a> MiddleQueries<'a> {
             requester: requester.clone().printing_plainly(),
             plan,
             known: vec![None; plan.middles().len()],
+            fits: Fits::default(),
             bytes: 0,
             held: Vec::new(),
         }
@@ -94,6 +96,12 @@ impl<'a> MiddleQueries<'a> {
         released: &Released,
     ) -> Result<Vec<PrintedColumn>, Error> {
         let rows_max = self.engine.policy.limits.groups;
+        let read = self.plan.middle(number).releases.iter().copied();
+        let read = read.filter(|release| !self.fits.has(*release));
+        let fitting = Fitting::new(self.plan, read.collect::<Vec<_>>(), released);
+        let fits = self.engine.fitted(&self.requester, fitting).await;
+        self.fits.extend(fits);
+        let released = (released, &self.fits);
         let statement =
             finish::middle(self.plan, number, rows_max, released).map_err(Error::Rewrite)?;
         let types = &self.plan.middle(number).columns;

@@ -7,6 +7,7 @@ mod explain;
 mod explore;
 mod failures;
 mod first_answer;
+mod fits;
 mod group_privacy;
 mod look;
 mod metrics;

@@ -6,7 +6,7 @@ use super::rollup::FromFiner;
 use super::run::Answered;
 use crate::aggregates::{DrawId, Fit, Foreseen, MeasureId, Output, Remark};
 use crate::analyze::KeyRule;
-use crate::finish::{fit, has_few, quantile_95, reach_of_cuts, spread};
+use crate::finish::{Fits, has_few, quantile_95, reach_of_cuts, spread};
 use crate::ir::{Formula, ReleaseId};
 use crate::ledger::{Balance, Balances};
 use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
@@ -21,7 +21,7 @@ use crate::rewrite::{
 /// aggregate.
 pub(super) fn of_answer(
     plan: &Plan,
-    answered: &Answered,
+    (answered, fits): (&Answered, &Fits),
     level: Notices,
     balances: &Balances,
     (delta, policy): (f64, &Policy),
@@ -64,7 +64,10 @@ pub(super) fn of_answer(
                 .releases()
                 .iter()
                 .enumerate()
-                .flat_map(|(at, release)| noise_released(release, released.table(ReleaseId(at))));
+                .flat_map(|(at, release)| {
+                    let id = ReleaseId(at);
+                    noise_released(release, released.table(id), (id, fits))
+                });
             let mut lines: Vec<String> = cost.chain(noise).collect();
             for caution in plan.releases().iter().flat_map(|r| &r.facts().cautions) {
                 if !lines.contains(caution) {
@@ -207,7 +210,11 @@ pub(super) fn left(balance: &Balance) -> String {
 
 /// The noise of every aggregate: half of the 95 % interval. Where it depends on released values,
 /// over the released groups.
-fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<String> {
+fn noise_released(
+    release: &ReleasePlan,
+    table: Option<&ReleasedTable>,
+    of: (ReleaseId, &Fits),
+) -> Vec<String> {
     let drawn = table.and_then(|table| table.drawn.as_ref());
     let mut lines = noise(release, drawn);
     for (at, (output, _)) in release.outputs().iter().enumerate() {
@@ -243,7 +250,7 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
             .and_then(|table| {
                 too_small(release, output, table)
                     .or_else(|| may_be_empty(release, at, table))
-                    .or_else(|| fits(release, output, table))
+                    .or_else(|| fits(release, output, table, of))
             });
         if let Some(remark) = remark {
             let line = lines
@@ -387,11 +394,17 @@ fn is_fitted_before(release: &ReleasePlan, at: usize) -> bool {
 }
 
 /// In how many groups a record is not determined, or what noise did to it.
-fn fits(release: &ReleasePlan, output: &Output, table: &ReleasedTable) -> Option<String> {
+fn fits(
+    release: &ReleasePlan,
+    output: &Output,
+    table: &ReleasedTable,
+    (id, fits): (ReleaseId, &Fits),
+) -> Option<String> {
     let (model, _) = output.fitted()?;
-    let groups = (0..table.measures.len()).filter(|group| !has_few(release, output, table, *group));
-    let fits: Vec<Option<Fit>> = groups
-        .map(|group| fit(release, model, table, group))
+    let of_groups = fits.of(id, model).iter().enumerate();
+    let fits: Vec<&Option<Fit>> = of_groups
+        .filter(|(group, _)| !has_few(release, output, table, *group))
+        .map(|(_, fit)| fit)
         .collect();
     let in_groups = |found: usize| match found {
         _ if release.keys().is_empty() => String::new(),
@@ -402,7 +415,7 @@ fn fits(release: &ReleasePlan, output: &Output, table: &ReleasedTable) -> Option
     let none =
         (singular > 0).then(|| format!("NULL{}, {}", in_groups(singular), model.undetermined()));
     let less = model
-        .remark(fits.iter().flatten())
+        .remark(fits.iter().copied().flatten())
         .map(|(groups, remark)| match remark {
             Remark::Shrunk(most) => format!(
                 "a penalty of {} shrinks the coefficients{}, as the noise hides how the features \

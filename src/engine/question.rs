@@ -16,7 +16,8 @@ use super::{
     explain, ledger_failed, notice, preview, shadow_error, system_catalog,
 };
 use crate::error::Error;
-use crate::finish;
+use crate::finish::{self, Fits, Fitting};
+use crate::ir::ReleaseId;
 use crate::ledger::{Balances, Verdict};
 use crate::parse::{ExplainFormat, ParameterValue, Query, parameter_type};
 use crate::policy::Notices;
@@ -207,8 +208,15 @@ impl Engine {
         } = Box::pin(aiming).await?;
         laps.lap("release");
         let views = self.views(requester, &plan).await?;
+        let all = (0..plan.releases().len()).map(ReleaseId);
+        let fitting = Fitting::new(&plan, all, &answered.released);
+        let fits = tokio::select! {
+            fits = self.fitted(requester, fitting) => fits,
+            () = pace.asked().cancelled() => return Err(Error::Cancelled),
+        };
+        let released = (&answered.released, &fits);
         let statement =
-            aside(|| finish::finish(&plan, &answered.released, &views)).map_err(Error::Rewrite)?;
+            aside(|| finish::finish(&plan, released, &views)).map_err(Error::Rewrite)?;
         let (_, _, formats) = values;
         let Weighed { rows, held } = tokio::select! {
             weighed = self.shadow.run(requester, &statement, &description, formats) => {
@@ -217,7 +225,9 @@ impl Engine {
             () = pace.asked().cancelled() => return Err(Error::Cancelled),
         };
         laps.lap("finish");
-        let mut notices = self.notices(requester, &query, &plan, &answered).await?;
+        let mut notices = self
+            .notices(requester, &query, &plan, (&answered, &fits))
+            .await?;
         if requester.session_settings.notices != Notices::Off {
             notices.splice(0..0, received.iter().map(Received::describe));
         }
@@ -288,7 +298,7 @@ impl Engine {
         requester: &Requester,
         query: &Query,
         plan: &Plan,
-        answered: &Answered,
+        answered: (&Answered, &Fits),
     ) -> Result<Vec<String>, Error> {
         let level = requester.session_settings.notices;
         let mut notices = Vec::new();

@@ -139,7 +139,10 @@ impl Engine {
             better,
             open,
             held,
-        } = self.recall(requester, plan, &mut middles).await?;
+        } = tokio::select! {
+            recalled = self.recall(requester, plan, &mut middles) => recalled?,
+            () = pace.asked().cancelled() => return Err(Error::Cancelled),
+        };
         self.refuse_seen(requester, plan, &open).await?;
         self.refuse_to_buy(requester, open.len() + offered.len())?;
         let part = plan.part(|release| {
@@ -308,7 +311,13 @@ impl Engine {
             if !paid.part().contains(release) || !is_known {
                 continue;
             }
-            let constants = middles.constants(release, paid.released()).await?;
+            let constants = tokio::select! {
+                biased;
+                constants = middles.constants(release, paid.released()) => constants?,
+                () = pace.cancel().cancelled() => {
+                    return Err(RunError::Backend(execute::Error::Cancelled));
+                }
+            };
             pace.begin();
             let mut read = match std::mem::replace(&mut ready, Ok(())) {
                 Ok(()) => paid.run(release, &constants, pace.cancel()).await,

@@ -1,6 +1,7 @@
 //! Stage 7: Released → the statement that answers the analyst: their own outer query over released
 //! rows, as one text for the shadow.
 
+mod fits;
 mod output;
 mod uncertainty;
 
@@ -8,9 +9,10 @@ use std::collections::HashMap;
 
 use sqlparser::ast;
 
-pub use uncertainty::{Spread, fit, has_few, quantile_95, reach_of_cuts, spread, value_and_error};
+pub use fits::{Fits, Fitting};
+pub use uncertainty::{Spread, has_few, quantile_95, reach_of_cuts, spread, value_and_error};
 
-use crate::aggregates::{Fit, Model, Part};
+use crate::aggregates::{Fit, Part};
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
 use crate::ir::{
@@ -24,16 +26,19 @@ use crate::release::{Released, ReleasedTable};
 use crate::rewrite::emit::sql;
 use crate::rewrite::{ChoicePlan, Measure, Plan, ReleasePlan, Subject, key_text};
 
-/// The outer query with every release as a table of constants. With `released` empty tables, it
-/// serves to check column types before anything is charged.
+/// The outer query with every release as a table of constants.
 ///
 /// # Errors
 /// XX000 where the statement does not survive printing.
-pub fn finish(plan: &Plan, released: &Released, views: &[ViewRows]) -> Result<String, Refusal> {
+pub fn finish(
+    plan: &Plan,
+    (released, fits): (&Released, &Fits),
+    views: &[ViewRows],
+) -> Result<String, Refusal> {
     let all: Vec<ReleaseId> = (0..plan.releases().len()).map(ReleaseId).collect();
     let views = views.iter().map(view_cte).collect();
     build(plan.outer().clone(), plan, &all, views, |release| {
-        released.table(release)
+        Some((released.table(release)?, fits))
     })
 }
 
@@ -99,7 +104,7 @@ pub fn middle(
     plan: &Plan,
     number: MiddleId,
     rows_max: u32,
-    released: &Released,
+    (released, fits): (&Released, &Fits),
 ) -> Result<String, Refusal> {
     let middle = plan.middle(number);
     build(
@@ -107,7 +112,7 @@ pub fn middle(
         plan,
         &middle.releases,
         Vec::new(),
-        |release| released.table(release),
+        |release| Some((released.table(release)?, fits)),
     )
 }
 
@@ -116,14 +121,14 @@ pub fn middle(
 /// # Errors
 /// XX000 where the statement does not survive printing.
 pub fn middle_shape(plan: &Plan, number: MiddleId, rows_max: u32) -> Result<String, Refusal> {
-    let empty = ReleasedTable::default();
+    let (empty, fits) = (ReleasedTable::default(), Fits::default());
     let middle = plan.middle(number);
     build(
         limited(middle, rows_max),
         plan,
         &middle.releases,
         Vec::new(),
-        |_| Some(&empty),
+        |_| Some((&empty, &fits)),
     )
 }
 
@@ -166,7 +171,7 @@ fn limited(middle: &MiddleQuery, rows_max: u32) -> ast::Query {
 /// # Errors
 /// XX000 where the statement does not survive printing.
 pub fn shape(plan: &Plan) -> Result<String, Refusal> {
-    let empty = ReleasedTable::default();
+    let (empty, fits) = (ReleasedTable::default(), Fits::default());
     let all: Vec<ReleaseId> = (0..plan.releases().len()).map(ReleaseId).collect();
     let views = plan
         .views()
@@ -178,7 +183,9 @@ pub fn shape(plan: &Plan) -> Result<String, Refusal> {
             })
         })
         .collect();
-    build(plan.outer().clone(), plan, &all, views, |_| Some(&empty))
+    build(plan.outer().clone(), plan, &all, views, |_| {
+        Some((&empty, &fits))
+    })
 }
 
 fn build<'t>(
@@ -186,12 +193,12 @@ fn build<'t>(
     plan: &Plan,
     releases: &[ReleaseId],
     views: Vec<ast::Cte>,
-    table: impl Fn(ReleaseId) -> Option<&'t ReleasedTable>,
+    table: impl Fn(ReleaseId) -> Option<(&'t ReleasedTable, &'t Fits)>,
 ) -> Result<String, Refusal> {
     if !releases.is_empty() || !views.is_empty() {
         let mut ctes = views;
         for release in releases {
-            let table = table(*release).ok_or_else(|| {
+            let (table, fits) = table(*release).ok_or_else(|| {
                 Refusal::new(
                     reason::INTERNAL_ERROR,
                     "a release is read before it was made",
@@ -199,7 +206,7 @@ fn build<'t>(
             })?;
             ctes.push(cte(
                 &release_alias(*release),
-                table_query(plan.release(*release), table),
+                table_query(plan.release(*release), table, (*release, fits)),
             ));
         }
         let with_token = ast::helpers::attached_token::AttachedToken::empty();
@@ -232,12 +239,16 @@ fn cte(name: &str, query: ast::Query) -> ast::Cte {
 }
 
 /// `SELECT k0, …, a0, … FROM unnest(typed arrays) AS r(k0, …, m0, …)`.
-fn table_query(release: &ReleasePlan, table: &ReleasedTable) -> ast::Query {
+fn table_query(
+    release: &ReleasePlan,
+    table: &ReleasedTable,
+    fits: (ReleaseId, &Fits),
+) -> ast::Query {
     let Columns {
         names,
         arrays,
         groups,
-    } = Columns::of(release, table);
+    } = Columns::of(release, table, fits);
     let from = unnested("r", &names, arrays);
     let collated = |value: ast::Expr, name: &str| match release
         .collations()
@@ -277,7 +288,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(release: &ReleasePlan, table: &ReleasedTable) -> Self {
+    fn of(release: &ReleasePlan, table: &ReleasedTable, fits: (ReleaseId, &Fits)) -> Self {
         let mut columns = Self {
             names: Vec::new(),
             arrays: Vec::new(),
@@ -313,7 +324,7 @@ impl Columns {
                 columns.add(output::enough_column(at), array(enough, &Type::Bool));
             }
         }
-        columns.add_fits(release, table);
+        columns.add_fits(release, fits);
         for (at, uncertainty) in release.uncertainties().iter().enumerate() {
             let known = |group: usize| {
                 spread(release, &uncertainty.formula, table, group)
@@ -334,23 +345,13 @@ impl Columns {
     }
 
     /// The fields of records, as texts: UNNEST would take arrays of arrays apart.
-    fn add_fits(&mut self, release: &ReleasePlan, table: &ReleasedTable) {
-        let mut known: Vec<(&Model, Vec<Option<Fit>>)> = Vec::new();
+    fn add_fits(&mut self, release: &ReleasePlan, (id, fits): (ReleaseId, &Fits)) {
         for (at, (output, _)) in release.outputs().iter().enumerate() {
             let Some((model, field)) = output.fitted() else {
                 continue;
             };
-            let found = match known.iter().position(|(other, _)| *other == model) {
-                Some(found) => found,
-                None => {
-                    let groups = 0..table.measures.len();
-                    let fits = groups.map(|group| fit(release, model, table, group));
-                    known.push((model, fits.collect()));
-                    known.len() - 1
-                }
-            };
             let text = |fit: &Option<Fit>| Some(shown(fit.as_ref()?.part(field)?));
-            let texts: Vec<Option<String>> = known[found].1.iter().map(text).collect();
+            let texts: Vec<Option<String>> = fits.of(id, model).iter().map(text).collect();
             let texts = array(texts.iter().map(Option::as_deref), &Type::Text);
             self.add(output::fitted_column(at), texts);
         }

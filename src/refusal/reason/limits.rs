@@ -16,7 +16,7 @@ reasons! {
         "Group by fewer keys, or narrow them with `WHERE`.";
     ANSWER_TOO_LARGE = "answer-too-large", PROGRAM_LIMIT_EXCEEDED,
         "The answer would hold more numbers, rows or bytes than an answer may.",
-        "Group by fewer keys, use fewer aggregates, or add `LIMIT`.";
+        "Group by fewer keys, use fewer aggregates, features or components, or add `LIMIT`.";
     ROW_TOO_SLOW = "row-too-slow", STATEMENT_TOO_COMPLEX,
         "One row, or one unit, could keep the query busy so long that its time would reveal it.",
         "Use fewer regular expressions and functions of long texts, join public rows by columns \

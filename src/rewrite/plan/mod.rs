@@ -16,7 +16,7 @@ use widened::Widened;
 use self::digest::{PlanDigest, ReleaseDigest};
 use super::limits::row_cost::RowCost;
 use super::{ChoicePlan, Coordinate, EmittedStatement, Family, Look, Measure, Price, ReleaseFacts};
-use crate::aggregates::{ChoiceId, MeasureId, Output, ReleasedColumn};
+use crate::aggregates::{ChoiceId, MeasureId, Model, Output, ReleasedColumn};
 use crate::analyze::{KeyCombinations, KeyRule, MetTable, grouped, listed_groups};
 use crate::catalog::{Collation, TableFingerprint, Type};
 use crate::ir::{MiddleId, MiddleQuery, ReleaseId, TableId, Uncertainty};
@@ -279,6 +279,18 @@ impl ReleasePlan {
 
     pub fn measure(&self, MeasureId(at): MeasureId) -> &Measure {
         &self.measures[at]
+    }
+
+    /// The models of its records, each once, with the first aggregate that shows it.
+    pub fn models(&self) -> impl Iterator<Item = (&Model, &Output)> {
+        let outputs = self.outputs().iter().enumerate();
+        outputs.filter_map(|(at, (output, _))| {
+            let (model, _) = output.fitted()?;
+            let mut before = self.outputs()[..at].iter();
+            let is_it =
+                |(other, _): &(Output, _)| other.fitted().is_some_and(|(of, _)| of == model);
+            (!before.any(is_it)).then_some((model, output))
+        })
     }
 
     pub fn outputs(&self) -> &[(Output, Type)] {

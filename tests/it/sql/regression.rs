@@ -2,7 +2,11 @@
 //! with noise what their errors and notices say.
 
 use pgveil::engine::{MakeSampler, Requester};
+use pgveil::finish::Fitting;
+use pgveil::ir::ReleaseId;
+use pgveil::parse::{Statement, parse};
 use pgveil::policy::ClipChoice;
+use pgveil::release::Released;
 
 use crate::fixture::Veil;
 
@@ -469,5 +473,45 @@ async fn a_value_alone_is_fitted_under_a_look() {
             (found / wanted - 1.0).abs() < 0.01,
             "{sql}: {found}, {wanted}"
         );
+    }
+}
+
+/// Fits take turns: each is over after a few milliseconds. No group is left out or fitted twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn fits_of_many_groups_take_turns() {
+    let veil = people(Veil::silent()).await;
+    let plan = async |sql: &str| {
+        let Statement::Query(query) = parse(sql).unwrap().remove(0) else {
+            panic!("{sql}")
+        };
+        veil.engine
+            .plan(&requester(5000.0), &query)
+            .await
+            .unwrap()
+            .0
+    };
+    let plan = plan("SELECT (pgveil.pca(ARRAY[a, b, c, d, e])).* FROM lab.people").await;
+    let release = &plan.releases()[0];
+    let (model, _) = release.models().next().unwrap();
+    assert_eq!(release.models().count(), 1);
+    for groups in [0, 1, 300] {
+        let width = release.measures().len();
+        let table = serde_json::json!({
+            "keys": vec![Vec::<String>::new(); groups],
+            "measures": vec![vec!["100"; width]; groups],
+        });
+        let mut released = Released::before(&plan);
+        released
+            .recall(&plan, ReleaseId(0), table.to_string().as_bytes())
+            .unwrap();
+        let mut fitting = Fitting::new(&plan, [ReleaseId(0)], &released);
+        assert_eq!(fitting.is_short(), groups < 300);
+        let mut turns = 0;
+        while !fitting.is_done() {
+            fitting.turn();
+            turns += 1;
+        }
+        assert!(if groups < 300 { turns == 1 } else { turns > 1 }, "{turns}");
+        assert_eq!(fitting.made().of(ReleaseId(0), model).len(), groups);
     }
 }

@@ -198,6 +198,26 @@ async fn answers_of_many_numbers_are_refused_before_the_charge() {
             "{refusal:?}"
         );
     }
+    // Fits count by their work.
+    let pca = |values: usize| {
+        let values: Vec<String> = (1..=values)
+            .map(|at| format!("least(weeks_worked, {at})"))
+            .collect();
+        format!(
+            "SELECT year, hours_per_week, (pgveil.pca(ARRAY[{}])).variance FROM \
+                nls.interviews GROUP BY 1, 2",
+            values.join(", ")
+        )
+    };
+    let refusal = plans(&veil, &pca(16)).await.unwrap_err().report();
+    assert!(
+        refusal.sqlstate == "54000"
+            && refusal.detail.as_ref().is_some_and(|detail| {
+                detail.contains("; this pgveil.pca() counts as 1243 more. Nothing was charged.")
+            }),
+        "{refusal:?}"
+    );
+    assert!(plans(&veil, &pca(8)).await.is_ok());
     // Two halves are as much as the whole.
     let half = format!(
         "SELECT year, hours_per_week, {} FROM nls.interviews GROUP BY 1, 2",
