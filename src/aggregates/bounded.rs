@@ -219,7 +219,10 @@ pub trait Layout {
         filter: &Option<Expr>,
     ) -> Result<(MeasureId, Centred), Refusal>;
 
-    /// The moments of pairs.
+    /// A text to order values by, that does not depend on the order in which they are written.
+    fn place(&self, value: &Expr) -> String;
+
+    /// The moments of pairs. Those of (x, y) are those of (y, x).
     ///
     /// # Errors
     /// As [`Self::sum`].

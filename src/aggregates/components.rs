@@ -1,5 +1,5 @@
 //! `pgveil.pca(ARRAY[x1, …])`: principal components, from the moments of the values. They are those
-//! that `pgveil.linregr` takes of its values. Values in another order are another release.
+//! that `pgveil.linregr` takes of its own, so that both over the same values share a release.
 
 pub mod fit;
 

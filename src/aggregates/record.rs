@@ -1,6 +1,8 @@
 //! Records that are computed from released moments: [`crate::policy::RECORD_AGGREGATES`] has their
 //! names and fields.
 
+use std::collections::BTreeMap;
+
 use sqlparser::ast;
 
 use super::average::mean_type;
@@ -31,6 +33,7 @@ pub struct Shown {
 }
 
 /// Asks the moments of values of which none is NULL where the filter holds. `None` of no value.
+/// They are asked in an order of their own: the same values in another order are the same question.
 ///
 /// # Errors
 /// 0A000 where a range has no fixed-point grid.
@@ -40,13 +43,16 @@ fn moments(
     layout: &mut dyn Layout,
 ) -> Result<Option<MomentMeasures>, Refusal> {
     let mut sums: Vec<Option<Centred>> = vec![None; values.len()];
-    let mut products = Vec::new();
+    let mut products = BTreeMap::new();
     let mut count = None;
-    for (at, (y, y_range)) in values.iter().enumerate() {
-        for (before, (x, x_range)) in values[..at].iter().enumerate() {
-            let pair = layout.pairs((y, *y_range), (x, *x_range), filter)?;
-            products.push(pair.products);
-            (sums[at], sums[before]) = (Some(pair.y), Some(pair.x));
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by_cached_key(|at| layout.place(&values[*at].0));
+    for (rank, x) in order.iter().enumerate() {
+        for y in &order[..rank] {
+            let of = |at: &usize| (&values[*at].0, values[*at].1);
+            let pair = layout.pairs(of(y), of(x), filter)?;
+            products.insert((x.max(y), x.min(y)), pair.products);
+            (sums[*y], sums[*x]) = (Some(pair.y), Some(pair.x));
             count = Some(pair.count);
         }
     }
@@ -71,7 +77,7 @@ fn moments(
     Ok(count.zip(sums).map(|(count, sums)| MomentMeasures {
         count,
         values: sums.into_iter().map(summed).collect(),
-        products,
+        products: products.into_values().collect(),
     }))
 }
 

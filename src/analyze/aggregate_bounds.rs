@@ -42,8 +42,10 @@ impl AggregateBounds<'_> {
         } = aggregate;
         let Bound {
             operation,
-            conditions,
+            mut conditions,
         } = operation.bound(self)?;
+        // In whatever order the arguments are written, the rows are the same.
+        conditions.sort_by_cached_key(|condition| format!("{condition:?}"));
         let filter = conditions
             .into_iter()
             .fold(filter.clone(), |filter, added| {

@@ -476,6 +476,38 @@ async fn a_value_alone_is_fitted_under_a_look() {
     }
 }
 
+/// The rows where no value is NULL are the same, and so are their sums.
+#[tokio::test(flavor = "multi_thread")]
+async fn values_in_another_order_are_the_same_question() {
+    let veil = people(Veil::silent()).await;
+    let analyst = requester(5000.0);
+    let ask = async |call: &str| {
+        let sql = format!("SELECT {call} FROM lab.people WHERE y < 25");
+        fields(&veil.rows_as(&analyst, &sql).await.unwrap()[0]).concat()
+    };
+    let first = ask("(pgveil.linregr(y, ARRAY[1, a, b, e])).coef").await;
+    let spent = veil.spent().await;
+    let second = ask("(pgveil.linregr(y, ARRAY[e, 1, b, a])).coef").await;
+    let other = [first[3], first[0], first[2], first[1]];
+    for (found, wanted) in second.iter().zip(other) {
+        assert!((found - wanted).abs() < 1e-9, "{second:?} {first:?}");
+    }
+    ask("(pgveil.linregr(e, ARRAY[y, b, a], 0.1)).coef").await;
+    ask("(pgveil.pca(ARRAY[b, e, y, a])).variance").await;
+    assert_eq!(veil.spent().await, spent);
+
+    let slope = ask("regr_slope(y, b)").await;
+    let spent = veil.spent().await;
+    let pairs = ask("corr(b, y)").await;
+    let both = ask("corr(y, b), corr(b, y), regr_slope(b, y)").await;
+    assert_eq!(both[..2], [pairs[0], pairs[0]]);
+    assert!(
+        (both[2] * slope[0] - pairs[0] * pairs[0]).abs() < 1e-6,
+        "{both:?}"
+    );
+    assert_eq!(veil.spent().await, spent);
+}
+
 /// Fits take turns: each is over after a few milliseconds. No group is left out or fitted twice.
 #[tokio::test(flavor = "multi_thread")]
 async fn fits_of_many_groups_take_turns() {

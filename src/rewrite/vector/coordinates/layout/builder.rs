@@ -32,6 +32,38 @@ impl Laying<'_> {
     fn count(&mut self, count: Count) -> MeasureId {
         self.vector.measure(Measure::Count(count))
     }
+
+    /// The moments of pairs whose first value comes first by [`Layout::place`].
+    fn ordered_pairs(
+        &mut self,
+        (y, y_range): (&Expr, Interval),
+        (x, x_range): (&Expr, Interval),
+        filter: &Option<Expr>,
+    ) -> Result<Pairs, Refusal> {
+        let (y_grid, x_grid) = (self.fixed_point(y, y_range)?, self.fixed_point(x, x_range)?);
+        let vector = &mut self.vector;
+        let count = vector.rows_of(filter, &self.release.aggregates);
+        let (y_moments, x_moments) = (
+            vector.moments(y, y_grid.clone(), count, filter),
+            vector.moments(x, x_grid.clone(), count, filter),
+        );
+        let products = vector.coordinate(Coordinate::Products {
+            filter: filter.clone(),
+            y: (y.clone(), y_grid.clone()),
+            x: (x.clone(), x_grid.clone()),
+        });
+        let products = vector.measure(Measure::Products {
+            products,
+            y: y_grid,
+            x: x_grid,
+        });
+        Ok(Pairs {
+            count: self.count(count),
+            y: y_moments,
+            x: x_moments,
+            products,
+        })
+    }
 }
 
 impl Layout for Laying<'_> {
@@ -119,33 +151,29 @@ impl Layout for Laying<'_> {
         Ok((self.count(count), moments))
     }
 
+    fn place(&self, value: &Expr) -> String {
+        format!("{:?}", inline(value, &self.release.computed))
+    }
+
     fn pairs(
         &mut self,
-        (y, y_range): (&Expr, Interval),
-        (x, x_range): (&Expr, Interval),
+        y: (&Expr, Interval),
+        x: (&Expr, Interval),
         filter: &Option<Expr>,
     ) -> Result<Pairs, Refusal> {
-        let (y_grid, x_grid) = (self.fixed_point(y, y_range)?, self.fixed_point(x, x_range)?);
-        let vector = &mut self.vector;
-        let count = vector.rows_of(filter, &self.release.aggregates);
-        let (y_moments, x_moments) = (
-            vector.moments(y, y_grid.clone(), count, filter),
-            vector.moments(x, x_grid.clone(), count, filter),
-        );
-        let products = vector.coordinate(Coordinate::Products {
-            filter: filter.clone(),
-            y: (y.clone(), y_grid.clone()),
-            x: (x.clone(), x_grid.clone()),
-        });
-        let products = vector.measure(Measure::Products {
+        if self.place(y.0) <= self.place(x.0) {
+            return self.ordered_pairs(y, x, filter);
+        }
+        let Pairs {
+            count,
+            y,
+            x,
             products,
-            y: y_grid,
-            x: x_grid,
-        });
+        } = self.ordered_pairs(x, y, filter)?;
         Ok(Pairs {
-            count: self.count(count),
-            y: y_moments,
-            x: x_moments,
+            count,
+            y: x,
+            x: y,
             products,
         })
     }
