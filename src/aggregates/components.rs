@@ -92,7 +92,7 @@ impl<'o> Unbounded<'o> for Written<'o> {
                 .hint("Leave one of them out."));
             }
             let range = bounds.finite(value, &format!("{NAME}()"))?;
-            if number(value).is_some() || range.lo >= range.hi {
+            if value.columns().is_empty() || range.lo >= range.hi {
                 return Err(Refusal::new(
                     reason::COMPONENT_VALUES,
                     format!("value {} of {NAME}() is the same in every row", at + 1),

@@ -17,7 +17,7 @@ use super::value::{Columns, Divisor, Foreseen, Group, Value, half, middle};
 use super::{Output, total};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
-use crate::ir::literal::type_name;
+use crate::ir::literal::{integer_range, type_name};
 use crate::ir::{Expr, Interval, Node};
 use crate::policy::{FieldKind, RecordAggregate, RecordField, Scalar, VIEW_SCHEMA};
 use crate::refusal::{Refusal, reason};
@@ -206,15 +206,29 @@ pub(super) fn reals(call: &dyn Call, values: Vec<Expr>) -> Result<Vec<Expr>, Ref
         .collect())
 }
 
-/// A number that is the same in every row.
+/// A number that is the same in every row. `None` where a cast may change it: PostgreSQL reads
+/// `0.14::numeric(2,1)` as 0.1.
 pub(super) fn number(value: &Expr) -> Option<f64> {
-    let mut value = value;
-    while let Node::Cast(inner) = &value.node {
-        value = inner;
-    }
-    match value.as_literal()? {
-        Scalar::Int(number) => Some(*number as f64),
-        Scalar::Decimal(text) => text.parse().ok(),
+    let is_exact = match &value.data_type {
+        Type::Int2 | Type::Int4 | Type::Int8 | Type::Float8 => true,
+        of => *of == Type::Numeric(None),
+    };
+    match &value.node {
+        Node::Literal(Some(Scalar::Int(number))) if is_exact => Some(*number as f64),
+        Node::Literal(Some(Scalar::Decimal(text))) if is_exact => text.parse().ok(),
+        Node::Cast(inner) => {
+            let of_whole = integer_range(&inner.data_type).is_some();
+            let keeps = match &value.data_type {
+                Type::Float8 => {
+                    of_whole || matches!(inner.data_type, Type::Numeric(_) | Type::Float8)
+                }
+                Type::Numeric(None) => of_whole || matches!(inner.data_type, Type::Numeric(_)),
+                // All whole numbers are of it.
+                Type::Int8 => of_whole,
+                _ => false,
+            };
+            number(inner).filter(|_| keeps)
+        }
         _ => None,
     }
 }

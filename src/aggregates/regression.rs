@@ -69,6 +69,7 @@ pub(super) fn call(call: &dyn Call) -> Resolved {
                     reason::AGGREGATE_CONSTANT,
                     format!("the penalty of {NAME}() must be a constant of at least 0"),
                 )
+                .hint("Write the number itself, without a cast that may round it.")
             })?,
         None => 0.0,
     };
@@ -142,7 +143,8 @@ impl<'o> Unbounded<'o> for Written<'o> {
 /// The range of a feature that differs between rows.
 fn varying(value: &Expr, at: usize, bounds: &dyn Bounds) -> Result<Interval, Refusal> {
     let range = bounds.finite(value, &format!("{NAME}()"))?;
-    if range.lo < range.hi {
+    // The range of a constant may be wider than it is.
+    if range.lo < range.hi && !value.columns().is_empty() {
         return Ok(range);
     }
     Err(one_value(at))

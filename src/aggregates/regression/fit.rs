@@ -142,13 +142,16 @@ impl Design {
     }
 
     /// The greatest size of each column's gradient at which its coefficient may be zero, where the
-    /// sum of the coefficients' sizes has this penalty.
+    /// sum of the coefficients' sizes has this penalty. A row adds at most 1 to a gradient, and
+    /// noise adds less than `MOST` for each row: larger penalties have the same solution.
     fn bounds(&self, l1: f64, rows: &Noisy) -> Vec<Noisy> {
+        const MOST: f64 = (1u64 << 63) as f64;
         let of = |at: usize| match Some(at) == self.constant {
             true => Noisy::zero(),
-            false => rows
-                .clone()
-                .scaled(l1 * self.back[at][at].abs() / (self.of_y * self.of_y)),
+            false => {
+                let of_row = l1 / self.of_y * (self.back[at][at].abs() / self.of_y);
+                rows.clone().scaled(of_row.min(MOST))
+            }
         };
         (0..self.columns.len()).map(of).collect()
     }

@@ -45,6 +45,6 @@ reasons! {
     AGGREGATE_CONSTANT = "aggregate-constant", INVALID_PARAMETER_VALUE,
         "The penalty of a regression is a constant of at least 0, and the number of principal \
             components a whole constant from 1 to the number of values.",
-        "Write the number out, as in `pgveil.linregr(y, ARRAY[1, x], 0.1)` or \
-            `pgveil.pca(ARRAY[x1, x2], 1)`.";
+        "Write the number out, without a cast that may round it, as in `pgveil.linregr(y, \
+            ARRAY[1, x], 0.1)` or `pgveil.pca(ARRAY[x1, x2], 1)`.";
 }

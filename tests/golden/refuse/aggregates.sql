@@ -69,5 +69,8 @@ SELECT (pgveil.pca(ARRAY[hourly_wage, 1 / nullif(tenure_years, 0)])).* FROM nls.
 SELECT (pgveil.pca(ARRAY[industry_code, industry_code * 2])).variance FROM nls.industries;
 SELECT avg(c) FROM (SELECT woman_id, (pgveil.pca(ARRAY[hourly_wage, tenure_years])).variance[1] AS c FROM nls.interviews GROUP BY woman_id) AS s;
 SELECT num_nulls((pgveil.pca(ARRAY[hourly_wage, tenure_years])).*) FROM nls.interviews;
+SELECT (pgveil.linregr(hourly_wage, ARRAY[1, tenure_years], 0.14::numeric(2,1))).coef FROM nls.interviews;
+SELECT (pgveil.linregr(hourly_wage, ARRAY[0.14::numeric(2,1), tenure_years])).coef FROM nls.interviews;
+SELECT (pgveil.pca(ARRAY[hourly_wage, tenure_years], 1.4::numeric(2,0))).* FROM nls.interviews;
 SELECT (avg(hourly_wage)).coef FROM nls.interviews;
 SELECT (pgveil.linregr(hourly_wage, ARRAY[1, tenure_years]) + 1).* FROM nls.interviews

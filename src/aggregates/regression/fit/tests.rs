@@ -221,6 +221,72 @@ fn penalised_fits_are_those_of_scikit_learn() {
     assert_near(&none.coef, &[mean, 0.0, 0.0, 0.0, 0.0, 0.0], "none");
 }
 
+/// What makes penalised coefficients the right ones: a row's mean gradient is the penalty where a
+/// coefficient is not zero, and no more elsewhere. Also where features are nearly the same, and for
+/// any penalty that can be written.
+#[test]
+fn features_that_are_nearly_the_same_are_penalised() {
+    let ends = [
+        (-8.0, 8.0),
+        (-2.0, 2.0),
+        (-2.0, 2.0),
+        (-2.0, 2.0),
+        (-2.0, 2.0),
+    ];
+    let mut uniform = dice(11);
+    for apart in [0.3, 1e-2, 1e-3, 1e-4, 1e-5] {
+        let mut row = || {
+            let near = 2.0 * uniform() - 1.0;
+            let mut moved = || near + apart * (2.0 * uniform() - 1.0);
+            let x = [moved(), moved(), moved()];
+            let other = 2.0 * uniform() - 1.0;
+            let y = 2.0 * x[0] - x[1] + 0.2 * other + uniform() - 0.5;
+            vec![y, x[0], x[1], x[2], other]
+        };
+        let rows: Vec<Vec<f64>> = (0..60).map(|_| row()).collect();
+        let moments = exact(&rows, &ends);
+        for l1 in [1e-60, 1e-9, 1e-4, 0.01, 0.1, 0.4, 1e9, 1e154, f64::MAX] {
+            let found = penalised(&moments, &five()[..5], l1).unwrap();
+            let left = |row: &Vec<f64>| {
+                let fitted = row[1..].iter().zip(&found.coef[1..]).map(|(x, b)| x * b);
+                row[0] - found.coef[0] - fitted.sum::<f64>()
+            };
+            for at in 1..5 {
+                let sum: f64 = rows.iter().map(|row| left(row) * row[at]).sum();
+                let (gradient, coef) = (sum / rows.len() as f64, found.coef[at]);
+                let is_right = match coef == 0.0 {
+                    true => gradient.abs() <= l1 + 1e-9,
+                    false => (gradient - l1 * coef.signum()).abs() <= 1e-9,
+                };
+                assert!(is_right, "{apart} {l1}: {gradient} {:?}", found.coef);
+            }
+            let none = found.coef[1..].iter().all(|coef| *coef == 0.0);
+            assert!(l1 > 0.1 || !none, "{apart} {l1}: {:?}", found.coef);
+            assert!(l1 < 1e8 || none, "{apart} {l1}: {:?}", found.coef);
+        }
+    }
+}
+
+/// With noise, too: a fit is known whatever the penalty, and its errors are numbers.
+#[test]
+fn every_penalty_has_an_answer_with_noise() {
+    let ends = [(-8.0, 8.0), (-2.0, 2.0), (-2.0, 2.0)];
+    let (mut uniform, mut other) = (dice(12), dice(13));
+    let mut normal = || normal::quantile(other());
+    for l1 in [1e-60, 0.01, 1e9, 1e154, f64::MAX] {
+        for _ in 0..50 {
+            let mut row = || {
+                let x = 2.0 * uniform() - 1.0;
+                vec![3.0 * x, x, x + 1e-6 * uniform()]
+            };
+            let rows: Vec<Vec<f64>> = (0..500).map(|_| row()).collect();
+            let found = penalised(&moments(&rows, &ends, 2.0, &mut normal), &five()[..3], l1);
+            let found = found.unwrap();
+            assert!(found.noise_err[1..].iter().all(|of| of.is_finite()), "{l1}");
+        }
+    }
+}
+
 /// Of 2,000 samples, 95 % intervals by `noise_err` hold the coefficients that the same penalty
 /// gives without noise. One is far from zero, and its interval is a true one: outside 93 to 97 % by
 /// chance once in 24,000. One is zero or nearly so: its interval holds at least as often. One is
