@@ -26,6 +26,11 @@ pub trait Bounded {
     /// How it reads a text.
     fn reads_text(&self) -> TextRead;
 
+    /// Its part in the statement's budget, where that is not the part of any other release.
+    fn weight(&self) -> Option<u32> {
+        None
+    }
+
     /// Lays it out as coordinates of the vector, or asks a choice.
     ///
     /// # Errors

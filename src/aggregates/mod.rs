@@ -37,6 +37,7 @@ pub mod distinct_moment;
 mod draw_id;
 pub mod estimate;
 pub mod joint;
+mod logistic;
 mod measure_id;
 mod mode;
 mod model;
@@ -65,6 +66,7 @@ pub use dispersion::Dispersion;
 pub use draw_id::DrawId;
 pub use estimate::Estimate;
 pub use joint::Joint;
+pub use logistic::newton::{STEP as NEWTON_STEP, STEPS as NEWTON_STEPS};
 pub use measure_id::MeasureId;
 pub use model::{Fit, Model, Remark};
 pub use moments::Noisy;
@@ -118,6 +120,8 @@ registered! {
         /// Statistics of pairs.
         Joint in joint,
         Regression in regression,
+        /// A step of a logistic regression.
+        Newton in logistic,
         /// Principal components.
         Components in components,
         /// BOOL_AND and BOOL_OR.
@@ -197,6 +201,11 @@ impl BoundedOperation {
         self.of().counts()
     }
 
+    /// Its part in the statement's budget, of a step whose later ones have more.
+    pub fn weight(&self) -> Option<u32> {
+        self.of().weight()
+    }
+
     /// How it reads a text.
     pub fn reads_text(&self) -> TextRead {
         self.of().reads_text()
@@ -264,6 +273,14 @@ impl Output {
     /// The model that it is a field of, where it is computed here and not by SQL.
     pub fn fitted(&self) -> Option<(&Model, &'static RecordField)> {
         self.of().fitted()
+    }
+
+    /// The sums of a likelihood's gradient, where it is a step of a logistic regression.
+    pub fn gradient(&self) -> Option<&[MeasureId]> {
+        match self.of().fitted()?.0 {
+            Model::Newton { sums, step: _ } => Some(&sums.gradient),
+            Model::Regression { .. } | Model::Components { .. } => None,
+        }
     }
 
     /// Whether it is a count of rows, units or values of the vector.

@@ -2,8 +2,8 @@
 
 use super::call::{Call, Resolved, form};
 use super::{
-    average, components, count, dispersion, distinct_count, joint, mode, ranked, regression, sum,
-    truth,
+    average, components, count, dispersion, distinct_count, joint, logistic, mode, ranked,
+    regression, sum, truth,
 };
 use crate::ir::{End, Moment, Operation, Paired, Quantifier, VarianceKind as V};
 use crate::refusal::{Refusal, reason};
@@ -75,7 +75,7 @@ const fn paired(name: &'static str, call: fn(&dyn Call) -> Resolved) -> Named {
 }
 
 /// The table of names. A name of PostgreSQL's that is not here has no private answer.
-static NAMES: [Named; 31] = {
+static NAMES: [Named; 32] = {
     use OfDistinct as D;
     [
         counting(
@@ -141,6 +141,7 @@ static NAMES: [Named; 31] = {
         paired("regr_intercept", |c| joint::call(c, Paired::Intercept)),
         paired("regr_r2", |c| joint::call(c, Paired::Determination)),
         plain(regression::NAME, regression::call, OfDistinct::Refused),
+        plain(logistic::NAME, logistic::call, OfDistinct::Refused),
         plain(components::NAME, components::call, OfDistinct::Refused),
     ]
 };

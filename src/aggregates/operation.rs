@@ -6,7 +6,7 @@ use sqlparser::ast;
 use super::unbounded::{Facts, Unbounded};
 use super::{
     Bound, Bounds, Calls, average, components, count, dispersion, distinct_count, distinct_moment,
-    joint, mode, ranked, regression, sum, truth,
+    joint, logistic, mode, ranked, regression, sum, truth,
 };
 use crate::catalog::Type;
 use crate::ir::{Expr, Interval, Operation};
@@ -35,6 +35,19 @@ impl Operation {
                 y,
                 features,
                 l1: *l1,
+                field,
+            }),
+            Self::Newton {
+                y,
+                features,
+                at,
+                step,
+                field,
+            } => Box::new(logistic::Written {
+                y,
+                features,
+                at,
+                step: *step,
                 field,
             }),
             Self::Components {

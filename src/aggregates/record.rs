@@ -11,7 +11,7 @@ use super::bounded::{Bounds, Centred, Layout, Summand};
 use super::call::{Call, form};
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
-use super::model::{Model, ModelKind};
+use super::model::Model;
 use super::moments::{MomentMeasures, Scale, Summed};
 use super::value::{Columns, Divisor, Foreseen, Group, Value, half, middle};
 use super::{Output, total};
@@ -88,7 +88,7 @@ fn moments(
 /// 0A000 where a range has no fixed-point grid.
 pub(super) fn lay_out(
     values: &[(Expr, Interval)],
-    (kind, field): (ModelKind, &'static RecordField),
+    (model, field): (impl FnOnce(MomentMeasures) -> Model, &'static RecordField),
     filter: &Option<Expr>,
     layout: &mut dyn Layout,
 ) -> Result<Output, Refusal> {
@@ -99,8 +99,8 @@ pub(super) fn lay_out(
             measure: moments.count,
             kind: total::TotalKind::Count,
         }),
-        FieldKind::Number | FieldKind::Numbers => Output::Record(Shown {
-            model: Model { moments, kind },
+        FieldKind::Number | FieldKind::Numbers | FieldKind::Whole => Output::Record(Shown {
+            model: model(moments),
             field,
         }),
     })
@@ -127,7 +127,12 @@ impl Value for Shown {
     }
 
     fn measures(&self) -> Vec<MeasureId> {
-        self.model.moments.all()
+        match &self.model {
+            Model::Regression { moments, of: _ } | Model::Components { moments, shown: _ } => {
+                moments.all()
+            }
+            Model::Newton { sums, step: _ } => sums.all(),
+        }
     }
 
     fn foreseen(&self) -> Foreseen<'_> {
@@ -143,7 +148,7 @@ impl Value for Shown {
     }
 
     fn divisor(&self) -> Option<Divisor> {
-        Some(Divisor::Rows(self.model.moments.count))
+        Some(Divisor::Rows(self.model.count()))
     }
 
     /// The record has errors as fields of its own.
@@ -152,11 +157,7 @@ impl Value for Shown {
     }
 
     fn best(&self, best: &dyn BestCase) -> Option<Expected> {
-        few(
-            &best.noise(self.model.moments.count)?,
-            best.rows(),
-            best.z(),
-        )
+        few(&best.noise(self.model.count())?, best.rows(), best.z())
     }
 
     fn fitted(&self) -> Option<(&Model, &'static RecordField)> {

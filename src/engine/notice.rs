@@ -423,6 +423,10 @@ fn fits(
                 shown(most),
                 in_groups(groups)
             ),
+            Remark::Held => format!(
+                "the noise is so large{} that the last step was cut: the coefficients are too small",
+                in_groups(groups)
+            ),
             Remark::Lost => format!(
                 "the noise hides the variance of the last components{}, which is shown as 0",
                 in_groups(groups)

@@ -37,6 +37,17 @@ pub enum Operation {
         l1: f64,
         field: &'static RecordField,
     },
+    /// A step of a logistic regression, over rows where no value is NULL. The features are cast to
+    /// float8, and y is 0 or 1.
+    Newton {
+        y: Expr,
+        features: Vec<Expr>,
+        /// The coefficients that the steps before have found; none before the first step.
+        at: Vec<Expr>,
+        /// From 0.
+        step: usize,
+        field: &'static RecordField,
+    },
     /// A field of the principal components of these values, over rows where no value is NULL; all
     /// are cast to float8.
     Components {
@@ -193,6 +204,13 @@ impl Operation {
                 l1: _,
                 field: _,
             } => std::iter::once(y).chain(features).collect(),
+            Self::Newton {
+                y,
+                features,
+                at,
+                step: _,
+                field: _,
+            } => std::iter::once(y).chain(features).chain(at).collect(),
             Self::Components {
                 values,
                 shown: _,
@@ -238,6 +256,22 @@ impl Operation {
                 y: map(y)?,
                 features: features.into_iter().map(map).collect::<Result<_, E>>()?,
                 l1,
+                field,
+            },
+            Self::Newton {
+                y,
+                features,
+                at,
+                step,
+                field,
+            } => Self::Newton {
+                y: map(y)?,
+                features: features
+                    .into_iter()
+                    .map(&mut *map)
+                    .collect::<Result<_, E>>()?,
+                at: at.into_iter().map(&mut *map).collect::<Result<_, E>>()?,
+                step,
                 field,
             },
             Self::Components {

@@ -38,6 +38,10 @@ reasons! {
         "A regression takes 1 to 16 features: one may be a constant, the others must differ \
             between rows, and each may appear once.",
         "Remove repeated features, constants but one, and those beyond 16. Write that one as 1.";
+    LOGISTIC_ALONE = "logistic-alone", FEATURE_NOT_SUPPORTED,
+        "A logistic regression is found in steps, each a release of its own. It has no groups, and \
+            no other aggregate is in its SELECT.",
+        "Ask each group in a query of its own, with `WHERE` or `FILTER` in place of `GROUP BY`.";
     COMPONENT_VALUES = "component-values", INVALID_PARAMETER_VALUE,
         "Principal components are those of 1 to 16 values, which must differ between rows. Each \
             may appear once.",

@@ -176,6 +176,84 @@ async fn a_penalty_shrinks_as_in_scikit_learn() {
     assert_eq!(veil.spent().await, spent);
 }
 
+/// NumPy's of the unit tests of the step: a hundred times the rows have the same coefficients, and
+/// a tenth of the errors of sampling. Six releases are one debit; another field is free.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_logistic_regression_is_fitted_as_numpy_fits_it() {
+    let veil = people(Veil::silent()).await;
+    let analyst = requester(5000.0);
+    let coef = [
+        -2.1175551868385183,
+        0.5514977330850331,
+        0.16573859660713824,
+        -0.08380817077214686,
+    ];
+    let errors = [
+        0.9435670728677625,
+        0.21321577172933637,
+        0.13414849483595634,
+        0.07571125245976588,
+    ];
+    let condition = "y - a + b - c / 2.0 > 6";
+    let call = |y: &str| format!("(pgveil.logregr({y}, ARRAY[1, a, b, e]))");
+    let sql = format!("SELECT {}.* FROM lab.people WHERE y < 25", call(condition));
+    let answer = veil.ask_as(&analyst, &sql).await.unwrap();
+    let columns = answer.columns.iter();
+    let columns: Vec<(&str, u32)> = columns.map(|c| (c.name.as_str(), c.type_oid)).collect();
+    assert_eq!(
+        columns,
+        [
+            ("coef", 1022),
+            ("std_err", 1022),
+            ("noise_err", 1022),
+            ("num_rows", 20),
+            ("num_iterations", 23),
+        ]
+    );
+    let spent = veil.spent().await;
+    let number = format!("(CASE WHEN {condition} THEN 1 ELSE 0 END)");
+    for y in [condition, &number] {
+        let sql = format!("SELECT {}.* FROM lab.people WHERE y < 25", call(y));
+        let row = veil.rows_as(&analyst, &sql).await.unwrap().remove(0);
+        let found = fields(&row);
+        for at in 0..4 {
+            assert!((found[0][at] - coef[at]).abs() < 1e-6, "{row}");
+            let of_rows = (found[1][at].powi(2) - found[2][at].powi(2)).sqrt();
+            assert!((of_rows / errors[at] * 10.0 - 1.0).abs() < 1e-3, "{row}");
+        }
+        assert_eq!(found[3..].concat(), [4000.0, 6.0], "{row}");
+        if y == condition {
+            assert_eq!(veil.spent().await, spent);
+        }
+    }
+    let spent = veil.spent().await;
+    let of = call(condition);
+    let sql = format!(
+        "SELECT {of}.coef[2] > 0.5, cardinality({of}.std_err) FROM lab.people WHERE y < 25"
+    );
+    assert_eq!(veil.rows_as(&analyst, &sql).await.unwrap(), ["t|4"]);
+    assert_eq!(veil.spent().await, spent);
+}
+
+/// Without a constant, and EXPLAIN: six releases with shares that double.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_logistic_regression_is_six_releases() {
+    let veil = people(Veil::silent()).await;
+    let sql = "SELECT (pgveil.logregr(y - a + b - c / 2.0 > 6, ARRAY[a, b])).coef FROM lab.people \
+        WHERE y < 25";
+    let found = fields(&veil.rows_as(&requester(5000.0), sql).await.unwrap()[0]).concat();
+    let wanted = [0.24201043881579595, -0.06614615461468264];
+    for (found, wanted) in found.iter().zip(&wanted) {
+        assert!((found - wanted).abs() < 1e-6, "{found} {wanted}");
+    }
+    let explain = format!("EXPLAIN {sql}");
+    let plan = veil
+        .explained(requester(1.0).session_settings, &explain)
+        .await;
+    let releases = plan.iter().filter(|line| line.contains("Release"));
+    assert_eq!(releases.count(), 6, "{plan:#?}");
+}
+
 /// NumPy's of the unit tests, with the sample's covariances of a hundred times the rows. A row of
 /// components is a column's values, and an element a number.
 #[tokio::test(flavor = "multi_thread")]
