@@ -330,7 +330,7 @@ impl Bounded for Asked {
         if self.field.kind == FieldKind::Rows {
             return Ok(Output::Total(total::Shown {
                 measure: count,
-                kind: total::Kind::Count,
+                kind: total::TotalKind::Count,
             }));
         }
         Ok(Output::Record(Shown {

@@ -62,21 +62,24 @@ impl Model {
     /// About how many products of two numbers the fit of one group takes, where released numbers
     /// have this many draws of noise.
     pub fn work(&self, draws: usize) -> u64 {
-        let size = self.moments.values.len() as u64 + 1;
-        let noisy = size * size * draws as u64;
-        let (times, plain) = match &self.kind {
-            ModelKind::Regression(of) if of.l1 > 0.0 => (8, 32 + 4 * size),
-            ModelKind::Regression(_) => (8, 32),
-            ModelKind::Components { shown } => (6 + 3 * *shown as u64, 32),
+        let (size, times, plain) = match self {
+            Self::Regression { moments, of } => {
+                let size = moments.values.len() + 1;
+                (size, 8, if of.l1 > 0.0 { 32 + 4 * size } else { 32 })
+            }
+            Self::Newton { sums, step: _ } => (sums.gradient.len(), 4, 32),
+            Self::Components { moments, shown } => (moments.values.len() + 1, 6 + 3 * shown, 32),
         };
-        times * noisy + plain * size * size * size
+        let square = (size * size) as u64;
+        square * (times * draws + plain * size) as u64
     }
 
     /// The aggregate's name, for messages.
     pub fn name(&self) -> &'static str {
-        match self.kind {
-            ModelKind::Regression(_) => super::regression::NAME,
-            ModelKind::Components { .. } => super::components::NAME,
+        match self {
+            Self::Regression { .. } => super::regression::NAME,
+            Self::Newton { .. } => super::logistic::NAME,
+            Self::Components { .. } => super::components::NAME,
         }
     }
 
