@@ -21,7 +21,7 @@ use crate::shadow::Requester;
 impl Engine {
     /// Draws a release. Where it has a look, only the look is paid for at first; what follows
     /// depends on what the look drew, never on the rows. Returns what the look saw where that is
-    /// too little; then the second debit is not made.
+    /// too little for every aggregate; then the second debit is not made.
     pub(super) async fn draw(
         &self,
         made: &mut PaidPart<'_>,
@@ -114,9 +114,9 @@ fn unpaid(error: Error) -> RunError {
     RunError::Other(Error::Release(refusal))
 }
 
-/// A look that saw too little to choose a clip. The numbers are noisy ones.
+/// A look that saw too little to choose a clip of any sum.
 pub(super) fn too_few(few: TooFew) -> Refusal {
-    saw(few)
+    Refusal::new(reason::TOO_FEW_UNITS, saw(few))
         .detail(
             "Only the look was charged for this answer. Other parts of the query are paid for, \
                 and kept.",
@@ -126,7 +126,7 @@ pub(super) fn too_few(few: TooFew) -> Refusal {
 
 /// The refusal of the same question, asked again.
 fn seen_before(few: TooFew) -> Refusal {
-    saw(few)
+    Refusal::new(reason::TOO_FEW_UNITS, saw(few))
         .detail("Nothing was charged: an earlier look, which is paid for, showed this.")
         .hint(format!(
             "{REMEDIES}, or pgveil.reuse = off to pay for another look."
@@ -136,13 +136,13 @@ fn seen_before(few: TooFew) -> Refusal {
 const REMEDIES: &str = "Ask of more rows, raise pgveil.epsilon, or SET pgveil.clip = fixed to \
     bound each unit by the policy's limits";
 
-fn saw(few: TooFew) -> Refusal {
-    let message = match few {
+/// What a look saw. The numbers are noisy ones.
+pub(super) fn saw(few: TooFew) -> String {
+    match few {
         TooFew::Units(units, error) => format!(
             "too few units to choose a clip (about {units:.0}, ±{:.0})",
             1.96 * error
         ),
         TooFew::Groups => "no group has enough units to be shown".to_owned(),
-    };
-    Refusal::new(reason::TOO_FEW_UNITS, message)
+    }
 }

@@ -2,17 +2,18 @@
 
 use std::time::Duration;
 
+use super::look::saw;
 use super::rollup::FromFiner;
 use super::run::Answered;
 use crate::aggregates::{DrawId, Fit, Foreseen, MeasureId, Output, Remark};
 use crate::analyze::KeyRule;
-use crate::finish::{fit, has_few, quantile_95, reach_of_cuts, spread};
+use crate::finish::{fit, has_few, quantile_95, reach_of_cuts, spread, unseen};
 use crate::ir::{Formula, ReleaseId};
 use crate::ledger::{Balance, Balances};
 use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
 use crate::parse::Query;
 use crate::policy::{Notices, Policy};
-use crate::release::{NoiseRecord, ReleasedTable};
+use crate::release::{NoiseRecord, ReleasedTable, TooFew};
 use crate::rewrite::{
     Degree, Plan, ReleasePlan, choice_noise, chosen_noise, measure_deviation, measure_terms,
 };
@@ -212,6 +213,14 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
     let mut lines = noise(release, drawn);
     for (at, (output, _)) in release.outputs().iter().enumerate() {
         let prefix = format!("noise of aggregate {}:", at + 1);
+        if let Some(few) = drawn.and_then(|drawn| unseen(release, drawn, output)) {
+            set(
+                &mut lines,
+                &prefix,
+                format!("{prefix} NULL: {}", not_drawn(few)),
+            );
+            continue;
+        }
         let groups = table
             .into_iter()
             .flat_map(|table| (0..table.measures.len()).map(move |group| (table, group)));
@@ -266,6 +275,15 @@ fn noise_released(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<S
         );
     }
     lines
+}
+
+/// Why a look left an aggregate out, and what to write instead.
+fn not_drawn(few: TooFew) -> String {
+    format!(
+        "{}, so it is not drawn, and what it would have cost makes the others more accurate; ask \
+            for it apart of more rows or at a larger pgveil.epsilon, or SET pgveil.clip = fixed",
+        saw(few)
+    )
 }
 
 /// The amount that a clip chosen from a look cuts from an aggregate, as far as the look shows, and

@@ -95,6 +95,7 @@ impl Engine {
         let is_wanted = requester.session_settings.target_error.is_some();
         let serves = |made: &Rollup| {
             shares_as_asked(requester, made)
+                && !made.table.leaves_out()
                 && is_good(requester, made)
                 && (is_wanted || made.epsilon >= family.epsilon * (1.0 - SLACK))
         };

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 
 use sqlparser::ast;
 
+pub use output::unseen;
 pub use uncertainty::{Spread, fit, has_few, quantile_95, reach_of_cuts, spread, value_and_error};
 
 use crate::aggregates::{Fit, Model, Part};

@@ -6,7 +6,7 @@ use sqlparser::ast;
 use crate::aggregates::{ChoiceId, Columns, MeasureId, Output, ReleasedColumn};
 use crate::catalog::Type;
 use crate::ir::sql;
-use crate::release::NoiseRecord;
+use crate::release::{NoiseRecord, TooFew};
 use crate::rewrite::{ReleasePlan, measure_deviation};
 
 /// Aggregate number `at` over one row of measures, `r`. `drawn`: their noise, which is another than
@@ -17,6 +17,9 @@ pub fn value(
     at: usize,
     (output, data_type): &(Output, Type),
 ) -> ast::Expr {
+    if drawn.is_some_and(|drawn| unseen(release, drawn, output).is_some()) {
+        return sql::cast(sql::null(), data_type);
+    }
     let exact = output.sql(&Released { release, drawn, at });
     // At a small epsilon the noise may carry a sum past its type.
     let exact = match ends(data_type) {
@@ -29,6 +32,12 @@ pub fn value(
         exact
     };
     sql::cast(exact, data_type)
+}
+
+/// What a look saw of an aggregate's units, where they were too few to draw it: it is NULL.
+pub fn unseen(release: &ReleasePlan, drawn: &NoiseRecord, output: &Output) -> Option<TooFew> {
+    let mut measures = output.measures().into_iter();
+    measures.find_map(|at| drawn.unseen(release.measure(at)))
 }
 
 /// The columns of a released table.

@@ -338,6 +338,12 @@ impl<'r> Row<'r> {
     fn measure(&self, id: MeasureId, cuts: Cuts) -> Option<Estimate> {
         let value = self.released(id.into())?.parse().ok()?;
         let measure = self.release.measure(id);
+        if self
+            .drawn
+            .is_some_and(|drawn| drawn.unseen(measure).is_some())
+        {
+            return None;
+        }
         let noise = match self.drawn {
             Some(drawn) => drawn.noise(measure, self.group),
             None => measure_noise(self.release, measure)?,

@@ -118,6 +118,12 @@ impl ReleasedTable {
         serde_json::from_slice(stored).map_err(|_| Error::Unreadable)
     }
 
+    /// Whether it lacks a value, since a look saw too few units to draw it. A new answer may have
+    /// it.
+    pub fn leaves_out(&self) -> bool {
+        self.drawn.as_ref().is_some_and(NoiseRecord::leaves_out)
+    }
+
     /// As the ledger keeps it.
     fn stored(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()

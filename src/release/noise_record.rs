@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClipBias, PrintedKey};
+use super::{ClipBias, PrintedKey, TooFew};
 use crate::analyze::PlanningEffort;
 use crate::mechanism::{Effects, Mechanism, Noise, quantile_95};
 use crate::rewrite::{CoordinateId, Measure, ReleasePlan, Total, made_of, measure_terms};
@@ -25,6 +25,10 @@ pub struct NoiseRecord {
     /// The amounts that clips chosen from a look cut, by coordinate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     cuts: Vec<(CoordinateId, ClipBias)>,
+    /// The coordinates of which nothing was drawn, as a look saw too few units, and what it saw.
+    /// Their values say nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unseen: Vec<(CoordinateId, TooFew)>,
     /// Where groups are computed from effects. The draws above are then the noise of a group of the
     /// set where it is largest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -168,6 +172,7 @@ impl NoiseRecord {
             draws,
             summed: Vec::new(),
             cuts: Vec::new(),
+            unseen: Vec::new(),
             by_effects,
         })
     }
@@ -175,6 +180,23 @@ impl NoiseRecord {
     /// The record with the amounts that the chosen clips cut.
     pub(super) fn cut_by(self, cuts: Vec<(CoordinateId, ClipBias)>) -> Self {
         Self { cuts, ..self }
+    }
+
+    /// The record without values of these coordinates.
+    pub(super) fn leaving_out(self, unseen: Vec<(CoordinateId, TooFew)>) -> Self {
+        Self { unseen, ..self }
+    }
+
+    /// What a look saw of a measure's units, where they were too few to draw it.
+    pub fn unseen(&self, measure: &Measure) -> Option<TooFew> {
+        let terms = measure_terms(measure);
+        let is_term = |(at, _): &&(CoordinateId, _)| terms.iter().any(|(term, _)| term == at);
+        Some(self.unseen.iter().find(is_term)?.1)
+    }
+
+    /// Whether some value was not drawn.
+    pub fn leaves_out(&self) -> bool {
+        !self.unseen.is_empty()
     }
 
     /// The amount that a clip chosen from a look cut from a coordinate.
@@ -215,8 +237,14 @@ impl NoiseRecord {
         totals: &[&Total],
         (summed, factors): (Vec<usize>, Vec<f64>),
     ) -> Option<Self> {
-        let mut cuts = Vec::new();
+        let (mut cuts, mut unseen) = (Vec::new(), Vec::new());
         for (at, total) in totals.iter().enumerate() {
+            let is_term =
+                |(other, _): &&(CoordinateId, _)| total.terms.iter().any(|(at, _)| at == other);
+            if let Some((_, few)) = self.unseen.iter().find(is_term) {
+                unseen.push((CoordinateId(at), *few));
+                continue;
+            }
             match total.terms.as_slice() {
                 [(coordinate, times)] if *times > 0 => {
                     let scale = total.divisor as f64 / *times as f64;
@@ -237,6 +265,7 @@ impl NoiseRecord {
                 .collect(),
             summed,
             cuts,
+            unseen,
             by_effects: self.by_effects.clone().map(|by| SetNoise { factors, ..by }),
         })
     }

@@ -202,12 +202,9 @@ pub fn from_finer(
     let bought: Vec<f64> = measures
         .map(|measure| if_bought(release, measure, &drawn, &shares))
         .collect::<Option<_>>()?;
-    let worse = release
-        .measures()
-        .iter()
-        .zip(&bought)
-        .map(|(measure, bought)| drawn.deviation(measure) / bought)
-        .fold(0.0, f64::max);
+    let both = release.measures().iter().zip(&bought);
+    let times = both.map(|(measure, bought)| drawn.deviation(measure) / bought);
+    let worse = times.fold(0.0, f64::max);
     let summed = drawn.summed();
     made.drawn = Some(drawn);
     Some(Rollup {
@@ -231,6 +228,9 @@ fn if_bought(
     let Some(look) = release.look() else {
         return measure_deviation(release, measure);
     };
+    if finer.unseen(measure).is_some() {
+        return Some(finer.deviation(measure));
+    }
     let mut variance = 0.0;
     for (coordinate, factor) in measure_terms(measure) {
         let (block, place) = look.place(coordinate)?;

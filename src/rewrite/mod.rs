@@ -45,7 +45,7 @@ pub use vector::coordinate_id::CoordinateId;
 pub use vector::fixed_point::{FixedPoint, Step};
 pub use vector::rotation::made_of;
 pub use vector::standard_deviation::{
-    measure_deviation, measure_noise, measure_terms, product_step,
+    drawn_for, measure_deviation, measure_noise, measure_terms, product_step,
 };
 
 use crate::analyze::Analyzed;

@@ -385,5 +385,5 @@ fn read_within(
     effort: &PlanningEffort,
 ) -> Option<Rollup> {
     effort.take(table.values_stored())?;
-    from_finer(release, table, effort)
+    from_finer(release, table, effort).filter(|made| !made.table.leaves_out())
 }

@@ -40,8 +40,8 @@ reasons! {
         "Ask for fewer groups or parts, or spend more: the hint says how much. `SET \
             pgveil.useless = warn` asks anyway.";
     TOO_FEW_UNITS = "too-few-units", TOO_FEW_UNITS,
-        "A noisy look saw too few units to choose a clip, or to show a group. Only the look was \
-            charged; the repeat is free.",
+        "A noisy look saw too few units to choose a clip of any sum, or to show a group. Only the \
+            look was charged; the repeat is free.",
         "Ask of more rows, raise `pgveil.epsilon`, or `SET pgveil.clip = fixed`.";
     LOOK_ALONE_PAID = "look-alone-paid", CONFIGURATION_LIMIT_EXCEEDED,
         "The budget was spent by another query, frozen or closed between the look at the data and \

@@ -47,19 +47,19 @@ impl Binned {
         units
     }
 
-    /// The sums of every group that the statement found, each block clipped at its candidate.
+    /// The sums of every group that the statement found, each block that is drawn clipped at its
+    /// candidate. Those of other blocks are zero, whatever their rows are.
     ///
     /// # Guarantee
     /// With the refinement of `calibrated` the sums of block b are linear in what each unit adds,
     /// and no unit's part is longer than the candidate's clip: [`crate::rewrite::Bins::factor`].
     pub fn clipped(
         self,
-        blocks: &[Block],
-        candidates: &[usize],
+        drawn: &[usize],
+        (blocks, candidates): (&[Block], &[usize]),
         calibrated: &[Calibrated],
     ) -> FoundGroups {
-        let all: Vec<usize> = (0..blocks.len()).collect();
-        self.clipped_blocks(&all, blocks, candidates, calibrated)
+        self.clipped_blocks(drawn, blocks, candidates, calibrated)
     }
 
     /// The same of one block whose clip is known, without using the sums up: of the coordinate that
@@ -191,7 +191,7 @@ mod tests {
                 .map(|b| b.calibrated(candidate).unwrap()[0]);
             let refine = calibrated[0].refine;
             let factor = |number| blocks[0].bins.factor(candidate, number, refine);
-            let mut found = binned().clipped(&blocks, &[candidate, candidate], &calibrated);
+            let mut found = binned().clipped(&[0, 1], (&blocks, &[candidate; 2]), &calibrated);
             let a = found.remove(&vec![Some("a".to_owned())]).unwrap();
             let b = found.remove(&vec![Some("b".to_owned())]).unwrap();
             assert!(found.is_empty());
@@ -202,6 +202,21 @@ mod tests {
             let clip = blocks[0].bins.lengths()[candidate] * whole as f64;
             assert!(factor(12) as f64 * f64::hypot(10.0, 9.0) <= clip);
             assert_eq!(factor(12) == whole, candidate == 11);
+        }
+    }
+
+    /// Nothing of a block leaves that is not drawn.
+    #[test]
+    fn sums_of_blocks_that_are_not_drawn_stay() {
+        let blocks = blocks();
+        let calibrated = blocks.each_ref().map(|b| b.calibrated(11).unwrap()[0]);
+        for drawn in [0, 1] {
+            let found = binned().clipped(&[drawn], (&blocks, &[11, 11]), &calibrated);
+            assert_eq!(found.len(), 2);
+            for sums in found.values() {
+                assert_eq!(sums[1 - drawn], 0);
+            }
+            assert!(found.values().any(|sums| sums[drawn] != 0));
         }
     }
 

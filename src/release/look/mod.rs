@@ -5,12 +5,14 @@
 
 mod binned;
 mod choice;
+mod chosen;
 
 use std::collections::HashMap;
 
 use zeroize::{Zeroize, Zeroizing};
 
 pub use choice::ClipBias;
+pub use chosen::TooFew;
 
 use super::{
     Drawn, Error, NoiseRecord, PrintedKey, ReleasedTable, Releasing, arranged, cells, is_listed,
@@ -19,10 +21,12 @@ use crate::execute::{Sealed, TextRows};
 use crate::ir::ReleaseId;
 use crate::ledger::Charge;
 use crate::mechanism::{Calibrated, Sampler};
-use crate::rewrite::{Bins, Block, CoordinateId, Look, ReleasePlan};
+use crate::rewrite::{Bins, Block, CoordinateId, Look, ReleasePlan, made_of};
 use binned::Binned;
-use choice::{Choice, Histogram, total};
+use choice::Histogram;
 pub(super) use choice::{DrawnSums, choose};
+use chosen::ChosenBlocks;
+pub(super) use chosen::clips;
 
 /// The result of a look. The exact sums are still behind it; only [`Releasing::release_looked`]
 /// draws them, once.
@@ -33,7 +37,7 @@ pub struct Looked {
     others: Zeroizing<Vec<TextRows>>,
     /// Groups that are shown by threshold, with the noisy number that decided.
     shown: Option<HashMap<PrintedKey, i128>>,
-    chosen: Result<Vec<Option<Choice>>, TooFew>,
+    chosen: Result<ChosenBlocks, TooFew>,
 }
 
 impl std::fmt::Debug for Looked {
@@ -42,17 +46,8 @@ impl std::fmt::Debug for Looked {
     }
 }
 
-/// Why no clip was chosen: noisy numbers.
-#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
-pub enum TooFew {
-    /// About how many units, with this standard deviation.
-    Units(f64, f64),
-    /// No group has enough of them.
-    Groups,
-}
-
 impl Looked {
-    /// Whether there is something to buy.
+    /// Whether there is something to buy: an aggregate of which the look saw enough.
     ///
     /// # Errors
     /// What was seen instead.
@@ -97,41 +92,30 @@ impl Releasing<'_> {
         let groups = shown
             .as_ref()
             .map_or_else(|| cells(plan).len(), HashMap::len);
-        let mut chosen = Vec::new();
-        let mut few = (groups == 0).then_some(TooFew::Groups);
+        let mut histograms = Vec::with_capacity(look.blocks.len());
         for (at, block) in look.blocks.iter().enumerate() {
-            if !block.bins.has_choice() {
-                chosen.push(None);
-                continue;
-            }
-            let histogram = histogram(&binned, (at, block), look.counts, sampler)?;
-            let sums = DrawnSums {
-                cells: (groups * block.coordinates.len()) as f64,
-                noise: 1.0 / block.mu.to_f64(),
-            };
-            let choice = choose(&histogram, &clips(&block.bins), sums);
-            // Units that are not seen may be spread over many bins, and are not few for certain:
-            // what a clip of their sum cuts is unknown.
-            if choice.is_none() && few.is_none() {
-                let (units, error) = total(&histogram);
-                few = Some(TooFew::Units(units, error));
-            }
-            chosen.push(choice);
+            let has_choice = block.bins.has_choice();
+            let seen = has_choice.then(|| histogram(&binned, (at, block), look.counts, sampler));
+            histograms.push(seen.transpose()?);
         }
         Ok(Looked {
             release,
             binned,
             others: Zeroizing::new(std::mem::take(&mut *rows)),
             shown,
-            chosen: few.map_or(Ok(chosen), Err),
+            chosen: ChosenBlocks::of(plan, look, groups, &histograms),
         })
     }
 
-    /// Draws the sums at the chosen clips, and the release's choices.
+    /// Draws the sums at the chosen clips, and the release's choices. Nothing is drawn of blocks of
+    /// which the look saw too few units.
     ///
     /// # Guarantee
-    /// Whatever the look saw, what is drawn costs at most the release's loss after the look:
+    /// Whatever the look saw, what is drawn costs at most the release's loss after the look, which
+    /// is charged in full:
     ///
+    /// - which blocks are drawn, and at what noise, follows from what the look drew
+    ///   ([`ChosenBlocks::of`]);
     /// - one unit moves the sums of a block by at most the clip of its candidate, and each sum of
     ///   each group has its own draw, calibrated for that candidate;
     /// - which groups are shown was drawn before.
@@ -167,14 +151,14 @@ impl Releasing<'_> {
         let (Some(look), Ok(chosen)) = (plan.look(), chosen) else {
             return Err(Error::Mismatch);
         };
-        let candidates: Vec<usize> = chosen
-            .iter()
-            .map(|choice| choice.map_or(0, |choice| choice.candidate))
-            .collect();
-        let at_clips = at_clips(plan, look, &candidates)?;
+        let at_clips = at_clips(plan, &chosen)?;
         let calibrated = at_clips.price().map_or(&[][..], |price| &price.calibrated);
-        let found = binned.clipped(&look.blocks, &candidates, calibrated);
+        let (drawn_blocks, candidates) = (chosen.drawn(), chosen.candidates());
+        let clips = (chosen.blocks.as_slice(), candidates.as_slice());
+        let found = binned.clipped(&drawn_blocks, clips, calibrated);
         let decides = look.shown.map(|block| look.blocks[block].coordinates[0]);
+        let unseen = unseen(plan, &chosen);
+        let is_drawn = |at: usize| unseen.iter().all(|(CoordinateId(other), _)| *other != at);
         let mut drawn = Vec::new();
         for (mut key, sums) in arranged(plan, found, calibrated.len()) {
             let before = shown.as_ref().map(|shown| shown.get(&key).copied());
@@ -186,12 +170,15 @@ impl Releasing<'_> {
             for (at, (value, calibrated)) in sums.iter().zip(calibrated).enumerate() {
                 noisy.push(match before.flatten() {
                     Some(before) if decides == Some(CoordinateId(at)) => before,
+                    // No sum of it is here, and none is shown.
+                    Some(_) | None if !is_drawn(at) => 0,
                     Some(_) | None => value.saturating_add(sampler.sample(&calibrated.noise)?),
                 });
             }
             drawn.push((key, noisy));
         }
-        let record = NoiseRecord::of(&at_clips).map(|noise| noise.cut_by(cuts(look, &chosen)));
+        let record =
+            NoiseRecord::of(&at_clips).map(|noise| noise.cut_by(cuts(&chosen)).leaving_out(unseen));
         let table = super::decoded(
             &at_clips,
             Drawn::apart(drawn, calibrated),
@@ -276,21 +263,14 @@ pub(super) fn noisy(
     })
 }
 
-/// The clips to choose from.
-pub(super) fn clips(bins: &Bins) -> Vec<f64> {
-    let mut lengths = bins.lengths();
-    lengths.truncate(bins.candidates());
-    lengths
-}
-
-/// The plan with the noise of these candidates.
-fn at_clips(plan: &ReleasePlan, look: &Look, candidates: &[usize]) -> Result<ReleasePlan, Error> {
+/// The plan with the noise of these blocks at their candidates.
+fn at_clips(plan: &ReleasePlan, chosen: &ChosenBlocks) -> Result<ReleasePlan, Error> {
     let mut noise = plan
         .price()
         .map(|p| p.calibrated.clone())
         .unwrap_or_default();
-    for (block, candidate) in look.blocks.iter().zip(candidates) {
-        let calibrated = block.calibrated(*candidate).map_err(|_| Error::Mismatch)?;
+    for (block, candidate) in chosen.blocks.iter().zip(chosen.candidates()) {
+        let calibrated = block.calibrated(candidate).map_err(|_| Error::Mismatch)?;
         for (at, calibrated) in block.coordinates.iter().zip(calibrated) {
             noise[at.0] = calibrated;
         }
@@ -299,14 +279,30 @@ fn at_clips(plan: &ReleasePlan, look: &Look, candidates: &[usize]) -> Result<Rel
 }
 
 /// The amount that the clips cut from each coordinate, in its own steps.
-fn cuts(look: &Look, chosen: &[Option<Choice>]) -> Vec<(CoordinateId, ClipBias)> {
-    let blocks = look.blocks.iter().zip(chosen);
-    let cut = blocks.flat_map(|(block, choice)| {
+fn cuts(chosen: &ChosenBlocks) -> Vec<(CoordinateId, ClipBias)> {
+    let blocks = chosen.blocks.iter().zip(&chosen.clips);
+    let cut = blocks.flat_map(|(block, clip)| {
         let weights = block.coordinates.iter().zip(&block.weights);
         weights.filter_map(move |(at, weight)| {
             let weight = num_traits::ToPrimitive::to_f64(weight)?;
-            Some((*at, choice.as_ref()?.cut.in_steps(weight)))
+            Some((*at, clip.choice()?.cut.in_steps(weight)))
         })
     });
     cut.collect()
+}
+
+/// The coordinates of which nothing is drawn, and what the look saw of their units.
+fn unseen(plan: &ReleasePlan, chosen: &ChosenBlocks) -> Vec<(CoordinateId, TooFew)> {
+    let blocks = chosen.blocks.iter().zip(&chosen.clips);
+    let unseen: Vec<(CoordinateId, TooFew)> = blocks
+        .filter_map(|(block, clip)| Some((block, clip.unseen()?)))
+        .flat_map(|(block, few)| block.coordinates.iter().map(move |at| (*at, few)))
+        .collect();
+    let of = |at: usize| {
+        let (terms, _) = made_of(plan.coordinates(), CoordinateId(at));
+        let is_term = |(other, _): &&(CoordinateId, _)| terms.iter().any(|(at, _)| at == other);
+        let (_, few) = unseen.iter().find(is_term)?;
+        Some((CoordinateId(at), *few))
+    };
+    (0..plan.coordinates().len()).filter_map(of).collect()
 }

@@ -75,11 +75,100 @@ impl Look {
         self.counts.noise.standard_deviation() / 2f64.powi(self.counts.refine as i32)
     }
 
+    /// The number of a coordinate's block.
+    pub fn number(&self, coordinate: CoordinateId) -> Option<usize> {
+        let mut blocks = self.blocks.iter();
+        blocks.position(|block| block.coordinates.contains(&coordinate))
+    }
+
+    /// The blocks, where the sums of some are not drawn: what these would have cost is shared out
+    /// equally among the others. The block that is drawn with the look stays as it is.
+    ///
+    /// # Guarantee
+    /// The blocks that are drawn after the look cost at most `second` together, whichever they are.
+    ///
+    /// # Reference
+    /// `docs/look.md`, the theorem: its sum over the blocks is what is charged.
+    pub fn shared_out(&self, is_drawn: &[bool]) -> Vec<Block> {
+        let is_later = |at: usize| self.shown != Some(at) && is_drawn[at];
+        let later = (0..self.blocks.len()).filter(|at| is_later(*at)).count();
+        let squared = self.second.mu_squared.0 / (later.max(1) as u128);
+        // One step less leaves room for the rounding of other currencies.
+        let mu = u64::try_from(squared.isqrt()).map_or(0, |mu| mu.saturating_sub(1));
+        let blocks = self.blocks.iter().enumerate();
+        let shared = blocks.map(|(at, block)| {
+            let better = Block {
+                mu: Mu(mu.max(block.mu.0)),
+                ..block.clone()
+            };
+            let fits = |candidate| better.calibrated(candidate).is_ok();
+            match is_later(at) && fits(0) && fits(usize::MAX) {
+                true => better,
+                false => block.clone(),
+            }
+        });
+        shared.collect()
+    }
+
     /// The block of a coordinate, and its place in it.
     pub fn place(&self, coordinate: CoordinateId) -> Option<(&Block, usize)> {
         self.blocks.iter().find_map(|block| {
             let at = block.coordinates.iter().position(|c| *c == coordinate)?;
             Some((block, at))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::mechanism::{gaussian, loss_gaussian};
+
+    /// A look with blocks of these mu, of which one may be drawn with the look.
+    fn look(mus: &[u64], shown: Option<usize>) -> Look {
+        let one = BigUint::from(1u8);
+        let block = |(at, mu): (usize, &u64)| Block {
+            coordinates: vec![CoordinateId(at)],
+            weights: vec![one.clone()],
+            bins: Bins::up_to(&BigUint::from(1_000u16)),
+            mu: Mu(*mu),
+        };
+        let later = mus.iter().enumerate().filter(|(at, _)| shown != Some(*at));
+        let sum = |sum: Loss, (_, mu): (usize, &u64)| sum.compose(loss_gaussian(Mu(*mu))).unwrap();
+        Look {
+            blocks: mus.iter().enumerate().map(block).collect(),
+            counts: gaussian(&one, &one, Mu::round_down(0.1)).unwrap(),
+            shown,
+            first: Loss::ZERO,
+            second: later.fold(Loss::ZERO, sum),
+        }
+    }
+
+    /// Whichever blocks are drawn, they use up what is paid, and no more in any currency.
+    #[test]
+    fn blocks_that_are_drawn_use_up_the_second_debit() {
+        let sums = Mu::round_down(0.1241).0;
+        for (blocks, shown) in [(1, None), (2, None), (3, None), (4, None), (4, Some(1))] {
+            for odd in [0, 1] {
+                let mut mus = vec![sums + odd; blocks];
+                shown.iter().for_each(|at: &usize| mus[*at] = sums / 3);
+                let look = look(&mus, shown);
+                for drawn in 1u32..1 << blocks {
+                    let is_drawn: Vec<bool> = (0..blocks).map(|at| drawn >> at & 1 == 1).collect();
+                    let shared = look.shared_out(&is_drawn);
+                    let later = |at: &usize| is_drawn[*at] && shown != Some(*at);
+                    let later: Vec<usize> = (0..blocks).filter(later).collect();
+                    let losses = later.iter().map(|at| loss_gaussian(shared[*at].mu));
+                    let all = losses.fold(Loss::ZERO, |sum, loss| sum.compose(loss).unwrap());
+                    assert!(all.mu_squared <= look.second.mu_squared, "{drawn:b}");
+                    assert!(all.rho <= look.second.rho, "{drawn:b}");
+                    let used = all.mu_squared.to_f64() / look.second.mu_squared.to_f64();
+                    assert!(later.is_empty() || used > 1.0 - 1e-6, "{drawn:b}: {used}");
+                    for at in (0..blocks).filter(|at| !later.contains(at)) {
+                        assert_eq!(shared[at], look.blocks[at]);
+                    }
+                }
+            }
+        }
     }
 }

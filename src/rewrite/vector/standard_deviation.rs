@@ -1,6 +1,6 @@
 //! The noise of measures, known without the data: linear combinations of independent draws.
 
-use super::coordinate::{Count, Measure};
+use super::coordinate::{Coordinate, Count, Measure};
 use super::coordinate_id::CoordinateId;
 use super::rotation::made_of;
 use crate::rewrite::{FixedPoint, ReleasePlan};
@@ -64,6 +64,15 @@ pub fn measure_terms(measure: &Measure) -> Vec<(CoordinateId, f64)> {
         Measure::Products { products, y, x } => add(*products, product_step(y, x)),
     }
     terms
+}
+
+/// The released coordinates that a measure is computed from.
+pub fn drawn_for(coordinates: &[Coordinate], measure: &Measure) -> Vec<CoordinateId> {
+    let terms = measure_terms(measure).into_iter();
+    terms
+        .flat_map(|(at, _)| made_of(coordinates, at).0)
+        .map(|(at, _)| at)
+        .collect()
 }
 
 /// A number of rows, `factor` times.

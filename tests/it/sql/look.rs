@@ -11,6 +11,7 @@ use tokio::runtime::Handle;
 
 use crate::fixture::Veil;
 
+mod left_out;
 mod rows;
 
 /// Households with few lines and with thousands; what a line costs differs as much.
@@ -67,7 +68,7 @@ pub(super) async fn silent_veil_of(edit: impl Fn(&str) -> String) -> Veil {
     veil_of(true, &edit(POLICY)).await
 }
 
-fn requester(epsilon: f64, clip: ClipChoice) -> Requester {
+pub(super) fn requester(epsilon: f64, clip: ClipChoice) -> Requester {
     Requester {
         session_settings: SessionSettings {
             epsilon: Some(epsilon),
@@ -202,22 +203,6 @@ async fn where_too_few_units_are_seen_only_the_look_is_paid() {
     // A clip by the policy's limits asks nothing first.
     let fixed = requester(0.5, ClipChoice::Fixed);
     assert!(veil.ask_as(&fixed, few).await.is_ok());
-}
-
-/// Units of a sum that the look does not see may be many that are spread over its bins. Their sum
-/// would have an interval that does not hold, so that the question is refused with the others.
-#[tokio::test(flavor = "multi_thread")]
-async fn one_sum_of_few_units_refuses_the_question() {
-    let veil = veil(true).await;
-    let asked = requester(0.5, ClipChoice::Auto);
-    let both = "SELECT sum(amount), sum(amount) FILTER (WHERE store = 30 AND week = 1) \
-        FROM retail.line";
-    let refused = veil.rows_as(&asked, both).await.unwrap_err();
-    assert!(format!("{refused:?}").contains("PV002"), "{refused:?}");
-    let alone = veil
-        .rows_as(&asked, "SELECT sum(amount) FROM retail.line")
-        .await;
-    assert!(alone.is_ok(), "{alone:?}");
 }
 
 /// What a look saw is kept for the role that paid: the repeat is refused free, with the same
