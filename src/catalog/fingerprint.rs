@@ -26,11 +26,12 @@ impl TableFingerprint {
 /// One parameter, `oid[]`; one row `(oid oid, fingerprint text)` for each of the tables that still
 /// exists.
 ///
-/// It covers what plans rely on: kind, columns with types and collations, valid unique keys, other
-/// constraints except CHECK, parents, the kinds of all descendants, row security, policies and
-/// rules, and on Citus how rows are distributed. It does not depend on rows, statistics, storage,
-/// privileges, plain indexes or the location of Citus shards. A new partition of an existing kind
-/// does not change it, because rotating partitions is daily work.
+/// It covers what plans rely on: kind, columns with types, collations and the labels of enums in
+/// their order, valid unique keys, other constraints except CHECK, parents, the kinds of all
+/// descendants, row security, policies and rules, and on Citus how rows are distributed. It does
+/// not depend on rows, statistics, storage, privileges, plain indexes or the location of Citus
+/// shards. A new partition of an existing kind does not change it, because rotating partitions is
+/// daily work.
 ///
 /// The catalog of Citus is named in a text that runs only if Citus is installed. So one statement
 /// works on all servers, also after CREATE EXTENSION.
@@ -45,7 +46,9 @@ SELECT c.oid, pg_catalog.encode(pg_catalog.sha256(pg_catalog.convert_to(pg_catal
       c.relforcerowsecurity,
   (SELECT pg_catalog.jsonb_agg(pg_catalog.jsonb_build_array(a.attnum, a.attname, a.atttypid,
       a.atttypmod, a.attnotnull, a.attgenerated,
-            t.typtype, t.typbasetype, k.collname, k.collisdeterministic) ORDER BY a.attnum)
+            t.typtype, t.typbasetype, k.collname, k.collisdeterministic,
+      (SELECT pg_catalog.jsonb_agg(e.enumlabel ORDER BY e.enumsortorder)
+         FROM pg_catalog.pg_enum e WHERE e.enumtypid = t.oid)) ORDER BY a.attnum)
      FROM pg_catalog.pg_attribute a JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
          LEFT JOIN pg_catalog.pg_collation k ON k.oid = a.attcollation
     WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped),

@@ -127,7 +127,7 @@ fn bare(column: &catalog::Column) -> Column {
             }
             _ => None,
         },
-        is_complete: false,
+        is_complete: matches!(column.data_type, catalog::Type::Enum(_)),
         extent: None,
     }
 }
@@ -243,8 +243,10 @@ async fn rule(
     }
 }
 
-/// Whether the list contains every value that occurs or will occur. The table of a foreign key and
-/// the labels of an enum may grow after the list was read: only the owner can rule that out.
+/// Whether the list contains every value that occurs or will occur. The table of a foreign key may
+/// grow after the list was read: only the owner can rule that out. The labels of an enum may grow
+/// too, but then the definition of its tables has changed ([`catalog::FINGERPRINT_SQL`]), and
+/// questions on them are refused until the policy is loaded anew.
 fn is_complete(
     entry: &ColumnEntry,
     column: &catalog::Column,
@@ -265,11 +267,18 @@ fn is_complete(
         }
         return false;
     };
-    let is_either = column.data_type == catalog::Type::Bool && listed.len() == 2;
+    let lists_all = match &column.data_type {
+        catalog::Type::Bool => listed.len() == 2,
+        catalog::Type::Enum(made) => {
+            let is_listed = |label: &String| listed.contains(&Scalar::Text(label.clone()));
+            made.labels.iter().all(is_listed)
+        }
+        _ => false,
+    };
     entry
         .complete
         .as_ref()
-        .map_or(is_either, |complete| complete.value)
+        .map_or(lists_all, |complete| complete.value)
 }
 
 fn is_listable(column: &catalog::Column, place: Location, findings: &mut Findings) -> bool {

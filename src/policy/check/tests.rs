@@ -257,6 +257,38 @@ async fn bounds_next_to_a_check_are_warned_of() {
     );
 }
 
+/// A list of an enum is complete where it has every label, unless the owner says otherwise.
+#[tokio::test]
+async fn all_labels_of_an_enum_are_a_complete_list() {
+    let labels = ["new", "paid"].map(str::to_owned).to_vec();
+    let state = catalog::Enum {
+        oid: 7_000,
+        schema: "s".to_owned(),
+        name: "state".to_owned(),
+        labels,
+    };
+    let mut catalog = catalog();
+    let made = column("state", Type::Enum(Box::new(state)));
+    catalog.tables[1].columns.push(made);
+    for (columns, wanted) in [
+        ("columns: {state: visible}", true),
+        ("other_columns: visible", true),
+        ("columns: {state: {values: [paid, new]}}", true),
+        ("columns: {state: {values: [paid]}}", false),
+        ("columns: {state: {values: [paid], complete: true}}", true),
+        (
+            "columns: {state: {values: [new, paid], complete: false}}",
+            false,
+        ),
+    ] {
+        let rows = Rows(Ok(Vec::new()));
+        let checked = check(&file(columns), &catalog, &rows).await.unwrap();
+        let table = checked.policy.table("s", "people").unwrap();
+        let state = table.columns.iter().find(|column| column.name == "state");
+        assert_eq!(state.unwrap().is_complete, wanted, "{columns}");
+    }
+}
+
 #[tokio::test]
 async fn passwords_and_addresses_are_no_part_of_the_version() {
     let rows = Rows(Ok(vec![Some("1")]));

@@ -324,7 +324,9 @@ async fn dropped_constraint_refuses() {
     client
         .batch_execute(
             "CREATE SCHEMA s; CREATE TABLE s.target (a int PRIMARY KEY);
-             CREATE TABLE s.t (a int PRIMARY KEY, b varchar(10) UNIQUE, c int NOT NULL, d text);
+             CREATE TYPE s.mood AS ENUM ('sad', 'glad');
+             CREATE TABLE s.t (a int PRIMARY KEY, b varchar(10) UNIQUE, c int NOT NULL, d text,
+                 m s.mood);
              CREATE TABLE s.p (a int NOT NULL) PARTITION BY LIST (a); CREATE TABLE s.p1 PARTITION \
              OF s.p FOR VALUES IN (1);
              CREATE TABLE s.lone (a int);",
@@ -350,6 +352,9 @@ async fn dropped_constraint_refuses() {
     }
     let mut last = first;
     let changed = [
+        "ALTER TYPE s.mood ADD VALUE 'merry'",
+        "ALTER TYPE s.mood ADD VALUE 'low' BEFORE 'sad'",
+        "ALTER TYPE s.mood RENAME VALUE 'low' TO 'down'",
         "ALTER TABLE s.t DROP CONSTRAINT t_b_key",
         "ALTER TABLE s.t ALTER b TYPE varchar(20)",
         "ALTER TABLE s.t ALTER d TYPE text COLLATE \"C\"",
