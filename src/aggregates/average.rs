@@ -134,17 +134,12 @@ impl Value for Shown {
         Some(Divisor::Rows(self.count))
     }
 
-    /// The centre plus a quotient: the sum's distance from the centre over the rows.
+    /// The centre plus a quotient: the sum of distances from the centre over the rows.
     fn estimate(&self, group: &dyn Group) -> Option<Estimate> {
         let (centre, z) = (group.centre(self.sum)?, group.z());
-        // About the middle, one clip cuts the sum together with the rows.
-        let part = |measure| match centre == 0.0 {
-            true => group.of_mean(measure),
-            false => group.part(measure),
-        };
-        let rows = part(self.count)?;
-        let apart = part(self.sum)?.plus(-centre, &rows, z);
-        let mean = apart.over(&rows, z)?.shifted(centre);
+        let rows = group.of_mean(self.count)?;
+        let distances = group.distances(self.sum, self.count)?;
+        let mean = distances.over(&rows, z)?.shifted(centre);
         Some(mean.within(self.range.lo, self.range.hi))
     }
 

@@ -179,7 +179,10 @@ impl Value for Shown {
     }
 
     fn estimate(&self, group: &dyn Group) -> Option<Estimate> {
-        let rows = group.part(self.count)?;
+        let rows = match self.value.is_about_zero(group) {
+            true => group.part(self.count)?,
+            false => group.of_mean(self.count)?,
+        };
         let variance = self.value.variance(group, &rows)?;
         let most = half(self.value.range).powi(2);
         Some(spread(&rows, variance, most, self.kind, group.z()))
@@ -215,15 +218,19 @@ impl Value for Shown {
 impl Centred {
     /// The variance about the mean.
     pub(super) fn variance(self, group: &dyn Group, rows: &Estimate) -> Option<Estimate> {
-        let sum = group.part(self.sum)?;
         // About the middle, one clip cuts the squares together with the rows. About zero they have
         // a clip of their own, and what it cuts moves the quotient.
-        let squares = match group.centre(self.sum) {
-            Some(_) => group.total(self.squares)?,
-            None => group.part(self.squares)?,
+        let (sum, squares) = match self.is_about_zero(group) {
+            true => (group.part(self.sum)?, group.total(self.squares)?),
+            false => (group.of_mean(self.sum)?, group.of_mean(self.squares)?),
         };
         let variance = about_means(rows, &squares, (&sum, &sum), group.z())?;
         Some(variance.within(0.0, half(self.range).powi(2)))
+    }
+
+    /// Whether values are counted from zero, and not from the middle of their range.
+    fn is_about_zero(self, group: &dyn Group) -> bool {
+        group.centre(self.sum).is_some()
     }
 
     /// The interval of the variance of values that spread over the range as they usually do: its

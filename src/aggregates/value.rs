@@ -115,9 +115,13 @@ pub trait Group {
     /// A count or sum that something is computed from.
     fn part(&self, measure: MeasureId) -> Option<Estimate>;
 
-    /// A sum from zero or a number of rows, of which a mean is computed: units that the look does
-    /// not show add to both.
+    /// A sum or a number of rows, of which a mean is computed: units that the look does not show
+    /// add to both.
     fn of_mean(&self, measure: MeasureId) -> Option<Estimate>;
+
+    /// A sum of these rows' values, each as its distance from the value that the sum is counted
+    /// from, of which a mean is computed.
+    fn distances(&self, sum: MeasureId, rows: MeasureId) -> Option<Estimate>;
 
     /// The value that a sum's distances are counted from.
     fn centre(&self, sum: MeasureId) -> Option<f64>;

@@ -13,9 +13,10 @@ use crate::ledger::{Balance, Balances};
 use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
 use crate::parse::Query;
 use crate::policy::{Notices, Policy};
-use crate::release::{NoiseRecord, ReleasedTable, TooFew};
+use crate::release::{ClipBias, NoiseRecord, ReleasedTable, TooFew};
 use crate::rewrite::{
-    Degree, Plan, ReleasePlan, choice_noise, chosen_noise, measure_deviation, measure_terms,
+    CoordinateId, Degree, Plan, ReleasePlan, choice_noise, chosen_noise, measure_deviation,
+    measure_terms,
 };
 
 /// The notices of an answer, at the level of the session: one line of cost, then the error of each
@@ -290,20 +291,33 @@ fn not_drawn(few: TooFew) -> String {
 /// the part of its intervals that covers this.
 fn what_is_cut(release: &ReleasePlan, at: usize, table: &ReleasedTable) -> Option<String> {
     let (output, _) = release.outputs().get(at)?;
-    let measure = match output.foreseen() {
-        Foreseen::Measure(measure) | Foreseen::OverRows { sum: measure, .. } => measure,
-        Foreseen::FromAnswer | Foreseen::Chance | Foreseen::DistinctValues { .. } => return None,
+    let measures = match output.foreseen() {
+        Foreseen::Measure(sum) | Foreseen::OverRows { sum, .. } => vec![sum],
+        Foreseen::FromAnswer => output.measures(),
+        Foreseen::Chance | Foreseen::DistinctValues { .. } => return None,
         Foreseen::Choice { .. } | Foreseen::Exact | Foreseen::Fitted => return None,
     };
-    let terms = measure_terms(release.measure(measure));
-    let (coordinate, factor) = terms.first()?;
-    let cut = table.drawn.as_ref()?.cut(*coordinate)?;
+    let drawn = table.drawn.as_ref()?;
+    let measures = measures.iter().map(|at| release.measure(*at));
+    let terms: Vec<(CoordinateId, f64)> = measures.flat_map(measure_terms).collect();
+    let cuts = terms.iter().filter_map(|(at, _)| drawn.cut(*at));
+    // Of several clips, the one that takes most.
+    let share = |cut: &&ClipBias| cut.length / cut.whole.max(f64::MIN_POSITIVE);
+    let cut = cuts.max_by(|one, other| share(one).total_cmp(&share(other)))?;
+    // The clip is the longest that there is.
+    if cut.units_error == 0.0 && cut.beyond == 0.0 {
+        return None;
+    }
+    let most = match terms.as_slice() {
+        [(_, factor)] => shown(cut.clip * factor.abs()),
+        // Values and rows that one clip bounds together, or each by its own.
+        _ => "the clip".to_owned(),
+    };
     let line = format!(
-        "about {:.0} (±{:.0}) of {:.0} units add more than {} and count as that much",
+        "about {:.0} (±{:.0}) of {:.0} units add more than {most} and count as that much",
         cut.units,
         1.96 * cut.units_error,
         cut.of,
-        shown(cut.clip * factor.abs()),
     );
     let reach = match reach_of_cuts(release, &Formula::Aggregate(at), table) {
         Some((lower, higher)) if lower > 0.0 && higher > 0.0 => format!(

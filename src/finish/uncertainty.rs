@@ -336,12 +336,16 @@ impl<'r> Row<'r> {
     }
 
     fn measure(&self, id: MeasureId, cuts: Cuts) -> Option<Estimate> {
-        let value = self.released(id.into())?.parse().ok()?;
-        let measure = self.release.measure(id);
-        if self
-            .drawn
-            .is_some_and(|drawn| drawn.unseen(measure).is_some())
-        {
+        self.estimated(self.release.measure(id), self.value(id)?, cuts)
+    }
+
+    fn value(&self, id: MeasureId) -> Option<f64> {
+        self.released(id.into())?.parse().ok()
+    }
+
+    fn estimated(&self, measure: &Measure, value: f64, cuts: Cuts) -> Option<Estimate> {
+        let is_unseen = |drawn: &NoiseRecord| drawn.unseen(measure).is_some();
+        if self.drawn.is_some_and(is_unseen) {
             return None;
         }
         let noise = match self.drawn {
@@ -376,6 +380,23 @@ impl Group for Row<'_> {
 
     fn of_mean(&self, measure: MeasureId) -> Option<Estimate> {
         self.measure(measure, Cuts::Partly(self.z))
+    }
+
+    fn distances(&self, sum: MeasureId, rows: MeasureId) -> Option<Estimate> {
+        let Measure::Sum {
+            values,
+            count: Some(_),
+            fixed_point,
+        } = self.release.measure(sum)
+        else {
+            return self.of_mean(sum);
+        };
+        let distances = Measure::Centred {
+            values: *values,
+            fixed_point: fixed_point.clone(),
+        };
+        let value = self.value(sum)? - self.centre(sum)? * self.value(rows)?;
+        self.estimated(&distances, value, Cuts::Partly(self.z))
     }
 
     fn centre(&self, sum: MeasureId) -> Option<f64> {

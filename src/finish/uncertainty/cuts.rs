@@ -20,7 +20,8 @@ pub(super) enum Cuts {
 
 /// Long units that a look does not show add to both parts of an average, so that it moves by a part
 /// of what one of them lacks. Measured: with a third, intervals of averages hold in 94 of 100 looks
-/// or more at 1,000 to 50,000 households of generated shops; without any, in 77.
+/// or more at 1,000 to 50,000 households of generated shops; without any, in 77. About the middle
+/// of a range, in 93 or more where long units have other values than the rest; without any, in 73.
 const OF_MEAN: f64 = 1.0 / 3.0;
 
 /// The amount cut on one side: the likeliest value, and how much more it may be.

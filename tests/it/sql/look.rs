@@ -11,6 +11,7 @@ use tokio::runtime::Handle;
 
 use crate::fixture::Veil;
 
+mod centred;
 mod left_out;
 mod rows;
 

@@ -191,3 +191,4 @@ fn units_above_the_ceiling_are_counted() {
 
 mod errors;
 mod laws;
+mod means;

@@ -20,7 +20,7 @@ pub(super) fn normal(random: &mut Seeded) -> f64 {
 
 /// How much units add, in the mean 1,000 and more.
 #[derive(Debug, Clone, Copy)]
-enum Law {
+pub(super) enum Law {
     /// With this spread.
     LogNormal(usize, f64),
     /// With this index.
@@ -36,7 +36,7 @@ enum Law {
 }
 
 impl Law {
-    fn lengths(self, random: &mut Seeded) -> Vec<f64> {
+    pub(super) fn lengths(self, random: &mut Seeded) -> Vec<f64> {
         let log_normal = |spread: f64, random: &mut Seeded| (spread * normal(random)).exp() * 1e3;
         let pareto = |index: f64, random: &mut Seeded| 1e3 * uniform(random).powf(-1.0 / index);
         match self {
@@ -77,7 +77,12 @@ fn length(unit: &[f64]) -> f64 {
 }
 
 /// A unit's parts: as large in all groups, but for chance; most of it in one group.
-fn spread_out(random: &mut Seeded, length: f64, groups: usize, favourite: f64) -> Vec<f64> {
+pub(super) fn spread_out(
+    random: &mut Seeded,
+    length: f64,
+    groups: usize,
+    favourite: f64,
+) -> Vec<f64> {
     let dice = |random: &mut Seeded| random.next_u64().unwrap() % groups as u64;
     let chosen = dice(random).min(dice(random));
     let parts = (0..groups as u64).map(|group| {
@@ -113,9 +118,9 @@ impl Found {
 }
 
 /// The mu that is paid. A thousand units at this price are as 2,500 at epsilon 0.5.
-const MU: f64 = 0.3;
+pub(super) const MU: f64 = 0.3;
 
-const Z: f64 = 1.96;
+pub(super) const Z: f64 = 1.96;
 
 /// What each group lacks at a clip, and its exact sum. A unit is scaled by the ratio of the clip
 /// and its own bin's edge.
