@@ -14,4 +14,8 @@ SELECT count(*) FROM nls.women;
 
 SELECT union_member, count(*), sum(hours_per_week) FROM nls.interviews GROUP BY union_member;
 
-SELECT hourly_wage, count(*), sum(hours_per_week) FROM nls.interviews GROUP BY hourly_wage
+SELECT hourly_wage, count(*), sum(hours_per_week) FROM nls.interviews GROUP BY hourly_wage;
+
+SELECT avg(greatest(hourly_wage, 10)), stddev(greatest(hourly_wage, 10)) FROM nls.interviews;
+
+SELECT south, avg(hours_per_week + 100), count(*) FROM nls.interviews GROUP BY south

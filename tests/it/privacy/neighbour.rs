@@ -2,6 +2,7 @@
 //! plans flipped; every expression total.
 
 mod bound;
+mod centred_look;
 mod derived;
 mod draws;
 mod effects;
