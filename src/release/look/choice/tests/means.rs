@@ -262,3 +262,12 @@ fn intervals_of_means_hold_where_long_units_are_not_like_the_others() {
         .filter(|(_, coordinates)| *coordinates == 3);
     intervals_hold(&together.collect::<Vec<_>>(), (12, 0.5), (3, 3, MU));
 }
+
+/// Fifty thousand households at epsilon 0.5: noise hides the longest, and is a small part of such
+/// answers. Without what the look may have missed, 73 to 87 of 100 intervals of means held where
+/// values fall steeply.
+#[test]
+fn intervals_of_means_hold_where_noise_hides_the_longest_of_many() {
+    let laws = of_laws(&[Law::Wholesale(50_000, 30)]);
+    intervals_hold(&laws, (1, 0.0), (2, 10, 0.1241));
+}
