@@ -13,9 +13,10 @@ use serde::Deserialize;
 use super::view::{minute, table, text};
 use super::visitor::Owner;
 use super::{Console, view};
-use crate::calendar::{DAY_OF_1970, MICROS_PER_DAY, days_from_civil, days_in_month};
+use crate::calendar::{FROM_1970_US, MICROS_PER_DAY};
 use crate::engine::Engine;
 use crate::ledger::{Asked, Error, Event, Record, Verdict};
+use crate::policy::{Zone, timestamp};
 use crate::web::page::charged;
 
 /// Records that one page looks through.
@@ -194,24 +195,11 @@ async fn read(engine: &Engine, filter: &Filter, times: Times) -> Result<Vec<(i64
 
 /// A day, or a minute of it, as browsers write them: in microseconds since 1970.
 fn moment(text: &str) -> Option<i64> {
-    let (day, minute) = text.split_once(['T', ' ']).unwrap_or((text, "00:00"));
-    let numbers = |text: &str, sign: char| {
-        let parts = text.split(sign).map(|part| part.parse::<u32>().ok());
-        parts.collect::<Option<Vec<u32>>>()
-    };
-    let ([year, month, day], [hour, minute]) = (
-        numbers(day, '-')?.try_into().ok()?,
-        numbers(minute, ':')?.try_into().ok()?,
-    );
-    let year = i32::try_from(year)
-        .ok()
-        .filter(|year| (1970..=9999).contains(year))?;
-    let is_day = (1..=12).contains(&month) && (1..=days_in_month(year, month)).contains(&day);
-    if !is_day || hour > 23 || minute > 59 {
-        return None;
-    }
-    let days = i64::from(days_from_civil(year, month, day) - DAY_OF_1970);
-    Some(days * MICROS_PER_DAY + i64::from(hour * 60 + minute) * 60_000_000)
+    /// As in `2026-11-28T14:00`.
+    const LENGTH: usize = 16;
+    let read = (text.len() <= LENGTH).then(|| timestamp(text, Zone::Refused));
+    let since = read.flatten()?.checked_add(FROM_1970_US)?;
+    (since >= 0).then_some(since)
 }
 
 const HEADER: [&str; 9] = [

@@ -22,6 +22,7 @@ mod wanted_index;
 pub(crate) mod yaml;
 
 pub use auto_bounds::{AutoBound, Finding, ROWS_MAX, Search};
+pub use calendar::{Zone, timestamp};
 pub use check::{Checked, DomainReader, check, family, unfit};
 pub use difference::Difference;
 pub use error::{At, Location, PolicyError};
