@@ -309,7 +309,7 @@ fn noise_released(
 fn not_drawn(few: TooFew) -> String {
     format!(
         "{}, so it is not drawn, and what it would have cost makes the others more accurate; ask \
-            for it apart of more rows or at a larger pgveil.epsilon, or SET pgveil.clip = fixed",
+            for it alone over more rows or at a larger pgveil.epsilon, or SET pgveil.clip = fixed",
         saw(few)
     )
 }

@@ -29,6 +29,22 @@ const SUMS: DrawnSums = DrawnSums {
     noise: 8.0,
 };
 
+/// The bin of each length, and how many lengths each bin of the histogram then has.
+fn binned(
+    lengths: impl Iterator<Item = f64>,
+    plain: &Histogram,
+    clips: &[f64],
+) -> (Vec<usize>, Vec<f64>) {
+    let bin = |length: f64| {
+        let own = length * (1.0 - 1e-9);
+        clips.iter().position(|edge| own <= *edge).unwrap()
+    };
+    let bins: Vec<usize> = lengths.map(bin).collect();
+    let mut truth = plain.counts.clone();
+    bins.iter().for_each(|bin| truth[bin / 2] += 1.0);
+    (bins, truth)
+}
+
 /// Log-normal lengths about 2^(centre / 2), of this many units.
 fn bell(bins: usize, centre: f64, units: f64) -> Vec<f64> {
     let shape = (0..bins).map(|bin| (-((bin as f64 - centre) / 3.0).powi(2) / 2.0).exp());

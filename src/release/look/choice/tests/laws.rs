@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::f64::consts::TAU;
 
 use super::super::*;
-use super::{histogram, seeded};
+use super::{binned, histogram, seeded};
 use crate::mechanism::Randomness;
 use crate::mechanism::testing::Seeded;
 
@@ -160,13 +160,8 @@ impl Found {
                 _ => spread_out(random, own, groups, favourite),
             });
             let units: Vec<Vec<f64>> = units.collect();
-            let bins = units.iter().map(|unit| {
-                let own = length(unit) * (1.0 - 1e-9);
-                clips.iter().position(|edge| own <= *edge).unwrap()
-            });
-            let bins: Vec<usize> = bins.collect();
-            let mut truth = plain.counts.clone();
-            bins.iter().for_each(|bin| truth[bin / 2] += 1.0);
+            let lengths = units.iter().map(|unit| length(unit));
+            let (bins, truth) = binned(lengths, &plain, &clips);
             let mut known = HashMap::new();
             for _ in 0..looks {
                 let counts = truth.iter().map(|n| n + deviation * normal(random));

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use super::super::*;
 use super::laws::{Law, MU, Z, normal, spread_out};
-use super::{histogram, seeded};
+use super::{binned, histogram, seeded};
 use crate::aggregates::Estimate;
 use crate::mechanism::testing::Seeded;
 
@@ -116,13 +116,7 @@ impl Table {
             let squares = unit.iter().flat_map(|part| &part[..coordinates]);
             squares.map(|part| part * part).sum::<f64>().sqrt()
         };
-        let bins = units.iter().map(|unit| {
-            let own = length(unit) * (1.0 - 1e-9);
-            clips.iter().position(|edge| own <= *edge).unwrap()
-        });
-        let bins: Vec<usize> = bins.collect();
-        let mut truth = plain.counts.clone();
-        bins.iter().for_each(|bin| truth[bin / 2] += 1.0);
+        let (bins, truth) = binned(units.iter().map(length), plain, clips);
         let wanted = added(&units, |_| 1.0).into_iter().map(exact).collect();
         Self {
             units,
