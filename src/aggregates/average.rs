@@ -11,7 +11,7 @@ use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, Summand, TextRead};
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
 use super::unbounded::{Calls, Clamped, Facts, Unbounded, exact_sum};
-use super::value::{Columns, Divisor, Foreseen, Group, Value, middle};
+use super::value::{Columns, Divisor, Foreseen, Group, OutputValue, middle};
 use super::{Bound, BoundedOperation, Output};
 use crate::ir::{Expr, Interval, sql};
 use crate::policy::Scalar;
@@ -19,7 +19,7 @@ use crate::refusal::Refusal;
 
 /// The averaged value.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked(pub Summand);
+pub struct BoundedAverage(pub Summand);
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
     let value = call.value()?;
@@ -37,11 +37,11 @@ pub(super) fn mean_type(given: &Type) -> Option<Type> {
 }
 
 /// AVG as the query writes it.
-pub(super) struct Written<'o>(pub &'o Expr);
+pub(super) struct UnboundedAverage<'o>(pub &'o Expr);
 
-impl<'o> Unbounded<'o> for Written<'o> {
+impl<'o> Unbounded<'o> for UnboundedAverage<'o> {
     fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
-        Ok(BoundedOperation::Average(Asked(bounds.summand(self.0, "AVG")?)).into())
+        Ok(BoundedOperation::Average(BoundedAverage(bounds.summand(self.0, "AVG")?)).into())
     }
 
     fn sql(&self, calls: &dyn Calls) -> Result<ast::Expr, Refusal> {
@@ -69,12 +69,12 @@ impl<'o> Unbounded<'o> for Written<'o> {
     }
 }
 
-impl Bounded for Asked {
+impl Bounded for BoundedAverage {
     fn reads(&self) -> Reads<'_> {
         Reads::Summand(&self.0)
     }
 
-    fn of_no_row(&self) -> Option<Scalar> {
+    fn value_over_no_rows(&self) -> Option<Scalar> {
         None
     }
 
@@ -91,7 +91,7 @@ impl Bounded for Asked {
 
     fn lay_out(&self, filter: &Option<Expr>, layout: &mut dyn Layout) -> Result<Output, Refusal> {
         let (sum, count) = layout.mean(&self.0, filter)?;
-        Ok(Output::Average(Shown {
+        Ok(Output::Average(AverageOutput {
             sum,
             count,
             range: self.0.range,
@@ -102,13 +102,13 @@ impl Bounded for Asked {
 /// The value that is shown: `sum / count`, clamped to the values' bounds; NULL where the noisy
 /// count is too small.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
+pub struct AverageOutput {
     pub sum: MeasureId,
     pub count: MeasureId,
     pub range: Interval,
 }
 
-impl Value for Shown {
+impl OutputValue for AverageOutput {
     fn name(&self) -> &'static str {
         "average"
     }

@@ -3,7 +3,7 @@
 
 use super::Output;
 use super::choice_id::ChoiceId;
-use super::chosen;
+use super::choice_value;
 use super::measure_id::MeasureId;
 use crate::catalog::Type;
 use crate::ir::literal::integer_range;
@@ -18,7 +18,7 @@ pub trait Bounded {
 
     /// Its value over no row, without noise: 0 for counts and sums; `None`, that is NULL, for a
     /// mean or a chosen value.
-    fn of_no_row(&self) -> Option<Scalar>;
+    fn value_over_no_rows(&self) -> Option<Scalar>;
 
     /// Which row counts it needs.
     fn counts(&self) -> Counts<'_>;
@@ -263,7 +263,7 @@ pub trait Layout {
         value: (&Expr, Interval),
         ranks: &Ranks,
         filter: &Option<Expr>,
-    ) -> Result<chosen::Shown, Refusal>;
+    ) -> Result<choice_value::ChoiceOutput, Refusal>;
 
     /// The most frequent of these values.
     fn most_frequent(
@@ -271,7 +271,7 @@ pub trait Layout {
         value: &Expr,
         values: &[Scalar],
         filter: &Option<Expr>,
-    ) -> chosen::Shown;
+    ) -> choice_value::ChoiceOutput;
 }
 
 /// The measures of pairs of values.

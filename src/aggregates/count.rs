@@ -4,7 +4,7 @@ use sqlparser::ast;
 
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead};
 use super::call::{Call, Resolved};
-use super::total::{Shown, TotalKind};
+use super::single_measure::{CountOrSum, SingleMeasureOutput};
 use super::unbounded::{Calls, Clamped, Compares, Facts, Unbounded};
 use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
@@ -14,7 +14,7 @@ use crate::refusal::Refusal;
 
 /// What is counted.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Asked {
+pub enum BoundedCount {
     Rows,
     /// Rows where the value is not NULL.
     Present(Expr),
@@ -31,14 +31,14 @@ pub(super) fn call(call: &dyn Call) -> Resolved {
 }
 
 /// COUNT as the query writes it: of rows, or of values.
-pub(super) struct Written<'o>(pub Option<&'o Expr>);
+pub(super) struct UnboundedCount<'o>(pub Option<&'o Expr>);
 
-impl<'o> Unbounded<'o> for Written<'o> {
+impl<'o> Unbounded<'o> for UnboundedCount<'o> {
     fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
         let asked = match self.0 {
-            None => Asked::Rows,
-            Some(value) if bounds.may_be_null(value) => Asked::Present(value.clone()),
-            Some(value) => Asked::NeverNull(value.clone()),
+            None => BoundedCount::Rows,
+            Some(value) if bounds.may_be_null(value) => BoundedCount::Present(value.clone()),
+            Some(value) => BoundedCount::NeverNull(value.clone()),
         };
         Ok(BoundedOperation::Count(asked).into())
     }
@@ -82,7 +82,7 @@ impl<'o> Unbounded<'o> for Written<'o> {
     }
 }
 
-impl Bounded for Asked {
+impl Bounded for BoundedCount {
     fn reads(&self) -> Reads<'_> {
         Reads::Values(match self {
             Self::Rows | Self::Units => Vec::new(),
@@ -90,7 +90,7 @@ impl Bounded for Asked {
         })
     }
 
-    fn of_no_row(&self) -> Option<Scalar> {
+    fn value_over_no_rows(&self) -> Option<Scalar> {
         Some(Scalar::Int(0))
     }
 
@@ -111,9 +111,9 @@ impl Bounded for Asked {
             Self::Present(value) => layout.present(value, filter),
             Self::Units => layout.units(filter),
         };
-        Ok(Output::Total(Shown {
+        Ok(Output::SingleMeasure(SingleMeasureOutput {
             measure,
-            kind: TotalKind::Count,
+            kind: CountOrSum::Count,
         }))
     }
 }

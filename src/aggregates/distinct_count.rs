@@ -5,7 +5,7 @@ use sqlparser::ast;
 use super::bounded::{Bounded, Bounds, Counts, Layout, PairLimits, Reads, TextRead};
 use super::call::{Call, Resolved};
 use super::unbounded::{Calls, Clamped, Compares, Facts, Ties, Unbounded};
-use super::{Bound, BoundedOperation, Output, chosen, count};
+use super::{Bound, BoundedOperation, Output, choice_value, count};
 use crate::catalog::Type;
 use crate::ir::{Distinct, Expr, Interval, Operation};
 use crate::policy::Scalar;
@@ -13,23 +13,23 @@ use crate::refusal::Refusal;
 
 /// Which values are counted.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct BoundedDistinctCount {
     pub values: Distinct,
     pub per_unit_max: PairLimits,
 }
 
 /// COUNT(DISTINCT …) as the query writes it.
-pub(super) struct Written<'o>(pub &'o Distinct);
+pub(super) struct UnboundedDistinctCount<'o>(pub &'o Distinct);
 
-impl<'o> Unbounded<'o> for Written<'o> {
+impl<'o> Unbounded<'o> for UnboundedDistinctCount<'o> {
     /// A count of the unit itself counts units; any other one counts values.
     fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
         match bounds.counted_unit(self.0) {
             Some(condition) => Ok(Bound {
-                operation: BoundedOperation::Count(count::Asked::Units),
+                operation: BoundedOperation::Count(count::BoundedCount::Units),
                 conditions: condition.into_iter().collect(),
             }),
-            None => Ok(BoundedOperation::Distinct(Asked {
+            None => Ok(BoundedOperation::DistinctCount(BoundedDistinctCount {
                 values: self.0.clone(),
                 per_unit_max: bounds.pair_limits(self.0, "COUNT(DISTINCT …)")?,
             })
@@ -64,12 +64,12 @@ pub(super) fn call(call: &dyn Call) -> Resolved {
     Ok((Operation::Distinct(call.values()?), Type::Int8))
 }
 
-impl Bounded for Asked {
+impl Bounded for BoundedDistinctCount {
     fn reads(&self) -> Reads<'_> {
         Reads::Values(self.values.values().iter().collect())
     }
 
-    fn of_no_row(&self) -> Option<Scalar> {
+    fn value_over_no_rows(&self) -> Option<Scalar> {
         Some(Scalar::Int(0))
     }
 
@@ -82,7 +82,7 @@ impl Bounded for Asked {
     }
 
     fn lay_out(&self, filter: &Option<Expr>, layout: &mut dyn Layout) -> Result<Output, Refusal> {
-        Ok(Output::Choice(chosen::Shown {
+        Ok(Output::Choice(choice_value::ChoiceOutput {
             choice: layout.distinct_count(&self.values, self.per_unit_max, filter),
             draws: Vec::new(),
             is_array: false,

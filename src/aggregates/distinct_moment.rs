@@ -9,13 +9,13 @@ use super::best_case::{
 };
 use super::bounded::{Bounded, Bounds, Counts, Layout, PairLimits, Reads, TextRead};
 use super::choice_id::ChoiceId;
-use super::dispersion::{
-    Dispersion, about_mean, about_means, spread, spread_name, spread_of, squares_about_mean,
-};
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
 use super::unbounded::{Calls, Clamped, Facts, Unbounded, exact_sum, sum_of};
-use super::value::{Columns, DistinctValues, Divisor, Foreseen, Group, Value, half};
+use super::value::{Columns, DistinctValues, Divisor, Foreseen, Group, OutputValue, half};
+use super::variance::{
+    Dispersion, about_mean, about_means, spread, spread_name, spread_of, squares_about_mean,
+};
 use super::{Bound, BoundedOperation, Output, sum};
 use crate::catalog::Type;
 use crate::ir::{Distinct, Expr, Interval, Moment, Operation};
@@ -29,7 +29,7 @@ pub const SQUARES: usize = 3;
 
 /// Whose moment.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct BoundedDistinctMoment {
     pub value: Expr,
     pub range: Interval,
     pub per_unit_max: PairLimits,
@@ -37,12 +37,12 @@ pub struct Asked {
 }
 
 /// As the query writes it.
-pub(super) struct Written<'o> {
+pub(super) struct UnboundedDistinctMoment<'o> {
     pub value: &'o Expr,
     pub moment: Moment,
 }
 
-impl<'o> Unbounded<'o> for Written<'o> {
+impl<'o> Unbounded<'o> for UnboundedDistinctMoment<'o> {
     fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
         let name = match self.moment {
             Moment::Sum => "SUM(DISTINCT …)",
@@ -51,7 +51,7 @@ impl<'o> Unbounded<'o> for Written<'o> {
         };
         let value = self.value.clone();
         let per_unit_max = bounds.pair_limits(&Distinct::Value(value.clone()), name)?;
-        Ok(BoundedOperation::DistinctMoment(Asked {
+        Ok(BoundedOperation::DistinctMoment(BoundedDistinctMoment {
             range: bounds.finite(&value, name)?,
             value,
             per_unit_max,
@@ -96,12 +96,12 @@ impl<'o> Unbounded<'o> for Written<'o> {
     }
 }
 
-impl Bounded for Asked {
+impl Bounded for BoundedDistinctMoment {
     fn reads(&self) -> Reads<'_> {
         Reads::Values(vec![&self.value])
     }
 
-    fn of_no_row(&self) -> Option<Scalar> {
+    fn value_over_no_rows(&self) -> Option<Scalar> {
         match self.moment {
             Moment::Sum => Some(Scalar::Int(0)),
             Moment::Mean | Moment::Spread(_) => None,
@@ -121,7 +121,7 @@ impl Bounded for Asked {
         let value = (&self.value, self.range);
         let (choice, range) =
             layout.distinct_sum(value, self.per_unit_max, filter, with_squares)?;
-        Ok(Output::Distinct(Shown {
+        Ok(Output::DistinctMoment(DistinctMomentOutput {
             choice,
             range,
             moment: self.moment,
@@ -131,13 +131,13 @@ impl Bounded for Asked {
 
 /// The value that is shown: of a choice's distinct values, which lie within the range.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
+pub struct DistinctMomentOutput {
     pub choice: ChoiceId,
     pub range: Interval,
     pub moment: Moment,
 }
 
-impl Value for Shown {
+impl OutputValue for DistinctMomentOutput {
     fn name(&self) -> &'static str {
         "distinct values"
     }

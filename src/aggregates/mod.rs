@@ -4,14 +4,14 @@
 //! | a file says | by | for |
 //! |---|---|---|
 //! | arguments and PostgreSQL's result type | `call`, over [`call::Call`] | `resolve` |
-//! | what bounds it | `Written`, over [`Bounds`] | `analyze` |
-//! | what it is over the rows of one unit | `Written`, over [`Calls`] | `resolve` to `rewrite` |
-//! | which measures or choice it takes | `Asked`, over [`Layout`] | `rewrite` |
-//! | its value, as PostgreSQL computes it | `Shown`, over [`Columns`] | `finish` |
-//! | its standard error and interval | `Shown`, over [`Group`] | `finish` |
-//! | its error before it is drawn | `Shown`, as [`Foreseen`] | `rewrite`, `engine` |
-//! | whether noise leaves anything of it | `Shown`, over [`BestCase`] | `rewrite` |
-//! | its name in words | `Shown` | `engine` |
+//! | what bounds it | `Unbounded…`, over [`Bounds`] | `analyze` |
+//! | what it is over the rows of one unit | `Unbounded…`, over [`Calls`] | `resolve` to `rewrite` |
+//! | which measures or choice it takes | `Bounded…`, over [`Layout`] | `rewrite` |
+//! | its value, as PostgreSQL computes it | `…Output`, over [`Columns`] | `finish` |
+//! | its standard error and interval | `…Output`, over [`Group`] | `finish` |
+//! | its error before it is drawn | `…Output`, as [`Foreseen`] | `rewrite`, `engine` |
+//! | whether noise leaves anything of it | `…Output`, over [`BestCase`] | `rewrite` |
+//! | its name in words | `…Output` | `engine` |
 //!
 //! The stages see [`BoundedOperation`], [`Output`] and the traits alone: they never ask which
 //! aggregate it is. What a stage offers to an aggregate is a trait, so that imports point one way.
@@ -24,36 +24,36 @@
 mod arithmetic;
 pub mod average;
 mod best_case;
+pub mod bool_and_or;
 pub mod bounded;
 pub mod call;
 mod choice_id;
-pub mod chosen;
-mod components;
+pub mod choice_value;
 pub mod count;
-mod dense;
-pub mod dispersion;
 mod distinct_count;
 pub mod distinct_moment;
 mod draw_id;
+mod empty_input;
 pub mod estimate;
-pub mod joint;
+mod field_value;
 mod measure_id;
 mod mode;
 mod model;
 mod moments;
 mod names;
-mod no_row;
 mod operation;
-mod part;
-mod ranked;
+mod order_statistics;
+pub mod pair_statistics;
+mod principal_components;
 mod record;
 mod regression;
 mod released_column;
+pub mod single_measure;
 mod sum;
-pub mod total;
-pub mod truth;
+mod symmetric_matrix;
 mod unbounded;
 mod value;
+pub mod variance;
 
 use sqlparser::ast;
 
@@ -61,21 +61,21 @@ pub use best_case::{BestCase, DistinctNoise, Expected, PART, shown, total_of, wh
 use bounded::Bounded;
 pub use bounded::{Bounds, Centred, Counts, Layout, PairLimits, Pairs, Ranks, Summand, TextRead};
 pub use choice_id::ChoiceId;
-pub use dispersion::Dispersion;
 pub use draw_id::DrawId;
 pub use estimate::Estimate;
-pub use joint::Joint;
+pub use field_value::FieldValue;
 pub use measure_id::MeasureId;
 pub use model::{Fit, Model, Remark};
 pub use moments::Noisy;
 pub use names::{Counted, call as resolve_call, counted, is_aggregate};
-pub use part::Part;
+pub use pair_statistics::JointStatistic;
 pub use record::within_unit;
 pub use released_column::ReleasedColumn;
-pub use total::TotalKind;
+pub use single_measure::CountOrSum;
 pub use unbounded::{Calls, Clamped, Compares, Facts, Ties};
-use value::Value;
+use value::OutputValue;
 pub use value::{Columns, DistinctValues, Foreseen, Group};
+pub use variance::Dispersion;
 
 use crate::catalog::Type;
 use crate::ir::{Expr, Interval};
@@ -86,8 +86,8 @@ use crate::refusal::Refusal;
 macro_rules! registered {
     (
         $(#[$about:meta])*
-        $table:ident of $part:ident as $says:ident {
-            $($(#[$each:meta])* $name:ident in $file:ident,)*
+        $table:ident as $says:ident {
+            $($(#[$each:meta])* $name:ident: $file:ident::$part:ident,)*
         }
     ) => {
         $(#[$about])*
@@ -108,47 +108,47 @@ macro_rules! registered {
 
 registered! {
     /// An aggregate with what its argument's values are clipped to.
-    BoundedOperation of Asked as Bounded {
+    BoundedOperation as Bounded {
         /// Rows, values that are not NULL, or units.
-        Count in count,
-        Sum in sum,
-        Average in average,
+        Count: count::BoundedCount,
+        Sum: sum::BoundedSum,
+        Average: average::BoundedAverage,
         /// Variances, standard deviations, sums of squares.
-        Dispersion in dispersion,
+        Variance: variance::BoundedVariance,
         /// Statistics of pairs.
-        Joint in joint,
-        Regression in regression,
+        PairStatistic: pair_statistics::BoundedPairStatistic,
+        Regression: regression::BoundedRegression,
         /// Principal components.
-        Components in components,
+        Components: principal_components::BoundedComponents,
         /// BOOL_AND and BOOL_OR.
-        Truth in truth,
+        BoolAndOr: bool_and_or::BoundedBool,
         /// The number of distinct values.
-        Distinct in distinct_count,
+        DistinctCount: distinct_count::BoundedDistinctCount,
         /// The sum, the mean or the spread of distinct values.
-        DistinctMoment in distinct_moment,
+        DistinctMoment: distinct_moment::BoundedDistinctMoment,
         /// MIN, MAX and percentiles.
-        Ranked in ranked,
-        Mode in mode,
+        OrderStatistic: order_statistics::BoundedOrderStatistic,
+        Mode: mode::BoundedMode,
     }
 }
 
 registered! {
     /// The value that is shown, in terms of measures and choices.
-    Output of Shown as Value {
+    Output as OutputValue {
         /// A count or a sum: one measure.
-        Total in total,
-        Average in average,
-        Dispersion in dispersion,
-        Joint in joint,
+        SingleMeasure: single_measure::SingleMeasureOutput,
+        Average: average::AverageOutput,
+        Variance: variance::VarianceOutput,
+        PairStatistic: pair_statistics::PairStatisticOutput,
         /// A field of a record that is computed here.
-        Record in record,
-        Truth in truth,
+        Record: record::RecordOutput,
+        BoolAndOr: bool_and_or::BoolOutput,
         /// A sum, mean or spread of distinct values.
-        Distinct in distinct_moment,
+        DistinctMoment: distinct_moment::DistinctMomentOutput,
         /// A number of distinct values, or values that a choice chooses.
-        Choice in chosen,
+        Choice: choice_value::ChoiceOutput,
         /// Its value over no rows, which asks for nothing.
-        OfNoRow in no_row,
+        EmptyInput: empty_input::EmptyInputOutput,
     }
 }
 
@@ -188,8 +188,10 @@ impl BoundedOperation {
     }
 
     /// Its value of no row, where there is no noise.
-    pub fn of_no_row(&self) -> Output {
-        Output::OfNoRow(no_row::Shown(self.of().of_no_row()))
+    pub fn value_over_no_rows(&self) -> Output {
+        Output::EmptyInput(empty_input::EmptyInputOutput(
+            self.of().value_over_no_rows(),
+        ))
     }
 
     /// Which numbers of rows it takes.
@@ -270,9 +272,9 @@ impl Output {
     pub fn is_count(&self) -> bool {
         matches!(
             self,
-            Self::Total(total::Shown {
+            Self::SingleMeasure(single_measure::SingleMeasureOutput {
                 measure: _,
-                kind: TotalKind::Count
+                kind: CountOrSum::Count
             })
         )
     }

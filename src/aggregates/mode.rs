@@ -13,22 +13,22 @@ use crate::refusal::{Refusal, reason};
 
 /// The values that it chooses from.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct BoundedMode {
     pub value: Expr,
     pub values: Vec<Scalar>,
 }
 
 /// MODE as the query writes it.
-pub(super) struct Written<'o> {
+pub(super) struct UnboundedMode<'o> {
     pub value: &'o Expr,
     pub descending: bool,
 }
 
-impl<'o> Unbounded<'o> for Written<'o> {
+impl<'o> Unbounded<'o> for UnboundedMode<'o> {
     fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
         match bounds.listed(self.value, "MODE()")? {
             Some(values) if values.iter().any(Option::is_some) => {
-                Ok(BoundedOperation::Mode(Asked {
+                Ok(BoundedOperation::Mode(BoundedMode {
                     value: self.value.clone(),
                     values: values.into_iter().flatten().collect(),
                 })
@@ -72,12 +72,12 @@ pub(super) fn call(call: &dyn Call) -> Resolved {
     Ok((Operation::Mode { value, descending }, result))
 }
 
-impl Bounded for Asked {
+impl Bounded for BoundedMode {
     fn reads(&self) -> Reads<'_> {
         Reads::Values(vec![&self.value])
     }
 
-    fn of_no_row(&self) -> Option<Scalar> {
+    fn value_over_no_rows(&self) -> Option<Scalar> {
         None
     }
 

@@ -1,9 +1,9 @@
 //! What the fields of records are computed from: released moments, once they are there.
 
-use super::components::fit as components;
+use super::field_value::FieldValue;
 use super::measure_id::MeasureId;
 use super::moments::{MomentMeasures, Noisy};
-use super::part::Part;
+use super::principal_components::fit as components;
 use super::regression::fit as regression;
 use crate::policy::{ComponentsField, RecordField, RegressionField};
 
@@ -23,8 +23,8 @@ pub enum ModelKind {
 /// The fields of one group.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fit {
-    Regression(regression::Fit),
-    Components(components::Fit),
+    Regression(regression::RegressionFit),
+    Components(components::ComponentsFit),
 }
 
 impl Model {
@@ -57,7 +57,7 @@ impl Model {
     pub fn name(&self) -> &'static str {
         match self.kind {
             ModelKind::Regression(_) => super::regression::NAME,
-            ModelKind::Components { .. } => super::components::NAME,
+            ModelKind::Components { .. } => super::principal_components::NAME,
         }
     }
 
@@ -108,7 +108,7 @@ pub enum Remark {
 
 impl Fit {
     /// A field; `None` where it is NULL, and for the number of rows, which is a count.
-    pub fn part(&self, field: &RecordField) -> Option<Part<'_>> {
+    pub fn part(&self, field: &RecordField) -> Option<FieldValue<'_>> {
         match self {
             Self::Regression(fit) => fit.part(RegressionField::named(field.name)?),
             Self::Components(fit) => fit.part(ComponentsField::named(field.name)?),

@@ -2,10 +2,10 @@
 
 use super::call::{Call, Resolved, form};
 use super::{
-    average, components, count, dispersion, distinct_count, joint, mode, ranked, regression, sum,
-    truth,
+    average, bool_and_or, count, distinct_count, mode, order_statistics, pair_statistics,
+    principal_components, regression, sum, variance,
 };
-use crate::ir::{End, Moment, Operation, Paired, Quantifier, VarianceKind as V};
+use crate::ir::{End, Moment, Operation, PairStatistic, Quantifier, VarianceKind as V};
 use crate::refusal::{Refusal, reason};
 
 /// One name.
@@ -86,62 +86,80 @@ static NAMES: [Named; 31] = {
         plain("avg", average::call, D::Moment(Moment::Mean)),
         spread(
             "var_pop",
-            |c| dispersion::call(c, V::VariancePopulation),
+            |c| variance::call(c, V::VariancePopulation),
             V::VariancePopulation,
         ),
         spread(
             "var_samp",
-            |c| dispersion::call(c, V::VarianceSample),
+            |c| variance::call(c, V::VarianceSample),
             V::VarianceSample,
         ),
         spread(
             "variance",
-            |c| dispersion::call(c, V::VarianceSample),
+            |c| variance::call(c, V::VarianceSample),
             V::VarianceSample,
         ),
         spread(
             "stddev_pop",
-            |c| dispersion::call(c, V::DeviationPopulation),
+            |c| variance::call(c, V::DeviationPopulation),
             V::DeviationPopulation,
         ),
         spread(
             "stddev_samp",
-            |c| dispersion::call(c, V::DeviationSample),
+            |c| variance::call(c, V::DeviationSample),
             V::DeviationSample,
         ),
         spread(
             "stddev",
-            |c| dispersion::call(c, V::DeviationSample),
+            |c| variance::call(c, V::DeviationSample),
             V::DeviationSample,
         ),
         // The least and the greatest are the same with duplicates and without.
-        plain("min", |c| ranked::end(c, End::Least), D::Same),
-        plain("max", |c| ranked::end(c, End::Greatest), D::Same),
-        plain("bool_and", |c| truth::call(c, Quantifier::All), D::Same),
-        plain("every", |c| truth::call(c, Quantifier::All), D::Same),
-        plain("bool_or", |c| truth::call(c, Quantifier::Any), D::Same),
-        ordered("percentile_cont", |c| ranked::quantile(c, true)),
-        ordered("percentile_disc", |c| ranked::quantile(c, false)),
+        plain("min", |c| order_statistics::end(c, End::Least), D::Same),
+        plain("max", |c| order_statistics::end(c, End::Greatest), D::Same),
+        plain(
+            "bool_and",
+            |c| bool_and_or::call(c, Quantifier::All),
+            D::Same,
+        ),
+        plain("every", |c| bool_and_or::call(c, Quantifier::All), D::Same),
+        plain(
+            "bool_or",
+            |c| bool_and_or::call(c, Quantifier::Any),
+            D::Same,
+        ),
+        ordered("percentile_cont", |c| order_statistics::quantile(c, true)),
+        ordered("percentile_disc", |c| order_statistics::quantile(c, false)),
         ordered("mode", mode::call),
         paired("covar_pop", |c| {
-            joint::call(c, Paired::CovariancePopulation)
+            pair_statistics::call(c, PairStatistic::CovariancePopulation)
         }),
-        paired("covar_samp", |c| joint::call(c, Paired::CovarianceSample)),
-        paired("corr", |c| joint::call(c, Paired::Correlation)),
+        paired("covar_samp", |c| {
+            pair_statistics::call(c, PairStatistic::CovarianceSample)
+        }),
+        paired("corr", |c| pair_statistics::call(c, PairStatistic::Correlation)),
         counting(
             Counted::Pairs,
-            paired("regr_count", |c| joint::call(c, Paired::Count)),
+            paired("regr_count", |c| pair_statistics::call(c, PairStatistic::Count)),
         ),
-        paired("regr_avgx", |c| joint::call(c, Paired::AverageX)),
-        paired("regr_avgy", |c| joint::call(c, Paired::AverageY)),
-        paired("regr_sxx", |c| joint::call(c, Paired::SquaresX)),
-        paired("regr_syy", |c| joint::call(c, Paired::SquaresY)),
-        paired("regr_sxy", |c| joint::call(c, Paired::Products)),
-        paired("regr_slope", |c| joint::call(c, Paired::Slope)),
-        paired("regr_intercept", |c| joint::call(c, Paired::Intercept)),
-        paired("regr_r2", |c| joint::call(c, Paired::Determination)),
+        paired("regr_avgx", |c| pair_statistics::call(c, PairStatistic::AverageX)),
+        paired("regr_avgy", |c| pair_statistics::call(c, PairStatistic::AverageY)),
+        paired("regr_sxx", |c| pair_statistics::call(c, PairStatistic::SquaresX)),
+        paired("regr_syy", |c| pair_statistics::call(c, PairStatistic::SquaresY)),
+        paired("regr_sxy", |c| pair_statistics::call(c, PairStatistic::Products)),
+        paired("regr_slope", |c| pair_statistics::call(c, PairStatistic::Slope)),
+        paired("regr_intercept", |c| {
+            pair_statistics::call(c, PairStatistic::Intercept)
+        }),
+        paired("regr_r2", |c| {
+            pair_statistics::call(c, PairStatistic::Determination)
+        }),
         plain(regression::NAME, regression::call, OfDistinct::Refused),
-        plain(components::NAME, components::call, OfDistinct::Refused),
+        plain(
+            principal_components::NAME,
+            principal_components::call,
+            OfDistinct::Refused,
+        ),
     ]
 };
 

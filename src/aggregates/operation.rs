@@ -5,8 +5,8 @@ use sqlparser::ast;
 
 use super::unbounded::{Facts, Unbounded};
 use super::{
-    Bound, Bounds, Calls, average, components, count, dispersion, distinct_count, distinct_moment,
-    joint, mode, ranked, regression, sum, truth,
+    Bound, Bounds, Calls, average, bool_and_or, count, distinct_count, distinct_moment, mode,
+    order_statistics, pair_statistics, principal_components, regression, sum, variance,
 };
 use crate::catalog::Type;
 use crate::ir::{Expr, Interval, Operation};
@@ -15,23 +15,29 @@ use crate::refusal::Refusal;
 impl Operation {
     fn written(&self) -> Box<dyn Unbounded<'_> + '_> {
         match self {
-            Self::CountRows => Box::new(count::Written(None)),
-            Self::Count(value) => Box::new(count::Written(Some(value))),
-            Self::Distinct(values) => Box::new(distinct_count::Written(values)),
-            Self::DistinctMoment { value, moment } => Box::new(distinct_moment::Written {
-                value,
-                moment: *moment,
-            }),
-            Self::Sum(value) => Box::new(sum::Written(value)),
-            Self::Average(value) => Box::new(average::Written(value)),
-            Self::Variance { value, kind } => Box::new(dispersion::Written { value, kind: *kind }),
-            Self::Paired { y, x, kind } => Box::new(joint::Written { y, x, kind: *kind }),
+            Self::CountRows => Box::new(count::UnboundedCount(None)),
+            Self::Count(value) => Box::new(count::UnboundedCount(Some(value))),
+            Self::Distinct(values) => Box::new(distinct_count::UnboundedDistinctCount(values)),
+            Self::DistinctMoment { value, moment } => {
+                Box::new(distinct_moment::UnboundedDistinctMoment {
+                    value,
+                    moment: *moment,
+                })
+            }
+            Self::Sum(value) => Box::new(sum::UnboundedSum(value)),
+            Self::Average(value) => Box::new(average::UnboundedAverage(value)),
+            Self::Variance { value, kind } => {
+                Box::new(variance::UnboundedVariance { value, kind: *kind })
+            }
+            Self::PairStatistic { y, x, kind } => {
+                Box::new(pair_statistics::UnboundedPairStatistic { y, x, kind: *kind })
+            }
             Self::Regression {
                 y,
                 features,
                 l1,
                 field,
-            } => Box::new(regression::Written {
+            } => Box::new(regression::UnboundedRegression {
                 y,
                 features,
                 l1: *l1,
@@ -41,25 +47,29 @@ impl Operation {
                 values,
                 shown,
                 field,
-            } => Box::new(components::Written {
+            } => Box::new(principal_components::UnboundedComponents {
                 values,
                 shown: *shown,
                 field,
             }),
-            Self::Truth { value, of } => Box::new(truth::Written { value, of: *of }),
-            Self::Extreme { value, end } => Box::new(ranked::WrittenEnd { value, end: *end }),
+            Self::BoolAndOr { value, of } => {
+                Box::new(bool_and_or::UnboundedBool { value, of: *of })
+            }
+            Self::Extreme { value, end } => {
+                Box::new(order_statistics::UnboundedExtreme { value, end: *end })
+            }
             Self::Quantile {
                 value,
                 fractions,
                 continuous,
                 descending,
-            } => Box::new(ranked::WrittenQuantile {
+            } => Box::new(order_statistics::UnboundedQuantile {
                 value,
                 fractions,
                 continuous: *continuous,
                 descending: *descending,
             }),
-            Self::Mode { value, descending } => Box::new(mode::Written {
+            Self::Mode { value, descending } => Box::new(mode::UnboundedMode {
                 value,
                 descending: *descending,
             }),

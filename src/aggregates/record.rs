@@ -13,8 +13,8 @@ use super::estimate::Estimate;
 use super::measure_id::MeasureId;
 use super::model::{Model, ModelKind};
 use super::moments::{MomentMeasures, Scale, Summed};
-use super::value::{Columns, Divisor, Foreseen, Group, Value, half, middle};
-use super::{Output, total};
+use super::value::{Columns, Divisor, Foreseen, Group, OutputValue, half, middle};
+use super::{Output, single_measure};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
 use crate::ir::literal::{integer_range, type_name};
@@ -27,7 +27,7 @@ pub(super) const VALUES_MAX: usize = 16;
 
 /// The field that is shown.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
+pub struct RecordOutput {
     pub model: Model,
     pub field: &'static RecordField,
 }
@@ -95,11 +95,11 @@ pub(super) fn lay_out(
     let moments = moments(values, filter, layout)?;
     let moments = moments.ok_or_else(|| form(field.name))?;
     Ok(match field.kind {
-        FieldKind::Rows => Output::Total(total::Shown {
+        FieldKind::Rows => Output::SingleMeasure(single_measure::SingleMeasureOutput {
             measure: moments.count,
-            kind: total::TotalKind::Count,
+            kind: single_measure::CountOrSum::Count,
         }),
-        FieldKind::Number | FieldKind::Numbers => Output::Record(Shown {
+        FieldKind::Number | FieldKind::Numbers => Output::Record(RecordOutput {
             model: Model { moments, kind },
             field,
         }),
@@ -120,7 +120,7 @@ pub(super) fn of_no_row(field: &RecordField) -> Option<Scalar> {
     (field.kind == FieldKind::Rows).then_some(Scalar::Int(0))
 }
 
-impl Value for Shown {
+impl OutputValue for RecordOutput {
     fn name(&self) -> &'static str {
         let RecordField { in_words, .. } = self.field;
         in_words

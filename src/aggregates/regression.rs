@@ -28,7 +28,7 @@ pub const NAME: &str = "pgveil.linregr";
 
 /// What is fitted, over rows where no value is NULL, by the aggregate's own filter.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct BoundedRegression {
     /// The values, each once: y is the first.
     pub values: Vec<(Expr, Interval)>,
     pub regression: Regression,
@@ -36,7 +36,7 @@ pub struct Asked {
 }
 
 /// A regression as the query writes it.
-pub(super) struct Written<'o> {
+pub(super) struct UnboundedRegression<'o> {
     pub y: &'o Expr,
     pub features: &'o [Expr],
     pub l1: f64,
@@ -82,7 +82,7 @@ pub(super) fn call(call: &dyn Call) -> Resolved {
     Ok((operation, field.data_type()))
 }
 
-impl<'o> Unbounded<'o> for Written<'o> {
+impl<'o> Unbounded<'o> for UnboundedRegression<'o> {
     fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
         let y = exact(self.y);
         let mut values = vec![(y.clone(), bounds.finite(y, &format!("{NAME}()"))?)];
@@ -112,7 +112,7 @@ impl<'o> Unbounded<'o> for Written<'o> {
         }
         Ok(Bound {
             conditions: all_present(&values, bounds),
-            operation: BoundedOperation::Regression(Asked {
+            operation: BoundedOperation::Regression(BoundedRegression {
                 values,
                 regression: Regression {
                     features,
@@ -185,12 +185,12 @@ fn repeated(one: usize, other: usize, feature: &Feature) -> Refusal {
     .hint("Leave one of them out: the coefficients of both together are not determined.")
 }
 
-impl Bounded for Asked {
+impl Bounded for BoundedRegression {
     fn reads(&self) -> Reads<'_> {
         Reads::Values(self.values.iter().map(|(value, _)| value).collect())
     }
 
-    fn of_no_row(&self) -> Option<Scalar> {
+    fn value_over_no_rows(&self) -> Option<Scalar> {
         of_no_row(self.field)
     }
 

@@ -4,7 +4,7 @@ use sqlparser::ast;
 
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, Summand, TextRead};
 use super::call::{Call, Resolved, typed};
-use super::total::{Shown, TotalKind};
+use super::single_measure::{CountOrSum, SingleMeasureOutput};
 use super::unbounded::{Calls, Clamped, Facts, Unbounded, exact_sum, sum_of};
 use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
@@ -14,7 +14,7 @@ use crate::refusal::{Refusal, reason};
 
 /// What is added up.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked(pub Summand);
+pub struct BoundedSum(pub Summand);
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
     let value = call.value()?;
@@ -34,11 +34,11 @@ fn sum_type(given: &Type) -> Option<Type> {
 }
 
 /// SUM as the query writes it.
-pub(super) struct Written<'o>(pub &'o Expr);
+pub(super) struct UnboundedSum<'o>(pub &'o Expr);
 
-impl<'o> Unbounded<'o> for Written<'o> {
+impl<'o> Unbounded<'o> for UnboundedSum<'o> {
     fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
-        Ok(BoundedOperation::Sum(Asked(bounds.summand(self.0, "SUM")?)).into())
+        Ok(BoundedOperation::Sum(BoundedSum(bounds.summand(self.0, "SUM")?)).into())
     }
 
     fn sql(&self, calls: &dyn Calls) -> Result<ast::Expr, Refusal> {
@@ -79,12 +79,12 @@ pub(super) fn check_exact(value: &Expr, name: &str) -> Result<(), Refusal> {
     }
 }
 
-impl Bounded for Asked {
+impl Bounded for BoundedSum {
     fn reads(&self) -> Reads<'_> {
         Reads::Summand(&self.0)
     }
 
-    fn of_no_row(&self) -> Option<Scalar> {
+    fn value_over_no_rows(&self) -> Option<Scalar> {
         Some(Scalar::Int(0))
     }
 
@@ -100,9 +100,9 @@ impl Bounded for Asked {
     }
 
     fn lay_out(&self, filter: &Option<Expr>, layout: &mut dyn Layout) -> Result<Output, Refusal> {
-        Ok(Output::Total(Shown {
+        Ok(Output::SingleMeasure(SingleMeasureOutput {
             measure: layout.sum(&self.0, filter)?,
-            kind: TotalKind::Sum,
+            kind: CountOrSum::Sum,
         }))
     }
 }

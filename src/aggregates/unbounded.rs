@@ -5,7 +5,7 @@ use sqlparser::ast;
 
 use super::{Bound, Bounds};
 use crate::catalog::Type;
-use crate::ir::{Distinct, Expr, Fractions, Interval, Operation, Paired};
+use crate::ir::{Distinct, Expr, Fractions, Interval, Operation, PairStatistic};
 use crate::refusal::Refusal;
 
 /// An aggregate as the query writes it, which lives as long as its operation.
@@ -188,7 +188,7 @@ pub trait Calls {
     ///
     /// # Errors
     /// The errors of the values.
-    fn pairs(&self, y: &Expr, x: &Expr, kind: Paired) -> Result<ast::Expr, Refusal>;
+    fn pairs(&self, y: &Expr, x: &Expr, kind: PairStatistic) -> Result<ast::Expr, Refusal>;
 
     /// One spelling for all equal results.
     fn one_spelling(&self, call: ast::Expr) -> ast::Expr;

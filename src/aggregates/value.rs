@@ -13,7 +13,7 @@ use crate::ir::Interval;
 use crate::policy::RecordField;
 
 /// The released value of an aggregate.
-pub trait Value {
+pub trait OutputValue {
     /// Its name in EXPLAIN.
     fn name(&self) -> &'static str;
 

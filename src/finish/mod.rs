@@ -13,7 +13,7 @@ pub use fits::{Fits, Fitting};
 pub use output::unseen;
 pub use uncertainty::{Spread, has_few, quantile_95, reach_of_cuts, spread, value_and_error};
 
-use crate::aggregates::{Fit, Part};
+use crate::aggregates::{FieldValue, Fit};
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
 use crate::ir::{
@@ -393,15 +393,15 @@ fn listed(data_type: &Type, rule: &KeyRule) -> HashMap<String, String> {
 }
 
 /// A field of a record, as PostgreSQL reads it.
-fn shown(part: Part<'_>) -> String {
+fn shown(part: FieldValue<'_>) -> String {
     let numbers = |numbers: &[f64]| {
         let texts: Vec<String> = numbers.iter().copied().map(float).collect();
         array_text(texts.iter().map(|text| Some(text.as_str())))
     };
     match part {
-        Part::Number(number) => float(number),
-        Part::Numbers(of) => numbers(of),
-        Part::Rows(rows) => {
+        FieldValue::Number(number) => float(number),
+        FieldValue::Numbers(of) => numbers(of),
+        FieldValue::Rows(rows) => {
             let texts: Vec<String> = rows.iter().map(|row| numbers(row)).collect();
             format!("{{{}}}", texts.join(","))
         }

@@ -24,10 +24,10 @@ pub enum Operation {
         kind: VarianceKind,
     },
     /// Over pairs where neither value is NULL; both are cast to float8.
-    Paired {
+    PairStatistic {
         y: Expr,
         x: Expr,
-        kind: Paired,
+        kind: PairStatistic,
     },
     /// A field of a linear regression, over rows where no value is NULL; all are cast to float8.
     Regression {
@@ -63,7 +63,7 @@ pub enum Operation {
         descending: bool,
     },
     /// BOOL_AND (EVERY) and BOOL_OR of a boolean.
-    Truth {
+    BoolAndOr {
         value: Expr,
         of: Quantifier,
     },
@@ -107,7 +107,7 @@ pub enum VarianceKind {
 
 /// Statistics of pairs (y, x).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Paired {
+pub enum PairStatistic {
     CovariancePopulation,
     CovarianceSample,
     Correlation,
@@ -179,14 +179,14 @@ impl Operation {
             Self::Distinct(values) => values.values().iter().collect(),
             Self::Variance { value, kind: _ }
             | Self::Extreme { value, end: _ }
-            | Self::Truth { value, of: _ } => vec![value],
+            | Self::BoolAndOr { value, of: _ } => vec![value],
             Self::Quantile {
                 value,
                 fractions: _,
                 continuous: _,
                 descending: _,
             } => vec![value],
-            Self::Paired { y, x, kind: _ } => vec![y, x],
+            Self::PairStatistic { y, x, kind: _ } => vec![y, x],
             Self::Regression {
                 y,
                 features,
@@ -224,7 +224,7 @@ impl Operation {
                 value: map(value)?,
                 kind,
             },
-            Self::Paired { y, x, kind } => Self::Paired {
+            Self::PairStatistic { y, x, kind } => Self::PairStatistic {
                 y: map(y)?,
                 x: map(x)?,
                 kind,
@@ -268,7 +268,7 @@ impl Operation {
                 value: map(value)?,
                 descending,
             },
-            Self::Truth { value, of } => Self::Truth {
+            Self::BoolAndOr { value, of } => Self::BoolAndOr {
                 value: map(value)?,
                 of,
             },

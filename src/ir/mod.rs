@@ -15,7 +15,7 @@ mod unknown;
 pub mod window;
 
 pub use aggregate::{
-    Aggregate, Distinct, End, Fractions, Moment, Operation, Paired, Quantifier, VarianceKind,
+    Aggregate, Distinct, End, Fractions, Moment, Operation, PairStatistic, Quantifier, VarianceKind,
 };
 pub use equality::equality;
 pub use expression::{Expr, Node};

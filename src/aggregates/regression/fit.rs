@@ -3,9 +3,9 @@
 
 use super::lasso::{self, Sizes};
 use super::solution::Solution;
-use crate::aggregates::dense::Symmetric;
+use crate::aggregates::field_value::FieldValue;
 use crate::aggregates::moments::{Moments, Noisy, Scale};
-use crate::aggregates::part::Part;
+use crate::aggregates::symmetric_matrix::Symmetric;
 use crate::policy::RegressionField as Field;
 
 /// One column of the design.
@@ -27,7 +27,7 @@ pub struct Regression {
 
 /// What is shown of one group.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fit {
+pub struct RegressionFit {
     pub coef: Vec<f64>,
     /// Of sampling and noise together; `None` where there are no more rows than features, and under
     /// a penalty on sizes.
@@ -42,17 +42,17 @@ pub struct Fit {
     pub penalty: f64,
 }
 
-impl Fit {
+impl RegressionFit {
     /// A field; `None` where it is NULL, and for the number of rows, which is a count.
-    pub fn part(&self, field: Field) -> Option<Part<'_>> {
+    pub fn part(&self, field: Field) -> Option<FieldValue<'_>> {
         match field {
-            Field::Coef => Some(Part::Numbers(&self.coef)),
-            Field::StdErr => self.std_err.as_deref().map(Part::Numbers),
-            Field::NoiseErr => Some(Part::Numbers(&self.noise_err)),
-            Field::R2 => self.r2.map(Part::Number),
+            Field::Coef => Some(FieldValue::Numbers(&self.coef)),
+            Field::StdErr => self.std_err.as_deref().map(FieldValue::Numbers),
+            Field::NoiseErr => Some(FieldValue::Numbers(&self.noise_err)),
+            Field::R2 => self.r2.map(FieldValue::Number),
             Field::NumRows => None,
-            Field::ConditionNo => Some(Part::Number(self.condition)),
-            Field::Penalty => Some(Part::Number(self.penalty)),
+            Field::ConditionNo => Some(FieldValue::Number(self.condition)),
+            Field::Penalty => Some(FieldValue::Number(self.penalty)),
         }
     }
 }
@@ -61,7 +61,7 @@ impl Fit {
 const SINGULAR: f64 = 1e-12;
 
 /// `Σ (a . v)(b . v)` over rows, for v = (1, s) and sparse a and b.
-fn product(moments: &Moments, a: &Terms, b: &Terms) -> Noisy {
+fn product(moments: &Moments, a: &SquareTerms, b: &SquareTerms) -> Noisy {
     let mut sum = Noisy::zero();
     for (i, x) in a.0 {
         for (j, y) in b.0 {
@@ -72,12 +72,12 @@ fn product(moments: &Moments, a: &Terms, b: &Terms) -> Noisy {
 }
 
 /// What a scaled column is in terms of 1 and of one scaled value: positions and factors.
-struct Terms([(usize, f64); 2]);
+struct SquareTerms([(usize, f64); 2]);
 
 /// The columns that are solved for, each within [-1, 1], and how coefficients come back from them.
 struct Design {
-    y: Terms,
-    columns: Vec<Terms>,
+    y: SquareTerms,
+    columns: Vec<SquareTerms>,
     /// Where the constant column stands. It is solved for as 1, and is not penalised.
     constant: Option<usize>,
     /// How many of y's units one unit of the scaled y is.
@@ -98,10 +98,10 @@ impl Design {
             let Scale { middle, half } = scales[value];
             let whole = middle.abs() + half;
             match constant {
-                Some(_) => (Terms([(0, 0.0), (value + 1, 1.0)]), half),
+                Some(_) => (SquareTerms([(0, 0.0), (value + 1, 1.0)]), half),
                 None => {
                     let terms = [(0, middle / whole), (value + 1, half / whole)];
-                    (Terms(terms), whole)
+                    (SquareTerms(terms), whole)
                 }
             }
         };
@@ -117,7 +117,7 @@ impl Design {
         for (at, feature) in features.iter().enumerate() {
             match feature {
                 Feature::Constant(number) => {
-                    design.columns.push(Terms([(0, 1.0), (0, 0.0)]));
+                    design.columns.push(SquareTerms([(0, 1.0), (0, 0.0)]));
                     design.back[at][at] = of_y / number;
                     design.offset[at] = scales[y].middle / number;
                 }
@@ -174,7 +174,7 @@ impl Design {
 /// squares from noisy moments. Wang 2018, "Revisiting differentially private linear regression"
 /// (arXiv 1803.02596), for a penalty by the least eigenvalue; there it is released with noise for a
 /// third of the budget, here it is that of the released matrix.
-pub fn fit(moments: &Moments, regression: &Regression) -> Option<Fit> {
+pub fn fit(moments: &Moments, regression: &Regression) -> Option<RegressionFit> {
     let Regression { features, l1 } = regression;
     let design = Design::new(&moments.scales, 0, features);
     let (size, rows) = (features.len(), moments.rows());
@@ -204,7 +204,7 @@ pub fn fit(moments: &Moments, regression: &Regression) -> Option<Fit> {
     };
     let squares = product(moments, &design.y, &design.y).value;
     let rest = rest(&matrix, &right, &least.at, squares)?;
-    let mut fit = Fit {
+    let mut fit = RegressionFit {
         coef: Vec::new(),
         std_err: None,
         noise_err: Vec::new(),
@@ -335,7 +335,7 @@ fn penalty<'n>(
 
 /// The part of y's squares about its mean that the fit explains.
 fn r2(moments: &Moments, design: &Design, squares: f64, rest: f64) -> Option<f64> {
-    let one = Terms([(0, 1.0), (0, 0.0)]);
+    let one = SquareTerms([(0, 1.0), (0, 0.0)]);
     let sum = product(moments, &design.y, &one).value;
     let about_mean = squares - sum * sum / moments.rows().value;
     let share = (about_mean > SINGULAR * squares).then(|| 1.0 - rest / about_mean)?;

@@ -1,8 +1,8 @@
 //! Least squares with a penalty on the coefficients' sizes (LASSO), from noisy moments.
 
 use super::solution::{Solution, moved};
-use crate::aggregates::dense::Symmetric;
 use crate::aggregates::moments::Noisy;
+use crate::aggregates::symmetric_matrix::Symmetric;
 
 /// For each column, the size of its gradient at which its coefficient leaves zero.
 pub(super) struct Sizes<'s>(pub &'s [Noisy]);

@@ -1,7 +1,7 @@
 //! Solutions of noisy normal equations.
 
-use crate::aggregates::dense::Symmetric;
 use crate::aggregates::moments::Noisy;
+use crate::aggregates::symmetric_matrix::Symmetric;
 
 /// The solution of the normal equations, and what each draw moves it by.
 pub(super) struct Solution {

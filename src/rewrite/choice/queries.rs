@@ -1,7 +1,7 @@
 //! The choice queries of a release.
 
 use super::{ChoiceQuery, Degree, Subject, Target};
-use crate::aggregates::{ChoiceId, DrawId, PairLimits, Ranks, chosen};
+use crate::aggregates::{ChoiceId, DrawId, PairLimits, Ranks, choice_value};
 use crate::ir::{Distinct, Expr, Fractions};
 
 /// The choice queries of a release; equal ones are asked once.
@@ -16,7 +16,7 @@ impl ChoiceQueries {
         (subject, filter): (Subject, &Option<Expr>),
         (targets, is_array): (Vec<Target>, bool),
         reports_error: bool,
-    ) -> chosen::Shown {
+    ) -> choice_value::ChoiceOutput {
         let choice = self
             .0
             .iter()
@@ -52,7 +52,7 @@ impl ChoiceQueries {
         for end in ends {
             position(end);
         }
-        chosen::Shown {
+        choice_value::ChoiceOutput {
             choice: ChoiceId(choice),
             draws,
             is_array,

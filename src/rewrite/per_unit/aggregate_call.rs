@@ -6,7 +6,7 @@ use super::one_spelling;
 use super::pairs::PairSums;
 use crate::aggregates::Calls;
 use crate::catalog::Type;
-use crate::ir::{Aggregate, Distinct, Expr, Fractions, Paired};
+use crate::ir::{Aggregate, Distinct, Expr, Fractions, PairStatistic};
 use crate::refusal::Refusal;
 use crate::rewrite::emit::expression::ExpressionEmitter;
 use crate::rewrite::emit::guard::internal;
@@ -116,7 +116,7 @@ impl Calls for OverRows<'_, '_> {
         ))
     }
 
-    fn pairs(&self, y: &Expr, x: &Expr, kind: Paired) -> Result<ast::Expr, Refusal> {
+    fn pairs(&self, y: &Expr, x: &Expr, kind: PairStatistic) -> Result<ast::Expr, Refusal> {
         let value = |e: &Expr| Ok::<_, Refusal>(PairSums::value(self.emitted(e)?, e));
         let placed = |call| self.placed(call);
         Ok(PairSums::new(value(y)?, value(x)?, self.filter.clone(), &placed).statistic(kind))

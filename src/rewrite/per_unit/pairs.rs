@@ -4,7 +4,7 @@
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use crate::catalog::Type;
-use crate::ir::{Expr, Node, Paired};
+use crate::ir::{Expr, Node, PairStatistic};
 use crate::rewrite::emit::sql;
 
 /// Decimals of a value that are kept: products of four of them, and quotients of those, then stay
@@ -107,7 +107,7 @@ impl PairSums {
     /// Total, and a function of the set of pairs: sums and products of numerics are exact, and
     /// every divisor is tested at itself. With values of at most 1e30 and 60 decimals, and fewer
     /// than 1e18 rows, no result leaves (1e-250, 1e250) in magnitude.
-    pub fn statistic(&self, kind: Paired) -> ast::Expr {
+    pub fn statistic(&self, kind: PairStatistic) -> ast::Expr {
         let Self {
             n,
             y,
@@ -121,17 +121,17 @@ impl PairSums {
         let squares_x = || less(times(n, xx), times(x, x));
         let products = || less(times(n, yx), times(y, x));
         match kind {
-            Paired::Count => sql::cast(n.clone(), &Type::Int8),
-            Paired::AverageX => ratio(x.clone(), n.clone()),
-            Paired::AverageY => ratio(y.clone(), n.clone()),
-            Paired::SquaresX => ratio(squares_x(), n.clone()),
-            Paired::SquaresY => ratio(squares_y(), n.clone()),
-            Paired::Products => ratio(products(), n.clone()),
-            Paired::CovariancePopulation => ratio(products(), sql::nested(times(n, n))),
-            Paired::CovarianceSample => {
+            PairStatistic::Count => sql::cast(n.clone(), &Type::Int8),
+            PairStatistic::AverageX => ratio(x.clone(), n.clone()),
+            PairStatistic::AverageY => ratio(y.clone(), n.clone()),
+            PairStatistic::SquaresX => ratio(squares_x(), n.clone()),
+            PairStatistic::SquaresY => ratio(squares_y(), n.clone()),
+            PairStatistic::Products => ratio(products(), n.clone()),
+            PairStatistic::CovariancePopulation => ratio(products(), sql::nested(times(n, n))),
+            PairStatistic::CovarianceSample => {
                 ratio(products(), times(n, &less(n.clone(), sql::number("1"))))
             }
-            Paired::Correlation => {
+            PairStatistic::Correlation => {
                 // Each root by itself: the product of both squares has twice their digits.
                 let roots = times(
                     &sql::call("sqrt", vec![squares_y()]),
@@ -143,9 +143,9 @@ impl PairSums {
                     None,
                 )
             }
-            Paired::Slope => ratio(products(), squares_x()),
-            Paired::Intercept => ratio(less(times(y, xx), times(x, yx)), squares_x()),
-            Paired::Determination => {
+            PairStatistic::Slope => ratio(products(), squares_x()),
+            PairStatistic::Intercept => ratio(less(times(y, xx), times(x, yx)), squares_x()),
+            PairStatistic::Determination => {
                 let of_all = result(sql::binary(
                     times(&products(), &products()),
                     B::Divide,

@@ -3,11 +3,11 @@ use crate::aggregates::moments::testing::{ENDS, assert_near, exact, moments, row
 use crate::mechanism::normal;
 
 /// The fit of the first value by these features, without a penalty.
-fn fit(moments: &Moments, features: &[Feature]) -> Option<Fit> {
+fn fit(moments: &Moments, features: &[Feature]) -> Option<RegressionFit> {
     penalised(moments, features, 0.0)
 }
 
-fn penalised(moments: &Moments, features: &[Feature], l1: f64) -> Option<Fit> {
+fn penalised(moments: &Moments, features: &[Feature], l1: f64) -> Option<RegressionFit> {
     let features = features.to_vec();
     super::fit(moments, &Regression { features, l1 })
 }
@@ -79,7 +79,7 @@ fn constants_and_y_itself_are_features() {
     let one = fitted(&[Feature::Constant(1.0), Feature::Value(3)]);
     let four = fitted(&[Feature::Value(3), Feature::Constant(-4.0)]);
     assert_near(&[four.coef[1] * -4.0, four.coef[0]], &one.coef, "coef");
-    let errors = |fit: &Fit| fit.std_err.clone().unwrap();
+    let errors = |fit: &RegressionFit| fit.std_err.clone().unwrap();
     assert_near(
         &[errors(&four)[1] * 4.0, errors(&four)[0]],
         &errors(&one),

@@ -84,7 +84,7 @@ impl Coordinates {
             outputs: release
                 .aggregates
                 .iter()
-                .map(|aggregate| aggregate.operation.of_no_row())
+                .map(|aggregate| aggregate.operation.value_over_no_rows())
                 .collect(),
             ..Self::default()
         }

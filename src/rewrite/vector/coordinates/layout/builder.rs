@@ -1,7 +1,7 @@
 //! The part of a release that aggregates use: measures of the vector, and choices.
 
 use crate::aggregates::{
-    Centred, ChoiceId, Layout, MeasureId, PairLimits, Pairs, Ranks, Summand, chosen,
+    Centred, ChoiceId, Layout, MeasureId, PairLimits, Pairs, Ranks, Summand, choice_value,
 };
 use crate::analyze::interval::Interval;
 use crate::analyze::{AnalyzedRelease, inline};
@@ -212,7 +212,7 @@ impl Layout for Laying<'_> {
         (value, range): (&Expr, Interval),
         ranks: &Ranks,
         filter: &Option<Expr>,
-    ) -> Result<chosen::Shown, Refusal> {
+    ) -> Result<choice_value::ChoiceOutput, Refusal> {
         let grid = Grid::new(value, range, self.release, self.columns)?;
         let subject = Subject::Value {
             value: value.clone(),
@@ -228,7 +228,7 @@ impl Layout for Laying<'_> {
         value: &Expr,
         values: &[Scalar],
         filter: &Option<Expr>,
-    ) -> chosen::Shown {
+    ) -> choice_value::ChoiceOutput {
         let subject = Subject::Value {
             value: value.clone(),
             candidates: Candidates::listed(values, &value.data_type),

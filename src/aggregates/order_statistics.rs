@@ -15,7 +15,7 @@ use crate::refusal::{Refusal, reason};
 
 /// Which values are asked for.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct BoundedOrderStatistic {
     pub value: Expr,
     pub range: Interval,
     pub ranks: Ranks,
@@ -47,7 +47,7 @@ fn bound(value: &Expr, ranks: Ranks, name: &str, bounds: &dyn Bounds) -> Result<
                 private answer is chosen; GROUP BY shows other values.",
         ));
     }
-    Ok(BoundedOperation::Ranked(Asked {
+    Ok(BoundedOperation::OrderStatistic(BoundedOrderStatistic {
         value: value.clone(),
         range: bounds.finite(value, name)?,
         ranks,
@@ -159,12 +159,12 @@ fn array_of(element: &Type) -> Option<Type> {
 }
 
 /// MIN and MAX as the query writes them.
-pub(super) struct WrittenEnd<'o> {
+pub(super) struct UnboundedExtreme<'o> {
     pub value: &'o Expr,
     pub end: End,
 }
 
-impl<'o> Unbounded<'o> for WrittenEnd<'o> {
+impl<'o> Unbounded<'o> for UnboundedExtreme<'o> {
     fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
         bound(self.value, Ranks::End(self.end), "MIN or MAX", bounds)
     }
@@ -191,14 +191,14 @@ impl<'o> Unbounded<'o> for WrittenEnd<'o> {
 }
 
 /// A percentile as the query writes it.
-pub(super) struct WrittenQuantile<'o> {
+pub(super) struct UnboundedQuantile<'o> {
     pub value: &'o Expr,
     pub fractions: &'o Fractions,
     pub continuous: bool,
     pub descending: bool,
 }
 
-impl<'o> Unbounded<'o> for WrittenQuantile<'o> {
+impl<'o> Unbounded<'o> for UnboundedQuantile<'o> {
     fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
         let ranks = Ranks::Fractions(match self.descending {
             true => self.fractions.turned(),
@@ -239,12 +239,12 @@ impl<'o> Unbounded<'o> for WrittenQuantile<'o> {
     }
 }
 
-impl Bounded for Asked {
+impl Bounded for BoundedOrderStatistic {
     fn reads(&self) -> Reads<'_> {
         Reads::Values(vec![&self.value])
     }
 
-    fn of_no_row(&self) -> Option<Scalar> {
+    fn value_over_no_rows(&self) -> Option<Scalar> {
         None
     }
 

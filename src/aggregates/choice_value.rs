@@ -8,18 +8,18 @@ use super::choice_id::ChoiceId;
 use super::draw_id::DrawId;
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
-use super::value::{Columns, Divisor, Foreseen, Group, Value};
+use super::value::{Columns, Divisor, Foreseen, Group, OutputValue};
 
 /// The value that is shown: what a choice counts, or some of the values that it chooses.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
+pub struct ChoiceOutput {
     pub choice: ChoiceId,
     /// Empty for a count.
     pub draws: Vec<DrawId>,
     pub is_array: bool,
 }
 
-impl Value for Shown {
+impl OutputValue for ChoiceOutput {
     fn name(&self) -> &'static str {
         if self.draws.is_empty() {
             "distinct count"

@@ -12,7 +12,7 @@ use super::bounded::{Bounded, Bounds, Centred, Counts, Layout, Reads, Summand, T
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
 use super::unbounded::{Calls, Clamped, Facts, Unbounded, exact_sum, most_variance};
-use super::value::{Columns, Divisor, Foreseen, Group, ROWS_OF_SAMPLE, Value, half};
+use super::value::{Columns, Divisor, Foreseen, Group, OutputValue, ROWS_OF_SAMPLE, half};
 use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
 use crate::ir::VarianceKind as Kind;
@@ -30,7 +30,7 @@ pub enum Dispersion {
 
 /// Whose dispersion.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct BoundedVariance {
     pub summand: Summand,
     pub kind: Dispersion,
 }
@@ -42,14 +42,14 @@ pub(super) fn call(call: &dyn Call, kind: Kind) -> Resolved {
 }
 
 /// A variance or standard deviation as the query writes it.
-pub(super) struct Written<'o> {
+pub(super) struct UnboundedVariance<'o> {
     pub value: &'o Expr,
     pub kind: Kind,
 }
 
-impl<'o> Unbounded<'o> for Written<'o> {
+impl<'o> Unbounded<'o> for UnboundedVariance<'o> {
     fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
-        Ok(BoundedOperation::Dispersion(Asked {
+        Ok(BoundedOperation::Variance(BoundedVariance {
             summand: bounds.summand(self.value, "VARIANCE or STDDEV")?,
             kind: Dispersion::Spread(self.kind),
         })
@@ -109,12 +109,12 @@ pub(super) fn spread_of(value: Interval, kind: Kind) -> Interval {
     Interval::new(0.0, most)
 }
 
-impl Bounded for Asked {
+impl Bounded for BoundedVariance {
     fn reads(&self) -> Reads<'_> {
         Reads::Summand(&self.summand)
     }
 
-    fn of_no_row(&self) -> Option<Scalar> {
+    fn value_over_no_rows(&self) -> Option<Scalar> {
         None
     }
 
@@ -131,7 +131,7 @@ impl Bounded for Asked {
 
     fn lay_out(&self, filter: &Option<Expr>, layout: &mut dyn Layout) -> Result<Output, Refusal> {
         let (count, value) = layout.moments(&self.summand, filter)?;
-        Ok(Output::Dispersion(Shown {
+        Ok(Output::Variance(VarianceOutput {
             count,
             value,
             kind: self.kind,
@@ -141,7 +141,7 @@ impl Bounded for Asked {
 
 /// The value that is shown.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
+pub struct VarianceOutput {
     pub count: MeasureId,
     pub value: Centred,
     pub kind: Dispersion,
@@ -151,7 +151,7 @@ pub struct Shown {
 /// deviations: the policy's bounds are seldom tighter, and often wider.
 const SPREADS_IN_HALF: f64 = 3.0;
 
-impl Value for Shown {
+impl OutputValue for VarianceOutput {
     fn name(&self) -> &'static str {
         "spread"
     }

@@ -13,21 +13,21 @@ use super::best_case::{
 use super::bounded::{
     Bounded, Bounds, Centred, Counts, Layout, Pairs, Reads, Summand, TextRead, exact,
 };
-use super::dispersion::{Dispersion, moment};
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
 use super::unbounded::{Calls, Clamped, Facts, Unbounded, most_variance};
-use super::value::{Columns, Divisor, Foreseen, Group, ROWS_OF_SAMPLE, Value, half, middle};
-use super::{Bound, BoundedOperation, Output, average, count, dispersion};
+use super::value::{Columns, Divisor, Foreseen, Group, OutputValue, ROWS_OF_SAMPLE, half, middle};
+use super::variance::{Dispersion, moment};
+use super::{Bound, BoundedOperation, Output, average, count, variance};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
-use crate::ir::{Expr, Interval, Node, Paired, sql};
+use crate::ir::{Expr, Interval, Node, PairStatistic, sql};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
 
 /// Statistics of pairs (y, x) that need both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Joint {
+pub enum JointStatistic {
     CovariancePopulation,
     CovarianceSample,
     Correlation,
@@ -39,22 +39,22 @@ pub enum Joint {
 
 /// Whose statistic; over rows where neither is NULL, by the aggregate's own filter.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct BoundedPairStatistic {
     pub y: Expr,
     pub y_range: Interval,
     pub x: Expr,
     pub x_range: Interval,
-    pub kind: Joint,
+    pub kind: JointStatistic,
 }
 
 /// A statistic of pairs as the query writes it.
-pub(super) struct Written<'o> {
+pub(super) struct UnboundedPairStatistic<'o> {
     pub y: &'o Expr,
     pub x: &'o Expr,
-    pub kind: Paired,
+    pub kind: PairStatistic,
 }
 
-impl<'o> Unbounded<'o> for Written<'o> {
+impl<'o> Unbounded<'o> for UnboundedPairStatistic<'o> {
     fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
         bound(self.y, self.x, self.kind, bounds)
     }
@@ -69,21 +69,21 @@ impl<'o> Unbounded<'o> for Written<'o> {
 
     fn facts(&self) -> Facts<'o> {
         let clamped = match self.kind {
-            Paired::SquaresX | Paired::SquaresY | Paired::Products => Clamped::Sums,
-            Paired::Slope | Paired::Intercept => Clamped::Sums,
-            Paired::Count | Paired::AverageX | Paired::AverageY => Clamped::Values,
-            Paired::CovariancePopulation | Paired::CovarianceSample => Clamped::Values,
-            Paired::Correlation | Paired::Determination => Clamped::Values,
+            PairStatistic::SquaresX | PairStatistic::SquaresY | PairStatistic::Products => Clamped::Sums,
+            PairStatistic::Slope | PairStatistic::Intercept => Clamped::Sums,
+            PairStatistic::Count | PairStatistic::AverageX | PairStatistic::AverageY => Clamped::Values,
+            PairStatistic::CovariancePopulation | PairStatistic::CovarianceSample => Clamped::Values,
+            PairStatistic::Correlation | PairStatistic::Determination => Clamped::Values,
         };
         Facts {
-            is_count: self.kind == Paired::Count,
+            is_count: self.kind == PairStatistic::Count,
             ..Facts::computed(clamped)
         }
     }
 
     fn exact(&self, _name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
         let (y, x, kind) = (decimal(self.y), decimal(self.x), self.kind);
-        Ok(Some((Operation::Paired { y, x, kind }, None)))
+        Ok(Some((Operation::PairStatistic { y, x, kind }, None)))
     }
 }
 
@@ -104,28 +104,28 @@ fn decimal(value: &Expr) -> Expr {
 }
 
 /// Where a statistic of pairs lies; a slope may be anything.
-fn range(y: Interval, x: Interval, rows: f64, kind: Paired) -> Interval {
+fn range(y: Interval, x: Interval, rows: f64, kind: PairStatistic) -> Interval {
     // |cov(y, x)|^2 <= var(y) var(x).
     let most = (most_variance(y) * most_variance(x)).sqrt();
     // Nothing is known of the product of zero and infinity.
     let most = if most.is_nan() { f64::INFINITY } else { most };
     match kind {
-        Paired::CovariancePopulation => Interval::new(-most, most),
-        Paired::CovarianceSample => Interval::new(-2.0 * most, 2.0 * most),
-        Paired::Correlation => Interval::new(-1.0, 1.0),
-        Paired::Determination => Interval::new(0.0, 1.0),
-        Paired::Count => Interval::new(0.0, rows),
-        Paired::AverageX => x,
-        Paired::AverageY => y,
-        Paired::SquaresX => Interval::new(0.0, rows * most_variance(x)),
-        Paired::SquaresY => Interval::new(0.0, rows * most_variance(y)),
-        Paired::Products => Interval::new(-rows * most, rows * most),
-        Paired::Slope | Paired::Intercept => Interval::ALL,
+        PairStatistic::CovariancePopulation => Interval::new(-most, most),
+        PairStatistic::CovarianceSample => Interval::new(-2.0 * most, 2.0 * most),
+        PairStatistic::Correlation => Interval::new(-1.0, 1.0),
+        PairStatistic::Determination => Interval::new(0.0, 1.0),
+        PairStatistic::Count => Interval::new(0.0, rows),
+        PairStatistic::AverageX => x,
+        PairStatistic::AverageY => y,
+        PairStatistic::SquaresX => Interval::new(0.0, rows * most_variance(x)),
+        PairStatistic::SquaresY => Interval::new(0.0, rows * most_variance(y)),
+        PairStatistic::Products => Interval::new(-rows * most, rows * most),
+        PairStatistic::Slope | PairStatistic::Intercept => Interval::ALL,
     }
 }
 
 /// A statistic of pairs, over rows where neither is NULL. Some need one of the two values only.
-fn bound(y: &Expr, x: &Expr, kind: Paired, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
+fn bound(y: &Expr, x: &Expr, kind: PairStatistic, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
     let (y, x) = (exact(y), exact(x));
     let complete = [y, x].into_iter().filter(|e| bounds.may_be_null(e));
     let conditions = complete.map(|e| Expr::call(Function::IsNotNull, vec![e.clone()], Type::Bool));
@@ -136,16 +136,19 @@ fn bound(y: &Expr, x: &Expr, kind: Paired, bounds: &dyn Bounds) -> Result<Bound,
             nullable: false,
         })
     };
-    let average =
-        |value| Ok::<_, Refusal>(BoundedOperation::Average(average::Asked(summand(value)?)));
+    let average = |value| {
+        Ok::<_, Refusal>(BoundedOperation::Average(average::BoundedAverage(summand(
+            value,
+        )?)))
+    };
     let squares = |value| {
-        Ok::<_, Refusal>(BoundedOperation::Dispersion(dispersion::Asked {
+        Ok::<_, Refusal>(BoundedOperation::Variance(variance::BoundedVariance {
             summand: summand(value)?,
             kind: Dispersion::Squares,
         }))
     };
     let joint = |kind| {
-        Ok::<_, Refusal>(BoundedOperation::Joint(Asked {
+        Ok::<_, Refusal>(BoundedOperation::PairStatistic(BoundedPairStatistic {
             y: y.clone(),
             y_range: finite(y, bounds)?,
             x: x.clone(),
@@ -155,18 +158,18 @@ fn bound(y: &Expr, x: &Expr, kind: Paired, bounds: &dyn Bounds) -> Result<Bound,
     };
     let conditions = conditions.collect();
     let operation = match kind {
-        Paired::Count => BoundedOperation::Count(count::Asked::Rows),
-        Paired::AverageX => average(x)?,
-        Paired::AverageY => average(y)?,
-        Paired::SquaresX => squares(x)?,
-        Paired::SquaresY => squares(y)?,
-        Paired::CovariancePopulation => joint(Joint::CovariancePopulation)?,
-        Paired::CovarianceSample => joint(Joint::CovarianceSample)?,
-        Paired::Correlation => joint(Joint::Correlation)?,
-        Paired::Products => joint(Joint::Products)?,
-        Paired::Slope => joint(Joint::Slope)?,
-        Paired::Intercept => joint(Joint::Intercept)?,
-        Paired::Determination => joint(Joint::Determination)?,
+        PairStatistic::Count => BoundedOperation::Count(count::BoundedCount::Rows),
+        PairStatistic::AverageX => average(x)?,
+        PairStatistic::AverageY => average(y)?,
+        PairStatistic::SquaresX => squares(x)?,
+        PairStatistic::SquaresY => squares(y)?,
+        PairStatistic::CovariancePopulation => joint(JointStatistic::CovariancePopulation)?,
+        PairStatistic::CovarianceSample => joint(JointStatistic::CovarianceSample)?,
+        PairStatistic::Correlation => joint(JointStatistic::Correlation)?,
+        PairStatistic::Products => joint(JointStatistic::Products)?,
+        PairStatistic::Slope => joint(JointStatistic::Slope)?,
+        PairStatistic::Intercept => joint(JointStatistic::Intercept)?,
+        PairStatistic::Determination => joint(JointStatistic::Determination)?,
     };
     Ok(Bound {
         operation,
@@ -190,7 +193,7 @@ fn finite(argument: &Expr, bounds: &dyn Bounds) -> Result<Interval, Refusal> {
     ))
 }
 
-pub(super) fn call(call: &dyn Call, kind: Paired) -> Resolved {
+pub(super) fn call(call: &dyn Call, kind: PairStatistic) -> Resolved {
     let (y, x) = call.pair()?;
     if [&y, &x].iter().any(|e| mean_type(&e.data_type).is_none()) {
         let types = format!("{}, {}", type_name(&y.data_type), type_name(&x.data_type));
@@ -199,21 +202,21 @@ pub(super) fn call(call: &dyn Call, kind: Paired) -> Resolved {
             format!("function {}({types}) does not exist", call.name()),
         ));
     }
-    let result = if kind == Paired::Count {
+    let result = if kind == PairStatistic::Count {
         Type::Int8
     } else {
         Type::Float8
     };
     let (y, x) = (y.cast(Type::Float8), x.cast(Type::Float8));
-    Ok((Operation::Paired { y, x, kind }, result))
+    Ok((Operation::PairStatistic { y, x, kind }, result))
 }
 
-impl Bounded for Asked {
+impl Bounded for BoundedPairStatistic {
     fn reads(&self) -> Reads<'_> {
         Reads::Values(vec![&self.y, &self.x])
     }
 
-    fn of_no_row(&self) -> Option<Scalar> {
+    fn value_over_no_rows(&self) -> Option<Scalar> {
         None
     }
 
@@ -236,7 +239,7 @@ impl Bounded for Asked {
             x,
             products,
         } = layout.pairs(y, (&self.x, self.x_range), filter)?;
-        Ok(Output::Joint(Shown {
+        Ok(Output::PairStatistic(PairStatisticOutput {
             count,
             y,
             x,
@@ -248,15 +251,15 @@ impl Bounded for Asked {
 
 /// The value that is shown: from both values' distances from the middle of their ranges.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
+pub struct PairStatisticOutput {
     pub count: MeasureId,
     pub y: Centred,
     pub x: Centred,
     pub products: MeasureId,
-    pub kind: Joint,
+    pub kind: JointStatistic,
 }
 
-impl Value for Shown {
+impl OutputValue for PairStatisticOutput {
     fn name(&self) -> &'static str {
         "slope or correlation"
     }
@@ -294,18 +297,18 @@ impl Value for Shown {
         let products = within(about_means, least, most());
         let some = above(count.clone(), "0");
         match kind {
-            Joint::CovariancePopulation => when(some, ratio(products, count)),
-            Joint::CovarianceSample => {
+            JointStatistic::CovariancePopulation => when(some, ratio(products, count)),
+            JointStatistic::CovarianceSample => {
                 when(above(count.clone(), "1"), ratio(products, less_one(&count)))
             }
-            Joint::Products => when(some, products),
-            Joint::Correlation => {
+            JointStatistic::Products => when(some, products),
+            JointStatistic::Correlation => {
                 let (y, x) = (y.squares_about_mean(&count), x.squares_about_mean(&count));
                 let spread = sql::call("sqrt", vec![sql::binary(y, B::Multiply, x)]);
                 when(some, bounded(ratio(products, spread), -1.0, 1.0))
             }
-            Joint::Slope => when(some, ratio(products, x.squares_about_mean(&count))),
-            Joint::Intercept => {
+            JointStatistic::Slope => when(some, ratio(products, x.squares_about_mean(&count))),
+            JointStatistic::Intercept => {
                 let slope = ratio(products, x.squares_about_mean(&count));
                 let mean = |value: Centred| {
                     sql::binary(
@@ -317,7 +320,7 @@ impl Value for Shown {
                 let at_mean = sql::binary(slope, B::Multiply, mean(x));
                 when(some, sql::binary(mean(y), B::Minus, at_mean))
             }
-            Joint::Determination => {
+            JointStatistic::Determination => {
                 let (y, x) = (y.squares_about_mean(&count), x.squares_about_mean(&count));
                 determination(products, y, x)
             }
@@ -371,38 +374,38 @@ impl Value for Shown {
             within_best(f64::INFINITY, (!is_x_known).then_some(predicate))
         };
         Some(match kind {
-            Joint::Correlation => {
+            JointStatistic::Correlation => {
                 bounded_best(correlation, "a correlation", Interval::new(-1.0, 1.0))
             }
-            Joint::Determination => bounded_best(
+            JointStatistic::Determination => bounded_best(
                 correlation.powi(2) / 2.0,
                 "a coefficient of determination",
                 Interval::new(0.0, 1.0),
             ),
-            Joint::CovariancePopulation | Joint::CovarianceSample => {
+            JointStatistic::CovariancePopulation | JointStatistic::CovarianceSample => {
                 bounded_best(error, "a covariance", Interval::new(-most, most))
             }
-            Joint::Products => bounded_best(
+            JointStatistic::Products => bounded_best(
                 error * rows,
                 "a sum of products",
                 Interval::new(-most * rows, most * rows),
             ),
-            Joint::Slope => any("slope"),
-            Joint::Intercept => any("intercept"),
+            JointStatistic::Slope => any("slope"),
+            JointStatistic::Intercept => any("intercept"),
         })
     }
 }
 
-impl Shown {
+impl PairStatisticOutput {
     /// Where it lies, whatever the rows are.
     fn bounds(&self) -> Estimate {
         let most = half(self.y.range) * half(self.x.range);
         match self.kind {
-            Joint::CovariancePopulation => Estimate::bounded(-most, most),
-            Joint::CovarianceSample => Estimate::bounded(-2.0 * most, 2.0 * most),
-            Joint::Correlation => Estimate::bounded(-1.0, 1.0),
-            Joint::Determination => Estimate::bounded(0.0, 1.0),
-            Joint::Products | Joint::Slope | Joint::Intercept => {
+            JointStatistic::CovariancePopulation => Estimate::bounded(-most, most),
+            JointStatistic::CovarianceSample => Estimate::bounded(-2.0 * most, 2.0 * most),
+            JointStatistic::Correlation => Estimate::bounded(-1.0, 1.0),
+            JointStatistic::Determination => Estimate::bounded(0.0, 1.0),
+            JointStatistic::Products | JointStatistic::Slope | JointStatistic::Intercept => {
                 Estimate::bounded(-most, most).between(f64::NEG_INFINITY, f64::INFINITY)
             }
         }
@@ -433,12 +436,14 @@ impl Shown {
             }
         };
         match kind {
-            Joint::CovariancePopulation => Some(together),
-            Joint::CovarianceSample => Some(together.scaled(rows.value / (rows.value - 1.0))),
-            Joint::Products => Some(together.times(rows, z)),
-            Joint::Correlation => correlation(),
-            Joint::Slope => slope(),
-            Joint::Intercept => {
+            JointStatistic::CovariancePopulation => Some(together),
+            JointStatistic::CovarianceSample => {
+                Some(together.scaled(rows.value / (rows.value - 1.0)))
+            }
+            JointStatistic::Products => Some(together.times(rows, z)),
+            JointStatistic::Correlation => correlation(),
+            JointStatistic::Slope => slope(),
+            JointStatistic::Intercept => {
                 let mean = |value: Centred| {
                     let mean = group.part(value.sum)?.over(rows, z)?;
                     Some(mean.shifted(middle(value.range)))
@@ -452,7 +457,7 @@ impl Shown {
                     found.between(f64::NEG_INFINITY, f64::INFINITY)
                 })
             }
-            Joint::Determination => correlation().map(|r| {
+            JointStatistic::Determination => correlation().map(|r| {
                 let (low, high) = (r.low.abs().min(r.high.abs()), r.low.abs().max(r.high.abs()));
                 let least = if r.low <= 0.0 && r.high >= 0.0 {
                     0.0

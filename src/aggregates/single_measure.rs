@@ -6,26 +6,26 @@ use super::arithmetic::measure;
 use super::best_case::{BestCase, Expected};
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
-use super::value::{Columns, Divisor, Foreseen, Group, Value};
+use super::value::{Columns, Divisor, Foreseen, Group, OutputValue};
 
 /// The value that is shown.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
+pub struct SingleMeasureOutput {
     pub measure: MeasureId,
-    pub kind: TotalKind,
+    pub kind: CountOrSum,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TotalKind {
+pub enum CountOrSum {
     Count,
     Sum,
 }
 
-impl Value for Shown {
+impl OutputValue for SingleMeasureOutput {
     fn name(&self) -> &'static str {
         match self.kind {
-            TotalKind::Count => "count",
-            TotalKind::Sum => "sum",
+            CountOrSum::Count => "count",
+            CountOrSum::Sum => "sum",
         }
     }
 
@@ -52,8 +52,8 @@ impl Value for Shown {
     fn estimate(&self, group: &dyn Group) -> Option<Estimate> {
         let found = group.total(self.measure)?;
         Some(match self.kind {
-            TotalKind::Count => found.within(0.0, f64::INFINITY),
-            TotalKind::Sum => found,
+            CountOrSum::Count => found.within(0.0, f64::INFINITY),
+            CountOrSum::Sum => found,
         })
     }
 

@@ -5,15 +5,15 @@ use sqlparser::ast;
 use super::best_case::{BestCase, Expected};
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
-use super::value::{Columns, Divisor, Foreseen, Group, Value};
+use super::value::{Columns, Divisor, Foreseen, Group, OutputValue};
 use crate::ir::sql;
 use crate::policy::Scalar;
 
 /// The value that is shown.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shown(pub Option<Scalar>);
+pub struct EmptyInputOutput(pub Option<Scalar>);
 
-impl Value for Shown {
+impl OutputValue for EmptyInputOutput {
     fn name(&self) -> &'static str {
         "answer"
     }

@@ -22,7 +22,7 @@ pub const NAME: &str = "pgveil.pca";
 
 /// The values, over rows where none is NULL, by the aggregate's own filter.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct BoundedComponents {
     pub values: Vec<(Expr, Interval)>,
     /// How many components are shown.
     pub shown: usize,
@@ -30,7 +30,7 @@ pub struct Asked {
 }
 
 /// Principal components as the query writes them.
-pub(super) struct Written<'o> {
+pub(super) struct UnboundedComponents<'o> {
     pub values: &'o [Expr],
     pub shown: usize,
     pub field: &'static RecordField,
@@ -75,7 +75,7 @@ pub(super) fn call(call: &dyn Call) -> Resolved {
     Ok((operation, field.data_type()))
 }
 
-impl<'o> Unbounded<'o> for Written<'o> {
+impl<'o> Unbounded<'o> for UnboundedComponents<'o> {
     fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
         let mut values: Vec<(Expr, Interval)> = Vec::new();
         for (at, written) in self.values.iter().enumerate() {
@@ -103,7 +103,7 @@ impl<'o> Unbounded<'o> for Written<'o> {
         }
         Ok(Bound {
             conditions: all_present(&values, bounds),
-            operation: BoundedOperation::Components(Asked {
+            operation: BoundedOperation::Components(BoundedComponents {
                 values,
                 shown: self.shown,
                 field: self.field,
@@ -128,12 +128,12 @@ impl<'o> Unbounded<'o> for Written<'o> {
     }
 }
 
-impl Bounded for Asked {
+impl Bounded for BoundedComponents {
     fn reads(&self) -> Reads<'_> {
         Reads::Values(self.values.iter().map(|(value, _)| value).collect())
     }
 
-    fn of_no_row(&self) -> Option<Scalar> {
+    fn value_over_no_rows(&self) -> Option<Scalar> {
         of_no_row(self.field)
     }
 

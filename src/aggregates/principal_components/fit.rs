@@ -1,14 +1,14 @@
 //! Principal components of noisy moments, and their errors of noise. Post-processing: all of it is
 //! computed from what is released.
 
-use crate::aggregates::dense::Symmetric;
+use crate::aggregates::field_value::FieldValue;
 use crate::aggregates::moments::{Moments, Noisy};
-use crate::aggregates::part::Part;
+use crate::aggregates::symmetric_matrix::Symmetric;
 use crate::policy::ComponentsField as Field;
 
 /// What is shown of one group, the component of the greatest variance first.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fit {
+pub struct ComponentsFit {
     /// The variance along each component, in products of the values' units. It is 0 where noise
     /// made it negative.
     pub variance: Vec<f64>,
@@ -25,16 +25,16 @@ pub struct Fit {
     pub lost: usize,
 }
 
-impl Fit {
+impl ComponentsFit {
     /// A field; `None` where it is NULL, and for the number of rows, which is a count.
-    pub fn part(&self, field: Field) -> Option<Part<'_>> {
+    pub fn part(&self, field: Field) -> Option<FieldValue<'_>> {
         match field {
-            Field::Variance => Some(Part::Numbers(&self.variance)),
-            Field::NoiseErr => Some(Part::Numbers(&self.noise_err)),
-            Field::Loadings => Some(Part::Rows(&self.loadings)),
-            Field::LoadingsErr => Some(Part::Rows(&self.loadings_err)),
-            Field::Proportion => self.proportion.as_deref().map(Part::Numbers),
-            Field::Mean => Some(Part::Numbers(&self.mean)),
+            Field::Variance => Some(FieldValue::Numbers(&self.variance)),
+            Field::NoiseErr => Some(FieldValue::Numbers(&self.noise_err)),
+            Field::Loadings => Some(FieldValue::Rows(&self.loadings)),
+            Field::LoadingsErr => Some(FieldValue::Rows(&self.loadings_err)),
+            Field::Proportion => self.proportion.as_deref().map(FieldValue::Numbers),
+            Field::Mean => Some(FieldValue::Numbers(&self.mean)),
             Field::NumRows => None,
         }
     }
@@ -48,7 +48,7 @@ impl Fit {
 /// # Reference
 /// Jolliffe 2002, "Principal Component Analysis", section 1.1. Stewart and Sun 1990, "Matrix
 /// Perturbation Theory", section V.2: how eigenvalues and eigenvectors move.
-pub fn fit(moments: &Moments, shown: usize) -> Option<Fit> {
+pub fn fit(moments: &Moments, shown: usize) -> Option<ComponentsFit> {
     let size = moments.scales.len();
     let rows = moments.rows();
     if rows.value <= 1.0 {
@@ -64,7 +64,7 @@ pub fn fit(moments: &Moments, shown: usize) -> Option<Fit> {
     if whole <= 0.0 && !is_moved {
         return None;
     }
-    let mut fit = Fit {
+    let mut fit = ComponentsFit {
         variance: Vec::new(),
         noise_err: Vec::new(),
         loadings: Vec::new(),

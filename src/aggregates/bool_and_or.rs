@@ -10,7 +10,7 @@ use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead};
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
 use super::unbounded::{Calls, Clamped, Facts, Unbounded};
-use super::value::{Columns, Divisor, Foreseen, Group, Value};
+use super::value::{Columns, Divisor, Foreseen, Group, OutputValue};
 use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
@@ -25,15 +25,15 @@ const DOUBT: f64 = 2.0;
 /// BOOL_AND (All) or BOOL_OR (Any): the filter leaves the rows that are false, or true, and the
 /// question is whether there are any.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked(pub Quantifier);
+pub struct BoundedBool(pub Quantifier);
 
 /// BOOL_AND or BOOL_OR as the query writes it.
-pub(super) struct Written<'o> {
+pub(super) struct UnboundedBool<'o> {
     pub value: &'o Expr,
     pub of: Quantifier,
 }
 
-impl<'o> Unbounded<'o> for Written<'o> {
+impl<'o> Unbounded<'o> for UnboundedBool<'o> {
     /// The rows that are counted are those that are false, or true.
     fn bound(&self, _bounds: &dyn Bounds) -> Result<Bound, Refusal> {
         let test = match self.of {
@@ -41,7 +41,7 @@ impl<'o> Unbounded<'o> for Written<'o> {
             Quantifier::Any => Function::IsTrue,
         };
         Ok(Bound {
-            operation: BoundedOperation::Truth(Asked(self.of)),
+            operation: BoundedOperation::BoolAndOr(BoundedBool(self.of)),
             conditions: vec![Expr::call(test, vec![self.value.clone()], Type::Bool)],
         })
     }
@@ -71,16 +71,16 @@ pub(super) fn call(call: &dyn Call, of: Quantifier) -> Resolved {
     let value = call.value()?;
     let result = (value.data_type == Type::Bool).then_some(Type::Bool);
     let result = typed(call, result, &value.data_type)?;
-    Ok((Operation::Truth { value, of }, result))
+    Ok((Operation::BoolAndOr { value, of }, result))
 }
 
-impl Bounded for Asked {
+impl Bounded for BoundedBool {
     /// The rows that the condition picks are counted.
     fn reads(&self) -> Reads<'_> {
         Reads::Values(Vec::new())
     }
 
-    fn of_no_row(&self) -> Option<Scalar> {
+    fn value_over_no_rows(&self) -> Option<Scalar> {
         Some(Scalar::Bool(self.0 == Quantifier::All))
     }
 
@@ -93,7 +93,7 @@ impl Bounded for Asked {
     }
 
     fn lay_out(&self, filter: &Option<Expr>, layout: &mut dyn Layout) -> Result<Output, Refusal> {
-        Ok(Output::Truth(Shown {
+        Ok(Output::BoolAndOr(BoolOutput {
             count: layout.rows(filter),
             of: self.0,
         }))
@@ -103,12 +103,12 @@ impl Bounded for Asked {
 /// The value that is shown: whether the count of rows is so small that it may be zero (All), or
 /// larger (Any).
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
+pub struct BoolOutput {
     pub count: MeasureId,
     pub of: Quantifier,
 }
 
-impl Value for Shown {
+impl OutputValue for BoolOutput {
     fn name(&self) -> &'static str {
         "truth"
     }
