@@ -12,7 +12,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
 use super::{Page, READ_PATIENCE};
-use crate::engine::{Engine, Reach, Reached, Reloadable, Service, Target};
+use crate::engine::{Dependency, Engine, Reach, Reached, Reloadable, Service};
 use crate::ledger::{Balance, LedgerStanding};
 use crate::operator::certificate_end;
 
@@ -55,7 +55,7 @@ pub(super) async fn page(exchange: &Reloadable, certificate: Option<&Path>) -> P
     if reached.height.is_some() {
         add_accounts(&mut registry, &engine).await;
     }
-    if reached.is_reached(Target::Database) {
+    if reached.is_reached(Dependency::Database) {
         add_changed_tables(&mut registry, &engine).await;
     }
     add_pools(&mut registry, &engine);
@@ -214,7 +214,9 @@ fn add_reached(registry: &mut Registry, reached: &Reached) {
     }
     let help = "1 where it can be reached, and the ledger is not older than it was";
     registry.register("pgveil_up", help, up);
-    let went_back = reached.targets.contains(&(Target::Ledger, Reach::WentBack));
+    let went_back = reached
+        .targets
+        .contains(&(Dependency::Ledger, Reach::WentBack));
     registry.register(
         "pgveil_ledger_went_back",
         "1 where the ledger is older than this process has seen it: nothing is charged then",

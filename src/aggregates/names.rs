@@ -137,17 +137,33 @@ static NAMES: [Named; 31] = {
         paired("covar_samp", |c| {
             pair_statistics::call(c, PairStatistic::CovarianceSample)
         }),
-        paired("corr", |c| pair_statistics::call(c, PairStatistic::Correlation)),
+        paired("corr", |c| {
+            pair_statistics::call(c, PairStatistic::Correlation)
+        }),
         counting(
             Counted::Pairs,
-            paired("regr_count", |c| pair_statistics::call(c, PairStatistic::Count)),
+            paired("regr_count", |c| {
+                pair_statistics::call(c, PairStatistic::Count)
+            }),
         ),
-        paired("regr_avgx", |c| pair_statistics::call(c, PairStatistic::AverageX)),
-        paired("regr_avgy", |c| pair_statistics::call(c, PairStatistic::AverageY)),
-        paired("regr_sxx", |c| pair_statistics::call(c, PairStatistic::SquaresX)),
-        paired("regr_syy", |c| pair_statistics::call(c, PairStatistic::SquaresY)),
-        paired("regr_sxy", |c| pair_statistics::call(c, PairStatistic::Products)),
-        paired("regr_slope", |c| pair_statistics::call(c, PairStatistic::Slope)),
+        paired("regr_avgx", |c| {
+            pair_statistics::call(c, PairStatistic::AverageX)
+        }),
+        paired("regr_avgy", |c| {
+            pair_statistics::call(c, PairStatistic::AverageY)
+        }),
+        paired("regr_sxx", |c| {
+            pair_statistics::call(c, PairStatistic::SquaresX)
+        }),
+        paired("regr_syy", |c| {
+            pair_statistics::call(c, PairStatistic::SquaresY)
+        }),
+        paired("regr_sxy", |c| {
+            pair_statistics::call(c, PairStatistic::Products)
+        }),
+        paired("regr_slope", |c| {
+            pair_statistics::call(c, PairStatistic::Slope)
+        }),
         paired("regr_intercept", |c| {
             pair_statistics::call(c, PairStatistic::Intercept)
         }),

@@ -69,10 +69,16 @@ impl<'o> Unbounded<'o> for UnboundedPairStatistic<'o> {
 
     fn facts(&self) -> Facts<'o> {
         let clamped = match self.kind {
-            PairStatistic::SquaresX | PairStatistic::SquaresY | PairStatistic::Products => Clamped::Sums,
+            PairStatistic::SquaresX | PairStatistic::SquaresY | PairStatistic::Products => {
+                Clamped::Sums
+            }
             PairStatistic::Slope | PairStatistic::Intercept => Clamped::Sums,
-            PairStatistic::Count | PairStatistic::AverageX | PairStatistic::AverageY => Clamped::Values,
-            PairStatistic::CovariancePopulation | PairStatistic::CovarianceSample => Clamped::Values,
+            PairStatistic::Count | PairStatistic::AverageX | PairStatistic::AverageY => {
+                Clamped::Values
+            }
+            PairStatistic::CovariancePopulation | PairStatistic::CovarianceSample => {
+                Clamped::Values
+            }
             PairStatistic::Correlation | PairStatistic::Determination => Clamped::Values,
         };
         Facts {

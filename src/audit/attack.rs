@@ -104,7 +104,7 @@ pub fn provable(judged: usize, alarm: f64) -> Gain {
 
 /// Scores past a cut, on this side of it or that.
 #[derive(Debug, Clone, Copy)]
-struct Cut {
+struct ScoreCut {
     at: f64,
     /// The event is a score above the cut; otherwise at or below it, with the sides swapped.
     above: bool,
@@ -124,19 +124,19 @@ struct Rates {
 }
 
 impl Scores {
-    fn cuts(&self) -> Vec<Cut> {
+    fn cuts(&self) -> Vec<ScoreCut> {
         let mut all: Vec<f64> = self.with.iter().chain(&self.without).copied().collect();
         all.sort_by(f64::total_cmp);
         all.dedup();
         let step = all.len().div_ceil(CUTS).max(1);
         all.iter()
             .step_by(step)
-            .flat_map(|at| [true, false].map(|above| Cut { at: *at, above }))
+            .flat_map(|at| [true, false].map(|above| ScoreCut { at: *at, above }))
             .collect()
     }
 
     /// The two bounds share the probability of a false alarm.
-    fn rates(&self, cut: Cut, alarm: f64) -> Rates {
+    fn rates(&self, cut: ScoreCut, alarm: f64) -> Rates {
         let count = |scores: &[f64]| {
             scores
                 .iter()

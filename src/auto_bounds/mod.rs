@@ -31,8 +31,8 @@
 //! definitions of its table, of the path to the unit and of its column, so another policy on the
 //! same ledger shares it. If one of these changes, a new search is due.
 
-mod choice;
 mod question;
+mod select_bounds;
 
 use tokio_util::sync::CancellationToken;
 
@@ -46,8 +46,8 @@ use crate::refusal::{Refusal, reason};
 use crate::release;
 use crate::release::{ONLY, OwnerError, OwnerRelease};
 use crate::rewrite::{Plan, Terms};
-pub use choice::{Chosen, Thresholds, chosen, thresholds};
 pub use question::BoundsQuestion;
+pub use select_bounds::{Chosen, Thresholds, chosen, thresholds};
 
 /// A search in the ledger: the chosen bounds, not the counts.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]

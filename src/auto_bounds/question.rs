@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use sha2::{Digest, Sha256};
 
-use super::choice::{Chosen, Thresholds, chosen};
+use super::select_bounds::{Chosen, Thresholds, chosen};
 use crate::engine::plan;
 use crate::error::Error;
 use crate::ledger::QuestionId;

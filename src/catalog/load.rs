@@ -10,7 +10,7 @@ use super::{
     Allowed, Catalog, Collation, Column, Distribution, Enum, Error, ForeignKey, Index, Power,
     RelationKind, Table, TableFingerprint, Type, TypeDefinition, UniqueKey, UserType, fingerprints,
 };
-use super::{checks, distribution};
+use super::{check_constraints, citus};
 
 /// Every user relation of the connected database, as the connected role sees it.
 ///
@@ -88,7 +88,7 @@ async fn read_tables(client: &Client, writes: &str) -> Result<BTreeMap<u32, Tabl
             add_key(table, key(&row)?);
         }
     }
-    distribution::read(client, &mut tables).await?;
+    citus::read(client, &mut tables).await?;
     for row in client.query(FOREIGN_KEYS_SQL, &[]).await? {
         let key = ForeignKey {
             columns: row.try_get(1)?,
@@ -110,7 +110,7 @@ async fn read_tables(client: &Client, writes: &str) -> Result<BTreeMap<u32, Tabl
     }
     for row in client.query(CHECKS_SQL, &[]).await? {
         if let Some(table) = tables.get_mut(&row.try_get(0)?) {
-            checks::read(table, row.try_get(1)?);
+            check_constraints::read(table, row.try_get(1)?);
         }
     }
     let mut edges: Vec<(u32, u32)> = Vec::new();

@@ -1,22 +1,22 @@
 //! The tables, columns, keys and types of the backing PostgreSQL: a snapshot of plain data, read at
 //! start and on reload.
 
-mod checks;
-mod content;
-mod distribution;
+mod check_constraints;
+mod citus;
 mod fingerprint;
 mod index;
 mod key;
 mod load;
+mod row_digest;
 mod server;
 mod type_of;
 
-pub use content::{Content, PRINTED};
-pub use distribution::{Distribution, Hash, is_citus};
+pub use citus::{Distribution, Hash, is_citus};
 pub use fingerprint::{FINGERPRINT_SQL, TableFingerprint, fingerprints, fingerprints_prepared};
 pub use index::Index;
 pub use key::{Equality, UniqueKey};
 pub use load::load;
+pub use row_digest::{Content, PRINTED};
 pub use server::BackendServer;
 pub use type_of::{element_of, oid_of};
 

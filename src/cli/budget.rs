@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::arguments::{BudgetQuestion, DecisionReason, Whom};
-use super::{Failure, noise, record, start};
+use super::{Failure, expected_errors, record, start};
 use crate::auto_bounds;
 use crate::calendar::FROM_1970_US;
 use crate::ledger::{
@@ -96,7 +96,7 @@ async fn worth(file: &File, ledger: &LedgerReader) -> Result<Vec<String>, Failur
         return Ok(Vec::new());
     };
     let balances = ledger.balances(&role.name).await.map_err(Failure::new)?;
-    noise::lines_of(&policy, Some(&balances))
+    expected_errors::lines_of(&policy, Some(&balances))
 }
 
 /// Opens the ledger that the policy names, to read it.

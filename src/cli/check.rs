@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::arguments::SEARCH_EPSILON;
-use super::{Failure, against_data, bounds, noise, start, summarize};
+use super::{Failure, against_data, bounds, expected_errors, start, summarize};
 use crate::auto_bounds;
 use crate::engine::summary;
 use crate::mechanism::{AccountState, Loss};
@@ -32,7 +32,7 @@ pub async fn run(path: &Path, is_against_data: bool) -> Result<(), Failure> {
         }
         println!("  {}", create_index(&index));
     }
-    for line in noise::lines(&policy)? {
+    for line in expected_errors::lines(&policy)? {
         println!("{line}");
     }
     if is_against_data {

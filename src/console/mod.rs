@@ -9,9 +9,9 @@
 
 mod budgets;
 mod checks;
+mod current_policy;
 mod draft;
 mod explore;
-mod in_force;
 mod login;
 mod overview;
 mod statements;
@@ -37,11 +37,11 @@ use crate::engine::{Engine, Reloadable};
 use crate::policy::Operator;
 use crate::web;
 use crate::web::guard::{FORM_BYTES_MAX, TEXT_BYTES_MAX};
-use crate::web::portal::{LoginPortal, PortalOptions};
 use crate::web::rate_limit::Pace;
 use crate::web::session::{Lifetimes, SessionOwner};
+use crate::web::site::{LoginPortal, PortalOptions};
 use crate::wire::Tls;
-pub use in_force::InForce;
+pub use current_policy::InForce;
 use visitor::SignedInOperator;
 
 /// For one answer.

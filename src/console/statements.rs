@@ -15,7 +15,7 @@ use super::visitor::Owner;
 use super::{Console, view};
 use crate::calendar::{FROM_1970_US, MICROS_PER_DAY};
 use crate::engine::Engine;
-use crate::ledger::{Asked, Error, Event, Record, Verdict};
+use crate::ledger::{Error, Event, LoggedStatement, Record, Verdict};
 use crate::policy::{Zone, timestamp};
 use crate::web::page::charged;
 
@@ -79,7 +79,7 @@ impl Filter {
             Event::Statement(asked) => Some(asked),
             Event::Login | Event::Act { .. } => None,
         };
-        let of_statement = |wanted: &str, fits: &dyn Fn(&Asked) -> bool| {
+        let of_statement = |wanted: &str, fits: &dyn Fn(&LoggedStatement) -> bool| {
             wanted.is_empty() || asked.is_some_and(fits)
         };
         (kind.is_empty() || record.event.kind() == kind)

@@ -6,7 +6,7 @@
 //! answers that are paid for, no page depends on a row. A role sees its own account and its own
 //! statements alone. `project/tidy::the_desk_asks_as_the_wire_does` holds the imports.
 
-mod answered;
+mod answer_html;
 mod ask;
 mod budget;
 mod login;
@@ -38,9 +38,9 @@ use crate::error::Error;
 use crate::refusal::Refusal;
 use crate::web;
 use crate::web::guard::{FORM_BYTES_MAX, TEXT_BYTES_MAX};
-use crate::web::portal::{LoginPortal, PortalOptions};
 use crate::web::rate_limit::Pace;
 use crate::web::session::Lifetimes;
+use crate::web::site::{LoginPortal, PortalOptions};
 use crate::wire::{Asking, Commons, ReadQuestion, Tls, Turn};
 use visitor::{Analyst, AnalystRequest};
 

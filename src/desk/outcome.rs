@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::answered::Rendered;
+use super::answer_html::Rendered;
 use crate::engine::{QuestionPrice, SearchesDue};
 use crate::refusal::Refusal;
 

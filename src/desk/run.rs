@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
 use serde::Deserialize;
 
-use super::answered::{Around, rendered};
+use super::answer_html::{Around, rendered};
 use super::ask::{Note, digest_of, is_price_risen, noted, searches_of, shown};
 use super::outcome::{QuestionEnd, QuestionState, RunningQuestion};
 use super::quote::Quote;

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::expected::{Within, after, expected};
+use super::expected_error::{Within, after, expected};
 use super::planning::plan_within;
 use super::useless::QuestionPlan;
 use super::worth::answers;

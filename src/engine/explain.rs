@@ -1,7 +1,7 @@
 //! EXPLAIN: the plan of a query, its noise and its price, as text and as JSON. It is free and shows
 //! public facts only.
 
-use super::expected::{after, in_words};
+use super::expected_error::{after, in_words};
 use super::notice::{Sql, cost, describe, left, noise};
 use super::reuse::Recalled;
 use super::rollup::FromFiner;

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use super::curve::{Curve, curve_within};
-use super::expected::after;
+use super::expected_error::after;
 use super::explain::budget;
 use super::notice::{Sql, describe};
 use super::planning::{plain_terms, plan_within, requester_of};

@@ -1,7 +1,7 @@
 //! The meaning of budgets: the rows of `pgveil.group_privacy` and `pgveil.meaning`, and the same
 //! for the owner. From the policy and the account alone: no row is read, and nothing is charged.
 
-use super::expected::percent;
+use super::expected_error::percent;
 use super::notice::rounded;
 use super::views::{ViewRow, number};
 use super::{Engine, Requester, ledger_failed};

@@ -2,26 +2,27 @@
 
 mod constant_answers;
 mod curve;
-mod expected;
+mod draw_release;
+mod expected_error;
 mod explain;
 mod explore;
 mod failures;
 mod first_answer;
 mod fits;
 mod group_privacy;
-mod look;
 mod metrics;
 mod middle_queries;
 mod notice;
 mod plan_cache;
 mod planning;
 mod planning_limit;
+mod policy_summary;
 mod preview;
 mod price;
 mod public_changes;
 mod public_matches;
 mod question;
-mod reach;
+mod reachability;
 mod reload;
 mod reuse;
 mod rollup;
@@ -34,7 +35,6 @@ mod single_flight;
 mod statement_log;
 mod statement_shape;
 mod summaries;
-mod summary;
 mod system_catalog;
 mod timing;
 mod useless;
@@ -52,20 +52,20 @@ use tokio_util::sync::CancellationToken;
 pub use crate::memory::{HeldMemory, MemoryBudget, MemoryShare};
 pub use crate::shadow::{Argument, ColumnDescription, Description, Format, Requester, fit_as_text};
 pub use curve::{Bought, Curve, CurvePoint, curve};
-pub use expected::{Within, after, expected, in_words, percent};
+pub use expected_error::{Within, after, expected, in_words, percent};
 pub use explore::{Explored, explained};
 pub use group_privacy::Promised;
 pub use metrics::{Metrics, QuestionOutcome};
 pub use notice::{Sql, describe as describe_plan, rounded};
 pub use planning::{accounts, constants, plan};
 pub use planning_limit::{PlanningLimit, PlanningPermit, StatementSize, aside};
+pub use policy_summary::summary;
 pub use price::{Agreed, AtMost, AtPrice, QuestionPrice, SearchesDue, adds_no_draw};
-pub use reach::{Reach, Reached, Target};
+pub use reachability::{Dependency, Reach, Reached};
 pub use reload::Reloadable;
 pub use search_path::start_path;
 pub use service::{Answer, Commanded, ConnectionLimits, Service};
 pub use summaries::{SummaryMaker, SummaryQuestion};
-pub use summary::summary;
 pub use timing::patience;
 pub use useless::{QuestionPlan, refuse_useless};
 pub use worth::{ExpectedAnswer, Lever, Pricing, Worth, WorthAggregate, answers, role_worth};
@@ -90,7 +90,7 @@ use crate::mechanism::{OsRandomness, Sampler};
 use crate::parse::{ExplainFormat, Query};
 use crate::policy::{Certificate, Policy, Secret, SessionSettings, Table};
 use crate::refusal::Refusal;
-use crate::shadow::{CopiedTable, Hold, Shadow, ShadowError};
+use crate::shadow::{CopiedTable, Shadow, ShadowError, ShadowLock};
 
 /// About how many copies of a statement are in memory while it is resolved and printed.
 pub const COPIES: usize = 4;
@@ -244,7 +244,7 @@ impl Engine {
     }
 
     /// The lock on a named shadow, for the engine that comes next.
-    pub fn shadow_hold(&self) -> Option<Arc<Hold>> {
+    pub fn shadow_hold(&self) -> Option<Arc<ShadowLock>> {
         self.shadow.hold()
     }
 

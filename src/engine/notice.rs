@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::look::saw;
+use super::draw_release::saw;
 use super::rollup::FromFiner;
 use super::run::Answered;
 use crate::aggregates::{DrawId, Fit, Foreseen, MeasureId, Output, Remark};

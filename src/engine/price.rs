@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::curve::{Curve, curve_within};
-use super::expected::{Within, after, expected};
+use super::expected_error::{Within, after, expected};
 use super::explain;
 use super::first_answer::ANSWERS_MAX;
 use super::notice::Sql;

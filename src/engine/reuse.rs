@@ -3,7 +3,7 @@
 
 use sha2::{Digest, Sha256};
 
-use super::look::look_at;
+use super::draw_release::look_at;
 use super::middle_queries::{MiddleQueries, PrintedColumn};
 use super::planning_limit::aside;
 use super::rollup::FromFiner;

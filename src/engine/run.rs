@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 
+use super::draw_release::too_few;
 use super::failures::FailureSlot;
-use super::look::too_few;
 use super::middle_queries::MiddleQueries;
 use super::reuse::{Offer, Recalled, look_question, question, sum};
 use super::rollup::FromFiner;

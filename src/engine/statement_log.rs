@@ -7,7 +7,7 @@ use super::planning_limit::aside;
 use super::{Engine, Requester};
 use crate::error::Error;
 use crate::ledger;
-use crate::ledger::{Asked, Event, Fingerprint, Record, Verdict};
+use crate::ledger::{Event, Fingerprint, LoggedStatement, Record, Verdict};
 use crate::mechanism::Loss;
 use crate::parse::Query;
 use crate::policy::Policy;
@@ -248,7 +248,7 @@ impl Engine {
         let shape = sql
             .zip(known)
             .and_then(|(sql, known)| aside(|| known.shape(&sql)));
-        let asked = Event::Statement(Asked {
+        let asked = Event::Statement(LoggedStatement {
             statement,
             plan: plan.map(|plan| self.ledger.plan_digest(plan)),
             tables,

@@ -2,7 +2,7 @@
 //! law of the noise and the released measures alone.
 
 mod choices;
-mod cuts;
+mod clip_bias;
 mod value;
 
 use crate::aggregates::{
@@ -16,7 +16,7 @@ pub use crate::mechanism::quantile_95;
 use crate::release::{ClipBias, NoiseRecord, ReleasedTable};
 use crate::rewrite::{ChoiceKind, Measure, ReleasePlan, measure_noise};
 use choices::ChosenValue;
-use cuts::Cuts;
+use clip_bias::Cuts;
 pub use value::value_and_error;
 
 /// Standard error, and an interval that holds the exact clipped value in at least 95 of 100 cases.
@@ -354,7 +354,7 @@ impl<'r> Row<'r> {
         };
         let cuts = if self.has_cuts { cuts } else { Cuts::Left };
         let (lower, higher) = self.drawn.map_or((0.0, 0.0), |drawn| {
-            cuts::of(
+            clip_bias::of(
                 self.release,
                 measure,
                 (value, &noise, cuts),

@@ -4,7 +4,7 @@ use super::catalog_view::{CatalogView, ColumnAt};
 use super::decisions::Decisions;
 use super::links::Link;
 use super::name_hints::identifies;
-use super::unit_paths::Way;
+use super::unit_paths::UnitPath;
 use super::yaml;
 use crate::catalog::Type;
 use crate::policy::is_listable;
@@ -35,11 +35,11 @@ pub enum Form {
 }
 
 /// Whether a unit may have several rows, as far as keys show.
-pub fn has_many_rows(seen: &CatalogView, unit: ColumnAt, _table: usize, way: &Way) -> bool {
+pub fn has_many_rows(seen: &CatalogView, unit: ColumnAt, _table: usize, way: &UnitPath) -> bool {
     match way {
-        Way::Own => !seen.is_key(unit),
-        Way::Path(links) => links.first().is_some_and(|link| !seen.is_key(link.from)),
-        Way::Several(_) => false,
+        UnitPath::Own => !seen.is_key(unit),
+        UnitPath::Path(links) => links.first().is_some_and(|link| !seen.is_key(link.from)),
+        UnitPath::Several(_) => false,
     }
 }
 
@@ -47,7 +47,7 @@ pub fn has_many_rows(seen: &CatalogView, unit: ColumnAt, _table: usize, way: &Wa
 pub fn open(seen: &CatalogView, made: &Decisions) -> (Vec<ColumnAt>, Vec<ColumnAt>) {
     let (mut texts, mut numbers) = (Vec::new(), Vec::new());
     for (table, way) in &made.ways {
-        if let Way::Several(_) = way {
+        if let UnitPath::Several(_) = way {
             continue;
         }
         for line in lines(seen, made, *table) {
@@ -76,8 +76,8 @@ fn line(seen: &CatalogView, made: &Decisions, at: ColumnAt) -> Line {
 /// The unit and the columns of paths may always be used.
 fn needed(seen: &CatalogView, made: &Decisions, at: ColumnAt) -> Option<(Form, String)> {
     let mut links = made.ways.values().flat_map(|way| match way {
-        Way::Own | Way::Several(_) => &[],
-        Way::Path(links) => links.as_slice(),
+        UnitPath::Own | UnitPath::Several(_) => &[],
+        UnitPath::Path(links) => links.as_slice(),
     });
     let remark = if at == made.unit {
         format!("the {}", made.unit_name)

@@ -2,9 +2,9 @@
 
 use super::catalog_view::{CatalogView, ColumnAt};
 use super::draft::Draft;
-use super::links::{Ground, Keyless, Link};
-use super::suspects::By;
-use super::unit_paths::Way;
+use super::links::{Keyless, Link, LinkBasis};
+use super::possibly_private::LinkKind;
+use super::unit_paths::UnitPath;
 use crate::postgres::{identifier, qualified};
 
 /// A remark and the statements that it is about.
@@ -91,7 +91,7 @@ fn keys(seen: &CatalogView, draft: &Draft, keyless: &[Keyless]) -> DdlAdvice {
         .iter()
         .filter(|link| {
             let clue = draft.made.suspects.get(&link.from.table);
-            clue.is_some_and(|clue| matches!(&clue.by, By::Keyless(known) if known == *link))
+            clue.is_some_and(|clue| matches!(&clue.by, LinkKind::Keyless(known) if known == *link))
         })
         .map(|link| link.to)
         .collect();
@@ -118,7 +118,7 @@ fn keys(seen: &CatalogView, draft: &Draft, keyless: &[Keyless]) -> DdlAdvice {
 fn used(draft: &Draft) -> Vec<&Link> {
     let mut used: Vec<&Link> = Vec::new();
     for private in &draft.private {
-        if let Way::Path(links) = &private.way
+        if let UnitPath::Path(links) = &private.way
             && let Some(first) = links.first()
         {
             used.push(first);
@@ -131,7 +131,7 @@ fn used(draft: &Draft) -> Vec<&Link> {
 fn facts(seen: &CatalogView, draft: &Draft) -> DdlAdvice {
     let statements = used(draft)
         .into_iter()
-        .filter(|link| link.ground != Ground::Declared)
+        .filter(|link| link.ground != LinkBasis::Declared)
         .map(|link| {
             format!(
                 "ALTER TABLE {} ADD FOREIGN KEY ({}) REFERENCES {} ({});",

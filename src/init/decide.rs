@@ -6,13 +6,13 @@ use super::Stop;
 use super::catalog_view::{CatalogView, ColumnAt};
 use super::columns;
 use super::decisions::Decisions;
-use super::links::{Ground, Link};
+use super::links::{Link, LinkBasis};
 use super::name_hints::{one, singular};
+use super::possibly_private::suspects;
 use super::propose::Proposal;
 use super::questions::Questions;
 use super::request::{Request, Said, Spend, bounds, rows, spend};
-use super::suspects::suspects;
-use super::unit_paths::{ChosenLinks, Way, reach};
+use super::unit_paths::{ChosenLinks, UnitPath, reach};
 use crate::policy::unfit;
 
 type Prompt<'a> = Option<&'a mut (dyn Questions + 'a)>;
@@ -141,7 +141,7 @@ fn links(
         let is_it = |known: &&mut Link| (known.from, known.to) == (link.from, link.to);
         match links.iter_mut().find(is_it) {
             // A foreign key needs nobody's word.
-            Some(known) if known.is_open() => known.ground = Ground::Said,
+            Some(known) if known.is_open() => known.ground = LinkBasis::Said,
             Some(_) => {}
             None => links.push(link.clone()),
         }
@@ -149,7 +149,7 @@ fn links(
     // The flag confirms that guesses are true. It prefers none over the others.
     for link in links.iter_mut().filter(|link| link.is_open()) {
         if request.accepts_links {
-            link.ground = Ground::Said;
+            link.ground = LinkBasis::Said;
         }
     }
     let Some(questions) = questions.as_deref_mut() else {
@@ -167,7 +167,7 @@ fn links(
         let is_true = questions.confirm(&format!("{from} is the {to} of the row"))?;
         if is_true {
             for known in linked.links.iter_mut().filter(|known| **known == link) {
-                known.ground = Ground::Said;
+                known.ground = LinkBasis::Said;
             }
         } else {
             linked.links.retain(|known| *known != link);
@@ -196,8 +196,8 @@ fn open(linked: &Linked, unit: ColumnAt) -> Option<Link> {
     reach(&linked.links, unit, &linked.chosen)
         .into_values()
         .flat_map(|way| match way {
-            Way::Own => Vec::new(),
-            Way::Path(links) | Way::Several(links) => links,
+            UnitPath::Own => Vec::new(),
+            UnitPath::Path(links) | UnitPath::Several(links) => links,
         })
         .find(Link::is_open)
 }
@@ -212,19 +212,24 @@ fn several(
         .into_iter()
         .filter(|(table, _)| !left_out.contains(table))
         .find_map(|(table, way)| match way {
-            Way::Several(links) => Some((table, links)),
-            Way::Own | Way::Path(_) => None,
+            UnitPath::Several(links) => Some((table, links)),
+            UnitPath::Own | UnitPath::Path(_) => None,
         })
 }
 
 /// Whether the flags are about tables that the policy protects.
 fn fits(seen: &CatalogView, made: &Decisions, said: &Said) -> Result<(), Stop> {
-    let is_private = |table: usize| matches!(made.ways.get(&table), Some(Way::Own | Way::Path(_)));
+    let is_private = |table: usize| {
+        matches!(
+            made.ways.get(&table),
+            Some(UnitPath::Own | UnitPath::Path(_))
+        )
+    };
     for link in &said.links {
         let is_begin = |first: &Link| (first.from, first.to) == (link.from, link.to);
         let is_in_way = match made.ways.get(&link.from.table) {
-            Some(Way::Path(links)) => links.first().is_some_and(is_begin),
-            Some(Way::Own | Way::Several(_)) | None => false,
+            Some(UnitPath::Path(links)) => links.first().is_some_and(is_begin),
+            Some(UnitPath::Own | UnitPath::Several(_)) | None => false,
         };
         if !is_in_way {
             return Err(Stop::Usage(format!(

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::catalog_view::ColumnAt;
 use super::links::Link;
+use super::possibly_private::LinkToUnit;
 use super::request::Spend;
-use super::suspects::Clue;
-use super::unit_paths::Way;
+use super::unit_paths::UnitPath;
 
 /// The decisions, and the open ones.
 #[derive(Debug, Clone)]
@@ -15,9 +15,9 @@ pub struct Decisions {
     pub unit_name: String,
     /// Declared, vouched for, and guesses that nobody has confirmed.
     pub links: Vec<Link>,
-    pub ways: BTreeMap<usize, Way>,
+    pub ways: BTreeMap<usize, UnitPath>,
     /// Tables that may be about a unit by any chain: these are not public.
-    pub suspects: BTreeMap<usize, Clue>,
+    pub suspects: BTreeMap<usize, LinkToUnit>,
     pub public: BTreeSet<usize>,
     /// A number, or `auto`.
     pub rows: BTreeMap<usize, String>,

@@ -4,8 +4,8 @@ use super::catalog_view::CatalogView;
 use super::columns::{self, Line};
 use super::decisions::Decisions;
 use super::name_hints::one;
-use super::suspects::By;
-use super::unit_paths::Way;
+use super::possibly_private::LinkKind;
+use super::unit_paths::UnitPath;
 use super::yaml;
 
 /// A policy that is not yet written down.
@@ -24,7 +24,7 @@ pub struct Draft {
 #[derive(Debug, Clone)]
 pub struct Private {
     pub table: usize,
-    pub way: Way,
+    pub way: UnitPath,
     pub has_many_rows: bool,
     pub lines: Vec<Line>,
 }
@@ -47,11 +47,11 @@ impl Draft {
             left_out: Vec::new(),
             made,
         };
-        let mut ways: Vec<(usize, Way)> = draft.made.ways.clone().into_iter().collect();
+        let mut ways: Vec<(usize, UnitPath)> = draft.made.ways.clone().into_iter().collect();
         ways.sort_by_key(|(table, way)| match way {
-            Way::Own => (0, *table),
-            Way::Path(links) => (links.len(), *table),
-            Way::Several(_) => (usize::MAX, *table),
+            UnitPath::Own => (0, *table),
+            UnitPath::Path(links) => (links.len(), *table),
+            UnitPath::Several(_) => (usize::MAX, *table),
         });
         for (table, way) in ways {
             draft.take(seen, table, way);
@@ -60,8 +60,8 @@ impl Draft {
         draft
     }
 
-    fn take(&mut self, seen: &CatalogView, table: usize, way: Way) {
-        if let Way::Several(links) = &way {
+    fn take(&mut self, seen: &CatalogView, table: usize, way: UnitPath) {
+        if let UnitPath::Several(links) = &way {
             let flags: Vec<String> = links
                 .iter()
                 .map(|link| {
@@ -119,7 +119,7 @@ impl Draft {
         // A way that goes through a table of several ways ends there.
         let ended = made.links.iter().find(|link| {
             link.from.table == table
-                && matches!(made.ways.get(&link.to.table), Some(Way::Several(_)))
+                && matches!(made.ways.get(&link.to.table), Some(UnitPath::Several(_)))
         });
         if let Some(link) = ended {
             let through = seen.table_name(link.to.table);
@@ -128,9 +128,9 @@ impl Draft {
         if let Some(clue) = made.suspects.get(&table) {
             let is_shown = self.private.iter().any(|private| private.table == clue.to);
             let tail = match &clue.by {
-                By::Link(_) | By::Shared if !is_shown => ", which is left out",
-                By::Link(_) | By::Shared => "",
-                By::Keyless(_) | By::Declined(_) | By::Key(_) => "",
+                LinkKind::Link(_) | LinkKind::Shared if !is_shown => ", which is left out",
+                LinkKind::Link(_) | LinkKind::Shared => "",
+                LinkKind::Keyless(_) | LinkKind::Declined(_) | LinkKind::Key(_) => "",
             };
             return (clue.describe(seen) + tail, None);
         }
@@ -152,7 +152,7 @@ impl Draft {
             open.push("the owner's budget: --budget 4,1e-6".to_owned());
         }
         for private in &self.private {
-            if let Way::Path(links) = &private.way
+            if let UnitPath::Path(links) = &private.way
                 && let Some(link) = links.iter().find(|link| link.is_open())
             {
                 let (from, to) = (

@@ -10,7 +10,7 @@ use crate::policy::{family, unfit};
 
 /// The ground of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ground {
+pub enum LinkBasis {
     /// A foreign key, which PostgreSQL enforces.
     Declared,
     /// Names and keys; the reason in words. It is a claim about people until somebody vouches.
@@ -24,13 +24,13 @@ pub enum Ground {
 pub struct Link {
     pub from: ColumnAt,
     pub to: ColumnAt,
-    pub ground: Ground,
+    pub ground: LinkBasis,
 }
 
 impl Link {
     /// Whether it is a guess that nobody has confirmed.
     pub fn is_open(&self) -> bool {
-        matches!(self.ground, Ground::Guessed(_))
+        matches!(self.ground, LinkBasis::Guessed(_))
     }
 }
 
@@ -77,7 +77,7 @@ pub fn declared(seen: &CatalogView) -> Vec<Link> {
                 links.push(Link {
                     from,
                     to,
-                    ground: Ground::Declared,
+                    ground: LinkBasis::Declared,
                 });
             }
         }
@@ -100,7 +100,7 @@ pub fn guessed(seen: &CatalogView, declared: &[Link]) -> (Vec<Link>, Vec<Keyless
             }
             match names.best(seen, from, &names.keys) {
                 Some((strength, to)) if !is_own_key || strength == Strength::Table => {
-                    let ground = Ground::Guessed(reason(seen, from, to, strength));
+                    let ground = LinkBasis::Guessed(reason(seen, from, to, strength));
                     links.push(Link { from, to, ground });
                 }
                 Some(_) => {}

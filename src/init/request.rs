@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Stop;
 use super::catalog_view::{CatalogView, ColumnAt};
-use super::links::{Ground, Link};
+use super::links::{Link, LinkBasis};
 use super::yaml;
 use crate::policy::names;
 
@@ -241,7 +241,7 @@ fn link(seen: &CatalogView, text: &str) -> Result<Link, Stop> {
     Ok(Link {
         from,
         to,
-        ground: Ground::Said,
+        ground: LinkBasis::Said,
     })
 }
 

@@ -4,8 +4,8 @@ mod ways;
 
 use std::collections::BTreeSet;
 
-use super::links::{Ground, declared};
-use super::unit_paths::{ChosenLinks, Way, reach};
+use super::links::{LinkBasis, declared};
+use super::unit_paths::{ChosenLinks, UnitPath, reach};
 use super::*;
 use crate::catalog::{
     Allowed, Catalog, Column, Distribution, ForeignKey, RelationKind, Table, TableFingerprint,
@@ -239,7 +239,7 @@ fn declared_keys_go_before_guesses() {
     assert_eq!(of_visit.len(), 1);
     assert_eq!(
         (of_visit[0].to.table, &of_visit[0].ground),
-        (1, &Ground::Declared)
+        (1, &LinkBasis::Declared)
     );
 }
 
@@ -267,7 +267,7 @@ fn a_row_of_two_units_is_left_to_the_owner() {
     let links = declared(&seen);
     let ways = reach(&links, unit, &ChosenLinks::new());
     assert!(
-        matches!(&ways[&1], Way::Several(links) if links.len() == 2),
+        matches!(&ways[&1], UnitPath::Several(links) if links.len() == 2),
         "{ways:?}"
     );
     assert!(!ways.contains_key(&2));
@@ -278,8 +278,8 @@ fn a_row_of_two_units_is_left_to_the_owner() {
         ..Request::default()
     };
     let made = decide(&seen, &Proposal::new(&seen), &request, None).unwrap();
-    assert!(matches!(&made.ways[&1], Way::Path(links) if links.len() == 1));
-    assert!(matches!(&made.ways[&2], Way::Path(links) if links.len() == 2));
+    assert!(matches!(&made.ways[&1], UnitPath::Path(links) if links.len() == 1));
+    assert!(matches!(&made.ways[&2], UnitPath::Path(links) if links.len() == 2));
     // When asked, the owner decides.
     let mut answers = Answers(
         vec!["account.id", "payee", "auto", "", "4 1e-6"],
@@ -287,7 +287,7 @@ fn a_row_of_two_units_is_left_to_the_owner() {
     );
     let proposal = Proposal::new(&seen);
     let made = decide(&seen, &proposal, &Request::default(), Some(&mut answers)).unwrap();
-    let Way::Path(links) = &made.ways[&1] else {
+    let UnitPath::Path(links) = &made.ways[&1] else {
         panic!("{:?}", made.ways)
     };
     assert_eq!(spelled(&seen, links[0].from), "s.transfer.payee");

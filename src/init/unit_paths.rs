@@ -10,7 +10,7 @@ pub type ChosenLinks = BTreeSet<(ColumnAt, ColumnAt)>;
 
 /// The way from a table to the unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Way {
+pub enum UnitPath {
     /// It holds the unit itself.
     Own,
     /// Along these links.
@@ -23,20 +23,20 @@ pub enum Way {
 /// The tables whose rows lead to the unit, each with its way. Tables that lead there only through a
 /// table of several ways are left out. What a link rests on does not matter: whether it is true is
 /// one question, and whose row it is another.
-pub fn reach(links: &[Link], unit: ColumnAt, chosen: &ChosenLinks) -> BTreeMap<usize, Way> {
+pub fn reach(links: &[Link], unit: ColumnAt, chosen: &ChosenLinks) -> BTreeMap<usize, UnitPath> {
     let graph = Graph::new(links, unit.table, chosen);
     let mut onward: BTreeMap<usize, Vec<&Link>> = BTreeMap::new();
     let all = graph.leading(None);
     for &table in all.iter().filter(|table| **table != unit.table) {
         onward.insert(table, graph.onward(table, &all));
     }
-    let mut ways = BTreeMap::from([(unit.table, Way::Own)]);
+    let mut ways = BTreeMap::from([(unit.table, UnitPath::Own)]);
     for (&table, links) in &onward {
         if links.len() > 1 {
             let several = links.iter().map(|link| (*link).clone()).collect();
-            ways.insert(table, Way::Several(several));
+            ways.insert(table, UnitPath::Several(several));
         } else if let Some(path) = path(&onward, table, unit.table) {
-            ways.insert(table, Way::Path(path));
+            ways.insert(table, UnitPath::Path(path));
         }
     }
     ways

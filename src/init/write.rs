@@ -3,10 +3,10 @@
 use super::catalog_view::{CatalogView, ColumnAt};
 use super::columns::{Form, Line};
 use super::draft::{Draft, Private, table_key};
-use super::links::{Ground, Link};
+use super::links::{Link, LinkBasis};
 use super::request::Spend;
-use super::unit_paths::Way;
-use super::{shared, yaml};
+use super::unit_paths::UnitPath;
+use super::{shared_entries, yaml};
 use crate::catalog::RelationKind;
 
 /// The subject of a line of the file.
@@ -237,7 +237,7 @@ impl Text<'_> {
         match self.width {
             Width::Each => private.lines.iter().for_each(|line| self.column(line)),
             Width::Shared => {
-                for alike in shared::alike(&private.lines) {
+                for alike in shared_entries::alike(&private.lines) {
                     match alike.as_slice() {
                         [one] => self.column(one),
                         several => self.columns(several),
@@ -270,7 +270,7 @@ impl Text<'_> {
         let names: Vec<String> = alike.iter().map(name).collect();
         for text in alike
             .first()
-            .map_or(Vec::new(), |line| shared::entry(line, &names))
+            .map_or(Vec::new(), |line| shared_entries::entry(line, &names))
         {
             if let Some(line) = alike.first() {
                 self.line(LineSubject::Column(line.at), &text, "");
@@ -281,17 +281,17 @@ impl Text<'_> {
     fn unit(&mut self, private: &Private) {
         let part = LineSubject::Table(private.table);
         let links = match &private.way {
-            Way::Own | Way::Several(_) => {
+            UnitPath::Own | UnitPath::Several(_) => {
                 let name = &self.seen.column(self.draft.made.unit).name;
                 let name = yaml::dotted(&[name]).unwrap_or_default();
                 self.line(part, &format!("    unit: {}", yaml::scalar(&name)), "");
                 return;
             }
-            Way::Path(links) => links,
+            UnitPath::Path(links) => links,
         };
         let steps: Vec<String> = links.iter().map(|link| self.step(link)).collect();
         let is_open = links.iter().any(Link::is_open) && self.marks == Marks::Decide;
-        let is_trusted = links.iter().any(|link| link.ground != Ground::Declared);
+        let is_trusted = links.iter().any(|link| link.ground != LinkBasis::Declared);
         let trusted = match (is_open, is_trusted) {
             (true, _) => ", trusted_path: decide",
             (false, true) => ", trusted_path: true",
@@ -300,8 +300,8 @@ impl Text<'_> {
         let reasons: Vec<&str> = links
             .iter()
             .filter_map(|link| match &link.ground {
-                Ground::Guessed(reason) => Some(reason.as_str()),
-                Ground::Declared | Ground::Said => None,
+                LinkBasis::Guessed(reason) => Some(reason.as_str()),
+                LinkBasis::Declared | LinkBasis::Said => None,
             })
             .collect();
         let remark = match (is_open, is_trusted) {
@@ -313,7 +313,7 @@ impl Text<'_> {
             (false, false) => "by foreign keys".to_owned(),
         };
         let text = format!("    unit: {{path: [{}]{trusted}}}", steps.join(", "));
-        if text.chars().count() + remark.chars().count() + 3 > shared::LINE_MAX {
+        if text.chars().count() + remark.chars().count() + 3 > shared_entries::LINE_MAX {
             self.line(part, &format!("    # {remark}"), "");
             self.line(part, &text, "");
         } else {
@@ -357,7 +357,7 @@ impl Text<'_> {
 
     /// Whether the check sees by itself that a unit has one row.
     fn is_primary(&self, private: &Private) -> bool {
-        private.way == Way::Own
+        private.way == UnitPath::Own
             && self.seen.is_primary(self.draft.made.unit)
             && self.seen.table(private.table).kind == RelationKind::Ordinary
     }

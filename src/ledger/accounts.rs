@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::AccountSpec;
 use super::clock::period_start;
 use super::error::Error;
-use super::store::{Store, Value, first, text};
+use super::store::{Store, StoreValue, first, text};
 use crate::mechanism::{Cap, Fixed};
 use crate::policy::Renew;
 
@@ -103,8 +103,8 @@ pub(super) fn open_account(
     }
     let sql = "UPDATE account SET epsilon = $1, delta = $2 WHERE id = $3 AND (epsilon <> $1 OR \
         delta <> $2)";
-    let [epsilon, delta] = [spec.budget.epsilon, spec.budget.delta].map(Value::Real);
-    store.query(sql, &[epsilon, delta, Value::Int(found.id)])?;
+    let [epsilon, delta] = [spec.budget.epsilon, spec.budget.delta].map(StoreValue::Real);
+    store.query(sql, &[epsilon, delta, StoreValue::Int(found.id)])?;
     Ok(found)
 }
 
@@ -183,16 +183,16 @@ fn insert_account(
                  spent_rho, spent_mu_squared, spent_delta, failures)
                VALUES ((SELECT coalesce(max(id), 0) + 1 FROM account), $1, $2, $3, $4, $5, $6, \
                  $7, $7, $7, $7, 0) RETURNING id";
-    let zero = Value::Blob(vec![0; 16]);
+    let zero = StoreValue::Blob(vec![0; 16]);
     let made = store.query(
         sql,
         &[
             text(kind),
             text(name),
             text(cap.accounting().name()),
-            Value::Real(*threshold_share),
-            Value::Real(budget.epsilon),
-            Value::Real(budget.delta),
+            StoreValue::Real(*threshold_share),
+            StoreValue::Real(budget.epsilon),
+            StoreValue::Real(budget.delta),
             zero.clone(),
         ],
     )?;
@@ -204,7 +204,12 @@ fn insert_account(
                    VALUES ($1, $2, $3, $4, $4, $4, $4, 0, 0, 0)";
         store.query(
             sql,
-            &[Value::Int(id), text(renew.name()), Value::Int(start), zero],
+            &[
+                StoreValue::Int(id),
+                text(renew.name()),
+                StoreValue::Int(start),
+                zero,
+            ],
         )?;
     }
     Ok(id)
@@ -219,9 +224,9 @@ fn keep_period(store: &mut dyn Store, now: i64, account: Account) -> Result<(), 
     let sql = "UPDATE period SET renew = $1, start = $2, decisions = $3 WHERE account = $4";
     let values = [
         text(account.terms.renew.name()),
-        Value::Int(start),
-        Value::Int(decisions),
-        Value::Int(account.id),
+        StoreValue::Int(start),
+        StoreValue::Int(decisions),
+        StoreValue::Int(account.id),
     ];
     store.query(sql, &values)?;
     Ok(())
@@ -237,7 +242,7 @@ fn kept_period(
     let row = store.query(
         "SELECT renew, start, decisions, (SELECT coalesce(max(id), 0) FROM decision) FROM period \
             WHERE account = $1",
-        &[Value::Int(id)],
+        &[StoreValue::Int(id)],
     )?;
     let row = first(&row)?;
     let before = [Renew::Never, Renew::Weekly, Renew::Monthly]

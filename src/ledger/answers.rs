@@ -5,7 +5,7 @@ use super::charge::{Fingerprint, HistoryEntry};
 use super::clock::LEASE;
 use super::error::{DebitError, Error};
 use super::rules::Rules;
-use super::store::{Row, Value, blob, first, loss as columns};
+use super::store::{Row, StoreValue, blob, first, loss as columns};
 use crate::mechanism::Loss;
 
 /// Identifies a question: a SHA-256 digest of everything that decides the values, except the noise.
@@ -188,14 +188,15 @@ impl Rules {
             accuracy,
             loss,
         } = question;
-        let least = Value::Real(accuracy * (1.0 - SLACK));
+        let least = StoreValue::Real(accuracy * (1.0 - SLACK));
         let sql =
             "SELECT released, accuracy FROM answer JOIN holder ON holder.answer = answer.id AND \
             holder.role = $1
                    WHERE question = $2 AND accuracy >= $3 ORDER BY accuracy DESC, id DESC LIMIT 1";
-        let held = self
-            .store
-            .query(sql, &[Value::Int(role), blob(&digest.0), least.clone()])?;
+        let held = self.store.query(
+            sql,
+            &[StoreValue::Int(role), blob(&digest.0), least.clone()],
+        )?;
         if let Some(row) = held.first() {
             return Ok(Some(Stored::Held {
                 released: row.blob(0)?.to_vec(),
@@ -209,7 +210,7 @@ impl Rules {
         let sql = "SELECT id, microseconds FROM answer WHERE question = $1 AND accuracy >= $2 AND \
             epsilon IS NOT DISTINCT FROM $3 AND rho = $4 AND mu_squared = $5 AND delta = $6
                    ORDER BY id LIMIT $7";
-        let rows_max = Value::Int(
+        let rows_max = StoreValue::Int(
             i64::try_from(taken.len())
                 .unwrap_or(i64::MAX)
                 .saturating_add(1),
@@ -262,7 +263,7 @@ impl Rules {
         let sql = "SELECT id, microseconds, epsilon, rho, mu_squared, delta, \
                      (SELECT count(*) FROM holder WHERE answer = id AND role = $1) FROM answer \
                    WHERE question = $2 ORDER BY id DESC LIMIT 1";
-        let role = Value::Int(self.role(role)?.id);
+        let role = StoreValue::Int(self.role(role)?.id);
         let rows = self.store.query(sql, &[role, blob(&question.0)])?;
         let newest = |row: &Row| {
             Ok(Newest {
@@ -301,10 +302,14 @@ impl Rules {
     pub(super) fn held(&mut self, role: &str, answer: AnswerId) -> Result<Option<Vec<u8>>, Error> {
         let sql = "SELECT released FROM answer JOIN holder ON holder.answer = answer.id WHERE \
             holder.role = $1 AND answer.id = $2 AND answer.microseconds = $3";
-        let role = Value::Int(self.role(role)?.id);
+        let role = StoreValue::Int(self.role(role)?.id);
         let rows = self.store.query(
             sql,
-            &[role, Value::Int(answer.number), Value::Int(answer.made)],
+            &[
+                role,
+                StoreValue::Int(answer.number),
+                StoreValue::Int(answer.made),
+            ],
         )?;
         rows.first()
             .map(|row| row.blob(0).map(<[u8]>::to_vec))
@@ -327,10 +332,10 @@ impl Rules {
             RELATIVES,
             &[
                 blob(&family.0),
-                Value::Int(self.role(role)?.id),
-                Value::Int(RELATIVE_BYTES_MAX),
-                Value::Int(RELATIVES_BYTES_MAX),
-                Value::Int(RELATIVES_MAX),
+                StoreValue::Int(self.role(role)?.id),
+                StoreValue::Int(RELATIVE_BYTES_MAX),
+                StoreValue::Int(RELATIVES_BYTES_MAX),
+                StoreValue::Int(RELATIVES_MAX),
             ],
         )?;
         rows.iter()
@@ -365,8 +370,8 @@ impl Rules {
             sql,
             &[
                 blob(&digest.0),
-                Value::Real(*accuracy),
-                Value::Int(now),
+                StoreValue::Real(*accuracy),
+                StoreValue::Int(now),
                 epsilon,
                 rho,
                 mu_squared,
@@ -378,7 +383,7 @@ impl Rules {
         if let Some(family) = family {
             self.store.query(
                 "INSERT INTO family (answer, digest) VALUES ($1, $2)",
-                &[Value::Int(answer.number), blob(&family.0)],
+                &[StoreValue::Int(answer.number), blob(&family.0)],
             )?;
         }
         self.release(&[*digest])?;
@@ -388,7 +393,7 @@ impl Rules {
     pub(super) fn hold(&mut self, role: i64, answer: AnswerId) -> Result<(), Error> {
         self.store.query(
             "INSERT INTO holder (role, answer) VALUES ($1, $2) ON CONFLICT DO NOTHING",
-            &[Value::Int(role), Value::Int(answer.number)],
+            &[StoreValue::Int(role), StoreValue::Int(answer.number)],
         )?;
         Ok(())
     }
@@ -397,7 +402,7 @@ impl Rules {
     pub(super) fn are_stored(&mut self, answers: &[AnswerId]) -> Result<bool, Error> {
         let sql = "SELECT id FROM answer WHERE id = $1 AND microseconds = $2";
         for answer in answers {
-            let identity = [Value::Int(answer.number), Value::Int(answer.made)];
+            let identity = [StoreValue::Int(answer.number), StoreValue::Int(answer.made)];
             if self.store.query(sql, &identity)?.is_empty() {
                 return Ok(false);
             }
@@ -454,7 +459,7 @@ impl Rules {
                 &[
                     blob(&question.digest.0),
                     blob(&self.holder),
-                    Value::Int(now.saturating_add(LEASE)),
+                    StoreValue::Int(now.saturating_add(LEASE)),
                 ],
             )?;
         }
@@ -474,7 +479,7 @@ impl Rules {
 
     /// Renews claims that this process still holds.
     pub(super) fn renew_claims(&mut self, questions: &[QuestionId]) -> Result<(), Error> {
-        let until = Value::Int(self.clock.now().saturating_add(LEASE));
+        let until = StoreValue::Int(self.clock.now().saturating_add(LEASE));
         for question in questions {
             let sql = "UPDATE claim SET until = $1 WHERE question = $2 AND holder = $3";
             self.store

@@ -6,7 +6,7 @@ use super::accounts::{Account, NOT_OPENED};
 use super::error::Error;
 use super::record::{Event, Origin, Record, Via};
 use super::rules::{Rules, is_frozen};
-use super::store::{Row, Value, fixed, text};
+use super::store::{Row, StoreValue, fixed, text};
 use crate::mechanism::{Cap, CapError, Fixed, Loss};
 use crate::policy;
 use crate::policy::{Budget, Privacy, Renew};
@@ -158,8 +158,8 @@ impl Rules {
                    $6, \
                    $7)";
         let values = [
-            Value::Int(account),
-            Value::Int(now),
+            StoreValue::Int(account),
+            StoreValue::Int(now),
             text(kind),
             fixed(epsilon),
             fixed(delta),
@@ -233,7 +233,7 @@ impl Rules {
     /// Whether the last decision on freezing this account, not on all, froze it.
     fn is_frozen_already(&mut self, account: i64) -> Result<bool, Error> {
         let sql = "SELECT account, kind FROM decision WHERE account = $1 ORDER BY id";
-        let decisions = self.store.query(sql, &[Value::Int(account)])?;
+        let decisions = self.store.query(sql, &[StoreValue::Int(account)])?;
         is_frozen(&decisions, account)
     }
 

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::error::Error;
 use super::rules::Rules;
-use super::store::{Store, Value};
+use super::store::{Store, StoreValue};
 use super::witness::{Testimony, WitnessReport};
 
 /// The counts of a ledger, which never fall, and its newest debit.
@@ -194,7 +194,7 @@ pub(super) fn height(store: &mut dyn Store) -> Result<LedgerHeight, Error> {
     let row = rows.first().ok_or_else(damaged)?;
     let newest = &row.0[NEWEST..];
     let (debits, tip) = match newest.first() {
-        None | Some(Value::Null) => (0, [0; 32]),
+        None | Some(StoreValue::Null) => (0, [0; 32]),
         Some(_) => (row.int(NEWEST)?, digest(newest)),
     };
     Ok(LedgerHeight {
@@ -235,19 +235,19 @@ pub(super) fn lacks(
 
 /// Digest of a debit; zeros for number zero and for one that is not there.
 fn tip(store: &mut dyn Store, number: i64) -> Result<[u8; 32], Error> {
-    let rows = store.query(DEBIT, &[Value::Int(number)])?;
+    let rows = store.query(DEBIT, &[StoreValue::Int(number)])?;
     Ok(rows.first().map_or([0; 32], |row| digest(&row.0)))
 }
 
-fn digest(debit: &[Value]) -> [u8; 32] {
+fn digest(debit: &[StoreValue]) -> [u8; 32] {
     let mut digest = Sha256::new();
     for value in debit {
         match value {
-            Value::Null => digest.update([0]),
-            Value::Int(value) => digest.update(value.to_be_bytes()),
-            Value::Real(value) => digest.update(value.to_be_bytes()),
-            Value::Text(value) => digest.update(value.as_bytes()),
-            Value::Blob(value) => digest.update(value),
+            StoreValue::Null => digest.update([0]),
+            StoreValue::Int(value) => digest.update(value.to_be_bytes()),
+            StoreValue::Real(value) => digest.update(value.to_be_bytes()),
+            StoreValue::Text(value) => digest.update(value.as_bytes()),
+            StoreValue::Blob(value) => digest.update(value),
         }
     }
     digest.finalize().into()

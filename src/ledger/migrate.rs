@@ -2,7 +2,7 @@
 
 use super::address::{Address, store_at};
 use super::error::Error;
-use super::standing::may_change;
+use super::inspect::may_change;
 use super::store::{Absent, Older, Store};
 
 /// Brings a ledger of an older format to this one, whoever uses it. An older pgveil that has it

@@ -25,12 +25,13 @@ mod backups;
 mod balance;
 mod charge;
 mod clock;
-mod entry;
 mod error;
-mod for_all_roles;
 mod grants;
 mod height;
+mod history_entry;
+mod inspect;
 mod migrate;
+mod owner_answers;
 mod policies;
 mod reader;
 mod record;
@@ -40,7 +41,6 @@ mod rules;
 mod server;
 mod spending;
 mod sqlite;
-mod standing;
 mod store;
 mod threshold_debits;
 mod upgrade;
@@ -57,20 +57,20 @@ pub use backups::LastBackup;
 pub use balance::{Balance, Balances};
 pub use charge::{Charge, Fingerprint, HistoryEntry};
 pub use clock::{Clock, date, period_start};
-pub use entry::Entry;
 pub use error::{DebitError, Error};
 pub use grants::{Act, Decided, Decision};
 pub use height::LedgerHeight;
+pub use history_entry::Entry;
+pub use inspect::{LedgerStanding, inspect};
 pub use migrate::migrate;
 pub use policies::PolicyRecord;
 pub use reader::LedgerReader;
 pub use record::{
-    Asked, Event, LOGINS_KEPT, Origin, Record, RecordFile, STATEMENTS_KEPT, Verdict, Via,
+    Event, LOGINS_KEPT, LoggedStatement, Origin, Record, RecordFile, STATEMENTS_KEPT, Verdict, Via,
     json as record_line, now, short_name,
 };
 pub use restore::{Restored, attest, back_up, restore};
-pub use standing::{LedgerStanding, inspect};
-pub use store::{Access, Row, Store, Value};
+pub use store::{Access, Row, Store, StoreValue};
 
 use std::future::Future;
 use std::path::PathBuf;
@@ -82,9 +82,9 @@ use crate::mechanism::{Cap, Loss};
 use crate::policy::{Budget, Renew};
 use address::store_at;
 use attend::{Attest, attended};
+use inspect::may_change;
 use record::RecordLog;
 use rules::Rules;
-use standing::may_change;
 use store::{Absent, Older};
 use worker::Worker;
 

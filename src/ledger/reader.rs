@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use super::accounts::NOT_OPENED;
+use super::inspect::looked;
 use super::record::DigestKey;
 use super::rules::Rules;
-use super::standing::looked;
 use super::store::Access;
 use super::upgrade::check_readable;
 use super::worker::{ReadingWorker, Worker};

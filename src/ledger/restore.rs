@@ -13,7 +13,7 @@ use super::grants::{Act, Decision};
 use super::record::Origin;
 use super::rules::{AccountStanding, DEBIT, RECEIPT, Rules};
 use super::sqlite::{self, Sqlite};
-use super::store::{Absent, Access, Older, Store, Value, text};
+use super::store::{Absent, Access, Older, Store, StoreValue, text};
 use super::upgrade::check_readable;
 use super::witness::{self, Sums, Testimony, Witness, WitnessReport};
 use crate::mechanism::{Accounting, Cap, Fixed, Loss, loss_laplace};
@@ -162,7 +162,7 @@ impl Rules {
         let birth: [u8; 16] = rand::random();
         let sql =
             "INSERT INTO identity (id, birth) VALUES ((SELECT max(id) + 1 FROM identity), $1)";
-        self.store.query(sql, &[Value::Blob(birth.to_vec())])?;
+        self.store.query(sql, &[StoreValue::Blob(birth.to_vec())])?;
         let now = self.clock.now();
         let known = seen.map_or(&[][..], |seen| &seen.accounts);
         let open = self.role_accounts()?;
@@ -288,7 +288,7 @@ impl Rules {
     fn raise_failures(&mut self, id: i64, failures: i64) -> Result<(), Error> {
         let sql = "UPDATE account SET failures = $1 WHERE id = $2 AND failures < $1";
         self.store
-            .query(sql, &[Value::Int(failures), Value::Int(id)])?;
+            .query(sql, &[StoreValue::Int(failures), StoreValue::Int(id)])?;
         Ok(())
     }
 }

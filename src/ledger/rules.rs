@@ -9,7 +9,7 @@ use super::charge::Fingerprint;
 use super::clock::{Clock, period_end, period_start};
 use super::error::{DebitError, Error};
 use super::height::LedgerHeight;
-use super::store::{Access, Row, Store, Value, first, fixed, gone, loss as columns};
+use super::store::{Access, Row, Store, StoreValue, first, fixed, gone, loss as columns};
 use super::witness::Witness;
 use super::{AccountSpec, Buyer, Purchase};
 use crate::mechanism::{Cap, Fixed, Loss};
@@ -202,12 +202,12 @@ impl Rules {
             self.store.query(
                 sql,
                 &[
-                    Value::Int(start),
+                    StoreValue::Int(start),
                     epsilon,
                     rho,
                     mu_squared,
                     delta,
-                    Value::Int(id),
+                    StoreValue::Int(id),
                 ],
             )?;
             return self.set_spent(id, lifetime);
@@ -216,7 +216,7 @@ impl Rules {
         let sql = "UPDATE period SET epsilon = $1, rho = $2, mu_squared = $3, delta = $4 WHERE \
             account = $5";
         self.store
-            .query(sql, &[epsilon, rho, mu_squared, delta, Value::Int(id)])?;
+            .query(sql, &[epsilon, rho, mu_squared, delta, StoreValue::Int(id)])?;
         Ok(())
     }
 
@@ -231,8 +231,8 @@ impl Rules {
         self.store.query(
             sql,
             &[
-                Value::Int(account.id),
-                Value::Int(now),
+                StoreValue::Int(account.id),
+                StoreValue::Int(now),
                 fixed(epsilon),
                 fixed(delta),
             ],
@@ -245,7 +245,7 @@ impl Rules {
         let sql = "UPDATE account SET spent_epsilon = $1, spent_rho = $2, spent_mu_squared = $3, \
             spent_delta = $4 WHERE id = $5";
         self.store
-            .query(sql, &[epsilon, rho, mu_squared, delta, Value::Int(id)])?;
+            .query(sql, &[epsilon, rho, mu_squared, delta, StoreValue::Int(id)])?;
         Ok(())
     }
 
@@ -258,12 +258,12 @@ impl Rules {
         fingerprint: &Fingerprint,
     ) -> Result<(), Error> {
         let [epsilon, rho, mu_squared, delta] = columns(loss);
-        let fingerprint = Value::Blob(fingerprint.as_bytes().to_vec());
+        let fingerprint = StoreValue::Blob(fingerprint.as_bytes().to_vec());
         self.store.query(
             sql,
             &[
-                Value::Int(role),
-                Value::Int(now),
+                StoreValue::Int(role),
+                StoreValue::Int(now),
                 epsilon,
                 rho,
                 mu_squared,
@@ -283,7 +283,7 @@ impl Rules {
         let id = self.role(role)?.id;
         let sql =
             "UPDATE account SET failures = failures + 1 WHERE id = $1 AND failures < 4294967295";
-        self.store.query(sql, &[Value::Int(id)])?;
+        self.store.query(sql, &[StoreValue::Int(id)])?;
         self.failures(role)
     }
 
@@ -294,7 +294,7 @@ impl Rules {
         }
         let rows = self.store.query(
             "SELECT failures FROM account WHERE id = $1",
-            &[Value::Int(id)],
+            &[StoreValue::Int(id)],
         )?;
         Ok(u32::try_from(first(&rows)?.int(0)?).unwrap_or(u32::MAX))
     }
@@ -329,7 +329,7 @@ impl Rules {
         now: i64,
     ) -> Result<(AccountStanding, AccountStanding), Error> {
         let owner = self.owner;
-        let ids = [Value::Int(account.id), Value::Int(owner.id)];
+        let ids = [StoreValue::Int(account.id), StoreValue::Int(owner.id)];
         let sql = "SELECT a.id, a.spent_epsilon, a.spent_rho, a.spent_mu_squared, a.spent_delta, \
                      p.start, p.epsilon, p.rho, p.mu_squared, p.delta, p.decisions, \
                      r.epsilon, r.delta, r.decisions \

@@ -19,7 +19,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
 use tokio_postgres::{Config, SimpleQueryMessage, Statement};
 
 use super::error::Error;
-use super::store::{Absent, Access, Older, ReadOnly, Row, Store, Value, first};
+use super::store::{Absent, Access, Older, ReadOnly, Row, Store, StoreValue, first};
 use super::{upgrade, verify};
 use crate::postgres::{Connected, connect};
 
@@ -389,7 +389,7 @@ impl Store for Server {
         Ok(())
     }
 
-    fn query(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, Error> {
+    fn query(&mut self, sql: &'static str, values: &[StoreValue]) -> Result<Vec<Row>, Error> {
         self.run(|mut session| async move {
             let result = ask(&mut session, sql, values).await;
             (session, result)
@@ -426,7 +426,7 @@ impl Store for Server {
 async fn ask(
     session: &mut Session,
     sql: &'static str,
-    values: &[Value],
+    values: &[StoreValue],
 ) -> Result<Vec<Row>, tokio_postgres::Error> {
     let client = &session.connected.client;
     let statement = match session.prepared.get(sql) {
@@ -459,7 +459,7 @@ fn lost() -> Error {
     ))
 }
 
-impl ToSql for Value {
+impl ToSql for StoreValue {
     fn to_sql(
         &self,
         as_type: &Type,
@@ -481,7 +481,7 @@ impl ToSql for Value {
     tokio_postgres::types::to_sql_checked!();
 }
 
-impl<'a> FromSql<'a> for Value {
+impl<'a> FromSql<'a> for StoreValue {
     fn from_sql(of_type: &Type, raw: &'a [u8]) -> Result<Self, Box<dyn StdError + Sync + Send>> {
         if *of_type == Type::INT8 {
             i64::from_sql(of_type, raw).map(Self::Int)

@@ -3,10 +3,10 @@
 
 use std::cmp::Reverse;
 
-use super::entry::join_statements;
 use super::error::Error;
+use super::history_entry::join_statements;
 use super::rules::Rules;
-use super::store::{Access, Row, Value};
+use super::store::{Access, Row, StoreValue};
 use super::{Entry, Ledger};
 
 /// Rows that are read at once.
@@ -94,11 +94,11 @@ impl Rules {
         before: i64,
         rows_max: u32,
     ) -> Result<Vec<(i64, Entry)>, Error> {
-        let mut values = vec![Value::Int(before)];
+        let mut values = vec![StoreValue::Int(before)];
         if let Some(role) = role {
-            values.push(Value::Int(self.role(role)?.id));
+            values.push(StoreValue::Int(self.role(role)?.id));
         }
-        values.push(Value::Int(i64::from(rows_max)));
+        values.push(StoreValue::Int(i64::from(rows_max)));
         let entry = |row: &Row| Ok((row.int(6)?, Entry::of(row)?));
         self.store.query(sql, &values)?.iter().map(entry).collect()
     }

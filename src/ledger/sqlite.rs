@@ -16,7 +16,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, ToSql};
 
 use super::error::Error;
-use super::store::{Absent, Access, Older, ReadOnly, Row, Store, Value, first};
+use super::store::{Absent, Access, Older, ReadOnly, Row, Store, StoreValue, first};
 use super::{upgrade, verify};
 pub(in crate::ledger) use backup::{back_up, put_back};
 pub(in crate::ledger) use file::path;
@@ -151,7 +151,7 @@ impl Store for Sqlite {
         Ok(())
     }
 
-    fn query(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, Error> {
+    fn query(&mut self, sql: &'static str, values: &[StoreValue]) -> Result<Vec<Row>, Error> {
         let read = || -> rusqlite::Result<Vec<Row>> {
             let mut statement = self.connection.prepare_cached(sql)?;
             let columns = statement.column_count();
@@ -187,7 +187,7 @@ impl Store for Sqlite {
     }
 }
 
-impl ToSql for Value {
+impl ToSql for StoreValue {
     fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
         Ok(rusqlite::types::ToSqlOutput::Borrowed(match self {
             Self::Null => ValueRef::Null,
@@ -199,16 +199,15 @@ impl ToSql for Value {
     }
 }
 
-fn value(value: ValueRef<'_>) -> Value {
+fn value(value: ValueRef<'_>) -> StoreValue {
     match value {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(value) => Value::Int(value),
-        ValueRef::Real(value) => Value::Real(value),
+        ValueRef::Null => StoreValue::Null,
+        ValueRef::Integer(value) => StoreValue::Int(value),
+        ValueRef::Real(value) => StoreValue::Real(value),
         // Text that is not UTF-8 was not written by us. No column accepts it.
-        ValueRef::Text(bytes) => {
-            std::str::from_utf8(bytes).map_or(Value::Null, |text| Value::Text(text.to_owned()))
-        }
-        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
+        ValueRef::Text(bytes) => std::str::from_utf8(bytes)
+            .map_or(StoreValue::Null, |text| StoreValue::Text(text.to_owned())),
+        ValueRef::Blob(bytes) => StoreValue::Blob(bytes.to_vec()),
     }
 }
 

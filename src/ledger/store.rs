@@ -41,7 +41,7 @@ pub(super) enum Older<'w> {
 
 /// One value, in or out.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum StoreValue {
     Null,
     Int(i64),
     Real(f64),
@@ -67,7 +67,7 @@ pub trait Store {
     ///
     /// [`Error::Storage`]; [`Error::Damaged`] where the store is not whole. The transaction must
     /// then be ended with that error.
-    fn query(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, Error>;
+    fn query(&mut self, sql: &'static str, values: &[StoreValue]) -> Result<Vec<Row>, Error>;
 
     /// Commits if all went well; else undoes the transaction and returns why.
     ///
@@ -116,7 +116,7 @@ impl<S: Store> Store for ReadOnly<S> {
         }
     }
 
-    fn query(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, Error> {
+    fn query(&mut self, sql: &'static str, values: &[StoreValue]) -> Result<Vec<Row>, Error> {
         self.0.query(sql, values)
     }
 
@@ -135,39 +135,39 @@ impl<S: Store> Store for ReadOnly<S> {
 
 /// One row of an answer.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Row(pub Vec<Value>);
+pub struct Row(pub Vec<StoreValue>);
 
 impl Row {
     pub(super) fn int(&self, at: usize) -> Result<i64, Error> {
         match self.0.get(at) {
-            Some(Value::Int(value)) => Ok(*value),
+            Some(StoreValue::Int(value)) => Ok(*value),
             _ => Err(malformed()),
         }
     }
 
     pub(super) fn real(&self, at: usize) -> Result<f64, Error> {
         match self.0.get(at) {
-            Some(Value::Real(value)) => Ok(*value),
+            Some(StoreValue::Real(value)) => Ok(*value),
             _ => Err(malformed()),
         }
     }
 
     pub(super) fn text(&self, at: usize) -> Result<&str, Error> {
         match self.0.get(at) {
-            Some(Value::Text(value)) => Ok(value),
+            Some(StoreValue::Text(value)) => Ok(value),
             _ => Err(malformed()),
         }
     }
 
     pub(super) fn blob(&self, at: usize) -> Result<&[u8], Error> {
         match self.0.get(at) {
-            Some(Value::Blob(value)) => Ok(value),
+            Some(StoreValue::Blob(value)) => Ok(value),
             _ => Err(malformed()),
         }
     }
 
     pub(super) fn is_null(&self, at: usize) -> bool {
-        matches!(self.0.get(at), Some(Value::Null))
+        matches!(self.0.get(at), Some(StoreValue::Null))
     }
 
     pub(super) fn digest(&self, at: usize) -> Result<[u8; 32], Error> {
@@ -197,12 +197,12 @@ impl Row {
 
 /// Losses are stored as 16-byte big-endian integers in units of 2^-60, which both stores compare in
 /// their order.
-pub(super) fn fixed(value: Fixed) -> Value {
-    Value::Blob(value.0.to_be_bytes().to_vec())
+pub(super) fn fixed(value: Fixed) -> StoreValue {
+    StoreValue::Blob(value.0.to_be_bytes().to_vec())
 }
 
 /// The four columns of a loss.
-pub(super) fn loss(loss: &Loss) -> [Value; 4] {
+pub(super) fn loss(loss: &Loss) -> [StoreValue; 4] {
     let Loss {
         epsilon,
         rho,
@@ -210,19 +210,19 @@ pub(super) fn loss(loss: &Loss) -> [Value; 4] {
         delta,
     } = loss;
     [
-        epsilon.map_or(Value::Null, fixed),
+        epsilon.map_or(StoreValue::Null, fixed),
         fixed(*rho),
         fixed(*mu_squared),
         fixed(*delta),
     ]
 }
 
-pub(super) fn text(text: &str) -> Value {
-    Value::Text(text.to_owned())
+pub(super) fn text(text: &str) -> StoreValue {
+    StoreValue::Text(text.to_owned())
 }
 
-pub(super) fn blob(bytes: &[u8]) -> Value {
-    Value::Blob(bytes.to_vec())
+pub(super) fn blob(bytes: &[u8]) -> StoreValue {
+    StoreValue::Blob(bytes.to_vec())
 }
 
 fn malformed() -> Error {

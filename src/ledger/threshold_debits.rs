@@ -1,10 +1,10 @@
 //! A role's debits for keys found by threshold. For units that act together they mean more than
 //! their sum says.
 
-use super::entry::join_statements;
 use super::error::Error;
+use super::history_entry::join_statements;
 use super::rules::Rules;
-use super::store::{Access, Value, fixed};
+use super::store::{Access, StoreValue, fixed};
 use super::{Entry, Ledger};
 use crate::mechanism::{Fixed, Loss};
 
@@ -40,9 +40,10 @@ impl Rules {
                         UNION SELECT microseconds, fingerprint FROM receipt \
                           WHERE role = $1 AND delta > $2) \
                    ORDER BY microseconds, fingerprint";
-        let rows = self
-            .store
-            .query(sql, &[Value::Int(self.role(role)?.id), fixed(Fixed::ZERO)])?;
+        let rows = self.store.query(
+            sql,
+            &[StoreValue::Int(self.role(role)?.id), fixed(Fixed::ZERO)],
+        )?;
         let mut entries = rows.iter().map(Entry::of).collect::<Result<Vec<_>, _>>()?;
         join_statements(&mut entries);
         Ok(entries.into_iter().map(|entry| entry.loss).collect())

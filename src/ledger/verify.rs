@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::error::Error;
-use super::store::{Access, Row, Store, Value};
+use super::store::{Access, Row, Store, StoreValue};
 use crate::mechanism::Loss;
 
 /// Rows read at a time.
@@ -53,7 +53,7 @@ fn fault(store: &mut dyn Store, format: i64) -> Result<Option<String>, Error> {
     else {
         let sql = "SELECT id, role, epsilon, rho, mu_squared, delta FROM debit WHERE id > $1 ORDER \
             BY id LIMIT $2";
-        let any = store.query(sql, &[Value::Int(0), Value::Int(1)])?;
+        let any = store.query(sql, &[StoreValue::Int(0), StoreValue::Int(1)])?;
         return Ok((!any.is_empty()).then(|| "there are debits and no owner".to_owned()));
     };
     let debits = "SELECT id, role, epsilon, rho, mu_squared, delta FROM debit WHERE id > $1 ORDER \
@@ -159,7 +159,7 @@ fn add_up(
 ) -> Result<Option<String>, Error> {
     let mut last = 0;
     loop {
-        let rows = store.query(sql, &[Value::Int(last), Value::Int(PAGE as i64)])?;
+        let rows = store.query(sql, &[StoreValue::Int(last), StoreValue::Int(PAGE as i64)])?;
         for row in &rows {
             let id = row.int(0)?;
             if id != last + 1 {

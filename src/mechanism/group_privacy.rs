@@ -4,10 +4,10 @@
 //!
 //! All of it is for display, and is rounded so that a promise is never overstated.
 
-use super::account::{Accounting, Cap};
 use super::conversion::{delta_of_mu, delta_of_rho, epsilon_of_mu, epsilon_of_rho};
 use super::loss::{Fixed, Loss};
 use super::normal::{isf, sf};
+use super::privacy_filter::{Accounting, Cap};
 
 /// The numbers of units that are shown.
 pub const UNITS: [u32; 13] = [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 20, 50, 100];

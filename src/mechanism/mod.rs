@@ -22,11 +22,10 @@
 //! The first two are laws of noise, in the table of `table.rs`. All draws are made by a
 //! [`Sampler`]. What a release draws, step by step, is [`crate::rewrite::Draw`].
 
-mod account;
 #[cfg(test)]
 mod accuracy_goals;
 mod calibration;
-mod choice;
+mod choose_law;
 mod conversion;
 mod effects;
 mod event_bits;
@@ -34,20 +33,20 @@ mod exponential;
 mod gaussian;
 mod group_privacy;
 mod laplace;
+mod laws;
 mod loss;
 mod noise;
 mod noise_law;
 pub mod normal;
+mod privacy_filter;
 mod random;
 pub mod samplers;
-mod table;
 #[cfg(test)]
 pub(crate) mod testing;
 mod threshold;
 
-pub use account::{Accounting, Cap, CapError};
 pub use calibration::{Calibrated, CalibrationError, loss_threshold};
-pub use choice::{AccountState, Either, choose, quantile_95};
+pub use choose_law::{AccountState, Either, choose, quantile_95};
 pub use conversion::{delta_of_mu, delta_of_rho, epsilon_of_mu, epsilon_of_rho, mu_of, rho_of};
 pub use effects::{Effect, Effects};
 pub use event_bits::bits;
@@ -55,10 +54,11 @@ pub use exponential::{CandidateRun, Exponential};
 pub use gaussian::{gaussian, gaussian_finer, loss_gaussian};
 pub use group_privacy::{FALSE_ALARMS, Meaning, UNITS};
 pub use laplace::{laplace, loss_laplace};
+pub use laws::Mechanism;
 pub use loss::{Fixed, Loss, Mu};
 pub use noise::{Noise, Sampler};
 pub use noise_law::Norm;
+pub use privacy_filter::{Accounting, Cap, CapError};
 pub use random::{OsRandomness, RandomError, Randomness};
 pub use samplers::SampleError;
-pub use table::Mechanism;
 pub use threshold::{Height, Presence, ThresholdError, threshold};

@@ -34,12 +34,12 @@ pub(super) fn unread(sql: &str, goal: Goal, position: u32, stopped: Option<u32>)
     let text: Vec<char> = sql.chars().collect();
     let stopped = stopped.map_or(text.len(), |stopped| stopped.saturating_sub(1) as usize);
     match verdict(&text, goal, position) {
-        Verdict::Syntax(refusal) => refusal,
-        Verdict::TooLong => near("syntax error", &text, stopped),
-        Verdict::Valid { prefixes } if prefixes > PREFIXES_MAX => {
+        GrammarVerdict::Syntax(refusal) => refusal,
+        GrammarVerdict::TooLong => near("syntax error", &text, stopped),
+        GrammarVerdict::Valid { prefixes } if prefixes > PREFIXES_MAX => {
             Refusal::new(reason::NESTED_TOO_DEEPLY, "statement is nested too deeply")
         }
-        Verdict::Valid { prefixes: _ } => {
+        GrammarVerdict::Valid { prefixes: _ } => {
             let near = near("unsupported syntax", &text, stopped);
             Refusal::new(reason::UNSUPPORTED_SPELLING, near.message).at(near.position)
         }
@@ -50,8 +50,8 @@ pub(super) fn unread(sql: &str, goal: Goal, position: u32, stopped: Option<u32>)
 /// PostgreSQL's syntax error, where it has one for the statement that begins here.
 pub(super) fn syntax_error(sql: &str, goal: Goal, position: u32) -> Option<Refusal> {
     match verdict(&sql.chars().collect::<Vec<_>>(), goal, position) {
-        Verdict::Syntax(refusal) => Some(refusal),
-        Verdict::TooLong | Verdict::Valid { prefixes: _ } => None,
+        GrammarVerdict::Syntax(refusal) => Some(refusal),
+        GrammarVerdict::TooLong | GrammarVerdict::Valid { prefixes: _ } => None,
     }
 }
 
@@ -68,7 +68,7 @@ pub(super) fn no_word(sql: &str) -> Option<Refusal> {
     None
 }
 
-enum Verdict {
+enum GrammarVerdict {
     Syntax(Refusal),
     /// How many operators stand before one operand at most.
     Valid {
@@ -77,19 +77,19 @@ enum Verdict {
     TooLong,
 }
 
-fn verdict(text: &[char], goal: Goal, position: u32) -> Verdict {
+fn verdict(text: &[char], goal: Goal, position: u32) -> GrammarVerdict {
     static GRAMMAR: LazyLock<Grammar> =
         LazyLock::new(|| Grammar::of(include_str!("grammar/rules.txt")));
     let from = text.len().min(position.saturating_sub(1) as usize);
     let is_enclosed = text[..from].iter().rfind(|c| !c.is_whitespace()) == Some(&'(');
     let (lexemes, no_word) = scan(text, from, is_enclosed);
     if lexemes.len() > WORDS_MAX {
-        return Verdict::TooLong;
+        return GrammarVerdict::TooLong;
     }
     match (GRAMMAR.stops_at(&lexemes, goal), no_word) {
-        (Some(at), _) => Verdict::Syntax(near("syntax error", text, lexemes[at].start)),
-        (None, Some(no_word)) => Verdict::Syntax(no_word),
-        (None, None) => Verdict::Valid {
+        (Some(at), _) => GrammarVerdict::Syntax(near("syntax error", text, lexemes[at].start)),
+        (None, Some(no_word)) => GrammarVerdict::Syntax(no_word),
+        (None, None) => GrammarVerdict::Valid {
             prefixes: prefixes(&lexemes),
         },
     }

@@ -2,29 +2,29 @@
 //! is ever forwarded; later stages print their own.
 
 mod advisory;
-mod balance;
+mod balance_chains;
 mod bind;
 mod character_classes;
-mod clock;
-mod collation;
+mod collate_operand;
 mod derived_aggregates;
 mod desugar;
-mod dialects;
 mod execute_values;
+mod foreign_clauses;
 mod function_call;
 mod grammar;
+mod limit_zero;
 pub(crate) mod limits;
 mod nested_grouping_sets;
 mod normalize;
 mod operator_precedence;
 mod parameters;
 mod position;
-mod preview;
 mod qualified_names;
+mod reads_clock;
 mod record_fields;
 mod session;
 mod set_config;
-mod table;
+mod table_command;
 mod tokens;
 
 use sqlparser::ast;
@@ -35,7 +35,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use crate::refusal::{Refusal, RefusalKind, reason};
 use crate::visit;
 pub use advisory::{Advisory, AdvisoryAct, Number};
-pub use balance::{arms, balance, balanced};
+pub use balance_chains::{arms, balance, balanced};
 pub use bind::{ParameterValue, parameter_oid, parameter_type};
 pub use character_classes::SIGNS;
 pub use execute_values::ExecuteValues;
@@ -307,10 +307,10 @@ fn query(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Query, Refusal> {
     balance(&mut query);
     limits::height::check(&*query)?;
     limits::copies::check(&query)?;
-    dialects::check(&query)
+    foreign_clauses::check(&query)
         .map_err(|own| grammar::syntax_error(sql, Goal::Query, begins).unwrap_or(own))?;
     // The parser reads FETCH without ONLY, FIRST or ROWS too.
-    if dialects::has_fetch(&query)
+    if foreign_clauses::has_fetch(&query)
         && let Some(refusal) = grammar::syntax_error(sql, Goal::Query, begins)
     {
         return Err(refusal);
@@ -386,9 +386,9 @@ fn begins(tokens: &[TokenWithSpan]) -> u32 {
 }
 
 fn tree(tokens: Vec<TokenWithSpan>) -> Result<Box<ast::Query>, Fault> {
-    table::check(&tokens)?;
+    table_command::check(&tokens)?;
     let begins = begins(&tokens);
-    let mut parser = parser_of(table::write_out(tokens))?;
+    let mut parser = parser_of(table_command::write_out(tokens))?;
     let ast::Statement::Query(query) = parser.parse_statement()? else {
         return Err(
             Refusal::unsupported(reason::UNSUPPORTED_STATEMENT, "this statement")
@@ -404,7 +404,7 @@ fn tree(tokens: Vec<TokenWithSpan>) -> Result<Box<ast::Query>, Fault> {
 /// The parser over a client's words, with those that it does not read written out.
 fn parser_of(tokens: Vec<TokenWithSpan>) -> Result<Parser<'static>, Refusal> {
     let written =
-        nested_grouping_sets::write_out(collation::write_out(desugar::write_out(tokens)?));
+        nested_grouping_sets::write_out(collate_operand::write_out(desugar::write_out(tokens)?));
     let written = record_fields::mark(written);
     // Checked again: the desugared form may be deeper than the original.
     limits::depth::check(&written)?;

@@ -6,7 +6,7 @@ mod check;
 mod difference;
 mod error;
 mod file;
-mod keys;
+mod file_keys;
 mod record_aggregates;
 mod scalar;
 mod schema;
@@ -15,7 +15,7 @@ mod secret;
 mod session_settings;
 mod summaries;
 mod target_error;
-mod unlisted;
+mod unlisted_columns;
 mod version;
 mod views;
 mod wanted_index;
@@ -30,7 +30,7 @@ pub use file::{
     Certified, ColumnEntry, ColumnRule, File, FileDigest, Literal, PathStep, RowsRule,
     SummaryEntry, TableEntry, TableRule, UnitRule, names, time_of,
 };
-pub use keys::{KEYS, KeyShape, PolicyKey};
+pub use file_keys::{KEYS, KeyShape, PolicyKey};
 pub use record_aggregates::{
     ComponentsField, FieldKind, RECORD_AGGREGATES, RecordAggregate, RecordField, RegressionField,
 };
@@ -44,7 +44,7 @@ pub use session_settings::{
 };
 pub use summaries::{Accuracy, Marginals, Summary, with_subsets};
 pub use target_error::{TargetError, TargetErrors};
-pub use unlisted::{Unlisted, appeared, unlisted};
+pub use unlisted_columns::{Unlisted, appeared, unlisted};
 pub use version::digest;
 pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};
 pub use wanted_index::WantedIndex;

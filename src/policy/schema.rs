@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::keys::{KEYS, KeyShape, PolicyKey, settings};
+use super::file_keys::{KEYS, KeyShape, PolicyKey, settings};
 
 /// The schema of a policy file.
 pub fn schema() -> Value {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pglite_oxide::PgliteServer;
 
-use super::directory::Directory;
+use super::temporary_directory::Directory;
 use super::{Error, MAINTENANCE, ServerOptions, database};
 
 /// How long a drop waits for the engine's thread, which serves its client to the end.

@@ -9,28 +9,28 @@
 
 mod array;
 mod binaries;
+mod cluster_cache;
 mod connect;
 mod database;
-mod directory;
 #[cfg(feature = "embedded")]
 mod embedded;
 mod fair_pool;
-mod kept;
 mod locale;
 mod native;
 mod quote;
+mod temporary_directory;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub use array::array_text;
 pub use binaries::major_version;
+pub use cluster_cache::{CACHE_VARIABLE, KeptClusters};
 pub use connect::{Connected, cancel, connect};
-pub use directory::Directory;
 pub use fair_pool::FairPool;
-pub use kept::{CACHE_VARIABLE, KeptClusters};
 pub use locale::Locale;
 pub use quote::{create_index, identifier, list, literal, qualified};
+pub use temporary_directory::Directory;
 
 /// The environment variable that names the directory of the PostgreSQL binaries, or says
 /// `embedded`.

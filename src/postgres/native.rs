@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
-use super::directory::{Directory, unprivileged};
+use super::temporary_directory::{Directory, unprivileged};
 use super::{Error, MAINTENANCE, SUPERUSER, ServerOptions, connect, database};
 
 /// It takes a second, and much longer where the machine is busy.

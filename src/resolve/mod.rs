@@ -8,8 +8,8 @@ mod limits;
 pub(crate) mod names;
 mod no_op_limits;
 pub(crate) mod outer;
-mod output;
 pub(crate) mod private;
+mod resolution;
 pub(crate) mod session_functions;
 pub(crate) mod syntax;
 
@@ -22,7 +22,7 @@ pub use syntax::{empty_select, is_of_constants, plain_table, query_of, unnested}
 use limits::ResolveLimits;
 use names::Names;
 use names::environment::Environment;
-use output::Output;
+use resolution::Resolution;
 
 use crate::ir::ResolvedQuery;
 use crate::parse;
@@ -57,11 +57,11 @@ pub fn resolve(
             empty,
             subqueries: 0,
         },
-        output: Output::default(),
+        output: Resolution::default(),
         limits: ResolveLimits::default(),
     };
     let outer = resolver.open_query(&statement, &Environment::default())?;
-    let Output {
+    let Resolution {
         columns,
         releases,
         middles,
@@ -92,7 +92,7 @@ pub fn resolve(
 /// State of one resolution.
 struct Resolver<'a> {
     names: Names<'a>,
-    output: Output,
+    output: Resolution,
     limits: ResolveLimits,
 }
 

@@ -4,12 +4,12 @@
 
 mod arguments;
 mod build;
+mod check_named;
 mod copy_public;
 mod ddl;
 mod equal_rows;
 mod error;
-mod examine;
-mod hold;
+mod exclusive_lock;
 mod pool;
 mod request;
 mod role;
@@ -32,9 +32,9 @@ pub use arguments::fit_as_text;
 pub use build::ServerIdentity;
 pub use request::{Argument, ColumnDescription, Description, Format, Requester};
 
+pub use check_named::{Examined, examine};
 pub use copy_public::{CopiedTable, Copying, Heard};
-pub use examine::{Examined, examine};
-pub use hold::Hold;
+pub use exclusive_lock::ShadowLock;
 pub use rows::{BYTES_MAX, ROWS_MAX, Weighed};
 
 pub use schema_copy::copy_schema;
@@ -89,7 +89,7 @@ pub struct ShadowOptions {
     /// these rows, so a named shadow must be on another server.
     pub private_server: Option<ServerIdentity>,
     /// The lock on a named shadow that this process has already.
-    pub hold: Option<Arc<Hold>>,
+    pub hold: Option<Arc<ShadowLock>>,
     /// Sessions kept open; the embedded engine takes one.
     pub connections: usize,
     pub statement_timeout: Duration,
@@ -129,10 +129,10 @@ pub async fn server(database: &str) -> Result<LocalPostgres, postgres::Error> {
 async fn hold_of(
     options: &ShadowOptions,
     admin: &tokio_postgres::Config,
-) -> Result<Option<Arc<Hold>>, ShadowError> {
+) -> Result<Option<Arc<ShadowLock>>, ShadowError> {
     match (&options.source, &options.hold) {
         (ShadowSource::Url(_), Some(hold)) => Ok(Some(Arc::clone(hold))),
-        (ShadowSource::Url(_), None) => Ok(Some(Arc::new(Hold::take(admin).await?))),
+        (ShadowSource::Url(_), None) => Ok(Some(Arc::new(ShadowLock::take(admin).await?))),
         (ShadowSource::Local | ShadowSource::LocalEngine(_) | ShadowSource::Started(_), _) => {
             Ok(None)
         }
@@ -160,7 +160,7 @@ pub struct Shadow {
     mirror_rows_max: u64,
     local: Option<Arc<LocalPostgres>>,
     /// The lock of a named shadow.
-    hold: Option<Arc<Hold>>,
+    hold: Option<Arc<ShadowLock>>,
 }
 
 impl Shadow {
@@ -398,7 +398,7 @@ impl Shadow {
     }
 
     /// The lock on a named shadow.
-    pub fn hold(&self) -> Option<Arc<Hold>> {
+    pub fn hold(&self) -> Option<Arc<ShadowLock>> {
         self.hold.clone()
     }
 

@@ -6,10 +6,10 @@
 //! allow-list of relations, functions, settings and syntax stands in front. So a statement can
 //! neither change nor signal anything, nor reveal anything about the shadow itself.
 
-mod fold;
+mod check;
+mod classify;
 mod names;
-mod survey;
-mod walk;
+mod replace;
 
 use std::ops::ControlFlow;
 
@@ -42,9 +42,9 @@ pub fn catalogs(
     search_path: &[String],
     facts: &ServerFacts,
 ) -> Result<Option<parse::Query>, Refusal> {
-    let reads_relations = match survey::survey(&query.0, policy, search_path)? {
-        survey::About::Tables => return Ok(None),
-        survey::About::Both { relation, table } => {
+    let reads_relations = match classify::survey(&query.0, policy, search_path)? {
+        classify::About::Tables => return Ok(None),
+        classify::About::Both { relation, table } => {
             return Err(Refusal::new(
                 reason::CATALOG_WITH_TABLES,
                 format!("a statement over both {relation} and {table} is not supported"),
@@ -52,12 +52,12 @@ pub fn catalogs(
             .detail("Queries over the catalogs do not read the tables.")
             .hint("Query the catalog and the table in two statements."));
         }
-        survey::About::Catalogs { reads_relations } => reads_relations,
+        classify::About::Catalogs { reads_relations } => reads_relations,
     };
     let mut asked = query.0.clone();
     match visit::visit_mut(
         &mut *asked,
-        &mut walk::Walk {
+        &mut check::Walk {
             facts,
             reads_relations,
         },

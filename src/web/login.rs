@@ -12,8 +12,8 @@ use serde::Deserialize;
 use tokio::sync::Semaphore;
 use zeroize::Zeroizing;
 
+use super::login_throttle::{Throttle, Wait};
 use super::server::Peer;
-use super::throttle::{Throttle, Wait};
 use crate::policy::{Certificate, Secret};
 use crate::refusal::{Refusal, reason, sqlstate};
 use crate::wire::scram::{Decoy, is_password};

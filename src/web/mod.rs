@@ -7,13 +7,13 @@ pub mod guard;
 pub mod history_chart;
 pub mod intervals;
 pub mod login;
+pub mod login_throttle;
 pub mod page;
-pub mod portal;
 pub mod rate_limit;
 pub mod server;
 pub mod session;
+pub mod site;
 pub mod spending;
-pub mod throttle;
 
 use maud::{Markup, html};
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tokio_postgres::{Client, Config};
 
-use super::{Finding, failed, machine};
+use super::{CheckResult, failed, machine};
 use crate::auto_bounds;
 use crate::cli::start;
 use crate::cli::start::Opened;
@@ -18,7 +18,7 @@ const DATABASE: &str = "database";
 const POLICY: &str = "policy";
 const SHADOW: &str = "shadow";
 
-pub async fn all(file: &File, path: &Path) -> Vec<Finding> {
+pub async fn all(file: &File, path: &Path) -> Vec<CheckResult> {
     let check = format!("pgveil check {}", path.display());
     let database = match start::database(file) {
         Ok(database) => database,
@@ -36,7 +36,7 @@ pub async fn all(file: &File, path: &Path) -> Vec<Finding> {
         connected,
     } = opened;
     let client = &connected.client;
-    let mut all = vec![Finding::ok(
+    let mut all = vec![CheckResult::ok(
         DATABASE,
         format!(
             "{} is reached: PostgreSQL {}, {}",
@@ -44,9 +44,9 @@ pub async fn all(file: &File, path: &Path) -> Vec<Finding> {
         ),
     )];
     all.extend(encryption(client, &database).await);
-    all.push(Finding::ok(POLICY, "it holds for the database"));
+    all.push(CheckResult::ok(POLICY, "it holds for the database"));
     let warnings = warnings.iter();
-    all.extend(warnings.map(|warning| Finding::warn(POLICY, warning.to_string(), &check)));
+    all.extend(warnings.map(|warning| CheckResult::warn(POLICY, warning.to_string(), &check)));
     all.push(searches(file, &policy, path).await);
     let major = catalog.server_version_num / 10_000;
     all.push(
@@ -67,7 +67,7 @@ pub async fn all(file: &File, path: &Path) -> Vec<Finding> {
 }
 
 /// Whether rows can be read on their way from the database.
-async fn encryption(client: &Client, database: &Config) -> Option<Finding> {
+async fn encryption(client: &Client, database: &Config) -> Option<CheckResult> {
     let sql = "SELECT ssl FROM pg_catalog.pg_stat_ssl WHERE pid = pg_catalog.pg_backend_pid()";
     let is_encrypted: bool = client.query_one(sql, &[]).await.ok()?.try_get(0).ok()?;
     let is_near = database.get_hosts().iter().all(|host| match host {
@@ -80,9 +80,9 @@ async fn encryption(client: &Client, database: &Config) -> Option<Finding> {
         }
     });
     Some(match (is_encrypted, is_near) {
-        (true, _) => Finding::ok(DATABASE, "the connection is encrypted"),
-        (false, true) => Finding::ok(DATABASE, "the connection stays on this machine"),
-        (false, false) => Finding::warn(
+        (true, _) => CheckResult::ok(DATABASE, "the connection is encrypted"),
+        (false, true) => CheckResult::ok(DATABASE, "the connection stays on this machine"),
+        (false, false) => CheckResult::warn(
             DATABASE,
             "rows come from another machine without TLS",
             "leave sslmode=disable out of database.url; SSL_CERT_FILE names your own authorities",
@@ -91,22 +91,22 @@ async fn encryption(client: &Client, database: &Config) -> Option<Finding> {
 }
 
 /// The bounds that the policy leaves to `auto` and that are not found yet.
-async fn searches(file: &File, policy: &Policy, path: &Path) -> Finding {
+async fn searches(file: &File, policy: &Policy, path: &Path) -> CheckResult {
     let check = "searches";
     if policy.searches.is_empty() {
-        return Finding::ok(check, "the policy leaves nothing to auto");
+        return CheckResult::ok(check, "the policy leaves nothing to auto");
     }
     let mend = format!("pgveil bounds {}", path.display());
     let found = match start::found_by(file, policy).await {
         Ok(Some(ledger)) => auto_bounds::found(policy, &ledger).await,
         Ok(None) => Ok(policy.searches.iter().map(|_| None).collect()),
-        Err(failure) => return Finding::fail(check, failure.in_a_line(), mend),
+        Err(failure) => return CheckResult::fail(check, failure.in_a_line(), mend),
     };
     match found {
-        Err(error) => Finding::fail(check, error.to_string(), mend),
+        Err(error) => CheckResult::fail(check, error.to_string(), mend),
         Ok(found) => match found.iter().filter(|found| found.is_none()).count() {
-            0 => Finding::ok(check, format!("all {} are made", found.len())),
-            due => Finding::fail(check, format!("{due} are due; serve does not start"), mend),
+            0 => CheckResult::ok(check, format!("all {} are made", found.len())),
+            due => CheckResult::fail(check, format!("{due} are due; serve does not start"), mend),
         },
     }
 }
@@ -116,14 +116,14 @@ async fn shadow(
     private: &Client,
     (database, version): (&str, &str),
     major: u32,
-) -> Finding {
+) -> CheckResult {
     let Some(url) = &file.shadow_url else {
         return machine::binaries(Some(major));
     };
     let mend = "name an empty database of another server, of the same version and locale";
     let config = match start::config(url.expose()) {
         Ok(config) => config,
-        Err(failure) => return Finding::fail(SHADOW, failure.in_a_line(), "mend shadow.url"),
+        Err(failure) => return CheckResult::fail(SHADOW, failure.in_a_line(), "mend shadow.url"),
     };
     let options = ShadowOptions {
         private_server: ServerIdentity::of(private).await,
@@ -131,17 +131,17 @@ async fn shadow(
         ..ShadowOptions::new(ShadowSource::Url(url.clone()), database, version)
     };
     match examine(&config, &options).await {
-        Err(error) => Finding::fail(SHADOW, error.to_string(), mend),
+        Err(error) => CheckResult::fail(SHADOW, error.to_string(), mend),
         Ok(found) => match (found.warnings.is_empty(), found.is_held) {
-            (false, _) => Finding::warn(SHADOW, found.warnings.join("; "), mend),
-            (true, false) => Finding::ok(SHADOW, "it is reached, and no proxy runs on it"),
-            (true, true) => Finding::ok(SHADOW, "it is reached, and a proxy runs on it"),
+            (false, _) => CheckResult::warn(SHADOW, found.warnings.join("; "), mend),
+            (true, false) => CheckResult::ok(SHADOW, "it is reached, and no proxy runs on it"),
+            (true, true) => CheckResult::ok(SHADOW, "it is reached, and a proxy runs on it"),
         },
     }
 }
 
 /// Columns by which rows are counted for their unit, and that no index finds.
-fn indexes(policy: &Policy, facts: &CatalogFacts) -> Vec<Finding> {
+fn indexes(policy: &Policy, facts: &CatalogFacts) -> Vec<CheckResult> {
     let check = "indexes";
     let mut missing = Vec::new();
     for table in &policy.tables {
@@ -151,7 +151,7 @@ fn indexes(policy: &Policy, facts: &CatalogFacts) -> Vec<Finding> {
         let column = link(unit);
         if !facts.led.contains(&(table.oid, column.to_owned())) {
             let name = format!("{}.{}", table.schema, table.name);
-            missing.push(Finding::warn(
+            missing.push(CheckResult::warn(
                 check,
                 format!("{name} has no index on {column}: bounding its units takes longer"),
                 format!(
@@ -163,7 +163,10 @@ fn indexes(policy: &Policy, facts: &CatalogFacts) -> Vec<Finding> {
         }
     }
     match missing.is_empty() {
-        true => vec![Finding::ok(check, "each private table has one on its link")],
+        true => vec![CheckResult::ok(
+            check,
+            "each private table has one on its link",
+        )],
         false => missing,
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::statvfs;
 
-use super::{Finding, failed};
+use super::{CheckResult, failed};
 use crate::cli::{backups, start};
 use crate::ledger::{Address, Error, LastBackup, LedgerReader};
 use crate::policy::File;
@@ -27,7 +27,7 @@ const AHEAD: Duration = Duration::from_secs(60);
 /// A backup that is older is worth a warning.
 const BACKUP_OLD: Duration = Duration::from_secs(86_400);
 
-pub async fn all(file: &File, backups: Option<&Path>) -> Vec<Finding> {
+pub async fn all(file: &File, backups: Option<&Path>) -> Vec<CheckResult> {
     let address = match start::ledger(file) {
         Ok(address) => address,
         Err(failure) => return failed(CHECK, failure, "name a ledger in the policy"),
@@ -38,40 +38,44 @@ pub async fn all(file: &File, backups: Option<&Path>) -> Vec<Finding> {
         all.extend(disk(path));
     }
     match path {
-        Ok(Some(path)) if !is_ours(&path) => all.push(Finding::warn(
+        Ok(Some(path)) if !is_ours(&path) => all.push(CheckResult::warn(
             CHECK,
             "the ledger belongs to another user, so it was not opened",
             "run this as the user that serves: sudo -u pgveil pgveil doctor …",
         )),
         Ok(_) => all.extend(opened(file, address).await),
-        Err(error) => all.push(Finding::fail(CHECK, error.to_string(), "mend ledger.url")),
+        Err(error) => all.push(CheckResult::fail(
+            CHECK,
+            error.to_string(),
+            "mend ledger.url",
+        )),
     }
     all.extend(backups.map(newest));
     all
 }
 
 /// Whether an older copy of the ledger would be noticed.
-fn witnesses(address: &Address) -> Finding {
+fn witnesses(address: &Address) -> CheckResult {
     let check = "witness";
     let near = address.witnesses.iter().any(|witness| witness.same_disk);
     match address.witnesses.len() {
-        0 => Finding::warn(
+        0 => CheckResult::warn(
             check,
             "there is none: at a start, an older copy of the ledger goes unnoticed",
             "ledger.witness in the policy, on another disk or server",
         ),
-        _ if near => Finding::warn(
+        _ if near => CheckResult::warn(
             check,
             "it may lie on the ledger's disk: whoever sets that back sets both back",
             "name a place on another disk or server, without same_disk",
         ),
-        1 => Finding::ok(check, "there is one"),
-        many => Finding::ok(check, format!("there are {many}")),
+        1 => CheckResult::ok(check, "there is one"),
+        many => CheckResult::ok(check, format!("there are {many}")),
     }
 }
 
 /// Opens the ledger as `pgveil ledger verify` does: whole, and held against its witnesses.
-async fn opened(file: &File, address: Address) -> Vec<Finding> {
+async fn opened(file: &File, address: Address) -> Vec<CheckResult> {
     let (owner, roles) = match start::accounts(&file.privacy, &file.roles) {
         Ok(accounts) => accounts,
         Err(failure) => return failed(CHECK, failure, "change the budgets in the policy"),
@@ -79,7 +83,7 @@ async fn opened(file: &File, address: Address) -> Vec<Finding> {
     let ledger = match LedgerReader::open(address, owner, &roles).await {
         Ok(ledger) => ledger,
         Err(error @ Error::Missing { .. }) => {
-            return vec![Finding::warn(
+            return vec![CheckResult::warn(
                 CHECK,
                 error.to_string(),
                 "fine before the first `pgveil serve`, which makes it; else put it back",
@@ -87,19 +91,19 @@ async fn opened(file: &File, address: Address) -> Vec<Finding> {
         }
         Err(error @ Error::OlderFormat { .. }) => {
             let mend = "pgveil serve, once every older pgveil on this ledger was stopped";
-            return vec![Finding::warn(CHECK, error.to_string(), mend)];
+            return vec![CheckResult::warn(CHECK, error.to_string(), mend)];
         }
         Err(error @ Error::HalfWritten { .. }) => {
-            return vec![Finding::warn(CHECK, error.to_string(), "pgveil serve")];
+            return vec![CheckResult::warn(CHECK, error.to_string(), "pgveil serve")];
         }
         Err(error) => {
             let mend = "see docs/ledger.md, older copies; `pgveil ledger show`";
-            return vec![Finding::fail(CHECK, error.to_string(), mend)];
+            return vec![CheckResult::fail(CHECK, error.to_string(), mend)];
         }
     };
     let mut all = vec![match ledger.height().await {
-        Ok(height) => Finding::ok(CHECK, format!("whole, with {} debits", height.debits)),
-        Err(error) => Finding::fail(CHECK, error.to_string(), "pgveil ledger verify"),
+        Ok(height) => CheckResult::ok(CHECK, format!("whole, with {} debits", height.debits)),
+        Err(error) => CheckResult::fail(CHECK, error.to_string(), "pgveil ledger verify"),
     }];
     let mut newest = 0;
     for role in roles.iter().map(|role| role.name.as_str()) {
@@ -118,14 +122,14 @@ async fn opened(file: &File, address: Address) -> Vec<Finding> {
     all
 }
 
-fn account(role: &str, is_frozen: bool, is_closed: bool) -> Option<Finding> {
+fn account(role: &str, is_frozen: bool, is_closed: bool) -> Option<CheckResult> {
     let check = "accounts";
     if is_frozen {
         let mend = format!("pgveil budget unfreeze --role {role} --why …");
-        return Some(Finding::warn(check, format!("{role} is frozen"), mend));
+        return Some(CheckResult::warn(check, format!("{role} is frozen"), mend));
     }
     is_closed.then(|| {
-        Finding::warn(
+        CheckResult::warn(
             check,
             format!("{role} was refused by the owner's total"),
             format!("raise privacy.budget, or pgveil budget grant --role {role} …"),
@@ -134,15 +138,15 @@ fn account(role: &str, is_frozen: bool, is_closed: bool) -> Option<Finding> {
 }
 
 /// With a clock behind the ledger's no new period begins; with one ahead it begins too early.
-fn clock(newest: i64, now: SystemTime) -> Finding {
+fn clock(newest: i64, now: SystemTime) -> CheckResult {
     let since = now.duration_since(SystemTime::UNIX_EPOCH);
     let now = since.map_or(0, |since| {
         i64::try_from(since.as_micros()).unwrap_or(i64::MAX)
     });
     let allowed = i64::try_from(AHEAD.as_micros()).unwrap_or(i64::MAX);
     match newest.saturating_sub(now) > allowed {
-        false => Finding::ok("clock", "not behind the ledger's newest debit"),
-        true => Finding::fail(
+        false => CheckResult::ok("clock", "not behind the ledger's newest debit"),
+        true => CheckResult::fail(
             "clock",
             "this machine's clock is behind the ledger's newest debit",
             "set the clock: timedatectl set-ntp true",
@@ -151,7 +155,7 @@ fn clock(newest: i64, now: SystemTime) -> Finding {
 }
 
 /// Space and speed of the disk of a ledger's file.
-fn disk(ledger: &Path) -> Vec<Finding> {
+fn disk(ledger: &Path) -> Vec<CheckResult> {
     let folder = ledger.parent().unwrap_or(Path::new("/"));
     if !folder.is_dir() {
         let found = format!(
@@ -162,7 +166,7 @@ fn disk(ledger: &Path) -> Vec<Finding> {
             "install -d -m 0700 -o pgveil -g pgveil {}",
             folder.display()
         );
-        return vec![Finding::fail("disk", found, mend)];
+        return vec![CheckResult::fail("disk", found, mend)];
     }
     let mut all = Vec::new();
     if let Ok(found) = statvfs(folder) {
@@ -173,21 +177,21 @@ fn disk(ledger: &Path) -> Vec<Finding> {
     all
 }
 
-fn space(free: u64) -> Finding {
+fn space(free: u64) -> CheckResult {
     let found = format!("{} MiB are free on the ledger's disk", free >> 20);
     let mend = "make room: a ledger that cannot be written charges nothing";
     match free {
-        ..SPACE_LEAST => Finding::fail("disk", found, mend),
-        SPACE_LEAST..SPACE_WANTED => Finding::warn("disk", found, mend),
-        _ => Finding::ok("disk", found),
+        ..SPACE_LEAST => CheckResult::fail("disk", found, mend),
+        SPACE_LEAST..SPACE_WANTED => CheckResult::warn("disk", found, mend),
+        _ => CheckResult::ok("disk", found),
     }
 }
 
-fn sync(took: Duration) -> Finding {
+fn sync(took: Duration) -> CheckResult {
     let found = format!("one sync takes {:.1} ms", took.as_secs_f64() * 1000.0);
     match took > SYNC_SLOW {
-        false => Finding::ok("disk", found),
-        true => Finding::warn(
+        false => CheckResult::ok("disk", found),
+        true => CheckResult::warn(
             "disk",
             found,
             "each charge waits for one: use a faster disk",
@@ -223,13 +227,13 @@ fn is_ours(path: &Path) -> bool {
 }
 
 /// The age of the newest backup of `pgveil ledger backup --every`.
-fn newest(folder: &Path) -> Finding {
+fn newest(folder: &Path) -> CheckResult {
     let found = backups::newest(folder).and_then(|path| {
         let made = std::fs::metadata(path).and_then(|found| found.modified());
         SystemTime::now().duration_since(made.ok()?).ok()
     });
     match found {
-        None => Finding::warn(
+        None => CheckResult::warn(
             BACKUP,
             format!("there is none in {}", folder.display()),
             BACK_UP,
@@ -239,20 +243,20 @@ fn newest(folder: &Path) -> Finding {
 }
 
 /// The last backup that this ledger is known to have.
-fn last(backup: LastBackup) -> Finding {
+fn last(backup: LastBackup) -> CheckResult {
     let made = u64::try_from(backup.microseconds).unwrap_or_default();
     let made = SystemTime::UNIX_EPOCH + Duration::from_micros(made);
     let age = SystemTime::now().duration_since(made).unwrap_or_default();
     aged(&format!("the last, {},", backup.copy), age)
 }
 
-fn aged(which: &str, age: Duration) -> Finding {
+fn aged(which: &str, age: Duration) -> CheckResult {
     match age > BACKUP_OLD {
         true => {
             let hours = age.as_secs() / 3600;
-            Finding::warn(BACKUP, format!("{which} is {hours} hours old"), BACK_UP)
+            CheckResult::warn(BACKUP, format!("{which} is {hours} hours old"), BACK_UP)
         }
-        false => Finding::ok(BACKUP, format!("{which} is {} min old", age.as_secs() / 60)),
+        false => CheckResult::ok(BACKUP, format!("{which} is {} min old", age.as_secs() / 60)),
     }
 }
 

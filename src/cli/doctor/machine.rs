@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rustix::process::{Resource, getrlimit};
 
-use super::Finding;
+use super::CheckResult;
 use crate::cli::{process, secrets};
 use crate::postgres;
 
@@ -15,10 +15,10 @@ const DESCRIPTORS: u64 = 200;
 const OTHERS_WRITE: u32 = 0o002;
 const OTHERS_READ: u32 = 0o004;
 
-pub fn user() -> Finding {
+pub fn user() -> CheckResult {
     match process::is_root() {
-        false => Finding::ok("user", "not root"),
-        true => Finding::warn(
+        false => CheckResult::ok("user", "not root"),
+        true => CheckResult::warn(
             "user",
             "this runs as root; what follows may differ for the user that serves",
             "sudo -u pgveil pgveil doctor …",
@@ -26,11 +26,11 @@ pub fn user() -> Finding {
     }
 }
 
-pub fn cores() -> Finding {
+pub fn cores() -> CheckResult {
     // Every command turns them off as it starts.
     match getrlimit(Resource::Core).maximum {
-        Some(0) => Finding::ok("cores", "no core dump is written"),
-        Some(_) | None => Finding::fail(
+        Some(0) => CheckResult::ok("cores", "no core dump is written"),
+        Some(_) | None => CheckResult::fail(
             "cores",
             "core dumps could not be turned off: they would hold rows",
             "LimitCORE=0 in the unit, or `ulimit -c 0`",
@@ -39,45 +39,47 @@ pub fn cores() -> Finding {
 }
 
 /// Whether as many clients may connect as the policy allows.
-pub fn files(connections: Option<u32>) -> Finding {
+pub fn files(connections: Option<u32>) -> CheckResult {
     let wanted = u64::from(connections.unwrap_or(0)) + DESCRIPTORS;
     match getrlimit(Resource::Nofile).current {
-        Some(limit) if limit < wanted => Finding::fail(
+        Some(limit) if limit < wanted => CheckResult::fail(
             "files",
             format!("{limit} open files are allowed, {wanted} may be needed"),
             format!("LimitNOFILE={wanted} in the unit, or `ulimit -n {wanted}`"),
         ),
-        Some(limit) => Finding::ok("files", format!("{limit} open files are allowed")),
-        None => Finding::ok("files", "any number of open files is allowed"),
+        Some(limit) => CheckResult::ok("files", format!("{limit} open files are allowed")),
+        None => CheckResult::ok("files", "any number of open files is allowed"),
     }
 }
 
 /// The server that a local shadow would run on.
-pub fn binaries(database: Option<u32>) -> Finding {
+pub fn binaries(database: Option<u32>) -> CheckResult {
     let install = |major: Option<u32>| match major {
         Some(major) => format!("apt-get install postgresql-{major}, or name shadow.url"),
         None => "apt-get install postgresql, or name shadow.url".to_owned(),
     };
     match (postgres::major_version(), database) {
         (None, _) if cfg!(feature = "embedded") => {
-            Finding::ok("shadow", "the embedded engine is the shadow")
+            CheckResult::ok("shadow", "the embedded engine is the shadow")
         }
-        (None, wanted) => Finding::fail(
+        (None, wanted) => CheckResult::fail(
             "shadow",
             "no PostgreSQL server binaries are found to start a shadow from",
             install(wanted),
         ),
-        (Some(here), Some(wanted)) if here != wanted => Finding::warn(
+        (Some(here), Some(wanted)) if here != wanted => CheckResult::warn(
             "shadow",
             format!("the shadow would run PostgreSQL {here}, the database is {wanted}"),
             install(database),
         ),
-        (Some(here), _) => Finding::ok("shadow", format!("PostgreSQL {here} is found to start")),
+        (Some(here), _) => {
+            CheckResult::ok("shadow", format!("PostgreSQL {here} is found to start"))
+        }
     }
 }
 
 /// Where each `${NAME}` of the policy comes from. Values are not looked at.
-pub fn variables(policy: &Path) -> Vec<Finding> {
+pub fn variables(policy: &Path) -> Vec<CheckResult> {
     let Ok(text) = std::fs::read_to_string(policy) else {
         return Vec::new();
     };
@@ -93,34 +95,34 @@ pub fn variables(policy: &Path) -> Vec<Finding> {
     names.into_iter().map(variable).collect()
 }
 
-fn variable(name: &str) -> Finding {
+fn variable(name: &str) -> CheckResult {
     let check = "secrets";
     match secrets::source(name) {
-        None => Finding::fail(
+        None => CheckResult::fail(
             check,
             format!("{name} is not set"),
             format!("set {name}, or {name}_FILE, or LoadCredential={name}:… in the unit"),
         ),
         Some(secrets::SecretSource::Environment) => {
-            Finding::ok(check, format!("{name} is in the environment"))
+            CheckResult::ok(check, format!("{name} is in the environment"))
         }
         Some(secrets::SecretSource::File(path)) => match mode(&path) {
-            Some(mode) if mode & OTHERS_READ != 0 => Finding::warn(
+            Some(mode) if mode & OTHERS_READ != 0 => CheckResult::warn(
                 check,
                 format!("{name} is in {}, which everybody may read", path.display()),
                 format!("chmod o= {}", path.display()),
             ),
-            Some(_) | None => Finding::ok(check, format!("{name} is in {}", path.display())),
+            Some(_) | None => CheckResult::ok(check, format!("{name} is in {}", path.display())),
         },
     }
 }
 
 /// A writer of the policy decides what is shown.
-pub fn writers(policy: &Path) -> Option<Finding> {
+pub fn writers(policy: &Path) -> Option<CheckResult> {
     let path = policy.display();
     let is_open = mode(policy)? & OTHERS_WRITE != 0;
     is_open.then(|| {
-        Finding::fail(
+        CheckResult::fail(
             "policy",
             format!("everybody may write {path}"),
             format!("chmod o-w {path}"),

@@ -23,7 +23,7 @@ enum State {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-struct Finding {
+struct CheckResult {
     check: &'static str,
     state: State,
     finding: String,
@@ -32,7 +32,7 @@ struct Finding {
     mend: Option<String>,
 }
 
-impl Finding {
+impl CheckResult {
     fn ok(check: &'static str, finding: impl Into<String>) -> Self {
         Self {
             check,
@@ -70,19 +70,19 @@ impl Finding {
 }
 
 /// The findings of a command's failure, which names its remedy itself.
-fn failed(check: &'static str, failure: Failure, otherwise: &str) -> Vec<Finding> {
+fn failed(check: &'static str, failure: Failure, otherwise: &str) -> Vec<CheckResult> {
     match failure {
         Failure::Policy(errors) => {
             let errors = errors.iter().map(ToString::to_string);
             errors
-                .map(|error| Finding::fail(check, error, otherwise))
+                .map(|error| CheckResult::fail(check, error, otherwise))
                 .collect()
         }
         Failure::Runtime { message, remedy } => {
             let mend = remedy.unwrap_or_else(|| otherwise.to_owned());
-            vec![Finding::fail(check, message, mend)]
+            vec![CheckResult::fail(check, message, mend)]
         }
-        other => vec![Finding::fail(check, other.in_a_line(), otherwise)],
+        other => vec![CheckResult::fail(check, other.in_a_line(), otherwise)],
     }
 }
 
@@ -104,7 +104,7 @@ pub async fn run(options: DoctorOptions) -> Result<(), Failure> {
     }
 }
 
-async fn findings(options: &DoctorOptions) -> Vec<Finding> {
+async fn findings(options: &DoctorOptions) -> Vec<CheckResult> {
     let mut all = vec![machine::user(), machine::cores()];
     all.extend(tools::unit());
     let Some(path) = &options.policy else {
@@ -146,9 +146,9 @@ mod tests {
 
     #[test]
     fn a_line_names_what_mends_it() {
-        let fine = Finding::ok("ledger", "whole");
+        let fine = CheckResult::ok("ledger", "whole");
         assert_eq!(fine.line(), "ok    ledger     whole");
-        let bad = Finding::fail("ledger", "damaged", "pgveil ledger restore");
+        let bad = CheckResult::fail("ledger", "damaged", "pgveil ledger restore");
         assert_eq!(
             bad.line(),
             "fail  ledger     damaged\n                 -> pgveil ledger restore"

@@ -7,7 +7,7 @@ use rustls::pki_types::pem::PemObject;
 use x509_cert::Certificate;
 use x509_cert::der::Decode;
 
-use super::{Finding, without_certificate};
+use super::{CheckResult, without_certificate};
 use crate::cli::arguments::DoctorOptions;
 use crate::cli::tls;
 use crate::policy::File;
@@ -16,23 +16,23 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// A certificate that ends within this time is worth a warning.
 const SOON: Duration = Duration::from_secs(14 * 86_400);
 
-pub fn all(options: &DoctorOptions, file: Option<&File>) -> Vec<Finding> {
+pub fn all(options: &DoctorOptions, file: Option<&File>) -> Vec<CheckResult> {
     let mut all = vec![port(options), certificate(options)];
     all.extend(file.and_then(|file| passwords(options, file)));
     all
 }
 
 /// Whether `pgveil serve` could listen.
-fn port(options: &DoctorOptions) -> Finding {
+fn port(options: &DoctorOptions) -> CheckResult {
     let address = options.listen;
     match std::net::TcpListener::bind(address) {
-        Ok(_) => Finding::ok("port", format!("{address} is free")),
-        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => Finding::warn(
+        Ok(_) => CheckResult::ok("port", format!("{address} is free")),
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => CheckResult::warn(
             "port",
             format!("{address} is in use"),
             "fine where pgveil is running; else choose another by --listen",
         ),
-        Err(error) => Finding::fail(
+        Err(error) => CheckResult::fail(
             "port",
             format!("cannot listen on {address}: {error}"),
             "choose another address by --listen",
@@ -41,13 +41,13 @@ fn port(options: &DoctorOptions) -> Finding {
 }
 
 /// Whether clients are given TLS, and for how long.
-fn certificate(options: &DoctorOptions) -> Finding {
+fn certificate(options: &DoctorOptions) -> CheckResult {
     let check = "tls";
     let files = (&options.tls_cert, &options.tls_key);
     let (Some(chain), Some(key)) = files else {
         return match options.listen.ip().is_loopback() {
-            true => Finding::ok(check, "without TLS, on this machine alone"),
-            false => Finding::warn(
+            true => CheckResult::ok(check, "without TLS, on this machine alone"),
+            false => CheckResult::warn(
                 check,
                 "clients would connect without TLS: answers can be read on the way",
                 "give --tls-cert and --tls-key, here and to `pgveil serve`",
@@ -56,21 +56,21 @@ fn certificate(options: &DoctorOptions) -> Finding {
     };
     if let Err(failure) = tls::from_files(chain, key, None) {
         let mend = "give a chain and its key in PEM, which this user may read";
-        return Finding::fail(check, failure.in_a_line(), mend);
+        return CheckResult::fail(check, failure.in_a_line(), mend);
     }
     let Some(ends) = end_of(chain) else {
         let found = format!("{} has no date that can be read", chain.display());
-        return Finding::warn(check, found, "look at it by `openssl x509 -noout -enddate`");
+        return CheckResult::warn(check, found, "look at it by `openssl x509 -noout -enddate`");
     };
     let renew = "renew it, then `systemctl reload pgveil`";
     match ends.duration_since(SystemTime::now()) {
-        Err(_) => Finding::fail(check, "the certificate has expired", renew),
-        Ok(left) if left < SOON => Finding::warn(
+        Err(_) => CheckResult::fail(check, "the certificate has expired", renew),
+        Ok(left) if left < SOON => CheckResult::warn(
             check,
             format!("the certificate ends in {}", days(left)),
             renew,
         ),
-        Ok(left) => Finding::ok(check, format!("the certificate is good for {}", days(left))),
+        Ok(left) => CheckResult::ok(check, format!("the certificate is good for {}", days(left))),
     }
 }
 
@@ -91,12 +91,12 @@ fn end_of(chain: &std::path::Path) -> Option<SystemTime> {
 }
 
 /// Roles that a guessed password lets in from other machines.
-fn passwords(options: &DoctorOptions, file: &File) -> Option<Finding> {
+fn passwords(options: &DoctorOptions, file: &File) -> Option<CheckResult> {
     let roles = without_certificate(file);
     if options.listen.ip().is_loopback() || roles.is_empty() {
         return None;
     }
-    Some(Finding::warn(
+    Some(CheckResult::warn(
         "roles",
         format!(
             "from other machines, a password alone lets in {}",

@@ -2,11 +2,11 @@
 
 use std::process::Command;
 
-use super::Finding;
+use super::CheckResult;
 use crate::policy::{File, KeyChoice, Previews, RoleReuse};
 
 /// Roles that always reuse answers, as docs/tools.md has it for dashboards.
-pub fn roles(file: &File) -> Vec<Finding> {
+pub fn roles(file: &File) -> Vec<CheckResult> {
     let check = "tools";
     let tools = file
         .roles
@@ -16,11 +16,11 @@ pub fn roles(file: &File) -> Vec<Finding> {
     for role in tools {
         let name = &role.name;
         all.push(match role.session_settings.keys {
-            KeyChoice::Domain => Finding::ok(
+            KeyChoice::Domain => CheckResult::ok(
                 check,
                 format!("{name} takes lists of values from the policy, free"),
             ),
-            KeyChoice::Auto | KeyChoice::Threshold => Finding::warn(
+            KeyChoice::Auto | KeyChoice::Threshold => CheckResult::warn(
                 check,
                 format!(
                     "a dashboard that scans for values of a filter spends the budget of {name}"
@@ -30,7 +30,7 @@ pub fn roles(file: &File) -> Vec<Finding> {
         });
     }
     if !all.is_empty() && file.previews == Previews::Refused {
-        all.push(Finding::warn(
+        all.push(CheckResult::warn(
             check,
             "dashboards that preview a private table get an error",
             "previews: empty",
@@ -40,7 +40,7 @@ pub fn roles(file: &File) -> Vec<Finding> {
 }
 
 /// The unit of systemd, where it is installed.
-pub fn unit() -> Option<Finding> {
+pub fn unit() -> Option<CheckResult> {
     let shown = Command::new("systemctl")
         .args(["show", "pgveil.service"])
         .arg("--property=LoadState,ActiveState,NeedDaemonReload,LimitCORE")
@@ -51,30 +51,30 @@ pub fn unit() -> Option<Finding> {
     of_unit(&String::from_utf8_lossy(&shown.stdout))
 }
 
-fn of_unit(properties: &str) -> Option<Finding> {
+fn of_unit(properties: &str) -> Option<CheckResult> {
     let check = "unit";
     let is = |line: &str| properties.lines().any(|known| known == line);
     if !is("LoadState=loaded") {
         return None;
     }
     Some(if !is("LimitCORE=0") {
-        Finding::fail(
+        CheckResult::fail(
             check,
             "pgveil.service may write core dumps, which would hold rows",
             "LimitCORE=0 in the unit",
         )
     } else if is("NeedDaemonReload=yes") {
-        Finding::warn(
+        CheckResult::warn(
             check,
             "the file of pgveil.service has changed since systemd read it",
             "systemctl daemon-reload, then systemctl restart pgveil",
         )
     } else if is("ActiveState=failed") {
-        Finding::warn(check, "pgveil.service has failed", "journalctl -u pgveil")
+        CheckResult::warn(check, "pgveil.service has failed", "journalctl -u pgveil")
     } else if is("ActiveState=active") {
-        Finding::ok(check, "pgveil.service is in force and active")
+        CheckResult::ok(check, "pgveil.service is in force and active")
     } else {
-        Finding::ok(check, "pgveil.service is installed and not active")
+        CheckResult::ok(check, "pgveil.service is installed and not active")
     })
 }
 

@@ -9,7 +9,7 @@ use rustix::fs::{Mode, OFlags};
 use zeroize::Zeroizing;
 
 use super::arguments::InitOptions;
-use super::{Failure, noise, start};
+use super::{Failure, expected_errors, start};
 use crate::init::{
     self, CatalogView, Decisions, Draft, Form, Marks, Proposal, Questions, Request, Stop, Terminal,
     Width,
@@ -159,7 +159,7 @@ fn worth(draft: &Draft, checked: &Checked) -> Result<Vec<String>, Failure> {
     if draft.made.budget.is_none() {
         return Ok(Vec::new());
     }
-    noise::lines(&checked.policy)
+    expected_errors::lines(&checked.policy)
 }
 
 /// Creates the file, for its owner alone; an existing one stays as it is.

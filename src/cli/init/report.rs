@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 
 use super::open_columns;
 use crate::init::{
-    CatalogView, DdlAdvice, Draft, Ground, Link, Proposal, Stop, Way, printable, shell,
+    CatalogView, DdlAdvice, Draft, Link, LinkBasis, Proposal, Stop, UnitPath, printable, shell,
 };
 use crate::policy::Checked;
 use crate::postgres::major_version;
@@ -67,9 +67,9 @@ pub fn undecided(seen: &CatalogView, proposal: &Proposal, stop: &Stop) {
 fn links(seen: &CatalogView, links: &[Link]) -> Vec<Value> {
     let text = |link: &Link| {
         let (ground, reason) = match &link.ground {
-            Ground::Declared => ("declared", Value::Null),
-            Ground::Guessed(reason) => ("guessed", json!(reason)),
-            Ground::Said => ("vouched for", Value::Null),
+            LinkBasis::Declared => ("declared", Value::Null),
+            LinkBasis::Guessed(reason) => ("guessed", json!(reason)),
+            LinkBasis::Said => ("vouched for", Value::Null),
         };
         json!({
             "from": crate::init::spelled(seen, link.from),
@@ -206,8 +206,8 @@ impl DraftReport<'_> {
             .iter()
             .map(|private| {
                 let path = match &private.way {
-                    Way::Own | Way::Several(_) => Vec::new(),
-                    Way::Path(path) => links(self.seen, path),
+                    UnitPath::Own | UnitPath::Several(_) => Vec::new(),
+                    UnitPath::Path(path) => links(self.seen, path),
                 };
                 json!({"table": self.seen.table_name(private.table), "path": path})
             })

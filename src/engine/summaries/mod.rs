@@ -18,7 +18,7 @@ pub use question::SummaryQuestion;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use super::expected::after;
+use super::expected_error::after;
 use super::middle_queries::MiddleQueries;
 use super::planning_limit::aside;
 use super::rollup::{FromFiner, SLACK, Source, is_good, shares_as_asked};

@@ -1,6 +1,6 @@
 //! Whose row a row is, and what is never published.
 
-use super::super::unit_paths::Way;
+use super::super::unit_paths::UnitPath;
 use super::*;
 
 fn request(unit: &str) -> Request {
@@ -22,9 +22,9 @@ fn way(seen: &CatalogView, made: &Decisions, table: &str) -> String {
         names.join(by)
     };
     match made.ways.get(at.unwrap()) {
-        Some(Way::Own) => "own".to_owned(),
-        Some(Way::Path(links)) => names(links, " "),
-        Some(Way::Several(links)) => names(links, "|"),
+        Some(UnitPath::Own) => "own".to_owned(),
+        Some(UnitPath::Path(links)) => names(links, " "),
+        Some(UnitPath::Several(links)) => names(links, "|"),
         None => "left out".to_owned(),
     }
 }
@@ -60,10 +60,10 @@ fn a_longer_way_counts_as_much_as_a_short_one() {
         "encounter_id patient_id person_id"
     );
     // A foreign key that is said stays a foreign key.
-    let Way::Path(links) = &made.ways[&3] else {
+    let UnitPath::Path(links) = &made.ways[&3] else {
         panic!("{:?}", made.ways)
     };
-    assert!(links.iter().all(|link| link.ground == Ground::Declared));
+    assert!(links.iter().all(|link| link.ground == LinkBasis::Declared));
     let nowhere = with("person.id -> lab_result.id");
     assert!(matches!(nowhere, Err(Stop::Usage(_))), "{nowhere:?}");
 }

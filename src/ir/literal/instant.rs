@@ -13,7 +13,7 @@ const MICROS: std::ops::Range<i64> = -211_813_488_000_000_000..9_223_371_331_200
 const EPOCH: i64 = DAY_OF_1970 as i64;
 
 /// A date and a time as written.
-enum Written {
+enum ParsedInstant {
     /// `infinity`, or before all times.
     Infinite { negative: bool },
     At {
@@ -38,10 +38,10 @@ pub(super) fn in_utc(text: &str) -> Option<i64> {
     instant(&read(text)?, |offset| offset.unwrap_or(0))
 }
 
-fn instant(written: &Written, ahead: impl Fn(Option<i64>) -> i64) -> Option<i64> {
+fn instant(written: &ParsedInstant, ahead: impl Fn(Option<i64>) -> i64) -> Option<i64> {
     match *written {
-        Written::Infinite { negative } => Some(if negative { i64::MIN } else { i64::MAX }),
-        Written::At { day, clock, offset } => {
+        ParsedInstant::Infinite { negative } => Some(if negative { i64::MIN } else { i64::MAX }),
+        ParsedInstant::At { day, clock, offset } => {
             let micros = day
                 .checked_mul(MICROS_PER_DAY)?
                 .checked_add(clock)?
@@ -54,8 +54,8 @@ fn instant(written: &Written, ahead: impl Fn(Option<i64>) -> i64) -> Option<i64>
 /// The day of a date, or of a timestamp's text, whatever its time.
 pub(super) fn date_of(text: &str) -> Option<i32> {
     match read(text)? {
-        Written::Infinite { negative } => Some(if negative { i32::MIN } else { i32::MAX }),
-        Written::At {
+        ParsedInstant::Infinite { negative } => Some(if negative { i32::MIN } else { i32::MAX }),
+        ParsedInstant::At {
             day,
             clock: _,
             offset: _,
@@ -84,22 +84,22 @@ pub(super) fn time_of(text: &str) -> Option<String> {
 /// Whether the text names its zone, cannot be read here, or means the same in every zone.
 pub(super) fn names_zone(text: &str) -> bool {
     match read(text) {
-        Some(Written::At {
+        Some(ParsedInstant::At {
             day: _,
             clock: _,
             offset,
         }) => offset.is_some(),
-        Some(Written::Infinite { .. }) | None => true,
+        Some(ParsedInstant::Infinite { .. }) | None => true,
     }
 }
 
-fn read(text: &str) -> Option<Written> {
+fn read(text: &str) -> Option<ParsedInstant> {
     let text = text.trim().to_ascii_lowercase();
     match text.as_str() {
-        "infinity" => return Some(Written::Infinite { negative: false }),
-        "-infinity" => return Some(Written::Infinite { negative: true }),
+        "infinity" => return Some(ParsedInstant::Infinite { negative: false }),
+        "-infinity" => return Some(ParsedInstant::Infinite { negative: true }),
         "epoch" => {
-            return Some(Written::At {
+            return Some(ParsedInstant::At {
                 day: EPOCH,
                 clock: 0,
                 offset: Some(0),
@@ -129,7 +129,7 @@ fn read(text: &str) -> Option<Written> {
         (time, None) if time.starts_with(|c: char| c.is_ascii_digit()) => clock_and_zone(time)?,
         (zone, None) => (0, Some(offset(zone)?)),
     };
-    Some(Written::At { day, clock, offset })
+    Some(ParsedInstant::At { day, clock, offset })
 }
 
 /// `2024-01-31` or `20240131`, of a year of three digits at least.

@@ -1,6 +1,6 @@
 //! A record as one line of JSON, for other programs.
 
-use super::{Asked, Event, Origin, Record};
+use super::{Event, LoggedStatement, Origin, Record};
 use crate::calendar;
 use crate::mechanism::Fixed;
 use crate::policy::FileDigest;
@@ -37,7 +37,7 @@ pub fn json(number: Option<i64>, record: &Record) -> serde_json::Value {
         "sqlstate": sqlstate,
     });
     let own = match event {
-        Event::Statement(Asked {
+        Event::Statement(LoggedStatement {
             statement,
             plan,
             tables,
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_line_has_what_a_record_has() {
-        let asked = Asked {
+        let asked = LoggedStatement {
             statement: Fingerprint::new([1; 32]),
             plan: None,
             tables: vec!["nls.women".to_owned()],

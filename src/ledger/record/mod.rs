@@ -136,7 +136,7 @@ impl Verdict {
 
 /// What a record says of a statement.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
+pub struct LoggedStatement {
     /// A keyed digest of the statement; all zeros where it could not be read as one.
     pub statement: Fingerprint,
     /// A keyed digest of the plan, or of what the first debit names; `None` without a plan.
@@ -154,7 +154,7 @@ pub struct Asked {
 /// The recorded event.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    Statement(Asked),
+    Statement(LoggedStatement),
     Login,
     /// An act of an operator or the owner: one word for it, its object, and the reason.
     Act {

@@ -2,7 +2,7 @@
 
 use super::super::error::Error;
 use super::super::rules::Rules;
-use super::super::store::{Access, Value, first};
+use super::super::store::{Access, StoreValue, first};
 use super::Record;
 use super::rows::recorded;
 use crate::ledger::Ledger;
@@ -76,7 +76,7 @@ impl Rules {
         while low < high {
             let middle = low + (high - low) / 2;
             let sql = "SELECT id, microseconds FROM record WHERE id >= $1 ORDER BY id LIMIT 1";
-            let found = self.store.query(sql, &[Value::Int(middle)])?;
+            let found = self.store.query(sql, &[StoreValue::Int(middle)])?;
             match found.first() {
                 Some(row) if row.int(1)? <= microseconds => low = row.int(0)?.saturating_add(1),
                 Some(_) | None => high = middle,
@@ -87,8 +87,8 @@ impl Rules {
 
     fn recent_statements(&mut self, role: &str, rows_max: u32) -> Result<Vec<Record>, Error> {
         let values = [
-            Value::Text(role.to_owned()),
-            Value::Int(i64::from(rows_max)),
+            StoreValue::Text(role.to_owned()),
+            StoreValue::Int(i64::from(rows_max)),
         ];
         let rows = self.store.query(STATEMENTS_OF_ROLE, &values)?;
         let numbered = rows.iter().map(recorded);
@@ -99,7 +99,10 @@ impl Rules {
         let sql = "SELECT id, microseconds, kind, name, session, address, application, via, \
             actor, verdict, sqlstate, statement, plan, detail, epsilon, rho, mu_squared, delta \
             FROM record WHERE id < $1 ORDER BY id DESC LIMIT $2";
-        let values = [Value::Int(before), Value::Int(i64::from(rows_max))];
+        let values = [
+            StoreValue::Int(before),
+            StoreValue::Int(i64::from(rows_max)),
+        ];
         let rows = self.store.query(sql, &values)?;
         rows.iter().map(recorded).collect()
     }

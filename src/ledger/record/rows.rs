@@ -2,8 +2,10 @@
 
 use super::super::error::Error;
 use super::super::rules::Rules;
-use super::super::store::{Row, Value, blob, first, loss as columns, text};
-use super::{Asked, DigestKey, Event, Fingerprint, Origin, Record, TABLES_MAX, Verdict, Via};
+use super::super::store::{Row, StoreValue, blob, first, loss as columns, text};
+use super::{
+    DigestKey, Event, Fingerprint, LoggedStatement, Origin, Record, TABLES_MAX, Verdict, Via,
+};
 use crate::mechanism::Loss;
 
 /// Statements kept; some 250 bytes each.
@@ -76,7 +78,7 @@ impl Rules {
     ) -> Result<bool, Error> {
         for (number, record) in numbers.iter().zip(records) {
             let sql = select!("WHERE id = $1");
-            let found = self.store.query(sql, &[Value::Int(*number)])?;
+            let found = self.store.query(sql, &[StoreValue::Int(*number)])?;
             // The store may give the same number to a later record, so the number alone proves
             // nothing.
             if found.first().map(|row| &row.0[1..]) != Some(&values(record)[..]) {
@@ -104,7 +106,7 @@ impl Rules {
                 LOGINS_KEPT,
             ),
         ] {
-            self.store.query(sql, &[Value::Int(kept)])?;
+            self.store.query(sql, &[StoreValue::Int(kept)])?;
         }
         if self
             .store
@@ -118,7 +120,7 @@ impl Rules {
         let sql = "DELETE FROM statement WHERE id <= \
             (SELECT id FROM statement ORDER BY id DESC LIMIT 1 OFFSET $1)";
         let kept = STATEMENTS_KEPT.saturating_sub(newer).max(0);
-        self.store.query(sql, &[Value::Int(kept)])?;
+        self.store.query(sql, &[StoreValue::Int(kept)])?;
         Ok(())
     }
 
@@ -130,7 +132,7 @@ impl Rules {
     ) -> Result<Vec<(i64, Record)>, Error> {
         let mut found = self.older_records(after, rows_max)?;
         let sql = select!("WHERE id > $1 ORDER BY id LIMIT $2");
-        let values = [Value::Int(after), Value::Int(i64::from(rows_max))];
+        let values = [StoreValue::Int(after), StoreValue::Int(i64::from(rows_max))];
         for row in &self.store.query(sql, &values)? {
             found.push(recorded(row)?);
         }
@@ -143,7 +145,9 @@ impl Rules {
     /// The newest acts, newest first.
     pub(in crate::ledger) fn acts(&mut self, rows_max: u32) -> Result<Vec<Record>, Error> {
         let sql = select!("WHERE kind = 'act' ORDER BY id DESC LIMIT $1");
-        let rows = self.store.query(sql, &[Value::Int(i64::from(rows_max))])?;
+        let rows = self
+            .store
+            .query(sql, &[StoreValue::Int(i64::from(rows_max))])?;
         rows.iter()
             .map(|row| recorded(row).map(|(_, record)| record))
             .collect()
@@ -155,10 +159,10 @@ impl Rules {
         let key = self.digest_key()?;
         let sql = "SELECT id, microseconds, role, fingerprint, verdict, sqlstate, epsilon, rho, \
             mu_squared, delta FROM statement WHERE id > $1 ORDER BY id LIMIT $2";
-        let values = [Value::Int(after), Value::Int(i64::from(rows_max))];
+        let values = [StoreValue::Int(after), StoreValue::Int(i64::from(rows_max))];
         let rows = self.store.query(sql, &values)?;
         let record = |row: &Row| {
-            let event = Event::Statement(Asked {
+            let event = Event::Statement(LoggedStatement {
                 statement: key.of_plain(row.digest(3)?),
                 plan: None,
                 tables: Vec::new(),
@@ -183,7 +187,7 @@ impl Rules {
     }
 }
 
-fn values(record: &Record) -> [Value; 17] {
+fn values(record: &Record) -> [StoreValue; 17] {
     let Record {
         microseconds,
         name,
@@ -202,18 +206,25 @@ fn values(record: &Record) -> [Value; 17] {
         Event::Statement(asked) => (
             text(asked.verdict.name()),
             blob(asked.statement.as_bytes()),
-            asked.plan.map_or(Value::Null, |plan| blob(plan.as_bytes())),
+            asked
+                .plan
+                .map_or(StoreValue::Null, |plan| blob(plan.as_bytes())),
             asked.loss,
         ),
-        Event::Login | Event::Act { .. } => (Value::Null, Value::Null, Value::Null, Loss::ZERO),
+        Event::Login | Event::Act { .. } => (
+            StoreValue::Null,
+            StoreValue::Null,
+            StoreValue::Null,
+            Loss::ZERO,
+        ),
     };
     let [epsilon, rho, mu_squared, delta] = columns(&loss);
-    let optional = |known: Option<String>| known.map_or(Value::Null, |known| storable(&known));
+    let optional = |known: Option<String>| known.map_or(StoreValue::Null, |known| storable(&known));
     [
-        Value::Int(*microseconds),
+        StoreValue::Int(*microseconds),
         text(event.kind()),
         storable(name),
-        Value::Int(i64::from(*session)),
+        StoreValue::Int(i64::from(*session)),
         optional(address.map(|address| address.to_string())),
         storable(application),
         text(via.name()),
@@ -231,8 +242,8 @@ fn values(record: &Record) -> [Value; 17] {
 }
 
 /// A text that every store takes: PostgreSQL has no zero byte.
-fn storable(known: &str) -> Value {
-    Value::Text(known.replace('\0', "\u{fffd}"))
+fn storable(known: &str) -> StoreValue {
+    StoreValue::Text(known.replace('\0', "\u{fffd}"))
 }
 
 /// What only one kind of record has, as JSON.
@@ -281,7 +292,7 @@ fn event(row: &Row, verdict: Option<&str>) -> Result<Event, Error> {
     let mut listed = listed.into_iter();
     let mut next = || listed.next().unwrap_or_default();
     Ok(match (row.text(2)?, verdict) {
-        ("statement", Some(verdict)) => Event::Statement(Asked {
+        ("statement", Some(verdict)) => Event::Statement(LoggedStatement {
             statement: Fingerprint::new(row.digest(11)?),
             plan: if row.is_null(12) {
                 None

@@ -31,17 +31,17 @@ fn private(rule: &TableRule) -> Option<Private<'_>> {
 }
 
 /// The rules for a column.
-struct Shown<'a> {
+struct ShownColumn<'a> {
     /// `None` where it is hidden.
     rule: Option<&'a ColumnRule>,
     is_complete: bool,
 }
 
 impl Private<'_> {
-    fn column(&self, name: &str) -> Shown<'_> {
+    fn column(&self, name: &str) -> ShownColumn<'_> {
         let is_shown = self.shows_other_columns || words::is_of_unit(self.unit, name);
         let Some(entry) = self.columns.iter().find(|entry| entry.name == name) else {
-            return Shown {
+            return ShownColumn {
                 rule: is_shown.then_some(&ColumnRule::Visible),
                 is_complete: false,
             };
@@ -54,7 +54,7 @@ impl Private<'_> {
             nullable: _,
             complete: _,
         } = entry;
-        Shown {
+        ShownColumn {
             rule: (*rule != ColumnRule::Hidden).then_some(rule),
             is_complete: words::is_complete(entry),
         }
@@ -185,8 +185,8 @@ impl Difference {
         }
     }
 
-    fn column(&mut self, what: &str, old: &Shown<'_>, new: &Shown<'_>) {
-        let Shown { rule, is_complete } = new;
+    fn column(&mut self, what: &str, old: &ShownColumn<'_>, new: &ShownColumn<'_>) {
+        let ShownColumn { rule, is_complete } = new;
         let is_searched = |rule: &ColumnRule| matches!(rule, ColumnRule::Searched { .. });
         let (before, now) = (old.rule.map(words::column), rule.map(words::column));
         if before != now && rule.is_some_and(is_searched) {

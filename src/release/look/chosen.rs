@@ -1,7 +1,7 @@
 //! What a look decides: the clip of each block, and which blocks are drawn. Post-processing: it
 //! reads noisy numbers and public facts alone.
 
-use super::choice::{Choice, DrawnSums, Histogram, choose, total};
+use super::select_clip::{Choice, DrawnSums, Histogram, choose, total};
 use crate::rewrite::{Bins, Block, Look, ReleasePlan, drawn_for};
 
 /// Why no clip was chosen: noisy numbers.

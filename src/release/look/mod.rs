@@ -4,15 +4,15 @@
 //! `docs/look.md` has the theorem and its proof.
 
 mod binned;
-mod choice;
 mod chosen;
+mod select_clip;
 
 use std::collections::HashMap;
 
 use zeroize::{Zeroize, Zeroizing};
 
-pub use choice::ClipBias;
 pub use chosen::TooFew;
+pub use select_clip::ClipBias;
 
 use super::{
     Drawn, Error, NoiseRecord, PrintedKey, ReleasedTable, Releasing, arranged, cells, is_listed,
@@ -23,10 +23,10 @@ use crate::ledger::Charge;
 use crate::mechanism::{Calibrated, Sampler};
 use crate::rewrite::{Bins, Block, CoordinateId, Look, ReleasePlan, made_of};
 use binned::Binned;
-use choice::Histogram;
-pub(super) use choice::{DrawnSums, choose};
 use chosen::ChosenBlocks;
 pub(super) use chosen::clips;
+use select_clip::Histogram;
+pub(super) use select_clip::{DrawnSums, choose};
 
 /// The result of a look. The exact sums are still behind it; only [`Releasing::release_looked`]
 /// draws them, once.

@@ -18,7 +18,7 @@ use crate::resolve::classify::middle::relation_names;
 use crate::resolve::names::environment::{CteDefinition, Environment, Recursion};
 use crate::resolve::names::scope::Named;
 use crate::resolve::outer::allow_list;
-use crate::resolve::output::Output;
+use crate::resolve::resolution::Resolution;
 use crate::resolve::syntax::{
     empty_select, item_expr, name_of, names_of, plain_table, position, query_of, quoted, select_of,
 };
@@ -127,7 +127,7 @@ impl Resolver<'_> {
     }
 }
 
-impl Output {
+impl Resolution {
     /// Registers a middle query and returns its columns as constants.
     fn middle(
         &mut self,

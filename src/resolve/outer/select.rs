@@ -14,7 +14,7 @@ use crate::resolve::names::Names;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::lookup::{TableSource, reserved};
 use crate::resolve::names::output_name::column_name;
-use crate::resolve::output::Output;
+use crate::resolve::resolution::Resolution;
 use crate::resolve::syntax::{
     check_select, empty_select, map_order, name_of, names_of, place_of, plain_alias, plain_table,
     position, position_of, quoted, unsupported_above,
@@ -541,7 +541,7 @@ impl Resolver<'_> {
     }
 }
 
-impl Output {
+impl Resolution {
     fn view_name(&mut self, view: ViewKind) -> ast::ObjectName {
         if !self.views.contains(&view) {
             self.views.push(view);

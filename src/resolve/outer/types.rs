@@ -21,7 +21,7 @@ use crate::resolve::names::Names;
 use crate::resolve::names::lookup::view_refused;
 use crate::resolve::names::output_name::column_name;
 use crate::resolve::names::scope::{Folded, Item, Named, Scope};
-use crate::resolve::output::Output;
+use crate::resolve::resolution::Resolution;
 use crate::resolve::syntax::{aggregate_name, name_of, names_of, place_of, quoted};
 use crate::visit;
 
@@ -78,7 +78,7 @@ fn constant_type(data_type: Type) -> Result<Type, Refusal> {
 
 struct Shapes<'r, 'p> {
     names: &'r Names<'p>,
-    output: &'r Output,
+    output: &'r Resolution,
     /// Common table expressions in scope, innermost last.
     definitions: Vec<(String, Vec<TypedName>)>,
 }

@@ -3,7 +3,7 @@
 
 use sqlparser::ast;
 
-use super::cell::Cell;
+use super::column::EmittedColumn;
 use super::expression::ExpressionEmitter;
 use super::guard::Emitted;
 use super::sql;
@@ -100,7 +100,7 @@ impl ExpressionEmitter<'_> {
         &self,
         subject: &Expr,
         constant: &Expr,
-    ) -> Result<Option<(&Cell, ast::Expr)>, Refusal> {
+    ) -> Result<Option<(&EmittedColumn, ast::Expr)>, Refusal> {
         let subject = widened(subject, constant);
         let (Some(id), Some(value)) = (subject.as_column(), constant.as_literal()) else {
             return Ok(None);

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
-use super::cell::Cell;
+use super::column::EmittedColumn;
 use super::guard::{Emitted, bound, is_float, keep_within, shortened};
 use super::sql;
 use crate::analyze::interval::{Interval, of_type};
@@ -62,7 +62,7 @@ pub(in crate::rewrite) fn rows(
     rows: &ConstantRows,
     types: &[Type],
     alias: &str,
-) -> (ast::TableFactor, Vec<Cell>) {
+) -> (ast::TableFactor, Vec<EmittedColumn>) {
     let names: Vec<String> = (0..rows.columns.len()).map(|at| format!("c{at}")).collect();
     let columns = names
         .iter()
@@ -97,7 +97,7 @@ pub(in crate::rewrite) fn rows(
 }
 
 /// Clamped like a scanned column without declared bounds.
-fn cell(raw: ast::Expr, data_type: &Type) -> Cell {
+fn cell(raw: ast::Expr, data_type: &Type) -> EmittedColumn {
     let limit = of_type(data_type);
     let clamp = limited(data_type).then(|| {
         (
@@ -106,7 +106,7 @@ fn cell(raw: ast::Expr, data_type: &Type) -> Cell {
             limit,
         )
     });
-    Cell {
+    EmittedColumn {
         raw,
         clamp,
         data_type: data_type.clone(),

@@ -12,7 +12,7 @@ use sqlparser::ast::{self};
 
 use super::calendar::calendar;
 use super::cast::cast;
-use super::cell::Cell;
+use super::column::EmittedColumn;
 use super::constants;
 use super::guard::{
     Emitted, clamped, clamped_once, guard, internal, is_float, literal, scanned, shortened,
@@ -62,7 +62,7 @@ pub(in crate::rewrite) fn weigh(
 
 /// Emits expressions over the cells of one relation.
 pub struct ExpressionEmitter<'a> {
-    pub cells: &'a HashMap<ColumnId, Cell>,
+    pub cells: &'a HashMap<ColumnId, EmittedColumn>,
     /// Emits the relations of subqueries. Subqueries are allowed only in filters and computed
     /// columns; elsewhere they have no label.
     pub relations: Option<&'a Relations<'a>>,
@@ -91,7 +91,7 @@ impl ExpressionEmitter<'_> {
 
     /// If several text columns meet, each gets the database's default collation. Two different
     /// collations would raise an error on the first row that compares them.
-    fn of_one_collation(&self, expr: &Expr) -> Option<HashMap<ColumnId, Cell>> {
+    fn of_one_collation(&self, expr: &Expr) -> Option<HashMap<ColumnId, EmittedColumn>> {
         let is_text = |id: &ColumnId| self.cells.get(id).is_some_and(|c| c.data_type.is_string());
         let texts: Vec<ColumnId> = expr.columns().into_iter().filter(is_text).collect();
         if texts.len() < 2 {
@@ -142,7 +142,9 @@ impl ExpressionEmitter<'_> {
     fn add_null_columns(&self, expr: &Expr, columns: &mut Vec<ast::Expr>) -> bool {
         match &expr.node {
             Node::Column(id) => match self.cells.get(id) {
-                Some(Cell { raw, .. }) if matches!(raw, ast::Expr::CompoundIdentifier(_)) => {
+                Some(EmittedColumn { raw, .. })
+                    if matches!(raw, ast::Expr::CompoundIdentifier(_)) =>
+                {
                     if !columns.contains(raw) {
                         columns.push(raw.clone());
                     }
@@ -243,7 +245,7 @@ impl ExpressionEmitter<'_> {
         })
     }
 
-    pub(in crate::rewrite) fn cell(&self, id: ColumnId) -> Result<&Cell, Refusal> {
+    pub(in crate::rewrite) fn cell(&self, id: ColumnId) -> Result<&EmittedColumn, Refusal> {
         self.cells.get(&id).ok_or_else(|| {
             Refusal::new(
                 reason::INTERNAL_ERROR,

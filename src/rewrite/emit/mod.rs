@@ -2,7 +2,7 @@
 
 pub(in crate::rewrite) mod calendar;
 pub(in crate::rewrite) mod cast;
-pub(in crate::rewrite) mod cell;
+pub(in crate::rewrite) mod column;
 pub(in crate::rewrite) mod comparison;
 pub(in crate::rewrite) mod constants;
 pub(in crate::rewrite) mod expression;

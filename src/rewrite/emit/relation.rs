@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use sqlparser::ast;
 
-use super::cell::Cell;
+use super::column::EmittedColumn;
 use super::constants;
 use super::expression::{ExpressionEmitter, weigh};
 use super::guard::bound;
@@ -23,7 +23,7 @@ use crate::refusal::Refusal;
 pub struct Flat {
     pub from: ast::TableWithJoins,
     pub conditions: Vec<ast::Expr>,
-    pub cells: HashMap<ColumnId, Cell>,
+    pub cells: HashMap<ColumnId, EmittedColumn>,
 }
 
 /// Emits relations of one query.
@@ -83,7 +83,7 @@ impl Relations<'_> {
                     let sql = self.spent_on(sql)?;
                     flat.cells.insert(
                         *id,
-                        Cell {
+                        EmittedColumn {
                             raw: sql,
                             clamp: None,
                             data_type: expr.data_type.clone(),
@@ -190,7 +190,7 @@ impl Relations<'_> {
             projection.push(sql::aliased(self.spent_on(cell.raw.clone())?, &name));
             cells.insert(
                 *id,
-                Cell {
+                EmittedColumn {
                     raw: sql::column(&alias, &name),
                     ..cell.clone()
                 },
@@ -260,7 +260,7 @@ fn is_computed(flat: &Flat) -> bool {
 }
 
 /// A table's column with the clamp that every computation on it goes through.
-fn scanned(alias: &str, column: &Column) -> Cell {
+fn scanned(alias: &str, column: &Column) -> EmittedColumn {
     let raw = sql::column(alias, &column.name);
     let data_type = &column.data_type;
     let declared = column
@@ -282,7 +282,7 @@ fn scanned(alias: &str, column: &Column) -> Cell {
             other => other,
         };
         let constant = |s| sql::constant(Some(s), written);
-        return Cell {
+        return EmittedColumn {
             raw,
             clamp: Some((
                 constant(&bounds.lower),
@@ -304,7 +304,7 @@ fn is_held(bound: &Scalar, precision: u16, scale: i16) -> bool {
 }
 
 /// A column of which only the type is declared.
-pub(in crate::rewrite) fn typed(raw: ast::Expr, data_type: &Type) -> Cell {
+pub(in crate::rewrite) fn typed(raw: ast::Expr, data_type: &Type) -> EmittedColumn {
     let limit = of_type(data_type);
     let clamp = match data_type {
         // Integers cannot leave their type; numerics and floats hold NaN and infinities, dates hold
@@ -328,7 +328,7 @@ pub(in crate::rewrite) fn typed(raw: ast::Expr, data_type: &Type) -> Cell {
         | Type::Char(_) => None,
         Type::Uuid | Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => None,
     };
-    Cell {
+    EmittedColumn {
         raw,
         clamp,
         data_type: data_type.clone(),

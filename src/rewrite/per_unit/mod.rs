@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use sqlparser::ast;
 
-use super::emit::cell::Cell;
+use super::emit::column::EmittedColumn;
 use super::emit::expression::ExpressionEmitter;
 use super::emit::relation::{Flat, Relations, fenced, typed};
 use super::emit::sql;
@@ -49,7 +49,7 @@ impl Relations<'_> {
             group_by.push(sql::number(&projection.len().to_string()));
             cells.insert(
                 *id,
-                Cell {
+                EmittedColumn {
                     raw: sql::column(&alias, &name),
                     ..cell.clone()
                 },
@@ -113,7 +113,7 @@ impl Relations<'_> {
             ties.extend(spelled_out(cell)?);
             cells.insert(
                 *id,
-                Cell {
+                EmittedColumn {
                     raw: sql::column(&alias, &name),
                     ..cell.clone()
                 },
@@ -181,7 +181,7 @@ impl Relations<'_> {
             });
             cells.insert(
                 *id,
-                Cell {
+                EmittedColumn {
                     raw: sql::column(&alias, &name),
                     ..cell.clone()
                 },
@@ -289,7 +289,7 @@ impl Relations<'_> {
 ///
 /// # Errors
 /// 0A000 for a type that has no order.
-fn spelled_out(cell: &Cell) -> Result<Vec<ast::Expr>, Refusal> {
+fn spelled_out(cell: &EmittedColumn) -> Result<Vec<ast::Expr>, Refusal> {
     let ast::Expr::CompoundIdentifier(_) = &cell.raw else {
         // Computed from the other columns.
         return Ok(Vec::new());
@@ -322,7 +322,7 @@ fn spelled_out(cell: &Cell) -> Result<Vec<ast::Expr>, Refusal> {
 }
 
 /// Distinguishes rows by a column; a value of a type without an order is compared by its text.
-fn ordered_as_text(cell: &Cell) -> Vec<ast::Expr> {
+fn ordered_as_text(cell: &EmittedColumn) -> Vec<ast::Expr> {
     let text = || ast::Expr::Collate {
         expr: Box::new(sql::cast(cell.raw.clone(), &Type::Text)),
         collation: sql::name(&["C"]),

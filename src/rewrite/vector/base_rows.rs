@@ -10,7 +10,7 @@ use crate::catalog::Type;
 use crate::ir::{ColumnId, ColumnInfo, Expr};
 use crate::policy::{Policy, Scalar};
 use crate::refusal::Refusal;
-use crate::rewrite::emit::cell::Cell;
+use crate::rewrite::emit::column::EmittedColumn;
 use crate::rewrite::emit::comparison::blank_ended;
 use crate::rewrite::emit::expression::ExpressionEmitter;
 use crate::rewrite::emit::relation::Flat;
@@ -23,7 +23,7 @@ const KEY_BYTES_MAX: u32 = 1000;
 pub struct BaseRows {
     pub from: ast::TableWithJoins,
     pub condition: Option<ast::Expr>,
-    pub cells: HashMap<ColumnId, Cell>,
+    pub cells: HashMap<ColumnId, EmittedColumn>,
     /// Each in one spelling.
     pub keys: Vec<ast::Expr>,
     /// The bare column, without clamp or cast: a cluster that is distributed by it can then push

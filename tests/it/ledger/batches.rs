@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pgveil::ledger::{
-    Access, Clock, DebitError, Error, Event, FamilyId, Ledger, Origin, Record, Row, Store, Stored,
-    Value, open_store,
+    Access, Clock, DebitError, Error, Event, FamilyId, Ledger, Origin, Record, Row, Store,
+    StoreValue, Stored, open_store,
 };
 use pgveil::mechanism::{Accounting, Loss};
 
@@ -264,7 +264,7 @@ impl Store for Marking {
         self.store.begin(access)
     }
 
-    fn query(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, Error> {
+    fn query(&mut self, sql: &'static str, values: &[StoreValue]) -> Result<Vec<Row>, Error> {
         self.marks += match sql.split(' ').next() {
             Some("SAVEPOINT") => 1,
             Some("RELEASE") => -1,

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
 use pgveil::ledger::{
-    Act, Asked, Clock, DebitError, Decision, Entry, Error, Event, FamilyId, LOGINS_KEPT, Ledger,
-    Origin, QuestionDigest, QuestionId, Record, STATEMENTS_KEPT, Stored, Verdict, Via, open_store,
+    Act, Clock, DebitError, Decision, Entry, Error, Event, FamilyId, LOGINS_KEPT, Ledger,
+    LoggedStatement, Origin, QuestionDigest, QuestionId, Record, STATEMENTS_KEPT, Stored, Verdict,
+    Via, open_store,
 };
 use pgveil::mechanism::{Accounting, Fixed, Loss, Mu, loss_gaussian, loss_laplace};
 use pgveil::policy::{FileDigest, Renew};
@@ -1159,7 +1160,7 @@ async fn a_question_is_answered_by_one_process_at_a_time(url: &str) {
 /// One record of each kind and verdict, from places of each kind.
 fn records_of_all_kinds() -> Vec<Record> {
     let asked = |number: u64, verdict| {
-        Event::Statement(Asked {
+        Event::Statement(LoggedStatement {
             statement: fingerprint(number),
             plan: number.is_multiple_of(2).then(|| fingerprint(number + 1)),
             tables: vec!["nls.women".to_owned(), "odd \"name\".[]".to_owned()],

@@ -7,7 +7,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use pgveil::ledger::{
-    Access, Act, Address, Clock, Decision, Error, Ledger, Row, Store, Value, back_up, open_store,
+    Access, Act, Address, Clock, Decision, Error, Ledger, Row, Store, StoreValue, back_up,
+    open_store,
 };
 use pgveil::mechanism::Loss;
 use proptest::prelude::*;
@@ -309,7 +310,7 @@ impl Store for Crashing {
         self.store.begin(access)
     }
 
-    fn query(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, Error> {
+    fn query(&mut self, sql: &'static str, values: &[StoreValue]) -> Result<Vec<Row>, Error> {
         self.has_debit |= sql.starts_with("INSERT INTO debit");
         self.store.query(sql, values)
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use pgveil::engine::Requester;
 use pgveil::engine::Service;
 use pgveil::ledger::{
-    Access, Act, Asked, Clock, Decision, Error, Event, Ledger, Origin, Record, Row, Store, Value,
-    Verdict, Via, now, open_store,
+    Access, Act, Clock, Decision, Error, Event, Ledger, LoggedStatement, Origin, Record, Row,
+    Store, StoreValue, Verdict, Via, now, open_store,
 };
 use pgveil::mechanism::Accounting;
 use pgveil::parse::{Statement, parse};
@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use super::{Scratch, at_usual, specs_usual, stage};
 use crate::fixture::Veil;
 
-fn asked(record: &Record) -> &Asked {
+fn asked(record: &Record) -> &LoggedStatement {
     match &record.event {
         Event::Statement(asked) => asked,
         other => panic!("{other:?}"),
@@ -293,8 +293,9 @@ impl Store for Picky {
         self.0.begin(access)
     }
 
-    fn query(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, Error> {
-        if sql.starts_with("INSERT INTO record") && values.contains(&Value::Text("bad".to_owned()))
+    fn query(&mut self, sql: &'static str, values: &[StoreValue]) -> Result<Vec<Row>, Error> {
+        if sql.starts_with("INSERT INTO record")
+            && values.contains(&StoreValue::Text("bad".to_owned()))
         {
             return Err(Error::Storage(Arc::new(std::io::Error::other("bad"))));
         }
@@ -319,7 +320,7 @@ impl Store for Broken {
         self.store.begin(access)
     }
 
-    fn query(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, Error> {
+    fn query(&mut self, sql: &'static str, values: &[StoreValue]) -> Result<Vec<Row>, Error> {
         self.has_records |= sql.starts_with("INSERT INTO record");
         self.store.query(sql, values)
     }

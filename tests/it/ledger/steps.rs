@@ -4,7 +4,7 @@
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use pgveil::ledger::{Access, Clock, Error, Ledger, Row, Store, Value, open_store};
+use pgveil::ledger::{Access, Clock, Error, Ledger, Row, Store, StoreValue, open_store};
 use pgveil::mechanism::{Accounting, Loss};
 
 use super::{Scratch, at_usual, buying, gaussian, held, question, specs_usual, stage};
@@ -33,7 +33,7 @@ impl Store for Dying {
         begun
     }
 
-    fn query(&mut self, sql: &'static str, values: &[Value]) -> Result<Vec<Row>, Error> {
+    fn query(&mut self, sql: &'static str, values: &[StoreValue]) -> Result<Vec<Row>, Error> {
         let rows = self.0.query(sql, values);
         step();
         rows

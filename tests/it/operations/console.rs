@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use pgveil::console::{ConsoleOptions, InForce, serve};
 use pgveil::engine::{Reloadable, Service};
-use pgveil::ledger::{Act, Asked, Decided, Event, Fingerprint, Origin, Record, Verdict};
+use pgveil::ledger::{Act, Decided, Event, Fingerprint, LoggedStatement, Origin, Record, Verdict};
 use pgveil::mechanism::Loss;
 use pgveil::parse::{ExplainFormat, Statement, parse};
 use pgveil::policy::File;
@@ -530,7 +530,7 @@ async fn exploring_charges_nothing_and_runs_nothing() {
 }
 
 /// What the record says of the first COUNT that was explained, by an operator or without one.
-async fn explained_record(stage: &Stage, actor: &str) -> Asked {
+async fn explained_record(stage: &Stage, actor: &str) -> LoggedStatement {
     let ledger = stage.veil.engine.ledger();
     ledger.flush().await;
     let records = ledger.records(0, 1000).await.unwrap();
@@ -547,7 +547,7 @@ async fn explained_record(stage: &Stage, actor: &str) -> Asked {
 }
 
 /// The same question, explained by the role itself.
-async fn on_the_wire(stage: &Stage) -> Asked {
+async fn on_the_wire(stage: &Stage) -> LoggedStatement {
     let statements = parse(COUNT).unwrap();
     let [Statement::Query(query)] = statements.as_slice() else {
         panic!("one query")
@@ -715,7 +715,7 @@ async fn the_record_is_filtered() {
     stage.veil.ask(COUNT).await.unwrap();
     assert!(stage.veil.ask("SELECT * FROM nls.women").await.is_err());
     assert_eq!(stage.log_in("<b>eve</b>", "guess").status, 401);
-    let shaped = Event::Statement(Asked {
+    let shaped = Event::Statement(LoggedStatement {
         statement: Fingerprint::new([7; 32]),
         plan: None,
         tables: Vec::new(),

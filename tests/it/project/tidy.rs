@@ -773,11 +773,11 @@ const PRINTED: [(&str, &str, &str); 38] = [
     ("ledger/worker.rs", "%error", "an error of the ledger"),
     ("ledger/server.rs", "%cause", "an error of the ledger"),
     ("shadow/pool.rs", "%error", "why no cancel was sent"),
-    ("postgres/directory.rs", "%error", "an I/O error"),
-    ("postgres/kept.rs", "?error.kind()", "a kind of I/O error"),
+    ("postgres/temporary_directory.rs", "%error", "an I/O error"),
+    ("postgres/cluster_cache.rs", "?error.kind()", "a kind of I/O error"),
     ("postgres/native.rs", "?error.kind()", "a kind of I/O error"),
     (
-        "postgres/directory.rs",
+        "postgres/temporary_directory.rs",
         "%self.path.display()",
         "a directory of ours",
     ),
@@ -801,7 +801,7 @@ const PRINTED: [(&str, &str, &str); 38] = [
     ),
     ("cli/backups.rs", "{}", "an error of the ledger or of files"),
     (
-        "shadow/hold.rs",
+        "shadow/exclusive_lock.rs",
         "{error}",
         "why a lock was not taken; no statement of a session is near",
     ),

@@ -7,7 +7,7 @@ use crate::catalog::Type;
 
 /// A column as the relation below offers it.
 #[derive(Debug, Clone)]
-pub struct Cell {
+pub struct EmittedColumn {
     /// The bare reference.
     pub raw: ast::Expr,
     /// Bounds for the clamp of every use except a comparison: (as SQL, as numbers). `None` if the

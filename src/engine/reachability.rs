@@ -11,7 +11,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// What the proxy relies on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
+pub enum Dependency {
     Database,
     Shadow,
     Ledger,
@@ -19,7 +19,7 @@ pub enum Target {
     Witness,
 }
 
-impl Target {
+impl Dependency {
     pub fn name(self) -> &'static str {
         match self {
             Self::Database => "database",
@@ -54,21 +54,21 @@ impl Reach {
 #[derive(Debug)]
 pub struct Reached {
     /// Without the witness where the ledger has none, or where the ledger did not say.
-    pub targets: Vec<(Target, Reach)>,
+    pub targets: Vec<(Dependency, Reach)>,
     /// Where the ledger could be read.
     pub height: Option<LedgerHeight>,
 }
 
 impl Reached {
     /// The first target that cannot be used.
-    pub fn fault(&self) -> Option<(Target, Reach)> {
+    pub fn fault(&self) -> Option<(Dependency, Reach)> {
         let mut targets = self.targets.iter().copied();
         targets.find(|(_, reach)| *reach != Reach::Reached)
     }
 
-    pub fn is_reached(&self, wanted: Target) -> bool {
+    pub fn is_reached(&self, wanted: Dependency) -> bool {
         let reached =
-            |(target, reach): &(Target, Reach)| *target == wanted && *reach == Reach::Reached;
+            |(target, reach): &(Dependency, Reach)| *target == wanted && *reach == Reach::Reached;
         self.targets.iter().any(reached)
     }
 }
@@ -93,12 +93,12 @@ impl Engine {
             Ok(Err(_)) | Err(_) => (Reach::OutOfReach, None),
         };
         let mut targets = vec![
-            (Target::Database, answered(database)),
-            (Target::Shadow, answered(shadow)),
-            (Target::Ledger, ledger),
+            (Dependency::Database, answered(database)),
+            (Dependency::Shadow, answered(shadow)),
+            (Dependency::Ledger, ledger),
         ];
         if let Some(witness) = witness.filter(|_| self.ledger.is_witnessed()) {
-            targets.push((Target::Witness, witness));
+            targets.push((Dependency::Witness, witness));
         }
         Reached {
             targets,

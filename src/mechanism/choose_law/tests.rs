@@ -1,6 +1,6 @@
 //! The rule of choice, its figures, and its edges.
 
-use crate::mechanism::choice::*;
+use crate::mechanism::choose_law::*;
 use crate::mechanism::loss::Mu;
 use crate::mechanism::{loss_gaussian, loss_laplace, loss_threshold};
 

@@ -1,7 +1,7 @@
 //! Checks a shadow that the operator names as a start would. Changes nothing there.
 
 use super::build::{apart, guard, other_locale, other_major};
-use super::{ShadowError, ShadowOptions, hold};
+use super::{ShadowError, ShadowOptions, exclusive_lock};
 use crate::postgres::connect;
 
 /// A shadow that a start would take.
@@ -26,7 +26,7 @@ pub async fn examine(
     warnings.extend(other_locale(admin, options).await?);
     warnings.extend(apart(admin, options).await?);
     guard(admin).await?;
-    let is_held = hold::is_held(admin).await?;
+    let is_held = exclusive_lock::is_held(admin).await?;
     connected.close().await;
     Ok(Examined { warnings, is_held })
 }

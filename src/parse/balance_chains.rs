@@ -13,7 +13,7 @@ const FLAT_MAX: usize = 16;
 /// Brings every chain into a shape that depends only on its length, so a text gives the same tree
 /// however often it is parsed.
 pub fn balance(query: &mut ast::Query) {
-    let ControlFlow::Continue(()) = visit::visit_mut(query, &mut Balance);
+    let ControlFlow::Continue(()) = visit::visit_mut(query, &mut ChainBalancer);
 }
 
 /// The arms of a chain of UNION ALL, in their order.
@@ -33,9 +33,9 @@ pub fn arms<'s>(left: &'s SetExpr, right: &'s SetExpr) -> Vec<&'s SetExpr> {
     arms
 }
 
-struct Balance;
+struct ChainBalancer;
 
-impl ast::VisitorMut for Balance {
+impl ast::VisitorMut for ChainBalancer {
     type Break = std::convert::Infallible;
 
     fn pre_visit_query(&mut self, query: &mut ast::Query) -> ControlFlow<Self::Break> {

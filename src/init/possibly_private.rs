@@ -8,14 +8,14 @@ use super::links::{Keyless, Link};
 
 /// A link from a table towards the unit's.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Clue {
+pub struct LinkToUnit {
     /// The table to which it leads.
     pub to: usize,
-    pub by: By,
+    pub by: LinkKind,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum By {
+pub enum LinkKind {
     /// A link, perhaps a guess.
     Link(Link),
     /// A guess that lacks a key.
@@ -36,31 +36,39 @@ pub fn suspects(
     keyless: &[Keyless],
     declined: &[Link],
     unit: usize,
-) -> BTreeMap<usize, Clue> {
-    let mut into: HashMap<usize, Vec<(usize, By)>> = HashMap::new();
+) -> BTreeMap<usize, LinkToUnit> {
+    let mut into: HashMap<usize, Vec<(usize, LinkKind)>> = HashMap::new();
     let mut add = |from, to, by| into.entry(to).or_default().push((from, by));
     for link in links {
-        add(link.from.table, link.to.table, By::Link(link.clone()));
+        add(link.from.table, link.to.table, LinkKind::Link(link.clone()));
     }
     for link in keyless {
-        add(link.from.table, link.to.table, By::Keyless(link.clone()));
+        add(
+            link.from.table,
+            link.to.table,
+            LinkKind::Keyless(link.clone()),
+        );
     }
     for link in declined {
-        add(link.from.table, link.to.table, By::Declined(link.clone()));
+        add(
+            link.from.table,
+            link.to.table,
+            LinkKind::Declined(link.clone()),
+        );
     }
     for (from, to, name) in seen.foreign_keys() {
-        add(from, to, By::Key(name));
+        add(from, to, LinkKind::Key(name));
     }
     for (child, parent) in seen.families() {
-        add(child, parent, By::Shared);
-        add(parent, child, By::Shared);
+        add(child, parent, LinkKind::Shared);
+        add(parent, child, LinkKind::Shared);
     }
     let mut found = BTreeMap::new();
     let mut open = VecDeque::from([unit]);
     while let Some(to) = open.pop_front() {
         for (from, by) in into.remove(&to).unwrap_or_default() {
             if from != unit && !found.contains_key(&from) {
-                found.insert(from, Clue { to, by });
+                found.insert(from, LinkToUnit { to, by });
                 open.push_back(from);
             }
         }
@@ -68,26 +76,26 @@ pub fn suspects(
     found
 }
 
-impl Clue {
+impl LinkToUnit {
     /// What it is, in words.
     pub fn describe(&self, seen: &CatalogView) -> String {
         let leads = |from, verb: &str, to| {
             format!("{} {verb} {}", seen.column(from).name, seen.column_name(to))
         };
         match &self.by {
-            By::Link(link) if link.is_open() => leads(link.from, "seems to lead to", link.to),
-            By::Link(link) => leads(link.from, "leads to", link.to),
-            By::Keyless(link) => {
+            LinkKind::Link(link) if link.is_open() => leads(link.from, "seems to lead to", link.to),
+            LinkKind::Link(link) => leads(link.from, "leads to", link.to),
+            LinkKind::Keyless(link) => {
                 leads(link.from, "seems to lead to", link.to) + ", which no key holds unique"
             }
-            By::Declined(link) => {
+            LinkKind::Declined(link) => {
                 leads(link.from, "seems to lead to", link.to) + ", which you did not confirm"
             }
-            By::Key(name) => format!(
+            LinkKind::Key(name) => format!(
                 "its foreign key {name} leads to {}, which a path cannot follow",
                 seen.table_name(self.to)
             ),
-            By::Shared => format!("it shares rows with {}", seen.table_name(self.to)),
+            LinkKind::Shared => format!("it shares rows with {}", seen.table_name(self.to)),
         }
     }
 }

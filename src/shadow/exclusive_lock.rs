@@ -24,12 +24,12 @@ const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// A lock on a shadow, until it is dropped.
 #[derive(Debug)]
-pub struct Hold {
+pub struct ShadowLock {
     is_lost: Arc<AtomicBool>,
     keeper: JoinHandle<()>,
 }
 
-impl Hold {
+impl ShadowLock {
     /// Takes the lock.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl Hold {
     }
 }
 
-impl Drop for Hold {
+impl Drop for ShadowLock {
     fn drop(&mut self) {
         self.keeper.abort();
     }

@@ -12,7 +12,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::binaries::{PostgresSource, find};
-use super::directory::{User, unprivileged};
+use super::temporary_directory::{User, unprivileged};
 
 /// The environment variable that names the directory of kept clusters, or says `off`.
 pub const CACHE_VARIABLE: &str = "PGVEIL_CACHE";

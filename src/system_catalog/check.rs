@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
-use super::fold::{EXPRESSIONS_ONLY, fold, literal};
-use super::survey::{SCHEMAS, is_catalog_relation};
+use super::classify::{SCHEMAS, is_catalog_relation};
+use super::replace::{EXPRESSIONS_ONLY, fold, literal};
 use super::{ServerFacts, names};
 use crate::parse::{SIGNS, Statement, parse};
 use crate::refusal::{Refusal, reason};

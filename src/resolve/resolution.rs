@@ -6,7 +6,7 @@ use crate::ir::{ColumnId, ColumnInfo, MiddleId, MiddleQuery, Release, TableId, v
 use crate::policy::ViewKind;
 
 #[derive(Default)]
-pub(super) struct Output {
+pub(super) struct Resolution {
     pub columns: Vec<ColumnInfo>,
     pub releases: Vec<Release>,
     pub middles: Vec<MiddleQuery>,
@@ -18,7 +18,7 @@ pub(super) struct Output {
     pub scans: usize,
 }
 
-impl Output {
+impl Resolution {
     pub fn new_column(&mut self, info: ColumnInfo) -> ColumnId {
         self.columns.push(info);
         ColumnId((self.columns.len() - 1) as u32)

@@ -3,9 +3,9 @@
 
 use num_bigint::BigUint;
 
-use super::account::{Accounting, Cap};
+use super::laws::Mechanism;
 use super::loss::{Fixed, Loss};
-use super::table::Mechanism;
+use super::privacy_filter::{Accounting, Cap};
 
 /// Half the width of a 95 % interval, in standard errors.
 pub fn quantile_95(mechanism: Mechanism) -> f64 {

@@ -3,7 +3,7 @@
 use super::charge::Fingerprint;
 use super::error::Error;
 use super::rules::Rules;
-use super::store::{Row, Value};
+use super::store::{Row, StoreValue};
 use crate::mechanism::Loss;
 
 /// One debit of a role, as it stands in the history.
@@ -54,8 +54,8 @@ impl Rules {
         let rows = self.store.query(
             sql,
             &[
-                Value::Int(self.role(role)?.id),
-                Value::Int(i64::from(rows_max) * ROWS_OF_ENTRY),
+                StoreValue::Int(self.role(role)?.id),
+                StoreValue::Int(i64::from(rows_max) * ROWS_OF_ENTRY),
             ],
         )?;
         let mut entries = rows.iter().map(Entry::of).collect::<Result<Vec<_>, _>>()?;

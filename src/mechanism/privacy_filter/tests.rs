@@ -4,9 +4,9 @@ use num_bigint::BigUint;
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 
-use crate::mechanism::account::*;
 use crate::mechanism::conversion::{delta_of_mu, delta_of_rho};
 use crate::mechanism::loss::Mu;
+use crate::mechanism::privacy_filter::*;
 use crate::mechanism::{loss_gaussian, loss_laplace, loss_threshold};
 
 fn down(value: f64) -> Fixed {
