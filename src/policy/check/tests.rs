@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use crate::catalog::{Column, Error, RelationKind, TableFingerprint, Type, UniqueKey};
 use crate::policy::Secret;
 use crate::policy::check::*;
-use crate::policy::{appeared, unlisted_columns};
+use crate::policy::{appeared, unlisted};
 
 struct Rows(Result<Vec<Option<&'static str>>, &'static str>);
 
