@@ -23,6 +23,7 @@ mod public_outer_join;
 mod range;
 mod release;
 mod row_facts;
+mod unit_totals;
 
 pub use cardinality::UnitGroups;
 pub use fanout::{FanOut, MetTable};
@@ -31,6 +32,7 @@ pub use keys::{Because, KeyRule, NoRow, grouped, listed_groups, values_between};
 pub use lineage::{Label, Lineage, only_scan, unit_of};
 pub use planning_effort::PlanningEffort;
 pub use release::HIDDEN_SCANS_FROM;
+pub use unit_totals::UnitTotals;
 
 use std::sync::Arc;
 
@@ -87,6 +89,8 @@ pub struct AnalyzedRelease {
     pub aggregates: Vec<BoundedAggregate>,
     /// Classes of filters of which at most one holds for a row.
     pub exclusive_filters: Vec<Vec<Expr>>,
+    /// What one unit's values add up to at most, as the policy says.
+    pub unit_totals: UnitTotals,
     /// At most one row for each unit, without a clip: the unit is the whole primary key of the one
     /// table that is read, or the rows were grouped by the unit alone.
     pub one_row_per_unit: bool,
@@ -123,6 +127,12 @@ impl AnalyzedRelease {
     /// one value.
     pub fn listed_groups(&self) -> u64 {
         keys::listed_groups(&self.grouped(), |at| &self.keys[at].1, &self.tuples)
+    }
+
+    /// The most that the magnitudes of one unit's values add up to, as the policy declares it.
+    /// Chooses clips, and replaces none.
+    pub fn unit_total(&self, value: &Expr) -> Option<f64> {
+        self.unit_totals.of(&inline(value, &self.computed))
     }
 
     /// A set's groups are known without the data.

@@ -13,7 +13,7 @@ use super::row_facts::{
 };
 use super::{
     AnalyzedRelease, FanOut, KeyCombinations, KeyRule, Label, Lineage, PlanningEffort, UnitGroups,
-    aggregate_bounds, inline, only_scan, public_outer_join, unit_of,
+    UnitTotals, aggregate_bounds, inline, only_scan, public_outer_join, unit_of,
 };
 use crate::aggregates::BoundedAggregate;
 use crate::ir::{Aggregate, ColumnId, ColumnInfo, Expr, Relation, Release, Scan};
@@ -79,6 +79,8 @@ pub(super) fn analyze_release(
         keys: &keys,
     };
     let aggregates = facts.bounded_aggregates(&opaque)?;
+    let is_read_once = |column| grouped_rows.is_read_once(column);
+    let unit_totals = UnitTotals::new(&input, policy, is_read_once);
     let exclusive_filters = facts.exclusive_filters(&aggregates);
     let one_row_per_unit = facts.has_one_row_per_unit();
     let (cells, one_group_per_unit) = (facts.cells(), facts.has_one_group_per_unit());
@@ -95,6 +97,7 @@ pub(super) fn analyze_release(
         key_texts: release.keys.iter().map(|k| k.text.clone()).collect(),
         aggregates,
         exclusive_filters,
+        unit_totals,
         one_row_per_unit,
         rows_by_tables,
         cells,

@@ -179,6 +179,7 @@ mod tests {
             deterministic_collation: true,
             collation: None,
             bounds,
+            unit_total: None,
             domain: None,
             is_complete: false,
             extent: None,

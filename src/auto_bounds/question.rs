@@ -399,6 +399,7 @@ fn search_tables(policy: &Policy, read: &ColumnsRead<'_>) -> Vec<Table> {
         let columns: Vec<Column> = kept
             .map(|column| Column {
                 bounds: None,
+                unit_total: None,
                 domain: None,
                 is_complete: false,
                 extent: None,

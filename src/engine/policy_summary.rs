@@ -139,6 +139,8 @@ fn knowledge(column: &Column, unit: &Unit) -> String {
         .bounds
         .as_ref()
         .map(|b| format!("from {} to {}", text(&b.lower), text(&b.upper)));
+    let total = column.unit_total;
+    let total = total.map(|most| format!("at most {most} in all rows of a unit"));
     let is_unit = if unit.path.is_empty() {
         column.name == unit.column
     } else {
@@ -149,6 +151,7 @@ fn knowledge(column: &Column, unit: &Unit) -> String {
         .into_iter()
         .chain(values)
         .chain(bounds)
+        .chain(total)
         .collect();
     if known.is_empty() {
         "no bounds, no values: for WHERE, and for groups above a threshold".to_owned()

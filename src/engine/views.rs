@@ -166,6 +166,7 @@ fn column_rows(table: &Table) -> impl Iterator<Item = ViewRow> {
             deterministic_collation,
             collation: _,
             bounds,
+            unit_total,
             domain,
             is_complete: _,
             extent: _,
@@ -191,6 +192,7 @@ fn column_rows(table: &Table) -> impl Iterator<Item = ViewRow> {
             Some((!not_null).to_string()),
             bounds.as_ref().map(|b| sql::scalar_text(&b.lower)),
             bounds.as_ref().map(|b| sql::scalar_text(&b.upper)),
+            unit_total.map(|most| most.to_string()),
             values_known.map(|count| count.to_string()),
             domain
                 .as_ref()

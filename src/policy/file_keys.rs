@@ -4,7 +4,6 @@
 
 mod shape;
 
-use super::session_settings::SESSION_SETTINGS;
 pub use shape::{KeyShape, PolicyKey};
 use shape::{key, required};
 
@@ -373,6 +372,14 @@ pub static KEYS: &[PolicyKey] = &[
         "bounds: [0, 500]",
     ),
     key(
+        "tables.*.columns.*.unit_total",
+        KeyShape::Number,
+        "none",
+        "The most that one unit's values in this table add up to, without their signs. Sums are \
+            clipped to it; a unit beyond it is cut, never trusted.",
+        "unit_total: 20000",
+    ),
+    key(
         "tables.*.columns.*.values",
         KeyShape::Values,
         "",
@@ -591,10 +598,3 @@ pub static KEYS: &[PolicyKey] = &[
         "shape: true",
     ),
 ];
-
-/// The settings that a role's `settings` may hold, apart from `search_path`, with what they mean.
-pub fn settings() -> impl Iterator<Item = (&'static str, &'static str)> {
-    SESSION_SETTINGS
-        .iter()
-        .filter_map(|setting| Some((setting.name.strip_prefix("pgveil.")?, setting.description)))
-}

@@ -237,6 +237,9 @@ pub struct Column {
     /// `None` for the database's own, and for types without one.
     pub collation: Option<Collation>,
     pub bounds: Option<ColumnBounds>,
+    /// The most that one unit's values in this table add up to, without their signs, each clipped
+    /// to `bounds` first. Chooses clips: a unit beyond it is clipped, never trusted.
+    pub unit_total: Option<f64>,
     /// The closed list of values (policy `values:`, or read from the public table of `domain:`), in
     /// the order they are shown.
     pub domain: Option<Vec<Scalar>>,

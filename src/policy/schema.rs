@@ -2,7 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::file_keys::{KEYS, KeyShape, PolicyKey, settings};
+use super::file_keys::{KEYS, KeyShape, PolicyKey};
+use super::session_settings::SESSION_SETTINGS;
 
 /// The schema of a policy file.
 pub fn schema() -> Value {
@@ -107,6 +108,13 @@ fn of(key: &PolicyKey) -> Value {
     }
     schema.insert("description".to_owned(), json!(says));
     Value::Object(schema)
+}
+
+/// The settings that a role's `settings` may hold, apart from `search_path`, with what they mean.
+fn settings() -> impl Iterator<Item = (&'static str, &'static str)> {
+    SESSION_SETTINGS
+        .iter()
+        .filter_map(|setting| Some((setting.name.strip_prefix("pgveil.")?, setting.description)))
 }
 
 fn object(value: Value) -> Map<String, Value> {

@@ -216,6 +216,7 @@ fn add_column(column: &Column, text: &mut String) {
         deterministic_collation,
         collation,
         bounds,
+        unit_total,
         domain,
         is_complete,
         extent,
@@ -241,6 +242,9 @@ fn add_column(column: &Column, text: &mut String) {
             text,
             format_args!("extent {} {}", scalar(lower), scalar(upper)),
         );
+    }
+    if let Some(total) = unit_total {
+        line(text, format_args!("unit total {}", total.to_bits()));
     }
     for value in domain.iter().flatten() {
         line(text, format_args!("value {}", scalar(value)));

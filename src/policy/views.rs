@@ -100,6 +100,7 @@ pub static VIEWS: [View; 9] = [
             ("is_nullable", Type::Bool),
             ("lower_bound", Type::Text),
             ("upper_bound", Type::Text),
+            ("unit_total", Type::Float8),
             ("values_known", Type::Int4),
             ("known_values", Type::Text),
             ("may_be_summed", Type::Bool),

@@ -122,6 +122,7 @@ mod tests {
             deterministic_collation: true,
             collation: None,
             bounds: None,
+            unit_total: None,
             domain: None,
             is_complete: false,
             extent: None,

@@ -3,6 +3,7 @@
 
 mod choice;
 mod chosen_clips;
+mod clips;
 mod effects;
 pub(in crate::rewrite) mod look;
 pub(in crate::rewrite) mod target_error;
@@ -12,15 +13,15 @@ use num_bigint::BigUint;
 
 pub use choice::{PricedChoice, choice};
 pub use chosen_clips::{Block, Look, SEEN};
+use clips::{ClipByLimits, clip_by_limits, clips, raise_totals};
 pub use effects::ByEffects;
 
 use super::limits::out_of_reach;
-use super::vector::clip::roomy;
 use super::vector::coordinate::{Coordinate, Mask, PRESENCE};
 use super::vector::coordinates::Coordinates;
 use super::vector::rotation::turned;
-use super::vector::row_lengths::{ceil_sqrt, row_lengths};
-use super::vector::sensitivity::{Norms, norms, weights};
+use super::vector::row_lengths::row_lengths;
+use super::vector::sensitivity::weights;
 use crate::analyze::{AnalyzedRelease, Axis, KeyRule, UnitGroups, axes};
 use crate::mechanism::{
     AccountState, Accounting, Calibrated, Fixed, Height, Loss, Mechanism, Mu, Norm, Presence,
@@ -90,6 +91,8 @@ pub struct Price {
     pub groups_per_unit: Option<u32>,
     /// The most groups of a unit that the clip is chosen for.
     pub groups: u64,
+    /// The clip rests on a total that the policy declares.
+    pub is_by_total: bool,
     /// The catalog proves that no unit's vector exceeds the clip, and none is emitted.
     pub within_clip: bool,
     pub loss: Loss,
@@ -233,19 +236,23 @@ pub fn price(
 ) -> Result<Price, Refusal> {
     let most = policy.limits.groups_per_unit;
     let groups = groups(release, most, &portion.terms.session_settings);
-    let weights = balanced(weights(coordinates), release, coordinates, groups);
+    let mut weights = balanced(weights(coordinates), release, coordinates, groups);
+    raise_totals(release, coordinates, &mut weights, groups);
     let weights: Vec<BigUint> = weights
         .into_iter()
         .zip(stress)
         .map(|(weight, stress)| weight * *stress)
         .collect();
-    let within_clip =
-        release.one_row_per_unit || release.cells.is_some_and(|cells| cells <= groups);
-    let (mut l2, mut l1) = clips(release, coordinates, &weights, groups);
-    if !within_clip {
-        l2 = roomy(&l2, Norm::L2, coordinates.len(), groups);
-        l1 = roomy(&l1, Norm::L1, coordinates.len(), groups);
-    }
+    let ClipByLimits {
+        clip,
+        within_clip,
+        is_by_total,
+    } = clip_by_limits(
+        release,
+        coordinates,
+        &weights,
+        (groups, portion.mechanism.norm()),
+    );
     let keyed = release.is_thresholded();
     if keyed && portion.terms.is_pure() {
         return Err(Refusal::new(
@@ -254,8 +261,9 @@ pub fn price(
         )
         .hint("Ask the data owner to declare the column's values."));
     }
-    let mut price = noise((l2, l1), weights, portion)?;
+    let mut price = noise((clip.l2, clip.l1), weights, portion)?;
     price.within_clip = within_clip;
+    price.is_by_total = is_by_total;
     price.groups = groups;
     if keyed {
         let clip = price.clip.clone();
@@ -368,6 +376,7 @@ fn noise(
         threshold: None,
         groups_per_unit: None,
         groups: 1,
+        is_by_total: false,
         within_clip: false,
         loss,
         l2,
@@ -504,35 +513,6 @@ fn balanced(
         Coordinate::Share { .. } | Coordinate::Lacks { .. } | Coordinate::Products { .. } => weight,
     };
     weights.into_iter().zip(coordinates).map(weighed).collect()
-}
-
-/// The L2 and L1 clips in weighted units.
-///
-/// They cut nobody whose rows are within the bounds of [`row_lengths`].
-fn clips(
-    release: &AnalyzedRelease,
-    coordinates: &[Coordinate],
-    weights: &[BigUint],
-    groups: u64,
-) -> (BigUint, BigUint) {
-    let Norms {
-        row,
-        presence,
-        shared,
-    } = norms(coordinates, weights, &release.exclusive_filters);
-    let sets = release.grouped().len() as u64;
-    if release.one_row_per_unit {
-        let absolute = (&row.absolute + &presence.absolute) * sets + shared.absolute;
-        return (
-            ceil_sqrt(&((&row.squared + &presence.squared) * sets + shared.squared)),
-            absolute,
-        );
-    }
-    let lengths = row_lengths(release, groups);
-    (
-        ceil_sqrt(&(&row.squared * lengths.squared + &presence.squared * groups + shared.squared)),
-        &row.absolute * lengths.absolute + &presence.absolute * groups + shared.absolute,
-    )
 }
 
 fn ratio(a: &BigUint, b: &BigUint) -> f64 {

@@ -2,7 +2,7 @@
 
 use super::{Attribute, Cardinalities, Cardinality, Count};
 use crate::analyze::{KeyCombinations, KeyRule};
-use crate::ir::{Expr, Relation};
+use crate::ir::{ColumnId, Expr, Relation};
 
 /// How one unit's rows are grouped. It chooses clips, and replaces none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,6 +17,14 @@ pub struct UnitGroups {
 }
 
 impl Cardinality<'_> {
+    /// Whether each row of the scan that has the column is in at most one row here.
+    pub fn is_read_once(&self, column: ColumnId) -> bool {
+        let mut scans = self.row_columns.iter();
+        scans
+            .find(|each| each.columns.contains(&column))
+            .is_some_and(|each| self.determines(&[each.row], &self.rows))
+    }
+
     /// How one unit's rows are grouped by these attributes.
     pub(super) fn grouped_by(&self, keys: &[Attribute]) -> UnitGroups {
         UnitGroups {
@@ -74,6 +82,11 @@ impl<'a> GroupedRows<'a> {
     pub fn grouped_by(&self, set: &[usize]) -> UnitGroups {
         let keys: Vec<Attribute> = set.iter().map(|at| self.keys[*at]).collect();
         self.rows.grouped_by(&keys)
+    }
+
+    /// Whether each row of the table that has the column is in at most one row of the release.
+    pub fn is_read_once(&self, column: ColumnId) -> bool {
+        self.rows.is_read_once(column)
     }
 
     /// The unit has one row, by keys of the catalog and by grouping alone.

@@ -32,6 +32,7 @@ fn column(name: &str, not_null: bool) -> Column {
         deterministic_collation: true,
         collation: None,
         bounds: None,
+        unit_total: None,
         domain: None,
         is_complete: false,
         extent: None,

@@ -4,8 +4,8 @@ use super::{Label, Labels, Lineage, inlined_conditions};
 use crate::analyze::cardinality::Cardinalities;
 use crate::analyze::per_unit::{check_aggregate, check_key, range};
 use crate::analyze::row_facts::computed_columns;
-use crate::analyze::{UnitGroups, inline};
-use crate::ir::{Aggregate, ColumnId, Expr, Relation};
+use crate::analyze::{UnitGroups, UnitTotals, inline};
+use crate::ir::{Aggregate, ColumnId, Expr, Interval, Relation};
 use crate::refusal::Refusal;
 
 impl Labels<'_> {
@@ -78,6 +78,11 @@ impl Labels<'_> {
             check_key(&inline(&expr, &computed), self.policy, self.columns)?;
         }
         let always = inlined_conditions(input, &computed);
+        let totals = {
+            let rows =
+                Cardinalities::new(self.policy, self.columns, &self.opaque, self.effort).of(input);
+            UnitTotals::new(input, self.policy, |column| rows.is_read_once(column))
+        };
         for (id, aggregate) in aggregates {
             check_aggregate(aggregate, &computed, self.policy, self.columns)
                 .map_err(|refusal| refusal.within(|| aggregate.place.0))?;
@@ -92,6 +97,13 @@ impl Labels<'_> {
                 (rows, false),
                 &self.ranges(&computed, conditions),
             );
+            // Of SUM alone, which a row with a zero leaves as it is.
+            let summed = aggregate
+                .operation
+                .adds()
+                .filter(|(_, ignores_zero)| *ignores_zero);
+            let total = summed.and_then(|(value, _)| totals.of(&inline(value, &computed)));
+            let range = total.map_or(range, |most| range.meet(Interval::new(-most, most)));
             self.opaque.push((*id, range));
         }
         Ok(())

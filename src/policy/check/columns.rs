@@ -77,6 +77,7 @@ pub async fn check(
             nullability(entry, column, findings);
             rule(entry, column, &mut made, values_max, domains, findings).await;
             made.is_complete = is_complete(entry, column, &made, findings);
+            made.unit_total = unit_total(entry, column, findings);
         }
         shown.push(made);
     }
@@ -120,6 +121,7 @@ fn bare(column: &catalog::Column) -> Column {
         deterministic_collation: column.deterministic_collation,
         collation: column.collation.clone(),
         bounds: None,
+        unit_total: None,
         // An enum's labels are part of the schema.
         domain: match &column.data_type {
             catalog::Type::Enum(made) => {
@@ -279,6 +281,30 @@ fn is_complete(
         .complete
         .as_ref()
         .map_or(lists_all, |complete| complete.value)
+}
+
+/// A total is of numbers that are added up, so of values with bounds.
+fn unit_total(
+    entry: &ColumnEntry,
+    column: &catalog::Column,
+    findings: &mut Findings,
+) -> Option<f64> {
+    let total = entry.unit_total.as_ref()?;
+    let is_bounded = matches!(
+        entry.rule,
+        ColumnRule::Bounds { .. } | ColumnRule::Searched { .. }
+    );
+    if !is_bounded || !column.data_type.is_number() {
+        findings.error(
+            total.place,
+            format!(
+                "column \"{}\": unit_total is said of a column of numbers with bounds",
+                column.name
+            ),
+        );
+        return None;
+    }
+    Some(total.value)
 }
 
 fn is_listable(column: &catalog::Column, place: Location, findings: &mut Findings) -> bool {

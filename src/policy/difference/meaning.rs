@@ -87,7 +87,9 @@ fn column(entry: &ColumnEntry, is_shown: bool) -> Option<String> {
         // Compared with the catalog.
         nullable: _,
         complete: _,
+        unit_total,
     } = entry;
+    let total = unit_total.as_ref().map(|total| total.value);
     let is_complete = words::is_complete(entry);
     let without = if is_shown {
         ColumnRule::Visible
@@ -95,5 +97,5 @@ fn column(entry: &ColumnEntry, is_shown: bool) -> Option<String> {
         ColumnRule::Hidden
     };
     (*rule != without || is_complete)
-        .then(|| format!("{name:?} {} {is_complete}", words::column(rule)))
+        .then(|| format!("{name:?} {} {is_complete} {total:?}", words::column(rule)))
 }

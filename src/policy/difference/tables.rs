@@ -35,6 +35,7 @@ struct ShownColumn<'a> {
     /// `None` where it is hidden.
     rule: Option<&'a ColumnRule>,
     is_complete: bool,
+    unit_total: Option<f64>,
 }
 
 impl Private<'_> {
@@ -44,6 +45,7 @@ impl Private<'_> {
             return ShownColumn {
                 rule: is_shown.then_some(&ColumnRule::Visible),
                 is_complete: false,
+                unit_total: None,
             };
         };
         let ColumnEntry {
@@ -53,10 +55,12 @@ impl Private<'_> {
             // Compared with the catalog.
             nullable: _,
             complete: _,
+            unit_total,
         } = entry;
         ShownColumn {
             rule: (*rule != ColumnRule::Hidden).then_some(rule),
             is_complete: words::is_complete(entry),
+            unit_total: unit_total.as_ref().map(|total| total.value),
         }
     }
 
@@ -186,7 +190,11 @@ impl Difference {
     }
 
     fn column(&mut self, what: &str, old: &ShownColumn<'_>, new: &ShownColumn<'_>) {
-        let ShownColumn { rule, is_complete } = new;
+        let ShownColumn {
+            rule,
+            is_complete,
+            unit_total,
+        } = new;
         let is_searched = |rule: &ColumnRule| matches!(rule, ColumnRule::Searched { .. });
         let (before, now) = (old.rule.map(words::column), rule.map(words::column));
         if before != now && rule.is_some_and(is_searched) {
@@ -217,6 +225,15 @@ impl Difference {
             }
             (Some(_), Some(_)) | (None, None) => {}
         }
+        let total = |total: Option<f64>| total.map_or("none".to_owned(), |most| most.to_string());
+        self.change(
+            old.unit_total != *unit_total && rule.is_some() && old.rule.is_some(),
+            format!(
+                "unit_total of {what} is {}, not {}: noise and clips change",
+                total(*unit_total),
+                total(old.unit_total)
+            ),
+        );
         match (old.is_complete, is_complete) {
             (false, true) => self.loosens.push(format!(
                 "{what} is complete: questions about other values are answered free, and wrong if \

@@ -258,6 +258,20 @@ fn a_search_that_becomes_due_is_a_cost() {
 }
 
 #[test]
+fn a_total_of_a_unit_changes_noise_and_clips() {
+    let total = between(
+        "birth_year: {bounds: [1941, 1954]}",
+        "birth_year: {bounds: [1941, 1954], unit_total: 4000}",
+    );
+    assert_eq!((total.loosens.len(), total.tightens.len()), (0, 0));
+    assert_eq!(
+        total.changes,
+        ["unit_total of nls.women.birth_year is 4000, not none: noise and clips change"]
+    );
+    assert_eq!(total.costs.len(), 1);
+}
+
+#[test]
 fn bounds_neither_loosen_nor_tighten_and_cost_what_was_paid() {
     let wider = between(
         "birth_year: {bounds: [1941, 1954]}",

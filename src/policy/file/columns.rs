@@ -15,6 +15,8 @@ pub struct ColumnEntry {
     pub nullable: Option<At<bool>>,
     /// `complete: true`: no value occurs but those listed.
     pub complete: Option<At<bool>>,
+    /// The most that one unit's values add up to.
+    pub unit_total: Option<At<f64>>,
 }
 
 /// The owner's entry for a column.
@@ -36,6 +38,9 @@ pub enum ColumnRule {
     Values(Vec<At<Literal>>),
     Domain(At<(String, String, String)>),
 }
+
+/// The largest total of one unit's values.
+const UNIT_TOTAL_MAX: f64 = 1e30;
 
 /// A constant as written; its type comes from the catalog.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,6 +89,7 @@ fn column(entry: &MapEntry, findings: &mut Findings) -> Vec<ColumnEntry> {
             rule,
             nullable: None,
             complete: None,
+            unit_total: None,
         }]
     };
     match &entry.value.value {
@@ -139,6 +145,14 @@ fn column_map(entry: &MapEntry, findings: &mut Findings) -> Option<Vec<ColumnEnt
         })
     };
     let (nullable, complete) = (truth("nullable", findings), truth("complete", findings));
+    let unit_total = fields.optional("unit_total").and_then(|node| {
+        let what = format!("unit_total of {what}");
+        let value = read::positive(node, &what, UNIT_TOTAL_MAX, findings)?;
+        Some(At {
+            place: node.place,
+            value,
+        })
+    });
     let others = fields
         .optional("also")
         .map(|node| also(node, &what, findings))
@@ -171,6 +185,7 @@ fn column_map(entry: &MapEntry, findings: &mut Findings) -> Option<Vec<ColumnEnt
         rule: rule.clone(),
         nullable: nullable.clone(),
         complete: complete.clone(),
+        unit_total: unit_total.clone(),
     };
     Some(std::iter::once(own).chain(others).map(made).collect())
 }

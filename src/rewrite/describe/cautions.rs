@@ -100,6 +100,7 @@ fn rows_cut(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<St
     match plan.price().filter(|_| is_clipped && !is_enforced) {
         // Nothing is cut.
         Some(_) if release.one_row_by_keys => {}
+        Some(price) if release.cells.is_some_and(|cells| cells <= price.groups) => {}
         Some(price) if is_keyed => {
             cut.push(past("groups", price.groups, unit));
         }
@@ -125,6 +126,9 @@ fn rows_cut(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<St
         limits.insert(rows_per_unit);
     }
     cut.extend(limits.into_iter().map(|rows| past("rows", rows, unit)));
+    if plan.price().is_some_and(|price| price.is_by_total) {
+        cut.push(format!("values of a {unit} past the policy's unit_total"));
+    }
     cut
 }
 

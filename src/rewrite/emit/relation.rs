@@ -357,6 +357,7 @@ mod tests {
                     lower: decimal("0"),
                     upper: decimal(upper),
                 }),
+                unit_total: None,
                 domain: None,
                 is_complete: false,
                 extent: None,

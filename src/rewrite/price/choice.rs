@@ -3,7 +3,7 @@
 use num_bigint::BigUint;
 
 use super::look::{ROWS_MAX, SHARE, SHORT, may_look, part};
-use super::{Budget, Portion, Price, Terms, budget, ceil_sqrt, noise, out_of_reach};
+use super::{Budget, Portion, Price, Terms, budget, noise, out_of_reach};
 use crate::aggregates::PairLimits;
 use crate::analyze::AnalyzedRelease;
 use crate::ir::Distinct;
@@ -15,6 +15,7 @@ use crate::rewrite::choice::{
 };
 use crate::rewrite::vector::bins::Bins;
 use crate::rewrite::vector::coordinate::{Coordinate, Mask};
+use crate::rewrite::vector::row_lengths::ceil_sqrt;
 use crate::rewrite::vector::sensitivity::{norms, weights};
 
 /// A choice with its noise and what that costs.

@@ -160,6 +160,7 @@ pub fn by_effects(
         clip,
         calibrated: shown,
         groups,
+        is_by_total: false,
         within_clip: is_one_row,
         effects: Some(measured),
         ..apart.clone()

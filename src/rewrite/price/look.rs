@@ -6,7 +6,7 @@
 use num_bigint::BigUint;
 
 use super::{
-    AskedRelease, Block, Look, Portion, Price, Terms, budget, ceil_sqrt, clips, deciding, groups,
+    AskedRelease, Block, Look, Portion, Price, Terms, budget, clips, deciding, groups,
     out_of_reach, release_keys,
 };
 use crate::analyze::AnalyzedRelease;
@@ -18,6 +18,7 @@ use crate::rewrite::vector::bins::Bins;
 use crate::rewrite::vector::blocks::blocks;
 use crate::rewrite::vector::coordinate::Coordinate;
 use crate::rewrite::vector::coordinates::Coordinates;
+use crate::rewrite::vector::row_lengths::ceil_sqrt;
 use crate::rewrite::vector::sensitivity::{norms, weights};
 
 /// A block whose ceiling is no more than this many times one row's length is clipped there: a look
@@ -51,45 +52,56 @@ pub(in crate::rewrite) fn may_look(release: &AnalyzedRelease, terms: &Terms) -> 
         && release.no_row.is_none()
 }
 
-/// The blocks of a vector, not yet priced, and which of them decides which groups are shown; `None`
-/// where the clip of every block is known, or where groups and bins are too many.
-fn blocked(
-    release: &AnalyzedRelease,
-    layout: &Coordinates,
-    groups: u64,
-) -> Option<(Vec<Block>, Option<usize>)> {
+/// The blocks of a vector, not yet priced.
+struct Blocked {
+    blocks: Vec<Block>,
+    /// Which of them decides which groups are shown.
+    shown: Option<usize>,
+    /// The clip of a block without a choice rests on a total that the policy declares.
+    is_by_total: bool,
+}
+
+/// `None` where the clip of every block is known, or where groups and bins are too many.
+fn blocked(release: &AnalyzedRelease, layout: &Coordinates, groups: u64) -> Option<Blocked> {
     let coordinates = layout.coordinates.as_slice();
     let shown = shown(release, coordinates);
-    let blocks: Vec<Block> = blocks(coordinates, &release.exclusive_filters, shown)
-        .into_iter()
-        .map(|places| {
-            let of_block: Vec<Coordinate> =
-                places.iter().map(|at| coordinates[*at].clone()).collect();
-            let weights = of_one_scale(&of_block).unwrap_or_else(|| weights(&of_block));
-            let ceiling = clips(release, &of_block, &weights, groups).0;
-            let row = norms(&of_block, &weights, &release.exclusive_filters);
-            let row = ceil_sqrt(&(row.row.squared + row.presence.squared + row.shared.squared));
-            let is_short = ceiling <= row * SHORT && !places.iter().any(|at| layout.made[at.0]);
-            let is_known = is_short || places.iter().any(|at| shown == Some(*at));
-            let bins = if is_known {
-                Bins::fixed(ceiling)
-            } else {
-                Bins::up_to(&ceiling)
-            };
-            Block {
-                coordinates: places,
-                weights,
-                bins,
-                mu: Mu(1),
-            }
-        })
-        .collect();
+    let (blocks, by_totals): (Vec<Block>, Vec<bool>) =
+        blocks(coordinates, &release.exclusive_filters, shown)
+            .into_iter()
+            .map(|places| {
+                let of_block: Vec<Coordinate> =
+                    places.iter().map(|at| coordinates[*at].clone()).collect();
+                let weights = of_one_scale(&of_block).unwrap_or_else(|| weights(&of_block));
+                let (ceiling, is_by_total) = clips(release, &of_block, &weights, groups).shortest();
+                let row = norms(&of_block, &weights, &release.exclusive_filters);
+                let row = ceil_sqrt(&(row.row.squared + row.presence.squared + row.shared.squared));
+                let is_short = ceiling <= row * SHORT && !places.iter().any(|at| layout.made[at.0]);
+                let is_known = is_short || places.iter().any(|at| shown == Some(*at));
+                let bins = if is_known {
+                    Bins::fixed(ceiling)
+                } else {
+                    Bins::up_to(&ceiling)
+                };
+                let block = Block {
+                    coordinates: places,
+                    weights,
+                    bins,
+                    mu: Mu(1),
+                };
+                (block, is_known && is_by_total)
+            })
+            .unzip();
     let bins = blocks
         .iter()
         .map(|block| block.bins.thresholds().len() as u64);
     let rows = bins.sum::<u64>().saturating_mul(release.listed_groups());
     let decides = shown.and_then(|at| blocks.iter().position(|b| b.coordinates.contains(&at)));
-    (rows <= ROWS_MAX && blocks.iter().any(|b| b.bins.has_choice())).then_some((blocks, decides))
+    let has_choice = blocks.iter().any(|block| block.bins.has_choice());
+    (rows <= ROWS_MAX && has_choice).then_some(Blocked {
+        blocks,
+        shown: decides,
+        is_by_total: by_totals.contains(&true),
+    })
 }
 
 /// The most groups of a unit that count in a looked-at release.
@@ -182,7 +194,11 @@ pub(super) fn price(
     if portion.mechanism == Mechanism::Laplace {
         return Err(out_of_reach());
     }
-    let (mut blocks, shown) = blocked(release, layout, groups).ok_or_else(out_of_reach)?;
+    let Blocked {
+        mut blocks,
+        shown,
+        is_by_total,
+    } = blocked(release, layout, groups).ok_or_else(out_of_reach)?;
     let whole = budget(portion).mu.ok_or_else(out_of_reach)?;
     let shares = Shares::of(&blocks, shown.is_some(), release.listed_groups());
     let mu_of = |percent: u128, parts: usize| part(whole, percent, parts);
@@ -207,7 +223,10 @@ pub(super) fn price(
         first,
         second,
     };
-    priced(release, (coordinates, groups), look, whole)
+    Ok(Price {
+        is_by_total,
+        ..priced(release, (coordinates, groups), look, whole)?
+    })
 }
 
 /// How mu^2 is split, in percent, and in how many parts each.
@@ -261,6 +280,7 @@ fn priced(
         threshold: None,
         groups_per_unit: None,
         groups,
+        is_by_total: false,
         within_clip: false,
         loss: sum(look.first, look.second)?,
         l2: ceiling,

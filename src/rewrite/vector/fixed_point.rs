@@ -1,6 +1,8 @@
 //! The fixed-point grid of a summed value: which integer stands for a row's value, so that
 //! everything that leaves the database is exact.
 
+use num_bigint::BigUint;
+use num_traits::FromPrimitive;
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use crate::analyze::interval::{Interval, of_type};
@@ -129,6 +131,17 @@ impl FixedPoint {
             Step::Binary(_) => integer as f64 * self.step.size(),
         };
         Interval::new(value(self.lower), value(self.upper))
+    }
+
+    /// The most that the integers of at most `rows` values add up to, without their signs, where
+    /// the values add up to at most `total`. `None` for more steps than a double counts.
+    pub fn total(&self, total: f64, rows: u64) -> Option<BigUint> {
+        let steps = BigUint::from_f64((total / self.step.size()).ceil().max(1.0))?;
+        Some(match self.step {
+            Step::Decimal(_) => steps,
+            // Each value is rounded by half a step at most.
+            Step::Binary(_) => steps + rows.div_ceil(2),
+        })
     }
 
     /// Largest magnitude of the plain integer.

@@ -555,6 +555,10 @@ async fn columns_agree_with_their_types() {
             "7:66: column \"age\": complete is said of values or of a domain",
         ),
         (
+            "age: {values: [1, 2], unit_total: 9}",
+            "7:68: column \"age\": unit_total is said of a column of numbers with bounds",
+        ),
+        (
             "age: {bounds: [5, 5]}",
             "7:48: bounds of column \"age\": the lower bound must be below the upper bound",
         ),

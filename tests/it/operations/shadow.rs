@@ -33,6 +33,7 @@ fn column(name: &str, data_type: Type, not_null: bool) -> Column {
         deterministic_collation: true,
         collation: None,
         bounds: None,
+        unit_total: None,
         domain: None,
         is_complete: false,
         extent: None,

@@ -32,6 +32,7 @@ mod subqueries;
 mod total;
 mod twins;
 mod types;
+mod unit_total;
 mod veiled;
 mod widened;
 mod world;

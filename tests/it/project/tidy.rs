@@ -774,7 +774,11 @@ const PRINTED: [(&str, &str, &str); 38] = [
     ("ledger/server.rs", "%cause", "an error of the ledger"),
     ("shadow/pool.rs", "%error", "why no cancel was sent"),
     ("postgres/temporary_directory.rs", "%error", "an I/O error"),
-    ("postgres/cluster_cache.rs", "?error.kind()", "a kind of I/O error"),
+    (
+        "postgres/cluster_cache.rs",
+        "?error.kind()",
+        "a kind of I/O error",
+    ),
     ("postgres/native.rs", "?error.kind()", "a kind of I/O error"),
     (
         "postgres/temporary_directory.rs",

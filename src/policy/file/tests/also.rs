@@ -60,6 +60,13 @@ fn columns_of_which_the_same_is_said_share_an_entry() {
         );
         refused(6, &line, &[wanted]);
     }
+    for total in ["0", "-3", "\"9\"", "many", "1e31"] {
+        let line = format!(
+            "  s.people: {{unit: id, columns: {{age: {{bounds: [0, 120], unit_total: {total}}}}}}}"
+        );
+        let wanted = "6:70: unit_total of column \"age\" must be a number above 0 and at most";
+        refused(6, &line, &[wanted]);
+    }
     refused(
         6,
         "  s.people: {unit: id, columns: {age: {also: [b]}}}",

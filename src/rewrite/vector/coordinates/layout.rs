@@ -197,8 +197,9 @@ impl Coordinates {
         summand: &Summand,
         fixed_point: FixedPoint,
         filter: &Option<Expr>,
-        all: &[BoundedAggregate],
+        release: &AnalyzedRelease,
     ) -> (MeasureId, Option<Count>) {
+        let all = &release.aggregates;
         let Summand {
             value,
             range,
@@ -206,8 +207,9 @@ impl Coordinates {
         } = summand;
         let is_averaged = averaged(value, filter, all);
         let is_counted = counts_every_row(filter, value, all) || is_averaged;
-        let centred =
-            is_counted && !(self.is_looked_at && is_summed_from_zero(*range, is_averaged));
+        let centred = is_counted
+            && !(self.is_looked_at && is_summed_from_zero(*range, is_averaged))
+            && (self.is_looked_at || is_averaged || !is_short(value, *range, release));
         let count = centred.then(|| self.count_of(value, *nullable, filter, all));
         let (filter, value) = (filter.clone(), value.clone());
         let values = self.coordinate(Coordinate::Values {
@@ -324,6 +326,15 @@ fn is_made_of_rows(
         Coordinate::Rows { .. } | Coordinate::Flags { .. } | Coordinate::Nulls { .. } => false,
         Coordinate::Units { .. } | Coordinate::Presence => false,
     }
+}
+
+/// Whether the policy's total keeps a sum from zero shorter, for each unit, than half of what one
+/// from the middle of the range may be. An average gains nothing from that: the error of its count
+/// then counts as often as its value is far from zero, not from the middle.
+fn is_short(value: &Expr, range: Interval, release: &AnalyzedRelease) -> bool {
+    let from_middle = (range.hi - range.lo) / 2.0 * release.lineage.rows_per_unit as f64;
+    let total = release.unit_total(value);
+    total.is_some_and(|total| total < from_middle / 2.0) && !release.one_row_per_unit
 }
 
 /// How many times the least value the largest may be where values are counted from the middle.

@@ -21,7 +21,7 @@ const COLUMNS: &str = "s2 smallint, i4 int, j4 int, i8 bigint, j8 bigint, n2 num
      b bool, tx text, vc varchar(10), kd text, d date, dd date, ts timestamp, tt timestamp, ni int \
      NOT NULL DEFAULT 0, tz timestamptz, iv interval, rt text, uu uuid";
 const RULES: &str = "i4: {bounds: [0, 50]}, i8: {bounds: [-1000000, 5000000000]}, n2: \
-    {bounds: [0, 99.99]}, nb: {bounds: [-5.5, 7.25]}, \
+    {bounds: [0, 99.99], unit_total: 150}, nb: {bounds: [-5.5, 7.25]}, \
      f8: {bounds: [-1.5, 100.25]}, f4: {bounds: [0, 0.1]}, kd: {values: [a, b, \"it's\"]}, d: \
      {bounds: [2000-01-01, 2001-12-31]}, \
      ts: {bounds: [\"2000-01-01\", \"2000-03-31\"]}, ni: {bounds: [-3, 3]}";
@@ -100,30 +100,23 @@ impl World {
         .await
     }
 
+    /// A world whose policy declares more totals.
+    pub async fn with_totals() -> Self {
+        let rules = RULES
+            .replace(
+                "ni: {bounds: [-3, 3]}",
+                "ni: {bounds: [-3, 3], unit_total: 4}",
+            )
+            .replace("unit_total: 150", "unit_total: 100")
+            .replace(
+                "i8: {bounds: [-1000000, 5000000000]}",
+                "i8: {bounds: [-1000000, 5000000000], unit_total: 20000000000}",
+            );
+        Self::with_room(&schema(COLUMNS), &POLICY.replace("RULES", &rules)).await
+    }
+
     async fn of(columns: &str) -> Self {
-        let schema = format!(
-            "CREATE SCHEMA w; CREATE COLLATION w.loose (provider = icu, locale = \
-                'und-u-ks-level2', \
-                deterministic = false);
-             CREATE TABLE w.people (id int PRIMARY KEY, {columns});
-             CREATE TABLE w.visits (id int PRIMARY KEY, person int REFERENCES w.people, town text, \
-             {columns});
-             CREATE TABLE w.rounds (person int NOT NULL REFERENCES w.people, {columns});
-             ALTER TABLE w.rounds ALTER kd SET NOT NULL, ADD UNIQUE (kd, person);
-             CREATE TABLE w.items (visit int REFERENCES w.visits, {columns});
-             CREATE TYPE w.mood AS ENUM ('sad', 'it''s', 'happy'); CREATE DOMAIN w.score AS \
-             numeric \
-             CHECK (value <> 77); CREATE DOMAIN w.label AS text;
-             CREATE TABLE w.extras (n int PRIMARY KEY, id int NOT NULL, tm time, en w.mood, jb \
-             jsonb, js json, ia int[], ta text[], na numeric[], fa float8[],
-                 dn w.score, dt w.label, ts timestamp, dd date, by bytea, ip inet, bi bit(3), ch \
-                 char(5), cw char(3), bp bpchar);
-             CREATE TABLE w.towns (code text PRIMARY KEY, region text, weight int);
-             CREATE TABLE w.notes (code text, remark int);
-             INSERT INTO w.towns VALUES ('x', 'north', 1), ('y', 'north', NULL), ('z', NULL, 3);
-             INSERT INTO w.notes VALUES ('x', 1), ('x', 2), ('y', 3), (NULL, 4), ('z', NULL);"
-        );
-        Self::with_room(&schema, &POLICY.replace("RULES", RULES)).await
+        Self::with_room(&schema(columns), &POLICY.replace("RULES", RULES)).await
     }
 
     /// Other tables of the same names, with room to lay rows aside.
@@ -462,6 +455,32 @@ impl World {
         sql += "COMMIT;";
         self.client.batch_execute(&sql).await.unwrap();
     }
+}
+
+/// The tables, with these columns.
+fn schema(columns: &str) -> String {
+    format!(
+        "CREATE SCHEMA w; CREATE COLLATION w.loose (provider = icu, locale = \
+                'und-u-ks-level2', \
+                deterministic = false);
+             CREATE TABLE w.people (id int PRIMARY KEY, {columns});
+             CREATE TABLE w.visits (id int PRIMARY KEY, person int REFERENCES w.people, town text, \
+             {columns});
+             CREATE TABLE w.rounds (person int NOT NULL REFERENCES w.people, {columns});
+             ALTER TABLE w.rounds ALTER kd SET NOT NULL, ADD UNIQUE (kd, person);
+             CREATE TABLE w.items (visit int REFERENCES w.visits, {columns});
+             CREATE TYPE w.mood AS ENUM ('sad', 'it''s', 'happy'); CREATE DOMAIN w.score AS \
+             numeric \
+             CHECK (value <> 77); CREATE DOMAIN w.label AS text;
+             CREATE TABLE w.extras (n int PRIMARY KEY, id int NOT NULL, tm time, en w.mood, jb \
+             jsonb, js json, ia int[], ta text[], na numeric[], fa float8[],
+                 dn w.score, dt w.label, ts timestamp, dd date, by bytea, ip inet, bi bit(3), ch \
+                 char(5), cw char(3), bp bpchar);
+             CREATE TABLE w.towns (code text PRIMARY KEY, region text, weight int);
+             CREATE TABLE w.notes (code text, remark int);
+             INSERT INTO w.towns VALUES ('x', 'north', 1), ('y', 'north', NULL), ('z', NULL, 3);
+             INSERT INTO w.notes VALUES ('x', 1), ('x', 2), ('y', 3), (NULL, 4), ('z', NULL);"
+    )
 }
 
 /// A statement over the tables of another schema.

@@ -89,8 +89,8 @@ impl Layout for Laying<'_> {
 
     fn sum(&mut self, summand: &Summand, filter: &Option<Expr>) -> Result<MeasureId, Refusal> {
         let fixed_point = self.fixed_point(&summand.value, summand.range)?;
-        let all = &self.release.aggregates;
-        Ok(self.vector.sum(summand, fixed_point, filter, all).0)
+        let release = self.release;
+        Ok(self.vector.sum(summand, fixed_point, filter, release).0)
     }
 
     fn mean(
@@ -100,7 +100,7 @@ impl Layout for Laying<'_> {
     ) -> Result<(MeasureId, MeasureId), Refusal> {
         let fixed_point = self.fixed_point(&summand.value, summand.range)?;
         let all = &self.release.aggregates;
-        let (sum, count) = self.vector.sum(summand, fixed_point, filter, all);
+        let (sum, count) = self.vector.sum(summand, fixed_point, filter, self.release);
         let count = match count {
             Some(count) => count,
             None => self
