@@ -26,6 +26,18 @@ pub trait Bounded {
     /// How it reads a text.
     fn reads_text(&self) -> TextRead;
 
+    /// How many parts of a statement's budget it gets, where it is one of the steps that have all
+    /// parts together.
+    fn parts(&self) -> Option<u32> {
+        None
+    }
+
+    /// Expressions that many of its summands mention, to be computed once a row: first those of
+    /// columns, then those that mention the ones before, and so on.
+    fn computed_once(&self) -> &[Vec<Expr>] {
+        &[]
+    }
+
     /// Lays it out as coordinates of the vector, or asks a choice.
     ///
     /// # Errors

@@ -36,6 +36,7 @@ mod draw_id;
 mod empty_input;
 pub mod estimate;
 mod field_value;
+mod logistic;
 mod measure_id;
 mod mode;
 mod model;
@@ -64,6 +65,9 @@ pub use choice_id::ChoiceId;
 pub use draw_id::DrawId;
 pub use estimate::Estimate;
 pub use field_value::FieldValue;
+pub use logistic::newton::{
+    COEFFICIENTS as NEWTON_COEFFICIENTS, STEP as NEWTON_STEP, STEPS as NEWTON_STEPS,
+};
 pub use measure_id::MeasureId;
 pub use model::{Fit, Model, Remark};
 pub use moments::Noisy;
@@ -118,6 +122,8 @@ registered! {
         /// Statistics of pairs.
         PairStatistic: pair_statistics::BoundedPairStatistic,
         Regression: regression::BoundedRegression,
+        /// A step of a logistic regression.
+        Newton: logistic::BoundedStep,
         /// Principal components.
         Components: principal_components::BoundedComponents,
         /// BOOL_AND and BOOL_OR.
@@ -199,6 +205,18 @@ impl BoundedOperation {
         self.of().counts()
     }
 
+    /// How many parts of a statement's budget it gets, where it is one of the steps that have all
+    /// parts together.
+    pub fn parts(&self) -> Option<u32> {
+        self.of().parts()
+    }
+
+    /// Expressions that many of its summands mention, to be computed once a row: first those of
+    /// columns, then those that mention the ones before, and so on.
+    pub fn computed_once(&self) -> &[Vec<Expr>] {
+        self.of().computed_once()
+    }
+
     /// How it reads a text.
     pub fn reads_text(&self) -> TextRead {
         self.of().reads_text()
@@ -266,6 +284,27 @@ impl Output {
     /// The model that it is a field of, where it is computed here and not by SQL.
     pub fn fitted(&self) -> Option<(&Model, &'static RecordField)> {
         self.of().fitted()
+    }
+
+    /// The sums of a likelihood's gradient, where it is a step of a logistic regression.
+    pub fn gradient(&self) -> Option<&[MeasureId]> {
+        match self.of().fitted()?.0 {
+            Model::Newton { sums, step: _ } => Some(&sums.gradient),
+            Model::Regression { .. } | Model::Components { .. } => None,
+        }
+    }
+
+    /// Whether it is of a step of a logistic regression that another one follows.
+    pub fn leads_on(&self) -> bool {
+        let fitted = self.of().fitted().map(|(model, _)| model);
+        matches!(fitted, Some(Model::Newton { sums: _, step }) if step.at + 1 < NEWTON_STEPS)
+    }
+
+    /// Says that the steps of a logistic regression share a pure epsilon, and not mu².
+    pub fn share_epsilon(&mut self) {
+        if let Self::Record(shown) = self {
+            shown.share_epsilon();
+        }
     }
 
     /// Whether it is a count of rows, units or values of the vector.

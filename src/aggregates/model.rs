@@ -1,29 +1,36 @@
 //! What the fields of records are computed from: released moments, once they are there.
 
 use super::field_value::FieldValue;
+use super::logistic::newton;
 use super::measure_id::MeasureId;
 use super::moments::{MomentMeasures, Noisy};
 use super::principal_components::fit as components;
 use super::regression::fit as regression;
-use crate::policy::{ComponentsField, RecordField, RegressionField};
+use crate::policy::{ComponentsField, LogisticField, RecordField, RegressionField};
 
 /// What a record is computed from, and how. Equal ones have the same fields.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Model {
-    pub moments: MomentMeasures,
-    pub kind: ModelKind,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub enum ModelKind {
-    Regression(regression::Regression),
-    Components { shown: usize },
+pub enum Model {
+    Regression {
+        moments: MomentMeasures,
+        of: regression::Regression,
+    },
+    /// A step of a logistic regression.
+    Newton {
+        sums: newton::Sums,
+        step: newton::Step,
+    },
+    Components {
+        moments: MomentMeasures,
+        shown: usize,
+    },
 }
 
 /// The fields of one group.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Fit {
     Regression(regression::RegressionFit),
+    Newton(newton::LogisticFit),
     Components(components::ComponentsFit),
 }
 
@@ -31,51 +38,67 @@ impl Model {
     /// The fit of one group, of which `measure` gives the measures. `None` where one is not known,
     /// or where the fields are not determined.
     pub fn fit(&self, measure: &dyn Fn(MeasureId) -> Option<Noisy>) -> Option<Fit> {
-        let moments = self.moments.released(measure)?;
-        match &self.kind {
-            ModelKind::Regression(of) => regression::fit(&moments, of).map(Fit::Regression),
-            ModelKind::Components { shown } => {
-                components::fit(&moments, *shown).map(Fit::Components)
+        match self {
+            Self::Regression { moments, of } => {
+                regression::fit(&moments.released(measure)?, of).map(Fit::Regression)
             }
+            Self::Newton { sums, step } => newton::fit(sums, step, measure).map(Fit::Newton),
+            Self::Components { moments, shown } => {
+                components::fit(&moments.released(measure)?, *shown).map(Fit::Components)
+            }
+        }
+    }
+
+    /// The number of rows.
+    pub(super) fn count(&self) -> MeasureId {
+        match self {
+            Self::Regression { moments, of: _ } | Self::Components { moments, shown: _ } => {
+                moments.count
+            }
+            Self::Newton { sums, step: _ } => sums.count,
         }
     }
 
     /// About how many products of two numbers the fit of one group takes, where released numbers
     /// have this many draws of noise.
     pub fn work(&self, draws: usize) -> u64 {
-        let size = self.moments.values.len() as u64 + 1;
-        let noisy = size * size * draws as u64;
-        let (times, plain) = match &self.kind {
-            ModelKind::Regression(of) if of.l1 > 0.0 => (8, 32 + 4 * size),
-            ModelKind::Regression(_) => (8, 32),
-            ModelKind::Components { shown } => (6 + 3 * *shown as u64, 32),
+        let (size, times, plain) = match self {
+            Self::Regression { moments, of } => {
+                let size = moments.values.len() + 1;
+                (size, 8, if of.l1 > 0.0 { 32 + 4 * size } else { 32 })
+            }
+            Self::Newton { sums, step: _ } => (sums.gradient.len(), 4, 32),
+            Self::Components { moments, shown } => (moments.values.len() + 1, 6 + 3 * shown, 32),
         };
-        times * noisy + plain * size * size * size
+        let square = (size * size) as u64;
+        square * (times * draws + plain * size) as u64
     }
 
     /// The aggregate's name, for messages.
     pub fn name(&self) -> &'static str {
-        match self.kind {
-            ModelKind::Regression(_) => super::regression::NAME,
-            ModelKind::Components { .. } => super::principal_components::NAME,
+        match self {
+            Self::Regression { .. } => super::regression::NAME,
+            Self::Newton { .. } => super::logistic::NAME,
+            Self::Components { .. } => super::principal_components::NAME,
         }
     }
 
     /// Whether a field is an error of sampling.
     pub fn has_sampling_error(&self, field: &RecordField) -> bool {
-        match &self.kind {
-            ModelKind::Regression(of) => {
+        match self {
+            Self::Regression { moments: _, of } => {
                 RegressionField::named(field.name) == Some(RegressionField::StdErr) && of.l1 == 0.0
             }
-            ModelKind::Components { .. } => false,
+            Self::Newton { .. } => LogisticField::named(field.name) == Some(LogisticField::StdErr),
+            Self::Components { .. } => false,
         }
     }
 
     /// Why its fields are NULL where there are rows enough.
     pub fn undetermined(&self) -> &'static str {
-        match self.kind {
-            ModelKind::Regression(_) => "as the features depend on each other",
-            ModelKind::Components { .. } => "as there is one row only, or as nothing varies",
+        match self {
+            Self::Regression { .. } | Self::Newton { .. } => "as the features depend on each other",
+            Self::Components { .. } => "as there is one row only, or as nothing varies",
         }
     }
 
@@ -84,6 +107,7 @@ impl Model {
     pub fn remark<'f>(&self, fits: impl Iterator<Item = &'f Fit>) -> Option<(usize, Remark)> {
         let of_each = fits.filter_map(|fit| match fit {
             Fit::Regression(fit) => (fit.penalty > 0.0).then_some(Remark::Shrunk(fit.penalty)),
+            Fit::Newton(fit) => fit.is_held.then_some(Remark::Held),
             Fit::Components(fit) => (fit.lost > 0).then_some(Remark::Lost),
         });
         let greater = |one: Remark, other: Remark| match (one, other) {
@@ -102,6 +126,8 @@ impl Model {
 pub enum Remark {
     /// A penalty of at most this shrinks its coefficients.
     Shrunk(f64),
+    /// The last step is shorter than the curvature says.
+    Held,
     /// Some components vary less than the noise.
     Lost,
 }
@@ -111,6 +137,7 @@ impl Fit {
     pub fn part(&self, field: &RecordField) -> Option<FieldValue<'_>> {
         match self {
             Self::Regression(fit) => fit.part(RegressionField::named(field.name)?),
+            Self::Newton(fit) => fit.part(field),
             Self::Components(fit) => fit.part(ComponentsField::named(field.name)?),
         }
     }

@@ -2,7 +2,7 @@
 
 use super::call::{Call, Resolved, form};
 use super::{
-    average, bool_and_or, count, distinct_count, mode, order_statistics, pair_statistics,
+    average, bool_and_or, count, distinct_count, logistic, mode, order_statistics, pair_statistics,
     principal_components, regression, sum, variance,
 };
 use crate::ir::{End, Moment, Operation, PairStatistic, Quantifier, VarianceKind as V};
@@ -75,7 +75,7 @@ const fn paired(name: &'static str, call: fn(&dyn Call) -> Resolved) -> Named {
 }
 
 /// The table of names. A name of PostgreSQL's that is not here has no private answer.
-static NAMES: [Named; 31] = {
+static NAMES: [Named; 32] = {
     use OfDistinct as D;
     [
         counting(
@@ -171,6 +171,7 @@ static NAMES: [Named; 31] = {
             pair_statistics::call(c, PairStatistic::Determination)
         }),
         plain(regression::NAME, regression::call, OfDistinct::Refused),
+        plain(logistic::NAME, logistic::call, OfDistinct::Refused),
         plain(
             principal_components::NAME,
             principal_components::call,

@@ -5,8 +5,8 @@ use sqlparser::ast;
 
 use super::unbounded::{Facts, Unbounded};
 use super::{
-    Bound, Bounds, Calls, average, bool_and_or, count, distinct_count, distinct_moment, mode,
-    order_statistics, pair_statistics, principal_components, regression, sum, variance,
+    Bound, Bounds, Calls, average, bool_and_or, count, distinct_count, distinct_moment, logistic,
+    mode, order_statistics, pair_statistics, principal_components, regression, sum, variance,
 };
 use crate::catalog::Type;
 use crate::ir::{Expr, Interval, Operation};
@@ -43,6 +43,13 @@ impl Operation {
                 l1: *l1,
                 field,
             }),
+            Self::Newton {
+                y,
+                features,
+                at,
+                step,
+                field,
+            } => Box::new(logistic::step(y, features, at, *step, field)),
             Self::Components {
                 values,
                 shown,

@@ -7,7 +7,7 @@ use sqlparser::ast;
 
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead, exact};
 use super::call::{Call, Resolved, ValuesAndArray};
-use super::model::ModelKind;
+use super::model::Model;
 use super::record::{VALUES_MAX, all_present, asked, lay_out, named_within_unit, number};
 use super::record::{of_no_row, reals};
 use super::unbounded::{Calls, Clamped, Facts, Unbounded};
@@ -146,7 +146,10 @@ impl Bounded for BoundedComponents {
     }
 
     fn lay_out(&self, filter: &Option<Expr>, layout: &mut dyn Layout) -> Result<Output, Refusal> {
-        let kind = ModelKind::Components { shown: self.shown };
-        lay_out(&self.values, (kind, self.field), filter, layout)
+        let model = |moments| Model::Components {
+            moments,
+            shown: self.shown,
+        };
+        lay_out(&self.values, (model, self.field), filter, layout)
     }
 }

@@ -10,8 +10,9 @@ use super::best_case::{BestCase, Expected, few};
 use super::bounded::{Bounds, Centred, Layout, Summand};
 use super::call::{Call, form};
 use super::estimate::Estimate;
+use super::logistic::newton;
 use super::measure_id::MeasureId;
-use super::model::{Model, ModelKind};
+use super::model::Model;
 use super::moments::{MomentMeasures, Scale, Summed};
 use super::value::{Columns, Divisor, Foreseen, Group, OutputValue, half, middle};
 use super::{Output, single_measure};
@@ -88,7 +89,7 @@ fn moments(
 /// 0A000 where a range has no fixed-point grid.
 pub(super) fn lay_out(
     values: &[(Expr, Interval)],
-    (kind, field): (ModelKind, &'static RecordField),
+    (model, field): (impl FnOnce(MomentMeasures) -> Model, &'static RecordField),
     filter: &Option<Expr>,
     layout: &mut dyn Layout,
 ) -> Result<Output, Refusal> {
@@ -99,8 +100,8 @@ pub(super) fn lay_out(
             measure: moments.count,
             kind: single_measure::CountOrSum::Count,
         }),
-        FieldKind::Number | FieldKind::Numbers => Output::Record(RecordOutput {
-            model: Model { moments, kind },
+        FieldKind::Number | FieldKind::Numbers | FieldKind::Whole => Output::Record(RecordOutput {
+            model: model(moments),
             field,
         }),
     })
@@ -120,6 +121,15 @@ pub(super) fn of_no_row(field: &RecordField) -> Option<Scalar> {
     (field.kind == FieldKind::Rows).then_some(Scalar::Int(0))
 }
 
+impl RecordOutput {
+    /// Says that the steps of a logistic regression share a pure epsilon, and not mu².
+    pub(super) fn share_epsilon(&mut self) {
+        if let Model::Newton { sums: _, step } = &mut self.model {
+            step.before = newton::BEFORE_UNDER_EPSILON;
+        }
+    }
+}
+
 impl OutputValue for RecordOutput {
     fn name(&self) -> &'static str {
         let RecordField { in_words, .. } = self.field;
@@ -127,7 +137,12 @@ impl OutputValue for RecordOutput {
     }
 
     fn measures(&self) -> Vec<MeasureId> {
-        self.model.moments.all()
+        match &self.model {
+            Model::Regression { moments, of: _ } | Model::Components { moments, shown: _ } => {
+                moments.all()
+            }
+            Model::Newton { sums, step: _ } => sums.all(),
+        }
     }
 
     fn foreseen(&self) -> Foreseen<'_> {
@@ -143,7 +158,7 @@ impl OutputValue for RecordOutput {
     }
 
     fn divisor(&self) -> Option<Divisor> {
-        Some(Divisor::Rows(self.model.moments.count))
+        Some(Divisor::Rows(self.model.count()))
     }
 
     /// The record has errors as fields of its own.
@@ -152,11 +167,7 @@ impl OutputValue for RecordOutput {
     }
 
     fn best(&self, best: &dyn BestCase) -> Option<Expected> {
-        few(
-            &best.noise(self.model.moments.count)?,
-            best.rows(),
-            best.z(),
-        )
+        few(&best.noise(self.model.count())?, best.rows(), best.z())
     }
 
     fn fitted(&self) -> Option<(&Model, &'static RecordField)> {

@@ -144,13 +144,12 @@ pub fn in_words(plan: &Plan, loss: &Loss, balance: &Balance) -> String {
         ),
     };
     const SHOWN: usize = 3;
-    let mut answers: Vec<String> = plan.releases().iter().take(SHOWN).map(of_release).collect();
-    if let Some(more) = plan
-        .releases()
-        .len()
-        .checked_sub(SHOWN)
-        .filter(|more| *more > 0)
-    {
+    // Steps of a fit that lead to another one show nothing of their own.
+    let leads_on = |release: &ReleasePlan| release.outputs().iter().any(|(o, _)| o.leads_on());
+    let releases = plan.releases().iter().filter(|release| !leads_on(release));
+    let releases: Vec<&ReleasePlan> = releases.collect();
+    let mut answers: Vec<String> = releases.iter().take(SHOWN).map(|r| of_release(r)).collect();
+    if let Some(more) = releases.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         answers.push(format!("{more} more releases"));
     }
     format!("{}; {price}", answers.join(" and "))

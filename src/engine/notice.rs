@@ -473,6 +473,11 @@ fn fits(
                 shown(most),
                 in_groups(groups)
             ),
+            Remark::Held => format!(
+                "the noise is so large{} that the last step was cut: coefficients are nearer to 0 \
+                    than they should be",
+                in_groups(groups)
+            ),
             Remark::Lost => format!(
                 "the noise hides the variance of the last components{}, which is shown as 0",
                 in_groups(groups)

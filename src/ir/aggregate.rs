@@ -37,6 +37,17 @@ pub enum Operation {
         l1: f64,
         field: &'static RecordField,
     },
+    /// A step of a logistic regression, over rows where no value is NULL. The features are cast to
+    /// float8, and y is 0 or 1.
+    Newton {
+        y: Expr,
+        features: Vec<Expr>,
+        /// The coefficients that the steps before have found; none before the first step.
+        at: Vec<Expr>,
+        /// From 0.
+        step: usize,
+        field: &'static RecordField,
+    },
     /// A field of the principal components of these values, over rows where no value is NULL; all
     /// are cast to float8.
     Components {
@@ -193,6 +204,13 @@ impl Operation {
                 l1: _,
                 field: _,
             } => std::iter::once(y).chain(features).collect(),
+            Self::Newton {
+                y,
+                features,
+                at,
+                step: _,
+                field: _,
+            } => std::iter::once(y).chain(features).chain(at).collect(),
             Self::Components {
                 values,
                 shown: _,
@@ -229,26 +247,9 @@ impl Operation {
                 x: map(x)?,
                 kind,
             },
-            Self::Regression {
-                y,
-                features,
-                l1,
-                field,
-            } => Self::Regression {
-                y: map(y)?,
-                features: features.into_iter().map(map).collect::<Result<_, E>>()?,
-                l1,
-                field,
-            },
-            Self::Components {
-                values,
-                shown,
-                field,
-            } => Self::Components {
-                values: values.into_iter().map(map).collect::<Result<_, E>>()?,
-                shown,
-                field,
-            },
+            record @ (Self::Regression { .. } | Self::Newton { .. } | Self::Components { .. }) => {
+                record.try_map_record(map)?
+            }
             Self::Extreme { value, end } => Self::Extreme {
                 value: map(value)?,
                 end,
@@ -274,6 +275,53 @@ impl Operation {
             },
         })
     }
+
+    /// The same, of an aggregate that gives a record.
+    fn try_map_record<E>(self, map: &mut impl FnMut(Expr) -> Result<Expr, E>) -> Result<Self, E> {
+        Ok(match self {
+            Self::Regression {
+                y,
+                features,
+                l1,
+                field,
+            } => Self::Regression {
+                y: map(y)?,
+                features: each(features, map)?,
+                l1,
+                field,
+            },
+            Self::Newton {
+                y,
+                features,
+                at,
+                step,
+                field,
+            } => Self::Newton {
+                y: map(y)?,
+                features: each(features, map)?,
+                at: each(at, map)?,
+                step,
+                field,
+            },
+            Self::Components {
+                values,
+                shown,
+                field,
+            } => Self::Components {
+                values: each(values, map)?,
+                shown,
+                field,
+            },
+            other => other,
+        })
+    }
+}
+
+fn each<E>(
+    values: Vec<Expr>,
+    map: &mut impl FnMut(Expr) -> Result<Expr, E>,
+) -> Result<Vec<Expr>, E> {
+    values.into_iter().map(map).collect()
 }
 
 /// One aggregate of a release, with its FILTER.

@@ -32,7 +32,8 @@ pub use file::{
 };
 pub use file_keys::{KEYS, KeyShape, PolicyKey};
 pub use record_aggregates::{
-    ComponentsField, FieldKind, RECORD_AGGREGATES, RecordAggregate, RecordField, RegressionField,
+    ComponentsField, FieldKind, LogisticField, RECORD_AGGREGATES, RecordAggregate, RecordField,
+    RegressionField,
 };
 pub use scalar::{is_listable, is_ordered, numeric_holds, parse as parse_scalar};
 pub use schema::{explain as explain_key, key_names, schema};

@@ -32,6 +32,8 @@ pub enum FieldKind {
     Number,
     /// One number for each feature, or a row of them.
     Numbers,
+    /// A whole number.
+    Whole,
     /// The number of rows, which is a count with noise as every count.
     Rows,
 }
@@ -55,6 +57,7 @@ impl RecordField {
                 name: "_float8".to_owned(),
             },
             FieldKind::Number => Type::Float8,
+            FieldKind::Whole => Type::Int4,
             FieldKind::Rows => Type::Int8,
         }
     }
@@ -118,6 +121,22 @@ record_aggregates! {
             NumRows "num_rows" Rows "count",
             ConditionNo "condition_no" Number "condition number",
             Penalty "penalty" Number "penalty",
+        },
+    }
+    /// Fields of a logistic regression, by the names that MADlib gives them.
+    LogisticField of "logregr" {
+        forms: &[
+            &["boolean", "double precision[]"],
+            &["double precision", "double precision[]"],
+        ],
+        example: "y, ARRAY[1, x]",
+        instead: "AVG and CORR",
+        fields: {
+            Coef "coef" Numbers "coefficients",
+            StdErr "std_err" Numbers "errors of coefficients",
+            NoiseErr "noise_err" Numbers "errors of coefficients",
+            NumRows "num_rows" Rows "count",
+            NumIterations "num_iterations" Whole "number of steps",
         },
     }
     /// Fields of principal components, the component of the greatest variance first.

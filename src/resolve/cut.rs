@@ -5,6 +5,7 @@ pub(in crate::resolve) mod count_groups;
 pub(in crate::resolve) mod decorrelate;
 pub(in crate::resolve) mod grouping;
 pub(in crate::resolve) mod middle_query;
+mod newton;
 
 use sqlparser::ast;
 
@@ -53,6 +54,8 @@ pub(super) struct Cut {
     uncertainties: Vec<Uncertainty>,
     /// Subqueries below the cut.
     given: ResolvedParts,
+    /// The releases of a logistic regression's steps before the last.
+    steps: Vec<ReleaseId>,
 }
 
 impl Cut {
@@ -82,7 +85,7 @@ impl Cut {
         }
         if let Some((function, field, [])) = record_field(expr) {
             let at = self.field(resolver, function, field)?;
-            return Ok(Some(self.reference(aggregate_column(at))));
+            return Ok(Some(self.of_steps(at)?));
         }
         if let ast::Expr::Function(function) = expr
             && aggregate_name(function).is_some()
@@ -294,6 +297,7 @@ impl Resolver<'_> {
             &mut given,
         )?;
         let input = given.below(input);
+        let steps = self.reserve_steps(select, &input)?;
         // The release takes its number here: after the releases of its middle queries, and before
         // those of scalar subqueries above the cut.
         let number = ReleaseId(self.output.releases.len());
@@ -319,12 +323,14 @@ impl Resolver<'_> {
             aggregates: Vec::new(),
             uncertainties: Vec::new(),
             given,
+            steps,
         };
         Ok((cut, written))
     }
 
     /// Completes the release with everything that its SELECT needs.
-    fn finish_cut(&mut self, cut: Cut) -> Result<(), Refusal> {
+    fn finish_cut(&mut self, mut cut: Cut) -> Result<(), Refusal> {
+        self.fill_steps(&mut cut)?;
         let Cut {
             number,
             scope: _,
@@ -333,6 +339,7 @@ impl Resolver<'_> {
             aggregates,
             uncertainties,
             given: _,
+            steps: _,
         } = cut;
         if keys.is_empty() && aggregates.is_empty() {
             return Err(Refusal::unsupported(

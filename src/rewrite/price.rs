@@ -58,6 +58,8 @@ pub(in crate::rewrite) struct AskedRelease<'a> {
     /// release's.
     pub epsilon: f64,
     pub share: usize,
+    /// How many of these parts each of the release's statements gets.
+    pub parts: usize,
 }
 
 impl AskedRelease<'_> {
@@ -66,6 +68,7 @@ impl AskedRelease<'_> {
             terms,
             epsilon: self.epsilon,
             share: self.share,
+            parts: self.parts,
             mechanism,
         }
     }
@@ -147,8 +150,10 @@ pub(super) struct Portion<'a> {
     pub terms: &'a Terms,
     /// The epsilon to split: the statement's, or the release's own where a target error is set.
     pub epsilon: f64,
-    /// Among how many statements of the database it is split, in equal parts.
+    /// In how many parts it is split.
     pub share: usize,
+    /// How many of them one statement of the release gets.
+    pub parts: usize,
     /// The mechanism of all releases of the analyst's statement.
     pub mechanism: Mechanism,
 }
@@ -306,7 +311,7 @@ pub(super) fn fixed(value: f64) -> Fixed {
     Fixed::round_down(value.clamp(0.0, 1e6))
 }
 
-/// The limit on the cost of one of a portion's equal parts: as a Gaussian's mu, where delta allows
+/// The limit on the cost of one statement of a portion: as a Gaussian's mu, where delta allows
 /// one, and as pure epsilon. All of them together cost no more than the whole, exactly.
 struct Budget {
     mu: Option<Mu>,
@@ -318,18 +323,19 @@ fn budget(portion: &Portion<'_>) -> Budget {
         terms,
         epsilon,
         share,
+        parts,
         mechanism: _,
     } = portion;
-    let share = *share as u128;
+    let (share, parts) = (*share as u128, *parts as u128);
     let part = |whole: Mu| {
-        u64::try_from((whole.squared().0 / share).isqrt())
+        u64::try_from((whole.squared().0 * parts / share).isqrt())
             .ok()
             .filter(|mu| *mu > 0)
             .map(Mu)
     };
     Budget {
         mu: terms.mu(*epsilon).and_then(part),
-        epsilon: Fixed(fixed(*epsilon).0 / share),
+        epsilon: Fixed(fixed(*epsilon).0 * parts / share),
     }
 }
 

@@ -30,14 +30,19 @@ reasons! {
             of aggregates over private rows and of arithmetic on them.",
         "Repeat the aggregate inside it: `SELECT avg(x), pgveil.stderr(avg(x)) FROM people`.";
     REGRESSION_RECORD = "regression-record", FEATURE_NOT_SUPPORTED,
-        "`pgveil.linregr()` and `pgveil.pca()` give a record. Only its fields are answered, not \
-            the record as a whole, and `.*` works only in the `SELECT` list.",
+        "`pgveil.linregr()`, `pgveil.logregr()` and `pgveil.pca()` give a record. Only its fields \
+            are answered, not the record as a whole, and `.*` works only in the `SELECT` list.",
         "Write `(pgveil.linregr(y, ARRAY[1, x])).*` as an item of `SELECT`, or one field, as in \
             `(pgveil.linregr(y, ARRAY[1, x])).coef`, over the private table.";
     REGRESSION_FEATURES = "regression-features", INVALID_PARAMETER_VALUE,
-        "A regression takes 1 to 16 features: one may be a constant, the others must differ \
-            between rows, and each may appear once.",
-        "Remove repeated features, constants but one, and those beyond 16. Write that one as 1.";
+        "A regression takes 1 to 16 features, a logistic one 1 to 8: one may be a constant, the \
+            others must differ between rows, and each may appear once.",
+        "Remove repeated features, constants but one, and those beyond 16 or 8. Write that one as \
+            1.";
+    LOGISTIC_ALONE = "logistic-alone", FEATURE_NOT_SUPPORTED,
+        "A logistic regression is found in steps, each a release of its own. It has no groups, and \
+            no other aggregate is in its `SELECT`.",
+        "Ask each group in a query of its own, with `WHERE` or `FILTER` in place of `GROUP BY`.";
     COMPONENT_VALUES = "component-values", INVALID_PARAMETER_VALUE,
         "Principal components are those of 1 to 16 values, which must differ between rows. Each \
             may appear once.",

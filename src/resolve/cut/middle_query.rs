@@ -129,7 +129,7 @@ impl Resolver<'_> {
 
 impl Resolution {
     /// Registers a middle query and returns its columns as constants.
-    fn middle(
+    pub(super) fn middle(
         &mut self,
         query: ast::Query,
         columns: Vec<Type>,

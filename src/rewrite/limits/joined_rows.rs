@@ -27,7 +27,8 @@ pub(in crate::rewrite) struct JoinedRows<'a> {
     queries: Vec<Option<Rows>>,
     /// For each expression that is being visited: whether it holds an aggregate.
     aggregated: Vec<bool>,
-    /// The next query stands in FROM: it is computed once, and not for each row around it.
+    /// The next query stands in FROM, not LATERAL: it is computed once, and not for each row around
+    /// it.
     in_from: bool,
 }
 
@@ -44,7 +45,7 @@ impl<'a> JoinedRows<'a> {
     }
 
     pub fn stand_in_from(&mut self, table: &ast::TableFactor) {
-        self.in_from = matches!(table, ast::TableFactor::Derived { .. });
+        self.in_from = matches!(table, ast::TableFactor::Derived { lateral: false, .. });
     }
 
     pub fn enter(&mut self, query: &ast::Query) {

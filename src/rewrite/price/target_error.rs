@@ -157,6 +157,14 @@ fn unknown_of(output: &Output) -> Refusal {
     )
 }
 
+/// The refusal of a target for a fit whose steps have shares of their own.
+pub(in crate::rewrite) fn of_steps() -> Refusal {
+    unusable().hint(
+        "RESET pgveil.target_error, and set pgveil.epsilon instead: a logistic regression's steps \
+            have fixed shares of it.",
+    )
+}
+
 fn unknown() -> Refusal {
     unusable().hint(
         "RESET pgveil.target_error, and set pgveil.epsilon instead. Of a percentile alone, ask for \

@@ -3,6 +3,7 @@
 
 use super::target_error;
 use super::{AskedRelease, Portion, choice, fixed, look, vector};
+use crate::aggregates::{NEWTON_STEPS, Output};
 use crate::analyze::{Analyzed, AnalyzedRelease};
 use crate::ir::Release;
 use crate::mechanism::{
@@ -47,7 +48,11 @@ impl AskedRelease<'_> {
 }
 
 /// Every release and its epsilon: equal parts of the statement's, or as much as a wanted error
-/// needs.
+/// needs. The steps of a logistic regression together have the part of one statement.
+///
+/// # Guarantee
+/// The parts of all statements are no more than `share`, so that they cost no more than the whole:
+/// step t of a logistic regression has 2^t of [`ALL_STEPS`], which depends on no row.
 ///
 /// # Errors
 /// 0A000 for what cannot be bounded, or has no error to aim at; 22023 for an error that needs more
@@ -64,18 +69,27 @@ pub(in crate::rewrite) fn asked<'a>(
             Some(_) => Coordinates::of_no_row(release),
             None => layout(release, analyzed, &stated, policy, terms)?,
         };
-        let stress = vec![1; layout.coordinates.len()];
+        let stress = layout.stress();
         all.push(AskedRelease {
             release,
             layout,
             stress,
             epsilon: terms.epsilon,
             share: 1,
+            parts: 1,
         });
+    }
+    let steps = |asked: &AskedRelease<'_>| step_parts(asked.release);
+    if all.iter().any(|asked| steps(asked).is_some()) {
+        if terms.session_settings.target_error.is_some() {
+            return Err(target_error::of_steps());
+        }
+        all.iter_mut()
+            .for_each(|asked| asked.parts = steps(asked).unwrap_or(ALL_STEPS));
     }
     let share = all
         .iter()
-        .map(|asked| asked.layout.statements())
+        .map(|asked| asked.layout.statements() * asked.parts)
         .sum::<usize>()
         .max(1);
     all.iter_mut().for_each(|asked| asked.share = share);
@@ -83,7 +97,7 @@ pub(in crate::rewrite) fn asked<'a>(
         if asked.layout.is_looked_at && !look::is_worth_the_least(asked, policy, terms)? {
             // A clip by declared bounds costs the whole price before the data is read.
             asked.layout = laid_out(asked.release, analyzed, &with_errors(cut), false, terms)?;
-            asked.stress = vec![1; asked.layout.coordinates.len()];
+            asked.stress = asked.layout.stress();
         }
     }
     if terms.session_settings.target_error.is_none() {
@@ -106,6 +120,19 @@ pub(in crate::rewrite) fn asked<'a>(
     Ok(all)
 }
 
+/// The parts of all steps of a logistic regression.
+const ALL_STEPS: usize = (1 << NEWTON_STEPS) - 1;
+
+/// Those of the last.
+const LAST_STEP: usize = 1 << (NEWTON_STEPS - 1);
+
+/// The parts of a release that is a step of a logistic regression.
+fn step_parts(release: &AnalyzedRelease) -> Option<usize> {
+    let aggregates = release.aggregates.iter();
+    let mut parts = aggregates.filter_map(|aggregate| aggregate.operation.parts());
+    parts.next().map(|parts| parts as usize)
+}
+
 /// The aggregates whose errors are asked for.
 fn with_errors(cut: &Release) -> Vec<usize> {
     let asked = cut.uncertainties.iter();
@@ -120,7 +147,8 @@ fn layout(
     policy: &Policy,
     terms: &Terms,
 ) -> Result<Coordinates, Refusal> {
-    if look::may_look(release, terms) {
+    // The steps of a logistic regression are one debit.
+    if look::may_look(release, terms) && step_parts(release).is_none() {
         let looked_at = laid_out(release, analyzed, stated, true, terms)?;
         if look::has_choice(release, &looked_at, policy, terms) {
             return Ok(looked_at);
@@ -141,6 +169,9 @@ fn laid_out(
     for question in &mut layout.questions {
         choice::coarsen(question, release, terms);
     }
+    if terms.is_pure() {
+        layout.outputs.iter_mut().for_each(Output::share_epsilon);
+    }
     Ok(layout)
 }
 
@@ -149,7 +180,12 @@ fn laid_out(
 /// least epsilon bounds how often.
 fn at_least(asked: &AskedRelease<'_>, policy: &Policy, terms: &Terms) -> Result<(), Refusal> {
     let (own, least) = (asked.layout.statements(), policy.privacy.epsilon_min);
-    let part = own as f64 / asked.share as f64;
+    // A step that is paid for has the later ones with it, whose constants were not known before.
+    let parts = match step_parts(asked.release) {
+        Some(_) => LAST_STEP,
+        None => asked.parts,
+    };
+    let part = (own * parts) as f64 / asked.share as f64;
     let squared = |epsilon: f64| terms.mu(epsilon).map_or(0.0, |mu| mu.squared().to_f64());
     let is_enough = if terms.is_pure() {
         terms.epsilon * part >= least

@@ -6,12 +6,13 @@ use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::base_rows::{BaseRows, base_rows};
 use super::clip::{Clip, eight_bytes};
+use super::computed_once::shared;
 use super::coordinate::{Coordinate, Mask};
 use super::grouping_sets::{group_columns, over_sets};
 use super::row_integer::{divided, integer, integer_type, lacks, narrowed, within};
 use crate::analyze::{AnalyzedRelease, PlanningEffort};
 use crate::catalog::Type;
-use crate::ir::{ColumnInfo, End, Expr};
+use crate::ir::{ColumnId, ColumnInfo, End, Expr};
 use crate::mechanism::Norm;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
@@ -106,7 +107,15 @@ impl ClippedAggregate<'_> {
     /// 3.1, there for gradients. [`super::clip`] says why a unit's groups are scaled and not
     /// chosen.
     pub fn statement(&self, flat: Flat) -> Result<ast::Query, Refusal> {
-        self.levels(base_rows(self.release, self.policy, self.columns, flat)?)
+        let mut rows = base_rows(self.release, self.policy, self.columns, flat)?;
+        let unused = ColumnId(self.columns.len() as u32);
+        let coordinates = (self.release, self.coordinates);
+        let coordinates = shared(coordinates, unused, &mut rows, self.effort)?;
+        let over_shared = ClippedAggregate {
+            coordinates: &coordinates,
+            ..*self
+        };
+        over_shared.levels(rows)
     }
 
     /// The levels of the statement.

@@ -4,6 +4,7 @@
 mod layout;
 
 use super::coordinate::{Coordinate, Measure};
+use super::coordinate_id::CoordinateId;
 use crate::aggregates::Output;
 use crate::ir::Expr;
 use crate::rewrite::choice::ChoiceQuery;
@@ -25,4 +26,23 @@ pub struct Coordinates {
     pub made: Vec<bool>,
     /// Filters whose rows are counted without flags.
     unflagged: Vec<Expr>,
+}
+
+impl Coordinates {
+    /// The factor of each coordinate's weight. In a step of a logistic regression the curvature's
+    /// noise is as large as the gradient's, which has four times its range.
+    pub fn stress(&self) -> Vec<u64> {
+        let mut stress = vec![1; self.coordinates.len()];
+        let gradients = self.outputs.iter().filter_map(Output::gradient).flatten();
+        for measure in gradients {
+            if let Measure::Sum {
+                values: CoordinateId(at),
+                ..
+            } = &self.measures[measure.0]
+            {
+                stress[*at] = 4;
+            }
+        }
+        stress
+    }
 }

@@ -7,6 +7,7 @@ pub(in crate::rewrite) mod bins;
 pub(in crate::rewrite) mod blocks;
 pub(in crate::rewrite) mod clip;
 pub(in crate::rewrite) mod clipped_aggregate;
+mod computed_once;
 pub(in crate::rewrite) mod coordinate;
 pub(in crate::rewrite) mod coordinate_id;
 pub(in crate::rewrite) mod coordinates;

@@ -73,4 +73,16 @@ SELECT (pgveil.linregr(hourly_wage, ARRAY[1, tenure_years], 0.14::numeric(2,1)))
 SELECT (pgveil.linregr(hourly_wage, ARRAY[0.14::numeric(2,1), tenure_years])).coef FROM nls.interviews;
 SELECT (pgveil.pca(ARRAY[hourly_wage, tenure_years], 1.4::numeric(2,0))).* FROM nls.interviews;
 SELECT (avg(hourly_wage)).coef FROM nls.interviews;
-SELECT (pgveil.linregr(hourly_wage, ARRAY[1, tenure_years]) + 1).* FROM nls.interviews
+SELECT (pgveil.linregr(hourly_wage, ARRAY[1, tenure_years]) + 1).* FROM nls.interviews;
+SELECT pgveil.logregr(married = 1, ARRAY[1, tenure_years]) FROM nls.interviews;
+SELECT (pgveil.logregr(married = 1, ARRAY[1, tenure_years], 0.1)).coef FROM nls.interviews;
+SELECT (pgveil.logregr(hourly_wage, ARRAY[1, tenure_years])).coef FROM nls.interviews;
+SELECT (pgveil.logregr(married = 1, ARRAY[1, tenure_years, 2])).coef FROM nls.interviews;
+SELECT (pgveil.logregr(married = 1, ARRAY[tenure_years, tenure_years])).coef FROM nls.interviews;
+SELECT (pgveil.logregr(married = 1, ARRAY[1, 1 / nullif(tenure_years, 0)])).coef FROM nls.interviews;
+SELECT (pgveil.logregr(married = 1, ARRAY[1, tenure_years, age, weeks_worked, metro, south, hourly_wage, hours_per_week, weeks_unemployed])).coef FROM nls.interviews;
+SELECT year, (pgveil.logregr(married = 1, ARRAY[1, tenure_years])).coef FROM nls.interviews GROUP BY year;
+SELECT count(*), (pgveil.logregr(married = 1, ARRAY[1, tenure_years])).coef FROM nls.interviews;
+SELECT (pgveil.logregr(married = 1, ARRAY[1, tenure_years])).coef, (pgveil.logregr(married = 1, ARRAY[1])).coef FROM nls.interviews;
+SELECT 1 FROM nls.interviews HAVING (pgveil.logregr(married = 1, ARRAY[1, tenure_years])).coef[1] > 0;
+SELECT avg(c) FROM (SELECT woman_id, (pgveil.logregr(married = 1, ARRAY[1, tenure_years])).coef[1] AS c FROM nls.interviews GROUP BY woman_id) AS s

@@ -8,6 +8,7 @@ pub mod end_to_end;
 pub mod explain;
 pub mod instants;
 pub mod key_paths;
+mod logistic;
 pub mod look;
 pub mod middle_query;
 mod no_row;

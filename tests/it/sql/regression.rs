@@ -53,12 +53,12 @@ WHEN 1 THEN NULL ELSE 20 END, 0, 12, CASE n % 3 WHEN 2 THEN NULL ELSE -8 END, 'l
 FROM generate_series(1, 99) n;
 ";
 
-async fn people(sampler: Option<MakeSampler>) -> Veil {
+pub(super) async fn people(sampler: Option<MakeSampler>) -> Veil {
     let fill = async |client: &tokio_postgres::Client| client.batch_execute(PEOPLE).await.unwrap();
     Veil::over(fill, POLICY, sampler).await
 }
 
-fn requester(epsilon: f64) -> Requester {
+pub(super) fn requester(epsilon: f64) -> Requester {
     Requester {
         session_settings: Veil::session_settings(epsilon),
         ..Veil::requester()
@@ -66,7 +66,7 @@ fn requester(epsilon: f64) -> Requester {
 }
 
 /// The columns of one row; an array is a list of numbers.
-fn fields(row: &str) -> Vec<Vec<f64>> {
+pub(super) fn fields(row: &str) -> Vec<Vec<f64>> {
     let numbers = |field: &str| {
         let list = field.trim_matches(['{', '}']).split(',');
         list.map(|text| text.parse().unwrap_or(f64::NAN)).collect()

@@ -85,6 +85,17 @@ fn hostile(data_type: &Type) -> &'static [&'static str] {
             "9223372036854775807",
             "5",
         ],
+        // Coefficients of a step.
+        Type::Numeric(Some((14, 12))) => &[
+            "NULL",
+            "0",
+            "NaN",
+            "99.999999999999",
+            "-99.999999999999",
+            "-0.000000000001",
+            "1.5",
+            "-3.25",
+        ],
         Type::Numeric(_) => &[
             "NULL",
             "0",

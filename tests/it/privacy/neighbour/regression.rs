@@ -147,3 +147,58 @@ async fn a_row_at_a_corner_reaches_the_bound() {
         assert!(first_fault(&world, release, &raw).await.is_err(), "{raw}");
     }
 }
+
+/// Each step of a logistic regression, whatever coefficients it has.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_unit_moves_a_step_further_than_the_bound() {
+    let world = world().await;
+    let mut random = Random::new(seeds()[0]);
+    let missing = world.lay_aside(&mut random).await;
+    for sql in [
+        "SELECT (pgveil.logregr(b, ARRAY[1, n2])).* FROM people",
+        "SELECT (pgveil.logregr(b, ARRAY[1, n2, f8, ni, nb])).* FROM people",
+        "SELECT (pgveil.logregr(i4 > 7, ARRAY[n2, f8])).* FROM visits",
+        "SELECT (pgveil.logregr(CASE WHEN kd = 'a' THEN 1 ELSE 0 END, ARRAY[1, nb]) FILTER (WHERE \
+            s2 > 0)).* FROM visits",
+    ] {
+        for accounting in [Accounting::Gdp, Accounting::Pure] {
+            let plan = world.plan_under(sql, accounting, 1.0).unwrap();
+            assert_eq!(plan.releases().len(), 6, "{sql}");
+            let found = holds(&world, missing, &plan, &mut random).await;
+            assert_eq!(found, Ok(()), "{sql}");
+        }
+    }
+}
+
+/// A step's row is as long as `sqrt(k + k (k + 1) / 32 + 1 / 16)` of the gradient's parts, for k
+/// features; squares of the curvature lie on one side of zero, and are counted from the middle of
+/// their range. The six together cost what one statement may.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_steps_share_the_price_of_one_statement() {
+    let world = world().await;
+    let sql = "SELECT (pgveil.logregr(b, ARRAY[1, n2, f8])).* FROM people";
+    let plan = world.plan_under(sql, Accounting::Gdp, 1.0).unwrap();
+    let alone = world
+        .plan_under("SELECT count(*) FROM people", Accounting::Gdp, 1.0)
+        .unwrap();
+    let mu = |release: &ReleasePlan| release.price().unwrap().accuracy;
+    let whole = mu(&alone.releases()[0]).powi(2);
+    let shares: Vec<f64> = plan
+        .releases()
+        .iter()
+        .map(|r| mu(r).powi(2) / whole)
+        .collect();
+    for (at, share) in shares.iter().enumerate() {
+        let wanted = f64::from(1u32 << at) / 63.0;
+        assert!((share / wanted - 1.0).abs() < 1e-3, "{shares:?}");
+    }
+    assert!(shares.iter().sum::<f64>() <= 1.0, "{shares:?}");
+    for release in plan.releases() {
+        let price = release.price().unwrap();
+        let ratio = |a: &BigUint, b: &BigUint| a.to_f64().unwrap() / b.to_f64().unwrap();
+        // The number of rows weighs a quarter of a part of the gradient.
+        let squared = (ratio(&price.clip, &price.weights[0]) / 4.0).powi(2);
+        let wanted = 3.0 + 12.0 / 32.0 + 1.0 / 16.0;
+        assert!((squared / wanted - 1.0).abs() < 1e-5, "{squared}");
+    }
+}

@@ -152,6 +152,16 @@ CREATE FUNCTION pgveil.linregr_step(pgveil.linregr_result, float8, float8[], flo
     RETURNS pgveil.linregr_result LANGUAGE sql IMMUTABLE AS 'SELECT $1';
 CREATE AGGREGATE pgveil.linregr(float8, float8[], float8)
     (SFUNC = pgveil.linregr_step, STYPE = pgveil.linregr_result);
+CREATE TYPE pgveil.logregr_result AS (coef float8[], std_err float8[], noise_err float8[],
+    num_rows bigint, num_iterations int);
+CREATE FUNCTION pgveil.logregr_step(pgveil.logregr_result, bool, float8[])
+    RETURNS pgveil.logregr_result LANGUAGE sql IMMUTABLE AS 'SELECT $1';
+CREATE AGGREGATE pgveil.logregr(bool, float8[])
+    (SFUNC = pgveil.logregr_step, STYPE = pgveil.logregr_result);
+CREATE FUNCTION pgveil.logregr_step(pgveil.logregr_result, float8, float8[])
+    RETURNS pgveil.logregr_result LANGUAGE sql IMMUTABLE AS 'SELECT $1';
+CREATE AGGREGATE pgveil.logregr(float8, float8[])
+    (SFUNC = pgveil.logregr_step, STYPE = pgveil.logregr_result);
 CREATE TYPE pgveil.pca_result AS (variance float8[], noise_err float8[], loadings float8[],
     loadings_err float8[], proportion float8[], mean float8[], num_rows bigint);
 CREATE FUNCTION pgveil.pca_step(pgveil.pca_result, float8[])
