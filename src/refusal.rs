@@ -1,9 +1,11 @@
 //! The facts that a client may learn about a failure: PostgreSQL's error fields. They are built
 //! from the SQL, the policy and released values only.
 
+mod ending;
 pub mod reason;
 pub mod sqlstate;
 
+pub use ending::Ending;
 pub use reason::Reason;
 
 /// Where a part of the statement begins in the client's text. Comparisons and digests ignore it:
@@ -23,7 +25,8 @@ impl PartialEq for TextPosition {
     }
 }
 
-/// The kind of a refusal. Behaviour depends on it, never on the texts.
+/// The kind of a refusal, which its entry in the catalogue gives. Behaviour depends on it, never on
+/// the texts or on the SQLSTATE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusalKind {
     /// A name of a table or a column that is not in scope.

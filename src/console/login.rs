@@ -39,18 +39,18 @@ pub async fn enter(
         Err(LoginRefusal {
             status,
             why,
-            sqlstate,
+            ending,
             is_recorded,
         }) => {
             tracing::warn!(
                 operator = shown,
                 address = %peer.address,
-                sqlstate,
+                sqlstate = ending.sqlstate(),
                 reason = why,
                 "console login refused"
             );
             if is_recorded {
-                let record = attempt(&shown, &peer).ending(&sqlstate);
+                let record = attempt(&shown, &peer).with_ending(ending);
                 console.engine().ledger().record(record).await;
             }
             let page = view::SITE.login(Some(&why), None);

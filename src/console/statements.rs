@@ -17,6 +17,7 @@ use crate::calendar::{FROM_1970_US, MICROS_PER_DAY};
 use crate::engine::Engine;
 use crate::ledger::{Error, Event, LoggedStatement, Record, Verdict};
 use crate::policy::{Zone, timestamp};
+use crate::refusal::Ending;
 use crate::web::page::charged;
 
 /// Records that one page looks through.
@@ -84,7 +85,7 @@ impl Filter {
         };
         (kind.is_empty() || record.event.kind() == kind)
             && (name.is_empty() || record.name == *name)
-            && (sqlstate.is_empty() || record.sqlstate == *sqlstate)
+            && (sqlstate.is_empty() || record.sqlstate() == *sqlstate)
             && of_statement(verdict, &|asked| asked.verdict.name() == verdict)
             && of_statement(table, &|asked| asked.tables.contains(table))
             && of_statement(digest, &|asked| {
@@ -220,7 +221,7 @@ fn row((_, record): &(i64, Record)) -> Vec<Markup> {
         name,
         session: _,
         origin,
-        sqlstate,
+        ending,
         event,
     } = record;
     let address = origin.address.map(|address| address.to_string());
@@ -250,11 +251,15 @@ fn row((_, record): &(i64, Record)) -> Vec<Markup> {
             (what, String::new(), String::new(), String::new())
         }
     };
-    let outcome = match event {
-        Event::Statement(asked) if record.has_succeeded() => asked.verdict.name().to_owned(),
-        Event::Statement(asked) => format!("{} {sqlstate}", asked.verdict.name()),
-        Event::Login | Event::Act { .. } if record.has_succeeded() => "done".to_owned(),
-        Event::Login | Event::Act { .. } => format!("refused {sqlstate}"),
+    let outcome = match (event, ending) {
+        (Event::Statement(asked), Ending::Succeeded) => asked.verdict.name().to_owned(),
+        (Event::Statement(asked), Ending::Failed(sqlstate)) => {
+            format!("{} {sqlstate}", asked.verdict.name())
+        }
+        (Event::Login | Event::Act { .. }, Ending::Succeeded) => "done".to_owned(),
+        (Event::Login | Event::Act { .. }, Ending::Failed(sqlstate)) => {
+            format!("refused {sqlstate}")
+        }
     };
     vec![
         text(minute(*microseconds)),

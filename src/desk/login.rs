@@ -46,19 +46,19 @@ pub async fn enter(
         Err(LoginRefusal {
             status,
             why,
-            sqlstate,
+            ending,
             is_recorded,
         }) => {
             tracing::info!(
                 role = shown,
                 address = %peer.address,
-                sqlstate,
+                sqlstate = ending.sqlstate(),
                 reason = why,
                 "desk login refused"
             );
             if is_recorded {
                 let record = Record::now(&shown, 0, origin(&peer), Event::Login);
-                desk.exchange.record(record.ending(&sqlstate)).await;
+                desk.exchange.record(record.with_ending(ending)).await;
             }
             (
                 status,

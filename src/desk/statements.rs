@@ -10,6 +10,7 @@ use maud::{Markup, html};
 use super::Desk;
 use super::visitor::AnalystRequest;
 use crate::ledger::{Event, Record};
+use crate::refusal::Ending;
 use crate::web::page::{charged, minute, table, text};
 
 const SHOWN_MAX: u32 = 100;
@@ -60,9 +61,9 @@ fn row(record: &Record) -> Option<Vec<Markup>> {
         false => format!("{} ({application})", record.origin.via.name()),
     };
     let verdict = asked.verdict.name();
-    let outcome = match record.has_succeeded() {
-        true => verdict.to_owned(),
-        false => format!("{verdict} {}", record.sqlstate),
+    let outcome = match &record.ending {
+        Ending::Succeeded => verdict.to_owned(),
+        Ending::Failed(sqlstate) => format!("{verdict} {sqlstate}"),
     };
     Some(vec![
         text(minute(record.microseconds)),

@@ -10,7 +10,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::refusal::RefusalKind;
+use crate::refusal::{Ending, Reason, Refusal, RefusalKind, sqlstate};
 
 /// Upper edges of the histograms, in seconds. The last bucket has no edge.
 const EDGES: [f64; 13] = [
@@ -59,6 +59,42 @@ impl QuestionOutcome {
     }
 }
 
+/// How a question ended, as metrics and the log say it.
+#[derive(Debug, Clone)]
+pub struct QuestionEnd {
+    pub outcome: QuestionOutcome,
+    pub ending: Ending,
+    /// Why it was refused.
+    pub reason: Option<Reason>,
+}
+
+impl QuestionEnd {
+    pub const ANSWERED: Self = Self {
+        outcome: QuestionOutcome::Answered,
+        ending: Ending::Succeeded,
+        reason: None,
+    };
+
+    /// The client left, and was shown nothing.
+    pub fn abandoned() -> Self {
+        Self {
+            outcome: QuestionOutcome::Abandoned,
+            ending: sqlstate::CONNECTION_FAILURE.into(),
+            reason: None,
+        }
+    }
+}
+
+impl From<&Refusal> for QuestionEnd {
+    fn from(refusal: &Refusal) -> Self {
+        Self {
+            outcome: refusal.kind().into(),
+            ending: refusal.into(),
+            reason: Some(refusal.reason),
+        }
+    }
+}
+
 impl EncodeLabelValue for QuestionOutcome {
     fn encode(&self, encoder: &mut LabelValueEncoder<'_>) -> Result<(), std::fmt::Error> {
         EncodeLabelValue::encode(&self.name(), encoder)
@@ -97,7 +133,8 @@ type Times<L> = Family<L, Histogram, fn() -> Histogram>;
 /// Shared by the whole process. It survives a reload of the policy.
 #[derive(Debug)]
 pub struct Metrics {
-    registry: Registry,
+    counts: Registry,
+    times: Registry,
     sessions: Gauge,
     by_role: Family<RoleLabel, Gauge>,
     logins: Family<OutcomeLabel, Counter>,
@@ -117,7 +154,8 @@ impl Default for Metrics {
     fn default() -> Self {
         let times = || Histogram::new(EDGES);
         let mut metrics = Self {
-            registry: Registry::default(),
+            counts: Registry::default(),
+            times: Registry::default(),
             sessions: Gauge::default(),
             by_role: Family::default(),
             logins: outcomes(["accepted", "refused"]),
@@ -126,7 +164,7 @@ impl Default for Metrics {
             by_kind: Family::new_with_constructor(times),
             by_stage: Family::new_with_constructor(times),
         };
-        let registry = &mut metrics.registry;
+        let registry = &mut metrics.counts;
         registry.register("pgveil_sessions", "Open sessions", metrics.sessions.clone());
         registry.register(
             "pgveil_role_sessions",
@@ -148,6 +186,7 @@ impl Default for Metrics {
             "Statements by how they ended",
             metrics.questions.clone(),
         );
+        let registry = &mut metrics.times;
         registry.register_with_unit(
             "pgveil_question",
             "Time from a statement to its answer or refusal",
@@ -189,17 +228,12 @@ impl Metrics {
         self.sessions.get()
     }
 
-    /// Counts a question that has ended so, with this SQLSTATE.
-    pub fn question(
-        &self,
-        kind: &'static str,
-        (verdict, sqlstate): (QuestionOutcome, &str),
-        took: Duration,
-    ) {
+    /// Counts a question that has ended so.
+    pub fn question(&self, kind: &'static str, end: &QuestionEnd, took: Duration) {
         let labels = QuestionLabels {
             kind,
-            verdict,
-            sqlstate: sqlstate.to_owned(),
+            verdict: end.outcome,
+            sqlstate: end.ending.sqlstate().to_owned(),
         };
         self.questions.get_or_create(&labels).inc();
         let times = self.by_kind.get_or_create(&KindLabel { kind });
@@ -235,9 +269,17 @@ impl Metrics {
 
     /// Metric families in the OpenMetrics text format, without its end mark.
     pub fn print(&self) -> String {
+        let mut text = self.print_counts();
+        // Writing to a String cannot fail.
+        let _ = text::encode_registry(&mut text, &self.times);
+        text
+    }
+
+    /// The same without times.
+    pub fn print_counts(&self) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.
-        let _ = text::encode_registry(&mut text, &self.registry);
+        let _ = text::encode_registry(&mut text, &self.counts);
         text
     }
 }
@@ -260,14 +302,11 @@ mod tests {
     fn histograms_add_up() {
         let meter = Metrics::default();
         for milliseconds in [1, 3, 3, 90_000] {
-            let answered = (QuestionOutcome::Answered, "00000");
-            meter.question("answer", answered, Duration::from_millis(milliseconds));
+            let took = Duration::from_millis(milliseconds);
+            meter.question("answer", &QuestionEnd::ANSWERED, took);
         }
-        meter.question(
-            "answer",
-            (QuestionOutcome::Refused, "42501"),
-            Duration::ZERO,
-        );
+        let refused = QuestionEnd::from(&Refusal::private_rows(""));
+        meter.question("answer", &refused, Duration::ZERO);
         let text = meter.print();
         for wanted in [
             "pgveil_questions_total{kind=\"answer\",verdict=\"answered\",sqlstate=\"00000\"} 4",
@@ -285,5 +324,6 @@ mod tests {
                 "{wanted} in\n{text}"
             );
         }
+        assert!(!meter.print_counts().contains("seconds"));
     }
 }

@@ -55,7 +55,7 @@ pub use curve::{Bought, Curve, CurvePoint, curve};
 pub use expected_error::{Within, after, expected, in_words, percent};
 pub use explore::{Explored, explained};
 pub use group_privacy::Promised;
-pub use metrics::{Metrics, QuestionOutcome};
+pub use metrics::{Metrics, QuestionEnd, QuestionOutcome};
 pub use notice::{Sql, describe as describe_plan, rounded};
 pub use planning::{accounts, constants, plan};
 pub use planning_limit::{PlanningLimit, PlanningPermit, StatementSize, aside};

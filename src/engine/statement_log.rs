@@ -11,7 +11,7 @@ use crate::ledger::{Event, Fingerprint, LoggedStatement, Record, Verdict};
 use crate::mechanism::Loss;
 use crate::parse::Query;
 use crate::policy::Policy;
-use crate::refusal::{Refusal, reason, sqlstate};
+use crate::refusal::{Ending, Refusal, reason};
 use crate::rewrite::{Plan, ReleasePlan};
 
 /// The facts about one statement so far, also where it ends in an error.
@@ -229,11 +229,11 @@ impl Engine {
         tally: &StatementFacts,
     ) {
         let (paid, loss) = (tally.sum(), tally.whole());
-        let (verdict, sqlstate) = match (requester.given_up.get(), outcome) {
+        let (verdict, ending) = match (requester.given_up.get(), outcome) {
             // Its later outcome is not recorded: the client does not know it either.
-            (Some(sqlstate), _) => (Verdict::Failed, sqlstate.clone()),
-            (None, Ok(_)) => (ended, sqlstate::SUCCESSFUL_COMPLETION.code.to_owned()),
-            (None, Err(error)) => (verdict_of(error, &paid), error.report().sqlstate),
+            (Some(ending), _) => (Verdict::Failed, ending.clone()),
+            (None, Ok(_)) => (ended, Ending::Succeeded),
+            (None, Err(error)) => (verdict_of(error, &paid), Ending::from(&error.report())),
         };
         let (plan, tables) = {
             let known = tally.lock();
@@ -263,7 +263,7 @@ impl Engine {
             ..
         } = requester;
         let record = Record::at(tally.asked, role, *process, origin.clone(), asked);
-        self.ledger.record(record.ending(&sqlstate)).await;
+        self.ledger.record(record.with_ending(ending)).await;
     }
 }
 

@@ -22,7 +22,7 @@ pub use sealed::Sealed;
 use crate::catalog::Content;
 use crate::ir::ReleaseId;
 use crate::ledger::{Charge, Fingerprint};
-use crate::postgres::qualified;
+use crate::postgres::{ErrorClass, qualified};
 use crate::rewrite::{
     DebitDigest, EmittedStatement, PlanDigest, ReleasePlan, TableVersion, UnpaidPart,
 };
@@ -374,10 +374,10 @@ impl Unpinned {
 
 impl From<&tokio_postgres::Error> for Unpinned {
     fn from(error: &tokio_postgres::Error) -> Self {
-        // Class 57P0x: the server ends the session. 26000: a connection pooler switched to a
-        // different server session.
+        // 26000: a connection pooler switched to a different server session.
         let ends = |code: &SqlState| {
-            code.code().starts_with("57P0") || *code == SqlState::INVALID_SQL_STATEMENT_NAME
+            ErrorClass::of(code) == ErrorClass::SessionEnds
+                || *code == SqlState::INVALID_SQL_STATEMENT_NAME
         };
         Self {
             error: backend(error),

@@ -10,7 +10,7 @@ use sqlparser::parser::Parser;
 use super::limits::{copies, height};
 use super::position::{self, TokenPositions};
 use super::{Query, parameter_type};
-use crate::refusal::{Refusal, reason};
+use crate::refusal::{Refusal, reason, sqlstate};
 use crate::visit;
 
 #[derive(Debug, Clone, PartialEq)]
@@ -74,6 +74,37 @@ impl ExecuteValues {
             .collect::<Result<_, Refusal>>()?)
     }
 
+    /// PostgreSQL's message where EXECUTE refuses one of its values, from the error that it
+    /// reported for them as a row of VALUES. The words of that error depend on `lc_messages`, and
+    /// are not read. `None` for other errors.
+    pub fn misplaced(&self, refusal: &Refusal) -> Option<String> {
+        const GROUPING_ERROR: &str = sqlstate::GROUPING_ERROR.code;
+        const WINDOWING_ERROR: &str = sqlstate::WINDOWING_ERROR.code;
+        const FEATURE_NOT_SUPPORTED: &str = sqlstate::FEATURE_NOT_SUPPORTED.code;
+        let what = match refusal.sqlstate.as_str() {
+            GROUPING_ERROR if self.calls(&is_grouping) => "grouping operations",
+            GROUPING_ERROR => "aggregate functions",
+            WINDOWING_ERROR => "window functions",
+            // A value that cannot be computed has no position in the statement.
+            FEATURE_NOT_SUPPORTED if refusal.position.is_some() && !self.calls(&has_window) => {
+                "set-returning functions"
+            }
+            _ => return None,
+        };
+        Some(format!("{what} are not allowed in EXECUTE parameters"))
+    }
+
+    /// Whether such a function is called.
+    fn calls(&self, is_it: &dyn Fn(&ast::Function) -> bool) -> bool {
+        self.0.iter().any(|value| {
+            visit::visit_expressions(value, |expr| match expr {
+                ast::Expr::Function(call) if is_it(call) => ControlFlow::Break(()),
+                _ => ControlFlow::Continue(()),
+            })
+            .is_break()
+        })
+    }
+
     /// `VALUES ($1 IS NOT NULL)`: reads its parameter, of any type.
     ///
     /// # Errors
@@ -92,6 +123,14 @@ impl ExecuteValues {
             .map(|at| ast::Expr::Value(ast::Value::Placeholder(format!("${at}")).into()))
             .collect())
     }
+}
+
+fn has_window(call: &ast::Function) -> bool {
+    call.over.is_some()
+}
+
+fn is_grouping(call: &ast::Function) -> bool {
+    call.name.to_string().eq_ignore_ascii_case("grouping")
 }
 
 fn row(columns: Vec<ast::Expr>) -> Result<Query, Refusal> {

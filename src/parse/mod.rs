@@ -446,7 +446,8 @@ fn excludes_rows(tokens: &[TokenWithSpan]) -> Option<u32> {
 }
 
 /// Where the parser stopped, of its `… at Line: 1, Column: 8`: each token's column is its position
-/// in the text.
+/// in the text. The parser says it nowhere else: it has read on, or gone back, by then. Only the
+/// place that a refusal points to depends on it, and goldens have that place.
 fn stopped_at(error: &str) -> Option<u32> {
     let (_, place) = error.rsplit_once(" at Line: ")?;
     place

@@ -14,6 +14,7 @@ mod connect;
 mod database;
 #[cfg(feature = "embedded")]
 mod embedded;
+mod error_class;
 mod fair_pool;
 mod locale;
 mod native;
@@ -27,6 +28,7 @@ pub use array::array_text;
 pub use binaries::major_version;
 pub use cluster_cache::{CACHE_VARIABLE, KeptClusters};
 pub use connect::{Connected, cancel, connect};
+pub use error_class::ErrorClass;
 pub use fair_pool::FairPool;
 pub use locale::Locale;
 pub use quote::{create_index, identifier, list, literal, qualified};

@@ -12,6 +12,7 @@ pub struct Reason(&'static Entry);
 struct Entry {
     id: &'static str,
     sqlstate: SqlState,
+    kind: RefusalKind,
     why: &'static str,
     instead: &'static str,
 }
@@ -27,7 +28,7 @@ impl Reason {
     }
 
     pub fn kind(self) -> RefusalKind {
-        self.0.sqlstate.kind
+        self.0.kind
     }
 
     pub fn why(self) -> &'static str {
@@ -53,17 +54,19 @@ impl std::fmt::Debug for Reason {
     }
 }
 
-/// Entries as `CONSTANT = "id", SQLSTATE, "why", "what to write instead";`, and the list of them.
+/// Entries as `CONSTANT = "id", SQLSTATE, Kind, "why", "what to write instead";`, and the list of
+/// them.
 macro_rules! reasons {
-    ($($name:ident = $id:literal, $state:ident, $why:literal, $instead:literal;)*) => {
+    ($($name:ident = $id:literal, $state:ident, $kind:ident, $why:literal, $instead:literal;)*) => {
         use crate::refusal::reason::{Entry, Reason};
-        use crate::refusal::sqlstate;
+        use crate::refusal::{RefusalKind, sqlstate};
 
         $(
             #[doc = $why]
             pub const $name: Reason = Reason(&Entry {
                 id: $id,
                 sqlstate: sqlstate::$state,
+                kind: RefusalKind::$kind,
                 why: $why,
                 instead: $instead,
             });

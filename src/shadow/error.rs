@@ -3,6 +3,7 @@
 use tokio_postgres::error::{DbError, ErrorPosition};
 
 use super::ShadowError;
+use crate::postgres::ErrorClass;
 use crate::refusal::{Refusal, reason, sqlstate};
 
 impl From<tokio_postgres::Error> for ShadowError {
@@ -23,28 +24,26 @@ impl From<tokio_postgres::Error> for ShadowError {
 
 fn reported(error: &DbError) -> ShadowError {
     let code = error.code().code();
-    let class = code.get(..2).unwrap_or(code);
-    match class {
-        "57" if code == sqlstate::QUERY_CANCELED.code => ShadowError::Refusal(Refusal {
+    match ErrorClass::of(error.code()) {
+        ErrorClass::Cancelled => ShadowError::Refusal(Refusal {
             reason: reason::STATEMENT_CANCELLED,
             ..refusal(code, error)
         }),
-        // The server goes down, or refuses to come up.
-        "57" => ShadowError::Lost(format!("SQLSTATE {code}")),
+        ErrorClass::SessionEnds | ErrorClass::Intervention => {
+            ShadowError::Lost(format!("SQLSTATE {code}"))
+        }
         // A malformed binary parameter. Class 08 itself would make a pool believe that the
         // connection died.
-        "08" if code == sqlstate::PROTOCOL_VIOLATION.code => {
+        ErrorClass::ProtocolViolation => {
             ShadowError::Refusal(refusal(sqlstate::INVALID_BINARY_REPRESENTATION.code, error))
         }
         // 53400 would look like an exhausted budget.
-        "53" => ShadowError::Refusal(Refusal::new(
+        ErrorClass::InsufficientResources => ShadowError::Refusal(Refusal::new(
             reason::SHADOW_MEMORY,
             "query needs more memory or disk than the shadow database may use",
         )),
-        "08" | "40" | "55" | "58" | "F0" | "HV" | "XX" => {
-            ShadowError::Failed(format!("SQLSTATE {code}"))
-        }
-        _ => ShadowError::Refusal(refusal(code, error)),
+        ErrorClass::Failure => ShadowError::Failed(format!("SQLSTATE {code}")),
+        ErrorClass::Statement => ShadowError::Refusal(refusal(code, error)),
     }
 }
 

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use crate::ledger::Origin;
 use crate::memory::MemoryShare;
 use crate::policy::SessionSettings;
+use crate::refusal::Ending;
 
 /// The role that asks, and the session settings that affect an answer.
 #[derive(Debug, Clone)]
@@ -26,8 +27,8 @@ pub struct Requester {
     pub process: i32,
     /// Where the question comes from, for the owner's record.
     pub origin: Origin,
-    /// The SQLSTATE that the client got, where it gave the question up before its end.
-    pub given_up: Arc<OnceLock<String>>,
+    /// What the client got, where it gave the question up before its end.
+    pub given_up: Arc<OnceLock<Ending>>,
     /// The memory that rows of answers count towards.
     pub share: MemoryShare,
 }

@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 use super::login_throttle::{Throttle, Wait};
 use super::server::Peer;
 use crate::policy::{Certificate, Secret};
-use crate::refusal::{Refusal, reason, sqlstate};
+use crate::refusal::{Ending, Refusal, reason, sqlstate};
 use crate::wire::scram::{Decoy, is_password};
 
 /// For every login that fails: which part was wrong is not said.
@@ -46,8 +46,8 @@ pub struct PasswordCheck {
 pub struct LoginRefusal {
     pub status: StatusCode,
     pub why: String,
-    /// The SQLSTATE in the record.
-    pub sqlstate: String,
+    /// Of its record.
+    pub ending: Ending,
     /// Whether it is recorded. Of the tries that come too early only the first is; they compare
     /// nothing.
     pub is_recorded: bool,
@@ -58,7 +58,7 @@ impl LoginRefusal {
         Self {
             status: StatusCode::UNAUTHORIZED,
             why: WRONG.to_owned(),
-            sqlstate: reason::WRONG_PASSWORD.sqlstate().to_owned(),
+            ending: reason::WRONG_PASSWORD.into(),
             is_recorded: true,
         }
     }
@@ -68,7 +68,7 @@ impl LoginRefusal {
         Self {
             status: StatusCode::SERVICE_UNAVAILABLE,
             why: why.to_owned(),
-            sqlstate: sqlstate::CANNOT_CONNECT_NOW.code.to_owned(),
+            ending: sqlstate::CANNOT_CONNECT_NOW.into(),
             is_recorded: true,
         }
     }
@@ -76,7 +76,7 @@ impl LoginRefusal {
     /// The same, for a reason that the wire gives too.
     pub fn refused(refusal: &Refusal) -> Self {
         Self {
-            sqlstate: refusal.sqlstate.clone(),
+            ending: refusal.into(),
             ..Self::unable(&refusal.message)
         }
     }
@@ -125,7 +125,7 @@ impl PasswordCheck {
             return Err(LoginRefusal {
                 status: StatusCode::TOO_MANY_REQUESTS,
                 why,
-                sqlstate: sqlstate::CANNOT_CONNECT_NOW.code.to_owned(),
+                ending: sqlstate::CANNOT_CONNECT_NOW.into(),
                 is_recorded: is_first,
             });
         }

@@ -46,7 +46,7 @@ use tokio_util::sync::CancellationToken;
 use crate::engine::Service;
 use crate::ledger::{Event, Origin, Record};
 use crate::operator::OperatorService;
-use crate::refusal::sqlstate;
+use crate::refusal::Ending;
 pub use certificate::names as certificate_names;
 use connection::{Connection, ServerState};
 use login::{LoggedIn, StartupRequest};
@@ -301,7 +301,7 @@ async fn report<S: Service>(
     origin: &Origin,
     outcome: &Result<LoggedIn, Outcome>,
 ) {
-    let (session, sqlstate) = match outcome {
+    let (session, ending) = match outcome {
         Ok(logged_in) => {
             tracing::info!(
                 role = asked,
@@ -309,7 +309,7 @@ async fn report<S: Service>(
                 application = origin.application,
                 "session opened"
             );
-            (logged_in.key.process, sqlstate::SUCCESSFUL_COMPLETION.code)
+            (logged_in.key.process, Ending::Succeeded)
         }
         Err(Outcome::Refused(refusal) | Outcome::Fatal(refusal)) => {
             tracing::info!(
@@ -319,11 +319,11 @@ async fn report<S: Service>(
                 reason = refusal.reason.id(),
                 "login refused"
             );
-            (0, refusal.sqlstate.as_str())
+            (0, Ending::from(refusal))
         }
         Err(Outcome::Closed) => return,
     };
     service.meter().login(outcome.is_ok());
     let record = Record::now(asked, session, origin.clone(), Event::Login);
-    service.record(record.ending(sqlstate)).await;
+    service.record(record.with_ending(ending)).await;
 }

@@ -1,5 +1,6 @@
 //! The reasons why a step of a session fails, and their effects on the session.
 
+use crate::engine::QuestionEnd;
 use crate::refusal::{Refusal, reason};
 
 #[derive(Debug)]
@@ -33,6 +34,15 @@ impl Outcome {
             reason::SESSION_ENDED,
             "terminating connection due to administrator command",
         ))
+    }
+}
+
+impl From<&Outcome> for QuestionEnd {
+    fn from(outcome: &Outcome) -> Self {
+        match outcome {
+            Outcome::Refused(refusal) | Outcome::Fatal(refusal) => refusal.into(),
+            Outcome::Closed => Self::abandoned(),
+        }
     }
 }
 

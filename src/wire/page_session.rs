@@ -17,8 +17,8 @@ use super::login;
 use super::run::lost;
 use super::settings::Settings;
 use crate::engine::{
-    COPIES, HeldMemory, MemoryBudget, MemoryShare, Metrics, QuestionOutcome, Requester, Service,
-    StatementSize, patience,
+    COPIES, HeldMemory, MemoryBudget, MemoryShare, Metrics, QuestionEnd, QuestionOutcome,
+    Requester, Service, StatementSize, patience,
 };
 use crate::error::Error;
 use crate::ledger::Origin;
@@ -26,7 +26,7 @@ use crate::operator;
 use crate::operator::{Control, SessionEntry, State};
 use crate::parse;
 use crate::parse::{Query, SessionStatement, Statement};
-use crate::refusal::{Refusal, reason, sqlstate};
+use crate::refusal::{Ending, Reason, Refusal, reason};
 
 /// Bytes of a key that nobody is given.
 const SECRET_BYTES: usize = 32;
@@ -279,15 +279,8 @@ impl ClientSession {
         );
         let result = ended.into_result();
         under_way.ended = Some(match &result {
-            Ok(_) => (
-                QuestionOutcome::Answered,
-                sqlstate::SUCCESSFUL_COMPLETION.code.to_owned(),
-                None,
-            ),
-            Err(refusal) => {
-                let id = Some(refusal.reason.id());
-                (refusal.kind().into(), refusal.sqlstate.clone(), id)
-            }
+            Ok(_) => QuestionEnd::ANSWERED,
+            Err(refusal) => refusal.into(),
         });
         drop(under_way);
         result
@@ -408,26 +401,18 @@ struct UnderWay<'s> {
     kind: &'static str,
     statement: String,
     started: Instant,
-    given_up: Arc<OnceLock<String>>,
+    given_up: Arc<OnceLock<Ending>>,
     token: CancellationToken,
-    ended: Option<(QuestionOutcome, String, Option<&'static str>)>,
+    ended: Option<QuestionEnd>,
     /// It has ended, or its answer is kept for the next time.
     goes_on: bool,
 }
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        let ended = self.ended.take();
-        let abandoned = || {
-            (
-                QuestionOutcome::Abandoned,
-                sqlstate::CONNECTION_FAILURE.code.to_owned(),
-                None,
-            )
-        };
-        let (verdict, sqlstate, reason) = ended.unwrap_or_else(abandoned);
-        if !matches!(verdict, QuestionOutcome::Answered) {
-            let _ = self.given_up.set(sqlstate.clone());
+        let end = self.ended.take().unwrap_or_else(QuestionEnd::abandoned);
+        if end.outcome != QuestionOutcome::Answered {
+            let _ = self.given_up.set(end.ending.clone());
         }
         // The record then says what the client was shown.
         if !self.goes_on {
@@ -441,9 +426,7 @@ impl Drop for UnderWay<'_> {
         } = self.seat;
         entry.wait(State::Idle, &origin.application);
         let (kind, passed) = (self.kind, self.started.elapsed());
-        self.seat
-            .meter
-            .question(kind, (verdict, sqlstate.as_str()), passed);
+        self.seat.meter.question(kind, &end, passed);
         let milliseconds = passed.as_secs_f64() * 1e3;
         let statement = self.statement.get(..12);
         tracing::info!(
@@ -451,8 +434,8 @@ impl Drop for UnderWay<'_> {
             kind,
             statement,
             milliseconds,
-            sqlstate,
-            reason,
+            sqlstate = end.ending.sqlstate(),
+            reason = end.reason.map(Reason::id),
             "asked"
         );
     }

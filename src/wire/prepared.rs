@@ -119,7 +119,7 @@ impl<S: Service> Connection<S> {
             let written = self
                 .described(&question, &[])
                 .await
-                .map_err(of_execute)?
+                .map_err(|stop| of_execute(stop, &execute.values))?
                 .columns;
             let other = |(column, oid): (&ColumnDescription, &u32)| {
                 is_unnamed(*oid) && column.type_oid != *oid
@@ -141,7 +141,7 @@ impl<S: Service> Connection<S> {
         let reply = self
             .answer(&question, &[], &[], &formats)
             .await
-            .map_err(of_execute)?;
+            .map_err(|stop| of_execute(stop, &execute.values))?;
         let Ok([row]) = <[SentRow; 1]>::try_from(reply.rows) else {
             return Err(Refusal::new(
                 reason::INTERNAL_ERROR,
@@ -229,31 +229,16 @@ fn placed(stop: Outcome, place: Option<u32>) -> Outcome {
     }
 }
 
-/// PostgreSQL's words for what may stand neither in a row of VALUES nor among the values of
-/// EXECUTE: aggregates, windows and functions of many rows.
-fn of_execute(stop: Outcome) -> Outcome {
+/// What PostgreSQL says where the error is that of EXECUTE.
+fn of_execute(stop: Outcome, values: &ExecuteValues) -> Outcome {
     match stop {
-        Outcome::Refused(Refusal {
-            message,
-            sqlstate,
-            detail,
-            hint,
-            position,
-            reason,
-        }) => {
-            let message = message.replace(
-                "are not allowed in VALUES",
-                "are not allowed in EXECUTE parameters",
-            );
+        Outcome::Refused(refusal) if refusal.reason == reason::POSTGRES_ERROR => {
+            let message = values.misplaced(&refusal);
             Outcome::Refused(Refusal {
-                message,
-                sqlstate,
-                detail,
-                hint,
-                position,
-                reason,
+                message: message.unwrap_or_else(|| refusal.message.clone()),
+                ..refusal
             })
         }
-        stop @ (Outcome::Fatal(_) | Outcome::Closed) => stop,
+        stop @ (Outcome::Refused(_) | Outcome::Fatal(_) | Outcome::Closed) => stop,
     }
 }

@@ -18,14 +18,14 @@ use super::connection::Connection;
 use super::outcome::Outcome;
 use super::portal::{Reply, text_column};
 use crate::engine::{
-    Answer, Argument, COPIES, ColumnDescription, Description, Format, PlanningPermit,
-    QuestionOutcome, Requester, Service, StatementSize,
+    Answer, Argument, COPIES, ColumnDescription, Description, Format, PlanningPermit, QuestionEnd,
+    Requester, Service, StatementSize,
 };
 use crate::error::Error;
 use crate::ledger::Origin;
 use crate::parse;
 use crate::parse::{ExplainFormat, Query};
-use crate::refusal::{Refusal, reason, sqlstate};
+use crate::refusal::{Ending, Reason, Refusal, reason};
 
 const JSON_OID: u32 = 114;
 /// How many abandoned answers of one session may still run.
@@ -198,34 +198,19 @@ impl<S: Service> Connection<S> {
             StatementSize::Large => Some(self.share.hold(COPIES * parse::weight(&query.to_sql()))?),
         };
         let result = self.wait(question).await;
-        let (verdict, sqlstate, reason) = match &result {
-            Ok(_) => (
-                QuestionOutcome::Answered,
-                sqlstate::SUCCESSFUL_COMPLETION.code,
-                None,
-            ),
-            Err(Outcome::Refused(refusal) | Outcome::Fatal(refusal)) => (
-                refusal.kind().into(),
-                refusal.sqlstate.as_str(),
-                Some(refusal.reason.id()),
-            ),
-            Err(Outcome::Closed) => (
-                QuestionOutcome::Abandoned,
-                sqlstate::CONNECTION_FAILURE.code,
-                None,
-            ),
+        let end = match &result {
+            Ok(_) => QuestionEnd::ANSWERED,
+            Err(outcome) => outcome.into(),
         };
-        self.service
-            .meter()
-            .question(kind, (verdict, sqlstate), started.elapsed());
+        self.service.meter().question(kind, &end, started.elapsed());
         let milliseconds = started.elapsed().as_secs_f64() * 1e3;
         tracing::info!(
             role = self.role,
             kind,
             statement = self.service.digest(query).get(..12),
             milliseconds,
-            sqlstate,
-            reason,
+            sqlstate = end.ending.sqlstate(),
+            reason = end.reason.map(Reason::id),
             "asked"
         );
         result
@@ -339,13 +324,8 @@ impl<S: Service> Connection<S> {
 }
 
 /// Leaves for the record what the client got instead of an answer.
-fn note(given_up: &OnceLock<String>, outcome: &Outcome) {
-    let sqlstate = match outcome {
-        Outcome::Refused(refusal) | Outcome::Fatal(refusal) => refusal.sqlstate.clone(),
-        // The client left, and was shown nothing.
-        Outcome::Closed => sqlstate::CONNECTION_FAILURE.code.to_owned(),
-    };
-    let _ = given_up.set(sqlstate);
+fn note(given_up: &OnceLock<Ending>, outcome: &Outcome) {
+    let _ = given_up.set(QuestionEnd::from(outcome).ending);
 }
 
 pub(super) fn explain_column(format: ExplainFormat) -> ColumnDescription {

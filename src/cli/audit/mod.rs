@@ -111,7 +111,7 @@ async fn audited(stage: &Stage, options: &AuditOptions) -> Result<AuditReport, F
     let mut refused = Vec::new();
     for sql in attempts(stage.policy(), &stage.population) {
         refused.push(Attempt {
-            sqlstate: stage.attempt(&sql).await?,
+            came_back: stage.attempt(&sql).await?,
             sql,
         });
     }

@@ -1,9 +1,10 @@
 //! The findings of an audit, as text and as JSON.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::audit::{AuditQuestion, Gain};
 use crate::mechanism::Loss;
+use crate::refusal::sqlstate;
 
 /// A proved lower bound below this share of the charge is weak evidence.
 const LITTLE: f64 = 0.25;
@@ -74,8 +75,30 @@ impl Measured {
 #[derive(Debug, Serialize)]
 pub struct Attempt {
     pub sql: String,
-    /// `None` if it was answered.
-    pub sqlstate: Option<String>,
+    #[serde(rename = "sqlstate")]
+    pub came_back: Attempted,
+}
+
+/// What came back for such a statement.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Attempted {
+    /// An error of this SQLSTATE.
+    Refused(String),
+    /// No row, of a SELECT.
+    NoRow,
+    /// A part of a row; or the statement was no SELECT, and was executed.
+    Answered,
+}
+
+/// The SQLSTATE; null if it was answered.
+impl Serialize for Attempted {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Refused(sqlstate) => serializer.serialize_some(sqlstate),
+            Self::NoRow => serializer.serialize_some(sqlstate::SUCCESSFUL_COMPLETION.code),
+            Self::Answered => serializer.serialize_none(),
+        }
+    }
 }
 
 impl AuditedQuestion {
@@ -121,7 +144,7 @@ impl AuditReport {
         let answered = self
             .refused
             .iter()
-            .filter(|attempt| attempt.sqlstate.is_none())
+            .filter(|attempt| attempt.came_back == Attempted::Answered)
             .count();
         asked + measured + answered + usize::from(!self.books) + usize::from(!self.kept)
     }
@@ -248,7 +271,7 @@ impl AuditReport {
         let answered: Vec<&Attempt> = self
             .refused
             .iter()
-            .filter(|attempt| attempt.sqlstate.is_none())
+            .filter(|attempt| attempt.came_back == Attempted::Answered)
             .collect();
         lines.push(format!(
             "Of {} attempts to see or change rows, {} showed none.",
@@ -314,7 +337,7 @@ mod tests {
         }];
         let refused = vec![Attempt {
             sql: "SELECT * FROM a.b".to_owned(),
-            sqlstate: Some("42501".to_owned()),
+            came_back: Attempted::Refused("42501".to_owned()),
         }];
         AuditReport {
             policy: "shop.yaml".to_owned(),
@@ -377,7 +400,7 @@ mod tests {
         assert_eq!(report(2.1).findings(), 1);
         let mut report = report(1.0);
         report.measured[0].holds = false;
-        report.refused[0].sqlstate = None;
+        report.refused[0].came_back = Attempted::Answered;
         (report.books, report.kept) = (false, false);
         assert_eq!(report.findings(), 4);
         assert_eq!(

@@ -12,6 +12,7 @@ use tokio_postgres::config::SslMode;
 use tokio_postgres::{Client, Config};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::report::Attempted;
 use super::trials::AuditSession;
 use crate::audit::{AuditQuestion, Population, Seen};
 use crate::auto_bounds;
@@ -225,8 +226,8 @@ impl Stage {
     }
 
     /// The SQLSTATE of a refusal; `None` where rows came back.
-    pub async fn attempt(&self, sql: &str) -> Result<Option<String>, Failure> {
-        self.session().await?.attempt(sql).await
+    pub async fn attempt(&self, sql: &str) -> Result<Attempted, Failure> {
+        Ok(self.session().await?.attempt(sql).await)
     }
 
     async fn session(&self) -> Result<AuditSession, Failure> {

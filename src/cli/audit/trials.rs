@@ -2,10 +2,10 @@
 
 use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 
+use super::report::Attempted;
 use crate::audit::{AuditQuestion, Seen, Shows};
 use crate::cli::{Failure, start};
 use crate::mechanism::{Fixed, Loss};
-use crate::refusal::sqlstate;
 
 pub struct AuditSession(pub Client);
 
@@ -62,30 +62,31 @@ impl AuditSession {
         }
     }
 
-    /// The SQLSTATE of a refusal, or `00000` for a SELECT that returned no row. `None` if any part
-    /// of a row came back, or if another statement than a SELECT was executed.
-    pub async fn attempt(&self, sql: &str) -> Result<Option<String>, Failure> {
+    /// What comes back for a statement that should be refused.
+    pub async fn attempt(&self, sql: &str) -> Attempted {
         match self.0.simple_query(sql).await {
             Err(error) => match error.as_db_error() {
-                Some(refusal) => Ok(Some(refusal.code().code().to_owned())),
+                Some(refusal) => Attempted::Refused(refusal.code().code().to_owned()),
                 // The client library cannot read a copy stream. The server has started one, so rows
                 // came back.
-                None => Ok(None),
+                None => Attempted::Answered,
             },
-            Ok(messages) => Ok(harmless(
+            Ok(messages) => succeeded(
                 sql,
                 messages
                     .iter()
                     .any(|message| matches!(message, SimpleQueryMessage::Row(_))),
-            )),
+            ),
         }
     }
 }
 
 /// A statement that succeeded is harmless only if it is a SELECT that returned no row.
-fn harmless(sql: &str, has_rows: bool) -> Option<String> {
-    (!has_rows && sql.starts_with("SELECT"))
-        .then(|| sqlstate::SUCCESSFUL_COMPLETION.code.to_owned())
+fn succeeded(sql: &str, has_rows: bool) -> Attempted {
+    match !has_rows && sql.starts_with("SELECT") {
+        true => Attempted::NoRow,
+        false => Attempted::Answered,
+    }
 }
 
 /// Reads NULL as zero.
@@ -133,16 +134,15 @@ mod tests {
     #[test]
     fn what_changes_rows_is_not_harmless_for_showing_none() {
         assert_eq!(
-            harmless("SELECT 1 WHERE EXISTS (SELECT FROM a)", false).as_deref(),
-            Some("00000")
+            succeeded("SELECT 1 WHERE EXISTS (SELECT FROM a)", false),
+            Attempted::NoRow
         );
-        assert_eq!(harmless("SELECT * FROM a", true), None);
-        assert_eq!(
-            (
-                harmless("DELETE FROM a", false),
-                harmless("COPY a TO STDOUT", false)
-            ),
-            (None, None)
-        );
+        for (sql, has_rows) in [
+            ("SELECT * FROM a", true),
+            ("DELETE FROM a", false),
+            ("COPY a TO STDOUT", false),
+        ] {
+            assert_eq!(succeeded(sql, has_rows), Attempted::Answered, "{sql}");
+        }
     }
 }

@@ -21,7 +21,7 @@ pub fn json(number: Option<i64>, record: &Record) -> serde_json::Value {
                 application,
                 actor,
             },
-        sqlstate,
+        ending,
         event,
     } = record;
     let mut line = serde_json::json!({
@@ -34,7 +34,7 @@ pub fn json(number: Option<i64>, record: &Record) -> serde_json::Value {
         "address": address.map(|address| address.to_string()),
         "application": application,
         "via": via.name(),
-        "sqlstate": sqlstate,
+        "sqlstate": ending.sqlstate(),
     });
     let own = match event {
         Event::Statement(LoggedStatement {
@@ -92,6 +92,7 @@ mod tests {
     use super::*;
     use crate::ledger::Fingerprint;
     use crate::mechanism::Loss;
+    use crate::refusal::reason;
 
     #[test]
     fn a_line_has_what_a_record_has() {
@@ -109,7 +110,8 @@ mod tests {
             application: "a \"quoted\" name".to_owned(),
             actor: None,
         };
-        let mut record = Record::now("ann", 7, origin, Event::Statement(asked)).ending("53400");
+        let mut record = Record::now("ann", 7, origin, Event::Statement(asked))
+            .with_ending(reason::BUDGET_EXHAUSTED.into());
         record.microseconds = 1_000_000;
         let line = json(Some(3), &record).to_string();
         assert!(!line.contains('\n'));

@@ -12,6 +12,7 @@ use super::super::store::Access;
 use super::super::worker::Worker;
 use super::rows::REMOVED;
 use super::{Event, Record, RecordFile, json};
+use crate::refusal::Ending;
 
 /// How long a record may wait before it is written.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -278,7 +279,7 @@ async fn ask(worker: &Worker, numbers: Vec<i64>, records: &[Record]) -> Put {
 }
 
 fn is_refused_login(record: &Record) -> bool {
-    matches!(record.event, Event::Login) && !record.has_succeeded()
+    matches!(record.event, Event::Login) && record.ending != Ending::Succeeded
 }
 
 async fn remove_older(worker: &Worker) -> Result<(), Error> {

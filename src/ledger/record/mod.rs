@@ -20,7 +20,7 @@ use sha2::{Digest, Sha256};
 
 use super::charge::Fingerprint;
 use crate::mechanism::Loss;
-use crate::refusal::sqlstate;
+use crate::refusal::Ending;
 
 pub use file::RecordFile;
 pub use line::json;
@@ -185,8 +185,7 @@ pub struct Record {
     /// The process number of the session; 0 without one.
     pub session: i32,
     pub origin: Origin,
-    /// The SQLSTATE that the client got; 00000 where all went well.
-    pub sqlstate: String,
+    pub ending: Ending,
     pub event: Event,
 }
 
@@ -203,20 +202,19 @@ impl Record {
             name: name.to_owned(),
             session,
             origin,
-            sqlstate: sqlstate::SUCCESSFUL_COMPLETION.code.to_owned(),
+            ending: Ending::Succeeded,
             event,
         }
     }
 
-    #[must_use]
-    /// Whether it ended without an error.
-    pub fn has_succeeded(&self) -> bool {
-        self.sqlstate == sqlstate::SUCCESSFUL_COMPLETION.code
+    /// The SQLSTATE that the client got; 00000 where all went well.
+    pub fn sqlstate(&self) -> &str {
+        self.ending.sqlstate()
     }
 
-    pub fn ending(mut self, sqlstate: &str) -> Self {
-        sqlstate.clone_into(&mut self.sqlstate);
-        self
+    #[must_use]
+    pub fn with_ending(self, ending: Ending) -> Self {
+        Self { ending, ..self }
     }
 }
 

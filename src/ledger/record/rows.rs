@@ -7,6 +7,7 @@ use super::{
     DigestKey, Event, Fingerprint, LoggedStatement, Origin, Record, TABLES_MAX, Verdict, Via,
 };
 use crate::mechanism::Loss;
+use crate::refusal::Ending;
 
 /// Statements kept; some 250 bytes each.
 pub const STATEMENTS_KEPT: i64 = 1_000_000;
@@ -34,15 +35,18 @@ const INSERT: &str = "INSERT INTO record (id, microseconds, kind, name, session,
     (SELECT max(id) AS id FROM record UNION ALL SELECT max(id) FROM statement) AS ids), \
     $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17) RETURNING id";
 
-/// Removes all but the newest `$1` of these records.
+/// Removes all but the newest of these records; the parameter says how many stay. SQLite numbers
+/// parameters as they appear, so it is the last one.
 macro_rules! remove_but {
-    ($which:literal) => {
+    ($which:literal, $kept:literal) => {
         concat!(
             "DELETE FROM record WHERE ",
             $which,
             " AND id <= (SELECT id FROM record WHERE ",
             $which,
-            " ORDER BY id DESC LIMIT 1 OFFSET $1)"
+            " ORDER BY id DESC LIMIT 1 OFFSET ",
+            $kept,
+            ")"
         )
     };
 }
@@ -95,18 +99,15 @@ impl Rules {
     ///
     /// A `Write` transaction is open that has no other work: if this fails, nothing else is lost.
     pub(in crate::ledger) fn remove_older_records(&mut self) -> Result<(), Error> {
-        for (sql, kept) in [
-            (remove_but!("kind = 'statement'"), STATEMENTS_KEPT),
-            (
-                remove_but!("kind = 'login' AND sqlstate = '00000'"),
-                LOGINS_KEPT,
-            ),
-            (
-                remove_but!("kind = 'login' AND sqlstate <> '00000'"),
-                LOGINS_KEPT,
-            ),
+        let statements = remove_but!("kind = 'statement'", "$1");
+        self.store
+            .query(statements, &[StoreValue::Int(STATEMENTS_KEPT)])?;
+        let logins = [text(Ending::Succeeded.sqlstate()), StoreValue::Int(LOGINS_KEPT)];
+        for sql in [
+            remove_but!("kind = 'login' AND sqlstate = $1", "$2"),
+            remove_but!("kind = 'login' AND sqlstate <> $1", "$2"),
         ] {
-            self.store.query(sql, &[StoreValue::Int(kept)])?;
+            self.store.query(sql, &logins)?;
         }
         if self
             .store
@@ -178,7 +179,7 @@ impl Rules {
                     via: Via::Wire,
                     ..Origin::default()
                 },
-                sqlstate: row.text(5)?.to_owned(),
+                ending: Ending::of_sqlstate(row.text(5)?),
                 event,
             };
             Ok((row.int(0)?, record))
@@ -199,7 +200,7 @@ fn values(record: &Record) -> [StoreValue; 17] {
                 application,
                 actor,
             },
-        sqlstate,
+        ending,
         event,
     } = record;
     let (verdict, statement, plan, loss) = match event {
@@ -230,7 +231,7 @@ fn values(record: &Record) -> [StoreValue; 17] {
         text(via.name()),
         optional(actor.clone()),
         verdict,
-        text(sqlstate),
+        text(ending.sqlstate()),
         statement,
         plan,
         storable(&detail(event)),
@@ -281,7 +282,7 @@ pub(super) fn recorded(row: &Row) -> Result<(i64, Record), Error> {
         name: row.text(3)?.to_owned(),
         session: i32::try_from(row.int(4)?).unwrap_or_default(),
         origin,
-        sqlstate: row.text(10)?.to_owned(),
+        ending: Ending::of_sqlstate(row.text(10)?),
         event: event(row, optional(9)?)?,
     };
     Ok((row.int(0)?, record))

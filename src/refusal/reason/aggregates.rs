@@ -1,53 +1,53 @@
 //! Aggregates over private rows.
 
 reasons! {
-    UNSUPPORTED_AGGREGATE = "unsupported-aggregate", FEATURE_NOT_SUPPORTED,
+    UNSUPPORTED_AGGREGATE = "unsupported-aggregate", FEATURE_NOT_SUPPORTED, Unsupported,
         "No private answer is known for this aggregate, or for this form of it.",
         "Use an aggregate of [sql.md](sql.md#aggregates).";
-    DISTINCT_AGGREGATE = "distinct-aggregate", FEATURE_NOT_SUPPORTED,
+    DISTINCT_AGGREGATE = "distinct-aggregate", FEATURE_NOT_SUPPORTED, Unsupported,
         "This aggregate does not take `DISTINCT` over private rows.",
         "`DISTINCT` is answered in `COUNT`, `SUM`, `AVG`, `VARIANCE` and `STDDEV`.";
-    AGGREGATE_TYPE = "aggregate-type", FEATURE_NOT_SUPPORTED,
+    AGGREGATE_TYPE = "aggregate-type", FEATURE_NOT_SUPPORTED, Unsupported,
         "The aggregate has no private answer for values of this type or collation.",
         "Cast the value, for example to double precision, or show the values by `GROUP BY`.";
-    VALUE_RANGE_UNKNOWN = "value-range-unknown", FEATURE_NOT_SUPPORTED,
+    VALUE_RANGE_UNKNOWN = "value-range-unknown", FEATURE_NOT_SUPPORTED, Unsupported,
         "One row could hold any number, and no noise hides that. The value needs a range that is \
             known without the data.",
         "Clamp it, as in `SUM(LEAST(GREATEST(x, 0), 100))`, or add `WHERE x BETWEEN 0 AND 100`, \
             or ask the data owner to declare bounds.";
-    VALUE_DOMAIN_UNKNOWN = "value-domain-unknown", FEATURE_NOT_SUPPORTED,
+    VALUE_DOMAIN_UNKNOWN = "value-domain-unknown", FEATURE_NOT_SUPPORTED, Unsupported,
         "`MODE()` chooses among values that must be known without the data.",
         "Group by the column and order by the count, or ask the data owner to declare its values.";
-    SUM_RANGE_TOO_NARROW = "sum-range-too-narrow", FEATURE_NOT_SUPPORTED,
+    SUM_RANGE_TOO_NARROW = "sum-range-too-narrow", FEATURE_NOT_SUPPORTED, Unsupported,
         "The range of the sum is narrower than the steps in which noise is drawn.",
         "Widen the bounds of the value.";
-    PERCENTILE_FRACTION = "percentile-fraction", FEATURE_NOT_SUPPORTED,
+    PERCENTILE_FRACTION = "percentile-fraction", FEATURE_NOT_SUPPORTED, Unsupported,
         "A percentile takes one value in `ORDER BY`, and one or a few constant fractions.",
         "Write `percentile_cont(0.5) WITHIN GROUP (ORDER BY x)`, once for each fraction if need \
             be.";
-    UNCERTAINTY_ARGUMENT = "uncertainty-argument", FEATURE_NOT_SUPPORTED,
+    UNCERTAINTY_ARGUMENT = "uncertainty-argument", FEATURE_NOT_SUPPORTED, Unsupported,
         "`pgveil.stderr()`, `pgveil.ci_low()` and `pgveil.ci_high()` know the error only \
             of aggregates over private rows and of arithmetic on them.",
         "Repeat the aggregate inside it: `SELECT avg(x), pgveil.stderr(avg(x)) FROM people`.";
-    REGRESSION_RECORD = "regression-record", FEATURE_NOT_SUPPORTED,
+    REGRESSION_RECORD = "regression-record", FEATURE_NOT_SUPPORTED, Unsupported,
         "`pgveil.linregr()`, `pgveil.logregr()` and `pgveil.pca()` give a record. Only its fields \
             are answered, not the record as a whole, and `.*` works only in the `SELECT` list.",
         "Write `(pgveil.linregr(y, ARRAY[1, x])).*` as an item of `SELECT`, or one field, as in \
             `(pgveil.linregr(y, ARRAY[1, x])).coef`, over the private table.";
-    REGRESSION_FEATURES = "regression-features", INVALID_PARAMETER_VALUE,
+    REGRESSION_FEATURES = "regression-features", INVALID_PARAMETER_VALUE, Other,
         "A regression takes 1 to 16 features, a logistic one 1 to 8: one may be a constant, the \
             others must differ between rows, and each may appear once.",
         "Remove repeated features, constants but one, and those beyond 16 or 8. Write that one as \
             1.";
-    LOGISTIC_ALONE = "logistic-alone", FEATURE_NOT_SUPPORTED,
+    LOGISTIC_ALONE = "logistic-alone", FEATURE_NOT_SUPPORTED, Unsupported,
         "A logistic regression is found in steps, each a release of its own. It has no groups, and \
             no other aggregate is in its `SELECT`.",
         "Ask each group in a query of its own, with `WHERE` or `FILTER` in place of `GROUP BY`.";
-    COMPONENT_VALUES = "component-values", INVALID_PARAMETER_VALUE,
+    COMPONENT_VALUES = "component-values", INVALID_PARAMETER_VALUE, Other,
         "Principal components are those of 1 to 16 values, which must differ between rows. Each \
             may appear once.",
         "Remove constants, repeated values, and those beyond 16.";
-    AGGREGATE_CONSTANT = "aggregate-constant", INVALID_PARAMETER_VALUE,
+    AGGREGATE_CONSTANT = "aggregate-constant", INVALID_PARAMETER_VALUE, Other,
         "The penalty of a regression is a constant of at least 0, and the number of principal \
             components a whole constant from 1 to the number of values.",
         "Write the number out, without a cast that may round it, as in `pgveil.linregr(y, \

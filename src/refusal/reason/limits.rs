@@ -1,44 +1,44 @@
 //! Limits on a statement's time, memory and rows.
 
 reasons! {
-    TOO_MANY_PARTS = "too-many-parts", STATEMENT_TOO_COMPLEX,
+    TOO_MANY_PARTS = "too-many-parts", STATEMENT_TOO_COMPLEX, Other,
         "The query has more tables, keys, aggregates, grouping sets or subqueries than are \
             planned.",
         "Ask in several queries.";
-    EXPRESSION_TOO_COMPLEX = "expression-too-complex", STATEMENT_TOO_COMPLEX,
+    EXPRESSION_TOO_COMPLEX = "expression-too-complex", STATEMENT_TOO_COMPLEX, Other,
         "An expression over private rows grows too large when it is made total.",
         "Compute parts of it in a subquery in `FROM`, or simplify it.";
-    PLANNING_TOO_LONG = "planning-too-long", STATEMENT_TOO_COMPLEX,
+    PLANNING_TOO_LONG = "planning-too-long", STATEMENT_TOO_COMPLEX, Other,
         "Listing the values of group keys, `COUNT(DISTINCT …)` or `MODE()` takes too long.",
         "Simplify the keys, narrow their columns with `WHERE`, or use fewer of them.";
-    TOO_MANY_GROUPS = "too-many-groups", PROGRAM_LIMIT_EXCEEDED,
+    TOO_MANY_GROUPS = "too-many-groups", PROGRAM_LIMIT_EXCEEDED, TooLarge,
         "The keys have more combinations of values than the policy's `limits.groups`.",
         "Group by fewer keys, or narrow them with `WHERE`.";
-    ANSWER_TOO_LARGE = "answer-too-large", PROGRAM_LIMIT_EXCEEDED,
+    ANSWER_TOO_LARGE = "answer-too-large", PROGRAM_LIMIT_EXCEEDED, TooLarge,
         "The answer would hold more numbers, rows or bytes than an answer may.",
         "Group by fewer keys, use fewer aggregates, features or components, or add `LIMIT`.";
-    ROW_TOO_SLOW = "row-too-slow", STATEMENT_TOO_COMPLEX,
+    ROW_TOO_SLOW = "row-too-slow", STATEMENT_TOO_COMPLEX, Other,
         "One row, or one unit, could keep the query busy so long that its time would reveal it.",
         "Use fewer regular expressions and functions of long texts, join public rows by columns \
             of which few rows share a value, or ask in several queries.";
-    OUT_OF_MEMORY = "out-of-memory", OUT_OF_MEMORY,
+    OUT_OF_MEMORY = "out-of-memory", OUT_OF_MEMORY, TooLarge,
         "Sessions hold too many rows that nobody has read, or too many prepared statements and \
             values. What was paid is kept.",
         "Read or close open cursors, portals and prepared statements, or ask for fewer rows.";
-    SHADOW_MEMORY = "shadow-memory", PROGRAM_LIMIT_EXCEEDED,
+    SHADOW_MEMORY = "shadow-memory", PROGRAM_LIMIT_EXCEEDED, TooLarge,
         "The query over released and public rows needs more memory or disk than it may use.",
         "Ask for fewer rows, or sort and join less.";
-    PARAMETERS_TOO_LONG = "parameters-too-long", PROGRAM_LIMIT_EXCEEDED,
+    PARAMETERS_TOO_LONG = "parameters-too-long", PROGRAM_LIMIT_EXCEEDED, TooLarge,
         "The parameters are too long when written out as text. A numeric is written digit by \
             digit.",
         "Pass fewer of them, or numbers as double precision.";
-    SESSION_TOO_LARGE = "session-too-large", PROGRAM_LIMIT_EXCEEDED,
+    SESSION_TOO_LARGE = "session-too-large", PROGRAM_LIMIT_EXCEEDED, TooLarge,
         "The session holds too many prepared statements, portals, cursors, savepoints or settings.",
         "Close those that are no longer needed, for example with `DEALLOCATE ALL`.";
-    LOCK_TABLE_FULL = "lock-table-full", OUT_OF_MEMORY,
+    LOCK_TABLE_FULL = "lock-table-full", OUT_OF_MEMORY, TooLarge,
         "The session holds as many advisory locks as it may.",
         "Release some, for example with `pg_advisory_unlock_all()`.";
-    STATEMENT_CANCELLED = "statement-cancelled", QUERY_CANCELED,
+    STATEMENT_CANCELLED = "statement-cancelled", QUERY_CANCELED, Cancelled,
         "The client cancelled the statement, or `statement_timeout` passed. What was charged stays \
             charged.",
         "Repeat it: what was paid and released is kept.";

@@ -57,10 +57,8 @@ impl Decorrelate {
         }
         let is_count = matches!(item, ast::Expr::Function(function) if counts(function));
         // A bare name of the query around the subquery must not name one of the groups' columns.
-        let is_caught = |other: &ast::Expr| {
-            other.to_string().contains(VALUE)
-                || (0..own.len()).any(|at| other.to_string().contains(&tie(at)))
-        };
+        let columns: Vec<String> = (0..own.len()).map(tie).chain([VALUE.to_owned()]).collect();
+        let is_caught = |other: &ast::Expr| has_name(other, &columns);
         if own.is_empty()
             || (!is_count && !is_null_of_nothing(item))
             || others.iter().any(is_caught)
@@ -296,6 +294,23 @@ fn sides<'e>(conjunct: &'e ast::Expr, scope: &Scope) -> Sides<'e> {
         },
         _ => Sides::Mixed,
     }
+}
+
+/// Whether one of these is a part of a name in the expression.
+fn has_name(expr: &ast::Expr, names: &[String]) -> bool {
+    let is_one = |ident: &ast::Ident| names.contains(&ident.value);
+    let walk = visit::visit_expressions(expr, |expr| {
+        let found = match expr {
+            ast::Expr::Identifier(ident) => is_one(ident),
+            ast::Expr::CompoundIdentifier(parts) => parts.iter().any(is_one),
+            _ => false,
+        };
+        match found {
+            true => ControlFlow::Break(()),
+            false => ControlFlow::Continue(()),
+        }
+    });
+    walk.is_break()
 }
 
 /// Numbers of names outside subqueries: those that are columns of the scope, and the others.

@@ -26,7 +26,9 @@ pub(super) fn cautions(
         return lines;
     }
     let mut cut = rows_cut(release, plan, unit);
-    Values { release, words }.add(plan, &mut cut);
+    let mut values = Vec::new();
+    Values { release, words }.add(plan, &mut values);
+    cut.extend(values.iter().map(ToString::to_string));
     if !cut.is_empty() {
         let rest = cut.len().saturating_sub(LISTED_MAX);
         cut.truncate(LISTED_MAX);
@@ -158,6 +160,51 @@ fn bounds_on_rows(relation: &Relation, limits: &mut BTreeSet<u64>) {
     }
 }
 
+/// The values below one end and above the other.
+#[derive(Debug, Clone)]
+struct CutValues {
+    lower: Option<Scalar>,
+    upper: Option<Scalar>,
+}
+
+impl PartialEq for CutValues {
+    fn eq(&self, other: &Self) -> bool {
+        let is_same = |a: &Option<Scalar>, b: &Option<Scalar>| match (a, b) {
+            (Some(a), Some(b)) => a == b || number(a).is_some_and(|value| number(b) == Some(value)),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        is_same(&self.lower, &other.lower) && is_same(&self.upper, &other.upper)
+    }
+}
+
+impl std::fmt::Display for CutValues {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (
+            self.lower.as_ref().map(scalar_text),
+            self.upper.as_ref().map(scalar_text),
+        ) {
+            (Some(lower), Some(upper)) => write!(f, "outside [{lower}, {upper}]"),
+            (Some(lower), None) => write!(f, "below {lower}"),
+            (None, Some(upper)) => write!(f, "above {upper}"),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
+/// The values of a column that are cut.
+#[derive(Debug, PartialEq)]
+struct ColumnCut {
+    column: String,
+    values: CutValues,
+}
+
+impl std::fmt::Display for ColumnCut {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.column, self.values)
+    }
+}
+
 /// The values that are clamped.
 struct Values<'a> {
     release: &'a AnalyzedRelease,
@@ -165,7 +212,7 @@ struct Values<'a> {
 }
 
 impl Values<'_> {
-    fn add(&self, plan: &ReleasePlan, cut: &mut Vec<String>) {
+    fn add(&self, plan: &ReleasePlan, cut: &mut Vec<ColumnCut>) {
         let coordinates = plan.coordinates().iter().flat_map(summed);
         let choices = plan.choices().iter().filter_map(chosen);
         for (value, ends) in coordinates.chain(choices) {
@@ -174,7 +221,7 @@ impl Values<'_> {
     }
 
     /// Adds what is cut of a value that is clamped to these ends; `None` within an expression.
-    fn add_value(&self, value: &Expr, ends: Option<(f64, f64)>, cut: &mut Vec<String>) {
+    fn add_value(&self, value: &Expr, ends: Option<(f64, f64)>, cut: &mut Vec<ColumnCut>) {
         match value.as_column() {
             Some(id) => self.add_column(id, ends, cut),
             None => {
@@ -185,7 +232,7 @@ impl Values<'_> {
         }
     }
 
-    fn add_column(&self, id: ColumnId, ends: Option<(f64, f64)>, cut: &mut Vec<String>) {
+    fn add_column(&self, id: ColumnId, ends: Option<(f64, f64)>, cut: &mut Vec<ColumnCut>) {
         if let Some((_, definition)) = self.release.computed.iter().find(|(made, _)| *made == id) {
             return self.add_value(definition, ends, cut);
         }
@@ -199,7 +246,10 @@ impl Values<'_> {
             }
             None => self.add_made(&self.release.input, id, ends, cut),
         };
-        let part = part.map(|part| format!("{} {part}", self.words.column(id)));
+        let part = part.map(|values| ColumnCut {
+            column: self.words.column(id),
+            values,
+        });
         cut.extend(part.filter(|part| !cut.contains(part)));
     }
 
@@ -210,9 +260,12 @@ impl Values<'_> {
         relation: &Relation,
         id: ColumnId,
         ends: Option<(f64, f64)>,
-        cut: &mut Vec<String>,
-    ) -> Option<String> {
-        let own = ends.map(|(lo, hi)| format!("outside [{lo}, {hi}]"));
+        cut: &mut Vec<ColumnCut>,
+    ) -> Option<CutValues> {
+        let own = ends.map(|(lo, hi)| CutValues {
+            lower: Some(Scalar::Decimal(lo.to_string())),
+            upper: Some(Scalar::Decimal(hi.to_string())),
+        });
         match relation {
             Relation::Group {
                 input: _,
@@ -269,9 +322,9 @@ impl Values<'_> {
     fn add_operation(
         &self,
         operation: &Operation,
-        own: Option<String>,
-        cut: &mut Vec<String>,
-    ) -> Option<String> {
+        own: Option<CutValues>,
+        cut: &mut Vec<ColumnCut>,
+    ) -> Option<CutValues> {
         let is_sum = match operation.facts().clamped {
             Clamped::Rows => return own,
             Clamped::Sums => true,
@@ -281,7 +334,7 @@ impl Values<'_> {
             self.add_value(value, None, cut);
         }
         // Over one row a sum lies where its value does.
-        own.filter(|own| is_sum && !cut.iter().any(|part| part.ends_with(own.as_str())))
+        own.filter(|own| is_sum && !cut.iter().any(|part| part.values == *own))
     }
 }
 
@@ -334,7 +387,7 @@ fn chosen(choice: &ChoicePlan) -> Option<(&Expr, (f64, f64))> {
 /// Where the policy's bounds or list cut values of the column. If `ends` are narrower on a side, a
 /// condition of the query narrowed them, and that side is not cut. `None` where the policy declares
 /// nothing, or says that no other value occurs.
-fn outside(column: &Column, ends: Option<(f64, f64)>) -> Option<String> {
+fn outside(column: &Column, ends: Option<(f64, f64)>) -> Option<CutValues> {
     let (lower, upper) = match (&column.bounds, &column.domain) {
         (Some(bounds), _) => (bounds.lower.clone(), bounds.upper.clone()),
         (None, Some(values)) if !column.is_complete => {
@@ -351,13 +404,10 @@ fn outside(column: &Column, ends: Option<(f64, f64)>) -> Option<String> {
         (Some((lo, hi)), Some(lower), Some(upper)) => (lo <= lower, hi >= upper),
         _ => (true, true),
     };
-    let (lower, upper) = (scalar_text(&lower), scalar_text(&upper));
-    match (is_below, is_above) {
-        (true, true) => Some(format!("outside [{lower}, {upper}]")),
-        (true, false) => Some(format!("below {lower}")),
-        (false, true) => Some(format!("above {upper}")),
-        (false, false) => None,
-    }
+    (is_below || is_above).then(|| CutValues {
+        lower: Some(lower).filter(|_| is_below),
+        upper: Some(upper).filter(|_| is_above),
+    })
 }
 
 fn number(value: &Scalar) -> Option<f64> {

@@ -11,6 +11,7 @@ use pgveil::ledger::{
 };
 use pgveil::mechanism::{Accounting, Fixed, Loss, Mu, loss_gaussian, loss_laplace};
 use pgveil::policy::{FileDigest, Renew};
+use pgveil::refusal::Ending;
 
 use super::{
     Scratch, account, at, at_usual, buying, fingerprint, gaussian, held, laplace, question,
@@ -1194,7 +1195,7 @@ fn records_of_all_kinds() -> Vec<Record> {
             application: "psql".to_owned(),
             actor: (at % 3 == 0).then(|| "olga".to_owned()),
         },
-        sqlstate: if at < 3 { "00000" } else { "0A000" }.to_owned(),
+        ending: Ending::of_sqlstate(if at < 3 { "00000" } else { "0A000" }),
         event,
     };
     events.into_iter().enumerate().map(record).collect()
@@ -1311,13 +1312,15 @@ async fn refused_logins_remove_no_statement() {
     drop(ledger);
     knock(&url, 9).await;
     let ledger = at_usual(&url, Accounting::Gdp).await.unwrap();
-    let login = records_of_all_kinds().remove(5).ending("00000");
+    let login = records_of_all_kinds()
+        .remove(5)
+        .with_ending(Ending::Succeeded);
     ledger.record(login.clone()).await;
     ledger.record(login).await;
     ledger.flush().await;
     let read = ledger.records(0, 200_000).await.unwrap();
     let kinds = |kind: &str| read.iter().filter(|(_, r)| r.event.kind() == kind).count();
-    let refused = |(_, r): &&(i64, Record)| r.event == Event::Login && r.sqlstate != "00000";
+    let refused = |(_, r): &&(i64, Record)| r.event == Event::Login && r.sqlstate() != "00000";
     let knocks = read.iter().filter(refused).count();
     assert_eq!(knocks, LOGINS_KEPT as usize);
     // They removed no successful login.

@@ -10,6 +10,7 @@ use pgveil::ledger::{
 };
 use pgveil::mechanism::Accounting;
 use pgveil::parse::{Statement, parse};
+use pgveil::refusal::Ending;
 use sha2::{Digest, Sha256};
 
 use super::{Scratch, at_usual, specs_usual, stage};
@@ -71,7 +72,7 @@ async fn every_statement_is_recorded_without_its_text() {
         let reported = (
             record.name.as_str(),
             asked(record).verdict,
-            record.sqlstate.as_str(),
+            record.sqlstate(),
             !asked(record).loss.is_zero(),
         );
         assert_eq!(reported, ("analyst", verdict, sqlstate, charged), "{sql}");
@@ -180,7 +181,7 @@ async fn a_cancelled_explain_is_recorded() {
     let printed = veil.engine.ledger().statement_digest(&query.to_sql());
     assert_eq!(asked(record).statement, printed);
     assert_eq!(
-        (record.sqlstate.as_str(), asked(record).verdict),
+        (record.sqlstate(), asked(record).verdict),
         ("57014", Verdict::Failed)
     );
 }
@@ -253,7 +254,10 @@ async fn decisions_are_acts() {
 async fn a_record_says_when_it_was_asked_and_what_the_client_got() {
     let veil = Veil::demo(|y| y, None).await;
     let requester = Veil::fresh();
-    requester.given_up.set("57014".to_owned()).unwrap();
+    requester
+        .given_up
+        .set(Ending::Failed("57014".to_owned()))
+        .unwrap();
     // The rows are locked for longer than a second: the end is not the beginning.
     let lock = "BEGIN; LOCK TABLE nls.women IN ACCESS EXCLUSIVE MODE";
     veil.client.batch_execute(lock).await.unwrap();
@@ -277,7 +281,7 @@ async fn a_record_says_when_it_was_asked_and_what_the_client_got() {
         (record.microseconds - before).abs() < 1_000_000,
         "{record:?}"
     );
-    assert_eq!(record.sqlstate, "57014");
+    assert_eq!(record.sqlstate(), "57014");
     assert_eq!(asked(record).verdict, Verdict::Failed);
     assert!(
         !asked(record).loss.is_zero(),

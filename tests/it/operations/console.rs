@@ -254,7 +254,7 @@ async fn guesses_of_a_password_are_slowed_down() {
     let refused = records
         .iter()
         .filter(|(_, record)| record.name == "olga")
-        .map(|(_, record)| record.sqlstate.as_str());
+        .map(|(_, record)| record.sqlstate());
     let refused: Vec<&str> = refused.collect();
     assert_eq!(
         refused,

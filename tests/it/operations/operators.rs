@@ -254,7 +254,7 @@ async fn an_operator_has_no_way_to_data() {
     assert_eq!(stage.veil.spent().await, 0.0);
     assert!(stage.records("statement").await.is_empty());
     let logins = stage.records("login").await;
-    let states: Vec<&str> = logins.iter().map(|r| r.sqlstate.as_str()).collect();
+    let states: Vec<&str> = logins.iter().map(|r| r.sqlstate()).collect();
     assert_eq!(states, ["00000", "28P01", "3D000", "3D000"]);
     // A role has no commands of operators.
     let analyst = stage.login("analyst", "nls").await.unwrap();

@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pgveil::postgres::{LocalPostgres, Locale, PostgresEngine, ServerOptions, connect};
+use pgveil::postgres::{
+    Error, LocalPostgres, Locale, PostgresEngine, ServerOptions, connect, major_version,
+};
 
 /// For a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -299,4 +301,39 @@ mod embedded {
         eprintln!("embedded stop of two: {:?}", stopping.elapsed());
         assert!(directories.iter().all(|directory| !directory.exists()));
     }
+}
+
+/// A server that gives up is known by words of its log, in every version of PostgreSQL. Otherwise a
+/// start would only end after minutes, with another error.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_gives_up_is_noticed() {
+    let unusable = ServerOptions {
+        settings: vec![("shared_buffers".to_owned(), "many".to_owned())],
+        ..ServerOptions::default()
+    };
+    let cluster = std::env::temp_dir().join(format!("pgveil-no-cluster-{}", std::process::id()));
+    std::fs::create_dir_all(&cluster).unwrap();
+    let version = major_version().unwrap().to_string();
+    for (name, text) in [
+        ("PG_VERSION", version.as_str()),
+        ("postgresql.conf", ""),
+        ("pg_hba.conf", ""),
+    ] {
+        std::fs::write(cluster.join(name), text).unwrap();
+    }
+    let empty = ServerOptions {
+        copy_of: Some(cluster.clone()),
+        ..ServerOptions::default()
+    };
+    for (options, word) in [
+        (unusable, "FATAL:"),
+        (empty, "could not find the database system"),
+    ] {
+        match LocalPostgres::start(options).await {
+            Err(Error::Start { log }) => assert!(log.contains(word), "{log}"),
+            Err(error) => panic!("{error}"),
+            Ok(_) => panic!("it has started"),
+        }
+    }
+    std::fs::remove_dir_all(&cluster).unwrap();
 }

@@ -560,6 +560,11 @@ async fn values_of_execute_are_one_row() {
         "count(*)",
         "sum(1) OVER ()",
         "unnest(ARRAY[1])",
+        "grouping(1)",
+        "max(max(1))",
+        "sum(DISTINCT 1) OVER ()",
+        "date_part('fortnight', now())::int",
+        "ntile(1) OVER (RANGE 1 PRECEDING)",
     ] {
         for execute in ["EXECUTE", "EXPLAIN EXECUTE"] {
             let sql = format!("{execute} p ({value})");

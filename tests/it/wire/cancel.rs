@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use pgveil::refusal::Ending;
+
 use super::double::{PASSWORD, start, until};
 use super::socket::{CANCEL_REQUEST, Socket, kinds, packet, query, startup};
 
@@ -74,7 +76,7 @@ async fn a_statement_timeout_ends_the_wait_and_not_the_answer() {
     );
     // Its later outcome is not recorded.
     let given_up = || running.service.given_up.lock().unwrap().clone();
-    assert_eq!(given_up()[0].get().map(String::as_str), Some("57014"));
+    assert_eq!(given_up()[0].get().map(Ending::sqlstate), Some("57014"));
     // The session goes on at once, until it has left too many answers behind: then a question
     // waits, here in vain, and is not charged.
     socket.ask("SET statement_timeout = '30s'").await;

@@ -13,7 +13,7 @@ use pgveil::error::Error;
 use pgveil::ledger::Record;
 use pgveil::parse::{ExplainFormat, Query};
 use pgveil::policy::{Certificate, Notices, Secret, SessionSettings};
-use pgveil::refusal::{Refusal, reason};
+use pgveil::refusal::{Ending, Refusal, reason};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -39,7 +39,7 @@ pub struct Double {
     pub describes: AtomicUsize,
     pub records: Mutex<Vec<Record>>,
     /// Of each question, what the client got for it in the end.
-    pub given_up: Mutex<Vec<Arc<OnceLock<String>>>>,
+    pub given_up: Mutex<Vec<Arc<OnceLock<Ending>>>>,
     /// Whether answers that are `gated` may end.
     pub gate: watch::Sender<bool>,
 }

@@ -182,7 +182,7 @@ async fn a_price_ends_when_its_client_leaves() {
     assert!(again.has("Run at this price"), "{}", again.body);
     assert_eq!(stage.veil.spent().await, 0.0);
     let records = stage.records().await;
-    let left = records.iter().filter(|record| record.sqlstate == "08006");
+    let left = records.iter().filter(|record| record.sqlstate() == "08006");
     assert_eq!(left.count(), 1, "{records:?}");
 }
 

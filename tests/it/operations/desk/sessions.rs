@@ -42,10 +42,7 @@ async fn nobody_is_let_in_without_a_session() {
     let records = stage.records().await;
     assert_eq!(records.len(), 4);
     for record in records {
-        assert_eq!(
-            (record.sqlstate.as_str(), record.event),
-            ("28P01", Event::Login)
-        );
+        assert_eq!((record.sqlstate(), &record.event), ("28P01", &Event::Login));
         assert_eq!(record.origin.via, Via::Desk);
     }
 }
@@ -121,7 +118,7 @@ async fn guesses_are_slowed_down_and_recorded() {
     let of = |name: &str| records.iter().filter(|r| r.name == name).count();
     assert_eq!([of("analyst"), of("nobody"), of("bob")], [6, 5, 1]);
     // Ten passwords were wrong; the eleventh try was not looked at.
-    let count = |sqlstate: &str| records.iter().filter(|r| r.sqlstate == sqlstate).count();
+    let count = |sqlstate: &str| records.iter().filter(|r| r.sqlstate() == sqlstate).count();
     assert_eq!([count("28P01"), count("57P03"), count("00000")], [10, 1, 1]);
     assert!(records.iter().all(|r| r.origin.address.is_some()));
 }
@@ -243,7 +240,7 @@ async fn sessions_take_the_places_of_clients() {
     stage.visit_as("bob", BOB);
     // The record has the reason: the password was right.
     let records = stage.records().await;
-    let sqlstates: Vec<&str> = records.iter().map(|r| r.sqlstate.as_str()).collect();
+    let sqlstates: Vec<&str> = records.iter().map(|r| r.sqlstate()).collect();
     assert_eq!(sqlstates, ["00000", "53300"]);
     drop(seats);
     let visit = stage.visit();
