@@ -244,8 +244,8 @@ async fn add_changed_tables(registry: &mut Registry, engine: &Engine) {
 
 fn add_pools(registry: &mut Registry, engine: &Engine) {
     let pools = Family::<PoolLabels, Gauge>::default();
-    for (pool, (used, size)) in engine.pools() {
-        for (state, connections) in [("used", used), ("free", size - used)] {
+    for (pool, in_use) in engine.pools() {
+        for (state, connections) in [("used", in_use.used), ("free", in_use.free())] {
             let labels = PoolLabels { pool, state };
             pools
                 .get_or_create(&labels)

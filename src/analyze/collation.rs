@@ -12,8 +12,8 @@ use crate::aggregates::{BoundedAggregate, Compares, TextRead};
 use crate::catalog::{Collation, Type};
 use crate::ir::functions::Function;
 use crate::ir::{
-    Aggregate, ColumnId, ColumnInfo, Expr, Node, Relation, Window, WindowFunction,
-    aggregate_column, key_column,
+    Aggregate, AggregateId, ColumnId, ColumnInfo, Expr, KeyId, Node, Relation, Window,
+    WindowFunction, aggregate_column, key_column,
 };
 use crate::policy::{Column, Policy};
 use crate::refusal::{Refusal, reason};
@@ -309,7 +309,7 @@ impl<'a> Collations<'a> {
             Ok::<_, Refusal>(())
         };
         for (at, (key, _)) in keys.iter().enumerate() {
-            show(self.value(key)?, key_column(at))?;
+            show(self.value(key)?, key_column(KeyId(at)))?;
         }
         for (at, aggregate) in aggregates.iter().enumerate() {
             aggregate
@@ -320,7 +320,7 @@ impl<'a> Collations<'a> {
                 let derived = self.value(argument)?;
                 match aggregate.operation.reads_text() {
                     TextRead::Presence => {}
-                    TextRead::Shown => show(derived, aggregate_column(at))?,
+                    TextRead::Shown => show(derived, aggregate_column(AggregateId(at)))?,
                     TextRead::Compared => drop(derived.equal()?),
                 }
             }

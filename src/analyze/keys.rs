@@ -12,7 +12,7 @@ use super::planning_effort::PlanningEffort;
 use crate::catalog::Type;
 use crate::ir::evaluate::float_text;
 use crate::ir::functions::{Function, Rule, rule};
-use crate::ir::{ColumnId, ColumnInfo, Expr, Node};
+use crate::ir::{ColumnId, ColumnInfo, Expr, GroupingSet, KeyId, Node};
 use crate::policy::{KeyChoice, Policy, Scalar};
 use crate::refusal::{Refusal, reason};
 use column_filter::ColumnFilter;
@@ -345,9 +345,9 @@ pub(super) fn canonical(
 }
 
 /// The keys of every grouping set: without any, one set of all keys.
-pub fn grouped(sets: &[Vec<usize>], keys: usize) -> Vec<Vec<usize>> {
+pub fn grouped(sets: &[GroupingSet], keys: usize) -> Vec<GroupingSet> {
     if sets.is_empty() {
-        vec![(0..keys).collect()]
+        vec![GroupingSet::of_all(keys)]
     } else {
         sets.to_vec()
     }
@@ -356,8 +356,8 @@ pub fn grouped(sets: &[Vec<usize>], keys: usize) -> Vec<Vec<usize>> {
 /// Number of groups in the full domains of all grouping sets. A key without a domain counts as one
 /// value.
 pub fn listed_groups<'r>(
-    sets: &[Vec<usize>],
-    rule: impl Fn(usize) -> &'r KeyRule,
+    sets: &[GroupingSet],
+    rule: impl Fn(KeyId) -> &'r KeyRule,
     tuples: &[KeyCombinations],
 ) -> u64 {
     let of_axis = |axis: &Axis| match axis {
@@ -367,7 +367,7 @@ pub fn listed_groups<'r>(
             KeyRule::Threshold => 1,
         },
     };
-    let of_set = |set: &Vec<usize>| {
+    let of_set = |set: &GroupingSet| {
         axes(set, tuples)
             .iter()
             .fold(1u64, |cells, axis| cells.saturating_mul(of_axis(axis)))
@@ -381,12 +381,12 @@ pub fn listed_groups<'r>(
 /// # Errors
 /// 54000 where there are more than the policy's limit.
 pub fn cells(
-    sets: &[Vec<usize>],
+    sets: &[GroupingSet],
     rules: &[(Expr, KeyRule)],
     tuples: &[KeyCombinations],
     limit: u32,
 ) -> Result<u64, Refusal> {
-    let cells = listed_groups(sets, |at| &rules[at].1, tuples);
+    let cells = listed_groups(sets, |key| &rules[key.0].1, tuples);
     if cells > u64::from(limit) {
         return Err(Refusal::new(
             reason::TOO_MANY_GROUPS,

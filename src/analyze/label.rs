@@ -19,7 +19,7 @@ use super::range::Ranges;
 use super::row_facts::always_true;
 use crate::catalog::{Equality, Type};
 use crate::ir::functions::Function;
-use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
+use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, ScanId, TableId};
 use crate::policy::{Policy, Protection, Table};
 use crate::refusal::{Refusal, TextPosition, reason};
 
@@ -30,7 +30,8 @@ const ROWS_MAX: u64 = 1 << 32;
 pub struct Labels<'a> {
     pub policy: &'a Policy,
     pub columns: &'a mut Vec<ColumnInfo>,
-    pub scans: usize,
+    /// The number of the next scan of a key path.
+    pub scans: ScanId,
     /// The ranges of columns that grouping, windows and unions within a unit compute.
     pub opaque: Vec<(ColumnId, Interval)>,
     /// Public rows that each private row is paired with.
@@ -195,8 +196,7 @@ impl Labels<'_> {
     }
 
     fn hidden_scan(&mut self, table: TableId) -> (Relation, Vec<ColumnId>) {
-        let number = self.scans;
-        self.scans += 1;
+        let number = self.scans.take();
         let mut ids = Vec::new();
         for (position, column) in self.policy.tables[table.0].columns.iter().enumerate() {
             ids.push(ColumnId(self.columns.len() as u32));

@@ -39,7 +39,8 @@ use std::sync::Arc;
 use crate::aggregates::BoundedAggregate;
 use crate::catalog::Collation;
 use crate::ir::{
-    ColumnId, ColumnInfo, Expr, Node, Relation, ReleaseId, ResolvedQuery, TableId, release_alias,
+    ColumnId, ColumnInfo, Expr, GroupingSet, Node, Relation, ReleaseId, ResolvedQuery, TableId,
+    release_alias,
 };
 use crate::policy::{Policy, SessionSettings};
 use crate::refusal::{Refusal, reason};
@@ -83,7 +84,7 @@ pub struct AnalyzedRelease {
     /// Keys whose listed values occur in these combinations alone.
     pub tuples: Vec<KeyCombinations>,
     /// The keys of each grouping set; empty for a plain GROUP BY of all keys.
-    pub sets: Vec<Vec<usize>>,
+    pub sets: Vec<GroupingSet>,
     /// As the analyst wrote each key, for EXPLAIN.
     pub key_texts: Vec<String>,
     pub aggregates: Vec<BoundedAggregate>,
@@ -119,14 +120,14 @@ pub struct AnalyzedRelease {
 
 impl AnalyzedRelease {
     /// The keys of every grouping set: of a plain GROUP BY one, of all keys.
-    pub fn grouped(&self) -> Vec<Vec<usize>> {
+    pub fn grouped(&self) -> Vec<GroupingSet> {
         keys::grouped(&self.sets, self.keys.len())
     }
 
     /// Number of groups in the full domains of all grouping sets. A key without a domain counts as
     /// one value.
     pub fn listed_groups(&self) -> u64 {
-        keys::listed_groups(&self.grouped(), |at| &self.keys[at].1, &self.tuples)
+        keys::listed_groups(&self.grouped(), |key| &self.keys[key.0].1, &self.tuples)
     }
 
     /// The most that the magnitudes of one unit's values add up to, as the policy declares it.
@@ -136,9 +137,9 @@ impl AnalyzedRelease {
     }
 
     /// A set's groups are known without the data.
-    pub fn is_listed(&self, set: &[usize]) -> bool {
-        set.iter()
-            .all(|at| matches!(self.keys[*at].1, KeyRule::Domain(_)))
+    pub fn is_listed(&self, set: &GroupingSet) -> bool {
+        set.keys()
+            .all(|key| matches!(self.keys[key.0].1, KeyRule::Domain(_)))
     }
 
     /// Some set's groups are released by threshold.

@@ -16,12 +16,12 @@ use super::{
     UnitTotals, aggregate_bounds, inline, only_scan, public_outer_join, unit_of,
 };
 use crate::aggregates::BoundedAggregate;
-use crate::ir::{Aggregate, ColumnId, ColumnInfo, Expr, Relation, Release, Scan};
+use crate::ir::{Aggregate, ColumnId, ColumnInfo, Expr, Relation, Release, Scan, ScanId};
 use crate::policy::{Policy, SessionSettings};
 use crate::refusal::{Refusal, reason};
 
 /// Scans that key paths add are numbered from here, after those of the statement.
-pub const HIDDEN_SCANS_FROM: usize = 1000;
+pub const HIDDEN_SCANS_FROM: ScanId = ScanId::new(1000);
 
 /// Labels one release, rules its keys and bounds its aggregates.
 pub(super) fn analyze_release(

@@ -1,5 +1,6 @@
 //! Chooses bounds from noisy counts of units.
 
+use crate::ir::GroupingSet;
 use crate::mechanism::Mechanism;
 use crate::policy::{AutoBound, Finding, Scalar};
 use crate::rewrite::emit::sql;
@@ -55,8 +56,8 @@ pub fn thresholds(release: &ReleasePlan) -> Thresholds {
             .product(),
         sets => sets
             .iter()
-            .flatten()
-            .map(|at| listed(&release.keys()[*at].1))
+            .flat_map(GroupingSet::keys)
+            .map(|key| listed(&release.keys()[key.0].1))
             .sum(),
     };
     let deviation = release

@@ -141,9 +141,12 @@ fn facts(engine: &Engine, console: &Console, rights: Rights) -> Markup {
         let short: String = digest.chars().take(12).collect();
         rows.push(vec![text("Meaning of the policy"), text(short)]);
     }
-    for (pool, (used, size)) in engine.pools() {
+    for (pool, in_use) in engine.pools() {
         let name = format!("Connections to the {pool}");
-        rows.push(vec![text(name), text(format!("{used} of {size} in use"))]);
+        rows.push(vec![
+            text(name),
+            text(format!("{} of {} in use", in_use.used, in_use.size)),
+        ]);
     }
     html! {
         section aria-labelledby="facts" {

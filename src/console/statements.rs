@@ -15,7 +15,7 @@ use super::visitor::Owner;
 use super::{Console, view};
 use crate::calendar::{FROM_1970_US, MICROS_PER_DAY};
 use crate::engine::Engine;
-use crate::ledger::{Error, Event, LoggedStatement, Record, Verdict};
+use crate::ledger::{Error, Event, KeyedStatementDigest, LoggedStatement, Record, Verdict};
 use crate::policy::{Zone, timestamp};
 use crate::refusal::Ending;
 use crate::web::page::charged;
@@ -89,9 +89,10 @@ impl Filter {
             && of_statement(verdict, &|asked| asked.verdict.name() == verdict)
             && of_statement(table, &|asked| asked.tables.contains(table))
             && of_statement(digest, &|asked| {
-                let names = [Some(asked.statement), asked.plan];
+                let plan = asked.plan.map(|plan| plan.to_string());
+                let names = [Some(asked.statement.to_string()), plan];
                 let mut names = names.into_iter().flatten();
-                names.any(|name| name.to_string().starts_with(digest.as_str()))
+                names.any(|name| name.starts_with(digest.as_str()))
             })
     }
 
@@ -294,7 +295,7 @@ fn dearest(found: &[(i64, Record)]) -> Vec<Vec<Markup>> {
     let mut all: Vec<_> = all.into_values().filter(|sum| sum.2 > 0.0).collect();
     all.sort_by(|one, other| other.2.total_cmp(&one.2));
     let row = |(statement, times, mu_squared, epsilon): (_, u32, f64, Option<f64>)| {
-        let statement: crate::ledger::Fingerprint = statement;
+        let statement: KeyedStatementDigest = statement;
         vec![
             html! { code { (statement.short()) } },
             text(times),

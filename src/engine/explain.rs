@@ -9,7 +9,7 @@ use super::useless::Usefulness;
 use crate::aggregates::{Foreseen, Output};
 use crate::analyze::KeyRule;
 use crate::finish::quantile_95;
-use crate::ir::ReleaseId;
+use crate::ir::{AggregateId, ReleaseId};
 use crate::ledger::Balance;
 use crate::mechanism::{Fixed, Loss};
 use crate::policy::{Policy, Protection, SESSION_SETTINGS, SessionSettings, UnitStep, UselessMode};
@@ -274,7 +274,7 @@ fn summed_up(summed: &FromFiner) -> serde_json::Value {
         cut: _,
         source: _,
     } = summed;
-    let error = |(at, own, bought): &(usize, f64, f64)| {
+    let error = |(at, own, bought): &(AggregateId, f64, f64)| {
         serde_json::json!({
             "aggregate": at,
             "standard_deviation": own,

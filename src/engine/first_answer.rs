@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::finish::value_and_error;
 use crate::ir::ReleaseId;
 use crate::parse::Query;
-use crate::policy::{Reuse, TargetError, TargetErrors};
+use crate::policy::{Reuse, StatementAggregate, TargetError, TargetErrors};
 use crate::refusal::{Refusal, reason};
 use crate::release::{ClipBias, ReleasedTable};
 use crate::rewrite::{
@@ -159,7 +159,7 @@ fn less_noise(plan: &Plan, answered: &Answered, targets: &TargetErrors) -> Optio
         let release = plan.release(id);
         let outputs = release.outputs().iter().enumerate();
         outputs.filter_map(move |(at, (output, _))| {
-            let times = ratio(release, (output, table), targets.of(first + at))?;
+            let times = ratio(release, (output, table), targets.of(first.after(at)))?;
             Some(better * needed_of(times, &cuts(release, output, table))?)
         })
     });
@@ -202,14 +202,14 @@ fn needed_of(times: f64, cuts: &[&ClipBias]) -> Option<f64> {
 fn tables<'a>(
     plan: &'a Plan,
     answered: &'a Answered,
-) -> impl Iterator<Item = (ReleaseId, &'a ReleasedTable, usize)> {
-    let mut first = 0;
+) -> impl Iterator<Item = (ReleaseId, &'a ReleasedTable, StatementAggregate)> {
+    let mut first = StatementAggregate::default();
     plan.releases()
         .iter()
         .enumerate()
         .filter_map(move |(at, release)| {
             let (id, number) = (ReleaseId(at), first);
-            first += release.outputs().len();
+            first = first.after(release.outputs().len());
             Some((id, answered.released.table(id)?, number))
         })
 }
@@ -265,9 +265,9 @@ fn errors_now(plan: &Plan, answered: &Answered, targets: &TargetErrors) -> Strin
     for (release, table, first) in tables(plan, answered) {
         let release = plan.release(release);
         for (at, (output, _)) in release.outputs().iter().enumerate() {
-            let number = first + at + 1;
+            let number = first.after(at).ordinal();
             let known = || known(release, output, table);
-            let error = match targets.of(first + at) {
+            let error = match targets.of(first.after(at)) {
                 TargetError::OfAnswer(_) => of_answer(known())
                     .map(|share| format!("{} % of the answer", rounded(100.0 * share))),
                 TargetError::Absolute(_) | TargetError::OfRow(_) => known()

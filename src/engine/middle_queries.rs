@@ -58,12 +58,13 @@ impl<'a> MiddleQueries<'a> {
         let mut constants = Vec::new();
         let mut searched = 0u64;
         let plan = self.plan.release(release);
-        for ((middle, column), times) in plan.constants().iter().zip(plan.searches()) {
-            let columns = match self.known[middle.0].take() {
+        for (constant, times) in plan.constants().iter().zip(plan.searches()) {
+            let columns = match self.known[constant.middle.0].take() {
                 Some(columns) => columns,
-                None => self.run(*middle, released).await?,
+                None => self.run(constant.middle, released).await?,
             };
-            let values: u64 = columns[*column]
+            let values: u64 = constant
+                .pick(&columns)
                 .iter()
                 .map(|value| 1 + value.as_ref().map_or(0, String::len) as u64 / 50)
                 .sum();
@@ -77,8 +78,8 @@ impl<'a> MiddleQueries<'a> {
                         .hint("Write the subquery once, or narrow it."),
                 ));
             }
-            constants.push(columns[*column].clone());
-            self.known[middle.0] = Some(columns);
+            constants.push(constant.pick(&columns).clone());
+            self.known[constant.middle.0] = Some(columns);
         }
         let rows = |at: MiddleId| {
             self.known[at.0]

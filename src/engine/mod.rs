@@ -89,6 +89,7 @@ use crate::ledger::{self, Found, Ledger, Record, Verdict};
 use crate::mechanism::{OsRandomness, Sampler};
 use crate::parse::{ExplainFormat, Query};
 use crate::policy::{Certificate, Policy, Secret, SessionSettings, Table};
+use crate::postgres::PoolUse;
 use crate::refusal::Refusal;
 use crate::shadow::{CopiedTable, Shadow, ShadowError, ShadowLock};
 
@@ -276,11 +277,11 @@ impl Engine {
             .collect())
     }
 
-    /// Connections to the database and to the shadow: in use, and at most.
-    pub fn pools(&self) -> [(&'static str, (usize, usize)); 2] {
+    /// Connections to the database and to the shadow.
+    pub fn pools(&self) -> [(&'static str, PoolUse); 2] {
         [
-            ("database", self.backend.used()),
-            ("shadow", self.shadow.used()),
+            ("database", self.backend.in_use()),
+            ("shadow", self.shadow.in_use()),
         ]
     }
 

@@ -9,7 +9,7 @@ use crate::aggregates::{DrawId, Fit, Foreseen, MeasureId, Output, Remark};
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
 use crate::finish::{Fits, has_few, quantile_95, reach_of_cuts, spread, unseen};
-use crate::ir::{Formula, ReleaseId};
+use crate::ir::{AggregateId, Formula, ReleaseId};
 use crate::ledger::{Balance, Balances};
 use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
 use crate::parse::Query;
@@ -156,12 +156,12 @@ pub fn describe(plan: &Plan, delta: f64, sql: Sql) -> Vec<String> {
                 .iter()
                 .map(|statement| format!("  SQL: {}", statement.sql())),
         );
-        for (parameter, (middle, column)) in release.constants().iter().enumerate() {
+        for (parameter, constant) in release.constants().iter().enumerate() {
             lines.push(format!(
                 "  ${}: column {} of middle query {}",
                 parameter + 1,
-                column + 1,
-                middle.0 + 1
+                constant.ordinal(),
+                constant.middle.0 + 1
             ));
         }
     }
@@ -219,14 +219,14 @@ pub(super) fn left(balance: &Balance) -> String {
 }
 
 /// How a line on the noise of an aggregate begins.
-fn prefix(at: usize) -> String {
-    format!("noise of aggregate {}:", at + 1)
+fn prefix(at: AggregateId) -> String {
+    format!("noise of aggregate {}:", at.ordinal())
 }
 
 /// The aggregates that a look left out, each with a line that says why.
-fn left_out(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<(usize, String)> {
-    let outputs = release.outputs().iter().enumerate();
-    let line = |(at, (output, _)): (usize, &(Output, Type))| {
+fn left_out(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<(AggregateId, String)> {
+    let outputs = AggregateId::numbered(release.outputs());
+    let line = |(at, (output, _)): (AggregateId, &(Output, Type))| {
         let few = unseen(release, drawn?, output)?;
         Some((at, format!("{} NULL: {}", prefix(at), not_drawn(few))))
     };
@@ -243,7 +243,7 @@ fn noise_released(
     let drawn = table.and_then(|table| table.drawn.as_ref());
     let mut lines = noise(release, drawn);
     let left_out = left_out(release, drawn);
-    for (at, (output, _)) in release.outputs().iter().enumerate() {
+    for (at, (output, _)) in AggregateId::numbered(release.outputs()) {
         let prefix = prefix(at);
         if let Some((_, line)) = left_out.iter().find(|(left, _)| *left == at) {
             set(&mut lines, &prefix, line.clone());
@@ -294,12 +294,12 @@ fn noise_released(
         lines.extend(
             table
                 .and_then(|table| what_is_cut(release, at, table))
-                .map(|cut| format!("clip of aggregate {}: {cut}", at + 1)),
+                .map(|cut| format!("clip of aggregate {}: {cut}", at.ordinal())),
         );
         lines.extend(
             table
                 .and_then(|table| rows_cut(output, table))
-                .map(|cut| format!("rows of aggregate {}: {cut}", at + 1)),
+                .map(|cut| format!("rows of aggregate {}: {cut}", at.ordinal())),
         );
     }
     lines
@@ -316,8 +316,8 @@ fn not_drawn(few: TooFew) -> String {
 
 /// The amount that a clip chosen from a look cuts from an aggregate, as far as the look shows, and
 /// the part of its intervals that covers this.
-fn what_is_cut(release: &ReleasePlan, at: usize, table: &ReleasedTable) -> Option<String> {
-    let (output, _) = release.outputs().get(at)?;
+fn what_is_cut(release: &ReleasePlan, at: AggregateId, table: &ReleasedTable) -> Option<String> {
+    let (output, _) = release.output(at)?;
     let measures = match output.foreseen() {
         Foreseen::Measure(sum) | Foreseen::OverRows { sum, .. } => vec![sum],
         Foreseen::FromAnswer => output.measures(),
@@ -402,8 +402,8 @@ fn set(lines: &mut Vec<String>, prefix: &str, line: String) {
 }
 
 /// How many listed groups have a noisy count that fits a group without rows.
-fn may_be_empty(release: &ReleasePlan, at: usize, table: &ReleasedTable) -> Option<String> {
-    let is_count = release.outputs().get(at)?.0.is_count();
+fn may_be_empty(release: &ReleasePlan, at: AggregateId, table: &ReleasedTable) -> Option<String> {
+    let is_count = release.output(at)?.0.is_count();
     let is_listed = |(_, rule): &(_, KeyRule)| matches!(rule, KeyRule::Domain(_));
     if !is_count || !release.keys().iter().any(is_listed) {
         return None;
@@ -434,11 +434,11 @@ fn too_small(release: &ReleasePlan, output: &Output, table: &ReleasedTable) -> O
 }
 
 /// Whether an earlier aggregate is a field of the same record.
-fn is_fitted_before(release: &ReleasePlan, at: usize) -> bool {
+fn is_fitted_before(release: &ReleasePlan, at: AggregateId) -> bool {
     let fitted = |(output, _): &(Output, _)| output.fitted().map(|(model, _)| model.clone());
-    let own = release.outputs().get(at).and_then(fitted);
+    let own = release.output(at).and_then(fitted);
     own.is_some()
-        && release.outputs()[..at]
+        && release.outputs()[..at.0]
             .iter()
             .any(|other| fitted(other) == own)
 }
@@ -501,8 +501,8 @@ pub(super) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<S
             |drawn| Some(drawn.deviation(measure)),
         )
     };
-    for (at, (output, _)) in release.outputs().iter().enumerate() {
-        let number = at + 1;
+    for (at, (output, _)) in AggregateId::numbered(release.outputs()) {
+        let number = at.ordinal();
         let line = match output.foreseen() {
             Foreseen::Measure(measure) if drawn.is_none() && release.look().is_some() => {
                 chosen_noise(release, release.measure(measure))

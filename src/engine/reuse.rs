@@ -11,7 +11,7 @@ use super::statement_log::StatementFacts;
 use super::{Engine, internal, ledger_failed};
 use crate::analyze::PlanningEffort;
 use crate::error::Error;
-use crate::ir::{MiddleId, ReleaseId};
+use crate::ir::{MiddleColumn, ReleaseId};
 use crate::ledger::{
     AnswerId, Buyer, Charge, DebitError, FamilyId, Purchase, QuestionDigest, QuestionId, Stored,
 };
@@ -96,8 +96,8 @@ impl Engine {
         // This search is free, so its work is bounded.
         let effort = PlanningEffort::default();
         for release in plan.order() {
-            let known = |(middle, _): &(MiddleId, usize)| {
-                plan.middle(*middle)
+            let known = |constant: &MiddleColumn| {
+                plan.middle(constant.middle)
                     .releases
                     .iter()
                     .all(|r| recalled.released.table(*r).is_some())

@@ -6,7 +6,7 @@ use super::{Engine, ledger_failed};
 use crate::aggregates::{Foreseen, Output};
 use crate::analyze::PlanningEffort;
 use crate::error::Error;
-use crate::ir::ReleaseId;
+use crate::ir::{AggregateId, ReleaseId};
 use crate::ledger::FamilyId;
 use crate::policy::{ClipChoice, Policy, Reuse, RoleReuse};
 use crate::release::{NoiseRecord, Rollup, coarser};
@@ -29,9 +29,9 @@ pub(super) struct FromFiner {
     pub groups: usize,
     /// How many times a bought answer's error its error is, at most.
     pub worse: f64,
-    /// For aggregates whose standard error does not depend on the data: the aggregate's number, its
-    /// error, and the error of a bought answer.
-    pub errors: Vec<(usize, f64, f64)>,
+    /// For aggregates whose standard error does not depend on the data: the aggregate, its error,
+    /// and the error of a bought answer.
+    pub errors: Vec<(AggregateId, f64, f64)>,
     pub cut: CutAt,
     pub source: Source,
 }
@@ -137,17 +137,14 @@ impl FromFiner {
                 .as_ref()
                 .map(|drawn| drawn.deviation(measure))
         };
-        let error = |(at, (output, _)): (usize, &(Output, _))| {
+        let error = |(at, (output, _)): (AggregateId, &(Output, _))| {
             let Foreseen::Measure(measure) = output.foreseen() else {
                 return None;
             };
             let bought = made.bought.get(measure.0)?;
             Some((at, own(plan.measure(measure))?, *bought))
         };
-        let errors = plan
-            .outputs()
-            .iter()
-            .enumerate()
+        let errors = AggregateId::numbered(plan.outputs())
             .filter_map(error)
             .collect();
         let cut = match plan.price() {
@@ -198,7 +195,7 @@ impl FromFiner {
         for (at, own, bought) in &self.errors {
             text += &format!(
                 "; aggregate {}: standard error {}, {about}{} if bought",
-                at + 1,
+                at.ordinal(),
                 shown(*own),
                 shown(*bought)
             );

@@ -7,7 +7,7 @@ use super::planning_limit::aside;
 use super::{Engine, Requester};
 use crate::error::Error;
 use crate::ledger;
-use crate::ledger::{Event, Fingerprint, LoggedStatement, Record, Verdict};
+use crate::ledger::{Event, Fingerprint, KeyedStatementDigest, LoggedStatement, Record, Verdict};
 use crate::mechanism::Loss;
 use crate::parse::Query;
 use crate::policy::Policy;
@@ -240,7 +240,7 @@ impl Engine {
             (known.plan, known.tables.clone())
         };
         let sql = query.map(Query::to_sql);
-        let statement = sql.as_ref().map_or(Fingerprint::new([0; 32]), |sql| {
+        let statement = sql.as_ref().map_or(KeyedStatementDigest::UNREAD, |sql| {
             self.ledger.statement_digest(sql)
         });
         let known = self.known_names.as_ref();

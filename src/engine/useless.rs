@@ -9,7 +9,7 @@ use super::{Engine, Requester};
 use crate::analyze::{KeyRule, PlanningEffort, analyze};
 use crate::error::Error;
 use crate::ir;
-use crate::ir::ReleaseId;
+use crate::ir::{AggregateId, ReleaseId};
 use crate::parse::Query;
 use crate::policy::{Policy, UselessMode};
 use crate::refusal::{Refusal, reason};
@@ -328,7 +328,7 @@ impl Variants<'_> {
         let first = self.found.first()?;
         let release = self.resolved.releases().get(first.release.0)?;
         let of_release = self.found.iter().filter(|f| f.release == first.release);
-        let dropped: Vec<usize> = of_release.filter_map(|f| f.aggregate).collect();
+        let dropped: Vec<AggregateId> = of_release.filter_map(|f| f.aggregate).collect();
         let is_sure = release.uncertainties.is_empty()
             && self.found.len() == dropped.len()
             && dropped.len() < release.aggregates.len();
@@ -339,11 +339,11 @@ impl Variants<'_> {
             let aggregates = std::mem::take(&mut query.releases[first.release.0].aggregates);
             let kept = aggregates.into_iter().enumerate();
             query.releases[first.release.0].aggregates = kept
-                .filter(|(at, _)| !dropped.contains(at))
+                .filter(|(at, _)| !dropped.contains(&AggregateId(*at)))
                 .map(|(_, aggregate)| aggregate)
                 .collect();
         })?;
-        let numbers: Vec<String> = dropped.iter().map(|at| (at + 1).to_string()).collect();
+        let numbers: Vec<String> = dropped.iter().map(|at| at.ordinal().to_string()).collect();
         let aggregates = if numbers.len() == 1 {
             "aggregate"
         } else {

@@ -10,7 +10,7 @@ use tokio_postgres::Statement;
 use crate::catalog;
 use crate::catalog::{Content, PRINTED, TableFingerprint};
 use crate::postgres;
-use crate::postgres::{Connected, FairPool};
+use crate::postgres::{Connected, FairPool, PoolUse};
 
 const BEGIN: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
@@ -80,12 +80,12 @@ impl Backend {
         &self.config
     }
 
-    /// Connections in use, and how many there may be.
-    pub fn used(&self) -> (usize, usize) {
-        (
-            self.size.saturating_sub(self.places.available_permits()),
-            self.size,
-        )
+    /// Its connections that are in use.
+    pub fn in_use(&self) -> PoolUse {
+        PoolUse {
+            used: self.size.saturating_sub(self.places.available_permits()),
+            size: self.size,
+        }
     }
 
     /// Whether the database answers. While all connections are in use, the answer is yes.

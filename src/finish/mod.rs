@@ -17,8 +17,8 @@ use crate::aggregates::{FieldValue, Fit};
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
 use crate::ir::{
-    MiddleId, MiddleQuery, MiddleRows, ReleaseId, SET_COLUMN, aggregate_column, key_column,
-    release_alias, view_alias,
+    AggregateId, KeyId, MiddleId, MiddleQuery, MiddleRows, ReleaseId, SET_COLUMN, aggregate_column,
+    key_column, release_alias, view_alias,
 };
 use crate::policy::ViewKind;
 use crate::postgres::array_text;
@@ -265,7 +265,7 @@ fn table_query(
     let keys = names[..groups]
         .iter()
         .map(|name| sql::aliased(collated(sql::column("r", name), name), name));
-    let outputs = release.outputs().iter().enumerate().map(|(at, output)| {
+    let outputs = AggregateId::numbered(release.outputs()).map(|(at, output)| {
         let name = aggregate_column(at);
         let value = output::value(release, table.drawn.as_ref(), at, output);
         sql::aliased(collated(value, &name), &name)
@@ -317,7 +317,7 @@ impl Columns {
             "r".to_owned(),
             array(table.keys.iter().map(|_| None), &Type::Bool),
         );
-        for (at, (output, _)) in release.outputs().iter().enumerate() {
+        for (at, (output, _)) in AggregateId::numbered(release.outputs()) {
             if output.needs_rows() {
                 let enough = (0..table.measures.len()).map(|group| {
                     Some(["t", "f"][usize::from(has_few(release, output, table, group))])
@@ -347,7 +347,7 @@ impl Columns {
 
     /// The fields of records, as texts: UNNEST would take arrays of arrays apart.
     fn add_fits(&mut self, release: &ReleasePlan, (id, fits): (ReleaseId, &Fits)) {
-        for (at, (output, _)) in release.outputs().iter().enumerate() {
+        for (at, (output, _)) in AggregateId::numbered(release.outputs()) {
             let Some((model, field)) = output.fitted() else {
                 continue;
             };
@@ -375,7 +375,7 @@ impl Columns {
                 .map(|row| row[first + at].as_deref().map(shown))
                 .collect();
             let texts = array(texts.iter().map(Option::as_deref), data_type);
-            self.add(key_column(at), texts);
+            self.add(key_column(KeyId(at)), texts);
         }
     }
 }

@@ -5,16 +5,16 @@ use sqlparser::ast;
 
 use crate::aggregates::{ChoiceId, Columns, MeasureId, Output, ReleasedColumn};
 use crate::catalog::Type;
-use crate::ir::sql;
+use crate::ir::{AggregateId, sql};
 use crate::release::{NoiseRecord, TooFew};
 use crate::rewrite::{ReleasePlan, measure_deviation};
 
-/// Aggregate number `at` over one row of measures, `r`. `drawn`: their noise, which is another than
+/// An aggregate over one row of measures, `r`. `drawn`: their noise, which is another than
 /// the plan's where the answer was stored.
 pub fn value(
     release: &ReleasePlan,
     drawn: Option<&NoiseRecord>,
-    at: usize,
+    at: AggregateId,
     (output, data_type): &(Output, Type),
 ) -> ast::Expr {
     if drawn.is_some_and(|drawn| unseen(release, drawn, output).is_some()) {
@@ -44,8 +44,7 @@ pub fn unseen(release: &ReleasePlan, drawn: &NoiseRecord, output: &Output) -> Op
 struct Released<'r> {
     release: &'r ReleasePlan,
     drawn: Option<&'r NoiseRecord>,
-    /// The number of the aggregate.
-    at: usize,
+    at: AggregateId,
 }
 
 impl Columns for Released<'_> {
@@ -66,13 +65,13 @@ impl Columns for Released<'_> {
     }
 }
 
-/// Names the column of aggregate number `at`, where its value is computed here.
-pub fn fitted_column(at: usize) -> String {
+/// Names the column of an aggregate whose value is computed here.
+pub fn fitted_column(AggregateId(at): AggregateId) -> String {
     format!("f{at}")
 }
 
-/// Names the column that says whether aggregate number `at` has rows enough.
-pub fn enough_column(at: usize) -> String {
+/// Names the column that says whether an aggregate has rows enough.
+pub fn enough_column(AggregateId(at): AggregateId) -> String {
     format!("e{at}")
 }
 

@@ -145,7 +145,7 @@ pub fn reach_of_cuts(
 impl Row<'_> {
     fn spread(&self, formula: &Formula) -> Option<Spread> {
         if let Formula::Aggregate(at) = formula
-            && let Some((output, _)) = self.release.outputs().get(*at)
+            && let Some((output, _)) = self.release.output(*at)
             && let Foreseen::Choice {
                 choice,
                 draws: [draw],
@@ -275,7 +275,7 @@ impl<'r> Row<'r> {
         };
         match formula {
             Formula::Aggregate(at) => {
-                let (output, data_type) = self.release.outputs().get(*at)?;
+                let (output, data_type) = self.release.output(*at)?;
                 let is_integer = matches!(data_type, Type::Int2 | Type::Int4 | Type::Int8);
                 Some(Known {
                     estimate: self.output(output)?,

@@ -3,7 +3,9 @@
 use sqlparser::ast;
 
 use super::aggregate::Aggregate;
+use super::aggregate_id::AggregateId;
 use super::expression::Expr;
+use super::grouping::{GroupingSet, KeyId};
 use super::uncertainty::Uncertainty;
 use super::window::Window;
 use crate::catalog::Type;
@@ -30,6 +32,66 @@ pub struct ReleaseId(pub usize);
 /// One middle query of a query; an index into [`ResolvedQuery::middles`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MiddleId(pub usize);
+
+/// One column of a middle query.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MiddleColumn {
+    pub middle: MiddleId,
+    /// Its place among [`MiddleQuery::columns`].
+    column: usize,
+}
+
+impl MiddleColumn {
+    /// All columns of a middle query that has this many.
+    pub fn all(middle: MiddleId, count: usize) -> impl Iterator<Item = Self> {
+        (0..count).map(move |column| Self { middle, column })
+    }
+
+    /// Its own among what a middle query has for each of its columns.
+    pub fn pick<T>(self, of_columns: &[T]) -> &T {
+        &of_columns[self.column]
+    }
+
+    /// Counted from one, for people.
+    pub fn ordinal(self) -> usize {
+        self.column + 1
+    }
+}
+
+/// As the pair: digests of stored answers are taken of it.
+impl std::fmt::Debug for MiddleColumn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        (self.middle, self.column).fmt(f)
+    }
+}
+
+/// The number of a scan within its release; names its alias in emitted SQL.
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ScanId(usize);
+
+impl ScanId {
+    pub const fn new(number: usize) -> Self {
+        Self(number)
+    }
+
+    /// This number, which becomes the next one.
+    pub fn take(&mut self) -> Self {
+        let taken = *self;
+        self.0 += 1;
+        taken
+    }
+
+    pub fn alias(self) -> String {
+        format!("t{}", self.0)
+    }
+}
+
+/// The bare number.
+impl std::fmt::Debug for ScanId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
 
 /// The facts that a column's declaration gives.
 #[derive(Debug, Clone, PartialEq)]
@@ -237,7 +299,7 @@ pub struct ConstantRows {
     /// Columns that identify a row by construction: at most one row matches all of their values.
     pub unique: Option<Vec<ColumnId>>,
     /// Numbered with the scans.
-    pub number: usize,
+    pub number: ScanId,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -245,8 +307,7 @@ pub struct Scan {
     pub table: TableId,
     /// Parallel to `policy::Table::columns`.
     pub columns: Vec<ColumnId>,
-    /// Numbers the scans of a query; names its alias in emitted SQL.
-    pub number: usize,
+    pub number: ScanId,
     pub place: TextPosition,
 }
 
@@ -273,7 +334,7 @@ pub struct Release {
     pub keys: Vec<Key>,
     /// GROUPING SETS, ROLLUP and CUBE: the keys of each set, no set twice; empty for a plain GROUP
     /// BY of all keys.
-    pub sets: Vec<Vec<usize>>,
+    pub sets: Vec<GroupingSet>,
     pub aggregates: Vec<Aggregate>,
     /// Additional columns, computed from released values.
     pub uncertainties: Vec<Uncertainty>,
@@ -308,8 +369,8 @@ pub struct ResolvedQuery {
     pub(crate) releases: Vec<Release>,
     pub(crate) columns: Vec<ColumnInfo>,
     pub(crate) middles: Vec<MiddleQuery>,
-    /// The middle query and the column of each constant.
-    pub(crate) constants: Vec<(MiddleId, usize)>,
+    /// The column of each constant.
+    pub(crate) constants: Vec<MiddleColumn>,
     /// Public tables the outer query reads.
     pub(crate) public_tables: Vec<TableId>,
     /// Views of pgveil's own that it reads.
@@ -337,8 +398,8 @@ impl ResolvedQuery {
         &self.middles
     }
 
-    /// The middle query of a constant, and which of its columns it is.
-    pub fn constant(&self, id: ConstantId) -> (MiddleId, usize) {
+    /// The column of a middle query that a constant is.
+    pub fn constant(&self, id: ConstantId) -> MiddleColumn {
         self.constants[id.0 as usize]
     }
 
@@ -368,14 +429,14 @@ pub fn view_alias(view: ViewKind) -> String {
 }
 
 /// Column of the n-th key of a release in the outer query.
-pub fn key_column(key: usize) -> String {
-    format!("k{key}")
+pub fn key_column(KeyId(at): KeyId) -> String {
+    format!("k{at}")
 }
 
 /// Column that numbers the grouping set of a released row, where there are several.
 pub const SET_COLUMN: &str = "s";
 
 /// Column of the n-th aggregate of a release in the outer query.
-pub fn aggregate_column(aggregate: usize) -> String {
-    format!("a{aggregate}")
+pub fn aggregate_column(AggregateId(at): AggregateId) -> String {
+    format!("a{at}")
 }

@@ -1,6 +1,8 @@
 //! The error of an answer that an analyst can query: a standard error, or an end of a confidence
 //! interval.
 
+use super::aggregate_id::AggregateId;
+
 /// A statistic about a value's noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statistic {
@@ -13,8 +15,7 @@ pub enum Statistic {
 /// Arithmetic over the aggregates of one group.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Formula {
-    /// Index among the release's aggregates.
-    Aggregate(usize),
+    Aggregate(AggregateId),
     Number {
         value: f64,
         is_integer: bool,
@@ -35,7 +36,7 @@ pub enum Formula {
 
 impl Formula {
     /// The aggregates that it reads.
-    pub fn aggregates(&self) -> Vec<usize> {
+    pub fn aggregates(&self) -> Vec<AggregateId> {
         match self {
             Self::Aggregate(at) => vec![*at],
             Self::Number { .. } => Vec::new(),

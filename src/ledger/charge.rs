@@ -4,43 +4,68 @@ use std::fmt;
 
 use crate::mechanism::Loss;
 
-/// Identifies the plan that a debit pays for: a SHA-256 digest, made by the caller. It contains no
-/// literal and no SQL.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Fingerprint([u8; 32]);
+/// A digest of its own type, since a plain one must never stand where a keyed one is shown.
+macro_rules! digest {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name([u8; 32]);
 
-impl Fingerprint {
-    /// Takes a finished digest; the ledger does not look inside.
-    pub fn new(digest: [u8; 32]) -> Self {
-        Self(digest)
-    }
+        impl $name {
+            /// Takes a finished digest; the ledger does not look inside.
+            pub fn new(digest: [u8; 32]) -> Self {
+                Self(digest)
+            }
 
-    /// The digest, as it stands in the ledger's history.
-    pub fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
+            /// The digest, as the ledger stores it.
+            pub fn as_bytes(&self) -> &[u8; 32] {
+                &self.0
+            }
 
-    /// Its first eight bytes, by which people can distinguish plans.
-    pub fn short(&self) -> String {
-        self.0
-            .iter()
-            .take(8)
-            .map(|byte| format!("{byte:02x}"))
-            .collect()
-    }
+            /// Its first eight bytes, by which people can distinguish them.
+            pub fn short(&self) -> String {
+                self.0
+                    .iter()
+                    .take(8)
+                    .map(|byte| format!("{byte:02x}"))
+                    .collect()
+            }
+        }
+
+        impl fmt::Display for $name {
+            /// Lower-case hexadecimal.
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}({self})", stringify!($name))
+            }
+        }
+    };
 }
 
-impl fmt::Display for Fingerprint {
-    /// Lower-case hexadecimal.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
+digest! {
+    /// Identifies the plan that a debit pays for: a SHA-256 digest, made by the caller. It contains
+    /// no literal and no SQL.
+    Fingerprint
 }
 
-impl fmt::Debug for Fingerprint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Fingerprint({self})")
-    }
+digest! {
+    /// By which records name a statement: keyed, so that nobody can check a guess of one.
+    KeyedStatementDigest
+}
+
+digest! {
+    /// By which records and the owner's history name a plan: keyed, like that of a statement.
+    KeyedPlanDigest
+}
+
+impl KeyedStatementDigest {
+    /// Of a text that could not be read as a statement.
+    pub const UNREAD: Self = Self([0; 32]);
 }
 
 /// Proof that a loss was debited, durably, for one plan.

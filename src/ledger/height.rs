@@ -11,6 +11,16 @@ use super::rules::Rules;
 use super::store::{Store, StoreValue};
 use super::witness::{Testimony, WitnessReport};
 
+/// Digest of one debit, as the store has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct DebitHash([u8; 32]);
+
+impl DebitHash {
+    /// Of number zero, and of a debit that is not there.
+    const NONE: Self = Self([0; 32]);
+}
+
 /// The counts of a ledger, which never fall, and its newest debit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerHeight {
@@ -22,8 +32,8 @@ pub struct LedgerHeight {
     pub receipts: i64,
     pub decisions: i64,
     pub failures: i64,
-    /// Digest of the debit of the highest number; zeros without any.
-    pub tip: [u8; 32],
+    /// Of the debit of the highest number.
+    pub tip: DebitHash,
 }
 
 /// The counts, then the newest debit in the columns of [`DEBIT`]: one row, so that a store that is
@@ -51,7 +61,7 @@ impl LedgerHeight {
         receipts: 0,
         decisions: 0,
         failures: 0,
-        tip: [0; 32],
+        tip: DebitHash::NONE,
     };
 
     /// Whether nothing was ever charged or decided.
@@ -194,7 +204,7 @@ pub(super) fn height(store: &mut dyn Store) -> Result<LedgerHeight, Error> {
     let row = rows.first().ok_or_else(damaged)?;
     let newest = &row.0[NEWEST..];
     let (debits, tip) = match newest.first() {
-        None | Some(StoreValue::Null) => (0, [0; 32]),
+        None | Some(StoreValue::Null) => (0, DebitHash::NONE),
         Some(_) => (row.int(NEWEST)?, digest(newest)),
     };
     Ok(LedgerHeight {
@@ -233,13 +243,13 @@ pub(super) fn lacks(
     Ok((tip != before.tip).then(|| format!("debit {} is another one", before.debits)))
 }
 
-/// Digest of a debit; zeros for number zero and for one that is not there.
-fn tip(store: &mut dyn Store, number: i64) -> Result<[u8; 32], Error> {
+/// The digest of a debit, by its number.
+fn tip(store: &mut dyn Store, number: i64) -> Result<DebitHash, Error> {
     let rows = store.query(DEBIT, &[StoreValue::Int(number)])?;
-    Ok(rows.first().map_or([0; 32], |row| digest(&row.0)))
+    Ok(rows.first().map_or(DebitHash::NONE, |row| digest(&row.0)))
 }
 
-fn digest(debit: &[StoreValue]) -> [u8; 32] {
+fn digest(debit: &[StoreValue]) -> DebitHash {
     let mut digest = Sha256::new();
     for value in debit {
         match value {
@@ -250,7 +260,7 @@ fn digest(debit: &[StoreValue]) -> [u8; 32] {
             StoreValue::Blob(value) => digest.update(value),
         }
     }
-    digest.finalize().into()
+    DebitHash(digest.finalize().into())
 }
 
 #[cfg(test)]

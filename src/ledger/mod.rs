@@ -55,11 +55,11 @@ pub use answers::{
 pub use attend::WitnessStanding;
 pub use backups::LastBackup;
 pub use balance::{Balance, Balances};
-pub use charge::{Charge, Fingerprint, HistoryEntry};
+pub use charge::{Charge, Fingerprint, HistoryEntry, KeyedPlanDigest, KeyedStatementDigest};
 pub use clock::{Clock, date, period_start};
 pub use error::{DebitError, Error};
 pub use grants::{Act, Decided, Decision};
-pub use height::LedgerHeight;
+pub use height::{DebitHash, LedgerHeight};
 pub use history_entry::Entry;
 pub use inspect::{LedgerStanding, inspect};
 pub use migrate::migrate;

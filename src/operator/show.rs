@@ -11,6 +11,7 @@ use crate::engine::Service;
 use crate::ledger::{Balance, Error, Event, LedgerStanding, Origin, PolicyRecord, Record};
 use crate::mechanism::Fixed;
 use crate::policy::{Certificate, Protection};
+use crate::postgres::PoolUse;
 use crate::refusal::{Refusal, reason};
 
 /// Acts that are shown.
@@ -109,7 +110,7 @@ impl Control {
     /// A connection counts as used until the quantum of its statement ends.
     fn pools(&self) -> Rows {
         let engine = self.exchange.current();
-        let row = |(pool, (used, size)): (&str, (usize, usize))| {
+        let row = |(pool, PoolUse { used, size }): (&str, PoolUse)| {
             vec![pool.to_owned(), used.to_string(), size.to_string()]
         };
         engine.pools().into_iter().map(row).collect()

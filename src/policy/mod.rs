@@ -44,7 +44,7 @@ pub use session_settings::{
     SessionSettings, UselessMode, Widen, unknown as unknown_setting,
 };
 pub use summaries::{Accuracy, Marginals, Summary, with_subsets};
-pub use target_error::{TargetError, TargetErrors};
+pub use target_error::{StatementAggregate, TargetError, TargetErrors};
 pub use unlisted_columns::{Unlisted, appeared, unlisted};
 pub use version::digest;
 pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};

@@ -22,6 +22,23 @@ pub struct TargetErrors {
 /// The most target errors of one list.
 pub(super) const TARGETS_MAX: usize = 16;
 
+/// One aggregate of a statement, numbered over all its releases. Within a release aggregates have
+/// other numbers.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StatementAggregate(usize);
+
+impl StatementAggregate {
+    /// That many aggregates later.
+    pub fn after(self, aggregates: usize) -> Self {
+        Self(self.0 + aggregates)
+    }
+
+    /// Counted from one, for people.
+    pub fn ordinal(self) -> usize {
+        self.0 + 1
+    }
+}
+
 impl TargetErrors {
     /// `None` where there are none or too many.
     pub(super) fn of_list(list: &[TargetError]) -> Option<Self> {
@@ -34,8 +51,8 @@ impl TargetErrors {
         Some(targets)
     }
 
-    /// The one of the statement's aggregate `at`.
-    pub fn of(&self, at: usize) -> TargetError {
+    /// The one of an aggregate.
+    pub fn of(&self, StatementAggregate(at): StatementAggregate) -> TargetError {
         self.list[at.min(self.count - 1)]
     }
 

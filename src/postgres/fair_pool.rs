@@ -5,6 +5,20 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+/// How many connections of a pool are in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolUse {
+    pub used: usize,
+    /// How many there may be.
+    pub size: usize,
+}
+
+impl PoolUse {
+    pub fn free(self) -> usize {
+        self.size.saturating_sub(self.used)
+    }
+}
+
 /// How many connections of a pool each role may use at a time.
 #[derive(Debug)]
 pub struct FairPool {

@@ -29,7 +29,7 @@ pub use binaries::major_version;
 pub use cluster_cache::{CACHE_VARIABLE, KeptClusters};
 pub use connect::{Connected, cancel, connect};
 pub use error_class::ErrorClass;
-pub use fair_pool::FairPool;
+pub use fair_pool::{FairPool, PoolUse};
 pub use locale::Locale;
 pub use quote::{create_index, identifier, list, literal, qualified};
 pub use temporary_directory::Directory;

@@ -9,6 +9,7 @@ use zeroize::Zeroizing;
 use super::groups::{PrintedKey, cells, integer};
 use super::{Drawn, Error};
 use crate::analyze::KeyRule;
+use crate::ir::grouping::numbers;
 use crate::mechanism::Sampler;
 use crate::rewrite::{ByEffects, ReleasePlan, key_text};
 
@@ -50,7 +51,7 @@ pub fn drawn(
             }
             noisy.push(integers);
         }
-        let computed = by.effects.groups(release.sets(), &noisy);
+        let computed = by.effects.groups(&numbers(release.sets()), &noisy);
         let computed = computed.into_iter().flatten();
         for ((_, integers), integer) in groups.iter_mut().zip(computed) {
             integers.push(integer);

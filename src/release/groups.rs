@@ -7,6 +7,7 @@ use zeroize::Zeroizing;
 
 use crate::analyze::{Axis, KeyCombinations, KeyRule, axes};
 use crate::catalog::Type;
+use crate::ir::{GroupingSet, KeyId, SetId};
 use crate::mechanism::Calibrated;
 use crate::policy::Scalar;
 use crate::rewrite::{ReleasePlan, key_text};
@@ -64,16 +65,16 @@ pub fn arranged(release: &ReleasePlan, mut found: FoundGroups, width: usize) -> 
 }
 
 /// The keys of a row's grouping set, its number first where there are several.
-fn set_of(release: &ReleasePlan, key: &PrintedKey) -> Vec<usize> {
+fn set_of(release: &ReleasePlan, key: &PrintedKey) -> GroupingSet {
     match release.sets() {
-        [] => (0..release.keys().len()).collect(),
+        [] => GroupingSet::of_all(release.keys().len()),
         sets => {
             let number = key
                 .first()
                 .and_then(Option::as_ref)
-                .and_then(|text| text.parse::<usize>().ok());
+                .and_then(|text| SetId::read(text));
             number
-                .and_then(|n| sets.get(n))
+                .and_then(|number| number.find(sets))
                 .cloned()
                 .unwrap_or_default()
         }
@@ -83,8 +84,8 @@ fn set_of(release: &ReleasePlan, key: &PrintedKey) -> Vec<usize> {
 /// Whether the groups of the key's grouping set are known without the data.
 pub fn is_listed(release: &ReleasePlan, key: &PrintedKey) -> bool {
     set_of(release, key)
-        .iter()
-        .all(|at| matches!(release.keys()[*at].1, KeyRule::Domain(_)))
+        .keys()
+        .all(|key| matches!(release.keys()[key.0].1, KeyRule::Domain(_)))
 }
 
 /// A coordinate's exact integer as the statement printed it. It saturates far outside anything that
@@ -121,22 +122,24 @@ pub fn cells(release: &ReleasePlan) -> Vec<PrintedKey> {
     if release.sets().is_empty() {
         return of_set(release, &set_of(release, &Vec::new()), Vec::new());
     }
-    let sets = release.sets().iter().enumerate();
+    let sets = SetId::numbered(release.sets());
     sets.flat_map(|(number, set)| of_set(release, set, vec![Some(number.to_string())]))
         .collect()
 }
 
-fn of_set(release: &ReleasePlan, set: &[usize], start: PrintedKey) -> Vec<PrintedKey> {
-    let text = |at: usize, value: &Option<Scalar>| {
-        value.as_ref().map(|v| key_text(v, &release.keys()[at].0))
+fn of_set(release: &ReleasePlan, set: &GroupingSet, start: PrintedKey) -> Vec<PrintedKey> {
+    let text = |key: KeyId, value: &Option<Scalar>| {
+        value
+            .as_ref()
+            .map(|v| key_text(v, &release.keys()[key.0].0))
     };
     let first = start.len();
     let mut whole = start;
     whole.resize(first + release.keys().len(), None);
     let mut cells: Vec<PrintedKey> = vec![whole];
     for axis in axes(set, release.tuples()) {
-        let (places, rows): (Vec<usize>, Vec<PrintedKey>) = match axis {
-            Axis::Key(at) => match &release.keys()[at].1 {
+        let (places, rows): (Vec<KeyId>, Vec<PrintedKey>) = match axis {
+            Axis::Key(at) => match &release.keys()[at.0].1 {
                 KeyRule::Domain(values) => {
                     (vec![at], values.iter().map(|v| vec![text(at, v)]).collect())
                 }
@@ -155,7 +158,7 @@ fn of_set(release: &ReleasePlan, set: &[usize], start: PrintedKey) -> Vec<Printe
             places
                 .iter()
                 .zip(row)
-                .for_each(|(at, text)| cell[first + at].clone_from(text));
+                .for_each(|(at, text)| cell[first + at.0].clone_from(text));
             cell
         };
         cells = cells

@@ -19,7 +19,7 @@ use zeroize::{Zeroize, Zeroizing};
 
 use crate::aggregates::ChoiceId;
 use crate::execute::{Sealed, TextRows};
-use crate::ir::ReleaseId;
+use crate::ir::{MiddleColumn, ReleaseId};
 use crate::ledger::Charge;
 use crate::mechanism::{Calibrated, SampleError, Sampler};
 use crate::rewrite::{CoordinateId, Draw, Plan, ReleasePlan, UnpaidPart, made_of};
@@ -59,7 +59,7 @@ impl Released {
     /// Whether the releases are made that a release's constants come from.
     pub fn has_constants_of(&self, plan: &Plan, release: ReleaseId) -> bool {
         let mut constants = plan.release(release).constants().iter();
-        constants.all(|(middle, _)| {
+        constants.all(|MiddleColumn { middle, .. }| {
             let mut releases = plan.middle(*middle).releases.iter();
             releases.all(|release| self.table(*release).is_some())
         })

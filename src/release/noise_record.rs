@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{ClipBias, PrintedKey, TooFew};
 use crate::analyze::PlanningEffort;
+use crate::ir::grouping::numbers;
 use crate::mechanism::{Effects, Mechanism, Noise, quantile_95};
 use crate::rewrite::{CoordinateId, Measure, ReleasePlan, Total, made_of, measure_terms};
 
@@ -166,7 +167,7 @@ impl NoiseRecord {
             .collect();
         let by_effects = release.price()?.effects.as_ref().map(|by| SetNoise {
             effects: by.effects.clone(),
-            sets: release.sets().to_vec(),
+            sets: numbers(release.sets()),
             factors: Vec::new(),
             of_sets: OnceLock::new(),
         });

@@ -21,7 +21,7 @@ use crate::aggregates::Foreseen;
 use crate::analyze::{KeyRule, PlanningEffort};
 use crate::catalog::Type;
 use crate::ir::evaluate::evaluate;
-use crate::ir::{ColumnId, Expr};
+use crate::ir::{ColumnId, Expr, GroupingSet, KeyId, SetId};
 use crate::policy::Scalar;
 use crate::rewrite::{
     CoordinateId, Family, Measure, ReleasePlan, SqlDigest, Total, key_text, measure_deviation,
@@ -38,7 +38,7 @@ pub struct Grain {
     conditions: Vec<SqlDigest>,
     keys: Vec<GrainKey>,
     /// The keys of each grouping set; empty for a plain GROUP BY of all keys.
-    sets: Vec<Vec<usize>>,
+    sets: Vec<Vec<FinerKey>>,
     totals: Vec<Total>,
     /// For each coordinate: its integers are in units of 2^-refined, divided by `divisor`.
     refined: Vec<u32>,
@@ -53,6 +53,12 @@ pub struct Grain {
 fn one() -> u64 {
     1
 }
+
+/// One key of a finer answer, by its place. The keys of the release that reads it are others:
+/// [`KeyId`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+struct FinerKey(usize);
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct GrainKey {
@@ -89,6 +95,7 @@ impl Grain {
                 is_whole: grouping.is_whole,
             })
         };
+        let finer = |set: &GroupingSet| set.keys().map(|KeyId(at)| FinerKey(at)).collect();
         Some(Self {
             epsilon: family.epsilon,
             conditions: family.conditions.iter().map(|c| c.digest).collect(),
@@ -98,7 +105,7 @@ impl Grain {
                 .zip(release.keys())
                 .map(key)
                 .collect::<Option<_>>()?,
-            sets: release.sets().to_vec(),
+            sets: release.sets().iter().map(finer).collect(),
             totals: family.totals.clone(),
             refined: refined.to_vec(),
             divisor,
@@ -300,8 +307,8 @@ fn value(grain: &Grain, total: &Total, sums: &[BigInt]) -> Rational {
 
 /// How one of the release's keys follows from the finer answer's.
 enum KeySource<'a> {
-    Same(usize),
-    Of(&'a Expr, Vec<(ColumnId, usize)>),
+    Same(FinerKey),
+    Of(&'a Expr, Vec<(ColumnId, FinerKey)>),
 }
 
 /// The groups that are made, each with the finer groups in it; and the finer groups that were read.
@@ -317,7 +324,7 @@ struct View<'a> {
     keys: Vec<KeySource<'a>>,
     /// Conditions of the release that the finer answer does not have, each with the keys that
     /// decide it.
-    picks: Vec<(&'a Expr, Vec<(ColumnId, usize)>)>,
+    picks: Vec<(&'a Expr, Vec<(ColumnId, FinerKey)>)>,
     /// For each key of the finer answer: its values by how they are printed.
     values: Vec<HashMap<&'a Option<String>, &'a Option<Scalar>>>,
     effort: &'a PlanningEffort,
@@ -350,7 +357,7 @@ impl<'a> View<'a> {
             .iter()
             .position(|known| known.digest == grouping.digest)
         {
-            Some(at) => Some(KeySource::Same(at)),
+            Some(at) => Some(KeySource::Same(FinerKey(at))),
             None => is_printed_once(&grouping.expr.data_type)
                 .then_some(&grouping.expr)
                 .and_then(sourced)
@@ -378,7 +385,7 @@ impl<'a> View<'a> {
             effort,
         };
         (0..grain.keys.len())
-            .all(|at| view.is_covered(at))
+            .all(|at| view.is_covered(FinerKey(at)))
             .then_some(view)
     }
 
@@ -388,24 +395,24 @@ impl<'a> View<'a> {
     /// - the release groups by the same key: it leaves out the values that it does not list, and
     ///   lists no value that the finer answer does not;
     /// - a condition of the release names the values, and all of them are listed.
-    fn is_covered(&self, key: usize) -> bool {
+    fn is_covered(&self, key: FinerKey) -> bool {
         let is_same = self
             .keys
             .iter()
             .any(|source| matches!(source, KeySource::Same(at) if *at == key));
-        let known = &self.grain.keys[key].values;
+        let known = &self.grain.keys[key.0].values;
         let listed = |value: &Scalar| known.iter().any(|(_, known)| known.as_ref() == Some(value));
         let compares = |values: &[&Scalar]| {
             self.effort
                 .take((values.len().saturating_mul(known.len()) / VALUES_COMPARED) as u64)
                 .is_some()
         };
-        let is_named = |(expr, by): &(&Expr, Vec<(ColumnId, usize)>)| match by.as_slice() {
+        let is_named = |(expr, by): &(&Expr, Vec<(ColumnId, FinerKey)>)| match by.as_slice() {
             [(id, at)] if *at == key => named_values(expr, *id)
                 .is_some_and(|values| compares(&values) && values.into_iter().all(listed)),
             _ => false,
         };
-        self.grain.keys[key].is_whole || is_same || self.picks.iter().any(is_named)
+        self.grain.keys[key.0].is_whole || is_same || self.picks.iter().any(is_named)
     }
 
     /// The groups of the release in their order, each with the places of the finer groups that it
@@ -415,10 +422,8 @@ impl<'a> View<'a> {
         let mut members: HashMap<PrintedKey, Vec<usize>> = HashMap::new();
         let mut read = BTreeSet::new();
         let sets = match self.release.sets() {
-            [] => vec![(Vec::new(), (0..self.keys.len()).collect::<Vec<usize>>())],
-            sets => sets
-                .iter()
-                .enumerate()
+            [] => vec![(Vec::new(), GroupingSet::of_all(self.keys.len()))],
+            sets => SetId::numbered(sets)
                 .map(|(number, set)| (vec![Some(number.to_string())], set.clone()))
                 .collect(),
         };
@@ -443,25 +448,25 @@ impl<'a> View<'a> {
     }
 
     /// The expressions evaluated for each finer group.
-    fn evaluated(&self, set: &[usize]) -> impl Iterator<Item = &'a Expr> {
-        let made = |at: &usize| match &self.keys[*at] {
+    fn evaluated(&self, set: &GroupingSet) -> impl Iterator<Item = &'a Expr> {
+        let made = |key: KeyId| match &self.keys[key.0] {
             KeySource::Same(_) => None,
             KeySource::Of(expr, _) => Some(*expr),
         };
         self.picks
             .iter()
             .map(|(condition, _)| *condition)
-            .chain(set.iter().filter_map(made))
+            .chain(set.keys().filter_map(made))
     }
 
     /// The groups of that grouping set of the finer answer which decides all conditions and keys
     /// with the fewest groups.
-    fn rows_for<'k>(&self, set: &[usize], keys: &'k [PrintedKey]) -> Option<Vec<Finer<'k>>> {
-        let asked = set.iter().flat_map(|at| match &self.keys[*at] {
+    fn rows_for<'k>(&self, set: &GroupingSet, keys: &'k [PrintedKey]) -> Option<Vec<Finer<'k>>> {
+        let asked = set.keys().flat_map(|key| match &self.keys[key.0] {
             KeySource::Same(key) => vec![*key],
             KeySource::Of(_, by) => by.iter().map(|(_, key)| *key).collect(),
         });
-        let needed: Vec<usize> = asked
+        let needed: Vec<FinerKey> = asked
             .chain(
                 self.picks
                     .iter()
@@ -477,7 +482,7 @@ impl<'a> View<'a> {
             .iter()
             .enumerate()
             .filter(|(_, finer)| needed.iter().all(|key| finer.contains(key)));
-        let of_set = |(number, _): (usize, &Vec<usize>)| {
+        let of_set = |(number, _): (usize, &Vec<FinerKey>)| {
             let number = Some(number.to_string());
             keys.iter()
                 .enumerate()
@@ -493,12 +498,12 @@ impl<'a> View<'a> {
     fn key(
         &self,
         start: &PrintedKey,
-        set: &[usize],
+        set: &GroupingSet,
         finer: &[Option<String>],
     ) -> Option<Option<PrintedKey>> {
-        let known = |by: &[(ColumnId, usize)]| {
+        let known = |by: &[(ColumnId, FinerKey)]| {
             by.iter()
-                .map(|(id, at)| Some((*id, self.scalar(*at, finer.get(*at)?)?)))
+                .map(|(id, at)| Some((*id, self.scalar(*at, finer.get(at.0)?)?)))
                 .collect::<Option<Vec<_>>>()
         };
         for (condition, by) in &self.picks {
@@ -508,9 +513,9 @@ impl<'a> View<'a> {
         }
         let mut key = start.clone();
         for at in 0..self.keys.len() {
-            key.push(match (&self.keys[at], set.contains(&at)) {
+            key.push(match (&self.keys[at], set.contains(KeyId(at))) {
                 (_, false) => None,
-                (KeySource::Same(place), true) => finer.get(*place)?.clone(),
+                (KeySource::Same(place), true) => finer.get(place.0)?.clone(),
                 (KeySource::Of(expr, by), true) => evaluate(expr, &known(by)?)
                     .ok()?
                     .map(|value| key_text(&value, &expr.data_type)),
@@ -519,7 +524,7 @@ impl<'a> View<'a> {
         Some(Some(key))
     }
 
-    fn scalar(&self, key: usize, text: &Option<String>) -> Option<Option<Scalar>> {
-        self.values[key].get(text).map(|value| (*value).clone())
+    fn scalar(&self, FinerKey(at): FinerKey, text: &Option<String>) -> Option<Option<Scalar>> {
+        self.values[at].get(text).map(|value| (*value).clone())
     }
 }

@@ -4,6 +4,7 @@
 pub(in crate::resolve) mod count_groups;
 pub(in crate::resolve) mod decorrelate;
 pub(in crate::resolve) mod grouping;
+mod key_match;
 pub(in crate::resolve) mod middle_query;
 mod newton;
 
@@ -15,12 +16,12 @@ use super::names::output_name::column_name;
 use super::names::scope::Scope;
 use super::outer::uncertainty;
 use super::private::expression_context::{ResolvedParts, SubqueryPlace};
-use crate::ir::Uncertainty;
 use crate::ir::aggregate::Aggregate;
 use crate::ir::expression::Expr;
 use crate::ir::relation::{
     Key, Release, ReleaseId, SET_COLUMN, aggregate_column, key_column, release_alias,
 };
+use crate::ir::{AggregateId, GroupingSet, KeyId, SetId, Uncertainty};
 use crate::refusal::{Refusal, TextPosition, reason};
 use crate::resolve::classify::bound_from::BoundFrom;
 use crate::resolve::names::environment::Environment;
@@ -28,9 +29,9 @@ use crate::resolve::names::scope::group_expression;
 use crate::resolve::syntax::{
     aggregate_name, bare_name, check_select, contains_aggregate, empty_select, is_distinct_rows,
     is_ordinal, item_expr, map_order, name_of, names_of, place_of, plain_table, quoted,
-    record_field,
+    record_field, unnested,
 };
-use grouping::{SetNumber, Sets, grouping, numbered, repeated, sets};
+use grouping::{Sets, grouping, numbered, repeated, sets};
 use middle_query::Subqueries;
 
 /// Most keys and aggregates of one release.
@@ -44,12 +45,22 @@ pub(in crate::resolve) enum Above<'c> {
     Cut(&'c mut Cut),
 }
 
+/// What a SELECT groups by.
+pub(super) struct GroupKeys {
+    pub keys: Vec<Key>,
+    /// The keys as they are written, without parentheses around them.
+    written: Vec<ast::Expr>,
+    pub sets: Sets,
+}
+
 /// One release while its SELECT is rewritten.
 pub(super) struct Cut {
     number: ReleaseId,
     scope: Scope,
     keys: Vec<Key>,
-    sets: Vec<Vec<usize>>,
+    /// The keys as they are written, without parentheses around them.
+    written: Vec<ast::Expr>,
+    sets: Vec<GroupingSet>,
     aggregates: Vec<Aggregate>,
     uncertainties: Vec<Uncertainty>,
     /// Subqueries below the cut.
@@ -100,7 +111,7 @@ impl Cut {
             expr,
             ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_)
         ) {
-            return Ok(self.key_of(resolver, expr));
+            return self.key_of(resolver, expr);
         }
         match self.key_named(resolver, expr)? {
             Some(key) => Ok(Some(key)),
@@ -129,20 +140,9 @@ impl Cut {
         Ok(self.key_equal_to(&value))
     }
 
-    /// The key that an expression is. Here an attempt is right: keys are compared as resolved, so
-    /// that `(a.x)` is the key `x`. What cannot be resolved over rows is no key: the outer query
-    /// computes it from the keys in it, or its parts are refused in their turn.
-    fn key_of(&self, resolver: &Resolver<'_>, expr: &ast::Expr) -> Option<ast::Expr> {
-        if self.keys.is_empty() {
-            return None;
-        }
-        let expressions = resolver.expressions_given(&self.scope, &self.given);
-        self.key_equal_to(&expressions.value(expr).ok()?)
-    }
-
     fn key_equal_to(&self, value: &Expr) -> Option<ast::Expr> {
         let at = self.keys.iter().position(|key| key.expr == *value)?;
-        Some(self.reference(key_column(at)))
+        Some(self.reference(key_column(KeyId(at))))
     }
 
     fn grouping(
@@ -163,10 +163,8 @@ impl Cut {
             let value = resolver
                 .expressions_given(&self.scope, &self.given)
                 .value(expr)?;
-            self.keys
-                .iter()
-                .position(|k| k.expr == value)
-                .ok_or_else(no_key)
+            let at = self.keys.iter().position(|k| k.expr == value);
+            at.map(KeyId).ok_or_else(no_key)
         };
         let arguments = arguments.iter().map(key).collect::<Result<Vec<_>, _>>()?;
         grouping(
@@ -190,7 +188,7 @@ impl Cut {
         &mut self,
         resolver: &Resolver<'_>,
         function: &ast::Function,
-    ) -> Result<usize, Refusal> {
+    ) -> Result<AggregateId, Refusal> {
         let expressions = resolver.expressions_given(&self.scope, &self.given);
         self.number(aggregate(function, &expressions)?)
     }
@@ -201,13 +199,13 @@ impl Cut {
         resolver: &Resolver<'_>,
         function: &ast::Function,
         field: &ast::Ident,
-    ) -> Result<usize, Refusal> {
+    ) -> Result<AggregateId, Refusal> {
         let expressions = resolver.expressions_given(&self.scope, &self.given);
         self.number(aggregate_field(function, field, &expressions)?)
     }
 
-    /// The index of the aggregate among the release's aggregates. A new one is added.
-    fn number(&mut self, found: Aggregate) -> Result<usize, Refusal> {
+    /// The number of the aggregate. A new one is added.
+    fn number(&mut self, found: Aggregate) -> Result<AggregateId, Refusal> {
         let at = self
             .aggregates
             .iter()
@@ -222,7 +220,7 @@ impl Cut {
                 format!("a query may have at most {COLUMNS_MAX} aggregates"),
             ));
         }
-        Ok(at)
+        Ok(AggregateId(at))
     }
 
     fn reference(&self, column: String) -> ast::Expr {
@@ -283,7 +281,7 @@ impl Resolver<'_> {
         select: &ast::Select,
         from: &BoundFrom,
         environment: &Environment,
-    ) -> Result<(Cut, Vec<SetNumber>), Refusal> {
+    ) -> Result<(Cut, Vec<SetId>), Refusal> {
         let (input, scope) = self.rows(select, from, environment)?;
         let mut given = ResolvedParts::default();
         self.subqueries_below(
@@ -308,24 +306,23 @@ impl Resolver<'_> {
             aggregates: Vec::new(),
             uncertainties: Vec::new(),
         });
-        let (
+        let GroupKeys {
             keys,
-            Sets {
-                keys: sets,
-                written,
-            },
-        ) = self.keys(select, &scope, &given)?;
+            written,
+            sets,
+        } = self.keys(select, &scope, &given)?;
         let cut = Cut {
             number,
             scope,
             keys,
-            sets,
+            written,
+            sets: sets.keys,
             aggregates: Vec::new(),
             uncertainties: Vec::new(),
             given,
             steps,
         };
-        Ok((cut, written))
+        Ok((cut, sets.written))
     }
 
     /// Completes the release with everything that its SELECT needs.
@@ -335,6 +332,7 @@ impl Resolver<'_> {
             number,
             scope: _,
             keys,
+            written: _,
             sets,
             aggregates,
             uncertainties,
@@ -401,7 +399,7 @@ impl Resolver<'_> {
         select: &ast::Select,
         scope: &Scope,
         given: &ResolvedParts,
-    ) -> Result<(Vec<Key>, Sets), Refusal> {
+    ) -> Result<GroupKeys, Refusal> {
         let is_distinct = is_distinct_rows(select);
         let sets = if is_distinct {
             let shown =
@@ -418,6 +416,7 @@ impl Resolver<'_> {
                 .map_err(|refusal| refusal.within(|| self.names.group_by_place(select)))?
         };
         let mut keys: Vec<Key> = Vec::new();
+        let mut written = Vec::new();
         let mut numbers = Vec::new();
         for set in sets {
             let mut own = Vec::new();
@@ -437,10 +436,11 @@ impl Resolver<'_> {
                     return Err(refusal.at(place_of(expr)));
                 }
                 let value = self.expressions_given(scope, given).value(expr)?;
-                own.push(
+                own.push(KeyId(
                     keys.iter()
                         .position(|k| k.expr == value)
                         .unwrap_or_else(|| {
+                            written.push(unnested(expr).clone());
                             keys.push(Key {
                                 expr: value,
                                 text: expr.to_string(),
@@ -448,7 +448,7 @@ impl Resolver<'_> {
                             });
                             keys.len() - 1
                         }),
-                );
+                ));
             }
             numbers.push(own);
         }
@@ -459,8 +459,11 @@ impl Resolver<'_> {
             )
             .at(key.place.0));
         }
-        let sets = numbered(numbers, keys.len());
-        Ok((keys, sets))
+        Ok(GroupKeys {
+            sets: numbered(numbers, keys.len()),
+            keys,
+            written,
+        })
     }
 
     /// ORDER BY: output names and ordinals stay, anything else is an expression over the release.
@@ -524,7 +527,7 @@ fn output_name(item: &ast::SelectItem) -> Result<String, Refusal> {
 }
 
 /// The release in FROM, joined with the numbers of grouping sets that are written more than once.
-fn release_from(cut: &Cut, written: &[SetNumber]) -> ast::TableWithJoins {
+fn release_from(cut: &Cut, written: &[SetId]) -> ast::TableWithJoins {
     let joins = match written {
         [] => Vec::new(),
         written => vec![repeated(

@@ -27,7 +27,7 @@ use crate::catalog::Type;
 use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
 use crate::ir::literal::{coerce, is_unknown, number, type_name, unknown_under};
-use crate::ir::relation::{ColumnId, ColumnInfo, ConstantId, MiddleId};
+use crate::ir::relation::{ColumnId, ColumnInfo, ConstantId, MiddleColumn};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::syntax::{constant_number, place_of};
 use sqlparser::ast::{self, BinaryOperator, UnaryOperator};
@@ -97,7 +97,7 @@ pub struct ExpressionResolver<'a> {
     /// Names of the queries around a subquery, the nearest first.
     pub outer: &'a [Scope],
     /// Constants of middle queries, by number: which they are, and their types.
-    pub bound: &'a [((MiddleId, usize), Type)],
+    pub bound: &'a [(MiddleColumn, Type)],
 }
 
 impl ExpressionResolver<'_> {

@@ -2,7 +2,9 @@
 
 use crate::catalog::Type;
 use crate::ir::expression::Expr;
-use crate::ir::{ColumnId, ColumnInfo, MiddleId, MiddleQuery, Release, TableId, view_alias};
+use crate::ir::{
+    ColumnId, ColumnInfo, MiddleColumn, MiddleQuery, Release, ScanId, TableId, view_alias,
+};
 use crate::policy::ViewKind;
 
 #[derive(Default)]
@@ -10,12 +12,12 @@ pub(super) struct Resolution {
     pub columns: Vec<ColumnInfo>,
     pub releases: Vec<Release>,
     pub middles: Vec<MiddleQuery>,
-    /// Each constant of a release: its middle query and column there, and its type.
-    pub bound: Vec<((MiddleId, usize), Type)>,
+    /// Each constant of a release, and its type.
+    pub bound: Vec<(MiddleColumn, Type)>,
     pub public_tables: Vec<TableId>,
     pub views: Vec<ViewKind>,
-    /// Scans of the release that is being resolved. They are numbered within it.
-    pub scans: usize,
+    /// The number of the next scan of the release that is being resolved.
+    pub scans: ScanId,
 }
 
 impl Resolution {

@@ -18,7 +18,8 @@ use super::vector::coordinate::{Coordinate, Mask, PRESENCE};
 use super::vector::standard_deviation::product_step;
 use super::{Price, ReleasePlan, decimal};
 use crate::analyze::{Analyzed, AnalyzedRelease, Because, KeyRule, NoRow, UnitGroups};
-use crate::ir::{ColumnId, End, Expr, JoinKind, Node, Relation, Window};
+use crate::ir::grouping::numbers;
+use crate::ir::{ColumnId, End, Expr, JoinKind, KeyId, Node, Relation, Window};
 use crate::mechanism::{Calibrated, Norm};
 use crate::policy::{Policy, Scalar};
 use crate::rewrite::CoordinateId;
@@ -99,17 +100,14 @@ fn keys(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<String
             KeyRule::Threshold => format!("  Key {text}: shown where enough units have it"),
         });
     }
-    let names = |keys: &[usize]| {
-        let names: Vec<&str> = keys
-            .iter()
-            .map(|at| release.key_texts[*at].as_str())
-            .collect();
+    let names = |keys: &mut dyn Iterator<Item = KeyId>| {
+        let names: Vec<&str> = keys.map(|key| release.key_texts[key.0].as_str()).collect();
         names.join(", ")
     };
     for tuples in &release.tuples {
         lines.push(format!(
             "  Keys {}: together {} combinations, those of the public table's rows",
-            names(&tuples.keys),
+            names(&mut tuples.keys.iter().copied()),
             tuples.rows.len()
         ));
     }
@@ -117,7 +115,7 @@ fn keys(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<String
         let sets: Vec<String> = release
             .sets
             .iter()
-            .map(|set| format!("({})", names(set)))
+            .map(|set| format!("({})", names(&mut set.keys())))
             .collect();
         let effects = plan.price().and_then(|price| price.effects.as_ref());
         let form = match effects {
@@ -480,10 +478,11 @@ fn deviation_of(coordinate: &Coordinate, calibrated: &Calibrated) -> f64 {
 /// The standard deviation in each grouping set, in their order, where they have different ones.
 fn by_set(plan: &ReleasePlan, price: &Price, largest: f64) -> Option<String> {
     let effects = &price.effects.as_ref()?.effects;
-    let widest = effects.largest_variance(plan.sets());
+    let sets = numbers(plan.sets());
+    let widest = effects.largest_variance(&sets);
     let of_set =
         |set: &Vec<usize>| significant(largest * (effects.variance(set, |_| 1) / widest).sqrt());
-    let of_sets: Vec<String> = plan.sets().iter().map(of_set).collect();
+    let of_sets: Vec<String> = sets.iter().map(of_set).collect();
     Some(format!("by set {}", of_sets.join(", ")))
 }
 

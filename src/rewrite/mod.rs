@@ -35,11 +35,11 @@ pub use plan::{Plan, ReleasePlan, TableVersion};
 pub use price::target_error::{epsilon_for, needs_first_answer, of_row};
 pub use price::whole_statement::{fits_one_query, most_of_one_query};
 use price::{AskedRelease, whole_statement};
-pub use price::{Block, ByEffects, Look, Price, SEEN, Terms};
+pub use price::{Block, BlockId, ByEffects, Look, Price, SEEN, Terms};
 use release_statements::Emission;
 pub use useless::{Useless, best_error, thin_groups, useless};
 pub use vector::base_rows::key_text;
-pub use vector::bins::Bins;
+pub use vector::bins::{BinNumber, Bins, CandidateId};
 pub use vector::coordinate::{Coordinate, Count, Measure};
 pub use vector::coordinate_id::CoordinateId;
 pub use vector::fixed_point::{FixedPoint, Step};
@@ -150,7 +150,7 @@ fn rewrite_release(
             .transpose()?
             .flatten();
     }
-    let middle = |id: &ConstantId| analyzed.query().constant(*id).0;
+    let middle = |id: &ConstantId| analyzed.query().constant(*id).middle;
     plan.fan_outs = release
         .fan_outs
         .iter()

@@ -12,7 +12,7 @@ pub(in crate::rewrite) mod whole_statement;
 use num_bigint::BigUint;
 
 pub use choice::{PricedChoice, choice};
-pub use chosen_clips::{Block, Look, SEEN};
+pub use chosen_clips::{Block, BlockId, Look, SEEN};
 use clips::{ClipByLimits, clip_by_limits, clips, raise_totals};
 pub use effects::ByEffects;
 
@@ -23,6 +23,7 @@ use super::vector::rotation::turned;
 use super::vector::row_lengths::row_lengths;
 use super::vector::sensitivity::weights;
 use crate::analyze::{AnalyzedRelease, Axis, KeyRule, UnitGroups, axes};
+use crate::ir::GroupingSet;
 use crate::mechanism::{
     AccountState, Accounting, Calibrated, Fixed, Height, Loss, Mechanism, Mu, Norm, Presence,
     gaussian, laplace, loss_gaussian, loss_laplace, loss_threshold, mu_of, threshold,
@@ -459,11 +460,11 @@ fn groups(release: &AnalyzedRelease, by_threshold: u32, session_settings: &Sessi
     if release.one_group_per_unit {
         return 1;
     }
-    let of_set = |(set, of_unit): (&Vec<usize>, &UnitGroups)| {
+    let of_set = |(set, of_unit): (&GroupingSet, &UnitGroups)| {
         let listed = axes(set, &release.tuples).iter().fold(1u64, |cells, axis| {
             let listed = match axis {
                 Axis::Tuples(tuples) => tuples.rows.len(),
-                Axis::Key(at) => match &release.keys[*at].1 {
+                Axis::Key(at) => match &release.keys[at.0].1 {
                     KeyRule::Domain(values) => values.len(),
                     KeyRule::Threshold => usize::MAX,
                 },

@@ -14,7 +14,7 @@ use self::mentions::{mentioned, mentions};
 use crate::analyze::{HIDDEN_SCANS_FROM, PlanningEffort};
 use crate::catalog::{Equality, Type};
 use crate::ir::functions::Function;
-use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Node, Relation, Scan, equality};
+use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Node, Relation, Scan, ScanId, equality};
 use crate::policy::Policy;
 
 /// A relation without the scans that read a row again.
@@ -22,7 +22,7 @@ pub(in crate::rewrite) struct Once {
     pub relation: Relation,
     /// By the number of a scan that stays: the columns of each scan that was left out because it
     /// reads the same row.
-    pub same: HashMap<usize, Vec<Vec<ColumnId>>>,
+    pub same: HashMap<ScanId, Vec<Vec<ColumnId>>>,
 }
 
 /// The relation without redundant scans: those that key paths added, where a unique key proves that
@@ -59,12 +59,12 @@ pub(in crate::rewrite) fn read_once(
 
 /// The columns of the scans that were left out, by the scan that stays. A scan may have been left
 /// out for one that was itself left out later, so such chains are followed to their end.
-fn same(left_out: Vec<(Scan, usize)>) -> HashMap<usize, Vec<Vec<ColumnId>>> {
-    let read_from: HashMap<usize, usize> = left_out
+fn same(left_out: Vec<(Scan, ScanId)>) -> HashMap<ScanId, Vec<Vec<ColumnId>>> {
+    let read_from: HashMap<ScanId, ScanId> = left_out
         .iter()
         .map(|(twin, of)| (twin.number, *of))
         .collect();
-    let mut same: HashMap<usize, Vec<Vec<ColumnId>>> = HashMap::new();
+    let mut same: HashMap<ScanId, Vec<Vec<ColumnId>>> = HashMap::new();
     for (twin, mut of) in left_out {
         while let Some(next) = read_from.get(&of) {
             of = *next;
@@ -94,7 +94,7 @@ struct AtHand {
 /// An expression that is evaluated where it stands, with the scans at hand there.
 struct Fixed {
     reads: Vec<ColumnId>,
-    scans: Vec<usize>,
+    scans: Vec<ScanId>,
 }
 
 struct Merger<'a> {
@@ -104,7 +104,7 @@ struct Merger<'a> {
     /// How often each column is mentioned anywhere.
     all: HashMap<ColumnId, usize>,
     /// Each with the number of the scan that it is read from.
-    left_out: Vec<(Scan, usize)>,
+    left_out: Vec<(Scan, ScanId)>,
 }
 
 impl Merger<'_> {
@@ -464,7 +464,7 @@ fn reached(relation: &Relation, found: &mut AtHand, hidden: &mut Vec<Scan>) {
 }
 
 /// The derived columns of inner joins and filters, none of which moves. Returns the scans at hand.
-fn fixed(relation: &Relation, found: &mut Vec<Fixed>) -> Vec<usize> {
+fn fixed(relation: &Relation, found: &mut Vec<Fixed>) -> Vec<ScanId> {
     match relation {
         Relation::Scan(scan) => vec![scan.number],
         Relation::Filter {

@@ -11,7 +11,7 @@ use best_case::PlannedBestCase;
 use super::describe::{known_range, threshold_units};
 use super::{Look, Plan, ReleasePlan, SEEN, Subject, Target};
 use crate::aggregates::{DrawId, Expected, Foreseen, Output, shown, whole};
-use crate::ir::ReleaseId;
+use crate::ir::{AggregateId, ReleaseId};
 use crate::mechanism::quantile_95;
 use crate::policy::Policy;
 
@@ -19,9 +19,9 @@ use crate::policy::Policy;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Useless {
     pub release: ReleaseId,
-    /// Its place among the release's aggregates; `None` where no group would be shown, or no
+    /// `None` where no group would be shown, or no
     /// clip chosen.
-    pub aggregate: Option<usize>,
+    pub aggregate: Option<AggregateId>,
     /// As an error says it: `this answer would be ±1.00 for a correlation between -1 and 1`.
     pub message: String,
     /// The range that the answer lies in, whatever the data are, of a MIN or MAX.
@@ -82,10 +82,10 @@ pub fn best_error(
     plan: &Plan,
     policy: &Policy,
     release: ReleaseId,
-    aggregate: usize,
+    aggregate: AggregateId,
 ) -> Option<String> {
     let release = plan.releases().get(release.0).filter(|r| is_known(r))?;
-    let (output, _) = release.outputs().get(aggregate)?;
+    let (output, _) = release.output(aggregate)?;
     expected(release, output, policy.privacy.units?).error
 }
 
@@ -123,13 +123,13 @@ fn thin(release: &ReleasePlan, units: u64) -> Option<String> {
 fn of_release(at: ReleaseId, release: &ReleasePlan, units: u64) -> Vec<Useless> {
     let hidden = hidden_groups(release, units).map(|message| whole_release(at, message));
     let is_one = release.outputs().len() == 1;
-    let aggregates = release.outputs().iter().enumerate();
+    let aggregates = AggregateId::numbered(release.outputs());
     let answers = aggregates.filter_map(|(aggregate, (output, _))| {
         let predicate = expected(release, output, units).useless?;
         let subject = if is_one {
             "this answer".to_owned()
         } else {
-            format!("aggregate {}", aggregate + 1)
+            format!("aggregate {}", aggregate.ordinal())
         };
         Some(Useless {
             release: at,

@@ -26,7 +26,7 @@ use bytes::Bytes;
 
 use crate::policy::{Policy, Secret};
 use crate::postgres;
-use crate::postgres::{FairPool, LocalPostgres, Locale, PostgresEngine, connect};
+use crate::postgres::{FairPool, LocalPostgres, Locale, PoolUse, PostgresEngine, connect};
 use crate::refusal::{Refusal, reason};
 pub use arguments::fit_as_text;
 pub use build::ServerIdentity;
@@ -392,9 +392,9 @@ impl Shadow {
         }
     }
 
-    /// Sessions in use, and their limit.
-    pub fn used(&self) -> (usize, usize) {
-        self.pool.used()
+    /// Its sessions that are in use.
+    pub fn in_use(&self) -> PoolUse {
+        self.pool.in_use()
     }
 
     /// The lock on a named shadow.
@@ -408,7 +408,7 @@ impl Shadow {
         if self.hold.as_ref().is_some_and(|hold| hold.is_lost()) {
             return false;
         }
-        let (used, size) = self.used();
+        let PoolUse { used, size } = self.in_use();
         if used >= size {
             return true;
         }

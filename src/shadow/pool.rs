@@ -7,7 +7,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::{Client, Config};
 
 use super::ShadowError;
-use crate::postgres::{Connected, PostgresEngine, cancel, connect, identifier};
+use crate::postgres::{Connected, PoolUse, PostgresEngine, cancel, connect, identifier};
 use crate::refusal::RefusalKind;
 
 /// The time that a server gets beyond a statement's own limit, and a new session in all.
@@ -121,10 +121,13 @@ impl Pool {
         }
     }
 
-    /// Sessions in use, and their limit.
-    pub fn used(&self) -> (usize, usize) {
+    /// Its sessions that are in use.
+    pub fn in_use(&self) -> PoolUse {
         let size = self.size as usize;
-        (size.saturating_sub(self.permits.available_permits()), size)
+        PoolUse {
+            used: size.saturating_sub(self.permits.available_permits()),
+            size,
+        }
     }
 
     /// A session of this role under these settings, waiting for a free one.

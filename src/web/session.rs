@@ -46,6 +46,16 @@ impl SessionId {
     }
 }
 
+/// A token of a form that was shown. The token itself is not kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct TokenDigest([u8; 32]);
+
+impl TokenDigest {
+    fn of(token: &str) -> Self {
+        Self(Sha256::digest(token).into())
+    }
+}
+
 #[derive(Debug)]
 struct Session<V> {
     /// As at the login.
@@ -53,7 +63,7 @@ struct Session<V> {
     address: IpAddr,
     began: Instant,
     used: Instant,
-    tokens: VecDeque<[u8; 32]>,
+    tokens: VecDeque<TokenDigest>,
 }
 
 /// All sessions of a site.
@@ -173,13 +183,13 @@ impl<V: SessionOwner> Sessions<V> {
         if tokens.len() >= TOKENS_MAX {
             tokens.pop_front();
         }
-        tokens.push_back(Sha256::digest(&token).into());
+        tokens.push_back(TokenDigest::of(&token));
         Some(token)
     }
 
     /// Whether a form's token is one of this session's; it is good once.
     pub fn takes(&self, id: SessionId, token: &str, now: Instant) -> bool {
-        let digest: [u8; 32] = Sha256::digest(token).into();
+        let digest = TokenDigest::of(token);
         let mut open = self.living(now);
         let Some(session) = open.get_mut(&id) else {
             return false;
@@ -190,7 +200,7 @@ impl<V: SessionOwner> Sessions<V> {
 
     /// Whether a token is one of this session's. It stays good.
     pub fn knows(&self, id: SessionId, token: &str, now: Instant) -> bool {
-        let digest: [u8; 32] = Sha256::digest(token).into();
+        let digest = TokenDigest::of(token);
         let open = self.living(now);
         open.get(&id)
             .is_some_and(|session| session.tokens.contains(&digest))

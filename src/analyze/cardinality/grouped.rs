@@ -2,7 +2,7 @@
 
 use super::{Attribute, Cardinalities, Cardinality, Count};
 use crate::analyze::{KeyCombinations, KeyRule};
-use crate::ir::{ColumnId, Expr, Relation};
+use crate::ir::{ColumnId, Expr, GroupingSet, Relation};
 
 /// How one unit's rows are grouped. It chooses clips, and replaces none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl<'a> GroupedRows<'a> {
         };
         let keys: Vec<Attribute> = keys.iter().map(&mut key).collect();
         rows.counts.extend(tuples.iter().map(|tuples| Count {
-            of: tuples.keys.iter().map(|at| keys[*at]).collect(),
+            of: tuples.keys.iter().map(|key| keys[key.0]).collect(),
             most: tuples.rows.len() as u64,
         }));
         Self {
@@ -79,8 +79,8 @@ impl<'a> GroupedRows<'a> {
     }
 
     /// How one unit's rows are grouped by these keys.
-    pub fn grouped_by(&self, set: &[usize]) -> UnitGroups {
-        let keys: Vec<Attribute> = set.iter().map(|at| self.keys[*at]).collect();
+    pub fn grouped_by(&self, set: &GroupingSet) -> UnitGroups {
+        let keys: Vec<Attribute> = set.keys().map(|key| self.keys[key.0]).collect();
         self.rows.grouped_by(&keys)
     }
 

@@ -5,7 +5,7 @@ use crate::analyze::PlanningEffort;
 use crate::catalog::{TableFingerprint, Type, UniqueKey};
 use crate::ir::evaluate::evaluate;
 use crate::ir::functions::Function;
-use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, TableId};
+use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, ScanId, TableId};
 use crate::policy::{Column, File, Policy, Protection, Scalar, Table, Unit, UnitStep};
 
 const POLICY: &str = "version: 1
@@ -194,7 +194,7 @@ impl<'p> Made<'p> {
         let scan = Relation::Scan(Scan {
             table: TableId(table),
             columns: columns.clone(),
-            number: columns[0].0 as usize,
+            number: ScanId::new(columns[0].0 as usize),
             place: Default::default(),
         });
         (scan, columns)

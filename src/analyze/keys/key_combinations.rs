@@ -5,14 +5,14 @@ use std::collections::{HashMap, HashSet};
 
 use super::{KeyRule, Keys, canonical, over_rows};
 use crate::ir::evaluate::{NotEvaluable, evaluate};
-use crate::ir::{ColumnId, Expr, Relation, Scan};
+use crate::ir::{ColumnId, Expr, GroupingSet, KeyId, Relation, Scan};
 use crate::policy::{Listing, Protection, Scalar};
 
 /// Keys whose values belong together, with all combinations there are; `None` is NULL.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyCombinations {
     /// At least two, ascending.
-    pub keys: Vec<usize>,
+    pub keys: Vec<KeyId>,
     /// Parallel to `keys`; no row twice.
     pub rows: Vec<Vec<Option<Scalar>>>,
 }
@@ -20,33 +20,33 @@ pub struct KeyCombinations {
 /// An axis of a grouping set. Its cells are the product of its axes.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Axis {
-    Key(usize),
+    Key(KeyId),
     Tuples(KeyCombinations),
 }
 
 /// The axes of a grouping set, in the order of their first keys.
-pub fn axes(set: &[usize], tuples: &[KeyCombinations]) -> Vec<Axis> {
+pub fn axes(set: &GroupingSet, tuples: &[KeyCombinations]) -> Vec<Axis> {
     let mut axes: Vec<Axis> = Vec::new();
-    for at in set {
-        let is_placed = |axis: &Axis| matches!(axis, Axis::Tuples(t) if t.keys.contains(at));
+    for at in set.keys() {
+        let is_placed = |axis: &Axis| matches!(axis, Axis::Tuples(t) if t.keys.contains(&at));
         if axes.iter().any(is_placed) {
             continue;
         }
         let together = tuples
             .iter()
-            .find(|t| t.keys.contains(at))
+            .find(|t| t.keys.contains(&at))
             .map(|t| t.within(set))
             .filter(|t| t.keys.len() > 1);
-        axes.push(together.map_or(Axis::Key(*at), Axis::Tuples));
+        axes.push(together.map_or(Axis::Key(at), Axis::Tuples));
     }
     axes
 }
 
 impl KeyCombinations {
     /// The combinations of the keys that a grouping set has.
-    fn within(&self, set: &[usize]) -> Self {
+    fn within(&self, set: &GroupingSet) -> Self {
         let kept: Vec<usize> = (0..self.keys.len())
-            .filter(|at| set.contains(&self.keys[*at]))
+            .filter(|at| set.contains(self.keys[*at]))
             .collect();
         let mut rows: Vec<Vec<Option<Scalar>>> = Vec::new();
         let mut seen = HashSet::new();
@@ -86,8 +86,8 @@ impl Keys<'_> {
             let Some((listed, listing)) = self.public_rows(scan) else {
                 continue;
             };
-            let members: Vec<usize> = (0..keys.len())
-                .filter(|at| self.is_listed_by(&keys[*at], &listed))
+            let members: Vec<KeyId> = KeyId::all(keys.len())
+                .filter(|at| self.is_listed_by(&keys[at.0], &listed))
                 .collect();
             if members.is_empty() {
                 continue;
@@ -98,7 +98,7 @@ impl Keys<'_> {
             }
             let evaluated = members
                 .iter()
-                .map(|at| &keys[*at].0)
+                .map(|at| &keys[at.0].0)
                 .chain(self.conditions.iter().copied());
             if self.effort.spend(rows.len(), evaluated).is_none() {
                 continue;
@@ -187,7 +187,7 @@ impl Keys<'_> {
         {
             return false;
         }
-        let members: Vec<usize> = (0..keys.len()).collect();
+        let members: Vec<KeyId> = KeyId::all(keys.len()).collect();
         let Some(held) = rows
             .iter()
             .map(|row| self.combination(row, listed, &members, keys))
@@ -236,7 +236,7 @@ impl Keys<'_> {
         &self,
         row: &[Option<Scalar>],
         listed: &[ColumnId],
-        members: &[usize],
+        members: &[KeyId],
         keys: &[(Expr, KeyRule)],
     ) -> Option<Option<Vec<Option<Scalar>>>> {
         let assignment: Vec<(ColumnId, Option<Scalar>)> =
@@ -251,8 +251,8 @@ impl Keys<'_> {
         if !is_met {
             return Some(None);
         }
-        let value = |at: &usize| {
-            let expr = over_rows(&keys[*at].0, self.computed, self.null_extended);
+        let value = |at: &KeyId| {
+            let expr = over_rows(&keys[at.0].0, self.computed, self.null_extended);
             let value = evaluate(&expr, &assignment).ok()?;
             canonical(vec![value], &expr.data_type)?.pop()
         };
@@ -284,12 +284,12 @@ fn places(rule: &KeyRule) -> HashMap<String, usize> {
 
 /// Combinations in the order of the keys' lists, of which only what they hold remains.
 fn ordered(
-    members: Vec<usize>,
+    members: Vec<KeyId>,
     combined: Vec<Vec<Option<Scalar>>>,
     keys: &mut [(Expr, KeyRule)],
 ) -> KeyCombinations {
     let places: Vec<HashMap<String, usize>> =
-        members.iter().map(|at| places(&keys[*at].1)).collect();
+        members.iter().map(|at| places(&keys[at.0].1)).collect();
     let mut ranked: Vec<(Vec<usize>, Vec<Option<Scalar>>)> = Vec::new();
     let mut seen = HashSet::new();
     for row in combined {
@@ -303,7 +303,7 @@ fn ordered(
     ranked.sort_by(|(a, _), (b, _)| a.cmp(b));
     let rows: Vec<Vec<Option<Scalar>>> = ranked.into_iter().map(|(_, row)| row).collect();
     for (place, at) in members.iter().enumerate() {
-        if let KeyRule::Domain(values) = &mut keys[*at].1 {
+        if let KeyRule::Domain(values) = &mut keys[at.0].1 {
             let held: HashSet<String> = rows.iter().map(|row| spelled(&row[place])).collect();
             values.retain(|value| held.contains(&spelled(value)));
         }

@@ -61,27 +61,28 @@ fn cells_are_counted_up_to_the_limit() {
         key(4),
         (Expr::literal(None, Type::Text), KeyRule::Threshold),
     ];
-    let of = |sets: &[Vec<usize>], limit| {
+    let set = |keys: &[usize]| GroupingSet::new(keys.iter().copied().map(KeyId).collect());
+    let of = |sets: &[GroupingSet], limit| {
         cells(sets, &rules, &[], limit).map_err(|refusal| refusal.sqlstate)
     };
-    assert_eq!(of(&[vec![0, 1, 2]], 12), Ok(12));
-    assert_eq!(of(&[vec![0, 1, 2]], 11), Err("54000".to_owned()));
-    assert_eq!(of(&[vec![0, 1], vec![0], Vec::new()], 16), Ok(16));
+    assert_eq!(of(&[set(&[0, 1, 2])], 12), Ok(12));
+    assert_eq!(of(&[set(&[0, 1, 2])], 11), Err("54000".to_owned()));
+    assert_eq!(of(&[set(&[0, 1]), set(&[0]), set(&[])], 16), Ok(16));
     assert_eq!(
-        of(&[vec![0, 1], vec![0], Vec::new()], 15),
+        of(&[set(&[0, 1]), set(&[0]), set(&[])], 15),
         Err("54000".to_owned())
     );
     let together = KeyCombinations {
-        keys: vec![0, 1],
+        keys: vec![KeyId(0), KeyId(1)],
         rows: (0..5).map(|n| vec![Some(Scalar::Int(n)), None]).collect(),
     };
     assert_eq!(
-        cells(&[vec![0, 1]], &rules, std::slice::from_ref(&together), 5).ok(),
+        cells(&[set(&[0, 1])], &rules, std::slice::from_ref(&together), 5).ok(),
         Some(5)
     );
     assert_eq!(
-        (grouped(&[], 2), grouped(&[vec![1]], 2)),
-        (vec![vec![0, 1]], vec![vec![1]])
+        (grouped(&[], 2), grouped(&[set(&[1])], 2)),
+        (vec![set(&[0, 1])], vec![set(&[1])])
     );
 }
 

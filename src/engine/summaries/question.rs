@@ -7,6 +7,7 @@ use crate::analyze::KeyRule;
 use crate::engine::notice::rounded;
 use crate::engine::planning::plan;
 use crate::error::Error;
+use crate::ir::{GroupingSet, KeyId};
 use crate::ledger::{QuestionDigest, QuestionId};
 use crate::mechanism::{AccountState, Loss};
 use crate::parse::{Statement, parse};
@@ -120,14 +121,14 @@ fn errors(release: &ReleasePlan) -> Vec<f64> {
     };
     let measure = release.measure(measure);
     let mut first = 0;
-    let error = |set: &Vec<usize>| {
+    let error = |set: &GroupingSet| {
         let noise = drawn.noise(measure, first);
-        let sizes = set.iter().map(|key| values(release, *key));
+        let sizes = set.keys().map(|key| values(release, key));
         first += sizes.product::<usize>();
         noise.iter().map(|n| n * n).sum::<f64>().sqrt()
     };
     match release.sets() {
-        [] => [(0..release.keys().len()).collect()]
+        [] => [GroupingSet::of_all(release.keys().len())]
             .iter()
             .map(error)
             .collect(),
@@ -169,8 +170,8 @@ fn epsilon_for_error(
 }
 
 /// How many values a key has.
-fn values(release: &ReleasePlan, key: usize) -> usize {
-    match release.keys().get(key) {
+fn values(release: &ReleasePlan, KeyId(at): KeyId) -> usize {
+    match release.keys().get(at) {
         Some((_, KeyRule::Domain(values))) => values.len(),
         Some((_, KeyRule::Threshold)) | None => 1,
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::super::charge::Fingerprint;
+use super::super::charge::{Fingerprint, KeyedPlanDigest, KeyedStatementDigest};
 use super::super::error::Error;
 use super::super::store::Access;
 use super::{Record, RecordFile};
@@ -10,13 +10,13 @@ use crate::ledger::{Ledger, LedgerReader};
 
 impl LedgerReader {
     /// The keyed digest by which records name a statement, as pgveil prints it.
-    pub fn statement_digest(&self, sql: &str) -> Fingerprint {
+    pub fn statement_digest(&self, sql: &str) -> KeyedStatementDigest {
         self.digests.of_statement(sql)
     }
 
     /// The keyed digest by which records and the owner's history name a plan.
-    pub fn plan_digest(&self, plan: Fingerprint) -> Fingerprint {
-        self.digests.of_plain(*plan.as_bytes())
+    pub fn plan_digest(&self, plan: Fingerprint) -> KeyedPlanDigest {
+        self.digests.of_plan(plan)
     }
 
     /// Records after the one of that number, oldest first, each with its number; of the newest

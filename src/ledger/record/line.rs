@@ -90,14 +90,14 @@ pub(in crate::ledger) fn policy_json(
 mod tests {
     use super::super::{Verdict, Via};
     use super::*;
-    use crate::ledger::Fingerprint;
+    use crate::ledger::KeyedStatementDigest;
     use crate::mechanism::Loss;
     use crate::refusal::reason;
 
     #[test]
     fn a_line_has_what_a_record_has() {
         let asked = LoggedStatement {
-            statement: Fingerprint::new([1; 32]),
+            statement: KeyedStatementDigest::new([1; 32]),
             plan: None,
             tables: vec!["nls.women".to_owned()],
             shape: Some("SELECT $1".to_owned()),

@@ -18,7 +18,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-use super::charge::Fingerprint;
+use super::charge::{Fingerprint, KeyedPlanDigest, KeyedStatementDigest};
 use crate::mechanism::Loss;
 use crate::refusal::Ending;
 
@@ -137,10 +137,9 @@ impl Verdict {
 /// What a record says of a statement.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoggedStatement {
-    /// A keyed digest of the statement; all zeros where it could not be read as one.
-    pub statement: Fingerprint,
-    /// A keyed digest of the plan, or of what the first debit names; `None` without a plan.
-    pub plan: Option<Fingerprint>,
+    pub statement: KeyedStatementDigest,
+    /// Of the plan, or of what the first debit names; `None` without a plan.
+    pub plan: Option<KeyedPlanDigest>,
     /// `schema.table` of the plan, at most some dozens.
     pub tables: Vec<String>,
     /// The statement without its constants and without names that the policy does not show; `None`
@@ -247,22 +246,30 @@ impl DigestKey {
     }
 
     /// HMAC-SHA-256 of the SHA-256 of a statement as pgveil prints it.
-    pub(super) fn of_statement(&self, sql: &str) -> Fingerprint {
-        self.of_plain(Sha256::digest(sql).into())
+    pub(super) fn of_statement(&self, sql: &str) -> KeyedStatementDigest {
+        self.of_older_statement(Sha256::digest(sql).into())
     }
 
-    /// The keyed digest of a plain digest: a plan's, or a statement's in a record of an older
-    /// format.
-    pub(super) fn of_plain(&self, digest: [u8; 32]) -> Fingerprint {
+    /// The keyed digest of the plain one in a record of an older format.
+    pub(super) fn of_older_statement(&self, digest: [u8; 32]) -> KeyedStatementDigest {
+        KeyedStatementDigest::new(self.keyed(digest))
+    }
+
+    pub(super) fn of_plan(&self, plan: Fingerprint) -> KeyedPlanDigest {
+        KeyedPlanDigest::new(self.keyed(*plan.as_bytes()))
+    }
+
+    /// Zeros, which stand for nothing, stay zeros.
+    fn keyed(&self, digest: [u8; 32]) -> [u8; 32] {
         if digest == [0; 32] {
-            return Fingerprint::new(digest);
+            return digest;
         }
         // HMAC takes a key of any length; the branch keeps this free of panics.
         let Ok(mut keyed) = Hmac::<Sha256>::new_from_slice(&self.0) else {
-            return Fingerprint::new([0; 32]);
+            return [0; 32];
         };
         keyed.update(&digest);
-        Fingerprint::new(keyed.finalize().into_bytes().into())
+        keyed.finalize().into_bytes().into()
     }
 }
 
@@ -278,8 +285,13 @@ mod tests {
         assert_ne!(one.of_statement(sql), other.of_statement(sql));
         let plain: [u8; 32] = Sha256::digest(sql).into();
         assert_ne!(one.of_statement(sql).as_bytes(), &plain);
-        assert_eq!(one.of_plain(plain), one.of_statement(sql));
-        assert_eq!(one.of_plain([0; 32]).as_bytes(), &[0; 32]);
+        assert_eq!(one.of_older_statement(plain), one.of_statement(sql));
+        let plan = one.of_plan(Fingerprint::new(plain));
+        assert_eq!(plan.as_bytes(), one.of_statement(sql).as_bytes());
+        assert_eq!(
+            one.of_older_statement([0; 32]),
+            KeyedStatementDigest::UNREAD
+        );
         assert_eq!(format!("{one:?}"), "DigestKey");
     }
 

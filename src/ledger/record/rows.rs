@@ -4,7 +4,8 @@ use super::super::error::Error;
 use super::super::rules::Rules;
 use super::super::store::{Row, StoreValue, blob, first, loss as columns, text};
 use super::{
-    DigestKey, Event, Fingerprint, LoggedStatement, Origin, Record, TABLES_MAX, Verdict, Via,
+    DigestKey, Event, KeyedPlanDigest, KeyedStatementDigest, LoggedStatement, Origin, Record,
+    TABLES_MAX, Verdict, Via,
 };
 use crate::mechanism::Loss;
 use crate::refusal::Ending;
@@ -102,7 +103,10 @@ impl Rules {
         let statements = remove_but!("kind = 'statement'", "$1");
         self.store
             .query(statements, &[StoreValue::Int(STATEMENTS_KEPT)])?;
-        let logins = [text(Ending::Succeeded.sqlstate()), StoreValue::Int(LOGINS_KEPT)];
+        let logins = [
+            text(Ending::Succeeded.sqlstate()),
+            StoreValue::Int(LOGINS_KEPT),
+        ];
         for sql in [
             remove_but!("kind = 'login' AND sqlstate = $1", "$2"),
             remove_but!("kind = 'login' AND sqlstate <> $1", "$2"),
@@ -164,7 +168,7 @@ impl Rules {
         let rows = self.store.query(sql, &values)?;
         let record = |row: &Row| {
             let event = Event::Statement(LoggedStatement {
-                statement: key.of_plain(row.digest(3)?),
+                statement: key.of_older_statement(row.digest(3)?),
                 plan: None,
                 tables: Vec::new(),
                 shape: None,
@@ -294,11 +298,11 @@ fn event(row: &Row, verdict: Option<&str>) -> Result<Event, Error> {
     let mut next = || listed.next().unwrap_or_default();
     Ok(match (row.text(2)?, verdict) {
         ("statement", Some(verdict)) => Event::Statement(LoggedStatement {
-            statement: Fingerprint::new(row.digest(11)?),
+            statement: KeyedStatementDigest::new(row.digest(11)?),
             plan: if row.is_null(12) {
                 None
             } else {
-                Some(Fingerprint::new(row.digest(12)?))
+                Some(KeyedPlanDigest::new(row.digest(12)?))
             },
             tables: listed.collect(),
             shape,

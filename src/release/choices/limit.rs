@@ -10,7 +10,7 @@ use super::super::{Error, PrintedKey};
 use super::WEIGHT_MAX;
 use crate::execute::TextRows;
 use crate::mechanism::Sampler;
-use crate::rewrite::{Bins, ChoicePlan, ROW_WEIGHT, RowsLook};
+use crate::rewrite::{BinNumber, Bins, CandidateId, ChoicePlan, ROW_WEIGHT, RowsLook};
 
 /// A choice at its chosen limit.
 pub struct Limited {
@@ -52,7 +52,7 @@ pub fn limited(
         noise: choice.ranks_per_row() / choice.moved_by_lost_rows(),
     };
     let chosen = choose(&histogram, &clips(&look.bins), sums);
-    let candidate = chosen.map_or(look.bins.candidates() - 1, |chosen| chosen.candidate);
+    let candidate = chosen.map_or(CandidateId::CEILING, |chosen| chosen.candidate);
     let cut = chosen.map(|chosen| chosen.cut);
     let lost = cut.map_or(0.0, |cut| cut.rows);
     Ok(Limited {
@@ -70,7 +70,7 @@ fn units(rows: &TextRows, keys: usize, bins: &Bins) -> Zeroizing<Vec<i128>> {
         if let Some(BinRow {
             number, units: own, ..
         }) = BinRow::of(row, keys)
-            && let Some(units) = units.get_mut(number)
+            && let Some(units) = units.get_mut(number.0)
         {
             *units = units.saturating_add(own);
         }
@@ -79,7 +79,11 @@ fn units(rows: &TextRows, keys: usize, bins: &Bins) -> Zeroizing<Vec<i128>> {
 }
 
 /// The rows of each group and candidate, each weighed by its bin's factor.
-fn weighed(rows: &TextRows, keys: usize, (bins, candidate): (&Bins, usize)) -> Zeroizing<TextRows> {
+fn weighed(
+    rows: &TextRows,
+    keys: usize,
+    (bins, candidate): (&Bins, CandidateId),
+) -> Zeroizing<TextRows> {
     let refine = ROW_WEIGHT.ilog2();
     let mut weights: HashMap<&[Option<String>], u128> = HashMap::new();
     for row in rows {
@@ -106,7 +110,7 @@ fn weighed(rows: &TextRows, keys: usize, (bins, candidate): (&Bins, usize)) -> Z
 
 /// A row's numbers for a bin, after keys and candidate.
 struct BinRow {
-    number: usize,
+    number: BinNumber,
     rows: u128,
     units: i128,
 }

@@ -8,7 +8,7 @@ use zeroize::Zeroizing;
 use super::super::{FoundGroups, PrintedKey};
 use crate::execute::TextRows;
 use crate::mechanism::Calibrated;
-use crate::rewrite::{Block, CoordinateId, ReleasePlan};
+use crate::rewrite::{BinNumber, Block, BlockId, CandidateId, CoordinateId, ReleasePlan};
 
 /// The rows of a binned statement.
 pub struct Binned {
@@ -32,7 +32,7 @@ impl Binned {
     /// # Requires
     /// No group is left out. Which of its groups counts a unit is not determined; that it counts
     /// once is.
-    pub fn units(&self, block: usize, bins: usize) -> Zeroizing<Vec<i128>> {
+    pub fn units(&self, block: BlockId, bins: usize) -> Zeroizing<Vec<i128>> {
         let mut units = Zeroizing::new(vec![0i128; bins]);
         for row in self.rows.iter() {
             let Some(number) = self.number(row, block) else {
@@ -40,7 +40,7 @@ impl Binned {
             };
             let counted = row.last().and_then(Option::as_deref);
             let counted = counted.and_then(|c| c.parse::<i128>().ok()).unwrap_or(0);
-            if let Some(units) = units.get_mut(number) {
+            if let Some(units) = units.get_mut(number.0) {
                 *units = units.saturating_add(counted);
             }
         }
@@ -55,8 +55,8 @@ impl Binned {
     /// and no unit's part is longer than the candidate's clip: [`crate::rewrite::Bins::factor`].
     pub fn clipped(
         self,
-        drawn: &[usize],
-        (blocks, candidates): (&[Block], &[usize]),
+        drawn: &[BlockId],
+        (blocks, candidates): (&[Block], &[CandidateId]),
         calibrated: &[Calibrated],
     ) -> FoundGroups {
         self.clipped_blocks(drawn, blocks, candidates, calibrated)
@@ -64,24 +64,29 @@ impl Binned {
 
     /// The same of one block whose clip is known, without using the sums up: of the coordinate that
     /// decides which groups are shown.
-    pub fn shown(&self, block: usize, blocks: &[Block], calibrated: &[Calibrated]) -> FoundGroups {
-        let candidates = vec![0; blocks.len()];
+    pub fn shown(
+        &self,
+        block: BlockId,
+        blocks: &[Block],
+        calibrated: &[Calibrated],
+    ) -> FoundGroups {
+        let candidates = vec![CandidateId::LEAST; blocks.len()];
         self.clipped_blocks(&[block], blocks, &candidates, calibrated)
     }
 
     fn clipped_blocks(
         &self,
-        wanted: &[usize],
+        wanted: &[BlockId],
         blocks: &[Block],
-        candidates: &[usize],
+        candidates: &[CandidateId],
         calibrated: &[Calibrated],
     ) -> FoundGroups {
         let mut sums = FoundGroups::new();
-        let mut factors: HashMap<(usize, usize, u32), i128> = HashMap::new();
+        let mut factors: HashMap<(BlockId, BinNumber, u32), i128> = HashMap::new();
         for row in self.rows.iter() {
-            let has = |at: &usize| Some((*at, self.number(row, *at)?));
+            let has = |at: &BlockId| Some((*at, self.number(row, *at)?));
             for (at, number) in wanted.iter().filter_map(has) {
-                let (block, candidate) = (&blocks[at], candidates[at]);
+                let (block, candidate) = (&blocks[at.0], candidates[at.0]);
                 let key = &row[..self.keys.min(row.len())];
                 if !sums.contains_key(key) {
                     sums.insert(key.to_vec(), Zeroizing::new(vec![0; calibrated.len()]));
@@ -105,8 +110,8 @@ impl Binned {
     }
 
     /// The number of the row's bin in a block; `None` where it is a row of other blocks.
-    fn number(&self, row: &PrintedKey, block: usize) -> Option<usize> {
-        row.get(self.keys + block)?.as_deref()?.parse().ok()
+    fn number(&self, row: &PrintedKey, block: BlockId) -> Option<BinNumber> {
+        row.get(self.keys + block.0)?.as_deref()?.parse().ok()
     }
 }
 
@@ -184,14 +189,18 @@ mod tests {
     #[test]
     fn sums_leave_clipped_alone() {
         let blocks = blocks();
-        assert_eq!(*blocks[0].bins.clip(11), BigUint::from(16u8));
-        for candidate in 0..blocks[0].bins.candidates() {
+        assert_eq!(*blocks[0].bins.clip(CandidateId(11)), BigUint::from(16u8));
+        for candidate in blocks[0].bins.all_candidates() {
             let calibrated = blocks
                 .each_ref()
                 .map(|b| b.calibrated(candidate).unwrap()[0]);
             let refine = calibrated[0].refine;
-            let factor = |number| blocks[0].bins.factor(candidate, number, refine);
-            let mut found = binned().clipped(&[0, 1], (&blocks, &[candidate; 2]), &calibrated);
+            let factor = |number| blocks[0].bins.factor(candidate, BinNumber(number), refine);
+            let mut found = binned().clipped(
+                &[BlockId(0), BlockId(1)],
+                (&blocks, &[candidate; 2]),
+                &calibrated,
+            );
             let a = found.remove(&vec![Some("a".to_owned())]).unwrap();
             let b = found.remove(&vec![Some("b".to_owned())]).unwrap();
             assert!(found.is_empty());
@@ -199,9 +208,9 @@ mod tests {
             assert_eq!(b[..], [-9 * factor(12), 0]);
             // The unit of length 16 adds 10 and -9, which is 13.5 long.
             let whole = 1i128 << refine;
-            let clip = blocks[0].bins.lengths()[candidate] * whole as f64;
+            let clip = blocks[0].bins.lengths()[candidate.0] * whole as f64;
             assert!(factor(12) as f64 * f64::hypot(10.0, 9.0) <= clip);
-            assert_eq!(factor(12) == whole, candidate == 11);
+            assert_eq!(factor(12) == whole, candidate == CandidateId(11));
         }
     }
 
@@ -209,9 +218,15 @@ mod tests {
     #[test]
     fn sums_of_blocks_that_are_not_drawn_stay() {
         let blocks = blocks();
-        let calibrated = blocks.each_ref().map(|b| b.calibrated(11).unwrap()[0]);
+        let calibrated = blocks
+            .each_ref()
+            .map(|b| b.calibrated(CandidateId(11)).unwrap()[0]);
         for drawn in [0, 1] {
-            let found = binned().clipped(&[drawn], (&blocks, &[11, 11]), &calibrated);
+            let found = binned().clipped(
+                &[BlockId(drawn)],
+                (&blocks, &[CandidateId(11); 2]),
+                &calibrated,
+            );
             assert_eq!(found.len(), 2);
             for sums in found.values() {
                 assert_eq!(sums[1 - drawn], 0);
@@ -224,7 +239,7 @@ mod tests {
     fn units_are_counted_over_all_groups() {
         let numbers = blocks()[0].bins.numbers();
         let of = |block| {
-            let units = binned().units(block, numbers);
+            let units = binned().units(BlockId(block), numbers);
             let counted = units.iter().enumerate().filter(|(_, units)| **units != 0);
             counted
                 .map(|(number, units)| (number, *units))

@@ -2,7 +2,7 @@
 //! reads noisy numbers and public facts alone.
 
 use super::select_clip::{Choice, DrawnSums, Histogram, choose, total};
-use crate::rewrite::{Bins, Block, Look, ReleasePlan, drawn_for};
+use crate::rewrite::{Bins, Block, BlockId, CandidateId, Look, ReleasePlan, drawn_for};
 
 /// Why no clip was chosen: noisy numbers.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -125,17 +125,17 @@ impl ChosenBlocks {
     }
 
     /// The numbers of the blocks that are drawn.
-    pub fn drawn(&self) -> Vec<usize> {
-        let all = self.clips.iter().enumerate();
+    pub fn drawn(&self) -> Vec<BlockId> {
+        let all = (0..).map(BlockId).zip(&self.clips);
         all.filter_map(|(at, clip)| clip.is_drawn().then_some(at))
             .collect()
     }
 
     /// The candidate of each block.
-    pub fn candidates(&self) -> Vec<usize> {
+    pub fn candidates(&self) -> Vec<CandidateId> {
         let chosen = self.clips.iter().map(ChosenClip::choice);
         chosen
-            .map(|choice| choice.map_or(0, |choice| choice.candidate))
+            .map(|choice| choice.map_or(CandidateId::LEAST, |choice| choice.candidate))
             .collect()
     }
 }
@@ -147,8 +147,8 @@ fn is_worth_buying(plan: &ReleasePlan, look: &Look, is_drawn: &[bool]) -> bool {
         let measures = output.measures().into_iter();
         let coordinates =
             measures.flat_map(|at| drawn_for(plan.coordinates(), plan.measure(at)).into_iter());
-        let blocks: Vec<Option<usize>> = coordinates.map(|at| look.number(at)).collect();
-        let is_here = |at: &Option<usize>| at.is_some_and(|at| is_drawn[at]);
+        let blocks: Vec<Option<BlockId>> = coordinates.map(|at| look.block_of(at)).collect();
+        let is_here = |at: &Option<BlockId>| at.is_some_and(|at| is_drawn[at.0]);
         blocks.iter().all(is_here) && blocks.iter().any(|at| *at != look.shown)
     })
 }

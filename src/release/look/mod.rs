@@ -21,7 +21,7 @@ use crate::execute::{Sealed, TextRows};
 use crate::ir::ReleaseId;
 use crate::ledger::Charge;
 use crate::mechanism::{Calibrated, Sampler};
-use crate::rewrite::{Bins, Block, CoordinateId, Look, ReleasePlan, made_of};
+use crate::rewrite::{Bins, Block, BlockId, CoordinateId, Look, ReleasePlan, made_of};
 use binned::Binned;
 use chosen::ChosenBlocks;
 pub(super) use chosen::clips;
@@ -93,7 +93,7 @@ impl Releasing<'_> {
             .as_ref()
             .map_or_else(|| cells(plan).len(), HashMap::len);
         let mut histograms = Vec::with_capacity(look.blocks.len());
-        for (at, block) in look.blocks.iter().enumerate() {
+        for (at, block) in look.numbered() {
             let has_choice = block.bins.has_choice();
             let seen = has_choice.then(|| histogram(&binned, (at, block), look.counts, sampler));
             histograms.push(seen.transpose()?);
@@ -156,7 +156,7 @@ impl Releasing<'_> {
         let (drawn_blocks, candidates) = (chosen.drawn(), chosen.candidates());
         let clips = (chosen.blocks.as_slice(), candidates.as_slice());
         let found = binned.clipped(&drawn_blocks, clips, calibrated);
-        let decides = look.shown.map(|block| look.blocks[block].coordinates[0]);
+        let decides = look.shown.map(|block| look.block(block).coordinates[0]);
         let unseen = unseen(plan, &chosen);
         let is_drawn = |at: usize| unseen.iter().all(|(CoordinateId(other), _)| *other != at);
         let mut drawn = Vec::new();
@@ -203,7 +203,7 @@ fn shown(
     let Some(block) = look.shown else {
         return Ok(None);
     };
-    let (Some(price), [at]) = (plan.price(), look.blocks[block].coordinates.as_slice()) else {
+    let (Some(price), [at]) = (plan.price(), look.block(block).coordinates.as_slice()) else {
         return Err(Error::Mismatch);
     };
     let (CoordinateId(at), calibrated) = (*at, &price.calibrated);
@@ -226,7 +226,7 @@ fn shown(
 /// The noisy numbers of units of a block, two candidates to a bin.
 fn histogram(
     binned: &Binned,
-    (at, block): (usize, &Block),
+    (at, block): (BlockId, &Block),
     counts: Calibrated,
     sampler: &mut dyn Sampler,
 ) -> Result<Histogram, Error> {

@@ -8,7 +8,7 @@
 
 pub use clip_bias::ClipBias;
 
-use crate::rewrite::SEEN;
+use crate::rewrite::{CandidateId, SEEN};
 use clip_bias::no_growth;
 
 mod clip_bias;
@@ -35,7 +35,7 @@ pub struct DrawnSums {
 /// A chosen clip, and the amount that it cuts as far as the histogram shows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Choice {
-    pub candidate: usize,
+    pub candidate: CandidateId,
     pub cut: ClipBias,
 }
 
@@ -79,7 +79,7 @@ pub fn choose(histogram: &Histogram, clips: &[f64], sums: DrawnSums) -> Option<C
     let whole = units.whole(histogram);
     // An answer whose error is larger than all of it says nothing.
     (error < whole).then(|| Choice {
-        candidate,
+        candidate: CandidateId(candidate),
         cut: ClipBias {
             growth,
             ..units.cut_at(histogram, clips[candidate])

@@ -1,6 +1,6 @@
 //! What decides an expression's value: keys of a finer answer, or values that a condition names.
 
-use super::Grain;
+use super::{FinerKey, Grain};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, Expr, Node};
@@ -12,7 +12,7 @@ pub(super) fn determined_by(
     expr: &Expr,
     grain: &Grain,
     family: &Family,
-) -> Option<Vec<(ColumnId, usize)>> {
+) -> Option<Vec<(ColumnId, FinerKey)>> {
     let columns = expr.columns();
     let by = |id: &ColumnId| {
         let reading = family.columns.iter().find(|reading| reading.id == *id)?;
@@ -21,7 +21,7 @@ pub(super) fn determined_by(
             .keys
             .iter()
             .position(|key| key.digest == reading.digest)?;
-        is_read_alike.then_some((*id, key))
+        is_read_alike.then_some((*id, FinerKey(key)))
     };
     if expr.relations().is_empty() {
         columns.iter().map(by).collect()

@@ -2,6 +2,7 @@
 
 use sqlparser::ast;
 
+use crate::ir::{GroupingSet, KeyId, SetId};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::syntax::{query_of, quoted};
 
@@ -102,8 +103,8 @@ fn members(expr: &ast::Expr) -> Vec<&ast::Expr> {
 /// # Errors
 /// 42803 for an expression that is not a key, 54000 for more than 31 arguments.
 pub fn grouping(
-    arguments: &[usize],
-    sets: &[Vec<usize>],
+    arguments: &[KeyId],
+    sets: &[GroupingSet],
     set_number: ast::Expr,
 ) -> Result<ast::Expr, Refusal> {
     if arguments.len() > 31 {
@@ -113,10 +114,10 @@ pub fn grouping(
         ));
     }
     let number = |value: i64| ast::Expr::Value(ast::Value::Number(value.to_string(), false).into());
-    let bits = |set: &Vec<usize>| {
+    let bits = |set: &GroupingSet| {
         arguments
             .iter()
-            .fold(0i64, |bits, key| bits << 1 | i64::from(!set.contains(key)))
+            .fold(0i64, |bits, key| bits << 1 | i64::from(!set.contains(*key)))
     };
     if sets.is_empty() {
         return Ok(number(0));
@@ -138,34 +139,28 @@ pub fn grouping(
     })
 }
 
-/// The number of a distinct grouping set; an index into [`Sets::keys`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SetNumber(usize);
-
 /// The grouping sets of one SELECT.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sets {
     /// The keys of each distinct set. Empty for a plain GROUP BY of all keys.
-    pub keys: Vec<Vec<usize>>,
+    pub keys: Vec<GroupingSet>,
     /// The distinct set of each set as written. Empty if no set is written twice.
-    pub written: Vec<SetNumber>,
+    pub written: Vec<SetId>,
 }
 
-/// The sets as indexes of keys, without duplicates.
-pub fn numbered(mut sets: Vec<Vec<usize>>, keys: usize) -> Sets {
-    let mut once: Vec<Vec<usize>> = Vec::new();
+/// The sets as they are written, without duplicates.
+pub fn numbered(sets: Vec<Vec<KeyId>>, keys: usize) -> Sets {
+    let mut once: Vec<GroupingSet> = Vec::new();
     let mut written = Vec::new();
-    for set in &mut sets {
-        set.sort_unstable();
-        set.dedup();
+    for set in sets.into_iter().map(GroupingSet::new) {
         let number = once
             .iter()
-            .position(|other| other == set)
+            .position(|other| *other == set)
             .unwrap_or_else(|| {
-                once.push(set.clone());
+                once.push(set);
                 once.len() - 1
             });
-        written.push(SetNumber(number));
+        written.push(SetId(number));
     }
     if written.len() == once.len() {
         written.clear();
@@ -180,10 +175,8 @@ pub fn numbered(mut sets: Vec<Vec<usize>>, keys: usize) -> Sets {
 
 /// A join that repeats the groups of a set as often as the set is written: `(VALUES (0), (0), (1))
 /// AS alias(n)`, joined on the set's number if there are several sets.
-pub fn repeated(written: &[SetNumber], alias: &str, set_number: Option<ast::Expr>) -> ast::Join {
-    let number = |SetNumber(set): SetNumber| {
-        ast::Expr::Value(ast::Value::Number(set.to_string(), false).into())
-    };
+pub fn repeated(written: &[SetId], alias: &str, set_number: Option<ast::Expr>) -> ast::Join {
+    let number = |set: SetId| ast::Expr::Value(ast::Value::Number(set.to_string(), false).into());
     let rows = written
         .iter()
         .map(|set| {

@@ -8,9 +8,10 @@ pub(in crate::resolve) use constants::Subqueries;
 use std::ops::ControlFlow;
 
 use crate::catalog::Type;
+use crate::ir::KeyId;
 use crate::ir::relation::{
-    ColumnInfo, ConstantId, ConstantRows, MiddleId, MiddleQuery, MiddleRows, Relation, ReleaseId,
-    release_number,
+    ColumnInfo, ConstantId, ConstantRows, MiddleColumn, MiddleId, MiddleQuery, MiddleRows,
+    Relation, ReleaseId, release_number,
 };
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
@@ -71,8 +72,7 @@ impl Resolver<'_> {
             columns.iter().map(|(_, t)| t.clone()).collect(),
             MiddleRows::Many,
         )?;
-        let number = self.output.scans;
-        self.output.scans += 1;
+        let number = self.output.scans.take();
         let mut named = Vec::new();
         for (name, data_type) in columns {
             let id = self.output.new_column(ColumnInfo {
@@ -149,12 +149,8 @@ impl Resolution {
         releases.sort_unstable();
         releases.dedup();
         let first = self.bound.len();
-        self.bound.extend(
-            columns
-                .iter()
-                .enumerate()
-                .map(|(at, data_type)| ((number, at), data_type.clone())),
-        );
+        self.bound
+            .extend(MiddleColumn::all(number, columns.len()).zip(columns.iter().cloned()));
         self.middles.push(MiddleQuery {
             query: Box::new(query),
             columns,
@@ -219,7 +215,7 @@ impl Resolution {
             }
             Some(_) | None => false,
         };
-        let keys = 0..self.releases[release.0].keys.len();
+        let keys = KeyId::all(self.releases[release.0].keys.len());
         keys.map(|key| {
             select
                 .projection

@@ -36,6 +36,8 @@ enum Meaning {
     NoColumn,
     /// No entry of FROM has the alias that qualifies the name.
     NoTable,
+    /// More than three parts.
+    TooLong,
 }
 
 /// What the FROM clause of a SELECT brings into scope.
@@ -179,21 +181,18 @@ impl Scope {
         }
     }
 
-    fn meaning(&self, names: &[String]) -> Result<Meaning, Refusal> {
+    fn meaning(&self, names: &[String]) -> Meaning {
         match names {
-            [name] => Ok(self.meaning_of_bare(name)),
-            [alias, name] | [_, alias, name] => Ok(match self.item(alias) {
+            [name] => self.meaning_of_bare(name),
+            [alias, name] | [_, alias, name] => match self.item(alias) {
                 Some(item) => item
                     .columns
                     .iter()
                     .find(|c| &c.name == name)
                     .map_or(Meaning::NoColumn, |c| Meaning::Column(c.id)),
                 None => Meaning::NoTable,
-            }),
-            _ => Err(Refusal::unsupported(
-                reason::UNSUPPORTED_NAME,
-                "a name of more than three parts",
-            )),
+            },
+            _ => Meaning::TooLong,
         }
     }
 
@@ -201,7 +200,7 @@ impl Scope {
     pub fn bare(&self, name: &str) -> Result<Option<ColumnId>, Refusal> {
         match self.meaning_of_bare(name) {
             Meaning::Column(id) => Ok(Some(id)),
-            Meaning::NoColumn | Meaning::NoTable => Ok(None),
+            Meaning::NoColumn | Meaning::NoTable | Meaning::TooLong => Ok(None),
             Meaning::Ambiguous => Err(ambiguous(name)),
         }
     }
@@ -210,25 +209,22 @@ impl Scope {
     pub fn bare_column(&self, name: &str) -> Option<ColumnId> {
         match self.meaning_of_bare(name) {
             Meaning::Column(id) => Some(id),
-            Meaning::Ambiguous | Meaning::NoColumn | Meaning::NoTable => None,
+            Meaning::Ambiguous | Meaning::NoColumn | Meaning::NoTable | Meaning::TooLong => None,
         }
     }
 
     /// Whether a name means one column, and which.
     pub fn column(&self, parts: &[Ident]) -> Option<ColumnId> {
         match self.meaning(&folded_names(parts)?) {
-            Ok(Meaning::Column(id)) => Some(id),
-            Ok(Meaning::Ambiguous | Meaning::NoColumn | Meaning::NoTable) | Err(_) => None,
+            Meaning::Column(id) => Some(id),
+            Meaning::Ambiguous | Meaning::NoColumn | Meaning::NoTable | Meaning::TooLong => None,
         }
     }
 
     /// Whether a name is no column of this scope, so that it may be one of a query around it.
     pub fn lacks(&self, parts: &[Ident]) -> bool {
         folded_names(parts).is_some_and(|names| {
-            matches!(
-                self.meaning(&names),
-                Ok(Meaning::NoColumn | Meaning::NoTable)
-            )
+            matches!(self.meaning(&names), Meaning::NoColumn | Meaning::NoTable)
         })
     }
 
@@ -253,9 +249,13 @@ impl Scope {
                 None => refusal,
             })
         };
-        match (self.meaning(&names)?, names.as_slice()) {
+        match (self.meaning(&names), names.as_slice()) {
             (Meaning::Column(id), _) => Ok(id),
             (Meaning::Ambiguous, names) => Err(ambiguous(&names.join("."))),
+            (Meaning::TooLong, _) => Err(Refusal::unsupported(
+                reason::UNSUPPORTED_NAME,
+                "a name of more than three parts",
+            )),
             (Meaning::NoTable, [.., alias, _]) => Err(Refusal::new(
                 reason::UNKNOWN_TABLE,
                 format!("missing FROM-clause entry for table \"{alias}\""),

@@ -12,6 +12,7 @@ use sqlparser::ast;
 use crate::catalog::Type;
 use crate::ir::literal::common_type;
 use crate::ir::relation::{ColumnId, ColumnInfo, aggregate_column, key_column, release_number};
+use crate::ir::{AggregateId, KeyId};
 use crate::policy;
 use crate::refusal::{Refusal, RefusalKind, reason};
 use crate::resolve::Resolver;
@@ -328,12 +329,12 @@ impl Shapes<'_, '_> {
                     .keys
                     .iter()
                     .enumerate()
-                    .map(|(at, key)| (key_column(at), key.expr.data_type.clone()));
+                    .map(|(at, key)| (key_column(KeyId(at)), key.expr.data_type.clone()));
                 let aggregates = release
                     .aggregates
                     .iter()
                     .enumerate()
-                    .map(|(at, a)| (aggregate_column(at), a.data_type.clone()));
+                    .map(|(at, a)| (aggregate_column(AggregateId(at)), a.data_type.clone()));
                 return Ok(keys.chain(aggregates).collect());
             }
             if let Some((_, columns)) = self

@@ -4,7 +4,7 @@
 use sqlparser::ast;
 
 use crate::catalog::Type;
-use crate::ir::{Formula, Statistic, Uncertainty};
+use crate::ir::{AggregateId, Formula, Statistic, Uncertainty};
 use crate::parse::FunctionCall;
 use crate::policy::{FieldKind, VIEW_SCHEMA};
 use crate::refusal::{Refusal, reason};
@@ -67,7 +67,8 @@ pub(in crate::resolve) fn asked(
 }
 
 /// Numbers an aggregate call, or a field of the record that it gives.
-type Number<'n> = dyn FnMut(&ast::Function, Option<&ast::Ident>) -> Result<usize, Refusal> + 'n;
+type Number<'n> =
+    dyn FnMut(&ast::Function, Option<&ast::Ident>) -> Result<AggregateId, Refusal> + 'n;
 
 /// Deepest arithmetic. The walk is recursive, on the thread's stack.
 const DEPTH_MAX: usize = 100;

@@ -11,7 +11,7 @@ use sqlparser::ast;
 use super::expression_context::{ResolvedParts, SubqueryPlace, Which, computing};
 use crate::catalog::Type;
 use crate::ir::expression::Expr;
-use crate::ir::relation::{ColumnInfo, JoinKind, Relation, Scan, TableId};
+use crate::ir::relation::{ColumnInfo, JoinKind, Relation, Scan, ScanId, TableId};
 use crate::refusal::{Refusal, TextPosition, reason};
 use crate::resolve::Resolver;
 use crate::resolve::classify::bound_from::{BoundFactor, BoundFrom, BoundTables};
@@ -342,14 +342,13 @@ impl Resolver<'_> {
         table: TableId,
         place: Option<u32>,
     ) -> Result<(Relation, Vec<Named>), Refusal> {
-        if self.output.scans >= SCANS_MAX {
+        if self.output.scans >= ScanId::new(SCANS_MAX) {
             return Err(Refusal::new(
                 reason::TOO_MANY_PARTS,
                 format!("a query may read at most {SCANS_MAX} tables"),
             ));
         }
-        let number = self.output.scans;
-        self.output.scans += 1;
+        let number = self.output.scans.take();
         let policy = self.names.policy;
         let mut named = Vec::new();
         for (position, column) in policy.tables[table.0].columns.iter().enumerate() {

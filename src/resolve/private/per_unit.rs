@@ -18,6 +18,7 @@ use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::classify::bound_from::BoundFrom;
+use crate::resolve::cut::GroupKeys;
 use crate::resolve::expression::ExpressionResolver;
 use crate::resolve::expression::aggregate_call::aggregate;
 use crate::resolve::names::scope::{Named, Scope};
@@ -149,7 +150,7 @@ impl Resolver<'_> {
         tied: &[ColumnId],
         computed: &mut Computed,
     ) -> Result<Vec<(Expr, ColumnId)>, Refusal> {
-        let (keys, sets) = self.keys(select, scope, given)?;
+        let GroupKeys { keys, sets, .. } = self.keys(select, scope, given)?;
         if !sets.keys.is_empty() || !sets.written.is_empty() {
             return Err(Refusal::unsupported(
                 reason::UNSUPPORTED_GROUPING,

@@ -20,7 +20,7 @@ pub use queries::{ChoiceQueries, targets};
 pub use target::{Side, Target, ratio_of};
 
 use super::emit::statement::EmittedStatement;
-use super::vector::bins::Bins;
+use super::vector::bins::{Bins, CandidateId};
 use super::vector::coordinate::{Coordinate, Mask};
 use super::vector::fixed_point::FixedPoint;
 use super::vector::row_lengths::{ceil_sqrt, length_in_rows};
@@ -168,7 +168,7 @@ impl ChoicePlan {
     /// The strength of each draw stays, and so does the loss. Its width becomes that of the limit:
     /// in the rows of a bin, each weighed by [`Bins::factor`] with 16 bits, one unit weighs at most
     /// limit times [`ROW_WEIGHT`].
-    pub fn limited_to(&self, look: &RowsLook, candidate: usize, lost_rows: f64) -> Self {
+    pub fn limited_to(&self, look: &RowsLook, candidate: CandidateId, lost_rows: f64) -> Self {
         let rows = look.bins.clip(candidate).to_u64().unwrap_or(u64::MAX);
         let limit = rows.saturating_mul(ROW_WEIGHT);
         let kind = match &self.kind {

@@ -33,9 +33,6 @@ const INSTANT: &str = concat!(
 const BLANKS: &str = " \t\n\r\u{c}\u{b}";
 const UUID: &str = "^[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$";
 
-/// The patterns that casts match. Each is in one state at a time.
-pub(in crate::rewrite) const PATTERNS: [&str; 4] = [INTEGER, NUMBER, INSTANT, UUID];
-
 /// The text as a value of `to`; for a type of numbers, as a numeric that is still to be cast to it.
 pub(in crate::rewrite) fn read(value: Emitted, to: &Type) -> Result<Emitted, Refusal> {
     let value = cut(value);

@@ -14,7 +14,7 @@ use crate::analyze::PlanningEffort;
 use crate::analyze::guarded_ranges::of_constant;
 use crate::analyze::interval::{Interval, of_type, scalar};
 use crate::catalog::Type;
-use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan};
+use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, ScanId};
 use crate::parse::is_constant;
 use crate::policy::{Column, Policy, Scalar, numeric_holds};
 use crate::refusal::Refusal;
@@ -33,7 +33,7 @@ pub struct Relations<'a> {
     /// Columns that are read anywhere. Derived tables leave out the others.
     pub needed: Vec<ColumnId>,
     /// Columns of scans that are left out, by the scan that reads the same row.
-    pub same: &'a HashMap<usize, Vec<Vec<ColumnId>>>,
+    pub same: &'a HashMap<ScanId, Vec<Vec<ColumnId>>>,
     /// Numbers derived tables.
     pub derived: std::cell::Cell<usize>,
     /// Total size of the expressions emitted so far.
@@ -53,7 +53,7 @@ impl Relations<'_> {
                     .iter()
                     .map(|id| self.columns[id.0 as usize].data_type.clone())
                     .collect();
-                let (from, cells) = constants::rows(rows, &types, &format!("t{}", rows.number));
+                let (from, cells) = constants::rows(rows, &types, &rows.number.alias());
                 Ok(Flat {
                     from: sql::tables(from),
                     conditions: Vec::new(),
@@ -112,7 +112,7 @@ impl Relations<'_> {
 
     fn scan(&self, scan: &Scan) -> Flat {
         let table = &self.policy.tables[scan.table.0];
-        let alias = format!("t{}", scan.number);
+        let alias = scan.number.alias();
         let same = self.same.get(&scan.number).into_iter().flatten();
         let cells = std::iter::once(&scan.columns)
             .chain(same)

@@ -10,7 +10,6 @@ use super::joined_rows::JoinedRows;
 use crate::parse::with_room;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::{TEXT_MAX, regex_arcs, regex_of_similar, regex_reach, regex_rereads};
-use crate::rewrite::emit::parse_text::PATTERNS;
 use crate::visit;
 
 /// Nanoseconds that the expressions of one question may take for one row, by the table of [`of`].
@@ -330,10 +329,12 @@ fn digits(expr: &ast::Expr, parts: &[u64]) -> u64 {
 /// A pattern is compiled at the first row that meets it, and may be in a set of states that it was
 /// never in before at each character.
 fn of_pattern(pattern: &ast::Expr) -> u64 {
-    match constant(pattern) {
-        Some(text) if PATTERNS.contains(&text.as_str()) => 300_000,
-        Some(text) => of_arcs(&text),
-        None => NANOSECONDS_MAX,
+    match pattern {
+        // Bare texts are patterns of our own, which are in one state at a time.
+        ast::Expr::Value(_) => 300_000,
+        ast::Expr::Nested(inner) => of_pattern(inner),
+        // Those of the statement are printed with their type.
+        _ => constant(pattern).map_or(NANOSECONDS_MAX, |text| of_arcs(&text)),
     }
 }
 
@@ -362,7 +363,12 @@ fn of_search(pattern: &ast::Expr, nanoseconds: u64) -> u64 {
     let Some(text) = constant(pattern) else {
         return NANOSECONDS_MAX;
     };
-    LENGTH_MAX * nanoseconds * (regex_reach(&text).unwrap_or(LENGTH_MAX).saturating_sub(1))
+    match pattern {
+        ast::Expr::Value(_) => 0,
+        _ => {
+            LENGTH_MAX * nanoseconds * (regex_reach(&text).unwrap_or(LENGTH_MAX).saturating_sub(1))
+        }
+    }
 }
 
 /// What follows a percent sign is tried at each character of the text.

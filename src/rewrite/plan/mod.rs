@@ -19,7 +19,9 @@ use super::{ChoicePlan, Coordinate, EmittedStatement, Family, Look, Measure, Pri
 use crate::aggregates::{ChoiceId, MeasureId, Model, Output, ReleasedColumn};
 use crate::analyze::{KeyCombinations, KeyRule, MetTable, grouped, listed_groups};
 use crate::catalog::{Collation, TableFingerprint, Type};
-use crate::ir::{MiddleId, MiddleQuery, ReleaseId, TableId, Uncertainty};
+use crate::ir::{
+    AggregateId, GroupingSet, MiddleColumn, MiddleId, MiddleQuery, ReleaseId, TableId, Uncertainty,
+};
 use crate::mechanism::{Calibrated, Loss};
 use crate::policy::ViewKind;
 
@@ -116,7 +118,7 @@ impl Plan {
         if order.contains(&release) {
             return;
         }
-        for (middle, _) in self.release(release).constants() {
+        for MiddleColumn { middle, .. } in self.release(release).constants() {
             for earlier in &self.middle(*middle).releases {
                 self.place(*earlier, order);
             }
@@ -161,13 +163,13 @@ pub struct ReleasePlan {
     pub(in crate::rewrite) statement: Option<EmittedStatement>,
     /// What the statements' parameters `$1`, `$2`, … stand for: a middle query and one of its
     /// columns. All values of that column are bound as one array.
-    pub(in crate::rewrite) constants: Vec<(MiddleId, usize)>,
+    pub(in crate::rewrite) constants: Vec<MiddleColumn>,
     /// How often each constant is searched as a list, for each row.
     pub(in crate::rewrite) searches: Vec<u64>,
     pub(in crate::rewrite) keys: Vec<(Type, KeyRule)>,
     pub(in crate::rewrite) tuples: Vec<KeyCombinations>,
     /// The keys of each grouping set; empty for a plain GROUP BY of all keys.
-    pub(in crate::rewrite) sets: Vec<Vec<usize>>,
+    pub(in crate::rewrite) sets: Vec<GroupingSet>,
     pub(in crate::rewrite) coordinates: Vec<Coordinate>,
     /// Whether the statement's integers are on the refined grids already.
     pub(in crate::rewrite) refined: bool,
@@ -203,7 +205,7 @@ impl ReleasePlan {
         self.statement.as_ref().map(EmittedStatement::sql)
     }
 
-    pub fn constants(&self) -> &[(MiddleId, usize)] {
+    pub fn constants(&self) -> &[MiddleColumn] {
         &self.constants
     }
 
@@ -231,7 +233,7 @@ impl ReleasePlan {
         &self.tuples
     }
 
-    pub fn sets(&self) -> &[Vec<usize>] {
+    pub fn sets(&self) -> &[GroupingSet] {
         &self.sets
     }
 
@@ -239,7 +241,7 @@ impl ReleasePlan {
     /// one value.
     pub fn listed_groups(&self) -> u64 {
         let sets = grouped(&self.sets, self.keys.len());
-        listed_groups(&sets, |at| &self.keys[at].1, &self.tuples)
+        listed_groups(&sets, |key| &self.keys[key.0].1, &self.tuples)
     }
 
     /// Whether the values of every key are known without the data.
@@ -295,6 +297,11 @@ impl ReleasePlan {
 
     pub fn outputs(&self) -> &[(Output, Type)] {
         &self.outputs
+    }
+
+    /// That of one aggregate.
+    pub fn output(&self, AggregateId(at): AggregateId) -> Option<&(Output, Type)> {
+        self.outputs.get(at)
     }
 
     /// What is reported of the outputs' noise, each in its own column.

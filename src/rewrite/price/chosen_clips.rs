@@ -5,7 +5,7 @@ use num_bigint::BigUint;
 use crate::mechanism::{Calibrated, Loss, Mu, gaussian_finer};
 use crate::refusal::Refusal;
 use crate::rewrite::limits::out_of_reach;
-use crate::rewrite::vector::bins::Bins;
+use crate::rewrite::vector::bins::{Bins, CandidateId};
 use crate::rewrite::vector::coordinate_id::CoordinateId;
 
 /// Factors are rounded down to steps of 2^-24, where the noise leaves room for as fine a grid.
@@ -26,6 +26,17 @@ pub struct Block {
     pub mu: Mu,
 }
 
+/// One block of a look's release.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockId(pub usize);
+
+/// The bare number: digests of plans are taken of it.
+impl std::fmt::Debug for BlockId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl Block {
     /// The noise of the block's coordinates at a candidate.
     ///
@@ -38,7 +49,7 @@ impl Block {
     ///
     /// # Reference
     /// `docs/look.md`, lemma 1.
-    pub fn calibrated(&self, candidate: usize) -> Result<Vec<Calibrated>, Refusal> {
+    pub fn calibrated(&self, candidate: CandidateId) -> Result<Vec<Calibrated>, Refusal> {
         let clip = self.bins.clip(candidate);
         self.weights
             .iter()
@@ -62,7 +73,7 @@ pub struct Look {
     /// The noise of the number of units in a bin.
     pub counts: Calibrated,
     /// The block of the coordinate that decides which groups are shown. It is drawn with the look.
-    pub shown: Option<usize>,
+    pub shown: Option<BlockId>,
     /// Paid before the statement runs.
     pub first: Loss,
     /// Paid before the sums are drawn, if the look saw enough to choose.
@@ -75,10 +86,19 @@ impl Look {
         self.counts.noise.standard_deviation() / 2f64.powi(self.counts.refine as i32)
     }
 
-    /// The number of a coordinate's block.
-    pub fn number(&self, coordinate: CoordinateId) -> Option<usize> {
-        let mut blocks = self.blocks.iter();
-        blocks.position(|block| block.coordinates.contains(&coordinate))
+    /// The blocks, each with its number.
+    pub fn numbered(&self) -> impl Iterator<Item = (BlockId, &Block)> {
+        (0..).map(BlockId).zip(&self.blocks)
+    }
+
+    pub fn block(&self, block: BlockId) -> &Block {
+        &self.blocks[block.0]
+    }
+
+    /// The block of a coordinate.
+    pub fn block_of(&self, coordinate: CoordinateId) -> Option<BlockId> {
+        let is_there = |(_, block): &(_, &Block)| block.coordinates.contains(&coordinate);
+        self.numbered().find(is_there).map(|(at, _)| at)
     }
 
     /// The blocks, where the sums of some are not drawn: what these would have cost is shared out
@@ -90,19 +110,18 @@ impl Look {
     /// # Reference
     /// `docs/look.md`, the theorem: its sum over the blocks is what is charged.
     pub fn shared_out(&self, is_drawn: &[bool]) -> Vec<Block> {
-        let is_later = |at: usize| self.shown != Some(at) && is_drawn[at];
-        let later = (0..self.blocks.len()).filter(|at| is_later(*at)).count();
+        let is_later = |at: BlockId| self.shown != Some(at) && is_drawn[at.0];
+        let later = self.numbered().filter(|(at, _)| is_later(*at)).count();
         let squared = self.second.mu_squared.0 / (later.max(1) as u128);
         // One step less leaves room for the rounding of other currencies.
         let mu = u64::try_from(squared.isqrt()).map_or(0, |mu| mu.saturating_sub(1));
-        let blocks = self.blocks.iter().enumerate();
-        let shared = blocks.map(|(at, block)| {
+        let shared = self.numbered().map(|(at, block)| {
             let better = Block {
                 mu: Mu(mu.max(block.mu.0)),
                 ..block.clone()
             };
             let fits = |candidate| better.calibrated(candidate).is_ok();
-            match is_later(at) && fits(0) && fits(usize::MAX) {
+            match is_later(at) && fits(CandidateId::LEAST) && fits(CandidateId::CEILING) {
                 true => better,
                 false => block.clone(),
             }
@@ -138,7 +157,7 @@ mod tests {
         Look {
             blocks: mus.iter().enumerate().map(block).collect(),
             counts: gaussian(&one, &one, Mu::round_down(0.1)).unwrap(),
-            shown,
+            shown: shown.map(BlockId),
             first: Loss::ZERO,
             second: later.fold(Loss::ZERO, sum),
         }

@@ -6,6 +6,7 @@ use num_traits::ToPrimitive;
 
 use super::{Portion, Price, budget};
 use crate::analyze::{AnalyzedRelease, KeyRule};
+use crate::ir::grouping::numbers;
 use crate::mechanism::{Calibrated, Effect, Effects, Mechanism, Norm, gaussian, gaussian_finer};
 use crate::policy::{ClipChoice, Policy};
 use crate::rewrite::vector::clip::roomy;
@@ -105,7 +106,7 @@ pub fn by_effects(
         return None;
     }
     let mu = budget(portion).mu?;
-    let effects = Effects::new(sizes(release)?, &release.sets)?;
+    let effects = effects_of(release)?;
     let calibrated = effects.measured().len() * coordinates.len();
     if effects.cells() > policy.limits.groups as usize || calibrated > CALIBRATED_MAX {
         return None;
@@ -116,7 +117,7 @@ pub fn by_effects(
         .clamp(1, effects.cells() as u64);
     let clip = cells_clip(release, coordinates, &apart.weights, groups);
     let whole = effects.clip(&clip);
-    let widest = scaled(&whole, effects.largest_variance(&release.sets).sqrt())?;
+    let widest = scaled(&whole, widest_deviation(&effects, release))?;
     if &widest * (GAIN_MIN + 1) >= &apart.clip * GAIN_MIN {
         return None;
     }
@@ -176,6 +177,16 @@ impl Price {
             self.mechanism.norm()
         }
     }
+}
+
+/// The effects that a release's grouping sets are computed from.
+fn effects_of(release: &AnalyzedRelease) -> Option<Effects> {
+    Effects::new(sizes(release)?, &numbers(&release.sets))
+}
+
+/// The largest standard deviation of a group, in terms of that of one effect.
+fn widest_deviation(effects: &Effects, release: &AnalyzedRelease) -> f64 {
+    effects.largest_variance(&numbers(&release.sets)).sqrt()
 }
 
 /// The number of values of each key; `None` where some key is not listed, or not all combinations

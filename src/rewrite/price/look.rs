@@ -5,6 +5,7 @@
 
 use num_bigint::BigUint;
 
+use super::chosen_clips::BlockId;
 use super::{
     AskedRelease, Block, Look, Portion, Price, Terms, budget, clips, deciding, groups,
     out_of_reach, release_keys,
@@ -14,7 +15,7 @@ use crate::mechanism::{Loss, Mechanism, Mu, gaussian, loss_gaussian};
 use crate::policy::{ClipChoice, Policy, SessionSettings};
 use crate::refusal::Refusal;
 use crate::rewrite::CoordinateId;
-use crate::rewrite::vector::bins::Bins;
+use crate::rewrite::vector::bins::{Bins, CandidateId};
 use crate::rewrite::vector::blocks::blocks;
 use crate::rewrite::vector::coordinate::Coordinate;
 use crate::rewrite::vector::coordinates::Coordinates;
@@ -208,8 +209,8 @@ pub(super) fn price(
     for (at, block) in blocks.iter_mut().enumerate() {
         block.mu = if shown == Some(at) { shown_mu } else { sums_mu };
         // The least of several candidates has the least noise, the ceiling the most.
-        block.calibrated(0)?;
-        block.calibrated(usize::MAX)?;
+        block.calibrated(CandidateId::LEAST)?;
+        block.calibrated(CandidateId::CEILING)?;
     }
     let one = BigUint::from(1u8);
     let counts = gaussian(&one, &one, look_mu).map_err(|_| out_of_reach())?;
@@ -219,7 +220,7 @@ pub(super) fn price(
     let look = Look {
         blocks,
         counts,
-        shown,
+        shown: shown.map(BlockId),
         first,
         second,
     };
@@ -263,7 +264,7 @@ fn priced(
     let mut weights = vec![BigUint::from(1u8); coordinates.len()];
     let mut calibrated = vec![look.counts; coordinates.len()];
     for block in &look.blocks {
-        let of_block = block.calibrated(usize::MAX)?;
+        let of_block = block.calibrated(CandidateId::CEILING)?;
         for ((at, weight), noise) in block.coordinates.iter().zip(&block.weights).zip(of_block) {
             weights[at.0] = weight.clone();
             calibrated[at.0] = noise;
@@ -289,7 +290,7 @@ fn priced(
     };
     let mut look = look;
     if let Some(shown) = look.shown {
-        let block = &look.blocks[shown];
+        let block = look.block(shown);
         let groups = u32::try_from(groups).unwrap_or(u32::MAX);
         let of_keys = release_keys(&mut price, coordinates, groups, block.bins.ceiling())?;
         // Groups are shown with the look, and paid for then.

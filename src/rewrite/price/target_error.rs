@@ -11,7 +11,7 @@
 use super::fixed;
 use crate::aggregates::{DrawId, Foreseen, Output};
 use crate::mechanism::{Fixed, epsilon_of_mu};
-use crate::policy::{Policy, TargetError, TargetErrors};
+use crate::policy::{Policy, StatementAggregate, TargetError, TargetErrors};
 use crate::refusal::{Refusal, reason};
 use crate::rewrite::vector::standard_deviation::measure_noise;
 use crate::rewrite::{FixedPoint, Measure, Plan, ReleasePlan, Target, Terms, measure_deviation};
@@ -34,7 +34,7 @@ pub const GAIN: f64 = 0.99;
 pub fn wanted(
     trial: &ReleasePlan,
     targets: TargetErrors,
-    first: usize,
+    first: StatementAggregate,
 ) -> Result<Vec<f64>, Refusal> {
     let mut wanted = vec![f64::INFINITY; trial.measures().len()];
     if !trial.choices().is_empty() {
@@ -49,7 +49,7 @@ pub fn wanted(
     }
     for (at, (output, _)) in trial.outputs().iter().enumerate() {
         for measure in output.measures() {
-            let own = match targets.of(first + at) {
+            let own = match targets.of(first.after(at)) {
                 TargetError::Absolute(_) if is_ratio(output) => return Err(unknown_of(output)),
                 TargetError::Absolute(value) => value,
                 TargetError::OfRow(share) => of_row(share, trial.measure(measure)),
@@ -70,7 +70,11 @@ pub fn needs_first_answer(first: &Plan, targets: &TargetErrors) -> bool {
     let outputs: Vec<(&ReleasePlan, &Output)> = releases()
         .flat_map(|release| release.outputs().iter().map(move |(o, _)| (release, o)))
         .collect();
-    let aimed = || outputs.iter().zip(0..).map(|(o, at)| (o, targets.of(at)));
+    let none_before = StatementAggregate::default();
+    let aimed = || {
+        let numbered = outputs.iter().enumerate();
+        numbered.map(|(at, o)| (o, targets.of(none_before.after(at))))
+    };
     let is_later = aimed().any(|((_, output), target)| match target {
         TargetError::OfAnswer(_) => true,
         TargetError::Absolute(_) => is_ratio(output),

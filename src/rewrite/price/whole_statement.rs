@@ -5,11 +5,11 @@ use super::target_error;
 use super::{AskedRelease, Portion, choice, fixed, look, vector};
 use crate::aggregates::{NEWTON_STEPS, Output};
 use crate::analyze::{Analyzed, AnalyzedRelease};
-use crate::ir::Release;
+use crate::ir::{AggregateId, Release};
 use crate::mechanism::{
     Either, Fixed, Loss, Mechanism, choose, epsilon_of_mu, loss_gaussian, loss_laplace,
 };
-use crate::policy::{Policy, TargetErrors};
+use crate::policy::{Policy, StatementAggregate, TargetErrors};
 use crate::refusal::{Refusal, reason};
 use crate::rewrite::choice::RowLimit;
 use crate::rewrite::vector::coordinates::Coordinates;
@@ -105,7 +105,8 @@ pub(in crate::rewrite) fn asked<'a>(
             .try_for_each(|asked| at_least(asked, policy, terms))?;
     }
     if let Some(targets) = terms.session_settings.target_error {
-        let (mut needs, mut aggregates) = (target_error::Needs::default(), 0);
+        let mut needs = target_error::Needs::default();
+        let mut aggregates = StatementAggregate::default();
         for asked in &mut all {
             if asked.layout.statements() > 0 {
                 let (factor, stress) =
@@ -114,7 +115,7 @@ pub(in crate::rewrite) fn asked<'a>(
                 asked.epsilon = needs.add(factor, terms, share, policy)?;
                 asked.share = 1;
             }
-            aggregates += asked.release.aggregates.len();
+            aggregates = aggregates.after(asked.release.aggregates.len());
         }
     }
     Ok(all)
@@ -134,7 +135,7 @@ fn step_parts(release: &AnalyzedRelease) -> Option<usize> {
 }
 
 /// The aggregates whose errors are asked for.
-fn with_errors(cut: &Release) -> Vec<usize> {
+fn with_errors(cut: &Release) -> Vec<AggregateId> {
     let asked = cut.uncertainties.iter();
     asked.flat_map(|asked| asked.formula.aggregates()).collect()
 }
@@ -143,7 +144,7 @@ fn with_errors(cut: &Release) -> Vec<usize> {
 fn layout(
     release: &AnalyzedRelease,
     analyzed: &Analyzed,
-    stated: &[usize],
+    stated: &[AggregateId],
     policy: &Policy,
     terms: &Terms,
 ) -> Result<Coordinates, Refusal> {
@@ -161,7 +162,7 @@ fn layout(
 fn laid_out(
     release: &AnalyzedRelease,
     analyzed: &Analyzed,
-    stated: &[usize],
+    stated: &[AggregateId],
     is_looked_at: bool,
     terms: &Terms,
 ) -> Result<Coordinates, Refusal> {
@@ -231,7 +232,7 @@ fn aimed(
     analyzed: &Analyzed,
     policy: &Policy,
     terms: &Terms,
-    (targets, first): (TargetErrors, usize),
+    (targets, first): (TargetErrors, StatementAggregate),
 ) -> Result<(f64, Vec<u64>), Refusal> {
     // Both noises have the same error.
     let mechanism = if terms.is_pure() {

@@ -5,7 +5,7 @@ use num_bigint::BigUint;
 use num_traits::{One, ToPrimitive};
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::bins::Bins;
+use super::bins::{Bins, CandidateId};
 use super::clip::VALUE_BITS;
 use super::clipped_aggregate::ClippedAggregate;
 use super::coordinate::{Coordinate, PRESENCE};
@@ -73,7 +73,7 @@ impl ClippedAggregate<'_> {
             && self.norm == Norm::L2
             && limit.is_some_and(|limit| (1..=PRESENCE).contains(&limit))
             && block.weights.iter().all(BigUint::is_one)
-            && *block.bins.clip(0) >= BigUint::from(PRESENCE)
+            && *block.bins.clip(CandidateId::LEAST) >= BigUint::from(PRESENCE)
     }
 
     /// Exact sums by group and bin, over the groups of each unit.

@@ -34,6 +34,29 @@ const NARROW: u64 = 3_037_000_499;
 /// squared lengths in eight bytes, in half of the time.
 const BEYOND_NARROW: u64 = 8;
 
+/// One of the clips to choose from, by its place in ascending order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CandidateId(pub usize);
+
+impl CandidateId {
+    pub const LEAST: Self = Self(0);
+    /// The last one, whatever its place is.
+    pub const CEILING: Self = Self(usize::MAX);
+}
+
+/// The number of a bin as statements print it: 0 for no length, b + 1 for bin b, and one number
+/// more for lengths past all edges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BinNumber(pub usize);
+
+impl std::str::FromStr for BinNumber {
+    type Err = std::num::ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self)
+    }
+}
+
 /// The bins of one block of coordinates, and the candidates for its clip.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bins {
@@ -87,18 +110,23 @@ impl Bins {
         self.candidates
     }
 
+    /// The clips to choose from, the lowest first.
+    pub fn all_candidates(&self) -> impl Iterator<Item = CandidateId> + use<> {
+        (0..self.candidates).map(CandidateId)
+    }
+
     pub fn has_choice(&self) -> bool {
         self.candidates > 1
     }
 
     /// The clip of a candidate; past the last one, that.
-    pub fn clip(&self, candidate: usize) -> &BigUint {
-        &self.edges[candidate.min(self.candidates - 1)]
+    pub fn clip(&self, candidate: CandidateId) -> &BigUint {
+        &self.edges[candidate.0.min(self.candidates - 1)]
     }
 
     /// The largest clip.
     pub fn ceiling(&self) -> &BigUint {
-        self.clip(self.candidates - 1)
+        self.clip(CandidateId::CEILING)
     }
 
     /// The longest that is not left out.
@@ -131,9 +159,9 @@ impl Bins {
     /// # Guarantee
     /// A unit of the bin whose vector is v has a squared length of at most `edge(b)`^2. So
     /// `factor * |v| <= 2^refine * clip`, exactly.
-    pub fn factor(&self, candidate: usize, number: usize, refine: u32) -> i128 {
+    pub fn factor(&self, candidate: CandidateId, number: BinNumber, refine: u32) -> i128 {
         // Those of number 0 add zeros.
-        let edge = number.checked_sub(1).and_then(|bin| self.edges.get(bin));
+        let edge = number.0.checked_sub(1).and_then(|bin| self.edges.get(bin));
         let clip = self.clip(candidate);
         let factor = match edge {
             None => BigUint::ZERO,
@@ -179,19 +207,19 @@ mod tests {
     fn nobody_exceeds_the_clip_at_any_candidate() {
         for ceiling in [1u64, 5, 77, 4_096, 1 << 45] {
             let bins = Bins::up_to(&BigUint::from(ceiling));
-            for candidate in 0..bins.candidates() {
+            for candidate in bins.all_candidates() {
                 for (bin, edge) in bins.edges.iter().enumerate() {
                     for refine in [0u32, 7, 24, 31] {
-                        let factor = bins.factor(candidate, bin + 1, refine);
+                        let factor = bins.factor(candidate, BinNumber(bin + 1), refine);
                         let factor = BigUint::try_from(factor).unwrap();
                         assert!(&factor * edge <= bins.clip(candidate) << refine);
-                        if bin <= candidate {
+                        if bin <= candidate.0 {
                             assert_eq!(factor, BigUint::one() << refine);
                         }
                     }
                 }
-                assert_eq!(bins.factor(candidate, 0, 24), 0);
-                let past = bins.edges.len() + 1;
+                assert_eq!(bins.factor(candidate, BinNumber(0), 24), 0);
+                let past = BinNumber(bins.edges.len() + 1);
                 assert_eq!(bins.factor(candidate, past, 24), 0);
             }
         }
@@ -207,7 +235,8 @@ mod tests {
             let largest = BigUint::from(i64::MAX.unsigned_abs());
             assert!(thresholds.iter().all(|t| *t < largest));
             assert!(*bins.longest() >= BigUint::from(ceiling << BEYOND_NARROW));
-            assert_eq!(bins.factor(0, thresholds.len(), 24), 0);
+            let past = BinNumber(thresholds.len());
+            assert_eq!(bins.factor(CandidateId::LEAST, past, 24), 0);
         }
         let wide = Bins::up_to(&BigUint::from((NARROW >> 8) + 1));
         assert!(!wide.is_narrow());

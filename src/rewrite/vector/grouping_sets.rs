@@ -4,14 +4,14 @@
 use sqlparser::ast;
 
 use crate::analyze::AnalyzedRelease;
-use crate::ir::{SET_COLUMN, key_column};
+use crate::ir::{KeyId, SET_COLUMN, SetId, key_column};
 use crate::rewrite::emit::sql;
 
 /// The columns that name a group in every level of a release's statements.
 pub fn group_columns(release: &AnalyzedRelease) -> Vec<String> {
     let set = (!release.sets.is_empty()).then(|| SET_COLUMN.to_owned());
     set.into_iter()
-        .chain((0..release.keys.len()).map(key_column))
+        .chain(KeyId::all(release.keys.len()).map(key_column))
         .collect()
 }
 
@@ -21,9 +21,9 @@ pub fn over_sets(
     rows: ast::Query,
 ) -> (Vec<ast::SelectItem>, Vec<ast::TableWithJoins>) {
     let mut from = vec![sql::tables(sql::derived(rows, "g"))];
-    let key = |at: usize| sql::column("g", &key_column(at));
+    let key = |at: KeyId| sql::column("g", &key_column(at));
     if release.sets.is_empty() {
-        let keys = (0..release.keys.len())
+        let keys = KeyId::all(release.keys.len())
             .map(|at| sql::aliased(key(at), &key_column(at)))
             .collect();
         return (keys, from);
@@ -34,12 +34,8 @@ pub fn over_sets(
         SET_COLUMN,
     )));
     let mut columns = vec![sql::aliased(sql::column("x", SET_COLUMN), SET_COLUMN)];
-    for at in 0..release.keys.len() {
-        let having = release
-            .sets
-            .iter()
-            .enumerate()
-            .filter(|(_, set)| set.contains(&at));
+    for at in KeyId::all(release.keys.len()) {
+        let having = SetId::numbered(&release.sets).filter(|(_, set)| set.contains(at));
         let list: Vec<ast::Expr> = having
             .map(|(number, _)| sql::number(&number.to_string()))
             .collect();

@@ -12,7 +12,7 @@ use super::coordinate::Coordinate;
 use crate::analyze::{AnalyzedRelease, KeyRule};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
-use crate::ir::{ColumnInfo, Expr, Node, key_column};
+use crate::ir::{ColumnInfo, Expr, KeyId, Node, key_column};
 use crate::policy::Scalar;
 use crate::refusal::Refusal;
 use crate::rewrite::Block;
@@ -228,8 +228,8 @@ impl ClippedAggregate<'_> {
             sql::case(branches.collect(), None)
         };
         let mut projection = Vec::new();
-        for key in 0..self.release.keys.len() {
-            let text = of_group(&|group| groups[group].keys[key].clone());
+        for key in KeyId::all(self.release.keys.len()) {
+            let text = of_group(&|group| groups[group].keys[key.0].clone());
             projection.push(sql::aliased(text, &key_column(key)));
         }
         for name in (0..self.blocks.len()).map(bin) {

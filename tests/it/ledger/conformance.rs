@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Instant;
 
 use pgveil::ledger::{
-    Act, Clock, DebitError, Decision, Entry, Error, Event, FamilyId, LOGINS_KEPT, Ledger,
-    LoggedStatement, Origin, QuestionDigest, QuestionId, Record, STATEMENTS_KEPT, Stored, Verdict,
-    Via, open_store,
+    Act, Clock, DebitError, Decision, Entry, Error, Event, FamilyId, KeyedPlanDigest,
+    KeyedStatementDigest, LOGINS_KEPT, Ledger, LoggedStatement, Origin, QuestionDigest, QuestionId,
+    Record, STATEMENTS_KEPT, Stored, Verdict, Via, open_store,
 };
 use pgveil::mechanism::{Accounting, Fixed, Loss, Mu, loss_gaussian, loss_laplace};
 use pgveil::policy::{FileDigest, Renew};
@@ -1162,8 +1162,10 @@ async fn a_question_is_answered_by_one_process_at_a_time(url: &str) {
 fn records_of_all_kinds() -> Vec<Record> {
     let asked = |number: u64, verdict| {
         Event::Statement(LoggedStatement {
-            statement: fingerprint(number),
-            plan: number.is_multiple_of(2).then(|| fingerprint(number + 1)),
+            statement: KeyedStatementDigest::new(*fingerprint(number).as_bytes()),
+            plan: number
+                .is_multiple_of(2)
+                .then(|| KeyedPlanDigest::new(*fingerprint(number + 1).as_bytes())),
             tables: vec!["nls.women".to_owned(), "odd \"name\".[]".to_owned()],
             shape: (number < 2).then(|| "SELECT \"odd\" = $1".to_owned()),
             verdict,

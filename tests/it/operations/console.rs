@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use pgveil::console::{ConsoleOptions, InForce, serve};
 use pgveil::engine::{Reloadable, Service};
-use pgveil::ledger::{Act, Decided, Event, Fingerprint, LoggedStatement, Origin, Record, Verdict};
+use pgveil::ledger::{
+    Act, Decided, Event, KeyedStatementDigest, LoggedStatement, Origin, Record, Verdict,
+};
 use pgveil::mechanism::Loss;
 use pgveil::parse::{ExplainFormat, Statement, parse};
 use pgveil::policy::File;
@@ -716,7 +718,7 @@ async fn the_record_is_filtered() {
     assert!(stage.veil.ask("SELECT * FROM nls.women").await.is_err());
     assert_eq!(stage.log_in("<b>eve</b>", "guess").status, 401);
     let shaped = Event::Statement(LoggedStatement {
-        statement: Fingerprint::new([7; 32]),
+        statement: KeyedStatementDigest::new([7; 32]),
         plan: None,
         tables: Vec::new(),
         shape: Some("SELECT race < $1".to_owned()),

@@ -194,7 +194,7 @@ async fn operators_see_nothing_before_the_quantum_ends() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     let working = shown().await;
-    assert_eq!((working.0[0].1.0, working.1), (1, 0));
+    assert_eq!((working.0[0].1.used, working.1), (1, 0));
     let stop = "SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE state = 'active' AND \
         query LIKE 'SELECT%interviews%' AND pid <> pg_backend_pid()";
     veil.client.batch_execute(stop).await.unwrap();
@@ -219,7 +219,7 @@ async fn failures_rest_as_well() {
     resting(&veil, 1).await;
     assert!(rests(&veil, &mut failing).await);
     assert_eq!(
-        veil.engine.pools()[0].1.0,
+        veil.engine.pools()[0].1.used,
         1,
         "its connection counts as used"
     );

@@ -50,8 +50,8 @@ async fn dear_free_statements_leave_room_for_others_and_are_cancelled() {
         })
     };
     let asked: Vec<_> = (0..12).map(ask).collect();
-    let [_, (_, (_, sessions))] = veil.engine.pools();
-    while veil.engine.pools()[1].1.0 < sessions - sessions / 4 {
+    let sessions = veil.engine.pools()[1].1.size;
+    while veil.engine.pools()[1].1.used < sessions - sessions / 4 {
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     }
     let colleague = Requester {

@@ -83,7 +83,7 @@ fn the_chosen_clip_is_nearly_as_good_as_the_best() {
                 ..truth.clone()
             };
             let choice = choose(&seen, &clips, sums).unwrap();
-            squares += error(&truth, clips[choice.candidate], sums).powi(2);
+            squares += error(&truth, clips[choice.candidate.0], sums).powi(2);
         }
         let ratio = (squares / 200.0).sqrt() / best;
         logarithms += ratio.ln();
@@ -113,7 +113,7 @@ fn a_clip_allows_for_units_that_noise_hides() {
             ..truth.clone()
         };
         let choice = choose(&seen, &clips, SUMS).unwrap();
-        squares += error(&truth, clips[choice.candidate], SUMS).powi(2);
+        squares += error(&truth, clips[choice.candidate.0], SUMS).powi(2);
     }
     let ratio = (squares / 200.0).sqrt() / best;
     assert!(ratio < 2.5, "{ratio}");
@@ -146,7 +146,7 @@ fn a_far_bin_counts_where_it_stands_out() {
     counts[60] = 500.0;
     let (giants, clips) = histogram(counts, 15.0);
     let far = choose(&giants, &clips, SUMS).unwrap();
-    assert!(far.candidate > near.candidate + 20);
+    assert!(far.candidate.0 > near.candidate.0 + 20);
     assert!(far.cut.length > 0.0 && far.cut.units < 3_100.0);
 }
 
@@ -157,7 +157,7 @@ fn a_second_kind_is_seen_past_a_gap() {
     let counts = both.map(|(near, far)| near + far).collect();
     let (seen, clips) = histogram(counts, 20.0);
     let choice = choose(&seen, &clips, SUMS).unwrap();
-    assert!(clips[choice.candidate] > seen.edges[36]);
+    assert!(clips[choice.candidate.0] > seen.edges[36]);
     assert!(choice.cut.of > 1_200.0);
 }
 

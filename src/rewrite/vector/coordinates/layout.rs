@@ -6,7 +6,7 @@ use super::Coordinates;
 use crate::aggregates::{BoundedAggregate, Centred, Counts, MeasureId, Summand};
 use crate::analyze::interval::Interval;
 use crate::analyze::{AnalyzedRelease, inline};
-use crate::ir::{ColumnInfo, Expr};
+use crate::ir::{AggregateId, ColumnInfo, Expr};
 use crate::refusal::Refusal;
 use crate::rewrite::choice::ChoiceQueries;
 use crate::rewrite::vector::coordinate::{Coordinate, Count, Mask, Measure};
@@ -26,7 +26,7 @@ impl Coordinates {
     pub fn new(
         release: &AnalyzedRelease,
         columns: &[ColumnInfo],
-        reported: &[usize],
+        reported: &[AggregateId],
         is_looked_at: bool,
     ) -> Result<Self, Refusal> {
         let pivots = release.exclusive_filters.iter();
@@ -46,7 +46,7 @@ impl Coordinates {
                 queries: &mut queries,
                 release,
                 columns,
-                reports_error: reported.contains(&at),
+                reports_error: reported.contains(&AggregateId(at)),
             };
             let output = aggregate
                 .operation

@@ -61,9 +61,11 @@ pub fn filled(plan: &Plan, release: &ReleasePlan, sql: &str, random: &mut Random
             }
         })
         .collect();
-    for (at, (middle, column)) in release.constants().iter().enumerate().rev() {
-        let hostile = hostile(&plan.middle(*middle).columns[*column]);
-        let values: Vec<&str> = (0..rows[middle.0]).map(|_| random.pick(hostile)).collect();
+    for (at, constant) in release.constants().iter().enumerate().rev() {
+        let hostile = hostile(constant.pick(&plan.middle(constant.middle).columns));
+        let values: Vec<&str> = (0..rows[constant.middle.0])
+            .map(|_| random.pick(hostile))
+            .collect();
         sql = sql.replace(
             &format!("${}", at + 1),
             &format!("'{{{}}}'", values.join(",")),

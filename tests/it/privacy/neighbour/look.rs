@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use num_bigint::{BigInt, BigUint};
 use pgveil::mechanism::{Loss, Noise};
-use pgveil::rewrite::{Block, Coordinate, CoordinateId, Look, ReleasePlan};
+use pgveil::rewrite::{
+    BinNumber, Block, BlockId, CandidateId, Coordinate, CoordinateId, Look, ReleasePlan,
+};
 
 use super::bound::scaled_by;
 use super::world::{Groups, Missing, World};
@@ -79,10 +81,11 @@ pub fn within_blocks(
     whole: &Groups,
     rest: &Groups,
 ) -> Result<(), String> {
-    for (at, block) in look.blocks.iter().enumerate() {
+    for (number, block) in look.numbered() {
+        let at = number.0;
         let (whole, rest) = (of_block(whole, release, at)?, of_block(rest, release, at)?);
         moved(block, &whole, &rest)
-            .and_then(|()| match look.shown == Some(at) {
+            .and_then(|()| match look.shown == Some(number) {
                 true => few_groups(release, block, &whole, &rest),
                 false => Ok(()),
             })
@@ -138,7 +141,11 @@ fn moved(block: &Block, whole: &Measured, rest: &Measured) -> Result<(), String>
         return Ok(());
     };
     let parts: Vec<&Vec<BigInt>> = differences.values().collect();
-    (0..block.bins.candidates()).try_for_each(|candidate| within(block, candidate, *number, &parts))
+    let number = BinNumber(*number);
+    block
+        .bins
+        .all_candidates()
+        .try_for_each(|candidate| within(block, candidate, number, &parts))
 }
 
 /// The unit's part of the number that decides which groups are shown: in few groups, and equal in
@@ -186,8 +193,8 @@ fn few_groups(
 /// The norm of the unit's part of all groups at one candidate.
 fn within(
     block: &Block,
-    candidate: usize,
-    number: usize,
+    candidate: CandidateId,
+    number: BinNumber,
     parts: &[&Vec<BigInt>],
 ) -> Result<(), String> {
     let calibrated = block.calibrated(candidate).map_err(|r| format!("{r:?}"))?;
@@ -209,7 +216,8 @@ fn within(
     }
     if norm > (clip * clip) << (2 * finest) {
         return Err(format!(
-            "norm {norm} at clip {clip}, {finest} bits, bin {number}"
+            "norm {norm} at clip {clip}, {finest} bits, bin {}",
+            number.0
         ));
     }
     Ok(())
@@ -220,7 +228,7 @@ pub fn priced(look: &Look) -> Result<(), String> {
     let Noise::Gaussian { sigma } = look.counts.noise else {
         return Err("a look draws Gaussian noise".to_owned());
     };
-    let is_shown = |at: usize| look.shown == Some(at);
+    let is_shown = |at: usize| look.shown == Some(BlockId(at));
     let squares = |blocks: &mut dyn Iterator<Item = &Block>| -> u128 {
         blocks.map(|block| block.mu.squared().0).sum()
     };

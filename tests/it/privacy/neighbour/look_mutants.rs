@@ -3,7 +3,7 @@
 use num_bigint::BigInt;
 use pgveil::mechanism::{Accounting, Noise};
 use pgveil::policy::{ClipChoice, SessionSettings};
-use pgveil::rewrite::{Look, Plan, ReleasePlan};
+use pgveil::rewrite::{BlockId, Look, Plan, ReleasePlan};
 
 use super::look::{priced, within_blocks};
 use super::world::{HEAVY, World};
@@ -177,7 +177,7 @@ async fn cheap_looks_are_caught() {
             ("one block's sums for the price of none", &|look| {
                 let of_block = look.blocks[0].mu.squared().0;
                 match look.shown {
-                    Some(0) => look.first.mu_squared.0 -= of_block,
+                    Some(BlockId(0)) => look.first.mu_squared.0 -= of_block,
                     _ => look.second.mu_squared.0 -= of_block,
                 }
             }),

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use num_bigint::{BigInt, BigUint};
 use pgveil::mechanism::{Accounting, Noise};
 use pgveil::policy::SessionSettings;
-use pgveil::rewrite::{ChoiceKind, ChoicePlan, ROW_WEIGHT, ReleasePlan, RowsLook};
+use pgveil::rewrite::{
+    BinNumber, CandidateId, ChoiceKind, ChoicePlan, ROW_WEIGHT, ReleasePlan, RowsLook,
+};
 
 use super::parts::{is_silent, keys, noise_hides, within};
 use super::world::{Groups, HEAVY, Missing, World};
@@ -67,7 +69,7 @@ fn moved(part: &ChoicePlan, look: &RowsLook, whole: &Groups, rest: &Groups) -> R
     if changed.len() > 1 || changed.values().any(|moved| *moved != BigInt::from(1)) {
         return Err(format!("numbers of units move by {changed:?}"));
     }
-    (0..look.bins.candidates()).try_for_each(|candidate| {
+    look.bins.all_candidates().try_for_each(|candidate| {
         let limited = part.limited_to(look, candidate, 0.0);
         noise_hides(&limited)?;
         let of = |rows: &Groups| weighed(rows, look, candidate);
@@ -119,12 +121,12 @@ fn units(rows: &Groups) -> Result<BTreeMap<usize, BigInt>, String> {
 }
 
 /// The weights of all groups and candidates at a limit.
-fn weighed(rows: &Groups, look: &RowsLook, candidate: usize) -> Result<Groups, String> {
+fn weighed(rows: &Groups, look: &RowsLook, candidate: CandidateId) -> Result<Groups, String> {
     let mut weights = Groups::new();
     for (key, values) in rows {
         let factor = look
             .bins
-            .factor(candidate, number(key)?, ROW_WEIGHT.ilog2());
+            .factor(candidate, BinNumber(number(key)?), ROW_WEIGHT.ilog2());
         let place = key[..key.len() - 1].to_vec();
         weights.entry(place).or_insert_with(|| vec![BigInt::ZERO])[0] += &values[0] * factor;
     }
@@ -228,7 +230,7 @@ async fn cheap_looks_at_rows_are_caught() {
     loud.counts.refine += 1;
     assert!(paid(part, &look).is_ok() && paid(part, &loud).is_err());
     let mut eager = part.clone();
-    let mut narrow = part.limited_to(&look, 0, 0.0);
+    let mut narrow = part.limited_to(&look, CandidateId::LEAST, 0.0);
     for (kind, is_eager) in [(&mut eager.kind, true), (&mut narrow.kind, false)] {
         let ChoiceKind::Choice { draws, .. } = kind else {
             panic!("a choice: {query}")

@@ -175,7 +175,7 @@ impl Found {
                 self.looks += 1.0;
                 let lost = known
                     .entry(candidate)
-                    .or_insert_with(|| lost_of_groups(&units, &bins, clips[candidate], &clips));
+                    .or_insert_with(|| lost_of_groups(&units, &bins, clips[candidate.0], &clips));
                 for (lost, exact) in lost {
                     let noise = cut.clip * sums.noise;
                     let off = noise * normal(random) - *lost;
@@ -293,7 +293,7 @@ fn share_of_rows_held(law: Law, random: &mut Seeded) -> f64 {
                 ..plain.clone()
             };
             let Choice { candidate, cut } = choose(&seen, &clips, sums).unwrap();
-            let lost = lost_of_groups(&units, &bins, clips[candidate], &clips)[0].0;
+            let lost = lost_of_groups(&units, &bins, clips[candidate.0], &clips)[0].0;
             looks += 1.0;
             held += f64::from(u8::from(lost <= cut.rows));
         }

@@ -163,7 +163,7 @@ impl Found {
                 let noise = cut.clip * sums.noise;
                 let clipped = known
                     .entry(candidate)
-                    .or_insert_with(|| table.clipped(clips[candidate], &clips));
+                    .or_insert_with(|| table.clipped(clips[candidate.0], &clips));
                 for (group, wanted) in clipped.iter().zip(&table.wanted) {
                     let noisy = group.map(|sum| sum + noise * normal(random));
                     // An average of so few rows is NULL.
