@@ -4,7 +4,6 @@
 pub(in crate::resolve) mod count_groups;
 pub(in crate::resolve) mod decorrelate;
 pub(in crate::resolve) mod grouping;
-mod key_match;
 pub(in crate::resolve) mod middle_query;
 mod newton;
 
@@ -29,7 +28,7 @@ use crate::resolve::names::scope::group_expression;
 use crate::resolve::syntax::{
     aggregate_name, bare_name, check_select, contains_aggregate, empty_select, is_distinct_rows,
     is_ordinal, item_expr, map_order, name_of, names_of, place_of, plain_table, quoted,
-    record_field, unnested,
+    record_field,
 };
 use grouping::{Sets, grouping, numbered, repeated, sets};
 use middle_query::Subqueries;
@@ -48,8 +47,6 @@ pub(in crate::resolve) enum Above<'c> {
 /// What a SELECT groups by.
 pub(super) struct GroupKeys {
     pub keys: Vec<Key>,
-    /// The keys as they are written, without parentheses around them.
-    written: Vec<ast::Expr>,
     pub sets: Sets,
 }
 
@@ -58,8 +55,6 @@ pub(super) struct Cut {
     number: ReleaseId,
     scope: Scope,
     keys: Vec<Key>,
-    /// The keys as they are written, without parentheses around them.
-    written: Vec<ast::Expr>,
     sets: Vec<GroupingSet>,
     aggregates: Vec<Aggregate>,
     uncertainties: Vec<Uncertainty>,
@@ -111,7 +106,7 @@ impl Cut {
             expr,
             ast::Expr::Identifier(_) | ast::Expr::CompoundIdentifier(_)
         ) {
-            return self.key_of(resolver, expr);
+            return Ok(self.key_of(resolver, expr));
         }
         match self.key_named(resolver, expr)? {
             Some(key) => Ok(Some(key)),
@@ -138,6 +133,17 @@ impl Cut {
             .expressions_given(&self.scope, &self.given)
             .value(name)?;
         Ok(self.key_equal_to(&value))
+    }
+
+    /// The key that an expression is. Here an attempt is right: keys are compared as resolved, so
+    /// that `(a.x)` is the key `x`. What cannot be resolved over rows is no key: the outer query
+    /// computes it from the keys in it, or its parts are refused in their turn.
+    fn key_of(&self, resolver: &Resolver<'_>, expr: &ast::Expr) -> Option<ast::Expr> {
+        if self.keys.is_empty() {
+            return None;
+        }
+        let expressions = resolver.expressions_given(&self.scope, &self.given);
+        self.key_equal_to(&expressions.value(expr).ok()?)
     }
 
     fn key_equal_to(&self, value: &Expr) -> Option<ast::Expr> {
@@ -306,16 +312,11 @@ impl Resolver<'_> {
             aggregates: Vec::new(),
             uncertainties: Vec::new(),
         });
-        let GroupKeys {
-            keys,
-            written,
-            sets,
-        } = self.keys(select, &scope, &given)?;
+        let GroupKeys { keys, sets } = self.keys(select, &scope, &given)?;
         let cut = Cut {
             number,
             scope,
             keys,
-            written,
             sets: sets.keys,
             aggregates: Vec::new(),
             uncertainties: Vec::new(),
@@ -332,7 +333,6 @@ impl Resolver<'_> {
             number,
             scope: _,
             keys,
-            written: _,
             sets,
             aggregates,
             uncertainties,
@@ -416,7 +416,6 @@ impl Resolver<'_> {
                 .map_err(|refusal| refusal.within(|| self.names.group_by_place(select)))?
         };
         let mut keys: Vec<Key> = Vec::new();
-        let mut written = Vec::new();
         let mut numbers = Vec::new();
         for set in sets {
             let mut own = Vec::new();
@@ -440,7 +439,6 @@ impl Resolver<'_> {
                     keys.iter()
                         .position(|k| k.expr == value)
                         .unwrap_or_else(|| {
-                            written.push(unnested(expr).clone());
                             keys.push(Key {
                                 expr: value,
                                 text: expr.to_string(),
@@ -462,7 +460,6 @@ impl Resolver<'_> {
         Ok(GroupKeys {
             sets: numbered(numbers, keys.len()),
             keys,
-            written,
         })
     }
 

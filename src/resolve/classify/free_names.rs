@@ -36,34 +36,6 @@ impl Names<'_> {
         Ok(walk.free)
     }
 
-    /// As [`Names::free_names`], of a SELECT and its ORDER BY.
-    pub(in crate::resolve) fn free_names_of(
-        &self,
-        select: &ast::Select,
-        order_by: Option<&ast::OrderBy>,
-        environment: &Environment,
-    ) -> Result<FreeNames, Refusal> {
-        let mut walk = Walk::new(self);
-        walk.select(select, order_by, environment)?;
-        Ok(walk.free)
-    }
-
-    /// The columns of queries around it that HAVING of a SELECT over this FROM names.
-    pub(in crate::resolve) fn free_names_of_having(
-        &self,
-        select: &ast::Select,
-        from: &BoundFrom,
-        environment: &Environment,
-    ) -> Result<FreeNames, Refusal> {
-        let mut walk = Walk::new(self);
-        walk.scopes.push(Sight {
-            scope: from.scope.clone(),
-            all_known: from.all_known,
-        });
-        walk.expressions(&select.having, environment, &[])?;
-        Ok(walk.free)
-    }
-
     /// Whether WHERE of a SELECT names columns of a query around it.
     pub(in crate::resolve) fn is_tied(
         &self,
@@ -96,12 +68,6 @@ pub(in crate::resolve) struct FreeName {
 }
 
 impl FreeNames {
-    /// Those that no scope of the query can have.
-    pub fn sure(&self) -> impl Iterator<Item = &[ast::Ident]> {
-        let sure = self.names.iter().filter(|free| free.is_sure);
-        sure.map(|free| free.parts.as_slice())
-    }
-
     /// Whether an expression of the query is surely one of the names.
     pub fn has(&self, expr: &ast::Expr) -> bool {
         let expr = std::ptr::from_ref(expr);

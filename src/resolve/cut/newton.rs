@@ -12,7 +12,7 @@ use crate::ir::expression::{Expr, Node};
 use crate::ir::relation::{
     ConstantId, MiddleRows, Relation, Release, ReleaseId, aggregate_column, release_alias,
 };
-use crate::ir::{Operation, sql};
+use crate::ir::{AggregateId, Operation, sql};
 use crate::policy::{LogisticField, RecordField};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
@@ -24,8 +24,8 @@ use crate::visit;
 /// The record's name in the schema `pgveil`.
 const NAME: &str = "logregr";
 /// The aggregates of a step: what it adds in scaled columns, and in the columns as written.
-const SCALED: usize = 0;
-const WRITTEN: usize = 1;
+const SCALED: AggregateId = AggregateId(0);
+const WRITTEN: AggregateId = AggregateId(1);
 /// Digits of a scaled coefficient, which is at most twice the number of steps, and of them those
 /// after the point.
 const DIGITS: (u16, i16) = (14, 12);
@@ -131,9 +131,9 @@ impl Resolver<'_> {
 impl Cut {
     /// The column of a field of a record. The coefficients of a logistic regression are the sums of
     /// what its steps add.
-    pub(super) fn of_steps(&self, at: usize) -> Result<ast::Expr, Refusal> {
+    pub(super) fn of_steps(&self, at: AggregateId) -> Result<ast::Expr, Refusal> {
         let column = self.reference(aggregate_column(at));
-        let operation = &self.aggregates[at].operation;
+        let operation = &self.aggregates[at.0].operation;
         let Some(field) = operation.of_steps() else {
             return Ok(column);
         };
@@ -191,7 +191,7 @@ fn has_logistic(select: &ast::Select) -> bool {
 
 /// What these steps add to each coefficient. A step that has no answer, because its rows are too
 /// few, adds nothing.
-fn sums(steps: &[ReleaseId], aggregate: usize, size: usize) -> Vec<ast::Expr> {
+fn sums(steps: &[ReleaseId], aggregate: AggregateId, size: usize) -> Vec<ast::Expr> {
     let of = |position: usize| {
         let each = steps.iter().map(|step| {
             let alias = release_alias(*step);

@@ -2,9 +2,8 @@
 
 use std::ops::ControlFlow;
 
-use crate::refusal::{Refusal, reason};
+use crate::refusal::{Refusal, RefusalKind, reason};
 use crate::resolve::Resolver;
-use crate::resolve::classify::bound_from::BoundFrom;
 use crate::resolve::classify::empty_query;
 use crate::resolve::classify::middle::is_made_before;
 use crate::resolve::classify::rows::QueryRows;
@@ -261,37 +260,25 @@ impl Resolver<'_> {
         if self.names.is_step(select, from)? {
             return Err(self.names.unit_rows_refused().at(place));
         }
-        self.names
-            .check_not_correlated(select, order_by, from, environment)?;
         self.cut_select(select, order_by, from, environment)
+            .map_err(|refusal| self.names.outside(refusal))
     }
 }
 
 impl Names<'_> {
     /// In a subquery of an expression, a name that its FROM lacks refers to the query around it:
     /// PostgreSQL has accepted the statement before.
-    fn check_not_correlated(
-        &self,
-        select: &ast::Select,
-        order_by: Option<&ast::OrderBy>,
-        from: &BoundFrom,
-        environment: &Environment,
-    ) -> Result<(), Refusal> {
-        if self.subqueries == 0 {
-            return Ok(());
+    fn outside(&self, refusal: Refusal) -> Refusal {
+        if self.subqueries == 0 || refusal.kind() != RefusalKind::UnknownName {
+            return refusal;
         }
-        let free = self.free_names_of(select, order_by, environment)?;
-        let unknown = free.sure().filter_map(|name| from.scope.find(name).err());
-        let Some(unknown) = unknown.min_by_key(|refusal| refusal.position) else {
-            return Ok(());
-        };
-        Err(Refusal::new(
+        Refusal::new(
             reason::CORRELATED_SUBQUERY,
             "a subquery over private rows cannot refer to the query around it",
         )
-        .detail(format!("Inside the subquery, {}.", unknown.message))
+        .detail(format!("Inside the subquery, {}.", refusal.message))
         .hint("Join the tables, and group the joined rows.")
-        .at(unknown.position))
+        .at(refusal.position)
     }
 
     /// Groups that each lie within one unit are still rows of that unit, so they are not shown.
@@ -353,7 +340,7 @@ pub fn is_preview(statement: &crate::parse::Query, refusal: &Refusal) -> bool {
         _ => false,
     };
     plain
-        && refusal.reason == reason::PRIVATE_ROWS
+        && refusal.kind() == RefusalKind::PrivateRows
         && visit::visit(&*statement.0, &mut Subqueries).is_continue()
 }
 

@@ -10,14 +10,14 @@ use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
 use crate::ir::relation::Relation;
 use crate::policy::{Protection, Scalar};
-use crate::refusal::{Refusal, reason};
+use crate::refusal::{Refusal, RefusalKind, reason};
 use crate::resolve::Resolver;
 use crate::resolve::classify::free_names::FreeName;
 use crate::resolve::cut::middle_query::Subqueries;
 use crate::resolve::expression::compare;
 use crate::resolve::names::Names;
 use crate::resolve::names::environment::Environment;
-use crate::resolve::syntax::{is_aggregated, is_grouped, position, unnested};
+use crate::resolve::syntax::{is_aggregated, is_grouped, unnested};
 
 /// The rows of a subquery, the conditions that tie them to the row of the query around it, and its
 /// items.
@@ -193,17 +193,6 @@ impl Resolver<'_> {
         let (_, environment) = self.open_with(query.with.as_ref(), place.environment)?;
         let select = &self.with_constants(select, &environment, Subqueries::Everywhere)?;
         let from = self.names.bind_from(select, &environment)?;
-        let having = self
-            .names
-            .free_names_of_having(select, &from, &environment)?;
-        if let Some(name) = having.sure().next() {
-            return Err(Refusal::new(
-                reason::CORRELATED_SUBQUERY,
-                "HAVING in a subquery cannot refer to the row around it",
-            )
-            .hint("Compare a scalar subquery instead.")
-            .at(name.first().and_then(|part| position(part.span))));
-        }
         let inner = self.correlated(select, &from, &environment, place)?;
         let ungrouped = !is_grouped(select);
         if ungrouped || select.distinct.is_some() {
@@ -226,7 +215,16 @@ impl Resolver<'_> {
             environment: &environment,
             is_extended: false,
         };
-        let (relation, named) = self.grouped(select, &from, relation, within, &ties.keys)?;
+        let (relation, named) = self
+            .grouped(select, &from, relation, within, &ties.keys)
+            .map_err(|refusal| match refusal.kind() {
+                RefusalKind::Grouping => Refusal::new(
+                    reason::CORRELATED_SUBQUERY,
+                    "HAVING in a subquery cannot refer to the row around it",
+                )
+                .hint("Compare a scalar subquery instead."),
+                _ => refusal,
+            })?;
         Ok(Found {
             relation,
             conditions: ties.on,
