@@ -57,7 +57,7 @@ pub mod variance;
 
 use sqlparser::ast;
 
-pub use best_case::{BestCase, DistinctNoise, Expected, PART, shown, total_of, whole};
+pub use best_case::{BestCase, DistinctNoise, Expected, PART, three_digits, total_of, whole};
 use bounded::Bounded;
 pub use bounded::{Bounds, Centred, Counts, Layout, PairLimits, Pairs, Ranks, Summand, TextRead};
 pub use choice_id::ChoiceId;
@@ -67,7 +67,7 @@ pub use field_value::FieldValue;
 pub use measure_id::MeasureId;
 pub use model::{Fit, Model, Remark};
 pub use moments::Noisy;
-pub use names::{Counted, call as resolve_call, counted, is_aggregate};
+pub use names::{Counted, call as resolve_call, is_aggregate, what_is_counted};
 pub use pair_statistics::JointStatistic;
 pub use record::within_unit;
 pub use released_column::ReleasedColumn;
@@ -264,8 +264,8 @@ impl Output {
     }
 
     /// The model that it is a field of, where it is computed here and not by SQL.
-    pub fn fitted(&self) -> Option<(&Model, &'static RecordField)> {
-        self.of().fitted()
+    pub fn model_field(&self) -> Option<(&Model, &'static RecordField)> {
+        self.of().model_field()
     }
 
     /// Whether it is a count of rows, units or values of the vector.

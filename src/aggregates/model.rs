@@ -31,7 +31,7 @@ impl Model {
     /// The fit of one group, of which `measure` gives the measures. `None` where one is not known,
     /// or where the fields are not determined.
     pub fn fit(&self, measure: &dyn Fn(MeasureId) -> Option<Noisy>) -> Option<Fit> {
-        let moments = self.moments.released(measure)?;
+        let moments = self.moments.of_group(measure)?;
         match &self.kind {
             ModelKind::Regression(of) => regression::fit(&moments, of).map(Fit::Regression),
             ModelKind::Components { shown } => {
@@ -65,14 +65,15 @@ impl Model {
     pub fn has_sampling_error(&self, field: &RecordField) -> bool {
         match &self.kind {
             ModelKind::Regression(of) => {
-                RegressionField::named(field.name) == Some(RegressionField::StdErr) && of.l1 == 0.0
+                RegressionField::by_name(field.name) == Some(RegressionField::StdErr)
+                    && of.l1 == 0.0
             }
             ModelKind::Components { .. } => false,
         }
     }
 
     /// Why its fields are NULL where there are rows enough.
-    pub fn undetermined(&self) -> &'static str {
+    pub fn why_undetermined(&self) -> &'static str {
         match self.kind {
             ModelKind::Regression(_) => "as the features depend on each other",
             ModelKind::Components { .. } => "as there is one row only, or as nothing varies",
@@ -110,8 +111,8 @@ impl Fit {
     /// A field; `None` where it is NULL, and for the number of rows, which is a count.
     pub fn part(&self, field: &RecordField) -> Option<FieldValue<'_>> {
         match self {
-            Self::Regression(fit) => fit.part(RegressionField::named(field.name)?),
-            Self::Components(fit) => fit.part(ComponentsField::named(field.name)?),
+            Self::Regression(fit) => fit.part(RegressionField::by_name(field.name)?),
+            Self::Components(fit) => fit.part(ComponentsField::by_name(field.name)?),
         }
     }
 }

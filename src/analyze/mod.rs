@@ -27,7 +27,7 @@ mod row_facts;
 pub use cardinality::UnitGroups;
 pub use fanout::{FanOut, MetTable};
 pub use keys::key_combinations::{Axis, KeyCombinations, axes};
-pub use keys::{Because, KeyRule, NoRow, grouped, listed_groups, values_between};
+pub use keys::{Because, KeyRule, NoRow, grouping_sets, listed_groups, values_between};
 pub use lineage::{Label, Lineage, only_scan, unit_of};
 pub use planning_effort::PlanningEffort;
 pub use release::HIDDEN_SCANS_FROM;
@@ -115,14 +115,14 @@ pub struct AnalyzedRelease {
 
 impl AnalyzedRelease {
     /// The keys of every grouping set: of a plain GROUP BY one, of all keys.
-    pub fn grouped(&self) -> Vec<Vec<usize>> {
-        keys::grouped(&self.sets, self.keys.len())
+    pub fn grouping_sets(&self) -> Vec<Vec<usize>> {
+        keys::grouping_sets(&self.sets, self.keys.len())
     }
 
     /// Number of groups in the full domains of all grouping sets. A key without a domain counts as
     /// one value.
     pub fn listed_groups(&self) -> u64 {
-        keys::listed_groups(&self.grouped(), |at| &self.keys[at].1, &self.tuples)
+        keys::listed_groups(&self.grouping_sets(), |at| &self.keys[at].1, &self.tuples)
     }
 
     /// A set's groups are known without the data.
@@ -133,7 +133,7 @@ impl AnalyzedRelease {
 
     /// Some set's groups are released by threshold.
     pub fn is_thresholded(&self) -> bool {
-        self.grouped().iter().any(|set| !self.is_listed(set))
+        self.grouping_sets().iter().any(|set| !self.is_listed(set))
     }
 }
 
@@ -216,7 +216,7 @@ fn collate(
     };
     let mut collations = collation::Collations::new(policy, columns);
     collations.relation(&release.input)?;
-    let shown = collations.shown(&release.keys, &release.aggregates, is_only_shown)?;
+    let shown = collations.shown_collations(&release.keys, &release.aggregates, is_only_shown)?;
     release.collations = collations.others.then_some(shown);
     Ok(())
 }

@@ -17,7 +17,7 @@ use crate::calendar::{FROM_1970_US, MICROS_PER_DAY};
 use crate::engine::Engine;
 use crate::ledger::{Error, Event, LoggedStatement, Record, Verdict};
 use crate::policy::{Zone, timestamp};
-use crate::web::page::charged;
+use crate::web::page::charge_words;
 
 /// Records that one page looks through.
 const READ_MAX: u32 = 5_000;
@@ -135,7 +135,7 @@ pub async fn page(
     // The answers of the meantime are recorded within a second.
     let read = match read(&engine, &filter, times).await {
         Ok(read) => read,
-        Err(error) => return console.failed(&visitor, "Statements", &error),
+        Err(error) => return console.fail(&visitor, "Statements", &error),
     };
     let last = read
         .last()
@@ -236,7 +236,7 @@ fn row((_, record): &(i64, Record)) -> Vec<Markup> {
     };
     let (what, tables, statement, plan) = match event {
         Event::Statement(asked) => (
-            charged(&asked.loss),
+            charge_words(&asked.loss),
             asked.tables.join(", "),
             match &asked.shape {
                 Some(shape) => format!("{} {shape}", asked.statement.short()),

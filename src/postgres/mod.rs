@@ -29,7 +29,7 @@ pub use cluster_cache::{CACHE_VARIABLE, KeptClusters};
 pub use connect::{Connected, cancel, connect};
 pub use fair_pool::FairPool;
 pub use locale::Locale;
-pub use quote::{create_index, identifier, list, literal, qualified};
+pub use quote::{create_index, identifier, list, literal, qualify};
 pub use temporary_directory::Directory;
 
 /// The environment variable that names the directory of the PostgreSQL binaries, or says

@@ -49,7 +49,7 @@ impl Login {
     }
 
     /// Logs in as the administrator, with further startup options, and gives up its rights.
-    pub fn switched(admin: &Config, options: &str) -> Self {
+    pub fn from_administrator(admin: &Config, options: &str) -> Self {
         let mut config = admin.clone();
         if !options.is_empty() {
             config.options(format!(
@@ -122,7 +122,7 @@ impl Pool {
     }
 
     /// Sessions in use, and their limit.
-    pub fn used(&self) -> (usize, usize) {
+    pub fn usage(&self) -> (usize, usize) {
         let size = self.size as usize;
         (size.saturating_sub(self.permits.available_permits()), size)
     }

@@ -80,7 +80,7 @@ fn cells_are_counted_up_to_the_limit() {
         Some(5)
     );
     assert_eq!(
-        (grouped(&[], 2), grouped(&[vec![1]], 2)),
+        (grouping_sets(&[], 2), grouping_sets(&[vec![1]], 2)),
         (vec![vec![0, 1]], vec![vec![1]])
     );
 }

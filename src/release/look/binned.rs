@@ -53,7 +53,7 @@ impl Binned {
     /// # Guarantee
     /// With the refinement of `calibrated` the sums of block b are linear in what each unit adds,
     /// and no unit's part is longer than the candidate's clip: [`crate::rewrite::Bins::factor`].
-    pub fn clipped(
+    pub fn sums_at_clips(
         self,
         drawn: &[usize],
         (blocks, candidates): (&[Block], &[usize]),
@@ -64,7 +64,12 @@ impl Binned {
 
     /// The same of one block whose clip is known, without using the sums up: of the coordinate that
     /// decides which groups are shown.
-    pub fn shown(&self, block: usize, blocks: &[Block], calibrated: &[Calibrated]) -> FoundGroups {
+    pub fn sums_that_show_groups(
+        &self,
+        block: usize,
+        blocks: &[Block],
+        calibrated: &[Calibrated],
+    ) -> FoundGroups {
         let candidates = vec![0; blocks.len()];
         self.clipped_blocks(&[block], blocks, &candidates, calibrated)
     }
@@ -188,10 +193,11 @@ mod tests {
         for candidate in 0..blocks[0].bins.candidates() {
             let calibrated = blocks
                 .each_ref()
-                .map(|b| b.calibrated(candidate).unwrap()[0]);
+                .map(|b| b.calibrate(candidate).unwrap()[0]);
             let refine = calibrated[0].refine;
             let factor = |number| blocks[0].bins.factor(candidate, number, refine);
-            let mut found = binned().clipped(&[0, 1], (&blocks, &[candidate; 2]), &calibrated);
+            let mut found =
+                binned().sums_at_clips(&[0, 1], (&blocks, &[candidate; 2]), &calibrated);
             let a = found.remove(&vec![Some("a".to_owned())]).unwrap();
             let b = found.remove(&vec![Some("b".to_owned())]).unwrap();
             assert!(found.is_empty());
@@ -209,9 +215,9 @@ mod tests {
     #[test]
     fn sums_of_blocks_that_are_not_drawn_stay() {
         let blocks = blocks();
-        let calibrated = blocks.each_ref().map(|b| b.calibrated(11).unwrap()[0]);
+        let calibrated = blocks.each_ref().map(|b| b.calibrate(11).unwrap()[0]);
         for drawn in [0, 1] {
-            let found = binned().clipped(&[drawn], (&blocks, &[11, 11]), &calibrated);
+            let found = binned().sums_at_clips(&[drawn], (&blocks, &[11, 11]), &calibrated);
             assert_eq!(found.len(), 2);
             for sums in found.values() {
                 assert_eq!(sums[1 - drawn], 0);

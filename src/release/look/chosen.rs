@@ -125,7 +125,7 @@ impl ChosenBlocks {
     }
 
     /// The numbers of the blocks that are drawn.
-    pub fn drawn(&self) -> Vec<usize> {
+    pub fn drawn_blocks(&self) -> Vec<usize> {
         let all = self.clips.iter().enumerate();
         all.filter_map(|(at, clip)| clip.is_drawn().then_some(at))
             .collect()

@@ -3,7 +3,7 @@
 use sqlparser::ast;
 
 use crate::refusal::{Refusal, reason};
-use crate::resolve::syntax::{query_of, quoted};
+use crate::resolve::syntax::{query_of, quote_name};
 
 /// Most grouping sets of one release. Each one adds to what a unit contributes.
 const SETS_MAX: usize = 64;
@@ -152,7 +152,7 @@ pub struct Sets {
 }
 
 /// The sets as indexes of keys, without duplicates.
-pub fn numbered(mut sets: Vec<Vec<usize>>, keys: usize) -> Sets {
+pub fn number_sets(mut sets: Vec<Vec<usize>>, keys: usize) -> Sets {
     let mut once: Vec<Vec<usize>> = Vec::new();
     let mut written = Vec::new();
     for set in &mut sets {
@@ -180,7 +180,7 @@ pub fn numbered(mut sets: Vec<Vec<usize>>, keys: usize) -> Sets {
 
 /// A join that repeats the groups of a set as often as the set is written: `(VALUES (0), (0), (1))
 /// AS alias(n)`, joined on the set's number if there are several sets.
-pub fn repeated(written: &[SetNumber], alias: &str, set_number: Option<ast::Expr>) -> ast::Join {
+pub fn repeat_join(written: &[SetNumber], alias: &str, set_number: Option<ast::Expr>) -> ast::Join {
     let number = |SetNumber(set): SetNumber| {
         ast::Expr::Value(ast::Value::Number(set.to_string(), false).into())
     };
@@ -201,7 +201,7 @@ pub fn repeated(written: &[SetNumber], alias: &str, set_number: Option<ast::Expr
         rows,
     });
     let column = ast::TableAliasColumnDef {
-        name: quoted("n"),
+        name: quote_name("n"),
         data_type: None,
     };
     let relation = ast::TableFactor::Derived {
@@ -209,7 +209,7 @@ pub fn repeated(written: &[SetNumber], alias: &str, set_number: Option<ast::Expr
         subquery: Box::new(query_of(values)),
         alias: Some(ast::TableAlias {
             explicit: true,
-            name: quoted(alias),
+            name: quote_name(alias),
             columns: vec![column],
             at: None,
         }),
@@ -217,7 +217,7 @@ pub fn repeated(written: &[SetNumber], alias: &str, set_number: Option<ast::Expr
     };
     let join_operator = match set_number {
         Some(set) => {
-            let own = ast::Expr::CompoundIdentifier(vec![quoted(alias), quoted("n")]);
+            let own = ast::Expr::CompoundIdentifier(vec![quote_name(alias), quote_name("n")]);
             let equal = ast::Expr::BinaryOp {
                 left: Box::new(own),
                 op: ast::BinaryOperator::Eq,

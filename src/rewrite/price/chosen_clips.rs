@@ -38,7 +38,7 @@ impl Block {
     ///
     /// # Reference
     /// `docs/look.md`, lemma 1.
-    pub fn calibrated(&self, candidate: usize) -> Result<Vec<Calibrated>, Refusal> {
+    pub fn calibrate(&self, candidate: usize) -> Result<Vec<Calibrated>, Refusal> {
         let clip = self.bins.clip(candidate);
         self.weights
             .iter()
@@ -101,7 +101,7 @@ impl Look {
                 mu: Mu(mu.max(block.mu.0)),
                 ..block.clone()
             };
-            let fits = |candidate| better.calibrated(candidate).is_ok();
+            let fits = |candidate| better.calibrate(candidate).is_ok();
             match is_later(at) && fits(0) && fits(usize::MAX) {
                 true => better,
                 false => block.clone(),

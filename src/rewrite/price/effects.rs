@@ -37,9 +37,9 @@ pub struct ByEffects {
 
 impl ByEffects {
     /// Each effect with its noise.
-    pub fn measured(&self) -> impl Iterator<Item = (&Effect, &[Calibrated])> {
+    pub fn measured_effects(&self) -> impl Iterator<Item = (&Effect, &[Calibrated])> {
         let noise = self.calibrated.iter().map(Vec::as_slice);
-        self.effects.measured().iter().zip(noise)
+        self.effects.measured_effects().iter().zip(noise)
     }
 
     /// By how many bits the noise of an effect is finer than the statement's integers.
@@ -106,7 +106,7 @@ pub fn by_effects(
     }
     let mu = budget(portion).mu?;
     let effects = Effects::new(sizes(release)?, &release.sets)?;
-    let calibrated = effects.measured().len() * coordinates.len();
+    let calibrated = effects.measured_effects().len() * coordinates.len();
     if effects.cells() > policy.limits.groups as usize || calibrated > CALIBRATED_MAX {
         return None;
     }
@@ -116,7 +116,7 @@ pub fn by_effects(
         .clamp(1, effects.cells() as u64);
     let clip = cells_clip(release, coordinates, &apart.weights, groups);
     let whole = effects.clip(&clip);
-    let widest = scaled(&whole, effects.largest_variance(&release.sets).sqrt())?;
+    let widest = scale(&whole, effects.largest_variance(&release.sets).sqrt())?;
     if &widest * (GAIN_MIN + 1) >= &apart.clip * GAIN_MIN {
         return None;
     }
@@ -139,7 +139,7 @@ pub fn by_effects(
             .collect::<Option<Vec<_>>>()
     };
     let calibrated = effects
-        .measured()
+        .measured_effects()
         .iter()
         .map(of_effect)
         .collect::<Option<_>>()?;
@@ -209,7 +209,7 @@ fn cells_clip(
 }
 
 /// A factor at most one of a clip, rounded up.
-fn scaled(clip: &BigUint, factor: f64) -> Option<BigUint> {
+fn scale(clip: &BigUint, factor: f64) -> Option<BigUint> {
     const BITS: u32 = 80;
     let factor = (factor * 2f64.powi(BITS as i32)).to_u128()?;
     Some(((clip * (factor + 1)) >> BITS) + 1u8)

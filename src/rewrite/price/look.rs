@@ -6,8 +6,8 @@
 use num_bigint::BigUint;
 
 use super::{
-    AskedRelease, Block, Look, Portion, Price, Terms, budget, ceil_sqrt, clips, deciding, groups,
-    out_of_reach, release_keys,
+    AskedRelease, Block, Look, Portion, Price, Terms, budget, ceil_sqrt, clips,
+    deciding_coordinate, groups, out_of_reach, release_keys,
 };
 use crate::analyze::AnalyzedRelease;
 use crate::mechanism::{Loss, Mechanism, Mu, gaussian, loss_gaussian};
@@ -53,13 +53,13 @@ pub(in crate::rewrite) fn may_look(release: &AnalyzedRelease, terms: &Terms) -> 
 
 /// The blocks of a vector, not yet priced, and which of them decides which groups are shown; `None`
 /// where the clip of every block is known, or where groups and bins are too many.
-fn blocked(
+fn make_blocks(
     release: &AnalyzedRelease,
     layout: &Coordinates,
     groups: u64,
 ) -> Option<(Vec<Block>, Option<usize>)> {
     let coordinates = layout.coordinates.as_slice();
-    let shown = shown(release, coordinates);
+    let shown = showing_coordinate(release, coordinates);
     let blocks: Vec<Block> = blocks(coordinates, &release.exclusive_filters, shown)
         .into_iter()
         .map(|places| {
@@ -72,7 +72,7 @@ fn blocked(
             let is_short = ceiling <= row * SHORT && !places.iter().any(|at| layout.made[at.0]);
             let is_known = is_short || places.iter().any(|at| shown == Some(*at));
             let bins = if is_known {
-                Bins::fixed(ceiling)
+                Bins::single(ceiling)
             } else {
                 Bins::up_to(&ceiling)
             };
@@ -126,7 +126,7 @@ pub(in crate::rewrite) fn has_choice(
 ) -> bool {
     let coordinates = &layout.coordinates;
     let groups = groups_of(release, coordinates, policy, &terms.session_settings);
-    blocked(release, layout, groups).is_some()
+    make_blocks(release, layout, groups).is_some()
 }
 
 /// Whether what is paid before the data is read is worth the policy's least epsilon, which bounds
@@ -143,12 +143,15 @@ pub(in crate::rewrite) fn is_worth_the_least(
     let price = price(asked.release, &asked.layout, policy, &portion)?;
     let least = terms.mu(policy.privacy.epsilon_min);
     let first = price.look.map_or(Loss::ZERO, |look| look.first);
-    Ok(least.is_some_and(|least| first.mu_squared >= least.squared()))
+    Ok(least.is_some_and(|least| first.mu_squared >= least.square()))
 }
 
 /// The coordinate that decides which groups are shown.
-fn shown(release: &AnalyzedRelease, coordinates: &[Coordinate]) -> Option<CoordinateId> {
-    let deciding = deciding(coordinates).filter(|_| release.is_thresholded());
+fn showing_coordinate(
+    release: &AnalyzedRelease,
+    coordinates: &[Coordinate],
+) -> Option<CoordinateId> {
+    let deciding = deciding_coordinate(coordinates).filter(|_| release.is_thresholded());
     deciding.map(|(at, _)| at)
 }
 
@@ -182,7 +185,7 @@ pub(super) fn price(
     if portion.mechanism == Mechanism::Laplace {
         return Err(out_of_reach());
     }
-    let (mut blocks, shown) = blocked(release, layout, groups).ok_or_else(out_of_reach)?;
+    let (mut blocks, shown) = make_blocks(release, layout, groups).ok_or_else(out_of_reach)?;
     let whole = budget(portion).mu.ok_or_else(out_of_reach)?;
     let shares = Shares::of(&blocks, shown.is_some(), release.listed_groups());
     let mu_of = |percent: u128, parts: usize| part(whole, percent, parts);
@@ -192,8 +195,8 @@ pub(super) fn price(
     for (at, block) in blocks.iter_mut().enumerate() {
         block.mu = if shown == Some(at) { shown_mu } else { sums_mu };
         // The least of several candidates has the least noise, the ceiling the most.
-        block.calibrated(0)?;
-        block.calibrated(usize::MAX)?;
+        block.calibrate(0)?;
+        block.calibrate(usize::MAX)?;
     }
     let one = BigUint::from(1u8);
     let counts = gaussian(&one, &one, look_mu).map_err(|_| out_of_reach())?;
@@ -207,7 +210,7 @@ pub(super) fn price(
         first,
         second,
     };
-    priced(release, (coordinates, groups), look, whole)
+    price_with(release, (coordinates, groups), look, whole)
 }
 
 /// How mu^2 is split, in percent, and in how many parts each.
@@ -235,7 +238,7 @@ impl Shares {
     }
 }
 
-fn priced(
+fn price_with(
     release: &AnalyzedRelease,
     (coordinates, groups): (&[Coordinate], u64),
     look: Look,
@@ -244,7 +247,7 @@ fn priced(
     let mut weights = vec![BigUint::from(1u8); coordinates.len()];
     let mut calibrated = vec![look.counts; coordinates.len()];
     for block in &look.blocks {
-        let of_block = block.calibrated(usize::MAX)?;
+        let of_block = block.calibrate(usize::MAX)?;
         for ((at, weight), noise) in block.coordinates.iter().zip(&block.weights).zip(of_block) {
             weights[at.0] = weight.clone();
             calibrated[at.0] = noise;
@@ -285,7 +288,7 @@ fn priced(
 
 /// The mu of one of several equal parts of some percent of mu^2, rounded down.
 pub(super) fn part(whole: Mu, percent: u128, parts: usize) -> Option<Mu> {
-    let squared = whole.squared().0 / 100 * percent / (parts.max(1) as u128);
+    let squared = whole.square().0 / 100 * percent / (parts.max(1) as u128);
     u64::try_from(squared.isqrt())
         .ok()
         .filter(|mu| *mu > 0)

@@ -20,11 +20,11 @@ pub fn over_sets(
     release: &AnalyzedRelease,
     rows: ast::Query,
 ) -> (Vec<ast::SelectItem>, Vec<ast::TableWithJoins>) {
-    let mut from = vec![sql::tables(sql::derived(rows, "g"))];
+    let mut from = vec![sql::tables(sql::derived_table(rows, "g"))];
     let key = |at: usize| sql::column("g", &key_column(at));
     if release.sets.is_empty() {
         let keys = (0..release.keys.len())
-            .map(|at| sql::aliased(key(at), &key_column(at)))
+            .map(|at| sql::alias(key(at), &key_column(at)))
             .collect();
         return (keys, from);
     }
@@ -33,7 +33,7 @@ pub fn over_sets(
         "x",
         SET_COLUMN,
     )));
-    let mut columns = vec![sql::aliased(sql::column("x", SET_COLUMN), SET_COLUMN)];
+    let mut columns = vec![sql::alias(sql::column("x", SET_COLUMN), SET_COLUMN)];
     for at in 0..release.keys.len() {
         let having = release
             .sets
@@ -48,7 +48,7 @@ pub fn over_sets(
             list,
             negated: false,
         };
-        columns.push(sql::aliased(
+        columns.push(sql::alias(
             sql::case(vec![(has, key(at))], None),
             &key_column(at),
         ));
