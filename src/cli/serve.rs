@@ -263,7 +263,7 @@ fn tell_of_unlisted(file: &File, policy: &Policy) {
 fn warn_of_large_tables(copied: &[CopiedTable]) {
     for table in copied.iter().filter(|table| table.rows.is_none()) {
         tracing::warn!(
-            "public table {}.{} has more rows than limits.mirror_rows and is not copied",
+            "public table {}.{} has more rows than limits.mirror_rows and is not mirrored",
             table.schema,
             table.table
         );

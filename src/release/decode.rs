@@ -390,7 +390,7 @@ mod tests {
         );
     }
 
-    /// Three and four of 0 to 10, noisy_count, summed and squared about the middle: PostgreSQL's own
+    /// Three and four of 0 to 10, counted, summed and squared about the middle: PostgreSQL's own
     /// results, since the noise here is zero.
     #[test]
     fn distinct_values_are_decoded_from_their_integers() {

@@ -202,6 +202,6 @@ fn outside(what: &str) -> Refusal {
 pub(super) fn refuse_aborted() -> Refusal {
     Refusal::new(
         reason::TRANSACTION_ABORTED,
-        "current transaction is refuse_aborted, commands ignored until end of transaction block",
+        "current transaction is aborted, commands ignored until end of transaction block",
     )
 }

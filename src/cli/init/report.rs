@@ -231,7 +231,10 @@ impl DraftReport<'_> {
         let statements = self.advice.iter().flat_map(|advice| &advice.statements);
         let report = json!({
             "database": self.seen.catalog.database,
-            "unit": {"column": crate::init::flag_name(self.seen, made.unit), "word": made.unit_name},
+            "unit": {
+                "column": crate::init::flag_name(self.seen, made.unit),
+                "word": made.unit_name,
+            },
             "private": private,
             "public": names(&self.draft.public),
             "left_out": left_out,

@@ -208,7 +208,7 @@ fn under(
     })
 }
 
-/// [`clamp`], of an emitted value.
+/// [`clamp_case`], of an emitted value.
 pub(in crate::rewrite) fn clamp(
     value: Emitted,
     (lo, hi): (ast::Expr, ast::Expr),
@@ -217,7 +217,7 @@ pub(in crate::rewrite) fn clamp(
     under(value, data_type, |value| clamp_case(&value, lo, hi))
 }
 
-/// [`guard`], for an expression of unknown range.
+/// [`guard_operand`], for an expression of unknown range.
 pub(in crate::rewrite) fn guard(
     operand: ast::Expr,
     times: usize,

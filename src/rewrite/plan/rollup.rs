@@ -199,7 +199,7 @@ fn totals(
     }
     Ok(totals
         .into_iter()
-        .filter_map(|total| total.as_released(&plan.coordinates))
+        .filter_map(|total| total.into_released(&plan.coordinates))
         .collect())
 }
 
@@ -213,7 +213,7 @@ impl Total {
     }
 
     /// The total of coordinates in the plain layout, in terms of those that are released.
-    fn as_released(self, coordinates: &[Coordinate]) -> Option<Self> {
+    fn into_released(self, coordinates: &[Coordinate]) -> Option<Self> {
         let made: Vec<(Vec<(CoordinateId, i64)>, u64)> = self
             .terms
             .iter()
