@@ -112,12 +112,8 @@ impl Engine {
                 continue;
             };
             let taken = recalled.offered.iter().map(|offer| offer.answer).collect();
-            match self
-                .ledger
-                .find_except(&requester.role, question, taken)
-                .await
-                .map_err(|e| ledger_failed(&e))?
-            {
+            let found = self.ledger.find_except(&requester.role, question, taken);
+            match found.await.map_err(|e| ledger_failed(&e))? {
                 Some(Stored::Held {
                     released: values,
                     accuracy,
@@ -126,30 +122,31 @@ impl Engine {
                     let better = accuracy / question.accuracy;
                     recalled.better.push((release, better));
                 }
-                other => match (
-                    self.derive_from_held(requester, plan, release, &effort)
-                        .await?,
-                    other,
-                ) {
-                    (Some((made, summed)), _) => {
-                        recalled.released.take(release, made);
-                        recalled.better.push((release, 1.0 / summed.worse));
-                        recalled.summed.push(summed);
+                other => {
+                    let derived = self.derive_from_held(requester, plan, release, &effort);
+                    match (derived.await?, other) {
+                        (Some((made, summed)), _) => {
+                            recalled.released.take(release, made);
+                            recalled.better.push((release, 1.0 / summed.worse));
+                            recalled.summed.push(summed);
+                        }
+                        // A widened release is bought even if another role has asked the plain one: the
+                        // difference would reveal that.
+                        (None, Some(Stored::Offered(_)))
+                            if self.widens(requester, plan).is_some() =>
+                        {
+                            recalled.open.push((release, question))
+                        }
+                        (None, Some(Stored::Offered(answer))) => recalled.offered.push(Offer {
+                            release,
+                            answer,
+                            loss: question.loss,
+                        }),
+                        (None, Some(Stored::Held { .. }) | None) => {
+                            recalled.open.push((release, question))
+                        }
                     }
-                    // A widened release is bought even if another role has asked the plain one: the
-                    // difference would reveal that.
-                    (None, Some(Stored::Offered(_))) if self.widens(requester, plan).is_some() => {
-                        recalled.open.push((release, question))
-                    }
-                    (None, Some(Stored::Offered(answer))) => recalled.offered.push(Offer {
-                        release,
-                        answer,
-                        loss: question.loss,
-                    }),
-                    (None, Some(Stored::Held { .. }) | None) => {
-                        recalled.open.push((release, question))
-                    }
-                },
+                }
             }
         }
         Ok(recalled)

@@ -168,11 +168,8 @@ impl Engine {
                 false => Attempt::Awaited(Vec::new()),
             });
         }
-        let questions: Vec<QuestionDigest> = open
-            .iter()
-            .filter(|_| waits)
-            .map(|(_, question)| *question)
-            .collect();
+        let questions = open.iter().filter(|_| waits).map(|(_, question)| *question);
+        let questions: Vec<QuestionDigest> = questions.collect();
         let claimed: Vec<QuestionId> = questions.iter().map(|question| question.digest).collect();
         // Before the charge, also where nothing is recalled. Rows of middle queries come later.
         for release in part.releases() {

@@ -215,9 +215,9 @@ impl Resolver<'_> {
                         )
                     };
                     let item = scope.item(&alias).ok_or_else(missing)?;
+                    let columns = item.columns.iter();
                     (
-                        item.columns
-                            .iter()
+                        columns
                             .map(|c| (c.name.clone(), self.output.column_expr(c.id)))
                             .collect::<Vec<_>>(),
                         None,
