@@ -101,38 +101,46 @@
 //!   entity)
 //! - **lineage**: which columns are the unit in a relation; how many rows one unit may have.
 //!   (provenance)
-//! - **cut**: where a statement parts into releases and the outer query. (split, boundary)
+//! - **cut**: where a statement parts into releases and the outer query; what a clip takes is
+//!   *clip bias*. (split, boundary)
 //! - **outer query**: the analyst's SQL above the releases. (post-processing)
 //! - **middle query**: the analyst's SQL between two releases; its rows are constants of the
 //!   later one. (stage)
 //! - **release**: one noised result of private rows, and the step that makes it. (query
 //!   answer)
 //! - **vector, coordinate**: the integers that a release sums, each with its own draw of noise; one
-//!   of them. (cell)
+//!   of them. A *cell* is something else: a combination of the values of listed keys.
 //! - **measure**: a count or sum that is decoded from coordinates. (statistic)
 //! - **aggregate, derived aggregate**: a file of [`aggregates`]; arithmetic over others, which
 //!   [`parse`] writes out. (function)
-//! - **choice**: a value or a distinct count with its own mechanism and statement. (part)
-//! - **candidates**: the public grid of values that a choice chooses from. (buckets)
-//! - **fixed point**: the integers that stand for a value's range; one step is the unit in the
+//! - **choice**: a value or a distinct count with its own mechanism and statement. What chooses
+//!   laws, bounds or clips is named after what it selects. (part)
+//! - **candidates**: the public grid of values that a choice chooses from, or of the clips that a
+//!   look chooses from. (buckets)
+//! - **fixed point**: the integers that stand for a value's range; one grid step is the unit in the
 //!   last place. (lattice)
 //! - **clip**: to bound what one unit adds, by value and by norm. (truncate, sanitise)
-//! - **sensitivity**: how far one unit can move the vector. (influence)
+//! - **sensitivity**: how far one unit can move the vector. An audit measures it as *influence*.
 //! - **per unit**: GROUP BY, DISTINCT and windows within one unit's rows. (inner query)
 //! - **group, group key**: one row of GROUP BY, and its columns. (partition, bucket)
 //! - **domain**: the values of a key that are known without the data. (universe)
 //! - **threshold**: the noisy number of units from which a key without a domain is shown.
 //!   (suppression)
-//! - **look**: noisy counts of units by how much they add, drawn before the answer. (peek,
-//!   histogram)
+//! - **look**: a noisy histogram of units by how much they add, drawn before the answer. (peek)
 //! - **block, bin**: coordinates that one clip bounds together; units of about one length.
 //! - **effect**: what a set of keys says that fewer keys do not; grouping sets are computed from
-//!   noisy ones. (marginal, contrast)
+//!   noisy ones. (contrast)
+//! - **marginal**: a set of keys that a summary has groups of. (view)
+//! - **grain**: what makes an answer's groups addable: their noisy integers, before they are
+//!   decoded. (partial)
 //! - **loss**: what a release costs, in epsilon, rho, mu² and delta; messages say *cost*.
 //!   (spend)
 //! - **charge**: the receipt of a durable debit. (token, ticket)
 //! - **account, cap, budget**: where losses add up; the most they may; how the owner wrote
 //!   that. (quota)
+//! - **height, witness**: how far a ledger has come: its counts, which never fall, and its newest
+//!   debit (the *tip*); a place away from the ledger that remembers the height. (version, replica)
+//! - **rules**: who may be charged how much; the same over every store. (books)
 //! - **stored answer, recall**: a release that the ledger keeps; to show it again to a role
 //!   that paid. (cache)
 //! - **roll-up**: to sum a finer stored answer's groups into a coarser answer of its *family*.
@@ -143,14 +151,19 @@
 //!   finds them. (discovery)
 //! - **refuse**: to answer with a reason, without touching data. (fail, reject)
 //! - **failure**: the backend broke after the charge. (error)
-//! - **shadow**: the second PostgreSQL: schema and public rows, never a private one. (sandbox)
+//! - **shadow**: the second PostgreSQL: schema and *copied* public rows, never a private one.
+//!   (sandbox, mirror)
 //! - **requester**: the role and session that a question comes from. (asker)
-//! - **quantum**: the time that answers about private rows are rounded up to. (pace)
+//! - **quantum**: the time that answers about private rows are rounded up to; *timing* holds it.
+//!   (pace)
 //! - **planning limit**: how many large statements are planned at once. (queue)
 //! - **single flight**: one question that several sessions ask at once is answered once.
-//!   (turn)
+//! - **permit**: the right to plan, or to ask the next question of a session. (turn)
+//! - **share**: the part of the memory for sessions that a requester may hold. (quota)
+//! - **statement facts**: what is known of one statement so far, for the record. (tally)
 //! - **session setting**: what `SET pgveil.…` changes. (option)
-//! - **fingerprint**: a digest of a plan, or of a table's definition. (hash, checksum)
+//! - **fingerprint, digest**: what a debit pays for, and a table's definition; a plan, a question
+//!   or a statement. (hash, checksum)
 //! - **canary, trial**: the extreme unit that an audit looks for; one answer with or without
 //!   it. (target)
 //! - **resolve**: to give names their meaning (*bind* is the protocol's word for parameters).

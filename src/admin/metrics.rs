@@ -50,7 +50,7 @@ pub(super) async fn page(exchange: &Reloadable, certificate: Option<&Path>) -> P
     let engine = exchange.current();
     let mut registry = Registry::default();
     add_policy(&mut registry, &engine);
-    let reached = engine.reached().await;
+    let reached = engine.check().await;
     add_reached(&mut registry, &reached);
     if reached.height.is_some() {
         add_accounts(&mut registry, &engine).await;
@@ -100,7 +100,7 @@ fn add_policy(registry: &mut Registry, engine: &Engine) {
         "The digest of what the policy in force means",
         Info::new([("digest", digest)]),
     );
-    let loaded = engine.loaded().duration_since(UNIX_EPOCH);
+    let loaded = engine.loaded_at().duration_since(UNIX_EPOCH);
     registry.register_with_unit(
         "pgveil_policy_loaded_timestamp",
         "When the policy in force was loaded",

@@ -142,7 +142,7 @@ async fn page(
     match path {
         "/healthz" => plain("200 OK", "ok\n"),
         "/readyz" if shutdown.is_cancelled() => plain("503 Service Unavailable", "stopping\n"),
-        "/readyz" => match exchange.current().reached().await.fault() {
+        "/readyz" => match exchange.current().check().await.fault() {
             None => ready(exchange).await,
             Some((target, reach)) => plain(
                 "503 Service Unavailable",

@@ -9,11 +9,11 @@ use crate::ir::sql;
 
 /// A measure of the row.
 pub(super) fn measure(measure: MeasureId) -> ast::Expr {
-    released(measure.into())
+    column_value(measure.into())
 }
 
 /// A measure, or a value of a choice, of the row.
-pub(super) fn released(ReleasedColumn(at): ReleasedColumn) -> ast::Expr {
+pub(super) fn column_value(ReleasedColumn(at): ReleasedColumn) -> ast::Expr {
     sql::column("r", &format!("m{at}"))
 }
 
@@ -53,7 +53,7 @@ pub(super) fn most(count: &ast::Expr, each: f64) -> ast::Expr {
 }
 
 /// Between constants; NULL stays NULL, which LEAST and GREATEST would lose.
-pub(super) fn bounded(value: ast::Expr, lo: f64, hi: f64) -> ast::Expr {
+pub(super) fn clamp_between(value: ast::Expr, lo: f64, hi: f64) -> ast::Expr {
     let below = sql::binary(value.clone(), B::Lt, number(lo));
     let over = sql::binary(value.clone(), B::Gt, number(hi));
     sql::case(vec![(below, number(lo)), (over, number(hi))], Some(value))

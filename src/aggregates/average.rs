@@ -1,12 +1,12 @@
 //! AVG: the sum over the number of rows, within the range of the values.
 
-use super::call::{Call, Resolved, typed};
+use super::call::{Call, Resolved, require_type};
 use crate::catalog::Type;
 use crate::ir::Operation;
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::arithmetic::{above, measure, number, when, within};
-use super::best_case::{BestCase, Expected, bounded, few, half_of_quotient, plus};
+use super::best_case::{BestCase, Expected, expect_error_within, few, half_of_quotient, plus};
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, Summand, TextRead};
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
@@ -23,7 +23,7 @@ pub struct BoundedAverage(pub Summand);
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
     let value = call.value()?;
-    let result = typed(call, mean_type(&value.data_type), &value.data_type)?;
+    let result = require_type(call, mean_type(&value.data_type), &value.data_type)?;
     Ok((Operation::Average(value), result))
 }
 
@@ -53,7 +53,7 @@ impl<'o> Unbounded<'o> for UnboundedAverage<'o> {
     }
 
     fn facts(&self) -> Facts<'o> {
-        Facts::computed(Clamped::Values)
+        Facts::of_all_values(Clamped::Values)
     }
 
     fn adds(&self) -> Option<(&'o Expr, bool)> {
@@ -139,7 +139,7 @@ impl OutputValue for AverageOutput {
         let (centre, z) = (group.centre(self.sum)?, group.z());
         let rows = group.of_mean(self.count)?;
         let distances = group.distances(self.sum, self.count)?;
-        let mean = distances.over(&rows, z)?.shifted(centre);
+        let mean = distances.over(&rows, z)?.shift(centre);
         Some(mean.within(self.range.lo, self.range.hi))
     }
 
@@ -151,7 +151,7 @@ impl OutputValue for AverageOutput {
         }
         let apart = plus(&sum, -middle(self.range), &count);
         let error = half_of_quotient(&apart, &count, rows, z);
-        Some(bounded(error, "an average", self.range))
+        Some(expect_error_within(error, "an average", self.range))
     }
 }
 

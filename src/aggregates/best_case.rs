@@ -78,9 +78,11 @@ pub(super) fn plus(a: &[f64], factor: f64, b: &[f64]) -> Vec<f64> {
 }
 
 /// Known within this much.
-pub(super) fn within(error: f64, useless: Option<String>) -> Expected {
+pub(super) fn expect_error(error: f64, useless: Option<String>) -> Expected {
     Expected {
-        error: error.is_finite().then(|| format!("±{}", shown(error))),
+        error: error
+            .is_finite()
+            .then(|| format!("±{}", three_digits(error))),
         useless,
     }
 }
@@ -89,12 +91,12 @@ pub(super) fn within(error: f64, useless: Option<String>) -> Expected {
 pub(super) fn few(of_rows: &[f64], rows: f64, z: f64) -> Option<Expected> {
     let error = dot(of_rows, of_rows).sqrt();
     (rows <= ROWS_MIN * error).then(|| {
-        within(
+        expect_error(
             f64::INFINITY,
             Some(format!(
                 "would be NULL: about {} rows are too few for noise of ±{} in their number",
                 whole(rows),
-                shown(z * error)
+                three_digits(z * error)
             )),
         )
     })
@@ -109,25 +111,25 @@ pub fn total_of(error: f64, what: &str, (least, most): (f64, f64)) -> Expected {
         } else {
             format!("of at most {}", end(most))
         };
-        format!("would be ±{} for a {what} {ends}", shown(error))
+        format!("would be ±{} for a {what} {ends}", three_digits(error))
     };
-    within(error, is_hidden.then(predicate))
+    expect_error(error, is_hidden.then(predicate))
 }
 
 /// An answer within a range: useless where its interval is as wide.
-pub(super) fn bounded(error: f64, what: &str, range: Interval) -> Expected {
+pub(super) fn expect_error_within(error: f64, what: &str, range: Interval) -> Expected {
     let most = (range.hi - range.lo) / 2.0;
     // Rounding can make half of a computed range slightly smaller than the exact half.
     let is_hidden = most > 0.0 && error >= most * (1.0 - 1e-9);
     let predicate = || {
         format!(
             "would be ±{} for {what} between {} and {}",
-            shown(most),
+            three_digits(most),
             end(range.lo),
             end(range.hi)
         )
     };
-    within(error, is_hidden.then(predicate))
+    expect_error(error, is_hidden.then(predicate))
 }
 
 /// A number of units or rows.
@@ -140,12 +142,12 @@ fn end(value: f64) -> String {
     if value.fract() == 0.0 {
         whole(value)
     } else {
-        shown(value)
+        three_digits(value)
     }
 }
 
 /// Three digits or more.
-pub fn shown(value: f64) -> String {
+pub fn three_digits(value: f64) -> String {
     let digits = if value.abs() >= 100.0 {
         0
     } else if value == 0.0 || value.abs() >= 1.0 {

@@ -1,11 +1,11 @@
 //! BOOL_AND, EVERY and BOOL_OR: whether any row is false, or true.
 
-use super::call::{Call, Resolved, typed};
+use super::call::{Call, Resolved, require_type};
 use crate::ir::Operation;
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::arithmetic::{measure, number};
-use super::best_case::{BestCase, Expected, dot, shown, whole, within};
+use super::best_case::{BestCase, Expected, dot, expect_error, three_digits, whole};
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead};
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
@@ -59,7 +59,7 @@ impl<'o> Unbounded<'o> for UnboundedBool<'o> {
     }
 
     fn facts(&self) -> Facts<'o> {
-        Facts::computed(Clamped::Values)
+        Facts::of_all_values(Clamped::Values)
     }
 
     fn exact(&self, _name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
@@ -70,7 +70,7 @@ impl<'o> Unbounded<'o> for UnboundedBool<'o> {
 pub(super) fn call(call: &dyn Call, of: Quantifier) -> Resolved {
     let value = call.value()?;
     let result = (value.data_type == Type::Bool).then_some(Type::Bool);
-    let result = typed(call, result, &value.data_type)?;
+    let result = require_type(call, result, &value.data_type)?;
     Ok((Operation::BoolAndOr { value, of }, result))
 }
 
@@ -150,12 +150,12 @@ impl OutputValue for BoolOutput {
         let count = best.noise(self.count)?;
         let error = best.z() * dot(&count, &count).sqrt();
         let is_hidden = error >= best.rows() - 0.5;
-        Some(within(
+        Some(expect_error(
             f64::INFINITY,
             is_hidden.then(|| {
                 format!(
                     "would be true or false by chance: noise of ±{} hides about {} rows",
-                    shown(error),
+                    three_digits(error),
                     whole(best.rows())
                 )
             }),

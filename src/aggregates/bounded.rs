@@ -150,7 +150,11 @@ pub trait Bounds {
     ///
     /// # Errors
     /// As [`Self::pair_limits`].
-    fn listed(&self, value: &Expr, name: &str) -> Result<Option<Vec<Option<Scalar>>>, Refusal>;
+    fn listed_values(
+        &self,
+        value: &Expr,
+        name: &str,
+    ) -> Result<Option<Vec<Option<Scalar>>>, Refusal>;
 
     /// Whether the values are the privacy unit itself, and under which condition.
     fn counted_unit(&self, values: &Distinct) -> Option<Option<Expr>>;
@@ -270,7 +274,7 @@ pub trait Layout {
     ///
     /// # Errors
     /// As [`Self::sum`].
-    fn ranked(
+    fn values_at_ranks(
         &mut self,
         value: (&Expr, Interval),
         ranks: &Ranks,

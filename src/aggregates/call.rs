@@ -53,7 +53,7 @@ pub trait Call {
     ///
     /// # Errors
     /// As [`Self::value`].
-    fn ordered(&self) -> Result<(Expr, bool), Refusal>;
+    fn within_group_value(&self) -> Result<(Expr, bool), Refusal>;
 
     /// Constants between 0 and 1, in millionths, and whether they are an array.
     ///
@@ -83,7 +83,11 @@ pub fn form(name: &str) -> Refusal {
 }
 
 /// The result type of a call, where PostgreSQL has such an aggregate.
-pub(super) fn typed(call: &dyn Call, result: Option<Type>, given: &Type) -> Result<Type, Refusal> {
+pub(super) fn require_type(
+    call: &dyn Call,
+    result: Option<Type>,
+    given: &Type,
+) -> Result<Type, Refusal> {
     result.ok_or_else(|| no_such(call.name(), given))
 }
 

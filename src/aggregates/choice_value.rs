@@ -2,7 +2,7 @@
 
 use sqlparser::ast;
 
-use super::arithmetic::released;
+use super::arithmetic::column_value;
 use super::best_case::{BestCase, DistinctNoise, Expected, total_of};
 use super::choice_id::ChoiceId;
 use super::draw_id::DrawId;
@@ -43,10 +43,13 @@ impl OutputValue for ChoiceOutput {
     fn sql(&self, columns: &dyn Columns) -> ast::Expr {
         let first = columns.first_of(self.choice);
         match self.draws.as_slice() {
-            [] => released(first),
-            [draw] if !self.is_array => released(first + draw.0),
+            [] => column_value(first),
+            [draw] if !self.is_array => column_value(first + draw.0),
             draws => ast::Expr::Array(ast::Array {
-                elem: draws.iter().map(|draw| released(first + draw.0)).collect(),
+                elem: draws
+                    .iter()
+                    .map(|draw| column_value(first + draw.0))
+                    .collect(),
                 named: true,
             }),
         }
@@ -62,7 +65,7 @@ impl OutputValue for ChoiceOutput {
 
     fn estimate(&self, group: &dyn Group) -> Option<Estimate> {
         match self.draws.as_slice() {
-            [draw] if !self.is_array => group.drawn(self.choice, *draw),
+            [draw] if !self.is_array => group.drawn_value(self.choice, *draw),
             _ => {
                 let count = group.distinct_count(self.choice)?;
                 Some(count.within(0.0, f64::INFINITY))

@@ -65,7 +65,7 @@ impl<'o> Unbounded<'o> for UnboundedCount<'o> {
             is_count: true,
             skips_nulls: self.0.is_some(),
             compares: Compares::Nothing,
-            ..Facts::computed(Clamped::Rows)
+            ..Facts::of_all_values(Clamped::Rows)
         }
     }
 

@@ -51,7 +51,7 @@ impl<'o> Unbounded<'o> for UnboundedDistinctCount<'o> {
             skips_nulls: matches!(self.0, Distinct::Value(_)),
             compares: Compares::Equality,
             ties: Ties::Counted(self.0),
-            ..Facts::computed(Clamped::Rows)
+            ..Facts::of_all_values(Clamped::Rows)
         }
     }
 

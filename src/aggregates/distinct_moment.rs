@@ -2,10 +2,10 @@
 
 use sqlparser::ast;
 
-use super::arithmetic::released;
+use super::arithmetic::column_value;
 use super::average::mean;
 use super::best_case::{
-    BestCase, DistinctNoise, Expected, bounded, few, half_of_quotient, total_of,
+    BestCase, DistinctNoise, Expected, expect_error_within, few, half_of_quotient, total_of,
 };
 use super::bounded::{Bounded, Bounds, Counts, Layout, PairLimits, Reads, TextRead};
 use super::choice_id::ChoiceId;
@@ -80,7 +80,7 @@ impl<'o> Unbounded<'o> for UnboundedDistinctMoment<'o> {
     }
 
     fn facts(&self) -> Facts<'o> {
-        Facts::computed(Clamped::Sums)
+        Facts::of_all_values(Clamped::Sums)
     }
 
     fn exact(&self, name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
@@ -155,11 +155,11 @@ impl OutputValue for DistinctMomentOutput {
     fn sql(&self, columns: &dyn Columns) -> ast::Expr {
         let first = columns.first_of(self.choice);
         match self.moment {
-            Moment::Sum => released(first + SUM),
-            Moment::Mean => mean(released(first + SUM), released(first), self.range),
+            Moment::Sum => column_value(first + SUM),
+            Moment::Mean => mean(column_value(first + SUM), column_value(first), self.range),
             Moment::Spread(kind) => {
-                let count = released(first);
-                let sums = (released(first + CENTRED), released(first + SQUARES));
+                let count = column_value(first);
+                let sums = (column_value(first + CENTRED), column_value(first + SQUARES));
                 let squares = squares_about_mean(sums, self.range, &count);
                 about_mean(&count, &squares, Dispersion::Spread(kind))
             }
@@ -192,7 +192,7 @@ impl OutputValue for DistinctMomentOutput {
             Moment::Mean => Some(
                 apart
                     .over(&count, z)?
-                    .shifted(centre)
+                    .shift(centre)
                     .within(self.range.lo, self.range.hi),
             ),
             Moment::Spread(kind) => {
@@ -226,7 +226,7 @@ impl OutputValue for DistinctMomentOutput {
                 }
                 let error = half_of_quotient(&[apart, 0.0], &[0.0, count], most, z);
                 match self.moment {
-                    Moment::Mean => Some(bounded(error, "an average", range)),
+                    Moment::Mean => Some(expect_error_within(error, "an average", range)),
                     Moment::Sum | Moment::Spread(_) => None,
                 }
             }

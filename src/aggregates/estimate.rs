@@ -52,7 +52,7 @@ impl Estimate {
     }
 
     /// Known by its bounds only: half their distance counts as its error.
-    pub fn bounded(low: f64, high: f64) -> Self {
+    pub fn from_bounds(low: f64, high: f64) -> Self {
         let half = (high - low) / 2.0;
         Self {
             value: low + half,
@@ -117,7 +117,7 @@ impl Estimate {
     }
 
     /// A growing function, applied to value and interval alone.
-    pub fn mapped(self, grow: impl Fn(f64) -> f64) -> Self {
+    pub fn map(self, grow: impl Fn(f64) -> f64) -> Self {
         Self {
             value: grow(self.value),
             low: grow(self.low),
@@ -126,11 +126,11 @@ impl Estimate {
         }
     }
 
-    pub fn shifted(self, by: f64) -> Self {
-        self.mapped(|v| v + by)
+    pub fn shift(self, by: f64) -> Self {
+        self.map(|v| v + by)
     }
 
-    pub fn scaled(self, by: f64) -> Self {
+    pub fn scale(self, by: f64) -> Self {
         let (one, other) = (self.low * by, self.high * by);
         Self {
             value: self.value * by,
@@ -145,15 +145,15 @@ impl Estimate {
     /// `self + factor * other`.
     pub fn plus(&self, factor: f64, other: &Self, z: f64) -> Self {
         if other.is_exact() {
-            return self.clone().shifted(factor * other.value);
+            return self.clone().shift(factor * other.value);
         }
         if self.is_exact() {
-            return other.clone().scaled(factor).shifted(self.value);
+            return other.clone().scale(factor).shift(self.value);
         }
         let rest = self.rest + factor * factor * other.rest;
         Self {
             value: self.value + factor * other.value,
-            noise: combined(&self.noise, 1.0, &other.noise, factor),
+            noise: combine(&self.noise, 1.0, &other.noise, factor),
             rest,
             cut: both_cut(self.cut, times_cut(other.cut, factor)),
             ..self.clone()
@@ -165,12 +165,12 @@ impl Estimate {
     /// for normal errors.
     pub fn times(&self, other: &Self, z: f64) -> Self {
         if other.is_exact() {
-            return self.clone().scaled(other.value);
+            return self.clone().scale(other.value);
         }
         if self.is_exact() {
-            return other.clone().scaled(self.value);
+            return other.clone().scale(self.value);
         }
-        let noise = combined(&self.noise, other.value, &other.noise, self.value);
+        let noise = combine(&self.noise, other.value, &other.noise, self.value);
         let first = other.value.powi(2) * self.rest + self.value.powi(2) * other.rest;
         let rest = first + self.variance() * other.variance() + self.covariance(other).powi(2);
         Self {
@@ -196,10 +196,10 @@ impl Estimate {
             return None;
         }
         if other.is_exact() {
-            return Some(self.clone().scaled(1.0 / other.value));
+            return Some(self.clone().scale(1.0 / other.value));
         }
         let ratio = self.value / other.value;
-        let noise = combined(
+        let noise = combine(
             &self.noise,
             1.0 / other.value,
             &other.noise,
@@ -255,7 +255,7 @@ impl Estimate {
             noise,
             rest: self.rest * slope * slope,
             cut: times_cut(self.cut, slope),
-            ..self.mapped(f64::exp)
+            ..self.map(f64::exp)
         }
     }
 
@@ -266,7 +266,7 @@ impl Estimate {
         Self {
             noise,
             rest: self.rest * slope * slope,
-            ..self.mapped(|v| v.max(0.0).sqrt())
+            ..self.map(|v| v.max(0.0).sqrt())
         }
     }
 }
@@ -283,7 +283,7 @@ fn both_cut(one: (f64, f64), other: (f64, f64)) -> (f64, f64) {
     (one.0 + other.0, one.1 + other.1)
 }
 
-fn combined(a: &[f64], by_a: f64, b: &[f64], by_b: f64) -> Vec<f64> {
+fn combine(a: &[f64], by_a: f64, b: &[f64], by_b: f64) -> Vec<f64> {
     let at = |list: &[f64], i: usize| list.get(i).copied().unwrap_or(0.0);
     (0..a.len().max(b.len()))
         .map(|i| at(a, i) * by_a + at(b, i) * by_b)

@@ -14,7 +14,7 @@ use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, Summand, TextRead, 
 use super::call::{Call, Resolved, ValuesAndArray};
 use super::model::Model;
 use super::moments::Scale;
-use super::record::{RecordOutput, all_present, asked, named_within_unit, number, reals};
+use super::record::{RecordOutput, all_present, named_within_unit, number, reals, requested_field};
 use super::unbounded::{Calls, Clamped, Facts, Unbounded};
 use super::value::{half, middle};
 use super::{Bound, BoundedOperation, Output, single_measure};
@@ -71,7 +71,7 @@ pub(super) fn step<'o>(
 }
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
-    let field = asked(call)?;
+    let field = requested_field(call)?;
     let ValuesAndArray {
         mut values,
         elements,
@@ -263,7 +263,7 @@ impl<'o> Unbounded<'o> for UnboundedStep<'o> {
     }
 
     fn facts(&self) -> Facts<'o> {
-        Facts::computed(Clamped::Values)
+        Facts::of_all_values(Clamped::Values)
     }
 
     fn exact(&self, _name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {

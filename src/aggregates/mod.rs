@@ -58,7 +58,7 @@ pub mod variance;
 
 use sqlparser::ast;
 
-pub use best_case::{BestCase, DistinctNoise, Expected, PART, shown, total_of, whole};
+pub use best_case::{BestCase, DistinctNoise, Expected, PART, three_digits, total_of, whole};
 use bounded::Bounded;
 pub use bounded::{Bounds, Centred, Counts, Layout, PairLimits, Pairs, Ranks, Summand, TextRead};
 pub use choice_id::ChoiceId;
@@ -71,7 +71,7 @@ pub use logistic::newton::{
 pub use measure_id::MeasureId;
 pub use model::{Fit, Model, Remark};
 pub use moments::Noisy;
-pub use names::{Counted, call as resolve_call, counted, is_aggregate};
+pub use names::{Counted, call as resolve_call, is_aggregate, what_is_counted};
 pub use pair_statistics::JointStatistic;
 pub use record::within_unit;
 pub use released_column::ReleasedColumn;
@@ -282,13 +282,13 @@ impl Output {
     }
 
     /// The model that it is a field of, where it is computed here and not by SQL.
-    pub fn fitted(&self) -> Option<(&Model, &'static RecordField)> {
-        self.of().fitted()
+    pub fn model_field(&self) -> Option<(&Model, &'static RecordField)> {
+        self.of().model_field()
     }
 
     /// The sums of a likelihood's gradient, where it is a step of a logistic regression.
     pub fn gradient(&self) -> Option<&[MeasureId]> {
-        match self.of().fitted()?.0 {
+        match self.of().model_field()?.0 {
             Model::Newton { sums, step: _ } => Some(&sums.gradient),
             Model::Regression { .. } | Model::Components { .. } => None,
         }
@@ -296,7 +296,7 @@ impl Output {
 
     /// Whether it is of a step of a logistic regression that another one follows.
     pub fn leads_on(&self) -> bool {
-        let fitted = self.of().fitted().map(|(model, _)| model);
+        let fitted = self.of().model_field().map(|(model, _)| model);
         matches!(fitted, Some(Model::Newton { sums: _, step }) if step.at + 1 < NEWTON_STEPS)
     }
 

@@ -26,7 +26,7 @@ pub(super) struct UnboundedMode<'o> {
 
 impl<'o> Unbounded<'o> for UnboundedMode<'o> {
     fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
-        match bounds.listed(self.value, "MODE()")? {
+        match bounds.listed_values(self.value, "MODE()")? {
             Some(values) if values.iter().any(Option::is_some) => {
                 Ok(BoundedOperation::Mode(BoundedMode {
                     value: self.value.clone(),
@@ -67,7 +67,7 @@ pub(super) fn call(call: &dyn Call) -> Resolved {
     if call.has_arguments() {
         return Err(form(call.name()));
     }
-    let (value, descending) = call.ordered()?;
+    let (value, descending) = call.within_group_value()?;
     let result = value.data_type.clone();
     Ok((Operation::Mode { value, descending }, result))
 }

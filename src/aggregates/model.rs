@@ -40,15 +40,14 @@ impl Model {
     pub fn fit(&self, measure: &dyn Fn(MeasureId) -> Option<Noisy>) -> Option<Fit> {
         match self {
             Self::Regression { moments, of } => {
-                regression::fit(&moments.released(measure)?, of).map(Fit::Regression)
+                regression::fit(&moments.of_group(measure)?, of).map(Fit::Regression)
             }
             Self::Newton { sums, step } => newton::fit(sums, step, measure).map(Fit::Newton),
             Self::Components { moments, shown } => {
-                components::fit(&moments.released(measure)?, *shown).map(Fit::Components)
+                components::fit(&moments.of_group(measure)?, *shown).map(Fit::Components)
             }
         }
     }
-
     /// The number of rows.
     pub(super) fn count(&self) -> MeasureId {
         match self {
@@ -87,15 +86,18 @@ impl Model {
     pub fn has_sampling_error(&self, field: &RecordField) -> bool {
         match self {
             Self::Regression { moments: _, of } => {
-                RegressionField::named(field.name) == Some(RegressionField::StdErr) && of.l1 == 0.0
+                RegressionField::by_name(field.name) == Some(RegressionField::StdErr)
+                    && of.l1 == 0.0
             }
-            Self::Newton { .. } => LogisticField::named(field.name) == Some(LogisticField::StdErr),
+            Self::Newton { .. } => {
+                LogisticField::by_name(field.name) == Some(LogisticField::StdErr)
+            }
             Self::Components { .. } => false,
         }
     }
 
     /// Why its fields are NULL where there are rows enough.
-    pub fn undetermined(&self) -> &'static str {
+    pub fn why_undetermined(&self) -> &'static str {
         match self {
             Self::Regression { .. } | Self::Newton { .. } => "as the features depend on each other",
             Self::Components { .. } => "as there is one row only, or as nothing varies",
@@ -136,9 +138,9 @@ impl Fit {
     /// A field; `None` where it is NULL, and for the number of rows, which is a count.
     pub fn part(&self, field: &RecordField) -> Option<FieldValue<'_>> {
         match self {
-            Self::Regression(fit) => fit.part(RegressionField::named(field.name)?),
+            Self::Regression(fit) => fit.part(RegressionField::by_name(field.name)?),
             Self::Newton(fit) => fit.part(field),
-            Self::Components(fit) => fit.part(ComponentsField::named(field.name)?),
+            Self::Components(fit) => fit.part(ComponentsField::by_name(field.name)?),
         }
     }
 }

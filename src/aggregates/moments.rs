@@ -20,7 +20,7 @@ impl Noisy {
         }
     }
 
-    pub fn scaled(mut self, by: f64) -> Self {
+    pub fn scale(mut self, by: f64) -> Self {
         self.value *= by;
         self.noise.iter_mut().for_each(|noise| *noise *= by);
         self
@@ -92,16 +92,16 @@ impl MomentMeasures {
 
     /// The moments of one group, of which `measure` gives the measures. `None` where one is not
     /// known.
-    pub(super) fn released(&self, measure: &dyn Fn(MeasureId) -> Option<Noisy>) -> Option<Moments> {
+    pub(super) fn of_group(&self, measure: &dyn Fn(MeasureId) -> Option<Noisy>) -> Option<Moments> {
         let mut sums = vec![measure(self.count)?];
         let mut products = self.products.iter();
         for (at, value) in self.values.iter().enumerate() {
             let half = value.scale.half;
-            sums.push(measure(value.sum)?.scaled(1.0 / half));
+            sums.push(measure(value.sum)?.scale(1.0 / half));
             for (other, product) in self.values[..at].iter().zip(&mut products) {
-                sums.push(measure(*product)?.scaled(1.0 / (half * other.scale.half)));
+                sums.push(measure(*product)?.scale(1.0 / (half * other.scale.half)));
             }
-            sums.push(measure(value.squares)?.scaled(1.0 / (half * half)));
+            sums.push(measure(value.squares)?.scale(1.0 / (half * half)));
         }
         Some(Moments {
             scales: self.values.iter().map(|value| value.scale).collect(),

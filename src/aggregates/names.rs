@@ -60,7 +60,7 @@ const fn spread(name: &'static str, call: fn(&dyn Call) -> Resolved, kind: V) ->
     plain(name, call, OfDistinct::Moment(Moment::Spread(kind)))
 }
 
-const fn ordered(name: &'static str, call: fn(&dyn Call) -> Resolved) -> Named {
+const fn ordered_set(name: &'static str, call: fn(&dyn Call) -> Resolved) -> Named {
     Named {
         name,
         call,
@@ -70,7 +70,7 @@ const fn ordered(name: &'static str, call: fn(&dyn Call) -> Resolved) -> Named {
     }
 }
 
-const fn paired(name: &'static str, call: fn(&dyn Call) -> Resolved) -> Named {
+const fn of_pairs(name: &'static str, call: fn(&dyn Call) -> Resolved) -> Named {
     plain(name, call, OfDistinct::Refused)
 }
 
@@ -128,46 +128,46 @@ static NAMES: [Named; 32] = {
             |c| bool_and_or::call(c, Quantifier::Any),
             D::Same,
         ),
-        ordered("percentile_cont", |c| order_statistics::quantile(c, true)),
-        ordered("percentile_disc", |c| order_statistics::quantile(c, false)),
-        ordered("mode", mode::call),
-        paired("covar_pop", |c| {
+        ordered_set("percentile_cont", |c| order_statistics::quantile(c, true)),
+        ordered_set("percentile_disc", |c| order_statistics::quantile(c, false)),
+        ordered_set("mode", mode::call),
+        of_pairs("covar_pop", |c| {
             pair_statistics::call(c, PairStatistic::CovariancePopulation)
         }),
-        paired("covar_samp", |c| {
+        of_pairs("covar_samp", |c| {
             pair_statistics::call(c, PairStatistic::CovarianceSample)
         }),
-        paired("corr", |c| {
+        of_pairs("corr", |c| {
             pair_statistics::call(c, PairStatistic::Correlation)
         }),
         counting(
             Counted::Pairs,
-            paired("regr_count", |c| {
+            of_pairs("regr_count", |c| {
                 pair_statistics::call(c, PairStatistic::Count)
             }),
         ),
-        paired("regr_avgx", |c| {
+        of_pairs("regr_avgx", |c| {
             pair_statistics::call(c, PairStatistic::AverageX)
         }),
-        paired("regr_avgy", |c| {
+        of_pairs("regr_avgy", |c| {
             pair_statistics::call(c, PairStatistic::AverageY)
         }),
-        paired("regr_sxx", |c| {
+        of_pairs("regr_sxx", |c| {
             pair_statistics::call(c, PairStatistic::SquaresX)
         }),
-        paired("regr_syy", |c| {
+        of_pairs("regr_syy", |c| {
             pair_statistics::call(c, PairStatistic::SquaresY)
         }),
-        paired("regr_sxy", |c| {
+        of_pairs("regr_sxy", |c| {
             pair_statistics::call(c, PairStatistic::Products)
         }),
-        paired("regr_slope", |c| {
+        of_pairs("regr_slope", |c| {
             pair_statistics::call(c, PairStatistic::Slope)
         }),
-        paired("regr_intercept", |c| {
+        of_pairs("regr_intercept", |c| {
             pair_statistics::call(c, PairStatistic::Intercept)
         }),
-        paired("regr_r2", |c| {
+        of_pairs("regr_r2", |c| {
             pair_statistics::call(c, PairStatistic::Determination)
         }),
         plain(regression::NAME, regression::call, OfDistinct::Refused),
@@ -181,7 +181,7 @@ static NAMES: [Named; 32] = {
 };
 
 /// What the aggregate of this name counts; `None` if it is no count.
-pub fn counted(name: &str) -> Option<Counted> {
+pub fn what_is_counted(name: &str) -> Option<Counted> {
     NAMES.iter().find(|named| named.name == name)?.counts
 }
 
@@ -202,7 +202,7 @@ pub fn call(call: &dyn Call) -> Resolved {
     if call.is_ordered() && (call.is_distinct() || !takes_order) {
         return Err(form(name));
     }
-    let named = named.ok_or_else(|| unanswered(name))?;
+    let named = named.ok_or_else(|| refuse_unanswered(name))?;
     if !call.is_distinct() {
         return (named.call)(call);
     }
@@ -229,7 +229,7 @@ pub fn call(call: &dyn Call) -> Resolved {
     }
 }
 
-fn unanswered(name: &str) -> Refusal {
+fn refuse_unanswered(name: &str) -> Refusal {
     Refusal::unsupported(
         reason::UNSUPPORTED_AGGREGATE,
         format!("the aggregate {name}()"),

@@ -13,7 +13,7 @@ use crate::ir::{Expr, Interval, Operation};
 use crate::refusal::Refusal;
 
 impl Operation {
-    fn written(&self) -> Box<dyn Unbounded<'_> + '_> {
+    fn as_unbounded(&self) -> Box<dyn Unbounded<'_> + '_> {
         match self {
             Self::CountRows => Box::new(count::UnboundedCount(None)),
             Self::Count(value) => Box::new(count::UnboundedCount(Some(value))),
@@ -88,7 +88,7 @@ impl Operation {
     /// # Errors
     /// 0A000 where no range is known, or where the aggregate has no sound answer.
     pub fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
-        self.written().bound(bounds)
+        self.as_unbounded().bound(bounds)
     }
 
     /// Its call over the rows of one unit.
@@ -96,7 +96,7 @@ impl Operation {
     /// # Errors
     /// The errors of its arguments.
     pub fn sql_within_unit(&self, calls: &dyn Calls) -> Result<ast::Expr, Refusal> {
-        self.written().sql(calls)
+        self.as_unbounded().sql(calls)
     }
 
     /// Where its results lie over the at most `rows` rows of one unit: [`Unbounded::range`].
@@ -106,22 +106,22 @@ impl Operation {
         may_be_empty: bool,
         of: &dyn Fn(&Expr) -> Interval,
     ) -> Interval {
-        self.written().range(rows, may_be_empty, of)
+        self.as_unbounded().range(rows, may_be_empty, of)
     }
 
     /// Its facts for the stages.
     pub fn facts(&self) -> Facts<'_> {
-        self.written().facts()
+        self.as_unbounded().facts()
     }
 
     /// The one value that it adds up: [`Unbounded::adds`].
     pub fn adds(&self) -> Option<(&Expr, bool)> {
-        self.written().adds()
+        self.as_unbounded().adds()
     }
 
     /// The same over another value, of an aggregate that adds up one.
     pub fn over(&self, value: Expr) -> Option<Self> {
-        self.written().over(value)
+        self.as_unbounded().over(value)
     }
 
     /// What it becomes within one unit's rows: [`Unbounded::exact`].
@@ -129,6 +129,6 @@ impl Operation {
     /// # Errors
     /// 0A000 for forms that have no exact value over one unit's rows; `name` is the call's.
     pub fn exact(&self, name: &str) -> Result<Option<(Self, Option<Type>)>, Refusal> {
-        self.written().exact(name)
+        self.as_unbounded().exact(name)
     }
 }

@@ -4,7 +4,7 @@ use sqlparser::ast;
 
 use super::average::mean_type;
 use super::bounded::{Bounded, Bounds, Counts, Layout, Ranks, Reads, TextRead, exact};
-use super::call::{Call, Resolved, form, no_such, typed};
+use super::call::{Call, Resolved, form, no_such, require_type};
 use super::unbounded::{Calls, Facts, Unbounded};
 use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
@@ -58,7 +58,7 @@ fn bound(value: &Expr, ranks: Ranks, name: &str, bounds: &dyn Bounds) -> Result<
 /// MIN and MAX.
 pub(super) fn end(call: &dyn Call, end: End) -> Resolved {
     let value = call.value()?;
-    let result = typed(call, ordered_type(&value.data_type), &value.data_type)?;
+    let result = require_type(call, ordered_type(&value.data_type), &value.data_type)?;
     Ok((Operation::Extreme { value, end }, result))
 }
 
@@ -67,7 +67,7 @@ const FRACTIONS_MAX: usize = 99;
 
 /// PERCENTILE_CONT and PERCENTILE_DISC.
 pub(super) fn quantile(call: &dyn Call, continuous: bool) -> Resolved {
-    let (value, descending) = call.ordered()?;
+    let (value, descending) = call.within_group_value()?;
     let value = if continuous && mean_type(&value.data_type).is_some() {
         value.cast(Type::Float8)
     } else {
@@ -83,7 +83,7 @@ pub(super) fn quantile(call: &dyn Call, continuous: bool) -> Resolved {
             ));
         }
         (given, true) => return Err(no_such(call.name(), given)),
-        (given, false) => typed(call, sortable_type(given), given)?,
+        (given, false) => require_type(call, sortable_type(given), given)?,
     };
     let (fractions, result) = match (is_array, fractions.as_slice()) {
         (false, [fraction]) => (Fractions::One(*fraction), result),
@@ -182,7 +182,7 @@ impl<'o> Unbounded<'o> for UnboundedExtreme<'o> {
     }
 
     fn facts(&self) -> Facts<'o> {
-        Facts::chosen(self.value, "MIN or MAX")
+        Facts::of_one_value(self.value, "MIN or MAX")
     }
 
     fn exact(&self, _name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
@@ -201,7 +201,7 @@ pub(super) struct UnboundedQuantile<'o> {
 impl<'o> Unbounded<'o> for UnboundedQuantile<'o> {
     fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
         let ranks = Ranks::Fractions(match self.descending {
-            true => self.fractions.turned(),
+            true => self.fractions.from_other_end(),
             false => self.fractions.clone(),
         });
         match self.continuous {
@@ -257,7 +257,7 @@ impl Bounded for BoundedOrderStatistic {
     }
 
     fn lay_out(&self, filter: &Option<Expr>, layout: &mut dyn Layout) -> Result<Output, Refusal> {
-        let shown = layout.ranked((&self.value, self.range), &self.ranks, filter)?;
+        let shown = layout.values_at_ranks((&self.value, self.range), &self.ranks, filter)?;
         Ok(Output::Choice(shown))
     }
 }

@@ -6,9 +6,12 @@ use crate::ir::Operation;
 use crate::ir::literal::type_name;
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::arithmetic::{above, bounded, less_one, measure, most, number, ratio, when, within};
+use super::arithmetic::{
+    above, clamp_between, less_one, measure, most, number, ratio, when, within,
+};
 use super::best_case::{
-    BestCase, Expected, bounded as bounded_best, few, half_of_quotient, within as within_best,
+    BestCase, Expected, expect_error as within_best, expect_error_within as bounded_best, few,
+    half_of_quotient,
 };
 use super::bounded::{
     Bounded, Bounds, Centred, Counts, Layout, Pairs, Reads, Summand, TextRead, exact,
@@ -83,7 +86,7 @@ impl<'o> Unbounded<'o> for UnboundedPairStatistic<'o> {
         };
         Facts {
             is_count: self.kind == PairStatistic::Count,
-            ..Facts::computed(clamped)
+            ..Facts::of_all_values(clamped)
         }
     }
 
@@ -311,7 +314,7 @@ impl OutputValue for PairStatisticOutput {
             JointStatistic::Correlation => {
                 let (y, x) = (y.squares_about_mean(&count), x.squares_about_mean(&count));
                 let spread = sql::call("sqrt", vec![sql::binary(y, B::Multiply, x)]);
-                when(some, bounded(ratio(products, spread), -1.0, 1.0))
+                when(some, clamp_between(ratio(products, spread), -1.0, 1.0))
             }
             JointStatistic::Slope => when(some, ratio(products, x.squares_about_mean(&count))),
             JointStatistic::Intercept => {
@@ -407,12 +410,12 @@ impl PairStatisticOutput {
     fn bounds(&self) -> Estimate {
         let most = half(self.y.range) * half(self.x.range);
         match self.kind {
-            JointStatistic::CovariancePopulation => Estimate::bounded(-most, most),
-            JointStatistic::CovarianceSample => Estimate::bounded(-2.0 * most, 2.0 * most),
-            JointStatistic::Correlation => Estimate::bounded(-1.0, 1.0),
-            JointStatistic::Determination => Estimate::bounded(0.0, 1.0),
+            JointStatistic::CovariancePopulation => Estimate::from_bounds(-most, most),
+            JointStatistic::CovarianceSample => Estimate::from_bounds(-2.0 * most, 2.0 * most),
+            JointStatistic::Correlation => Estimate::from_bounds(-1.0, 1.0),
+            JointStatistic::Determination => Estimate::from_bounds(0.0, 1.0),
             JointStatistic::Products | JointStatistic::Slope | JointStatistic::Intercept => {
-                Estimate::bounded(-most, most).between(f64::NEG_INFINITY, f64::INFINITY)
+                Estimate::from_bounds(-most, most).between(f64::NEG_INFINITY, f64::INFINITY)
             }
         }
     }
@@ -438,13 +441,13 @@ impl PairStatisticOutput {
                 true => together
                     .over(&both.root(), z)
                     .map(|e| Estimate::exact(0.0).plus(1.0, &e, z).within(-1.0, 1.0)),
-                false => Some(Estimate::bounded(-1.0, 1.0)),
+                false => Some(Estimate::from_bounds(-1.0, 1.0)),
             }
         };
         match kind {
             JointStatistic::CovariancePopulation => Some(together),
             JointStatistic::CovarianceSample => {
-                Some(together.scaled(rows.value / (rows.value - 1.0)))
+                Some(together.scale(rows.value / (rows.value - 1.0)))
             }
             JointStatistic::Products => Some(together.times(rows, z)),
             JointStatistic::Correlation => correlation(),
@@ -452,7 +455,7 @@ impl PairStatisticOutput {
             JointStatistic::Intercept => {
                 let mean = |value: Centred| {
                     let mean = group.part(value.sum)?.over(rows, z)?;
-                    Some(mean.shifted(middle(value.range)))
+                    Some(mean.shift(middle(value.range)))
                 };
                 let slope = slope()?;
                 let found = mean(y)?.plus(-1.0, &slope.times(&mean(x)?, z), z);
@@ -478,7 +481,7 @@ impl PairStatisticOutput {
 
 fn determination(products: ast::Expr, y_squares: ast::Expr, x_squares: ast::Expr) -> ast::Expr {
     let squared = sql::binary(products.clone(), B::Multiply, products);
-    let explained = bounded(
+    let explained = clamp_between(
         ratio(
             squared,
             sql::binary(x_squares.clone(), B::Multiply, y_squares.clone()),

@@ -8,7 +8,7 @@ use sqlparser::ast;
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead, exact};
 use super::call::{Call, Resolved, ValuesAndArray};
 use super::model::Model;
-use super::record::{VALUES_MAX, all_present, asked, lay_out, named_within_unit, number};
+use super::record::{VALUES_MAX, all_present, lay_out, named_within_unit, number, requested_field};
 use super::record::{of_no_row, reals};
 use super::unbounded::{Calls, Clamped, Facts, Unbounded};
 use super::{Bound, BoundedOperation, Output};
@@ -37,7 +37,7 @@ pub(super) struct UnboundedComponents<'o> {
 }
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
-    let field = asked(call)?;
+    let field = requested_field(call)?;
     let ValuesAndArray {
         values: _,
         elements,
@@ -120,7 +120,7 @@ impl<'o> Unbounded<'o> for UnboundedComponents<'o> {
     }
 
     fn facts(&self) -> Facts<'o> {
-        Facts::computed(Clamped::Values)
+        Facts::of_all_values(Clamped::Values)
     }
 
     fn exact(&self, _name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {

@@ -150,7 +150,7 @@ impl OutputValue for RecordOutput {
     }
 
     fn sql(&self, columns: &dyn Columns) -> ast::Expr {
-        columns.fitted()
+        columns.fitted_value()
     }
 
     fn is_unbounded(&self) -> bool {
@@ -170,7 +170,7 @@ impl OutputValue for RecordOutput {
         few(&best.noise(self.model.count())?, best.rows(), best.z())
     }
 
-    fn fitted(&self) -> Option<(&Model, &'static RecordField)> {
+    fn model_field(&self) -> Option<(&Model, &'static RecordField)> {
         Some((&self.model, self.field))
     }
 }
@@ -179,10 +179,10 @@ impl OutputValue for RecordOutput {
 ///
 /// # Errors
 /// 0A000 where it asks for the record as a whole.
-pub(super) fn asked(call: &dyn Call) -> Result<&'static RecordField, Refusal> {
+pub(super) fn requested_field(call: &dyn Call) -> Result<&'static RecordField, Refusal> {
     call.field().ok_or_else(|| {
         let name = call.name();
-        let record = name.rsplit('.').next().and_then(RecordAggregate::named);
+        let record = name.rsplit('.').next().and_then(RecordAggregate::by_name);
         let (example, field) = record.map_or(("", ""), |r| (r.example, r.fields[0].name));
         Refusal::new(
             reason::REGRESSION_RECORD,
@@ -255,7 +255,7 @@ pub fn within_unit(record: &RecordAggregate) -> Refusal {
 
 /// As [`within_unit`], by the aggregate's name.
 pub(super) fn named_within_unit(name: &str) -> Refusal {
-    match name.rsplit('.').next().and_then(RecordAggregate::named) {
+    match name.rsplit('.').next().and_then(RecordAggregate::by_name) {
         Some(record) => within_unit(record),
         None => Refusal::unsupported(
             reason::UNSUPPORTED_AGGREGATE,

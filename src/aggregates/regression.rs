@@ -13,7 +13,7 @@ use sqlparser::ast;
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead, exact};
 use super::call::{Call, Resolved, ValuesAndArray};
 use super::model::Model;
-use super::record::{VALUES_MAX, all_present, asked, lay_out, named_within_unit, number};
+use super::record::{VALUES_MAX, all_present, lay_out, named_within_unit, number, requested_field};
 use super::record::{of_no_row, reals};
 use super::unbounded::{Calls, Clamped, Facts, Unbounded};
 use super::{Bound, BoundedOperation, Output};
@@ -44,7 +44,7 @@ pub(super) struct UnboundedRegression<'o> {
 }
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
-    let field = asked(call)?;
+    let field = requested_field(call)?;
     let ValuesAndArray {
         values,
         elements,
@@ -106,7 +106,7 @@ impl<'o> Unbounded<'o> for UnboundedRegression<'o> {
                 return Err(one_value(at));
             }
             if let Some(other) = features.iter().position(|known| is_same(known, &feature)) {
-                return Err(repeated(other, at, &feature));
+                return Err(refuse_repeated(other, at, &feature));
             }
             features.push(feature);
         }
@@ -132,7 +132,7 @@ impl<'o> Unbounded<'o> for UnboundedRegression<'o> {
     }
 
     fn facts(&self) -> Facts<'o> {
-        Facts::computed(Clamped::Values)
+        Facts::of_all_values(Clamped::Values)
     }
 
     fn exact(&self, _name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
@@ -169,7 +169,7 @@ fn is_same(one: &Feature, other: &Feature) -> bool {
     }
 }
 
-fn repeated(one: usize, other: usize, feature: &Feature) -> Refusal {
+fn refuse_repeated(one: usize, other: usize, feature: &Feature) -> Refusal {
     let what = match feature {
         Feature::Constant(_) => "constants",
         Feature::Value(_) => "the same",

@@ -3,7 +3,7 @@
 use sqlparser::ast;
 
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, Summand, TextRead};
-use super::call::{Call, Resolved, typed};
+use super::call::{Call, Resolved, require_type};
 use super::single_measure::{CountOrSum, SingleMeasureOutput};
 use super::unbounded::{Calls, Clamped, Facts, Unbounded, exact_sum, sum_of};
 use super::{Bound, BoundedOperation, Output};
@@ -18,7 +18,7 @@ pub struct BoundedSum(pub Summand);
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
     let value = call.value()?;
-    let result = typed(call, sum_type(&value.data_type), &value.data_type)?;
+    let result = require_type(call, sum_type(&value.data_type), &value.data_type)?;
     Ok((Operation::Sum(value), result))
 }
 
@@ -50,7 +50,7 @@ impl<'o> Unbounded<'o> for UnboundedSum<'o> {
     }
 
     fn facts(&self) -> Facts<'o> {
-        Facts::computed(Clamped::Sums)
+        Facts::of_all_values(Clamped::Sums)
     }
 
     fn adds(&self) -> Option<(&'o Expr, bool)> {

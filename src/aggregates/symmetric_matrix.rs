@@ -65,7 +65,7 @@ impl Symmetric {
                 };
             }
         }
-        let columns: Vec<Vec<f64>> = (0..n).map(|at| solved(&lower, n, at)).collect();
+        let columns: Vec<Vec<f64>> = (0..n).map(|at| inverse_column(&lower, n, at)).collect();
         let inverse = Self::new(n, |row, column| columns[column][row]);
         inverse
             .entries
@@ -94,7 +94,7 @@ impl Symmetric {
             let mut is_done = true;
             for p in 0..n {
                 for q in p + 1..n {
-                    if a.is_apart(p, q) {
+                    if a.is_negligible(p, q) {
                         continue;
                     }
                     let Some((cosine, sine)) = a.rotate(p, q) else {
@@ -123,7 +123,7 @@ impl Symmetric {
     /// # Reference
     /// Demmel and Veselić 1992, "Jacobi's method is more accurate than QR", SIAM Journal on Matrix
     /// Analysis and Applications 13(4), algorithm 3.1.
-    fn is_apart(&self, p: usize, q: usize) -> bool {
+    fn is_negligible(&self, p: usize, q: usize) -> bool {
         let own = |i: usize| self.at(i, i).abs().sqrt();
         self.at(p, q).abs() <= f64::EPSILON * own(p) * own(q)
     }
@@ -165,7 +165,7 @@ fn unit(n: usize, at: usize) -> Vec<f64> {
 }
 
 /// Column `at` of the inverse of `L L'`.
-fn solved(lower: &[f64], n: usize, at: usize) -> Vec<f64> {
+fn inverse_column(lower: &[f64], n: usize, at: usize) -> Vec<f64> {
     let mut x = unit(n, at);
     for row in 0..n {
         let known: f64 = (0..row).map(|k| lower[row * n + k] * x[k]).sum();

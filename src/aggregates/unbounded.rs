@@ -83,7 +83,7 @@ pub struct Facts<'o> {
 
 impl<'o> Facts<'o> {
     /// Facts of an aggregate that computes a number from all values that are not NULL.
-    pub(super) fn computed(clamped: Clamped) -> Self {
+    pub(super) fn of_all_values(clamped: Clamped) -> Self {
         Self {
             clamped,
             is_count: false,
@@ -95,10 +95,10 @@ impl<'o> Facts<'o> {
     }
 
     /// Facts of an aggregate that returns one of the values; `name` is what messages call it.
-    pub(super) fn chosen(value: &'o Expr, name: &'static str) -> Self {
+    pub(super) fn of_one_value(value: &'o Expr, name: &'static str) -> Self {
         Self {
             ties: Ties::Shown(value, name),
-            ..Self::computed(Clamped::Values)
+            ..Self::of_all_values(Clamped::Values)
         }
     }
 
@@ -106,7 +106,7 @@ impl<'o> Facts<'o> {
     pub(super) fn ordered_set(value: &'o Expr) -> Self {
         Self {
             is_ordered_set: true,
-            ..Self::chosen(value, "a percentile or mode")
+            ..Self::of_one_value(value, "a percentile or mode")
         }
     }
 }

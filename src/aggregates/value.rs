@@ -40,7 +40,7 @@ pub trait OutputValue {
     fn best(&self, best: &dyn BestCase) -> Option<Expected>;
 
     /// The model that it is a field of, where it is computed here and not by SQL.
-    fn fitted(&self) -> Option<(&Model, &'static RecordField)> {
+    fn model_field(&self) -> Option<(&Model, &'static RecordField)> {
         None
     }
 }
@@ -101,7 +101,7 @@ pub trait Columns {
     fn first_of(&self, choice: ChoiceId) -> ReleasedColumn;
 
     /// The column of a value that is computed here.
-    fn fitted(&self) -> ast::Expr;
+    fn fitted_value(&self) -> ast::Expr;
 }
 
 /// The released measures of one group, with their noise.
@@ -133,7 +133,7 @@ pub trait Group {
     fn distinct_values(&self, choice: ChoiceId) -> Option<DistinctValues>;
 
     /// A value that a choice draws.
-    fn drawn(&self, choice: ChoiceId, draw: DrawId) -> Option<Estimate>;
+    fn drawn_value(&self, choice: ChoiceId, draw: DrawId) -> Option<Estimate>;
 }
 
 /// The noisy count, sum and squares of distinct values.

@@ -2,12 +2,12 @@
 //! the spread of values around their mean.
 
 use super::average::mean_type;
-use super::call::{Call, Resolved, typed};
+use super::call::{Call, Resolved, require_type};
 use crate::ir::Operation;
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::arithmetic::{above, less_one, measure, most, ratio, when, within};
-use super::best_case::{BestCase, Expected, bounded, few, half_of_quotient, plus};
+use super::best_case::{BestCase, Expected, expect_error_within, few, half_of_quotient, plus};
 use super::bounded::{Bounded, Bounds, Centred, Counts, Layout, Reads, Summand, TextRead};
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
@@ -37,7 +37,7 @@ pub struct BoundedVariance {
 
 pub(super) fn call(call: &dyn Call, kind: Kind) -> Resolved {
     let value = call.value()?;
-    let result = typed(call, mean_type(&value.data_type), &value.data_type)?;
+    let result = require_type(call, mean_type(&value.data_type), &value.data_type)?;
     Ok((Operation::Variance { value, kind }, result))
 }
 
@@ -65,7 +65,7 @@ impl<'o> Unbounded<'o> for UnboundedVariance<'o> {
     }
 
     fn facts(&self) -> Facts<'o> {
-        Facts::computed(Clamped::Values)
+        Facts::of_all_values(Clamped::Values)
     }
 
     fn adds(&self) -> Option<(&'o Expr, bool)> {
@@ -211,7 +211,11 @@ impl OutputValue for VarianceOutput {
                 (greatest - least) * best.rows(),
             ),
         };
-        Some(bounded(width / 2.0, what, Interval::new(0.0, ends)))
+        Some(expect_error_within(
+            width / 2.0,
+            what,
+            Interval::new(0.0, ends),
+        ))
     }
 }
 
@@ -320,16 +324,16 @@ pub(super) fn spread(
 ) -> Estimate {
     let is_one = rows.value < ROWS_OF_SAMPLE;
     let population = if is_one {
-        Estimate::bounded(0.0, most)
+        Estimate::from_bounds(0.0, most)
     } else {
         variance
     };
     // The variance of a sample of two rows is twice that of a population.
     let sample = |e: Estimate| {
         if is_one {
-            e.scaled(2.0)
+            e.scale(2.0)
         } else {
-            e.scaled(rows.value / (rows.value - 1.0))
+            e.scale(rows.value / (rows.value - 1.0))
         }
     };
     match kind {

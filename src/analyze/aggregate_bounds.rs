@@ -108,7 +108,11 @@ impl aggregates::Bounds for AggregateBounds<'_> {
         })
     }
 
-    fn listed(&self, value: &Expr, name: &str) -> Result<Option<Vec<Option<Scalar>>>, Refusal> {
+    fn listed_values(
+        &self,
+        value: &Expr,
+        name: &str,
+    ) -> Result<Option<Vec<Option<Scalar>>>, Refusal> {
         Ok(match self.rule(value, name)? {
             KeyRule::Domain(values) => Some(values),
             KeyRule::Threshold => None,

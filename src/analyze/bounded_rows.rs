@@ -18,7 +18,7 @@ pub(super) struct BoundedRows {
 /// Each unit has at most `lineage.rows_enforced` rows in the relation that is returned, whatever
 /// the tables hold. The emitted statement keeps the first rows in an order that depends on their
 /// values alone, so the rows that stay are a function of the set of that unit's rows.
-pub(super) fn bounded(relation: Relation, lineage: Lineage, conditions: &[Expr]) -> BoundedRows {
+pub(super) fn bound(relation: Relation, lineage: Lineage, conditions: &[Expr]) -> BoundedRows {
     if lineage.rows_enforced.is_some() {
         return BoundedRows {
             relation,
@@ -32,7 +32,7 @@ pub(super) fn bounded(relation: Relation, lineage: Lineage, conditions: &[Expr])
         .filter(|c| is_about(c, &own))
         .cloned()
         .collect();
-    let input = Box::new(filtered(relation, sunk.clone()));
+    let input = Box::new(filter(relation, sunk.clone()));
     let rows = lineage.rows_per_unit;
     let relation = Relation::Bounded {
         input,
@@ -50,7 +50,7 @@ pub(super) fn bounded(relation: Relation, lineage: Lineage, conditions: &[Expr])
 }
 
 /// The relation where the conditions hold.
-pub(super) fn filtered(relation: Relation, conditions: Vec<Expr>) -> Relation {
+pub(super) fn filter(relation: Relation, conditions: Vec<Expr>) -> Relation {
     match Expr::and(conditions) {
         Some(predicate) => Relation::Filter {
             input: Box::new(relation),

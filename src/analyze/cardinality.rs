@@ -300,7 +300,7 @@ impl<'a> Cardinalities<'a> {
             for (column, other) in equated_columns(condition) {
                 present.push(column);
                 rows.dependencies
-                    .extend(self.equated(column, other).map(|by| Dependency {
+                    .extend(self.equal_attributes(column, other).map(|by| Dependency {
                         by,
                         determined: Attribute::Column(column),
                     }));
@@ -316,8 +316,9 @@ impl<'a> Cardinalities<'a> {
                 (Function::IsNotNull, [value]) => present.extend(value.as_column()),
                 (Function::In, [value, list @ ..]) => {
                     let is_listed = |column: &ColumnId| {
-                        list.iter()
-                            .all(|e| e.as_literal().is_some() && self.equated(*column, e).is_some())
+                        list.iter().all(|e| {
+                            e.as_literal().is_some() && self.equal_attributes(*column, e).is_some()
+                        })
                     };
                     let column = uncast(value).as_column().filter(is_listed);
                     rows.counts.extend(column.map(|column| Count {
@@ -332,7 +333,7 @@ impl<'a> Cardinalities<'a> {
     }
 
     /// What determines a column that equals the expression; `None` where equal values may differ.
-    fn equated(&self, column: ColumnId, other: &Expr) -> Option<Vec<Attribute>> {
+    fn equal_attributes(&self, column: ColumnId, other: &Expr) -> Option<Vec<Attribute>> {
         let is_exact = equality(column, other, self.policy, self.columns) == Some(Equality::Exact);
         (is_exact && self.is_function(other)).then(|| columns_of(other))
     }
@@ -386,7 +387,7 @@ impl<'a> Cardinalities<'a> {
         keys: &[ColumnId],
         aggregates: impl Iterator<Item = ColumnId>,
     ) -> Cardinality<'a> {
-        let (mut rows, keys) = self.keyed(input, keys);
+        let (mut rows, keys) = self.group_rows(input, keys);
         let row = self.unseen();
         rows.counts.push(Count {
             of: vec![row],
@@ -406,7 +407,11 @@ impl<'a> Cardinalities<'a> {
     }
 
     /// The rows that a group is made of, with what is known of the number of its keys' values.
-    fn keyed(&self, input: &'a Relation, keys: &[ColumnId]) -> (Cardinality<'a>, Vec<Attribute>) {
+    fn group_rows(
+        &self,
+        input: &'a Relation,
+        keys: &[ColumnId],
+    ) -> (Cardinality<'a>, Vec<Attribute>) {
         let mut rows = self.of(input);
         for count in self.values(input, keys) {
             let is_known = |known: &Count| known.of == count.of && known.most <= count.most;
@@ -419,8 +424,8 @@ impl<'a> Cardinalities<'a> {
     }
 
     /// For one unit: the most groups by these keys, and the most rows in one of them.
-    pub fn grouped(&self, input: &'a Relation, keys: &[ColumnId]) -> UnitGroups {
-        let (rows, keys) = self.keyed(input, keys);
+    pub fn unit_groups(&self, input: &'a Relation, keys: &[ColumnId]) -> UnitGroups {
+        let (rows, keys) = self.group_rows(input, keys);
         rows.grouped_by(&keys)
     }
 

@@ -17,7 +17,7 @@ use crate::ir::{
 };
 use crate::policy::{Column, Policy};
 use crate::refusal::{Refusal, reason};
-use crate::resolve::unnested;
+use crate::resolve::unnest;
 use crate::visit;
 
 /// A text's collation.
@@ -57,7 +57,7 @@ impl<'a> Derived<'a> {
     }
 
     /// Where an order, case or kinds of letters are asked.
-    fn ordered(self) -> Result<Self, Refusal> {
+    fn require_order(self) -> Result<Self, Refusal> {
         match self.equal()? {
             Self::Unknown => Err(Refusal::new(
                 reason::MIXED_COLLATIONS,
@@ -69,7 +69,7 @@ impl<'a> Derived<'a> {
     }
 
     /// Where a part of the text is sought.
-    fn searched(self) -> Result<Self, Refusal> {
+    fn require_search(self) -> Result<Self, Refusal> {
         match self.equal()? {
             Self::Of(column) if !column.deterministic_collation => Err(Refusal::unsupported(
                 reason::NONDETERMINISTIC_COLLATION,
@@ -192,7 +192,7 @@ impl<'a> Collations<'a> {
             together = match aggregate.operation.facts().compares {
                 Compares::Nothing => together,
                 Compares::Equality => together.with(derived.equal()?),
-                Compares::Order => together.with(derived.ordered()?),
+                Compares::Order => together.with(derived.require_order()?),
             };
         }
         Ok(if has_collation(&aggregate.data_type) {
@@ -210,7 +210,7 @@ impl<'a> Collations<'a> {
         window
             .order
             .iter()
-            .try_for_each(|order| self.value(&order.expr)?.ordered().map(drop))?;
+            .try_for_each(|order| self.value(&order.expr)?.require_order().map(drop))?;
         match &window.ranked {
             WindowFunction::Neighbour { value, offset: _ }
             | WindowFunction::Placed { value, place: _ } => self.value(value),
@@ -264,7 +264,7 @@ impl<'a> Collations<'a> {
                 for argument in arguments {
                     together = together.with(self.value(argument)?);
                 }
-                called(*function, together)?
+                collation_of_call(*function, together)?
             }
         };
         Ok(if has_collation(&expr.data_type) {
@@ -279,7 +279,7 @@ impl<'a> Collations<'a> {
     /// # Errors
     /// 0A000 where the statement may order by one that is not built into PostgreSQL, or that is not
     /// known.
-    pub(super) fn shown(
+    pub(super) fn shown_collations(
         &mut self,
         keys: &[(Expr, KeyRule)],
         aggregates: &[BoundedAggregate],
@@ -337,7 +337,7 @@ fn has_collation(data_type: &Type) -> bool {
 }
 
 /// The collation that the function needs for its arguments together.
-fn called(function: Function, together: Derived<'_>) -> Result<Derived<'_>, Refusal> {
+fn collation_of_call(function: Function, together: Derived<'_>) -> Result<Derived<'_>, Refusal> {
     use Function as F;
     match function {
         F::And
@@ -382,14 +382,16 @@ fn called(function: Function, together: Derived<'_>) -> Result<Derived<'_>, Refu
         | F::Among
         | F::AnyElement
         | F::NullIf => together.equal(),
-        F::Like | F::Position | F::StartsWith | F::Replace | F::SplitPart => together.searched(),
+        F::Like | F::Position | F::StartsWith | F::Replace | F::SplitPart => {
+            together.require_search()
+        }
         F::ILike | F::SimilarTo | F::Matches | F::MatchesInsensitive => {
-            together.searched()?.ordered()
+            together.require_search()?.require_order()
         }
         F::SubstringMatching | F::SubstringWhole | F::CountMatching | F::ReplaceMatching => {
-            together.searched()?.ordered()
+            together.require_search()?.require_order()
         }
-        _ => together.ordered(),
+        _ => together.require_order(),
     }
 }
 
@@ -418,7 +420,7 @@ pub(super) fn is_only_shown(query: &ast::Query, alias: &str, column: &str) -> bo
             _ => None,
         })
         .collect();
-    let is_item = |expr: &ast::Expr| match unnested(expr) {
+    let is_item = |expr: &ast::Expr| match unnest(expr) {
         ast::Expr::Identifier(name) => items.iter().any(|(_, item)| item.value == name.value),
         ast::Expr::Value(value) => items
             .iter()

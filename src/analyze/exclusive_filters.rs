@@ -78,15 +78,15 @@ fn demand(condition: &Expr) -> Option<(Expr, Vec<Scalar>)> {
     };
     match (function, arguments.as_slice()) {
         (Function::Not, [subject]) => Some((subject.clone(), vec![Scalar::Bool(false)])),
-        (Function::Equal, [one, other]) => listed(one, std::slice::from_ref(other))
-            .or_else(|| listed(other, std::slice::from_ref(one))),
-        (Function::In, [subject, list @ ..]) => listed(subject, list),
+        (Function::Equal, [one, other]) => listed_constants(one, std::slice::from_ref(other))
+            .or_else(|| listed_constants(other, std::slice::from_ref(one))),
+        (Function::In, [subject, list @ ..]) => listed_constants(subject, list),
         _ => None,
     }
 }
 
 /// Constants of a type whose different constants are different values.
-fn listed(subject: &Expr, list: &[Expr]) -> Option<(Expr, Vec<Scalar>)> {
+fn listed_constants(subject: &Expr, list: &[Expr]) -> Option<(Expr, Vec<Scalar>)> {
     let constant = |expr: &Expr| {
         // A date beyond those that pgveil computes with is emitted as the last of them.
         let value = expr

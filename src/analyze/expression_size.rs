@@ -29,7 +29,7 @@ pub(super) fn check(releases: &[Release]) -> Result<(), Refusal> {
                 .iter()
                 .flat_map(|aggregate| aggregate.reads()),
         ) {
-            sizes.added(expr)?;
+            sizes.add(expr)?;
         }
     }
     Ok(())
@@ -69,19 +69,19 @@ impl Sizes {
         }
         if let Relation::Project { input: _, columns } = relation {
             for (id, expr) in columns {
-                let size = self.added(expr)?;
+                let size = self.add(expr)?;
                 self.known.insert(*id, size);
                 whole = whole.plus(size);
             }
             return Ok(whole);
         }
         for expr in relation.expressions() {
-            whole = whole.plus(self.added(expr)?);
+            whole = whole.plus(self.add(expr)?);
         }
         Ok(whole)
     }
 
-    fn added(&mut self, expr: &Expr) -> Result<Size, Refusal> {
+    fn add(&mut self, expr: &Expr) -> Result<Size, Refusal> {
         let size = self.of(expr)?;
         self.all = self.all.saturating_add(size.nodes);
         if size.nodes > NODES_MAX || size.depth > DEPTH_MAX || self.all > ALL_MAX {

@@ -32,7 +32,7 @@ impl FanOut {
     /// # Requires
     /// The conditions read these two sides alone.
     pub(super) fn of_join(found: &JoinMatches<'_>) -> Option<Self> {
-        Self::several(found).found()
+        Self::several(found).if_any()
     }
 
     /// As [`Self::of_join`], for a subquery. PostgreSQL may compute it again for each outer row, so
@@ -40,7 +40,7 @@ impl FanOut {
     pub(super) fn of_subquery(found: &JoinMatches<'_>) -> Option<Self> {
         let mut met = Self::several(found);
         found.groups.iter().for_each(|group| met.add(group, &[]));
-        met.found()
+        met.if_any()
     }
 
     fn several(found: &JoinMatches<'_>) -> Self {
@@ -54,7 +54,7 @@ impl FanOut {
         met
     }
 
-    fn found(self) -> Option<Self> {
+    fn if_any(self) -> Option<Self> {
         let is_empty = self.tables.is_empty() && self.constants.is_empty();
         (!is_empty).then_some(self)
     }

@@ -42,7 +42,7 @@ fn with_neighbours(range: Interval) -> Interval {
 }
 
 fn further(range: Interval) -> Interval {
-    with_neighbours(range.widened(SLACK))
+    with_neighbours(range.widen(SLACK))
 }
 
 /// Where values lie once they are rounded to four bytes.
@@ -136,7 +136,7 @@ pub fn of_call(function: Function, arguments: &[Interval], result: &Type) -> Int
     match result {
         // A function that moves a day or an instant brings it back into the calendar.
         Type::Date | Type::Timestamp | Type::Timestamptz if found.within(of_type(result)) => {
-            wider.held(of_type(result))
+            wider.clamp_to(of_type(result))
         }
         Type::Float4 => in_four_bytes(wider),
         // Computed in the type; sums and products may be computed in a wider one.
@@ -146,7 +146,7 @@ pub fn of_call(function: Function, arguments: &[Interval], result: &Type) -> Int
                 Function::Divide | Function::Modulo | Function::BitNot
             ) =>
         {
-            wider.held(of_type(result))
+            wider.clamp_to(of_type(result))
         }
         _ => wider,
     }
@@ -217,7 +217,7 @@ pub fn of_cast(from: Interval, source: &Type, target: &Type) -> Interval {
             Interval::new(day(from.lo), day(from.hi))
         }
         (_, Type::Numeric(Some((_, scale)))) if *scale < 0 || !of_whole(from) => further(found),
-        (_, Type::Numeric(Some(_))) => from.held(of_type(target)),
+        (_, Type::Numeric(Some(_))) => from.clamp_to(of_type(target)),
         _ => found,
     }
 }

@@ -35,7 +35,7 @@ pub(super) fn with_implied_filters(
 ) -> Vec<Filtered> {
     let filtered = |aggregate: &Aggregate| {
         let own = aggregate.filter.as_ref().map(|f| inline(f, computed));
-        match implied(&aggregate.operation, computed) {
+        match implied_condition(&aggregate.operation, computed) {
             Some((condition, value)) => {
                 let filter = Expr::and(own.into_iter().chain([condition]).collect());
                 (filter, value)
@@ -76,7 +76,10 @@ pub(super) fn with_implied_filters(
 
 /// The condition of the rows that change an aggregate, and the value that it takes from them. A 0
 /// with decimals gives its decimals to the sum, and so stays.
-fn implied(operation: &Operation, computed: &[(ColumnId, Expr)]) -> Option<(Expr, Option<Expr>)> {
+fn implied_condition(
+    operation: &Operation,
+    computed: &[(ColumnId, Expr)],
+) -> Option<(Expr, Option<Expr>)> {
     let (value, is_sum) = operation.adds()?;
     let Node::Case {
         branches,

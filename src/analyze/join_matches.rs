@@ -33,7 +33,7 @@ pub(super) fn at_most_one(
     units: &[ColumnId],
     conditions: &[Expr],
 ) -> bool {
-    found(schema, side, units, conditions).several.is_empty()
+    matches(schema, side, units, conditions).several.is_empty()
 }
 
 /// The rows of one side that one row of the other side finds.
@@ -63,7 +63,7 @@ pub(super) struct FoundSeveralTimes<'a> {
 ///
 /// # Requires
 /// As [`at_most_one`].
-pub(super) fn found<'a>(
+pub(super) fn matches<'a>(
     schema: ColumnTypes<'a>,
     side: &'a Relation,
     units: &[ColumnId],
@@ -119,7 +119,7 @@ pub(super) fn found<'a>(
         }
         fixed.extend(more);
         for piece in found {
-            single.extend(piece.made());
+            single.extend(piece.created_columns());
             if let Relation::Group {
                 input: _,
                 keys,

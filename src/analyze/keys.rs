@@ -65,11 +65,11 @@ impl Keys<'_> {
     /// 0A000 where no rule that the session allows can hold for the key; 54001 where listing the
     /// values of the statement's keys takes too long.
     pub fn rule(&self, expr: &Expr) -> Result<KeyRule, Refusal> {
-        let ruled = self.ruled(expr);
+        let ruled = self.rule_of(expr);
         self.effort.within().and(ruled)
     }
 
-    fn ruled(&self, expr: &Expr) -> Result<KeyRule, Refusal> {
+    fn rule_of(&self, expr: &Expr) -> Result<KeyRule, Refusal> {
         let expr = &over_rows(expr, self.computed, self.null_extended);
         // Equal values of these types have several spellings, and a group's key would show that of
         // one row, listed or not.
@@ -159,7 +159,7 @@ impl Keys<'_> {
         }
         let by_values = || {
             self.by_values(expr, &[]).or_else(|| {
-                let (stepped, parts) = self.stepped(expr);
+                let (stepped, parts) = self.split_steps(expr);
                 if parts.is_empty() {
                     None
                 } else {
@@ -289,7 +289,7 @@ impl Keys<'_> {
 /// The expression over scanned columns. Computed columns that an outer join may replace by NULL
 /// stay.
 pub fn over_rows(expr: &Expr, computed: &[(ColumnId, Expr)], null_extended: &[ColumnId]) -> Expr {
-    expr.clone().mapped(&|e| {
+    expr.clone().replace_parts(&|e| {
         let id = e.as_column().filter(|id| !null_extended.contains(id))?;
         let (_, definition) = computed.iter().find(|(made, _)| *made == id)?;
         Some(over_rows(definition, computed, null_extended))
@@ -345,7 +345,7 @@ pub(super) fn canonical(
 }
 
 /// The keys of every grouping set: without any, one set of all keys.
-pub fn grouped(sets: &[GroupingSet], keys: usize) -> Vec<GroupingSet> {
+pub fn grouping_sets(sets: &[GroupingSet], keys: usize) -> Vec<GroupingSet> {
     if sets.is_empty() {
         vec![GroupingSet::of_all(keys)]
     } else {

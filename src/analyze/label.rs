@@ -7,12 +7,12 @@ mod subquery;
 mod union;
 mod window;
 
-use super::bounded_rows::{BoundedRows, bounded, filtered};
+use super::bounded_rows::{BoundedRows, bound, filter};
 use super::fanout::FanOut;
 use super::inline;
 use super::interval::Interval;
 use super::join_matches::ColumnTypes;
-use super::join_order::ordered;
+use super::join_order::reorder;
 use super::lineage::{Label, Lineage};
 use super::planning_effort::PlanningEffort;
 use super::range::Ranges;
@@ -85,17 +85,17 @@ impl Labels<'_> {
                 let conjuncts = self.left_of(predicate.conjuncts().into_iter().cloned().collect());
                 let conjuncts = conjuncts
                     .into_iter()
-                    .map(|c| self.embedded(c, (&label, Some(&input))))
+                    .map(|c| self.label_subqueries(c, (&label, Some(&input))))
                     .collect::<Result<Vec<_>, _>>()?;
                 self.leave(above);
                 let (input, label, conjuncts) = self.asked_of(input, label, conjuncts);
-                Ok((filtered(input, conjuncts), label))
+                Ok((filter(input, conjuncts), label))
             }
             Relation::Project { input, columns } => {
                 let (input, label) = self.label(*input, above)?;
-                let computed = columns
-                    .into_iter()
-                    .map(|(id, expr)| Ok((id, self.embedded(expr, (&label, Some(&input)))?)));
+                let computed = columns.into_iter().map(|(id, expr)| {
+                    Ok((id, self.label_subqueries(expr, (&label, Some(&input)))?))
+                });
                 let columns = computed.collect::<Result<_, Refusal>>()?;
                 let (input, label, _) = self.asked_of(input, label, Vec::new());
                 Ok((
@@ -106,7 +106,7 @@ impl Labels<'_> {
                     label,
                 ))
             }
-            Relation::Join { .. } => match ordered(relation, above) {
+            Relation::Join { .. } => match reorder(relation, above) {
                 Relation::Join {
                     kind,
                     left,
@@ -334,7 +334,7 @@ impl Labels<'_> {
                     relation,
                     lineage,
                     sunk,
-                } = bounded(input, lineage, &conditions);
+                } = bound(input, lineage, &conditions);
                 (
                     relation,
                     Label::Private(lineage),

@@ -28,7 +28,7 @@ mod unit_totals;
 pub use cardinality::UnitGroups;
 pub use fanout::{FanOut, MetTable};
 pub use keys::key_combinations::{Axis, KeyCombinations, axes};
-pub use keys::{Because, KeyRule, NoRow, grouped, listed_groups, values_between};
+pub use keys::{Because, KeyRule, NoRow, grouping_sets, listed_groups, values_between};
 pub use lineage::{Label, Lineage, only_scan, unit_of};
 pub use planning_effort::PlanningEffort;
 pub use release::HIDDEN_SCANS_FROM;
@@ -120,17 +120,21 @@ pub struct AnalyzedRelease {
 
 impl AnalyzedRelease {
     /// The keys of every grouping set: of a plain GROUP BY one, of all keys.
-    pub fn grouped(&self) -> Vec<GroupingSet> {
-        keys::grouped(&self.sets, self.keys.len())
+    pub fn grouping_sets(&self) -> Vec<GroupingSet> {
+        keys::grouping_sets(&self.sets, self.keys.len())
     }
 
     /// Number of groups in the full domains of all grouping sets. A key without a domain counts as
     /// one value.
     pub fn listed_groups(&self) -> u64 {
-        keys::listed_groups(&self.grouped(), |key| &self.keys[key.0].1, &self.tuples)
+        keys::listed_groups(
+            &self.grouping_sets(),
+            |key| &self.keys[key.0].1,
+            &self.tuples,
+        )
     }
-
     /// The most that the magnitudes of one unit's values add up to, as the policy declares it.
+
     /// Chooses clips, and replaces none.
     pub fn unit_total(&self, value: &Expr) -> Option<f64> {
         self.unit_totals.of(&inline(value, &self.computed))
@@ -144,7 +148,7 @@ impl AnalyzedRelease {
 
     /// Some set's groups are released by threshold.
     pub fn is_thresholded(&self) -> bool {
-        self.grouped().iter().any(|set| !self.is_listed(set))
+        self.grouping_sets().iter().any(|set| !self.is_listed(set))
     }
 }
 
@@ -227,7 +231,7 @@ fn collate(
     };
     let mut collations = collation::Collations::new(policy, columns);
     collations.relation(&release.input)?;
-    let shown = collations.shown(&release.keys, &release.aggregates, is_only_shown)?;
+    let shown = collations.shown_collations(&release.keys, &release.aggregates, is_only_shown)?;
     release.collations = collations.others.then_some(shown);
     Ok(())
 }

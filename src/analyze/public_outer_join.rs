@@ -69,7 +69,7 @@ fn check_inner_join_answers(
         .iter()
         .any(|c| reads_private(c) || !c.relations().is_empty())
     {
-        return Err(refused("cannot have a WHERE condition on the private side")
+        return Err(refuse("cannot have a WHERE condition on the private side")
             .hint("Move the condition on the private table into ON."));
     }
     let on_public = on
@@ -83,7 +83,7 @@ fn check_inner_join_answers(
             .iter()
             .any(|key| reads_private(&key.expr) || key.expr.columns().is_empty())
     {
-        return Err(refused(
+        return Err(refuse(
             "needs GROUP BY columns of that table and ON conditions that read the private table",
         )
         .hint(
@@ -97,7 +97,7 @@ fn check_inner_join_answers(
         .find(|aggregate| !ignores_missing(aggregate, private))
     {
         return Err(
-            refused("cannot have an aggregate that counts rows without a match")
+            refuse("cannot have an aggregate that counts rows without a match")
                 .hint("Write count(column) with a column of the private table instead of count(*).")
                 .at(aggregate.place.0),
         );
@@ -154,7 +154,7 @@ pub(super) fn joined_place(input: &Relation) -> Option<u32> {
 fn check_rule(rule: &KeyRule) -> Result<(), Refusal> {
     match rule {
         KeyRule::Domain(_) => Ok(()),
-        KeyRule::Threshold => Err(refused("cannot be grouped by a column of too many values").hint(
+        KeyRule::Threshold => Err(refuse("cannot be grouped by a column of too many values").hint(
             "Group by a column of the public table with at most 1000 values, or use an inner join.",
         )),
     }
@@ -174,7 +174,7 @@ pub(super) fn check_groups(
     if ruled.are_held(keys, input) {
         return Ok(());
     }
-    Err(refused("needs groups that are known to have a row")
+    Err(refuse("needs groups that are known to have a row")
         .detail(
             "The groups come from the policy's lists of the public table's values. \
                 Conditions count only where they can be evaluated without the database.",
@@ -185,7 +185,7 @@ pub(super) fn check_groups(
         ))
 }
 
-fn refused(what: &str) -> Refusal {
+fn refuse(what: &str) -> Refusal {
     Refusal::new(
         reason::PUBLIC_OUTER_JOIN,
         format!("an outer join that keeps every row of a public table {what}"),

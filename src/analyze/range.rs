@@ -57,7 +57,7 @@ impl Ranges<'_> {
             return own;
         }
         let met = self.conditions.iter().fold(own, |range, condition| {
-            range.meet(self.narrowed(expr, condition, Truth::Known))
+            range.meet(self.narrow(expr, condition, Truth::Known))
         });
         self.excluded.iter().fold(met, |range, condition| {
             range.meet(self.outside(expr, condition, Truth::MayBeUnknown))
@@ -133,7 +133,7 @@ impl Ranges<'_> {
         if let (Function::DateTrunc, [field, operand]) = (function, arguments)
             && let Some(Scalar::Text(field)) = field.as_literal()
         {
-            return truncated(field, self.of(operand));
+            return truncate(field, self.of(operand));
         }
         if let (Function::Length | Function::OctetLength, [text]) = (function, arguments) {
             let most = self.longest(text)
@@ -258,7 +258,7 @@ impl Ranges<'_> {
     }
 
     /// The range that one condition gives to an expression that it compares with a constant.
-    fn narrowed(&self, expr: &Expr, condition: &Expr, truth: Truth) -> Interval {
+    fn narrow(&self, expr: &Expr, condition: &Expr, truth: Truth) -> Interval {
         let Node::Call {
             function,
             arguments,
@@ -268,14 +268,14 @@ impl Ranges<'_> {
         };
         match (function, arguments.as_slice()) {
             (Function::And, all) => all.iter().fold(Interval::ALL, |range, c| {
-                range.meet(self.narrowed(expr, c, truth))
+                range.meet(self.narrow(expr, c, truth))
             }),
             (Function::Or, any) => any
                 .iter()
-                .map(|c| self.narrowed(expr, c, truth))
+                .map(|c| self.narrow(expr, c, truth))
                 .reduce(Interval::hull)
                 .unwrap_or(Interval::ALL),
-            (Function::IsTrue, [condition]) => self.narrowed(expr, condition, Truth::Known),
+            (Function::IsTrue, [condition]) => self.narrow(expr, condition, Truth::Known),
             (Function::IsFalse, [condition]) => self.outside(expr, condition, Truth::Known),
             (Function::Not, [condition]) => self.outside(expr, condition, truth),
             (Function::In, [subject, list @ ..]) if same_value(subject, expr) => {
@@ -287,7 +287,9 @@ impl Ranges<'_> {
                     .and_then(|values| values.into_iter().reduce(Interval::hull))
                     .unwrap_or(Interval::ALL)
             }
-            (function, [left, right]) => self.compared(expr, *function, left, right, truth),
+            (function, [left, right]) => {
+                self.narrow_by_comparison(expr, *function, left, right, truth)
+            }
             _ => Interval::ALL,
         }
     }
@@ -311,15 +313,15 @@ impl Ranges<'_> {
                 .reduce(Interval::hull)
                 .unwrap_or(Interval::ALL),
             (Function::IsTrue, [condition]) => self.outside(expr, condition, Truth::MayBeUnknown),
-            (Function::Not, [condition]) => self.narrowed(expr, condition, truth),
+            (Function::Not, [condition]) => self.narrow(expr, condition, truth),
             (function, [left, right]) => {
-                self.compared(expr, negated(*function), left, right, truth)
+                self.narrow_by_comparison(expr, negate(*function), left, right, truth)
             }
             _ => Interval::ALL,
         }
     }
 
-    fn compared(
+    fn narrow_by_comparison(
         &self,
         expr: &Expr,
         function: Function,
@@ -335,10 +337,10 @@ impl Ranges<'_> {
             }
         };
         if same_value(left, expr) {
-            return compared(function, other(right));
+            return comparison_range(function, other(right));
         }
         if same_value(right, expr) {
-            return compared(mirrored(function), other(left));
+            return comparison_range(swap_sides(function), other(left));
         }
         Interval::ALL
     }
@@ -432,7 +434,7 @@ fn same_value(subject: &Expr, expr: &Expr) -> bool {
     }
 }
 
-fn compared(function: Function, constant: Interval) -> Interval {
+fn comparison_range(function: Function, constant: Interval) -> Interval {
     match function {
         Function::Equal | Function::IsNotDistinctFrom => constant,
         Function::Less | Function::LessOrEqual => Interval::new(f64::NEG_INFINITY, constant.hi),
@@ -442,7 +444,7 @@ fn compared(function: Function, constant: Interval) -> Interval {
 }
 
 /// The start of the span that an instant lies in.
-fn truncated(field: &str, operand: Interval) -> Interval {
+fn truncate(field: &str, operand: Interval) -> Interval {
     let days = match field {
         "week" => 7.0,
         "month" => 31.0,
@@ -460,7 +462,7 @@ fn truncated(field: &str, operand: Interval) -> Interval {
 }
 
 /// The comparison that holds where this one is false.
-fn negated(function: Function) -> Function {
+fn negate(function: Function) -> Function {
     match function {
         Function::Less => Function::GreaterOrEqual,
         Function::LessOrEqual => Function::Greater,
@@ -472,7 +474,7 @@ fn negated(function: Function) -> Function {
     }
 }
 
-fn mirrored(function: Function) -> Function {
+fn swap_sides(function: Function) -> Function {
     match function {
         Function::Less => Function::Greater,
         Function::LessOrEqual => Function::GreaterOrEqual,

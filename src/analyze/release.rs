@@ -39,7 +39,7 @@ pub(super) fn analyze_release(
         mut lineage,
         opaque,
         fan_outs,
-    } = labelled(release, policy, columns, effort)?;
+    } = label_rows(release, policy, columns, effort)?;
     let computed = computed_columns(&input);
     let null_extended = null_extended(&input, false);
 
@@ -116,7 +116,7 @@ struct LabelledRows {
     fan_outs: Vec<FanOut>,
 }
 
-fn labelled(
+fn label_rows(
     release: &Release,
     policy: &Policy,
     columns: &mut Vec<ColumnInfo>,
@@ -170,7 +170,7 @@ fn rule_keys(
             .map_err(|refusal| refusal.within(|| public_outer_join::joined_place(input)))?;
     }
     ruled.effort.within()?;
-    let grouped = keys::grouped(&release.sets, keys.len());
+    let grouped = keys::grouping_sets(&release.sets, keys.len());
     keys::cells(&grouped, &keys, &tuples, ruled.policy.limits.groups)?;
     Ok((keys, tuples))
 }
@@ -269,7 +269,7 @@ impl RowFacts<'_> {
     /// How one unit's rows are grouped by the keys of each grouping set.
     fn unit_groups(&self) -> Vec<UnitGroups> {
         let rows_per_unit = self.lineage.rows_per_unit;
-        keys::grouped(&self.release.sets, self.keys.len())
+        keys::grouping_sets(&self.release.sets, self.keys.len())
             .iter()
             .map(|set| self.grouped_rows.grouped_by(set))
             .map(|of_unit| UnitGroups {

@@ -29,7 +29,7 @@ pub(super) fn computed_columns(relation: &Relation) -> Vec<(ColumnId, Expr)> {
 /// Columns that an outer join may fill with NULL.
 pub(super) fn null_extended(relation: &Relation, extended: bool) -> Vec<ColumnId> {
     let mut found = if extended {
-        relation.made()
+        relation.created_columns()
     } else {
         Vec::new()
     };

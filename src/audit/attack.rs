@@ -217,7 +217,7 @@ fn direction(with: &[Seen], without: &[Seen]) -> Vec<f64> {
     let shift: Vec<f64> = (0..width)
         .map(|i| (here[i] - there[i]) / scales[i])
         .collect();
-    solved(matrix, shift)
+    solve(matrix, shift)
         .iter()
         .zip(&scales)
         .map(|(weight, scale)| weight / scale)
@@ -232,7 +232,7 @@ fn means(side: &[Seen], width: usize) -> Vec<f64> {
 }
 
 /// Gauss's elimination with the largest pivot.
-fn solved(mut matrix: Vec<Vec<f64>>, mut right: Vec<f64>) -> Vec<f64> {
+fn solve(mut matrix: Vec<Vec<f64>>, mut right: Vec<f64>) -> Vec<f64> {
     let width = right.len();
     for column in 0..width {
         let pivot = (column..width)

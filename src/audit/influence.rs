@@ -58,7 +58,7 @@ pub async fn influence(
         client.batch_execute("ROLLBACK").await?;
         let rest = rest?;
         let is_read = whole.values().chain(rest.values()).all(Option::is_some);
-        let (share, holds) = moved(price, release, &whole, &rest);
+        let (share, holds) = measure_move(price, release, &whole, &rest);
         found = Influence {
             share: found.share.max(share),
             holds: found.holds && holds && is_read,
@@ -88,7 +88,12 @@ fn read<'a>(texts: impl IntoIterator<Item = Option<&'a str>>) -> Option<Vec<BigI
 
 /// The norm of the difference and the clip; both are squared under Gaussian noise. The integers of
 /// a refined release are already on finer grids.
-fn moved(price: &Price, release: &ReleasePlan, whole: &Groups, rest: &Groups) -> (f64, bool) {
+fn measure_move(
+    price: &Price,
+    release: &ReleasePlan,
+    whole: &Groups,
+    rest: &Groups,
+) -> (f64, bool) {
     let finest = price.calibrated.iter().map(|c| c.refine).max().unwrap_or(0);
     let zeros = vec![BigInt::ZERO; price.weights.len()];
     let norm = price.norm();
@@ -110,11 +115,11 @@ fn moved(price: &Price, release: &ReleasePlan, whole: &Groups, rest: &Groups) ->
                 finest
             };
             let moved = ((&here[at] - &there[at]).magnitude() * weight) << finer;
-            sum += norm.summed(moved);
+            sum += norm.norm_summand(moved);
         }
     }
     let limit = &price.clip << finest;
-    let limit = norm.summed(limit);
+    let limit = norm.norm_summand(limit);
     let within =
         sum <= limit && !appears && price.groups_per_unit.is_none_or(|most| touched <= most);
     (ratio(&sum, &limit).powf(norm.root()), within)

@@ -3,10 +3,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::values::{distinct, extreme, listed, ordinary};
+use super::values::{distinct, extreme, listed_values, ordinary};
 use crate::catalog::{Equality, UniqueKey};
 use crate::policy::{Column, Policy, Protection, Table, Unit};
-use crate::postgres::{list, literal, qualified};
+use crate::postgres::{list, literal, qualify};
 
 /// The number of the unit that is present in one of the two databases only.
 pub const CANARY: usize = 0;
@@ -51,7 +51,7 @@ impl Population {
         private.sort_by_key(|(_, unit)| unit.path.len());
         let mut population = Self::default();
         for (table, unit) in private {
-            match population.filled(table, unit) {
+            match population.fill(table, unit) {
                 Ok(filled) => population.tables.push(filled),
                 Err(why) => population
                     .left_out
@@ -82,7 +82,7 @@ impl Population {
         let names: Vec<String> = self
             .tables
             .iter()
-            .map(|table| qualified(&table.schema, &table.name))
+            .map(|table| qualify(&table.schema, &table.name))
             .collect();
         let mut statements = Vec::new();
         if !names.is_empty() {
@@ -112,7 +112,7 @@ impl Population {
         statements
     }
 
-    fn filled(&self, table: &Table, unit: &Unit) -> Result<Filled, String> {
+    fn fill(&self, table: &Table, unit: &Unit) -> Result<Filled, String> {
         let keyed: HashSet<&str> = table
             .unique_keys
             .iter()
@@ -225,7 +225,7 @@ impl PopulationPlace<'_> {
     fn value(&self, column: &Column, which: usize) -> Result<Option<String>, String> {
         let index = self.number * 7 + self.at * 3 + which;
         let made = if self.keyed.contains(column.name.as_str()) {
-            match listed(column) {
+            match listed_values(column) {
                 Some(values) => Some(crate::rewrite::emit::sql::scalar_text(
                     &values[self.at % values.len()],
                 )),

@@ -2,11 +2,11 @@
 //! those that must be refused.
 
 use super::population::Population;
-use super::values::{extreme, listed};
+use super::values::{extreme, listed_values};
 use crate::catalog::Type;
 use crate::mechanism::Accounting;
 use crate::policy::{Column, Policy, Protection, Table, Unit};
-use crate::postgres::{identifier, qualified};
+use crate::postgres::{identifier, qualify};
 
 /// Where in an answer the canary shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,7 @@ pub fn questions(policy: &Policy, population: &Population) -> Vec<AuditQuestion>
 
 fn of_table(table: &Table, unit: &Unit, accounting: Accounting) -> Vec<AuditQuestion> {
     let (name, shown) = (
-        qualified(&table.schema, &table.name),
+        qualify(&table.schema, &table.name),
         format!("{}.{}", table.schema, table.name),
     );
     let whose = unit
@@ -68,7 +68,7 @@ fn of_table(table: &Table, unit: &Unit, accounting: Accounting) -> Vec<AuditQues
         shows: Shows::Row,
     }];
     let summed = table.columns.iter().filter(free).find(|column| {
-        column.bounds.is_some() && column.data_type.is_number() && listed(column).is_none()
+        column.bounds.is_some() && column.data_type.is_number() && listed_values(column).is_none()
     });
     if let Some(column) = summed {
         let (of, quoted) = (&column.name, identifier(&column.name));
@@ -79,7 +79,7 @@ fn of_table(table: &Table, unit: &Unit, accounting: Accounting) -> Vec<AuditQues
         });
         let keyed = table.columns.iter().filter(free).find_map(|key| {
             extreme(key)
-                .filter(|_| listed(key).is_some())
+                .filter(|_| listed_values(key).is_some())
                 .map(|value| (key, value))
         });
         if let Some((key, value)) = keyed {
@@ -99,7 +99,7 @@ fn of_table(table: &Table, unit: &Unit, accounting: Accounting) -> Vec<AuditQues
         .columns
         .iter()
         .filter(free)
-        .filter(|column| listed(column).is_none() && is_plain(&column.data_type));
+        .filter(|column| listed_values(column).is_none() && is_plain(&column.data_type));
     let alone = alone
         .min_by_key(|column| column.bounds.is_some())
         .filter(|_| accounting != Accounting::Pure);
@@ -120,7 +120,7 @@ pub fn attempts(policy: &Policy, population: &Population) -> Vec<String> {
     let private = policy.tables.iter().filter(|table| population.fills(table));
     private
         .flat_map(|table| {
-            let name = qualified(&table.schema, &table.name);
+            let name = qualify(&table.schema, &table.name);
             let column = table
                 .columns
                 .first()

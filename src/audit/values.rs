@@ -12,7 +12,7 @@ pub fn ordinary(column: &Column, index: usize) -> Option<String> {
     if index % 9 == 5 && !column.not_null {
         return None;
     }
-    if let Some(values) = listed(column) {
+    if let Some(values) = listed_values(column) {
         return Some(scalar_text(&values[index % values.len()]));
     }
     match &column.bounds {
@@ -33,7 +33,7 @@ pub fn ordinary(column: &Column, index: usize) -> Option<String> {
 
 /// A value above the upper bound; without a bound, a value that no ordinary row has.
 pub fn extreme(column: &Column) -> Option<String> {
-    if let Some(values) = listed(column) {
+    if let Some(values) = listed_values(column) {
         return values.first().map(scalar_text);
     }
     match &column.bounds {
@@ -43,7 +43,7 @@ pub fn extreme(column: &Column) -> Option<String> {
 }
 
 /// The listed values, where there are any.
-pub fn listed(column: &Column) -> Option<&[Scalar]> {
+pub fn listed_values(column: &Column) -> Option<&[Scalar]> {
     column.domain.as_deref().filter(|values| !values.is_empty())
 }
 

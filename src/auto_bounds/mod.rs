@@ -47,7 +47,7 @@ use crate::release;
 use crate::release::{ONLY, OwnerError, OwnerRelease};
 use crate::rewrite::{Plan, Terms};
 pub use question::BoundsQuestion;
-pub use select_bounds::{Chosen, Thresholds, chosen, thresholds};
+pub use select_bounds::{Chosen, Thresholds, choose, thresholds};
 
 /// A search in the ledger: the chosen bounds, not the counts.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -82,14 +82,14 @@ impl From<Refused> for Error {
 ///
 /// # Errors
 /// [`Error::Ledger`], [`Error::Unreadable`].
-pub async fn found(
+pub async fn stored_results(
     policy: &Policy,
     ledger: &LedgerReader,
 ) -> Result<Vec<Option<(KeptSearch, Found)>>, Error> {
     let mut all = Vec::with_capacity(policy.searches.len());
     for search in &policy.searches {
         let found = ledger
-            .found(BoundsQuestion::new(policy, search).digest())
+            .newest_of_owner(BoundsQuestion::new(policy, search).digest())
             .await?;
         let read = |found: Found| match serde_json::from_slice(&found.released) {
             Ok(kept) => Ok((kept, found)),
@@ -110,7 +110,11 @@ pub async fn settle(
     ledger: &LedgerReader,
 ) -> Result<Result<(Policy, Vec<Found>), Vec<String>>, Error> {
     let (mut findings, mut paid, mut due) = (Vec::new(), Vec::new(), Vec::new());
-    for (search, found) in policy.searches.iter().zip(found(policy, ledger).await?) {
+    for (search, found) in policy
+        .searches
+        .iter()
+        .zip(stored_results(policy, ledger).await?)
+    {
         match found {
             Some((kept, found)) => {
                 findings.push(kept.finding);
@@ -123,7 +127,7 @@ pub async fn settle(
         return Ok(Err(due));
     }
     let settled = policy
-        .settled(&findings)
+        .settle(&findings)
         .ok_or_else(|| Error::Unreadable("its columns".to_owned()))?;
     Ok(Ok((settled, paid)))
 }
@@ -219,7 +223,11 @@ impl Maker<'_> {
         let release = OwnerRelease {
             plan: &plan,
             kept_as,
-            is_known: self.ledger.found(question.digest()).await?.is_some(),
+            is_known: self
+                .ledger
+                .newest_of_owner(question.digest())
+                .await?
+                .is_some(),
             roles: self.policy.roles.iter().map(|r| r.name.as_str()).collect(),
             no_roles: Refusal::new(
                 reason::NO_ROLES,
@@ -231,9 +239,9 @@ impl Maker<'_> {
         };
         let epsilon = self.epsilon;
         let made = release.make(sampler, cancel, |paid| {
-            let table = paid.released().table(ONLY);
+            let table = paid.as_released().table(ONLY);
             let table = table.ok_or(release::Error::Mismatch)?;
-            let chosen = question.chosen(table, thresholds(plan.release(ONLY)));
+            let chosen = question.choose(table, thresholds(plan.release(ONLY)));
             let kept = KeptSearch {
                 finding: chosen.finding,
                 unseen: chosen.unseen,

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use sha2::{Digest, Sha256};
 
-use super::select_bounds::{Chosen, Thresholds, chosen};
+use super::select_bounds::{Chosen, Thresholds, choose};
 use crate::engine::plan;
 use crate::error::Error;
 use crate::ledger::QuestionId;
@@ -14,7 +14,7 @@ use crate::policy::{
     Accounting, AutoBound, Budget, Column, Limits, Policy, Previews, Privacy, Protection, ROWS_MAX,
     Scalar, Search, Table, Unit, UnitStep,
 };
-use crate::postgres::{identifier, qualified};
+use crate::postgres::{identifier, qualify};
 use crate::refusal::{Refusal, reason};
 use crate::release::ReleasedTable;
 use crate::resolve::Constants;
@@ -138,7 +138,7 @@ impl BoundsQuestion {
     }
 
     /// The choice from the noisy counts.
-    pub(super) fn chosen(&self, table: &ReleasedTable, thresholds: Thresholds) -> Chosen {
+    pub(super) fn choose(&self, table: &ReleasedTable, thresholds: Thresholds) -> Chosen {
         let mut sides = [vec![0.0; self.edges.len()], vec![0.0; self.edges.len()]];
         let places = self.sides();
         for (key, measures) in table.keys.iter().zip(&table.measures) {
@@ -165,7 +165,7 @@ impl BoundsQuestion {
             }
         }
         let [lowest, highest] = &sides;
-        chosen(
+        choose(
             &self.sought,
             &self.edges,
             lowest,
@@ -286,7 +286,7 @@ fn text(
 
 /// The table joined along the path to its unit, and the column that is the unit there.
 fn rows(table: &Table, unit: &Unit) -> (String, String) {
-    let mut from = format!("{} AS t0", qualified(&table.schema, &table.name));
+    let mut from = format!("{} AS t0", qualify(&table.schema, &table.name));
     for (
         at,
         UnitStep {
@@ -303,7 +303,7 @@ fn rows(table: &Table, unit: &Unit) -> (String, String) {
         let next = at + 1;
         from += &format!(
             " JOIN {} AS t{next} ON t{at}.{} = t{next}.{}",
-            qualified(schema, table),
+            qualify(schema, table),
             identifier(column),
             identifier(referenced)
         );

@@ -52,12 +52,12 @@ pub fn thresholds(release: &ReleasePlan) -> Thresholds {
         [] => release
             .keys()
             .iter()
-            .map(|(_, rule)| listed(rule))
+            .map(|(_, rule)| listed_count(rule))
             .product(),
         sets => sets
             .iter()
             .flat_map(GroupingSet::keys)
-            .map(|key| listed(&release.keys()[key.0].1))
+            .map(|key| listed_count(&release.keys()[key.0].1))
             .sum(),
     };
     let deviation = release
@@ -81,7 +81,7 @@ impl Thresholds {
 
     /// The cells of a side that may be its end: those where units are seen, and from them on those
     /// that pass for an end, without a gap of [`REACH`] cells.
-    fn passed(self, counts: &[f64]) -> impl DoubleEndedIterator<Item = usize> {
+    fn possible_ends(self, counts: &[f64]) -> impl DoubleEndedIterator<Item = usize> {
         let mut passed: Vec<bool> = counts.iter().map(|count| *count > self.seen).collect();
         let places = 0..counts.len();
         for at in places.clone().chain(places.clone().rev()) {
@@ -95,10 +95,10 @@ impl Thresholds {
 fn passing(beta: f64, cells: usize, mechanism: Mechanism, deviation: f64) -> f64 {
     let tail = -((-beta).ln_1p() / cells.max(1) as f64).exp_m1();
     // Plus one for rounding to whole units.
-    1.0 + mechanism.exceeded(deviation, tail)
+    1.0 + mechanism.upper_quantile(deviation, tail)
 }
 
-fn listed(rule: &crate::analyze::KeyRule) -> usize {
+fn listed_count(rule: &crate::analyze::KeyRule) -> usize {
     match rule {
         crate::analyze::KeyRule::Domain(values) => values.len(),
         crate::analyze::KeyRule::Threshold => 0,
@@ -114,7 +114,7 @@ fn listed(rule: &crate::analyze::KeyRule) -> usize {
 ///
 /// # Requires
 /// `edges` ascend, at least two.
-pub fn chosen(
+pub fn choose(
     sought: &AutoBound,
     edges: &[Scalar],
     lowest: &[f64],
@@ -123,7 +123,7 @@ pub fn chosen(
     rows_limit: u32,
 ) -> Chosen {
     let last = edges.len().saturating_sub(1);
-    let top = thresholds.passed(highest).next_back();
+    let top = thresholds.possible_ends(highest).next_back();
     let top = top.map(|at| at.min(last));
     let (lower, upper) = match sought {
         AutoBound::Rows => {
@@ -147,7 +147,7 @@ pub fn chosen(
     let mut low = if lower.is_some() {
         Some(0)
     } else {
-        let bottom = thresholds.passed(lowest).next();
+        let bottom = thresholds.possible_ends(lowest).next();
         bottom.map(|at| at.min(last.saturating_sub(1)))
     };
     let mut high = if upper.is_some() {
@@ -203,7 +203,7 @@ mod tests {
             lower: lower.map(Scalar::Int),
             upper: upper.map(Scalar::Int),
         };
-        let Chosen { finding, unseen } = chosen(&sought, &edges, lowest, highest, TEN, 7);
+        let Chosen { finding, unseen } = choose(&sought, &edges, lowest, highest, TEN, 7);
         let Finding::Bounds { lower, upper } = finding else {
             panic!("{finding:?}")
         };
@@ -269,7 +269,7 @@ mod tests {
         let end = |cells: &[(usize, f64)]| {
             let mut counts = [0.0; 20];
             cells.iter().for_each(|(at, count)| counts[*at] = *count);
-            chosen(&AutoBound::Rows, &edges, &[], &counts, TEN, 7).finding
+            choose(&AutoBound::Rows, &edges, &[], &counts, TEN, 7).finding
         };
         let rows = |at: u32| Finding::Rows(1 << at);
         assert_eq!(end(&[(5, 50.0), (8, 11.0)]), rows(8));
@@ -282,7 +282,7 @@ mod tests {
     #[test]
     fn rows_fall_back_to_the_limit() {
         let edges: Vec<Scalar> = [1, 2, 4, 8].map(Scalar::Int).to_vec();
-        let rows = |counts: &[f64]| chosen(&AutoBound::Rows, &edges, &[], counts, TEN, 7);
+        let rows = |counts: &[f64]| choose(&AutoBound::Rows, &edges, &[], counts, TEN, 7);
         assert_eq!(
             rows(&[500.0, 0.0, 11.0, 9.0]),
             Chosen {
@@ -362,7 +362,7 @@ mod tests {
                 .map(|count| (count + noise.sample(&mut random).unwrap()) as f64)
                 .collect();
             let Finding::Bounds { upper, .. } =
-                chosen(&sought, &edges, &[], &noisy, passing, 1).finding
+                choose(&sought, &edges, &[], &noisy, passing, 1).finding
             else {
                 panic!("no bounds")
             };
@@ -391,8 +391,8 @@ mod tests {
             let noisy: Vec<f64> = (0..edges.len())
                 .map(|at| count(at) + noise.sample(&mut random).unwrap() as f64)
                 .collect();
-            let found = chosen(&AutoBound::Rows, &edges, &[], &noisy, thresholds, 1);
-            let end = thresholds.passed(&noisy).next_back();
+            let found = choose(&AutoBound::Rows, &edges, &[], &noisy, thresholds, 1);
+            let end = thresholds.possible_ends(&noisy).next_back();
             unseen += usize::from(found.unseen == 1);
             below += usize::from(end.is_some_and(|at| at < 40));
         }

@@ -18,7 +18,7 @@ pub(super) fn read(table: &mut Table, expression: &str) {
     };
     let mut open = vec![&parsed];
     while let Some(expr) = open.pop() {
-        if let Some((name, values)) = listed(expr) {
+        if let Some((name, values)) = listed_constants(expr) {
             list(table, &name, values);
             continue;
         }
@@ -33,30 +33,30 @@ pub(super) fn read(table: &mut Table, expression: &str) {
                 left,
                 op: B::LtEq,
                 right,
-            } => ordered(table, left, right, 0),
+            } => note_order(table, left, right, 0),
             ast::Expr::BinaryOp {
                 left,
                 op: B::GtEq,
                 right,
-            } => ordered(table, right, left, 0),
+            } => note_order(table, right, left, 0),
             ast::Expr::BinaryOp {
                 left,
                 op: B::Lt,
                 right,
-            } => ordered(table, left, right, 1),
+            } => note_order(table, left, right, 1),
             ast::Expr::BinaryOp {
                 left,
                 op: B::Gt,
                 right,
-            } => ordered(table, right, left, 1),
+            } => note_order(table, right, left, 1),
             ast::Expr::Between {
                 expr,
                 negated: false,
                 low,
                 high,
             } => {
-                ordered(table, low, expr, 0);
-                ordered(table, expr, high, 0);
+                note_order(table, low, expr, 0);
+                note_order(table, expr, high, 0);
             }
             _ => {}
         }
@@ -75,9 +75,9 @@ fn list(table: &mut Table, name: &str, values: Vec<String>) {
 
 /// A column and the only constants that it may equal: `a = 1`, `a IN (1, 2)`, and such joined by
 /// OR. A NULL passes every CHECK.
-fn listed(expr: &ast::Expr) -> Option<(String, Vec<String>)> {
+fn listed_constants(expr: &ast::Expr) -> Option<(String, Vec<String>)> {
     match expr {
-        ast::Expr::Nested(inner) => listed(inner),
+        ast::Expr::Nested(inner) => listed_constants(inner),
         ast::Expr::BinaryOp {
             left,
             op: B::Eq,
@@ -89,7 +89,8 @@ fn listed(expr: &ast::Expr) -> Option<(String, Vec<String>)> {
             op: B::Or,
             right,
         } => {
-            let ((name, mut values), (other, more)) = (listed(left)?, listed(right)?);
+            let ((name, mut values), (other, more)) =
+                (listed_constants(left)?, listed_constants(right)?);
             values.extend(more);
             (name == other).then_some((name, values))
         }
@@ -118,10 +119,10 @@ fn column(expr: &ast::Expr) -> Option<String> {
     let ast::Expr::Identifier(name) = bare(expr) else {
         return None;
     };
-    Some(folded(name))
+    Some(fold_case(name))
 }
 
-fn folded(name: &ast::Ident) -> String {
+fn fold_case(name: &ast::Ident) -> String {
     if name.quote_style.is_some() {
         name.value.clone()
     } else {
@@ -131,22 +132,22 @@ fn folded(name: &ast::Ident) -> String {
 
 /// Notes `smaller < larger` where one side is a column and the other a constant. Integers differ by
 /// at least `apart`.
-fn ordered(table: &mut Table, smaller: &ast::Expr, larger: &ast::Expr, apart: i64) {
-    if let (Some(column), Some(text)) = (named(table, smaller), text(larger)) {
+fn note_order(table: &mut Table, smaller: &ast::Expr, larger: &ast::Expr, apart: i64) {
+    if let (Some(column), Some(text)) = (column_named(table, smaller), text(larger)) {
         column
             .allowed
             .upper
-            .push(moved(&column.data_type, text, -apart));
+            .push(move_by(&column.data_type, text, -apart));
     }
-    if let (Some(column), Some(text)) = (named(table, larger), text(smaller)) {
+    if let (Some(column), Some(text)) = (column_named(table, larger), text(smaller)) {
         column
             .allowed
             .lower
-            .push(moved(&column.data_type, text, apart));
+            .push(move_by(&column.data_type, text, apart));
     }
 }
 
-fn moved(data_type: &Type, text: String, by: i64) -> String {
+fn move_by(data_type: &Type, text: String, by: i64) -> String {
     let is_integer = matches!(data_type, Type::Int2 | Type::Int4 | Type::Int8);
     let moved = text
         .parse::<i64>()
@@ -156,11 +157,11 @@ fn moved(data_type: &Type, text: String, by: i64) -> String {
     moved.map_or(text, |value| value.to_string())
 }
 
-fn named<'t>(table: &'t mut Table, column: &ast::Expr) -> Option<&'t mut Column> {
+fn column_named<'t>(table: &'t mut Table, column: &ast::Expr) -> Option<&'t mut Column> {
     let ast::Expr::Identifier(name) = number(column) else {
         return None;
     };
-    let name = folded(name);
+    let name = fold_case(name);
     table.columns.iter_mut().find(|c| c.name == name)
 }
 

@@ -88,7 +88,7 @@ impl UniqueKey {
     }
 
     /// The key's part in a policy's digest.
-    pub fn described(&self) -> String {
+    pub fn describe(&self) -> String {
         format!("{:?} {}", self.columns, self.primary)
     }
 

@@ -88,7 +88,7 @@ impl Type {
     }
 
     /// A text as a column of this type stores it: `char(n)` fills it with blanks.
-    pub fn stored(&self, text: String) -> String {
+    pub fn as_stored(&self, text: String) -> String {
         let missing = match self {
             Self::Char(Some(length)) => (*length as usize).saturating_sub(text.chars().count()),
             _ => 0,

@@ -8,9 +8,9 @@ use tokio_postgres::Client;
 
 use super::Failure;
 use crate::catalog::{PRINTED, Type};
-use crate::engine::rounded;
+use crate::engine::three_digits;
 use crate::policy::{AutoBound, Column, Policy, Protection, Scalar, Table, Unit};
-use crate::postgres::{identifier, literal, qualified};
+use crate::postgres::{identifier, literal, qualify};
 use crate::rewrite::emit::sql::scalar_text;
 
 /// How long one table may take.
@@ -81,11 +81,11 @@ async fn of_units(
     word: &str,
     is_searched: bool,
 ) -> Result<Vec<String>, Failure> {
-    let mut from = format!("{} AS t0", qualified(&table.schema, &table.name));
+    let mut from = format!("{} AS t0", qualify(&table.schema, &table.name));
     for (at, step) in unit.path.iter().enumerate() {
         from += &format!(
             " LEFT JOIN {} AS t{} ON t{at}.{} = t{}.{}",
-            qualified(&step.schema, &step.table),
+            qualify(&step.schema, &step.table),
             at + 1,
             identifier(&step.column),
             at + 1,
@@ -135,7 +135,7 @@ async fn of_columns(client: &Client, table: &Table) -> Result<Vec<String>, Failu
     let sql = format!(
         "SELECT {} FROM {} AS t0",
         counts.join(", "),
-        qualified(&table.schema, &table.name)
+        qualify(&table.schema, &table.name)
     );
     let numbers = numbers(client, &sql).await?;
     let lines = known.iter().zip(numbers.chunks_exact(3));
@@ -194,6 +194,6 @@ fn share(part: i64, whole: i64) -> String {
     if part == 0 {
         return "none".to_owned();
     }
-    let percent = rounded(100.0 * part as f64 / whole.max(1) as f64);
+    let percent = three_digits(100.0 * part as f64 / whole.max(1) as f64);
     format!("{percent} % ({part} of {whole})")
 }

@@ -47,7 +47,9 @@ pub async fn run(path: &Path, epsilon: f64, again: bool) -> Result<(), Failure> 
         ledger: &ledger,
         epsilon,
     };
-    let known = auto_bounds::found(&policy, &ledger).await.map_err(failed)?;
+    let known = auto_bounds::stored_results(&policy, &ledger)
+        .await
+        .map_err(failure_of)?;
     let due: Vec<bool> = known.iter().map(|found| again || found.is_none()).collect();
     announce(&maker, &due).await?;
     let count = due.iter().filter(|due| **due).count();
@@ -60,7 +62,7 @@ pub async fn run(path: &Path, epsilon: f64, again: bool) -> Result<(), Failure> 
                 let kept = maker
                     .make(search, &mut OsRandomness::new(), &cancel)
                     .await
-                    .map_err(failed)?;
+                    .map_err(failure_of)?;
                 done += 1;
                 (kept, "new")
             }
@@ -84,7 +86,7 @@ async fn announce(maker: &Maker<'_>, due: &[bool]) -> Result<(), Failure> {
         .zip(due)
         .filter(|(_, due)| **due)
     {
-        let plan = maker.plan(search).await.map_err(failed)?;
+        let plan = maker.plan(search).await.map_err(failure_of)?;
         println!(
             "{}: will cost {}",
             auto_bounds::name(maker.policy, search),
@@ -146,7 +148,7 @@ pub fn read_out(policy: &Policy, search: &Search, kept: &KeptSearch, state: &str
     )
 }
 
-fn failed(error: auto_bounds::Error) -> Failure {
+fn failure_of(error: auto_bounds::Error) -> Failure {
     match error {
         auto_bounds::Error::Making(OwnerError::Awaited) => Failure::with_remedy(
             error,

@@ -42,9 +42,9 @@ pub async fn run(path: Option<&Path>, question: Option<BudgetQuestion>) -> Resul
             reason,
         } => {
             let act = Act::Grant {
-                role: named(&file, role)?,
-                epsilon: granted("--epsilon", epsilon, EPSILON_MAX)?,
-                delta: granted("--delta", delta, 1.0)?,
+                role: require_role(&file, role)?,
+                epsilon: read_grant("--epsilon", epsilon, EPSILON_MAX)?,
+                delta: read_grant("--delta", delta, 1.0)?,
             };
             decide(&file, act, reason).await
         }
@@ -76,7 +76,7 @@ async fn show(file: &File) -> Result<(), Failure> {
 }
 
 fn print(lines: &[Vec<String>]) {
-    for line in aligned(lines) {
+    for line in align(lines) {
         println!("{line}");
     }
 }
@@ -104,10 +104,10 @@ async fn open(file: &File) -> Result<LedgerReader, Failure> {
     let ledger = start::ledger(file)?;
     let (owner, roles) = start::accounts(&file.privacy, &file.roles)?;
     let opened = LedgerReader::open(ledger, owner, &roles).await;
-    opened.map_err(failed)
+    opened.map_err(failure_of)
 }
 
-fn failed(error: Error) -> Failure {
+fn failure_of(error: Error) -> Failure {
     match error {
         Error::OlderFormat { .. } | Error::HalfWritten { .. } => start::unread(error),
         Error::Missing { .. } => Failure::with_remedy(
@@ -122,7 +122,7 @@ fn failed(error: Error) -> Failure {
     }
 }
 
-fn named(file: &File, role: String) -> Result<String, Failure> {
+fn require_role(file: &File, role: String) -> Result<String, Failure> {
     if file.roles.iter().any(|known| known.name == role) {
         return Ok(role);
     }
@@ -134,11 +134,11 @@ fn named(file: &File, role: String) -> Result<String, Failure> {
 }
 
 fn whose(file: &File, whom: Whom) -> Result<Option<String>, Failure> {
-    whom.role.map(|role| named(file, role)).transpose()
+    whom.role.map(|role| require_role(file, role)).transpose()
 }
 
 /// Rounds down, as all budgets are rounded.
-fn granted(what: &str, value: f64, most: f64) -> Result<Fixed, Failure> {
+fn read_grant(what: &str, value: f64, most: f64) -> Result<Fixed, Failure> {
     if (0.0..=most).contains(&value) {
         return Ok(Fixed::round_down(value));
     }
@@ -172,7 +172,7 @@ async fn decide(file: &File, act: Act, reason: DecisionReason) -> Result<(), Fai
     };
     let text = decision.act.words();
     let decided = Ledger::decide_at(ledger, owner, &roles, decision).await;
-    decided.map_err(failed)?;
+    decided.map_err(failure_of)?;
     println!("recorded: {text}");
     Ok(())
 }
@@ -332,7 +332,7 @@ fn delta(delta: Fixed) -> String {
 }
 
 /// Aligns columns, with two blanks between them.
-fn aligned(rows: &[Vec<String>]) -> Vec<String> {
+fn align(rows: &[Vec<String>]) -> Vec<String> {
     let widths: Vec<usize> = (0..rows[0].len())
         .map(|at| {
             rows.iter()

@@ -7,7 +7,7 @@ use super::{Failure, against_data, bounds, expected_errors, start, summarize};
 use crate::auto_bounds;
 use crate::engine::summary;
 use crate::mechanism::{AccountState, Loss};
-use crate::policy::{File, Policy, Table, unlisted};
+use crate::policy::{File, Policy, Table, find_unlisted};
 use crate::postgres::create_index;
 
 pub async fn run(path: &Path, is_against_data: bool) -> Result<(), Failure> {
@@ -16,7 +16,7 @@ pub async fn run(path: &Path, is_against_data: bool) -> Result<(), Failure> {
     let (owner, roles) = start::accounts(&opened.policy.privacy, &opened.policy.roles)?;
     let (searches, due) = searches(&file, &opened.policy).await?;
     let policy = start::as_found(&file, opened.policy).await?;
-    let unlisted = unlisted(&file, &policy);
+    let unlisted = find_unlisted(&file, &policy);
     let summary = summary(&policy, &unlisted, &owner, &roles);
     for line in summary
         .into_iter()
@@ -80,7 +80,7 @@ fn summaries(policy: &Policy, due: usize) -> Result<Vec<String>, Failure> {
         lines.push("Summaries are listed once `pgveil bounds` has run.".to_owned());
         return Ok(lines);
     }
-    for (summary, question) in summarize::planned(policy, policy.summaries.iter())? {
+    for (summary, question) in summarize::plan_all(policy, policy.summaries.iter())? {
         if lines.is_empty() {
             lines.push("Summaries (`pgveil summarize` makes them):".to_owned());
         }
@@ -94,7 +94,7 @@ fn summaries(policy: &Policy, due: usize) -> Result<Vec<String>, Failure> {
 /// those that have not run.
 async fn searches(file: &File, policy: &Policy) -> Result<(Vec<String>, usize), Failure> {
     let known = match start::found_by(file, policy).await? {
-        Some(ledger) => auto_bounds::found(policy, &ledger)
+        Some(ledger) => auto_bounds::stored_results(policy, &ledger)
             .await
             .map_err(Failure::new)?,
         None => policy.searches.iter().map(|_| None).collect(),

@@ -8,12 +8,15 @@ const BAR: f64 = 30.0;
 
 /// The curve as lines, with a bar of the first error.
 pub fn lines(curve: &Curve, role: &str) -> Vec<String> {
-    let first = curve.bought().next();
+    let first = curve.bought_points().next();
     let names = first.map_or(Vec::new(), |bought| bought.errors.clone());
     let mut columns = vec!["epsilon".to_owned()];
     columns.extend(names.iter().map(|(name, _)| format!("{name}, 95 %")));
     columns.extend(["of the budget", "such answers", ""].map(str::to_owned));
-    let most = curve.bought().filter_map(Bought::first).fold(0.0, f64::max);
+    let most = curve
+        .bought_points()
+        .filter_map(Bought::first)
+        .fold(0.0, f64::max);
     let row = |point: &CurvePoint| {
         let mut row = vec![Some(point.epsilon.to_string())];
         match &point.answer {

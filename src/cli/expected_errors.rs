@@ -4,7 +4,7 @@
 use super::{Failure, explain};
 use crate::engine::{
     ExpectedAnswer, Lever, MemoryShare, Pricing, Requester, Worth, WorthAggregate, accounts,
-    answers, constants, rounded,
+    answers, constants, three_digits,
 };
 use crate::ledger::{Balance, Balances};
 use crate::mechanism::AccountState;
@@ -145,9 +145,9 @@ fn of_one(worth: &Worth<'_>) -> String {
     } = answer;
     let useless = if *is_useless { ", useless" } else { "" };
     let units = in_units.map_or("unknown".to_owned(), |units| {
-        format!("{} units", rounded(units))
+        format!("{} units", three_digits(units))
     });
-    let error = error.map(rounded);
+    let error = error.map(three_digits);
     let error_text = match (worth.total, is_chosen, error) {
         (WorthAggregate::Average, _, Some(error)) => format!("±{error}"),
         (WorthAggregate::Average, _, None) => format!("± as {units} of all"),

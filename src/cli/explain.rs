@@ -9,7 +9,7 @@ use super::{Failure, curve, policy, start, table};
 use crate::catalog::BackendServer;
 use crate::engine;
 use crate::engine::{
-    MemoryShare, Promised, QuestionPlan, Requester, Sql, accounts, constants, explained, start_path,
+    MemoryShare, Promised, QuestionPlan, Requester, Sql, accounts, constants, explain, start_path,
 };
 use crate::ledger::{Balances, LedgerReader};
 use crate::mechanism::{AccountState, Fixed, Loss};
@@ -21,13 +21,13 @@ use crate::rewrite::Terms;
 pub async fn run(options: ExplainOptions) -> Result<(), Failure> {
     match (&options.meaning, &options.policy, &options.sql) {
         (Some(path), _, _) => meaning(path),
-        (None, Some(path), Some(sql)) => explain(&options, path, sql).await,
+        (None, Some(path), Some(sql)) => explain_with(&options, path, sql).await,
         (None, _, _) => Err(Failure::Usage("name a policy and a query".to_owned())),
     }
 }
 
 /// The plans of the queries and their prices.
-async fn explain(options: &ExplainOptions, path: &Path, sql: &str) -> Result<(), Failure> {
+async fn explain_with(options: &ExplainOptions, path: &Path, sql: &str) -> Result<(), Failure> {
     let file = start::read(path)?;
     let opened = start::open(&file, &start::database(&file)?).await?;
     let server = BackendServer::of(&opened.connected.client)
@@ -77,7 +77,7 @@ async fn explain(options: &ExplainOptions, path: &Path, sql: &str) -> Result<(),
         };
         if options.curve {
             let found = engine::curve(&asked);
-            let found = found.map_err(|refusal| refused(&refusal, sql))?;
+            let found = found.map_err(|refusal| failure_of(&refusal, sql))?;
             let lines = match options.json {
                 true => vec![curve::json(&found, &requester.role)],
                 false => curve::lines(&found, &requester.role),
@@ -88,8 +88,8 @@ async fn explain(options: &ExplainOptions, path: &Path, sql: &str) -> Result<(),
                 true => Sql::Shown,
                 false => Sql::LeftOut,
             };
-            let lines = explained(&asked, balances.as_ref().map(|both| &both.role), shown);
-            let lines = lines.map_err(|refusal| refused(&refusal, sql))?;
+            let lines = explain(&asked, balances.as_ref().map(|both| &both.role), shown);
+            let lines = lines.map_err(|refusal| failure_of(&refusal, sql))?;
             lines.iter().for_each(|line| println!("{line}"));
         }
     }
@@ -142,13 +142,13 @@ fn meaning(path: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn refused(refusal: &Refusal, sql: &str) -> Failure {
+fn failure_of(refusal: &Refusal, sql: &str) -> Failure {
     table::print_refusal(refusal, sql);
     Failure::Shown
 }
 
 fn queries(sql: &str) -> Result<Vec<Query>, Failure> {
-    let statements = parse(sql).map_err(|refusal| refused(&refusal, sql))?;
+    let statements = parse(sql).map_err(|refusal| failure_of(&refusal, sql))?;
     let query = |statement| match statement {
         Statement::Query(query) | Statement::Explain(query, _) => Ok(query),
         _ => Err(Failure::Usage(

@@ -105,7 +105,7 @@ impl SiteListener {
         self,
         (options, tls): (&ServeOptions, &wire::Tls),
         engine: &Arc<Reloadable>,
-        commons: &Arc<wire::Commons>,
+        commons: &Arc<wire::SharedState>,
         token: &CancellationToken,
     ) -> JoinHandle<std::io::Result<()>> {
         let options = desk::DeskOptions {

@@ -18,9 +18,9 @@ const OPERATOR_CHARACTERS_MIN: usize = 12;
 /// [`OPERATOR_CHARACTERS_MIN`] characters.
 pub fn run(is_operators: bool) -> Result<(), Failure> {
     let password = if std::io::stdin().is_terminal() {
-        asked()?
+        ask()?
     } else {
-        piped()?
+        read_line()?
     };
     if password.is_empty() {
         return Err(Failure::Usage("the password is empty; give one".to_owned()));
@@ -35,7 +35,7 @@ pub fn run(is_operators: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn asked() -> Result<Zeroizing<String>, Failure> {
+fn ask() -> Result<Zeroizing<String>, Failure> {
     let ask = |prompt| {
         rpassword::prompt_password(prompt)
             .map(Zeroizing::new)
@@ -51,7 +51,7 @@ fn asked() -> Result<Zeroizing<String>, Failure> {
 }
 
 /// Reads one line, without its end.
-fn piped() -> Result<Zeroizing<String>, Failure> {
+fn read_line() -> Result<Zeroizing<String>, Failure> {
     // Reserves the full length, since a text that grows leaves copies in memory.
     let mut text = Zeroizing::new(String::with_capacity(
         usize::try_from(BYTES_MAX).unwrap_or_default() + 1,

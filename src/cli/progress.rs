@@ -51,13 +51,13 @@ impl ProgressStep {
             rows,
             of,
         } = now;
-        let of = of.map(|of| format!("about {} rows", grouped(of)));
+        let of = of.map(|of| format!("about {} rows", group_digits(of)));
         match (&self.bar, rows) {
             (Some(bar), _) => {
                 let of = of.map_or_else(|| "rows".to_owned(), |of| format!("of {of}"));
                 bar.set_message(format!(
                     "copying public table {schema}.{table} into the shadow: {} {of}",
-                    grouped(rows)
+                    group_digits(rows)
                 ));
             }
             (None, 0) => {
@@ -69,12 +69,12 @@ impl ProgressStep {
     }
 
     /// Logs the copied tables.
-    pub fn copied(&self, mirrored: &[CopiedTable]) {
-        let rows = grouped(mirrored.iter().filter_map(|table| table.rows).sum());
+    pub fn log_copies(&self, copied: &[CopiedTable]) {
+        let rows = group_digits(copied.iter().filter_map(|table| table.rows).sum());
         let seconds = self.begun.elapsed().as_secs_f64();
         tracing::info!(
             "copied {rows} rows of {} public tables in {seconds:.1} s",
-            mirrored.len()
+            copied.len()
         );
     }
 }
@@ -89,7 +89,7 @@ impl Drop for ProgressStep {
 }
 
 /// `92331` as `92,331`.
-fn grouped(number: u64) -> String {
+fn group_digits(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.char_indices() {
@@ -116,12 +116,12 @@ impl Write for Stderr {
 
 #[cfg(test)]
 mod tests {
-    use super::grouped;
+    use super::group_digits;
 
     #[test]
     fn thousands_are_set_apart() {
         assert_eq!(
-            [0, 999, 1000, 92331, 1234567].map(grouped),
+            [0, 999, 1000, 92331, 1234567].map(group_digits),
             ["0", "999", "1,000", "92,331", "1,234,567"]
         );
     }

@@ -12,7 +12,7 @@ use super::{Failure, notify, start};
 use crate::console::InForce;
 use crate::engine::{Engine, Reloadable, Service};
 use crate::operator;
-use crate::policy::{Difference, File, appeared};
+use crate::policy::{Difference, File, newly_shown};
 use crate::shadow::ShadowSource;
 
 /// How often a replaced engine is checked for running questions.
@@ -64,7 +64,7 @@ pub async fn on_hangup(
                 for (what, line) in difference.lines() {
                     tracing::info!("the policy {what}: {line}");
                 }
-                for line in appeared((&in_force, before), (&file, now)) {
+                for line in newly_shown((&in_force, before), (&file, now)) {
                     tracing::warn!("{line}");
                 }
                 in_force = file;
@@ -137,7 +137,7 @@ async fn reload(
         Some(&before),
     );
     let started = match started.await {
-        Ok(started) => recorded(started, &before, (in_force, &file)).await,
+        Ok(started) => record_change(started, &before, (in_force, &file)).await,
         Err(failure) => Err(failure),
     };
     let started = match started {
@@ -163,7 +163,7 @@ async fn reload(
 /// The new engine, once the ledger records what the reload changes. The new engine does not know
 /// the height that this process has already seen. So `before`, which does, checks that the ledger
 /// has not gone back.
-async fn recorded(
+async fn record_change(
     started: Started,
     before: &Engine,
     (in_force, file): (&File, &File),

@@ -12,15 +12,15 @@ pub enum SecretSource {
 /// The value of a variable: from the environment; from the file that `NAME_FILE` names, as Docker
 /// and Kubernetes mount secrets; from the file `NAME` in systemd's `CREDENTIALS_DIRECTORY`.
 pub fn variable(name: &str) -> Option<String> {
-    found(name, |name| std::env::var(name).ok()).map(|(value, _)| value)
+    find(name, |name| std::env::var(name).ok()).map(|(value, _)| value)
 }
 
 /// Where the value comes from; `None` where there is none.
 pub fn source(name: &str) -> Option<SecretSource> {
-    found(name, |name| std::env::var(name).ok()).map(|(_, source)| source)
+    find(name, |name| std::env::var(name).ok()).map(|(_, source)| source)
 }
 
-fn found(
+fn find(
     name: &str,
     environment: impl Fn(&str) -> Option<String>,
 ) -> Option<(String, SecretSource)> {
@@ -51,7 +51,7 @@ mod tests {
         std::fs::write(folder.join("HANDED"), "from systemd\n").unwrap();
         std::fs::write(folder.join("mounted"), "from a mount\n").unwrap();
         let value = |name: &str| {
-            let found = found(name, |asked| match asked {
+            let found = find(name, |asked| match asked {
                 "SAID" => Some("said".to_owned()),
                 "SAID_FILE" | "MOUNTED_FILE" => Some(folder.join("mounted").display().to_string()),
                 "CREDENTIALS_DIRECTORY" => Some(folder.display().to_string()),

@@ -20,7 +20,7 @@ use crate::engine::Reloadable;
 use crate::ledger;
 use crate::ledger::RecordFile;
 use crate::operator::Control;
-use crate::policy::{File, Policy, Unlisted, unlisted};
+use crate::policy::{File, Policy, Unlisted, find_unlisted};
 use crate::postgres::LocalPostgres;
 use crate::shadow::{CopiedTable, ShadowSource};
 use crate::wire;
@@ -47,7 +47,7 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
         let ledger = ledger.clone();
         blocking(move || ledger::migrate(&ledger)).await?;
     }
-    let starting = started(&file, database, source, ledger);
+    let starting = start_engine(&file, database, source, ledger);
     let started = signal::unless(&token, starting).await?;
     let ledger = started.engine.ledger();
     if let Some(record_file) = record_file {
@@ -55,7 +55,7 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
     }
     let recorded = ledger.record_policy(file.digest, String::new());
     recorded.await.map_err(Failure::new)?;
-    warn_of_large_tables(&started.mirrored);
+    warn_of_large_tables(&started.copied);
     tell_of_unlisted(&file, started.engine.policy());
     let address = listener.local_addr().map_err(Failure::new)?;
     let engine = Arc::new(Reloadable::new(started.engine));
@@ -68,7 +68,7 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
     let certificate = options.tls_cert.clone();
     let control = Control::new(Arc::clone(&engine), reloads, token.clone(), certificate);
     let shown = Arc::new(InForce::new(bare));
-    let commons = wire::Commons::new(Some(Arc::new(control)));
+    let commons = wire::SharedState::new(Some(Arc::new(control)));
     if let Some(console) = console {
         console.open_console((&options, &clients_tls), &engine, &shown, &token);
     }
@@ -126,7 +126,7 @@ async fn end(engine: Arc<Reloadable>) {
 }
 
 /// Checks the policy against its database, warns of what is odd, and starts its engine.
-async fn started(
+async fn start_engine(
     file: &File,
     database: tokio_postgres::Config,
     source: ShadowSource,
@@ -250,7 +250,7 @@ fn warn_of_exposure(options: &ServeOptions, is_plain: bool) {
 
 /// Logs the columns that are shown although the file does not list them.
 fn tell_of_unlisted(file: &File, policy: &Policy) {
-    for Unlisted { table, columns } in unlisted(file, policy) {
+    for Unlisted { table, columns } in find_unlisted(file, policy) {
         tracing::info!(
             "{table} shows {} columns that the policy does not list, as other_columns is visible: \
                 {}",

@@ -36,7 +36,7 @@ pub struct Opened {
 pub struct Started {
     pub engine: Arc<Engine>,
     pub warnings: Vec<String>,
-    pub mirrored: Vec<CopiedTable>,
+    pub copied: Vec<CopiedTable>,
 }
 
 /// Reads and parses a policy file; `${NAME}` comes from the environment or from a file.
@@ -170,7 +170,7 @@ pub async fn engine(
     let ledger = Ledger::open(ledger, owner, &roles)
         .await
         .map_err(|e| Failure::new(format_args!("{e}")))?;
-    let (policy, found) = settled(policy, &ledger).await?;
+    let (policy, found) = settle_searches(policy, &ledger).await?;
     let private_server = ServerIdentity::of(&connected.client).await;
     let locale = Locale::of(&connected.client).await.map_err(Failure::new)?;
     let options = ShadowOptions {
@@ -201,7 +201,7 @@ pub async fn engine(
         .await
         .map_err(Failure::new)?;
     drop(starting);
-    let mirrored = mirror(&shadow, &connected.client).await?;
+    let copied = copy_public(&shadow, &connected.client).await?;
     // An embedded engine accepts one session. Close this one before the backend connects.
     connected.close().await;
     let warnings = shadow.warnings().to_vec();
@@ -216,7 +216,7 @@ pub async fn engine(
     )
     .before(server)
     .resting_on(found)
-    .mirroring(&mirrored);
+    .with_copied(&copied);
     let engine = match before {
         Some(before) => engine.succeeding(before),
         None => engine,
@@ -224,26 +224,26 @@ pub async fn engine(
     Ok(Started {
         engine: Arc::new(engine),
         warnings,
-        mirrored,
+        copied,
     })
 }
 
 /// Copies the public tables into the shadow.
-async fn mirror(
+async fn copy_public(
     shadow: &Shadow,
     source: &tokio_postgres::Client,
 ) -> Result<Vec<CopiedTable>, Failure> {
     let step = ProgressStep::begin("copying the public tables into the shadow");
-    let mirrored = shadow
-        .mirror_heard(source, &|now| step.copying(now))
+    let copied = shadow
+        .copy_public_heard(source, &|now| step.copying(now))
         .await
         .map_err(Failure::new)?;
-    step.copied(&mirrored);
-    Ok(mirrored)
+    step.log_copies(&copied);
+    Ok(copied)
 }
 
 /// The policy with the results of its searches, and what each role pays for them.
-pub(super) async fn settled(
+pub(super) async fn settle_searches(
     policy: Policy,
     ledger: &LedgerReader,
 ) -> Result<(Policy, Vec<Found>), Failure> {
@@ -252,11 +252,11 @@ pub(super) async fn settled(
         .map_err(Failure::new)?
     {
         Ok(settled) => Ok(settled),
-        Err(due) => Err(unsearched(&due)),
+        Err(due) => Err(refuse_unsearched(&due)),
     }
 }
 
-fn unsearched(due: &[String]) -> Failure {
+fn refuse_unsearched(due: &[String]) -> Failure {
     Failure::with_remedy(
         format_args!(
             "the policy leaves bounds to searches that have not been made: {}",
@@ -277,7 +277,7 @@ pub async fn findings(file: &File, policy: &Policy) -> Result<HashMap<String, Fi
         .iter()
         .map(|search| auto_bounds::name(policy, search));
     let found = match found_by(file, policy).await? {
-        Some(ledger) => auto_bounds::found(policy, &ledger)
+        Some(ledger) => auto_bounds::stored_results(policy, &ledger)
             .await
             .map_err(Failure::new)?,
         None => vec![None; policy.searches.len()],
@@ -292,7 +292,7 @@ pub async fn findings(file: &File, policy: &Policy) -> Result<HashMap<String, Fi
     if due.is_empty() {
         Ok(findings)
     } else {
-        Err(unsearched(&due))
+        Err(refuse_unsearched(&due))
     }
 }
 
@@ -349,10 +349,10 @@ pub async fn shadow_again(
         .await
         .map_err(Failure::new)?;
     let connected = connect(database).await.map_err(unreachable_database)?;
-    let mirrored = mirror(&shadow, &connected.client).await.map(drop);
+    let copied = copy_public(&shadow, &connected.client).await.map(drop);
     connected.close().await;
     shadow.stop().await;
-    mirrored
+    copied
 }
 
 /// Stops what [`engine`] started, after answers and the statement log are written. If sessions

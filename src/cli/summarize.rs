@@ -6,7 +6,7 @@ use std::path::Path;
 
 use super::bounds::price;
 use super::{Failure, signal, start};
-use crate::engine::{SummaryMaker, SummaryQuestion, rounded};
+use crate::engine::{SummaryMaker, SummaryQuestion, three_digits};
 use crate::execute::Backend;
 use crate::ledger::Ledger;
 use crate::mechanism::{Loss, OsRandomness};
@@ -33,8 +33,8 @@ pub async fn run(path: &Path, wanted: Wanted<'_>) -> Result<(), Failure> {
     let ledger = Ledger::open(ledger, owner, &roles)
         .await
         .map_err(Failure::new)?;
-    let (policy, _) = start::settled(opened.policy, &ledger).await?;
-    let chosen = chosen(&policy, path, wanted.name)?;
+    let (policy, _) = start::settle_searches(opened.policy, &ledger).await?;
+    let chosen = choose(&policy, path, wanted.name)?;
     let backend = Backend::new(database, 1);
     let maker = SummaryMaker {
         policy: &policy,
@@ -43,7 +43,7 @@ pub async fn run(path: &Path, wanted: Wanted<'_>) -> Result<(), Failure> {
     };
     let mut due = Vec::new();
     for (summary, question) in &chosen {
-        let known = maker.known(summary, question).await.map_err(failed)?;
+        let known = maker.newest(summary, question).await.map_err(failure_of)?;
         let is_due = wanted.again || known.is_none();
         lines(summary, question, &policy)
             .iter()
@@ -58,14 +58,14 @@ pub async fn run(path: &Path, wanted: Wanted<'_>) -> Result<(), Failure> {
         return Ok(());
     }
     announce(&due, &ledger).await?;
-    if !(wanted.yes || !std::io::stdin().is_terminal() || agreed()?) {
+    if !(wanted.yes || !std::io::stdin().is_terminal() || ask_agreement()?) {
         println!("Nothing was made or charged.");
         return Ok(());
     }
     for (summary, question) in due {
         let mut sampler = OsRandomness::new();
         let made = maker.make(summary, question, &mut sampler, &cancel).await;
-        let role = made.map_err(failed)?;
+        let role = made.map_err(failure_of)?;
         println!(
             "{}: made; role {role} has received it, and each other role does at the first question \
                 that it answers",
@@ -76,7 +76,7 @@ pub async fn run(path: &Path, wanted: Wanted<'_>) -> Result<(), Failure> {
 }
 
 /// The summaries that are meant, each with its plan.
-fn chosen<'p>(
+fn choose<'p>(
     policy: &'p Policy,
     path: &Path,
     name: Option<&str>,
@@ -97,11 +97,11 @@ fn chosen<'p>(
     }
     let meant = policy.summaries.iter();
     let meant = meant.filter(|summary| name.is_none_or(|name| name == summary.name));
-    planned(policy, meant)
+    plan_all(policy, meant)
 }
 
 /// Each summary with its plan.
-pub fn planned<'p>(
+pub fn plan_all<'p>(
     policy: &'p Policy,
     summaries: impl Iterator<Item = &'p Summary>,
 ) -> Result<Vec<(&'p Summary, SummaryQuestion)>, Failure> {
@@ -134,7 +134,7 @@ pub fn lines(summary: &Summary, question: &SummaryQuestion, policy: &Policy) -> 
         lines.push(format!(
             "  ({}): standard error of a count {}",
             keys.join(", "),
-            rounded(error)
+            three_digits(error)
         ));
     }
     lines
@@ -156,7 +156,7 @@ async fn announce(due: &[(&Summary, &SummaryQuestion)], ledger: &Ledger) -> Resu
     Ok(())
 }
 
-fn agreed() -> Result<bool, Failure> {
+fn ask_agreement() -> Result<bool, Failure> {
     print!("Make it now? [y/N] ");
     std::io::stdout().flush().map_err(Failure::new)?;
     let mut answer = String::new();
@@ -166,7 +166,7 @@ fn agreed() -> Result<bool, Failure> {
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
 }
 
-fn failed(error: OwnerError) -> Failure {
+fn failure_of(error: OwnerError) -> Failure {
     match error {
         OwnerError::Awaited => Failure::with_remedy(
             error,

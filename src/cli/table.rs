@@ -7,11 +7,15 @@ use crate::refusal::Refusal;
 const RIGHT: [u32; 8] = [20, 21, 23, 26, 700, 701, 790, 1700];
 
 /// The aligned table of an answer in text format, with header and row count.
-pub fn aligned(answer: &Answer) -> Vec<String> {
+pub fn align(answer: &Answer) -> Vec<String> {
     let rows: Vec<Vec<String>> = answer
         .rows
         .iter()
-        .map(|row| row.iter().map(|value| shown(value.as_deref())).collect())
+        .map(|row| {
+            row.iter()
+                .map(|value| cell_text(value.as_deref()))
+                .collect()
+        })
         .collect();
     let columns = answer.columns.iter();
     let columns: Vec<(&str, bool)> = columns
@@ -35,7 +39,7 @@ pub fn of_texts(columns: &[String], rows: &[Vec<Option<String>>]) -> Vec<String>
     let row = |row: &Vec<Option<String>>| {
         let values = row
             .iter()
-            .map(|value| shown(value.as_deref().map(str::as_bytes)));
+            .map(|value| cell_text(value.as_deref().map(str::as_bytes)));
         values.collect()
     };
     lines(&columns, &rows.iter().map(row).collect::<Vec<_>>())
@@ -83,7 +87,7 @@ fn lines(columns: &[(&str, bool)], rows: &[Vec<String>]) -> Vec<String> {
 }
 
 /// NULL is empty, as in psql. Line ends and tabs are escaped, since they would break the table.
-fn shown(value: Option<&[u8]>) -> String {
+fn cell_text(value: Option<&[u8]>) -> String {
     String::from_utf8_lossy(value.unwrap_or_default())
         .replace('\n', "\\n")
         .replace('\t', "\\t")
@@ -121,7 +125,7 @@ impl<'a> ErrorText<'a> {
 
     fn lines(&self, sql: &str) -> Vec<String> {
         let mut lines = vec![format!("ERROR:  {}", self.message)];
-        let place = self.position.and_then(|position| pointed(position, sql));
+        let place = self.position.and_then(|position| point_at(position, sql));
         lines.extend(place.into_iter().flatten());
         lines.extend(self.detail.map(|detail| format!("DETAIL:  {detail}")));
         lines.extend(self.hint.map(|hint| format!("HINT:  {hint}")));
@@ -130,7 +134,7 @@ impl<'a> ErrorText<'a> {
 }
 
 /// The line of a 1-based character position, and a caret under it.
-fn pointed(position: u32, sql: &str) -> Option<[String; 2]> {
+fn point_at(position: u32, sql: &str) -> Option<[String; 2]> {
     let mut left = usize::try_from(position).ok()?.checked_sub(1)?;
     for (number, line) in sql.split('\n').enumerate() {
         let length = line.chars().count();
@@ -177,7 +181,7 @@ mod tests {
             held: MemoryShare::default().begin(),
         };
         assert_eq!(
-            aligned(&answer),
+            align(&answer),
             [
                 " race  | n  ",
                 "-------+----",

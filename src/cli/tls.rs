@@ -33,7 +33,7 @@ pub fn from_files(
     }
     let secret = PrivateKeyDer::from_pem_file(key).map_err(|e| bad(key, &e))?;
     let verifier = client_authorities.map(verifier).transpose()?;
-    configured(chain, secret, verifier).map_err(|e| bad(certificate, &e))
+    configure(chain, secret, verifier).map_err(|e| bad(certificate, &e))
 }
 
 /// Accepts clients without a certificate. The policy says which roles need one.
@@ -64,7 +64,7 @@ pub fn check_certified(options: &ServeOptions, file: &File) -> Result<(), Failur
     let errors: Vec<PolicyError> = file
         .certified
         .iter()
-        .flat_map(|who| refused(options, who).map(move |why| (who, why)))
+        .flat_map(|who| why_refused(options, who).map(move |why| (who, why)))
         .map(|(who, why)| PolicyError {
             file: file.name.clone(),
             place: who.place,
@@ -78,7 +78,7 @@ pub fn check_certified(options: &ServeOptions, file: &File) -> Result<(), Failur
 }
 
 /// Why this one can show no certificate.
-fn refused(options: &ServeOptions, who: &Certified) -> impl Iterator<Item = String> {
+fn why_refused(options: &ServeOptions, who: &Certified) -> impl Iterator<Item = String> {
     let (kind, page, flag, address) = match who.is_operator {
         true => ("operator", "console", "--console", options.console),
         false => ("role", "desk", "--desk", options.desk),
@@ -111,10 +111,10 @@ pub fn self_signed() -> Result<Arc<ServerConfig>, Failure> {
         rcgen::generate_simple_self_signed(vec!["localhost".to_owned(), "127.0.0.1".to_owned()])
             .map_err(|e| failed(&e))?;
     let key = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
-    configured(vec![made.cert.der().clone()], key, None).map_err(|e| failed(&e))
+    configure(vec![made.cert.der().clone()], key, None).map_err(|e| failed(&e))
 }
 
-fn configured(
+fn configure(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
     verifier: Option<Arc<dyn ClientCertVerifier>>,

@@ -18,7 +18,7 @@ use crate::ledger::{Act, Balance, Decided, Decision, Error, now, period_start};
 use crate::web::history_chart;
 use crate::web::share;
 use crate::web::spending;
-use crate::web::spending::{Forecast, PACE_DAYS, dearest, forecast, spent};
+use crate::web::spending::{Forecast, PACE_DAYS, dearest, forecast, list_spent};
 
 /// The most debits that are read of one account: older ones are not drawn.
 const DEBITS_MAX: u32 = 10_000;
@@ -62,7 +62,7 @@ pub async fn accounts(engine: &Engine, days: u16, now: i64) -> Result<Vec<Accoun
     let ledger = engine.ledger();
     let from = now - i64::from(days) * MICROS_PER_DAY;
     let account = |role: Option<String>, balance: Balance, entries: &[_], failures| {
-        let debits = spent(&balance, entries, |plan| ledger.plan_digest(plan).short());
+        let debits = list_spent(&balance, entries, |plan| ledger.plan_digest(plan).short());
         AccountView {
             role,
             course: spending::course(&balance, &debits, from, now),
@@ -107,15 +107,15 @@ pub async fn page(
     let (engine, now) = (console.engine(), now());
     let found = match accounts(&engine, days, now).await {
         Ok(found) => found,
-        Err(error) => return console.failed(&visitor, "Budgets", &error),
+        Err(error) => return console.fail(&visitor, "Budgets", &error),
     };
     let decided = match engine.ledger().decisions().await {
         Ok(decided) => decisions(decided.iter().rev().take(50)),
-        Err(error) => return console.failed(&visitor, "Budgets", &error),
+        Err(error) => return console.fail(&visitor, "Budgets", &error),
     };
     let worth = match worth(&engine).await {
         Ok(worth) => worth,
-        Err(error) => return console.failed(&visitor, "Budgets", &error),
+        Err(error) => return console.fail(&visitor, "Budgets", &error),
     };
     let page = console.page(&visitor, "Budgets", |token| {
         html! {
@@ -224,7 +224,7 @@ fn freeze_form(at: usize, role: Option<&str>, is_frozen: bool, token: &str) -> M
     let whom = role.unwrap_or("all");
     html! {
         form method="post" action="/freeze" {
-            (view::hidden(token))
+            (view::token_field(token))
             input type="hidden" name="account" value=(account);
             label for={ "why-" (at) } { "Why freeze " (whom) "? (for the record)" }
             input id={ "why-" (at) } name="why" maxlength=(WHY_MAX) required
@@ -262,7 +262,7 @@ fn history(found: &[AccountView], days: u16, now: i64) -> Markup {
 }
 
 fn of_account(account: &AccountView, days: u16, now: i64) -> Markup {
-    let (drawn, points) = history_chart::spent(account.label(), &account.course, days, now);
+    let (drawn, points) = history_chart::spent_chart(account.label(), &account.course, days, now);
     let plans: Vec<Vec<Markup>> = account
         .dearest
         .iter()
@@ -339,15 +339,15 @@ pub async fn freeze(
         Some(role) if engine.policy().role(role).is_some() => Some(role.to_owned()),
         None if account == ALL && sure.is_none() => {
             let wanted = "Tick the box to freeze every role.";
-            return refused(&console, &visitor, wanted);
+            return refuse(&console, &visitor, wanted);
         }
         None if account == ALL => None,
-        Some(_) | None => return refused(&console, &visitor, "The policy has no such role."),
+        Some(_) | None => return refuse(&console, &visitor, "The policy has no such role."),
     };
     let why = why.trim();
     if why.is_empty() || why.chars().count() > WHY_MAX || why.contains(char::is_control) {
         let wanted = format!("Say why, in one line of at most {WHY_MAX} letters.");
-        return refused(&console, &visitor, &wanted);
+        return refuse(&console, &visitor, &wanted);
     }
     let decision = Decision {
         act: Act::Freeze { role },
@@ -367,13 +367,13 @@ pub async fn freeze(
     });
     match decided.await {
         Ok(Ok(())) => Redirect::to("/budgets").into_response(),
-        Ok(Err(Error::Decision(why))) => refused(&console, &visitor, &format!("Nothing: {why}.")),
-        Ok(Err(error)) => console.failed(&visitor, "Not frozen", &error),
+        Ok(Err(Error::Decision(why))) => refuse(&console, &visitor, &format!("Nothing: {why}.")),
+        Ok(Err(error)) => console.fail(&visitor, "Not frozen", &error),
         Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
     }
 }
 
-fn refused(console: &Console, visitor: &SignedInOperator, why: &str) -> Response {
+fn refuse(console: &Console, visitor: &SignedInOperator, why: &str) -> Response {
     let page = console.page(visitor, "Not done", |_| view::SITE.message("Not done", why));
     (StatusCode::BAD_REQUEST, page).into_response()
 }

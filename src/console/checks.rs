@@ -55,14 +55,14 @@ pub async fn page(Owner(visitor): Owner, State(console): State<Arc<Console>>) ->
     let changed = changed.ok().and_then(Result::ok);
     let acts = match engine.ledger().acts(ACTS_MAX).await {
         Ok(acts) => acts,
-        Err(error) => return console.failed(&visitor, "Checks", &error),
+        Err(error) => return console.fail(&visitor, "Checks", &error),
     };
     let in_force = console.in_force.current();
     let page = console.page(&visitor, "Checks", |_| {
         html! {
             (tables(changed.as_deref()))
-            (searched(&engine))
-            (audited(&acts, in_force.as_deref()))
+            (list_searches(&engine))
+            (last_audit(&acts, in_force.as_deref()))
             section aria-labelledby="commands" {
                 h2 #commands { "Commands that look deeper" }
                 p .note { "They run on the proxy's machine; this page starts none of them." }
@@ -97,7 +97,7 @@ fn tables(changed: Option<&[String]>) -> Markup {
 }
 
 /// The last `pgveil audit --record`.
-fn audited(acts: &[Record], in_force: Option<&File>) -> Markup {
+fn last_audit(acts: &[Record], in_force: Option<&File>) -> Markup {
     let last = acts.iter().find_map(|record| match &record.event {
         Event::Act { act, target, why } if act == "audit" => Some((record, target, why)),
         Event::Act { .. } | Event::Statement(_) | Event::Login => None,
@@ -125,7 +125,7 @@ fn audited(acts: &[Record], in_force: Option<&File>) -> Markup {
     }
 }
 
-fn searched(engine: &Engine) -> Markup {
+fn list_searches(engine: &Engine) -> Markup {
     let policy = engine.policy();
     let rows: Vec<Vec<Markup>> = policy
         .searches

@@ -15,7 +15,7 @@ use crate::calendar::MICROS_PER_DAY;
 use crate::engine::{Engine, aside, summary};
 use crate::ledger::{AccountSpec, Balance, Error, now};
 use crate::mechanism::Loss;
-use crate::policy::{Difference, File, PolicyError, Renew, unlisted};
+use crate::policy::{Difference, File, PolicyError, Renew, find_unlisted};
 
 /// The days whose charges are shown, and the most debits that are read.
 const DAYS: i64 = 7;
@@ -28,7 +28,7 @@ const UNKNOWN: &str = "A variable stands for a part of a value in the policy in 
     check` reads it aloud.";
 
 pub async fn form(Owner(visitor): Owner, State(console): State<Arc<Console>>) -> Response {
-    shown(&console, &visitor, "", &html! {}).into_response()
+    page(&console, &visitor, "", &html! {}).into_response()
 }
 
 #[derive(Deserialize)]
@@ -38,7 +38,7 @@ pub struct DraftForm {
 }
 
 /// The changes that the draft would make.
-pub async fn compared(
+pub async fn compare(
     visitor: Result<Owner, Response>,
     State(console): State<Arc<Console>>,
     Form(DraftForm { token, draft }): Form<DraftForm>,
@@ -49,7 +49,7 @@ pub async fn compared(
         Err(refused) => return console.turned_away(refused, &draft),
     };
     if let Some((status, why)) = console.hinders(&visitor, &token, &draft) {
-        let page = shown(&console, &visitor, &draft, &view::hindered(&why));
+        let page = page(&console, &visitor, &draft, &view::hindrance(&why));
         return (status, page).into_response();
     }
     let in_force = console.in_force.current();
@@ -71,15 +71,10 @@ pub async fn compared(
         },
         Ok(difference) => different(&difference),
     };
-    shown(&console, &visitor, &draft, &body).into_response()
+    page(&console, &visitor, &draft, &body).into_response()
 }
 
-fn shown(
-    console: &Console,
-    visitor: &SignedInOperator,
-    draft: &str,
-    body: &Markup,
-) -> Html<String> {
+fn page(console: &Console, visitor: &SignedInOperator, draft: &str, body: &Markup) -> Html<String> {
     let in_force = console.in_force.current();
     let engine = console.engine();
     let known = in_force.map(|file| {
@@ -111,7 +106,7 @@ fn shown(
                     code { "pgveil check" } " compares it with the database."
                 }
                 form method="post" action="/policy#found" {
-                    (view::hidden(token))
+                    (view::token_field(token))
                     label for="draft" { "Draft" }
                     textarea #draft name="draft" rows="12" spellcheck="false" autocomplete="off"
                         autocapitalize="off" required { "\n" (draft) }
@@ -133,7 +128,7 @@ fn aloud(engine: &Engine, file: &File) -> Vec<String> {
         .map(|role| AccountSpec::of(&role.name, role.budget, role.renew, privacy));
     let roles: Result<Vec<AccountSpec>, _> = roles.collect();
     match (owner, roles) {
-        (Ok(owner), Ok(roles)) => summary(policy, &unlisted(file, policy), &owner, &roles),
+        (Ok(owner), Ok(roles)) => summary(policy, &find_unlisted(file, policy), &owner, &roles),
         // Such a policy is refused before it comes into force.
         (Err(error), _) | (_, Err(error)) => vec![error.to_string()],
     }

@@ -20,7 +20,7 @@ use crate::wire::question_of;
 
 pub async fn form(Owner(visitor): Owner, State(console): State<Arc<Console>>) -> Response {
     let asked = ExploreForm::default();
-    shown(&console, &visitor, &asked, &html! {}).into_response()
+    page(&console, &visitor, &asked, &html! {}).into_response()
 }
 
 #[derive(Deserialize, Default)]
@@ -33,7 +33,7 @@ pub struct ExploreForm {
 }
 
 /// Plans, as the role would.
-pub async fn explored(
+pub async fn explore(
     visitor: Result<Owner, Response>,
     State(console): State<Arc<Console>>,
     Form(asked): Form<ExploreForm>,
@@ -48,21 +48,21 @@ pub async fn explored(
         Err(refused) => return console.turned_away(refused, &asked.sql),
     };
     if let Some((status, why)) = console.hinders(&visitor, &asked.token, &asked.sql) {
-        let page = shown(&console, &visitor, &asked, &view::hindered(&why));
+        let page = page(&console, &visitor, &asked, &view::hindrance(&why));
         return (status, page).into_response();
     }
     // Each keeps a processor busy.
     let Ok(_turn) = console.exploring.try_acquire() else {
-        let why = view::hindered("Another exploration is running. Try again.");
-        let page = shown(&console, &visitor, &asked, &why);
+        let why = view::hindrance("Another exploration is running. Try again.");
+        let page = page(&console, &visitor, &asked, &why);
         return (StatusCode::SERVICE_UNAVAILABLE, page).into_response();
     };
     let body = match of(&console, &visitor, &asked).await {
-        Ok(explored) => found(&explored),
+        Ok(explored) => list_findings(&explored),
         Err(Trouble::Form(why)) => html! { p .refused role="alert" { (why) } },
         Err(Trouble::Refused(refused)) => refusal(&refused, &asked.sql),
     };
-    shown(&console, &visitor, &asked, &body).into_response()
+    page(&console, &visitor, &asked, &body).into_response()
 }
 
 /// Why nothing is explored.
@@ -102,7 +102,7 @@ async fn of(
     Ok(engine.explore(role, text, origin, read).await?)
 }
 
-fn shown(
+fn page(
     console: &Console,
     visitor: &SignedInOperator,
     asked: &ExploreForm,
@@ -125,7 +125,7 @@ fn shown(
                     it, as in a session of the role."
                 }
                 form method="post" action="/explore#found" {
-                    (view::hidden(token))
+                    (view::token_field(token))
                     div .fields {
                         div {
                             label for="role" { "Role" }
@@ -150,7 +150,7 @@ fn shown(
     })
 }
 
-fn found(explored: &Explored) -> Markup {
+fn list_findings(explored: &Explored) -> Markup {
     let Explored { lines, curve } = explored;
     let (first, rest) = lines
         .split_first()

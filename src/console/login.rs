@@ -28,7 +28,7 @@ pub async fn enter(
     Form(Credentials { name, password }): Form<Credentials>,
 ) -> Response {
     let shown = short_name(&name);
-    let begun = begun(&console, &peer, name, Zeroizing::new(password)).await;
+    let begun = begin_session(&console, &peer, name, Zeroizing::new(password)).await;
     console.exchange.meter().login(begun.is_ok());
     match begun {
         Ok(secret) => {
@@ -60,7 +60,7 @@ pub async fn enter(
 }
 
 /// The secret of a new session.
-async fn begun(
+async fn begin_session(
     console: &Console,
     peer: &Peer,
     name: String,

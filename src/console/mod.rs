@@ -39,7 +39,7 @@ use crate::web;
 use crate::web::guard::{FORM_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::web::rate_limit::Pace;
 use crate::web::session::{Lifetimes, SessionOwner};
-use crate::web::site::{LoginPortal, PortalOptions};
+use crate::web::site::{LoginSite, SiteOptions};
 use crate::wire::Tls;
 pub use current_policy::InForce;
 use visitor::SignedInOperator;
@@ -70,7 +70,7 @@ type Hindrance = (StatusCode, String);
 struct Console {
     exchange: Arc<Reloadable>,
     in_force: Arc<InForce>,
-    portal: LoginPortal<Operator>,
+    portal: LoginSite<Operator>,
     /// One exploration at a time.
     exploring: Semaphore,
 }
@@ -99,7 +99,7 @@ pub async fn serve(
         first_wait,
         pace,
     } = options;
-    let opening = PortalOptions {
+    let opening = SiteOptions {
         site: &view::SITE,
         hosts,
         is_encrypted: tls.is_some(),
@@ -113,7 +113,7 @@ pub async fn serve(
     let console = Console {
         exchange,
         in_force,
-        portal: LoginPortal::open(opening)?,
+        portal: LoginSite::open(opening)?,
         exploring: Semaphore::new(1),
     };
     let router = router(Arc::new(console));
@@ -129,19 +129,13 @@ fn router(console: Arc<Console>) -> Router {
         .route("/budgets", get(budgets::page))
         .route("/freeze", post(budgets::freeze))
         .route("/statements", get(statements::page))
-        .route(
-            "/explore",
-            texts(get(explore::form).post(explore::explored)),
-        )
-        .route("/policy", texts(get(draft::form).post(draft::compared)))
+        .route("/explore", texts(get(explore::form).post(explore::explore)))
+        .route("/policy", texts(get(draft::form).post(draft::compare)))
         .route("/checks", get(checks::page))
         .route("/style.css", get(style))
         .fallback(nothing)
         .layer(DefaultBodyLimit::max(TEXT_BYTES_MAX))
-        .layer(middleware::from_fn_with_state(
-            Arc::clone(&console),
-            guarded,
-        ))
+        .layer(middleware::from_fn_with_state(Arc::clone(&console), guard))
         .with_state(console)
 }
 
@@ -150,7 +144,7 @@ fn texts(page: MethodRouter<Arc<Console>>) -> MethodRouter<Arc<Console>> {
     page.layer(DefaultBodyLimit::max(FORM_BYTES_MAX))
 }
 
-async fn guarded(State(console): State<Arc<Console>>, request: Request, next: Next) -> Response {
+async fn guard(State(console): State<Arc<Console>>, request: Request, next: Next) -> Response {
     console.portal.guard.pass(request, next).await
 }
 
@@ -219,11 +213,11 @@ impl Console {
             );
             return Some((StatusCode::PAYLOAD_TOO_LARGE, why));
         }
-        self.slowed(visitor)
+        self.rate_hindrance(visitor)
     }
 
     /// Why an operator may not ask now.
-    fn slowed(&self, visitor: &SignedInOperator) -> Option<Hindrance> {
+    fn rate_hindrance(&self, visitor: &SignedInOperator) -> Option<Hindrance> {
         let rates = &self.portal.rates;
         if rates.admits(&visitor.name, Instant::now()) {
             return None;
@@ -235,7 +229,7 @@ impl Console {
 
     /// A page that says that requests come too fast; `None` where they do not.
     fn slows(&self, visitor: &SignedInOperator) -> Option<Response> {
-        let (status, why) = self.slowed(visitor)?;
+        let (status, why) = self.rate_hindrance(visitor)?;
         let page = self.page(visitor, "Too often", |_| {
             view::SITE.message("Too often", &why)
         });
@@ -245,13 +239,13 @@ impl Console {
     /// The answer to a form without a session, with the text that it had.
     fn turned_away(&self, refused: Response, typed: &str) -> Response {
         match refused.status() {
-            StatusCode::UNAUTHORIZED => self.portal.ended(Some(typed)),
+            StatusCode::UNAUTHORIZED => self.portal.session_ended_page(Some(typed)),
             _ => refused,
         }
     }
 
     /// The error of something that cannot be asked now. The cause is in the log.
-    fn failed(
+    fn fail(
         &self,
         visitor: &SignedInOperator,
         what: &str,

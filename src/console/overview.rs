@@ -33,9 +33,9 @@ pub async fn page(
     let state = states(&engine).await;
     let owned = match visitor.rights {
         Rights::Watch => None,
-        Rights::Own => match owned(&engine).await {
+        Rights::Own => match for_owner(&engine).await {
             Ok(owned) => Some(owned),
-            Err(error) => return console.failed(&visitor, "Overview", &error),
+            Err(error) => return console.fail(&visitor, "Overview", &error),
         },
     };
     let is_again = query.as_deref() == Some(BY_ITSELF);
@@ -76,7 +76,7 @@ struct States {
 
 async fn states(engine: &Engine) -> States {
     let (reached, changed) = tokio::join!(
-        engine.reached(),
+        engine.check(),
         tokio::time::timeout(PATIENCE, engine.changed_tables()),
     );
     let changed = match changed {
@@ -118,7 +118,7 @@ fn health(state: &States) -> Markup {
 }
 
 fn facts(engine: &Engine, console: &Console, rights: Rights) -> Markup {
-    let loaded = engine.loaded().duration_since(UNIX_EPOCH);
+    let loaded = engine.loaded_at().duration_since(UNIX_EPOCH);
     let loaded = loaded.unwrap_or_default().as_micros();
     let mut rows = vec![
         vec![text("pgveil"), text(env!("CARGO_PKG_VERSION"))],
@@ -157,7 +157,7 @@ fn facts(engine: &Engine, console: &Console, rights: Rights) -> Markup {
 }
 
 /// For the owner: every account, and the acts of the last day, newest first.
-async fn owned(engine: &Engine) -> Result<(Vec<AccountView>, Vec<Vec<Markup>>), Error> {
+async fn for_owner(engine: &Engine) -> Result<(Vec<AccountView>, Vec<Vec<Markup>>), Error> {
     let now = now();
     let accounts = accounts(engine, 14, now).await?;
     let acts = engine.ledger().acts(ACTS_MAX).await?;
@@ -212,7 +212,7 @@ fn acts(done: &[Vec<Markup>]) -> Markup {
 fn money(accounts: &[AccountView]) -> Markup {
     let bars: Vec<_> = accounts
         .iter()
-        .map(|account| view::left(account.label(), account.balance.fraction_left()))
+        .map(|account| view::left_bar(account.label(), account.balance.fraction_left()))
         .collect();
     html! {
         section aria-labelledby="left" {

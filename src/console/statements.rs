@@ -18,7 +18,7 @@ use crate::engine::Engine;
 use crate::ledger::{Error, Event, KeyedStatementDigest, LoggedStatement, Record, Verdict};
 use crate::policy::{Zone, timestamp};
 use crate::refusal::Ending;
-use crate::web::page::charged;
+use crate::web::page::charge_words;
 
 /// Records that one page looks through.
 const READ_MAX: u32 = 5_000;
@@ -137,7 +137,7 @@ pub async fn page(
     // The answers of the meantime are recorded within a second.
     let read = match read(&engine, &filter, times).await {
         Ok(read) => read,
-        Err(error) => return console.failed(&visitor, "Statements", &error),
+        Err(error) => return console.fail(&visitor, "Statements", &error),
     };
     let last = read
         .last()
@@ -238,7 +238,7 @@ fn row((_, record): &(i64, Record)) -> Vec<Markup> {
     };
     let (what, tables, statement, plan) = match event {
         Event::Statement(asked) => (
-            charged(&asked.loss),
+            charge_words(&asked.loss),
             asked.tables.join(", "),
             match &asked.shape {
                 Some(shape) => format!("{} {shape}", asked.statement.short()),

@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use crate::policy::Rights;
 use crate::web::chart::Bar;
 use crate::web::page::{SiteTexts, Who};
-pub use crate::web::page::{hidden, minute, table, text};
+pub use crate::web::page::{minute, table, text, token_field};
 
 pub const SITE: SiteTexts = SiteTexts {
     name: "console",
@@ -20,7 +20,7 @@ pub const SITE: SiteTexts = SiteTexts {
 };
 
 /// Why nothing was done, with the place to which forms lead.
-pub fn hindered(why: &str) -> Markup {
+pub fn hindrance(why: &str) -> Markup {
     html! { p #found .refused role="alert" { (why) } }
 }
 
@@ -42,7 +42,7 @@ pub fn who(name: &str, rights: Rights) -> Who {
 }
 
 /// A bar of what is left of a budget.
-pub fn left(label: &str, fraction: f64) -> Bar {
+pub fn left_bar(label: &str, fraction: f64) -> Bar {
     Bar {
         label: label.to_owned(),
         value: 100.0 * fraction,

@@ -112,7 +112,7 @@ async fn measure(session: &mut DemoSession, what: &str, of: &str) -> Result<Nois
 }
 
 /// The mu that the role has spent.
-async fn spent(session: &mut DemoSession) -> Result<f64, Refused> {
+async fn spent_mu(session: &mut DemoSession) -> Result<f64, Refused> {
     let reply = session.ask("SELECT mu_spent FROM pgveil.budget").await?;
     let value = reply
         .rows
@@ -128,7 +128,7 @@ async fn spent(session: &mut DemoSession) -> Result<f64, Refused> {
 pub async fn difference(session: &mut DemoSession) -> Result<DifferencingAttack, Refused> {
     let all = measure(session, SUM, WORKERS).await?;
     let without = measure(session, SUM, &format!("{WORKERS} AND NOT ({HER})")).await?;
-    let mu = spent(session).await?;
+    let mu = spent_mu(session).await?;
     Ok(DifferencingAttack { all, without, mu })
 }
 

@@ -58,7 +58,7 @@ fn options(copy_of: Option<PathBuf>) -> ServerOptions {
 ///
 /// # Errors
 /// Where it does not start, or does not hold everything.
-pub async fn copied(cluster: PathBuf) -> Result<LocalPostgres, ServerError> {
+pub async fn copy_cluster(cluster: PathBuf) -> Result<LocalPostgres, ServerError> {
     let local = LocalPostgres::start(options(Some(cluster))).await?;
     let connected = connect(&local.config()).await?;
     let whole = is_whole(&connected.client).await;
@@ -73,7 +73,7 @@ pub async fn copied(cluster: PathBuf) -> Result<LocalPostgres, ServerError> {
 ///
 /// # Errors
 /// Where it does not start or does not take the data.
-pub async fn loaded(step: &(dyn Fn(&str, usize) + Sync)) -> Result<LocalPostgres, ServerError> {
+pub async fn load_new(step: &(dyn Fn(&str, usize) + Sync)) -> Result<LocalPostgres, ServerError> {
     let local = LocalPostgres::start(options(None)).await?;
     let mut connected = connect(&local.config()).await?;
     let outcome = match load(&mut connected.client, step).await {

@@ -31,11 +31,11 @@ impl Exact {
         let kept = tokio::task::spawn_blocking(|| KeptClusters::of(&data::content())).await;
         let kept = kept.ok().flatten().and_then(|kept| kept.clusters());
         if let Some((_, loaded)) = kept
-            && let Ok(local) = data::copied(loaded).await
+            && let Ok(local) = data::copy_cluster(loaded).await
         {
             return Ok(Self { local });
         }
-        let local = data::loaded(&|_, _| ()).await?;
+        let local = data::load_new(&|_, _| ()).await?;
         Ok(Self { local })
     }
 

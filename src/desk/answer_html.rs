@@ -10,7 +10,7 @@ use crate::mechanism::Loss;
 use crate::refusal::Refusal;
 use crate::web;
 use crate::web::answer::cells;
-use crate::web::page::{charged, digest};
+use crate::web::page::{charge_words, digest};
 use crate::web::spending::share_of;
 
 /// Rows that are shown.
@@ -46,7 +46,7 @@ pub struct Around<'a> {
 ///
 /// # Errors
 /// 53200 where the session may not hold it.
-pub fn rendered(
+pub fn render(
     answer: &Answer,
     around: &Around<'_>,
     share: &MemoryShare,
@@ -76,7 +76,7 @@ impl Fitting {
             let (mut weight, mut is_cut) = (0, false);
             for value in row {
                 let text = value.as_ref().map(|value| cut(value, VALUE_BYTES_MAX));
-                weight += CELL_BYTES + text.as_ref().map_or(0, |(text, _)| escaped(text));
+                weight += CELL_BYTES + text.as_ref().map_or(0, |(text, _)| html_bytes(text));
                 is_cut |= text.as_ref().is_some_and(|(_, is_cut)| *is_cut);
                 texts.push(text.map(|(text, _)| text));
             }
@@ -103,7 +103,7 @@ fn cut(value: &[u8], most: usize) -> (String, bool) {
 }
 
 /// The bytes of a text in HTML.
-fn escaped(text: &str) -> usize {
+fn html_bytes(text: &str) -> usize {
     let of_byte = |byte: u8| match byte {
         b'"' => 6,
         b'&' => 5,
@@ -142,7 +142,7 @@ fn page(answer: &Answer, around: &Around<'_>) -> Markup {
     html! {
         section #found aria-labelledby="answer" {
             h2 #answer { "Answer" }
-            p .lead { (paid(around)) }
+            p .lead { (charge_text(around)) }
             @for warning in warnings {
                 p .refused { "Warning: " (warning.message) }
             }
@@ -182,9 +182,9 @@ fn page(answer: &Answer, around: &Around<'_>) -> Markup {
 }
 
 /// The charge, and the rest of the budget.
-fn paid(around: &Around<'_>) -> String {
+fn charge_text(around: &Around<'_>) -> String {
     let Some(balance) = around.balance else {
-        return format!("Charged: {}.", charged(&around.charged));
+        return format!("Charged: {}.", charge_words(&around.charged));
     };
     let left = percent(balance.fraction_left());
     match around.charged.is_zero() {
@@ -225,7 +225,7 @@ mod tests {
             charged: Loss::ZERO,
             balance: None,
         };
-        rendered(answer, &around, &MemoryShare::default()).unwrap()
+        render(answer, &around, &MemoryShare::default()).unwrap()
     }
 
     #[test]

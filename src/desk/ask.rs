@@ -12,7 +12,7 @@ use serde::Deserialize;
 
 use super::quote::{NoisyColumns, Quote};
 use super::visitor::{Analyst, AnalystRequest};
-use super::{Admission, Desk, NotNow, asked, view};
+use super::{Admission, Desk, NotNow, ask, view};
 use crate::engine::{COPIES, Engine, QuestionPrice, Requester, SearchesDue, adds_no_draw};
 use crate::mechanism::Loss;
 use crate::parse;
@@ -20,7 +20,7 @@ use crate::parse::{Query, Statement, parse};
 use crate::refusal::{Refusal, reason};
 use crate::web::guard::TEXT_BYTES_MAX;
 use crate::web::intervals;
-use crate::web::page::{hidden, refusal, statement};
+use crate::web::page::{refusal, statement, token_field};
 use crate::wire::Asking;
 
 /// How long a price is waited for.
@@ -67,7 +67,7 @@ pub async fn form(
         .iter()
         .find(|(name, _, _)| show.as_deref() == Some(name));
     let sql = example.map_or("", |(_, _, sql)| sql);
-    shown(&desk, &visitor, ("Ask", sql), |_| html! {}).into_response()
+    form_page(&desk, &visitor, ("Ask", sql), |_| html! {}).into_response()
 }
 
 #[derive(Deserialize)]
@@ -79,7 +79,7 @@ pub struct AskForm {
 }
 
 /// The price of a question. The form may be sent again: nothing is charged, but the searches once.
-pub async fn priced(
+pub async fn price(
     visitor: Result<AnalystRequest, Response>,
     State(desk): State<Arc<Desk>>,
     Form(AskForm { token, sql, pay }): Form<AskForm>,
@@ -87,22 +87,22 @@ pub async fn priced(
     // Browsers send CRLF as line ends.
     let sql = sql.replace("\r\n", "\n");
     let Ok(visitor) = visitor else {
-        return desk.portal.ended(Some(&sql));
+        return desk.portal.session_ended_page(Some(&sql));
     };
     if !desk.knows(&visitor, &token) {
         let why = "This form is of an older session. Nothing was done: send it again.";
-        return noted(&desk, &visitor, &sql, &Note::not_of_here(why));
+        return note_page(&desk, &visitor, &sql, &Note::not_of_here(why));
     }
     if sql.len() > TEXT_BYTES_MAX {
-        return noted(&desk, &visitor, &sql, &Note::too_long(sql.len()));
+        return note_page(&desk, &visitor, &sql, &Note::too_long(sql.len()));
     }
     if !desk.is_in_time(&visitor) {
-        return noted(&desk, &visitor, &sql, &Note::too_often(&desk));
+        return note_page(&desk, &visitor, &sql, &Note::too_often(&desk));
     }
     let analyst = &visitor.analyst;
     let admission = match desk.admit(analyst).await {
         Ok(admission) => admission,
-        Err(not_now) => return noted(&desk, &visitor, &sql, &not_now.note()),
+        Err(not_now) => return note_page(&desk, &visitor, &sql, &not_now.note()),
     };
     let agreed = pay.and_then(|_| analyst.take_searches());
     match price_of(&desk, analyst, (&sql, agreed), admission).await {
@@ -110,13 +110,13 @@ pub async fn priced(
             let digest = quote.digest.clone();
             let number = analyst.quote(quote);
             let body = |token: &str| view::price(&price, (number, &sql, &digest), token, None);
-            shown(&desk, &visitor, ("Ask: price", &sql), body)
+            form_page(&desk, &visitor, ("Ask: price", &sql), body)
         }
         Err(refused) => match due_after(&desk, analyst, &refused).await {
-            Some(due) => shown(&desk, &visitor, ("Ask: price", &sql), |token| {
+            Some(due) => form_page(&desk, &visitor, ("Ask: price", &sql), |token| {
                 view::searches(&due, &sql, token)
             }),
-            None => shown(&desk, &visitor, ("Ask: refused", &sql), |_| {
+            None => form_page(&desk, &visitor, ("Ask: refused", &sql), |_| {
                 refusal(&refused, &sql)
             }),
         },
@@ -162,7 +162,7 @@ async fn price_of(
     let reading = seat.read(&*exchange, sql).await?;
     let (requester, query) = (reading.requester.clone(), reading.query.clone());
     let asking = (Asking::Price(PRICE), admission);
-    let priced = asked(desk, analyst, &reading, asking, |token| async move {
+    let priced = ask(desk, analyst, &reading, asking, |token| async move {
         let (engine, _passing) = exchange.enter(&requester).await?;
         if let Some(searches) = searches {
             let alone = (&query, &query);
@@ -214,7 +214,7 @@ async fn with_intervals(
     }
     let (plan, _) = engine.plan_free(requester, query).await.ok()?;
     let widened = async |of: &[usize]| {
-        let widened = intervals::widened(&sql, of)?;
+        let widened = intervals::with_intervals(&sql, of)?;
         let statements = parse(&widened.sql).ok()?;
         let [Statement::Query(sent)] = <[Statement; 1]>::try_from(statements).ok()? else {
             return None;
@@ -317,16 +317,16 @@ impl NotNow {
 }
 
 /// The form with what was typed, and why nothing was done.
-pub fn noted(desk: &Desk, visitor: &AnalystRequest, sql: &str, said: &Note) -> Response {
+pub fn note_page(desk: &Desk, visitor: &AnalystRequest, sql: &str, said: &Note) -> Response {
     let Note { status, title, why } = said;
-    let page = shown(desk, visitor, ("Ask: not done", sql), |_| {
+    let page = form_page(desk, visitor, ("Ask: not done", sql), |_| {
         view::note(title, why)
     });
     (*status, page).into_response()
 }
 
 /// The page of the form, with the text in it.
-pub fn shown(
+pub fn form_page(
     desk: &Desk,
     visitor: &AnalystRequest,
     (title, sql): (&str, &str),
@@ -344,7 +344,7 @@ pub fn shown(
                     }
                 }
                 form method="post" action="/price#found" {
-                    (hidden(token))
+                    (token_field(token))
                     (statement(sql))
                     div .buttons { button .primary { "Show the price" } }
                 }

@@ -14,7 +14,7 @@ use crate::engine::percent;
 use crate::ledger::{Balance, Entry, Error, now};
 use crate::web;
 use crate::web::page::{minute, table, text};
-use crate::web::spending::{course, forecast, spent};
+use crate::web::spending::{course, forecast, list_spent};
 
 /// Debits that are read.
 const DEBITS_MAX: u32 = 10_000;
@@ -33,7 +33,7 @@ pub async fn page(visitor: AnalystRequest, State(desk): State<Arc<Desk>>) -> Res
             let body = budget(&balance, &entries, (failures, most));
             desk.page(&visitor, "My budget", |_| body).into_response()
         }
-        Err(error) => desk.failed(&visitor, &error),
+        Err(error) => desk.fail(&visitor, &error),
     }
 }
 
@@ -50,10 +50,10 @@ async fn read(desk: &Desk, role: &str) -> Result<(Balance, Vec<Entry>, u32), Err
 fn budget(balance: &Balance, entries: &[Entry], failures: (u32, u32)) -> Markup {
     let now = now();
     // As `pgveil.history` names them.
-    let debits = spent(balance, entries, |plan| plan.short());
+    let debits = list_spent(balance, entries, |plan| plan.short());
     let from = now - i64::from(DAYS) * MICROS_PER_DAY;
     let course = course(balance, &debits, from, now);
-    let (drawn, points) = web::history_chart::spent("your budget", &course, DAYS, now);
+    let (drawn, points) = web::history_chart::spent_chart("your budget", &course, DAYS, now);
     let listed: Vec<Vec<Markup>> = debits
         .iter()
         .rev()

@@ -17,7 +17,7 @@ use crate::ledger::{Event, Origin, Record, Via, short_name};
 use crate::policy::Role;
 use crate::web::login::{Credentials, LoginRefusal, Try, is_vouched};
 use crate::web::server::Peer;
-use crate::wire::ClientSession;
+use crate::wire::PageSession;
 
 /// The pages' application name in the record.
 const APPLICATION: &str = "pgveil desk";
@@ -35,7 +35,7 @@ pub async fn enter(
 ) -> Response {
     let shown = short_name(&name);
     let before = desk.portal.cookie.of(&headers);
-    let begun = begun(&desk, &peer, (name, Zeroizing::new(password)), before).await;
+    let begun = begin_session(&desk, &peer, (name, Zeroizing::new(password)), before).await;
     desk.exchange.meter().login(begun.is_ok());
     match begun {
         Ok(secret) => {
@@ -70,7 +70,7 @@ pub async fn enter(
 }
 
 /// The secret of a new session. `before` is what the browser has of a session until now.
-async fn begun(
+async fn begin_session(
     desk: &Desk,
     peer: &Peer,
     (name, password): (String, Zeroizing<String>),
@@ -91,7 +91,7 @@ async fn begun(
     desk.portal.door.enter(tried).await?;
     let reloaded = || LoginRefusal::unable("The policy was reloaded. Try again.");
     let role = role.ok_or_else(reloaded)?;
-    let seat = seated(desk, peer, &role.name, before)?;
+    let seat = take_place(desk, peer, &role.name, before)?;
     let process = seat.process();
     let analyst = Analyst::new(seat, role.verifier, role.certificate);
     // A reload may have come while the password was compared.
@@ -107,12 +107,12 @@ async fn begun(
 
 /// A place for a session. Where the role has no other, that of its session that was idle longest,
 /// and asks nothing now.
-fn seated(
+fn take_place(
     desk: &Desk,
     peer: &Peer,
     role: &str,
     before: Option<&str>,
-) -> Result<ClientSession, LoginRefusal> {
+) -> Result<PageSession, LoginRefusal> {
     let (sessions, now) = (&desk.portal.sessions, Instant::now());
     // Sessions that have ended give back their places first; so does that of the same browser.
     desk.sweep();
@@ -135,7 +135,7 @@ fn seated(
     while taken.is_err() && sessions.end_idlest(role, may_end, now) {
         taken = take();
     }
-    taken.map_err(|refusal| LoginRefusal::refused(&refusal))
+    taken.map_err(|refusal| LoginRefusal::of_refusal(&refusal))
 }
 
 /// The record's origin for a request.

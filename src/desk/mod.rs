@@ -40,8 +40,8 @@ use crate::web;
 use crate::web::guard::{FORM_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::web::rate_limit::Pace;
 use crate::web::session::Lifetimes;
-use crate::web::site::{LoginPortal, PortalOptions};
-use crate::wire::{Asking, Commons, ReadQuestion, Tls, Turn};
+use crate::web::site::{LoginSite, SiteOptions};
+use crate::wire::{AskPermit, Asking, ReadQuestion, SharedState, Tls};
 use visitor::{Analyst, AnalystRequest};
 
 /// For one page. A price takes longest; a page does not wait for the end of a long question.
@@ -49,7 +49,7 @@ const PATIENCE: Duration = Duration::from_secs(150);
 /// For a whole connection.
 const WHOLE: Duration = Duration::from_secs(180);
 /// How long a question waits for the one before it of its session.
-const TURN: Duration = Duration::from_secs(2);
+const ASK_WAIT: Duration = Duration::from_secs(2);
 /// Sessions of one role.
 const SESSIONS_MAX: usize = 8;
 /// Requests that are answered at the same time, and questions that run.
@@ -78,8 +78,8 @@ pub struct DeskOptions {
 struct Desk {
     exchange: Arc<Reloadable>,
     /// The state that its sessions share with the wire's.
-    commons: Arc<Commons>,
-    portal: LoginPortal<Arc<Analyst>>,
+    commons: Arc<SharedState>,
+    portal: LoginSite<Arc<Analyst>>,
     is_encrypted: bool,
     /// A permit for each question under way.
     questions: Arc<Semaphore>,
@@ -91,7 +91,7 @@ struct Desk {
 
 /// The right to ask one question.
 struct Admission {
-    turn: Turn,
+    turn: AskPermit,
     room: OwnedSemaphorePermit,
 }
 
@@ -108,7 +108,7 @@ enum NotNow {
 pub async fn serve(
     listener: TcpListener,
     exchange: Arc<Reloadable>,
-    commons: Arc<Commons>,
+    commons: Arc<SharedState>,
     options: DeskOptions,
     shutdown: CancellationToken,
 ) -> std::io::Result<()> {
@@ -120,7 +120,7 @@ pub async fn serve(
         drain,
         pace,
     } = options;
-    let opening = PortalOptions {
+    let opening = SiteOptions {
         site: &view::SITE,
         hosts,
         is_encrypted: tls.is_some(),
@@ -131,7 +131,7 @@ pub async fn serve(
         patience: PATIENCE,
         pace,
     };
-    let mut portal = LoginPortal::open(opening)?;
+    let mut portal = LoginSite::open(opening)?;
     portal.guard = portal.guard.answering(REQUESTS_MAX);
     let (questions, stop) = (
         Arc::new(Semaphore::new(QUESTIONS_MAX as usize)),
@@ -148,13 +148,13 @@ pub async fn serve(
     });
     tokio::spawn(sweep(Arc::clone(&desk), shutdown.clone()));
     web::server::serve(listener, tls, router(desk), shutdown, WHOLE).await;
-    drained(&questions, &stop, drain).await;
+    drain_questions(&questions, &stop, drain).await;
     Ok(())
 }
 
 /// Waits for the questions under way, cancels those that are left, and leaves time for the last
 /// pages: `drain` in all. No question begins meanwhile, as the desk is closing.
-async fn drained(questions: &Semaphore, stop: &CancellationToken, drain: Duration) {
+async fn drain_questions(questions: &Semaphore, stop: &CancellationToken, drain: Duration) {
     let last = FAREWELL.min(drain / 4);
     let end = Instant::now() + drain;
     let all_until = async |moment: Instant| {
@@ -171,7 +171,7 @@ async fn drained(questions: &Semaphore, stop: &CancellationToken, drain: Duratio
 }
 
 /// Asks a question for whose price or answer the session has the right; the desk's end cancels it.
-async fn asked<T, F>(
+async fn ask<T, F>(
     desk: &Desk,
     analyst: &Analyst,
     reading: &ReadQuestion,
@@ -220,7 +220,7 @@ fn router(desk: Arc<Desk>) -> Router {
         .route("/", get(ask::form))
         .route(
             "/price",
-            post(ask::priced).layer(DefaultBodyLimit::max(FORM_BYTES_MAX)),
+            post(ask::price).layer(DefaultBodyLimit::max(FORM_BYTES_MAX)),
         )
         .route("/run", post(run::run))
         .route("/answer", get(run::answer))
@@ -231,11 +231,11 @@ fn router(desk: Arc<Desk>) -> Router {
         .route("/style.css", get(style))
         .fallback(nothing)
         .layer(DefaultBodyLimit::max(TEXT_BYTES_MAX))
-        .layer(middleware::from_fn_with_state(Arc::clone(&desk), guarded))
+        .layer(middleware::from_fn_with_state(Arc::clone(&desk), guard))
         .with_state(desk)
 }
 
-async fn guarded(State(desk): State<Arc<Desk>>, request: Request, next: Next) -> Response {
+async fn guard(State(desk): State<Arc<Desk>>, request: Request, next: Next) -> Response {
     desk.portal.guard.pass(request, next).await
 }
 
@@ -307,7 +307,7 @@ impl Desk {
 
     /// The right of a session to ask one question now.
     async fn admit(&self, analyst: &Analyst) -> Result<Admission, NotNow> {
-        let turn = analyst.seat.turn(TURN).await.ok_or(NotNow::Busy)?;
+        let turn = analyst.seat.turn(ASK_WAIT).await.ok_or(NotNow::Busy)?;
         let room = Arc::clone(&self.questions).try_acquire_owned();
         // Checked while the permit is held: at its end the desk waits for all permits, so no
         // question can begin unnoticed.
@@ -336,7 +336,7 @@ impl Desk {
     }
 
     /// The error of something that cannot be asked now. The cause is in the log.
-    fn failed(&self, visitor: &AnalystRequest, error: &crate::ledger::Error) -> Response {
+    fn fail(&self, visitor: &AnalystRequest, error: &crate::ledger::Error) -> Response {
         tracing::error!(%error, "the desk could not be answered");
         let why = "The ledger cannot be read now.";
         self.message(visitor, StatusCode::SERVICE_UNAVAILABLE, ("Not now", why))

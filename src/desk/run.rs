@@ -12,12 +12,12 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
 use serde::Deserialize;
 
-use super::answer_html::{Around, rendered};
-use super::ask::{Note, digest_of, is_price_risen, noted, searches_of, shown};
+use super::answer_html::{Around, render};
+use super::ask::{Note, digest_of, form_page, is_price_risen, note_page, searches_of};
 use super::outcome::{QuestionEnd, QuestionState, RunningQuestion};
 use super::quote::Quote;
 use super::visitor::{Analyst, AnalystRequest, BY_ITSELF};
-use super::{Admission, Desk, asked, view};
+use super::{Admission, Desk, ask, view};
 use crate::engine::{AtPrice, HeldMemory, aside};
 use crate::refusal::Refusal;
 use crate::web::page::refusal;
@@ -51,14 +51,14 @@ pub async fn run(
     if let Some(answer) = began() {
         return answer;
     }
-    let typed = analyst.typed(number).unwrap_or_default();
+    let typed = analyst.typed_statement(number).unwrap_or_default();
     if !desk.is_in_time(&visitor) {
-        return noted(&desk, &visitor, &typed, &Note::too_often(&desk));
+        return note_page(&desk, &visitor, &typed, &Note::too_often(&desk));
     }
     let admission = match desk.admit(analyst).await {
         Ok(admission) => admission,
         Err(not_now) => {
-            return began().unwrap_or_else(|| noted(&desk, &visitor, &typed, &not_now.note()));
+            return began().unwrap_or_else(|| note_page(&desk, &visitor, &typed, &not_now.note()));
         }
     };
     // The form may have come twice: the other one has begun by now.
@@ -66,15 +66,15 @@ pub async fn run(
         return answer;
     }
     if !desk.takes(&visitor, &token) {
-        return noted(&desk, &visitor, &typed, &Note::not_of_here(NOT_KEPT));
+        return note_page(&desk, &visitor, &typed, &Note::not_of_here(NOT_KEPT));
     }
     let Some(quote) = analyst.take(number) else {
-        return noted(&desk, &visitor, &typed, &Note::not_kept(NOT_KEPT));
+        return note_page(&desk, &visitor, &typed, &Note::not_kept(NOT_KEPT));
     };
     let reporter = analyst.begin(number, &quote.sql);
     let (desk, analyst) = (Arc::clone(&desk), Arc::clone(analyst));
     tokio::spawn(async move {
-        let end = answered(&desk, &analyst, quote, admission).await;
+        let end = answer_at_price(&desk, &analyst, quote, admission).await;
         reporter.report(end.unwrap_or_else(|refusal| QuestionEnd::Refused(Box::new(refusal))));
     });
     to_answer(number)
@@ -85,7 +85,7 @@ fn to_answer(number: u64) -> Response {
     Redirect::to(&format!("/answer?of={number}#found")).into_response()
 }
 
-async fn answered(
+async fn answer_at_price(
     desk: &Arc<Desk>,
     analyst: &Arc<Analyst>,
     quote: Quote,
@@ -95,7 +95,7 @@ async fn answered(
     let reading = seat.read(&*exchange, &quote.sql).await?;
     let (requester, query) = (reading.requester.clone(), reading.query.clone());
     let (sent, agreed) = (quote.sent.clone(), quote.agreed.clone());
-    let answered = asked(
+    let answered = ask(
         desk,
         analyst,
         &reading,
@@ -118,7 +118,7 @@ async fn answered(
                 charged,
                 balance: balance.as_ref(),
             };
-            let rendered = aside(|| rendered(&answer, &around, seat.share()))?;
+            let rendered = aside(|| render(&answer, &around, seat.share()))?;
             Ok(QuestionEnd::Answered(rendered))
         }
         Ok(AtPrice::Changed(price)) => {
@@ -165,13 +165,13 @@ pub async fn answer(
                 ("Not done", why),
             )
         }
-        QuestionState::Ended(end) => aside(|| ended(&desk, &visitor, &outcome.sql, &end)),
+        QuestionState::Ended(end) => aside(|| end_page(&desk, &visitor, &outcome.sql, &end)),
     }
 }
 
 fn running(desk: &Desk, visitor: &AnalystRequest, outcome: &RunningQuestion) -> Response {
     let again = format!("/answer?of={}&{BY_ITSELF}", outcome.number);
-    let page = shown(desk, visitor, ("Ask: running", &outcome.sql), |_| {
+    let page = form_page(desk, visitor, ("Ask: running", &outcome.sql), |_| {
         html! {
             section #found aria-labelledby="running" {
                 h2 #running { "Running" }
@@ -187,13 +187,13 @@ fn running(desk: &Desk, visitor: &AnalystRequest, outcome: &RunningQuestion) -> 
     ([("refresh", refresh)], page).into_response()
 }
 
-fn ended(desk: &Desk, visitor: &AnalystRequest, sql: &str, end: &QuestionEnd) -> Response {
+fn end_page(desk: &Desk, visitor: &AnalystRequest, sql: &str, end: &QuestionEnd) -> Response {
     let title = match end {
         QuestionEnd::Answered(_) => "Ask: answer",
         QuestionEnd::Refused(_) => "Ask: refused",
         QuestionEnd::Changed(..) | QuestionEnd::Searches(_) => "Ask: price",
     };
-    let page = shown(desk, visitor, (title, sql), |token| match end {
+    let page = form_page(desk, visitor, (title, sql), |token| match end {
         QuestionEnd::Answered(rendered) => html! { (rendered.body) },
         QuestionEnd::Refused(refused) => refusal(refused, sql),
         QuestionEnd::Changed(price, number, digest) => {
@@ -201,14 +201,14 @@ fn ended(desk: &Desk, visitor: &AnalystRequest, sql: &str, end: &QuestionEnd) ->
         }
         QuestionEnd::Searches(due) => view::searches(due, sql, token),
     });
-    counted(desk, visitor, page.0)
+    count_page(desk, visitor, page.0)
 }
 
 const CHANGED: &str = "Not run: it would cost something else now, or be off by something else. \
     Nothing was charged. This is the price now.";
 
 /// A page that counts as memory of the session until it is sent.
-fn counted(desk: &Desk, visitor: &AnalystRequest, page: String) -> Response {
+fn count_page(desk: &Desk, visitor: &AnalystRequest, page: String) -> Response {
     struct HeldPage {
         text: String,
         _held: HeldMemory,

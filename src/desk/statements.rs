@@ -11,7 +11,7 @@ use super::Desk;
 use super::visitor::AnalystRequest;
 use crate::ledger::{Event, Record};
 use crate::refusal::Ending;
-use crate::web::page::{charged, minute, table, text};
+use crate::web::page::{charge_words, minute, table, text};
 
 const SHOWN_MAX: u32 = 100;
 const HEADER: [&str; 6] = [
@@ -31,7 +31,7 @@ pub async fn page(visitor: AnalystRequest, State(desk): State<Arc<Desk>>) -> Res
     let engine = desk.engine();
     let read = match engine.ledger().recent_statements(role, SHOWN_MAX).await {
         Ok(read) => read,
-        Err(error) => return desk.failed(&visitor, &error),
+        Err(error) => return desk.fail(&visitor, &error),
     };
     let rows: Vec<Vec<Markup>> = read.iter().filter_map(row).collect();
     let page = desk.page(&visitor, "My statements", |_| {
@@ -70,7 +70,7 @@ fn row(record: &Record) -> Option<Vec<Markup>> {
         text(way),
         text(asked.tables.join(", ")),
         text(outcome),
-        text(charged(&asked.loss)),
+        text(charge_words(&asked.loss)),
         html! { code { (asked.statement.short()) } },
     ])
 }

@@ -2,9 +2,9 @@
 
 use maud::{Markup, html};
 
-use crate::engine::{QuestionPrice, SearchesDue, Within, percent, rounded};
+use crate::engine::{QuestionPrice, SearchesDue, Within, percent, three_digits};
 use crate::web::history_chart;
-use crate::web::page::{SiteTexts, Who, digest, hidden, table, text};
+use crate::web::page::{SiteTexts, Who, digest, table, text, token_field};
 
 pub const SITE: SiteTexts = SiteTexts {
     name: "desk",
@@ -108,12 +108,14 @@ fn in_all(price: &QuestionPrice) -> Option<String> {
 /// How far off an aggregate will be, in words.
 fn off_by(within: Within) -> String {
     match within {
-        Within::OverRows(half) => format!("±{} divided by the number of rows", rounded(half)),
-        Within::Ranks(ranks) => format!("±{} places in the sorted list of rows", rounded(ranks)),
+        Within::OverRows(half) => format!("±{} divided by the number of rows", three_digits(half)),
+        Within::Ranks(ranks) => {
+            format!("±{} places in the sorted list of rows", three_digits(ranks))
+        }
         Within::RanksAtMost(ranks) => {
             format!(
                 "at most ±{} places in the sorted list of rows",
-                rounded(ranks)
+                three_digits(ranks)
             )
         }
         Within::Unknown => "the answer says".to_owned(),
@@ -145,7 +147,7 @@ fn run(price: &QuestionPrice, quote: u64, token: &str) -> Markup {
     };
     html! {
         form method="post" action="/run" {
-            (hidden(token))
+            (token_field(token))
             input type="hidden" name="quote" value=(quote);
             div .buttons { button .primary { (words) } }
         }
@@ -172,7 +174,7 @@ pub fn searches(due: &SearchesDue, sql: &str, token: &str) -> Markup {
                         " left after"
                     }
                     form method="post" action="/price#found" {
-                        (hidden(token))
+                        (token_field(token))
                         input type="hidden" name="sql" value=(sql);
                         input type="hidden" name="pay" value="searches";
                         div .buttons {

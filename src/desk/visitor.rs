@@ -15,7 +15,7 @@ use crate::mechanism::Loss;
 use crate::policy::{Certificate, Secret};
 use crate::web::login::is_vouched_by;
 use crate::web::session::{SessionId, SessionOwner};
-use crate::wire::ClientSession;
+use crate::wire::PageSession;
 
 /// Prices of one session that are kept: older ones have to be looked at again.
 const QUOTES_MAX: usize = 2;
@@ -26,7 +26,7 @@ pub const BY_ITSELF: &str = "again";
 
 /// A role that is logged in: one session.
 pub struct Analyst {
-    pub seat: ClientSession,
+    pub seat: PageSession,
     /// As at the login: a change ends the session.
     pub verifier: Secret,
     pub certificate: Certificate,
@@ -49,7 +49,7 @@ impl SessionOwner for Arc<Analyst> {
 }
 
 impl Analyst {
-    pub fn new(seat: ClientSession, verifier: Secret, certificate: Certificate) -> Arc<Self> {
+    pub fn new(seat: PageSession, verifier: Secret, certificate: Certificate) -> Arc<Self> {
         Arc::new(Self {
             seat,
             verifier,
@@ -60,7 +60,7 @@ impl Analyst {
 
     /// Keeps a price, and returns its number.
     pub fn quote(&self, quote: Quote) -> u64 {
-        let mut kept = self.kept();
+        let mut kept = self.lock_kept();
         kept.last += 1;
         let number = kept.last;
         if kept.quotes.len() >= QUOTES_MAX {
@@ -72,14 +72,14 @@ impl Analyst {
 
     /// The price of this number. It is good once.
     pub fn take(&self, number: u64) -> Option<Quote> {
-        let quotes = &mut self.kept().quotes;
+        let quotes = &mut self.lock_kept().quotes;
         let at = quotes.iter().position(|(known, _)| *known == number)?;
         quotes.remove(at).map(|(_, quote)| quote)
     }
 
     /// The statement of a price that is still kept.
-    pub fn typed(&self, number: u64) -> Option<String> {
-        let kept = self.kept();
+    pub fn typed_statement(&self, number: u64) -> Option<String> {
+        let kept = self.lock_kept();
         let mut quotes = kept.quotes.iter();
         let found = quotes.find(|(known, _)| *known == number)?;
         Some(found.1.sql.clone())
@@ -88,7 +88,7 @@ impl Analyst {
     /// Begins to run the price of this number.
     pub fn begin(&self, number: u64, sql: &str) -> Reporter {
         let (outcome, reporter) = RunningQuestion::begin(number, sql);
-        let outcomes = &mut self.kept().outcomes;
+        let outcomes = &mut self.lock_kept().outcomes;
         if outcomes.len() >= OUTCOMES_MAX {
             outcomes.pop_front();
         }
@@ -98,22 +98,22 @@ impl Analyst {
 
     /// The outcome of the price of this number, if it was run.
     pub fn outcome(&self, number: u64) -> Option<Arc<RunningQuestion>> {
-        let kept = self.kept();
+        let kept = self.lock_kept();
         let found = kept.outcomes.iter().find(|one| one.number == number);
         found.cloned()
     }
 
     /// Notes the price of the searches that is shown.
     pub fn show_searches(&self, loss: Loss) {
-        self.kept().searches = Some(loss);
+        self.lock_kept().searches = Some(loss);
     }
 
     /// The price of the searches that was shown. It is good once.
     pub fn take_searches(&self) -> Option<Loss> {
-        self.kept().searches.take()
+        self.lock_kept().searches.take()
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn lock_kept(&self) -> MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

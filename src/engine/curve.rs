@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use super::expected_error::{Within, after, expected};
+use super::expected_error::{Within, after, expected_errors};
 use super::planning::plan_within;
 use super::useless::QuestionPlan;
 use super::worth::answers;
@@ -61,7 +61,7 @@ pub(super) fn curve_within(
         terms.session_settings.epsilon = Some(epsilon);
         terms.session_settings.target_error = None;
         let answer = match at(&terms) {
-            Ok(plan) => Ok(bought(&plan, &terms, asked.policy)),
+            Ok(plan) => Ok(bought_by(&plan, &terms, asked.policy)),
             Err(refusal) => Err(refusal.message),
         };
         CurvePoint {
@@ -120,13 +120,13 @@ fn epsilons(policy: &Policy, own: f64) -> Vec<f64> {
     kept
 }
 
-fn bought(plan: &Plan, terms: &Terms, policy: &Policy) -> Bought {
+fn bought_by(plan: &Plan, terms: &Terms, policy: &Policy) -> Bought {
     let loss = plan.loss();
     let account = terms.accounts.first();
     let several = plan.releases().len() > 1;
     let mut errors = Vec::new();
     for (at, release) in plan.releases().iter().enumerate() {
-        for (name, within) in expected(release) {
+        for (name, within) in expected_errors(release) {
             let name = match several {
                 true => format!("{}: {name}", at + 1),
                 false => name.to_owned(),
@@ -148,7 +148,7 @@ fn bought(plan: &Plan, terms: &Terms, policy: &Policy) -> Bought {
 
 impl Curve {
     /// The points that are answered.
-    pub fn bought(&self) -> impl Iterator<Item = &Bought> {
+    pub fn bought_points(&self) -> impl Iterator<Item = &Bought> {
         self.points
             .iter()
             .filter_map(|point| point.answer.as_ref().ok())

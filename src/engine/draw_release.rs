@@ -26,7 +26,7 @@ impl Engine {
         &self,
         made: &mut PaidPart<'_>,
         (release, read): (ReleaseId, PaidRows),
-        (requester, tally, pace): (&Requester, &StatementFacts, &Timing),
+        (requester, facts, timing): (&Requester, &StatementFacts, &Timing),
         sampler: &mut (dyn Sampler + Send),
     ) -> Result<Option<TooFew>, RunError> {
         let failed = |error: release::Error| {
@@ -41,18 +41,18 @@ impl Engine {
         }
         let looked = aside(|| made.look(read, sampler)).map_err(failed)?;
         // The second debit is visible, and must not reveal when the rows were read.
-        pace.rest().await;
-        if pace.cancel().is_cancelled() {
+        timing.rest().await;
+        if timing.cancel().is_cancelled() {
             return Err(RunError::Backend(execute::Error::Cancelled));
         }
         if let Err(few) = looked.outcome() {
             return Ok(Some(few));
         }
         let charge = self
-            .charge_after_look(requester, made, release, tally)
+            .charge_after_look(requester, made, release, facts)
             .await
             .map_err(unpaid)?;
-        pace.begin();
+        timing.begin();
         aside(|| made.release_looked(looked, charge, sampler)).map_err(failed)?;
         Ok(None)
     }
@@ -63,7 +63,7 @@ impl Engine {
     ///
     /// # Errors
     /// PV002. Nothing is charged.
-    pub(super) async fn refuse_seen(
+    pub(super) async fn refuse_repeated_look(
         &self,
         requester: &Requester,
         plan: &Plan,

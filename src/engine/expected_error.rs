@@ -1,6 +1,6 @@
 //! The errors of a plan's aggregates before it is run, and a plan in one line of words.
 
-use super::notice::rounded;
+use super::notice::three_digits;
 use crate::aggregates::{ChoiceId, DrawId, Foreseen, MeasureId, Output};
 use crate::analyze::KeyRule;
 use crate::finish::quantile_95;
@@ -27,11 +27,11 @@ pub enum Within {
 impl Within {
     pub fn text(self) -> String {
         match self {
-            Self::Known(half) => format!("±{}", rounded(half)),
-            Self::AtMost(half) => format!("at most ±{}", rounded(half)),
-            Self::OverRows(half) => format!("±{} / rows", rounded(half)),
-            Self::Ranks(ranks) => format!("±{} ranks", rounded(ranks)),
-            Self::RanksAtMost(ranks) => format!("at most ±{} ranks", rounded(ranks)),
+            Self::Known(half) => format!("±{}", three_digits(half)),
+            Self::AtMost(half) => format!("at most ±{}", three_digits(half)),
+            Self::OverRows(half) => format!("±{} / rows", three_digits(half)),
+            Self::Ranks(ranks) => format!("±{} ranks", three_digits(ranks)),
+            Self::RanksAtMost(ranks) => format!("at most ±{} ranks", three_digits(ranks)),
             Self::Unknown => "± what the answer says".to_owned(),
         }
     }
@@ -50,7 +50,7 @@ impl Within {
 }
 
 /// Each aggregate's name and error.
-pub fn expected(release: &ReleasePlan) -> Vec<(&'static str, Within)> {
+pub fn expected_errors(release: &ReleasePlan) -> Vec<(&'static str, Within)> {
     let outputs = release.outputs().iter();
     outputs
         .map(|(output, _)| (output.name(), within(release, output)))
@@ -83,7 +83,7 @@ fn within(release: &ReleasePlan, output: &Output) -> Within {
             choice,
             draws,
             is_array: _,
-        } => chosen(release, choice, draws),
+        } => error_of_choice(release, choice, draws),
         Foreseen::Exact => Within::Known(0.0),
         Foreseen::FromAnswer
         | Foreseen::Fitted
@@ -92,7 +92,7 @@ fn within(release: &ReleasePlan, output: &Output) -> Within {
     }
 }
 
-fn chosen(release: &ReleasePlan, choice: ChoiceId, draws: &[DrawId]) -> Within {
+fn error_of_choice(release: &ReleasePlan, choice: ChoiceId, draws: &[DrawId]) -> Within {
     let Some(choice) = release.choices().get(choice.0) else {
         return Within::Unknown;
     };
@@ -160,7 +160,7 @@ fn of_release(release: &ReleasePlan) -> String {
         return "exact: no row can match".to_owned();
     }
     const SHOWN: usize = 6;
-    let all = expected(release);
+    let all = expected_errors(release);
     let answer = match all.as_slice() {
         [] => "the keys of groups".to_owned(),
         [(_, one)] => one.text(),
@@ -197,7 +197,7 @@ pub fn percent(fraction: f64) -> String {
     if percent >= 10.0 {
         format!("{percent:.1} %")
     } else {
-        format!("{} %", rounded(percent))
+        format!("{} %", three_digits(percent))
     }
 }
 

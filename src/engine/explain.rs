@@ -2,7 +2,7 @@
 //! public facts only.
 
 use super::expected_error::{after, in_words};
-use super::notice::{Sql, cost, describe, left, noise};
+use super::notice::{Sql, budget_left, cost, describe, noise};
 use super::reuse::Recalled;
 use super::rollup::FromFiner;
 use super::useless::Usefulness;
@@ -156,19 +156,23 @@ pub(super) fn text(
 
 /// The wider plan that would be bought in its place.
 fn wider<'p>(plan: &'p Plan, due: &Due) -> Option<&'p Widened> {
-    plan.widened().filter(|_| due.widens && !due.loss.is_zero())
+    plan.bought_instead()
+        .filter(|_| due.widens && !due.loss.is_zero())
 }
 
 /// What is left of the role's budget, before and after.
 pub fn budget(loss: &Loss, balance: &Balance) -> String {
     match after(balance, *loss) {
-        _ if loss.is_zero() => format!("Budget: {}", left(balance)),
+        _ if loss.is_zero() => format!("Budget: {}", budget_left(balance)),
         Some(after) => format!(
             "Budget: {}; after this query {:.2} %",
-            left(balance),
+            budget_left(balance),
             after * 100.0
         ),
-        None => format!("Budget: {}; this query does not fit it", left(balance)),
+        None => format!(
+            "Budget: {}; this query does not fit it",
+            budget_left(balance)
+        ),
     }
 }
 
@@ -234,9 +238,9 @@ pub(super) fn json(
         "cost": components(&plan.loss()),
         "cost_text": price(&plan.loss(), delta),
         "reuse": same.chain(due.summed.iter().map(summed_up)).collect::<Vec<_>>(),
-        "widened": wider(plan, due).map(bought),
+        "widened": wider(plan, due).map(widened_json),
         "receivable": due.receivable.iter().map(receivable).collect::<Vec<_>>(),
-        "useless": due.useful.useless.as_ref().map(refused),
+        "useless": due.useful.useless.as_ref().map(refusal_json),
         "cost_now": components(&due.loss),
         "budget_left": balance.fraction_left(),
         "budget_left_after": after(balance, due.loss),
@@ -244,7 +248,7 @@ pub(super) fn json(
     vec![serde_json::to_string_pretty(&document).unwrap_or_default()]
 }
 
-fn bought(wide: &Widened) -> serde_json::Value {
+fn widened_json(wide: &Widened) -> serde_json::Value {
     let sql: Vec<_> = wide.statements().collect();
     serde_json::json!({ "columns": wide.columns, "groups": wide.groups(), "sql": sql })
 }
@@ -253,7 +257,7 @@ fn receivable((name, epsilon, mu): &(String, f64, f64)) -> serde_json::Value {
     serde_json::json!({ "summary": name, "epsilon": epsilon, "mu": mu })
 }
 
-fn refused(refusal: &Refusal) -> serde_json::Value {
+fn refusal_json(refusal: &Refusal) -> serde_json::Value {
     serde_json::json!({ "message": refusal.message, "hint": refusal.hint })
 }
 
@@ -321,10 +325,10 @@ fn release(plan: &ReleasePlan, policy: &Policy) -> serde_json::Value {
     serde_json::json!({
         "unit": { "name": policy.privacy.unit, "columns": facts.unit, "rows": facts.rows_per_unit },
         "tables": tables.collect::<Vec<_>>(),
-        "sums": facts.sums.iter().map(summed).collect::<Vec<_>>(),
+        "sums": facts.sums.iter().map(coordinate_json).collect::<Vec<_>>(),
         "sensitivity": facts.sensitivity,
         "norm": plan.price().map(|price| price.norm().name()),
-        "effects": effects.map(|by| by.effects.measured().len()),
+        "effects": effects.map(|by| by.effects.measured_effects().len()),
         "keys": keys.collect::<Vec<_>>(),
         "aggregates": aggregates.collect::<Vec<_>>(),
         "mechanism": mechanism.map(|mechanism| mechanism.name().to_ascii_lowercase()),
@@ -338,7 +342,7 @@ fn release(plan: &ReleasePlan, policy: &Policy) -> serde_json::Value {
     })
 }
 
-fn summed(summed: &CoordinateFacts) -> serde_json::Value {
+fn coordinate_json(summed: &CoordinateFacts) -> serde_json::Value {
     let CoordinateFacts {
         what,
         bounds,

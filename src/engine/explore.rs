@@ -39,7 +39,7 @@ pub struct Explored {
 ///
 /// # Errors
 /// Where the question is refused.
-pub fn explained(
+pub fn explain(
     asked: &QuestionPlan<'_>,
     spent: Option<&Balance>,
     sql: Sql,
@@ -76,7 +76,7 @@ fn lines_of(
         lines.push(in_words(planned, &planned.loss(), balance));
     }
     lines.extend(describe(planned, terms.delta, sql));
-    lines.extend(planned.widened().map(Widened::describe));
+    lines.extend(planned.bought_instead().map(Widened::describe));
     if let Some(useless) = refuse_useless(asked, planned, |_| true) {
         lines.push(format!("Useless: {}", useless.message));
         lines.extend(useless.hint.iter().map(|hint| format!("  Hint: {hint}")));
@@ -128,13 +128,13 @@ impl Engine {
                 origin: origin.clone(),
                 ..requester
             };
-            let explored = self.explored(role, (&query, &requester), epsilon, &balances, &facts);
+            let explored = self.explore_as(role, (&query, &requester), epsilon, &balances, &facts);
             Ok::<_, Refusal>((query, requester, explored))
         });
         match explored {
             Ok((query, requester, explored)) => {
                 let outcome = explored.as_ref();
-                self.recorded(
+                self.record_end(
                     &requester,
                     Some(&query),
                     Verdict::Explained,
@@ -155,7 +155,7 @@ impl Engine {
         }
     }
 
-    fn explored(
+    fn explore_as(
         &self,
         role: &Role,
         (query, requester): (&Query, &Requester),
@@ -184,7 +184,7 @@ impl Engine {
         };
         let effort = Arc::default();
         let planned = planned_within(&asked, &effort)?;
-        facts.planned(&planned, &self.policy);
+        facts.note_plan(&planned, &self.policy);
         let mut lines = lines_of(&asked, &planned, Some(&balances.role), Sql::LeftOut);
         lines.push(total(&planned, &balances.owner));
         if own.target_error.is_some() {

@@ -82,7 +82,7 @@ impl FailureSlot {
     ///
     /// # Errors
     /// Where the ledger cannot be written.
-    pub async fn failed(
+    pub async fn record_failure(
         self,
         ledger: &Ledger,
         role: &str,
@@ -150,7 +150,7 @@ mod tests {
         let failures = Failures::default();
         for _ in 0..2 {
             let place = failures.enter(&ledger, "ann", 2).await.unwrap().unwrap();
-            assert!(place.failed(&ledger, "ann", 2).await.is_err());
+            assert!(place.record_failure(&ledger, "ann", 2).await.is_err());
         }
         assert_eq!(ledger.failures("ann").await.unwrap(), 0);
         assert!(failures.enter(&ledger, "ann", 2).await.unwrap().is_none());

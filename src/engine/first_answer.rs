@@ -11,7 +11,7 @@ use super::planning_limit::aside;
 use super::run::Answered;
 use super::statement_log::StatementFacts;
 use super::timing::Timing;
-use super::{Engine, Requester, ledger_failed, rounded};
+use super::{Engine, Requester, ledger_failed, three_digits};
 use crate::aggregates::Output;
 use crate::error::Error;
 use crate::finish::value_and_error;
@@ -57,12 +57,12 @@ impl Engine {
     /// # Errors
     /// 22023 where more epsilon is needed than the policy allows for one query; 53400 where the
     /// budget does not cover it. The first answer was charged then.
-    pub(super) async fn aim(
+    pub(super) async fn answer_within_error(
         &self,
         requester: &Requester,
         query: &Query,
         (plan, answered): (Arc<Plan>, Answered),
-        (pace, tally): (&Timing, &StatementFacts),
+        (timing, facts): (&Timing, &StatementFacts),
     ) -> Result<Aimed, Error> {
         let targets = requester.session_settings.target_error;
         let (Some(targets), Some(first)) = (targets, plan.first_answer()) else {
@@ -76,20 +76,20 @@ impl Engine {
         let balances = balances.map_err(|e| ledger_failed(&e))?;
         let mut terms = self.terms(requester, accounts(&balances));
         terms.epsilon = first;
-        tally.first_is_made();
+        facts.first_is_made();
         let (mut plan, mut answered) = (plan, answered);
         for round in 0..ROUNDS {
             let Some(less) = aside(|| less_noise(&plan, &answered, &targets)) else {
                 break;
             };
             let needed = ((epsilon_for(less * MARGIN, &terms) * 1e4).ceil() / 1e4).max(first);
-            let next = self.next(requester, query, (needed, &terms), (pace, tally));
+            let next = self.next(requester, query, (needed, &terms), (timing, facts));
             match next.await {
                 Ok(next) => (plan, answered) = next,
                 Err(Error::Release(refusal) | Error::Ledger(refusal) | Error::Rewrite(refusal))
                     if round == 0 =>
                 {
-                    let is_paid = !tally.sum().is_zero();
+                    let is_paid = !facts.sum().is_zero();
                     let shows = (self.recalls(requester)).then_some(first);
                     return Err(Error::Release(after_first(refusal, is_paid, shows)));
                 }
@@ -99,7 +99,7 @@ impl Engine {
             }
             terms.epsilon = needed;
         }
-        answered.paid = tally.sum();
+        answered.paid = facts.sum();
         let notice = Some(errors_now(&plan, &answered, &targets));
         Ok(Aimed {
             plan,
@@ -114,9 +114,9 @@ impl Engine {
         requester: &Requester,
         query: &Query,
         (epsilon, terms): (f64, &Terms),
-        (pace, tally): (&Timing, &StatementFacts),
+        (timing, facts): (&Timing, &StatementFacts),
     ) -> Result<(Arc<Plan>, Answered), Error> {
-        if pace.asked().is_cancelled() {
+        if timing.client_cancel().is_cancelled() {
             return Err(Error::Cancelled);
         }
         let most = self.policy.privacy.epsilon_max;
@@ -125,13 +125,13 @@ impl Engine {
             return Err(too_dear());
         }
         let asking = self.without_target(requester, epsilon);
-        let (plan, _) = Box::pin(self.plan_for(&asking, query, tally)).await?;
-        let all = tally.sum().compose(plan.loss());
+        let (plan, _) = Box::pin(self.plan_for(&asking, query, facts)).await?;
+        let all = facts.sum().compose(plan.loss());
         if !all.is_some_and(|all| fits_one_query(&all, &self.policy, terms)) {
             return Err(too_dear());
         }
-        let running = Box::pin(self.run_plan(&asking, &plan, pace, tally));
-        let answered = pace.run(running).await?;
+        let running = Box::pin(self.run_plan(&asking, &plan, timing, facts));
+        let answered = timing.run(running).await?;
         Ok((plan, answered))
     }
 
@@ -160,7 +160,7 @@ fn less_noise(plan: &Plan, answered: &Answered, targets: &TargetErrors) -> Optio
         let outputs = release.outputs().iter().enumerate();
         outputs.filter_map(move |(at, (output, _))| {
             let times = ratio(release, (output, table), targets.of(first.after(at)))?;
-            Some(better * needed_of(times, &cuts(release, output, table))?)
+            Some(better * noise_factor_for(times, &cuts(release, output, table))?)
         })
     });
     needs.reduce(f64::max)
@@ -187,7 +187,7 @@ const STEPS: i32 = 350;
 /// The factor by which the noise has to shrink where the error is `times` the wanted one; `None`
 /// where the error is near it. With less noise a look chooses a longer clip, and noise grows with
 /// the clip: the factor allows for that.
-fn needed_of(times: f64, cuts: &[&ClipBias]) -> Option<f64> {
+fn noise_factor_for(times: f64, cuts: &[&ClipBias]) -> Option<f64> {
     if cuts.is_empty() {
         return (times > NEAR).then_some(times);
     }
@@ -222,10 +222,12 @@ fn ratio(
 ) -> Option<f64> {
     match target {
         TargetError::Absolute(wanted) => {
-            let errors = known(release, output, table).map(|(_, error)| error / wanted);
+            let errors = known_deviations(release, output, table).map(|(_, error)| error / wanted);
             errors.reduce(f64::max)
         }
-        TargetError::OfAnswer(share) => Some(of_answer(known(release, output, table))? / share),
+        TargetError::OfAnswer(share) => {
+            Some(of_answer(known_deviations(release, output, table))? / share)
+        }
         TargetError::OfRow(share) => {
             let drawn = table.drawn.as_ref()?;
             let measures = output.measures().into_iter();
@@ -236,7 +238,7 @@ fn ratio(
     }
 }
 
-fn known<'a>(
+fn known_deviations<'a>(
     release: &'a ReleasePlan,
     output: &'a Output,
     table: &'a ReleasedTable,
@@ -266,14 +268,14 @@ fn errors_now(plan: &Plan, answered: &Answered, targets: &TargetErrors) -> Strin
         let release = plan.release(release);
         for (at, (output, _)) in release.outputs().iter().enumerate() {
             let number = first.after(at).ordinal();
-            let known = || known(release, output, table);
+            let known = || known_deviations(release, output, table);
             let error = match targets.of(first.after(at)) {
                 TargetError::OfAnswer(_) => of_answer(known())
-                    .map(|share| format!("{} % of the answer", rounded(100.0 * share))),
+                    .map(|share| format!("{} % of the answer", three_digits(100.0 * share))),
                 TargetError::Absolute(_) | TargetError::OfRow(_) => known()
                     .map(|(_, error)| error)
                     .reduce(f64::max)
-                    .map(rounded),
+                    .map(three_digits),
             };
             let error = error.unwrap_or_else(|| "not known".to_owned());
             parts.push(format!("of aggregate {number} {error}"));
@@ -284,7 +286,7 @@ fn errors_now(plan: &Plan, answered: &Answered, targets: &TargetErrors) -> Strin
 
 fn too_dear(needed: f64, most: f64) -> Refusal {
     let needs = if needed.is_finite() {
-        format!("epsilon {}", rounded(needed))
+        format!("epsilon {}", three_digits(needed))
     } else {
         "more epsilon than can be counted".to_owned()
     };

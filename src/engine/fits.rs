@@ -17,17 +17,21 @@ impl Engine {
         requester: &Requester,
         plan: &Plan,
         answered: &Answered,
-        pace: &Timing,
+        timing: &Timing,
     ) -> Result<Fits, Error> {
         let all = (0..plan.releases().len()).map(ReleaseId);
         let fitting = Fitting::new(plan, all, &answered.released);
-        let fits = async { Ok(self.fitted(requester, fitting).await) };
-        pace.until_cancelled(fits).await
+        let fits = async { Ok(self.compute_fits(requester, fitting).await) };
+        timing.until_cancelled(fits).await
     }
 
     /// Computes fits, turn by turn. Long ones wait for their turns among large statements. To stop
     /// them, drop the future.
-    pub(super) async fn fitted(&self, requester: &Requester, mut fitting: Fitting<'_>) -> Fits {
+    pub(super) async fn compute_fits(
+        &self,
+        requester: &Requester,
+        mut fitting: Fitting<'_>,
+    ) -> Fits {
         let size = match fitting.is_short() {
             true => StatementSize::Small,
             false => StatementSize::Large,
@@ -37,6 +41,6 @@ impl Engine {
             permit.work(|| fitting.turn());
             tokio::task::yield_now().await;
         }
-        fitting.made()
+        fitting.finish()
     }
 }

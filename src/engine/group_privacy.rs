@@ -2,7 +2,7 @@
 //! for the owner. From the policy and the account alone: no row is read, and nothing is charged.
 
 use super::expected_error::percent;
-use super::notice::rounded;
+use super::notice::three_digits;
 use super::views::{ViewRow, number};
 use super::{Engine, Requester, ledger_failed};
 use crate::error::Error;
@@ -27,7 +27,11 @@ impl Engine {
     pub(super) async fn group_privacy(&self, requester: &Requester) -> Result<Vec<ViewRow>, Error> {
         let failed = |error| ledger_failed(&error);
         let balance = self.ledger.balance(&requester.role).await.map_err(failed)?;
-        let keyed = self.ledger.keyed(&requester.role).await.map_err(failed)?;
+        let keyed = self
+            .ledger
+            .threshold_losses(&requester.role)
+            .await
+            .map_err(failed)?;
         let delta = Meaning::delta_of_noise(&balance.cap);
         let mut rows = of_budget("role", &balance.cap, balance.renew);
         rows.extend(UNITS.map(|units| {
@@ -99,7 +103,7 @@ impl Promised<'_> {
             vec![
                 Some(name),
                 Some(meaning.units.to_string()),
-                meaning.epsilon_at_delta.map(rounded),
+                meaning.epsilon_at_delta.map(three_digits),
                 Some(format!("{:.1e}", meaning.delta)),
                 meaning.odds().map(odds_text),
                 Some(percent(meaning.posterior(0.01))),
@@ -119,7 +123,7 @@ impl Promised<'_> {
         let of = |units| Meaning::of_budget(cap, units);
         let one = of(1);
         let epsilon = |meaning: &Meaning| match meaning.epsilon_at_delta {
-            Some(epsilon) => rounded(epsilon),
+            Some(epsilon) => three_digits(epsilon),
             None => "without a limit".to_owned(),
         };
         let sure = |prior| percent(one.posterior(prior));
@@ -166,7 +170,7 @@ impl Promised<'_> {
             match meaning.epsilon_at_delta {
                 Some(epsilon) => format!(
                     "{units} epsilon {} but for a chance of {:.1e}",
-                    rounded(epsilon),
+                    three_digits(epsilon),
                     meaning.delta
                 ),
                 None => format!("{units} nothing is promised"),
@@ -191,7 +195,7 @@ impl Promised<'_> {
             Renew::Monthly | Renew::Never => "month",
         };
         let epsilon = Meaning::of_periods(&self.cap, periods).epsilon_at_delta;
-        let epsilon = epsilon.map_or("without a limit".to_owned(), rounded);
+        let epsilon = epsilon.map_or("without a limit".to_owned(), three_digits);
         Some(format!(
             "Renewal: all this holds for one {period} alone. In {periods} {period}s the budget may \
             be spent {periods} times, together epsilon {epsilon}, up to the owner's total."
@@ -201,7 +205,7 @@ impl Promised<'_> {
 
 fn odds_text(odds: f64) -> String {
     match odds < 1e6 {
-        true => rounded(odds),
+        true => three_digits(odds),
         false => format!("{odds:.0e}"),
     }
 }

@@ -100,7 +100,7 @@ impl<'a> MiddleQueries<'a> {
         let read = self.plan.middle(number).releases.iter().copied();
         let read = read.filter(|release| !self.fits.has(*release));
         let fitting = Fitting::new(self.plan, read.collect::<Vec<_>>(), released);
-        let fits = self.engine.fitted(&self.requester, fitting).await;
+        let fits = self.engine.compute_fits(&self.requester, fitting).await;
         self.fits.extend(fits);
         let released = (released, &self.fits);
         let statement =

@@ -52,11 +52,11 @@ use tokio_util::sync::CancellationToken;
 pub use crate::memory::{HeldMemory, MemoryBudget, MemoryShare};
 pub use crate::shadow::{Argument, ColumnDescription, Description, Format, Requester, fit_as_text};
 pub use curve::{Bought, Curve, CurvePoint, curve};
-pub use expected_error::{Within, after, expected, in_words, percent};
-pub use explore::{Explored, explained};
+pub use expected_error::{Within, after, expected_errors, in_words, percent};
+pub use explore::{Explored, explain};
 pub use group_privacy::Promised;
 pub use metrics::{Metrics, QuestionEnd, QuestionOutcome};
-pub use notice::{Sql, describe as describe_plan, rounded};
+pub use notice::{Sql, describe as describe_plan, three_digits};
 pub use planning::{accounts, constants, plan};
 pub use planning_limit::{PlanningLimit, PlanningPermit, StatementSize, aside};
 pub use policy_summary::summary;
@@ -66,7 +66,7 @@ pub use reload::Reloadable;
 pub use search_path::start_path;
 pub use service::{Answer, Commanded, ConnectionLimits, Service};
 pub use summaries::{SummaryMaker, SummaryQuestion};
-pub use timing::patience;
+pub use timing::answer_deadline;
 pub use useless::{QuestionPlan, refuse_useless};
 pub use worth::{ExpectedAnswer, Lever, Pricing, Worth, WorthAggregate, answers, role_worth};
 
@@ -115,7 +115,7 @@ pub struct Engine {
     admission: SearchPayment,
     summaries: Summaries,
     /// Rows of each public table in the shadow; `None` where they were too many for it.
-    mirrored: HashMap<TableId, Option<u64>>,
+    copied: HashMap<TableId, Option<u64>>,
     public_matches: PublicMatches,
     /// Public tables whose rows are known to have changed since the policy was loaded.
     changed_rows: Mutex<BTreeSet<TableId>>,
@@ -140,7 +140,7 @@ impl Engine {
     ) -> Self {
         let sampler: MakeSampler = Arc::new(|| Box::new(OsRandomness::new()));
         let (failures, single_flight, metrics, planning_limit) = Default::default();
-        let (plans, admission, mirrored, public_matches, changed_rows) = Default::default();
+        let (plans, admission, copied, public_matches, changed_rows) = Default::default();
         let constant_answers = ConstantAnswers::default();
         let server = BackendServer::new(shadow.version());
         let known_names = policy.records_shape.then(|| KnownNames::of(&policy));
@@ -158,7 +158,7 @@ impl Engine {
             constant_answers,
             admission,
             summaries: Summaries::default(),
-            mirrored,
+            copied,
             public_matches,
             changed_rows,
             server_version,
@@ -204,9 +204,9 @@ impl Engine {
     }
 
     /// With the public tables whose rows the shadow has.
-    pub fn mirroring(self, mirrored: &[CopiedTable]) -> Self {
+    pub fn with_copied(self, copied: &[CopiedTable]) -> Self {
         let rows = |table: &Table| {
-            mirrored
+            copied
                 .iter()
                 .find(|m| m.schema == table.schema && m.table == table.name)
                 .map(|m| m.rows)
@@ -217,8 +217,8 @@ impl Engine {
             .iter()
             .enumerate()
             .filter_map(|(at, table)| Some((TableId(at), rows(table)?)));
-        let mirrored = known.collect();
-        Self { mirrored, ..self }
+        let copied = known.collect();
+        Self { copied, ..self }
     }
 
     /// Over a policy that uses what searches found: each role pays for them before its first
@@ -250,7 +250,7 @@ impl Engine {
     }
 
     /// When the policy in force was loaded.
-    pub fn loaded(&self) -> SystemTime {
+    pub fn loaded_at(&self) -> SystemTime {
         self.loaded
     }
 
@@ -266,7 +266,7 @@ impl Engine {
             .iter()
             .map(|table| (table.oid, &table.fingerprint))
             .collect();
-        let changed = self.backend.changed(&known).await?;
+        let changed = self.backend.changed_definitions(&known).await?;
         let tables = self
             .policy
             .tables
@@ -364,7 +364,7 @@ impl Service for Engine {
         let described = self.describe_question(requester, query, parameters).await;
         if described.is_err() {
             // Otherwise the statement is recorded when it is answered.
-            self.recorded(
+            self.record_end(
                 requester,
                 Some(query),
                 Verdict::Answered,
@@ -385,7 +385,7 @@ impl Service for Engine {
         formats: &[Format],
         cancel: CancellationToken,
     ) -> Result<Answer, Error> {
-        let (pace, tally) = (
+        let (timing, facts) = (
             Timing::new(self.policy.quantum, cancel),
             StatementFacts::new(),
         );
@@ -401,7 +401,7 @@ impl Service for Engine {
             None => {
                 // Boxed: a session's future holds this one, and both are polled on one stack.
                 let values = (parameters, arguments, formats);
-                Box::pin(self.answer_question(requester, query, values, &pace, &tally)).await
+                Box::pin(self.answer_question(requester, query, values, &timing, &facts)).await
             }
         };
         if let (Some(key), Ok((answer, _))) = (constant, &answered) {
@@ -410,7 +410,7 @@ impl Service for Engine {
         let verdict = answered
             .as_ref()
             .map_or(Verdict::Answered, |(_, verdict)| *verdict);
-        self.recorded(requester, Some(query), verdict, answered.as_ref(), &tally)
+        self.record_end(requester, Some(query), verdict, answered.as_ref(), &facts)
             .await;
         answered.map(|(answer, _)| answer)
     }
@@ -436,19 +436,19 @@ impl Service for Engine {
         format: ExplainFormat,
         cancel: CancellationToken,
     ) -> Result<Vec<String>, Error> {
-        let tally = StatementFacts::new();
+        let facts = StatementFacts::new();
         let values = (parameters, arguments);
-        let explaining = self.explain_question(requester, query, values, format, &tally);
+        let explaining = self.explain_question(requester, query, values, format, &facts);
         let explained = tokio::select! {
             explained = explaining => explained,
             () = cancel.cancelled() => Err(Error::Cancelled),
         };
-        self.recorded(
+        self.record_end(
             requester,
             Some(query),
             Verdict::Explained,
             explained.as_ref(),
-            &tally,
+            &facts,
         )
         .await;
         explained
@@ -464,7 +464,7 @@ impl Service for Engine {
 
     async fn unread(&self, requester: &Requester, refusal: &Refusal) {
         let refused = Error::Parse(refusal.clone());
-        self.recorded::<()>(
+        self.record_end::<()>(
             requester,
             None,
             Verdict::Refused,

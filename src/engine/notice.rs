@@ -37,7 +37,7 @@ pub(super) fn of_answer(
         better: _,
         _held: _,
     } = answered;
-    let left = left(&balances.role);
+    let left = budget_left(&balances.role);
     let recalled = recalled + summed.len();
     let cost = match (paid.is_zero(), recalled) {
         (true, _) if !summed.is_empty() => {
@@ -208,7 +208,7 @@ pub(super) fn cost(loss: &Loss, delta: f64) -> String {
     }
 }
 
-pub(super) fn left(balance: &Balance) -> String {
+pub(super) fn budget_left(balance: &Balance) -> String {
     let renewed = balance
         .renewal_date()
         .map_or(String::new(), |date| format!(" until {date}"));
@@ -265,11 +265,18 @@ fn noise_released(
             Foreseen::Fitted => false,
         };
         if depends && least.is_finite() {
-            let within = match (shown(least) == shown(most), most.is_finite()) {
-                (true, _) => format!("within ±{}", shown(least)),
-                (false, true) => format!("within ±{} to ±{}, by group", shown(least), shown(most)),
+            let within = match (number_text(least) == number_text(most), most.is_finite()) {
+                (true, _) => format!("within ±{}", number_text(least)),
+                (false, true) => format!(
+                    "within ±{} to ±{}, by group",
+                    number_text(least),
+                    number_text(most)
+                ),
                 (false, false) => {
-                    format!("within ±{} or more, unknown in some groups", shown(least))
+                    format!(
+                        "within ±{} or more, unknown in some groups",
+                        number_text(least)
+                    )
                 }
             };
             let line = format!("{prefix} 95 % {within}");
@@ -336,7 +343,7 @@ fn what_is_cut(release: &ReleasePlan, at: AggregateId, table: &ReleasedTable) ->
         return None;
     }
     let most = match terms.as_slice() {
-        [(_, factor)] => shown(cut.clip * factor.abs()),
+        [(_, factor)] => number_text(cut.clip * factor.abs()),
         // Values and rows that one clip bounds together, or each by its own.
         _ => "the clip".to_owned(),
     };
@@ -349,19 +356,19 @@ fn what_is_cut(release: &ReleasePlan, at: AggregateId, table: &ReleasedTable) ->
     let reach = match reach_of_cuts(release, &Formula::Aggregate(at), table) {
         Some((lower, higher)) if lower > 0.0 && higher > 0.0 => format!(
             "; for that its interval reaches up to {} lower and {} higher",
-            shown(lower),
-            shown(higher)
+            number_text(lower),
+            number_text(higher)
         ),
         Some((lower, _)) if lower > 0.0 => {
             format!(
                 "; for that its interval reaches up to {} lower",
-                shown(lower)
+                number_text(lower)
             )
         }
         Some((_, higher)) => {
             format!(
                 "; for that its interval reaches up to {} higher",
-                shown(higher)
+                number_text(higher)
             )
         }
         None => String::new(),
@@ -389,8 +396,8 @@ fn rows_cut(output: &Output, table: &ReleasedTable) -> Option<String> {
         cut.units,
         1.96 * cut.units_error,
         cut.of,
-        shown(cut.clip),
-        shown(cut.rows)
+        number_text(cut.clip),
+        number_text(cut.rows)
     ))
 }
 
@@ -435,7 +442,7 @@ fn too_small(release: &ReleasePlan, output: &Output, table: &ReleasedTable) -> O
 
 /// Whether an earlier aggregate is a field of the same record.
 fn is_fitted_before(release: &ReleasePlan, at: AggregateId) -> bool {
-    let fitted = |(output, _): &(Output, _)| output.fitted().map(|(model, _)| model.clone());
+    let fitted = |(output, _): &(Output, _)| output.model_field().map(|(model, _)| model.clone());
     let own = release.output(at).and_then(fitted);
     own.is_some()
         && release.outputs()[..at.0]
@@ -450,7 +457,7 @@ fn fits(
     table: &ReleasedTable,
     (id, fits): (ReleaseId, &Fits),
 ) -> Option<String> {
-    let (model, _) = output.fitted()?;
+    let (model, _) = output.model_field()?;
     let of_groups = fits.of(id, model).iter().enumerate();
     let fits: Vec<&Option<Fit>> = of_groups
         .filter(|(group, _)| !has_few(release, output, table, *group))
@@ -462,15 +469,15 @@ fn fits(
         found => format!(" in {found} groups"),
     };
     let singular = fits.iter().filter(|fit| fit.is_none()).count();
-    let none =
-        (singular > 0).then(|| format!("NULL{}, {}", in_groups(singular), model.undetermined()));
+    let none = (singular > 0)
+        .then(|| format!("NULL{}, {}", in_groups(singular), model.why_undetermined()));
     let less = model
         .remark(fits.iter().copied().flatten())
         .map(|(groups, remark)| match remark {
             Remark::Shrunk(most) => format!(
                 "a penalty of {} shrinks the coefficients{}, as the noise hides how the features \
                     differ",
-                shown(most),
+                number_text(most),
                 in_groups(groups)
             ),
             Remark::Held => format!(
@@ -515,8 +522,8 @@ pub(super) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<S
                         let half = deviation * quantile_95(mechanism);
                         format!(
                             "noise of aggregate {number}: standard deviation {}, 95 % within ±{}",
-                            shown(deviation),
-                            shown(half)
+                            number_text(deviation),
+                            number_text(half)
                         )
                     })
             }
@@ -528,7 +535,7 @@ pub(super) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<S
                         "noise of aggregate {number}: an average of n rows has standard deviation \
                         about \
                         {} / n for values near the middle of [{}, {}]",
-                        shown(half * count),
+                        number_text(half * count),
                         range.lo,
                         range.hi
                     )
@@ -553,7 +560,7 @@ pub(super) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<S
     lines
 }
 
-fn shown(value: f64) -> String {
+fn number_text(value: f64) -> String {
     if value >= 100.0 {
         format!("{value:.0}")
     } else {
@@ -562,7 +569,7 @@ fn shown(value: f64) -> String {
 }
 
 /// Three digits, so that the eye takes it in.
-pub fn rounded(value: f64) -> String {
+pub fn three_digits(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }

@@ -80,7 +80,9 @@ impl PlanCache {
         let Some(question) = asked.query.printed_within(BYTES_MAX) else {
             return;
         };
-        let wider = plan.widened().map_or(&[][..], |wide| wide.plan.releases());
+        let wider = plan
+            .bought_instead()
+            .map_or(&[][..], |wide| wide.plan.releases());
         let form = plan.without_looks().map_or(&[][..], |form| form.releases());
         let releases = plan.releases().iter().chain(wider).chain(form);
         let bytes = question.len()

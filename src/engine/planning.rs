@@ -168,7 +168,7 @@ impl Engine {
         &self,
         requester: &Requester,
         query: &Query,
-        tally: &StatementFacts,
+        facts: &StatementFacts,
     ) -> Result<(Arc<Plan>, Balances), Error> {
         let planned = self.find_or_plan(requester, query).await;
         // An error, too, may reveal the findings of searches.
@@ -178,20 +178,20 @@ impl Engine {
         {
             let nothing = StatementFacts::new().up_to(Loss::ZERO);
             let spends = self.reuse(requester) != Reuse::Summary;
-            let tally = if spends { tally } else { &nothing };
-            self.admitted(&requester.role, tally).await?;
+            let facts = if spends { facts } else { &nothing };
+            self.admit(&requester.role, facts).await?;
         }
         let (plan, balances) = planned?;
-        self.check_mirrored(&plan)?;
-        Ok((self.in_summary_form(requester, plan).await?, balances))
+        self.check_copied(&plan)?;
+        Ok((self.plan_for_summaries(requester, plan).await?, balances))
     }
 
     /// Refuses a plan that reads, in the shadow, a public table whose rows were not copied.
-    pub(super) fn check_mirrored(&self, plan: &Plan) -> Result<(), Error> {
+    pub(super) fn check_copied(&self, plan: &Plan) -> Result<(), Error> {
         let Some(id) = plan
             .public_tables()
             .iter()
-            .find(|id| self.mirrored.get(id) == Some(&None))
+            .find(|id| self.copied.get(id) == Some(&None))
         else {
             return Ok(());
         };
@@ -293,7 +293,7 @@ impl Engine {
         requester.session_settings.within(&self.policy).ok()?;
         self.plans
             .find(&self.plan_key(requester, query, Vec::new()))
-            .filter(|plan| search_payment::tells_nothing(plan) && self.check_mirrored(plan).is_ok())
+            .filter(|plan| search_payment::tells_nothing(plan) && self.check_copied(plan).is_ok())
     }
 
     pub(super) fn delta(&self, role: &str) -> f64 {

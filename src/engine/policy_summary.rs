@@ -35,7 +35,11 @@ pub fn summary(
         ),
         "Roles:".to_owned(),
     ];
-    lines.extend(roles.iter().map(|role| budgeted(role, owner, policy)));
+    lines.extend(
+        roles
+            .iter()
+            .map(|role| describe_budget(role, owner, policy)),
+    );
     if !policy.operators.is_empty() {
         lines.push("Operators:".to_owned());
     }
@@ -46,13 +50,13 @@ pub fn summary(
         let name = format!("{}.{}", table.schema, table.name);
         let unlisted = unlisted.iter().find(|unlisted| unlisted.table == name);
         let unlisted = unlisted.map_or(&[][..], |unlisted| &unlisted.columns);
-        lines.extend(described(table, unlisted, &policy.privacy.unit));
+        lines.extend(describe_table(table, unlisted, &policy.privacy.unit));
     }
     lines
 }
 
 /// Describes a role's budget and the number of bits that its failures may reveal.
-fn budgeted(role: &AccountSpec, owner: &AccountSpec, policy: &Policy) -> String {
+fn describe_budget(role: &AccountSpec, owner: &AccountSpec, policy: &Policy) -> String {
     let AccountSpec {
         name,
         budget,
@@ -82,7 +86,7 @@ fn budgeted(role: &AccountSpec, owner: &AccountSpec, policy: &Policy) -> String 
     )
 }
 
-fn described(table: &Table, unlisted: &[&str], word: &str) -> Vec<String> {
+fn describe_table(table: &Table, unlisted: &[&str], word: &str) -> Vec<String> {
     let name = format!("  {}.{}", table.schema, table.name);
     match &table.protection {
         Protection::Public => vec![format!("{name}: public")],

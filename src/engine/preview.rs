@@ -20,13 +20,13 @@ impl Engine {
         &self,
         requester: &Requester,
         query: &Query,
-        tally: &StatementFacts,
+        facts: &StatementFacts,
     ) -> Result<(Arc<Plan>, bool), Error> {
         if let Some(plan) = self.find_free_plan(requester, query) {
             return Ok((plan, false));
         }
         let refused = match (
-            self.plan_for(requester, query, tally).await,
+            self.plan_for(requester, query, facts).await,
             self.policy.previews,
         ) {
             (Ok((plan, _)), _) => return Ok((plan, false)),
@@ -35,7 +35,7 @@ impl Engine {
             }
             (Err(error), Previews::Empty | Previews::Refused) => return Err(error),
         };
-        match self.plan_for(requester, &query.emptied(), tally).await {
+        match self.plan_for(requester, &query.without_rows(), facts).await {
             Ok((plan, _)) if plan.releases().is_empty() => Ok((plan, true)),
             Ok(_) | Err(_) => Err(refused),
         }

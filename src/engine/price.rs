@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 use super::curve::{Curve, curve_within};
-use super::expected_error::{Within, after, expected};
+use super::expected_error::{Within, after, expected_errors};
 use super::explain;
 use super::first_answer::ANSWERS_MAX;
 use super::notice::Sql;
@@ -104,8 +104,13 @@ impl Engine {
     /// Those of the ledger.
     pub async fn searches_due(&self, role: &str) -> Result<Option<SearchesDue>, ledger::Error> {
         let mut loss = Loss::ZERO;
-        for found in self.admission.found() {
-            if self.ledger.held(role, found.answer).await?.is_none() {
+        for found in self.admission.results() {
+            if self
+                .ledger
+                .values_held_by(role, found.answer)
+                .await?
+                .is_none()
+            {
                 loss = loss.compose(found.loss).unwrap_or(loss);
             }
         }
@@ -129,8 +134,13 @@ impl Engine {
             return Ok(0);
         }
         let mut unpaid = 0;
-        for found in self.admission.found() {
-            unpaid += usize::from(self.ledger.held(role, found.answer).await?.is_none());
+        for found in self.admission.results() {
+            unpaid += usize::from(
+                self.ledger
+                    .values_held_by(role, found.answer)
+                    .await?
+                    .is_none(),
+            );
         }
         Ok(unpaid)
     }
@@ -150,16 +160,16 @@ impl Engine {
         searches: Loss,
         cancel: CancellationToken,
     ) -> Result<QuestionPrice, Error> {
-        let tally = StatementFacts::new()
+        let facts = StatementFacts::new()
             .up_to(Loss::ZERO)
             .with_searches(searches);
         let priced = tokio::select! {
             biased;
             () = cancel.cancelled() => Err(Error::Cancelled),
-            priced = Box::pin(self.priced(requester, sent, &tally, true)) => priced,
+            priced = Box::pin(self.price_question(requester, sent, &facts, true)) => priced,
         };
         let outcome = priced.as_ref();
-        self.recorded(requester, Some(asked), Verdict::Explained, outcome, &tally)
+        self.record_end(requester, Some(asked), Verdict::Explained, outcome, &facts)
             .await;
         priced
     }
@@ -181,53 +191,53 @@ impl Engine {
         agreed: &Agreed,
         cancel: CancellationToken,
     ) -> Result<AtPrice, Error> {
-        let tally = StatementFacts::new().up_to(Loss::ZERO);
+        let facts = StatementFacts::new().up_to(Loss::ZERO);
         let priced = tokio::select! {
-            priced = Box::pin(self.priced(requester, sent, &tally, false)) => priced,
+            priced = Box::pin(self.price_question(requester, sent, &facts, false)) => priced,
             () = cancel.cancelled() => Err(Error::Cancelled),
         };
-        let (verdict, outcome, tally) = match priced {
-            Err(error) => (Verdict::Explained, Err(error), tally),
+        let (verdict, outcome, facts) = match priced {
+            Err(error) => (Verdict::Explained, Err(error), facts),
             Ok(price) if price.agreed != *agreed => {
                 let changed = AtPrice::Changed(Box::new(price));
-                (Verdict::Explained, Ok(changed), tally)
+                (Verdict::Explained, Ok(changed), facts)
             }
             Ok(price) => {
-                let tally = match price.at_most {
+                let facts = match price.at_most {
                     None => StatementFacts::new().up_to(agreed.loss),
                     Some(_) => {
                         StatementFacts::new().up_to_in_all(agreed.loss, agreed.in_all.clone())
                     }
                 };
                 let errors = agreed.errors.clone();
-                let tally = tally.expecting(move |plan| errors_of(plan) == errors);
-                let pace = Timing::new(self.policy.quantum, cancel);
+                let facts = facts.expecting(move |plan| errors_of(plan) == errors);
+                let timing = Timing::new(self.policy.quantum, cancel);
                 let values = (&[][..], &[][..], &[][..]);
-                let answering = self.answer_question(requester, sent, values, &pace, &tally);
+                let answering = self.answer_question(requester, sent, values, &timing, &facts);
                 let (verdict, answered) = match Box::pin(answering).await {
                     Ok((answer, verdict)) => (
                         verdict,
-                        Ok(AtPrice::Answered(Box::new(answer), tally.sum())),
+                        Ok(AtPrice::Answered(Box::new(answer), facts.sum())),
                     ),
                     Err(error) => (Verdict::Answered, Err(error)),
                 };
-                (verdict, answered, tally)
+                (verdict, answered, facts)
             }
         };
         let ended = outcome.as_ref();
-        self.recorded(requester, Some(asked), verdict, ended, &tally)
+        self.record_end(requester, Some(asked), verdict, ended, &facts)
             .await;
         outcome
     }
 
-    async fn priced(
+    async fn price_question(
         &self,
         requester: &Requester,
         query: &Query,
-        tally: &StatementFacts,
+        facts: &StatementFacts,
         with_curve: bool,
     ) -> Result<QuestionPrice, Error> {
-        let foreseen = Box::pin(self.foresee(requester, query, (&[], &[]), tally)).await?;
+        let foreseen = Box::pin(self.foresee(requester, query, (&[], &[]), facts)).await?;
         let policy = self.policy.version.clone();
         let Some(ExplainedQuestion {
             query,
@@ -356,13 +366,15 @@ pub(super) fn errors_of(plan: &Plan) -> Vec<(String, Within)> {
     let releases = plan.releases().iter().enumerate();
     releases
         .flat_map(|(at, release)| {
-            expected(release).into_iter().map(move |(name, within)| {
-                let name = match several {
-                    true => format!("{}: {name}", at + 1),
-                    false => name.to_owned(),
-                };
-                (name, within)
-            })
+            expected_errors(release)
+                .into_iter()
+                .map(move |(name, within)| {
+                    let name = match several {
+                        true => format!("{}: {name}", at + 1),
+                        false => name.to_owned(),
+                    };
+                    (name, within)
+                })
         })
         .collect()
 }

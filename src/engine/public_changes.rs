@@ -18,7 +18,7 @@ impl Engine {
     /// plan reads.
     ///
     /// # Errors
-    /// As [`Snapshot::changed`].
+    /// As [`Snapshot::which_changed`].
     pub(super) async fn compare_rows(
         &self,
         plan: &Plan,
@@ -31,7 +31,7 @@ impl Engine {
         let small: Vec<(TableId, &Content)> =
             known.filter(|(_, content)| content.is_small()).collect();
         let contents: Vec<&Content> = small.iter().map(|(_, content)| *content).collect();
-        let changed = snapshot.changed(&contents).await?;
+        let changed = snapshot.which_changed(&contents).await?;
         self.note_rows(small.iter().map(|(id, _)| *id).zip(changed));
         Ok(())
     }

@@ -74,14 +74,14 @@ impl Engine {
     /// All rows of the table.
     fn all_rows_of(&self, met: &MetTable) -> u64 {
         let too_many = self.policy.limits.mirror_rows.max(UNCOPIED_ROWS);
-        self.mirrored
+        self.copied
             .get(&met.table)
             .map_or(1, |rows| rows.unwrap_or(too_many))
     }
 
     /// The most rows that agree in the columns. Counted once, since the copies stay as they are.
     async fn most_met(&self, requester: &Requester, met: &MetTable) -> Result<u64, Error> {
-        let is_copied = matches!(self.mirrored.get(&met.table), Some(Some(_)));
+        let is_copied = matches!(self.copied.get(&met.table), Some(Some(_)));
         if met.columns.is_empty() || !is_copied {
             return Ok(self.all_rows_of(met));
         }

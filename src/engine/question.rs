@@ -59,7 +59,7 @@ pub(super) struct ExplainedQuestion {
 }
 
 /// The statement that answers the question, over released values.
-fn finished(
+fn final_statement(
     plan: &Plan,
     released: (&Released, &Fits),
     views: &[ViewRows],
@@ -181,15 +181,15 @@ impl Engine {
         requester: &Requester,
         query: &Query,
         values: (&[u32], &[Argument], &[Format]),
-        pace: &Timing,
-        tally: &StatementFacts,
+        timing: &Timing,
+        facts: &StatementFacts,
     ) -> Result<(Answer, Verdict), Error> {
         let mut laps = self.metrics.laps();
         // Nothing of the question is charged yet (what a role pays once for searches stays paid),
         // and no private row was read.
         let planned = tokio::select! {
-            planned = Box::pin(self.plan_question(requester, query, values, tally)) => planned?,
-            () = pace.asked().cancelled() => return Err(Error::Cancelled),
+            planned = Box::pin(self.plan_question(requester, query, values, facts)) => planned?,
+            () = timing.client_cancel().cancelled() => return Err(Error::Cancelled),
         };
         let planned = match planned {
             ControlFlow::Break(answered) => return Ok(answered),
@@ -206,10 +206,10 @@ impl Engine {
             received,
         } = planned;
         laps.lap("plan");
-        let answered = pace
-            .run(Box::pin(self.run_plan(requester, &plan, pace, tally)))
+        let answered = timing
+            .run(Box::pin(self.run_plan(requester, &plan, timing, facts)))
             .await?;
-        let aiming = self.aim(requester, &bound, (plan, answered), (pace, tally));
+        let aiming = self.answer_within_error(requester, &bound, (plan, answered), (timing, facts));
         let Aimed {
             plan,
             answered,
@@ -217,14 +217,14 @@ impl Engine {
         } = Box::pin(aiming).await?;
         laps.lap("release");
         let views = self.views(requester, &plan).await?;
-        let fits = self.fits_of(requester, &plan, &answered, pace).await?;
-        let statement = finished(&plan, (&answered.released, &fits), &views)?;
+        let fits = self.fits_of(requester, &plan, &answered, timing).await?;
+        let statement = final_statement(&plan, (&answered.released, &fits), &views)?;
         let (_, _, formats) = values;
         let Weighed { rows, held } = tokio::select! {
             weighed = self.shadow.run(requester, &statement, &description, formats) => {
                 weighed.map_err(shadow_error)?
             }
-            () = pace.asked().cancelled() => return Err(Error::Cancelled),
+            () = timing.client_cancel().cancelled() => return Err(Error::Cancelled),
         };
         laps.lap("finish");
         let of_answer = (&answered, &fits);
@@ -259,7 +259,7 @@ impl Engine {
         requester: &Requester,
         query: &Query,
         (parameters, arguments, formats): (&[u32], &[Argument], &[Format]),
-        tally: &StatementFacts,
+        facts: &StatementFacts,
     ) -> Result<ControlFlow<(Answer, Verdict), PlannedQuestion>, Error> {
         let (query, description) = match self.classify(requester, query, parameters).await? {
             Described::Catalogs(statement) => {
@@ -271,16 +271,16 @@ impl Engine {
             Described::Question(query, description) => (query, description),
         };
         let (bound, held) = self.bind(requester, &query, parameters, arguments).await?;
-        let (plan, is_preview) = Box::pin(self.plan_or_preview(requester, &bound, tally)).await?;
-        tally.planned(&plan, &self.policy);
-        tally.admits_errors(&plan)?;
+        let (plan, is_preview) = Box::pin(self.plan_or_preview(requester, &bound, facts)).await?;
+        facts.note_plan(&plan, &self.policy);
+        facts.admits_errors(&plan)?;
         self.check_shape(requester, &plan, &description).await?;
         let warnings = Box::pin(self.check_useful(requester, &bound, &plan)).await?;
         // What is refused as it stands receives nothing.
-        let received = Box::pin(self.receive_summaries(requester, &plan, tally)).await?;
+        let received = Box::pin(self.receive_summaries(requester, &plan, facts)).await?;
         let plan = match received.is_empty() {
             true => plan,
-            false => self.in_summary_form(requester, plan).await?,
+            false => self.plan_for_summaries(requester, plan).await?,
         };
         Ok(ControlFlow::Continue(PlannedQuestion {
             query,
@@ -326,10 +326,10 @@ impl Engine {
         query: &Query,
         (parameters, arguments): (&[u32], &[Argument]),
         format: ExplainFormat,
-        tally: &StatementFacts,
+        facts: &StatementFacts,
     ) -> Result<Vec<String>, Error> {
         let values = (parameters, arguments);
-        let foreseen = self.foresee(requester, query, values, tally).await?;
+        let foreseen = self.foresee(requester, query, values, facts).await?;
         let Some(ExplainedQuestion {
             query: _,
             plan,
@@ -355,7 +355,7 @@ impl Engine {
         requester: &Requester,
         query: &Query,
         (parameters, arguments): (&[u32], &[Argument]),
-        tally: &StatementFacts,
+        facts: &StatementFacts,
     ) -> Result<Option<ExplainedQuestion>, Error> {
         let (query, description) = match self.classify(requester, query, parameters).await? {
             Described::Catalogs(statement) => {
@@ -366,8 +366,8 @@ impl Engine {
             Described::Question(query, description) => (query, description),
         };
         let (query, _held) = self.bind(requester, &query, parameters, arguments).await?;
-        let (plan, balances) = self.plan_for(requester, &query, tally).await?;
-        tally.planned(&plan, &self.policy);
+        let (plan, balances) = self.plan_for(requester, &query, facts).await?;
+        facts.note_plan(&plan, &self.policy);
         self.check_shape(requester, &plan, &description).await?;
         let recalled = self
             .recall(
@@ -380,7 +380,7 @@ impl Engine {
             .usefulness(requester, &query, &plan, &recalled.released)
             .await?;
         let widens = self.widens(requester, &plan).is_some();
-        let receivable = self.receivable(requester, &plan, tally).await?;
+        let receivable = self.receivable(requester, &plan, facts).await?;
         let receivable = receivable.into_iter().map(|(summary, declared)| {
             let mu = declared.question.kept_as.loss.mu_squared.to_f64().sqrt();
             (summary.name.clone(), declared.question.epsilon, mu)

@@ -75,7 +75,7 @@ impl Reached {
 
 impl Engine {
     /// Asks every target, for two seconds at most.
-    pub async fn reached(&self) -> Reached {
+    pub async fn check(&self) -> Reached {
         let (database, shadow, height) = tokio::join!(
             tokio::time::timeout(PATIENCE, self.backend.answers()),
             tokio::time::timeout(PATIENCE, self.shadow.answers()),

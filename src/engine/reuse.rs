@@ -112,12 +112,8 @@ impl Engine {
                 continue;
             };
             let taken = recalled.offered.iter().map(|offer| offer.answer).collect();
-            match self
-                .ledger
-                .find_except(&requester.role, question, taken)
-                .await
-                .map_err(|e| ledger_failed(&e))?
-            {
+            let found = self.ledger.find_except(&requester.role, question, taken);
+            match found.await.map_err(|e| ledger_failed(&e))? {
                 Some(Stored::Held {
                     released: values,
                     accuracy,
@@ -126,40 +122,45 @@ impl Engine {
                     let better = accuracy / question.accuracy;
                     recalled.better.push((release, better));
                 }
-                other => match (self.free(requester, plan, release, &effort).await?, other) {
-                    (Some((made, summed)), _) => {
-                        recalled.released.take(release, made);
-                        recalled.better.push((release, 1.0 / summed.worse));
-                        recalled.summed.push(summed);
+                other => {
+                    let derived = self.derive_from_held(requester, plan, release, &effort);
+                    match (derived.await?, other) {
+                        (Some((made, summed)), _) => {
+                            recalled.released.take(release, made);
+                            recalled.better.push((release, 1.0 / summed.worse));
+                            recalled.summed.push(summed);
+                        }
+                        // A widened release is bought even if another role has asked the plain one: the
+                        // difference would reveal that.
+                        (None, Some(Stored::Offered(_)))
+                            if self.widens(requester, plan).is_some() =>
+                        {
+                            recalled.open.push((release, question))
+                        }
+                        (None, Some(Stored::Offered(answer))) => recalled.offered.push(Offer {
+                            release,
+                            answer,
+                            loss: question.loss,
+                        }),
+                        (None, Some(Stored::Held { .. }) | None) => {
+                            recalled.open.push((release, question))
+                        }
                     }
-                    // A widened release is bought even if another role has asked the plain one: the
-                    // difference would reveal that.
-                    (None, Some(Stored::Offered(_))) if self.widens(requester, plan).is_some() => {
-                        recalled.open.push((release, question))
-                    }
-                    (None, Some(Stored::Offered(answer))) => recalled.offered.push(Offer {
-                        release,
-                        answer,
-                        loss: question.loss,
-                    }),
-                    (None, Some(Stored::Held { .. }) | None) => {
-                        recalled.open.push((release, question))
-                    }
-                },
+                }
             }
         }
         Ok(recalled)
     }
 
     /// The release as it follows from another answer that the role holds.
-    async fn free(
+    async fn derive_from_held(
         &self,
         requester: &Requester,
         plan: &Plan,
         release: ReleaseId,
         effort: &PlanningEffort,
     ) -> Result<Option<(Rollup, FromFiner)>, Error> {
-        match self.summed(requester, plan, release, effort).await? {
+        match self.roll_up(requester, plan, release, effort).await? {
             Some(summed) => Ok(Some(summed)),
             None => match self.read_off_held(requester, plan).await? {
                 Some(read) => Ok(Some(read)),
@@ -179,7 +180,7 @@ impl Engine {
         part: &UnpaidPart<'_>,
         offered: &[Offer],
         questions: &[QuestionDigest],
-        tally: &StatementFacts,
+        facts: &StatementFacts,
     ) -> Result<Option<Charge>, Error> {
         let is_bought = |release| {
             part.contains(release) || offered.iter().any(|offer| offer.release == release)
@@ -195,7 +196,7 @@ impl Engine {
             follows: None,
             questions: questions.to_vec(),
         };
-        self.paid(requester, purchase, tally).await
+        self.pay(requester, purchase, facts).await
     }
 
     /// The second debit of a release, whose look saw enough. The history shows it with the first.
@@ -204,7 +205,7 @@ impl Engine {
         requester: &Requester,
         made: &PaidPart<'_>,
         release: ReleaseId,
-        tally: &StatementFacts,
+        facts: &StatementFacts,
     ) -> Result<Charge, Error> {
         let part = made.part();
         let fingerprint = part.digest_after_look(release).into();
@@ -214,26 +215,26 @@ impl Engine {
             follows: Some(made.entry()),
             ..Purchase::fresh(Buyer::Role, loss, fingerprint, Vec::new())
         };
-        let paid = self.paid(requester, purchase, tally).await?;
+        let paid = self.pay(requester, purchase, facts).await?;
         paid.ok_or_else(|| internal("ledger", &"a debit without questions waits for an answer"))
     }
 
     /// `None`: one of the purchase's questions is being answered, or was, or one of the answers
     /// that it takes is gone.
-    async fn paid(
+    async fn pay(
         &self,
         requester: &Requester,
         purchase: Purchase,
-        tally: &StatementFacts,
+        facts: &StatementFacts,
     ) -> Result<Option<Charge>, Error> {
         let loss = purchase
             .fresh
             .compose(purchase.offered)
             .unwrap_or(purchase.fresh);
-        tally.admits(loss)?;
+        facts.admits(loss)?;
         match self.ledger.purchase(&requester.role, purchase).await {
             Ok(charge) => {
-                tally.add(loss, charge.entry().bought());
+                facts.add(loss, charge.entry().purchase_name());
                 Ok(Some(charge))
             }
             Err(DebitError::Awaited) => Ok(None),
@@ -256,7 +257,7 @@ impl Engine {
         for offer in offered {
             let values = self
                 .ledger
-                .held(&requester.role, offer.answer)
+                .values_held_by(&requester.role, offer.answer)
                 .await
                 .map_err(|e| ledger_failed(&e))?;
             let values = values.ok_or_else(|| internal("ledger", &"a paid answer is gone"))?;

@@ -73,7 +73,7 @@ impl Engine {
     /// least error. `None` where no answer serves: because a wanted error is not met, or, without a
     /// wanted error, because the answer was bought at a lower epsilon than the session's, or its
     /// error is more than [`WORSE_MAX`] times that of a bought one. `effort` is the statement's.
-    pub(super) async fn summed(
+    pub(super) async fn roll_up(
         &self,
         requester: &Requester,
         plan: &Plan,

@@ -51,11 +51,11 @@ impl Engine {
         &self,
         requester: &Requester,
         plan: &Plan,
-        pace: &Timing,
-        tally: &StatementFacts,
+        timing: &Timing,
+        facts: &StatementFacts,
     ) -> Result<Answered, Error> {
         if let Some(wide) = self.widens(requester, plan) {
-            let answered = self.run_widened(requester, (plan, wide), pace, tally);
+            let answered = self.run_widened(requester, (plan, wide), timing, facts);
             if let Some(answered) = answered.await? {
                 return Ok(answered);
             }
@@ -75,16 +75,16 @@ impl Engine {
         let _flights = tokio::select! {
             biased;
             flights = others => flights,
-            () = pace.cancel().cancelled() => return Err(Error::Cancelled),
+            () = timing.cancel().cancelled() => return Err(Error::Cancelled),
         };
         let patience = Instant::now() + timeout;
         loop {
             match self
-                .attempt(requester, plan, pace, tally, Instant::now() < patience)
+                .attempt(requester, plan, timing, facts, Instant::now() < patience)
                 .await?
             {
                 Attempt::Answered(answered) => return Ok(answered),
-                Attempt::Awaited(questions) => self.wait_for(&questions, patience, pace).await?,
+                Attempt::Awaited(questions) => self.wait_for(&questions, patience, timing).await?,
             }
         }
     }
@@ -103,7 +103,7 @@ impl Engine {
         &self,
         questions: &[QuestionId],
         patience: Instant,
-        pace: &Timing,
+        timing: &Timing,
     ) -> Result<(), Error> {
         while Instant::now() < patience
             && self
@@ -114,7 +114,7 @@ impl Engine {
         {
             tokio::select! {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
-                () = pace.cancel().cancelled() => return Err(Error::Cancelled),
+                () = timing.cancel().cancelled() => return Err(Error::Cancelled),
             }
         }
         Ok(())
@@ -126,8 +126,8 @@ impl Engine {
         &self,
         requester: &Requester,
         plan: &Plan,
-        pace: &Timing,
-        tally: &StatementFacts,
+        timing: &Timing,
+        facts: &StatementFacts,
         waits: bool,
     ) -> Result<Attempt, Error> {
         let mut middles = MiddleQueries::new(self, requester, plan);
@@ -139,8 +139,10 @@ impl Engine {
             better,
             open,
             held,
-        } = self.recall_in(requester, plan, &mut middles, pace).await?;
-        self.refuse_seen(requester, plan, &open).await?;
+        } = self
+            .recall_in(requester, plan, &mut middles, timing)
+            .await?;
+        self.refuse_repeated_look(requester, plan, &open).await?;
         self.refuse_to_buy(requester, open.len() + offered.len())?;
         let part = plan.part(|release| {
             released.table(release).is_none()
@@ -159,27 +161,24 @@ impl Engine {
         };
         if part.releases().next().is_none() {
             let is_received = self
-                .receive_offered(requester, &part, &offered, &mut released, pace, tally)
+                .receive_offered(requester, &part, &offered, &mut released, timing, facts)
                 .await?;
             return Ok(match is_received {
                 true => answered(released),
                 false => Attempt::Awaited(Vec::new()),
             });
         }
-        let questions: Vec<QuestionDigest> = open
-            .iter()
-            .filter(|_| waits)
-            .map(|(_, question)| *question)
-            .collect();
+        let questions = open.iter().filter(|_| waits).map(|(_, question)| *question);
+        let questions: Vec<QuestionDigest> = questions.collect();
         let claimed: Vec<QuestionId> = questions.iter().map(|question| question.digest).collect();
         // Before the charge, also where nothing is recalled. Rows of middle queries come later.
         for release in part.releases() {
             self.check_pairs(requester, release, |_| 1).await?;
         }
-        let slot = self.slot_or_cancel(requester, pace).await?;
-        let opened = self.open_snapshot(requester, part, pace).await?;
+        let slot = self.slot_or_cancel(requester, timing).await?;
+        let opened = self.open_snapshot(requester, part, timing).await?;
         let Some(charge) = self
-            .charge(requester, opened.part(), &offered, &questions, tally)
+            .charge(requester, opened.part(), &offered, &questions, facts)
             .await?
         else {
             return Ok(Attempt::Awaited(claimed));
@@ -187,8 +186,8 @@ impl Engine {
         let making = async {
             self.receive(requester, plan, &offered, &mut released)
                 .await?;
-            let paid = opened.paid(charge, released);
-            self.make_and_keep(requester, paid, &mut middles, (pace, tally))
+            let paid = opened.with_charge(charge, released);
+            self.make_and_keep(requester, paid, &mut middles, (timing, facts))
                 .await
         };
         match self.ledger.holding(&claimed, making).await {
@@ -207,10 +206,10 @@ impl Engine {
         requester: &Requester,
         plan: &Plan,
         middles: &mut MiddleQueries<'_>,
-        pace: &Timing,
+        timing: &Timing,
     ) -> Result<Recalled, Error> {
         let recalling = self.recall(requester, plan, middles);
-        pace.until_cancelled(recalling).await
+        timing.until_cancelled(recalling).await
     }
 
     /// Pays for answers that were made for other roles, where no statement has to run. False, and
@@ -221,18 +220,18 @@ impl Engine {
         part: &UnpaidPart<'_>,
         offered: &[Offer],
         released: &mut Released,
-        pace: &Timing,
-        tally: &StatementFacts,
+        timing: &Timing,
+        facts: &StatementFacts,
     ) -> Result<bool, Error> {
         // Where a new answer would wait, or be refused for too many failures, an answer that was
         // made for another role does too: the difference would reveal that it exists.
         let _slot = if offered.is_empty() {
             None
         } else {
-            Some(self.slot_or_cancel(requester, pace).await?)
+            Some(self.slot_or_cancel(requester, timing).await?)
         };
         // No statement runs under this charge, and it claims no question.
-        let charge = self.charge(requester, part, offered, &[], tally).await?;
+        let charge = self.charge(requester, part, offered, &[], facts).await?;
         if charge.is_none() {
             return Ok(false);
         }
@@ -246,11 +245,11 @@ impl Engine {
         &self,
         requester: &Requester,
         part: UnpaidPart<'p>,
-        pace: &Timing,
+        timing: &Timing,
     ) -> Result<LockedPart<'p>, Error> {
         let timeout = self.policy.limits.statement_timeout;
         let database = (&self.backend, requester.role.as_str());
-        let mut opened = LockedPart::new(part, database, timeout, pace.cancel())
+        let mut opened = LockedPart::new(part, database, timeout, timing.cancel())
             .await
             .map_err(before_charge)?;
         let mut compared = self
@@ -258,7 +257,7 @@ impl Engine {
             .await;
         if matches!(compared, Err(execute::Error::Interrupted)) {
             opened
-                .reopen(database, pace.cancel())
+                .reopen(database, timing.cancel())
                 .await
                 .map_err(before_charge)?;
             compared = self
@@ -277,14 +276,14 @@ impl Engine {
         requester: &Requester,
         mut paid: PaidPart<'_>,
         middles: &mut MiddleQueries<'_>,
-        (pace, tally): (&Timing, &StatementFacts),
+        (timing, facts): (&Timing, &StatementFacts),
     ) -> Result<Released, RunError> {
-        let payer = (requester, tally, pace);
+        let payer = (requester, facts, timing);
         let making = self.make_releases(&mut paid, middles, payer);
         let made = match AssertUnwindSafe(making).catch_unwind().await {
             Ok(made) => made,
             Err(_) => {
-                pace.rest().await;
+                timing.rest().await;
                 Err(RunError::Backend(execute::Error::Backend(
                     "it panicked".to_owned(),
                 )))
@@ -309,35 +308,35 @@ impl Engine {
         middles: &mut MiddleQueries<'_>,
         payer: (&Requester, &StatementFacts, &Timing),
     ) -> Result<(), RunError> {
-        let (requester, _, pace) = payer;
+        let (requester, _, timing) = payer;
         let mut few = None;
         let mut ready = paid.allow().await;
         let mut may_retry = true;
         let plan = paid.part().plan();
         let mut sampler = (self.sampler)();
         for release in plan.order() {
-            let is_known = paid.released().has_constants_of(plan, release);
+            let is_known = paid.as_released().has_constants_of(plan, release);
             if !paid.part().contains(release) || !is_known {
                 continue;
             }
             let constants = tokio::select! {
                 biased;
-                constants = middles.constants(release, paid.released()) => constants?,
-                () = pace.cancel().cancelled() => {
+                constants = middles.constants(release, paid.as_released()) => constants?,
+                () = timing.cancel().cancelled() => {
                     return Err(RunError::Backend(execute::Error::Cancelled));
                 }
             };
-            pace.begin();
+            timing.begin();
             let mut read = match std::mem::replace(&mut ready, Ok(())) {
-                Ok(()) => paid.run(release, &constants, pace.cancel()).await,
+                Ok(()) => paid.run(release, &constants, timing.cancel()).await,
                 Err(error) => Err(error),
             };
             let is_interrupted = matches!(read, Err(execute::Error::Interrupted));
             if is_interrupted && std::mem::take(&mut may_retry) {
                 // The connection is given back here, which operators see.
-                pace.rest().await;
-                read = match self.reopen(paid, requester, pace).await {
-                    Ok(()) => paid.run(release, &constants, pace.cancel()).await,
+                timing.rest().await;
+                read = match self.reopen(paid, requester, timing).await {
+                    Ok(()) => paid.run(release, &constants, timing.cancel()).await,
                     Err(error) => Err(error),
                 };
             }
@@ -345,7 +344,7 @@ impl Engine {
                 Ok(read) => self.draw(paid, (release, read), payer, &mut *sampler).await,
                 Err(error) => Err(RunError::Backend(error)),
             };
-            pace.rest().await;
+            timing.rest().await;
             match drawn {
                 Ok(None) => {}
                 Ok(Some(seen)) => {
@@ -379,9 +378,9 @@ impl Engine {
         &self,
         paid: &mut PaidPart<'_>,
         requester: &Requester,
-        pace: &Timing,
+        timing: &Timing,
     ) -> Result<(), execute::Error> {
-        paid.reopen((&self.backend, &requester.role), pace.cancel())
+        paid.reopen((&self.backend, &requester.role), timing.cancel())
             .await?;
         self.compare_rows(paid.part().plan(), paid.snapshot())
             .await?;
@@ -396,7 +395,7 @@ impl Engine {
         slot: FailureSlot,
         error: execute::Error,
     ) -> Result<Error, Error> {
-        slot.failed(&self.ledger, &requester.role, self.policy.limits.failures)
+        slot.record_failure(&self.ledger, &requester.role, self.policy.limits.failures)
             .await
             .map_err(|e| ledger_failed(&e))?;
         Ok(internal("execute", &error))
@@ -405,12 +404,12 @@ impl Engine {
     async fn slot_or_cancel(
         &self,
         requester: &Requester,
-        pace: &Timing,
+        timing: &Timing,
     ) -> Result<FailureSlot, Error> {
         tokio::select! {
             biased;
             slot = self.failure_slot(requester) => slot,
-            () = pace.cancel().cancelled() => Err(Error::Cancelled),
+            () = timing.cancel().cancelled() => Err(Error::Cancelled),
         }
     }
 

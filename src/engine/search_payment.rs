@@ -26,16 +26,16 @@ impl SearchPayment {
         }
     }
 
-    pub(super) fn found(&self) -> &[Found] {
+    pub(super) fn results(&self) -> &[Found] {
         &self.found
     }
 
     /// Whether the role is known to have paid for all searches.
     pub fn has_admitted(&self, role: &str) -> bool {
-        self.known().contains(role)
+        self.lock_known().contains(role)
     }
 
-    fn known(&self) -> MutexGuard<'_, HashSet<String>> {
+    fn lock_known(&self) -> MutexGuard<'_, HashSet<String>> {
         self.admitted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -58,20 +58,20 @@ impl Engine {
     /// # Errors
     /// 53400 where an account does not cover the charge; 55000 where the statement's price was
     /// agreed on without it. Nothing is revealed then.
-    pub(super) async fn admitted(&self, role: &str, tally: &StatementFacts) -> Result<(), Error> {
+    pub(super) async fn admit(&self, role: &str, facts: &StatementFacts) -> Result<(), Error> {
         if self.admission.found.is_empty() {
             return Ok(());
         }
         // The lock is not held while the ledger writes: the ledger itself knows who has paid.
-        if self.admission.known().contains(role) {
+        if self.admission.lock_known().contains(role) {
             return Ok(());
         }
         for found in &self.admission.found {
-            let is_held = self.ledger.held(role, found.answer).await;
+            let is_held = self.ledger.values_held_by(role, found.answer).await;
             if is_held.map_err(|e| ledger_failed(&e))?.is_some() {
                 continue;
             }
-            tally.admits_search(found.loss)?;
+            facts.admits_search(found.loss)?;
             let received = self.ledger.receive(role, found).await;
             let is_charged = received.map_err(|error| match error.refusal() {
                 Some(refusal) => {
@@ -88,10 +88,10 @@ impl Engine {
                 },
             })?;
             if is_charged {
-                tally.add_search(found.loss);
+                facts.add_search(found.loss);
             }
         }
-        self.admission.known().insert(role.to_owned());
+        self.admission.lock_known().insert(role.to_owned());
         Ok(())
     }
 }

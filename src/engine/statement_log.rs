@@ -63,7 +63,7 @@ impl Default for Known {
 }
 
 impl StatementFacts {
-    /// A tally of a statement that is asked now.
+    /// The facts of a statement that is asked now.
     pub(super) fn new() -> Self {
         Self {
             asked: ledger::now(),
@@ -72,12 +72,12 @@ impl StatementFacts {
         }
     }
 
-    /// A tally of a statement that may be charged no more than this, and nothing for searches.
+    /// The facts of a statement that may be charged no more than this, and nothing for searches.
     pub(super) fn up_to(self, most: Loss) -> Self {
         self.up_to_in_all(most, vec![most])
     }
 
-    /// A tally of a statement whose first answer may be charged no more than `first`, and all of
+    /// The facts of a statement whose first answer may be charged no more than `first`, and all of
     /// its answers no more than one of `all`; nothing for searches.
     pub(super) fn up_to_in_all(self, first: Loss, all: Vec<Loss>) -> Self {
         let agreed = Some(Limits {
@@ -185,7 +185,7 @@ impl StatementFacts {
     }
 
     /// The statement has a plan.
-    pub(super) fn planned(&self, plan: &Plan, policy: &Policy) {
+    pub(super) fn note_plan(&self, plan: &Plan, policy: &Policy) {
         let private = plan.releases().iter().flat_map(ReleasePlan::relied_on);
         let private = private.map(|table| format!("{}.{}", table.schema, table.name));
         let public = plan.public_tables().iter();
@@ -220,15 +220,15 @@ impl StatementFacts {
 
 impl Engine {
     /// Records how a statement ended. `None`: the text could not be read as a statement.
-    pub(super) async fn recorded<T>(
+    pub(super) async fn record_end<T>(
         &self,
         requester: &Requester,
         query: Option<&Query>,
         ended: Verdict,
         outcome: Result<&T, &Error>,
-        tally: &StatementFacts,
+        facts: &StatementFacts,
     ) {
-        let (paid, loss) = (tally.sum(), tally.whole());
+        let (paid, loss) = (facts.sum(), facts.whole());
         let (verdict, ending) = match (requester.given_up.get(), outcome) {
             // Its later outcome is not recorded: the client does not know it either.
             (Some(ending), _) => (Verdict::Failed, ending.clone()),
@@ -236,7 +236,7 @@ impl Engine {
             (None, Err(error)) => (verdict_of(error, &paid), Ending::from(&error.report())),
         };
         let (plan, tables) = {
-            let known = tally.lock();
+            let known = facts.lock();
             (known.plan, known.tables.clone())
         };
         let sql = query.map(Query::to_sql);
@@ -262,7 +262,7 @@ impl Engine {
             origin,
             ..
         } = requester;
-        let record = Record::at(tally.asked, role, *process, origin.clone(), asked);
+        let record = Record::at(facts.asked, role, *process, origin.clone(), asked);
         self.ledger.record(record.with_ending(ending)).await;
     }
 }
@@ -355,18 +355,18 @@ mod tests {
         let bought = Fingerprint::new([1; 32]);
         let (look, rest) = (loss(Some(0.1), 0.01, 0.0), loss(None, 0.02, 1e-9));
         let all = look.compose(rest).unwrap();
-        let tally = StatementFacts::new().up_to(all);
-        assert!(tally.admits(look).is_ok() && tally.admits(all).is_ok());
-        tally.add(look, bought);
+        let facts = StatementFacts::new().up_to(all);
+        assert!(facts.admits(look).is_ok() && facts.admits(all).is_ok());
+        facts.add(look, bought);
         // Both debits together are exactly the agreed amount.
-        assert!(tally.admits(rest).is_ok());
+        assert!(facts.admits(rest).is_ok());
         let more = [
             loss(None, 0.0201, 1e-9),
             loss(None, 0.02, 2e-9),
             loss(None, 0.03, 0.0),
         ];
         for more in more {
-            let refused = tally.admits(more).unwrap_err().report();
+            let refused = facts.admits(more).unwrap_err().report();
             assert_eq!(refused.reason.id(), "price-risen");
         }
         // A pure price admits no loss that is not pure.
@@ -404,14 +404,14 @@ mod tests {
                 .admits_search(search)
                 .is_err()
         );
-        let tally = StatementFacts::new()
+        let facts = StatementFacts::new()
             .up_to(Loss::ZERO)
             .with_searches(search);
-        assert!(tally.admits_search(search).is_ok());
-        tally.add_search(search);
-        assert!(tally.admits_search(search).is_err());
+        assert!(facts.admits_search(search).is_ok());
+        facts.add_search(search);
+        assert!(facts.admits_search(search).is_err());
         // Neither is an answer paid for by what was agreed on for searches.
-        assert!(tally.admits(search).is_err() && tally.sum().is_zero());
-        assert_eq!(tally.whole(), search);
+        assert!(facts.admits(search).is_err() && facts.sum().is_zero());
+        assert_eq!(facts.whole(), search);
     }
 }

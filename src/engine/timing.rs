@@ -41,7 +41,7 @@ impl Timing {
     }
 
     /// The client's cancel itself, for work that reads no private row.
-    pub(super) fn asked(&self) -> &CancellationToken {
+    pub(super) fn client_cancel(&self) -> &CancellationToken {
         &self.asked
     }
 
@@ -98,7 +98,7 @@ impl Timing {
 /// How long to wait for an answer under a client's own timeout: to the end of the quantum that the
 /// timeout falls in, and one quantum more. An answer that was ready in time has then been held to
 /// the end of its own quantum.
-pub fn patience(timeout: Duration, quantum: Option<Duration>) -> Duration {
+pub fn answer_deadline(timeout: Duration, quantum: Option<Duration>) -> Duration {
     match quantum {
         None => timeout,
         Some(quantum) => whole(timeout, quantum).saturating_add(quantum),
@@ -143,21 +143,21 @@ mod tests {
         let milliseconds = Duration::from_millis;
         for (timeout, wanted) in [(1, 200), (100, 200), (101, 300), (60_000, 60_100)] {
             assert_eq!(
-                patience(milliseconds(timeout), Some(Q)),
+                answer_deadline(milliseconds(timeout), Some(Q)),
                 milliseconds(wanted),
                 "{timeout}"
             );
         }
-        assert_eq!(patience(milliseconds(7), None), milliseconds(7));
+        assert_eq!(answer_deadline(milliseconds(7), None), milliseconds(7));
     }
 
     #[test]
     fn public_time_is_no_part_of_a_quantum() {
-        let pace = Timing::new(Some(Q), CancellationToken::new());
-        let first = pace.began();
+        let timing = Timing::new(Some(Q), CancellationToken::new());
+        let first = timing.began();
         while Instant::now() == first {}
-        pace.begin();
-        assert!(pace.began() > first);
+        timing.begin();
+        assert!(timing.began() > first);
     }
 
     #[tokio::test]
@@ -165,10 +165,10 @@ mod tests {
         let asked = CancellationToken::new();
         asked.cancel();
         for quantum in [None, Some(Duration::from_millis(1))] {
-            let pace = Timing::new(quantum, asked.clone());
-            assert_eq!(pace.run(async { 1 }).await, 1);
-            assert!(!pace.cancel().is_cancelled());
-            pace.run(pace.cancel().cancelled()).await;
+            let timing = Timing::new(quantum, asked.clone());
+            assert_eq!(timing.run(async { 1 }).await, 1);
+            assert!(!timing.cancel().is_cancelled());
+            timing.run(timing.cancel().cancelled()).await;
         }
     }
 
@@ -176,13 +176,13 @@ mod tests {
     async fn a_cancel_waits_for_the_quantum() {
         let asked = CancellationToken::new();
         asked.cancel();
-        let pace = Timing::new(Some(Duration::from_secs(3600)), asked);
+        let timing = Timing::new(Some(Duration::from_secs(3600)), asked);
         let work = async {
             for _ in 0..100 {
                 tokio::task::yield_now().await;
             }
-            pace.cancel().is_cancelled()
+            timing.cancel().is_cancelled()
         };
-        assert!(!pace.run(work).await);
+        assert!(!timing.run(work).await);
     }
 }

@@ -82,21 +82,21 @@ impl Engine {
             number(budget.epsilon),
             number(budget.delta),
             number(balance.fraction_left()),
-            balance.spent.epsilon.and_then(fixed),
+            balance.spent.epsilon.and_then(fixed_text),
             number(balance.spent.mu_squared.to_f64().sqrt()),
-            fixed(balance.spent.rho),
-            fixed(balance.spent.delta),
+            fixed_text(balance.spent.rho),
+            fixed_text(balance.spent.delta),
             Some(failures.to_string()),
             Some(self.policy.limits.failures.to_string()),
             Some(renew.to_owned()),
             balance.renews_at.map(time),
-            fixed(balance.granted.0),
-            fixed(balance.granted.1),
+            fixed_text(balance.granted.0),
+            fixed_text(balance.granted.1),
             Some(balance.frozen.to_string()),
-            balance.lifetime.epsilon.and_then(fixed),
+            balance.lifetime.epsilon.and_then(fixed_text),
             number(balance.lifetime.mu_squared.to_f64().sqrt()),
-            fixed(balance.lifetime.rho),
-            fixed(balance.lifetime.delta),
+            fixed_text(balance.lifetime.rho),
+            fixed_text(balance.lifetime.delta),
         ])
     }
 }
@@ -105,7 +105,7 @@ pub(super) fn number(value: f64) -> Option<String> {
     Some(value.to_string())
 }
 
-fn fixed(value: Fixed) -> Option<String> {
+fn fixed_text(value: Fixed) -> Option<String> {
     number(value.to_f64())
 }
 
@@ -123,12 +123,15 @@ fn debit(entry: &Entry) -> ViewRow {
         microseconds,
         fingerprint,
     } = entry;
-    let (mu, delta) = (number(loss.mu_squared.to_f64().sqrt()), fixed(loss.delta));
+    let (mu, delta) = (
+        number(loss.mu_squared.to_f64().sqrt()),
+        fixed_text(loss.delta),
+    );
     vec![
         Some(time(*microseconds)),
-        loss.epsilon.and_then(fixed),
+        loss.epsilon.and_then(fixed_text),
         mu,
-        fixed(loss.rho),
+        fixed_text(loss.rho),
         delta,
         Some(fingerprint.short()),
     ]
@@ -200,7 +203,7 @@ fn column_rows(table: &Table) -> impl Iterator<Item = ViewRow> {
             Some(
                 is_summed(data_type, is_public || bounds.is_some() || domain.is_some()).to_string(),
             ),
-            grouped(
+            grouping_kind(
                 data_type,
                 is_public,
                 values_known.is_some(),
@@ -223,7 +226,7 @@ fn is_summed(data_type: &Type, is_bounded: bool) -> bool {
 
 /// How GROUP BY finds the values of the column: `exact`, `listed` or `threshold`; NULL where it
 /// cannot be a key.
-fn grouped(
+fn grouping_kind(
     data_type: &Type,
     is_public: bool,
     is_listed: bool,

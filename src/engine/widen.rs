@@ -17,7 +17,7 @@ use crate::ir::{ReleaseId, ResolvedQuery};
 use crate::ledger::Stored;
 use crate::policy::{Policy, Reuse, Widen};
 use crate::release::{Released, Rollup, coarser, read_off, reads_off};
-use crate::rewrite::widen::{NamedValues, at_the_same_price, candidates, widened};
+use crate::rewrite::widen::{NamedValues, at_the_same_price, candidates, widen};
 use crate::rewrite::{Plan, Terms, Widened, rewrite};
 use crate::shadow::Requester;
 
@@ -49,7 +49,7 @@ impl Narrow {
     /// order, that can be widened together. Pure, and bounded in its work.
     pub fn widen(self, asked: Plan, policy: &Policy, terms: &Terms) -> Plan {
         let by = |which: &[NamedValues]| {
-            let query = widened(&self.query, which);
+            let query = widen(&self.query, which);
             let effort = Arc::new(PlanningEffort::small());
             let analyzed = analyze(query, policy, &terms.session_settings, &effort).ok()?;
             let plan = rewrite(&analyzed, policy, terms).ok()?;
@@ -75,7 +75,7 @@ impl Narrow {
 impl Engine {
     /// The release that this session buys in place of the plan's.
     pub(super) fn widens<'p>(&self, requester: &Requester, plan: &'p Plan) -> Option<&'p Widened> {
-        plan.widened()
+        plan.bought_instead()
             .filter(|_| self.reuse(requester).sums_groups())
     }
 
@@ -107,15 +107,15 @@ impl Engine {
         &self,
         requester: &Requester,
         (plan, wide): (&Plan, &Widened),
-        pace: &Timing,
-        tally: &StatementFacts,
+        timing: &Timing,
+        facts: &StatementFacts,
     ) -> Result<Option<Answered>, Error> {
         let mut middles = MiddleQueries::new(self, requester, plan);
         let known = self.recall(requester, plan, &mut middles).await?;
         if known.released.table(ONLY).is_some() {
             return Ok(None);
         }
-        let bought = Box::pin(self.run_plan(requester, &wide.plan, pace, tally)).await?;
+        let bought = Box::pin(self.run_plan(requester, &wide.plan, timing, facts)).await?;
         let effort = PlanningEffort::default();
         let made = bought
             .released

@@ -7,7 +7,7 @@
 
 mod view;
 
-use super::notice::rounded;
+use super::notice::three_digits;
 use super::planning::{plain_terms, requester_of};
 use super::views::ViewRow;
 use super::{constants, plan};
@@ -18,7 +18,7 @@ use crate::ledger::Balances;
 use crate::mechanism::{AccountState, Loss};
 use crate::parse::{Statement, parse};
 use crate::policy::{Column, Policy, Protection, Role, Table};
-use crate::postgres::{identifier, qualified};
+use crate::postgres::{identifier, qualify};
 use crate::resolve::Constants;
 use crate::rewrite::{Measure, Plan, ReleasePlan, Terms, measure_deviation, times_clip, useless};
 
@@ -233,9 +233,9 @@ impl<'a> Pricing<'a> {
         terms: &Terms,
     ) -> Worth<'a> {
         let argument = column.map_or("*".to_owned(), |column| identifier(&column.name));
-        let from = qualified(&table.schema, &table.name);
+        let from = qualify(&table.schema, &table.name);
         let sql = format!("SELECT {}({argument}) FROM {from}", total.name());
-        let answer = self.expected(&sql, total, terms);
+        let answer = self.expected_answer(&sql, total, terms);
         // At the session's epsilon alone: each asks for another plan.
         let advice = match &answer {
             Ok(answer) if terms.epsilon == self.terms.epsilon => self.advice(&sql, total, answer),
@@ -251,7 +251,7 @@ impl<'a> Pricing<'a> {
         }
     }
 
-    fn expected(
+    fn expected_answer(
         &self,
         sql: &str,
         total: WorthAggregate,
@@ -314,12 +314,12 @@ impl<'a> Pricing<'a> {
         let with = |change: &dyn Fn(&mut Terms)| {
             let mut terms = self.terms.clone();
             change(&mut terms);
-            self.expected(sql, total, &terms).ok()
+            self.expected_answer(sql, total, &terms).ok()
         };
         let would = |better: &ExpectedAnswer| {
-            let units = format!("{} units", rounded(better.in_units?));
+            let units = format!("{} units", three_digits(better.in_units?));
             Some(match better.error.filter(|_| !better.is_chosen) {
-                Some(error) => format!("±{} ({units})", rounded(error)),
+                Some(error) => format!("±{} ({units})", three_digits(error)),
                 None => format!("± as much as {units}"),
             })
         };
@@ -328,7 +328,7 @@ impl<'a> Pricing<'a> {
             let fewer = with(&|terms| terms.session_settings.rows_per_unit = Some(rows))?;
             let text = format!(
                 "SET pgveil.max_rows_per_unit = {rows}: ±{}; units with more rows are scaled down",
-                rounded(fewer.error?)
+                three_digits(fewer.error?)
             );
             return advice(Lever::RowsPerUnit, text);
         }
@@ -371,7 +371,7 @@ pub fn role_worth(policy: &Policy, role: &Role, balances: &Balances) -> Vec<(Str
         let left = match &worth.answer {
             Ok(answer) => {
                 let left = account.map_or(0, |account| answers(account, answer.loss));
-                let error = answer.error.map(rounded);
+                let error = answer.error.map(three_digits);
                 let error = error.map_or(String::new(), |error| format!(", each ±{error}"));
                 format!("{left} more at epsilon {}{error}", worth.epsilon)
             }

@@ -22,7 +22,7 @@ pub use sealed::Sealed;
 use crate::catalog::Content;
 use crate::ir::ReleaseId;
 use crate::ledger::{Charge, Fingerprint};
-use crate::postgres::{ErrorClass, qualified};
+use crate::postgres::{ErrorClass, qualify};
 use crate::rewrite::{
     DebitDigest, EmittedStatement, PlanDigest, ReleasePlan, TableVersion, UnpaidPart,
 };
@@ -171,7 +171,7 @@ impl Snapshot {
         let lock = |table: &&TableVersion| {
             format!(
                 "LOCK TABLE ONLY {} IN ACCESS SHARE MODE",
-                qualified(&table.schema, &table.name)
+                qualify(&table.schema, &table.name)
             )
         };
         let shown = |table: &TableVersion| format!("{}.{}", table.schema, table.name);
@@ -228,12 +228,12 @@ impl Snapshot {
     ///
     /// # Errors
     /// [`Error::Backend`].
-    pub async fn changed(&self, contents: &[&Content]) -> Result<Vec<bool>, Error> {
+    pub async fn which_changed(&self, contents: &[&Content]) -> Result<Vec<bool>, Error> {
         let Some(lease) = &self.lease else {
             return Ok(vec![false; contents.len()]);
         };
         patiently(async {
-            pool::changed(lease.client(), contents)
+            pool::which_changed(lease.client(), contents)
                 .await
                 .map_err(|e| backend(&e))
         })

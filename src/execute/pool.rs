@@ -107,7 +107,10 @@ impl Backend {
     ///
     /// # Errors
     /// If the database cannot be queried; the text is for the operator.
-    pub async fn changed(&self, tables: &[(u32, &TableFingerprint)]) -> Result<Vec<u32>, String> {
+    pub async fn changed_definitions(
+        &self,
+        tables: &[(u32, &TableFingerprint)],
+    ) -> Result<Vec<u32>, String> {
         let lease = self.lease().await?;
         let oids: Vec<u32> = tables.iter().map(|(oid, _)| *oid).collect();
         let current = tokio::time::timeout(super::PATIENCE, lease.fingerprints(&oids)).await;
@@ -135,7 +138,7 @@ impl Backend {
             .batch_execute(&begin)
             .await
             .map_err(|e| e.to_string())?;
-        let changed = changed(lease.client(), contents)
+        let changed = which_changed(lease.client(), contents)
             .await
             .map_err(|e| e.to_string())?;
         lease
@@ -178,7 +181,8 @@ impl Backend {
                 let connected = postgres::connect(&self.config)
                     .await
                     .map_err(|e| e.to_string())?;
-                let known = tokio::time::timeout(super::PATIENCE, known(&connected.client)).await;
+                let known =
+                    tokio::time::timeout(super::PATIENCE, prepare_check(&connected.client)).await;
                 let (fingerprints, is_citus) = known
                     .map_err(|_| "no answer in time".to_owned())?
                     .map_err(|e| e.to_string())?;
@@ -199,14 +203,14 @@ impl Backend {
 }
 
 /// The statement that checks plans, and whether the server runs Citus.
-async fn known(
+async fn prepare_check(
     client: &tokio_postgres::Client,
 ) -> Result<(Statement, bool), tokio_postgres::Error> {
     let fingerprints = client.prepare(catalog::FINGERPRINT_SQL).await?;
     Ok((fingerprints, catalog::is_citus(client).await?))
 }
 
-pub(super) async fn changed(
+pub(super) async fn which_changed(
     client: &tokio_postgres::Client,
     contents: &[&Content],
 ) -> Result<Vec<bool>, tokio_postgres::Error> {

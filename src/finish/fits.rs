@@ -86,7 +86,7 @@ impl<'p> Fitting<'p> {
     }
 
     /// The fits, once they are done.
-    pub fn made(self) -> Fits {
+    pub fn finish(self) -> Fits {
         self.made
     }
 

@@ -68,14 +68,14 @@ fn view_cte(view: &ViewRows) -> ast::Cte {
         &view_alias(view.kind),
         sql::select(
             vec![all],
-            vec![sql::tables(unnested("v", &names, arrays.collect()))],
+            vec![sql::tables(unnest("v", &names, arrays.collect()))],
             None,
             Vec::new(),
         ),
     )
 }
 
-fn unnested(alias: &str, names: &[String], array_exprs: Vec<ast::Expr>) -> ast::TableFactor {
+fn unnest(alias: &str, names: &[String], array_exprs: Vec<ast::Expr>) -> ast::TableFactor {
     let columns = names
         .iter()
         .map(|n| ast::TableAliasColumnDef {
@@ -109,7 +109,7 @@ pub fn middle(
 ) -> Result<String, Refusal> {
     let middle = plan.middle(number);
     build(
-        limited(middle, rows_max),
+        limit_rows(middle, rows_max),
         plan,
         &middle.releases,
         Vec::new(),
@@ -125,7 +125,7 @@ pub fn middle_shape(plan: &Plan, number: MiddleId, rows_max: u32) -> Result<Stri
     let (empty, fits) = (ReleasedTable::default(), Fits::default());
     let middle = plan.middle(number);
     build(
-        limited(middle, rows_max),
+        limit_rows(middle, rows_max),
         plan,
         &middle.releases,
         Vec::new(),
@@ -135,7 +135,7 @@ pub fn middle_shape(plan: &Plan, number: MiddleId, rows_max: u32) -> Result<Stri
 
 /// `SELECT * FROM (the middle query) AS q (c0, c1, …) LIMIT rows_max + 1`: one row too many shows
 /// that there are too many.
-fn limited(middle: &MiddleQuery, rows_max: u32) -> ast::Query {
+fn limit_rows(middle: &MiddleQuery, rows_max: u32) -> ast::Query {
     if middle.rows == MiddleRows::One {
         return (*middle.query).clone();
     }
@@ -230,7 +230,7 @@ fn cte(name: &str, query: ast::Query) -> ast::Cte {
     ast::Cte {
         alias: ast::TableAlias {
             explicit: false,
-            ..sql::alias(name)
+            ..sql::table_alias(name)
         },
         query: Box::new(query),
         from: None,
@@ -250,32 +250,32 @@ fn table_query(
         arrays,
         groups,
     } = Columns::of(release, table, fits);
-    let from = unnested("r", &names, arrays);
+    let from = unnest("r", &names, arrays);
     let collated = |value: ast::Expr, name: &str| match release
         .collations()
         .iter()
         .find(|(column, _)| column == name)
     {
         Some((_, of)) => ast::Expr::Collate {
-            expr: Box::new(sql::nested(value)),
+            expr: Box::new(sql::nest(value)),
             collation: sql::name(&[&of.schema, &of.name]),
         },
         None => value,
     };
     let keys = names[..groups]
         .iter()
-        .map(|name| sql::aliased(collated(sql::column("r", name), name), name));
+        .map(|name| sql::alias(collated(sql::column("r", name), name), name));
     let outputs = AggregateId::numbered(release.outputs()).map(|(at, output)| {
         let name = aggregate_column(at);
         let value = output::value(release, table.drawn.as_ref(), at, output);
-        sql::aliased(collated(value, &name), &name)
+        sql::alias(collated(value, &name), &name)
     });
     let uncertainties = release
         .uncertainties()
         .iter()
         .enumerate()
         .map(|(at, uncertainty)| uncertainty.column(at))
-        .map(|name| sql::aliased(sql::column("r", &name), &name));
+        .map(|name| sql::alias(sql::column("r", &name), &name));
     let projection: Vec<ast::SelectItem> = keys.chain(outputs).chain(uncertainties).collect();
     sql::select(projection, vec![sql::tables(from)], None, Vec::new())
 }
@@ -329,7 +329,7 @@ impl Columns {
         for (at, uncertainty) in release.uncertainties().iter().enumerate() {
             let known = |group: usize| {
                 spread(release, &uncertainty.formula, table, group)
-                    .and_then(|s| s.rounded().of(uncertainty.statistic))
+                    .and_then(|s| s.round_outward().of(uncertainty.statistic))
             };
             let values: Vec<Option<String>> = (0..table.measures.len())
                 .map(|group| known(group).map(float))
@@ -348,10 +348,10 @@ impl Columns {
     /// The fields of records, as texts: UNNEST would take arrays of arrays apart.
     fn add_fits(&mut self, release: &ReleasePlan, (id, fits): (ReleaseId, &Fits)) {
         for (at, (output, _)) in AggregateId::numbered(release.outputs()) {
-            let Some((model, field)) = output.fitted() else {
+            let Some((model, field)) = output.model_field() else {
                 continue;
             };
-            let text = |fit: &Option<Fit>| Some(shown(fit.as_ref()?.part(field)?));
+            let text = |fit: &Option<Fit>| Some(field_text(fit.as_ref()?.part(field)?));
             let texts: Vec<Option<String>> = fits.of(id, model).iter().map(text).collect();
             let texts = array(texts.iter().map(Option::as_deref), &Type::Text);
             self.add(output::fitted_column(at), texts);
@@ -366,7 +366,7 @@ impl Columns {
         }
         let first = self.names.len();
         for (at, (data_type, rule)) in release.keys().iter().enumerate() {
-            let listed = listed(data_type, rule);
+            let listed = listed_keys(data_type, rule);
             let shown =
                 |text: &'_ str| listed.get(text).cloned().unwrap_or_else(|| text.to_owned());
             let texts: Vec<Option<String>> = table
@@ -381,7 +381,7 @@ impl Columns {
 }
 
 /// Maps a `bpchar` as the statement prints it, without the blanks at its end, to the listed value.
-fn listed(data_type: &Type, rule: &KeyRule) -> HashMap<String, String> {
+fn listed_keys(data_type: &Type, rule: &KeyRule) -> HashMap<String, String> {
     match (data_type, rule) {
         (Type::Char(None), KeyRule::Domain(values)) => values
             .iter()
@@ -393,7 +393,7 @@ fn listed(data_type: &Type, rule: &KeyRule) -> HashMap<String, String> {
 }
 
 /// A field of a record, as PostgreSQL reads it.
-fn shown(part: FieldValue<'_>) -> String {
+fn field_text(part: FieldValue<'_>) -> String {
     let numbers = |numbers: &[f64]| {
         let texts: Vec<String> = numbers.iter().copied().map(float).collect();
         array_text(texts.iter().map(|text| Some(text.as_str())))

@@ -60,7 +60,7 @@ impl Columns for Released<'_> {
         self.release.first_column(choice)
     }
 
-    fn fitted(&self) -> ast::Expr {
+    fn fitted_value(&self) -> ast::Expr {
         sql::column("r", &fitted_column(self.at))
     }
 }

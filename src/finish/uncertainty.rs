@@ -30,7 +30,7 @@ pub struct Spread {
 
 impl Spread {
     /// Rounded outward to four significant digits of the error. Exact values stay.
-    pub fn rounded(self) -> Self {
+    pub fn round_outward(self) -> Self {
         let Self { error, low, high } = self;
         let scale = error.unwrap_or((high - low) / 2.0);
         let Some(digits) = digits_of(scale) else {
@@ -152,7 +152,7 @@ impl Row<'_> {
                 is_array: false,
             } = output.foreseen()
         {
-            let chosen = self.chosen(choice, *draw);
+            let chosen = self.chosen_value(choice, *draw);
             return chosen.map(|ChosenValue { spread, .. }| spread);
         }
         let Known {
@@ -286,7 +286,7 @@ impl<'r> Row<'r> {
                 estimate: Estimate::exact(*value),
                 is_integer: *is_integer,
             }),
-            Formula::Negated(of) => mapped(of, &|e| e.scaled(-1.0)),
+            Formula::Negated(of) => mapped(of, &|e| e.scale(-1.0)),
             Formula::Sum(a, b) => both(a, b, &|a, b| Some(a.plus(1.0, b, self.z))),
             Formula::Difference(a, b) => both(a, b, &|a, b| Some(a.plus(-1.0, b, self.z))),
             Formula::Product(a, b) => both(a, b, &|a, b| Some(a.times(b, self.z))),
@@ -297,7 +297,7 @@ impl<'r> Row<'r> {
                 } = both(a, b, &|a, b| a.over(b, self.z))?;
                 Some(Known {
                     estimate: if is_integer {
-                        estimate.mapped(f64::trunc)
+                        estimate.map(f64::trunc)
                     } else {
                         estimate
                     },
@@ -314,7 +314,7 @@ impl<'r> Row<'r> {
             }),
             Formula::Rounded(of, decimals) => {
                 let unit = 10f64.powi(*decimals);
-                mapped(of, &|e| e.mapped(|v| (v * unit).round() / unit))
+                mapped(of, &|e| e.map(|v| (v * unit).round() / unit))
             }
             Formula::Real(of) => mapped(of, &|e| e).map(|known| Known {
                 is_integer: false,
@@ -331,19 +331,19 @@ impl<'r> Row<'r> {
     }
 
     /// A value of the group, as text.
-    fn released(&self, ReleasedColumn(at): ReleasedColumn) -> Option<&str> {
+    fn released_text(&self, ReleasedColumn(at): ReleasedColumn) -> Option<&str> {
         self.measures.get(at).map(String::as_str)
     }
 
     fn measure(&self, id: MeasureId, cuts: Cuts) -> Option<Estimate> {
-        self.estimated(self.release.measure(id), self.value(id)?, cuts)
+        self.estimate_measure(self.release.measure(id), self.value(id)?, cuts)
     }
 
     fn value(&self, id: MeasureId) -> Option<f64> {
-        self.released(id.into())?.parse().ok()
+        self.released_text(id.into())?.parse().ok()
     }
 
-    fn estimated(&self, measure: &Measure, value: f64, cuts: Cuts) -> Option<Estimate> {
+    fn estimate_measure(&self, measure: &Measure, value: f64, cuts: Cuts) -> Option<Estimate> {
         let is_unseen = |drawn: &NoiseRecord| drawn.unseen(measure).is_some();
         if self.drawn.is_some_and(is_unseen) {
             return None;
@@ -354,7 +354,7 @@ impl<'r> Row<'r> {
         };
         let cuts = if self.has_cuts { cuts } else { Cuts::Left };
         let (lower, higher) = self.drawn.map_or((0.0, 0.0), |drawn| {
-            clip_bias::of(
+            clip_bias::bias_of_measure(
                 self.release,
                 measure,
                 (value, &noise, cuts),
@@ -396,7 +396,7 @@ impl Group for Row<'_> {
             fixed_point: fixed_point.clone(),
         };
         let value = self.value(sum)? - self.centre(sum)? * self.value(rows)?;
-        self.estimated(&distances, value, Cuts::Partly(self.z))
+        self.estimate_measure(&distances, value, Cuts::Partly(self.z))
     }
 
     fn centre(&self, sum: MeasureId) -> Option<f64> {
@@ -423,7 +423,7 @@ impl Group for Row<'_> {
         self.distinct(choice)
     }
 
-    fn drawn(&self, choice: ChoiceId, draw: DrawId) -> Option<Estimate> {
+    fn drawn_value(&self, choice: ChoiceId, draw: DrawId) -> Option<Estimate> {
         self.quantile(choice, draw)
     }
 }

@@ -226,7 +226,7 @@ fn why_unfit(table: &Table, catalog: &Catalog) -> Option<&'static str> {
     if table.inherits {
         return Some("it takes part in table inheritance, so that its keys prove nothing");
     }
-    if super::yaml::dotted(&[&table.schema, &table.name]).is_none() {
+    if super::yaml::join_dotted(&[&table.schema, &table.name]).is_none() {
         return Some("a policy has no spelling for its name");
     }
     match table.distribution {

@@ -67,14 +67,14 @@ pub fn lines(seen: &CatalogView, made: &Decisions, table: usize) -> Vec<Line> {
 }
 
 fn line(seen: &CatalogView, made: &Decisions, at: ColumnAt) -> Line {
-    let (form, remark) = needed(seen, made, at)
-        .or_else(|| said(made, at))
+    let (form, remark) = needed_form(seen, made, at)
+        .or_else(|| decided_form(made, at))
         .unwrap_or_else(|| by_name(seen, made, at));
     Line { at, form, remark }
 }
 
 /// The unit and the columns of paths may always be used.
-fn needed(seen: &CatalogView, made: &Decisions, at: ColumnAt) -> Option<(Form, String)> {
+fn needed_form(seen: &CatalogView, made: &Decisions, at: ColumnAt) -> Option<(Form, String)> {
     let mut links = made.ways.values().flat_map(|way| match way {
         UnitPath::Own | UnitPath::Several(_) => &[],
         UnitPath::Path(links) => links.as_slice(),
@@ -91,7 +91,7 @@ fn needed(seen: &CatalogView, made: &Decisions, at: ColumnAt) -> Option<(Form, S
     Some((Form::Note, remark))
 }
 
-fn said(made: &Decisions, at: ColumnAt) -> Option<(Form, String)> {
+fn decided_form(made: &Decisions, at: ColumnAt) -> Option<(Form, String)> {
     if let Some(bounds) = made.bounds.get(&at) {
         return Some((Form::Said(bounds.clone()), String::new()));
     }
@@ -127,17 +127,17 @@ fn by_name(seen: &CatalogView, made: &Decisions, at: ColumnAt) -> (Form, String)
         return (Form::On(form), "from a CHECK of the table".to_owned());
     }
     if let Some(link) = made.links.iter().find(|link| link.from == at) {
-        return linked(seen, made, link);
+        return link_form(seen, made, link);
     }
     by_type(seen, at)
 }
 
 /// A key that leads to a table which is no way to the unit.
-fn linked(seen: &CatalogView, made: &Decisions, link: &Link) -> (Form, String) {
+fn link_form(seen: &CatalogView, made: &Decisions, link: &Link) -> (Form, String) {
     let to = seen.table(link.to.table);
     let is_code_list = to.columns.len() <= CODE_LIST_COLUMNS;
     let key = seen.column(link.to).name.as_str();
-    let domain = yaml::dotted(&[&to.schema, &to.name, key]).map(|name| yaml::scalar(&name));
+    let domain = yaml::join_dotted(&[&to.schema, &to.name, key]).map(|name| yaml::scalar(&name));
     if made.public.contains(&link.to.table)
         && is_code_list
         && let Some(domain) = domain

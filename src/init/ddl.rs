@@ -5,7 +5,7 @@ use super::draft::Draft;
 use super::links::{Keyless, Link, LinkBasis};
 use super::possibly_private::LinkKind;
 use super::unit_paths::UnitPath;
-use crate::postgres::{identifier, qualified};
+use crate::postgres::{identifier, qualify};
 
 /// A remark and the statements that it is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub fn advice(seen: &CatalogView, draft: &Draft, keyless: &[Keyless]) -> Vec<Ddl
 
 fn name(seen: &CatalogView, table: usize) -> String {
     let table = seen.table(table);
-    qualified(&table.schema, &table.name)
+    qualify(&table.schema, &table.name)
 }
 
 /// The rights that the role lacks; or a separate role, where this one may do more than read.
@@ -115,7 +115,7 @@ fn keys(seen: &CatalogView, draft: &Draft, keyless: &[Keyless]) -> DdlAdvice {
     }
 }
 
-fn used(draft: &Draft) -> Vec<&Link> {
+fn used_links(draft: &Draft) -> Vec<&Link> {
     let mut used: Vec<&Link> = Vec::new();
     for private in &draft.private {
         if let UnitPath::Path(links) = &private.way
@@ -129,7 +129,7 @@ fn used(draft: &Draft) -> Vec<&Link> {
 
 /// Foreign keys that would turn the owner's word into a fact.
 fn facts(seen: &CatalogView, draft: &Draft) -> DdlAdvice {
-    let statements = used(draft)
+    let statements = used_links(draft)
         .into_iter()
         .filter(|link| link.ground != LinkBasis::Declared)
         .map(|link| {
@@ -149,7 +149,7 @@ fn facts(seen: &CatalogView, draft: &Draft) -> DdlAdvice {
 }
 
 fn indexes(seen: &CatalogView, draft: &Draft) -> DdlAdvice {
-    let statements = used(draft)
+    let statements = used_links(draft)
         .into_iter()
         .map(|link| link.from)
         .chain([draft.made.unit])

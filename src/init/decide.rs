@@ -96,7 +96,7 @@ fn unit(
                     .candidates
                     .iter()
                     .map(|candidate| {
-                        let name = super::shell(&super::spelled(seen, candidate.at));
+                        let name = super::shell(&super::flag_name(seen, candidate.at));
                         format!("--unit {name}   # {}", candidate.reason(seen))
                     })
                     .collect(),

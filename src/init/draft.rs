@@ -66,8 +66,8 @@ impl Draft {
                 .iter()
                 .map(|link| {
                     let (from, to) = (
-                        super::spelled(seen, link.from),
-                        super::spelled(seen, link.to),
+                        super::flag_name(seen, link.from),
+                        super::flag_name(seen, link.to),
                     );
                     format!("--link {}", super::shell(&format!("{from} -> {to}")))
                 })
@@ -156,8 +156,8 @@ impl Draft {
                 && let Some(link) = links.iter().find(|link| link.is_open())
             {
                 let (from, to) = (
-                    super::spelled(seen, link.from),
-                    super::spelled(seen, link.to),
+                    super::flag_name(seen, link.from),
+                    super::flag_name(seen, link.to),
                 );
                 open.push(format!(
                     "the way of {} to {}: --link {}, or --accept-links",
@@ -174,5 +174,5 @@ impl Draft {
 /// `schema.table` as a key of `tables:`.
 pub fn table_key(seen: &CatalogView, table: usize) -> Option<String> {
     let table = seen.table(table);
-    yaml::dotted(&[&table.schema, &table.name]).map(|name| yaml::scalar(&name))
+    yaml::join_dotted(&[&table.schema, &table.name]).map(|name| yaml::scalar(&name))
 }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::catalog_view::{CatalogView, ColumnAt};
 use super::name_hints::{is_generic, singular, snake};
-use super::yaml::dotted;
+use super::yaml::join_dotted;
 use crate::policy::{family, unfit};
 
 /// The ground of a link.
@@ -51,7 +51,7 @@ enum Strength {
 }
 
 /// The links by foreign keys of one column.
-pub fn declared(seen: &CatalogView) -> Vec<Link> {
+pub fn declared_links(seen: &CatalogView) -> Vec<Link> {
     let named: HashMap<(&str, &str), usize> = seen
         .tables
         .iter()
@@ -87,7 +87,7 @@ pub fn declared(seen: &CatalogView) -> Vec<Link> {
 
 /// Guesses for the columns that have no declared link, at most one for each; and those that lack
 /// nothing but a key.
-pub fn guessed(seen: &CatalogView, declared: &[Link]) -> (Vec<Link>, Vec<Keyless>) {
+pub fn guess_links(seen: &CatalogView, declared: &[Link]) -> (Vec<Link>, Vec<Keyless>) {
     let (mut links, mut keyless) = (Vec::new(), Vec::new());
     let names = Names::new(seen);
     let from: HashSet<ColumnAt> = declared.iter().map(|link| link.from).collect();
@@ -121,7 +121,7 @@ fn is_fit(seen: &CatalogView, from: ColumnAt, to: ColumnAt) -> bool {
     let (a, b) = (seen.column(from), seen.column(to));
     [a, b]
         .iter()
-        .all(|column| unfit(column).is_none() && dotted(&[&column.name]).is_some())
+        .all(|column| unfit(column).is_none() && join_dotted(&[&column.name]).is_some())
         && family(&a.data_type) == family(&b.data_type)
 }
 

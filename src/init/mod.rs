@@ -65,9 +65,9 @@ pub fn text_of(lines: &[(String, LineSubject)]) -> String {
 }
 
 /// `schema.table.column` as flags read it.
-pub fn spelled(seen: &CatalogView, at: ColumnAt) -> String {
+pub fn flag_name(seen: &CatalogView, at: ColumnAt) -> String {
     let (table, column) = (seen.table(at.table), seen.column(at));
-    yaml::dotted(&[&table.schema, &table.name, &column.name])
+    yaml::join_dotted(&[&table.schema, &table.name, &column.name])
         .unwrap_or_else(|| seen.column_name(at))
 }
 

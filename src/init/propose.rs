@@ -16,8 +16,8 @@ pub struct Proposal {
 
 impl Proposal {
     pub fn new(seen: &CatalogView) -> Self {
-        let mut links = links::declared(seen);
-        let (guessed, keyless) = links::guessed(seen, &links);
+        let mut links = links::declared_links(seen);
+        let (guessed, keyless) = links::guess_links(seen, &links);
         links.extend(guessed);
         Self {
             candidates: candidates(seen, &links, &keyless),

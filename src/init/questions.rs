@@ -30,17 +30,17 @@ impl Questions for Terminal {
     fn choose(&mut self, question: &str, options: &[String]) -> Result<usize, Stop> {
         Select::with_theme(&self.0)
             .with_prompt(format!("{} (arrow keys, enter)", printable(question)))
-            .items(shown(options))
+            .items(show(options))
             .interact()
-            .map_err(stopped)
+            .map_err(stop_of)
     }
 
     fn pick(&mut self, question: &str, options: &[String]) -> Result<Vec<usize>, Stop> {
         MultiSelect::with_theme(&self.0)
             .with_prompt(format!("{} (space marks, enter ends)", printable(question)))
-            .items(shown(options))
+            .items(show(options))
             .interact()
-            .map_err(stopped)
+            .map_err(stop_of)
     }
 
     fn confirm(&mut self, question: &str) -> Result<bool, Stop> {
@@ -49,7 +49,7 @@ impl Questions for Terminal {
             .default(false)
             .wait_for_newline(true)
             .interact()
-            .map_err(stopped)
+            .map_err(stop_of)
     }
 
     fn text(&mut self, question: &str, valid: Valid<'_>) -> Result<String, Stop> {
@@ -59,7 +59,7 @@ impl Questions for Terminal {
             .validate_with(|text: &String| valid(text.trim()))
             .interact_text()
             .map(|text| text.trim().to_owned())
-            .map_err(stopped)
+            .map_err(stop_of)
     }
 
     fn tell(&mut self, text: &str) {
@@ -68,11 +68,11 @@ impl Questions for Terminal {
     }
 }
 
-fn shown(options: &[String]) -> Vec<String> {
+fn show(options: &[String]) -> Vec<String> {
     options.iter().map(|option| printable(option)).collect()
 }
 
-fn stopped(error: dialoguer::Error) -> Stop {
+fn stop_of(error: dialoguer::Error) -> Stop {
     let dialoguer::Error::IO(error) = error;
     if error.kind() == std::io::ErrorKind::Interrupted {
         Stop::Interrupted

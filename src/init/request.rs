@@ -185,11 +185,11 @@ fn table(seen: &CatalogView, flag: &str, text: &str) -> Result<usize, Stop> {
         [at] => Ok(*at),
         [] => Err(Stop::Usage(format!(
             "{flag} {text}: no table of that name can be shown; write schema.table, of {}",
-            listed(seen.tables.iter().map(|at| seen.table_name(*at)))
+            list_names(seen.tables.iter().map(|at| seen.table_name(*at)))
         ))),
         _ => Err(Stop::Usage(format!(
             "{flag} {text}: several schemas have it; write one of {}",
-            listed(found.iter().map(|at| seen.table_name(*at)))
+            list_names(found.iter().map(|at| seen.table_name(*at)))
         ))),
     }
 }
@@ -203,11 +203,11 @@ pub fn column(seen: &CatalogView, flag: &str, text: &str) -> Result<ColumnAt, St
         )));
     };
     let of: Vec<&str> = of.iter().map(String::as_str).collect();
-    let table = table(seen, flag, &yaml::dotted(&of).unwrap_or_default())?;
+    let table = table(seen, flag, &yaml::join_dotted(&of).unwrap_or_default())?;
     seen.find(table, name).ok_or_else(|| {
         Stop::Usage(format!(
             "{flag} {text}: the table has no such column; its columns are {}",
-            listed(
+            list_names(
                 seen.table(table)
                     .columns
                     .iter()
@@ -234,7 +234,7 @@ fn link(seen: &CatalogView, text: &str) -> Result<Link, Stop> {
             "--link {text}: {} is not unique by a key, so that a row could belong to several \
                 units; let PostgreSQL check it first: ALTER TABLE {} ADD UNIQUE ({});",
             seen.column_name(to),
-            crate::postgres::qualified(&table.schema, &table.name),
+            crate::postgres::qualify(&table.schema, &table.name),
             crate::postgres::identifier(&seen.column(to).name)
         )));
     }
@@ -245,7 +245,7 @@ fn link(seen: &CatalogView, text: &str) -> Result<Link, Stop> {
     })
 }
 
-fn listed(names: impl Iterator<Item = String>) -> String {
+fn list_names(names: impl Iterator<Item = String>) -> String {
     const SHOWN: usize = 12;
     let names: Vec<String> = names.collect();
     match names.get(..SHOWN) {

@@ -4,7 +4,7 @@ mod ways;
 
 use std::collections::BTreeSet;
 
-use super::links::{LinkBasis, declared};
+use super::links::{LinkBasis, declared_links};
 use super::unit_paths::{ChosenLinks, UnitPath, reach};
 use super::*;
 use crate::catalog::{
@@ -92,7 +92,13 @@ fn with_keys(catalog: Catalog, keys: Vec<super::catalog_view::ForeignKeyAt>) -> 
 
 /// `from -> to`, for each link that is proposed.
 fn guesses(seen: &CatalogView) -> Vec<String> {
-    let text = |link: &Link| format!("{} -> {}", spelled(seen, link.from), spelled(seen, link.to));
+    let text = |link: &Link| {
+        format!(
+            "{} -> {}",
+            flag_name(seen, link.from),
+            flag_name(seen, link.to)
+        )
+    };
     Proposal::new(seen).links.iter().map(text).collect()
 }
 
@@ -212,8 +218,8 @@ fn a_guess_needs_one_type_and_a_key() {
         .map(|link| {
             format!(
                 "{} -> {}",
-                spelled(&seen, link.from),
-                spelled(&seen, link.to)
+                flag_name(&seen, link.from),
+                flag_name(&seen, link.to)
             )
         })
         .collect();
@@ -264,7 +270,7 @@ fn a_row_of_two_units_is_left_to_the_owner() {
         table: 0,
         column: 0,
     };
-    let links = declared(&seen);
+    let links = declared_links(&seen);
     let ways = reach(&links, unit, &ChosenLinks::new());
     assert!(
         matches!(&ways[&1], UnitPath::Several(links) if links.len() == 2),
@@ -290,7 +296,7 @@ fn a_row_of_two_units_is_left_to_the_owner() {
     let UnitPath::Path(links) = &made.ways[&1] else {
         panic!("{:?}", made.ways)
     };
-    assert_eq!(spelled(&seen, links[0].from), "s.transfer.payee");
+    assert_eq!(flag_name(&seen, links[0].from), "s.transfer.payee");
 }
 
 #[test]

@@ -18,7 +18,7 @@ use crate::policy::{Checked, DomainReader, File, PolicyError, check};
 /// Where something that the owner said by flags does not hold.
 pub async fn hold(seen: &CatalogView, draft: &mut Draft) -> Result<Checked, Stop> {
     loop {
-        let catalog = granted(seen, draft);
+        let catalog = grant(seen, draft);
         let lines = lines(seen, draft, Marks::StandIn, Width::Each);
         let errors = match outcome(&text_of(&lines), &catalog).await {
             Ok(_) => return as_written(seen, draft, &catalog).await,
@@ -31,7 +31,7 @@ pub async fn hold(seen: &CatalogView, draft: &mut Draft) -> Result<Checked, Stop
             is_less |= leave_out(seen, draft, part, &error.message)?;
         }
         if !is_less {
-            return Err(failed(errors));
+            return Err(stop_of(errors));
         }
     }
 }
@@ -39,10 +39,10 @@ pub async fn hold(seen: &CatalogView, draft: &mut Draft) -> Result<Checked, Stop
 /// The same with the lines that columns share.
 async fn as_written(seen: &CatalogView, draft: &Draft, catalog: &Catalog) -> Result<Checked, Stop> {
     let lines = lines(seen, draft, Marks::StandIn, Width::Shared);
-    outcome(&text_of(&lines), catalog).await.map_err(failed)
+    outcome(&text_of(&lines), catalog).await.map_err(stop_of)
 }
 
-fn failed(errors: Vec<PolicyError>) -> Stop {
+fn stop_of(errors: Vec<PolicyError>) -> Stop {
     let messages: Vec<String> = errors.into_iter().map(|error| error.message).collect();
     Stop::Failed(format!("the draft does not hold: {}", messages.join("; ")))
 }
@@ -114,7 +114,7 @@ fn leave_out(
 }
 
 /// The catalog as it will be once the role may SELECT the tables of the draft.
-fn granted(seen: &CatalogView, draft: &Draft) -> Catalog {
+fn grant(seen: &CatalogView, draft: &Draft) -> Catalog {
     let mut catalog = seen.catalog.clone();
     let private = draft.private.iter().map(|private| private.table);
     for at in private.chain(draft.public.iter().copied()) {

@@ -283,7 +283,7 @@ impl Text<'_> {
         let links = match &private.way {
             UnitPath::Own | UnitPath::Several(_) => {
                 let name = &self.seen.column(self.draft.made.unit).name;
-                let name = yaml::dotted(&[name]).unwrap_or_default();
+                let name = yaml::join_dotted(&[name]).unwrap_or_default();
                 self.line(part, &format!("    unit: {}", yaml::scalar(&name)), "");
                 return;
             }
@@ -324,8 +324,8 @@ impl Text<'_> {
     fn step(&self, link: &Link) -> String {
         let to = self.seen.table(link.to.table);
         let key = &self.seen.column(link.to).name;
-        let from = yaml::dotted(&[&self.seen.column(link.from).name]);
-        let to = yaml::dotted(&[&to.schema, &to.name, key]);
+        let from = yaml::join_dotted(&[&self.seen.column(link.from).name]);
+        let to = yaml::join_dotted(&[&to.schema, &to.name, key]);
         let step = format!("{} -> {}", from.unwrap_or_default(), to.unwrap_or_default());
         let is_plain = step
             .chars()

@@ -15,7 +15,7 @@ pub fn scalar(text: &str) -> String {
     if is_word {
         text.to_owned()
     } else {
-        quoted(text)
+        quote(text)
     }
 }
 
@@ -32,7 +32,7 @@ pub fn value(text: &str) -> String {
     }
 }
 
-fn quoted(text: &str) -> String {
+fn quote(text: &str) -> String {
     let mut out = "\"".to_owned();
     for c in text.chars() {
         match c {
@@ -48,17 +48,17 @@ fn quoted(text: &str) -> String {
 
 /// The parts of a name joined by dots, as the policy reader splits them; `None` where it has no
 /// spelling for them.
-pub fn dotted(parts: &[&str]) -> Option<String> {
+pub fn join_dotted(parts: &[&str]) -> Option<String> {
     let joined = parts
         .iter()
-        .map(|part| spelled(part))
+        .map(|part| spell_part(part))
         .collect::<Option<Vec<_>>>()?
         .join(".");
     let read = crate::policy::names(&joined)?;
     (read == parts).then_some(joined)
 }
 
-fn spelled(part: &str) -> Option<String> {
+fn spell_part(part: &str) -> Option<String> {
     let is_plain = part.chars().all(|c| c.is_alphanumeric() || c == '_');
     match () {
         () if part.contains("->") => None,
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn names_are_spelled_as_they_are_read() {
-        let read = |parts: &[&str]| dotted(parts);
+        let read = |parts: &[&str]| join_dotted(parts);
         assert_eq!(read(&["a", "b"]), Some("a.b".to_owned()));
         assert_eq!(
             read(&["my.schema", "Order Lines"]),

@@ -158,7 +158,7 @@ pub(crate) const MILLIONTHS: u32 = 1_000_000;
 
 impl Fractions {
     /// The same counted from the other end.
-    pub fn turned(&self) -> Self {
+    pub fn from_other_end(&self) -> Self {
         match self {
             Self::One(fraction) => Self::One(MILLIONTHS - fraction),
             Self::Array(fractions) => {

@@ -114,7 +114,7 @@ fn is_in(arguments: &[Expr], assignment: &[(ColumnId, Value)]) -> Result<Value, 
 
 /// The expression as a constant where it reads no column and its value is certain. Numerics and
 /// floats stay as they are written: their scale and digits are PostgreSQL's.
-pub fn folded(expr: Expr) -> Expr {
+pub fn fold(expr: Expr) -> Expr {
     let is_exact = match &expr.data_type {
         Type::Bool
         | Type::Int2
@@ -146,8 +146,8 @@ fn call(function: Function, values: &[Value], result: &Type) -> Result<Value, No
     use Function as F;
     let boolean = |value: Option<bool>| Ok(value.map(Scalar::Bool));
     match function {
-        F::And => boolean(fold(values, false)?),
-        F::Or => boolean(fold(values, true)?),
+        F::And => boolean(connect(values, false)?),
+        F::Or => boolean(connect(values, true)?),
         F::Not => boolean(truth(&values[0])?.map(|b| !b)),
         F::IsNull => boolean(Some(values[0].is_none())),
         F::IsNotNull => boolean(Some(values[0].is_some())),
@@ -168,7 +168,7 @@ fn call(function: Function, values: &[Value], result: &Type) -> Result<Value, No
             (Some(a), Some(b)) if compare(a, b, true)?.is_eq() => Ok(None),
             (a, _) => Ok(a.clone()),
         },
-        F::Concat | F::ConcatSeparated => text::joined(function, values),
+        F::Concat | F::ConcatSeparated => text::concatenate(function, values),
         F::CountNulls => Ok(Some(Scalar::Int(
             values.iter().filter(|v| v.is_none()).count() as i64,
         ))),
@@ -218,7 +218,7 @@ fn strict(function: Function, values: &[&Scalar], result: &Type) -> Result<Value
         | F::Abs
         | F::Sign => number::arithmetic(function, values, result),
         F::Floor | F::Ceiling | F::Truncate | F::Round | F::RoundTo | F::TruncateTo => {
-            number::rounded(function, values, result)
+            number::round(function, values, result)
         }
         F::TrimScale => Ok(Some(values[0].clone())),
         F::Thresholds => {
@@ -231,7 +231,7 @@ fn strict(function: Function, values: &[&Scalar], result: &Type) -> Result<Value
             )))
         }
         F::AddIntervals | F::SubtractIntervals | F::NegateInterval => {
-            calendar::combined(function, values)
+            calendar::combine_intervals(function, values)
         }
         F::Extract | F::DatePart => calendar::part(values),
         F::DateTrunc
@@ -240,11 +240,11 @@ fn strict(function: Function, values: &[&Scalar], result: &Type) -> Result<Value
         | F::DateMinusDays
         | F::Later
         | F::Earlier
-        | F::Elapsed => calendar::moved(function, values, result),
+        | F::Elapsed => calendar::add_interval(function, values, result),
         F::TimesInterval | F::AtZone | F::MakeDate | F::FromEpoch => {
-            calendar::made(function, values)
+            calendar::make_date_or_time(function, values)
         }
-        F::Formatted => calendar::formatted(values),
+        F::Formatted => calendar::format_number(values),
         _ => text::strict(function, values),
     }
 }
@@ -258,7 +258,7 @@ fn truth(value: &Value) -> Result<Option<bool>, NotEvaluable> {
 }
 
 /// AND (absorbing false) or OR (absorbing true) of three-valued truths.
-fn fold(values: &[Value], absorbing: bool) -> Result<Option<bool>, NotEvaluable> {
+fn connect(values: &[Value], absorbing: bool) -> Result<Option<bool>, NotEvaluable> {
     let mut result = Some(!absorbing);
     for value in values {
         match truth(value)? {
@@ -357,7 +357,7 @@ fn strings(text: String, from: &Type, to: &Type) -> Result<String, NotEvaluable>
         }
         (_, Type::Text | Type::Varchar(None) | Type::Char(None)) => Ok(text),
         (_, Type::Char(Some(length))) => {
-            Ok(to.stored(text.chars().take(*length as usize).collect()))
+            Ok(to.as_stored(text.chars().take(*length as usize).collect()))
         }
         _ => Err(NotEvaluable),
     }

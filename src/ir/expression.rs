@@ -206,12 +206,12 @@ impl Expr {
     }
 
     /// The expression with each part that `replace` knows replaced, the outermost first.
-    pub fn mapped(self, replace: &impl Fn(&Expr) -> Option<Expr>) -> Self {
+    pub fn replace_parts(self, replace: &impl Fn(&Expr) -> Option<Expr>) -> Self {
         if let Some(replaced) = replace(&self) {
             return replaced;
         }
         let Self { node, data_type } = self;
-        let boxed = |e: Box<Expr>| Box::new(e.mapped(replace));
+        let boxed = |e: Box<Expr>| Box::new(e.replace_parts(replace));
         let node = match node {
             Node::Column(_) | Node::Literal(_) | Node::Constant(_) => node,
             Node::Call {
@@ -219,7 +219,10 @@ impl Expr {
                 arguments,
             } => Node::Call {
                 function,
-                arguments: arguments.into_iter().map(|a| a.mapped(replace)).collect(),
+                arguments: arguments
+                    .into_iter()
+                    .map(|a| a.replace_parts(replace))
+                    .collect(),
             },
             Node::Cast(inner) => Node::Cast(boxed(inner)),
             Node::Case {
@@ -228,7 +231,7 @@ impl Expr {
             } => Node::Case {
                 branches: branches
                     .into_iter()
-                    .map(|(c, r)| (c.mapped(replace), r.mapped(replace)))
+                    .map(|(c, r)| (c.replace_parts(replace), r.replace_parts(replace)))
                     .collect(),
                 otherwise: otherwise.map(boxed),
             },

@@ -54,7 +54,7 @@ impl Interval {
     }
 
     /// Where its values lie once they are clamped to `limit`.
-    pub fn held(self, limit: Self) -> Self {
+    pub fn clamp_to(self, limit: Self) -> Self {
         Self {
             lo: self.lo.max(limit.lo).min(limit.hi),
             hi: self.hi.min(limit.hi).max(limit.lo),
@@ -62,7 +62,7 @@ impl Interval {
     }
 
     /// The interval with each end moved outward by this share of its magnitude.
-    pub fn widened(self, share: f64) -> Self {
+    pub fn widen(self, share: f64) -> Self {
         Self {
             lo: self.lo - self.lo.abs() * share,
             hi: self.hi + self.hi.abs() * share,

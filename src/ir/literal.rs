@@ -143,7 +143,7 @@ pub fn parse(text: &str, to: &Type) -> Result<Scalar, Refusal> {
                 format!("invalid input value for enum {}: \"{shown}\"", made.name),
             ))
         }
-        Type::Char(_) => Ok(Scalar::Text(to.stored(text.to_owned()))),
+        Type::Char(_) => Ok(Scalar::Text(to.as_stored(text.to_owned()))),
         Type::Other { .. } => Err(Refusal::unsupported(
             reason::UNSUPPORTED_CONSTANT,
             format!("a constant of type {}", type_name(to)),
@@ -180,7 +180,7 @@ fn parse_integer(text: &str, to: &Type) -> Result<Scalar, Refusal> {
 
 /// Reads a numeric or a float. A float that overflows, or that rounds to zero, is out of range.
 fn parse_decimal(text: &str, to: &Type) -> Result<Scalar, Refusal> {
-    if let Some(word) = unbounded(text) {
+    if let Some(word) = infinity_text(text) {
         return Ok(Scalar::Decimal(word.to_owned()));
     }
     let plain = plain_decimal(text).map_err(|_| invalid_syntax(text, to))?;
@@ -203,7 +203,7 @@ fn parse_decimal(text: &str, to: &Type) -> Result<Scalar, Refusal> {
 }
 
 /// `NaN` and the infinities, as PostgreSQL prints them.
-fn unbounded(text: &str) -> Option<&'static str> {
+fn infinity_text(text: &str) -> Option<&'static str> {
     match text.trim().to_ascii_lowercase().as_str() {
         "nan" => Some("NaN"),
         "infinity" | "+infinity" | "inf" | "+inf" => Some("Infinity"),
@@ -217,7 +217,7 @@ fn unbounded(text: &str) -> Option<&'static str> {
 pub fn is_beyond(value: &Scalar) -> bool {
     match value {
         Scalar::Decimal(text) => is_unbounded(text),
-        Scalar::Date(_) | Scalar::Timestamp(_) => held(value) != *value,
+        Scalar::Date(_) | Scalar::Timestamp(_) => clamp_to_calendar(value) != *value,
         Scalar::Bool(_) | Scalar::Int(_) | Scalar::Text(_) | Scalar::Interval { .. } => false,
     }
 }
@@ -228,7 +228,7 @@ pub fn is_unbounded(decimal: &str) -> bool {
 }
 
 /// A day or an instant within the years 1 to 9999, or their end.
-pub fn held(value: &Scalar) -> Scalar {
+pub fn clamp_to_calendar(value: &Scalar) -> Scalar {
     let micros = |day: i32| i64::from(day) * MICROS_PER_DAY;
     match value {
         Scalar::Date(day) => Scalar::Date((*day).clamp(DAYS.0, DAYS.1)),
@@ -352,9 +352,9 @@ pub fn date(text: &str) -> Option<i32> {
 }
 
 /// A constant that has a place on the line of numbers: dates in days, timestamps in microseconds,
-/// as they are [`held`].
+/// as they are [`clamp_to_calendar`].
 pub fn as_number(value: &Scalar) -> Option<f64> {
-    match held(value) {
+    match clamp_to_calendar(value) {
         Scalar::Int(value) => Some(value as f64),
         Scalar::Decimal(text) => text.parse().ok().filter(|_| !is_unbounded(&text)),
         Scalar::Date(days) => Some(f64::from(days)),

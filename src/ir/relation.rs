@@ -215,7 +215,7 @@ impl Relation {
 
     /// The columns that are created here or in its inputs.
     pub fn made_at_any_depth(&self) -> Vec<ColumnId> {
-        let mut made = self.made();
+        let mut made = self.created_columns();
         self.inputs()
             .into_iter()
             .for_each(|input| made.extend(input.made_at_any_depth()));
@@ -273,7 +273,7 @@ impl Relation {
     }
 
     /// The columns that are created here.
-    pub fn made(&self) -> Vec<ColumnId> {
+    pub fn created_columns(&self) -> Vec<ColumnId> {
         match self {
             Self::Scan(scan) => scan.columns.clone(),
             Self::Constants(rows) => rows.columns.clone(),

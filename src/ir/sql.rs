@@ -11,7 +11,7 @@ use sqlparser::ast::{self, helpers::attached_token::AttachedToken};
 use crate::calendar::{MICROS_PER_DAY, civil_from_days};
 use crate::catalog::Type;
 use crate::ir::literal::interval_text;
-use crate::parse::balanced;
+use crate::parse::join_terms;
 use crate::policy::Scalar;
 use crate::visit;
 
@@ -95,8 +95,8 @@ pub fn binary(left: ast::Expr, op: ast::BinaryOperator, right: ast::Expr) -> ast
 
 /// A chain of an associative operator, in the shape that the parser gives to a long chain; `None`
 /// for an empty list.
-pub fn chained(terms: Vec<ast::Expr>, op: &ast::BinaryOperator) -> Option<ast::Expr> {
-    balanced(terms, &|left, right| ast::Expr::BinaryOp {
+pub fn chain(terms: Vec<ast::Expr>, op: &ast::BinaryOperator) -> Option<ast::Expr> {
+    join_terms(terms, &|left, right| ast::Expr::BinaryOp {
         left: Box::new(left),
         op: op.clone(),
         right: Box::new(right),
@@ -105,10 +105,10 @@ pub fn chained(terms: Vec<ast::Expr>, op: &ast::BinaryOperator) -> Option<ast::E
 
 /// The conjunction of the conditions; `None` for an empty list.
 pub fn all(conditions: Vec<ast::Expr>) -> Option<ast::Expr> {
-    chained(conditions, &ast::BinaryOperator::And)
+    chain(conditions, &ast::BinaryOperator::And)
 }
 
-pub fn nested(expr: ast::Expr) -> ast::Expr {
+pub fn nest(expr: ast::Expr) -> ast::Expr {
     match expr {
         expr @ (ast::Expr::Nested(_)
         | ast::Expr::Identifier(_)
@@ -141,17 +141,17 @@ pub fn cast_to_array(value: ast::Expr, element: &Type) -> ast::Expr {
 }
 
 pub fn is_null(expr: ast::Expr) -> ast::Expr {
-    ast::Expr::IsNull(Box::new(nested(expr)))
+    ast::Expr::IsNull(Box::new(nest(expr)))
 }
 
 pub fn is_not_null(expr: ast::Expr) -> ast::Expr {
-    ast::Expr::IsNotNull(Box::new(nested(expr)))
+    ast::Expr::IsNotNull(Box::new(nest(expr)))
 }
 
 pub fn not(expr: ast::Expr) -> ast::Expr {
     ast::Expr::Nested(Box::new(ast::Expr::UnaryOp {
         op: ast::UnaryOperator::Not,
-        expr: Box::new(nested(expr)),
+        expr: Box::new(nest(expr)),
     }))
 }
 
@@ -307,7 +307,7 @@ pub fn distinct(aggregate: ast::Expr) -> ast::Expr {
 }
 
 /// The call over a window.
-pub fn windowed(call: ast::Expr, spec: ast::WindowSpec) -> ast::Expr {
+pub fn over_window(call: ast::Expr, spec: ast::WindowSpec) -> ast::Expr {
     let ast::Expr::Function(mut call) = call else {
         return call;
     };
@@ -316,7 +316,7 @@ pub fn windowed(call: ast::Expr, spec: ast::WindowSpec) -> ast::Expr {
 }
 
 /// A term of ORDER BY.
-pub fn ordered(expr: ast::Expr, descending: bool, nulls_first: bool) -> ast::OrderByExpr {
+pub fn order_term(expr: ast::Expr, descending: bool, nulls_first: bool) -> ast::OrderByExpr {
     let sort = Some(if descending {
         ast::OrderBySort::Desc
     } else {
@@ -370,14 +370,14 @@ pub fn over_all(
     ast::Expr::Function(call)
 }
 
-pub fn aliased(expr: ast::Expr, alias: &str) -> ast::SelectItem {
+pub fn alias(expr: ast::Expr, alias: &str) -> ast::SelectItem {
     ast::SelectItem::ExprWithAlias {
         expr,
         alias: ident(alias),
     }
 }
 
-pub fn alias(name: &str) -> ast::TableAlias {
+pub fn table_alias(name: &str) -> ast::TableAlias {
     ast::TableAlias {
         explicit: true,
         name: ident(name),
@@ -387,14 +387,14 @@ pub fn alias(name: &str) -> ast::TableAlias {
 }
 
 pub fn table(schema: &str, table: &str, as_name: &str) -> ast::TableFactor {
-    plain_table(name(&[schema, table]), Some(alias(as_name)))
+    plain_table(name(&[schema, table]), Some(table_alias(as_name)))
 }
 
-pub fn derived(query: ast::Query, as_name: &str) -> ast::TableFactor {
+pub fn derived_table(query: ast::Query, as_name: &str) -> ast::TableFactor {
     ast::TableFactor::Derived {
         lateral: false,
         subquery: Box::new(query),
-        alias: Some(alias(as_name)),
+        alias: Some(table_alias(as_name)),
         sample: None,
     }
 }

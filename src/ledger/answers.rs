@@ -238,7 +238,7 @@ impl Rules {
     }
 
     /// The newest answer to the question, whatever its loss and for any role.
-    pub(super) fn found(&mut self, question: QuestionId) -> Result<Option<Found>, Error> {
+    pub(super) fn newest_of_owner(&mut self, question: QuestionId) -> Result<Option<Found>, Error> {
         let sql = "SELECT id, microseconds, epsilon, rho, mu_squared, delta, released FROM answer \
             WHERE question = $1 ORDER BY id DESC LIMIT 1";
         let rows = self.store.query(sql, &[blob(&question.0)])?;
@@ -286,7 +286,7 @@ impl Rules {
         role: &str,
         (answer, question, loss): (AnswerId, QuestionId, Loss),
     ) -> Result<Result<bool, DebitError>, Error> {
-        if self.held(role, answer)?.is_some() {
+        if self.values_held_by(role, answer)?.is_some() {
             return Ok(Ok(false));
         }
         let fingerprint = Fingerprint::new(question.0);
@@ -299,7 +299,11 @@ impl Rules {
     }
 
     /// The values of an answer that the role holds.
-    pub(super) fn held(&mut self, role: &str, answer: AnswerId) -> Result<Option<Vec<u8>>, Error> {
+    pub(super) fn values_held_by(
+        &mut self,
+        role: &str,
+        answer: AnswerId,
+    ) -> Result<Option<Vec<u8>>, Error> {
         let sql = "SELECT released FROM answer JOIN holder ON holder.answer = answer.id WHERE \
             holder.role = $1 AND answer.id = $2 AND answer.microseconds = $3";
         let role = StoreValue::Int(self.role(role)?.id);

@@ -41,7 +41,7 @@ pub enum WitnessStanding {
 /// # Errors
 ///
 /// [`Error::Older`]; [`Error::Unwitnessed`]; [`Error::SameDisk`]; [`Error::Witness`].
-pub(super) fn attended(
+pub(super) fn open_witnesses(
     store: &mut dyn Store,
     places: &[WitnessAddress],
     attest: Attest,
@@ -56,9 +56,9 @@ pub(super) fn attended(
         })
     });
     let seen = seen.collect::<Result<Vec<_>, Error>>()?;
-    stand_apart(store, &seen, places)?;
+    check_other_server(store, &seen, places)?;
     store.begin(Access::Read)?;
-    let read = compared(store, seen, attest);
+    let read = compare(store, seen, attest);
     store.end(read.as_ref().map(|_| ()).map_err(Clone::clone))?;
     let now = read?;
     for witness in &mut witnesses {
@@ -68,7 +68,7 @@ pub(super) fn attended(
 }
 
 /// What the witnesses are to learn.
-fn compared(store: &mut dyn Store, seen: Vec<Seen>, attest: Attest) -> Result<Testimony, Error> {
+fn compare(store: &mut dyn Store, seen: Vec<Seen>, attest: Attest) -> Result<Testimony, Error> {
     let height = height(store)?;
     let standings = standings(store, &height, seen)?;
     if let Some(error) = fault(&height, &standings, attest) {
@@ -92,7 +92,7 @@ fn compared(store: &mut dyn Store, seen: Vec<Seen>, attest: Attest) -> Result<Te
 /// # Errors
 ///
 /// [`Error::SameDisk`].
-pub(super) fn stand_apart(
+pub(super) fn check_other_server(
     store: &mut dyn Store,
     seen: &[Seen],
     places: &[WitnessAddress],

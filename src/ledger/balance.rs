@@ -59,22 +59,22 @@ impl Balance {
     pub fn epsilon_left(&self) -> Fixed {
         self.spent
             .epsilon
-            .map_or(Fixed::ZERO, |spent| left(self.cap.epsilon(), spent))
+            .map_or(Fixed::ZERO, |spent| left_of(self.cap.epsilon(), spent))
     }
 
     /// The rest of mu^2, in which `gdp` adds up Gaussians.
     pub fn mu_squared_left(&self) -> Fixed {
-        left(self.cap.mu_squared(), self.spent.mu_squared)
+        left_of(self.cap.mu_squared(), self.spent.mu_squared)
     }
 
     /// The rest of rho, in which `zcdp` adds up Gaussians.
     pub fn rho_left(&self) -> Fixed {
-        left(self.cap.rho(), self.spent.rho)
+        left_of(self.cap.rho(), self.spent.rho)
     }
 
     /// The rest for keys released by threshold.
     pub fn delta_left(&self) -> Fixed {
-        left(self.cap.delta(), self.spent.delta)
+        left_of(self.cap.delta(), self.spent.delta)
     }
 
     /// The remaining share of the whole, from 0 to 1, in the currency that has more left. For
@@ -97,7 +97,7 @@ pub struct Balances {
     pub owner: Balance,
 }
 
-fn left(cap: Fixed, spent: Fixed) -> Fixed {
+fn left_of(cap: Fixed, spent: Fixed) -> Fixed {
     Fixed(cap.0.saturating_sub(spent.0))
 }
 

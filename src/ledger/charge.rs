@@ -93,7 +93,7 @@ pub struct HistoryEntry {
 
 impl HistoryEntry {
     /// The purchase's name in the history.
-    pub fn bought(&self) -> Fingerprint {
+    pub fn purchase_name(&self) -> Fingerprint {
         self.bought
     }
 }
@@ -102,7 +102,7 @@ impl Charge {
     /// # Requires
     ///
     /// The debit of `loss` is durable, or `loss` is zero.
-    pub(super) fn paid(loss: Loss, fingerprint: Fingerprint, entry: HistoryEntry) -> Self {
+    pub(super) fn of_debit(loss: Loss, fingerprint: Fingerprint, entry: HistoryEntry) -> Self {
         Self {
             loss,
             fingerprint,

@@ -229,9 +229,9 @@ impl DebitError {
                 role: _,
                 needs,
                 balance,
-            } => Some(refuse::exhausted(needs, balance)),
+            } => Some(refuse::refuse_exhausted(needs, balance)),
             Self::TotalExhausted { role: _ } => Some(refuse::total_exhausted()),
-            Self::Closed { role: _ } => Some(refuse::closed()),
+            Self::Closed { role: _ } => Some(refuse::refuse_closed()),
             Self::Frozen { role: _ } => Some(refuse::frozen()),
             Self::Awaited | Self::Ledger(_) => None,
         }

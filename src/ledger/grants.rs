@@ -6,7 +6,7 @@ use super::accounts::{Account, NOT_OPENED};
 use super::error::Error;
 use super::record::{Event, Origin, Record, Via};
 use super::rules::{Rules, is_frozen};
-use super::store::{Row, StoreValue, fixed, text};
+use super::store::{Row, StoreValue, fixed_value, text};
 use crate::mechanism::{Cap, CapError, Fixed, Loss};
 use crate::policy;
 use crate::policy::{Budget, Privacy, Renew};
@@ -57,7 +57,7 @@ pub struct Decision {
 
 impl Decision {
     /// What the record of acts says of it.
-    fn recorded(&self, origin: Origin, now: i64) -> Record {
+    fn record(&self, origin: Origin, now: i64) -> Record {
         let Self { act, who, why } = self;
         let target = |role: &Option<String>| match role {
             Some(role) => format!("role {role}"),
@@ -161,13 +161,13 @@ impl Rules {
             StoreValue::Int(account),
             StoreValue::Int(now),
             text(kind),
-            fixed(epsilon),
-            fixed(delta),
+            fixed_value(epsilon),
+            fixed_value(delta),
             text(who),
             text(why),
         ];
         self.store.query(sql, &values)?;
-        let records = vec![decision.recorded(origin, now)];
+        let records = vec![decision.record(origin, now)];
         let numbers = self.record(&records)?;
         Ok(Ok(numbers.into_iter().zip(records).collect()))
     }
@@ -180,7 +180,7 @@ impl Rules {
         delta: Fixed,
         now: i64,
     ) -> Result<Result<i64, Error>, Error> {
-        let account = self.opened(role)?;
+        let account = self.open_account(role)?;
         if account.kept.is_some() {
             let why = format!(
                 "the policy's file changes how the budget of role {role:?} is renewed, and is not \
@@ -239,14 +239,14 @@ impl Rules {
 
     fn account_of(&self, role: Option<&str>) -> Result<i64, Error> {
         match role {
-            Some(role) => self.opened(role).map(|account| account.id),
+            Some(role) => self.open_account(role).map(|account| account.id),
             None if self.owner.id == NOT_OPENED => Err(not_opened("the owner")),
             None => Ok(self.owner.id),
         }
     }
 
     /// The account of a role, which is opened when a policy with the role comes into force.
-    fn opened(&self, role: &str) -> Result<Account, Error> {
+    fn open_account(&self, role: &str) -> Result<Account, Error> {
         let account = self.role(role)?;
         match account.id {
             NOT_OPENED => Err(not_opened(&format!("role {role:?}"))),
@@ -259,7 +259,11 @@ impl Rules {
         let sql =
             "SELECT d.id, d.microseconds, d.kind, d.epsilon, d.delta, d.who, d.why, a.kind, a.name
                    FROM decision AS d JOIN account AS a ON a.id = d.account ORDER BY d.id";
-        self.store.query(sql, &[])?.iter().map(decided).collect()
+        self.store
+            .query(sql, &[])?
+            .iter()
+            .map(read_decision)
+            .collect()
     }
 }
 
@@ -270,7 +274,7 @@ fn not_opened(whose: &str) -> Error {
     ))
 }
 
-fn decided(row: &Row) -> Result<Decided, Error> {
+fn read_decision(row: &Row) -> Result<Decided, Error> {
     let role = if row.text(7)? == "owner" {
         None
     } else {
@@ -279,8 +283,8 @@ fn decided(row: &Row) -> Result<Decided, Error> {
     let act = match row.text(2)? {
         "grant" => Act::Grant {
             role: role.unwrap_or_default(),
-            epsilon: row.fixed(3)?,
-            delta: row.fixed(4)?,
+            epsilon: row.read_fixed(3)?,
+            delta: row.read_fixed(4)?,
         },
         "freeze" => Act::Freeze { role },
         _ => Act::Unfreeze { role },

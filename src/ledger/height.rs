@@ -103,7 +103,7 @@ impl Rules {
     /// # Errors
     ///
     /// [`Error::WentBack`].
-    pub(super) fn stands(&mut self) -> Result<(), Error> {
+    pub(super) fn check_not_behind(&mut self) -> Result<(), Error> {
         // Other processes write to the witnesses too, each after its commit: a store that is read
         // after the witnesses lacks nothing of them.
         let witnessed = self.seen_by_witnesses()?;
@@ -160,7 +160,7 @@ impl Rules {
     /// # Requires
     ///
     /// A `Write` transaction is open.
-    pub(super) fn reached(&mut self) -> Result<(LedgerHeight, Option<Testimony>), Error> {
+    pub(super) fn reached_height(&mut self) -> Result<(LedgerHeight, Option<Testimony>), Error> {
         let height = self.height()?;
         let is_due = !self.witnesses.is_empty() && height != self.seen;
         let seen = match is_due {
@@ -309,12 +309,12 @@ mod tests {
         };
         rules.witnesses = at(std::path::Path::new("/dev/full"));
         rules.store.begin(Access::Write).unwrap();
-        rules.stands().unwrap();
+        rules.check_not_behind().unwrap();
         rules
             .store
             .query("UPDATE account SET failures = 1", &[])
             .unwrap();
-        let reached = rules.reached().unwrap();
+        let reached = rules.reached_height().unwrap();
         let height = reached.0.clone();
         rules.store.end(Ok(())).unwrap();
         assert!(matches!(rules.note(reached), Err(Error::Witness { .. })));

@@ -1,7 +1,7 @@
 //! A ledger as it stands, whatever its format: read, and not written.
 
 use super::address::{Address, look_at};
-use super::attend::{Attest, WitnessStanding, fault, stand_apart, standings};
+use super::attend::{Attest, WitnessStanding, check_other_server, fault, standings};
 use super::backups::LastBackup;
 use super::error::Error;
 use super::height::{LedgerHeight, height};
@@ -52,16 +52,16 @@ impl LedgerStanding {
 /// [`Error::Missing`], [`Error::HalfWritten`], [`Error::SameDisk`]; those of the store and of the
 /// witnesses. A witness that saw more is in the result.
 pub fn inspect(at: &Address) -> Result<LedgerStanding, Error> {
-    looked(at).map(|(_, standing)| standing)
+    inspect_store(at).map(|(_, standing)| standing)
 }
 
 /// The same, and the store that was read.
-pub(super) fn looked(at: &Address) -> Result<(Box<dyn Store>, LedgerStanding), Error> {
+pub(super) fn inspect_store(at: &Address) -> Result<(Box<dyn Store>, LedgerStanding), Error> {
     at.check()?;
     // Before the store: what a proxy writes meanwhile is no sign of an older copy.
     let seen = witness::look(&at.witnesses)?;
     let (mut store, format) = look_at(at.url.expose())?;
-    stand_apart(&mut *store, &seen, &at.witnesses)?;
+    check_other_server(&mut *store, &seen, &at.witnesses)?;
     store.begin(Access::Read)?;
     let read = height_of(&mut *store, format).and_then(|height| {
         let witnesses = standings(&mut *store, &height, seen)?;
@@ -103,7 +103,7 @@ pub(super) fn may_change(
     }
     // Before the store, as above.
     let seen = witness::look(places)?;
-    stand_apart(store, &seen, places)?;
+    check_other_server(store, &seen, places)?;
     store.begin(Access::Read)?;
     let read = height_of(store, format).and_then(|height| {
         let witnesses = standings(store, &height, seen)?;

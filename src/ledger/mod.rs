@@ -81,7 +81,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use crate::mechanism::{Cap, Loss};
 use crate::policy::{Budget, Renew};
 use address::store_at;
-use attend::{Attest, attended};
+use attend::{Attest, open_witnesses};
 use inspect::may_change;
 use record::RecordLog;
 use rules::Rules;
@@ -163,7 +163,8 @@ impl Ledger {
             let asked = |store: &mut dyn Store, format| may_change(store, format, witnesses);
             let store = store_at(url, Absent::Make, Older::RaiseUnlessInUse(&asked))?;
             let mut rules = Rules::open(store, Clock::system(), &owner, &specs)?;
-            rules.witnesses = attended(&mut *rules.store, &address.witnesses, Attest::IfUnused)?;
+            rules.witnesses =
+                open_witnesses(&mut *rules.store, &address.witnesses, Attest::IfUnused)?;
             Ok(rules)
         };
         let ledger = Self::of(roles, at.file()?, rules).await?;
@@ -185,7 +186,7 @@ impl Ledger {
         roles: &[AccountSpec],
         decision: Decision,
     ) -> Result<(), Error> {
-        let ledger = Self::kept(at.into(), owner, roles).await?;
+        let ledger = Self::open_existing(at.into(), owner, roles).await?;
         ledger.decide(decision).await
     }
 
@@ -199,18 +200,22 @@ impl Ledger {
         roles: &[AccountSpec],
         act: Record,
     ) -> Result<(), Error> {
-        let ledger = Self::kept(at.into(), owner, roles).await?;
+        let ledger = Self::open_existing(at.into(), owner, roles).await?;
         ledger.record_act(act).await
     }
 
     /// Opens a ledger that must exist, brings it to no other format, and opens no account.
-    async fn kept(at: Address, owner: AccountSpec, roles: &[AccountSpec]) -> Result<Self, Error> {
+    async fn open_existing(
+        at: Address,
+        owner: AccountSpec,
+        roles: &[AccountSpec],
+    ) -> Result<Self, Error> {
         at.check()?;
         let specs = roles.to_vec();
         let rules = move || {
             let store = store_at(at.url.expose(), Absent::Refuse, Older::Keep)?;
             let mut rules = Rules::look(store, Clock::system(), &owner, &specs)?;
-            rules.witnesses = attended(&mut *rules.store, &at.witnesses, Attest::IfUnused)?;
+            rules.witnesses = open_witnesses(&mut *rules.store, &at.witnesses, Attest::IfUnused)?;
             Ok(rules)
         };
         Self::of(roles, None, rules).await
@@ -293,7 +298,7 @@ impl Ledger {
     /// As [`Ledger::debit`]; [`DebitError::Awaited`], after which nothing was charged, and another
     /// search for the answers finds something else.
     pub async fn purchase(&self, role: &str, purchase: Purchase) -> Result<Charge, DebitError> {
-        let role = self.known(role)?;
+        let role = self.require_role(role)?;
         let (loss, fingerprint) = (purchase.fresh, purchase.fingerprint);
         let mut entry = HistoryEntry {
             microseconds: 0,
@@ -302,10 +307,10 @@ impl Ledger {
         if !loss.is_zero() || !purchase.answers.is_empty() {
             entry.microseconds = self
                 .worker
-                .call(Access::Write, move |books| books.purchase(&role, &purchase))
+                .call(Access::Write, move |rules| rules.purchase(&role, &purchase))
                 .await??;
         }
-        Ok(Charge::paid(loss, fingerprint, entry))
+        Ok(Charge::of_debit(loss, fingerprint, entry))
     }
 
     /// An answer to the question that the role may see for nothing, or one made for another role.
@@ -331,10 +336,10 @@ impl Ledger {
         question: QuestionDigest,
         taken: Vec<AnswerId>,
     ) -> Result<Option<Stored>, Error> {
-        let role = self.known(role)?;
+        let role = self.require_role(role)?;
         self.worker
-            .call(Access::Read, move |books| {
-                books.find(&role, &question, &taken)
+            .call(Access::Read, move |rules| {
+                rules.find(&role, &question, &taken)
             })
             .await
     }
@@ -343,10 +348,16 @@ impl Ledger {
     ///
     /// # Errors
     /// [`Error`].
-    pub async fn held(&self, role: &str, answer: AnswerId) -> Result<Option<Vec<u8>>, Error> {
-        let role = self.known(role)?;
+    pub async fn values_held_by(
+        &self,
+        role: &str,
+        answer: AnswerId,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let role = self.require_role(role)?;
         self.worker
-            .call(Access::Read, move |books| books.held(&role, answer))
+            .call(Access::Read, move |rules| {
+                rules.values_held_by(&role, answer)
+            })
             .await
     }
 
@@ -356,9 +367,9 @@ impl Ledger {
     /// # Errors
     /// [`Error`].
     pub async fn relatives(&self, role: &str, family: FamilyId) -> Result<Vec<Vec<u8>>, Error> {
-        let role = self.known(role)?;
+        let role = self.require_role(role)?;
         self.worker
-            .call(Access::Read, move |books| books.relatives(&role, family))
+            .call(Access::Read, move |rules| rules.relatives(&role, family))
             .await
     }
 
@@ -372,8 +383,8 @@ impl Ledger {
         question: QuestionDigest,
         released: Vec<u8>,
     ) -> Result<(), Error> {
-        let role = self.known(role)?;
-        let work = move |books: &mut Rules| books.keep(&role, &question, &released);
+        let role = self.require_role(role)?;
+        let work = move |rules: &mut Rules| rules.keep(&role, &question, &released);
         self.worker.call(Access::Write, work).await
     }
 
@@ -390,9 +401,9 @@ impl Ledger {
         question: QuestionDigest,
         released: Vec<u8>,
     ) -> Result<(), Error> {
-        let role = self.known(role)?;
+        let role = self.require_role(role)?;
         let is_long = released.len() > SHORT_ANSWER;
-        let work = move |books: &mut Rules| books.keep(&role, &question, &released);
+        let work = move |rules: &mut Rules| rules.keep(&role, &question, &released);
         match is_long {
             true => self.worker.call(Access::WriteSoon, work).await,
             false => self.worker.post(work).await,
@@ -406,9 +417,9 @@ impl Ledger {
     /// # Errors
     /// [`Error`].
     pub async fn record_failure(&self, role: &str) -> Result<u32, Error> {
-        let role = self.known(role)?;
+        let role = self.require_role(role)?;
         self.worker
-            .call(Access::Write, move |books| books.record_failure(&role))
+            .call(Access::Write, move |rules| rules.record_failure(&role))
             .await
     }
 
@@ -439,8 +450,8 @@ impl Ledger {
                 Err(_) => {
                     let questions = questions.to_vec();
                     // A claim that is lost costs a second answer, nothing else.
-                    let renewed = self.worker.call(Access::WriteSoon, move |books| {
-                        books.renew_claims(&questions)
+                    let renewed = self.worker.call(Access::WriteSoon, move |rules| {
+                        rules.renew_claims(&questions)
                     });
                     tokio::select! {
                         done = &mut work => return done,
@@ -458,8 +469,8 @@ impl Ledger {
     pub async fn is_claimed(&self, questions: &[QuestionId]) -> Result<bool, Error> {
         let questions = questions.to_vec();
         self.worker
-            .call(Access::Read, move |books| {
-                books.is_claimed(&questions, books.clock.now())
+            .call(Access::Read, move |rules| {
+                rules.is_claimed(&questions, rules.clock.now())
             })
             .await
     }
@@ -472,7 +483,7 @@ impl Ledger {
         let questions = questions.to_vec();
         if let Err(error) = self
             .worker
-            .call(Access::WriteSoon, move |books| books.release(&questions))
+            .call(Access::WriteSoon, move |rules| rules.release(&questions))
             .await
         {
             tracing::warn!(%error, "claims were not given back; they end by themselves");
@@ -509,11 +520,11 @@ impl Ledger {
         | Act::Freeze { role: Some(role) }
         | Act::Unfreeze { role: Some(role) } = &decision.act
         {
-            self.known(role)?;
+            self.require_role(role)?;
         }
         let recorded = self
             .worker
-            .call(Access::Write, move |books| books.decide(&decision, origin))
+            .call(Access::Write, move |rules| rules.decide(&decision, origin))
             .await??;
         for (number, record) in recorded {
             self.records.copy(number, &record);

@@ -12,9 +12,9 @@ impl Ledger {
     ///
     /// # Errors
     /// [`Error`].
-    pub async fn found(&self, question: QuestionId) -> Result<Option<Found>, Error> {
+    pub async fn newest_of_owner(&self, question: QuestionId) -> Result<Option<Found>, Error> {
         self.worker
-            .call(Access::Read, move |books| books.found(question))
+            .call(Access::Read, move |rules| rules.newest_of_owner(question))
             .await
     }
 
@@ -26,11 +26,11 @@ impl Ledger {
     /// As [`Ledger::debit`].
     pub async fn receive(&self, role: &str, found: &Found) -> Result<bool, DebitError> {
         let (role, found) = (
-            self.known(role)?,
+            self.require_role(role)?,
             (found.answer, found.question, found.loss),
         );
         self.worker
-            .call(Access::Write, move |books| books.receive(&role, found))
+            .call(Access::Write, move |rules| rules.receive(&role, found))
             .await?
     }
 
@@ -40,9 +40,9 @@ impl Ledger {
     /// # Errors
     /// [`Error`].
     pub async fn newest(&self, role: &str, question: QuestionId) -> Result<Option<Newest>, Error> {
-        let role = self.known(role)?;
+        let role = self.require_role(role)?;
         self.worker
-            .call(Access::Read, move |books| books.newest(&role, question))
+            .call(Access::Read, move |rules| rules.newest(&role, question))
             .await
     }
 
@@ -51,10 +51,10 @@ impl Ledger {
     /// # Errors
     /// As [`Ledger::debit`].
     pub async fn receive_newest(&self, role: &str, newest: &Newest) -> Result<bool, DebitError> {
-        let role = self.known(role)?;
+        let role = self.require_role(role)?;
         let newest = (newest.answer, newest.question, newest.loss);
         self.worker
-            .call(Access::Write, move |books| books.receive(&role, newest))
+            .call(Access::Write, move |rules| rules.receive(&role, newest))
             .await?
     }
 }

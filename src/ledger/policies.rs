@@ -28,8 +28,8 @@ impl Ledger {
         let copied = change.clone();
         let recorded = self
             .worker
-            .call(Access::Write, move |books| {
-                books.record_policy(digest, &change)
+            .call(Access::Write, move |rules| {
+                rules.record_policy(digest, &change)
             })
             .await?;
         if let (Some(microseconds), Some(file)) = (recorded, self.records.file()) {

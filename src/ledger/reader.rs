@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use super::accounts::NOT_OPENED;
-use super::inspect::looked;
+use super::inspect::inspect_store;
 use super::record::DigestKey;
 use super::rules::Rules;
 use super::store::Access;
@@ -43,7 +43,7 @@ impl LedgerReader {
         let at = at.into();
         let (specs, file) = (roles.to_vec(), at.file()?);
         let rules = move || {
-            let (store, standing) = looked(&at)?;
+            let (store, standing) = inspect_store(&at)?;
             if let Some(fault) = standing.fault() {
                 return Err(fault);
             }
@@ -59,7 +59,7 @@ impl LedgerReader {
         roles: &[AccountSpec],
         file: Option<PathBuf>,
     ) -> Result<Self, Error> {
-        let known = |books: &mut Rules| Ok((books.digest_key()?, books.seen.birth));
+        let known = |rules: &mut Rules| Ok((rules.digest_key()?, rules.seen.birth));
         let (digests, birth) = worker.call(Access::Read, known).await?;
         Ok(Self {
             worker: ReadingWorker::new(worker.clone()),
@@ -75,9 +75,9 @@ impl LedgerReader {
     ///
     /// [`Error`].
     pub async fn has_account(&self, role: &str) -> Result<bool, Error> {
-        let role = self.known(role)?;
+        let role = self.require_role(role)?;
         self.worker
-            .call(move |books| books.role(&role).map(|account| account.id != NOT_OPENED))
+            .call(move |rules| rules.role(&role).map(|account| account.id != NOT_OPENED))
             .await
     }
 
@@ -92,7 +92,7 @@ impl LedgerReader {
     ///
     /// [`Error`].
     pub async fn bytes(&self) -> Result<Option<i64>, Error> {
-        self.worker.call(|books| books.store.bytes()).await
+        self.worker.call(|rules| rules.store.bytes()).await
     }
 
     /// When and where `pgveil ledger backup` last copied a ledger in SQLite; `None` where that is
@@ -109,8 +109,10 @@ impl LedgerReader {
     /// # Errors
     ///
     /// [`Error`].
-    pub async fn found(&self, question: QuestionId) -> Result<Option<Found>, Error> {
-        self.worker.call(move |books| books.found(question)).await
+    pub async fn newest_of_owner(&self, question: QuestionId) -> Result<Option<Found>, Error> {
+        self.worker
+            .call(move |rules| rules.newest_of_owner(question))
+            .await
     }
 
     /// The role's account: for the role itself.
@@ -129,8 +131,8 @@ impl LedgerReader {
     ///
     /// [`Error`].
     pub async fn balances(&self, role: &str) -> Result<Balances, Error> {
-        let role = self.known(role)?;
-        self.worker.call(move |books| books.balances(&role)).await
+        let role = self.require_role(role)?;
+        self.worker.call(move |rules| rules.balances(&role)).await
     }
 
     /// The owner's account, over every role: for the operator.
@@ -148,8 +150,8 @@ impl LedgerReader {
     ///
     /// [`Error`].
     pub async fn failures(&self, role: &str) -> Result<u32, Error> {
-        let role = self.known(role)?;
-        self.worker.call(move |books| books.failures(&role)).await
+        let role = self.require_role(role)?;
+        self.worker.call(move |rules| rules.failures(&role)).await
     }
 
     /// How many more failures the role may see under `limits.failures`; at zero the engine refuses
@@ -168,9 +170,9 @@ impl LedgerReader {
     ///
     /// [`Error`].
     pub async fn history(&self, role: &str, rows_max: u32) -> Result<Vec<Entry>, Error> {
-        let role = self.known(role)?;
+        let role = self.require_role(role)?;
         self.worker
-            .call(move |books| books.history(&role, rows_max))
+            .call(move |rules| rules.history(&role, rows_max))
             .await
     }
 
@@ -190,14 +192,14 @@ impl LedgerReader {
     /// [`Error::WentBack`] where it is behind what this process saw of it.
     pub async fn height(&self) -> Result<LedgerHeight, Error> {
         self.worker
-            .call(|books| {
-                books.stands()?;
-                books.height()
+            .call(|rules| {
+                rules.check_not_behind()?;
+                rules.height()
             })
             .await
     }
 
-    pub(super) fn known(&self, role: &str) -> Result<String, Error> {
+    pub(super) fn require_role(&self, role: &str) -> Result<String, Error> {
         self.roles
             .get(role)
             .cloned()

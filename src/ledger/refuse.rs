@@ -10,7 +10,7 @@ const REMEDY: &str = "Nothing was charged. A lower pgveil.epsilon makes a query 
 
 /// The role's own account does not admit the loss. One line names the currency that is nearest to
 /// fitting; the detail names the other.
-pub(super) fn exhausted(needs: &Loss, balance: &Balance) -> Refusal {
+pub(super) fn refuse_exhausted(needs: &Loss, balance: &Balance) -> Refusal {
     let refusal = nearest(needs, balance);
     match balance.renewal_date() {
         Some(date) => refusal.hint(format!("The budget is renewed on {date} (UTC).")),
@@ -24,7 +24,7 @@ fn nearest(needs: &Loss, balance: &Balance) -> Refusal {
             reason::BUDGET_EXHAUSTED,
             format!(
                 "privacy budget exhausted: this query needs delta {} and {} is left",
-                needed(needs.delta),
+                needed_text(needs.delta),
                 remaining(balance.delta_left())
             ),
             "Delta pays for group keys that are shown by threshold. Nothing was charged. Group by \
@@ -83,7 +83,7 @@ pub(super) fn total_exhausted() -> Refusal {
 }
 
 /// Nothing more is charged to this role until the owner acts.
-pub(super) fn closed() -> Refusal {
+pub(super) fn refuse_closed() -> Refusal {
     refusal(
             reason::TOTAL_EXHAUSTED,
         "privacy budget exhausted: the total over all roles did not cover an earlier query of this \
@@ -110,7 +110,7 @@ fn refusal(reason: Reason, message: String, detail: &str) -> Refusal {
 fn in_epsilon(needs: Fixed, balance: &Balance) -> String {
     format!(
         "this query needs epsilon {} and {} is left",
-        needed(needs),
+        needed_text(needs),
         remaining(balance.epsilon_left())
     )
 }
@@ -134,7 +134,7 @@ fn in_rho(needs: Fixed, balance: &Balance) -> String {
     let (left, whole) = (balance.rho_left(), balance.cap.rho());
     format!(
         "this query needs rho {} and {} is left ({})",
-        needed(needs),
+        needed_text(needs),
         remaining(left),
         shares(needs, left, whole)
     )
@@ -146,7 +146,7 @@ fn shares(needs: Fixed, left: Fixed, whole: Fixed) -> String {
     format!("{needs} % and {left} % of the budget")
 }
 
-fn needed(value: Fixed) -> String {
+fn needed_text(value: Fixed) -> String {
     significant(value.to_f64(), Direction::Up)
 }
 
@@ -220,14 +220,14 @@ mod tests {
 
     #[test]
     fn pure_names_epsilon() {
-        let refused = exhausted(&laplace(0.1), &balance(Accounting::Pure, laplace(0.96)));
+        let refused = refuse_exhausted(&laplace(0.1), &balance(Accounting::Pure, laplace(0.96)));
         assert_eq!(refused.sqlstate, "53400");
         assert_eq!(
             refused.message,
             "privacy budget exhausted: this query needs epsilon 0.1 and 0.04 is left"
         );
         assert!(refused.detail.is_some_and(|d| d.contains("pgveil.epsilon")));
-        let refused = exhausted(&laplace(0.1), &balance(Accounting::Pure, laplace(1.0)));
+        let refused = refuse_exhausted(&laplace(0.1), &balance(Accounting::Pure, laplace(1.0)));
         assert_eq!(
             refused.message,
             "privacy budget exhausted: this query needs epsilon 0.1 and nothing is left"
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn gdp_names_both_currencies() {
-        let refused = exhausted(&laplace(0.1), &balance(Accounting::Gdp, laplace(0.96)));
+        let refused = refuse_exhausted(&laplace(0.1), &balance(Accounting::Gdp, laplace(0.96)));
         assert_eq!(
             refused.message,
             "privacy budget exhausted: this query needs epsilon 0.1 and 0.04 is left"
@@ -244,7 +244,7 @@ mod tests {
         assert!(refused.detail.is_some_and(|d| d.starts_with(
             "Counted together with Gaussian noise, this query needs mu 0.127 and nothing is left ("
         )));
-        let refused = exhausted(&gaussian(0.1), &balance(Accounting::Gdp, gaussian(5.0)));
+        let refused = refuse_exhausted(&gaussian(0.1), &balance(Accounting::Gdp, gaussian(5.0)));
         assert!(
             refused.message.starts_with(
                 "privacy budget exhausted: this query needs mu 0.1 and nothing is left ("
@@ -252,7 +252,7 @@ mod tests {
             "{}",
             refused.message
         );
-        let refused = exhausted(&gaussian(0.1), &balance(Accounting::Zcdp, gaussian(5.0)));
+        let refused = refuse_exhausted(&gaussian(0.1), &balance(Accounting::Zcdp, gaussian(5.0)));
         assert!(
             refused.message.starts_with(
                 "privacy budget exhausted: this query needs rho 0.005 and nothing is left ("
@@ -274,7 +274,7 @@ mod tests {
             ..balance(Accounting::Pure, laplace(1.0))
         };
         assert_eq!(
-            exhausted(&laplace(0.1), &renewed).hint.as_deref(),
+            refuse_exhausted(&laplace(0.1), &renewed).hint.as_deref(),
             Some("The budget is renewed on 2026-11-01 (UTC).")
         );
     }
@@ -285,12 +285,12 @@ mod tests {
             delta: Fixed::round_up(1e-8),
             ..laplace(0.1)
         };
-        let refused = exhausted(&keyed, &balance(Accounting::Gdp, Loss::ZERO));
+        let refused = refuse_exhausted(&keyed, &balance(Accounting::Gdp, Loss::ZERO));
         assert_eq!(
             refused.message,
             "privacy budget exhausted: this query needs delta 1e-8 and 5e-9 is left"
         );
-        let refused = exhausted(&gaussian(0.1), &balance(Accounting::Pure, Loss::ZERO));
+        let refused = refuse_exhausted(&gaussian(0.1), &balance(Accounting::Pure, Loss::ZERO));
         assert!(refused.message.contains("accounting is pure"));
     }
 
@@ -310,7 +310,8 @@ mod tests {
             (Accounting::Gdp, "mu 5 and"),
             (Accounting::Zcdp, "rho 12.5 and"),
         ] {
-            let message = exhausted(&gaussian(5.0), &balance(accounting, gaussian(0.01))).message;
+            let message =
+                refuse_exhausted(&gaussian(5.0), &balance(accounting, gaussian(0.01))).message;
             assert!(
                 message.contains(needs)
                     && message.ends_with("% of the budget)")

@@ -5,7 +5,7 @@ use std::path::Path;
 use super::AccountSpec;
 use super::accounts::{Account, AccountTerms, open_account};
 use super::address::{Address, look_at, store_at};
-use super::attend::{Attest, attended};
+use super::attend::{Attest, open_witnesses};
 use super::charge::Fingerprint;
 use super::clock::Clock;
 use super::error::Error;
@@ -149,7 +149,7 @@ pub fn attest(at: &Address) -> Result<usize, Error> {
     }
     let (mut store, format) = look_at(at.url.expose())?;
     check_readable("the ledger", format)?;
-    attended(&mut *store, &at.witnesses, Attest::Anyway).map(|witnesses| witnesses.len())
+    open_witnesses(&mut *store, &at.witnesses, Attest::Anyway).map(|witnesses| witnesses.len())
 }
 
 impl Rules {

@@ -9,7 +9,7 @@ use super::charge::Fingerprint;
 use super::clock::{Clock, period_end, period_start};
 use super::error::{DebitError, Error};
 use super::height::LedgerHeight;
-use super::store::{Access, Row, Store, StoreValue, first, fixed, gone, loss as columns};
+use super::store::{Access, Row, Store, StoreValue, first, fixed_value, gone, loss as columns};
 use super::witness::Witness;
 use super::{AccountSpec, Buyer, Purchase};
 use crate::mechanism::{Cap, Fixed, Loss};
@@ -149,9 +149,11 @@ impl Rules {
                 role: role.to_owned(),
             }));
         }
-        let (whole, of_owner, lifetime) = match covered(purchase, &mine, &total) {
+        let (whole, of_owner, lifetime) = match cover(purchase, &mine, &total) {
             Ok(debited) => debited,
-            Err(Uncovered::ByRole(loss)) => return Ok(Err(exhausted(role, loss, mine.balance))),
+            Err(Uncovered::ByRole(loss)) => {
+                return Ok(Err(refuse_exhausted(role, loss, mine.balance)));
+            }
             Err(Uncovered::ByTotal) => {
                 if *buyer == Buyer::Role {
                     self.close(account, now)?;
@@ -233,8 +235,8 @@ impl Rules {
             &[
                 StoreValue::Int(account.id),
                 StoreValue::Int(now),
-                fixed(epsilon),
-                fixed(delta),
+                fixed_value(epsilon),
+                fixed_value(delta),
             ],
         )?;
         Ok(())
@@ -350,7 +352,7 @@ impl Rules {
             }
             let Some(row) = found else {
                 return match account.id {
-                    NOT_OPENED => Ok(unopened(account, all_frozen, now)),
+                    NOT_OPENED => Ok(standing_when_opened(account, all_frozen, now)),
                     _ => Err(gone()),
                 };
             };
@@ -399,7 +401,7 @@ impl Rules {
                 decision.int(0)? == id && decision.text(1)? == "grant" && decision.int(4)? > since;
             if counts {
                 let add = |sum: Fixed, at| {
-                    Ok::<_, Error>(sum.checked_add(decision.fixed(at)?).unwrap_or(sum))
+                    Ok::<_, Error>(sum.checked_add(decision.read_fixed(at)?).unwrap_or(sum))
                 };
                 granted = (add(granted.0, 2)?, add(granted.1, 3)?);
             }
@@ -451,7 +453,7 @@ impl Rules {
 }
 
 /// How an account will stand when it is opened.
-fn unopened(account: Account, is_frozen: bool, now: i64) -> AccountStanding {
+fn standing_when_opened(account: Account, is_frozen: bool, now: i64) -> AccountStanding {
     let AccountTerms { cap, renew, .. } = account.terms;
     let balance = Balance {
         renew,
@@ -473,7 +475,7 @@ enum Uncovered {
 }
 
 /// What the role pays now, and the sums after it: the owner's, and the role's over all periods.
-fn covered(
+fn cover(
     purchase: &Purchase,
     mine: &AccountStanding,
     total: &AccountStanding,
@@ -527,7 +529,7 @@ pub(super) const RECEIPT: &str =
                        VALUES ((SELECT coalesce(max(id), 0) + 1 FROM receipt), $1, $2, $3, $4, $5, \
                        $6, $7)";
 
-fn exhausted(role: &str, needs: Loss, balance: Balance) -> DebitError {
+fn refuse_exhausted(role: &str, needs: Loss, balance: Balance) -> DebitError {
     DebitError::Exhausted {
         role: role.to_owned(),
         needs,
@@ -541,7 +543,7 @@ fn is_closed(owner: &AccountTerms, row: &Row, decisions: &[Row]) -> Result<bool,
     if row.is_null(11) {
         return Ok(false);
     }
-    let (epsilon, delta, last) = (row.fixed(11)?, row.fixed(12)?, row.int(13)?);
+    let (epsilon, delta, last) = (row.read_fixed(11)?, row.read_fixed(12)?, row.int(13)?);
     let is_raised = owner.epsilon >= epsilon
         && owner.delta >= delta
         && (owner.epsilon, owner.delta) != (epsilon, delta);

@@ -92,7 +92,7 @@ impl Server {
     ///
     /// [`Error`]; a schema that is refused is not written to.
     pub(super) fn open(url: &str, absent: Absent, older: Older<'_>) -> Result<Self, Error> {
-        let mut server = Self::connected(url, durable_session(STATEMENT_TIMEOUT))?;
+        let mut server = Self::connect(url, durable_session(STATEMENT_TIMEOUT))?;
         server.make_if_missing(absent)?;
         let format = server.whole()?;
         if upgrade::is_due(older, (LEDGER, format, schema::FORMAT))? {
@@ -108,13 +108,13 @@ impl Server {
     ///
     /// [`Error`]; [`Error::Missing`].
     pub(super) fn look(url: &str) -> Result<(ReadOnly<Self>, i64), Error> {
-        let mut server = Self::connected(url, reading_session(STATEMENT_TIMEOUT))?;
+        let mut server = Self::connect(url, reading_session(STATEMENT_TIMEOUT))?;
         server.make_if_missing(Absent::Refuse)?;
         let format = server.whole()?;
         Ok((ReadOnly(server), format))
     }
 
-    fn connected(url: &str, settings: String) -> Result<Self, Error> {
+    fn connect(url: &str, settings: String) -> Result<Self, Error> {
         let mut config: Config = url.parse().map_err(|_| Error::Url {
             url: "postgres://…".to_owned(),
         })?;
@@ -165,13 +165,13 @@ impl Server {
         F: Future<Output = (Session, Result<T, tokio_postgres::Error>)>,
     {
         let Some(session) = self.session.take() else {
-            return Err(lost());
+            return Err(connection_lost());
         };
         let Ok((session, result)) = self
             .runtime
             .block_on(async { tokio::time::timeout(PATIENCE, step(session)).await })
         else {
-            return Err(lost());
+            return Err(connection_lost());
         };
         if !session.connected.client.is_closed() {
             self.session = Some(session);
@@ -199,7 +199,9 @@ impl Server {
         let connected = self
             .runtime
             .block_on(async { tokio::time::timeout(PATIENCE, connect(&config)).await });
-        let connected = connected.map_err(|_| lost())?.map_err(Error::storage)?;
+        let connected = connected
+            .map_err(|_| connection_lost())?
+            .map_err(Error::storage)?;
         self.session = Some(Session {
             connected,
             prepared: HashMap::new(),
@@ -298,7 +300,7 @@ impl Server {
             .map(|row| row.text(0).map(str::to_owned))
             .collect::<Result<Vec<_>, _>>()?;
         lines.sort_unstable();
-        if lines != schema::expected(format) {
+        if lines != schema::expected_catalog(format) {
             return Err(Error::Damaged {
                 ledger,
                 reason: "its tables are not those of a ledger".to_owned(),
@@ -372,7 +374,7 @@ impl Store for Server {
         let mut begun = if self.session.is_some() {
             self.script(&sql)
         } else {
-            Err(lost())
+            Err(connection_lost())
         };
         if begun.is_err() {
             // Nothing has been done yet: a connection that was lost meanwhile is made again. What
@@ -452,7 +454,7 @@ async fn ask(
         .collect()
 }
 
-fn lost() -> Error {
+fn connection_lost() -> Error {
     Error::storage(std::io::Error::new(
         std::io::ErrorKind::NotConnected,
         "the connection to the ledger's server was lost",

@@ -46,7 +46,7 @@ impl Ledger {
         let Some(role) = role else {
             return self.parts(OF_ALL, None, from, rows_max).await;
         };
-        let role = self.known(role)?;
+        let role = self.require_role(role)?;
         let mut entries = Vec::new();
         for sql in OF_ROLE {
             let part = self.parts(sql, Some(role.clone()), from, rows_max).await?;
@@ -67,8 +67,8 @@ impl Ledger {
         let (mut entries, mut before, mut left) = (Vec::new(), i64::MAX, rows_max);
         while left > 0 {
             let (role, wanted) = (role.clone(), left.min(PART));
-            let part = self.worker.call(Access::Read, move |books| {
-                books.part(sql, role.as_deref(), before, wanted)
+            let part = self.worker.call(Access::Read, move |rules| {
+                rules.part(sql, role.as_deref(), before, wanted)
             });
             let part = part.await?;
             let Some((last, _)) = part.last() else { break };

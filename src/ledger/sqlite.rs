@@ -49,7 +49,7 @@ impl Sqlite {
             Absent::Make => file::create_if_missing(&path, build)?,
             Absent::Refuse => is_there(&path)?,
         }
-        let mut store = Self::connected(path, connect)?;
+        let mut store = Self::connect_with(path, connect)?;
         let format = store.whole()?;
         if upgrade::is_due(older, (&store.name(), format.into(), schema::FORMAT.into()))? {
             upgrade::raise(&mut store, older, format.into(), |store| store.raise(older))?;
@@ -66,12 +66,12 @@ impl Sqlite {
     pub(super) fn look(url: &str) -> Result<(ReadOnly<Self>, i64), Error> {
         let path = file::path(url)?;
         is_there(&path)?;
-        let mut store = patiently(|| Self::connected(path.clone(), connect_to_read))?;
+        let mut store = patiently(|| Self::connect_with(path.clone(), connect_to_read))?;
         let format = patiently(|| store.whole())?;
         Ok((ReadOnly(store), i64::from(format)))
     }
 
-    fn connected(
+    fn connect_with(
         path: PathBuf,
         connect: impl FnOnce(&Path) -> rusqlite::Result<Connection>,
     ) -> Result<Self, Error> {

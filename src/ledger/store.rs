@@ -141,28 +141,28 @@ impl Row {
     pub(super) fn int(&self, at: usize) -> Result<i64, Error> {
         match self.0.get(at) {
             Some(StoreValue::Int(value)) => Ok(*value),
-            _ => Err(malformed()),
+            _ => Err(malformed_value()),
         }
     }
 
     pub(super) fn real(&self, at: usize) -> Result<f64, Error> {
         match self.0.get(at) {
             Some(StoreValue::Real(value)) => Ok(*value),
-            _ => Err(malformed()),
+            _ => Err(malformed_value()),
         }
     }
 
     pub(super) fn text(&self, at: usize) -> Result<&str, Error> {
         match self.0.get(at) {
             Some(StoreValue::Text(value)) => Ok(value),
-            _ => Err(malformed()),
+            _ => Err(malformed_value()),
         }
     }
 
     pub(super) fn blob(&self, at: usize) -> Result<&[u8], Error> {
         match self.0.get(at) {
             Some(StoreValue::Blob(value)) => Ok(value),
-            _ => Err(malformed()),
+            _ => Err(malformed_value()),
         }
     }
 
@@ -171,11 +171,11 @@ impl Row {
     }
 
     pub(super) fn digest(&self, at: usize) -> Result<[u8; 32], Error> {
-        self.blob(at)?.try_into().map_err(|_| malformed())
+        self.blob(at)?.try_into().map_err(|_| malformed_value())
     }
 
-    pub(super) fn fixed(&self, at: usize) -> Result<Fixed, Error> {
-        let bytes: [u8; 16] = self.blob(at)?.try_into().map_err(|_| malformed())?;
+    pub(super) fn read_fixed(&self, at: usize) -> Result<Fixed, Error> {
+        let bytes: [u8; 16] = self.blob(at)?.try_into().map_err(|_| malformed_value())?;
         Ok(Fixed(u128::from_be_bytes(bytes)))
     }
 
@@ -184,20 +184,20 @@ impl Row {
         let epsilon = if self.is_null(at) {
             None
         } else {
-            Some(self.fixed(at)?)
+            Some(self.read_fixed(at)?)
         };
         Ok(Loss {
             epsilon,
-            rho: self.fixed(at + 1)?,
-            mu_squared: self.fixed(at + 2)?,
-            delta: self.fixed(at + 3)?,
+            rho: self.read_fixed(at + 1)?,
+            mu_squared: self.read_fixed(at + 2)?,
+            delta: self.read_fixed(at + 3)?,
         })
     }
 }
 
 /// Losses are stored as 16-byte big-endian integers in units of 2^-60, which both stores compare in
 /// their order.
-pub(super) fn fixed(value: Fixed) -> StoreValue {
+pub(super) fn fixed_value(value: Fixed) -> StoreValue {
     StoreValue::Blob(value.0.to_be_bytes().to_vec())
 }
 
@@ -210,10 +210,10 @@ pub(super) fn loss(loss: &Loss) -> [StoreValue; 4] {
         delta,
     } = loss;
     [
-        epsilon.map_or(StoreValue::Null, fixed),
-        fixed(*rho),
-        fixed(*mu_squared),
-        fixed(*delta),
+        epsilon.map_or(StoreValue::Null, fixed_value),
+        fixed_value(*rho),
+        fixed_value(*mu_squared),
+        fixed_value(*delta),
     ]
 }
 
@@ -225,7 +225,7 @@ pub(super) fn blob(bytes: &[u8]) -> StoreValue {
     StoreValue::Blob(bytes.to_vec())
 }
 
-fn malformed() -> Error {
+fn malformed_value() -> Error {
     Error::Damaged {
         ledger: "the ledger".to_owned(),
         reason: "a value of it has the wrong type or length".to_owned(),

@@ -4,7 +4,7 @@
 use super::error::Error;
 use super::history_entry::join_statements;
 use super::rules::Rules;
-use super::store::{Access, StoreValue, fixed};
+use super::store::{Access, StoreValue, fixed_value};
 use super::{Entry, Ledger};
 use crate::mechanism::{Fixed, Loss};
 
@@ -14,18 +14,18 @@ impl Ledger {
     /// # Errors
     ///
     /// [`Error`].
-    pub async fn keyed(&self, role: &str) -> Result<Vec<Loss>, Error> {
-        let role = self.known(role)?;
+    pub async fn threshold_losses(&self, role: &str) -> Result<Vec<Loss>, Error> {
+        let role = self.require_role(role)?;
         self.worker
-            .call(Access::Read, move |books| books.keyed(&role))
+            .call(Access::Read, move |rules| rules.threshold_losses(&role))
             .await
     }
 }
 
 impl Rules {
-    /// As [`Ledger::keyed`]. The debits and the receipt of one statement are one loss, as in the
-    /// history: what a role sees of it must not depend on what other roles asked before.
-    pub(super) fn keyed(&mut self, role: &str) -> Result<Vec<Loss>, Error> {
+    /// As [`Ledger::threshold_losses`]. The debits and the receipt of one statement are one loss,
+    /// as in the history: what a role sees of it must not depend on what other roles asked before.
+    pub(super) fn threshold_losses(&mut self, role: &str) -> Result<Vec<Loss>, Error> {
         let sql = "SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint FROM debit \
                      WHERE role = $1 AND (microseconds, fingerprint) IN \
                        (SELECT microseconds, fingerprint FROM debit \
@@ -42,7 +42,10 @@ impl Rules {
                    ORDER BY microseconds, fingerprint";
         let rows = self.store.query(
             sql,
-            &[StoreValue::Int(self.role(role)?.id), fixed(Fixed::ZERO)],
+            &[
+                StoreValue::Int(self.role(role)?.id),
+                fixed_value(Fixed::ZERO),
+            ],
         )?;
         let mut entries = rows.iter().map(Entry::of).collect::<Result<Vec<_>, _>>()?;
         join_statements(&mut entries);

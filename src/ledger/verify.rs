@@ -45,7 +45,7 @@ pub(super) fn sums(store: &mut dyn Store, ledger: &str, format: i64) -> Result<(
 }
 
 fn fault(store: &mut dyn Store, format: i64) -> Result<Option<String>, Error> {
-    let mut accounts = expected(store, format)?;
+    let mut accounts = expected_sums(store, format)?;
     let Some(owner) = accounts
         .iter()
         .find(|(_, account)| account.kind == "owner")
@@ -104,7 +104,7 @@ fn disagreement(account: &Expected) -> Option<String> {
     }
 }
 
-fn expected(store: &mut dyn Store, format: i64) -> Result<BTreeMap<i64, Expected>, Error> {
+fn expected_sums(store: &mut dyn Store, format: i64) -> Result<BTreeMap<i64, Expected>, Error> {
     let sql = "SELECT id, kind, name, spent_epsilon, spent_rho, spent_mu_squared, spent_delta FROM \
         account";
     let mut accounts = BTreeMap::new();

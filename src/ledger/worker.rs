@@ -42,7 +42,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    /// Starts the thread and opens the books in it.
+    /// Starts the thread and opens the ledger in it.
     ///
     /// # Errors
     ///
@@ -57,10 +57,10 @@ impl Worker {
         std::thread::Builder::new()
             .name("ledger".to_owned())
             .spawn(move || match open() {
-                Ok(mut books) => {
+                Ok(mut rules) => {
                     // A caller that left drops `jobs`, which ends the loop at once.
                     let _ = opened.send(Ok(()));
-                    serve(&mut books, queue, &times);
+                    serve(&mut rules, queue, &times);
                 }
                 Err(error) => {
                     let _ = opened.send(Err(error));
@@ -89,11 +89,11 @@ impl Worker {
     ) -> Result<T, Error> {
         let (reply, wait) = oneshot::channel();
         let run = Box::new(
-            move |books: Result<&mut Rules, Error>| -> (Result<(), Error>, Answer) {
+            move |rules: Result<&mut Rules, Error>| -> (Result<(), Error>, Answer) {
                 if reply.is_closed() {
                     return (Ok(()), Box::new(|_| {}));
                 }
-                let value = books.and_then(work);
+                let value = rules.and_then(work);
                 let outcome = value.as_ref().map(|_| ()).map_err(Clone::clone);
                 // A caller that left meanwhile gets no answer.
                 (
@@ -117,8 +117,8 @@ impl Worker {
         work: impl FnOnce(&mut Rules) -> Result<(), Error> + Send + 'static,
     ) -> Result<(), Error> {
         let run = Box::new(
-            move |books: Result<&mut Rules, Error>| -> (Result<(), Error>, Answer) {
-                let done = books.and_then(work);
+            move |rules: Result<&mut Rules, Error>| -> (Result<(), Error>, Answer) {
+                let done = rules.and_then(work);
                 if let Err(error) = &done {
                     tracing::error!(%error, "something was not written to the ledger");
                 }
@@ -156,7 +156,7 @@ impl ReadingWorker {
     }
 }
 
-fn serve(books: &mut Rules, mut queue: mpsc::Receiver<Job>, commits: &Histogram) {
+fn serve(rules: &mut Rules, mut queue: mpsc::Receiver<Job>, commits: &Histogram) {
     while let Some(first) = queue.blocking_recv() {
         let mut batch = vec![first];
         while batch.len() < BATCH_MAX
@@ -164,24 +164,24 @@ fn serve(books: &mut Rules, mut queue: mpsc::Receiver<Job>, commits: &Histogram)
         {
             batch.push(job);
         }
-        run(books, batch, commits);
+        run(rules, batch, commits);
     }
 }
 
 /// One transaction for all jobs, each decided in order on what those before it left; nobody is
 /// answered before the commit returned.
-fn run(books: &mut Rules, batch: Vec<Job>, commits: &Histogram) {
+fn run(rules: &mut Rules, batch: Vec<Job>, commits: &Histogram) {
     let wanted = batch.iter().map(|job| job.access).max();
     let access = wanted.unwrap_or(Access::Read);
     let writes = access != Access::Read;
     let mut answers = Vec::with_capacity(batch.len());
-    let mut state = books.store.begin(access);
+    let mut state = rules.store.begin(access);
     let begun = state.is_ok();
     if begun {
-        state = books.catch_up();
+        state = rules.catch_up();
     }
     if state.is_ok() && writes {
-        state = books.stands();
+        state = rules.check_not_behind();
     }
     // Each can be undone alone, also one that only reads: a statement that fails ends a transaction
     // of PostgreSQL. Where nothing is written, a read that fails can cost nobody a charge.
@@ -190,29 +190,29 @@ fn run(books: &mut Rules, batch: Vec<Job>, commits: &Histogram) {
         // After a failure of the whole the rest of the batch runs nothing: the store may have left
         // the transaction.
         if is_marked && state.is_ok() {
-            state = mark(books);
+            state = mark(rules);
         }
-        let (outcome, answer) = (job.run)(state.clone().map(|()| &mut *books));
+        let (outcome, answer) = (job.run)(state.clone().map(|()| &mut *rules));
         answers.push(answer);
         if state.is_ok() {
             state = match outcome {
-                Ok(()) if is_marked => release(books),
-                Err(error) if is_marked && is_alone(&error) => undo(books).map_err(|_| error),
+                Ok(()) if is_marked => release(rules),
+                Err(error) if is_marked && is_alone(&error) => undo(rules).map_err(|_| error),
                 outcome => outcome,
             };
         }
     }
     let reached = match (&state, writes) {
-        (Ok(()), true) => books.reached().map(Some),
+        (Ok(()), true) => rules.reached_height().map(Some),
         (Ok(()), false) | (Err(_), _) => Ok(None),
     };
     let state = state.and(reached.as_ref().map(|_| ()).map_err(Clone::clone));
     let is_durable = begun && state.is_ok() && access == Access::Write;
     let since = Instant::now();
-    let committed = if begun { books.store.end(state) } else { state };
+    let committed = if begun { rules.store.end(state) } else { state };
     // The witness has the charge before anybody learns of it.
     let committed = committed.and_then(|()| match reached {
-        Ok(Some(reached)) => books.note(reached),
+        Ok(Some(reached)) => rules.note(reached),
         Ok(None) | Err(_) => Ok(()),
     });
     if is_durable {
@@ -227,20 +227,20 @@ fn run(books: &mut Rules, batch: Vec<Job>, commits: &Histogram) {
 }
 
 /// Marks where a job begins.
-fn mark(books: &mut Rules) -> Result<(), Error> {
-    books.store.query("SAVEPOINT job", &[]).map(drop)
+fn mark(rules: &mut Rules) -> Result<(), Error> {
+    rules.store.query("SAVEPOINT job", &[]).map(drop)
 }
 
 /// Forgets the newest mark. The changes since then stay.
-fn release(books: &mut Rules) -> Result<(), Error> {
-    books.store.query("RELEASE SAVEPOINT job", &[]).map(drop)
+fn release(rules: &mut Rules) -> Result<(), Error> {
+    rules.store.query("RELEASE SAVEPOINT job", &[]).map(drop)
 }
 
 /// Undoes all changes since the newest mark, and forgets the mark. An error where the store has
 /// left the transaction.
-fn undo(books: &mut Rules) -> Result<(), Error> {
-    books.store.query("ROLLBACK TO SAVEPOINT job", &[])?;
-    release(books)
+fn undo(rules: &mut Rules) -> Result<(), Error> {
+    rules.store.query("ROLLBACK TO SAVEPOINT job", &[])?;
+    release(rules)
 }
 
 /// Whether a failure is the job's alone. A store that is damaged or went back is not written at

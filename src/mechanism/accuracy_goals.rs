@@ -10,7 +10,7 @@ fn down(value: f64) -> Fixed {
 
 /// Asks for counts at one standard error, by the planner's rule and the filter, until one is
 /// refused: (Laplace answers, Gaussian answers).
-fn answered(error: f64, share: f64, accounting: Accounting) -> (u32, u32) {
+fn count_answers(error: f64, share: f64, accounting: Accounting) -> (u32, u32) {
     let cap = Cap::new(down(1.0), down(1e-6), down(share), accounting).unwrap();
     let one = BigUint::from(1u8);
     let mu = Mu::round_down(1.0 / error);
@@ -53,32 +53,32 @@ fn answered(error: f64, share: f64, accounting: Accounting) -> (u32, u32) {
 
 #[test]
 fn the_goals_are_reached_and_the_next_is_refused() {
-    assert_eq!(answered(10.0, 0.005, Accounting::Gdp), (7, 0));
-    assert_eq!(answered(14.0, 0.005, Accounting::Gdp), (0, 10));
-    assert_eq!(answered(100.0, 0.005, Accounting::Gdp), (0, 560));
+    assert_eq!(count_answers(10.0, 0.005, Accounting::Gdp), (7, 0));
+    assert_eq!(count_answers(14.0, 0.005, Accounting::Gdp), (0, 10));
+    assert_eq!(count_answers(100.0, 0.005, Accounting::Gdp), (0, 560));
 }
 
 #[test]
 fn a_larger_share_for_thresholds_costs_answers() {
     // A share of a tenth costs six counts.
-    assert_eq!(answered(100.0, 0.1, Accounting::Gdp), (0, 554));
-    assert_eq!(answered(10.0, 0.1, Accounting::Gdp), (7, 0));
-    assert_eq!(answered(14.0, 0.1, Accounting::Gdp), (0, 10));
+    assert_eq!(count_answers(100.0, 0.1, Accounting::Gdp), (0, 554));
+    assert_eq!(count_answers(10.0, 0.1, Accounting::Gdp), (7, 0));
+    assert_eq!(count_answers(14.0, 0.1, Accounting::Gdp), (0, 10));
 }
 
 #[test]
 fn the_other_accountings_answer_what_they_can() {
-    assert_eq!(answered(10.0, 0.005, Accounting::Pure), (7, 0));
-    assert_eq!(answered(100.0, 0.005, Accounting::Pure), (70, 0));
+    assert_eq!(count_answers(10.0, 0.005, Accounting::Pure), (7, 0));
+    assert_eq!(count_answers(100.0, 0.005, Accounting::Pure), (70, 0));
     // The zCDP column, 487, is for the whole of delta.
-    assert_eq!(answered(100.0, 1e-6, Accounting::Zcdp), (0, 487));
-    assert_eq!(answered(10.0, 0.005, Accounting::Zcdp), (7, 0));
+    assert_eq!(count_answers(100.0, 1e-6, Accounting::Zcdp), (0, 487));
+    assert_eq!(count_answers(10.0, 0.005, Accounting::Zcdp), (7, 0));
 }
 
 #[test]
 fn the_columns_of_the_table() {
     let (epsilon, delta) = (down(1.0), down(1e-6));
-    let mu_squared = mu_of(epsilon, delta).unwrap().squared().to_f64();
+    let mu_squared = mu_of(epsilon, delta).unwrap().square().to_f64();
     let rho = rho_of(epsilon, delta).unwrap().to_f64();
     for (error, basic_laplace, zcdp, gdp) in [
         (10.0, 7.0, 4.0, 5.0),

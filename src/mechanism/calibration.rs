@@ -59,11 +59,11 @@ pub enum CalibrationError {
     NotPositive,
     /// The scale would reach 2^59 steps of the grid: the grid is too fine for a bound this wide or
     /// a budget this small.
-    #[error("noise scale past 2^59 lattice units")]
+    #[error("noise scale past 2^59 grid steps")]
     TooWide,
     /// The grid would be refined by more than [`REFINE_MAX`] bits: the bound is far below one
     /// step of the grid.
-    #[error("noise scale below 2^-{REFINE_MAX} lattice units")]
+    #[error("noise scale below 2^-{REFINE_MAX} grid steps")]
     TooNarrow,
 }
 

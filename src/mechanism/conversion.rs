@@ -15,7 +15,7 @@ const SEARCH_LIMIT_BITS: u32 = 20;
 /// The delta of mu-GDP at `epsilon`, rounded up: Phi(-epsilon/mu + mu/2) - e^epsilon
 /// Phi(-epsilon/mu - mu/2).
 ///
-/// `mu_squared` is one release's `Mu::squared` or an account's sum.
+/// `mu_squared` is one release's `Mu::square` or an account's sum.
 ///
 /// # Guarantee
 ///

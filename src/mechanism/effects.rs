@@ -119,7 +119,7 @@ impl Effects {
         (variance / cost).sqrt().sqrt()
     }
 
-    pub fn measured(&self) -> &[Effect] {
+    pub fn measured_effects(&self) -> &[Effect] {
         &self.measured
     }
 
@@ -189,7 +189,7 @@ impl Effects {
         let mut inner = 1;
         for (at, size) in self.sizes.iter().enumerate().rev() {
             if effect.keys.contains(&at) {
-                contrast(&mut values, *size, inner);
+                subtract_axis_sum(&mut values, *size, inner);
                 inner *= size;
             } else {
                 values = Zeroizing::new(added_up(&values, *size, inner));
@@ -200,7 +200,7 @@ impl Effects {
 
     /// What the groups' integers are divided by.
     pub fn divisor(&self) -> BigInt {
-        self.sizes.iter().map(|size| squared(*size)).product()
+        self.sizes.iter().map(|size| square(*size)).product()
     }
 
     /// The groups of each set from noisy effects, times [`Self::divisor`]: sums of w' B_A' y_A /
@@ -227,11 +227,11 @@ impl Effects {
         }
         let mut inner = 1;
         for at in set.iter().rev() {
-            values = joined(&values, self.sizes[*at], inner);
+            values = undo_axis(&values, self.sizes[*at], inner);
             inner *= self.sizes[*at];
         }
         let others = (0..self.sizes.len()).filter(|at| !set.contains(at));
-        let factor: BigInt = others.map(|at| squared(self.sizes[at])).product();
+        let factor: BigInt = others.map(|at| square(self.sizes[at])).product();
         values.iter_mut().for_each(|value| *value *= &factor);
         values
     }
@@ -277,7 +277,7 @@ impl Effects {
                 }
                 divisor *= (size as f64).powi(2);
                 if effect.keys.contains(at) {
-                    contrast(&mut values, size, inner);
+                    subtract_axis_sum(&mut values, size, inner);
                     inner *= size;
                     divisor *= (size as f64).powi(2);
                 } else {
@@ -324,12 +324,12 @@ impl Effect {
     }
 }
 
-fn squared(size: usize) -> BigInt {
+fn square(size: usize) -> BigInt {
     BigInt::from(size) * size
 }
 
 /// Along an axis of n values: multiplies each value by n and subtracts the sum of all, n I - J.
-fn contrast(values: &mut [i128], size: usize, inner: usize) {
+fn subtract_axis_sum(values: &mut [i128], size: usize, inner: usize) {
     for outer in values.chunks_mut(size * inner) {
         for at in 0..inner {
             let axis = (0..size).map(|step| step * inner + at);
@@ -343,7 +343,7 @@ fn contrast(values: &mut [i128], size: usize, inner: usize) {
 
 /// Undoes the transform along one key's axis, up to a factor of n^2. The axis has the entry without
 /// the key first, t, and then one for each value, y. The result is n t + (n I - J) y.
-fn joined(values: &[BigInt], size: usize, inner: usize) -> Vec<BigInt> {
+fn undo_axis(values: &[BigInt], size: usize, inner: usize) -> Vec<BigInt> {
     let mut all = Vec::with_capacity(values.len());
     for outer in values.chunks((size + 1) * inner) {
         let (lacking, having) = outer.split_at(inner);

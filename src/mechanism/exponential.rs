@@ -165,7 +165,7 @@ impl Exponential {
                     _ => self.weight(run, least, &denominator, bits),
                 })
                 .collect();
-            if let Some(run) = decided(&weights, &uniform, bits) {
+            if let Some(run) = decide(&weights, &uniform, bits) {
                 return Ok((run, self.place(&runs[run], random)?));
             }
         }
@@ -240,7 +240,7 @@ impl Exponential {
 
 /// The index whose share of the total holds `uniform / 2^bits` for certain, if the enclosures show
 /// it.
-fn decided(weights: &[Enclosure], uniform: &BigUint, bits: u32) -> Option<usize> {
+fn decide(weights: &[Enclosure], uniform: &BigUint, bits: u32) -> Option<usize> {
     let total = weights.iter().fold(
         Enclosure {
             low: BigUint::ZERO,

@@ -31,11 +31,11 @@ impl noise_law::Law for GaussianLaw {
         1.959_964
     }
 
-    fn exceeded(&self, deviation: f64, probability: f64) -> f64 {
+    fn upper_quantile(&self, deviation: f64, probability: f64) -> f64 {
         deviation * isf(probability)
     }
 
-    fn reached(&self, sigma: u64, probability: f64) -> f64 {
+    fn tail_distance(&self, sigma: u64, probability: f64) -> f64 {
         sigma as f64 * isf(probability) * (1.0 + QUANTILE_MARGIN) + 0.5
     }
 
@@ -129,7 +129,7 @@ pub fn gaussian_finer(
 ///
 /// Bun, Steinke 2016 (arXiv 1605.02065), Proposition 1.6; Dong, Roth, Su 2019, Theorem 2.7.
 pub fn loss_gaussian(mu: Mu) -> Loss {
-    let mu_squared = mu.squared();
+    let mu_squared = mu.square();
     Loss {
         epsilon: None,
         rho: Fixed(mu_squared.0.div_ceil(2)),

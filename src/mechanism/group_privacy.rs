@@ -80,7 +80,7 @@ impl Meaning {
     ///
     /// Of [`Cap::admits`]: transcripts that end within the pure epsilon are at most e^(k epsilon)
     /// times as likely; all others are those of a filter that admits mu² alone, which is k mu for
-    /// k units. Keys found by threshold: see [`shown`].
+    /// k units. Keys found by threshold: see [`showing_chance`].
     pub fn of_budget(cap: &Cap, units: u32) -> Self {
         let one = cap.epsilon().to_f64();
         let epsilon = one * f64::from(units);
@@ -88,7 +88,7 @@ impl Meaning {
         let pure = |a: f64| one.exp() * a;
         match cap.accounting() {
             Accounting::Pure => {
-                let shown = shown(keys, units, pure);
+                let shown = showing_chance(keys, units, pure);
                 Self {
                     epsilon: Some(epsilon),
                     mu: None,
@@ -102,14 +102,14 @@ impl Meaning {
                 // Up to here the Gaussian's curve is steeper than e^epsilon.
                 let turn = sf(one / mu + 0.5 * mu);
                 let step = |a: f64| match a <= turn {
-                    true => lifted(a, mu),
+                    true => lift(a, mu),
                     false => pure(a) + rest.to_f64(),
                 };
-                let shown = shown(keys, units, step);
-                let of_mu = epsilon_of_mu(grown(squared, units), rest);
+                let shown = showing_chance(keys, units, step);
+                let of_mu = epsilon_of_mu(grow(squared, units), rest);
                 let weaker = of_mu.map(|of_mu| of_mu.to_f64().max(epsilon));
                 let mu = mu * f64::from(units);
-                let least = delta_of_mu(grown(squared, units), Fixed::round_up(epsilon));
+                let least = delta_of_mu(grow(squared, units), Fixed::round_up(epsilon));
                 let power =
                     gaussian_power(mu, shown).max(pair_power(epsilon, least.to_f64() + shown));
                 Self {
@@ -121,9 +121,9 @@ impl Meaning {
             Accounting::Zcdp => {
                 let rho = cap.rho();
                 let rest = Self::delta_of_noise(cap);
-                let step = |a: f64| pure(a) + concentrated(a, rho.to_f64()).min(rest.to_f64());
-                let shown = shown(keys, units, step);
-                let of_rho = epsilon_of_rho(grown(rho, units), rest);
+                let step = |a: f64| pure(a) + concentrate(a, rho.to_f64()).min(rest.to_f64());
+                let shown = showing_chance(keys, units, step);
+                let of_rho = epsilon_of_rho(grow(rho, units), rest);
                 let weaker = of_rho.map(|of_rho| of_rho.to_f64().max(epsilon));
                 Self::pair(units, weaker, rest.to_f64() + shown)
             }
@@ -171,8 +171,8 @@ impl Meaning {
         let at = |found: Option<Fixed>| found.map(|epsilon| (epsilon.to_f64(), delta.to_f64()));
         let bounds = [
             epsilon.map(|epsilon| (epsilon, 0.0)),
-            at(epsilon_of_mu(grown(spent.mu_squared, units), delta)),
-            at(epsilon_of_rho(grown(spent.rho, units), delta)),
+            at(epsilon_of_mu(grow(spent.mu_squared, units), delta)),
+            at(epsilon_of_rho(grow(spent.rho, units), delta)),
         ];
         let strongest = bounds
             .into_iter()
@@ -204,7 +204,7 @@ impl Meaning {
 }
 
 /// mu² or rho for k units: k² times as much.
-fn grown(one: Fixed, units: u32) -> Fixed {
+fn grow(one: Fixed, units: u32) -> Fixed {
     Fixed(one.0.saturating_mul(u128::from(units).pow(2)))
 }
 
@@ -223,7 +223,7 @@ fn grown(one: Fixed, units: u32) -> Fixed {
 /// # Requires
 ///
 /// `step` maps 0 to 0 and increases.
-fn shown(delta: f64, units: u32, step: impl Fn(f64) -> f64) -> f64 {
+fn showing_chance(delta: f64, units: u32, step: impl Fn(f64) -> f64) -> f64 {
     let mut chance = 0.0;
     for _ in 0..units {
         let before = match chance > 0.0 {
@@ -240,13 +240,13 @@ fn shown_by(loss: &Loss, units: u32) -> f64 {
     let mu = loss.mu_squared.to_f64().sqrt();
     let rho = loss.rho.to_f64();
     let pure = |a: f64| loss.epsilon.map_or(1.0, |one| one.to_f64().exp() * a);
-    let step = |a: f64| lifted(a, mu).min(concentrated(a, rho)).min(pure(a));
-    shown(loss.delta.to_f64(), units, step)
+    let step = |a: f64| lift(a, mu).min(concentrate(a, rho)).min(pure(a));
+    showing_chance(loss.delta.to_f64(), units, step)
 }
 
 /// The most that the chance of an event can be on one side of mu-GDP whose chance on the other is
 /// `a`.
-fn lifted(a: f64, mu: f64) -> f64 {
+fn lift(a: f64, mu: f64) -> f64 {
     if a <= 0.0 {
         0.0
     } else if a >= 1.0 {
@@ -258,7 +258,7 @@ fn lifted(a: f64, mu: f64) -> f64 {
 
 /// The same of rho-zCDP: ln is at most -(sqrt(ln 1/a) - sqrt rho)², by the best order of Renyi's
 /// divergence.
-fn concentrated(a: f64, rho: f64) -> f64 {
+fn concentrate(a: f64, rho: f64) -> f64 {
     if a <= 0.0 {
         return 0.0;
     }
@@ -270,7 +270,7 @@ fn concentrated(a: f64, rho: f64) -> f64 {
 }
 
 fn gaussian_power(mu: f64, delta: f64) -> f64 {
-    (lifted(FALSE_ALARMS, mu) + delta).min(1.0)
+    (lift(FALSE_ALARMS, mu) + delta).min(1.0)
 }
 
 /// The power of the best test under (epsilon, delta)-differential privacy.

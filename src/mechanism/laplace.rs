@@ -30,11 +30,11 @@ impl noise_law::Law for LaplaceLaw {
         20f64.ln() / std::f64::consts::SQRT_2
     }
 
-    fn exceeded(&self, deviation: f64, probability: f64) -> f64 {
+    fn upper_quantile(&self, deviation: f64, probability: f64) -> f64 {
         deviation * std::f64::consts::FRAC_1_SQRT_2 * -(2.0 * probability).ln()
     }
 
-    fn reached(&self, scale: u64, probability: f64) -> f64 {
+    fn tail_distance(&self, scale: u64, probability: f64) -> f64 {
         let scale = scale as f64;
         -scale * (probability.ln() + (-1.0 / scale).exp().ln_1p()) * (1.0 + QUANTILE_MARGIN)
     }

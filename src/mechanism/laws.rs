@@ -33,8 +33,8 @@ impl Mechanism {
     }
 
     /// The value that a draw of this standard deviation exceeds with this probability.
-    pub fn exceeded(self, deviation: f64, probability: f64) -> f64 {
-        self.law().exceeded(deviation, probability)
+    pub fn upper_quantile(self, deviation: f64, probability: f64) -> f64 {
+        self.law().upper_quantile(deviation, probability)
     }
 }
 

@@ -53,7 +53,7 @@ impl Mu {
         Self(((value * (1u64 << 30) as f64).floor() as u64).max(1))
     }
 
-    pub fn squared(self) -> Fixed {
+    pub fn square(self) -> Fixed {
         Fixed(u128::from(self.0) * u128::from(self.0))
     }
 

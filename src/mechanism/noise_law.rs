@@ -17,11 +17,11 @@ pub(super) trait Law {
     fn quantile_95(&self) -> f64;
 
     /// The value that a draw of this standard deviation exceeds with this probability.
-    fn exceeded(&self, deviation: f64, probability: f64) -> f64;
+    fn upper_quantile(&self, deviation: f64, probability: f64) -> f64;
 
     /// The least distance, up to the margin, that a draw reaches with at most this probability, in
     /// steps of the grid.
-    fn reached(&self, scale: u64, probability: f64) -> f64;
+    fn tail_distance(&self, scale: u64, probability: f64) -> f64;
 
     /// Standard error that the noise adds, in steps of the grid; for display.
     fn standard_deviation(&self, scale: u64) -> f64;
@@ -53,7 +53,7 @@ impl Norm {
     }
 
     /// The summand of a length: itself, or its square.
-    pub fn summed(self, length: BigUint) -> BigUint {
+    pub fn norm_summand(self, length: BigUint) -> BigUint {
         match self {
             Self::L1 => length,
             Self::L2 => &length * &length,
@@ -70,7 +70,7 @@ impl Norm {
 
     /// The largest value of each of `parts` equal parts of weight `weight` that together have this
     /// length; rounded down.
-    pub fn shared(self, length: &BigUint, weight: &BigUint, parts: u32) -> BigUint {
+    pub fn equal_share(self, length: &BigUint, weight: &BigUint, parts: u32) -> BigUint {
         match self {
             Self::L1 => length / (weight * parts),
             Self::L2 => (length * length / (weight * weight * parts)).sqrt(),

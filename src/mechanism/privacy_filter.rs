@@ -96,7 +96,7 @@ impl Cap {
             accounting,
             epsilon,
             rho,
-            mu_squared: mu.squared(),
+            mu_squared: mu.square(),
             delta: kept,
         })
     }

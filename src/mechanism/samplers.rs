@@ -155,7 +155,7 @@ pub fn discrete_laplace<R: Randomness + ?Sized>(
             .ok_or(SampleError::Exhausted)?;
         let negative = below(2, random)? == 1;
         if !(negative && size == 0) {
-            return signed(negative, size);
+            return with_sign(negative, size);
         }
     }
 }
@@ -201,7 +201,7 @@ pub fn rounded_gaussian<R: Randomness + ?Sized>(
         let size = whole
             .checked_add(round_scaled(sigma, &mut x, random)?)
             .ok_or(SampleError::Exhausted)?;
-        return signed(negative, size);
+        return with_sign(negative, size);
     }
 }
 
@@ -373,7 +373,7 @@ fn round_scaled<R: Randomness + ?Sized>(
     Err(SampleError::Exhausted)
 }
 
-fn signed(negative: bool, size: u128) -> Result<i128, SampleError> {
+fn with_sign(negative: bool, size: u128) -> Result<i128, SampleError> {
     let size = i128::try_from(size).map_err(|_| SampleError::Exhausted)?;
     Ok(if negative { -size } else { size })
 }

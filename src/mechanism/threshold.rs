@@ -109,7 +109,7 @@ pub fn threshold(
         // Contributions fall with t, quantiles rise: the block's first contribution with its last
         // quantile bounds all of it.
         let share = presence.share(calibrated, first)?;
-        let margin = hidden(calibrated.noise, delta, last)?;
+        let margin = hiding_margin(calibrated.noise, delta, last)?;
         highest = highest.max(share.checked_add(margin).ok_or(ThresholdError::TooWide)?);
         match last.checked_add(1) {
             Some(next) => first = next,
@@ -125,12 +125,12 @@ impl Presence<'_> {
     fn share(&self, calibrated: Calibrated, groups: u32) -> Result<i128, ThresholdError> {
         let clip = self.clip << calibrated.refine;
         let norm = calibrated.noise.mechanism().norm();
-        let even = norm.shared(&clip, self.weight, groups);
+        let even = norm.equal_share(&clip, self.weight, groups);
         let own = match self.height {
             Height::Each(height) => BigUint::from(height) << calibrated.refine,
             Height::Shared(height) => {
                 let whole = BigUint::from(height) << calibrated.refine;
-                norm.shared(&whole, &BigUint::one(), groups)
+                norm.equal_share(&whole, &BigUint::one(), groups)
             }
         };
         even.min(own).to_i128().ok_or(ThresholdError::TooWide)
@@ -144,11 +144,11 @@ impl Height {
 }
 
 /// Least m (up to the margin) with P(Z >= m) <= 1 - (1 - delta)^(1/groups).
-fn hidden(noise: Noise, delta: Fixed, groups: u32) -> Result<i128, ThresholdError> {
+fn hiding_margin(noise: Noise, delta: Fixed, groups: u32) -> Result<i128, ThresholdError> {
     // (1 - delta)^(1/t) itself would round to 1.
     let each = -((-delta.to_f64()).ln_1p() / f64::from(groups)).exp_m1() * (1.0 - QUANTILE_MARGIN);
     let (mechanism, scale) = noise.law();
-    let distance = mechanism.law().reached(scale, each);
+    let distance = mechanism.law().tail_distance(scale, each);
     // A delta near 1 asks for a negative margin; the tail formula holds from 1 on.
     let distance = distance.ceil().max(1.0);
     // Exactly representable and far below 2^127: a scale below 2^60 times a quantile below 100.

@@ -57,7 +57,7 @@ impl OperatorCommand {
             ("DRAIN", []) => Some(Ok(Self::Drain)),
             ("KILL", [Word::Plain(id)]) => Some(match id.parse() {
                 Ok(id) => Ok(Self::Kill(id)),
-                Err(_) => Err(malformed("KILL")),
+                Err(_) => Err(refuse_malformed("KILL")),
             }),
             ("FREEZE", [Word::Plain(role), Word::Text(why)]) => {
                 let role = (!role.eq_ignore_ascii_case("all")).then(|| role.to_lowercase());
@@ -67,7 +67,7 @@ impl OperatorCommand {
                 Some(frozen(Some(role.clone()), why))
             }
             (verb @ ("HELP" | "RELOAD" | "DRAIN" | "KILL" | "FREEZE"), _) => {
-                Some(Err(malformed(verb)))
+                Some(Err(refuse_malformed(verb)))
             }
             (verb @ ("UNFREEZE" | "GRANT"), _) => Some(Err(loosening(verb))),
             _ => None,
@@ -78,15 +78,14 @@ impl OperatorCommand {
 fn frozen(role: Option<String>, why: &str) -> Result<OperatorCommand, Refusal> {
     // It is kept for ever, and shown in terminals.
     if why.trim().is_empty() || why.len() > WHY_MAX || why.contains(char::is_control) {
-        return Err(
-            malformed("FREEZE").detail(format!("A reason has 1 to {WHY_MAX} bytes, in one line."))
-        );
+        return Err(refuse_malformed("FREEZE")
+            .detail(format!("A reason has 1 to {WHY_MAX} bytes, in one line.")));
     }
     let why = why.to_owned();
     Ok(OperatorCommand::Freeze { role, why })
 }
 
-fn malformed(verb: &str) -> Refusal {
+fn refuse_malformed(verb: &str) -> Refusal {
     Refusal::new(
         reason::SYNTAX_ERROR,
         format!("{verb} is not written like this"),
@@ -111,7 +110,7 @@ fn words(sql: &str) -> Option<Vec<Word>> {
         let word;
         (word, rest) = match rest.as_bytes()[0] {
             quote @ (b'\'' | b'"') => {
-                let (text, rest) = quoted(rest, char::from(quote))?;
+                let (text, rest) = read_quoted(rest, char::from(quote))?;
                 let word = if quote == b'"' {
                     Word::Name(text)
                 } else {
@@ -137,7 +136,7 @@ fn words(sql: &str) -> Option<Vec<Word>> {
 }
 
 /// The quoted text at the beginning, and the rest. A quote in the text is doubled.
-fn quoted(text: &str, quote: char) -> Option<(String, &str)> {
+fn read_quoted(text: &str, quote: char) -> Option<(String, &str)> {
     let mut found = String::new();
     let mut letters = text.char_indices().skip(1).peekable();
     while let Some((at, letter)) = letters.next() {

@@ -141,7 +141,7 @@ impl SessionEntry {
     }
 
     /// Cancelled when an operator ends the session.
-    pub fn ended(&self) -> CancellationToken {
+    pub fn end_token(&self) -> CancellationToken {
         self.session.ended.clone()
     }
 }
@@ -176,9 +176,9 @@ mod tests {
         again.wait(State::InTransaction, "psql");
         assert_eq!(open[0].application(), "psql");
         assert_eq!((sessions.count("bob"), sessions.count("ann")), (1, 0));
-        assert!(!again.ended().is_cancelled());
+        assert!(!again.end_token().is_cancelled());
         open[0].end();
-        assert!(again.ended().is_cancelled());
+        assert!(again.end_token().is_cancelled());
         drop(again);
         assert!(sessions.get(7).is_none());
     }

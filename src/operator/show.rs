@@ -150,7 +150,7 @@ impl Control {
         let public = policy.tables.iter().filter(is_public).count();
         vec![
             pair("digest", &policy.version),
-            pair("loaded", moment(engine.loaded())),
+            pair("loaded", moment(engine.loaded_at())),
             pair("roles", policy.roles.len()),
             pair("operators", policy.operators.len()),
             pair("private_tables", policy.tables.len() - public),

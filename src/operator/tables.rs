@@ -23,7 +23,7 @@ pub struct Doing {
     pub says: &'static str,
 }
 
-const fn shown(
+const fn show_table(
     name: &'static str,
     rights: Rights,
     says: &'static str,
@@ -39,7 +39,7 @@ const fn shown(
 
 /// Each SHOW.
 pub static SHOWN: [ShowTable; 13] = [
-    shown(
+    show_table(
         "HELP",
         Rights::Watch,
         "these commands",
@@ -49,13 +49,13 @@ pub static SHOWN: [ShowTable; 13] = [
             ("meaning", "what it shows or does"),
         ],
     ),
-    shown(
+    show_table(
         "VERSION",
         Rights::Watch,
         "versions, and since when the process runs",
         &[("name", "of what"), ("value", "its version, or the time")],
     ),
-    shown(
+    show_table(
         "ROLES",
         Rights::Watch,
         "who may ask",
@@ -65,7 +65,7 @@ pub static SHOWN: [ShowTable; 13] = [
             ("certificate", "whether its clients must show one"),
         ],
     ),
-    shown(
+    show_table(
         "ACCOUNTS",
         Rights::Own,
         "what each account has spent and has left",
@@ -83,7 +83,7 @@ pub static SHOWN: [ShowTable; 13] = [
             ("state", "open, frozen, or refused by the total"),
         ],
     ),
-    shown(
+    show_table(
         "SESSIONS",
         Rights::Watch,
         "open sessions, never what they ask",
@@ -102,7 +102,7 @@ pub static SHOWN: [ShowTable; 13] = [
             ("statements", "how many the session has asked"),
         ],
     ),
-    shown(
+    show_table(
         "POOLS",
         Rights::Watch,
         "connections to the database and to the shadow",
@@ -112,25 +112,25 @@ pub static SHOWN: [ShowTable; 13] = [
             ("size", "the most there are"),
         ],
     ),
-    shown(
+    show_table(
         "LEDGER",
         Rights::Watch,
         "the ledger's identity, height, format and last backup",
         &[("name", "of what"), ("value", "its value")],
     ),
-    shown(
+    show_table(
         "POLICY",
         Rights::Watch,
         "the policy in force, by its digest",
         &[("name", "of what"), ("value", "its value")],
     ),
-    shown(
+    show_table(
         "SEARCHES",
         Rights::Own,
         "what the policy leaves to searches",
         &[("search", "its table, and column"), ("state", "found")],
     ),
-    shown(
+    show_table(
         "STATS",
         Rights::Watch,
         "counters of metrics, without times",
@@ -140,7 +140,7 @@ pub static SHOWN: [ShowTable; 13] = [
             ("value", "the count"),
         ],
     ),
-    shown(
+    show_table(
         "TABLES",
         Rights::Own,
         "tables of the policy",
@@ -153,7 +153,7 @@ pub static SHOWN: [ShowTable; 13] = [
             ),
         ],
     ),
-    shown(
+    show_table(
         "CERTIFICATES",
         Rights::Watch,
         "the certificate file of --tls-cert, as it is now",
@@ -163,7 +163,7 @@ pub static SHOWN: [ShowTable; 13] = [
             ("days", "how many days are left"),
         ],
     ),
-    shown(
+    show_table(
         "ACTS",
         Rights::Watch,
         "the newest hundred acts and policies in force, newest first",

@@ -84,7 +84,7 @@ fn balance_terms(expr: &mut Expr, op: &BinaryOperator) {
         op: op.clone(),
         right: Box::new(right),
     };
-    *expr = balanced(terms, &joined).unwrap_or_else(none);
+    *expr = join_terms(terms, &joined).unwrap_or_else(none);
 }
 
 fn is_union_all(body: &SetExpr) -> bool {
@@ -125,17 +125,17 @@ fn balance_arms(body: &mut SetExpr) {
         left: Box::new(left),
         right: Box::new(right),
     };
-    *body = balanced(arms, &all).unwrap_or_else(none);
+    *body = join_terms(arms, &all).unwrap_or_else(none);
 }
 
 /// A part of the chain has the shape of a chain of its length.
-pub fn balanced<T>(mut terms: Vec<T>, join: &impl Fn(T, T) -> T) -> Option<T> {
+pub fn join_terms<T>(mut terms: Vec<T>, join: &impl Fn(T, T) -> T) -> Option<T> {
     if terms.len() <= FLAT_MAX {
         return terms.into_iter().reduce(join);
     }
     let right = terms.split_off(terms.len() / 2);
-    balanced(terms, join)
-        .zip(balanced(right, join))
+    join_terms(terms, join)
+        .zip(join_terms(right, join))
         .map(|(left, right)| join(left, right))
 }
 

@@ -54,7 +54,7 @@ impl ast::VisitorMut for WriteOut {
     fn pre_visit_select(&mut self, select: &mut ast::Select) -> ControlFlow<Refusal> {
         for item in &mut select.projection {
             if let ast::SelectItem::UnnamedExpr(expr) = item
-                && let Some((derived, place)) = shown(expr)
+                && let Some((derived, place)) = naming_call(expr)
             {
                 let mut alias = ast::Ident::new(derived.name);
                 alias.span = place;
@@ -69,7 +69,7 @@ impl ast::VisitorMut for WriteOut {
 
     fn post_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Refusal> {
         if let ast::Expr::Function(function) = expr
-            && let Some((derived, place)) = called(function)
+            && let Some((derived, place)) = called_aggregate(function)
         {
             match written_out(derived, function, place) {
                 Ok(written) => *expr = written,
@@ -84,9 +84,9 @@ impl ast::VisitorMut for WriteOut {
 }
 
 /// The aggregate that is called, and where its name stands.
-fn called(function: &ast::Function) -> Option<(&'static Derived, Span)> {
+fn called_aggregate(function: &ast::Function) -> Option<(&'static Derived, Span)> {
     let plain = |part: &ast::ObjectNamePart| match part {
-        ast::ObjectNamePart::Identifier(ident) => Some((folded(ident), ident.span)),
+        ast::ObjectNamePart::Identifier(ident) => Some((fold_case(ident), ident.span)),
         ast::ObjectNamePart::Function(_) => None,
     };
     let [schema, name] = function.name.0.as_slice() else {
@@ -97,7 +97,7 @@ fn called(function: &ast::Function) -> Option<(&'static Derived, Span)> {
     (schema == SCHEMA).then_some((derived, place))
 }
 
-fn folded(ident: &ast::Ident) -> String {
+fn fold_case(ident: &ast::Ident) -> String {
     match ident.quote_style {
         Some(_) => ident.value.clone(),
         None => ident.value.to_ascii_lowercase(),
@@ -105,10 +105,10 @@ fn folded(ident: &ast::Ident) -> String {
 }
 
 /// The call that gives a column its name, also through casts and brackets.
-fn shown(expr: &ast::Expr) -> Option<(&'static Derived, Span)> {
+fn naming_call(expr: &ast::Expr) -> Option<(&'static Derived, Span)> {
     match expr {
-        ast::Expr::Function(function) => called(function),
-        ast::Expr::Nested(expr) | ast::Expr::Cast { expr, .. } => shown(expr),
+        ast::Expr::Function(function) => called_aggregate(function),
+        ast::Expr::Nested(expr) | ast::Expr::Cast { expr, .. } => naming_call(expr),
         _ => None,
     }
 }

@@ -138,7 +138,7 @@ pub(super) fn syntax_error_near(word: &str) -> Refusal {
 }
 
 /// PostgreSQL's syntax error at the word that begins at this position or next.
-pub(super) fn unexpected(sql: &str, position: u32) -> Refusal {
+pub(super) fn syntax_error_at(sql: &str, position: u32) -> Refusal {
     near(
         "syntax error",
         &sql.chars().collect::<Vec<_>>(),
@@ -341,7 +341,7 @@ impl Grammar {
             let next: Vec<Item> = set
                 .iter()
                 .filter(|item| read(item))
-                .map(Item::advanced)
+                .map(Item::advance)
                 .collect();
             if next.is_empty() {
                 return Some(at);
@@ -386,7 +386,7 @@ impl Grammar {
                         }
                     }
                     if self.is_empty[rule] {
-                        add(item.advanced(), set);
+                        add(item.advance(), set);
                     }
                 }
                 Some(Symbol::Terminal(_)) => {}
@@ -398,7 +398,7 @@ impl Grammar {
                         .iter()
                         .filter(|waiting| self.next(waiting) == Some(Symbol::Rule(rule)))
                     {
-                        add(waiting.advanced(), set);
+                        add(waiting.advance(), set);
                     }
                 }
             }
@@ -407,7 +407,7 @@ impl Grammar {
 }
 
 impl Item {
-    fn advanced(&self) -> Self {
+    fn advance(&self) -> Self {
         Self {
             dot: self.dot + 1,
             ..*self

@@ -7,7 +7,7 @@ use super::Query;
 impl Query {
     /// The same columns and no row, whatever the tables hold.
     #[must_use]
-    pub fn emptied(&self) -> Self {
+    pub fn without_rows(&self) -> Self {
         let mut query = self.clone();
         query.0.fetch = None;
         let none = ast::Expr::Value(ast::Value::Number("0".to_owned(), false).into());

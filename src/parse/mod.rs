@@ -35,7 +35,7 @@ use sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 use crate::refusal::{Refusal, RefusalKind, reason};
 use crate::visit;
 pub use advisory::{Advisory, AdvisoryAct, Number};
-pub use balance_chains::{arms, balance, balanced};
+pub use balance_chains::{arms, balance, join_terms};
 pub use bind::{ParameterValue, parameter_oid, parameter_type};
 pub use character_classes::SIGNS;
 pub use execute_values::ExecuteValues;

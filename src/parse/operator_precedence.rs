@@ -78,7 +78,7 @@ pub(super) fn hide(mut tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     tokens
 }
 
-fn named(operator: &BinaryOperator) -> Option<&'static BinaryOperator> {
+fn named_operator(operator: &BinaryOperator) -> Option<&'static BinaryOperator> {
     let BinaryOperator::Custom(name) = operator else {
         return None;
     };
@@ -100,7 +100,7 @@ pub(super) fn show(expr: &mut Expr) {
             [left, right]
                 .into_iter()
                 .for_each(|operand| bracket(operand));
-            if let Some(known) = named(op) {
+            if let Some(known) = named_operator(op) {
                 *op = known.clone();
             }
         }
@@ -137,7 +137,7 @@ impl VisitorMut for RestoreOperators {
 }
 
 fn bracket(operand: &mut Expr) {
-    if matches!(operand, Expr::BinaryOp { op, .. } if named(op).is_some()) {
+    if matches!(operand, Expr::BinaryOp { op, .. } if named_operator(op).is_some()) {
         let inner = std::mem::replace(operand, Expr::Value(Value::Null.into()));
         *operand = Expr::Nested(Box::new(inner));
     }

@@ -16,7 +16,7 @@ pub(super) fn check(tokens: &[TokenWithSpan], sql: &str) -> Result<(), Refusal> 
         let position = |word: &TokenWithSpan| u32::try_from(word.span.start.column).ok();
         match (&word.token, before, neighbour(Some(at + 1))) {
             (Token::Placeholder(_), Some(Token::Period), _) => {
-                return Err(grammar::unexpected(sql, position(word).unwrap_or(1)));
+                return Err(grammar::syntax_error_at(sql, position(word).unwrap_or(1)));
             }
             (Token::Period, Some(Token::Placeholder(_)), Some(Token::Word(_) | Token::Mul)) => {
                 return Err(Refusal::new(
@@ -30,7 +30,7 @@ pub(super) fn check(tokens: &[TokenWithSpan], sql: &str) -> Result<(), Refusal> 
                     words[at + 1].span.start.column
                 });
                 let stop = u32::try_from(stop).unwrap_or(u32::MAX);
-                return Err(grammar::unexpected(sql, stop));
+                return Err(grammar::syntax_error_at(sql, stop));
             }
             _ => {}
         }

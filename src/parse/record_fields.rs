@@ -95,8 +95,8 @@ impl ast::VisitorMut for WriteOut {
                 ast::SelectItem::UnnamedExpr(ast::Expr::CompoundFieldAccess {
                     root,
                     access_chain,
-                }) if marked(&access_chain).is_some() && access_chain.len() == 1 => {
-                    let place = marked(&access_chain).map(|mark| mark.span);
+                }) if find_mark(&access_chain).is_some() && access_chain.len() == 1 => {
+                    let place = find_mark(&access_chain).map(|mark| mark.span);
                     match self.fields(root, place) {
                         Ok(fields) => select.projection.extend(fields),
                         Err(refusal) => return ControlFlow::Break(refusal.at(position(place))),
@@ -112,7 +112,7 @@ impl ast::VisitorMut for WriteOut {
         let ast::Expr::CompoundFieldAccess { root, access_chain } = expr else {
             return ControlFlow::Continue(());
         };
-        let Some(mark) = marked(access_chain) else {
+        let Some(mark) = find_mark(access_chain) else {
             return ControlFlow::Continue(());
         };
         let refused = match record_of(root) {
@@ -148,7 +148,7 @@ fn record_of(call: &ast::Expr) -> Result<&'static RecordAggregate, Refusal> {
                     None => name.value.to_ascii_lowercase(),
                     Some(_) => name.value.clone(),
                 };
-                RecordAggregate::named(&name)
+                RecordAggregate::by_name(&name)
             }
             _ => None,
         },
@@ -207,7 +207,7 @@ impl WriteOut {
 }
 
 /// The mark, where a chain of fields and subscripts has it.
-fn marked(chain: &[ast::AccessExpr]) -> Option<&ast::Ident> {
+fn find_mark(chain: &[ast::AccessExpr]) -> Option<&ast::Ident> {
     chain.iter().find_map(|access| match access {
         ast::AccessExpr::Dot(ast::Expr::Identifier(name)) => {
             (name.quote_style.is_none() && name.value == MARK).then_some(name)

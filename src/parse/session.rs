@@ -252,7 +252,7 @@ fn set(words: &mut Words<'_>) -> Result<SessionStatement, Refusal> {
         });
     }
     if words.keyword("SCHEMA") {
-        let schema = words.string().ok_or_else(|| words.unexpected())?;
+        let schema = words.string().ok_or_else(|| words.syntax_error())?;
         return Ok(SessionStatement::Set {
             scope,
             name: "search_path".to_owned(),
@@ -274,7 +274,7 @@ fn set(words: &mut Words<'_>) -> Result<SessionStatement, Refusal> {
     }
     let name = setting_name(words)?;
     if !words.token(&Token::Eq) && !words.keyword("TO") {
-        return Err(words.unexpected());
+        return Err(words.syntax_error());
     }
     Ok(SessionStatement::Set {
         scope,
@@ -317,7 +317,7 @@ fn time_zone(words: &mut Words<'_>) -> Result<Option<Vec<String>>, Refusal> {
         return Ok(None);
     }
     if words.keyword("INTERVAL") {
-        let offset = words.string().ok_or_else(|| words.unexpected())?;
+        let offset = words.string().ok_or_else(|| words.syntax_error())?;
         words.keywords(&["HOUR", "TO", "MINUTE"]);
         return Ok(Some(vec![posix_zone(&offset)?]));
     }
@@ -394,7 +394,7 @@ fn begin(words: &mut Words<'_>) -> Result<SessionStatement, Refusal> {
     let start = words.keyword("START");
     if start {
         if !words.keyword("TRANSACTION") {
-            return Err(words.unexpected());
+            return Err(words.syntax_error());
         }
     } else {
         words.keyword("BEGIN");
@@ -421,7 +421,7 @@ fn modes(words: &mut Words<'_>) -> Result<Modes, Refusal> {
             let level = levels
                 .into_iter()
                 .find(|level| words.keywords(level))
-                .ok_or_else(|| words.unexpected())?;
+                .ok_or_else(|| words.syntax_error())?;
             modes.isolation = Some(level.join(" ").to_ascii_lowercase());
         } else if words.keywords(&["READ", "ONLY"]) {
             modes.read_only = Some(true);
@@ -432,7 +432,7 @@ fn modes(words: &mut Words<'_>) -> Result<Modes, Refusal> {
         } else if words.keyword("DEFERRABLE") {
             modes.deferrable = Some(true);
         } else {
-            return Err(words.unexpected());
+            return Err(words.syntax_error());
         }
         if !words.token(&Token::Comma) && words.peek().is_none() {
             return Ok(modes);
@@ -478,7 +478,7 @@ fn discard(words: &mut Words<'_>) -> Result<SessionStatement, Refusal> {
         Some(what) => Ok(SessionStatement::Discard {
             what: what.replace("TEMPORARY", "TEMP"),
         }),
-        None => Err(words.unexpected()),
+        None => Err(words.syntax_error()),
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) fn read(
     drop_blanks(&mut tokens);
     let text: Vec<char> = sql.chars().collect();
     tokens.iter().try_for_each(|token| check(token, &text))?;
-    let tokens = continued(split(tokens, &text), &text);
+    let tokens = join_continued(split(tokens, &text), &text);
     check_operators(&tokens, &text)?;
     super::parameters::check(&tokens, sql)?;
     Ok(tokens)
@@ -179,7 +179,7 @@ fn sums_behind<'t>(token: &TokenWithSpan, text: &'t [char]) -> Option<(Token, &'
 }
 
 /// A plain string constant goes on in the next, where a line ends between them.
-fn continued(tokens: Vec<TokenWithSpan>, text: &[char]) -> Vec<TokenWithSpan> {
+fn join_continued(tokens: Vec<TokenWithSpan>, text: &[char]) -> Vec<TokenWithSpan> {
     let mut read: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     for token in tokens {
         if let Token::SingleQuotedString(more) = &token.token

@@ -129,15 +129,15 @@ fn powers(data_type: &Type) -> Vec<String> {
             let most = one(i32::from(*precision))
                 .zip(one(DECIMALS as i32 - i32::from(*scale)))
                 .and_then(|(digits, unit)| (digits - 1).checked_mul(unit));
-            mirrored(decimals, most)
+            edges_of_both_signs(decimals, most)
         }
-        _ => mirrored(DECIMALS, None),
+        _ => edges_of_both_signs(DECIMALS, None),
     }
 }
 
 /// Powers of two of either sign, in units of 10^-20, rounded up to this many decimals; those past
 /// the most become it.
-fn mirrored(decimals: u32, most: Option<u128>) -> Vec<String> {
+fn edges_of_both_signs(decimals: u32, most: Option<u128>) -> Vec<String> {
     let unit = 10u128.pow(DECIMALS - decimals);
     let mut up: Vec<u128> = Vec::new();
     for power in POWERS {
@@ -163,7 +163,7 @@ fn mirrored(decimals: u32, most: Option<u128>) -> Vec<String> {
 impl Policy {
     /// The policy with its searches' findings, in their order. Other findings make another version.
     /// `None` where one is no finding of its search.
-    pub fn settled(&self, findings: &[Finding]) -> Option<Self> {
+    pub fn settle(&self, findings: &[Finding]) -> Option<Self> {
         let mut settled = self.clone();
         if findings.len() != self.searches.len() {
             return None;

@@ -124,7 +124,7 @@ async fn check_tables(
         };
         let columns =
             columns::check(table, listed, file.limits.groups, &mut domains, findings).await;
-        searches.extend(searches::of(
+        searches.extend(searches::searches_of_table(
             table,
             tables.len(),
             unit.as_ref(),

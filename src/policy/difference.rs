@@ -79,7 +79,7 @@ impl Difference {
         found.change(old.records_shape != *records_shape, "record.shape changes");
         found.addresses(old, new);
         found.timeout(old, new);
-        if meaning::of(old) != meaning::of(new) {
+        if meaning::answer_parts(old) != meaning::answer_parts(new) {
             found.bought_again(old, new);
             found.costs.push(BOUGHT_AGAIN.to_owned());
         }

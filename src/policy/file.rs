@@ -168,7 +168,7 @@ fn read(
     findings: &mut Findings,
 ) -> Option<File> {
     let mut fields = Fields::open(root, "the policy", findings)?;
-    if let Some(node) = fields.required("version", "version: 1", findings) {
+    if let Some(node) = fields.require("version", "version: 1", findings) {
         read::count::<u32>(node, "version", 1..=1, findings);
     }
     let database = fields.optional("database");
@@ -179,7 +179,7 @@ fn read(
         .unwrap_or_default();
     let shadow_url = shadow.and_then(|node| url(node, "shadow", environment, findings));
     let (privacy, owner) = fields
-        .required(
+        .require(
             "privacy",
             "privacy: {unit: person, budget: {epsilon: 8, delta: 1e-6}}",
             findings,
@@ -187,13 +187,13 @@ fn read(
         .map_or((None, PrivacyTerms::default()), |node| {
             privacy::read(node, findings)
         });
-    let roles = fields.required(
+    let roles = fields.require(
         "roles",
         "roles: [{name: …, password: …, budget: {epsilon: 1, delta: 1e-7}}]",
         findings,
     );
     let tables = fields
-        .required("tables", "tables: {schema.table: …}", findings)
+        .require("tables", "tables: {schema.table: …}", findings)
         .and_then(|node| tables::read(node, findings));
     let summaries = fields.optional("summaries");
     let summaries = summaries.map_or(Vec::new(), |node| summaries::read(node, findings));
@@ -213,7 +213,7 @@ fn read(
     let records_shape = record(fields.optional("record"), findings);
     fields.done(findings);
     let (roles, operators) = (roles?, operators?);
-    let certified = certified(&roles, &operators);
+    let certified = needing_certificate(&roles, &operators);
     let (roles, places) = roles.into_iter().unzip::<_, _, Vec<Role>, Vec<Places>>();
     Some(File {
         name: name.to_owned(),
@@ -256,7 +256,10 @@ fn operators_of(
 }
 
 /// Those that need a certificate.
-fn certified(roles: &[(Role, Places)], operators: &[(Operator, Location)]) -> Vec<Certified> {
+fn needing_certificate(
+    roles: &[(Role, Places)],
+    operators: &[(Operator, Location)],
+) -> Vec<Certified> {
     let of_roles = roles
         .iter()
         .map(|(role, places)| (&role.name, role.certificate, places.certificate, false));
@@ -330,7 +333,7 @@ fn record(node: Option<&YamlNode>, findings: &mut Findings) -> Option<bool> {
     };
     let mut fields = Fields::open(node, "record", findings)?;
     let shape = fields
-        .required("shape", "shape: true", findings)
+        .require("shape", "shape: true", findings)
         .and_then(|node| read::truth(node, "record.shape", findings));
     fields.done(findings);
     shape
@@ -340,7 +343,7 @@ fn record(node: Option<&YamlNode>, findings: &mut Findings) -> Option<bool> {
 fn timing(node: &YamlNode, findings: &mut Findings) -> Option<Duration> {
     let mut fields = Fields::open(node, "timing", findings)?;
     let quantum = fields
-        .required("quantum", "quantum: 100ms", findings)
+        .require("quantum", "quantum: 100ms", findings)
         .and_then(|node| duration(node, "timing.quantum", findings));
     fields.done(findings);
     quantum
@@ -373,7 +376,7 @@ fn address(
     environment: VariableLookup<'_>,
     findings: &mut Findings,
 ) -> Option<Secret> {
-    let node = fields.required(
+    let node = fields.require(
         "url",
         &format!("url: {}…", schemes.first().copied().unwrap_or_default()),
         findings,

@@ -5,11 +5,11 @@
 mod shape;
 
 pub use shape::{KeyShape, PolicyKey};
-use shape::{key, required};
+use shape::{key, required_key};
 
 /// The keys, each below its parent.
 pub static KEYS: &[PolicyKey] = &[
-    required(
+    required_key(
         "version",
         KeyShape::Count(1, 1),
         "The version of the format.",
@@ -22,7 +22,7 @@ pub static KEYS: &[PolicyKey] = &[
         "Where the data are.",
         "database: {url: ${DATABASE_URL}}",
     ),
-    required(
+    required_key(
         "database.url",
         KeyShape::Text,
         "The database; its role needs SELECT on tables that the policy shows, and nothing else.",
@@ -35,7 +35,7 @@ pub static KEYS: &[PolicyKey] = &[
         "What has been spent, for ever. `pgveil serve` needs it.",
         "ledger: {url: ${PGVEIL_LEDGER}}",
     ),
-    required(
+    required_key(
         "ledger.url",
         KeyShape::Text,
         "A SQLite file of one proxy, or a PostgreSQL that several share. Never restore it to an \
@@ -66,31 +66,31 @@ pub static KEYS: &[PolicyKey] = &[
         "An empty PostgreSQL for types, catalogs and outer queries.",
         "shadow: {url: ${SHADOW_URL}}",
     ),
-    required(
+    required_key(
         "shadow.url",
         KeyShape::Text,
         "A second server of the same major version and locale, with an empty database.",
         "url: ${SHADOW_URL}",
     ),
-    required(
+    required_key(
         "privacy",
         KeyShape::Map,
         "The privacy unit, the owner's budget, the price of a query.",
         "privacy: {unit: customer, budget: {epsilon: 8, delta: 1e-6}}",
     ),
-    required(
+    required_key(
         "privacy.unit",
         KeyShape::Text,
         "A word for what is protected; it appears in messages.",
         "unit: customer",
     ),
-    required(
+    required_key(
         "privacy.budget",
         KeyShape::Map,
         "The most that all roles together may ever learn. It is never renewed.",
         "budget: {epsilon: 8, delta: 1e-6}",
     ),
-    required(
+    required_key(
         "privacy.budget.epsilon",
         KeyShape::Number,
         "The owner's epsilon: how close answers with and without one unit stay.",
@@ -117,7 +117,7 @@ pub static KEYS: &[PolicyKey] = &[
         "What one query may spend.",
         "per_query: {epsilon: 0.1, max_epsilon: 1}",
     ),
-    required(
+    required_key(
         "privacy.per_query.epsilon",
         KeyShape::Number,
         "What a query spends unless the session says otherwise.",
@@ -168,37 +168,37 @@ pub static KEYS: &[PolicyKey] = &[
         "A label for the data; change it when they change. Stored answers are of one version.",
         "data_version: \"2026-11\"",
     ),
-    required(
+    required_key(
         "roles",
         KeyShape::List,
         "Who may ask, and what each may spend.",
         "roles: [{name: analyst, password: …, budget: {epsilon: 3, delta: 1e-7}}]",
     ),
-    required(
+    required_key(
         "roles.-",
         KeyShape::Map,
         "A role.",
         "{name: analyst, password: …, budget: {epsilon: 3, delta: 1e-7}}",
     ),
-    required(
+    required_key(
         "roles.-.name",
         KeyShape::Text,
         "The user name that clients log in with; at most 63 bytes.",
         "name: analyst",
     ),
-    required(
+    required_key(
         "roles.-.password",
         KeyShape::Text,
         "A SCRAM-SHA-256 verifier, as `pgveil password` makes it; never the password itself.",
         "password: SCRAM-SHA-256$…",
     ),
-    required(
+    required_key(
         "roles.-.budget",
         KeyShape::Map,
         "What the role may spend, at most the owner's.",
         "budget: {epsilon: 3, delta: 1e-7, renew: never}",
     ),
-    required(
+    required_key(
         "roles.-.budget.epsilon",
         KeyShape::Number,
         "The role's epsilon.",
@@ -255,31 +255,31 @@ pub static KEYS: &[PolicyKey] = &[
         "Who watches the proxy, or acts for the data's owner. Operators ask nothing about data.",
         "operators: [{name: olga, password: …, may: [watch, own]}]",
     ),
-    required(
+    required_key(
         "operators.-",
         KeyShape::Map,
         "An operator. The name is no role's.",
         "{name: olga, password: …, may: [watch]}",
     ),
-    required(
+    required_key(
         "operators.-.name",
         KeyShape::Text,
         "The name that the operator logs in with; at most 63 bytes, and no role's.",
         "name: olga",
     ),
-    required(
+    required_key(
         "operators.-.password",
         KeyShape::Text,
         "A SCRAM-SHA-256 verifier, as `pgveil password` makes it; never the password itself.",
         "password: SCRAM-SHA-256$…",
     ),
-    required(
+    required_key(
         "operators.-.may",
         KeyShape::List,
         "[watch]: sessions, health. [watch, own]: also budgets, statements, policy, freezes.",
         "may: [watch, own]",
     ),
-    required(
+    required_key(
         "operators.-.may.-",
         KeyShape::Words(&["watch", "own"]),
         "A right.",
@@ -292,7 +292,7 @@ pub static KEYS: &[PolicyKey] = &[
         "Whether the operator must show a certificate made out to this name, with the password.",
         "certificate: required",
     ),
-    required(
+    required_key(
         "tables",
         KeyShape::Named,
         "Which tables are shown, by schema.table. A table that is not listed does not exist for \
@@ -306,19 +306,19 @@ pub static KEYS: &[PolicyKey] = &[
         "public: every row can be read, exactly and free. A map: a private table.",
         "shop.products: public",
     ),
-    required(
+    required_key(
         "tables.*.unit",
         KeyShape::TextOrMap,
         "The column that names the unit, or the path to it.",
         "unit: customer_id",
     ),
-    required(
+    required_key(
         "tables.*.unit.path",
         KeyShape::List,
         "Steps along foreign keys to the unit.",
         "path: [order_id -> shop.orders.order_id, customer_id -> shop.customers.customer_id]",
     ),
-    required(
+    required_key(
         "tables.*.unit.path.-",
         KeyShape::Text,
         "A foreign key to a unique column: column -> schema.table.column.",
@@ -437,13 +437,13 @@ pub static KEYS: &[PolicyKey] = &[
         "A summary, by its name.",
         "women: {of: nls.women, keys: [race, birth_year], marginals: all 2, epsilon: 0.5}",
     ),
-    required(
+    required_key(
         "summaries.*.of",
         KeyShape::Text,
         "Its private table.",
         "of: nls.women",
     ),
-    required(
+    required_key(
         "summaries.*.keys",
         KeyShape::Names,
         "Columns that its groups have, and that questions may ask by. All of their values are \
@@ -457,7 +457,7 @@ pub static KEYS: &[PolicyKey] = &[
         "Columns with bounds whose sums and averages it answers. Rows are always counted.",
         "measures: [years_of_school]",
     ),
-    required(
+    required_key(
         "summaries.*.marginals",
         KeyShape::Marginals,
         "The sets of keys that questions may use together: `all 2` is every pair, and a list of \
@@ -564,7 +564,7 @@ pub static KEYS: &[PolicyKey] = &[
         "Hides how long an answer took.",
         "timing: {quantum: 100ms}",
     ),
-    required(
+    required_key(
         "timing.quantum",
         KeyShape::Time,
         "Answers about private rows come at multiples of this time.",
@@ -591,7 +591,7 @@ pub static KEYS: &[PolicyKey] = &[
         "What the record of statements has apart from digests.",
         "record: {shape: true}",
     ),
-    required(
+    required_key(
         "record.shape",
         KeyShape::Truth,
         "true: also the statement, without constants and names that the policy does not show.",

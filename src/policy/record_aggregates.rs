@@ -40,7 +40,7 @@ pub enum FieldKind {
 
 impl RecordAggregate {
     /// The one of this name in the schema `pgveil`.
-    pub fn named(name: &str) -> Option<&'static Self> {
+    pub fn by_name(name: &str) -> Option<&'static Self> {
         RECORD_AGGREGATES.iter().find(|known| known.name == name)
     }
 
@@ -80,7 +80,7 @@ macro_rules! record_aggregates {
 
             impl $fields {
                 /// The field that is registered by this name.
-                pub fn named(name: &str) -> Option<Self> {
+                pub fn by_name(name: &str) -> Option<Self> {
                     match name {
                         $($text => Some(Self::$field),)*
                         _ => None,

@@ -24,7 +24,7 @@ pub fn parse(data_type: &Type, text: &str) -> Result<Scalar, String> {
         Type::Varchar(length) => string(text, *length),
         // Blanks at the end are stored, however they are written.
         Type::Char(length) => match string(text.trim_end_matches(' '), *length)? {
-            Scalar::Text(text) => Ok(Scalar::Text(data_type.stored(text))),
+            Scalar::Text(text) => Ok(Scalar::Text(data_type.as_stored(text))),
             other => Ok(other),
         },
         Type::Uuid => uuid(text)

@@ -129,7 +129,7 @@ fn object(value: Value) -> Map<String, Value> {
 /// The paths of all keys, as people write them.
 pub fn key_names() -> Vec<String> {
     let named = KEYS.iter().filter(|key| !["*", "-"].contains(&key.name()));
-    named.map(PolicyKey::shown).collect()
+    named.map(PolicyKey::display_path).collect()
 }
 
 /// The keys that somebody means by a name or the end of a path, in words.
@@ -139,7 +139,7 @@ pub fn explain(name: &str) -> Vec<String> {
         .iter()
         .filter(|key| {
             let is_end = |path: &str| path == name || path.ends_with(&wanted);
-            is_end(key.path) || is_end(&key.shown())
+            is_end(key.path) || is_end(&key.display_path())
         })
         .filter(|key| !["*", "-"].contains(&key.name()))
         .collect();
@@ -148,7 +148,7 @@ pub fn explain(name: &str) -> Vec<String> {
         if !lines.is_empty() {
             lines.push(String::new());
         }
-        lines.push(key.shown());
+        lines.push(key.display_path());
         lines.push(format!("  {}", key.says));
         lines.push(format!("  takes    {}", takes(key)));
         if !key.default.is_empty() {

@@ -24,12 +24,12 @@ pub fn schemas(path: &str, user: &str) -> Vec<String> {
 pub fn path_of(names: &[String]) -> String {
     names
         .iter()
-        .map(|name| quoted(name))
+        .map(|name| quote(name))
         .collect::<Vec<_>>()
         .join(", ")
 }
 
-fn quoted(name: &str) -> String {
+fn quote(name: &str) -> String {
     let mut letters = name.chars();
     let plain = letters
         .next()
@@ -49,8 +49,8 @@ pub fn path_names(list: &str) -> Option<Vec<String>> {
     let mut found = Vec::new();
     let mut rest = list.trim_start_matches(blank);
     while !rest.is_empty() || !found.is_empty() {
-        let (name, after) = if let Some(quoted) = rest.strip_prefix('"') {
-            unquoted(quoted)?
+        let (name, after) = if let Some(quote) = rest.strip_prefix('"') {
+            read_quoted(quote)?
         } else {
             let (name, after) =
                 rest.split_at(rest.find(|c| c == ',' || blank(c)).unwrap_or(rest.len()));
@@ -70,7 +70,7 @@ pub fn path_names(list: &str) -> Option<Vec<String>> {
 }
 
 /// The name up to its closing quote, and what follows.
-fn unquoted(text: &str) -> Option<(String, &str)> {
+fn read_quoted(text: &str) -> Option<(String, &str)> {
     let (mut name, mut rest) = (String::new(), text);
     loop {
         let (part, after) = rest.split_once('"')?;

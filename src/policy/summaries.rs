@@ -31,7 +31,7 @@ pub enum Accuracy {
 
 impl Accuracy {
     /// As a policy may write it.
-    pub fn shown(self) -> String {
+    pub fn policy_text(self) -> String {
         match self {
             Self::Epsilon(epsilon) => format!("epsilon {epsilon}"),
             Self::Error(error) => format!("error {error}"),
@@ -50,7 +50,7 @@ pub enum Marginals {
 
 impl Marginals {
     /// As a policy may write it.
-    pub fn shown(&self) -> String {
+    pub fn policy_text(&self) -> String {
         match self {
             Self::All(size) => format!("all {size}"),
             Self::Listed(sets) => {

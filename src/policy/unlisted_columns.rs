@@ -14,7 +14,7 @@ pub struct Unlisted<'a> {
 }
 
 /// For each private table that shows columns the file does not list, these columns.
-pub fn unlisted<'a>(file: &File, policy: &'a Policy) -> Vec<Unlisted<'a>> {
+pub fn find_unlisted<'a>(file: &File, policy: &'a Policy) -> Vec<Unlisted<'a>> {
     let of = |table: &'a Table| {
         let entry = entry_of(file, table)?;
         let columns = table.columns.iter().map(|column| column.name.as_str());
@@ -29,7 +29,7 @@ pub fn unlisted<'a>(file: &File, policy: &'a Policy) -> Vec<Unlisted<'a>> {
 
 /// Columns shown now but not before, though neither file mentions them: the table got them since,
 /// or the database's role may read them since.
-pub fn appeared(
+pub fn newly_shown(
     (old_file, old): (&File, &Policy),
     (new_file, new): (&File, &Policy),
 ) -> Vec<String> {

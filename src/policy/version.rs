@@ -176,7 +176,7 @@ fn add_table(table: &Table, text: &mut String) {
         }
     }
     for key in unique_keys {
-        line(text, format_args!("key {}", key.described()));
+        line(text, format_args!("key {}", key.describe()));
     }
 }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::binaries::{PostgresSource, find};
-use super::temporary_directory::{User, unprivileged};
+use super::temporary_directory::{User, unprivileged_user};
 
 /// The environment variable that names the directory of kept clusters, or says `off`.
 pub const CACHE_VARIABLE: &str = "PGVEIL_CACHE";
@@ -60,7 +60,7 @@ impl KeptClusters {
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect();
-        let user = unprivileged().ok()?;
+        let user = unprivileged_user().ok()?;
         let directory = directory(user)?;
         Some(Self {
             path: directory.join(name),

@@ -31,7 +31,7 @@ pub use connect::{Connected, cancel, connect};
 pub use error_class::ErrorClass;
 pub use fair_pool::{FairPool, PoolUse};
 pub use locale::Locale;
-pub use quote::{create_index, identifier, list, literal, qualified};
+pub use quote::{create_index, identifier, list, literal, qualify};
 pub use temporary_directory::Directory;
 
 /// The environment variable that names the directory of the PostgreSQL binaries, or says

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
-use super::temporary_directory::{Directory, unprivileged};
+use super::temporary_directory::{Directory, unprivileged_user};
 use super::{Error, MAINTENANCE, SUPERUSER, ServerOptions, connect, database};
 
 /// It takes a second, and much longer where the machine is busy.
@@ -101,7 +101,7 @@ impl Native {
         for (name, value) in own.chain(options.settings.iter().cloned()) {
             arguments.extend(["-c".to_owned(), format!("{name}={value}")]);
         }
-        let directory = Directory::create(unprivileged()?, SCRIPT, &arguments)?;
+        let directory = Directory::create(unprivileged_user()?, SCRIPT, &arguments)?;
         let mut config = tokio_postgres::Config::new();
         config
             .host_path(directory.path())
@@ -177,8 +177,11 @@ pub async fn pristine(binaries: &Path) -> Result<PathBuf, Error> {
     {
         return Ok(known.data.clone());
     }
-    let directory =
-        Directory::create(unprivileged()?, PRISTINE, &[binaries.display().to_string()])?;
+    let directory = Directory::create(
+        unprivileged_user()?,
+        PRISTINE,
+        &[binaries.display().to_string()],
+    )?;
     let started = Instant::now();
     let log = || directory.log();
     while !directory.path().join("ready").exists() {

@@ -8,7 +8,7 @@ pub fn identifier(name: &str) -> String {
 }
 
 /// A quoted name with its schema.
-pub fn qualified(schema: &str, name: &str) -> String {
+pub fn qualify(schema: &str, name: &str) -> String {
     format!("{}.{}", identifier(schema), identifier(name))
 }
 
@@ -31,7 +31,7 @@ pub fn create_index(index: &WantedIndex) -> String {
     } = index;
     let plain = format!(
         "CREATE INDEX ON {} ({})",
-        qualified(schema, table),
+        qualify(schema, table),
         list(keys)
     );
     if included.is_empty() {

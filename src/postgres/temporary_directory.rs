@@ -157,7 +157,7 @@ fn make(user: Option<User>) -> Result<PathBuf, Error> {
 
 /// `initdb` refuses root: then an unprivileged user of this machine takes over. `None` where we are
 /// not root.
-pub fn unprivileged() -> Result<Option<User>, Error> {
+pub fn unprivileged_user() -> Result<Option<User>, Error> {
     if !rustix::process::geteuid().is_root() {
         return Ok(None);
     }

@@ -6,10 +6,10 @@ use std::collections::{BTreeMap, HashMap};
 use num_bigint::BigUint;
 use zeroize::Zeroize;
 
-pub use limit::limited;
+pub use limit::draw_limit;
 
 use super::quantiles::CandidateRows;
-use super::{Error, PrintedKey, decode, refined};
+use super::{Error, PrintedKey, decode, refine};
 use crate::execute::TextRows;
 use crate::ir::End;
 use crate::mechanism::{CandidateRun, Exponential, Sampler};
@@ -109,7 +109,7 @@ fn noisy_counts(
     };
     let mut noisy = Vec::with_capacity(calibrated.len());
     for (at, calibrated) in calibrated.iter().enumerate() {
-        let exact = refined(
+        let exact = refine(
             exact.and_then(|row| row.get(at)).and_then(Option::as_deref),
             calibrated,
             false,
@@ -143,7 +143,7 @@ fn chosen_values(
         return Err(Error::Mismatch);
     };
     let mut together = match halving {
-        Some(halving) => halved(
+        Some(halving) => halve(
             weights,
             candidates,
             &choice.question.fractions(),
@@ -187,7 +187,7 @@ impl Drop for Groups<'_> {
 }
 
 /// Fractions that are chosen together, each with its value.
-fn halved(
+fn halve(
     weights: &BTreeMap<u64, u128>,
     candidates: &Candidates,
     fractions: &[u32],

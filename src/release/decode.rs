@@ -19,7 +19,7 @@ pub fn measures(release: &ReleasePlan, of: impl Fn(CoordinateId) -> Rational) ->
         .iter()
         .enumerate()
         .map(|(at, measure)| match measure {
-            Measure::Count(count) => shown_count(counted(*count, &of)),
+            Measure::Count(count) => shown_count(noisy_count(*count, &of)),
             Measure::Sum {
                 values,
                 count,
@@ -31,22 +31,23 @@ pub fn measures(release: &ReleasePlan, of: impl Fn(CoordinateId) -> Rational) ->
                     Some(count) => of(*values)
                         .plus(
                             &BigInt::from(fixed_point.centre_twice()),
-                            &counted(*count, &of),
+                            &noisy_count(*count, &of),
                         )
-                        .halved(),
+                        .halve(),
                     None => of(*values),
                 };
                 total
                     .times(fixed_point.step)
-                    .rounded(decimals(release, MeasureId(at), measure))
+                    .round(decimals(release, MeasureId(at), measure))
             }
             Measure::Centred {
                 values,
                 fixed_point,
-            } => of(*values)
-                .halved()
-                .times(fixed_point.step)
-                .rounded(decimals(release, MeasureId(at), measure)),
+            } => of(*values).halve().times(fixed_point.step).round(decimals(
+                release,
+                MeasureId(at),
+                measure,
+            )),
             // The sum of squares is n H^2 minus their distances from the maximum.
             Measure::Squares {
                 lacks,
@@ -55,22 +56,25 @@ pub fn measures(release: &ReleasePlan, of: impl Fn(CoordinateId) -> Rational) ->
             } => {
                 let most = BigInt::from(fixed_point.spread()).pow(2);
                 let lacked =
-                    of(*lacks).scaled(&-BigInt::from(fixed_point.divisor_with(fixed_point)));
-                let total = lacked.plus(&most, &counted(*count, &of)).halved().halved();
+                    of(*lacks).scale(&-BigInt::from(fixed_point.divisor_with(fixed_point)));
+                let total = lacked
+                    .plus(&most, &noisy_count(*count, &of))
+                    .halve()
+                    .halve();
                 total
                     .times(fixed_point.step)
                     .times(fixed_point.step)
-                    .rounded(decimals(release, MeasureId(at), measure))
+                    .round(decimals(release, MeasureId(at), measure))
             }
             Measure::Products { products, y, x } => {
                 let total = of(*products)
-                    .scaled(&BigInt::from(y.divisor_with(x)))
-                    .halved()
-                    .halved();
+                    .scale(&BigInt::from(y.divisor_with(x)))
+                    .halve()
+                    .halve();
                 total
                     .times(y.step)
                     .times(x.step)
-                    .rounded(decimals(release, MeasureId(at), measure))
+                    .round(decimals(release, MeasureId(at), measure))
             }
         })
         .collect()
@@ -97,28 +101,28 @@ pub fn distinct(noisy: &[(i128, &Calibrated)], degree: &Degree) -> Option<Vec<St
     let (exact, step) = (fixed_point.step.decimals(), fixed_point.step.size());
     let total = of(1)?
         .plus(&BigInt::from(fixed_point.centre_twice()), &count)
-        .halved()
+        .halve()
         .times(fixed_point.step);
-    shown.push(total.rounded(exact.unwrap_or_else(|| below_noise(6.0, deviation(1) * step / 2.0))));
+    shown.push(total.round(exact.unwrap_or_else(|| below_noise(6.0, deviation(1) * step / 2.0))));
     if let Degree::Squares(_) = degree {
         let spread = deviation(1) * step / 2.0;
         shown.push(
             of(1)?
-                .halved()
+                .halve()
                 .times(fixed_point.step)
-                .rounded(exact.map_or_else(|| below_noise(12.0, spread), |n| n + 1)),
+                .round(exact.map_or_else(|| below_noise(12.0, spread), |n| n + 1)),
         );
         let divisor = fixed_point.divisor_with(fixed_point);
         let most = BigInt::from(fixed_point.spread()).pow(2);
         let total = of(2)?
-            .scaled(&-BigInt::from(divisor))
+            .scale(&-BigInt::from(divisor))
             .plus(&most, &count)
-            .halved()
-            .halved()
+            .halve()
+            .halve()
             .times(fixed_point.step)
             .times(fixed_point.step);
         let spread = deviation(2) * divisor as f64 * step * step / 4.0;
-        shown.push(total.rounded(exact.map_or_else(|| below_noise(12.0, spread), |n| 2 * n + 2)));
+        shown.push(total.round(exact.map_or_else(|| below_noise(12.0, spread), |n| 2 * n + 2)));
     }
     Some(shown)
 }
@@ -131,9 +135,9 @@ fn shown_count(count: BigInt) -> String {
 }
 
 /// The noisy count, rounded to an integer; may be negative.
-fn counted(count: Count, of: &impl Fn(CoordinateId) -> Rational) -> BigInt {
+fn noisy_count(count: Count, of: &impl Fn(CoordinateId) -> Rational) -> BigInt {
     let rows = match count.all {
-        Some(all) => of(count.rows).add(&of(all)).halved(),
+        Some(all) => of(count.rows).add(&of(all)).halve(),
         None => of(count.rows),
     };
     let rest = match count.nulls {
@@ -205,11 +209,11 @@ impl Rational {
     }
 
     /// Each times its factor, summed, divided.
-    pub fn combined(terms: impl IntoIterator<Item = (Self, i64)>, divisor: u64) -> Self {
+    pub fn combine(terms: impl IntoIterator<Item = (Self, i64)>, divisor: u64) -> Self {
         let none = Self::binary(BigInt::ZERO, 0);
         let sum = terms
             .into_iter()
-            .map(|(value, times)| value.scaled(&BigInt::from(times)))
+            .map(|(value, times)| value.scale(&BigInt::from(times)))
             .fold(none, |a, b| a.add(&b));
         Self {
             denominator: sum.denominator * divisor,
@@ -253,14 +257,14 @@ impl Rational {
         }
     }
 
-    fn scaled(self, factor: &BigInt) -> Self {
+    fn scale(self, factor: &BigInt) -> Self {
         Self {
             numerator: self.numerator * factor,
             ..self
         }
     }
 
-    fn halved(self) -> Self {
+    fn halve(self) -> Self {
         Self {
             denominator: self.denominator * 2,
             ..self
@@ -284,7 +288,7 @@ impl Rational {
         }
     }
 
-    fn rounded(&self, decimals: u32) -> String {
+    fn round(&self, decimals: u32) -> String {
         let units = round_div(
             &(&self.numerator * power_of_ten(decimals)),
             &self.denominator,
@@ -328,7 +332,7 @@ mod tests {
     }
 
     fn text(value: Rational) -> String {
-        value.rounded(3)
+        value.round(3)
     }
 
     #[test]
@@ -340,16 +344,16 @@ mod tests {
             text(binary(3, 1).plus(&BigInt::from(4), &BigInt::from(-5))),
             "-18.500"
         );
-        assert_eq!(text(binary(3, 1).scaled(&BigInt::from(-3))), "-4.500");
-        assert_eq!(text(binary(3, 1).halved()), "0.750");
+        assert_eq!(text(binary(3, 1).scale(&BigInt::from(-3))), "-4.500");
+        assert_eq!(text(binary(3, 1).halve()), "0.750");
         assert_eq!(
-            text(Rational::combined(
+            text(Rational::combine(
                 [(binary(3, 1), 2), (binary(1, 0), -1)],
                 4
             )),
             "0.500"
         );
-        assert_eq!(text(Rational::combined([], 4)), "0.000");
+        assert_eq!(text(Rational::combine([], 4)), "0.000");
         let steps = [
             Step::Decimal(0),
             Step::Decimal(2),
@@ -366,16 +370,16 @@ mod tests {
     #[test]
     fn rounding_is_to_the_nearest_and_halves_go_up() {
         assert_eq!(
-            [5, -5, 3, -3, 7].map(|n| binary(n, 1).rounded(0)),
+            [5, -5, 3, -3, 7].map(|n| binary(n, 1).round(0)),
             ["3", "-2", "2", "-1", "4"]
         );
         assert_eq!(
-            [1, -1].map(|n| binary(n, 5).rounded(4)),
+            [1, -1].map(|n| binary(n, 5).round(4)),
             ["0.0313", "-0.0312"]
         );
-        assert_eq!([1, -1].map(|n| binary(n, 5).rounded(2)), ["0.03", "-0.03"]);
-        assert_eq!([3, -3].map(|n| binary(n, 20).rounded(1)), ["0.0", "0.0"]);
-        assert_eq!(binary(12_345, 0).rounded(2), "12345.00");
+        assert_eq!([1, -1].map(|n| binary(n, 5).round(2)), ["0.03", "-0.03"]);
+        assert_eq!([3, -3].map(|n| binary(n, 20).round(1)), ["0.0", "0.0"]);
+        assert_eq!(binary(12_345, 0).round(2), "12345.00");
     }
 
     #[test]

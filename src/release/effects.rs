@@ -27,7 +27,7 @@ use crate::rewrite::{ByEffects, ReleasePlan, key_text};
 ///
 /// # Reference
 /// As [`crate::mechanism::Effects`].
-pub fn drawn(
+pub fn draw(
     release: &ReleasePlan,
     by: &ByEffects,
     vector: &[PrintedKey],
@@ -42,7 +42,7 @@ pub fn drawn(
         .collect();
     for (at, exact) in exact.iter().enumerate() {
         let mut noisy = Vec::with_capacity(by.calibrated.len());
-        for (effect, noise) in by.measured() {
+        for (effect, noise) in by.measured_effects() {
             let noise = &noise[at];
             let mut integers = Vec::new();
             for value in by.effects.effect(effect, exact).iter() {

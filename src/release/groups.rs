@@ -34,15 +34,15 @@ pub fn groups(
         let values: Vec<i128> = values
             .iter()
             .zip(calibrated)
-            .map(|(v, c)| refined(v.as_deref(), c, release.is_refined()))
+            .map(|(v, c)| refine(v.as_deref(), c, release.is_refined()))
             .collect();
         found.insert(key.to_vec(), Zeroizing::new(values));
     }
-    arranged(release, found, calibrated.len())
+    arrange(release, found, calibrated.len())
 }
 
 /// The same from a statement's result, each group with this many integers.
-pub fn arranged(release: &ReleasePlan, mut found: FoundGroups, width: usize) -> Vec<ExactGroup> {
+pub fn arrange(release: &ReleasePlan, mut found: FoundGroups, width: usize) -> Vec<ExactGroup> {
     let mut groups: Vec<ExactGroup> = cells(release)
         .into_iter()
         .map(|cell| {
@@ -56,7 +56,7 @@ pub fn arranged(release: &ReleasePlan, mut found: FoundGroups, width: usize) -> 
         .into_iter()
         .filter(|(key, _)| !is_listed(release, key))
         .collect();
-    groups.extend(sorted(
+    groups.extend(sort_groups(
         others,
         release.keys(),
         release.key_columns() - release.keys().len(),
@@ -102,7 +102,7 @@ pub fn integer(text: Option<&str>) -> i128 {
 }
 
 /// A coordinate's exact integer on its refined grid.
-pub fn refined(text: Option<&str>, calibrated: &Calibrated, is_refined: bool) -> i128 {
+pub fn refine(text: Option<&str>, calibrated: &Calibrated, is_refined: bool) -> i128 {
     let value = integer(text);
     if is_refined {
         return value;
@@ -175,7 +175,11 @@ type Rank<'a> = (u8, i64, &'a str);
 
 /// Groups by grouping set and key, so that their order says nothing about the data. Ranks are
 /// looked up in a map: the time is that of the groups plus that of the lists.
-fn sorted(groups: Vec<ExactGroup>, keys: &[(Type, KeyRule)], numbered: usize) -> Vec<ExactGroup> {
+fn sort_groups(
+    groups: Vec<ExactGroup>,
+    keys: &[(Type, KeyRule)],
+    numbered: usize,
+) -> Vec<ExactGroup> {
     let places: Vec<HashMap<String, i64>> = keys.iter().map(places).collect();
     let number = |key: &PrintedKey| {
         key.iter()
@@ -256,7 +260,7 @@ mod tests {
                 .collect::<Vec<_>>()
                 .join(" ")
         };
-        sorted(
+        sort_groups(
             groups.iter().map(|key| group(key)).collect(),
             keys,
             numbered,
@@ -318,7 +322,7 @@ mod tests {
         let groups = (0..50_000)
             .map(|n| group(&[&(n * 7_919 % 50_000).to_string(), &n.to_string()]))
             .collect();
-        let sorted = sorted(groups, &keys, 0);
+        let sorted = sort_groups(groups, &keys, 0);
         let first: Vec<&str> = sorted
             .iter()
             .filter_map(|(key, _)| key[0].as_deref())

@@ -32,7 +32,7 @@ pub use quantiles::CandidateRows;
 pub use rollup::{Rollup, coarser, from_finer, read_off, reads_off, stand_in};
 
 use decode::Rational;
-use groups::{FoundGroups, PrintedKey, arranged, cells, groups, is_listed, refined};
+use groups::{FoundGroups, PrintedKey, arrange, cells, groups, is_listed, refine};
 use rollup::Grain;
 
 /// Released values: what middle queries and the outer query may read. Only this module fills it.
@@ -49,8 +49,12 @@ impl Released {
 
     /// The facts that are known before the database is asked: releases of declared keys alone.
     pub fn before(plan: &Plan) -> Self {
-        let known =
-            |release: &ReleasePlan| release.statements().is_empty().then(|| listed(release));
+        let known = |release: &ReleasePlan| {
+            release
+                .statements()
+                .is_empty()
+                .then(|| listed_groups(release))
+        };
         Self {
             tables: plan.releases().iter().map(known).collect(),
         }
@@ -127,7 +131,7 @@ impl ReleasedTable {
     }
 
     /// As the ledger keeps it.
-    fn stored(&self) -> Vec<u8> {
+    fn to_stored(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 }
@@ -175,7 +179,7 @@ impl<'p> Releasing<'p> {
         &self.part
     }
 
-    fn opened(&self, rows: Sealed<Vec<TextRows>>) -> Zeroizing<Vec<TextRows>> {
+    fn open_rows(&self, rows: Sealed<Vec<TextRows>>) -> Zeroizing<Vec<TextRows>> {
         rows.open(&self.paid)
     }
 
@@ -183,7 +187,7 @@ impl<'p> Releasing<'p> {
         &self.paid
     }
 
-    pub fn released(&self) -> &Released {
+    pub fn as_released(&self) -> &Released {
         &self.released
     }
 
@@ -226,14 +230,14 @@ impl<'p> Releasing<'p> {
         if !self.part.contains(release) || plan.look().is_some() {
             return Err(Error::Mismatch);
         }
-        let table = noised(plan, &self.opened(rows), sampler)?;
+        let table = add_noise(plan, &self.open_rows(rows), sampler)?;
         self.released.tables[release.0] = Some(table);
         Ok(())
     }
 }
 
 /// Keys of listed domains with nothing measured.
-fn listed(release: &ReleasePlan) -> ReleasedTable {
+fn listed_groups(release: &ReleasePlan) -> ReleasedTable {
     let keys = cells(release);
     let measures = vec![Vec::new(); keys.len()];
     ReleasedTable {
@@ -245,7 +249,7 @@ fn listed(release: &ReleasePlan) -> ReleasedTable {
 
 /// Adds the noise. Exact values stay in `rows`, which are overwritten afterwards, or are wiped
 /// here; the only ones that leave are keys that are shown.
-fn noised(
+fn add_noise(
     release: &ReleasePlan,
     rows: &[TextRows],
     sampler: &mut dyn Sampler,
@@ -262,10 +266,10 @@ fn noised(
         }
     }
     let drawn = match release.price().and_then(|price| price.effects.as_ref()) {
-        Some(by) => effects::drawn(release, by, vector, sampler)?,
+        Some(by) => effects::draw(release, by, vector, sampler)?,
         None => drawn_apart(release, vector, sampler)?,
     };
-    decoded(release, drawn, &of_choices, sampler)
+    decode(release, drawn, &of_choices, sampler)
 }
 
 /// Each group with its own noise; of those by threshold, the ones that are shown.
@@ -320,7 +324,7 @@ impl Drawn {
 }
 
 /// The table of groups that are shown, from their noisy integers and the rows of the choices.
-fn decoded(
+fn decode(
     release: &ReleasePlan,
     drawn: Drawn,
     rows: &[&TextRows],
@@ -338,7 +342,7 @@ fn decoded(
         .zip(rows)
         .map(|(choice, rows)| {
             let look = choice.look.as_ref();
-            look.map(|look| choices::limited((choice, look), rows, (key_count, groups), sampler))
+            look.map(|look| choices::draw_limit((choice, look), rows, (key_count, groups), sampler))
                 .transpose()
         })
         .collect::<Result<Vec<_>, _>>()?;
@@ -366,7 +370,7 @@ fn decoded(
         };
         let of = |coordinate: CoordinateId| {
             let (terms, divisor) = &made[coordinate.0];
-            Rational::combined(
+            Rational::combine(
                 terms.iter().map(|(at, times)| (drawn(*at), *times)),
                 *divisor,
             )

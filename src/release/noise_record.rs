@@ -303,7 +303,7 @@ impl NoiseRecord {
         match &self.by_effects {
             Some(by) if by.factors.is_empty() => 1.0,
             Some(by) => by.factors.iter().copied().fold(0.0, f64::max),
-            None => (self.summed() as f64).sqrt(),
+            None => (self.groups_summed_max() as f64).sqrt(),
         }
     }
 
@@ -342,7 +342,7 @@ impl NoiseRecord {
     }
 
     /// The most groups that a group is the sum of.
-    pub fn summed(&self) -> usize {
+    pub fn groups_summed_max(&self) -> usize {
         self.summed.iter().copied().max().unwrap_or(1)
     }
 }

@@ -81,7 +81,7 @@ impl OwnerRelease<'_> {
         let purchase = Purchase::fresh(Buyer::Owner, loss, debit, claimed.clone());
         let (role, charge) = self.charge(&purchase).await?;
         let making = async {
-            let mut paid = opened.paid(charge, Released::before(self.plan));
+            let mut paid = opened.with_charge(charge, Released::before(self.plan));
             let made = match release(&mut paid, sampler, cancel).await {
                 Ok(()) => keep(&mut paid).map_err(OwnerError::from),
                 Err(error) => Err(error),

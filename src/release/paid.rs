@@ -66,7 +66,7 @@ impl<'p> LockedPart<'p> {
     ///
     /// # Requires
     /// `charge` was debited for this very part (asserted).
-    pub fn paid(self, charge: Charge, known: Released) -> PaidPart<'p> {
+    pub fn with_charge(self, charge: Charge, known: Released) -> PaidPart<'p> {
         PaidPart {
             snapshot: self.snapshot,
             releasing: Releasing::new(self.part, known, charge),
@@ -120,8 +120,8 @@ impl<'p> PaidPart<'p> {
         self.releasing.charge().entry()
     }
 
-    pub fn released(&self) -> &Released {
-        self.releasing.released()
+    pub fn as_released(&self) -> &Released {
+        self.releasing.as_released()
     }
 
     pub fn snapshot(&self) -> &Snapshot {
@@ -200,8 +200,8 @@ impl<'p> PaidPart<'p> {
 
     /// Notes that the end is to keep this release, if it was made.
     pub fn keep_release(&mut self, question: QuestionDigest, release: ReleaseId) {
-        let made = self.released().table(release);
-        let values = made.map(ReleasedTable::stored);
+        let made = self.as_released().table(release);
+        let values = made.map(ReleasedTable::to_stored);
         self.fresh
             .extend(values.map(|values| Fresh { question, values }));
     }

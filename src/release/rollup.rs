@@ -196,7 +196,7 @@ pub fn from_finer(
     let of_keys = |rows: &Vec<usize>| rows.iter().map(|row| &table.keys[*row]).collect();
     let factors = drawn.factors(members.iter().map(|(_, rows)| of_keys(rows)), effort)?;
     for (key, rows) in members {
-        let sums = added(grain, &rows)?;
+        let sums = sum_rows(grain, &rows)?;
         let of = |CoordinateId(at): CoordinateId| value(grain, totals[at], &sums);
         made.measures.push(decode::measures(release, of));
         made.keys.push(key);
@@ -214,7 +214,7 @@ pub fn from_finer(
     let both = release.measures().iter().zip(&bought);
     let times = both.map(|(measure, bought)| drawn.deviation(measure) / bought);
     let worse = times.fold(0.0, f64::max);
-    let summed = drawn.summed();
+    let summed = drawn.groups_summed_max();
     made.drawn = Some(drawn);
     Some(Rollup {
         table: made,
@@ -270,7 +270,7 @@ fn shares(
     }
     let mut sums = vec![(0.0, 0.0); totals.len()];
     for row in read {
-        let noisy = added(grain, &[*row])?;
+        let noisy = sum_rows(grain, &[*row])?;
         for (total, (of_picked, of_all)) in totals.iter().zip(&mut sums) {
             let size = value(grain, total, &noisy).to_f64().powi(2);
             *of_all += size;
@@ -285,7 +285,7 @@ fn shares(
 }
 
 /// The noisy integers of some groups together, coordinate by coordinate.
-fn added(grain: &Grain, rows: &[usize]) -> Option<Vec<BigInt>> {
+fn sum_rows(grain: &Grain, rows: &[usize]) -> Option<Vec<BigInt>> {
     let mut sums = vec![BigInt::ZERO; grain.refined.len()];
     for row in rows {
         for (sum, text) in sums.iter_mut().zip(&grain.noisy[*row]) {
@@ -302,7 +302,7 @@ fn value(grain: &Grain, total: &Total, sums: &[BigInt]) -> Rational {
             *factor,
         )
     };
-    Rational::combined(total.terms.iter().map(term), total.divisor).over(&grain.divisor.into())
+    Rational::combine(total.terms.iter().map(term), total.divisor).over(&grain.divisor.into())
 }
 
 /// How one of the release's keys follows from the finer answer's.
@@ -429,7 +429,8 @@ impl<'a> View<'a> {
         };
         for (start, set) in sets {
             let rows = self.rows_for(&set, keys)?;
-            self.effort.spend(rows.len(), self.evaluated(&set))?;
+            self.effort
+                .spend(rows.len(), self.evaluated_expressions(&set))?;
             for (row, finer) in rows {
                 read.insert(row);
                 if let Some(key) = self.key(&start, &set, finer)? {
@@ -448,7 +449,7 @@ impl<'a> View<'a> {
     }
 
     /// The expressions evaluated for each finer group.
-    fn evaluated(&self, set: &GroupingSet) -> impl Iterator<Item = &'a Expr> {
+    fn evaluated_expressions(&self, set: &GroupingSet) -> impl Iterator<Item = &'a Expr> {
         let made = |key: KeyId| match &self.keys[key.0] {
             KeySource::Same(_) => None,
             KeySource::Of(expr, _) => Some(*expr),

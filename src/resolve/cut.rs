@@ -27,10 +27,10 @@ use crate::resolve::names::environment::Environment;
 use crate::resolve::names::scope::group_expression;
 use crate::resolve::syntax::{
     aggregate_name, bare_name, check_select, contains_aggregate, empty_select, is_distinct_rows,
-    is_ordinal, item_expr, map_order, name_of, names_of, place_of, plain_table, quoted,
+    is_ordinal, item_expr, map_order, name_of, names_of, place_of, plain_table, quote_name,
     record_field,
 };
-use grouping::{Sets, grouping, numbered, repeated, sets};
+use grouping::{Sets, grouping, number_sets, repeat_join, sets};
 use middle_query::Subqueries;
 
 /// Most keys and aggregates of one release.
@@ -74,10 +74,12 @@ impl Cut {
         if let Some(arguments) = grouping_arguments(expr) {
             return self.grouping(resolver, arguments).map(Some);
         }
-        if let Some(uncertainty) = uncertainty::asked(expr, &mut |function, field| match field {
-            None => self.aggregate(resolver, function),
-            Some(field) => self.field(resolver, function, field),
-        })? {
+        if let Some(uncertainty) =
+            uncertainty::uncertainty_of_call(expr, &mut |function, field| match field {
+                None => self.aggregate(resolver, function),
+                Some(field) => self.field(resolver, function, field),
+            })?
+        {
             let at = self
                 .uncertainties
                 .iter()
@@ -230,7 +232,10 @@ impl Cut {
     }
 
     fn reference(&self, column: String) -> ast::Expr {
-        ast::Expr::CompoundIdentifier(vec![quoted(&release_alias(self.number)), quoted(&column)])
+        ast::Expr::CompoundIdentifier(vec![
+            quote_name(&release_alias(self.number)),
+            quote_name(&column),
+        ])
     }
 }
 
@@ -383,8 +388,8 @@ impl Resolver<'_> {
             Refusal::private_rows("name the columns to group by").at(place_of(item))
         })?;
         let alias = match item {
-            ast::SelectItem::ExprWithAlias { expr: _, alias } => quoted(&name_of(alias)?),
-            _ => quoted(&column_name(expr)),
+            ast::SelectItem::ExprWithAlias { expr: _, alias } => quote_name(&name_of(alias)?),
+            _ => quote_name(&column_name(expr)),
         };
         Ok(ast::SelectItem::ExprWithAlias {
             expr: self.above(expr, environment, &mut Above::Cut(cut))?,
@@ -458,7 +463,7 @@ impl Resolver<'_> {
             .at(key.place.0));
         }
         Ok(GroupKeys {
-            sets: numbered(numbers, keys.len()),
+            sets: number_sets(numbers, keys.len()),
             keys,
         })
     }
@@ -492,7 +497,7 @@ impl Resolver<'_> {
         if let Some(name) = bare_name(expr)
             && outputs.contains(&name)
         {
-            return Ok(ast::Expr::Identifier(quoted(&name)));
+            return Ok(ast::Expr::Identifier(quote_name(&name)));
         }
         if is_ordinal(expr) {
             return Ok(expr.clone());
@@ -527,7 +532,7 @@ fn output_name(item: &ast::SelectItem) -> Result<String, Refusal> {
 fn release_from(cut: &Cut, written: &[SetId]) -> ast::TableWithJoins {
     let joins = match written {
         [] => Vec::new(),
-        written => vec![repeated(
+        written => vec![repeat_join(
             written,
             &format!("{}_sets", release_alias(cut.number)),
             (!cut.sets.is_empty()).then(|| cut.reference(SET_COLUMN.to_owned())),
@@ -541,7 +546,7 @@ fn release_from(cut: &Cut, written: &[SetId]) -> ast::TableWithJoins {
 
 fn release_table(number: ReleaseId) -> ast::TableFactor {
     plain_table(
-        ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quoted(
+        ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quote_name(
             &release_alias(number),
         ))]),
         None,

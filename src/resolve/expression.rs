@@ -302,7 +302,7 @@ impl ExpressionResolver<'_> {
                 expr,
                 field: ast::CeilFloorKind::DateTimeField(ast::DateTimeField::NoDateTime),
             } => self.call("floor", vec![self.resolve(expr)?]),
-            E::CompoundFieldAccess { root, access_chain } => self.accessed(root, access_chain),
+            E::CompoundFieldAccess { root, access_chain } => self.access(root, access_chain),
             E::AtTimeZone {
                 timestamp,
                 time_zone,
@@ -553,8 +553,8 @@ impl ExpressionResolver<'_> {
         self.call(
             "||",
             vec![
-                self.shown(left, &Type::Text)?,
-                self.shown(right, &Type::Text)?,
+                self.to_text(left, &Type::Text)?,
+                self.to_text(right, &Type::Text)?,
             ],
         )
     }

@@ -17,7 +17,7 @@ pub use expression::{Constants, regex_arcs, regex_of_similar, regex_reach, regex
 pub use names::attribute_call::check_dotted;
 pub use outer::query::is_preview;
 pub use session_functions::SessionFacts;
-pub use syntax::{empty_select, is_of_constants, plain_table, query_of, unnested};
+pub use syntax::{empty_select, is_of_constants, plain_table, query_of, unnest};
 
 use limits::ResolveLimits;
 use names::Names;

@@ -26,29 +26,35 @@ impl SessionFacts {
         };
         let names = names_of(&function.name).ok()?;
         match names.as_slice() {
-            [name] if is_bare => self.named(name),
-            [schema, name] if is_bare && schema == "pg_catalog" => self.named(name),
+            [name] if is_bare => self.by_name(name),
+            [schema, name] if is_bare && schema == "pg_catalog" => self.by_name(name),
             _ => None,
         }
     }
 
     /// The same by the function's name alone.
-    pub(crate) fn named(&self, function: &str) -> Option<ast::Expr> {
+    pub(crate) fn by_name(&self, function: &str) -> Option<ast::Expr> {
         let text = |text: &str| Some(text.to_owned());
         Some(match function {
-            "pg_backend_pid" => typed(Some(self.process.to_string()), ast::DataType::Integer(None)),
-            "version" => typed(text(&self.version), ast::DataType::Text),
-            "current_database" | "current_catalog" => typed(text(&self.database), by_name("name")),
-            "pg_postmaster_start_time" | "pg_conf_load_time" => typed(
+            "pg_backend_pid" => {
+                typed_constant(Some(self.process.to_string()), ast::DataType::Integer(None))
+            }
+            "version" => typed_constant(text(&self.version), ast::DataType::Text),
+            "current_database" | "current_catalog" => {
+                typed_constant(text(&self.database), by_name("name"))
+            }
+            "pg_postmaster_start_time" | "pg_conf_load_time" => typed_constant(
                 self.started.clone(),
                 ast::DataType::Timestamp(None, ast::TimezoneInfo::WithTimeZone),
             ),
-            "pg_is_in_recovery" => typed(text("false"), ast::DataType::Boolean),
+            "pg_is_in_recovery" => typed_constant(text("false"), ast::DataType::Boolean),
             // As of a session through a local socket.
-            "inet_server_addr" | "inet_client_addr" => typed(None, by_name("inet")),
-            "inet_server_port" | "inet_client_port" => typed(None, ast::DataType::Integer(None)),
+            "inet_server_addr" | "inet_client_addr" => typed_constant(None, by_name("inet")),
+            "inet_server_port" | "inet_client_port" => {
+                typed_constant(None, ast::DataType::Integer(None))
+            }
             // A session that writes nothing has no number.
-            "txid_current_if_assigned" => typed(None, ast::DataType::BigInt(None)),
+            "txid_current_if_assigned" => typed_constant(None, ast::DataType::BigInt(None)),
             _ => return None,
         })
     }
@@ -62,7 +68,7 @@ fn by_name(name: &str) -> ast::DataType {
 }
 
 /// A constant of a type; `None` is NULL.
-pub(crate) fn typed(value: Option<String>, data_type: ast::DataType) -> ast::Expr {
+pub(crate) fn typed_constant(value: Option<String>, data_type: ast::DataType) -> ast::Expr {
     let value = match value {
         Some(value) if value.contains(['\'', '\\']) => ast::Value::EscapedStringLiteral(value),
         Some(value) => ast::Value::SingleQuotedString(value),
@@ -78,5 +84,5 @@ pub(crate) fn typed(value: Option<String>, data_type: ast::DataType) -> ast::Exp
 
 /// The type of a name, by that name.
 pub(crate) fn name(value: &str) -> ast::Expr {
-    typed(Some(value.to_owned()), by_name("name"))
+    typed_constant(Some(value.to_owned()), by_name("name"))
 }

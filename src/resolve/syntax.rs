@@ -61,7 +61,7 @@ pub fn names_of(name: &ObjectName) -> Result<Vec<String>, Refusal> {
 }
 
 /// A quoted identifier.
-pub(in crate::resolve) fn quoted(name: &str) -> ast::Ident {
+pub(in crate::resolve) fn quote_name(name: &str) -> ast::Ident {
     ast::Ident::with_quote('"', name)
 }
 
@@ -113,9 +113,9 @@ pub(in crate::resolve) fn is_ordinal(expr: &ast::Expr) -> bool {
     }
 }
 
-pub fn unnested(expr: &ast::Expr) -> &ast::Expr {
+pub fn unnest(expr: &ast::Expr) -> &ast::Expr {
     match expr {
-        ast::Expr::Nested(inner) => unnested(inner),
+        ast::Expr::Nested(inner) => unnest(inner),
         other => other,
     }
 }
@@ -135,7 +135,7 @@ pub(in crate::resolve) fn called_name(function: &ast::Function) -> Option<String
 /// The aggregate of these names that gives a record.
 pub(in crate::resolve) fn record_named(names: &[String]) -> Option<&'static RecordAggregate> {
     match names {
-        [schema, name] if schema == VIEW_SCHEMA => RecordAggregate::named(name),
+        [schema, name] if schema == VIEW_SCHEMA => RecordAggregate::by_name(name),
         _ => None,
     }
 }
@@ -164,7 +164,7 @@ pub(in crate::resolve) fn record_field(
     let ast::Expr::CompoundFieldAccess { root, access_chain } = expr else {
         return None;
     };
-    match (unnested(root), access_chain.as_slice()) {
+    match (unnest(root), access_chain.as_slice()) {
         (
             ast::Expr::Function(function),
             [
@@ -286,7 +286,7 @@ pub(in crate::resolve) fn select_of(select: ast::Select) -> ast::SetExpr {
 pub(crate) fn plain_alias(name: &str) -> ast::TableAlias {
     ast::TableAlias {
         explicit: true,
-        name: quoted(name),
+        name: quote_name(name),
         columns: Vec::new(),
         at: None,
     }

@@ -121,7 +121,7 @@ fn keys(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<String
         let form = match effects {
             Some(by) => format!(
                 "measured as {} effects, from which all of them are computed: they agree",
-                by.effects.measured().len()
+                by.effects.measured_effects().len()
             ),
             None => format!("each counts towards what one {unit} adds"),
         };
@@ -320,7 +320,7 @@ impl Words<'_> {
             None => "the vector",
         };
         let mut lines = match &price.look {
-            Some(look) => look::opened(look, unit),
+            Some(look) => look::describe_look(look, unit),
             None => vec![format!(
                 "  Sensitivity: one {unit} moves {what} by at most {} ({norm}, in units of one \
                     row's largest value)",

@@ -72,7 +72,7 @@ fn fits(printed: usize) -> Result<(), Refusal> {
 /// 54000 where the answer would be too large, 54001 where the statements would grow too large or
 /// one row could keep them too long.
 pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Plan, Refusal> {
-    let asked = whole_statement::asked(analyzed, policy, terms)?;
+    let asked = whole_statement::asked_releases(analyzed, policy, terms)?;
     let mechanism = whole_statement::mechanism(&asked, policy, terms)?;
     let mut releases = Vec::new();
     let mut loss = Loss::ZERO;
@@ -80,7 +80,7 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
     let mut printed = 0;
     for (asked, cut) in asked.iter().zip(analyzed.query().releases()) {
         let mut plan = rewrite_release(asked, analyzed, policy, &asked.portion(terms, mechanism))?;
-        printed += plan.printed();
+        printed += plan.printed_bytes();
         fits(printed)?;
         plan.uncertainties.clone_from(&cut.uncertainties);
         size.add(&plan, policy)?;
@@ -128,7 +128,7 @@ fn rewrite_release(
     portion: &price::Portion<'_>,
 ) -> Result<ReleasePlan, Refusal> {
     let release = asked.release;
-    let mut plan = unpriced(asked, policy);
+    let mut plan = unpriced_plan(asked, policy);
     let mut emission = Emission::new(release, analyzed, policy);
     // Without coordinates the statement asks nothing of the data: all keys have listed domains.
     let plain = if plan.coordinates.is_empty() {
@@ -140,7 +140,7 @@ fn rewrite_release(
         add_choice(&mut plan, query.clone(), portion, &mut emission)?;
     }
     if release.lineage.is_multiplied {
-        plan.work = plan.work.multiplied();
+        plan.work = plan.work.multiply();
     }
     if !plan.statements().is_empty() {
         plan.question = plan::digest::release_digest(&mut emission, &plan, plain.as_ref())?;
@@ -176,7 +176,7 @@ fn rewrite_release(
 }
 
 /// The plan of a release before its statements are emitted and priced.
-fn unpriced(asked: &AskedRelease<'_>, policy: &Policy) -> ReleasePlan {
+fn unpriced_plan(asked: &AskedRelease<'_>, policy: &Policy) -> ReleasePlan {
     let release = asked.release;
     let relied_on = release
         .tables
@@ -246,7 +246,7 @@ fn add_vector(
     let (statement, groups_are_columns) = emission.vector(&plan.coordinates, &price)?;
     plan.groups_are_columns = groups_are_columns;
     plan.work += emission.row_cost(&statement);
-    plan.statement = Some(emission.printed(&statement)?);
+    plan.statement = Some(emission.print(&statement)?);
     plan.refined = !price.within_clip;
     plan.price = Some(price);
     Ok((plain_coordinates, plain))
@@ -264,14 +264,14 @@ fn add_choice(
     let statement = emission.choice(&query, (limit, look.as_ref()))?;
     plan.work += emission.row_cost(&statement);
     plan.choices.push(ChoicePlan {
-        statement: emission.printed(&statement)?,
+        statement: emission.print(&statement)?,
         question: query,
         kind,
         loss,
         look,
         lost_rows: 0.0,
     });
-    fits(plan.printed())
+    fits(plan.printed_bytes())
 }
 
 /// A bound in this unit, as text with up to three decimals.

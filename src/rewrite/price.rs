@@ -19,7 +19,7 @@ pub use effects::ByEffects;
 use super::limits::out_of_reach;
 use super::vector::coordinate::{Coordinate, Mask, PRESENCE};
 use super::vector::coordinates::Coordinates;
-use super::vector::rotation::turned;
+use super::vector::rotation::rotate;
 use super::vector::row_lengths::row_lengths;
 use super::vector::sensitivity::weights;
 use crate::analyze::{AnalyzedRelease, Axis, KeyRule, UnitGroups, axes};
@@ -196,7 +196,7 @@ pub fn vector(
     // the plain layout, which is then kept.
     if portion.mechanism == Mechanism::Laplace
         && portion.terms.session_settings.target_error.is_none()
-        && let Some(coordinates) = turned(&layout.coordinates, &layout.measures)
+        && let Some(coordinates) = rotate(&layout.coordinates, &layout.measures)
         && let Ok(price) = price(release, (&coordinates, stress), policy, portion)
     {
         (vector.coordinates, vector.price) = (coordinates, price);
@@ -242,7 +242,7 @@ pub fn price(
 ) -> Result<Price, Refusal> {
     let most = policy.limits.groups_per_unit;
     let groups = groups(release, most, &portion.terms.session_settings);
-    let mut weights = balanced(weights(coordinates), release, coordinates, groups);
+    let mut weights = raise_presence(weights(coordinates), release, coordinates, groups);
     raise_totals(release, coordinates, &mut weights, groups);
     let weights: Vec<BigUint> = weights
         .into_iter()
@@ -293,7 +293,7 @@ impl Terms {
 
     /// The mu that an epsilon stands for.
     pub(super) fn mu(&self, epsilon: f64) -> Option<Mu> {
-        mu_of(fixed(epsilon), fixed(self.delta))
+        mu_of(to_fixed(epsilon), to_fixed(self.delta))
     }
 
     /// Those of a first answer, which shows what a target error needs: for `pgveil.epsilon` where
@@ -308,7 +308,7 @@ impl Terms {
     }
 }
 
-pub(super) fn fixed(value: f64) -> Fixed {
+pub(super) fn to_fixed(value: f64) -> Fixed {
     Fixed::round_down(value.clamp(0.0, 1e6))
 }
 
@@ -329,14 +329,14 @@ fn budget(portion: &Portion<'_>) -> Budget {
     } = portion;
     let (share, parts) = (*share as u128, *parts as u128);
     let part = |whole: Mu| {
-        u64::try_from((whole.squared().0 * parts / share).isqrt())
+        u64::try_from((whole.square().0 * parts / share).isqrt())
             .ok()
             .filter(|mu| *mu > 0)
             .map(Mu)
     };
     Budget {
         mu: terms.mu(*epsilon).and_then(part),
-        epsilon: Fixed(fixed(*epsilon).0 * parts / share),
+        epsilon: Fixed(to_fixed(*epsilon).0 * parts / share),
     }
 }
 
@@ -357,7 +357,7 @@ fn noise(
         ),
         (Mechanism::Laplace, Some(mu)) => {
             // Laplace noise of the same standard error: b = SE / sqrt 2.
-            let epsilon = fixed(ratio(&l1, &l2) * std::f64::consts::SQRT_2 * mu.to_f64());
+            let epsilon = to_fixed(ratio(&l1, &l2) * std::f64::consts::SQRT_2 * mu.to_f64());
             (l1, loss_laplace(epsilon), mu.to_f64())
         }
         (Mechanism::Gaussian | Mechanism::Laplace, None) => return Err(out_of_reach()),
@@ -410,7 +410,7 @@ fn presence_height(coordinate: &Coordinate) -> Option<Height> {
 
 /// The coordinate that decides which groups are shown: units' presence, shared among their groups,
 /// where there is one, else the number of units.
-fn deciding(coordinates: &[Coordinate]) -> Option<(CoordinateId, Height)> {
+fn deciding_coordinate(coordinates: &[Coordinate]) -> Option<(CoordinateId, Height)> {
     let shared = coordinates.iter().position(|c| *c == Coordinate::Presence);
     let counted = || {
         coordinates
@@ -432,7 +432,7 @@ fn release_keys(
     // Down, and the same number in threshold and charge: then all 500 keyed releases of the default
     // share fit.
     let delta = Fixed::round_down(THRESHOLD_DELTA);
-    let (presence, height) = deciding(coordinates).ok_or_else(|| {
+    let (presence, height) = deciding_coordinate(coordinates).ok_or_else(|| {
         Refusal::new(
             reason::INTERNAL_ERROR,
             "a thresholded release counts no units",
@@ -453,7 +453,7 @@ fn release_keys(
 /// Most groups that one unit may be in, over all grouping sets. Where keys are found by threshold,
 /// no more than `by_threshold`.
 fn groups(release: &AnalyzedRelease, by_threshold: u32, session_settings: &SessionSettings) -> u64 {
-    let sets = release.grouped();
+    let sets = release.grouping_sets();
     if release.one_row_per_unit {
         return sets.len() as u64;
     }
@@ -498,7 +498,7 @@ fn groups(release: &AnalyzedRelease, by_threshold: u32, session_settings: &Sessi
 /// is also raised by the square root of their number. Then the vector is as long as with a presence
 /// of one in each group; a unit in all groups counts as much against the noise as there, and a unit
 /// in fewer groups counts more.
-fn balanced(
+fn raise_presence(
     weights: Vec<BigUint>,
     release: &AnalyzedRelease,
     coordinates: &[Coordinate],

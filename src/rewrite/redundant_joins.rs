@@ -10,7 +10,7 @@ mod mentions;
 use std::collections::HashMap;
 
 use self::equal::Equal;
-use self::mentions::{mentioned, mentions};
+use self::mentions::{mentions, note_mentions};
 use crate::analyze::{HIDDEN_SCANS_FROM, PlanningEffort};
 use crate::catalog::{Equality, Type};
 use crate::ir::functions::Function;
@@ -34,7 +34,7 @@ pub(in crate::rewrite) struct Once {
 ///
 /// # Requires
 /// The catalog's unique keys hold in the snapshot that is read, as the label of the rows requires.
-pub(in crate::rewrite) fn read_once(
+pub(in crate::rewrite) fn without_redundant_scans(
     relation: &Relation,
     reads: &[ColumnId],
     policy: &Policy,
@@ -42,7 +42,7 @@ pub(in crate::rewrite) fn read_once(
     effort: &PlanningEffort,
 ) -> Once {
     let mut all = reads.to_vec();
-    mentioned(relation, &mut all);
+    note_mentions(relation, &mut all);
     let mut merger = Merger {
         policy,
         columns,
@@ -50,16 +50,16 @@ pub(in crate::rewrite) fn read_once(
         all: counts(all),
         left_out: Vec::new(),
     };
-    let (relation, _) = merger.joined(relation.clone(), &AtHand::default(), Vec::new());
+    let (relation, _) = merger.join(relation.clone(), &AtHand::default(), Vec::new());
     Once {
         relation,
-        same: same(merger.left_out),
+        same: by_staying_scan(merger.left_out),
     }
 }
 
 /// The columns of the scans that were left out, by the scan that stays. A scan may have been left
 /// out for one that was itself left out later, so such chains are followed to their end.
-fn same(left_out: Vec<(Scan, ScanId)>) -> HashMap<ScanId, Vec<Vec<ColumnId>>> {
+fn by_staying_scan(left_out: Vec<(Scan, ScanId)>) -> HashMap<ScanId, Vec<Vec<ColumnId>>> {
     let read_from: HashMap<ScanId, ScanId> = left_out
         .iter()
         .map(|(twin, of)| (twin.number, *of))
@@ -110,7 +110,7 @@ struct Merger<'a> {
 impl Merger<'_> {
     /// Inner joins and filters, whose conditions all hold for each row together with `more`, joined
     /// to rows of `at_hand`. Returns them with what is left of `more`.
-    fn joined(
+    fn join(
         &mut self,
         relation: Relation,
         at_hand: &AtHand,
@@ -118,13 +118,13 @@ impl Merger<'_> {
     ) -> (Relation, Vec<Expr>) {
         let mut own = AtHand::default();
         let mut hidden = Vec::new();
-        reached(&relation, &mut own, &mut hidden);
+        scans_at_hand(&relation, &mut own, &mut hidden);
         let is_alone = more.is_empty() && at_hand.scans.is_empty();
         let mut places = vec![Fixed {
             reads: at_hand.read_apart.clone(),
             scans: Vec::new(),
         }];
-        fixed(&relation, &mut places);
+        fixed_columns(&relation, &mut places);
         let scans: Vec<&Scan> = at_hand.scans.iter().chain(&own.scans).collect();
         let conditions: Vec<&Expr> = [&at_hand.conditions, &own.conditions, &more]
             .into_iter()
@@ -140,11 +140,11 @@ impl Merger<'_> {
             more.into_iter().partition(|c| twins.are_read(c));
         hoisted.extend(gone);
         let mut kept = AtHand::default();
-        reached(&relation, &mut kept, &mut Vec::new());
+        scans_at_hand(&relation, &mut kept, &mut Vec::new());
         let mut known = [at_hand.conditions.clone(), kept.conditions, more.clone()].concat();
         let mut left = Vec::new();
         for condition in hoisted {
-            let condition = present(twins.renamed(condition));
+            let condition = present(twins.rename(condition));
             let may_compare = self.effort.take(known.len() as u64).is_some();
             if !(may_compare && known.iter().any(|known| is_same(known, &condition))) {
                 known.push(condition.clone());
@@ -155,7 +155,7 @@ impl Merger<'_> {
         self.left_out
             .extend(left_out.map(|(twin, of)| (twin, of.number)));
         let relation = if is_alone {
-            filtered(relation, left)
+            filter(relation, left)
         } else {
             more.extend(left);
             relation
@@ -173,7 +173,7 @@ impl Merger<'_> {
                     predicate
                 } else {
                     let mut at_hand = AtHand::default();
-                    reached(&input, &mut at_hand, &mut Vec::new());
+                    scans_at_hand(&input, &mut at_hand, &mut Vec::new());
                     self.subqueries(predicate, &at_hand)
                 };
                 Relation::Filter {
@@ -207,23 +207,23 @@ impl Merger<'_> {
                 keys,
                 aggregates,
             } => Relation::Group {
-                input: self.apart(*input),
+                input: self.alone(*input),
                 keys,
                 aggregates,
             },
             Relation::Window { input, columns } => Relation::Window {
-                input: self.apart(*input),
+                input: self.alone(*input),
                 columns,
             },
             Relation::Union { columns, arms } => Relation::Union {
                 columns,
                 arms: arms
                     .into_iter()
-                    .map(|(arm, ids)| (*self.apart(arm), ids))
+                    .map(|(arm, ids)| (*self.alone(arm), ids))
                     .collect(),
             },
             Relation::Bounded { input, unit, rows } => Relation::Bounded {
-                input: self.apart(*input),
+                input: self.alone(*input),
                 unit,
                 rows,
             },
@@ -231,21 +231,21 @@ impl Merger<'_> {
     }
 
     /// A relation that nothing around it is joined with.
-    fn apart(&mut self, relation: Relation) -> Box<Relation> {
-        Box::new(self.joined(relation, &AtHand::default(), Vec::new()).0)
+    fn alone(&mut self, relation: Relation) -> Box<Relation> {
+        Box::new(self.join(relation, &AtHand::default(), Vec::new()).0)
     }
 
     /// A left join. A hidden scan on the right side may be replaced by a scan of the left side, but
     /// only if nothing above the join reads the hidden scan: its columns are NULL there where the
     /// right side is missing.
     fn outer(&mut self, left: Relation, right: Relation, on: Option<Expr>) -> Relation {
-        let left = self.apart(left);
+        let left = self.alone(left);
         let mut inside = Vec::new();
-        mentioned(&right, &mut inside);
+        note_mentions(&right, &mut inside);
         inside.extend(on.iter().flat_map(mentions));
         let inside = counts(inside);
         let (mut own, mut hidden) = Default::default();
-        reached(&right, &mut own, &mut hidden);
+        scans_at_hand(&right, &mut own, &mut hidden);
         let are_own = hidden
             .iter()
             .flat_map(|scan: &Scan| &scan.columns)
@@ -262,11 +262,11 @@ impl Merger<'_> {
                 read_apart: subqueries.flat_map(Expr::columns).collect(),
                 ..AtHand::default()
             };
-            reached(&left, &mut at_hand, &mut Vec::new());
-            let (right, conditions) = self.joined(right, &at_hand, conditions);
+            scans_at_hand(&left, &mut at_hand, &mut Vec::new());
+            let (right, conditions) = self.join(right, &at_hand, conditions);
             (right, Expr::and(conditions))
         } else {
-            (*self.apart(right), on)
+            (*self.alone(right), on)
         };
         Relation::Join {
             kind: JoinKind::Left,
@@ -279,7 +279,7 @@ impl Merger<'_> {
     /// The condition with what its subqueries read: a row of one may be that of the row around it.
     fn subqueries(&mut self, condition: Expr, at_hand: &AtHand) -> Expr {
         let merger = std::cell::RefCell::new(self);
-        condition.mapped(&|expr| {
+        condition.replace_parts(&|expr| {
             let Node::Exists {
                 relation,
                 condition: Some(condition),
@@ -291,7 +291,7 @@ impl Merger<'_> {
             let (relation, conditions) =
                 merger
                     .borrow_mut()
-                    .joined(relation.as_ref().clone(), at_hand, conditions);
+                    .join(relation.as_ref().clone(), at_hand, conditions);
             Some(Expr {
                 node: Node::Exists {
                     relation: Box::new(relation),
@@ -318,7 +318,7 @@ impl Merger<'_> {
             return twins;
         }
         let mut equal = Equal::default();
-        for (one, other) in conditions.iter().filter_map(|c| self.equated(c)) {
+        for (one, other) in conditions.iter().filter_map(|c| self.equated_columns(c)) {
             equal.join(one, other);
         }
         loop {
@@ -350,7 +350,7 @@ impl Merger<'_> {
     }
 
     /// Two columns that a condition equates as strictly as a unique key separates rows.
-    fn equated(&self, condition: &Expr) -> Option<(ColumnId, ColumnId)> {
+    fn equated_columns(&self, condition: &Expr) -> Option<(ColumnId, ColumnId)> {
         let [a, b] = condition.sides_of_equality()?;
         let (one, other) = (a.as_column()?, b.as_column()?);
         let is_exact = |column, other| {
@@ -414,8 +414,8 @@ impl Twins {
     }
 
     /// The condition over the scans that stay.
-    fn renamed(&self, condition: Expr) -> Expr {
-        condition.mapped(&|expr| {
+    fn rename(&self, condition: Expr) -> Expr {
+        condition.replace_parts(&|expr| {
             let id = expr.as_column()?;
             Some(Expr::column(self.root(id), expr.data_type.clone()))
         })
@@ -424,23 +424,23 @@ impl Twins {
 
 /// The scans and conditions of inner joins and filters, and which of the scans are hidden and
 /// joined to what stands before them. Rows that an outer join keeps count too.
-fn reached(relation: &Relation, found: &mut AtHand, hidden: &mut Vec<Scan>) {
+fn scans_at_hand(relation: &Relation, found: &mut AtHand, hidden: &mut Vec<Scan>) {
     match relation {
         Relation::Scan(scan) => found.scans.push(scan.clone()),
         Relation::Filter { input, predicate } => {
-            reached(input, found, hidden);
+            scans_at_hand(input, found, hidden);
             let conjuncts = predicate.conjuncts().into_iter().cloned();
             found.conditions.extend(conjuncts);
         }
-        Relation::Project { input, columns: _ } => reached(input, found, hidden),
+        Relation::Project { input, columns: _ } => scans_at_hand(input, found, hidden),
         Relation::Join {
             kind: JoinKind::Inner,
             left,
             right,
             on,
         } => {
-            reached(left, found, hidden);
-            reached(right, found, hidden);
+            scans_at_hand(left, found, hidden);
+            scans_at_hand(right, found, hidden);
             let conjuncts = on.iter().flat_map(|on| on.conjuncts().into_iter().cloned());
             found.conditions.extend(conjuncts);
             if let Relation::Scan(scan) = right.as_ref()
@@ -454,7 +454,7 @@ fn reached(relation: &Relation, found: &mut AtHand, hidden: &mut Vec<Scan>) {
             left,
             right: _,
             on: _,
-        } => reached(left, found, &mut Vec::new()),
+        } => scans_at_hand(left, found, &mut Vec::new()),
         Relation::Constants(_)
         | Relation::Group { .. }
         | Relation::Window { .. }
@@ -464,15 +464,15 @@ fn reached(relation: &Relation, found: &mut AtHand, hidden: &mut Vec<Scan>) {
 }
 
 /// The derived columns of inner joins and filters, none of which moves. Returns the scans at hand.
-fn fixed(relation: &Relation, found: &mut Vec<Fixed>) -> Vec<ScanId> {
+fn fixed_columns(relation: &Relation, found: &mut Vec<Fixed>) -> Vec<ScanId> {
     match relation {
         Relation::Scan(scan) => vec![scan.number],
         Relation::Filter {
             input,
             predicate: _,
-        } => fixed(input, found),
+        } => fixed_columns(input, found),
         Relation::Project { input, columns } => {
-            let scans = fixed(input, found);
+            let scans = fixed_columns(input, found);
             found.push(Fixed {
                 reads: columns.iter().flat_map(|(_, e)| e.columns()).collect(),
                 scans: scans.clone(),
@@ -484,13 +484,13 @@ fn fixed(relation: &Relation, found: &mut Vec<Fixed>) -> Vec<ScanId> {
             left,
             right,
             on: _,
-        } => [fixed(left, found), fixed(right, found)].concat(),
+        } => [fixed_columns(left, found), fixed_columns(right, found)].concat(),
         Relation::Join {
             kind: JoinKind::Left,
             left,
             right: _,
             on: _,
-        } => fixed(left, found),
+        } => fixed_columns(left, found),
         Relation::Constants(_)
         | Relation::Group { .. }
         | Relation::Window { .. }
@@ -512,7 +512,7 @@ fn without(relation: Relation, twins: &Twins, hoisted: &mut Vec<Expr>) -> Relati
     match relation {
         Relation::Filter { input, predicate } => {
             let kept = split(Some(predicate));
-            filtered(without(*input, twins, hoisted), kept)
+            filter(without(*input, twins, hoisted), kept)
         }
         Relation::Project { input, columns } => Relation::Project {
             input: Box::new(without(*input, twins, hoisted)),
@@ -527,7 +527,7 @@ fn without(relation: Relation, twins: &Twins, hoisted: &mut Vec<Expr>) -> Relati
             let kept = split(on);
             let left = without(*left, twins, hoisted);
             if twins.is_one(&right) {
-                return filtered(left, kept);
+                return filter(left, kept);
             }
             Relation::Join {
                 kind: JoinKind::Inner,
@@ -540,7 +540,7 @@ fn without(relation: Relation, twins: &Twins, hoisted: &mut Vec<Expr>) -> Relati
     }
 }
 
-fn filtered(input: Relation, conditions: Vec<Expr>) -> Relation {
+fn filter(input: Relation, conditions: Vec<Expr>) -> Relation {
     match Expr::and(conditions) {
         None => input,
         Some(predicate) => Relation::Filter {

@@ -14,7 +14,7 @@ use super::emit::statement::EmittedStatement;
 use super::emit::text::Derived;
 use super::limits::row_cost::{self, RowCost};
 use super::price::{Bounding, Price};
-use super::redundant_joins::{Once, read_once};
+use super::redundant_joins::{Once, without_redundant_scans};
 use super::vector::base_rows::base_rows;
 use super::vector::clipped_aggregate::ClippedAggregate;
 use super::vector::coordinate::Coordinate;
@@ -45,9 +45,9 @@ pub(in crate::rewrite) struct Emission<'a> {
 
 impl<'a> Emission<'a> {
     pub fn new(release: &'a AnalyzedRelease, analyzed: &'a Analyzed, policy: &'a Policy) -> Self {
-        let rows = read_once(
+        let rows = without_redundant_scans(
             &release.input,
-            &needed(release, &[]),
+            &needed_columns(release, &[]),
             policy,
             analyzed.columns(),
             analyzed.effort(),
@@ -77,7 +77,7 @@ impl<'a> Emission<'a> {
         let relations = Relations {
             policy: self.policy,
             columns: self.analyzed.columns(),
-            needed: needed(self.release, &[&self.rows.relation]),
+            needed: needed_columns(self.release, &[&self.rows.relation]),
             same: &self.rows.same,
             derived,
             spent,
@@ -105,14 +105,14 @@ impl<'a> Emission<'a> {
             // A value that is expensive for one row is not computed for each group.
             && self.row_cost(&statement).is_small()
         {
-            return Ok((self.finished(statement), true));
+            return Ok((self.finish(statement), true));
         }
-        let statement = self.unpivoted(coordinates, price, &bounding)?;
+        let statement = self.unpivot(coordinates, price, &bounding)?;
         Ok((statement, false))
     }
 
     /// The statement of the vector, with a row for each group of a unit.
-    pub fn unpivoted(
+    pub fn unpivot(
         &mut self,
         coordinates: &[Coordinate],
         price: &Price,
@@ -121,7 +121,7 @@ impl<'a> Emission<'a> {
         let statement = self
             .levels(coordinates, price, bounding)
             .statement(self.flat()?)?;
-        Ok(self.finished(statement))
+        Ok(self.finish(statement))
     }
 
     /// The statement of the cells that grouping sets are computed from: groups of all keys.
@@ -140,17 +140,17 @@ impl<'a> Emission<'a> {
             ..self.levels(coordinates, price, bounding)
         };
         let statement = levels.statement(self.flat()?)?;
-        Ok(self.finished(statement))
+        Ok(self.finish(statement))
     }
 
     /// Collations are derived, and constants numbered.
-    fn finished(&mut self, mut statement: ast::Query) -> ast::Query {
+    fn finish(&mut self, mut statement: ast::Query) -> ast::Query {
         self.keep_collations(&mut statement);
         self.order.number(&mut statement);
         statement
     }
 
-    pub fn printed(&self, statement: &ast::Query) -> Result<EmittedStatement, Refusal> {
+    pub fn print(&self, statement: &ast::Query) -> Result<EmittedStatement, Refusal> {
         let printed = EmittedStatement::print(statement)?;
         self.analyzed
             .effort()
@@ -171,7 +171,7 @@ impl<'a> Emission<'a> {
             self.flat()?,
         )?;
         let statement = query.statement(limit, self.release, base_rows)?;
-        Ok(self.finished(statement))
+        Ok(self.finish(statement))
     }
 
     /// Where texts have other collations than the database's, PostgreSQL derives each of them. The
@@ -185,7 +185,7 @@ impl<'a> Emission<'a> {
 }
 
 /// Columns that keys, aggregates and the unit read, and what these relations read.
-pub(in crate::rewrite) fn needed(
+pub(in crate::rewrite) fn needed_columns(
     release: &AnalyzedRelease,
     relations: &[&Relation],
 ) -> Vec<ColumnId> {

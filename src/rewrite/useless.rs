@@ -10,7 +10,7 @@ use best_case::PlannedBestCase;
 
 use super::describe::{known_range, threshold_units};
 use super::{Look, Plan, ReleasePlan, SEEN, Subject, Target};
-use crate::aggregates::{DrawId, Expected, Foreseen, Output, shown, whole};
+use crate::aggregates::{DrawId, Expected, Foreseen, Output, three_digits, whole};
 use crate::ir::{AggregateId, ReleaseId};
 use crate::mechanism::quantile_95;
 use crate::policy::Policy;
@@ -86,7 +86,7 @@ pub fn best_error(
 ) -> Option<String> {
     let release = plan.releases().get(release.0).filter(|r| is_known(r))?;
     let (output, _) = release.output(aggregate)?;
-    expected(release, output, policy.privacy.units?).error
+    expected_error(release, output, policy.privacy.units?).error
 }
 
 /// Releases of which most groups hold fewer units than the noise of their number, in words. Such an
@@ -114,8 +114,8 @@ fn thin(release: &ReleasePlan, units: u64) -> Option<String> {
         format!(
             "there are {groups} groups, of about {} units each at most on average; the noise \
                 hides ±{} of them",
-            shown(in_group),
-            shown(noise)
+            three_digits(in_group),
+            three_digits(noise)
         )
     })
 }
@@ -125,7 +125,7 @@ fn of_release(at: ReleaseId, release: &ReleasePlan, units: u64) -> Vec<Useless> 
     let is_one = release.outputs().len() == 1;
     let aggregates = AggregateId::numbered(release.outputs());
     let answers = aggregates.filter_map(|(aggregate, (output, _))| {
-        let predicate = expected(release, output, units).useless?;
+        let predicate = expected_error(release, output, units).useless?;
         let subject = if is_one {
             "this answer".to_owned()
         } else {
@@ -135,7 +135,7 @@ fn of_release(at: ReleaseId, release: &ReleasePlan, units: u64) -> Vec<Useless> 
             release: at,
             aggregate: Some(aggregate),
             message: format!("{subject} {predicate}"),
-            known: known(release, output),
+            known: range_of_end(release, output),
         })
     });
     hidden.into_iter().chain(answers).collect()
@@ -156,7 +156,7 @@ fn hidden_groups(release: &ReleasePlan, units: u64) -> Option<String> {
 }
 
 /// The range of a MIN or MAX.
-fn known(release: &ReleasePlan, output: &Output) -> Option<(String, String)> {
+fn range_of_end(release: &ReleasePlan, output: &Output) -> Option<(String, String)> {
     let Foreseen::Choice { choice, draws, .. } = output.foreseen() else {
         return None;
     };
@@ -171,7 +171,7 @@ fn known(release: &ReleasePlan, output: &Output) -> Option<(String, String)> {
     }
 }
 
-fn expected(release: &ReleasePlan, output: &Output, units: u64) -> Expected {
+fn expected_error(release: &ReleasePlan, output: &Output, units: u64) -> Expected {
     let nothing = Expected {
         error: None,
         useless: None,

@@ -55,7 +55,7 @@ pub fn candidates(query: &ResolvedQuery, policy: &Policy) -> Vec<NamedValues> {
 
 /// The query grouped by the columns of these conditions, without the conditions. All other
 /// conditions stay, and so do its keys.
-pub fn widened(query: &ResolvedQuery, which: &[NamedValues]) -> ResolvedQuery {
+pub fn widen(query: &ResolvedQuery, which: &[NamedValues]) -> ResolvedQuery {
     let release = |release: &Release| {
         let mut keys = release.keys.clone();
         for NamedValues { column, name, .. } in which {

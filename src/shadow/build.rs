@@ -9,7 +9,7 @@ use super::ddl::TableShape;
 use super::{ShadowError, ShadowOptions, ShadowSource, ddl, role};
 use crate::policy::{Policy, VIEW_SCHEMA};
 use crate::postgres;
-use crate::postgres::{Locale, identifier, literal, qualified};
+use crate::postgres::{Locale, identifier, literal, qualify};
 
 /// Proxies that share a shadow build it one at a time.
 const BUILD_LOCK: i64 = 0x7067_7665_696c;
@@ -374,7 +374,7 @@ async fn objects_of_public(admin: &Client) -> Result<Vec<String>, ShadowError> {
         move |row: &tokio_postgres::Row| {
             Ok(format!(
                 "DROP {kind} {} CASCADE",
-                qualified("public", row.try_get(0)?)
+                qualify("public", row.try_get(0)?)
             ))
         }
     };

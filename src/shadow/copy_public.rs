@@ -5,7 +5,7 @@ use tokio_postgres::Client;
 
 use super::ShadowError;
 use super::ddl::TableShape;
-use crate::postgres::{identifier, list, qualified};
+use crate::postgres::{identifier, list, qualify};
 
 /// The result of copying one public table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub type Heard<'a> = &'a (dyn Fn(Copying<'_>) + Sync);
 const REPORT_ROWS: u64 = 10_000;
 
 /// `keys` are the statements of the public tables' foreign keys.
-pub async fn mirror(
+pub async fn copy_tables(
     source: &Client,
     shadow: &mut Client,
     tables: &[TableShape],
@@ -41,7 +41,7 @@ pub async fn mirror(
     rows_max: u64,
     heard: Heard<'_>,
 ) -> Result<Vec<CopiedTable>, ShadowError> {
-    let mut mirrored = Vec::new();
+    let mut copied = Vec::new();
     unlink(shadow, tables).await?;
     for table in tables.iter().filter(|table| table.is_public) {
         let rows = copy(source, shadow, table, rows_max, heard).await?;
@@ -52,14 +52,14 @@ pub async fn mirror(
                 "public table is too large to mirror"
             );
         }
-        mirrored.push(CopiedTable {
+        copied.push(CopiedTable {
             schema: table.schema.clone(),
             table: table.name.clone(),
             rows,
         });
     }
     link(shadow, keys).await?;
-    Ok(mirrored)
+    Ok(copied)
 }
 
 /// Drops the foreign keys of public tables, so that each table can be filled whatever the others
@@ -74,7 +74,7 @@ async fn unlink(shadow: &Client, tables: &[TableShape]) -> Result<(), ShadowErro
             let name: String = row.try_get(0)?;
             let drop = format!(
                 "ALTER TABLE {} DROP CONSTRAINT {}",
-                qualified(&table.schema, &table.name),
+                qualify(&table.schema, &table.name),
                 identifier(&name)
             );
             shadow.batch_execute(&drop).await?;
@@ -117,7 +117,7 @@ async fn copy(
         of: estimate(source, table).await,
     };
     heard(report);
-    let (name, columns) = (qualified(&table.schema, &table.name), list(&table.columns));
+    let (name, columns) = (qualify(&table.schema, &table.name), list(&table.columns));
     let transaction = shadow.transaction().await?;
     transaction
         .batch_execute(&format!("TRUNCATE {name} CASCADE"))

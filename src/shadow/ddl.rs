@@ -9,7 +9,7 @@ use crate::catalog::{
 use crate::policy::{
     Policy, Protection, RECORD_AGGREGATES, RecordAggregate, Table, UnitStep, VIEW_SCHEMA, VIEWS,
 };
-use crate::postgres::{identifier, list, literal, qualified};
+use crate::postgres::{identifier, list, literal, qualify};
 
 /// A table as the shadow has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct ShadowSchema {
     pub schemas: BTreeSet<String>,
     pub statements: Vec<String>,
     pub tables: Vec<TableShape>,
-    /// The foreign keys of public tables. They come after the mirrored rows, which may refer to
+    /// The foreign keys of public tables. They come after the copied rows, which may refer to
     /// rows that are not here.
     pub public_keys: Vec<String>,
     pub warnings: Vec<String>,
@@ -86,7 +86,7 @@ pub fn schema(policy: &Policy, builtin: &Builtin) -> ShadowSchema {
 }
 
 fn create_type(made: &UserType) -> String {
-    let name = qualified(&made.schema, &made.name);
+    let name = qualify(&made.schema, &made.name);
     match &made.definition {
         TypeDefinition::Enum(labels) => {
             format!(
@@ -116,7 +116,7 @@ fn own() -> Vec<String> {
         let columns: Vec<String> = view.columns.iter().map(column).collect();
         format!(
             "CREATE TABLE {} ({})",
-            qualified(VIEW_SCHEMA, view.name),
+            qualify(VIEW_SCHEMA, view.name),
             columns.join(", ")
         )
     });
@@ -136,8 +136,8 @@ fn own() -> Vec<String> {
 /// The record that an aggregate gives, and the aggregate, for each form of its arguments.
 fn record_aggregate(aggregate: &RecordAggregate) -> Vec<String> {
     let RecordAggregate { name, forms, .. } = aggregate;
-    let record = qualified(VIEW_SCHEMA, &format!("{name}_result"));
-    let step = qualified(VIEW_SCHEMA, &format!("{name}_step"));
+    let record = qualify(VIEW_SCHEMA, &format!("{name}_result"));
+    let step = qualify(VIEW_SCHEMA, &format!("{name}_step"));
     let fields = aggregate.fields.iter();
     let fields = fields.map(|field| format!("{} {}", identifier(field.name), field.data_type()));
     let record_type = format!(
@@ -153,7 +153,7 @@ fn record_aggregate(aggregate: &RecordAggregate) -> Vec<String> {
             ),
             format!(
                 "CREATE AGGREGATE {}({arguments}) (SFUNC = {step}, STYPE = {record})",
-                qualified(VIEW_SCHEMA, name)
+                qualify(VIEW_SCHEMA, name)
             ),
         ]
     };
@@ -181,7 +181,7 @@ fn create_table(
             Some(Collation { schema, name })
                 if schema == "pg_catalog" && collations.contains(name) =>
             {
-                Ok(format!(" COLLATE {}", qualified(schema, name)))
+                Ok(format!(" COLLATE {}", qualify(schema, name)))
             }
             // Another collation would order rows, and compare values, differently from the
             // database.
@@ -221,7 +221,7 @@ fn create_table(
     }
     let statement = format!(
         "CREATE TABLE {} ({})",
-        qualified(&table.schema, &table.name),
+        qualify(&table.schema, &table.name),
         parts.join(", ")
     );
     (
@@ -324,8 +324,8 @@ fn foreign_key(
             .iter()
             .any(|key| key.as_slice() == referenced);
     let (at, to) = (
-        qualified(&from.schema, &from.name),
-        qualified(&to.schema, &to.name),
+        qualify(&from.schema, &from.name),
+        qualify(&to.schema, &to.name),
     );
     stands.then(|| {
         format!(
@@ -389,7 +389,7 @@ impl Types<'_> {
             }
         };
         let made = self.made.iter().find(of)?;
-        let name = qualified(&made.schema, &made.name);
+        let name = qualify(&made.schema, &made.name);
         Some(if made.oid == oid {
             name
         } else {

@@ -3,7 +3,7 @@
 use tokio_postgres::SimpleQueryMessage;
 
 use super::{Requester, Shadow, ShadowError, pool, role, settings};
-use crate::postgres::{identifier, qualified};
+use crate::postgres::{identifier, qualify};
 
 impl Shadow {
     /// The most rows of a copied table that have equal values, none NULL, in these columns.
@@ -25,7 +25,7 @@ impl Shadow {
         let sql = format!(
             "SELECT pg_catalog.max(n) FROM (SELECT pg_catalog.count(*) AS n FROM {} WHERE {} \
                 GROUP BY {}) AS t",
-            qualified(schema, table),
+            qualify(schema, table),
             known.join(" AND "),
             columns.join(", "),
         );
@@ -35,7 +35,7 @@ impl Shadow {
         loop {
             let lease = self.pool.lease(role::ROLE, &preamble).await?;
             let counting = async { Ok(lease.client().simple_query(&sql).await?) };
-            let outcome = self.limited(counting).await;
+            let outcome = self.limit_time(counting).await;
             let outcome = outcome.map(|messages| largest(&messages));
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 return outcome;

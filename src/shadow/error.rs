@@ -9,7 +9,7 @@ use crate::refusal::{Refusal, reason, sqlstate};
 impl From<tokio_postgres::Error> for ShadowError {
     fn from(error: tokio_postgres::Error) -> Self {
         match error.as_db_error() {
-            Some(database) => reported(database),
+            Some(database) => report(database),
             // Anything but a report of the server is a broken connection or protocol; a value that
             // could not be encoded is our bug.
             None if error.is_closed()
@@ -22,7 +22,7 @@ impl From<tokio_postgres::Error> for ShadowError {
     }
 }
 
-fn reported(error: &DbError) -> ShadowError {
+fn report(error: &DbError) -> ShadowError {
     let code = error.code().code();
     match ErrorClass::of(error.code()) {
         ErrorClass::Cancelled => ShadowError::Refusal(Refusal {

@@ -165,7 +165,7 @@ pub struct Shadow {
 
 impl Shadow {
     /// Starts or reaches the server and builds the policy's schema there. Public rows come by
-    /// [`Self::mirror`].
+    /// [`Self::copy_public`].
     pub async fn start(policy: &Policy, options: ShadowOptions) -> Result<Self, ShadowError> {
         let local = match &options.source {
             ShadowSource::Url(_) => None,
@@ -198,7 +198,7 @@ impl Shadow {
         let login = if is_private_server {
             pool::Login::direct(&admin)
         } else {
-            pool::Login::switched(
+            pool::Login::from_administrator(
                 &admin,
                 if local.is_none() && built.is_superuser {
                     role::OPTIONS
@@ -264,15 +264,15 @@ impl Shadow {
 
     /// Fills the public tables from the real database; a table of more rows than
     /// `limits.mirror_rows` stays empty and is reported.
-    pub async fn mirror(
+    pub async fn copy_public(
         &self,
         source: &tokio_postgres::Client,
     ) -> Result<Vec<CopiedTable>, ShadowError> {
-        self.mirror_heard(source, &|_| ()).await
+        self.copy_public_heard(source, &|_| ()).await
     }
 
     /// The same, with progress reports.
-    pub async fn mirror_heard(
+    pub async fn copy_public_heard(
         &self,
         source: &tokio_postgres::Client,
         heard: Heard<'_>,
@@ -284,7 +284,7 @@ impl Shadow {
             None
         };
         let mut admin = connect(&self.admin).await?;
-        let mirrored = copy_public::mirror(
+        let copied = copy_public::copy_tables(
             source,
             &mut admin.client,
             &self.tables,
@@ -295,7 +295,7 @@ impl Shadow {
         .await;
         admin.close().await;
         drop(exclusive);
-        mirrored
+        copied
     }
 
     /// Parameter and column types of one statement, or PostgreSQL's own error.
@@ -346,7 +346,7 @@ impl Shadow {
         loop {
             let lease = self.pool.lease(role, &preamble).await?;
             let describing = typing::describe(lease.client(), sql, parameter_oids, &self.sizes);
-            let outcome = self.limited(describing).await;
+            let outcome = self.limit_time(describing).await;
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 return outcome.inspect(|description| self.cache.keep(key, description));
             }
@@ -377,7 +377,7 @@ impl Shadow {
         {
             let lease = self.pool.lease(role::ROLE, &reading).await?;
             let reading = arguments::to_binary(lease.client(), oids, &arguments);
-            let outcome = self.limited(reading).await;
+            let outcome = self.limit_time(reading).await;
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 arguments = outcome?;
             }
@@ -385,7 +385,7 @@ impl Shadow {
         loop {
             let lease = self.pool.lease(role::ROLE, &printing).await?;
             let printing = arguments::print(lease.client(), oids, &arguments);
-            let outcome = self.limited(printing).await;
+            let outcome = self.limit_time(printing).await;
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 return outcome;
             }
@@ -457,7 +457,7 @@ impl Shadow {
             let values = loop {
                 let lease = self.pool.lease(role::ROLE, &preamble).await?;
                 let reading = arguments::to_binary(lease.client(), &types, &texts);
-                let outcome = self.limited(reading).await;
+                let outcome = self.limit_time(reading).await;
                 if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                     break outcome?;
                 }
@@ -524,7 +524,7 @@ impl Shadow {
         loop {
             let lease = self.pool.lease(role, &preamble).await?;
             let outcome = if is_known && is_text {
-                self.limited(rows::text(lease.client(), &requester.share, sql))
+                self.limit_time(rows::text(lease.client(), &requester.share, sql))
                     .await
             } else {
                 let running = rows::run(
@@ -534,7 +534,7 @@ impl Shadow {
                     columns_expected,
                     formats,
                 );
-                self.limited(running).await
+                self.limit_time(running).await
             };
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
                 return outcome;
@@ -544,7 +544,7 @@ impl Shadow {
 
     /// A server ends its statements by itself. One that hangs is left: the session is closed, and
     /// the statement is tried once more on another.
-    async fn limited<T>(
+    async fn limit_time<T>(
         &self,
         work: impl Future<Output = Result<T, ShadowError>>,
     ) -> Result<T, ShadowError> {

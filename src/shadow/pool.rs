@@ -49,7 +49,7 @@ impl Login {
     }
 
     /// Logs in as the administrator, with further startup options, and gives up its rights.
-    pub fn switched(admin: &Config, options: &str) -> Self {
+    pub fn from_administrator(admin: &Config, options: &str) -> Self {
         let mut config = admin.clone();
         if !options.is_empty() {
             config.options(format!(

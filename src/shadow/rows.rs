@@ -58,11 +58,11 @@ pub async fn run(
     if formats.iter().all(|format| *format == Format::Binary) {
         return binary(client, share, &statement).await;
     }
-    mixed(client, share, sql, &statement, &formats).await
+    run_mixed(client, share, sql, &statement, &formats).await
 }
 
 /// Both protocols run in one snapshot, so that `now()` and the order of rows agree.
-async fn mixed(
+async fn run_mixed(
     client: &Client,
     share: &MemoryShare,
     sql: &str,
@@ -128,7 +128,7 @@ pub async fn text(client: &Client, share: &MemoryShare, sql: &str) -> Result<Wei
             collected.push(values.collect::<Result<_, ShadowError>>()?)?;
         }
     }
-    Ok(collected.weighed())
+    Ok(collected.weigh())
 }
 
 /// The extended protocol: tokio-postgres asks for binary, and the bytes are passed on unchanged.
@@ -149,7 +149,7 @@ async fn binary(
         });
         collected.push(values.collect::<Result<_, ShadowError>>()?)?;
     }
-    Ok(collected.weighed())
+    Ok(collected.weigh())
 }
 
 struct Collected {
@@ -191,7 +191,7 @@ impl Collected {
         Ok(())
     }
 
-    fn weighed(self) -> Weighed {
+    fn weigh(self) -> Weighed {
         let Self {
             rows,
             bytes,

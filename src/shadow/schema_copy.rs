@@ -25,7 +25,7 @@ pub async fn copy_schema(
     // pgveil's own views and functions are for typing only.
     copy.batch_execute(&format!("DROP SCHEMA {} CASCADE", identifier(VIEW_SCHEMA)))
         .await?;
-    copy_public::mirror(
+    copy_public::copy_tables(
         source,
         copy,
         &schema.tables,

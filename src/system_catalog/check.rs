@@ -41,7 +41,9 @@ impl ast::VisitorMut for Walk<'_> {
             .flat_map(|with| &with.cte_tables)
             .any(|table| name_of(&table.alias.name).is_ok_and(|name| is_catalog_relation(&name)))
         {
-            return ControlFlow::Break(unsupported("a WITH query that bears a catalog's name"));
+            return ControlFlow::Break(refuse_unsupported(
+                "a WITH query that bears a catalog's name",
+            ));
         }
         if !locks.is_empty() {
             return ControlFlow::Break(
@@ -57,7 +59,7 @@ impl ast::VisitorMut for Walk<'_> {
             || format_clause.is_some()
             || !pipe_operators.is_empty()
         {
-            return ControlFlow::Break(unsupported("this clause"));
+            return ControlFlow::Break(refuse_unsupported("this clause"));
         }
         flow(check_body(body))
     }
@@ -110,7 +112,7 @@ impl ast::VisitorMut for Walk<'_> {
             | V::Boolean(_)
             | V::Null
             | V::Placeholder(_) => ControlFlow::Continue(()),
-            _ => ControlFlow::Break(unsupported("this form of constant")),
+            _ => ControlFlow::Break(refuse_unsupported("this form of constant")),
         }
     }
 }
@@ -119,7 +121,7 @@ fn flow(outcome: Result<(), Refusal>) -> ControlFlow<Refusal> {
     outcome.map_or_else(ControlFlow::Break, ControlFlow::Continue)
 }
 
-fn unsupported(construct: &str) -> Refusal {
+fn refuse_unsupported(construct: &str) -> Refusal {
     Refusal::new(
         reason::CATALOG_CONSTRUCT,
         format!("{construct} is not supported over the system catalogs"),
@@ -146,7 +148,7 @@ fn check_body(body: &ast::SetExpr) -> Result<(), Refusal> {
             "statements that change data are not allowed",
         )
         .detail("pgveil answers SELECT queries only.")),
-        ast::SetExpr::Table(_) => Err(unsupported("TABLE")),
+        ast::SetExpr::Table(_) => Err(refuse_unsupported("TABLE")),
     }
 }
 
@@ -172,7 +174,7 @@ fn check_factor(factor: &ast::TableFactor) -> Result<(), Refusal> {
             Some(ast::TableFunctionArgs {
                 args: _,
                 settings: Some(_),
-            }) => Err(unsupported("SETTINGS")),
+            }) => Err(refuse_unsupported("SETTINGS")),
             None => check_relation(name),
         },
         ast::TableFactor::Function {
@@ -199,7 +201,7 @@ fn check_factor(factor: &ast::TableFactor) -> Result<(), Refusal> {
             table_with_joins: _,
             alias: _,
         } => Ok(()),
-        _ => Err(unsupported("this kind of FROM item")),
+        _ => Err(refuse_unsupported("this kind of FROM item")),
     }
 }
 
@@ -297,7 +299,7 @@ fn check_format(name: &ast::ObjectName, args: &ast::FunctionArguments) -> Result
     if plain {
         Ok(())
     } else {
-        Err(unsupported(
+        Err(refuse_unsupported(
             "format with another pattern than constants with %s, %I and %L",
         ))
     }
@@ -330,13 +332,13 @@ fn narrow(factor: &mut ast::TableFactor, session: &SessionFacts) -> Result<(), R
         _ => return Ok(()),
     };
     if is_function {
-        if let Some(fact) = session.named(relation) {
+        if let Some(fact) = session.by_name(relation) {
             // PostgreSQL gives the only column of a function the function's name.
             let column = alias.as_ref().map_or_else(
                 || ast::Ident::with_quote('"', relation),
                 |alias| alias.name.clone(),
             );
-            *factor = derived(
+            *factor = derived_table(
                 &format!("SELECT {fact} AS {column}"),
                 relation,
                 alias.clone(),
@@ -355,19 +357,19 @@ fn narrow(factor: &mut ast::TableFactor, session: &SessionFacts) -> Result<(), R
         None if relation == "pg_settings" => settings_shown(),
         None => return Ok(()),
     };
-    *factor = derived(&text, relation, alias.clone())?;
+    *factor = derived_table(&text, relation, alias.clone())?;
     Ok(())
 }
 
 /// A query as a derived table with this alias.
-fn derived(
+fn derived_table(
     text: &str,
     relation: &str,
     alias: Option<ast::TableAlias>,
 ) -> Result<ast::TableFactor, Refusal> {
     let statements = parse(text)?;
     let [Statement::Query(query)] = statements.as_slice() else {
-        return Err(unsupported(relation));
+        return Err(refuse_unsupported(relation));
     };
     let alias = alias.unwrap_or_else(|| plain_alias(relation));
     Ok(ast::TableFactor::Derived {
@@ -468,6 +470,6 @@ fn check_expr(expr: &ast::Expr) -> Result<(), Refusal> {
         | E::Trim { .. }
         | E::Overlay { .. } => Ok(()),
         E::GroupingSets(_) | E::Cube(_) | E::Rollup(_) | E::JsonAccess { .. } => Ok(()),
-        _ => Err(unsupported("this form of expression")),
+        _ => Err(refuse_unsupported("this form of expression")),
     }
 }

@@ -121,7 +121,7 @@ impl AnswerTable {
             if texts.is_empty() {
                 self.columns.get(measure).cloned().unwrap_or_default()
             } else {
-                shortened(&texts.join(" · "))
+                shorten(&texts.join(" · "))
             }
         };
         let bar = |row: &Vec<AnswerCell>| {
@@ -197,7 +197,7 @@ fn text_of(cell: &AnswerCell) -> Markup {
 }
 
 /// A label that fits a chart.
-fn shortened(text: &str) -> String {
+fn shorten(text: &str) -> String {
     match text.char_indices().nth(LABEL_MAX) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),

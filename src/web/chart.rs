@@ -41,20 +41,22 @@ impl PrintedInterval {
 
 impl Bar {
     fn points(&self) -> impl Iterator<Item = f64> {
-        let ends = self.drawn().map(|interval| (interval.low, interval.high));
+        let ends = self
+            .drawable_interval()
+            .map(|interval| (interval.low, interval.high));
         let (low, high) = ends.unwrap_or((self.value, self.value));
         [self.value, low, high].into_iter().chain(self.exact)
     }
 
     /// The interval, where it can be drawn.
-    fn drawn(&self) -> Option<&PrintedInterval> {
+    fn drawable_interval(&self) -> Option<&PrintedInterval> {
         self.interval
             .as_ref()
             .filter(|interval| interval.is_finite())
     }
 
     /// The value to the digits of its error.
-    fn shown(&self) -> String {
+    fn value_text(&self) -> String {
         match &self.interval {
             Some(interval) => within_error(self.value, interval.half()),
             None => number(self.value),
@@ -70,7 +72,7 @@ impl Bar {
         let exact = self
             .exact
             .map_or_else(String::new, |exact| format!("; exact {}", number(exact)));
-        format!("{}: {}{interval}{exact}", self.label, self.shown())
+        format!("{}: {}{interval}{exact}", self.label, self.value_text())
     }
 }
 
@@ -100,12 +102,12 @@ fn plain(value: f64, digits: usize) -> String {
     if text.contains('.') {
         text.trim_end_matches('0').trim_end_matches('.').to_owned()
     } else {
-        grouped(&text)
+        group_digits(&text)
     }
 }
 
 /// `12345` as `12,345`.
-fn grouped(text: &str) -> String {
+fn group_digits(text: &str) -> String {
     let (sign, digits) = text
         .strip_prefix('-')
         .map_or(("", text), |rest| ("-", rest));
@@ -187,7 +189,7 @@ pub fn rows(bars: &[Bar]) -> Markup {
                 svg .lane role="img" aria-label=(bar.words()) {
                     (lying(bar, &scale))
                 }
-                div .figure { (bar.shown()) }
+                div .figure { (bar.value_text()) }
             }
         }
     }
@@ -199,7 +201,7 @@ fn lying(bar: &Bar, scale: &Scale) -> Markup {
     html! {
         line .axis x1=(percent(zero)) x2=(percent(zero)) y1="0" y2="100%" {}
         rect .bar x=(percent(left)) width=(percent(width)) y="22%" height="56%" {}
-        @if let Some(PrintedInterval { low, high, .. }) = bar.drawn() {
+        @if let Some(PrintedInterval { low, high, .. }) = bar.drawable_interval() {
             line .whisker x1=(scale.at(*low)) x2=(scale.at(*high)) y1="50%" y2="50%" {}
             @for end in [*low, *high] {
                 line .whisker x1=(scale.at(end)) x2=(scale.at(end)) y1="30%" y2="70%" {}
@@ -244,7 +246,7 @@ fn column(bar: &Bar, scale: &Scale, x: f64, step: f64) -> Markup {
     html! {
         rect .bar x=(percent(left)) width=(percent(width)) y=(percent(top))
             height=(percent(height)) {}
-        @if let Some(PrintedInterval { low, high, .. }) = bar.drawn() {
+        @if let Some(PrintedInterval { low, high, .. }) = bar.drawable_interval() {
             line .whisker x1=(percent(x)) x2=(percent(x)) y1=(scale.at(*low))
                 y2=(scale.at(*high)) {}
             @for end in [*low, *high] {

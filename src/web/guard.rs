@@ -75,9 +75,9 @@ impl Guard {
 
     /// Lets a request in, and puts the headers on its answer.
     pub async fn pass(&self, request: Request, next: Next) -> Response {
-        let mut response = match self.admitted(request.method(), request.headers()) {
+        let mut response = match self.admit(request.method(), request.headers()) {
             Err((status, why)) => (status, why).into_response(),
-            Ok(()) => match arrived(request).await {
+            Ok(()) => match receive(request).await {
                 Err(refused) => refused.into_response(),
                 Ok(request) => self.answer(request, next).await,
             },
@@ -100,7 +100,7 @@ impl Guard {
             })
     }
 
-    fn admitted(
+    fn admit(
         &self,
         method: &Method,
         headers: &HeaderMap,
@@ -146,7 +146,7 @@ fn is_opened(headers: &HeaderMap) -> bool {
 }
 
 /// The request with its whole body, read before it takes a place: a slow sender keeps nobody out.
-async fn arrived(request: Request) -> Result<Request, (StatusCode, &'static str)> {
+async fn receive(request: Request) -> Result<Request, (StatusCode, &'static str)> {
     let (parts, body) = request.into_parts();
     match tokio::time::timeout(ARRIVAL, read(body)).await {
         Ok(Some(bytes)) => Ok(Request::from_parts(parts, Body::from(bytes))),
@@ -232,7 +232,7 @@ mod tests {
             for (name, value) in headers {
                 map.insert(*name, HeaderValue::from_static(value));
             }
-            let refused = guard.admitted(&Method::POST, &map).err();
+            let refused = guard.admit(&Method::POST, &map).err();
             refused.map(|(status, _)| status)
         };
         let refused = Some(StatusCode::FORBIDDEN);
@@ -251,7 +251,7 @@ mod tests {
         for (name, value) in twice {
             map.append(name, HeaderValue::from_static(value));
         }
-        let misdirected = guard.admitted(&Method::GET, &map).err();
+        let misdirected = guard.admit(&Method::GET, &map).err();
         let status = misdirected.map(|(status, _)| status);
         assert_eq!(status, Some(StatusCode::MISDIRECTED_REQUEST));
     }

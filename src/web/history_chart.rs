@@ -10,14 +10,14 @@ use crate::engine::{Bought, Curve, percent};
 
 /// Error against budget: the first aggregate as a line, all of them in the table.
 pub fn curve(curve: &Curve) -> Markup {
-    let names = curve.bought().next();
+    let names = curve.bought_points().next();
     let names: Vec<&str> = names
         .map(|bought| bought.errors.iter().map(|(name, _)| name.as_str()))
         .into_iter()
         .flatten()
         .collect();
     let line: Vec<(f64, f64)> = curve
-        .bought()
+        .bought_points()
         .filter_map(|bought| Some((100.0 * bought.share?, bought.first()?)))
         .collect();
     let highest = |of: fn(&(f64, f64)) -> f64| line.iter().map(of).fold(0.0, f64::max);
@@ -44,7 +44,7 @@ pub fn curve(curve: &Curve) -> Markup {
             };
             let mut row = vec![text(point.epsilon)];
             match &point.answer {
-                Ok(bought) => row.extend(priced(bought, default)),
+                Ok(bought) => row.extend(price_cells(bought, default)),
                 Err(why) => {
                     row.extend((0..names.len() + 2).map(|_| text("")));
                     row.push(text(format!("not answered: {why}")));
@@ -74,7 +74,7 @@ pub fn curve(curve: &Curve) -> Markup {
     }
 }
 
-fn priced(bought: &Bought, default: &str) -> Vec<Markup> {
+fn price_cells(bought: &Bought, default: &str) -> Vec<Markup> {
     let useless = if bought.is_useless { "useless" } else { "" };
     let remark = [default, useless].map(str::to_owned);
     let remark: Vec<String> = remark.into_iter().filter(|part| !part.is_empty()).collect();
@@ -89,7 +89,7 @@ fn priced(bought: &Bought, default: &str) -> Vec<Markup> {
 }
 
 /// The spent share of a budget over some days before `now`: a chart, and its points as a table.
-pub fn spent(whose: &str, course: &[(i64, f64)], days: u16, now: i64) -> (Markup, Markup) {
+pub fn spent_chart(whose: &str, course: &[(i64, f64)], days: u16, now: i64) -> (Markup, Markup) {
     let at = |moment: i64| (moment - now) as f64 / MICROS_PER_DAY as f64;
     let line: Vec<(f64, f64)> = course
         .iter()

@@ -37,7 +37,7 @@ pub fn candidates(sql: &str) -> Vec<(usize, bool)> {
 }
 
 /// The statement with intervals for these of its columns.
-pub fn widened(sql: &str, columns: &[usize]) -> Option<WithIntervals> {
+pub fn with_intervals(sql: &str, columns: &[usize]) -> Option<WithIntervals> {
     with_room_for_text(sql, || {
         let question = IntervalQuery::parse(sql)?;
         let mut candidates = question.candidates();
@@ -177,7 +177,7 @@ mod tests {
         let sql = "SELECT lower(a), upper(b) AS b, abs(c), max(d) FROM t GROUP BY lower(a), b, 3";
         let found = [(0, true), (1, true), (2, true), (3, false)];
         assert_eq!(candidates(sql), found);
-        let widened = widened(sql, &[3]).unwrap();
+        let widened = with_intervals(sql, &[3]).unwrap();
         assert_eq!(widened.columns, [3]);
         assert!(
             widened.sql.contains("pgveil.ci_low(max(d))"),
@@ -195,7 +195,7 @@ mod tests {
         assert!(question.sql().contains(&format!("{call}.num_rows, ")));
         let columns: Vec<usize> = candidates(&sql).iter().map(|(at, _)| *at).collect();
         assert_eq!(columns, [1, 2, 3, 4, 5, 6, 7]);
-        let widened = widened(&sql, &[5]).unwrap().sql;
+        let widened = with_intervals(&sql, &[5]).unwrap().sql;
         let end = format!("pgveil.ci_low({call}.num_rows)");
         assert!(widened.contains(&end), "{widened}");
         let misplaced = format!("SELECT 1 FROM t ORDER BY {call}.*");
@@ -210,7 +210,7 @@ mod tests {
         );
         // A thread of the size that the server's have.
         let walk = std::thread::Builder::new().stack_size(2 << 20);
-        let walk = walk.spawn(move || (candidates(&sql), widened(&sql, &[0]).is_some()));
+        let walk = walk.spawn(move || (candidates(&sql), with_intervals(&sql, &[0]).is_some()));
         assert_eq!(walk.unwrap().join().unwrap(), (vec![(0, false)], true));
     }
 

@@ -74,7 +74,7 @@ impl LoginRefusal {
     }
 
     /// The same, for a reason that the wire gives too.
-    pub fn refused(refusal: &Refusal) -> Self {
+    pub fn of_refusal(refusal: &Refusal) -> Self {
         Self {
             ending: refusal.into(),
             ..Self::unable(&refusal.message)

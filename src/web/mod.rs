@@ -47,7 +47,7 @@ pub const STYLE: &str = include_str!("style.css");
 pub const SITE_STYLE: &str = concat!(include_str!("style.css"), include_str!("site.css"));
 
 /// The line of a position in SQL, and a caret under it.
-pub fn pointed(position: u32, sql: &str) -> Option<String> {
+pub fn point_at(position: u32, sql: &str) -> Option<String> {
     let mut left = usize::try_from(position).ok()?.checked_sub(1)?;
     for line in sql.split('\n') {
         let length = line.chars().count();

@@ -103,7 +103,7 @@ fn navigation(title: &str, who: &Who, token: &str) -> Markup {
                 }
             }
             form .leave method="post" action="/logout" {
-                (hidden(token))
+                (token_field(token))
                 span .note { (who.words) }
                 button { "Log out" }
             }
@@ -112,7 +112,7 @@ fn navigation(title: &str, who: &Who, token: &str) -> Markup {
 }
 
 /// The token of a form.
-pub fn hidden(token: &str) -> Markup {
+pub fn token_field(token: &str) -> Markup {
     html! { input type="hidden" name="token" value=(token); }
 }
 
@@ -146,7 +146,7 @@ pub fn text(text: impl std::fmt::Display) -> Markup {
 
 /// A refusal as psql shows it, with its place in the text.
 pub fn refusal(refusal: &Refusal, sql: &str) -> Markup {
-    let pointed = refusal.position.and_then(|at| super::pointed(at, sql));
+    let pointed = refusal.position.and_then(|at| super::point_at(at, sql));
     html! {
         section #found aria-labelledby="refused" {
             h2 #refused { "Refused" }
@@ -178,7 +178,7 @@ pub fn statement(sql: &str) -> Markup {
 }
 
 /// The charge, in words.
-pub fn charged(loss: &Loss) -> String {
+pub fn charge_words(loss: &Loss) -> String {
     if loss.is_zero() {
         return "free".to_owned();
     }

@@ -165,7 +165,7 @@ impl<V: SessionOwner> Sessions<V> {
     }
 
     /// Whether a session lives and its visitor is still as at the login.
-    pub fn stands(&self, id: SessionId, is_unchanged: impl Fn(&V) -> bool, now: Instant) -> bool {
+    pub fn is_open(&self, id: SessionId, is_unchanged: impl Fn(&V) -> bool, now: Instant) -> bool {
         let open = self.living(now);
         open.get(&id)
             .is_some_and(|session| is_unchanged(&session.visitor))
@@ -293,8 +293,8 @@ mod tests {
         let begun = sessions.begin(OLGA, HERE, now).unwrap();
         let is_other = |who: &Somebody| *who == Somebody("olga", "b");
         assert!(sessions.find(&secret, is_other, true, now).is_none());
-        assert!(!sessions.stands(SessionId::of(&begun), is_other, now));
-        assert!(sessions.stands(SessionId::of(&begun), is_olga, now));
+        assert!(!sessions.is_open(SessionId::of(&begun), is_other, now));
+        assert!(sessions.is_open(SessionId::of(&begun), is_olga, now));
         // For good, also where the policy is changed back.
         assert!(sessions.find(&secret, is_olga, true, now).is_none());
         assert!(sessions.find("", is_olga, true, now).is_none());

@@ -17,7 +17,7 @@ use super::rate_limit::{Pace, Rates};
 use super::session::{Lifetimes, SessionId, SessionOwner, Sessions};
 
 /// The options of a site.
-pub struct PortalOptions {
+pub struct SiteOptions {
     pub site: &'static SiteTexts,
     /// Names by which it may be asked, in addition to addresses and `localhost`.
     pub hosts: Vec<String>,
@@ -35,7 +35,7 @@ pub struct PortalOptions {
 }
 
 /// A site behind a login.
-pub struct LoginPortal<V> {
+pub struct LoginSite<V> {
     pub site: &'static SiteTexts,
     pub sessions: Sessions<V>,
     pub door: Arc<PasswordCheck>,
@@ -44,11 +44,11 @@ pub struct LoginPortal<V> {
     pub rates: Rates,
 }
 
-impl<V: SessionOwner> LoginPortal<V> {
+impl<V: SessionOwner> LoginSite<V> {
     /// # Errors
     /// Where the operating system has no randomness to give.
-    pub fn open(opening: PortalOptions) -> std::io::Result<Self> {
-        let PortalOptions {
+    pub fn open(opening: SiteOptions) -> std::io::Result<Self> {
+        let SiteOptions {
             site,
             hosts,
             is_encrypted,
@@ -88,11 +88,11 @@ impl<V: SessionOwner> LoginPortal<V> {
         if matches!(parts.method, Method::GET | Method::HEAD) {
             return Redirect::to("/login").into_response();
         }
-        self.ended(None)
+        self.session_ended_page(None)
     }
 
     /// The answer to a form of a session that has ended, with what was typed in it.
-    pub fn ended(&self, typed: Option<&str>) -> Response {
+    pub fn session_ended_page(&self, typed: Option<&str>) -> Response {
         let why = "The session has ended. Log in again.";
         let page = self.site.login(Some(why), typed);
         (StatusCode::UNAUTHORIZED, Html(page.into_string())).into_response()
@@ -121,7 +121,8 @@ impl<V: SessionOwner> LoginPortal<V> {
         is_unchanged: impl Fn(&V) -> bool,
     ) -> bool {
         let now = Instant::now();
-        self.sessions.stands(session, is_unchanged, now) && self.sessions.takes(session, token, now)
+        self.sessions.is_open(session, is_unchanged, now)
+            && self.sessions.takes(session, token, now)
     }
 
     /// Whether a form was made for this session, which may send it again.
@@ -132,6 +133,7 @@ impl<V: SessionOwner> LoginPortal<V> {
         is_unchanged: impl Fn(&V) -> bool,
     ) -> bool {
         let now = Instant::now();
-        self.sessions.stands(session, is_unchanged, now) && self.sessions.knows(session, token, now)
+        self.sessions.is_open(session, is_unchanged, now)
+            && self.sessions.knows(session, token, now)
     }
 }

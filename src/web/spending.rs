@@ -26,7 +26,7 @@ pub struct Spent {
 
 /// The debits of an account in the currency that it has more left of, oldest first; `named` names
 /// their plans.
-pub fn spent(
+pub fn list_spent(
     balance: &Balance,
     newest_first: &[Entry],
     named: impl Fn(Fingerprint) -> String,
@@ -228,7 +228,7 @@ mod tests {
     }
 
     fn of_entries(balance: &Balance, entries: &[Entry]) -> Vec<Spent> {
-        spent(balance, entries, |plan| plan.short())
+        list_spent(balance, entries, |plan| plan.short())
     }
 
     fn near(found: &[(i64, f64)], wanted: &[(i64, f64)]) {

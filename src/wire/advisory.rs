@@ -149,7 +149,7 @@ fn key_of(
             };
             match value {
                 None => return Ok(None),
-                Some(bytes) => sent(*format, bytes)?,
+                Some(bytes) => read_number(*format, bytes)?,
             }
         }
     };
@@ -162,7 +162,7 @@ fn key_of(
     Ok(Some(LockKey::Number(value)))
 }
 
-fn sent(format: Format, bytes: &[u8]) -> Result<i64, Refusal> {
+fn read_number(format: Format, bytes: &[u8]) -> Result<i64, Refusal> {
     let malformed = || {
         Refusal::new(
             reason::INVALID_BINARY_VALUE,

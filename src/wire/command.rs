@@ -9,7 +9,7 @@ use super::message::not_utf8;
 use super::outcome::Outcome;
 use super::portal::{Reply, text_column};
 use super::settings::values_of;
-use super::transaction::{Status, aborted};
+use super::transaction::{Status, refuse_aborted};
 use crate::engine::{Argument, Commanded, Format, Service};
 use crate::error::Error;
 use crate::parse::{
@@ -26,7 +26,7 @@ impl<S: Service> Connection<S> {
         arguments: &[Argument],
         formats: &[Format],
     ) -> Result<Reply, Outcome> {
-        self.allowed(statement)?;
+        self.require_allowed(statement)?;
         match statement {
             Statement::Query(query) => self.query(query, parameters, arguments, formats).await,
             Statement::Explain(query, format) => {
@@ -38,7 +38,7 @@ impl<S: Service> Connection<S> {
             Statement::Declare(declare) => self.declare(declare, parameters, arguments).await,
             Statement::Prepare(prepare) => self.prepare(prepare).await,
             Statement::Execute(execute) => self.execute_prepared(execute, formats).await,
-            Statement::Copy(copy) => self.copied(copy).await,
+            Statement::Copy(copy) => self.answer_copy(copy).await,
             Statement::Fetch(fetch) => self.fetch(fetch, formats).await,
             Statement::Session(session) => Ok(self.session(session)?),
             Statement::Operator(command) => self.operate(command).await,
@@ -79,7 +79,7 @@ impl<S: Service> Connection<S> {
     }
 
     /// 25P02 in a failed transaction, for all but its end.
-    pub(super) fn allowed(&self, statement: &Statement) -> Result<(), Refusal> {
+    pub(super) fn require_allowed(&self, statement: &Statement) -> Result<(), Refusal> {
         let ends = matches!(
             statement,
             Statement::Session(
@@ -89,17 +89,17 @@ impl<S: Service> Connection<S> {
             )
         );
         if self.transaction.status() == Status::Failed && !ends {
-            Err(aborted())
+            Err(refuse_aborted())
         } else {
             Ok(())
         }
     }
 
     /// The answer of a COPY, to be streamed.
-    async fn copied(&mut self, copy: &Copy) -> Result<Reply, Outcome> {
+    async fn answer_copy(&mut self, copy: &Copy) -> Result<Reply, Outcome> {
         let Copy { query, format } = copy;
         // A wrong column of FORCE_QUOTE shows before anything is charged.
-        let described = self.described(query, &[]).await?;
+        let described = self.describe_query(query, &[]).await?;
         let writer = Writer::new(format, &described.columns)?;
         let answer = self
             .answer(query, &[], &[], &[writer.value_format()])
@@ -132,7 +132,7 @@ impl<S: Service> Connection<S> {
                 Reply::done("RESET")
             }
             SessionStatement::Show { name } => {
-                let (name, value) = self.shown(name)?;
+                let (name, value) = self.setting_value(name)?;
                 Reply::texts("SHOW", vec![text_column(&name)], vec![vec![value]])
             }
             SessionStatement::ShowAll => self.show_all(),
@@ -142,10 +142,10 @@ impl<S: Service> Connection<S> {
             SessionStatement::Commit { chain: false } => self.commit(),
             SessionStatement::Rollback { chain: false } => self.rollback(),
             SessionStatement::Commit { chain: true } => {
-                self.chained("COMMIT AND CHAIN", Self::commit)?
+                self.chain("COMMIT AND CHAIN", Self::commit)?
             }
             SessionStatement::Rollback { chain: true } => {
-                self.chained("ROLLBACK AND CHAIN", Self::rollback)?
+                self.chain("ROLLBACK AND CHAIN", Self::rollback)?
             }
             SessionStatement::Savepoint { name } => {
                 self.transaction.savepoint(name.clone(), &self.settings)?;
@@ -281,7 +281,7 @@ impl<S: Service> Connection<S> {
         };
         let values = value.map(|value| values_of(&name, &value)).transpose()?;
         let reply = self.set(scope, &name, values.as_deref())?;
-        let (_, shown) = self.shown(&name)?;
+        let (_, shown) = self.setting_value(&name)?;
         Ok(Reply {
             notices: reply.notices,
             ..Reply::texts("SELECT", vec![text_column(&column)], vec![vec![shown]])
@@ -289,7 +289,7 @@ impl<S: Service> Connection<S> {
     }
 
     /// A setting's canonical name, and the value in force.
-    fn shown(&self, name: &str) -> Result<(String, String), Refusal> {
+    fn setting_value(&self, name: &str) -> Result<(String, String), Refusal> {
         let (name, value) = self.settings.show(name)?;
         let value = if is_session_setting(&name) {
             self.service
@@ -387,7 +387,7 @@ impl<S: Service> Connection<S> {
     }
 
     /// Ends the transaction and opens the next with the same modes.
-    fn chained(&mut self, what: &str, end: fn(&mut Self) -> Reply) -> Result<Reply, Refusal> {
+    fn chain(&mut self, what: &str, end: fn(&mut Self) -> Reply) -> Result<Reply, Refusal> {
         self.transaction.require_block(what)?;
         let shown = |name: &str| self.settings.show(name).map(|(_, value)| value);
         let modes = Modes {

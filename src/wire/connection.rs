@@ -18,7 +18,7 @@ use super::login::LoggedIn;
 use super::message;
 use super::message::Frontend;
 use super::outcome::Outcome;
-use super::portal::{Portal, Prepared, Reply, counted};
+use super::portal::{Portal, Prepared, Reply, command_tag};
 use super::settings::Settings;
 use super::stream::{FramedStream, RawMessage};
 use super::transaction::{Status, Transaction};
@@ -139,7 +139,7 @@ impl<S: Service> Connection<S> {
         if let Err(stop) = self.ready().await {
             return stop;
         }
-        let ended = self.entry.ended();
+        let ended = self.entry.end_token();
         loop {
             let patience = self.patience();
             let idle = async {
@@ -158,7 +158,7 @@ impl<S: Service> Connection<S> {
             };
             let frame = tokio::select! {
                 biased;
-                () = ended.cancelled() => Err(Outcome::ended()),
+                () = ended.cancelled() => Err(Outcome::operator_ended()),
                 () = over => Err(Outcome::shutdown()),
                 frame = self.channel.frame_within(FRAME_BYTES_MAX, &self.share) => frame,
                 () = idle => {
@@ -171,7 +171,7 @@ impl<S: Service> Connection<S> {
                 Ok(frame) => tokio::select! {
                     biased;
                     step = self.step(frame) => step,
-                    () = ended.cancelled() => Err(Outcome::ended()),
+                    () = ended.cancelled() => Err(Outcome::operator_ended()),
                 },
                 Err(stop) => Err(stop),
             };
@@ -286,7 +286,7 @@ impl<S: Service> Connection<S> {
 
     /// Sends changed settings, then ReadyForQuery.
     pub(super) async fn ready(&mut self) -> Result<(), Outcome> {
-        let now = self.settings.reported();
+        let now = self.settings.reported_settings();
         for (at, (name, value)) in now.iter().enumerate() {
             if self
                 .reported
@@ -338,7 +338,8 @@ impl<S: Service> Connection<S> {
             self.channel.relieve().await?;
         }
         self.channel.copy_done();
-        self.channel.complete(counted(&reply.tag, reply.rows.len()));
+        self.channel
+            .complete(command_tag(&reply.tag, reply.rows.len()));
         Ok(())
     }
 }

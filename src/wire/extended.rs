@@ -15,11 +15,11 @@ use super::cursor::cursor_exists;
 use super::message::{Bind, MessageTarget, check_counts, not_utf8};
 use super::outcome::Outcome;
 use super::portal::{
-    Portal, Prepared, Progress, columns_weight, counted, each, settings_weight, text_column,
+    Portal, Prepared, Progress, columns_weight, command_tag, each, settings_weight, text_column,
 };
-use super::prepared::carried;
+use super::prepared::carrier_format;
 use super::run::explain_column;
-use super::transaction::{Status, aborted};
+use super::transaction::{Status, refuse_aborted};
 use crate::engine::{Argument, ColumnDescription, Format, Service};
 use crate::parse;
 use crate::parse::{Configure, Given, Query, SessionStatement, Statement};
@@ -60,7 +60,7 @@ impl<S: Service> Connection<S> {
         }
         let statement = statements.pop();
         if let Some(statement) = &statement {
-            self.allowed(statement)?;
+            self.require_allowed(statement)?;
         }
         self.keep_statement(&name, statement, types, parse::weight(sql))
             .await?;
@@ -139,12 +139,12 @@ impl<S: Service> Connection<S> {
                     (parameters, Some(columns))
                 }
                 (None, None) => {
-                    let described = self.described(query, types).await?;
+                    let described = self.describe_query(query, types).await?;
                     (described.parameters, Some(described.columns))
                 }
             },
             Some(Statement::Explain(query, format)) => (
-                self.described(query, types).await?.parameters,
+                self.describe_query(query, types).await?.parameters,
                 Some(vec![explain_column(*format)]),
             ),
             Some(Statement::ExplainExecute(_, format)) => {
@@ -164,7 +164,7 @@ impl<S: Service> Connection<S> {
                 Some(["name", "setting", "description"].map(text_column).to_vec()),
             ),
             Some(Statement::Declare(declare)) => (
-                self.described(&declare.query, types).await?.parameters,
+                self.describe_query(&declare.query, types).await?.parameters,
                 None,
             ),
             // The columns of FETCH and EXECUTE are looked up when they are asked for.
@@ -205,7 +205,7 @@ impl<S: Service> Connection<S> {
         } = bind;
         let prepared = self.statement(&statement)?.clone();
         if let Some(known) = &prepared.statement {
-            self.allowed(known)?;
+            self.require_allowed(known)?;
         }
         let wanted = prepared.parameters.len();
         let columns = self.columns(&prepared);
@@ -238,7 +238,7 @@ impl<S: Service> Connection<S> {
         }
         let held = self.share.hold(bytes)?;
         let formats = each(&read_formats(&formats)?, wanted);
-        let arguments = kept(formats, values)?;
+        let arguments = keep_arguments(formats, values)?;
         let formats = read_formats(&result_formats)?;
         self.portals.insert(
             portal,
@@ -278,7 +278,7 @@ impl<S: Service> Connection<S> {
             },
         };
         if self.transaction.status() == Status::Failed && columns.is_some() {
-            return Err(aborted().into());
+            return Err(refuse_aborted().into());
         }
         if let Some(parameters) = parameters {
             self.channel.send(&ParameterDescription::new(parameters));
@@ -304,7 +304,7 @@ impl<S: Service> Connection<S> {
             self.portals.insert(name.to_owned(), portal);
             return Ok(());
         };
-        if let Err(refusal) = self.allowed(&statement) {
+        if let Err(refusal) = self.require_allowed(&statement) {
             self.portals.insert(name.to_owned(), portal);
             return Err(refusal.into());
         }
@@ -332,7 +332,7 @@ impl<S: Service> Connection<S> {
                 if sent == limit {
                     self.channel.send(&PortalSuspended::new());
                 } else {
-                    self.channel.complete(counted(tag, sent));
+                    self.channel.complete(command_tag(tag, sent));
                 }
             }
             Progress::Bound | Progress::Spent => {
@@ -394,7 +394,7 @@ impl<S: Service> Connection<S> {
         } = portal;
         let now = self.requester();
         let moves = |(oid, argument): (&u32, &Argument)| {
-            argument.format == Format::Text && carried(*oid) == Format::Binary
+            argument.format == Format::Text && carrier_format(*oid) == Format::Binary
         };
         let (oids, texts): (Vec<u32>, Vec<Option<Bytes>>) = prepared
             .parameters
@@ -440,7 +440,7 @@ impl<S: Service> Connection<S> {
         if is_answered_here || prepared.path == self.settings.search_path(&self.role) {
             return Ok(());
         }
-        let now = self.described(query, &prepared.parameters).await?;
+        let now = self.describe_query(query, &prepared.parameters).await?;
         if types(Some(&now.columns)) == types(prepared.columns.as_deref()) {
             Ok(())
         } else {
@@ -451,7 +451,7 @@ impl<S: Service> Connection<S> {
     /// Execute on what DECLARE opened.
     async fn execute_declared(&mut self, name: &str, rows_max: i32) -> Result<(), Outcome> {
         if self.cursors.get(name).is_some() && self.transaction.status() == Status::Failed {
-            return Err(aborted().into());
+            return Err(refuse_aborted().into());
         }
         let Some((rows, _held, is_met)) = self.execute_cursor(name, rows_max).await? else {
             return Err(no_portal(name).into());
@@ -463,7 +463,7 @@ impl<S: Service> Connection<S> {
         if is_met {
             self.channel.send(&PortalSuspended::new());
         } else {
-            self.channel.complete(counted("SELECT", rows.len()));
+            self.channel.complete(command_tag("SELECT", rows.len()));
         }
         Ok(())
     }
@@ -561,7 +561,10 @@ fn read_formats(codes: &[i16]) -> Result<Vec<Format>, Refusal> {
 ///
 /// # Errors
 /// 22021 where a value sent as text is not UTF-8 without a zero byte.
-fn kept(formats: Vec<Format>, values: Vec<Option<Bytes>>) -> Result<Vec<Argument>, Refusal> {
+fn keep_arguments(
+    formats: Vec<Format>,
+    values: Vec<Option<Bytes>>,
+) -> Result<Vec<Argument>, Refusal> {
     let is_text = |value: &[u8]| std::str::from_utf8(value).is_ok() && !value.contains(&0);
     let keep = |(format, value): (Format, Option<Bytes>)| {
         if format == Format::Text && value.as_ref().is_some_and(|value| !is_text(value)) {
@@ -582,19 +585,20 @@ mod tests {
     #[test]
     fn a_kept_value_keeps_nothing_else() {
         let read = Bytes::from(vec![b'x'; 4 << 20]);
-        let arguments = kept(vec![Format::Text; 2], vec![Some(read.slice(7..8)), None]).unwrap();
+        let arguments =
+            keep_arguments(vec![Format::Text; 2], vec![Some(read.slice(7..8)), None]).unwrap();
         assert!(read.is_unique());
         assert_eq!(arguments[0].value.as_deref(), Some(&b"x"[..]));
         for text in [&b"\0"[..], b"\xff"] {
             let sent = || vec![Some(Bytes::copy_from_slice(text))];
             assert_eq!(
-                kept(vec![Format::Text], sent())
+                keep_arguments(vec![Format::Text], sent())
                     .err()
                     .map(|refusal| refusal.sqlstate)
                     .as_deref(),
                 Some("22021")
             );
-            assert!(kept(vec![Format::Binary], sent()).is_ok());
+            assert!(keep_arguments(vec![Format::Binary], sent()).is_ok());
         }
     }
 }

@@ -151,7 +151,7 @@ async fn log_in_or_refuse<S: Service, L: Service>(
         opening.certificate_pem.as_deref(),
     )
     .await?;
-    vouched(service.certificate(&role), &role, &opening.client_names)?;
+    require_certificate(service.certificate(&role), &role, &opening.client_names)?;
 
     let database = opening
         .parameter("database")
@@ -184,7 +184,7 @@ async fn log_in_or_refuse<S: Service, L: Service>(
 }
 
 /// 28000 where the role needs a certificate made out to its name and none was shown.
-fn vouched(wanted: Certificate, role: &str, names: &[String]) -> Result<(), Refusal> {
+fn require_certificate(wanted: Certificate, role: &str, names: &[String]) -> Result<(), Refusal> {
     match wanted {
         Certificate::Optional => Ok(()),
         Certificate::Required if names.is_empty() => Err(Refusal::new(

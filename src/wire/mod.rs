@@ -51,7 +51,7 @@ pub use certificate::names as certificate_names;
 use connection::{Connection, ServerState};
 use login::{LoggedIn, StartupRequest};
 use outcome::Outcome;
-pub use page_session::{Asking, ClientSession, Commons, ReadQuestion, Turn, question_of};
+pub use page_session::{AskPermit, Asking, PageSession, ReadQuestion, SharedState, question_of};
 use startup::StartupOutcome;
 use stream::FramedStream;
 pub use tls::Tls;
@@ -76,7 +76,7 @@ struct Server<S> {
     /// Places of operators.
     operator_places: connection_limit::Registry,
     /// The state that all sessions share.
-    commons: Arc<Commons>,
+    commons: Arc<SharedState>,
     unauthenticated: Arc<unauthenticated::Unauthenticated>,
 }
 
@@ -104,7 +104,7 @@ pub async fn serve_reloadable<S: Service>(
     shutdown: CancellationToken,
     drain: Duration,
 ) -> std::io::Result<()> {
-    let commons = Commons::new(None);
+    let commons = SharedState::new(None);
     serve_operated(listener, tls, service, shutdown, drain, commons).await
 }
 
@@ -120,7 +120,7 @@ pub async fn serve_operated<S: Service>(
     service: Arc<S>,
     shutdown: CancellationToken,
     drain: Duration,
-    commons: Arc<Commons>,
+    commons: Arc<SharedState>,
 ) -> std::io::Result<()> {
     let (operator_places, unauthenticated) = Default::default();
     let server = Arc::new(Server {

@@ -29,7 +29,7 @@ impl Outcome {
 
 impl Outcome {
     /// An operator ends the session.
-    pub(super) fn ended() -> Self {
+    pub(super) fn operator_ended() -> Self {
         Self::Fatal(Refusal::new(
             reason::SESSION_ENDED,
             "terminating connection due to administrator command",

@@ -14,11 +14,11 @@ use tokio_util::sync::CancellationToken;
 use super::cancel;
 use super::connection_limit::{ConnectionSlot, Registry};
 use super::login;
-use super::run::lost;
+use super::run::panic_refusal;
 use super::settings::Settings;
 use crate::engine::{
     COPIES, HeldMemory, MemoryBudget, MemoryShare, Metrics, QuestionEnd, QuestionOutcome,
-    Requester, Service, StatementSize, patience,
+    Requester, Service, StatementSize, answer_deadline,
 };
 use crate::error::Error;
 use crate::ledger::Origin;
@@ -33,7 +33,7 @@ const SECRET_BYTES: usize = 32;
 
 /// The state that all sessions share, by whichever way they come.
 #[derive(Default)]
-pub struct Commons {
+pub struct SharedState {
     pub(super) sessions: Arc<cancel::CancelKeys>,
     pub(super) places: Registry,
     pub(super) memory: MemoryBudget,
@@ -43,7 +43,7 @@ pub struct Commons {
     pub(super) control: Option<Arc<Control>>,
 }
 
-impl Commons {
+impl SharedState {
     pub fn new(control: Option<Arc<Control>>) -> Arc<Self> {
         let open = control
             .as_ref()
@@ -65,7 +65,7 @@ impl Commons {
         role: &str,
         origin: Origin,
         is_encrypted: bool,
-    ) -> Result<ClientSession, Refusal> {
+    ) -> Result<PageSession, Refusal> {
         let address = origin.address.unwrap_or(IpAddr::from([127, 0, 0, 1]));
         let place = self.places.take(service, role, address)?;
         let Some(key) = self.sessions.enter(SECRET_BYTES) else {
@@ -80,7 +80,7 @@ impl Commons {
         entry.wait(State::Idle, &origin.application);
         let meter = service.meter();
         meter.session_opened(role);
-        Ok(ClientSession {
+        Ok(PageSession {
             role: role.to_owned(),
             key,
             place,
@@ -94,7 +94,7 @@ impl Commons {
 }
 
 /// One session.
-pub struct ClientSession {
+pub struct PageSession {
     role: String,
     key: cancel::CancelKey,
     place: Arc<ConnectionSlot>,
@@ -106,7 +106,7 @@ pub struct ClientSession {
     meter: Arc<Metrics>,
 }
 
-impl Drop for ClientSession {
+impl Drop for PageSession {
     fn drop(&mut self) {
         self.meter.session_closed(&self.role);
     }
@@ -123,7 +123,7 @@ pub struct ReadQuestion {
 
 /// The right to ask: a session asks one question at a time.
 #[derive(Debug)]
-pub struct Turn(OwnedSemaphorePermit);
+pub struct AskPermit(OwnedSemaphorePermit);
 
 /// How a question is asked.
 #[derive(Debug, Clone, Copy)]
@@ -135,7 +135,7 @@ pub enum Asking {
     Answer,
 }
 
-impl ClientSession {
+impl PageSession {
     pub fn origin(&self) -> &Origin {
         &self.origin
     }
@@ -150,10 +150,10 @@ impl ClientSession {
     }
 
     /// The right to ask, or `None` where the question before it runs on for longer than this.
-    pub async fn turn(&self, patience: Duration) -> Option<Turn> {
+    pub async fn turn(&self, patience: Duration) -> Option<AskPermit> {
         let turn = Arc::clone(&self.turn).acquire_owned();
         let turn = tokio::time::timeout(patience, turn).await.ok()?;
-        turn.ok().map(Turn)
+        turn.ok().map(AskPermit)
     }
 
     /// Whether a question of the session is under way.
@@ -168,7 +168,7 @@ impl ClientSession {
 
     /// Whether an operator has ended it.
     pub fn is_ended(&self) -> bool {
-        self.entry.ended().is_cancelled()
+        self.entry.end_token().is_cancelled()
     }
 
     /// Reads a text: one SELECT, and before it as many SET as there are, which hold for it alone.
@@ -241,7 +241,7 @@ impl ClientSession {
         &self,
         service: &impl Service,
         reading: &ReadQuestion,
-        (asking, Turn(turn)): (Asking, Turn),
+        (asking, AskPermit(turn)): (Asking, AskPermit),
         question: impl FnOnce(CancellationToken) -> F,
     ) -> Result<T, Refusal>
     where
@@ -254,7 +254,10 @@ impl ClientSession {
         let own = reading.statement_timeout;
         let (kind, limit) = match asking {
             Asking::Price(limit) => ("explain", Some(own.map_or(limit, |own| own.min(limit)))),
-            Asking::Answer => ("answer", own.map(|own| patience(own, service.quantum()))),
+            Asking::Answer => (
+                "answer",
+                own.map(|own| answer_deadline(own, service.quantum())),
+            ),
         };
         let mut under_way = UnderWay {
             seat: self,
@@ -291,7 +294,7 @@ impl ClientSession {
         task: JoinHandle<Result<T, Error>>,
         limit: Option<Duration>,
     ) -> Waited<T> {
-        let ended = self.entry.ended();
+        let ended = self.entry.end_token();
         let overdue = async {
             match limit {
                 Some(limit) => tokio::time::sleep(limit).await,
@@ -302,7 +305,7 @@ impl ClientSession {
             biased;
             done = task => Waited::Done(match done {
                 Ok(result) => result.map_err(|error| error.report()),
-                Err(error) => Err(lost(&error)),
+                Err(error) => Err(panic_refusal(&error)),
             }),
             () = ended.cancelled() => Waited::Killed,
             () = overdue => Waited::Overdue,
@@ -397,7 +400,7 @@ pub fn question_of(
 
 /// A question under way. Dropping it cancels the question, unless it may go on, and reports it.
 struct UnderWay<'s> {
-    seat: &'s ClientSession,
+    seat: &'s PageSession,
     kind: &'static str,
     statement: String,
     started: Instant,
@@ -418,7 +421,7 @@ impl Drop for UnderWay<'_> {
         if !self.goes_on {
             self.token.cancel();
         }
-        let ClientSession {
+        let PageSession {
             role,
             entry,
             origin,

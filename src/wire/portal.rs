@@ -111,7 +111,7 @@ impl Reply {
 }
 
 /// PostgreSQL's command tag: statements that return rows of a query count them.
-pub(super) fn counted(tag: &str, rows: usize) -> String {
+pub(super) fn command_tag(tag: &str, rows: usize) -> String {
     if matches!(tag, "SELECT" | "FETCH" | "COPY") {
         format!("{tag} {rows}")
     } else {

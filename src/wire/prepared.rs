@@ -36,7 +36,7 @@ impl<S: Service> Connection<S> {
         execute: &Execute,
         formats: &[Format],
     ) -> Result<Reply, Outcome> {
-        let prepared = self.named(execute)?;
+        let prepared = self.find(execute)?;
         let arguments = self.values(execute, &prepared).await?;
         match &prepared.statement {
             Some(Statement::Query(query)) => {
@@ -72,7 +72,7 @@ impl<S: Service> Connection<S> {
         execute: &Execute,
         format: ExplainFormat,
     ) -> Result<Reply, Outcome> {
-        let prepared = self.named(execute)?;
+        let prepared = self.find(execute)?;
         let Some(Statement::Query(query)) = &prepared.statement else {
             return Err(Refusal::new(
                 reason::UNSUPPORTED_STATEMENT,
@@ -86,7 +86,7 @@ impl<S: Service> Connection<S> {
     }
 
     /// The statement that an EXECUTE names, which has as many parameters as the EXECUTE has values.
-    fn named(&self, execute: &Execute) -> Result<Arc<Prepared>, Refusal> {
+    fn find(&self, execute: &Execute) -> Result<Arc<Prepared>, Refusal> {
         let Execute { name, values } = execute;
         let prepared = self.statement(name)?.clone();
         if values.len() != prepared.parameters.len() {
@@ -117,7 +117,7 @@ impl<S: Service> Connection<S> {
         let formats = if types.iter().any(|oid| is_unnamed(*oid)) {
             // The label of an enum may be written as a text.
             let written = self
-                .described(&question, &[])
+                .describe_query(&question, &[])
                 .await
                 .map_err(|stop| of_execute(stop, &execute.values))?
                 .columns;
@@ -131,12 +131,15 @@ impl<S: Service> Connection<S> {
                     if other(of) {
                         Format::Text
                     } else {
-                        carried(*of.1)
+                        carrier_format(*of.1)
                     }
                 })
                 .collect()
         } else {
-            types.iter().map(|oid| carried(*oid)).collect::<Vec<_>>()
+            types
+                .iter()
+                .map(|oid| carrier_format(*oid))
+                .collect::<Vec<_>>()
         };
         let reply = self
             .answer(&question, &[], &[], &formats)
@@ -159,7 +162,7 @@ impl<S: Service> Connection<S> {
             if is_unnamed(*oid) && argument.format == Format::Text && argument.value.is_some() {
                 self.read_label(argument, *oid)
                     .await
-                    .map_err(|stop| placed(stop, execute.values.place(at)))?;
+                    .map_err(|stop| with_position(stop, execute.values.place(at)))?;
             }
         }
         Ok(arguments)
@@ -185,7 +188,7 @@ impl<S: Service> Connection<S> {
             return Ok(parameters.to_vec());
         }
         let columns = self
-            .described(&ExecuteValues::places(parameters.len())?, parameters)
+            .describe_query(&ExecuteValues::places(parameters.len())?, parameters)
             .await?
             .columns;
         Ok(columns
@@ -209,7 +212,7 @@ impl<S: Service> Connection<S> {
 const ALIKE_AS_TEXT: [u32; 12] = [0, 705, 16, 20, 21, 23, 25, 114, 1043, 1700, 2950, 3802];
 
 /// How a value of this type reaches its parameter.
-pub(super) fn carried(oid: u32) -> Format {
+pub(super) fn carrier_format(oid: u32) -> Format {
     if ALIKE_AS_TEXT.contains(&oid) {
         Format::Text
     } else {
@@ -222,7 +225,7 @@ fn is_unnamed(oid: u32) -> bool {
     matches!(parameter_type(oid), Ok(None))
 }
 
-fn placed(stop: Outcome, place: Option<u32>) -> Outcome {
+fn with_position(stop: Outcome, place: Option<u32>) -> Outcome {
     match stop {
         Outcome::Refused(refusal) => Outcome::Refused(refusal.at(place)),
         stop @ (Outcome::Fatal(_) | Outcome::Closed) => stop,

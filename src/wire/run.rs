@@ -82,7 +82,7 @@ impl<S: Service> Connection<S> {
     }
 
     /// Describes a query. Free, and reads no data.
-    pub(super) async fn described(
+    pub(super) async fn describe_query(
         &mut self,
         query: &Query,
         types: &[u32],
@@ -227,7 +227,7 @@ impl<S: Service> Connection<S> {
         self.entry.run();
         let running = self.key.run();
         let token = running.token.clone();
-        let patience = |timeout| crate::engine::patience(timeout, self.service.quantum());
+        let patience = |timeout| crate::engine::answer_deadline(timeout, self.service.quantum());
         let deadline = self
             .settings
             .duration("statement_timeout")
@@ -243,7 +243,7 @@ impl<S: Service> Connection<S> {
         match self.watch(&mut task, deadline, &token).await {
             Ok(Ok(Ok(value))) => Ok(value),
             Ok(Ok(Err(error))) => Err(Outcome::Refused(error.report())),
-            Ok(Err(error)) => Err(Outcome::Refused(lost(&error))),
+            Ok(Err(error)) => Err(Outcome::Refused(panic_refusal(&error))),
             Err(stop) => {
                 self.unfinished.push(tokio::spawn(async move {
                     let _ = task.await;
@@ -294,7 +294,7 @@ impl<S: Service> Connection<S> {
             }
         };
         let (shutdown, drain) = (self.shutdown.clone(), self.drain);
-        let ended = self.entry.ended();
+        let ended = self.entry.end_token();
         let drained = async {
             shutdown.cancelled().await;
             tokio::time::sleep(drain).await;
@@ -304,7 +304,7 @@ impl<S: Service> Connection<S> {
             output = future => Ok(output),
             () = ended.cancelled() => {
                 token.cancel();
-                Err(Outcome::ended())
+                Err(Outcome::operator_ended())
             }
             () = overdue => {
                 let message = "canceling statement due to statement timeout";
@@ -341,7 +341,7 @@ pub(super) fn explain_column(format: ExplainFormat) -> ColumnDescription {
 
 /// The engine's task panicked. The panic's message may hold values, so only an incident number is
 /// logged.
-pub(super) fn lost(error: &JoinError) -> Refusal {
+pub(super) fn panic_refusal(error: &JoinError) -> Refusal {
     let incident = format!("{:08x}", rand::random::<u32>());
     tracing::error!(incident, panicked = error.is_panic(), "an answer was lost");
     Error::Internal { incident }.report()

@@ -165,15 +165,15 @@ pub(super) async fn authenticate(
     channel.flush().await?;
 
     let mut first = password_message(channel).await?;
-    let mechanism = first.text().map_err(|_| malformed())?;
+    let mechanism = first.text().map_err(|_| malformed_message())?;
     if !offered.contains(&mechanism) {
         return Err(Outcome::protocol(
             "client selected an invalid SASL authentication mechanism",
         ));
     }
-    let first = first.value()?.ok_or_else(malformed)?;
+    let first = first.value()?.ok_or_else(malformed_message)?;
     if first.starts_with(b"p=") != (mechanism == PLUS) {
-        return Err(malformed());
+        return Err(malformed_message());
     }
     let known = stored
         .as_ref()
@@ -186,7 +186,7 @@ pub(super) async fn authenticate(
         .unwrap_or_else(|| decoy.secret(role, verifiers));
     let (reply, waiting) = server
         .on_client_first_message_with_secret(&first, secret)
-        .map_err(|_| malformed())?;
+        .map_err(|_| malformed_message())?;
     channel.send(&Authentication::SASLContinue(reply.into_bytes().into()));
     channel.flush().await?;
 
@@ -197,7 +197,7 @@ pub(super) async fn authenticate(
             Ok(())
         }
         Err(PgWireError::InvalidPassword(_)) => Err(wrong_password(role)),
-        Err(_) => Err(malformed()),
+        Err(_) => Err(malformed_message()),
     }
 }
 
@@ -212,7 +212,7 @@ async fn password_message(channel: &mut FramedStream) -> Result<Body, Outcome> {
     Ok(Body(frame.body))
 }
 
-fn malformed() -> Outcome {
+fn malformed_message() -> Outcome {
     Outcome::protocol("malformed SCRAM message")
 }
 

@@ -2,7 +2,7 @@
 
 use super::connection::Connection;
 use super::outcome::Outcome;
-use super::portal::counted;
+use super::portal::command_tag;
 use crate::engine::{Service, StatementSize};
 use crate::parse;
 use crate::parse::Statement;
@@ -46,7 +46,8 @@ impl<S: Service> Connection<S> {
                 self.channel.data_row(row);
                 self.channel.relieve().await?;
             }
-            self.channel.complete(counted(&reply.tag, reply.rows.len()));
+            self.channel
+                .complete(command_tag(&reply.tag, reply.rows.len()));
         }
         self.end_implicit();
         self.ready().await

@@ -199,7 +199,7 @@ fn outside(what: &str) -> Refusal {
 }
 
 /// 25P02: only the end of the transaction is taken now.
-pub(super) fn aborted() -> Refusal {
+pub(super) fn refuse_aborted() -> Refusal {
     Refusal::new(
         reason::TRANSACTION_ABORTED,
         "current transaction is aborted, commands ignored until end of transaction block",

@@ -430,7 +430,7 @@ pub async fn engine_over(
         ..options
     };
     let shadow = Shadow::start(&policy, options).await.unwrap();
-    let mirrored = shadow.mirror(client).await.unwrap();
+    let copied = shadow.copy_public(client).await.unwrap();
     let roles: Vec<AccountSpec> = policy
         .roles
         .iter()
@@ -458,7 +458,7 @@ pub async fn engine_over(
         "nls".to_owned(),
         catalog.server_version.clone(),
     );
-    let engine = engine.before(server).resting_on(found).mirroring(&mirrored);
+    let engine = engine.before(server).resting_on(found).with_copied(&copied);
     match sampler {
         Some(sampler) => engine.with_sampler(sampler),
         None => engine,

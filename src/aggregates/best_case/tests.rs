@@ -1,4 +1,4 @@
-use super::{bounded, half_of_quotient, total_of as total};
+use super::{expect_error_within, half_of_quotient, total_of as total};
 use crate::ir::Interval;
 
 #[test]
@@ -19,21 +19,31 @@ fn a_total_is_useless_where_noise_is_more_than_a_quarter_of_it() {
 #[test]
 fn a_bounded_answer_is_useless_where_its_interval_is_its_range() {
     let range = Interval::new(0.0, 6000.0);
-    assert_eq!(bounded(2999.0, "an average", range).useless, None);
     assert_eq!(
-        bounded(3000.0, "an average", range).error.as_deref(),
+        expect_error_within(2999.0, "an average", range).useless,
+        None
+    );
+    assert_eq!(
+        expect_error_within(3000.0, "an average", range)
+            .error
+            .as_deref(),
         Some("±3000")
     );
     for error in [3000.0, 1e9, f64::INFINITY] {
         assert_eq!(
-            bounded(error, "an average", range).useless.as_deref(),
+            expect_error_within(error, "an average", range)
+                .useless
+                .as_deref(),
             Some("would be ±3000 for an average between 0 and 6000")
         );
     }
-    assert_eq!(bounded(f64::INFINITY, "an average", range).error, None);
+    assert_eq!(
+        expect_error_within(f64::INFINITY, "an average", range).error,
+        None
+    );
     // Nothing can hide what is known.
     let point = Interval::point(1.0);
-    assert_eq!(bounded(0.0, "an average", point).useless, None);
+    assert_eq!(expect_error_within(0.0, "an average", point).useless, None);
 }
 
 /// Fieller's interval: near the delta method's where rows are many, infinite where the count may be

@@ -95,7 +95,7 @@ impl LogisticFit {
         if *field == STEP {
             return Some(FieldValue::Numbers(&self.step));
         }
-        match Field::named(field.name)? {
+        match Field::by_name(field.name)? {
             Field::Coef => Some(FieldValue::Numbers(&self.coef)),
             Field::StdErr => Some(FieldValue::Numbers(&self.std_err)),
             Field::NoiseErr => Some(FieldValue::Numbers(&self.noise_err)),

@@ -74,18 +74,15 @@ pub fn fit(moments: &Moments, shown: usize) -> Option<ComponentsFit> {
         lost: 0,
     };
     for (at, (value, vector)) in pairs.iter().take(shown).enumerate() {
-        let moved: Vec<Noisy> = covariances
-            .iter()
-            .map(|row| combined(row, vector))
-            .collect();
+        let moved: Vec<Noisy> = covariances.iter().map(|row| combine(row, vector)).collect();
         fit.lost += usize::from(*value <= 0.0);
         fit.variance.push(value.max(0.0));
         fit.noise_err
-            .push(combined(&moved, vector).variance().sqrt());
+            .push(combine(&moved, vector).variance().sqrt());
         let sign = sign(vector);
         fit.loadings
             .push(vector.iter().map(|part| sign * part).collect());
-        fit.loadings_err.push(turned(&pairs, at, &moved));
+        fit.loadings_err.push(direction_errors(&pairs, at, &moved));
         if let Some(proportion) = &mut fit.proportion {
             proportion.push(value.max(0.0) / whole);
         }
@@ -113,7 +110,7 @@ fn covariance(moments: &Moments, i: usize, j: usize) -> Noisy {
     of_rows.value = 0.0;
     let shrinks = sum.value / freedom;
     sum.add(-shrinks, &of_rows);
-    sum.scaled(moments.scales[i].half * moments.scales[j].half / freedom)
+    sum.scale(moments.scales[i].half * moments.scales[j].half / freedom)
 }
 
 fn mean(moments: &Moments, i: usize) -> f64 {
@@ -122,7 +119,7 @@ fn mean(moments: &Moments, i: usize) -> f64 {
 }
 
 /// `Σ factors_i x_i`.
-fn combined(x: &[Noisy], factors: &[f64]) -> Noisy {
+fn combine(x: &[Noisy], factors: &[f64]) -> Noisy {
     let mut sum = Noisy::zero();
     x.iter()
         .zip(factors)
@@ -148,14 +145,14 @@ fn sign(vector: &[f64]) -> f64 {
 /// A turn by a small angle t adds t times the other direction, and takes t^2 / 2 of the component's
 /// own entries. The second effect matters for an entry near 1. Its standard error is taken to be
 /// the variance of t: then t^2 / 2 is outside a 95 % interval about once in twenty times.
-fn turned(pairs: &[(f64, Vec<f64>)], at: usize, moved: &[Noisy]) -> Vec<f64> {
+fn direction_errors(pairs: &[(f64, Vec<f64>)], at: usize, moved: &[Noisy]) -> Vec<f64> {
     let mut turns = vec![Noisy::zero(); moved.len()];
     let mut angles = 0.0;
     for (other, (value, vector)) in pairs.iter().enumerate() {
         if other == at {
             continue;
         }
-        let towards = combined(moved, vector);
+        let towards = combine(moved, vector);
         let apart = pairs[at].0 - value;
         angles += towards.variance() / (apart * apart);
         for (turn, part) in turns.iter_mut().zip(vector) {

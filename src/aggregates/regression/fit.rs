@@ -150,7 +150,7 @@ impl Design {
             true => Noisy::zero(),
             false => {
                 let of_row = l1 / self.of_y * (self.back[at][at].abs() / self.of_y);
-                rows.clone().scaled(of_row.min(MOST))
+                rows.clone().scale(of_row.min(MOST))
             }
         };
         (0..self.columns.len()).map(of).collect()

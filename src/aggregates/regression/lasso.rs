@@ -1,6 +1,6 @@
 //! Least squares with a penalty on the coefficients' sizes (LASSO), from noisy moments.
 
-use super::solution::{Solution, moved};
+use super::solution::{Solution, shift_by_draws};
 use crate::aggregates::moments::Noisy;
 use crate::aggregates::symmetric_matrix::Symmetric;
 
@@ -147,14 +147,14 @@ impl<'s> Chosen<'s> {
     }
 
     /// What each draw moves `b - A x - s t` by, at the chosen columns and others of these signs.
-    fn moved<'n>(
+    fn shift_by_draws<'n>(
         &self,
         right: &[Noisy],
         entry: &impl Fn(usize, usize) -> &'n Noisy,
         sizes: &Sizes<'_>,
         signs: &[i8],
     ) -> Vec<Noisy> {
-        let mut moved = moved(right, &self.x, entry);
+        let mut moved = shift_by_draws(right, &self.x, entry);
         for (j, moved) in moved.iter_mut().enumerate() {
             moved.add(-f64::from(signs[j]), &sizes.0[j]);
         }
@@ -179,7 +179,7 @@ impl<'s> Chosen<'s> {
                 sign => *sign,
             })
             .collect();
-        let moved = self.moved(right, entry, sizes, &toward);
+        let moved = self.shift_by_draws(right, entry, sizes, &toward);
         let part = |columns: &[usize]| -> Vec<Noisy> {
             columns.iter().map(|j| moved[*j].clone()).collect()
         };

@@ -20,7 +20,7 @@ impl Solution {
         let at: Vec<f64> = (0..size)
             .map(|i| (0..size).map(|j| inverse.at(i, j) * right[j].value).sum())
             .collect();
-        let moved = moved(right, &at, entry);
+        let moved = shift_by_draws(right, &at, entry);
         Some(Self {
             noise: inverse.times(&moved),
             at,
@@ -29,7 +29,7 @@ impl Solution {
 }
 
 /// What each draw moves the normal equations by at a solution, to first order: `db - dA x`.
-pub(super) fn moved<'n>(
+pub(super) fn shift_by_draws<'n>(
     right: &[Noisy],
     solution: &[f64],
     entry: &impl Fn(usize, usize) -> &'n Noisy,

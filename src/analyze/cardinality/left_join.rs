@@ -21,7 +21,7 @@ impl<'a> Cardinalities<'a> {
             .iter()
             .flat_map(|condition| equated_columns(condition))
             .filter(|(column, other)| {
-                is_apart(*column, other, &own) && self.equated(*column, other).is_some()
+                is_apart(*column, other, &own) && self.equal_attributes(*column, other).is_some()
             })
             .collect();
         let fixed: Vec<ColumnId> = equated.iter().map(|(column, _)| *column).collect();

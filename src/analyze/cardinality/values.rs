@@ -33,7 +33,7 @@ impl Cardinalities<'_> {
             let data_type = self.columns[id.0 as usize].data_type.clone();
             let expr = inline(&Expr::column(*id, data_type.clone()), &computed);
             self.effort.spend(1, [&expr])?;
-            let listed = expr.as_column().and_then(|id| self.listed(id));
+            let listed = expr.as_column().and_then(|id| self.listed_count(id));
             let known = match data_type {
                 Type::Bool => Some(2),
                 // Values outside an incomplete list are groups of a step too.
@@ -65,18 +65,18 @@ impl Cardinalities<'_> {
         let mut columns = expr
             .columns()
             .into_iter()
-            .filter_map(|id| self.declared(id));
+            .filter_map(|id| self.policy_column(id));
         columns.any(|column| column.domain.is_some() && !column.is_complete)
     }
 
     /// The number of values that the policy lists for a column, where no others occur.
-    fn listed(&self, id: ColumnId) -> Option<u64> {
-        let column = self.declared(id)?;
+    fn listed_count(&self, id: ColumnId) -> Option<u64> {
+        let column = self.policy_column(id)?;
         let list = column.domain.as_ref().filter(|_| column.is_complete)?;
         Some(list.len() as u64)
     }
 
-    fn declared(&self, id: ColumnId) -> Option<&Column> {
+    fn policy_column(&self, id: ColumnId) -> Option<&Column> {
         let (table, at) = self.columns[id.0 as usize].origin?;
         Some(&self.policy.tables[table.0].columns[at])
     }

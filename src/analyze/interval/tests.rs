@@ -164,12 +164,15 @@ fn large_integers_are_held() {
 #[test]
 fn a_clamp_moves_what_lies_outside_to_its_limit() {
     let limit = Interval::new(-10.0, 10.0);
-    assert_eq!(Interval::new(20.0, 30.0).held(limit), Interval::point(10.0));
     assert_eq!(
-        Interval::new(-30.0, 3.0).held(limit),
+        Interval::new(20.0, 30.0).clamp_to(limit),
+        Interval::point(10.0)
+    );
+    assert_eq!(
+        Interval::new(-30.0, 3.0).clamp_to(limit),
         Interval::new(-10.0, 3.0)
     );
-    assert_eq!(Interval::ALL.held(limit), limit);
+    assert_eq!(Interval::ALL.clamp_to(limit), limit);
 }
 
 #[test]

@@ -67,7 +67,10 @@ impl<'e> ColumnFilter<'e> {
     }
 
     /// The conditions that are evaluated for each of the values, not looked up.
-    pub(in crate::analyze) fn evaluated(&self, values: &[Option<Scalar>]) -> Vec<&'e Expr> {
+    pub(in crate::analyze) fn evaluated_conditions(
+        &self,
+        values: &[Option<Scalar>],
+    ) -> Vec<&'e Expr> {
         let is_looked_up = |list: &List| {
             values
                 .iter()

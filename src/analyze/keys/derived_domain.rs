@@ -25,16 +25,16 @@ impl Keys<'_> {
     /// # Guarantee
     /// The values of a part depend on its range, and so on the statement and the policy alone
     /// ([`Ranges::of`]).
-    pub(in crate::analyze) fn stepped(&self, expr: &Expr) -> (Expr, Vec<Listed>) {
+    pub(in crate::analyze) fn split_steps(&self, expr: &Expr) -> (Expr, Vec<Listed>) {
         let mut parts: Vec<(Expr, Listed)> = Vec::new();
-        let replaced = self.replaced(expr, &mut parts);
+        let replaced = self.replace_steps(expr, &mut parts);
         (
             replaced,
             parts.into_iter().map(|(_, listed)| listed).collect(),
         )
     }
 
-    fn replaced(&self, expr: &Expr, parts: &mut Vec<(Expr, Listed)>) -> Expr {
+    fn replace_steps(&self, expr: &Expr, parts: &mut Vec<(Expr, Listed)>) -> Expr {
         if let Some((_, (id, _))) = parts.iter().find(|(part, _)| part == expr) {
             return Expr::column(*id, expr.data_type.clone());
         }
@@ -47,25 +47,28 @@ impl Keys<'_> {
             Node::Column(_) | Node::Literal(_) | Node::Constant(_) | Node::Exists { .. } => {
                 expr.node.clone()
             }
-            Node::Cast(inner) => Node::Cast(Box::new(self.replaced(inner, parts))),
+            Node::Cast(inner) => Node::Cast(Box::new(self.replace_steps(inner, parts))),
             Node::Case {
                 branches,
                 otherwise,
             } => Node::Case {
                 branches: branches
                     .iter()
-                    .map(|(c, r)| (self.replaced(c, parts), self.replaced(r, parts)))
+                    .map(|(c, r)| (self.replace_steps(c, parts), self.replace_steps(r, parts)))
                     .collect(),
                 otherwise: otherwise
                     .as_ref()
-                    .map(|e| Box::new(self.replaced(e, parts))),
+                    .map(|e| Box::new(self.replace_steps(e, parts))),
             },
             Node::Call {
                 function,
                 arguments,
             } => Node::Call {
                 function: *function,
-                arguments: arguments.iter().map(|a| self.replaced(a, parts)).collect(),
+                arguments: arguments
+                    .iter()
+                    .map(|a| self.replace_steps(a, parts))
+                    .collect(),
             },
         };
         Expr {

@@ -52,7 +52,7 @@ impl KeyCombinations {
         let mut seen = HashSet::new();
         for row in &self.rows {
             let row: Vec<Option<Scalar>> = kept.iter().map(|at| row[*at].clone()).collect();
-            if seen.insert(spelled(&row)) {
+            if seen.insert(lookup_key(&row)) {
                 rows.push(row);
             }
         }
@@ -110,7 +110,7 @@ impl Keys<'_> {
             let Some(combined) = combined.map(|rows| rows.into_iter().flatten().collect()) else {
                 continue;
             };
-            let together = ordered(members, combined, keys);
+            let together = order_combinations(members, combined, keys);
             if together.keys.len() > 1 {
                 found.push(together);
             }
@@ -197,7 +197,7 @@ impl Keys<'_> {
         };
         let held: Vec<Vec<Option<Scalar>>> = held.into_iter().flatten().collect();
         keys.iter().enumerate().all(|(at, (_, rule))| {
-            let of_rows: HashSet<String> = held.iter().map(|row| spelled(&row[at])).collect();
+            let of_rows: HashSet<String> = held.iter().map(|row| lookup_key(&row[at])).collect();
             places(rule).into_keys().collect::<HashSet<String>>() == of_rows
         })
     }
@@ -266,7 +266,7 @@ impl Keys<'_> {
 
 /// A text that differs where values or rows differ. There may be many, so this text is their lookup
 /// key.
-fn spelled<T: std::fmt::Debug + ?Sized>(value: &T) -> String {
+fn lookup_key<T: std::fmt::Debug + ?Sized>(value: &T) -> String {
     format!("{value:?}")
 }
 
@@ -277,13 +277,13 @@ fn places(rule: &KeyRule) -> HashMap<String, usize> {
     };
     let mut places = HashMap::new();
     for (at, value) in values.iter().enumerate() {
-        places.entry(spelled(value)).or_insert(at);
+        places.entry(lookup_key(value)).or_insert(at);
     }
     places
 }
 
 /// Combinations in the order of the keys' lists, of which only what they hold remains.
-fn ordered(
+fn order_combinations(
     members: Vec<KeyId>,
     combined: Vec<Vec<Option<Scalar>>>,
     keys: &mut [(Expr, KeyRule)],
@@ -294,9 +294,12 @@ fn ordered(
     let mut seen = HashSet::new();
     for row in combined {
         let rank = |(places, value): (&HashMap<String, usize>, &Option<Scalar>)| {
-            places.get(&spelled(value)).copied().unwrap_or(usize::MAX)
+            places
+                .get(&lookup_key(value))
+                .copied()
+                .unwrap_or(usize::MAX)
         };
-        if seen.insert(spelled(&row)) {
+        if seen.insert(lookup_key(&row)) {
             ranked.push((places.iter().zip(&row).map(rank).collect(), row));
         }
     }
@@ -304,8 +307,8 @@ fn ordered(
     let rows: Vec<Vec<Option<Scalar>>> = ranked.into_iter().map(|(_, row)| row).collect();
     for (place, at) in members.iter().enumerate() {
         if let KeyRule::Domain(values) = &mut keys[at.0].1 {
-            let held: HashSet<String> = rows.iter().map(|row| spelled(&row[place])).collect();
-            values.retain(|value| held.contains(&spelled(value)));
+            let held: HashSet<String> = rows.iter().map(|row| lookup_key(&row[place])).collect();
+            values.retain(|value| held.contains(&lookup_key(value)));
         }
     }
     KeyCombinations {

@@ -83,7 +83,8 @@ impl Keys<'_> {
     /// Keeps the values that no condition on this column alone excludes.
     fn retain(&self, id: ColumnId, values: &mut Vec<Option<Scalar>>) -> Option<()> {
         let met = ColumnFilter::new(id, self.conditions.iter().copied());
-        self.effort.spend(values.len(), met.evaluated(values))?;
+        self.effort
+            .spend(values.len(), met.evaluated_conditions(values))?;
         values.retain(|value| met.by(value));
         Some(())
     }
@@ -131,7 +132,7 @@ impl Keys<'_> {
                 } => match arguments.as_slice() {
                     [subject, list @ ..] if is_subject(subject) => list
                         .iter()
-                        .map(|e| e.as_literal().map(|value| stored(value, data_type)))
+                        .map(|e| e.as_literal().map(|value| as_stored(value, data_type)))
                         .collect::<Option<Vec<_>>>(),
                     _ => None,
                 },
@@ -225,9 +226,9 @@ fn is_held(value: &Scalar, data_type: &Type) -> bool {
 }
 
 /// A constant as a column of this type stores it.
-fn stored(value: &Scalar, data_type: &Type) -> Scalar {
+fn as_stored(value: &Scalar, data_type: &Type) -> Scalar {
     match value {
-        Scalar::Text(text) => Scalar::Text(data_type.stored(text.clone())),
+        Scalar::Text(text) => Scalar::Text(data_type.as_stored(text.clone())),
         other => other.clone(),
     }
 }

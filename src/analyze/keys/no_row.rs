@@ -77,7 +77,8 @@ impl Keys<'_> {
             values.push(None);
         }
         let met = ColumnFilter::new(id, about.iter().copied());
-        self.effort.spend(values.len(), met.evaluated(&values))?;
+        self.effort
+            .spend(values.len(), met.evaluated_conditions(&values))?;
         if values.iter().any(|value| met.by(value)) {
             return None;
         }

@@ -81,7 +81,7 @@ fn cells_are_counted_up_to_the_limit() {
         Some(5)
     );
     assert_eq!(
-        (grouped(&[], 2), grouped(&[set(&[1])], 2)),
+        (grouping_sets(&[], 2), grouping_sets(&[set(&[1])], 2)),
         (vec![set(&[0, 1])], vec![set(&[1])])
     );
 }

@@ -48,10 +48,10 @@ impl Labels<'_> {
         }
         let UnitGroups { groups, rows, .. } =
             Cardinalities::new(self.policy, self.columns, &self.opaque, self.effort)
-                .grouped(&input, &keys);
+                .unit_groups(&input, &keys);
         let rows = rows.min(lineage.rows_per_unit);
         self.bound_groups(&input, &keys, &units, &aggregates, rows)?;
-        let lineage = grouped(lineage, units, &keys, groups);
+        let lineage = group_lineage(lineage, units, &keys, groups);
         Ok((
             Relation::Group {
                 input: Box::new(input),
@@ -111,7 +111,12 @@ impl Labels<'_> {
 }
 
 /// The lineage of the groups: a unit has one where it is the only key.
-fn grouped(lineage: Lineage, units: Vec<ColumnId>, keys: &[ColumnId], groups: u64) -> Lineage {
+fn group_lineage(
+    lineage: Lineage,
+    units: Vec<ColumnId>,
+    keys: &[ColumnId],
+    groups: u64,
+) -> Lineage {
     let is_one = keys.iter().all(|key| units.contains(key));
     let rows_per_unit = if is_one {
         1

@@ -1,9 +1,9 @@
 //! Joins: two private sides must share their unit, and a bound on their pairs is kept.
 
 use super::{Label, Labels, Lineage, ROWS_MAX};
-use crate::analyze::bounded_rows::bounded;
+use crate::analyze::bounded_rows::bound;
 use crate::analyze::fanout::FanOut;
-use crate::analyze::join_matches::{at_most_one, found, with_common};
+use crate::analyze::join_matches::{at_most_one, matches, with_common};
 use crate::analyze::join_order::of_sides;
 use crate::catalog::Type;
 use crate::ir::functions::Function;
@@ -67,7 +67,7 @@ impl Labels<'_> {
                 } else {
                     above
                 };
-                let met = self.met(kind, (left, a, of_left), (right, b), &joining);
+                let met = self.join_one_unit(kind, (left, a, of_left), (right, b), &joining);
                 sunk = met.sunk;
                 (met.left, met.right, Label::Private(met.lineage), equality)
             }
@@ -98,7 +98,7 @@ impl Labels<'_> {
     /// # Guarantee
     /// `rows_enforced`, where it is `Some`, holds for the joined rows: each row of one side finds
     /// at most one row of the other by a key ([`at_most_one`]), or both sides are bounded.
-    fn met(
+    fn join_one_unit(
         &mut self,
         kind: JoinKind,
         left: (Relation, Lineage, &[Expr]),
@@ -133,7 +133,7 @@ impl Labels<'_> {
                     (left, right, a, b, rows)
                 }
                 (JoinKind::Inner | JoinKind::Left, false, false) => {
-                    let (left, right) = (bounded(left, a, of_left), bounded(right, b, conditions));
+                    let (left, right) = (bound(left, a, of_left), bound(right, b, conditions));
                     // A condition above an outer join is not a condition on the side that may be
                     // missing.
                     let of_above = if kind == JoinKind::Inner {
@@ -168,7 +168,7 @@ impl Labels<'_> {
     /// Private rows joined with public ones. Where the public side is unique on the join columns
     /// each row finds at most one; else the policy's limit chooses the clip.
     fn fan_out(&mut self, lineage: Lineage, public: &Relation, conditions: &[Expr]) -> Lineage {
-        let found = found(self.schema(), public, &[], conditions);
+        let found = matches(self.schema(), public, &[], conditions);
         let unique = found.several.is_empty();
         self.fan_outs.extend(FanOut::of_join(&found));
         let rows_per_unit = if unique {
@@ -231,7 +231,7 @@ pub(super) fn same_unit(
     conditions: &[Expr],
 ) -> Result<Option<Expr>, UnitsMayDiffer> {
     let same_type = a.data_type == b.data_type;
-    let pairs = conditions.iter().filter_map(equated);
+    let pairs = conditions.iter().filter_map(equated_columns);
     for (x, y) in pairs {
         let direct = (a.units.contains(&x) && b.units.contains(&y))
             || (a.units.contains(&y) && b.units.contains(&x));
@@ -327,7 +327,7 @@ pub(super) fn merge(kind: JoinKind, a: Lineage, b: Lineage) -> Lineage {
 }
 
 /// The two bare columns a condition equates.
-fn equated(condition: &Expr) -> Option<(ColumnId, ColumnId)> {
+fn equated_columns(condition: &Expr) -> Option<(ColumnId, ColumnId)> {
     let [a, b] = condition.sides_of_equality()?;
     if a.data_type != b.data_type {
         return None;

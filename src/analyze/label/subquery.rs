@@ -2,22 +2,22 @@
 
 use super::join::{UnitsMayDiffer, merge, same_unit};
 use super::{Label, Labels};
-use crate::analyze::bounded_rows::{BoundedRows, bounded};
+use crate::analyze::bounded_rows::{BoundedRows, bound};
 use crate::analyze::fanout::FanOut;
-use crate::analyze::join_matches::{at_most_one, found, with_common};
+use crate::analyze::join_matches::{at_most_one, matches, with_common};
 use crate::ir::{Expr, JoinKind, Node, Relation};
 use crate::refusal::{Refusal, reason};
 
 impl Labels<'_> {
     /// The expression with its subqueries labelled. Each reads public rows, or rows of the unit
     /// that the row around it belongs to.
-    pub(super) fn embedded(
+    pub(super) fn label_subqueries(
         &mut self,
         expr: Expr,
         around: (&Label, Option<&Relation>),
     ) -> Result<Expr, Refusal> {
         let Expr { node, data_type } = expr;
-        let mut boxed = |e: Box<Expr>| self.embedded(*e, around).map(Box::new);
+        let mut boxed = |e: Box<Expr>| self.label_subqueries(*e, around).map(Box::new);
         let node = match node {
             Node::Column(_) | Node::Literal(_) | Node::Constant(_) => node,
             Node::Call {
@@ -27,7 +27,7 @@ impl Labels<'_> {
                 function,
                 arguments: arguments
                     .into_iter()
-                    .map(|a| self.embedded(a, around))
+                    .map(|a| self.label_subqueries(a, around))
                     .collect::<Result<_, _>>()?,
             },
             Node::Cast(inner) => Node::Cast(boxed(inner)?),
@@ -36,9 +36,12 @@ impl Labels<'_> {
                 otherwise,
             } => {
                 let otherwise = otherwise.map(&mut boxed).transpose()?;
-                let branches = branches
-                    .into_iter()
-                    .map(|(c, r)| Ok((self.embedded(c, around)?, self.embedded(r, around)?)));
+                let branches = branches.into_iter().map(|(c, r)| {
+                    Ok((
+                        self.label_subqueries(c, around)?,
+                        self.label_subqueries(r, around)?,
+                    ))
+                });
                 Node::Case {
                     branches: branches.collect::<Result<_, Refusal>>()?,
                     otherwise,
@@ -72,7 +75,7 @@ impl Labels<'_> {
         // Also within a public relation: private rows may meet its rows, each of which is looked
         // up here.
         if let Label::Public = &inner {
-            self.fan_outs.extend(FanOut::of_subquery(&found(
+            self.fan_outs.extend(FanOut::of_subquery(&matches(
                 self.schema(),
                 &relation,
                 &[],
@@ -80,12 +83,12 @@ impl Labels<'_> {
             )));
         }
         let (joint, equality) = self
-            .tied(around.0, inner.clone(), &conditions)
+            .tie(around.0, inner.clone(), &conditions)
             .map_err(|refusal| refusal.within(|| place))?;
         let conditions: Vec<Expr> = conditions
             .into_iter()
             .chain(equality)
-            .map(|c| self.embedded(c, (&joint, None)))
+            .map(|c| self.label_subqueries(c, (&joint, None)))
             .collect::<Result<_, _>>()?;
         let (relation, conditions) = match (around, inner) {
             ((Label::Private(outer), rows), Label::Private(lineage)) => {
@@ -101,7 +104,7 @@ impl Labels<'_> {
                         relation,
                         lineage: _,
                         sunk,
-                    } = bounded(relation, lineage, &conditions);
+                    } = bound(relation, lineage, &conditions);
                     (
                         relation,
                         conditions
@@ -124,7 +127,7 @@ impl Labels<'_> {
 
     /// The label of the row around together with a row of the subquery, and the equality of their
     /// units where the conditions equate only a key.
-    fn tied(
+    fn tie(
         &self,
         around: &Label,
         inner: Label,
@@ -139,7 +142,7 @@ impl Labels<'_> {
             .hint("Join the tables and aggregate the private one.")),
             (Label::Private(a), Label::Private(b)) => {
                 let equality =
-                    same_unit(a, &b, conditions).map_err(|UnitsMayDiffer| self.untied())?;
+                    same_unit(a, &b, conditions).map_err(|UnitsMayDiffer| self.refuse_untied())?;
                 Ok((
                     Label::Private(merge(JoinKind::Inner, a.clone(), b)),
                     equality,
@@ -148,7 +151,7 @@ impl Labels<'_> {
         }
     }
 
-    fn untied(&self) -> Refusal {
+    fn refuse_untied(&self) -> Refusal {
         let unit = &self.policy.privacy.unit;
         Refusal::new(
             reason::SUBQUERY_NOT_BY_UNIT,

@@ -46,7 +46,7 @@ impl Labels<'_> {
                 .unwrap_or(Interval::ALL);
             self.opaque.push((*column, range));
         }
-        let lineage = united(&columns, &labelled, &lineages, first.data_type.clone());
+        let lineage = unite(&columns, &labelled, &lineages, first.data_type.clone());
         Ok((
             Relation::Union {
                 columns,
@@ -122,7 +122,7 @@ impl Labels<'_> {
 
 /// One unit's rows are those of all arms together. A column is the unit where it is that in every
 /// arm.
-fn united(columns: &[ColumnId], arms: &[Arm], lineages: &[Lineage], data_type: Type) -> Lineage {
+fn unite(columns: &[ColumnId], arms: &[Arm], lineages: &[Lineage], data_type: Type) -> Lineage {
     let is_unit = |at: usize| {
         arms.iter()
             .zip(lineages)

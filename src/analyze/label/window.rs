@@ -1,7 +1,7 @@
 //! Windows over the rows of one unit.
 
 use super::{Label, Labels, Lineage, inlined_conditions};
-use crate::analyze::bounded_rows::{BoundedRows, bounded, is_quadratic};
+use crate::analyze::bounded_rows::{BoundedRows, bound, is_quadratic};
 use crate::analyze::cardinality::Cardinalities;
 use crate::analyze::inline;
 use crate::analyze::interval::Interval;
@@ -29,7 +29,7 @@ impl Labels<'_> {
                 relation,
                 lineage,
                 sunk: _,
-            } = bounded(input, lineage, &[]);
+            } = bound(input, lineage, &[]);
             (relation, lineage)
         } else {
             (input, lineage)

@@ -36,7 +36,7 @@ pub async fn run(options: AuditOptions) -> Result<(), Failure> {
         false => None,
     };
     let stage = signal::unless(&token, Stage::build(&options.file)).await?;
-    let audited = signal::unless(&token, audited(&stage, &options)).await;
+    let audited = signal::unless(&token, run_audit(&stage, &options)).await;
     stage.stop().await;
     let report = audited?;
     if options.json {
@@ -70,7 +70,7 @@ async fn record(file: &File, ledger: Address, report: &AuditReport) -> Result<()
     recorded.map_err(start::unread)
 }
 
-async fn audited(stage: &Stage, options: &AuditOptions) -> Result<AuditReport, Failure> {
+async fn run_audit(stage: &Stage, options: &AuditOptions) -> Result<AuditReport, Failure> {
     let asked = questions(stage.policy(), &stage.population);
     if asked.is_empty() {
         let why = stage.population.left_out.join("; ");
@@ -89,12 +89,12 @@ async fn audited(stage: &Stage, options: &AuditOptions) -> Result<AuditReport, F
     // same distribution.
     stage.buy(&asked, 1, &ProgressBar::hidden()).await?;
     let plans = stage.plans(&asked).await?;
-    let before = stage.spent().await?;
+    let before = stage.spent_loss().await?;
     let with = stage.buy(&asked, options.trials, &bar).await?;
     stage.fill(Some(CANARY)).await?;
     let without = stage.buy(&asked, options.trials, &bar).await?;
     bar.finish_and_clear();
-    let spent = stage.spent().await?;
+    let spent = stage.spent_loss().await?;
     let alarm = ALARM / asked.len() as f64;
     let mut verdicts = Vec::new();
     for (((question, plan), with), without) in asked.iter().zip(&plans).zip(with).zip(without) {
@@ -115,7 +115,7 @@ async fn audited(stage: &Stage, options: &AuditOptions) -> Result<AuditReport, F
             sql,
         });
     }
-    let kept = stage.spent().await? == spent;
+    let kept = stage.spent_loss().await? == spent;
     let left_out = stage
         .population
         .left_out

@@ -149,7 +149,7 @@ impl AuditReport {
         asked + measured + answered + usize::from(!self.books) + usize::from(!self.kept)
     }
 
-    fn found(&self) -> String {
+    fn describe_finding(&self) -> String {
         match self.findings() {
             0 => "No finding".to_owned(),
             1 => "1 finding".to_owned(),
@@ -159,7 +159,7 @@ impl AuditReport {
 
     /// The outcome in a line.
     pub fn verdict(&self) -> String {
-        let (found, asked, trials) = (self.found(), self.asked.len(), self.trials);
+        let (found, asked, trials) = (self.describe_finding(), self.asked.len(), self.trials);
         format!("{found}: {asked} questions, {trials} answers with the canary and without")
     }
 
@@ -173,7 +173,7 @@ impl AuditReport {
                 .iter()
                 .map(|why| format!("Not audited: {why}.")),
         );
-        lines.push(format!("{}.", self.found()));
+        lines.push(format!("{}.", self.describe_finding()));
         lines
     }
 

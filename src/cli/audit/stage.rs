@@ -94,7 +94,7 @@ impl Stage {
             .map_err(Failure::new)?;
         source.connected.close().await;
         let password = format!("{:032x}", rand::random::<u128>());
-        let opened = audited(file, own, &password, &findings).await?;
+        let opened = open_policy(file, own, &password, &findings).await?;
         let population = Population::of(&opened.policy);
         let scratch = Directory::scratch().map_err(Failure::new)?;
         let ledger = format!("sqlite://{}", scratch.path().join("ledger.db").display());
@@ -247,7 +247,7 @@ impl Stage {
         ))
     }
 
-    pub async fn spent(&self) -> Result<Loss, Failure> {
+    pub async fn spent_loss(&self) -> Result<Loss, Failure> {
         Ok(self
             .engine()
             .ledger()
@@ -276,7 +276,7 @@ impl Stage {
 
 /// The policy over the throw-away tables, with the results of its searches, one role and a separate
 /// budget. These tables have no hidden columns.
-async fn audited(
+async fn open_policy(
     mut file: File,
     own: Connected,
     password: &str,
@@ -344,7 +344,7 @@ fn resting_on(policy: &Policy, findings: &HashMap<String, Finding>) -> Result<Po
         .iter()
         .map(|search| findings.get(&auto_bounds::name(policy, search)).cloned())
         .collect();
-    let settled = found.and_then(|found| policy.settled(&found));
+    let settled = found.and_then(|found| policy.settle(&found));
     let settled = settled.ok_or_else(|| {
         Failure::new(
             "what the ledger keeps for the policy's searches does not fit it: search again",

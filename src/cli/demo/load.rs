@@ -13,10 +13,10 @@ use crate::postgres::{Connected, LocalPostgres, connect};
 /// run, if it is whole.
 pub async fn throw_away(loaded: Option<PathBuf>) -> Result<LocalPostgres, Failure> {
     if let Some(cluster) = loaded {
-        return data::copied(cluster).await.map_err(Failure::new);
+        return data::copy_cluster(cluster).await.map_err(Failure::new);
     }
     let bar = progress();
-    let started = data::loaded(&|table, bytes| step(&bar, table, bytes)).await;
+    let started = data::load_new(&|table, bytes| step(&bar, table, bytes)).await;
     bar.finish_and_clear();
     started.map_err(|e| {
         Failure::with_remedy(
@@ -60,10 +60,10 @@ async fn load(client: &mut Client) -> Result<(), Failure> {
     let bar = progress();
     let loaded = data::load(client, &|table, bytes| step(&bar, table, bytes)).await;
     bar.finish_and_clear();
-    loaded.map_err(refused)
+    loaded.map_err(failure_of)
 }
 
-fn refused(error: tokio_postgres::Error) -> Failure {
+fn failure_of(error: tokio_postgres::Error) -> Failure {
     let text = error
         .as_db_error()
         .map_or_else(|| error.to_string(), |db| db.message().to_owned());

@@ -12,7 +12,7 @@ use crate::refusal::{Refusal, reason};
 
 /// Answers the statements in order and stops at the first error, as psql's simple query does.
 pub async fn answer(engine: &Engine, sql: &str) -> Result<(), Failure> {
-    match answered(engine, sql).await {
+    match run(engine, sql).await {
         Ok(()) => Ok(()),
         Err(refusal) => {
             table::print_refusal(&refusal, sql);
@@ -21,7 +21,7 @@ pub async fn answer(engine: &Engine, sql: &str) -> Result<(), Failure> {
     }
 }
 
-async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
+async fn run(engine: &Engine, sql: &str) -> Result<(), Refusal> {
     let report = |error: Error| error.report();
     let mut requester = Requester {
         role: ANALYST.to_owned(),
@@ -51,7 +51,7 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
                     )
                     .await
                     .map_err(report)?;
-                for line in table::aligned(&answer) {
+                for line in table::align(&answer) {
                     println!("{line}");
                 }
                 for notice in &answer.notices {
@@ -77,7 +77,7 @@ async fn answered(engine: &Engine, sql: &str) -> Result<(), Refusal> {
             | Statement::ExplainExecute(..)
             | Statement::Copy(_)
             | Statement::Operator(_) => {
-                return Err(unanswered());
+                return Err(refuse_unanswered());
             }
             Statement::Session(session) => {
                 requester.session_settings = with_setting(requester.session_settings, session)?
@@ -98,7 +98,7 @@ fn with_setting(
         values,
     } = session
     else {
-        return Err(unanswered());
+        return Err(refuse_unanswered());
     };
     let Some(setting) = SESSION_SETTINGS
         .iter()
@@ -119,7 +119,7 @@ fn with_setting(
     Ok(session_settings)
 }
 
-fn unanswered() -> Refusal {
+fn refuse_unanswered() -> Refusal {
     Refusal::new(
         reason::UNSUPPORTED_STATEMENT,
         "--once accepts only queries, EXPLAIN and SET pgveil.…",

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use tokio_postgres::{Client, Config};
 
-use super::{CheckResult, failed, machine};
+use super::{CheckResult, findings_of_failure, machine};
 use crate::auto_bounds;
 use crate::cli::start;
 use crate::cli::start::Opened;
@@ -22,12 +22,14 @@ pub async fn all(file: &File, path: &Path) -> Vec<CheckResult> {
     let check = format!("pgveil check {}", path.display());
     let database = match start::database(file) {
         Ok(database) => database,
-        Err(failure) => return failed(DATABASE, failure, "mend database.url"),
+        Err(failure) => return findings_of_failure(DATABASE, failure, "mend database.url"),
     };
     let opened = match start::open(file, &database).await {
         Ok(opened) => opened,
-        Err(failure @ crate::cli::Failure::Policy(_)) => return failed(POLICY, failure, &check),
-        Err(failure) => return failed(DATABASE, failure, &check),
+        Err(failure @ crate::cli::Failure::Policy(_)) => {
+            return findings_of_failure(POLICY, failure, &check);
+        }
+        Err(failure) => return findings_of_failure(DATABASE, failure, &check),
     };
     let Opened {
         policy,
@@ -98,7 +100,7 @@ async fn searches(file: &File, policy: &Policy, path: &Path) -> CheckResult {
     }
     let mend = format!("pgveil bounds {}", path.display());
     let found = match start::found_by(file, policy).await {
-        Ok(Some(ledger)) => auto_bounds::found(policy, &ledger).await,
+        Ok(Some(ledger)) => auto_bounds::stored_results(policy, &ledger).await,
         Ok(None) => Ok(policy.searches.iter().map(|_| None).collect()),
         Err(failure) => return CheckResult::fail(check, failure.in_a_line(), mend),
     };
@@ -156,7 +158,7 @@ fn indexes(policy: &Policy, facts: &CatalogFacts) -> Vec<CheckResult> {
                 format!("{name} has no index on {column}: bounding its units takes longer"),
                 format!(
                     "CREATE INDEX ON {} ({});",
-                    crate::postgres::qualified(&table.schema, &table.name),
+                    crate::postgres::qualify(&table.schema, &table.name),
                     crate::postgres::identifier(column)
                 ),
             ));

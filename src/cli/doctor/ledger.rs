@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::statvfs;
 
-use super::{CheckResult, failed};
+use super::{CheckResult, findings_of_failure};
 use crate::cli::{backups, start};
 use crate::ledger::{Address, Error, LastBackup, LedgerReader};
 use crate::policy::File;
@@ -30,7 +30,7 @@ const BACKUP_OLD: Duration = Duration::from_secs(86_400);
 pub async fn all(file: &File, backups: Option<&Path>) -> Vec<CheckResult> {
     let address = match start::ledger(file) {
         Ok(address) => address,
-        Err(failure) => return failed(CHECK, failure, "name a ledger in the policy"),
+        Err(failure) => return findings_of_failure(CHECK, failure, "name a ledger in the policy"),
     };
     let mut all = vec![witnesses(&address)];
     let path = address.file();
@@ -43,7 +43,7 @@ pub async fn all(file: &File, backups: Option<&Path>) -> Vec<CheckResult> {
             "the ledger belongs to another user, so it was not opened",
             "run this as the user that serves: sudo -u pgveil pgveil doctor …",
         )),
-        Ok(_) => all.extend(opened(file, address).await),
+        Ok(_) => all.extend(check_open(file, address).await),
         Err(error) => all.push(CheckResult::fail(
             CHECK,
             error.to_string(),
@@ -75,10 +75,12 @@ fn witnesses(address: &Address) -> CheckResult {
 }
 
 /// Opens the ledger as `pgveil ledger verify` does: whole, and held against its witnesses.
-async fn opened(file: &File, address: Address) -> Vec<CheckResult> {
+async fn check_open(file: &File, address: Address) -> Vec<CheckResult> {
     let (owner, roles) = match start::accounts(&file.privacy, &file.roles) {
         Ok(accounts) => accounts,
-        Err(failure) => return failed(CHECK, failure, "change the budgets in the policy"),
+        Err(failure) => {
+            return findings_of_failure(CHECK, failure, "change the budgets in the policy");
+        }
     };
     let ledger = match LedgerReader::open(address, owner, &roles).await {
         Ok(ledger) => ledger,
@@ -203,14 +205,14 @@ fn sync(took: Duration) -> CheckResult {
 fn sync_time(folder: &Path) -> Option<Duration> {
     let path = folder.join(format!(".pgveil-doctor-{:x}", rand::random::<u64>()));
     let mut file = OpenFile::create_new(&path).ok()?;
-    let times = timed(&mut file);
+    let times = measure_times(&mut file);
     let _ = std::fs::remove_file(&path);
     let mut times = times?;
     times.sort_unstable();
     times.get(times.len() / 2).copied()
 }
 
-fn timed(file: &mut OpenFile) -> Option<Vec<Duration>> {
+fn measure_times(file: &mut OpenFile) -> Option<Vec<Duration>> {
     let one = |_| {
         let begun = Instant::now();
         file.write_all(&[0; 4096]).ok()?;
@@ -238,7 +240,7 @@ fn newest(folder: &Path) -> CheckResult {
             format!("there is none in {}", folder.display()),
             BACK_UP,
         ),
-        Some(age) => aged("the newest", age),
+        Some(age) => check_age("the newest", age),
     }
 }
 
@@ -247,10 +249,10 @@ fn last(backup: LastBackup) -> CheckResult {
     let made = u64::try_from(backup.microseconds).unwrap_or_default();
     let made = SystemTime::UNIX_EPOCH + Duration::from_micros(made);
     let age = SystemTime::now().duration_since(made).unwrap_or_default();
-    aged(&format!("the last, {},", backup.copy), age)
+    check_age(&format!("the last, {},", backup.copy), age)
 }
 
-fn aged(which: &str, age: Duration) -> CheckResult {
+fn check_age(which: &str, age: Duration) -> CheckResult {
     match age > BACKUP_OLD {
         true => {
             let hours = age.as_secs() / 3600;

@@ -70,7 +70,7 @@ impl CheckResult {
 }
 
 /// The findings of a command's failure, which names its remedy itself.
-fn failed(check: &'static str, failure: Failure, otherwise: &str) -> Vec<CheckResult> {
+fn findings_of_failure(check: &'static str, failure: Failure, otherwise: &str) -> Vec<CheckResult> {
     match failure {
         Failure::Policy(errors) => {
             let errors = errors.iter().map(ToString::to_string);
@@ -118,7 +118,11 @@ async fn findings(options: &DoctorOptions) -> Vec<CheckResult> {
     let file = match start::read(path) {
         Ok(file) => file,
         Err(failure) => {
-            all.extend(failed("policy", failure, "mend the policy, then ask again"));
+            all.extend(findings_of_failure(
+                "policy",
+                failure,
+                "mend the policy, then ask again",
+            ));
             all.extend(network::all(options, None));
             return all;
         }

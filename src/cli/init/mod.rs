@@ -37,12 +37,12 @@ pub async fn run(options: InitOptions) -> Result<(), Failure> {
         Ok(made) => made,
         Err(stop) => {
             if options.json {
-                report::undecided(&seen, &proposal, &stop);
+                report::print_candidates(&seen, &proposal, &stop);
             }
             return Err(failure(stop));
         }
     };
-    let (mut draft, passwords) = drafted(&seen, made)?;
+    let (mut draft, passwords) = make_draft(&seen, made)?;
     let checked = init::hold(&seen, &mut draft).await.map_err(failure)?;
     let text = init::text_of(&init::lines(&seen, &draft, Marks::Decide, Width::Shared));
     let noise = worth(&draft, &checked)?;
@@ -63,7 +63,7 @@ pub async fn run(options: InitOptions) -> Result<(), Failure> {
         address: options
             .database
             .as_ref()
-            .map(|url| shown(url.expose()))
+            .map(|url| shell_word(url.expose()))
             .transpose()?,
     };
     if options.json {
@@ -111,7 +111,7 @@ async fn see(options: &InitOptions) -> Result<CatalogView, Failure> {
 }
 
 /// The database's address as a word of a shell, unless it holds a password.
-fn shown(url: &str) -> Result<String, Failure> {
+fn shell_word(url: &str) -> Result<String, Failure> {
     let is_secret = start::config(url)?.get_password().is_some();
     Ok(if is_secret {
         "…".to_owned()
@@ -138,7 +138,7 @@ fn request(options: &InitOptions) -> Request {
 }
 
 /// The draft, and a password for each of its roles.
-fn drafted(
+fn make_draft(
     seen: &CatalogView,
     made: Decisions,
 ) -> Result<(Draft, Vec<Zeroizing<String>>), Failure> {

@@ -41,7 +41,7 @@ pub fn begin(seen: &CatalogView, proposal: &Proposal) {
 }
 
 /// The candidates, as JSON, where nobody can be asked.
-pub fn undecided(seen: &CatalogView, proposal: &Proposal, stop: &Stop) {
+pub fn print_candidates(seen: &CatalogView, proposal: &Proposal, stop: &Stop) {
     let Stop::Undecided { message, flags } = stop else {
         return;
     };
@@ -50,7 +50,7 @@ pub fn undecided(seen: &CatalogView, proposal: &Proposal, stop: &Stop) {
         .iter()
         .map(|candidate| {
             json!({
-                "unit": crate::init::spelled(seen, candidate.at),
+                "unit": crate::init::flag_name(seen, candidate.at),
                 "reason": candidate.reason(seen),
             })
         })
@@ -72,8 +72,8 @@ fn links(seen: &CatalogView, links: &[Link]) -> Vec<Value> {
             LinkBasis::Said => ("vouched for", Value::Null),
         };
         json!({
-            "from": crate::init::spelled(seen, link.from),
-            "to": crate::init::spelled(seen, link.to),
+            "from": crate::init::flag_name(seen, link.from),
+            "to": crate::init::flag_name(seen, link.to),
             "ground": ground,
             "reason": reason,
         })
@@ -231,7 +231,10 @@ impl DraftReport<'_> {
         let statements = self.advice.iter().flat_map(|advice| &advice.statements);
         let report = json!({
             "database": self.seen.catalog.database,
-            "unit": {"column": crate::init::spelled(self.seen, made.unit), "word": made.unit_name},
+            "unit": {
+                "column": crate::init::flag_name(self.seen, made.unit),
+                "word": made.unit_name,
+            },
             "private": private,
             "public": names(&self.draft.public),
             "left_out": left_out,

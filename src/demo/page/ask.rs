@@ -61,13 +61,13 @@ pub async fn ask(state: &State, sql: &str, action: Action) -> AskedOutcome {
         answered: None,
         refused: None,
     };
-    if let Err(refused) = asked(state, sql, action, &mut outcome).await {
+    if let Err(refused) = ask_into(state, sql, action, &mut outcome).await {
         outcome.refused = Some(refused);
     }
     outcome
 }
 
-async fn asked(
+async fn ask_into(
     state: &State,
     sql: &str,
     action: Action,
@@ -81,10 +81,10 @@ async fn asked(
     session
         .describe(&explain)
         .await
-        .map_err(|refused| moved(refused, &explain, sql))?;
+        .map_err(|refused| move_position(refused, &explain, sql))?;
     let price = price(&mut session, sql)
         .await
-        .map_err(|refused| moved(refused, &explain, sql))?;
+        .map_err(|refused| move_position(refused, &explain, sql))?;
     let is_due = action == Action::Ask && price.useless.is_none();
     let paid = price.mu_squared;
     outcome.price = Some(price);
@@ -103,14 +103,14 @@ async fn asked(
             widened = None;
         }
     }
-    let before = left(&mut session).await?;
+    let before = budget_left(&mut session).await?;
     session.heard();
     let sent = widened
         .as_ref()
         .map_or_else(|| question.sql(), |w| w.sql.clone());
     let reply = session.ask(&sent).await?;
-    let after = left(&mut session).await?;
-    state.spent(sql, before, after);
+    let after = budget_left(&mut session).await?;
+    state.log_spending(sql, before, after);
     let intervals = widened.map_or_else(Vec::new, |wide| wide.columns);
     let exact = state.exact_rows(&question.sql()).await;
     let numeric = |at: usize| {
@@ -146,7 +146,7 @@ async fn asked(
 }
 
 /// A refusal of EXPLAIN, with its position in the statement that is explained.
-fn moved(mut refused: Refused, explain: &str, sql: &str) -> Refused {
+fn move_position(mut refused: Refused, explain: &str, sql: &str) -> Refused {
     let ahead = explain.chars().count() - sql.chars().count();
     let ahead = u32::try_from(ahead).unwrap_or(0);
     refused.position = refused.position.and_then(|at| at.checked_sub(ahead));
@@ -154,7 +154,7 @@ fn moved(mut refused: Refused, explain: &str, sql: &str) -> Refused {
 }
 
 /// The fraction of the role's budget that is left.
-pub async fn left(session: &mut DemoSession) -> Result<f64, Refused> {
+pub async fn budget_left(session: &mut DemoSession) -> Result<f64, Refused> {
     let reply = session
         .ask("SELECT fraction_left FROM pgveil.budget")
         .await?;

@@ -101,11 +101,11 @@ pub async fn serve(
     });
     let router = Router::new()
         .route("/", get(home))
-        .route("/ask", post(asked))
-        .route("/attack", post(attacked))
+        .route("/ask", post(ask))
+        .route("/attack", post(show_attack))
         .route("/style.css", get(style))
         .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
-        .layer(middleware::from_fn_with_state(Arc::clone(&state), watched))
+        .layer(middleware::from_fn_with_state(Arc::clone(&state), watch))
         .with_state(state);
     axum::serve(listener, router)
         .with_graceful_shutdown(shutdown)
@@ -145,7 +145,7 @@ impl State {
         steps.map_or_else(|_| Vec::new(), |steps| steps.clone())
     }
 
-    fn spent(&self, what: &str, before: f64, after: f64) {
+    fn log_spending(&self, what: &str, before: f64, after: f64) {
         let Ok(mut steps) = self.steps.lock() else {
             return;
         };
@@ -167,7 +167,7 @@ impl State {
     /// The frame around every page: what is left, and the steps that led there.
     async fn frame(&self) -> view::PageFrame {
         let left = match self.session().await {
-            Ok(mut session) => ask::left(&mut session).await.ok(),
+            Ok(mut session) => ask::budget_left(&mut session).await.ok(),
             Err(_) => None,
         };
         view::PageFrame {
@@ -197,7 +197,7 @@ struct Asked {
     action: String,
 }
 
-async fn asked(Extracted(state): Extracted<Arc<State>>, Form(form): Form<Asked>) -> Html<String> {
+async fn ask(Extracted(state): Extracted<Arc<State>>, Form(form): Form<Asked>) -> Html<String> {
     // Browsers send CRLF as line ends.
     let sql = form.sql.replace("\r\n", "\n");
     let action = if form.action == "ask" {
@@ -215,7 +215,7 @@ struct Attacked {
     kind: String,
 }
 
-async fn attacked(
+async fn show_attack(
     Extracted(state): Extracted<Arc<State>>,
     Form(form): Form<Attacked>,
 ) -> Html<String> {
@@ -228,7 +228,7 @@ async fn attacked(
 
 async fn attack(state: &State, kind: &str) -> Result<Markup, Refused> {
     let mut session = state.session().await?;
-    let before = ask::left(&mut session).await?;
+    let before = ask::budget_left(&mut session).await?;
     let (title, body) = match kind {
         "difference" => {
             let found = attack::difference(&mut session).await?;
@@ -252,16 +252,12 @@ async fn attack(state: &State, kind: &str) -> Result<Markup, Refused> {
         }
         _ => return Err(Refused::new("there is no such attack")),
     };
-    let after = ask::left(&mut session).await?;
-    state.spent(title, before, after);
-    Ok(view::attacked(title, &body, before, after))
+    let after = ask::budget_left(&mut session).await?;
+    state.log_spending(title, before, after);
+    Ok(view::attack_result(title, &body, before, after))
 }
 
-async fn watched(
-    Extracted(state): Extracted<Arc<State>>,
-    request: Request,
-    next: Next,
-) -> Response {
+async fn watch(Extracted(state): Extracted<Arc<State>>, request: Request, next: Next) -> Response {
     state.guard.pass(request, next).await
 }
 

@@ -4,7 +4,7 @@ mod answer;
 mod attacks;
 
 pub use answer::{outcome, refusal};
-pub use attacks::{attacked, averaging, difference, repeats};
+pub use attacks::{attack_result, averaging, difference, repeats};
 
 use maud::{DOCTYPE, Markup, html};
 

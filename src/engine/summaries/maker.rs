@@ -22,7 +22,7 @@ impl SummaryMaker<'_> {
     ///
     /// # Errors
     /// [`OwnerError::Ledger`].
-    pub async fn known(
+    pub async fn newest(
         &self,
         summary: &Summary,
         question: &SummaryQuestion,
@@ -52,7 +52,7 @@ impl SummaryMaker<'_> {
         let release = OwnerRelease {
             plan: &question.plan,
             kept_as,
-            is_known: self.known(summary, question).await?.is_some(),
+            is_known: self.newest(summary, question).await?.is_some(),
             roles: summary.roles.iter().map(String::as_str).collect(),
             no_roles: Refusal::new(
                 reason::NO_ROLES,

@@ -74,7 +74,7 @@ impl Received {
 
 impl Engine {
     /// The policy's summaries, each with its plan.
-    pub(super) fn declared(&self) -> impl Iterator<Item = (usize, &Summary, &Declared)> {
+    pub(super) fn declared_summaries(&self) -> impl Iterator<Item = (usize, &Summary, &Declared)> {
         let plan = |summary| {
             let question = SummaryQuestion::new(&self.policy, summary).ok()?;
             let shape = stand_in(question.release());
@@ -87,7 +87,7 @@ impl Engine {
     }
 
     /// The role's summaries that read what the release reads.
-    fn related<'e>(
+    fn related_summaries<'e>(
         &'e self,
         requester: &Requester,
         release: &ReleasePlan,
@@ -101,7 +101,7 @@ impl Engine {
             summary.roles.contains(&requester.role)
                 && own.is_some_and(|own| own.digest == family.digest)
         };
-        self.declared().filter(is_related).collect()
+        self.declared_summaries().filter(is_related).collect()
     }
 
     /// The release as a summary answers it that the role holds, and its source in words. `plan` is
@@ -115,7 +115,7 @@ impl Engine {
     ) -> Result<Option<(Rollup, FromFiner)>, Error> {
         let shape = plan.release(release);
         let mut best: Option<(Rollup, &Summary)> = None;
-        for (at, summary, declared) in self.related(requester, shape) {
+        for (at, summary, declared) in self.related_summaries(requester, shape) {
             let Some(newest) = self.newest(requester, declared).await? else {
                 continue;
             };
@@ -167,7 +167,7 @@ impl Engine {
             let serves = shares_as_asked(requester, &made) && is_good(requester, &made);
             serves.then_some((made.worse, summary))
         };
-        let related = self.related(requester, release);
+        let related = self.related_summaries(requester, release);
         let all = related
             .into_iter()
             .filter_map(|found| Some((answers(found)?, found.2)));
@@ -178,7 +178,7 @@ impl Engine {
     /// The plan without looks, which summaries can answer, if two things hold: the role's summaries
     /// answer all of it, and the role has bought no part of the plan itself. Otherwise the plan. So
     /// a question that was bought shows the same values again.
-    pub(super) async fn in_summary_form(
+    pub(super) async fn plan_for_summaries(
         &self,
         requester: &Requester,
         plan: Arc<Plan>,
@@ -190,7 +190,7 @@ impl Engine {
             return Ok(plan);
         }
         let effort = PlanningEffort::default();
-        for at in asked(&form) {
+        for at in asked_releases(&form) {
             let read = self.read_off_summary(requester, &form, at, &effort);
             if read.await?.is_none() {
                 return Ok(plan);
@@ -199,7 +199,7 @@ impl Engine {
         let is_bought = {
             let mut middles = MiddleQueries::new(self, requester, &plan);
             let known = self.recall(requester, &plan, &mut middles).await?;
-            asked(&form).any(|at| known.is_bought(at))
+            asked_releases(&form).any(|at| known.is_bought(at))
         };
         Ok(if is_bought { plan } else { form })
     }
@@ -211,9 +211,9 @@ impl Engine {
         &self,
         requester: &Requester,
         plan: &Plan,
-        tally: &StatementFacts,
+        facts: &StatementFacts,
     ) -> Result<Vec<Received>, Error> {
-        let wanted = self.receivable(requester, plan, tally).await?;
+        let wanted = self.receivable(requester, plan, facts).await?;
         let (mut made, mut found) = (Vec::new(), Vec::new());
         for (summary, declared) in &wanted {
             if let Some(newest) = self.newest(requester, declared).await? {
@@ -232,16 +232,20 @@ impl Engine {
         for ((summary, declared), newest) in made.into_iter().zip(found) {
             match self.ledger.receive_newest(&requester.role, &newest).await {
                 Ok(false) | Err(DebitError::Awaited) => continue,
-                Ok(true) => tally.add_search(newest.loss),
+                Ok(true) => facts.add_search(newest.loss),
                 Err(DebitError::Ledger(error)) => return Err(ledger_failed(&error)),
                 Err(_) => continue,
             }
-            all.push(self.received((summary, declared), &newest));
+            all.push(self.describe_received((summary, declared), &newest));
         }
         Ok(all)
     }
 
-    fn received(&self, (summary, declared): (&Summary, &Declared), newest: &Newest) -> Received {
+    fn describe_received(
+        &self,
+        (summary, declared): (&Summary, &Declared),
+        newest: &Newest,
+    ) -> Received {
         let columns = &self.policy.tables[summary.table].columns;
         let keys = summary.keys.iter().map(|at| columns[*at].name.clone());
         Received {
@@ -260,10 +264,10 @@ impl Engine {
         &'e self,
         requester: &Requester,
         plan: &Plan,
-        tally: &StatementFacts,
+        facts: &StatementFacts,
     ) -> Result<Vec<(&'e Summary, &'e Declared)>, Error> {
         let mut all: Vec<(&'e Summary, &'e Declared)> = Vec::new();
-        let may = self.reuse(requester) == Reuse::On && !tally.is_agreed();
+        let may = self.reuse(requester) == Reuse::On && !facts.is_agreed();
         if self.policy.summaries.is_empty() || !may || plan.first_answer().is_some() {
             return Ok(all);
         }
@@ -274,7 +278,7 @@ impl Engine {
         let is_whole = plan.without_looks().is_some();
         let form = plan.without_looks().map_or(plan, Arc::as_ref);
         let mut is_answered = true;
-        for at in asked(form) {
+        for at in asked_releases(form) {
             if known.released.table(at).is_some() {
                 is_answered &= !(is_whole && known.is_bought(at));
                 continue;
@@ -354,7 +358,10 @@ impl Engine {
         {
             return Ok(Some(Arc::clone(table)));
         }
-        let held = self.ledger.held(&requester.role, newest.answer).await;
+        let held = self
+            .ledger
+            .values_held_by(&requester.role, newest.answer)
+            .await;
         let Some(values) = held.map_err(|e| ledger_failed(&e))? else {
             return Ok(None);
         };
@@ -373,7 +380,7 @@ impl Engine {
 }
 
 /// The releases of a plan that the backend is asked for.
-fn asked(plan: &Plan) -> impl Iterator<Item = ReleaseId> {
+fn asked_releases(plan: &Plan) -> impl Iterator<Item = ReleaseId> {
     let all = (0..plan.releases().len()).map(ReleaseId);
     all.filter(|at| !plan.release(*at).statements().is_empty())
 }

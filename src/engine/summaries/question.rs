@@ -4,7 +4,7 @@ use sha2::{Digest, Sha256};
 
 use crate::aggregates::Foreseen;
 use crate::analyze::KeyRule;
-use crate::engine::notice::rounded;
+use crate::engine::notice::three_digits;
 use crate::engine::planning::plan;
 use crate::error::Error;
 use crate::ir::{GroupingSet, KeyId};
@@ -12,7 +12,7 @@ use crate::ledger::{QuestionDigest, QuestionId};
 use crate::mechanism::{AccountState, Loss};
 use crate::parse::{Statement, parse};
 use crate::policy::{Accuracy, Policy, SessionSettings, Summary, cap, with_subsets};
-use crate::postgres::{identifier, qualified};
+use crate::postgres::{identifier, qualify};
 use crate::refusal::{Refusal, reason};
 use crate::release::{NoiseRecord, ONLY};
 use crate::resolve::Constants;
@@ -58,7 +58,7 @@ impl SummaryQuestion {
     fn of(policy: &Policy, summary: &Summary, sets: &[Vec<usize>]) -> Result<Self, Error> {
         let statements = parse(&text(policy, summary, sets)).map_err(Error::Parse)?;
         let [Statement::Query(query)] = statements.as_slice() else {
-            return Err(Error::Parse(unsupported()));
+            return Err(Error::Parse(refuse_unsupported()));
         };
         let constants = Constants {
             now: 0,
@@ -80,7 +80,7 @@ impl SummaryQuestion {
             _ => None,
         };
         let Some((loss, price)) = priced else {
-            return Err(Error::Rewrite(unsupported()));
+            return Err(Error::Rewrite(refuse_unsupported()));
         };
         let kept_as = QuestionDigest {
             digest: digest(plan.release(ONLY), &loss),
@@ -150,11 +150,14 @@ fn epsilon_for_error(
     /// Covers the rounding of noise to its grid.
     const MARGIN: f64 = 1.002;
     let [release] = plan.releases() else {
-        return Err(Error::Rewrite(unsupported()));
+        return Err(Error::Rewrite(refuse_unsupported()));
     };
     let largest = errors(release).into_iter().reduce(f64::max);
     let factor = largest.map(|error| MARGIN * error / wanted);
-    let needed = epsilon_for(factor.ok_or_else(|| Error::Rewrite(unsupported()))?, terms);
+    let needed = epsilon_for(
+        factor.ok_or_else(|| Error::Rewrite(refuse_unsupported()))?,
+        terms,
+    );
     let epsilon = (needed * 1e4).ceil() / 1e4;
     let most = policy.privacy.epsilon_max;
     if epsilon <= most {
@@ -164,7 +167,7 @@ fn epsilon_for_error(
         reason::TARGET_ERROR_TOO_SMALL,
         format!(
             "an error of {wanted} needs epsilon {}, more than one query may spend ({most})",
-            rounded(epsilon)
+            three_digits(epsilon)
         ),
     )))
 }
@@ -177,7 +180,7 @@ fn values(release: &ReleasePlan, KeyId(at): KeyId) -> usize {
     }
 }
 
-fn unsupported() -> Refusal {
+fn refuse_unsupported() -> Refusal {
     Refusal::unsupported(reason::UNSUPPORTED_SUMMARY, "this summary")
 }
 
@@ -228,7 +231,7 @@ fn terms(policy: &Policy, summary: &Summary) -> Result<Terms, Error> {
             .iter()
             .map(|budget| budget.delta)
             .fold(1.0, f64::min),
-        accounts: accounts.ok_or_else(|| Error::Rewrite(unsupported()))?,
+        accounts: accounts.ok_or_else(|| Error::Rewrite(refuse_unsupported()))?,
         session_settings: SessionSettings::with_declared_clips(),
     })
 }
@@ -253,6 +256,6 @@ fn text(policy: &Policy, summary: &Summary, sets: &[Vec<usize>]) -> String {
         [_] => keys.join(", "),
         sets => format!("GROUPING SETS ({})", sets.join(", ")),
     };
-    let from = qualified(&table.schema, &table.name);
+    let from = qualify(&table.schema, &table.name);
     format!("SELECT {} FROM {from} GROUP BY {grouped}", items.join(", "))
 }

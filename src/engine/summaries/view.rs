@@ -13,7 +13,7 @@ impl Engine {
         requester: &Requester,
     ) -> Result<Vec<ViewRow>, Error> {
         let mut rows = Vec::new();
-        for (_, summary, declared) in self.declared() {
+        for (_, summary, declared) in self.declared_summaries() {
             if !summary.roles.contains(&requester.role) {
                 continue;
             }

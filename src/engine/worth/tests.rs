@@ -1,12 +1,12 @@
 //! How many answers an account holds.
 
 use super::{ANSWERS_MAX, answers};
-use crate::engine::notice::rounded;
+use crate::engine::notice::three_digits;
 use crate::mechanism::{AccountState, Accounting, Cap, Fixed, Loss};
 
 #[test]
 fn three_digits_are_shown() {
-    let shown = [947_588.2, 15.76, 0.031_27, 9.996, 0.0].map(rounded);
+    let shown = [947_588.2, 15.76, 0.031_27, 9.996, 0.0].map(three_digits);
     assert_eq!(shown, ["948000", "15.8", "0.0313", "10.00", "0"]);
 }
 

@@ -28,7 +28,7 @@ impl Row<'_> {
                     low,
                     high,
                 },
-        } = self.chosen(choice, draw)?
+        } = self.chosen_value(choice, draw)?
         else {
             return None;
         };
@@ -41,7 +41,7 @@ impl Row<'_> {
         Some(Estimate::new(value, noise, self.z).between(low, high))
     }
 
-    pub(super) fn chosen(&self, choice: ChoiceId, draw: DrawId) -> Option<ChosenValue> {
+    pub(super) fn chosen_value(&self, choice: ChoiceId, draw: DrawId) -> Option<ChosenValue> {
         let ChoicePlan { question, kind, .. } = self.release.choice(choice);
         let (
             ChoiceKind::Choice {
@@ -61,7 +61,7 @@ impl Row<'_> {
         let (target, range) = (question.targets.get(draw.0)?, candidates.ends()?);
         let released = |draw: DrawId| {
             let column = self.release.first_column(choice) + draw.0;
-            self.released(column)?.parse::<f64>().ok()
+            self.released_text(column)?.parse::<f64>().ok()
         };
         let value = released(draw)?;
         let side = |wanted: Side| {
@@ -129,7 +129,7 @@ impl Row<'_> {
             }),
         );
         Some(Estimate::new(
-            self.released(self.release.first_column(choice) + column)?
+            self.released_text(self.release.first_column(choice) + column)?
                 .parse()
                 .ok()?,
             noise,

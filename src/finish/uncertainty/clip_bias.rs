@@ -46,7 +46,7 @@ impl Side {
 ///
 /// A unit's length is Euclidean, over all groups that were drawn. A sum over s of the groups loses
 /// at most the root of s times what the length loses (Cauchy-Schwarz).
-pub(super) fn of(
+pub(super) fn bias_of_measure(
     release: &ReleasePlan,
     measure: &Measure,
     (value, noise, cuts): (f64, &[f64], Cuts),

@@ -14,7 +14,7 @@ fn the_laplace_quantile_leaves_a_twentieth_outside() {
 #[test]
 fn ends_are_rounded_outward() {
     let rounded = |error: Option<f64>, low: f64, high: f64| {
-        let found = Spread { error, low, high }.rounded();
+        let found = Spread { error, low, high }.round_outward();
         (found.error, found.low, found.high)
     };
     assert_eq!(

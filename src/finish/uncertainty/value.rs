@@ -20,7 +20,7 @@ pub fn value_and_error(
             draws: [draw],
             is_array: false,
         } => {
-            let ChosenValue { value, spread } = row.chosen(choice, *draw)?;
+            let ChosenValue { value, spread } = row.chosen_value(choice, *draw)?;
             (value, spread.error?)
         }
         _ => {

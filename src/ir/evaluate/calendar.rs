@@ -102,17 +102,16 @@ fn iso_year(day: i32) -> i32 {
     civil_from_days(day - iso_weekday(day) + 4).0
 }
 
-pub(super) fn moved(
+pub(super) fn add_interval(
     function: Function,
     values: &[&Scalar],
     result: &Type,
 ) -> Result<Value, NotEvaluable> {
     use Function as F;
     match (function, values) {
-        (F::DateTrunc, [Scalar::Text(field), operand]) => Ok(Some(Scalar::Timestamp(truncated(
-            field,
-            instant(operand)?,
-        )?))),
+        (F::DateTrunc, [Scalar::Text(field), operand]) => {
+            Ok(Some(Scalar::Timestamp(truncate(field, instant(operand)?)?)))
+        }
         (F::DateDifference, [a, b]) if is_beyond(a) || is_beyond(b) => Err(NotEvaluable),
         (F::DateDifference, [Scalar::Date(a), Scalar::Date(b)]) => {
             Ok(Some(Scalar::Int(i64::from(*a) - i64::from(*b))))
@@ -141,7 +140,7 @@ pub(super) fn moved(
             ],
         ) => {
             let sign = if function == F::Later { 1 } else { -1 };
-            let moved = shifted(
+            let moved = shift(
                 instant(operand)?,
                 sign * months,
                 sign * days,
@@ -164,7 +163,10 @@ pub(super) fn moved(
 }
 
 /// Sums of intervals, part by part.
-pub(super) fn combined(function: Function, values: &[&Scalar]) -> Result<Value, NotEvaluable> {
+pub(super) fn combine_intervals(
+    function: Function,
+    values: &[&Scalar],
+) -> Result<Value, NotEvaluable> {
     let sign = if function == Function::AddIntervals {
         1
     } else {
@@ -214,7 +216,7 @@ pub(super) fn combined(function: Function, values: &[&Scalar]) -> Result<Value, 
 }
 
 /// Months first, to the last day of a shorter month; then days and time, as PostgreSQL adds them.
-fn shifted(micros: i64, months: i32, days: i32, time: i64) -> Result<i64, NotEvaluable> {
+fn shift(micros: i64, months: i32, days: i32, time: i64) -> Result<i64, NotEvaluable> {
     let (day, in_day) = (day_of(micros)?, micros.rem_euclid(MICROS_PER_DAY));
     let (year, month, day_of_month) = civil_from_days(day);
     let total = year * 12 + month as i32 - 1 + months;
@@ -226,7 +228,7 @@ fn shifted(micros: i64, months: i32, days: i32, time: i64) -> Result<i64, NotEva
     Ok((i64::from(first) + i64::from(days)) * MICROS_PER_DAY + in_day + time)
 }
 
-fn truncated(field: &str, micros: i64) -> Result<i64, NotEvaluable> {
+fn truncate(field: &str, micros: i64) -> Result<i64, NotEvaluable> {
     let day = day_of(micros)?;
     let (year, month, _) = civil_from_days(day);
     let first = match field {
@@ -243,7 +245,10 @@ fn truncated(field: &str, micros: i64) -> Result<i64, NotEvaluable> {
     within(i64::from(first) * MICROS_PER_DAY)
 }
 
-pub(super) fn made(function: Function, values: &[&Scalar]) -> Result<Value, NotEvaluable> {
+pub(super) fn make_date_or_time(
+    function: Function,
+    values: &[&Scalar],
+) -> Result<Value, NotEvaluable> {
     use Function as F;
     match (function, values) {
         (
@@ -295,7 +300,7 @@ pub(super) fn made(function: Function, values: &[&Scalar]) -> Result<Value, NotE
 const FIELDS: &[&str] = &["YYYY", "HH24", "MM", "DD", "MI", "SS", "Q"];
 
 /// `to_char` with the plain numeric fields.
-pub(super) fn formatted(values: &[&Scalar]) -> Result<Value, NotEvaluable> {
+pub(super) fn format_number(values: &[&Scalar]) -> Result<Value, NotEvaluable> {
     let [operand, Scalar::Text(format)] = values else {
         return Err(NotEvaluable);
     };

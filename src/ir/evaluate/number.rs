@@ -70,13 +70,13 @@ impl Decimal {
         self.mantissa.checked_mul(factor).ok_or(NotEvaluable)
     }
 
-    fn aligned(self, other: Self) -> Result<(i128, i128, u32), NotEvaluable> {
+    fn align(self, other: Self) -> Result<(i128, i128, u32), NotEvaluable> {
         let scale = self.scale.max(other.scale);
         Ok((self.at_scale(scale)?, other.at_scale(scale)?, scale))
     }
 
     pub(super) fn order(&self, other: &Self) -> Result<Ordering, NotEvaluable> {
-        let (a, b, _) = self.aligned(*other)?;
+        let (a, b, _) = self.align(*other)?;
         Ok(a.cmp(&b))
     }
 
@@ -140,7 +140,7 @@ impl Decimal {
     /// a number below ten million.
     fn divided_by(self, divisor: Self) -> Result<Self, NotEvaluable> {
         const PLACES: u32 = 8;
-        let (a, b, _) = self.aligned(divisor)?;
+        let (a, b, _) = self.align(divisor)?;
         let scaled = a.checked_mul(10i128.pow(PLACES)).ok_or(NotEvaluable)?;
         if scaled % b != 0 || (scaled / b).abs() > 10i128.pow(PLACES + 7) {
             return Err(NotEvaluable);
@@ -219,7 +219,7 @@ fn of_decimals(function: Function, values: &[&Scalar]) -> Result<Value, NotEvalu
         }),
         |v| Decimal::of(v),
     )?;
-    let (left, right, scale) = a.aligned(b)?;
+    let (left, right, scale) = a.align(b)?;
     let of = |mantissa: Option<i128>, scale| {
         mantissa
             .map(|mantissa| Decimal { mantissa, scale })
@@ -275,7 +275,7 @@ fn of_integers(
         .ok_or(NotEvaluable)
 }
 
-pub(super) fn rounded(
+pub(super) fn round(
     function: Function,
     values: &[&Scalar],
     result: &Type,

@@ -17,7 +17,7 @@ fn text(value: &Scalar) -> Result<&str, NotEvaluable> {
 }
 
 /// A text that a call gives.
-fn shown(text: String) -> Result<Value, NotEvaluable> {
+fn text_value(text: String) -> Result<Value, NotEvaluable> {
     if text.len() <= BYTES_MAX {
         Ok(Some(Scalar::Text(text)))
     } else {
@@ -27,7 +27,7 @@ fn shown(text: String) -> Result<Value, NotEvaluable> {
 
 /// # Errors
 /// Where the product of both lengths is more than one call may compare.
-fn compared<'t>(subject: &str, other: &'t Scalar) -> Result<&'t str, NotEvaluable> {
+fn comparable_text<'t>(subject: &str, other: &'t Scalar) -> Result<&'t str, NotEvaluable> {
     let other = text(other)?;
     if subject.len() * other.len() <= PAIRS_MAX {
         Ok(other)
@@ -44,7 +44,7 @@ fn integer(value: &Scalar) -> Result<i64, NotEvaluable> {
 }
 
 /// `concat` and `concat_ws`: NULLs are left out.
-pub(super) fn joined(function: Function, values: &[Value]) -> Result<Value, NotEvaluable> {
+pub(super) fn concatenate(function: Function, values: &[Value]) -> Result<Value, NotEvaluable> {
     let (separator, parts) = match (function, values) {
         (Function::Concat, parts) => ("", parts),
         (_, [Some(separator), parts @ ..]) => (text(separator)?, parts),
@@ -58,7 +58,7 @@ pub(super) fn joined(function: Function, values: &[Value]) -> Result<Value, NotE
     let bytes = parts.iter().map(|part| part.len()).sum::<usize>()
         + separator.len() * parts.len().saturating_sub(1);
     if bytes <= BYTES_MAX {
-        shown(parts.join(separator))
+        text_value(parts.join(separator))
     } else {
         Err(NotEvaluable)
     }
@@ -72,12 +72,12 @@ pub(super) fn strict(function: Function, values: &[&Scalar]) -> Result<Value, No
     let subject = text(first)?;
     let number = |value: usize| Ok(Some(Scalar::Int(value as i64)));
     match (function, rest) {
-        (F::Lower, []) if subject.is_ascii() => shown(subject.to_ascii_lowercase()),
-        (F::Upper, []) if subject.is_ascii() => shown(subject.to_ascii_uppercase()),
-        (F::Initcap, []) if subject.is_ascii() => shown(capitalized(subject)),
+        (F::Lower, []) if subject.is_ascii() => text_value(subject.to_ascii_lowercase()),
+        (F::Upper, []) if subject.is_ascii() => text_value(subject.to_ascii_uppercase()),
+        (F::Initcap, []) if subject.is_ascii() => text_value(capitalize(subject)),
         (F::Length, []) => number(subject.chars().count()),
         (F::OctetLength, []) => number(subject.len()),
-        (F::Reverse, []) => shown(subject.chars().rev().collect()),
+        (F::Reverse, []) => text_value(subject.chars().rev().collect()),
         (F::Ascii, []) => Ok(Some(Scalar::Int(
             subject
                 .chars()
@@ -87,24 +87,26 @@ pub(super) fn strict(function: Function, values: &[&Scalar]) -> Result<Value, No
         (F::Trim | F::TrimLeft | F::TrimRight, characters) => {
             let characters = characters
                 .first()
-                .map_or(Ok(" "), |c| compared(subject, c))?;
-            shown(trimmed(function, subject, characters))
+                .map_or(Ok(" "), |c| comparable_text(subject, c))?;
+            text_value(trim(function, subject, characters))
         }
-        (F::Concatenate, [other]) => shown(format!("{subject}{}", text(other)?)),
+        (F::Concatenate, [other]) => text_value(format!("{subject}{}", text(other)?)),
         (F::Position, [wanted]) => match subject.find(text(wanted)?) {
             Some(at) => number(subject[..at].chars().count() + 1),
             None => number(0),
         },
         (F::StartsWith, [prefix]) => Ok(Some(Scalar::Bool(subject.starts_with(text(prefix)?)))),
         (F::Replace, [from, to]) => match text(from)? {
-            "" => shown(subject.to_owned()),
-            from => shown(replaced(subject, from, text(to)?)?),
+            "" => text_value(subject.to_owned()),
+            from => text_value(replace(subject, from, text(to)?)?),
         },
         (F::Left | F::Right | F::Substring | F::SubstringFor, counts) => {
-            shown(part(function, subject, counts)?)
+            text_value(part(function, subject, counts)?)
         }
-        (F::SplitPart, [separator, at]) => shown(split(subject, text(separator)?, integer(at)?)?),
-        (F::PadLeft | F::PadRight, [length, fill @ ..]) => shown(padded(
+        (F::SplitPart, [separator, at]) => {
+            text_value(split(subject, text(separator)?, integer(at)?)?)
+        }
+        (F::PadLeft | F::PadRight, [length, fill @ ..]) => text_value(pad(
             function,
             subject,
             integer(length)?,
@@ -112,12 +114,12 @@ pub(super) fn strict(function: Function, values: &[&Scalar]) -> Result<Value, No
         )?),
         (F::Repeat, [count]) => match usize::try_from(integer(count)?).unwrap_or(0) {
             count if subject.len().saturating_mul(count) <= BYTES_MAX => {
-                shown(subject.repeat(count))
+                text_value(subject.repeat(count))
             }
             _ => Err(NotEvaluable),
         },
         (F::Like, [pattern]) => {
-            let pattern: Vec<char> = compared(subject, pattern)?.chars().collect();
+            let pattern: Vec<char> = comparable_text(subject, pattern)?.chars().collect();
             let subject: Vec<char> = subject.chars().collect();
             Ok(Some(Scalar::Bool(matches(&subject, &pattern))))
         }
@@ -125,7 +127,7 @@ pub(super) fn strict(function: Function, values: &[&Scalar]) -> Result<Value, No
     }
 }
 
-fn trimmed(function: Function, subject: &str, characters: &str) -> String {
+fn trim(function: Function, subject: &str, characters: &str) -> String {
     let is_trimmed = |c: char| characters.contains(c);
     let left = if function == Function::TrimRight {
         subject
@@ -140,7 +142,7 @@ fn trimmed(function: Function, subject: &str, characters: &str) -> String {
     .to_owned()
 }
 
-fn capitalized(text: &str) -> String {
+fn capitalize(text: &str) -> String {
     let mut inside = false;
     text.chars()
         .map(|c| {
@@ -181,7 +183,7 @@ fn part(function: Function, subject: &str, counts: &[&Scalar]) -> Result<String,
 }
 
 /// Gives up where the result would be too long to be evaluated here.
-fn replaced(subject: &str, from: &str, to: &str) -> Result<String, NotEvaluable> {
+fn replace(subject: &str, from: &str, to: &str) -> Result<String, NotEvaluable> {
     let found = subject.matches(from).count();
     if subject.len() - found * from.len() + found * to.len() <= BYTES_MAX {
         Ok(subject.replace(from, to))
@@ -206,12 +208,7 @@ fn split(subject: &str, separator: &str, at: i64) -> Result<String, NotEvaluable
 }
 
 /// Gives up where the result would be too long to be evaluated here.
-fn padded(
-    function: Function,
-    subject: &str,
-    length: i64,
-    fill: &str,
-) -> Result<String, NotEvaluable> {
+fn pad(function: Function, subject: &str, length: i64, fill: &str) -> Result<String, NotEvaluable> {
     let length = usize::try_from(length).unwrap_or(0);
     if length > BYTES_MAX {
         return Err(NotEvaluable);

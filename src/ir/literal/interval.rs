@@ -41,7 +41,7 @@ pub fn interval(text: &str, fields: IntervalFields) -> Option<Scalar> {
         (IntervalFields::Any, None) => words(&text, &mut parts)?,
         (IntervalFields::YearToMonth, _) => years_months(&text, &mut parts)?,
         (IntervalFields::One(unit), _) if unit != "second" && text.contains('.') => return None,
-        (IntervalFields::One(unit), _) => measured(&text, unit, &mut parts)?,
+        (IntervalFields::One(unit), _) => read_measure(&text, unit, &mut parts)?,
     }
     parts.scalar()
 }
@@ -116,7 +116,7 @@ fn words(text: &str, parts: &mut Parts) -> Option<()> {
             .filter(|unit| unit.starts_with(|c: char| c.is_ascii_alphabetic()))
         {
             Some(unit) => {
-                measured(token, unit, parts)?;
+                read_measure(token, unit, parts)?;
                 at += 2;
             }
             // A bare number is days before a clock, else seconds.
@@ -126,7 +126,7 @@ fn words(text: &str, parts: &mut Parts) -> Option<()> {
                 } else {
                     "second"
                 };
-                measured(token, unit, parts)?;
+                read_measure(token, unit, parts)?;
                 at += 1;
             }
         }
@@ -143,7 +143,7 @@ fn words(text: &str, parts: &mut Parts) -> Option<()> {
 
 /// `[-]Y-M`.
 fn years_months(text: &str, parts: &mut Parts) -> Option<()> {
-    let (sign, unsigned) = signed(text);
+    let (sign, unsigned) = split_sign(text);
     let (years, months) = unsigned.split_once('-')?;
     let months = digits(months).filter(|months| *months < 12)?;
     parts.add(
@@ -153,7 +153,7 @@ fn years_months(text: &str, parts: &mut Parts) -> Option<()> {
     )
 }
 
-fn signed(text: &str) -> (i64, &str) {
+fn split_sign(text: &str) -> (i64, &str) {
     match text.strip_prefix('-') {
         Some(rest) => (-1, rest),
         None => (1, text.strip_prefix('+').unwrap_or(text)),
@@ -212,7 +212,7 @@ fn iso_8601(text: &str, parts: &mut Parts) -> Option<()> {
                 ("s", true) => "second",
                 _ => return None,
             };
-            measured(&rest[..end], unit, parts)?;
+            read_measure(&rest[..end], unit, parts)?;
             found = true;
             rest = &rest[end + 1..];
         }
@@ -222,8 +222,8 @@ fn iso_8601(text: &str, parts: &mut Parts) -> Option<()> {
 
 /// A number with its unit. Fractions are read for days and smaller units, where every part is
 /// exact.
-fn measured(number: &str, unit: &str, parts: &mut Parts) -> Option<()> {
-    let (sign, unsigned) = signed(number);
+fn read_measure(number: &str, unit: &str, parts: &mut Parts) -> Option<()> {
+    let (sign, unsigned) = split_sign(number);
     let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, ""));
     if fraction.len() > 6
         || !fraction.bytes().all(|b| b.is_ascii_digit())
@@ -289,7 +289,7 @@ fn measured(number: &str, unit: &str, parts: &mut Parts) -> Option<()> {
 
 /// `[-]HH:MM[:SS[.ffffff]]`.
 fn clock(text: &str) -> Option<i64> {
-    let (sign, text) = signed(text);
+    let (sign, text) = split_sign(text);
     let mut fields = text.split(':');
     let (hours, minutes) = (digits(fields.next()?)?, digits(fields.next()?)?);
     let (seconds, fraction) = match fields.next() {

@@ -12,10 +12,10 @@ use crate::refusal::{Refusal, reason};
 /// # Errors
 /// 54001 if it is nested too deeply; XX000 if the comparison fails, which is a bug in pgveil.
 pub fn print(query: &ast::Query) -> Result<String, Refusal> {
-    crate::parse::with_room(|| reproduced(query))
+    crate::parse::with_room(|| print_and_compare(query))
 }
 
-fn reproduced(query: &ast::Query) -> Result<String, Refusal> {
+fn print_and_compare(query: &ast::Query) -> Result<String, Refusal> {
     let text = query.to_string();
     let differs = || {
         Refusal::new(

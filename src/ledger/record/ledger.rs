@@ -27,7 +27,7 @@ impl LedgerReader {
     /// [`Error`].
     pub async fn records(&self, after: i64, rows_max: u32) -> Result<Vec<(i64, Record)>, Error> {
         self.worker
-            .call(move |books| books.records(after, rows_max))
+            .call(move |rules| rules.records(after, rows_max))
             .await
     }
 }
@@ -47,7 +47,7 @@ impl Ledger {
         let copied = record.clone();
         let numbers = self
             .worker
-            .call(Access::Write, move |books| books.record(&[record]))
+            .call(Access::Write, move |rules| rules.record(&[record]))
             .await?;
         for number in numbers {
             self.records.copy(number, &copied);
@@ -57,7 +57,7 @@ impl Ledger {
 
     /// How many records are not in the ledger, or may not be, since it was opened.
     pub fn records_lost(&self) -> u64 {
-        self.records.lost()
+        self.records.lost_records()
     }
 
     /// How many records wait for the ledger.
@@ -89,7 +89,7 @@ impl Ledger {
     /// [`Error`].
     pub async fn acts(&self, rows_max: u32) -> Result<Vec<Record>, Error> {
         self.worker
-            .call(Access::Read, move |books| books.acts(rows_max))
+            .call(Access::Read, move |rules| rules.acts(rows_max))
             .await
     }
 }

@@ -65,7 +65,7 @@ impl RecordLog {
 
     /// How many records are not in the ledger, or may not be: its store failed, or they were
     /// refused logins that came too fast.
-    pub(in crate::ledger) fn lost(&self) -> u64 {
+    pub(in crate::ledger) fn lost_records(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 
@@ -250,8 +250,8 @@ enum Put {
 async fn put(worker: &Worker, records: &[Record]) -> Put {
     let given = Arc::new(Mutex::new(Vec::new()));
     let (noted, handed) = (Arc::clone(&given), records.to_vec());
-    let put = worker.call(Access::WriteSoon, move |books| {
-        let numbers = books.record(&handed)?;
+    let put = worker.call(Access::WriteSoon, move |rules| {
+        let numbers = rules.record(&handed)?;
         numbers.clone_into(&mut noted.lock().unwrap_or_else(PoisonError::into_inner));
         Ok(numbers)
     });
@@ -268,7 +268,7 @@ async fn put(worker: &Worker, records: &[Record]) -> Put {
 /// Asks the store what became of records whose commit failed.
 async fn ask(worker: &Worker, numbers: Vec<i64>, records: &[Record]) -> Put {
     let (wanted, handed) = (numbers.clone(), records.to_vec());
-    let stand = worker.call(Access::Read, move |books| books.stand(&wanted, &handed));
+    let stand = worker.call(Access::Read, move |rules| rules.stand(&wanted, &handed));
     match stand.await {
         Ok(true) => Put::Written(numbers),
         Ok(false) => Put::Broken(Error::storage(std::io::Error::other(
@@ -284,6 +284,6 @@ fn is_refused_login(record: &Record) -> bool {
 
 async fn remove_older(worker: &Worker) -> Result<(), Error> {
     worker
-        .call(Access::Write, |books| books.remove_older_records())
+        .call(Access::Write, |rules| rules.remove_older_records())
         .await
 }

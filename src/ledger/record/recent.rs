@@ -4,7 +4,7 @@ use super::super::error::Error;
 use super::super::rules::Rules;
 use super::super::store::{Access, StoreValue, first};
 use super::Record;
-use super::rows::recorded;
+use super::rows::read_record;
 use crate::ledger::Ledger;
 
 /// The newest statements of a role. An index has its own alone: neither the work nor the time
@@ -27,8 +27,8 @@ impl Ledger {
         rows_max: u32,
     ) -> Result<Vec<(i64, Record)>, Error> {
         self.worker
-            .call(Access::Read, move |books| {
-                books.recent_records(before, rows_max)
+            .call(Access::Read, move |rules| {
+                rules.recent_records(before, rows_max)
             })
             .await
     }
@@ -43,8 +43,8 @@ impl Ledger {
     pub async fn recent_statements(&self, role: &str, rows_max: u32) -> Result<Vec<Record>, Error> {
         let role = role.to_owned();
         self.worker
-            .call(Access::Read, move |books| {
-                books.recent_statements(&role, rows_max)
+            .call(Access::Read, move |rules| {
+                rules.recent_statements(&role, rows_max)
             })
             .await
     }
@@ -62,7 +62,7 @@ impl Ledger {
     ///
     /// [`Error`].
     pub async fn number_after(&self, microseconds: i64) -> Result<i64, Error> {
-        let work = move |books: &mut Rules| books.number_after(microseconds);
+        let work = move |rules: &mut Rules| rules.number_after(microseconds);
         self.worker.call(Access::Read, work).await
     }
 }
@@ -91,7 +91,7 @@ impl Rules {
             StoreValue::Int(i64::from(rows_max)),
         ];
         let rows = self.store.query(STATEMENTS_OF_ROLE, &values)?;
-        let numbered = rows.iter().map(recorded);
+        let numbered = rows.iter().map(read_record);
         numbered.map(|row| row.map(|(_, record)| record)).collect()
     }
 
@@ -104,6 +104,6 @@ impl Rules {
             StoreValue::Int(i64::from(rows_max)),
         ];
         let rows = self.store.query(sql, &values)?;
-        rows.iter().map(recorded).collect()
+        rows.iter().map(read_record).collect()
     }
 }

@@ -139,7 +139,7 @@ impl Rules {
         let sql = select!("WHERE id > $1 ORDER BY id LIMIT $2");
         let values = [StoreValue::Int(after), StoreValue::Int(i64::from(rows_max))];
         for row in &self.store.query(sql, &values)? {
-            found.push(recorded(row)?);
+            found.push(read_record(row)?);
         }
         // The store numbers both together.
         found.sort_by_key(|(number, _)| *number);
@@ -154,7 +154,7 @@ impl Rules {
             .store
             .query(sql, &[StoreValue::Int(i64::from(rows_max))])?;
         rows.iter()
-            .map(|row| recorded(row).map(|(_, record)| record))
+            .map(|row| read_record(row).map(|(_, record)| record))
             .collect()
     }
 
@@ -267,7 +267,7 @@ fn detail(event: &Event) -> String {
     detail.to_string()
 }
 
-pub(super) fn recorded(row: &Row) -> Result<(i64, Record), Error> {
+pub(super) fn read_record(row: &Row) -> Result<(i64, Record), Error> {
     let optional = |at: usize| {
         if row.is_null(at) {
             Ok(None)

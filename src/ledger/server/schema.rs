@@ -330,7 +330,7 @@ pub(super) fn is_older(format: i64) -> bool {
 
 /// What the catalog must say of the tables of a format: `table.column type [not null]`, and the
 /// names of the guards, sorted.
-pub(super) fn expected(format: i64) -> Vec<String> {
+pub(super) fn expected_catalog(format: i64) -> Vec<String> {
     let mut found = Vec::new();
     let mut table = "";
     let steps = usize::try_from(format - FIRST).unwrap_or_default();
@@ -377,7 +377,7 @@ WHERE t.relnamespace = 'pgveil_ledger'::regnamespace AND NOT g.tgisinternal AND 
 mod tests {
     #[test]
     fn columns_and_guards_are_listed() {
-        let expected = super::expected(super::FORMAT);
+        let expected = super::expected_catalog(super::FORMAT);
         for line in [
             "account.spent_epsilon bytea",
             "debit.id bigint not null",
@@ -397,6 +397,6 @@ mod tests {
             18
         );
         assert_eq!(expected.len(), 123);
-        assert_eq!(super::expected(super::FIRST).len(), 81);
+        assert_eq!(super::expected_catalog(super::FIRST).len(), 81);
     }
 }

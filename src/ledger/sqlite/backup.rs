@@ -22,7 +22,7 @@ const PAGES: i32 = 1000;
 pub(in crate::ledger) fn back_up(ledger: &Path, copy: &Path) -> Result<(), Error> {
     file::check_header(ledger)?;
     let source = connect(ledger)?;
-    make(copy, |draft| copied(&source, draft, file::BACKUP_ID))?;
+    make(copy, |draft| copy_pages(&source, draft, file::BACKUP_ID))?;
     if let Err(error) = LastBackup::note(ledger, birth(&source), copy) {
         tracing::warn!(%error, "the backup was made; its time could not be noted");
     }
@@ -49,7 +49,7 @@ pub(in crate::ledger) fn put_back<T>(
     file::check_backup(backup)?;
     let source = connect(backup)?;
     make(ledger, |draft| {
-        copied(&source, draft, file::APPLICATION_ID)?;
+        copy_pages(&source, draft, file::APPLICATION_ID)?;
         let settled = settle(&format!("sqlite://{}", draft.display()))?;
         // The draft's own journal goes with the draft.
         let tidied = connect(draft)?;
@@ -76,7 +76,7 @@ fn make<T>(path: &Path, build: impl FnOnce(&Path) -> Result<T, Error>) -> Result
     }
 }
 
-fn copied(source: &Connection, draft: &Path, application: u32) -> Result<(), Error> {
+fn copy_pages(source: &Connection, draft: &Path, application: u32) -> Result<(), Error> {
     let mut target = connect(draft)?;
     Backup::new(source, &mut target)?.run_to_completion(PAGES, Duration::ZERO, None)?;
     target.pragma_update(None, "application_id", application)?;

@@ -27,7 +27,7 @@ pub(super) fn structure(connection: &Connection, path: &Path, schema: &str) -> R
         .and_then(|snapshot| fault(&snapshot, path, schema));
     match checked {
         Ok(None) => Ok(()),
-        Ok(Some(reason)) => Err(damaged(path, reason)),
+        Ok(Some(reason)) => Err(damage_error(path, reason)),
         Err(error) => Err(read_failure(path, error)),
     }
 }
@@ -37,7 +37,7 @@ pub(super) fn read_failure(path: &Path, error: rusqlite::Error) -> Error {
     match error.sqlite_error_code() {
         // No code of SQLite: a value of the wrong type or length came back.
         None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase) => {
-            damaged(path, error.to_string())
+            damage_error(path, error.to_string())
         }
         Some(ErrorCode::ReadOnly) if is_half_written(&error) => Error::HalfWritten {
             ledger: format!("ledger {path:?}"),
@@ -68,7 +68,7 @@ pub(super) fn patiently<T>(mut read: impl FnMut() -> Result<T, Error>) -> Result
     read()
 }
 
-fn damaged(path: &Path, reason: String) -> Error {
+fn damage_error(path: &Path, reason: String) -> Error {
     Error::Damaged {
         ledger: format!("ledger {path:?}"),
         reason,

@@ -47,7 +47,7 @@ impl WitnessFile {
             .truncate(false)
             .mode(0o600)
             .open(path)
-            .map_err(|error| failed(path, &error))?;
+            .map_err(|error| write_error(path, &error))?;
         Ok(Self {
             file,
             path: path.to_owned(),
@@ -55,12 +55,12 @@ impl WitnessFile {
     }
 
     /// Alone.
-    fn locked<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    fn lock_exclusively<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         self.under(self.file.lock(), work)
     }
 
     /// Together with others that read.
-    fn shared<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    fn lock_shared<T>(&self, work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
         self.under(self.file.lock_shared(), work)
     }
 
@@ -69,14 +69,14 @@ impl WitnessFile {
         locked: io::Result<()>,
         work: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Error> {
-        locked.map_err(|error| failed(&self.path, &error))?;
+        locked.map_err(|error| write_error(&self.path, &error))?;
         if !self.has_its_name() {
             return Err(self.error("another file has its name now"));
         }
         let done = work();
         let unlocked = self.file.unlock();
         let done = done?;
-        unlocked.map_err(|error| failed(&self.path, &error))?;
+        unlocked.map_err(|error| write_error(&self.path, &error))?;
         Ok(done)
     }
 
@@ -89,9 +89,9 @@ impl WitnessFile {
         }
     }
 
-    fn synced(&self) -> Result<(), Error> {
+    fn sync(&self) -> Result<(), Error> {
         let synced = self.file.sync_all();
-        synced.map_err(|error| failed(&self.path, &error))
+        synced.map_err(|error| write_error(&self.path, &error))
     }
 
     fn put(&self, number: u64, seen: &Testimony) -> Result<(), Error> {
@@ -108,12 +108,12 @@ impl WitnessFile {
         self.file
             .write_all_at(text.as_bytes(), at)
             .and_then(|()| self.file.sync_all())
-            .map_err(|error| failed(&self.path, &error))
+            .map_err(|error| write_error(&self.path, &error))
     }
 
     /// The newest whole line, and whether anything was written at all.
     fn newest(&self) -> Result<(Option<Line>, bool), Error> {
-        let failed = |error| failed(&self.path, &error);
+        let failed = |error| write_error(&self.path, &error);
         let places = [0, PLACE as u64].map(|at| self.place(at).map_err(failed));
         let mut newest: Option<Line> = None;
         for place in places {
@@ -158,26 +158,26 @@ impl Witness for WitnessFile {
     }
 
     fn read(&mut self) -> Result<WitnessReport, Error> {
-        self.shared(|| Ok(seen(self.newest()?)))
+        self.lock_shared(|| Ok(report_of(self.newest()?)))
     }
 
     fn write(&mut self, now: &Testimony) -> Result<(), Error> {
-        self.locked(|| {
+        self.lock_exclusively(|| {
             let newest = self.newest()?.0;
             let known = newest.as_ref().map(|line| &line.seen);
             match is_news(known, now).map_err(|reason| self.error(reason))? {
                 // Its writer may have ended before it was synced.
-                false => self.synced(),
+                false => self.sync(),
                 true => self.put(newest.map_or(1, |line| line.number + 1), now),
             }
         })
     }
 
     fn begin_anew(&mut self, before: &WitnessReport, now: &Testimony) -> Result<(), Error> {
-        self.locked(|| {
+        self.lock_exclusively(|| {
             let (newest, is_written) = self.newest()?;
             let number = newest.as_ref().map_or(1, |line| line.number + 1);
-            if seen((newest, is_written)) != *before {
+            if report_of((newest, is_written)) != *before {
                 return Err(self.error("somebody wrote it meanwhile; stop every proxy first"));
             }
             self.put(number, now)
@@ -197,7 +197,7 @@ pub(super) fn look(path: &Path) -> Result<Seen, Error> {
             WitnessFile { file, path }.read()?
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => WitnessReport::Nothing,
-        Err(error) => return Err(failed(path, &error)),
+        Err(error) => return Err(write_error(path, &error)),
     };
     Ok(Seen {
         name: format!("{path:?}"),
@@ -206,7 +206,7 @@ pub(super) fn look(path: &Path) -> Result<Seen, Error> {
     })
 }
 
-fn seen((newest, is_written): (Option<Line>, bool)) -> WitnessReport {
+fn report_of((newest, is_written): (Option<Line>, bool)) -> WitnessReport {
     match (newest, is_written) {
         (Some(line), _) => WitnessReport::Whole(Box::new(line.seen)),
         (None, true) => WitnessReport::Damaged,
@@ -222,7 +222,7 @@ fn seen((newest, is_written): (Option<Line>, bool)) -> WitnessReport {
 pub(in crate::ledger) fn is_same_disk(ledger: &Path, witness: &Path) -> Result<bool, Error> {
     let directory = |path: &Path| path.parent().unwrap_or(Path::new("/")).to_owned();
     let disk = |path: &Path| std::fs::metadata(directory(path)).map(|found| found.dev());
-    let of_witness = disk(witness).map_err(|error| failed(witness, &error))?;
+    let of_witness = disk(witness).map_err(|error| write_error(witness, &error))?;
     // A ledger without a directory is refused by its own name.
     Ok(disk(ledger).is_ok_and(|of_ledger| of_ledger == of_witness))
 }
@@ -241,7 +241,7 @@ fn checksum(text: &str) -> String {
     STANDARD.encode(Sha256::digest(text.as_bytes()))
 }
 
-fn failed(path: &Path, error: &io::Error) -> Error {
+fn write_error(path: &Path, error: &io::Error) -> Error {
     Error::Witness {
         witness: format!("{path:?}"),
         reason: error.to_string(),

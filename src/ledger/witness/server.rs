@@ -43,14 +43,14 @@ impl WitnessServer {
     ///
     /// [`Error::Witness`]; [`Error::Unsafe`] where the server does not sync.
     pub(super) fn open(url: &str) -> Result<Self, Error> {
-        let mut server = Self::connected(url, durable_session(STATEMENT_TIMEOUT))?;
+        let mut server = Self::connect(url, durable_session(STATEMENT_TIMEOUT))?;
         if server.script(IS_THERE)?.as_deref() != Some("t") {
             server.script(MAKE)?;
         }
         Ok(server)
     }
 
-    fn connected(url: &str, settings: String) -> Result<Self, Error> {
+    fn connect(url: &str, settings: String) -> Result<Self, Error> {
         // The text may hold a password.
         let mut config: Config = url.parse().map_err(|_| Error::Witness {
             witness: "in PostgreSQL".to_owned(),
@@ -163,11 +163,11 @@ impl Witness for WitnessServer {
     }
 
     fn read(&mut self) -> Result<WitnessReport, Error> {
-        self.begin(READ).map(seen)
+        self.begin(READ).map(report_of)
     }
 
     fn write(&mut self, now: &Testimony) -> Result<(), Error> {
-        let known = match seen(self.begin(LOCK)?) {
+        let known = match report_of(self.begin(LOCK)?) {
             WitnessReport::Whole(known) => Some(known),
             WitnessReport::Nothing | WitnessReport::Damaged => None,
         };
@@ -180,7 +180,7 @@ impl Witness for WitnessServer {
     }
 
     fn begin_anew(&mut self, before: &WitnessReport, now: &Testimony) -> Result<(), Error> {
-        match seen(self.begin(LOCK)?) == *before {
+        match report_of(self.begin(LOCK)?) == *before {
             true => self.put(now),
             false => Err(self.refuse("somebody wrote it meanwhile; stop every proxy first")),
         }
@@ -197,7 +197,7 @@ impl Witness for WitnessServer {
 ///
 /// [`Error::Witness`]; [`Error::Unsafe`] where the server does not sync.
 pub(super) fn look(url: &str) -> Result<Seen, Error> {
-    let mut server = WitnessServer::connected(url, reading_session(STATEMENT_TIMEOUT))?;
+    let mut server = WitnessServer::connect(url, reading_session(STATEMENT_TIMEOUT))?;
     let report = match server.script(IS_THERE)?.as_deref() {
         Some("t") => server.read()?,
         Some(_) | None => WitnessReport::Nothing,
@@ -209,7 +209,7 @@ pub(super) fn look(url: &str) -> Result<Seen, Error> {
     })
 }
 
-fn seen(line: Option<String>) -> WitnessReport {
+fn report_of(line: Option<String>) -> WitnessReport {
     match line {
         None => WitnessReport::Nothing,
         Some(line) => {

@@ -279,6 +279,6 @@ proptest! {
                 square * (&denominator / big(sigma_of(*n).into()).pow(2))
             })
             .sum();
-        prop_assert!(numerator << 60u32 <= denominator * Mu(mu).squared().0);
+        prop_assert!(numerator << 60u32 <= denominator * Mu(mu).square().0);
     }
 }

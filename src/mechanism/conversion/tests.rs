@@ -34,7 +34,7 @@ fn budgets_translate_as_published() {
     ] {
         let found = mu_of(down(epsilon), down(delta)).unwrap();
         shows(found.to_f64(), mu, 8);
-        shows(found.squared().to_f64() / 2.0, half, 8);
+        shows(found.square().to_f64() / 2.0, half, 8);
         shows(rho_of(down(epsilon), down(delta)).unwrap().to_f64(), rho, 8);
     }
 }
@@ -181,13 +181,13 @@ proptest! {
     fn budgets_are_rounded_down(epsilon in 0.001f64..20.0, exponent in -12.0f64..-1.0) {
         let (epsilon, delta) = (down(epsilon), down(10f64.powf(exponent)));
         let mu = mu_of(epsilon, delta).unwrap();
-        prop_assert!(delta_of_mu(mu.squared(), epsilon).to_f64() <= delta.to_f64() * (1.0 + 1e-12));
-        prop_assert!(delta_of_mu(Mu(mu.0 + 1 + mu.0 / 1_000_000).squared(), epsilon) > delta);
+        prop_assert!(delta_of_mu(mu.square(), epsilon).to_f64() <= delta.to_f64() * (1.0 + 1e-12));
+        prop_assert!(delta_of_mu(Mu(mu.0 + 1 + mu.0 / 1_000_000).square(), epsilon) > delta);
         let rho = rho_of(epsilon, delta).unwrap();
         prop_assert!(delta_of_rho(rho, epsilon).to_f64() <= delta.to_f64() * (1.0 + 1e-12));
         prop_assert!(delta_of_rho(Fixed(rho.0 + 1 + rho.0 / 1_000_000), epsilon) > delta);
         // zCDP forgets more of a Gaussian than GDP does.
-        prop_assert!(rho.0 <= mu.squared().0 / 2);
+        prop_assert!(rho.0 <= mu.square().0 / 2);
     }
 
     #[test]

@@ -169,7 +169,7 @@ fn effects_are_orthogonal_and_complete() {
         let effects = Effects::new(sizes.clone(), &[(0..sizes.len()).collect()]).unwrap();
         let cells = effects.cells();
         let matrices: Vec<Vec<Vec<i128>>> = effects
-            .measured()
+            .measured_effects()
             .iter()
             .map(|e| matrix(&sizes, &e.keys))
             .collect();
@@ -182,7 +182,7 @@ fn effects_are_orthogonal_and_complete() {
         let whole = effects.divisor().to_i128().unwrap();
         for row in 0..cells {
             let mut sums = vec![0i128; cells];
-            for (effect, matrix) in effects.measured().iter().zip(&matrices) {
+            for (effect, matrix) in effects.measured_effects().iter().zip(&matrices) {
                 let of_key = |at: usize| match effect.keys.contains(&at) {
                     true => (sizes[at] * sizes[at]) as i128,
                     false => sizes[at] as i128,
@@ -207,7 +207,7 @@ fn the_fast_transform_is_the_matrix() {
         let effects = Effects::new(sizes.clone(), &cube(sizes.len())).unwrap();
         let cells = random_cells(&effects, seed as u64);
         let most = cells.iter().map(|cell| cell.abs()).max().unwrap();
-        for effect in effects.measured() {
+        for effect in effects.measured_effects() {
             let fast = effects.effect(effect, &cells);
             assert_eq!(
                 *fast,
@@ -233,7 +233,7 @@ fn one_row_moves_the_vector_by_the_whole_clip() {
             let mut cells = vec![0; effects.cells()];
             cells[cell] = 3;
             let mut squared = BigUint::ZERO;
-            for effect in effects.measured() {
+            for effect in effects.measured_effects() {
                 let weight = BigUint::from(effect.weight());
                 let values = effects.effect(effect, &cells);
                 let length: i128 = values.iter().map(|value| value * value).sum();
@@ -271,7 +271,11 @@ fn groups_are_exact_where_effects_are() {
         };
         let groups = effects.groups(
             &sets,
-            &effects.measured().iter().map(exact).collect::<Vec<_>>(),
+            &effects
+                .measured_effects()
+                .iter()
+                .map(exact)
+                .collect::<Vec<_>>(),
         );
         for (set, groups) in sets.iter().zip(groups) {
             let sums = marginal(&sizes, set, &cells).into_iter();
@@ -293,7 +297,7 @@ fn noisy_sets_agree_exactly() {
             .map(|_| BigInt::from(random.random_range(-1_000_000..1_000_000)))
             .collect()
     };
-    let all = effects.measured().iter().enumerate();
+    let all = effects.measured_effects().iter().enumerate();
     let drawn: Vec<Vec<BigInt>> = all
         .map(|(at, effect)| noisy(at, effects.groups_in(&effect.keys)))
         .collect();
@@ -315,7 +319,7 @@ fn noisy_sets_agree_exactly() {
 /// A released value of zero for each place of each effect.
 fn zeros(effects: &Effects) -> Vec<Vec<BigInt>> {
     let of_effect = |effect: &Effect| vec![BigInt::ZERO; effects.groups_in(&effect.keys)];
-    effects.measured().iter().map(of_effect).collect()
+    effects.measured_effects().iter().map(of_effect).collect()
 }
 
 /// The variance of groups, and of sums of groups, is that of the linear function by which they are
@@ -329,7 +333,7 @@ fn variances_are_those_of_the_decoding() {
     let zeros = zeros(&effects);
     // By set: of the first group, and of the sum over the first two values of each key.
     let mut variances = vec![(0.0, 0.0); sets.len()];
-    for (at, effect) in effects.measured().iter().enumerate() {
+    for (at, effect) in effects.measured_effects().iter().enumerate() {
         for place in 0..zeros[at].len() {
             let mut one = zeros.clone();
             one[at][place] = BigInt::from(1);
@@ -381,7 +385,7 @@ fn variances_of_any_sums_are_those_of_the_decoding() {
         };
         let picked: Vec<Vec<i128>> = sets.iter().map(of_set).collect();
         let mut variances = vec![0.0; sets.len()];
-        for (at, effect) in effects.measured().iter().enumerate() {
+        for (at, effect) in effects.measured_effects().iter().enumerate() {
             for place in 0..zeros[at].len() {
                 let mut one = zeros.clone();
                 one[at][place] = BigInt::from(1);
@@ -424,7 +428,7 @@ fn drawn_errors_are_those_of_the_reference() {
     let one = BigUint::from(1u8);
     let clip = effects.clip(&one);
     let noise: Vec<Calibrated> = effects
-        .measured()
+        .measured_effects()
         .iter()
         .map(|effect| gaussian(&clip, &effect.weight().into(), Mu::round_down(MU)).unwrap())
         .collect();
@@ -434,7 +438,7 @@ fn drawn_errors_are_those_of_the_reference() {
     let mut squares = vec![0.0; sets.len()];
     for _ in 0..DRAWS {
         let drawn = effects
-            .measured()
+            .measured_effects()
             .iter()
             .zip(&noise)
             .map(|(effect, noise)| {
@@ -467,10 +471,10 @@ fn keys_with_one_value_take_no_room() {
     let all: Vec<usize> = (0..sizes.len()).collect();
     let sets = [vec![], vec![7, 40], all];
     let effects = Effects::new(sizes, &sets).unwrap();
-    assert_eq!((effects.measured().len(), effects.growth()), (2, 3));
+    assert_eq!((effects.measured_effects().len(), effects.growth()), (2, 3));
     let cells = [5, -2, 11];
     let exact: Vec<Vec<BigInt>> = effects
-        .measured()
+        .measured_effects()
         .iter()
         .map(|effect| {
             effects

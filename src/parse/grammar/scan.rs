@@ -110,18 +110,18 @@ impl Scanner<'_> {
         let next = self.text.get(start + 1).copied();
         let mut word = None;
         let kinds = match (first, next) {
-            ('\'', _) => self.quoted(1, false, "SCONST")?,
-            ('e' | 'E', Some('\'')) => self.quoted(2, true, "SCONST")?,
+            ('\'', _) => self.scan_quoted(1, false, "SCONST")?,
+            ('e' | 'E', Some('\'')) => self.scan_quoted(2, true, "SCONST")?,
             // NCHAR and a constant.
             ('n' | 'N', Some('\'')) => {
                 self.at += 1;
                 word = Some("nchar".to_owned());
                 Vec::new()
             }
-            ('b' | 'B', Some('\'')) => self.quoted(2, false, "BCONST")?,
-            ('x' | 'X', Some('\'')) => self.quoted(2, false, "XCONST")?,
+            ('b' | 'B', Some('\'')) => self.scan_quoted(2, false, "BCONST")?,
+            ('x' | 'X', Some('\'')) => self.scan_quoted(2, false, "XCONST")?,
             ('u' | 'U', Some('&')) if self.text.get(start + 2) == Some(&'\'') => {
-                self.quoted(3, false, "SCONST")?
+                self.scan_quoted(3, false, "SCONST")?
             }
             ('u' | 'U', Some('&')) if self.text.get(start + 2) == Some(&'"') => {
                 self.quoted_name(3)?
@@ -189,7 +189,7 @@ impl Scanner<'_> {
     }
 
     /// A constant in quotes, `opening` characters after its start; it may continue on another line.
-    fn quoted(
+    fn scan_quoted(
         &mut self,
         opening: usize,
         escapes: bool,

@@ -55,7 +55,7 @@ impl ast::Visitor for Readings {
             times = times.saturating_mul(self.copied.swap_remove(at).1);
         }
         self.copied.extend(
-            copied(expr)
+            copied_operands(expr)
                 .into_iter()
                 .map(|(operand, times)| (std::ptr::from_ref(operand), times.max(1) as u64)),
         );
@@ -74,7 +74,7 @@ impl ast::Visitor for Readings {
     }
 }
 /// The operands of this expression that are read more than once, and how often.
-fn copied(expr: &Expr) -> Vec<(&Expr, usize)> {
+fn copied_operands(expr: &Expr) -> Vec<(&Expr, usize)> {
     match expr {
         Expr::InList {
             expr: subject,

@@ -75,11 +75,11 @@ pub(super) fn copy(
     words: &mut Words<'_>,
     parse_query: impl FnOnce(Vec<TokenWithSpan>) -> Result<Query, Refusal>,
 ) -> Result<Statement, Refusal> {
-    let Some(inside) = words.parenthesized()? else {
+    let Some(inside) = words.read_parenthesized()? else {
         return Err(of_table(words));
     };
     if !words.keyword("TO") {
-        return Err(words.unexpected());
+        return Err(words.syntax_error());
     }
     let target = words.place();
     if words.keyword("PROGRAM") || words.string().is_some() {
@@ -91,7 +91,7 @@ pub(super) fn copy(
         .at(target));
     }
     if !words.keyword("STDOUT") {
-        return Err(words.unexpected());
+        return Err(words.syntax_error());
     }
     let mut options = Options::default();
     words.keyword("WITH");
@@ -103,7 +103,7 @@ pub(super) fn copy(
                 break;
             }
             if !words.token(&Token::Comma) {
-                return Err(words.unexpected());
+                return Err(words.syntax_error());
             }
         }
     } else {
@@ -201,11 +201,11 @@ fn legacy(words: &mut Words<'_>, options: &mut Options) -> Result<(), Refusal> {
     ];
     let place = words.place();
     let Some(name) = words.any_keyword(&known) else {
-        return Err(words.unexpected());
+        return Err(words.syntax_error());
     };
     let mut text = || {
         words.keyword("AS");
-        words.string().ok_or_else(|| words.unexpected())
+        words.string().ok_or_else(|| words.syntax_error())
     };
     match name.as_str() {
         "BINARY" | "CSV" => once(
@@ -232,7 +232,7 @@ fn legacy(words: &mut Words<'_>, options: &mut Options) -> Result<(), Refusal> {
                 }
             }
         }
-        _ => Err(words.unexpected()),
+        _ => Err(words.syntax_error()),
     }
 }
 
@@ -272,7 +272,7 @@ fn columns(words: &mut Words<'_>) -> Result<Vec<String>, Refusal> {
             return Ok(names);
         }
         if !words.token(&Token::Comma) {
-            return Err(words.unexpected());
+            return Err(words.syntax_error());
         }
     }
 }

@@ -78,7 +78,7 @@ pub(super) fn declare(
             Some("INSENSITIVE") => (&mut sensitive, false),
             Some("ASENSITIVE") => (&mut sensitive, true),
             Some("CURSOR") => break,
-            _ => return Err(words.unexpected()),
+            _ => return Err(words.syntax_error()),
         };
         if option.is_some_and(|said| said != known) {
             return Err(Refusal::new(
@@ -95,7 +95,7 @@ pub(super) fn declare(
         words.keywords(&["WITHOUT", "HOLD"]);
     }
     if !words.keyword("FOR") {
-        return Err(words.unexpected());
+        return Err(words.syntax_error());
     }
     let query = parse_query(words.rest())?;
     Ok(Statement::Declare(Declare {
@@ -139,12 +139,16 @@ pub(super) fn fetch(words: &mut Words<'_>, moves_only: bool) -> Result<Statement
         Some("PRIOR") => Direction::Backward(FetchCount::Rows(1)),
         Some("FIRST") => Direction::Absolute(1),
         Some("LAST") => Direction::Absolute(-1),
-        Some("ABSOLUTE") => Direction::Absolute(number(words)?.ok_or_else(|| words.unexpected())?),
-        Some("RELATIVE") => Direction::Relative(number(words)?.ok_or_else(|| words.unexpected())?),
+        Some("ABSOLUTE") => {
+            Direction::Absolute(number(words)?.ok_or_else(|| words.syntax_error())?)
+        }
+        Some("RELATIVE") => {
+            Direction::Relative(number(words)?.ok_or_else(|| words.syntax_error())?)
+        }
         Some("ALL") => Direction::Forward(FetchCount::All),
-        Some("FORWARD") => counted(words, Direction::Forward, Direction::Backward)?,
-        Some("BACKWARD") => counted(words, Direction::Backward, Direction::Forward)?,
-        _ => counted(words, Direction::Forward, Direction::Backward)?,
+        Some("FORWARD") => read_count(words, Direction::Forward, Direction::Backward)?,
+        Some("BACKWARD") => read_count(words, Direction::Backward, Direction::Forward)?,
+        _ => read_count(words, Direction::Forward, Direction::Backward)?,
     };
     words.any_keyword(&["FROM", "IN"]);
     Ok(Statement::Fetch(Fetch {
@@ -155,7 +159,7 @@ pub(super) fn fetch(words: &mut Words<'_>, moves_only: bool) -> Result<Statement
 }
 
 /// A count of rows, ALL, or one row where nothing is said; a negative count goes the other way.
-fn counted(
+fn read_count(
     words: &mut Words<'_>,
     along: fn(FetchCount) -> Direction,
     against: fn(FetchCount) -> Direction,

@@ -50,9 +50,9 @@ pub(super) fn explain(
         }
         Some(first) => {
             let first = first.to_owned();
-            return Err(refused::by_first_word(&first).unwrap_or_else(|| words.unexpected()));
+            return Err(refused::by_first_word(&first).unwrap_or_else(|| words.syntax_error()));
         }
-        None => return Err(words.unexpected()),
+        None => return Err(words.syntax_error()),
     }
     Ok(Statement::Explain(parse_query(words.rest())?, format))
 }
@@ -104,7 +104,7 @@ fn explain_options(words: &mut Words<'_>) -> Result<ExplainFormat, Refusal> {
             });
         }
         if !words.token(&Token::Comma) {
-            return Err(words.unexpected());
+            return Err(words.syntax_error());
         }
     }
 }

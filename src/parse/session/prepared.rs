@@ -40,17 +40,17 @@ pub(super) fn prepare(
         return Err(refused::not_offered("two-phase commit"));
     }
     let name = words.identifier()?;
-    let types = match words.parenthesized()? {
+    let types = match words.read_parenthesized()? {
         Some(tokens) => {
             let begins = begins(&tokens);
-            let types = listed(tokens, Parser::parse_data_type)
+            let types = read_list(tokens, Parser::parse_data_type)
                 .map_err(|fault| fault.refusal(sql, Goal::Types, begins))?;
             types.iter().map(parameter_oid).collect::<Result<_, _>>()?
         }
         None => Vec::new(),
     };
     if !words.keyword("AS") {
-        return Err(words.unexpected());
+        return Err(words.syntax_error());
     }
     if let Some(first) = words.peek_keyword()
         && let Some(refusal) = refused::by_first_word(&first)
@@ -70,10 +70,10 @@ pub(super) fn prepare(
 /// 42601 for a malformed one, 0A000 for a value that holds a query.
 pub(super) fn execute(words: &mut Words<'_>, sql: &str) -> Result<Execute, Refusal> {
     let name = words.identifier()?;
-    let (values, marks) = match words.parenthesized()? {
+    let (values, marks) = match words.read_parenthesized()? {
         Some(tokens) => {
             let (begins, marks) = (begins(&tokens), TokenPositions::of(&tokens));
-            let values = listed(tokens, Parser::parse_expr)
+            let values = read_list(tokens, Parser::parse_expr)
                 .map_err(|fault| fault.refusal(sql, Goal::Values, begins))?;
             (values, marks)
         }
@@ -86,7 +86,7 @@ pub(super) fn execute(words: &mut Words<'_>, sql: &str) -> Result<Execute, Refus
 }
 
 /// The items between commas.
-fn listed<T>(
+fn read_list<T>(
     tokens: Vec<TokenWithSpan>,
     part: fn(&mut Parser<'static>) -> Result<T, ParserError>,
 ) -> Result<Vec<T>, Fault> {

@@ -2,7 +2,7 @@
 
 use sqlparser::tokenizer::{Token, TokenWithSpan, Word};
 
-use crate::parse::grammar::unexpected;
+use crate::parse::grammar::syntax_error_at;
 use crate::refusal::Refusal;
 
 /// Tokens without whitespace and comments, read left to right.
@@ -95,7 +95,7 @@ impl<'a> Words<'a> {
                     value.to_ascii_lowercase()
                 })
             }
-            _ => Err(self.unexpected()),
+            _ => Err(self.syntax_error()),
         }
     }
 
@@ -142,7 +142,7 @@ impl<'a> Words<'a> {
 
     /// The tokens between a parenthesis that opens here and its closing one; `None` if none opens
     /// here.
-    pub(super) fn parenthesized(&mut self) -> Result<Option<Vec<TokenWithSpan>>, Refusal> {
+    pub(super) fn read_parenthesized(&mut self) -> Result<Option<Vec<TokenWithSpan>>, Refusal> {
         if !self.token(&Token::LParen) {
             return Ok(None);
         }
@@ -158,7 +158,7 @@ impl<'a> Words<'a> {
             }
             inside.push((*token).clone());
         }
-        Err(self.unexpected())
+        Err(self.syntax_error())
     }
 
     /// The remaining tokens, for sqlparser.
@@ -174,12 +174,12 @@ impl<'a> Words<'a> {
         if self.at >= self.tokens.len() {
             Ok(())
         } else {
-            Err(self.unexpected())
+            Err(self.syntax_error())
         }
     }
 
     /// 42601 at the token that does not fit.
-    pub(super) fn unexpected(&self) -> Refusal {
+    pub(super) fn syntax_error(&self) -> Refusal {
         let (here, before) = (
             self.tokens.get(self.at),
             self.at.checked_sub(1).and_then(|at| self.tokens.get(at)),
@@ -188,6 +188,6 @@ impl<'a> Words<'a> {
             || before.map_or(1, |token| token.span.end.column),
             |token| token.span.start.column,
         );
-        unexpected(self.sql, u32::try_from(position).unwrap_or(u32::MAX))
+        syntax_error_at(self.sql, u32::try_from(position).unwrap_or(u32::MAX))
     }
 }

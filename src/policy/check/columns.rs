@@ -36,7 +36,7 @@ pub async fn check(
             findings,
         );
     }
-    let needed = needed(table, listed);
+    let needed = needed_columns(table, listed);
     let mut shown = Vec::new();
     for column in &table.relation.columns {
         let entry = columns.iter().find(|e| e.name == column.name);
@@ -136,7 +136,7 @@ fn bare(column: &catalog::Column) -> Column {
 
 /// The columns that the proxy itself joins or groups by: the unit, the table's own path, and the
 /// columns where paths of other tables end.
-fn needed<'a>(table: &Listed<'a>, listed: &[Listed<'a>]) -> Vec<&'a str> {
+fn needed_columns<'a>(table: &Listed<'a>, listed: &[Listed<'a>]) -> Vec<&'a str> {
     let mut needed = Vec::new();
     for other in listed {
         let TableRule::Private { unit, .. } = &other.entry.rule else {
@@ -234,7 +234,7 @@ async fn rule(
         } => made.bounds = bounds(column, *place, lower, upper, findings),
         ColumnRule::Values(values) => {
             if is_listable(column, entry.place, findings) {
-                made.domain = declared(column, values, entry.place, values_max, findings);
+                made.domain = declared_values(column, values, entry.place, values_max, findings);
             }
         }
         ColumnRule::Domain(name) => {
@@ -393,13 +393,13 @@ fn bounds(
             ),
         );
     }
-    checked(column, place, &bounds, findings);
+    check_bounds(column, place, &bounds, findings);
     Some(bounds)
 }
 
 /// Compares the bounds with the CHECK constraints: wider bounds add more noise than necessary,
 /// narrower bounds cut values off.
-fn checked(
+fn check_bounds(
     column: &catalog::Column,
     place: Location,
     bounds: &ColumnBounds,
@@ -446,7 +446,7 @@ fn checked(
     }
 }
 
-fn declared(
+fn declared_values(
     column: &catalog::Column,
     values: &[At<Literal>],
     place: Location,

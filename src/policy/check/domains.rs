@@ -71,9 +71,9 @@ impl DomainReader for tokio_postgres::Client {
     ) -> Result<Vec<Vec<Option<String>>>, catalog::Error> {
         let columns: Vec<String> = columns
             .iter()
-            .map(|column| format!("t.{}::text", quoted(column)))
+            .map(|column| format!("t.{}::text", quote(column)))
             .collect();
-        let (schema, table, columns) = (quoted(schema), quoted(table), columns.join(", "));
+        let (schema, table, columns) = (quote(schema), quote(table), columns.join(", "));
         texts(
             self,
             &format!("SELECT DISTINCT {columns} FROM {schema}.{table} AS t LIMIT {limit}"),
@@ -90,14 +90,14 @@ impl DomainReader for tokio_postgres::Client {
         let each = |end: &'static str| {
             columns
                 .iter()
-                .map(move |column| format!("{end}(t.{})::text", quoted(column)))
+                .map(move |column| format!("{end}(t.{})::text", quote(column)))
         };
         let ends: Vec<String> = each("min").chain(each("max")).collect();
         let sql = format!(
             "SELECT {} FROM {}.{} AS t",
             ends.join(", "),
-            quoted(schema),
-            quoted(table)
+            quote(schema),
+            quote(table)
         );
         Ok(texts(self, &sql)
             .await?
@@ -117,7 +117,7 @@ impl DomainReader for tokio_postgres::Client {
     }
 }
 
-fn quoted(name: &str) -> String {
+fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 

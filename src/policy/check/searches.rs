@@ -13,7 +13,7 @@ const EDGES_LEAST: usize = 3;
 
 /// The searches of one table: its rows first, then its columns in their order. `at` is its place
 /// among the policy's tables.
-pub fn of(
+pub fn searches_of_table(
     table: &Listed<'_>,
     at: usize,
     unit: Option<&Unit>,

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use crate::catalog::{Column, Error, RelationKind, TableFingerprint, Type, UniqueKey};
 use crate::policy::Secret;
 use crate::policy::check::*;
-use crate::policy::{appeared, unlisted};
+use crate::policy::{find_unlisted, newly_shown};
 
 struct Rows(Result<Vec<Option<&'static str>>, &'static str>);
 
@@ -516,18 +516,18 @@ async fn columns_that_no_file_names_are_reported() {
     ] {
         let (before, now) = (file(before), file(now));
         let policies = (checked(&before, &old).await, checked(&now, &new).await);
-        let warnings = appeared((&before, &policies.0), (&now, &policies.1));
+        let warnings = newly_shown((&before, &policies.0), (&now, &policies.1));
         assert_eq!(warnings.len(), wanted, "{warnings:#?}");
         assert!(
             warnings[0]
                 .starts_with("s.codes.added is new, or newly readable, and shown row by row"),
             "{warnings:?}"
         );
-        assert!(appeared((&now, &policies.1), (&now, &policies.1)).is_empty());
+        assert!(newly_shown((&now, &policies.1), (&now, &policies.1)).is_empty());
     }
     let visible = file("other_columns: visible");
     let policy = checked(&visible, &new).await;
-    let shown = unlisted(&visible, &policy);
+    let shown = find_unlisted(&visible, &policy);
     assert_eq!(
         (shown[0].table.as_str(), shown[0].columns.as_slice()),
         ("s.people", &["price", "added"][..])

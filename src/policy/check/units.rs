@@ -37,7 +37,7 @@ fn unit(
         }
         UnitRule::Path { steps, trusted } => {
             let column = follow(file, table, steps, *trusted, listed, findings)?;
-            let path = steps.iter().map(|s| made(&s.value)).collect();
+            let path = steps.iter().map(|s| make_step(&s.value)).collect();
             (path, column.name.clone(), column.data_type.clone(), false)
         }
     };
@@ -121,7 +121,7 @@ fn has_one_row(table: &Listed<'_>, unit: &UnitRule) -> bool {
     }
 }
 
-fn made(step: &PathStep) -> UnitStep {
+fn make_step(step: &PathStep) -> UnitStep {
     UnitStep {
         column: step.column.clone(),
         schema: step.schema.clone(),

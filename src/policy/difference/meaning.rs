@@ -6,7 +6,7 @@ use crate::policy::file::{ColumnEntry, ColumnRule, File, TableEntry, TableRule};
 use crate::policy::version::{add_limits, add_privacy};
 
 /// The parts of a policy that its digest covers, as far as the file gives them.
-pub fn of(file: &File) -> Vec<String> {
+pub fn answer_parts(file: &File) -> Vec<String> {
     let File {
         name: _,
         digest: _,

@@ -13,7 +13,7 @@ impl Difference {
                     "summary {} is new: the owner pays ({}) when it is made, and each of its \
                         roles at the first question that it answers",
                     name(entry),
-                    entry.accuracy.value.shown()
+                    entry.accuracy.value.policy_text()
                 )),
                 Some(known) if known != meaning(entry) => self.costs.push(format!(
                     "summary {} changes: it has to be made again, and is paid for again",
@@ -66,7 +66,7 @@ fn meaning(entry: &SummaryEntry) -> String {
         table.value,
         names(keys),
         names(measures),
-        marginals.value.shown(),
-        accuracy.value.shown()
+        marginals.value.policy_text(),
+        accuracy.value.policy_text()
     )
 }

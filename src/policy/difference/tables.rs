@@ -205,7 +205,7 @@ impl Difference {
             (Some(_), None) => self.tightens.push(format!("{what} is hidden")),
             (Some(before), Some(now)) if before != now => {
                 let changed = format!("{what} is {now}, not {before}");
-                let added = words::added(old.rule, *rule);
+                let added = words::new_values(old.rule, *rule);
                 let is_visible = |rule: Option<&ColumnRule>| rule == Some(&ColumnRule::Visible);
                 if is_visible(old.rule) {
                     self.loosens

@@ -117,7 +117,7 @@ pub fn is_complete(entry: &ColumnEntry) -> bool {
 }
 
 /// The values that a list has and did not have.
-pub fn added(old: Option<&ColumnRule>, new: Option<&ColumnRule>) -> Vec<String> {
+pub fn new_values(old: Option<&ColumnRule>, new: Option<&ColumnRule>) -> Vec<String> {
     let (Some(ColumnRule::Values(old)), Some(ColumnRule::Values(new))) = (old, new) else {
         return Vec::new();
     };

@@ -52,14 +52,14 @@ fn operator(
         format!("operator \"{name}\"")
     });
     let verifier = fields
-        .required(
+        .require(
             "password",
             "password: SCRAM-SHA-256$…, as `pgveil password` makes it",
             findings,
         )
         .and_then(|node| roles::verifier(node, &who, environment, findings));
     let rights = fields
-        .required(
+        .require(
             "may",
             "may: [watch], or [watch, own] to act for the data's owner",
             findings,

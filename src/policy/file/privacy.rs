@@ -30,7 +30,7 @@ pub fn read(node: &YamlNode, findings: &mut Findings) -> (Option<Privacy>, Priva
         Some(node) => accounting(node, findings),
     };
     let budget = fields
-        .required("budget", "budget: {epsilon: 8, delta: 1e-6}", findings)
+        .require("budget", "budget: {epsilon: 8, delta: 1e-6}", findings)
         .and_then(|node| {
             budget(node, "privacy.budget", accounting, findings).map(|budget| (node, budget))
         })
@@ -117,7 +117,7 @@ fn units(node: &YamlNode, findings: &mut Findings) -> Option<u64> {
 }
 
 fn unit(fields: &mut Fields<'_>, findings: &mut Findings) -> Option<String> {
-    let node = fields.required("unit", "unit: person", findings)?;
+    let node = fields.require("unit", "unit: person", findings)?;
     let what = "a word for one person or thing that is protected";
     let (text, _) = read::scalar(node, "privacy.unit", what, findings)?;
     Some(text.to_owned())
@@ -184,13 +184,13 @@ pub fn budget(
 ) -> Option<(Budget, Renew)> {
     let mut fields = Fields::open(node, what, findings)?;
     let epsilon = fields
-        .required("epsilon", "epsilon: 1", findings)
+        .require("epsilon", "epsilon: 1", findings)
         .and_then(|node| read::positive(node, &format!("{what}.epsilon"), EPSILON_MAX, findings));
     let pure = accounting == Some(Accounting::Pure);
     let delta = if pure {
         fields.optional("delta")
     } else {
-        fields.required("delta", "delta: 1e-7", findings)
+        fields.require("delta", "delta: 1e-7", findings)
     };
     let delta = match delta {
         None if pure => Some(0.0),
@@ -267,7 +267,7 @@ impl PerQuery {
 fn per_query(node: &YamlNode, findings: &mut Findings) -> Option<PerQuery> {
     let mut fields = Fields::open(node, "privacy.per_query", findings)?;
     let default = fields
-        .required("epsilon", "epsilon: 0.1", findings)
+        .require("epsilon", "epsilon: 0.1", findings)
         .and_then(|node| read::positive(node, "privacy.per_query.epsilon", EPSILON_MAX, findings));
     let max = match fields.optional("max_epsilon") {
         None => default,

@@ -69,14 +69,14 @@ fn role(
     let name = name_of(&mut fields, "a role", findings);
     let who = name.map_or("a role".to_owned(), |name| format!("role \"{name}\""));
     let verifier = fields
-        .required(
+        .require(
             "password",
             "password: SCRAM-SHA-256$…, as `pgveil password` makes it",
             findings,
         )
         .and_then(|node| verifier(node, &who, environment, findings));
     let budget = fields
-        .required(
+        .require(
             "budget",
             "budget: {epsilon: 1, delta: 1e-7}; a role without a budget cannot ask",
             findings,
@@ -130,7 +130,7 @@ pub(super) fn name_of<'n>(
     whose: &str,
     findings: &mut Findings,
 ) -> Option<&'n str> {
-    let node = fields.required("name", "name: analyst", findings)?;
+    let node = fields.require("name", "name: analyst", findings)?;
     let what = format!("the name of {whose}");
     let (name, _) = read::scalar(node, &what, "a name of at most 63 bytes", findings)?;
     if name.len() > 63 || name.contains(char::is_control) {

@@ -58,17 +58,17 @@ fn summary(entry: &MapEntry, findings: &mut Findings) -> Option<SummaryEntry> {
     }
     let mut fields = Fields::open(&entry.value, what.as_str(), findings)?;
     let table = fields
-        .required("of", "of: schema.table", findings)
+        .require("of", "of: schema.table", findings)
         .and_then(|node| table(node, &what, findings));
     let keys = fields
-        .required("keys", "keys: [first_column, second_column]", findings)
+        .require("keys", "keys: [first_column, second_column]", findings)
         .and_then(|node| columns(node, &format!("keys of {what}"), findings));
     let measures = match fields.optional("measures") {
         Some(node) => columns(node, &format!("measures of {what}"), findings),
         None => Some(Vec::new()),
     };
     let marginals = fields
-        .required("marginals", "marginals: all 2", findings)
+        .require("marginals", "marginals: all 2", findings)
         .and_then(|node| marginals(node, &what, findings));
     let accuracy = accuracy(&mut fields, &what, findings);
     let roles = match fields.optional("roles") {

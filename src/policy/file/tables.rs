@@ -135,7 +135,7 @@ fn private(node: &YamlNode, table: &str, findings: &mut Findings) -> Option<Tabl
     let mut fields = Fields::open(node, format!("table {table}"), findings)?;
     let wanted = "unit: person_id` or `unit: {path: [person_id -> schema.people.person_id]}";
     let unit = fields
-        .required("unit", wanted, findings)
+        .require("unit", wanted, findings)
         .and_then(|node| unit(node, table, findings));
     let rows_per_unit = fields.optional("rows_per_unit").and_then(|node| {
         let what = format!("rows_per_unit of table {table}");
@@ -210,7 +210,7 @@ fn unit(node: &YamlNode, table: &str, findings: &mut Findings) -> Option<UnitRul
         }
         YamlValue::Map(_) => {
             let mut fields = Fields::open(node, what.as_str(), findings)?;
-            let path = fields.required(
+            let path = fields.require(
                 "path",
                 "path: [person_id -> schema.people.person_id]",
                 findings,

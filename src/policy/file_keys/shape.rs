@@ -58,7 +58,7 @@ impl PolicyKey {
     }
 
     /// The path as people write it: without the places of names and items.
-    pub fn shown(&self) -> String {
+    pub fn display_path(&self) -> String {
         let parts = self
             .path
             .split('.')
@@ -84,7 +84,7 @@ pub(super) const fn key(
     }
 }
 
-pub(super) const fn required(
+pub(super) const fn required_key(
     path: &'static str,
     shape: KeyShape,
     says: &'static str,

@@ -52,7 +52,7 @@ impl<'a> Fields<'a> {
     }
 
     /// `wanted` shows the line that is missing.
-    pub fn required(
+    pub fn require(
         &mut self,
         key: &'static str,
         wanted: &str,

@@ -118,7 +118,7 @@ impl Builder {
                 );
             }
             Event::Scalar(text, style, anchor, tag) => {
-                decorated(anchor, tag.is_some(), place, findings);
+                refuse_decoration(anchor, tag.is_some(), place, findings);
                 self.add(
                     YamlNode {
                         place,
@@ -128,7 +128,7 @@ impl Builder {
                 );
             }
             Event::SequenceStart(_, anchor, tag) => {
-                decorated(anchor, tag.is_some(), place, findings);
+                refuse_decoration(anchor, tag.is_some(), place, findings);
                 self.open.push(Open {
                     node: YamlNode {
                         place,
@@ -138,7 +138,7 @@ impl Builder {
                 });
             }
             Event::MappingStart(_, anchor, tag) => {
-                decorated(anchor, tag.is_some(), place, findings);
+                refuse_decoration(anchor, tag.is_some(), place, findings);
                 self.open.push(Open {
                     node: YamlNode {
                         place,
@@ -206,7 +206,7 @@ fn scalar(text: Cow<'_, str>, style: ScalarStyle) -> YamlValue {
     }
 }
 
-fn decorated(anchor: usize, tagged: bool, place: Location, findings: &mut Findings) {
+fn refuse_decoration(anchor: usize, tagged: bool, place: Location, findings: &mut Findings) {
     if anchor != 0 {
         findings.error(
             place,

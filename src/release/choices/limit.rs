@@ -39,7 +39,7 @@ pub struct Limited {
 ///
 /// # Errors
 /// [`Error::Noise`] where nothing can be drawn.
-pub fn limited(
+pub fn draw_limit(
     (choice, look): (&ChoicePlan, &RowsLook),
     rows: &TextRows,
     (keys, groups): (usize, usize),
@@ -57,7 +57,7 @@ pub fn limited(
     let lost = cut.map_or(0.0, |cut| cut.rows);
     Ok(Limited {
         choice: choice.limited_to(look, candidate, lost),
-        rows: weighed(rows, keys, (&look.bins, candidate)),
+        rows: weigh(rows, keys, (&look.bins, candidate)),
         cut,
     })
 }
@@ -79,7 +79,7 @@ fn units(rows: &TextRows, keys: usize, bins: &Bins) -> Zeroizing<Vec<i128>> {
 }
 
 /// The rows of each group and candidate, each weighed by its bin's factor.
-fn weighed(
+fn weigh(
     rows: &TextRows,
     keys: usize,
     (bins, candidate): (&Bins, CandidateId),

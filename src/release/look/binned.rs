@@ -53,7 +53,7 @@ impl Binned {
     /// # Guarantee
     /// With the refinement of `calibrated` the sums of block b are linear in what each unit adds,
     /// and no unit's part is longer than the candidate's clip: [`crate::rewrite::Bins::factor`].
-    pub fn clipped(
+    pub fn sums_at_clips(
         self,
         drawn: &[BlockId],
         (blocks, candidates): (&[Block], &[CandidateId]),
@@ -64,7 +64,7 @@ impl Binned {
 
     /// The same of one block whose clip is known, without using the sums up: of the coordinate that
     /// decides which groups are shown.
-    pub fn shown(
+    pub fn sums_that_show_groups(
         &self,
         block: BlockId,
         blocks: &[Block],
@@ -193,10 +193,10 @@ mod tests {
         for candidate in blocks[0].bins.all_candidates() {
             let calibrated = blocks
                 .each_ref()
-                .map(|b| b.calibrated(candidate).unwrap()[0]);
+                .map(|b| b.calibrate(candidate).unwrap()[0]);
             let refine = calibrated[0].refine;
             let factor = |number| blocks[0].bins.factor(candidate, BinNumber(number), refine);
-            let mut found = binned().clipped(
+            let mut found = binned().sums_at_clips(
                 &[BlockId(0), BlockId(1)],
                 (&blocks, &[candidate; 2]),
                 &calibrated,
@@ -220,9 +220,9 @@ mod tests {
         let blocks = blocks();
         let calibrated = blocks
             .each_ref()
-            .map(|b| b.calibrated(CandidateId(11)).unwrap()[0]);
+            .map(|b| b.calibrate(CandidateId(11)).unwrap()[0]);
         for drawn in [0, 1] {
-            let found = binned().clipped(
+            let found = binned().sums_at_clips(
                 &[BlockId(drawn)],
                 (&blocks, &[CandidateId(11); 2]),
                 &calibrated,

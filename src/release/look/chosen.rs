@@ -125,7 +125,7 @@ impl ChosenBlocks {
     }
 
     /// The numbers of the blocks that are drawn.
-    pub fn drawn(&self) -> Vec<BlockId> {
+    pub fn drawn_blocks(&self) -> Vec<BlockId> {
         let all = (0..).map(BlockId).zip(&self.clips);
         all.filter_map(|(at, clip)| clip.is_drawn().then_some(at))
             .collect()

@@ -15,7 +15,7 @@ pub use chosen::TooFew;
 pub use select_clip::ClipBias;
 
 use super::{
-    Drawn, Error, NoiseRecord, PrintedKey, ReleasedTable, Releasing, arranged, cells, is_listed,
+    Drawn, Error, NoiseRecord, PrintedKey, ReleasedTable, Releasing, arrange, cells, is_listed,
 };
 use crate::execute::{Sealed, TextRows};
 use crate::ir::ReleaseId;
@@ -83,12 +83,12 @@ impl Releasing<'_> {
         let plan = self.part.plan().release(release);
         let look = plan.look().filter(|_| self.part.contains(release));
         let look = look.ok_or(Error::Mismatch)?;
-        let mut rows = self.opened(rows);
+        let mut rows = self.open_rows(rows);
         if rows.len() != plan.statements().len() || rows.is_empty() {
             return Err(Error::Mismatch);
         }
         let binned = Binned::new(plan, rows.remove(0), look.blocks.len());
-        let shown = shown(plan, look, &binned, sampler)?;
+        let shown = draw_shown_groups(plan, look, &binned, sampler)?;
         let groups = shown
             .as_ref()
             .map_or_else(|| cells(plan).len(), HashMap::len);
@@ -153,14 +153,14 @@ impl Releasing<'_> {
         };
         let at_clips = at_clips(plan, &chosen)?;
         let calibrated = at_clips.price().map_or(&[][..], |price| &price.calibrated);
-        let (drawn_blocks, candidates) = (chosen.drawn(), chosen.candidates());
+        let (drawn_blocks, candidates) = (chosen.drawn_blocks(), chosen.candidates());
         let clips = (chosen.blocks.as_slice(), candidates.as_slice());
-        let found = binned.clipped(&drawn_blocks, clips, calibrated);
+        let found = binned.sums_at_clips(&drawn_blocks, clips, calibrated);
         let decides = look.shown.map(|block| look.block(block).coordinates[0]);
         let unseen = unseen(plan, &chosen);
         let is_drawn = |at: usize| unseen.iter().all(|(CoordinateId(other), _)| *other != at);
         let mut drawn = Vec::new();
-        for (mut key, sums) in arranged(plan, found, calibrated.len()) {
+        for (mut key, sums) in arrange(plan, found, calibrated.len()) {
             let before = shown.as_ref().map(|shown| shown.get(&key).copied());
             if before == Some(None) {
                 key.zeroize();
@@ -179,7 +179,7 @@ impl Releasing<'_> {
         }
         let record =
             NoiseRecord::of(&at_clips).map(|noise| noise.cut_by(cuts(&chosen)).leaving_out(unseen));
-        let table = super::decoded(
+        let table = super::decode(
             &at_clips,
             Drawn::apart(drawn, calibrated),
             &others.iter().collect::<Vec<_>>(),
@@ -194,7 +194,7 @@ impl Releasing<'_> {
 }
 
 /// The noisy number of units of each group whose showing it decides, of those that are shown.
-fn shown(
+fn draw_shown_groups(
     plan: &ReleasePlan,
     look: &Look,
     binned: &Binned,
@@ -210,9 +210,9 @@ fn shown(
     let Some((_, pass_at)) = price.threshold else {
         return Err(Error::Mismatch);
     };
-    let found = binned.shown(block, &look.blocks, calibrated);
+    let found = binned.sums_that_show_groups(block, &look.blocks, calibrated);
     let mut shown = HashMap::new();
-    for (mut key, sums) in arranged(plan, found, calibrated.len()) {
+    for (mut key, sums) in arrange(plan, found, calibrated.len()) {
         let noisy = sums[at].saturating_add(sampler.sample(&calibrated[at].noise)?);
         if is_listed(plan, &key) || noisy >= pass_at {
             shown.insert(key, noisy);
@@ -270,7 +270,7 @@ fn at_clips(plan: &ReleasePlan, chosen: &ChosenBlocks) -> Result<ReleasePlan, Er
         .map(|p| p.calibrated.clone())
         .unwrap_or_default();
     for (block, candidate) in chosen.blocks.iter().zip(chosen.candidates()) {
-        let calibrated = block.calibrated(candidate).map_err(|_| Error::Mismatch)?;
+        let calibrated = block.calibrate(candidate).map_err(|_| Error::Mismatch)?;
         for (at, calibrated) in block.coordinates.iter().zip(calibrated) {
             noise[at.0] = calibrated;
         }

@@ -59,7 +59,7 @@ pub fn choose(histogram: &Histogram, clips: &[f64], sums: DrawnSums) -> Option<C
     let units = Smoothed::of(histogram);
     let ways = units.ways_of_choice(histogram);
     let shown: Vec<f64> = clips.iter().map(|c| units.cut(histogram, *c)).collect();
-    let unseen = clips.iter().map(|clip| UNSEEN * ways.lost(*clip).1);
+    let unseen = clips.iter().map(|clip| UNSEEN * ways.lost_length(*clip).1);
     let cuts = shown.iter().zip(unseen).map(|(cut, more)| cut.hypot(more));
     let cuts: Vec<f64> = cuts.collect();
     let of_noise = |clip: f64, noise: f64| sums.cells.sqrt() * clip * noise;
@@ -123,7 +123,7 @@ impl Smoothed {
         }
         let last = last_shown(counts, fullest, *deviation);
         let mut units: Vec<f64> = counts[..=last].iter().map(|n| n.max(0.0)).collect();
-        let tail = Tail::fitted(counts, fullest, last);
+        let tail = Tail::fit(counts, fullest, last);
         let mut before = counts[last].max(0.0);
         for (beyond, count) in (1..).zip(&counts[last + 1..]) {
             let most = if beyond == 1 {
@@ -168,7 +168,7 @@ impl Smoothed {
     /// The length that the clip takes from all units together.
     fn cut(&self, histogram: &Histogram, clip: f64) -> f64 {
         let bins = self.units.iter().enumerate();
-        bins.map(|(bin, units)| units * lost(histogram, bin, clip))
+        bins.map(|(bin, units)| units * lost_length(histogram, bin, clip))
             .sum()
     }
 
@@ -187,7 +187,7 @@ struct Tail {
 }
 
 impl Tail {
-    fn fitted(counts: &[f64], fullest: usize, last: usize) -> Self {
+    fn fit(counts: &[f64], fullest: usize, last: usize) -> Self {
         let first = fullest.saturating_sub(1);
         let end = (last + 3).min(counts.len());
         let window = &counts[first..end];
@@ -302,7 +302,7 @@ fn middle(histogram: &Histogram, bin: usize) -> f64 {
 
 /// The length that a clip takes from a unit of the bin, on average over its two halves. All of a
 /// half is scaled by the ratio of the clip and the half's edge.
-fn lost(histogram: &Histogram, bin: usize, clip: f64) -> f64 {
+fn lost_length(histogram: &Histogram, bin: usize, clip: f64) -> f64 {
     let (low, high) = (lowest(histogram, bin), histogram.edges[bin]);
     let middle = (low * high).sqrt();
     let of_half = |low: f64, high: f64| {

@@ -34,7 +34,7 @@ pub fn reads_off(asked: &ReleasePlan, wide: &ReleasePlan) -> bool {
     let Some(family) = asked.family() else {
         return false;
     };
-    coarser(asked, &table.stored(), &PlanningEffort::small()).is_some_and(|made| {
+    coarser(asked, &table.to_stored(), &PlanningEffort::small()).is_some_and(|made| {
         made.worse <= 1.0 + SLACK && made.summed == 1 && made.epsilon >= family.epsilon
     })
 }
@@ -62,5 +62,5 @@ pub fn read_off(
     released: &ReleasedTable,
     effort: &PlanningEffort,
 ) -> Option<Rollup> {
-    coarser(asked, &released.stored(), effort)
+    coarser(asked, &released.to_stored(), effort)
 }

@@ -3,7 +3,7 @@
 
 use sqlparser::ast;
 
-use super::rows::{ColumnFacts, QueryRows, renamed};
+use super::rows::{ColumnFacts, QueryRows, rename};
 use crate::ir::relation::ColumnId;
 use crate::refusal::Refusal;
 use crate::resolve::names::lookup::TableSource;
@@ -150,13 +150,13 @@ impl BoundFrom {
         folded: &[String],
     ) {
         if !keeps_left {
-            self.facts.iter_mut().for_each(|f| *f = f.extended());
+            self.facts.iter_mut().for_each(|f| *f = f.as_nullable());
         }
         if !keeps_right {
-            right.facts.iter_mut().for_each(|f| *f = f.extended());
+            right.facts.iter_mut().for_each(|f| *f = f.as_nullable());
         }
         let offset = self.facts.len() as u32;
-        let scope = right.scope.renumbered(|id| ColumnId(id.0 + offset));
+        let scope = right.scope.renumber(|id| ColumnId(id.0 + offset));
         let kept = if keeps_left { &self.scope } else { &scope };
         let folded = folded
             .iter()
@@ -211,11 +211,11 @@ impl BoundTables {
     }
 }
 
-pub(super) fn aliased(
+pub(super) fn apply_alias(
     own: String,
     rows: QueryRows,
     alias: Option<&ast::TableAlias>,
 ) -> Result<BoundFrom, Refusal> {
     let name = alias.map_or(Ok(own), |a| name_of(&a.name))?;
-    Ok(BoundFrom::of(name, renamed(rows, alias)?))
+    Ok(BoundFrom::of(name, rename(rows, alias)?))
 }

@@ -126,7 +126,7 @@ impl<'r> Walk<'r> {
         }) = with
         {
             for cte in cte_tables {
-                let (inside, after) = self.names.defined(cte, *recursive, &environment)?;
+                let (inside, after) = self.names.define(cte, *recursive, &environment)?;
                 self.query(&cte.query, &inside)?;
                 environment = after;
             }

@@ -31,7 +31,7 @@ pub(super) struct ColumnFacts {
 
 impl ColumnFacts {
     /// The facts where an outer join may have filled the column with NULL.
-    pub(super) fn extended(self) -> Self {
+    pub(super) fn as_nullable(self) -> Self {
         Self {
             is_listed: self.is_listed,
             ..Self::default()
@@ -101,7 +101,7 @@ pub(super) fn mention_at(within: u64, place: &ast::TableFactor) -> u64 {
     hasher.finish()
 }
 
-pub(super) fn renamed(
+pub(super) fn rename(
     mut rows: QueryRows,
     alias: Option<&ast::TableAlias>,
 ) -> Result<QueryRows, Refusal> {

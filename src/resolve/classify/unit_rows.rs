@@ -7,9 +7,9 @@
 
 use sqlparser::ast;
 
-use super::bound_from::{BoundFactor, BoundFrom, BoundTables, aliased};
+use super::bound_from::{BoundFactor, BoundFrom, BoundTables, apply_alias};
 use super::middle::is_made_before;
-use super::rows::{ColumnFacts, QueryRows, SharedValue, mention_at, renamed};
+use super::rows::{ColumnFacts, QueryRows, SharedValue, mention_at, rename};
 
 use crate::catalog::Equality;
 use crate::ir::relation::{ColumnId, TableId};
@@ -43,13 +43,13 @@ impl Names<'_> {
         let mut environment = environment.clone();
         let recursive = with.is_some_and(|w| w.recursive);
         for cte in with.iter().flat_map(|w| &w.cte_tables) {
-            (_, environment) = self.defined(cte, recursive, &environment)?;
+            (_, environment) = self.define(cte, recursive, &environment)?;
         }
         Ok(environment)
     }
 
     /// The environment within a definition of WITH, and the one after it.
-    pub(super) fn defined(
+    pub(super) fn define(
         &self,
         cte: &ast::Cte,
         recursive: bool,
@@ -306,8 +306,9 @@ impl Names<'_> {
                 J::FullOuter(c) => (false, false, Some(c)),
                 _ => (false, false, None),
             };
-            let folded =
-                constraint.map_or(Ok(Vec::new()), |c| from.scope.folded(c, &right.scope))?;
+            let folded = constraint.map_or(Ok(Vec::new()), |c| {
+                from.scope.merge_columns(c, &right.scope)
+            })?;
             let folded: Vec<String> = folded.into_iter().map(|folded| folded.name).collect();
             from.join(right, keeps_left, keeps_right, &folded);
         }
@@ -336,7 +337,7 @@ impl Names<'_> {
             } => {
                 let source = self.lookup(name, environment)?;
                 let (own, rows) = self.rows_of_source(&source, name, factor)?;
-                let from = aliased(own, rows, alias.as_ref())?;
+                let from = apply_alias(own, rows, alias.as_ref())?;
                 (BoundFactor::Named(source), from)
             }
             ast::TableFactor::Derived {
@@ -351,7 +352,7 @@ impl Names<'_> {
             } => {
                 let (tables, mut from) = self.bind_tables(table_with_joins, environment)?;
                 if alias.is_some() {
-                    from = aliased(String::new(), from.rows(), alias.as_ref())?;
+                    from = apply_alias(String::new(), from.rows(), alias.as_ref())?;
                 }
                 (BoundFactor::Nested(Box::new(tables)), from)
             }
@@ -399,7 +400,7 @@ impl Names<'_> {
         if is_middle {
             rows = rows.made_constants();
         }
-        let from = aliased(String::new(), rows, alias)?;
+        let from = apply_alias(String::new(), rows, alias)?;
         Ok((BoundFactor::Derived { is_middle }, from))
     }
 
@@ -417,7 +418,7 @@ impl Names<'_> {
                 if definition.is_middle {
                     rows = rows.made_constants();
                 }
-                (own, renamed(rows, Some(&definition.cte.alias))?)
+                (own, rename(rows, Some(&definition.cte.alias))?)
             }
             TableSource::Table(table) => (
                 self.policy.tables[table.0].name.clone(),
@@ -501,7 +502,7 @@ fn function_rows(
     numbered: bool,
 ) -> Result<BoundFrom, Refusal> {
     let shown = alias.map_or(Ok(own.clone()), |alias| name_of(&alias.name))?;
-    aliased(
+    apply_alias(
         shown.clone(),
         QueryRows::of_function(&own, &shown, numbered),
         alias,

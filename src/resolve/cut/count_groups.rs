@@ -7,7 +7,7 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 
 use super::grouping::sets;
-use crate::aggregates::{Counted, counted};
+use crate::aggregates::{Counted, what_is_counted};
 use crate::refusal::Refusal;
 use crate::resolve::classify::bound_from::BoundFrom;
 use crate::resolve::names::Names;
@@ -172,7 +172,7 @@ struct Counts<'s> {
 }
 
 impl Counts<'_> {
-    fn counted(&self, function: &ast::Function) -> Option<ast::Function> {
+    fn count_call(&self, function: &ast::Function) -> Option<ast::Function> {
         let ast::FunctionArguments::List(ast::FunctionArgumentList {
             duplicate_treatment: None,
             args,
@@ -185,7 +185,7 @@ impl Counts<'_> {
             && function.within_group.is_empty()
             && function.null_treatment.is_none()
             && clauses.is_empty();
-        let counted = aggregate_name(function).and_then(|name| counted(&name));
+        let counted = aggregate_name(function).and_then(|name| what_is_counted(&name));
         if !plain || function.over.is_some() || counted != Some(Counted::Rows) {
             return None;
         }
@@ -239,7 +239,7 @@ impl ast::VisitorMut for Counts<'_> {
         if let ast::Expr::Function(function) = expr
             && (function.over.is_some() || aggregate_name(function).is_some())
         {
-            let Some(counted) = self.counted(function) else {
+            let Some(counted) = self.count_call(function) else {
                 return ControlFlow::Break(());
             };
             *expr = ast::Expr::Function(counted);

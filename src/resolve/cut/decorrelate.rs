@@ -4,7 +4,7 @@
 
 use std::ops::ControlFlow;
 
-use crate::aggregates::counted;
+use crate::aggregates::what_is_counted;
 use crate::catalog::Type;
 use crate::ir::expression::Expr;
 use crate::ir::functions::Function;
@@ -18,8 +18,8 @@ use crate::resolve::names::scope::Scope;
 use crate::resolve::private::expression_context::{ResolvedParts, SubqueryPlace};
 use crate::resolve::private::subquery::plain_select;
 use crate::resolve::syntax::{
-    aggregate_name, empty_select, is_aggregated, is_grouped, item_expr, query_of, quoted,
-    select_of, unnested,
+    aggregate_name, empty_select, is_aggregated, is_grouped, item_expr, query_of, quote_name,
+    select_of, unnest,
 };
 use crate::visit;
 use sqlparser::ast;
@@ -70,16 +70,18 @@ impl Decorrelate {
             .enumerate()
             .map(|(at, key)| ast::SelectItem::ExprWithAlias {
                 expr: key.clone(),
-                alias: quoted(&tie(at)),
+                alias: quote_name(&tie(at)),
             });
         let value = ast::SelectItem::ExprWithAlias {
             expr: item.clone(),
-            alias: quoted(VALUE),
+            alias: quote_name(VALUE),
         };
         let groups = query_of(select_of(ast::Select {
             projection: keys.chain([value]).collect(),
             from: select.from.clone(),
-            selection: crate::parse::balanced(kept, &|a, b| binary(a, ast::BinaryOperator::And, b)),
+            selection: crate::parse::join_terms(kept, &|a, b| {
+                binary(a, ast::BinaryOperator::And, b)
+            }),
             group_by: ast::GroupByExpr::Expressions(own.clone(), Vec::new()),
             ..empty_select()
         }));
@@ -115,7 +117,8 @@ impl Resolver<'_> {
         else {
             return Ok(None);
         };
-        let column = |name: &str| ast::Expr::CompoundIdentifier(vec![quoted(GROUPS), quoted(name)]);
+        let column =
+            |name: &str| ast::Expr::CompoundIdentifier(vec![quote_name(GROUPS), quote_name(name)]);
         let tied = others
             .into_iter()
             .enumerate()
@@ -130,7 +133,7 @@ impl Resolver<'_> {
             subquery: Box::new(groups),
             alias: Some(ast::TableAlias {
                 explicit: true,
-                name: quoted(GROUPS),
+                name: quote_name(GROUPS),
                 columns: Vec::new(),
                 at: None,
             }),
@@ -142,7 +145,7 @@ impl Resolver<'_> {
                 relation,
                 joins: Vec::new(),
             }],
-            selection: crate::parse::balanced(tied.collect(), &|a, b| {
+            selection: crate::parse::join_terms(tied.collect(), &|a, b| {
                 binary(a, ast::BinaryOperator::And, b)
             }),
             ..empty_select()
@@ -249,7 +252,7 @@ fn call(name: &str, arguments: Vec<ast::Expr>) -> ast::Expr {
 }
 
 fn conjuncts(condition: &ast::Expr) -> Vec<&ast::Expr> {
-    match unnested(condition) {
+    match unnest(condition) {
         ast::Expr::BinaryOp {
             left,
             op: ast::BinaryOperator::And,
@@ -358,14 +361,14 @@ fn names(expr: &ast::Expr, scope: &Scope) -> (usize, usize) {
 
 /// Whether the aggregate of no rows is 0.
 fn counts(function: &ast::Function) -> bool {
-    aggregate_name(function).is_some_and(|name| counted(&name).is_some())
+    aggregate_name(function).is_some_and(|name| what_is_counted(&name).is_some())
 }
 
 /// Whether the item is NULL over no rows, like a lookup that finds no group: an aggregate, or an
 /// expression that is NULL if one of its parts is.
 fn is_null_of_nothing(expr: &ast::Expr) -> bool {
-    let is_constant = |expr: &ast::Expr| matches!(unnested(expr), ast::Expr::Value(_));
-    match unnested(expr) {
+    let is_constant = |expr: &ast::Expr| matches!(unnest(expr), ast::Expr::Value(_));
+    match unnest(expr) {
         ast::Expr::Function(function) => aggregate_name(function).is_some() && !counts(function),
         ast::Expr::Cast {
             kind: _,

@@ -4,7 +4,7 @@ use sqlparser::ast;
 
 use crate::ir::{GroupingSet, KeyId, SetId};
 use crate::refusal::{Refusal, reason};
-use crate::resolve::syntax::{query_of, quoted};
+use crate::resolve::syntax::{query_of, quote_name};
 
 /// Most grouping sets of one release. Each one adds to what a unit contributes.
 const SETS_MAX: usize = 64;
@@ -149,7 +149,7 @@ pub struct Sets {
 }
 
 /// The sets as they are written, without duplicates.
-pub fn numbered(sets: Vec<Vec<KeyId>>, keys: usize) -> Sets {
+pub fn number_sets(sets: Vec<Vec<KeyId>>, keys: usize) -> Sets {
     let mut once: Vec<GroupingSet> = Vec::new();
     let mut written = Vec::new();
     for set in sets.into_iter().map(GroupingSet::new) {
@@ -175,7 +175,7 @@ pub fn numbered(sets: Vec<Vec<KeyId>>, keys: usize) -> Sets {
 
 /// A join that repeats the groups of a set as often as the set is written: `(VALUES (0), (0), (1))
 /// AS alias(n)`, joined on the set's number if there are several sets.
-pub fn repeated(written: &[SetId], alias: &str, set_number: Option<ast::Expr>) -> ast::Join {
+pub fn repeat_join(written: &[SetId], alias: &str, set_number: Option<ast::Expr>) -> ast::Join {
     let number = |set: SetId| ast::Expr::Value(ast::Value::Number(set.to_string(), false).into());
     let rows = written
         .iter()
@@ -194,7 +194,7 @@ pub fn repeated(written: &[SetId], alias: &str, set_number: Option<ast::Expr>) -
         rows,
     });
     let column = ast::TableAliasColumnDef {
-        name: quoted("n"),
+        name: quote_name("n"),
         data_type: None,
     };
     let relation = ast::TableFactor::Derived {
@@ -202,7 +202,7 @@ pub fn repeated(written: &[SetId], alias: &str, set_number: Option<ast::Expr>) -
         subquery: Box::new(query_of(values)),
         alias: Some(ast::TableAlias {
             explicit: true,
-            name: quoted(alias),
+            name: quote_name(alias),
             columns: vec![column],
             at: None,
         }),
@@ -210,7 +210,7 @@ pub fn repeated(written: &[SetId], alias: &str, set_number: Option<ast::Expr>) -
     };
     let join_operator = match set_number {
         Some(set) => {
-            let own = ast::Expr::CompoundIdentifier(vec![quoted(alias), quoted("n")]);
+            let own = ast::Expr::CompoundIdentifier(vec![quote_name(alias), quote_name("n")]);
             let equal = ast::Expr::BinaryOp {
                 left: Box::new(own),
                 op: ast::BinaryOperator::Eq,

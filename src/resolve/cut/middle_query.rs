@@ -21,7 +21,8 @@ use crate::resolve::names::scope::Named;
 use crate::resolve::outer::allow_list;
 use crate::resolve::resolution::Resolution;
 use crate::resolve::syntax::{
-    empty_select, item_expr, name_of, names_of, plain_table, position, query_of, quoted, select_of,
+    empty_select, item_expr, name_of, names_of, plain_table, position, query_of, quote_name,
+    select_of,
 };
 use crate::visit;
 use sqlparser::ast;
@@ -47,7 +48,7 @@ impl Resolver<'_> {
         definition: &CteDefinition,
         environment: &Environment,
     ) -> Result<(Relation, Vec<Named>), Refusal> {
-        let name = ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quoted(
+        let name = ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quote_name(
             &definition.name,
         ))]);
         let item = ast::SelectItem::Wildcard(ast::WildcardAdditionalOptions::default());

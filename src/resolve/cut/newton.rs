@@ -17,7 +17,7 @@ use crate::policy::{LogisticField, RecordField};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::syntax::{
-    empty_select, plain_table, query_of, quoted, record_called, select_of,
+    empty_select, plain_table, query_of, quote_name, record_called, select_of,
 };
 use crate::visit;
 
@@ -144,7 +144,7 @@ impl Cut {
             )
             .hint("Name a field in the SELECT list of a subquery, and use its column."));
         }
-        if LogisticField::named(field.name) != Some(LogisticField::Coef) {
+        if LogisticField::by_name(field.name) != Some(LogisticField::Coef) {
             return Ok(column);
         }
         let before = sums(&self.steps, WRITTEN, operation.coefficients());
@@ -196,14 +196,14 @@ fn sums(steps: &[ReleaseId], aggregate: AggregateId, size: usize) -> Vec<ast::Ex
         let each = steps.iter().map(|step| {
             let alias = release_alias(*step);
             let column = ast::Expr::CompoundIdentifier(vec![
-                quoted(&alias),
-                quoted(&aggregate_column(aggregate)),
+                quote_name(&alias),
+                quote_name(&aggregate_column(aggregate)),
             ]);
             let query = query_of(select_of(ast::Select {
                 projection: vec![ast::SelectItem::UnnamedExpr(element(column, position))],
                 from: vec![ast::TableWithJoins {
                     relation: plain_table(
-                        ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quoted(&alias))]),
+                        ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quote_name(&alias))]),
                         None,
                     ),
                     joins: Vec::new(),

@@ -140,7 +140,7 @@ impl Called<'_> {
     fn array_form(&self) -> Refusal {
         let name = self.name.rsplit('.').next();
         let example = name
-            .and_then(RecordAggregate::named)
+            .and_then(RecordAggregate::by_name)
             .map_or("", |record| record.example);
         form(self.name).hint(format!(
             "Write the array out, as in {}({example}).",
@@ -155,7 +155,7 @@ impl Called<'_> {
         }
     }
 
-    fn resolved(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
+    fn resolve_value(&self, expr: &ast::Expr) -> Result<Expr, Refusal> {
         if !self.is_over && contains_aggregate(expr) {
             return Err(Refusal::new(
                 reason::MISPLACED_AGGREGATE,
@@ -191,7 +191,7 @@ impl Call for Called<'_> {
     }
 
     fn value(&self) -> Result<Expr, Refusal> {
-        self.resolved(self.only()?)
+        self.resolve_value(self.only()?)
     }
 
     fn pair(&self) -> Result<(Expr, Expr), Refusal> {
@@ -202,7 +202,7 @@ impl Call for Called<'_> {
         else {
             return Err(form(self.name));
         };
-        Ok((self.resolved(y)?, self.resolved(x)?))
+        Ok((self.resolve_value(y)?, self.resolve_value(x)?))
     }
 
     fn values_and_array(&self, values: usize) -> Result<ValuesAndArray, Refusal> {
@@ -214,7 +214,7 @@ impl Call for Called<'_> {
             .collect::<Option<_>>()
             .ok_or_else(|| form(self.name).hint("Write the arguments without names."))?;
         let resolved = |exprs: &[&ast::Expr]| -> Result<Vec<Expr>, Refusal> {
-            exprs.iter().map(|expr| self.resolved(expr)).collect()
+            exprs.iter().map(|expr| self.resolve_value(expr)).collect()
         };
         let (before, [ast::Expr::Array(array), rest @ ..]) =
             written.split_at(values.min(written.len()))
@@ -227,7 +227,7 @@ impl Call for Called<'_> {
             elements: resolved(&elements)?,
             constant: match rest {
                 [] => None,
-                [constant] => Some(self.resolved(constant)?),
+                [constant] => Some(self.resolve_value(constant)?),
                 _ => return Err(self.array_form()),
             },
         })
@@ -240,14 +240,14 @@ impl Call for Called<'_> {
     fn values(&self) -> Result<Distinct, Refusal> {
         match self.only()? {
             ast::Expr::Tuple(items) => {
-                let values = items.iter().map(|item| self.resolved(item));
+                let values = items.iter().map(|item| self.resolve_value(item));
                 Ok(Distinct::Row(values.collect::<Result<_, _>>()?))
             }
-            expr => Ok(Distinct::Value(self.resolved(expr)?)),
+            expr => Ok(Distinct::Value(self.resolve_value(expr)?)),
         }
     }
 
-    fn ordered(&self) -> Result<(Expr, bool), Refusal> {
+    fn within_group_value(&self) -> Result<(Expr, bool), Refusal> {
         let [
             ast::OrderByExpr {
                 expr,
@@ -273,13 +273,13 @@ impl Call for Called<'_> {
             Some(ast::OrderBySort::Desc) => true,
             Some(ast::OrderBySort::Using(_)) => return Err(form(self.name)),
         };
-        Ok((self.resolved(expr)?, descending))
+        Ok((self.resolve_value(expr)?, descending))
     }
 
     fn fractions(&self) -> Result<(Vec<u32>, bool), Refusal> {
         let expr = self.only()?;
         if contains_aggregate(expr) || !is_array(expr) {
-            let only = self.resolved(expr)?;
+            let only = self.resolve_value(expr)?;
             return Ok((vec![self.fraction(&only)?], false));
         }
         let all = self.expressions.elements(expr)?;

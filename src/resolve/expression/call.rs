@@ -11,7 +11,7 @@ use super::types::{cast, type_named};
 use super::{ExpressionResolver, char_padding, merge, unify};
 use crate::calendar::MICROS_PER_DAY;
 use crate::catalog::Type;
-use crate::ir::evaluate::folded;
+use crate::ir::evaluate::fold;
 use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::{Function, Overload, ParameterType, is_known, overload};
 use crate::ir::literal::{
@@ -71,10 +71,10 @@ impl ExpressionResolver<'_> {
             .into_iter()
             .map(|e| self.resolve(e))
             .collect::<Result<Vec<_>, _>>()?;
-        self.called(name, arguments)
+        self.resolve_call(name, arguments)
     }
 
-    fn called(&self, name: &str, mut arguments: Vec<Expr>) -> Result<Expr, Refusal> {
+    fn resolve_call(&self, name: &str, mut arguments: Vec<Expr>) -> Result<Expr, Refusal> {
         match (name, arguments.len()) {
             ("now" | "transaction_timestamp" | "statement_timestamp", 0) => {
                 self.session_constant("current_timestamp")
@@ -83,9 +83,9 @@ impl ExpressionResolver<'_> {
                 Some(Scalar::Decimal("3.141592653589793".to_owned())),
                 Type::Float8,
             )),
-            ("coalesce", _) => self.merged(Function::Coalesce, arguments, "COALESCE"),
-            ("greatest", _) => self.merged(Function::Greatest, arguments, "GREATEST"),
-            ("least", _) => self.merged(Function::Least, arguments, "LEAST"),
+            ("coalesce", _) => self.merge(Function::Coalesce, arguments, "COALESCE"),
+            ("greatest", _) => self.merge(Function::Greatest, arguments, "GREATEST"),
+            ("least", _) => self.merge(Function::Least, arguments, "LEAST"),
             ("nullif", _) => match <[Expr; 2]>::try_from(arguments) {
                 Ok([a, b]) => {
                     self.constants
@@ -152,7 +152,7 @@ impl ExpressionResolver<'_> {
         }
         if let Type::Varchar(Some(length)) = to {
             // PostgreSQL cuts a longer value.
-            let shown = self.shown(expr, &Type::Varchar(None))?.cast(Type::Text);
+            let shown = self.to_text(expr, &Type::Varchar(None))?.cast(Type::Text);
             let cut = Expr::call(
                 Function::Left,
                 vec![
@@ -161,16 +161,16 @@ impl ExpressionResolver<'_> {
                 ],
                 Type::Text,
             );
-            return Ok(folded(cut).cast(Type::Varchar(None)));
+            return Ok(fold(cut).cast(Type::Varchar(None)));
         }
         if let Type::Char(Some(length)) = to {
             return Ok(char_padding::of_length(
-                self.shown(expr, &Type::Text)?,
+                self.to_text(expr, &Type::Text)?,
                 *length,
             ));
         }
-        Ok(folded(if to.is_string() {
-            self.shown(expr, to)?
+        Ok(fold(if to.is_string() {
+            self.to_text(expr, to)?
         } else {
             cast(expr, to)?
         }))
@@ -181,7 +181,7 @@ impl ExpressionResolver<'_> {
     /// # Errors
     /// 0A000 if the session's settings print such values differently from the settings under which
     /// private rows are read.
-    pub(super) fn shown(&self, expr: Expr, to: &Type) -> Result<Expr, Refusal> {
+    pub(super) fn to_text(&self, expr: Expr, to: &Type) -> Result<Expr, Refusal> {
         match &expr.data_type {
             Type::Timestamptz => self
                 .constants
@@ -223,22 +223,17 @@ impl ExpressionResolver<'_> {
                         data_type: Type::Text,
                     })
                 }
-                Type::Char(_) => char_padding::padded(argument),
-                _ => self.shown(argument, &Type::Text),
+                Type::Char(_) => char_padding::pad(argument),
+                _ => self.to_text(argument, &Type::Text),
             })
             .collect()
     }
 
     /// COALESCE and similar functions.
-    fn merged(
-        &self,
-        function: Function,
-        arguments: Vec<Expr>,
-        name: &str,
-    ) -> Result<Expr, Refusal> {
+    fn merge(&self, function: Function, arguments: Vec<Expr>, name: &str) -> Result<Expr, Refusal> {
         self.constants
             .require_one_zone(arguments.iter().map(|e| &e.data_type), name)?;
-        merge(function, arguments, name).map(folded)
+        merge(function, arguments, name).map(fold)
     }
 
     /// `to_date` and `to_timestamp` of constants.
@@ -274,7 +269,7 @@ impl ExpressionResolver<'_> {
             )
         })?;
         let value = Expr::literal(Some(Scalar::Timestamp(micros)), Type::Timestamp);
-        Ok(folded(value.cast(to)))
+        Ok(fold(value.cast(to)))
     }
 
     /// CURRENT_DATE and similar functions, as constants of the statement.
@@ -399,7 +394,7 @@ impl ExpressionResolver<'_> {
         }
         let mut cast = cast_to_kinds(entry, arguments)?;
         check_constants(entry, &mut cast)?;
-        Ok(folded(Expr::call(
+        Ok(fold(Expr::call(
             entry.function,
             cast,
             entry.result.data_type(),
@@ -465,7 +460,7 @@ fn cast_to_kinds(entry: &Overload, arguments: Vec<Expr>) -> Result<Vec<Expr>, Re
         Ok(if integer || numeric {
             argument
         } else {
-            folded(coerce(argument, &kind.data_type())?)
+            fold(coerce(argument, &kind.data_type())?)
         })
     };
     arguments
@@ -481,12 +476,12 @@ fn null_if(a: Expr, b: Expr) -> Result<Expr, Refusal> {
     } else {
         a.data_type.clone()
     };
-    let mut compared = unify(char_padding::compared(vec![a, b])?, "NULLIF")?;
+    let mut compared = unify(char_padding::comparison_operands(vec![a, b])?, "NULLIF")?;
     let (Some(b), Some(a)) = (compared.pop(), compared.pop()) else {
         return Err(Refusal::unsupported(reason::FUNCTION_FORM, "NULLIF"));
     };
     let common = a.data_type.clone();
-    Ok(folded(
+    Ok(fold(
         Expr::call(Function::NullIf, vec![a, b], common).cast(result),
     ))
 }

@@ -6,7 +6,7 @@
 //! blanks; functions of text read it without.
 
 use crate::catalog::Type;
-use crate::ir::evaluate::folded;
+use crate::ir::evaluate::fold;
 use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
 use crate::ir::literal::{coerce, is_unknown};
@@ -19,7 +19,7 @@ fn is_char(data_type: &Type) -> bool {
 
 /// Operands of a comparison: texts without the blanks that it does not see. Columns of one length
 /// stay as they are: filled with blanks, equal is identical.
-pub(super) fn compared(operands: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
+pub(super) fn comparison_operands(operands: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
     let is_other = |e: &Expr| !e.data_type.is_string() && !is_unknown(&e.data_type);
     if !operands.iter().any(|e| is_char(&e.data_type)) || operands.iter().any(is_other) {
         return Ok(operands);
@@ -39,7 +39,7 @@ pub(super) fn compared(operands: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
         Type::Char(_) => coerce(e, &Type::Text),
         _ => coerce(coerce(e, &Type::Char(None))?, &Type::Text),
     };
-    operands.into_iter().map(|e| one(e).map(folded)).collect()
+    operands.into_iter().map(|e| one(e).map(fold)).collect()
 }
 
 /// Operands of a comparison with the elements of an array. An array of untyped constants is an
@@ -56,10 +56,10 @@ pub(super) fn comparable_with_array(subject: Expr, elements: &[Expr]) -> Result<
     }
 }
 
-/// As [`padded`]; a value of another type as it is.
+/// As [`pad`]; a value of another type as it is.
 pub(super) fn padded_if_char(expr: Expr) -> Result<Expr, Refusal> {
     if is_char(&expr.data_type) {
-        padded(expr)
+        pad(expr)
     } else {
         Ok(expr)
     }
@@ -69,11 +69,11 @@ pub(super) fn padded_if_char(expr: Expr) -> Result<Expr, Refusal> {
 ///
 /// # Errors
 /// 0A000 where nothing says how many there are.
-pub(super) fn padded(expr: Expr) -> Result<Expr, Refusal> {
-    let all = |exprs: Vec<Expr>| exprs.into_iter().map(padded).collect::<Result<Vec<_>, _>>();
+pub(super) fn pad(expr: Expr) -> Result<Expr, Refusal> {
+    let all = |exprs: Vec<Expr>| exprs.into_iter().map(pad).collect::<Result<Vec<_>, _>>();
     match (expr.data_type.clone(), expr.node) {
         (Type::Char(_), Node::Literal(value)) => Ok(Expr::literal(value, Type::Text)),
-        (Type::Char(None), Node::Cast(inner)) if inner.data_type.is_string() => padded(*inner),
+        (Type::Char(None), Node::Cast(inner)) if inner.data_type.is_string() => pad(*inner),
         (
             Type::Char(_),
             Node::Call {
@@ -90,10 +90,10 @@ pub(super) fn padded(expr: Expr) -> Result<Expr, Refusal> {
         ) => {
             let branches = branches
                 .into_iter()
-                .map(|(condition, value)| Ok((condition, padded(value)?)));
+                .map(|(condition, value)| Ok((condition, pad(value)?)));
             let branches = branches.collect::<Result<_, Refusal>>()?;
             let otherwise = otherwise
-                .map(|value| padded(*value).map(Box::new))
+                .map(|value| pad(*value).map(Box::new))
                 .transpose()?;
             Ok(Expr {
                 node: Node::Case {
@@ -107,7 +107,7 @@ pub(super) fn padded(expr: Expr) -> Result<Expr, Refusal> {
             let text = Expr { node, data_type }.cast(Type::Text);
             let length = Expr::literal(Some(Scalar::Int(i64::from(length))), Type::Int4);
             let blank = Expr::literal(Some(Scalar::Text(" ".to_owned())), Type::Text);
-            Ok(folded(Expr::call(
+            Ok(fold(Expr::call(
                 Function::PadRight,
                 vec![text, length, blank],
                 Type::Text,
@@ -125,8 +125,8 @@ pub(super) fn padded(expr: Expr) -> Result<Expr, Refusal> {
 /// Cut or filled to a length, as an explicit cast to `char(n)` does.
 pub(super) fn of_length(shown: Expr, length: u32) -> Expr {
     let count = Expr::literal(Some(Scalar::Int(i64::from(length))), Type::Int4);
-    folded(
-        folded(Expr::call(Function::Left, vec![shown, count], Type::Text))
+    fold(
+        fold(Expr::call(Function::Left, vec![shown, count], Type::Text))
             .cast(Type::Char(Some(length))),
     )
 }

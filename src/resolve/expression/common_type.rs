@@ -19,7 +19,10 @@ pub fn compare(
     symbol: &str,
 ) -> Result<Expr, Refusal> {
     constants.require_one_zone([&left.data_type, &right.data_type], symbol)?;
-    let operands = unify(char_padding::compared(vec![left, right])?, symbol)?;
+    let operands = unify(
+        char_padding::comparison_operands(vec![left, right])?,
+        symbol,
+    )?;
     Ok(Expr::call(function, operands, Type::Bool))
 }
 

@@ -242,7 +242,7 @@ impl ExpressionResolver<'_> {
 
     /// `(regexp_match(x, pattern))[1]`: the first group, or the whole match where there is none, as
     /// `substring(x from pattern)`.
-    pub(super) fn accessed(
+    pub(super) fn access(
         &self,
         root: &ast::Expr,
         chain: &[ast::AccessExpr],

@@ -11,7 +11,7 @@ use crate::ir::functions::Function;
 use crate::ir::literal::{coerce, is_unknown, type_name};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
-use crate::resolve::syntax::unnested;
+use crate::resolve::syntax::unnest;
 
 /// Longest path into a jsonb value, and its largest place in an array.
 const PATH_MAX: usize = 32;
@@ -42,7 +42,7 @@ impl ExpressionResolver<'_> {
             (
                 Function::JsonPath | Function::JsonPathText,
                 Node::Literal(Some(Scalar::Text(path))),
-            ) => super::predicates::written(&path)
+            ) => super::predicates::read_elements(&path)
                 .into_iter()
                 .flatten()
                 .map(|step| step.map(Scalar::Text))
@@ -144,7 +144,7 @@ impl ExpressionResolver<'_> {
 
     /// An array column, and the type of its elements.
     pub(super) fn array_column(&self, array: &ast::Expr) -> Option<(Expr, Type)> {
-        let parts = match unnested(array) {
+        let parts = match unnest(array) {
             ast::Expr::Identifier(ident) => std::slice::from_ref(ident),
             ast::Expr::CompoundIdentifier(parts) => parts,
             _ => return None,

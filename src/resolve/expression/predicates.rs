@@ -2,12 +2,12 @@
 
 mod array_text;
 
-pub(super) use array_text::written;
+pub(super) use array_text::read_elements;
 use sqlparser::ast::{self, BinaryOperator};
 
 use super::{ExpressionResolver, char_padding, compare, of_all, pattern, unify};
 use crate::catalog::Type;
-use crate::ir::evaluate::folded;
+use crate::ir::evaluate::fold;
 use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
 use crate::ir::literal::{coerce, is_unknown, type_name};
@@ -76,7 +76,7 @@ fn row(expr: &ast::Expr) -> Option<Vec<&ast::Expr>> {
 }
 
 fn any(terms: Vec<Expr>) -> Expr {
-    crate::parse::balanced(terms, &|a, b| {
+    crate::parse::join_terms(terms, &|a, b| {
         Expr::call(Function::Or, vec![a, b], Type::Bool)
     })
     .unwrap_or(Expr::literal(Some(Scalar::Bool(false)), Type::Bool))
@@ -258,7 +258,7 @@ impl ExpressionResolver<'_> {
         } else {
             items
         };
-        self.listed(function, subject, items, negated)
+        self.compare_with_list(function, subject, items, negated)
     }
 
     /// Several constants get a common type with the subject. With a real subject that is real, not
@@ -288,7 +288,7 @@ impl ExpressionResolver<'_> {
             .collect()
     }
 
-    fn listed(
+    fn compare_with_list(
         &self,
         function: Function,
         subject: Expr,
@@ -313,7 +313,7 @@ impl ExpressionResolver<'_> {
             negated,
             Expr::call(
                 function,
-                unify(char_padding::compared(all)?, "IN")?,
+                unify(char_padding::comparison_operands(all)?, "IN")?,
                 Type::Bool,
             ),
         ))
@@ -326,7 +326,7 @@ impl ExpressionResolver<'_> {
         op: &BinaryOperator,
         array: &ast::Expr,
     ) -> Result<Expr, Refusal> {
-        self.quantified(left, op, array, Function::Equal, any)
+        self.quantify(left, op, array, Function::Equal, any)
     }
 
     pub(super) fn all_of(
@@ -335,11 +335,11 @@ impl ExpressionResolver<'_> {
         op: &BinaryOperator,
         array: &ast::Expr,
     ) -> Result<Expr, Refusal> {
-        self.quantified(left, op, array, Function::NotEqual, every)
+        self.quantify(left, op, array, Function::NotEqual, every)
     }
 
     /// `short` is the comparison that an IN list stands for.
-    fn quantified(
+    fn quantify(
         &self,
         left: &ast::Expr,
         op: &BinaryOperator,
@@ -361,9 +361,9 @@ impl ExpressionResolver<'_> {
         let elements = self.elements(array)?;
         let subject = self.resolve(left)?;
         if let Some((function, negated)) = matching(op) {
-            let terms = elements
-                .into_iter()
-                .map(|pattern| self.matched(function, subject.clone(), pattern, None, negated));
+            let terms = elements.into_iter().map(|pattern| {
+                self.match_pattern(function, subject.clone(), pattern, None, negated)
+            });
             return Ok(combine(terms.collect::<Result<_, _>>()?));
         }
         let subject = char_padding::comparable_with_array(subject, &elements)?;
@@ -374,7 +374,12 @@ impl ExpressionResolver<'_> {
             ));
         };
         if function == short && !elements.is_empty() {
-            return self.listed(Function::In, subject, elements, short == Function::NotEqual);
+            return self.compare_with_list(
+                Function::In,
+                subject,
+                elements,
+                short == Function::NotEqual,
+            );
         }
         if elements.len() > LIST_MAX / 100 {
             let most = LIST_MAX / 100;
@@ -423,7 +428,7 @@ impl ExpressionResolver<'_> {
                             ast::Value::SingleQuotedString(text)
                             | ast::Value::EscapedStringLiteral(text),
                         span: _,
-                    }) => written(text)
+                    }) => read_elements(text)
                         .ok_or_else(no_array)?
                         .into_iter()
                         .map(|text| Expr::literal(text.map(Scalar::Text), self.unknown()))
@@ -447,7 +452,7 @@ impl ExpressionResolver<'_> {
         let escape = escape
             .map(|e| self.constant_text(self.value(e)?, "ESCAPE"))
             .transpose()?;
-        self.matched(
+        self.match_pattern(
             function,
             self.value(expr)?,
             self.value(pattern)?,
@@ -468,12 +473,12 @@ impl ExpressionResolver<'_> {
         let terms = self
             .elements(patterns)?
             .into_iter()
-            .map(|pattern| self.matched(function, subject.clone(), pattern, None, negated));
+            .map(|pattern| self.match_pattern(function, subject.clone(), pattern, None, negated));
         Ok(any(terms.collect::<Result<_, _>>()?))
     }
 
     /// A match of a text with a constant pattern, checked.
-    fn matched(
+    fn match_pattern(
         &self,
         function: Function,
         subject: Expr,
@@ -556,7 +561,7 @@ pub(super) fn coerce_text(expr: Expr) -> Result<Expr, Refusal> {
     match &expr.data_type {
         Type::Text => Ok(expr),
         Type::Varchar(_) => Ok(expr.cast(Type::Text)),
-        Type::Char(_) => Ok(folded(expr.cast(Type::Text))),
+        Type::Char(_) => Ok(fold(expr.cast(Type::Text))),
         other if is_unknown(other) => coerce(expr, &Type::Text),
         other => Err(Refusal::unsupported(
             reason::UNSUPPORTED_OPERATOR,

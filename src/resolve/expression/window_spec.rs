@@ -30,8 +30,8 @@ pub struct Over<'s> {
 /// 42704 for a name that the WINDOW clause lacks, 42P20 where a part would be given twice.
 pub fn over<'s>(function: &'s ast::Function, select: &'s ast::Select) -> Result<Over<'s>, Refusal> {
     match &function.over {
-        Some(ast::WindowType::WindowSpec(spec)) => specified(spec, &select.named_window),
-        Some(ast::WindowType::NamedWindow(name)) => named(name, &select.named_window),
+        Some(ast::WindowType::WindowSpec(spec)) => specify(spec, &select.named_window),
+        Some(ast::WindowType::NamedWindow(name)) => find_window(name, &select.named_window),
         None => Err(Refusal::unsupported(
             reason::UNEXPECTED_FORM,
             "a window call without a window",
@@ -39,7 +39,7 @@ pub fn over<'s>(function: &'s ast::Function, select: &'s ast::Select) -> Result<
     }
 }
 
-fn named<'s>(
+fn find_window<'s>(
     name: &ast::Ident,
     windows: &'s [ast::NamedWindowDefinition],
 ) -> Result<Over<'s>, Refusal> {
@@ -50,7 +50,7 @@ fn named<'s>(
         }
         return match definition {
             // A window is made of earlier ones.
-            ast::NamedWindowExpr::WindowSpec(spec) => specified(spec, &windows[..at]),
+            ast::NamedWindowExpr::WindowSpec(spec) => specify(spec, &windows[..at]),
             ast::NamedWindowExpr::NamedWindow(_) => Err(Refusal::new(
                 reason::SYNTAX_ERROR,
                 "a window is defined in parentheses",
@@ -63,7 +63,7 @@ fn named<'s>(
     ))
 }
 
-fn specified<'s>(
+fn specify<'s>(
     spec: &'s ast::WindowSpec,
     windows: &'s [ast::NamedWindowDefinition],
 ) -> Result<Over<'s>, Refusal> {
@@ -81,7 +81,7 @@ fn specified<'s>(
     let Some(name) = window_name else {
         return Ok(own);
     };
-    let base = named(name, windows)?;
+    let base = find_window(name, windows)?;
     let twice = |part: &str| {
         Err(Refusal::new(
             reason::INVALID_WINDOW,
@@ -120,7 +120,7 @@ fn specified<'s>(
 /// # Errors
 /// 42P20 for a frame that PostgreSQL rejects; 0A000 for offsets that are not small constants or do
 /// not fit the type of the order.
-pub fn framed(
+pub fn resolve_frame(
     frame: &ast::WindowFrame,
     order: &[Order],
     expressions: &ExpressionResolver<'_>,

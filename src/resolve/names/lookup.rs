@@ -4,7 +4,7 @@ use sqlparser::ast;
 
 use super::Names;
 use super::environment::{CteDefinition, Environment};
-use super::scope::quoted;
+use super::scope::quote;
 use crate::ir::relation::TableId;
 use crate::policy::{Protection, Table, VIEW_SCHEMA, ViewKind, view};
 use crate::refusal::{Refusal, reason};
@@ -30,7 +30,7 @@ pub fn view_refused(view: ViewKind) -> Refusal {
 }
 
 /// Refuses names of the form that pgveil gives to releases in the outer query.
-pub fn reserved(name: &str) -> Result<(), Refusal> {
+pub fn refuse_reserved(name: &str) -> Result<(), Refusal> {
     if name.starts_with("pgveil_") {
         return Err(Refusal::new(
             reason::RESERVED_NAME,
@@ -119,7 +119,7 @@ impl Names<'_> {
             _ => false,
         };
         let table = self.policy.tables.iter().find(is_meant)?;
-        Some(format!("{}.{}", quoted(&table.schema), quoted(&table.name)))
+        Some(format!("{}.{}", quote(&table.schema), quote(&table.name)))
     }
 
     pub(in crate::resolve) fn is_private(&self, table: TableId) -> bool {

@@ -109,7 +109,7 @@ impl Scope {
     ///
     /// # Errors
     /// 42701 if USING repeats a name, 42601 if it has names that are not plain.
-    pub fn folded(
+    pub fn merge_columns(
         &self,
         constraint: &ast::JoinConstraint,
         right: &Self,
@@ -150,7 +150,7 @@ impl Scope {
     }
 
     /// The same scope with other column ids.
-    pub fn renumbered(mut self, id: impl Fn(ColumnId) -> ColumnId) -> Self {
+    pub fn renumber(mut self, id: impl Fn(ColumnId) -> ColumnId) -> Self {
         let columns = self
             .items
             .iter_mut()
@@ -245,7 +245,7 @@ impl Scope {
                 .iter()
                 .find(|column| column.name != last && column.name.eq_ignore_ascii_case(last));
             Err(match meant {
-                Some(meant) => refusal.hint(format!("Perhaps you meant {}.", quoted(&meant.name))),
+                Some(meant) => refusal.hint(format!("Perhaps you meant {}.", quote(&meant.name))),
                 None => refusal,
             })
         };
@@ -276,7 +276,7 @@ impl Scope {
 }
 
 /// A name in double quotes, as a query writes it.
-pub fn quoted(name: &str) -> String {
+pub fn quote(name: &str) -> String {
     Ident::with_quote('"', name).to_string()
 }
 

@@ -58,7 +58,7 @@ impl Replace<'_, '_> {
         self.free.has(expr) && self.cut.has_name(parts)
     }
 
-    fn replaced(&mut self, expr: &ast::Expr) -> Result<ast::Expr, Refusal> {
+    fn replace(&mut self, expr: &ast::Expr) -> Result<ast::Expr, Refusal> {
         let at = position(sqlparser::ast::Spanned::span(expr));
         if self.free.reads_private {
             return Err(Refusal::new(
@@ -104,7 +104,7 @@ impl ast::VisitorMut for Replace<'_, '_> {
             self.aggregates -= 1;
         }
         if self.is_outside(expr) {
-            match self.replaced(expr) {
+            match self.replace(expr) {
                 Ok(key) => *expr = key,
                 Err(refusal) => return ControlFlow::Break(refusal),
             }

@@ -55,7 +55,7 @@ impl Resolver<'_> {
             .at(position_of(name)));
         }
         if !allow_list::is_function(&names) {
-            if let Some(refusal) = super::uncertainty::refused(&names) {
+            if let Some(refusal) = super::uncertainty::refuse_without_aggregate(&names) {
                 return Err(refusal);
             }
             return Err(function_refused(&names.join(".")).at(position_of(name)));

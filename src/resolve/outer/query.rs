@@ -9,7 +9,7 @@ use crate::resolve::classify::middle::is_made_before;
 use crate::resolve::classify::rows::QueryRows;
 use crate::resolve::names::Names;
 use crate::resolve::names::environment::{Environment, Recursion, names_any};
-use crate::resolve::names::lookup::reserved;
+use crate::resolve::names::lookup::refuse_reserved;
 use crate::resolve::syntax::{
     is_aggregated, item_expr, name_of, place_of, position, unsupported_above,
 };
@@ -84,7 +84,7 @@ impl Resolver<'_> {
         for (at, cte) in cte_tables.iter().enumerate() {
             let name = name_of(&cte.alias.name)?;
             let place = position(cte.alias.name.span);
-            reserved(&name).map_err(|refusal| refusal.at(place))?;
+            refuse_reserved(&name).map_err(|refusal| refusal.at(place))?;
             if *recursive && names_any(&cte.query, &cte_tables[at + 1..])? {
                 return Err(unsupported_above(
                     reason::RECURSIVE_QUERY,

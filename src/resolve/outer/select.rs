@@ -12,12 +12,12 @@ use crate::resolve::classify::bound_from::{BoundFactor, BoundFrom, BoundTables};
 use crate::resolve::cut::Above;
 use crate::resolve::names::Names;
 use crate::resolve::names::environment::Environment;
-use crate::resolve::names::lookup::{TableSource, reserved};
+use crate::resolve::names::lookup::{TableSource, refuse_reserved};
 use crate::resolve::names::output_name::column_name;
 use crate::resolve::resolution::Resolution;
 use crate::resolve::syntax::{
     check_select, empty_select, map_order, name_of, names_of, place_of, plain_alias, plain_table,
-    position, position_of, quoted, unsupported_above,
+    position, position_of, quote_name, unsupported_above,
 };
 
 impl Resolver<'_> {
@@ -130,7 +130,7 @@ impl Resolver<'_> {
                 if is_session_user(function) =>
             {
                 let expr = ast::Expr::Function(function.clone());
-                let alias = quoted(&column_name(&expr));
+                let alias = quote_name(&column_name(&expr));
                 Ok(ast::SelectItem::ExprWithAlias {
                     expr: self.above(&expr, environment, &mut Above::Open)?,
                     alias,
@@ -353,7 +353,7 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<ast::Query, Refusal> {
         if let Some(alias) = alias {
-            reserved(&name_of(&alias.name)?)
+            refuse_reserved(&name_of(&alias.name)?)
                 .map_err(|refusal| refusal.at(position(alias.name.span)))?;
         }
         // A lateral subquery sees the names of the query around it, like one in an expression.
@@ -546,9 +546,9 @@ impl Resolution {
         if !self.views.contains(&view) {
             self.views.push(view);
         }
-        ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quoted(&view_alias(
-            view,
-        )))])
+        ast::ObjectName(vec![ast::ObjectNamePart::Identifier(quote_name(
+            &view_alias(view),
+        ))])
     }
 }
 
@@ -556,8 +556,8 @@ impl Names<'_> {
     fn full_name(&self, table: TableId) -> ast::ObjectName {
         let table = &self.policy.tables[table.0];
         ast::ObjectName(vec![
-            ast::ObjectNamePart::Identifier(quoted(&table.schema)),
-            ast::ObjectNamePart::Identifier(quoted(&table.name)),
+            ast::ObjectNamePart::Identifier(quote_name(&table.schema)),
+            ast::ObjectNamePart::Identifier(quote_name(&table.name)),
         ])
     }
 }

@@ -23,7 +23,7 @@ use crate::resolve::names::lookup::view_refused;
 use crate::resolve::names::output_name::column_name;
 use crate::resolve::names::scope::{Folded, Item, Named, Scope};
 use crate::resolve::resolution::Resolution;
-use crate::resolve::syntax::{aggregate_name, name_of, names_of, place_of, quoted};
+use crate::resolve::syntax::{aggregate_name, name_of, names_of, place_of, quote_name};
 use crate::visit;
 
 /// Name and type of a column.
@@ -88,7 +88,7 @@ impl Shapes<'_, '_> {
     fn query(&mut self, query: &ast::Query) -> Result<Vec<TypedName>, Refusal> {
         let outside = self.definitions.len();
         for cte in query.with.iter().flat_map(|w| &w.cte_tables) {
-            let columns = renamed(self.query(&cte.query)?, &cte.alias.columns)?;
+            let columns = rename(self.query(&cte.query)?, &cte.alias.columns)?;
             self.definitions.push((name_of(&cte.alias.name)?, columns));
         }
         let columns = self.body(&query.body);
@@ -111,7 +111,7 @@ impl Shapes<'_, '_> {
                     columns.iter().map(|(_, t)| t.clone()).collect::<Vec<_>>()
                 };
                 if types(&left) != types(&right) {
-                    return Err(unfollowed("a set operation of different types"));
+                    return Err(refuse_unfollowed("a set operation of different types"));
                 }
                 Ok(left)
             }
@@ -127,20 +127,20 @@ impl Shapes<'_, '_> {
                         .zip(&row)
                         .map(|(a, b)| common_type(a, b))
                         .collect::<Option<Vec<_>>>()
-                        .ok_or_else(|| unfollowed("VALUES of different types"))
+                        .ok_or_else(|| refuse_unfollowed("VALUES of different types"))
                 };
                 let types = rows
                     .into_iter()
                     .map(Ok)
                     .reduce(|above, row| merged(above?, row?))
-                    .ok_or_else(|| unfollowed("VALUES without rows"))??;
+                    .ok_or_else(|| refuse_unfollowed("VALUES without rows"))??;
                 Ok(types
                     .into_iter()
                     .enumerate()
                     .map(|(at, data_type)| (format!("column{}", at + 1), data_type))
                     .collect())
             }
-            _ => Err(unfollowed("this kind of query")),
+            _ => Err(refuse_unfollowed("this kind of query")),
         }
     }
 
@@ -200,12 +200,12 @@ impl Shapes<'_, '_> {
                     );
                 }
                 ast::SelectItem::UnnamedExpr(expr) => {
-                    columns.push((column_name(expr), self.typed(expr, &known)?))
+                    columns.push((column_name(expr), self.find_type(expr, &known)?))
                 }
                 ast::SelectItem::ExprWithAlias { expr, alias } => {
-                    columns.push((name_of(alias)?, self.typed(expr, &known)?))
+                    columns.push((name_of(alias)?, self.find_type(expr, &known)?))
                 }
-                _ => return Err(unfollowed("this kind of SELECT item")),
+                _ => return Err(refuse_unfollowed("this kind of SELECT item")),
             }
         }
         Ok(columns)
@@ -223,7 +223,7 @@ impl Shapes<'_, '_> {
             scope.require_other_names(&right)?;
             let mut folded = Vec::new();
             for Folded { name, place: _ } in
-                scope.folded(constraint_of(&join.join_operator)?, &right)?
+                scope.merge_columns(constraint_of(&join.join_operator)?, &right)?
             {
                 let type_of = |side: &Scope| {
                     Ok(side
@@ -232,11 +232,11 @@ impl Shapes<'_, '_> {
                 };
                 let data_type = match (type_of(&scope)?, type_of(&right)?) {
                     (Some(a), Some(b)) => {
-                        common_type(&a, &b).ok_or_else(|| unfollowed("this kind of join"))?
+                        common_type(&a, &b).ok_or_else(|| refuse_unfollowed("this kind of join"))?
                     }
-                    _ => return Err(unfollowed("this kind of join")),
+                    _ => return Err(refuse_unfollowed("this kind of join")),
                 };
-                folded.push(learned(columns, name, data_type));
+                folded.push(learn(columns, name, data_type));
             }
             scope.join(right, folded);
         }
@@ -256,7 +256,7 @@ impl Shapes<'_, '_> {
                 ..
             } => {
                 let own = names_of(name)?.pop().unwrap_or_default();
-                added(known, self.named(name)?, alias.as_ref(), own)
+                add_entry(known, self.columns_of_table(name)?, alias.as_ref(), own)
             }
             ast::TableFactor::Table {
                 name,
@@ -275,31 +275,31 @@ impl Shapes<'_, '_> {
                 let column = alias
                     .as_ref()
                     .map_or(Ok(own.clone()), |alias| name_of(&alias.name))?;
-                added(known, vec![(column, data_type)], alias.as_ref(), own)
+                add_entry(known, vec![(column, data_type)], alias.as_ref(), own)
             }
             ast::TableFactor::Derived {
                 subquery, alias, ..
             } => {
                 let columns = self.query(subquery)?;
-                added(known, columns, alias.as_ref(), String::new())
+                add_entry(known, columns, alias.as_ref(), String::new())
             }
             ast::TableFactor::NestedJoin {
                 table_with_joins,
                 alias: None,
             } => self.tables(table_with_joins, known),
-            _ => Err(unfollowed("this kind of FROM item")),
+            _ => Err(refuse_unfollowed("this kind of FROM item")),
         }
     }
 
     /// The type of GENERATE_SERIES over constants.
     fn series(&self, name: &str, arguments: &[ast::FunctionArg]) -> Result<Type, Refusal> {
         if name != "generate_series" {
-            return Err(unfollowed("this function's rows"));
+            return Err(refuse_unfollowed("this function's rows"));
         }
         let mut values = Vec::new();
         for argument in arguments {
             let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = argument else {
-                return Err(unfollowed("this function's rows"));
+                return Err(refuse_unfollowed("this function's rows"));
             };
             values.push(expr.clone());
         }
@@ -315,11 +315,11 @@ impl Shapes<'_, '_> {
                 Type::Date | Type::Timestamptz,
                 Type::Interval,
             ] => Ok(Type::Timestamptz),
-            _ => Err(unfollowed("generate_series() of these types")),
+            _ => Err(refuse_unfollowed("generate_series() of these types")),
         }
     }
 
-    fn named(&self, name: &ast::ObjectName) -> Result<Vec<TypedName>, Refusal> {
+    fn columns_of_table(&self, name: &ast::ObjectName) -> Result<Vec<TypedName>, Refusal> {
         let names = names_of(name)?;
         if let [name] = names.as_slice() {
             if let Some(release) =
@@ -355,14 +355,14 @@ impl Shapes<'_, '_> {
             .iter()
             .map(|table| &self.names.policy.tables[table.0])
             .find(|table| names == [table.schema.as_str(), table.name.as_str()])
-            .ok_or_else(|| unfollowed("this common table expression"))?;
+            .ok_or_else(|| refuse_unfollowed("this common table expression"))?;
         let column = |c: &policy::Column| (c.name.clone(), c.data_type.clone());
         Ok(table.columns.iter().map(column).collect())
     }
 
     /// The type of an expression. Aggregates, window calls and subqueries are replaced by columns
     /// of their types. Then it is resolved like an expression over rows.
-    fn typed(&mut self, expr: &ast::Expr, known: &Known) -> Result<Type, Refusal> {
+    fn find_type(&mut self, expr: &ast::Expr, known: &Known) -> Result<Type, Refusal> {
         if let ast::Expr::Cast { data_type, .. } = expr {
             return self.names.type_names().find(data_type);
         }
@@ -380,13 +380,13 @@ impl Shapes<'_, '_> {
             scope: known.scope.clone(),
         };
         let found = std::mem::take(&mut calls.found);
-        let calls = added(&mut known.columns, found, None, CALLS.to_owned())?;
+        let calls = add_entry(&mut known.columns, found, None, CALLS.to_owned())?;
         known.scope.join(calls, Vec::new());
         let resolved = self.expressions(&known.scope, &known.columns).value(&expr);
         Ok(resolved
             .map_err(|refusal| {
                 if refusal.kind() == RefusalKind::Unsupported {
-                    unfollowed("this expression").within(|| place_of(&expr))
+                    refuse_unfollowed("this expression").within(|| place_of(&expr))
                 } else {
                     refusal
                 }
@@ -413,7 +413,7 @@ impl Known {
     }
 }
 
-fn learned(known: &mut Vec<ColumnInfo>, name: String, data_type: Type) -> Named {
+fn learn(known: &mut Vec<ColumnInfo>, name: String, data_type: Type) -> Named {
     let id = ColumnId(known.len() as u32);
     known.push(ColumnInfo {
         name: name.clone(),
@@ -425,7 +425,7 @@ fn learned(known: &mut Vec<ColumnInfo>, name: String, data_type: Type) -> Named 
 }
 
 /// The scope of one entry of FROM. Its columns become known.
-fn added(
+fn add_entry(
     known: &mut Vec<ColumnInfo>,
     columns: Vec<TypedName>,
     alias: Option<&ast::TableAlias>,
@@ -433,11 +433,11 @@ fn added(
 ) -> Result<Scope, Refusal> {
     let (alias, columns) = match alias {
         None => (own, columns),
-        Some(alias) => (name_of(&alias.name)?, renamed(columns, &alias.columns)?),
+        Some(alias) => (name_of(&alias.name)?, rename(columns, &alias.columns)?),
     };
     let columns = columns
         .into_iter()
-        .map(|(name, data_type)| learned(known, name, data_type))
+        .map(|(name, data_type)| learn(known, name, data_type))
         .collect();
     Ok(Scope::of(Item { alias, columns }))
 }
@@ -481,7 +481,7 @@ impl Calls<'_, '_, '_> {
                 let known = self.known;
                 return arguments
                     .first()
-                    .map(|value| self.shapes.typed(value, known))
+                    .map(|value| self.shapes.find_type(value, known))
                     .transpose();
             }
             _ => {}
@@ -508,7 +508,7 @@ impl ast::VisitorMut for Calls<'_, '_, '_> {
             Ok(None) => ControlFlow::Continue(()),
             Ok(Some(data_type)) => {
                 let name = format!("pgveil call {}", self.found.len());
-                *expr = ast::Expr::CompoundIdentifier(vec![quoted(CALLS), quoted(&name)]);
+                *expr = ast::Expr::CompoundIdentifier(vec![quote_name(CALLS), quote_name(&name)]);
                 self.found.push((name, data_type));
                 ControlFlow::Continue(())
             }
@@ -561,11 +561,11 @@ fn constraint_of(operator: &ast::JoinOperator) -> Result<&ast::JoinConstraint, R
         | J::RightOuter(c)
         | J::FullOuter(c)
         | J::CrossJoin(c) => Ok(c),
-        _ => Err(unfollowed("this kind of join")),
+        _ => Err(refuse_unfollowed("this kind of join")),
     }
 }
 
-fn renamed(
+fn rename(
     mut columns: Vec<TypedName>,
     names: &[ast::TableAliasColumnDef],
 ) -> Result<Vec<TypedName>, Refusal> {
@@ -575,7 +575,7 @@ fn renamed(
     Ok(columns)
 }
 
-fn unfollowed(what: &str) -> Refusal {
+fn refuse_unfollowed(what: &str) -> Refusal {
     Refusal::new(
         reason::COLUMN_TYPE_UNKNOWN,
         format!("cannot determine the type of {what} in a subquery over private rows"),

@@ -40,7 +40,7 @@ fn statistic(function: &ast::Function) -> Option<Statistic> {
 ///
 /// # Errors
 /// 0A000 for anything but arithmetic over aggregates.
-pub(in crate::resolve) fn asked(
+pub(in crate::resolve) fn uncertainty_of_call(
     expr: &ast::Expr,
     number: &mut Number<'_>,
 ) -> Result<Option<Uncertainty>, Refusal> {
@@ -132,7 +132,7 @@ fn formula(
             }
             _ => None,
         },
-        ast::Expr::Function(function) => called(function, depth + 1, number)?,
+        ast::Expr::Function(function) => formula_of_call(function, depth + 1, number)?,
         _ => None,
     })
 }
@@ -146,7 +146,7 @@ fn counts_rows(function: &ast::Function, field: &ast::Ident) -> bool {
 
 /// Functions whose result has a known error. NULLIF and COALESCE choose a value where there is
 /// none.
-fn called(
+fn formula_of_call(
     function: &ast::Function,
     depth: usize,
     number: &mut Number<'_>,
@@ -205,7 +205,7 @@ fn plain_arguments(function: &ast::Function) -> Option<Vec<&ast::Expr>> {
 }
 
 /// 0A000 for one of these functions without an aggregate of private rows; `None` for other names.
-pub(in crate::resolve) fn refused(names: &[String]) -> Option<Refusal> {
+pub(in crate::resolve) fn refuse_without_aggregate(names: &[String]) -> Option<Refusal> {
     matches!(names, [schema, _] if schema == VIEW_SCHEMA).then(|| elsewhere(&names.join(".")))
 }
 

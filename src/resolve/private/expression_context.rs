@@ -70,7 +70,11 @@ pub(in crate::resolve) enum Which {
 }
 
 /// A computed column, which no table holds.
-pub(in crate::resolve) fn made(name: &str, data_type: &Type, nullable: bool) -> ColumnInfo {
+pub(in crate::resolve) fn computed_column(
+    name: &str,
+    data_type: &Type,
+    nullable: bool,
+) -> ColumnInfo {
     ColumnInfo {
         name: name.to_owned(),
         data_type: data_type.clone(),

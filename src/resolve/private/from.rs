@@ -17,7 +17,7 @@ use crate::resolve::Resolver;
 use crate::resolve::classify::bound_from::{BoundFactor, BoundFrom, BoundTables};
 use crate::resolve::cut::middle_query::Subqueries;
 use crate::resolve::names::environment::Environment;
-use crate::resolve::names::lookup::{TableSource, reserved, view_refused};
+use crate::resolve::names::lookup::{TableSource, refuse_reserved, view_refused};
 use crate::resolve::names::scope::{Item, Named, Scope};
 use crate::resolve::syntax::{
     empty_select, name_of, names_of, place_of, position, position_of, query_of, select_of,
@@ -36,7 +36,7 @@ impl Resolver<'_> {
     ) -> Result<(Relation, Scope), Refusal> {
         let (relation, scope) = self.rows_from(select, from, environment)?;
         let is_extended = relation.is_extended();
-        let (relation, _) = self.restricted(
+        let (relation, _) = self.restrict(
             select,
             relation,
             SubqueryPlace {
@@ -299,7 +299,7 @@ impl Resolver<'_> {
                 let inner = definition.cte.alias.columns.clone();
                 let (relation, columns) =
                     self.rows_query(&definition.cte.query, &definition.environment)?;
-                let columns = renamed(columns, &inner)?;
+                let columns = rename(columns, &inner)?;
                 let own = names_of(name)?.pop().unwrap_or_default();
                 Ok((relation, scope_of(columns, alias, own)?))
             }
@@ -462,14 +462,14 @@ impl Resolver<'_> {
         match &select.distinct {
             Some(ast::Distinct::On(_)) => self.first_rows(select, order_by, relation, place),
             None | Some(ast::Distinct::Distinct | ast::Distinct::All) => {
-                self.selected(select, &from, relation, place)
+                self.select_rows(select, &from, relation, place)
             }
         }
     }
 }
 
 /// The columns, renamed by the alias.
-fn renamed(
+fn rename(
     mut columns: Vec<Named>,
     names: &[ast::TableAliasColumnDef],
 ) -> Result<Vec<Named>, Refusal> {
@@ -508,7 +508,7 @@ fn scope_of(
             name,
             columns: names,
             at: None,
-        }) => (name_of(name)?, renamed(columns, names)?),
+        }) => (name_of(name)?, rename(columns, names)?),
         Some(ast::TableAlias { at: Some(_), .. }) => {
             return Err(Refusal::new(
                 reason::SYNTAX_ERROR,
@@ -516,7 +516,7 @@ fn scope_of(
             ));
         }
     };
-    reserved(&alias).map_err(|refusal| refusal.at(place))?;
+    refuse_reserved(&alias).map_err(|refusal| refusal.at(place))?;
     Ok(Scope::of(Item { alias, columns }))
 }
 

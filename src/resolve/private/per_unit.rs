@@ -6,7 +6,7 @@ mod exact;
 pub(in crate::resolve) use exact::exact;
 use sqlparser::ast;
 
-use super::expression_context::{ResolvedParts, SubqueryPlace, Which, computing, made};
+use super::expression_context::{ResolvedParts, SubqueryPlace, Which, computed_column, computing};
 use crate::aggregates::within_unit;
 use crate::catalog::Equality;
 use crate::ir::aggregate::Aggregate;
@@ -41,7 +41,7 @@ pub(in crate::resolve) struct PerUnitGrouping {
 
 impl Resolver<'_> {
     /// A SELECT over private rows: filtered rows, or one row for each group within a unit.
-    pub(in crate::resolve) fn selected(
+    pub(in crate::resolve) fn select_rows(
         &mut self,
         select: &ast::Select,
         from: &BoundFrom,
@@ -55,7 +55,7 @@ impl Resolver<'_> {
                 self.subqueries_in(expr, place, Which::Columns, &mut given)?;
             }
             let windows = self.windows_in(select, from, place, &mut given)?;
-            let relation = windowed(given.below(relation), windows);
+            let relation = add_windows(given.below(relation), windows);
             let (items, named) = self.items(select, place.scope, &given, None)?;
             let relation = computing(relation, items);
             return Ok(if is_distinct {
@@ -64,7 +64,7 @@ impl Resolver<'_> {
                 (relation, named)
             });
         }
-        let (relation, named) = self.grouped(select, from, relation, place, &[])?;
+        let (relation, named) = self.group_rows(select, from, relation, place, &[])?;
         match &select.distinct {
             None | Some(ast::Distinct::All) => Ok((relation, named)),
             Some(ast::Distinct::Distinct) => Ok((distinct(relation, &named), named)),
@@ -77,7 +77,7 @@ impl Resolver<'_> {
 
     /// One row for each group. The columns `tied` to a query around it are further keys after those
     /// of GROUP BY.
-    pub(in crate::resolve) fn grouped(
+    pub(in crate::resolve) fn group_rows(
         &mut self,
         select: &ast::Select,
         from: &BoundFrom,
@@ -112,10 +112,10 @@ impl Resolver<'_> {
             .as_ref()
             .map(|h| self.expressions_at(place, &given).condition(h, "HAVING"))
             .transpose()?;
-        let having = having.map(|h| grouping.regrouped(h, self)).transpose()?;
+        let having = having.map(|h| grouping.over_groups(h, self)).transpose()?;
         let mut windows = Vec::new();
         for (id, window) in self.windows_in(select, from, place, &mut given)? {
-            windows.push((id, window.try_map(&mut |e| grouping.regrouped(e, self))?));
+            windows.push((id, window.try_map(&mut |e| grouping.over_groups(e, self))?));
             grouping.inner.push(id);
         }
         let (items, named) = self.items(select, scope, &given, Some(&mut grouping))?;
@@ -137,7 +137,7 @@ impl Resolver<'_> {
                 predicate,
             };
         }
-        Ok((computing(windowed(relation, windows), items), named))
+        Ok((computing(add_windows(relation, windows), items), named))
     }
 
     /// The keys of GROUP BY, then those of `tied` that are not among them. What must be computed
@@ -162,9 +162,11 @@ impl Resolver<'_> {
             let id = match key.expr.as_column() {
                 Some(id) => id,
                 None => {
-                    let id = self
-                        .output
-                        .new_column(made(&key.text, &key.expr.data_type, true));
+                    let id = self.output.new_column(computed_column(
+                        &key.text,
+                        &key.expr.data_type,
+                        true,
+                    ));
                     computed.push((id, key.expr.clone()));
                     id
                 }
@@ -214,9 +216,9 @@ impl Resolver<'_> {
                         )
                     };
                     let item = scope.item(&alias).ok_or_else(missing)?;
+                    let columns = item.columns.iter();
                     (
-                        item.columns
-                            .iter()
+                        columns
                             .map(|c| (c.name.clone(), self.output.column_expr(c.id)))
                             .collect::<Vec<_>>(),
                         None,
@@ -241,11 +243,13 @@ impl Resolver<'_> {
             };
             for (own, value) in values {
                 let value = match grouping.as_deref_mut() {
-                    Some(grouping) => grouping.regrouped(value, self)?,
+                    Some(grouping) => grouping.over_groups(value, self)?,
                     None => value,
                 };
                 let id = value.as_column().unwrap_or_else(|| {
-                    let id = self.output.new_column(made(&own, &value.data_type, true));
+                    let id = self
+                        .output
+                        .new_column(computed_column(&own, &value.data_type, true));
                     computed.push((id, value));
                     id
                 });
@@ -363,7 +367,7 @@ impl Resolver<'_> {
         let id = match grouping.aggregates.iter().find(|(_, a)| *a == exact) {
             Some((id, _)) => *id,
             None => {
-                let id = self.output.new_column(made(
+                let id = self.output.new_column(computed_column(
                     &name,
                     &exact.data_type,
                     !exact.operation.facts().is_count,
@@ -379,7 +383,7 @@ impl Resolver<'_> {
 impl PerUnitGrouping {
     /// Turns an expression over the rows into one over the groups. It may only read keys and
     /// aggregates.
-    pub(in crate::resolve) fn regrouped(
+    pub(in crate::resolve) fn over_groups(
         &mut self,
         expr: Expr,
         resolver: &Resolver<'_>,
@@ -391,7 +395,7 @@ impl PerUnitGrouping {
         let mut all = |exprs: Vec<Expr>| {
             exprs
                 .into_iter()
-                .map(|e| self.regrouped(e, resolver))
+                .map(|e| self.over_groups(e, resolver))
                 .collect::<Result<Vec<_>, _>>()
         };
         let node = match node {
@@ -415,7 +419,7 @@ impl PerUnitGrouping {
                 function,
                 arguments: all(arguments)?,
             },
-            Node::Cast(inner) => Node::Cast(Box::new(self.regrouped(*inner, resolver)?)),
+            Node::Cast(inner) => Node::Cast(Box::new(self.over_groups(*inner, resolver)?)),
             Node::Exists {
                 relation,
                 condition,
@@ -424,7 +428,7 @@ impl PerUnitGrouping {
                 Node::Exists {
                     relation,
                     condition: condition
-                        .map(|c| self.regrouped(*c, resolver).map(Box::new))
+                        .map(|c| self.over_groups(*c, resolver).map(Box::new))
                         .transpose()?,
                 }
             }
@@ -435,12 +439,12 @@ impl PerUnitGrouping {
                 let mut regrouped = Vec::with_capacity(branches.len());
                 for (condition, result) in branches {
                     regrouped.push((
-                        self.regrouped(condition, resolver)?,
-                        self.regrouped(result, resolver)?,
+                        self.over_groups(condition, resolver)?,
+                        self.over_groups(result, resolver)?,
                     ));
                 }
                 let otherwise = otherwise
-                    .map(|e| self.regrouped(*e, resolver).map(Box::new))
+                    .map(|e| self.over_groups(*e, resolver).map(Box::new))
                     .transpose()?;
                 Node::Case {
                     branches: regrouped,
@@ -462,12 +466,12 @@ impl PerUnitGrouping {
             self.inner.extend(relation.made_at_any_depth());
             joined.push((
                 relation,
-                on.map(|e| self.regrouped(e, resolver)).transpose()?,
+                on.map(|e| self.over_groups(e, resolver)).transpose()?,
             ));
         }
         let mut computed = Vec::new();
         for (id, expr) in given.computed {
-            computed.push((id, self.regrouped(expr, resolver)?));
+            computed.push((id, self.over_groups(expr, resolver)?));
         }
         Ok(ResolvedParts {
             resolved: given.resolved,
@@ -479,7 +483,7 @@ impl PerUnitGrouping {
     /// The value of an expression over a group without rows: counts are 0, other aggregates are
     /// NULL already.
     pub(in crate::resolve) fn without_rows(&self, expr: Expr) -> Expr {
-        expr.mapped(&|e| match e.as_column() {
+        expr.replace_parts(&|e| match e.as_column() {
             Some(id)
                 if self.aggregates.iter().any(|(made, aggregate)| {
                     *made == id && aggregate.operation.facts().is_count
@@ -536,7 +540,7 @@ impl PerUnitGrouping {
 /// One relation for each partition and order. Later relations see the values that earlier ones
 /// computed, so these distinguish rows that were equal before: no two orders break one tie in
 /// different ways.
-fn windowed(relation: Relation, columns: Vec<(ColumnId, Window)>) -> Relation {
+fn add_windows(relation: Relation, columns: Vec<(ColumnId, Window)>) -> Relation {
     let mut relation = relation;
     let mut rest = columns;
     while let Some((_, first)) = rest.first().cloned() {

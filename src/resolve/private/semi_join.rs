@@ -17,7 +17,7 @@ use crate::resolve::cut::middle_query::Subqueries;
 use crate::resolve::expression::compare;
 use crate::resolve::names::Names;
 use crate::resolve::names::environment::Environment;
-use crate::resolve::syntax::{is_aggregated, is_grouped, unnested};
+use crate::resolve::syntax::{is_aggregated, is_grouped, unnest};
 
 /// The rows of a subquery, the conditions that tie them to the row of the query around it, and its
 /// items.
@@ -48,7 +48,7 @@ impl Resolver<'_> {
         place: SubqueryPlace<'_>,
         given: &ResolvedParts,
     ) -> Result<Expr, Refusal> {
-        let subjects = match unnested(subject) {
+        let subjects = match unnest(subject) {
             ast::Expr::Tuple(items) => items.iter().collect(),
             _ => vec![subject],
         };
@@ -109,7 +109,7 @@ impl Resolver<'_> {
                 let (_, environment) = self.open_with(query.with.as_ref(), place.environment)?;
                 let select = &self.with_constants(select, &environment, Subqueries::Everywhere)?;
                 let from = self.names.bind_from(select, &environment)?;
-                let inner = self.correlated(select, &from, &environment, place)?;
+                let inner = self.rows_of_subquery(select, &from, &environment, place)?;
                 let items = if subjects.is_empty() {
                     Vec::new()
                 } else {
@@ -193,7 +193,7 @@ impl Resolver<'_> {
         let (_, environment) = self.open_with(query.with.as_ref(), place.environment)?;
         let select = &self.with_constants(select, &environment, Subqueries::Everywhere)?;
         let from = self.names.bind_from(select, &environment)?;
-        let inner = self.correlated(select, &from, &environment, place)?;
+        let inner = self.rows_of_subquery(select, &from, &environment, place)?;
         let ungrouped = !is_grouped(select);
         if ungrouped || select.distinct.is_some() {
             return Err(Refusal::new(
@@ -216,7 +216,7 @@ impl Resolver<'_> {
             is_extended: false,
         };
         let (relation, named) = self
-            .grouped(select, &from, relation, within, &ties.keys)
+            .group_rows(select, &from, relation, within, &ties.keys)
             .map_err(|refusal| match refusal.kind() {
                 RefusalKind::Grouping => Refusal::new(
                     reason::CORRELATED_SUBQUERY,

@@ -9,7 +9,7 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
-use super::expression_context::{ResolvedParts, SubqueryPlace, Which, computing, made};
+use super::expression_context::{ResolvedParts, SubqueryPlace, Which, computed_column, computing};
 use super::per_unit::PerUnitGrouping;
 use super::semi_join::SemiJoin;
 use super::semi_join::not;
@@ -23,7 +23,7 @@ use crate::resolve::expression::ExpressionResolver;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::scope::group_expression;
 use crate::resolve::syntax::{
-    aggregate_name, is_aggregated, is_grouped, item_expr, place_of, unnested,
+    aggregate_name, is_aggregated, is_grouped, item_expr, place_of, unnest,
 };
 use crate::visit;
 
@@ -117,7 +117,7 @@ impl ast::Visitor for Search<'_, '_, '_> {
         {
             return ControlFlow::Continue(());
         }
-        match self.resolved(expr) {
+        match self.resolve_subquery(expr) {
             Ok(None) => ControlFlow::Continue(()),
             Ok(Some(value)) => {
                 self.given.resolved.push((std::ptr::from_ref(expr), value));
@@ -129,7 +129,7 @@ impl ast::Visitor for Search<'_, '_, '_> {
 }
 
 impl Search<'_, '_, '_> {
-    fn resolved(&mut self, expr: &ast::Expr) -> Result<Option<Expr>, Refusal> {
+    fn resolve_subquery(&mut self, expr: &ast::Expr) -> Result<Option<Expr>, Refusal> {
         let value = match expr {
             ast::Expr::Exists { subquery, negated } => {
                 let (found, _) = self.resolver.exists(subquery, &[], self.place)?;
@@ -139,7 +139,7 @@ impl Search<'_, '_, '_> {
                 expr: subject,
                 subquery,
                 negated: false,
-            } => self.membership(subject, subquery, self.wanted(expr))?,
+            } => self.membership(subject, subquery, self.semi_join_kind(expr))?,
             ast::Expr::InSubquery {
                 expr,
                 subquery,
@@ -148,7 +148,7 @@ impl Search<'_, '_, '_> {
             ast::Expr::UnaryOp {
                 op: ast::UnaryOperator::Not,
                 expr,
-            } => match unnested(expr) {
+            } => match unnest(expr) {
                 ast::Expr::InSubquery {
                     expr,
                     subquery,
@@ -161,15 +161,17 @@ impl Search<'_, '_, '_> {
                 compare_op: ast::BinaryOperator::Eq,
                 right,
                 is_some: _,
-            } => match unnested(right) {
-                ast::Expr::Subquery(query) => self.membership(left, query, self.wanted(expr))?,
+            } => match unnest(right) {
+                ast::Expr::Subquery(query) => {
+                    self.membership(left, query, self.semi_join_kind(expr))?
+                }
                 _ => return Ok(None),
             },
             ast::Expr::AllOp {
                 left,
                 compare_op: ast::BinaryOperator::NotEq,
                 right,
-            } => match unnested(right) {
+            } => match unnest(right) {
                 ast::Expr::Subquery(query) => self.membership(left, query, SemiJoin::Negated)?,
                 _ => return Ok(None),
             },
@@ -190,7 +192,7 @@ impl Search<'_, '_, '_> {
         let id = self
             .resolver
             .output
-            .new_column(made("exists", &Type::Bool, true));
+            .new_column(computed_column("exists", &Type::Bool, true));
         self.given.computed.push((id, value));
         Ok(Some(Expr::column(id, Type::Bool)))
     }
@@ -205,7 +207,7 @@ impl Search<'_, '_, '_> {
             .membership(subject, query, wanted, self.place, self.given)
     }
 
-    fn wanted(&self, expr: &ast::Expr) -> SemiJoin {
+    fn semi_join_kind(&self, expr: &ast::Expr) -> SemiJoin {
         if self.holding.contains(&std::ptr::from_ref(expr)) {
             SemiJoin::Taken
         } else {
@@ -216,7 +218,7 @@ impl Search<'_, '_, '_> {
 
 /// The parts of a condition for which, as for the condition itself, only the value true matters.
 fn holding(condition: &ast::Expr, found: &mut Vec<*const ast::Expr>) {
-    match unnested(condition) {
+    match unnest(condition) {
         ast::Expr::BinaryOp {
             left,
             op: ast::BinaryOperator::And | ast::BinaryOperator::Or,
@@ -334,13 +336,13 @@ impl Resolver<'_> {
         };
         let item = item_expr(item).ok_or_else(refused)?;
         if is_aggregated(select) {
-            let inner = self.correlated(select, &from, &environment, around)?;
+            let inner = self.rows_of_subquery(select, &from, &environment, around)?;
             if from.private && inner.across.is_empty() {
                 return Err(refused());
             }
             return self.joined_aggregate(item, inner, &environment, given);
         }
-        let inner = self.correlated(select, &from, &environment, around)?;
+        let inner = self.rows_of_subquery(select, &from, &environment, around)?;
         let value = self.expressions(&inner.scope).value(item)?;
         if !self.is_found_by_key(&inner) {
             return Err(Refusal::new(
@@ -356,7 +358,7 @@ impl Resolver<'_> {
             Some(id) => (id, value.data_type.clone()),
             None => (
                 self.output
-                    .new_column(made("subquery", &value.data_type, true)),
+                    .new_column(computed_column("subquery", &value.data_type, true)),
                 value.data_type.clone(),
             ),
         };
@@ -400,7 +402,7 @@ impl Resolver<'_> {
         self.aggregates_in(item, place, &mut grouping, &mut aggregated)?;
         let input = computing(aggregated.below(relation), computed);
         let value = self.expressions_at(place, &aggregated).value(item)?;
-        let value = grouping.regrouped(value, self)?;
+        let value = grouping.over_groups(value, self)?;
         let value = grouping.without_rows(value);
         let group = Relation::Group {
             input: Box::new(input),

@@ -2,7 +2,7 @@
 
 use sqlparser::ast;
 
-use super::expression_context::{computing, made};
+use super::expression_context::{computed_column, computing};
 use super::per_unit::distinct;
 use crate::ir::literal::{coerce, common_type, type_name};
 use crate::ir::relation::{ColumnId, Relation};
@@ -105,13 +105,17 @@ impl Resolver<'_> {
                 ids.push(match given.filter(|_| side.data_type == data_type) {
                     Some(id) => id,
                     None => {
-                        let id = self.output.new_column(made(&a.name, &data_type, true));
+                        let id = self
+                            .output
+                            .new_column(computed_column(&a.name, &data_type, true));
                         casts.push((id, coerce(side, &data_type)?));
                         id
                     }
                 });
             }
-            let id = self.output.new_column(made(&a.name, &data_type, true));
+            let id = self
+                .output
+                .new_column(computed_column(&a.name, &data_type, true));
             named.push(Named {
                 name: a.name.clone(),
                 id,

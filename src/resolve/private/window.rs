@@ -2,7 +2,7 @@
 
 use sqlparser::ast;
 
-use super::expression_context::{ResolvedParts, SubqueryPlace, computing, made};
+use super::expression_context::{ResolvedParts, SubqueryPlace, computed_column, computing};
 use super::per_unit::exact;
 use crate::catalog::Type;
 use crate::ir::aggregate::Operation;
@@ -15,7 +15,7 @@ use crate::resolve::Resolver;
 use crate::resolve::classify::bound_from::BoundFrom;
 use crate::resolve::expression::aggregate_call::aggregate;
 use crate::resolve::expression::plain_arguments;
-use crate::resolve::expression::window_spec::{Over, framed, over, placed_frame};
+use crate::resolve::expression::window_spec::{Over, over, placed_frame, resolve_frame};
 use crate::resolve::names::scope::Named;
 use crate::resolve::syntax::{called_name, names_of};
 
@@ -74,7 +74,7 @@ impl Resolver<'_> {
             let (window, result) = self.window(function, (select, from), place, given)?;
             let id = self
                 .output
-                .new_column(made("window", &window.data_type, true));
+                .new_column(computed_column("window", &window.data_type, true));
             given.resolved.push((
                 std::ptr::from_ref(expr),
                 Expr::column(id, window.data_type.clone()).cast(result),
@@ -108,7 +108,7 @@ impl Resolver<'_> {
             .collect::<Result<_, _>>()?;
         let order = orders(order_by, &expressions)?;
         let frame = frame
-            .map(|frame| framed(frame, &order, &expressions))
+            .map(|frame| resolve_frame(frame, &order, &expressions))
             .transpose()?
             .flatten();
         let is_plain = function.filter.is_none()
@@ -219,7 +219,7 @@ impl Resolver<'_> {
         }
         let id = self
             .output
-            .new_column(made("row_number", &Type::Int8, false));
+            .new_column(computed_column("row_number", &Type::Int8, false));
         let window = Window {
             ranked: WindowFunction::RowNumber,
             partition,

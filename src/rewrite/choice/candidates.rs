@@ -69,7 +69,7 @@ impl Grid {
     ) -> Result<Self, Refusal> {
         // A step back from the year 1 is no date that could be written.
         let range = match &value.data_type {
-            Type::Date | Type::Timestamp => range.held(of_type(&value.data_type)),
+            Type::Date | Type::Timestamp => range.clamp_to(of_type(&value.data_type)),
             _ => range,
         };
         let (scale, lower, upper) = match &value.data_type {
@@ -115,7 +115,7 @@ impl Grid {
                 bound(self.range.lo, data_type),
                 bound(self.range.hi, data_type),
             );
-            expressions.clamped(expressions.emit(value)?.0, ends, data_type, value)
+            expressions.clamp(expressions.emit(value)?.0, ends, data_type, value)
         };
         let start = || bound(self.range.lo, &value.data_type);
         let stride = sql::number(&self.stride.to_string());
@@ -128,9 +128,9 @@ impl Grid {
                 B::Minus,
                 sql::number(&self.lower.to_string()),
             ),
-            Scale::Days => sql::binary(sql::nested(within()?), B::Minus, start()),
+            Scale::Days => sql::binary(sql::nest(within()?), B::Minus, start()),
             Scale::Microseconds => {
-                let elapsed = sql::binary(sql::nested(within()?), B::Minus, start());
+                let elapsed = sql::binary(sql::nest(within()?), B::Minus, start());
                 let seconds = sql::call("date_part", vec![sql::text("epoch"), elapsed]);
                 let micros = sql::binary(
                     seconds,
@@ -150,7 +150,7 @@ impl Grid {
             sql::number("0"),
             sql::number(&(self.points - 1).to_string()),
         );
-        expressions.clamped(number, (first, last), &Type::Int8, value)
+        expressions.clamp(number, (first, last), &Type::Int8, value)
     }
 
     /// A point as PostgreSQL reads it.
@@ -249,7 +249,7 @@ fn decimal(integer: i64, decimals: u32) -> String {
 }
 
 impl Candidates {
-    pub fn listed(values: &[Scalar], data_type: &Type) -> Self {
+    pub fn from_list(values: &[Scalar], data_type: &Type) -> Self {
         Self::Listed(values.iter().map(|v| key_text(v, data_type)).collect())
     }
 

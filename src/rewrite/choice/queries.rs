@@ -11,7 +11,7 @@ pub struct ChoiceQueries(pub Vec<ChoiceQuery>);
 impl ChoiceQueries {
     /// Values of a subject near these targets. A query for the same value gains the targets that it
     /// lacks. Where the error is reported, a value is chosen with the ends of its interval.
-    pub fn chosen(
+    pub fn choose_values(
         &mut self,
         (subject, filter): (Subject, &Option<Expr>),
         (targets, is_array): (Vec<Target>, bool),

@@ -14,7 +14,7 @@ use crate::rewrite::vector::base_rows::{BaseRows, canonical};
 use crate::rewrite::vector::clip::above_root;
 use crate::rewrite::vector::clipped_aggregate::positions;
 use crate::rewrite::vector::grouping_sets::{group_columns, over_sets};
-use crate::rewrite::vector::kept_groups::{collated, hash_in_grouping, hash_of};
+use crate::rewrite::vector::kept_groups::{collate, hash_in_grouping, hash_of};
 use crate::rewrite::vector::row_integer::{integer, lacks, within};
 
 impl ChoiceQuery {
@@ -29,7 +29,7 @@ impl ChoiceQuery {
     /// unit's rows, or the root of the sum over groups of their squares. If n is more than the
     /// limit, each weight is scaled by limit / n, rounded down, where n is rounded up. A row whose
     /// chosen or counted value is NULL adds nothing, but for the count of distinct rows. With a
-    /// look, rows are not scaled but labelled by the bin of their unit: see `ChoiceRows::binned`.
+    /// look, rows are not scaled but labelled by the bin of their unit: see `ChoiceRows::bin_rows`.
     ///
     /// # Requires
     /// `base_rows` gives each row exactly one unit. Where `one_row_per_unit` holds, the catalog
@@ -44,14 +44,10 @@ impl ChoiceQuery {
             cells: &base_rows.cells,
             relations: None,
         };
-        let mut conditions: Vec<ast::Expr> = base_rows
-            .condition
-            .iter()
-            .cloned()
-            .map(sql::nested)
-            .collect();
+        let mut conditions: Vec<ast::Expr> =
+            base_rows.condition.iter().cloned().map(sql::nest).collect();
         if let Some(filter) = &self.filter {
-            conditions.push(sql::nested(expressions.condition(filter)?));
+            conditions.push(sql::nest(expressions.condition(filter)?));
         }
         if let Some(value) = self.subject.not_null() {
             conditions.push(sql::is_not_null(expressions.presence(value)?));
@@ -60,7 +56,7 @@ impl ChoiceQuery {
             release,
             base_rows: &base_rows,
             condition: sql::all(conditions),
-            values: self.subject.emitted(&expressions)?,
+            values: self.subject.emit(&expressions)?,
             types: self.subject.types(),
         };
         let pairs = self.pair_limits(release);
@@ -82,7 +78,7 @@ impl ChoiceQuery {
                 degree: degree @ (Degree::Sum(_) | Degree::Squares(_)),
             } => rows.sums(pairs, degree),
             Subject::Value { .. } => match look {
-                Some(look) => rows.binned(limit, &look.bins),
+                Some(look) => rows.bin_rows(limit, &look.bins),
                 None => rows.weights(limit),
             },
         })
@@ -112,7 +108,7 @@ impl Subject {
 
     /// What the statement groups a unit's rows by: distinct values, and the integer that is summed;
     /// or the candidate.
-    fn emitted(&self, expressions: &ExpressionEmitter<'_>) -> Result<Vec<ast::Expr>, Refusal> {
+    fn emit(&self, expressions: &ExpressionEmitter<'_>) -> Result<Vec<ast::Expr>, Refusal> {
         match self {
             Self::Distinct {
                 values: Distinct::Value(value),
@@ -198,9 +194,9 @@ impl ChoiceRows<'_> {
 
     /// The same, with a hash of groups and values after the unit, as `h`.
     fn per_unit_and(&self, hash: Option<ast::Expr>, extra: Vec<ast::SelectItem>) -> ast::Query {
-        let unit = (!self.release.one_row_per_unit)
-            .then(|| sql::aliased(self.base_rows.unit.clone(), "u"));
-        let named = |expr: &ast::Expr, name: String| sql::aliased(expr.clone(), &name);
+        let unit =
+            (!self.release.one_row_per_unit).then(|| sql::alias(self.base_rows.unit.clone(), "u"));
+        let named = |expr: &ast::Expr, name: String| sql::alias(expr.clone(), &name);
         let keys = self
             .base_rows
             .keys
@@ -212,7 +208,7 @@ impl ChoiceRows<'_> {
             .iter()
             .zip(self.subjects())
             .map(|(e, n)| named(e, n));
-        let hash = hash.map(|hash| sql::aliased(hash, "h"));
+        let hash = hash.map(|hash| sql::alias(hash, "h"));
         let mut projection: Vec<ast::SelectItem> = unit
             .into_iter()
             .chain(hash)
@@ -232,11 +228,11 @@ impl ChoiceRows<'_> {
     /// The rows with the sum of a number over all rows of the unit, as `n`.
     fn with_total(&self, rows: ast::Query, names: &[String], number: ast::Expr) -> ast::Query {
         let mut projection = Self::columns(names.iter().cloned().chain(["c".to_owned()]));
-        projection.push(sql::aliased(
+        projection.push(sql::alias(
             sql::over("sum", vec![number], sql::bare("u"), Vec::new()),
             "n",
         ));
-        let from = vec![sql::tables(sql::derived(rows, "g"))];
+        let from = vec![sql::tables(sql::derived_table(rows, "g"))];
         sql::select(projection, from, None, Vec::new())
     }
 
@@ -247,15 +243,15 @@ impl ChoiceRows<'_> {
         let total = sql::over_all("sum", vec![sql::bare("c")], partition, Vec::new());
         let carried = ["c".to_owned(), "u".to_owned()];
         let mut projection = Self::columns(names.iter().cloned().chain(carried));
-        projection.push(sql::aliased(total, "m"));
-        let from = vec![sql::tables(sql::derived(rows, "f"))];
+        projection.push(sql::alias(total, "m"));
+        let from = vec![sql::tables(sql::derived_table(rows, "f"))];
         sql::select(projection, from, None, Vec::new())
     }
 
     fn as_text(&self, names: Vec<String>) -> Vec<ast::SelectItem> {
         names
             .into_iter()
-            .map(|name| sql::aliased(sql::cast(sql::bare(&name), &Type::Text), &name))
+            .map(|name| sql::alias(sql::cast(sql::bare(&name), &Type::Text), &name))
             .collect()
     }
 
@@ -285,14 +281,17 @@ impl ChoiceRows<'_> {
     fn number_of_distinct(&self, subject: Option<ast::Expr>, limit: PairLimits) -> ast::Query {
         let groups = group_columns(self.release);
         let mut projection = self.as_text(groups.clone());
-        projection.push(sql::aliased(
+        projection.push(sql::alias(
             sql::cast(sql::aggregate("count", subject, None), &Type::Text),
             "v0",
         ));
         let keys = groups.iter().map(|name| sql::column("d", name)).collect();
         sql::select(
             projection,
-            vec![sql::tables(sql::derived(self.distinct_values(limit), "d"))],
+            vec![sql::tables(sql::derived_table(
+                self.distinct_values(limit),
+                "d",
+            ))],
             None,
             keys,
         )
@@ -304,7 +303,7 @@ impl ChoiceRows<'_> {
             .into_iter()
             .chain(self.subjects())
             .collect();
-        let all = vec![sql::tables(sql::derived(self.kept_pairs(limit), "s"))];
+        let all = vec![sql::tables(sql::derived_table(self.kept_pairs(limit), "s"))];
         sql::select(
             Self::columns(names.clone()),
             all,
@@ -336,14 +335,18 @@ impl ChoiceRows<'_> {
         }
         let mut projection = self.as_text(groups.clone());
         projection.extend(
-            columns.into_iter().enumerate().map(|(at, column)| {
-                sql::aliased(sql::cast(column, &Type::Text), &format!("v{at}"))
-            }),
+            columns
+                .into_iter()
+                .enumerate()
+                .map(|(at, column)| sql::alias(sql::cast(column, &Type::Text), &format!("v{at}"))),
         );
         let keys = groups.iter().map(|name| sql::column("d", name)).collect();
         sql::select(
             projection,
-            vec![sql::tables(sql::derived(self.distinct_values(limit), "d"))],
+            vec![sql::tables(sql::derived_table(
+                self.distinct_values(limit),
+                "d",
+            ))],
             None,
             keys,
         )
@@ -369,7 +372,7 @@ impl ChoiceRows<'_> {
                 names
                     .iter()
                     .zip(types)
-                    .map(|(name, data_type)| collated(sql::bare(name), data_type)),
+                    .map(|(name, data_type)| collate(sql::bare(name), data_type)),
             );
             let number = |partition: Vec<ast::Expr>| {
                 sql::over_all("row_number", Vec::new(), partition, order.clone())
@@ -379,22 +382,22 @@ impl ChoiceRows<'_> {
             };
             let unit = vec![sql::bare("u")];
             let mut projection = Self::columns(names.clone());
-            projection.push(sql::aliased(number(unit.clone()), "r"));
+            projection.push(sql::alias(number(unit.clone()), "r"));
             let mut kept = vec![within("r", limit.in_all)];
             if self.limits_groups(limit) {
                 let group = self.keys().iter().map(|key| sql::bare(key)).collect();
-                projection.push(sql::aliased(number([unit, group].concat()), "q"));
+                projection.push(sql::alias(number([unit, group].concat()), "q"));
                 kept.push(within("q", limit.in_group));
             }
             let ranked = sql::select(
                 projection,
-                vec![sql::tables(sql::derived(from, "g"))],
+                vec![sql::tables(sql::derived_table(from, "g"))],
                 None,
                 Vec::new(),
             );
             from = sql::select(
                 Self::columns(names),
-                vec![sql::tables(sql::derived(ranked, "h"))],
+                vec![sql::tables(sql::derived_table(ranked, "h"))],
                 sql::all(kept),
                 Vec::new(),
             );
@@ -417,7 +420,7 @@ impl ChoiceRows<'_> {
         projection.extend(
             carried
                 .iter()
-                .map(|name| sql::aliased(sql::column("g", name), name)),
+                .map(|name| sql::alias(sql::column("g", name), name)),
         );
         sql::select(projection, from, None, Vec::new())
     }
@@ -426,13 +429,13 @@ impl ChoiceRows<'_> {
     /// in exact integers.
     fn weights(&self, limit: RowLimit) -> ast::Query {
         let names: Vec<String> = self.keys().into_iter().chain(self.subjects()).collect();
-        let count = sql::aliased(sql::aggregate("count", None, None), "c");
+        let count = sql::alias(sql::aggregate("count", None, None), "c");
         let mut from = self.per_unit(vec![count]);
         let weight = match limit {
             RowLimit::One => sql::bare("c"),
             RowLimit::Sum(most) => {
                 from = self.with_total(from, &names, sql::bare("c"));
-                scaled(most, sql::number(&most.to_string()), sql::bare("n"))
+                scale_weight(most, sql::number(&most.to_string()), sql::bare("n"))
             }
             RowLimit::RootOfSquares(most) => {
                 from = self.with_rows_in_group(from, &names);
@@ -440,7 +443,7 @@ impl ChoiceRows<'_> {
                 let squared = sql::binary(sql::bare("m"), B::Multiply, sql::bare("c"));
                 from = self.with_total(from, &names, squared);
                 let square = u128::from(most) * u128::from(most);
-                scaled(
+                scale_weight(
                     most,
                     sql::number(&square.to_string()),
                     above_root(sql::bare("n")),
@@ -448,10 +451,10 @@ impl ChoiceRows<'_> {
             }
         };
         let mut weighed = Self::columns(names.iter().cloned());
-        weighed.push(sql::aliased(weight, "w"));
+        weighed.push(sql::alias(weight, "w"));
         from = sql::select(
             weighed,
-            vec![sql::tables(sql::derived(from, "h"))],
+            vec![sql::tables(sql::derived_table(from, "h"))],
             None,
             Vec::new(),
         );
@@ -468,7 +471,7 @@ impl ChoiceRows<'_> {
             .chain(self.subjects())
             .collect();
         let mut projection = self.as_text(names.clone());
-        projection.push(sql::aliased(
+        projection.push(sql::alias(
             sql::cast(
                 sql::aggregate("sum", Some(sql::bare("w")), None),
                 &Type::Text,
@@ -478,7 +481,7 @@ impl ChoiceRows<'_> {
         let keys = names.iter().map(|name| sql::column("s", name)).collect();
         sql::select(
             projection,
-            vec![sql::tables(sql::derived(from, "s"))],
+            vec![sql::tables(sql::derived_table(from, "s"))],
             None,
             keys,
         )
@@ -486,7 +489,7 @@ impl ChoiceRows<'_> {
 }
 
 /// The weight of `c` rows: scaled by `most` over `divisor` where `n` is above `limit`.
-fn scaled(most: u64, limit: ast::Expr, divisor: ast::Expr) -> ast::Expr {
+fn scale_weight(most: u64, limit: ast::Expr, divisor: ast::Expr) -> ast::Expr {
     let rows = sql::cast(sql::bare("c"), &Type::Numeric(None));
     let whole = sql::binary(rows, B::Multiply, sql::number(&ROW_WEIGHT.to_string()));
     let scaled = sql::call(

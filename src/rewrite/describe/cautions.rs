@@ -42,7 +42,7 @@ pub(super) fn cautions(
         lines.push(format!("{covered}: {}", cut.join(", ")));
     }
     if release.is_thresholded() {
-        lines.push(hidden(plan, unit));
+        lines.push(describe_hidden(plan, unit));
     }
     if has_rows_that_depend(release, plan) {
         lines.push(format!(
@@ -57,7 +57,7 @@ pub(super) fn cautions(
 fn has_rows_that_depend(release: &AnalyzedRelease, plan: &ReleasePlan) -> bool {
     let outputs = plan.outputs().iter();
     let has_errors = outputs
-        .filter_map(|(output, _)| output.fitted())
+        .filter_map(|(output, _)| output.model_field())
         .any(|(model, field)| model.has_sampling_error(field));
     let in_group = release.unit_groups.iter().map(|of_unit| of_unit.rows).max();
     let rows = in_group.unwrap_or(release.lineage.rows_per_unit);
@@ -65,7 +65,7 @@ fn has_rows_that_depend(release: &AnalyzedRelease, plan: &ReleasePlan) -> bool {
 }
 
 /// Which groups a threshold hides.
-fn hidden(plan: &ReleasePlan, unit: &str) -> String {
+fn describe_hidden(plan: &ReleasePlan, unit: &str) -> String {
     let price = plan.price();
     let few = price
         .and_then(|price| price.threshold.map(|(at, _)| (price, at)))
@@ -213,8 +213,8 @@ struct Values<'a> {
 
 impl Values<'_> {
     fn add(&self, plan: &ReleasePlan, cut: &mut Vec<ColumnCut>) {
-        let coordinates = plan.coordinates().iter().flat_map(summed);
-        let choices = plan.choices().iter().filter_map(chosen);
+        let coordinates = plan.coordinates().iter().flat_map(summed_values);
+        let choices = plan.choices().iter().filter_map(chosen_value);
         for (value, ends) in coordinates.chain(choices) {
             self.add_value(value, Some(ends), cut);
         }
@@ -339,7 +339,7 @@ impl Values<'_> {
 }
 
 /// Values that a coordinate sums, and the ends that they are clamped to.
-fn summed(coordinate: &Coordinate) -> Vec<(&Expr, (f64, f64))> {
+fn summed_values(coordinate: &Coordinate) -> Vec<(&Expr, (f64, f64))> {
     match coordinate {
         Coordinate::Values {
             filter: _,
@@ -370,7 +370,7 @@ fn summed(coordinate: &Coordinate) -> Vec<(&Expr, (f64, f64))> {
 }
 
 /// The value that a choice is made of, and its ends.
-fn chosen(choice: &ChoicePlan) -> Option<(&Expr, (f64, f64))> {
+fn chosen_value(choice: &ChoicePlan) -> Option<(&Expr, (f64, f64))> {
     match &choice.question.subject {
         Subject::Value { value, candidates } => Some((value, candidates.ends()?)),
         Subject::Distinct {

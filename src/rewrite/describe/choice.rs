@@ -103,7 +103,7 @@ fn draw_lines(
     for (target, draw) in choice.question.targets.iter().zip(draws) {
         lines.push(format!(
             "    {}: exponential mechanism, eta {:.4}, {}",
-            wanted(target),
+            target_words(target),
             eta(draw),
             error(choice, target, draw)
         ));
@@ -111,7 +111,7 @@ fn draw_lines(
     lines
 }
 
-fn wanted(target: &Target) -> String {
+fn target_words(target: &Target) -> String {
     match target {
         Target::Fraction(millionths) => {
             format!("the value at {} of all rows", f64::from(*millionths) / 1e6)
@@ -157,7 +157,7 @@ pub fn choice_noise(choice: &ChoicePlan, draws: &[DrawId]) -> String {
         } => {
             let one = |draw: &DrawId| choice.question.targets.get(draw.0).zip(all.get(draw.0));
             let each = draws.iter().filter_map(one).map(|(target, draw)| {
-                format!("{}, {}", wanted(target), error(choice, target, draw))
+                format!("{}, {}", target_words(target), error(choice, target, draw))
             });
             each.collect::<Vec<_>>().join("; ")
         }

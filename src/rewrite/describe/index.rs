@@ -4,7 +4,7 @@ use crate::analyze::{Analyzed, AnalyzedRelease, only_scan};
 use crate::ir::ColumnId;
 use crate::policy::{Policy, WantedIndex};
 use crate::rewrite::ReleasePlan;
-use crate::rewrite::release_statements::needed;
+use crate::rewrite::release_statements::needed_columns;
 
 /// The index from which one table's rows would come unit by unit. `None` where no step is per unit,
 /// where rows are of several tables, and where there is such an index.
@@ -30,7 +30,7 @@ pub fn index(
     }
     let keys = release.keys.iter().filter_map(|(key, _)| key.as_column());
     let keys: Vec<&str> = keys.filter_map(name).collect();
-    let others = needed(release, &[&release.input]);
+    let others = needed_columns(release, &[&release.input]);
     let others: Vec<&str> = others.into_iter().filter_map(name).collect();
     table.wanted_index(&keys, &others)
 }

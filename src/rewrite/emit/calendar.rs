@@ -28,12 +28,12 @@ pub(in crate::rewrite) fn calendar(
     use Function as F;
     match function {
         F::DateTrunc | F::DatePart | F::Extract => field(function, emitted, arguments, result),
-        F::Later | F::Earlier => shifted(function, emitted, arguments, result),
+        F::Later | F::Earlier => shift(function, emitted, arguments, result),
         F::Elapsed | F::DateDifference => {
             difference(function, in_calendar(emitted, arguments)?, result)
         }
-        F::Age => called("age", function, in_calendar(emitted, arguments)?, result),
-        F::AtZone => called(
+        F::Age => emit_call("age", function, in_calendar(emitted, arguments)?, result),
+        F::AtZone => emit_call(
             "timezone",
             function,
             in_calendar(emitted, arguments)?,
@@ -45,7 +45,7 @@ pub(in crate::rewrite) fn calendar(
         | F::JustifyDays
         | F::JustifyHours
         | F::JustifyInterval => spans(function, emitted, result),
-        F::DateBin => binned(function, in_calendar(emitted, arguments)?, result),
+        F::DateBin => bin(function, in_calendar(emitted, arguments)?, result),
         F::FromEpoch => {
             let (seconds, _) = operands(emitted)?;
             let seconds = keep_within(
@@ -53,11 +53,11 @@ pub(in crate::rewrite) fn calendar(
                 Interval::new(-62_135_596_800.0, 253_402_300_799.0),
                 &Type::Float8,
             )?;
-            called("to_timestamp", function, vec![seconds], result)
+            emit_call("to_timestamp", function, vec![seconds], result)
         }
         F::TimesInterval => multiple(function, emitted, arguments, result),
         F::AtTime | F::TimeLater | F::TimeEarlier | F::TimeBetween => {
-            timed(function, emitted, arguments, result)
+            emit_time(function, emitted, arguments, result)
         }
         _ => moved_by_days(function, emitted, result),
     }
@@ -76,13 +76,13 @@ fn difference(
     Ok(Emitted {
         nodes,
         ..Emitted::plain(
-            sql::binary(sql::nested(a.sql), B::Minus, sql::nested(b.sql)),
+            sql::binary(sql::nest(a.sql), B::Minus, sql::nest(b.sql)),
             range,
         )
     })
 }
 
-fn binned(function: Function, emitted: Vec<Emitted>, result: &Type) -> Result<Emitted, Refusal> {
+fn bin(function: Function, emitted: Vec<Emitted>, result: &Type) -> Result<Emitted, Refusal> {
     let [
         Emitted { range: step, .. },
         Emitted { range: source, .. },
@@ -91,9 +91,9 @@ fn binned(function: Function, emitted: Vec<Emitted>, result: &Type) -> Result<Em
     else {
         return Err(internal());
     };
-    let binned = called("date_bin", function, emitted, result)?;
+    let binned = emit_call("date_bin", function, emitted, result)?;
     // The bin of an early day may begin before the calendar.
-    let range = Interval::new(source.lo - step.hi, source.hi).widened(1e-12);
+    let range = Interval::new(source.lo - step.hi, source.hi).widen(1e-12);
     keep_within(Emitted { range, ..binned }, of_type(result), result)
 }
 
@@ -122,18 +122,14 @@ fn multiple(
     Ok(Emitted {
         nodes,
         ..Emitted::plain(
-            sql::binary(
-                sql::nested(number.sql),
-                B::Multiply,
-                sql::nested(interval.sql),
-            ),
+            sql::binary(sql::nest(number.sql), B::Multiply, sql::nest(interval.sql)),
             range,
         )
     })
 }
 
 /// Times of the day: added to an interval round the clock, or combined with a date.
-fn timed(
+fn emit_time(
     function: Function,
     emitted: Vec<Emitted>,
     arguments: &[Expr],
@@ -160,10 +156,7 @@ fn timed(
     };
     let value = Emitted {
         nodes,
-        ..Emitted::plain(
-            sql::binary(sql::nested(a.sql), op, sql::nested(b.sql)),
-            range,
-        )
+        ..Emitted::plain(sql::binary(sql::nest(a.sql), op, sql::nest(b.sql)), range)
     };
     Ok(if function == F::AtTime {
         keep_within(value, of_type(result), result)?
@@ -194,13 +187,13 @@ fn spans(function: Function, emitted: Vec<Emitted>, result: &Type) -> Result<Emi
     }
     let (a, b) = operands(emitted)?;
     let sql = match (function, b) {
-        (F::AddIntervals, Some(b)) => sql::binary(sql::nested(a.sql), B::Plus, sql::nested(b.sql)),
+        (F::AddIntervals, Some(b)) => sql::binary(sql::nest(a.sql), B::Plus, sql::nest(b.sql)),
         (F::SubtractIntervals, Some(b)) => {
-            sql::binary(sql::nested(a.sql), B::Minus, sql::nested(b.sql))
+            sql::binary(sql::nest(a.sql), B::Minus, sql::nest(b.sql))
         }
-        (F::NegateInterval, None) => sql::nested(ast::Expr::UnaryOp {
+        (F::NegateInterval, None) => sql::nest(ast::Expr::UnaryOp {
             op: ast::UnaryOperator::Minus,
-            expr: Box::new(sql::nested(a.sql)),
+            expr: Box::new(sql::nest(a.sql)),
         }),
         (F::JustifyDays, None) => sql::call("justify_days", vec![a.sql]),
         (F::JustifyHours, None) => sql::call("justify_hours", vec![a.sql]),
@@ -228,7 +221,7 @@ fn in_calendar(emitted: Vec<Emitted>, arguments: &[Expr]) -> Result<Vec<Emitted>
     kept.collect()
 }
 
-fn called(
+fn emit_call(
     name: &str,
     function: Function,
     emitted: Vec<Emitted>,
@@ -286,7 +279,7 @@ fn field(
 }
 
 /// A timestamp plus an interval that cannot move it out of PostgreSQL's calendar.
-fn shifted(
+fn shift(
     function: Function,
     emitted: Vec<Emitted>,
     arguments: &[Expr],
@@ -317,10 +310,7 @@ fn shifted(
     let nodes = a.nodes + b.nodes + 1;
     let moved = Emitted {
         nodes,
-        ..Emitted::plain(
-            sql::binary(sql::nested(a.sql), op, sql::nested(b.sql)),
-            range,
-        )
+        ..Emitted::plain(sql::binary(sql::nest(a.sql), op, sql::nest(b.sql)), range)
     };
     keep_within(moved, of_type(result), result)
 }
@@ -348,17 +338,14 @@ fn moved_by_days(
     if sum.within(of_type(&Type::Date)) && b.range.magnitude() < 1e6 {
         return Ok(Emitted {
             nodes,
-            ..Emitted::plain(
-                sql::binary(sql::nested(a.sql), op, sql::nested(b.sql)),
-                range,
-            )
+            ..Emitted::plain(sql::binary(sql::nest(a.sql), op, sql::nest(b.sql)), range)
         });
     }
     // Computed as a count of days in eight bytes and clamped to the years 1 to 9999 before it
     // becomes a date again: PostgreSQL's dates begin at 4713 BC.
     let epoch = || sql::constant(Some(&Scalar::Date(0)), &Type::Date);
     let day = sql::cast(
-        sql::binary(sql::nested(a.sql), B::Minus, epoch()),
+        sql::binary(sql::nest(a.sql), B::Minus, epoch()),
         &Type::Int8,
     );
     let moved = sql::binary(day, op, sql::cast(b.sql, &Type::Int8));
@@ -377,6 +364,6 @@ fn moved_by_days(
     let date = sql::binary(epoch(), B::Plus, sql::cast(kept.sql, &Type::Int4));
     Ok(Emitted {
         nodes: kept.nodes + 5,
-        ..Emitted::plain(date, range.held(of_type(&Type::Date)))
+        ..Emitted::plain(date, range.clamp_to(of_type(&Type::Date)))
     })
 }

@@ -36,10 +36,10 @@ fn longest(data_type: &Type) -> f64 {
 
 /// The value with the digits that the target keeps. A numeric takes 15 digits of a float8 (6 of a
 /// float4), the last one rounded. A text has the float4's own digits.
-fn spelled(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
+fn keep_digits(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal> {
     match (from, to) {
         (Type::Float8, Type::Numeric(_)) => Ok(Emitted {
-            range: value.range.widened(1e-14),
+            range: value.range.widen(1e-14),
             ..value
         }),
         // The clamp turned it into a float8.
@@ -62,7 +62,7 @@ fn of_float4(value: Emitted) -> Result<Emitted, Refusal> {
     } = cast(value, &Type::Float8, &Type::Float4)?;
     let own = Emitted {
         sql: sql::cast(sql, &numeric),
-        range: range.widened(1e-5),
+        range: range.widen(1e-5),
         tiny: false,
         nodes: nodes + 1,
     };
@@ -87,7 +87,7 @@ pub(in crate::rewrite) fn cast(value: Emitted, from: &Type, to: &Type) -> Result
             cast(own, &Type::Numeric(None), to)
         };
     }
-    let value = spelled(value, from, to)?;
+    let value = keep_digits(value, from, to)?;
     let range = of_cast(value.range, from, to);
     match to {
         Type::Int2 | Type::Int4 | Type::Int8 if *from != Type::Bool => to_integer(value, from, to),
@@ -97,7 +97,7 @@ pub(in crate::rewrite) fn cast(value: Emitted, from: &Type, to: &Type) -> Result
         Type::Numeric(None) => Ok(plain(
             keep_within(value, working(to), from)?,
             to,
-            range.held(working(to)),
+            range.clamp_to(working(to)),
         )),
         Type::Float8 => to_float8(value, from),
         Type::Float4 => to_float4(value, from),
@@ -150,7 +150,7 @@ fn to_integer(value: Emitted, from: &Type, to: &Type) -> Result<Emitted, Refusal
         keep_integer(value, limit, from)?
     };
     let range = of_cast(kept.range, from, to);
-    Ok(plain(kept, to, range.held(of_type(to))))
+    Ok(plain(kept, to, range.clamp_to(of_type(to))))
 }
 
 /// To a numeric with a precision and a scale.

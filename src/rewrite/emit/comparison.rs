@@ -25,7 +25,7 @@ impl ExpressionEmitter<'_> {
         arguments: &[Expr],
     ) -> Result<Option<Emitted>, Refusal> {
         if let (Function::In, [subject, items @ ..]) = (function, arguments) {
-            return self.listed(subject, items);
+            return self.emit_in_list(subject, items);
         }
         let Some(op) = comparison_operator(function) else {
             return Ok(None);
@@ -40,10 +40,7 @@ impl ExpressionEmitter<'_> {
             let nodes = sql::weight(&a) + sql::weight(&b) + 1;
             return Ok(Some(Emitted {
                 nodes,
-                ..Emitted::plain(
-                    sql::binary(sql::nested(a), op, sql::nested(b)),
-                    Interval::ALL,
-                )
+                ..Emitted::plain(sql::binary(sql::nest(a), op, sql::nest(b)), Interval::ALL)
             }));
         }
         let flipped = left.as_literal().is_some();
@@ -68,7 +65,7 @@ impl ExpressionEmitter<'_> {
     }
 
     /// `column IN (constants)`, as stored.
-    fn listed(&self, subject: &Expr, items: &[Expr]) -> Result<Option<Emitted>, Refusal> {
+    fn emit_in_list(&self, subject: &Expr, items: &[Expr]) -> Result<Option<Emitted>, Refusal> {
         let mut column = None;
         let mut list = Vec::new();
         for item in items {
@@ -83,7 +80,7 @@ impl ExpressionEmitter<'_> {
         Ok(column.map(|column| {
             let nodes = sql::weight(&column) + list.len() + 1;
             let test = ast::Expr::InList {
-                expr: Box::new(sql::nested(column)),
+                expr: Box::new(sql::nest(column)),
                 list,
                 negated: false,
             };
@@ -101,7 +98,7 @@ impl ExpressionEmitter<'_> {
         subject: &Expr,
         constant: &Expr,
     ) -> Result<Option<(&EmittedColumn, ast::Expr)>, Refusal> {
-        let subject = widened(subject, constant);
+        let subject = narrow_operand(subject, constant);
         let (Some(id), Some(value)) = (subject.as_column(), constant.as_literal()) else {
             return Ok(None);
         };
@@ -123,7 +120,7 @@ impl ExpressionEmitter<'_> {
 /// The operand of a widening cast. PostgreSQL compares the narrow value with the wide constant with
 /// the same result, and can use an index on the narrow column. A `char(n)` is compared without the
 /// blanks at its end, as its text is with a constant that has none there.
-fn widened<'e>(expr: &'e Expr, constant: &Expr) -> &'e Expr {
+fn narrow_operand<'e>(expr: &'e Expr, constant: &Expr) -> &'e Expr {
     match &expr.node {
         Node::Cast(inner) => match (&inner.data_type, &expr.data_type) {
             (Type::Int2 | Type::Int4, Type::Int4 | Type::Int8)

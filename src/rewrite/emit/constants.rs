@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 
 use super::column::EmittedColumn;
-use super::guard::{Emitted, bound, is_float, keep_within, shortened};
+use super::guard::{Emitted, bound, is_float, keep_within, shorten};
 use super::sql;
 use crate::analyze::interval::{Interval, of_type};
 use crate::catalog::Type;
@@ -26,9 +26,9 @@ pub(in crate::rewrite) fn constant(id: ConstantId, data_type: &Type) -> Result<E
     };
     let value = Emitted {
         tiny: is_float(data_type),
-        ..Emitted::plain(shortened(first, data_type), Interval::ALL)
+        ..Emitted::plain(shorten(first, data_type), Interval::ALL)
     };
-    if limited(data_type) {
+    if is_limited(data_type) {
         keep_within(value, of_type(data_type), data_type)
     } else {
         Ok(Emitted {
@@ -99,7 +99,7 @@ pub(in crate::rewrite) fn rows(
 /// Clamped like a scanned column without declared bounds.
 fn cell(raw: ast::Expr, data_type: &Type) -> EmittedColumn {
     let limit = of_type(data_type);
-    let clamp = limited(data_type).then(|| {
+    let clamp = is_limited(data_type).then(|| {
         (
             bound(limit.lo, data_type),
             bound(limit.hi, data_type),
@@ -116,7 +116,7 @@ fn cell(raw: ast::Expr, data_type: &Type) -> EmittedColumn {
 
 /// Types with values on which an operator could fail: NaN, infinities, and years out of range for
 /// arithmetic.
-fn limited(data_type: &Type) -> bool {
+fn is_limited(data_type: &Type) -> bool {
     match data_type {
         Type::Numeric(_)
         | Type::Float4
@@ -164,13 +164,13 @@ fn cast_constant(list: &ast::Expr) -> Option<(ConstantId, usize)> {
         ast::Expr::Value(ast::ValueWithSpan {
             value: ast::Value::Placeholder(name),
             span: _,
-        }) => numbered(name).map(|number| (ConstantId(number), 0)),
+        }) => placeholder_number(name).map(|number| (ConstantId(number), 0)),
         _ => None,
     }
 }
 
 /// The number of a placeholder `$n`.
-pub(in crate::rewrite) fn numbered(name: &str) -> Option<u32> {
+pub(in crate::rewrite) fn placeholder_number(name: &str) -> Option<u32> {
     name.strip_prefix('$')?.parse().ok()
 }
 
@@ -189,7 +189,7 @@ impl ast::VisitorMut for ConstantOrder {
 
     fn pre_visit_value(&mut self, value: &mut ast::ValueWithSpan) -> ControlFlow<Self::Break> {
         if let ast::Value::Placeholder(name) = &mut value.value
-            && let Some(id) = numbered(name).map(ConstantId)
+            && let Some(id) = placeholder_number(name).map(ConstantId)
         {
             let at = self
                 .ids

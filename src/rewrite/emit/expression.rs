@@ -15,7 +15,7 @@ use super::cast::cast;
 use super::column::EmittedColumn;
 use super::constants;
 use super::guard::{
-    Emitted, clamped, clamped_once, guard, internal, is_float, literal, scanned, shortened,
+    Emitted, clamp_case, clamp_column, clamped_once, guard, internal, is_float, literal, shorten,
 };
 use super::json_array::json_or_array;
 use super::limits::{NODES_MAX, too_complex};
@@ -23,7 +23,7 @@ use super::operator::{arithmetic, division, divisor, histogram, operands};
 use super::partial_functions::{domain, reach};
 use super::relation::{Flat, Relations};
 use super::sql;
-use super::text::{bounded, joined, matched};
+use super::text::{concatenate, emit_bounded, emit_match};
 use super::total_functions::{of_stored, total_function};
 use crate::analyze::PlanningEffort;
 use crate::analyze::guarded_ranges::of_constant;
@@ -100,8 +100,8 @@ impl ExpressionEmitter<'_> {
         let mut cells = self.cells.clone();
         for id in texts {
             if let Some(cell) = cells.get_mut(&id) {
-                let expr = Box::new(sql::nested(cell.raw.clone()));
-                cell.raw = sql::nested(ast::Expr::Collate {
+                let expr = Box::new(sql::nest(cell.raw.clone()));
+                cell.raw = sql::nest(ast::Expr::Collate {
                     expr,
                     collation: sql::name(&["default"]),
                 });
@@ -123,7 +123,7 @@ impl ExpressionEmitter<'_> {
     ///
     /// # Errors
     /// 54001 where it would grow too large.
-    pub(in crate::rewrite) fn clamped(
+    pub(in crate::rewrite) fn clamp(
         &self,
         value: ast::Expr,
         (lo, hi): (ast::Expr, ast::Expr),
@@ -134,7 +134,7 @@ impl ExpressionEmitter<'_> {
         if self.add_null_columns(expr, &mut present) {
             Ok(clamped_once(value, lo, hi, present))
         } else {
-            guard(value, 3, data_type, |value| clamped(&value, lo, hi))
+            guard(value, 3, data_type, |value| clamp_case(&value, lo, hi))
         }
     }
 
@@ -232,7 +232,7 @@ impl ExpressionEmitter<'_> {
         let query = sql::select(
             one,
             vec![from],
-            sql::all(conditions.into_iter().map(sql::nested).collect()),
+            sql::all(conditions.into_iter().map(sql::nest).collect()),
             Vec::new(),
         );
         let exists = ast::Expr::Exists {
@@ -260,7 +260,7 @@ impl ExpressionEmitter<'_> {
         let own = sql::weight(&cell.raw);
         Ok(match &cell.clamp {
             Some((lo, hi, _)) => {
-                let sql = scanned(&cell.raw, (lo.clone(), hi.clone()), &cell.data_type);
+                let sql = clamp_column(&cell.raw, (lo.clone(), hi.clone()), &cell.data_type);
                 Emitted {
                     sql,
                     range: cell.known,
@@ -280,7 +280,7 @@ impl ExpressionEmitter<'_> {
                 // short.
                 let is_column = matches!(cell.raw, ast::Expr::CompoundIdentifier(_));
                 let sql = if is_column {
-                    shortened(cell.raw.clone(), &cell.data_type)
+                    shorten(cell.raw.clone(), &cell.data_type)
                 } else {
                     cell.raw.clone()
                 };
@@ -343,7 +343,7 @@ impl ExpressionEmitter<'_> {
             return Ok(comparison);
         }
         if let (Function::IsNull | Function::IsNotNull, [subject]) = (function, arguments) {
-            let subject = sql::nested(self.presence(subject)?);
+            let subject = sql::nest(self.presence(subject)?);
             let test = if function == Function::IsNull {
                 ast::Expr::IsNull(Box::new(subject))
             } else {
@@ -376,9 +376,11 @@ impl ExpressionEmitter<'_> {
             | Function::Matches
             | Function::MatchesInsensitive => {
                 let (subject, pattern) = operands(emitted)?;
-                return matched(function, subject, pattern.ok_or_else(internal)?.sql);
+                return emit_match(function, subject, pattern.ok_or_else(internal)?.sql);
             }
-            Function::Concat | Function::ConcatSeparated => return Ok(joined(function, emitted)),
+            Function::Concat | Function::ConcatSeparated => {
+                return Ok(concatenate(function, emitted));
+            }
             Function::Gcd | Function::Lcm => return divisor(function, emitted, result),
             _ => {}
         }
@@ -390,7 +392,7 @@ impl ExpressionEmitter<'_> {
             Rule::Division => division(function, emitted, result, arguments),
             Rule::Domain => domain(function, emitted, result),
             Rule::Reach => reach(function, emitted, arguments, result),
-            Rule::Bounded => bounded(function, emitted, arguments),
+            Rule::Bounded => emit_bounded(function, emitted, arguments),
             Rule::Calendar => calendar(function, emitted, arguments, result),
             Rule::Histogram => histogram(emitted, result),
             Rule::Total => total_function(function, emitted, result)
@@ -403,7 +405,7 @@ impl ExpressionEmitter<'_> {
         let list = constants::array(list)?;
         let subject = self.total(subject)?;
         let sql = ast::Expr::AnyOp {
-            left: Box::new(sql::nested(subject.sql)),
+            left: Box::new(sql::nest(subject.sql)),
             compare_op: ast::BinaryOperator::Eq,
             right: Box::new(list),
             is_some: false,

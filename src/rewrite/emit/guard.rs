@@ -8,7 +8,7 @@ use super::sql;
 use crate::analyze::guarded_ranges::of_constant;
 use crate::analyze::interval::{FLOAT_MAX, Interval, NUMERIC_MAX, beyond_digits, of_type};
 use crate::catalog::Type;
-use crate::ir::literal::{held, integer_range, is_unbounded};
+use crate::ir::literal::{clamp_to_calendar, integer_range, is_unbounded};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
 
@@ -39,7 +39,7 @@ impl Emitted {
 
 /// `CASE WHEN x < lo THEN lo WHEN x > hi THEN hi ELSE x END`: NULL stays NULL, NaN and infinities
 /// land on a bound.
-pub fn clamped(value: &ast::Expr, lo: ast::Expr, hi: ast::Expr) -> ast::Expr {
+pub fn clamp_case(value: &ast::Expr, lo: ast::Expr, hi: ast::Expr) -> ast::Expr {
     between(value, lo, hi, value.clone())
 }
 
@@ -58,19 +58,19 @@ pub fn clamped_once(
     }
 }
 
-/// Clamps a column, which is also [`shortened`]. The bounds have no more decimals than the column
+/// Clamps a column, which is also [`shorten`]. The bounds have no more decimals than the column
 /// keeps.
-pub(in crate::rewrite) fn scanned(
+pub(in crate::rewrite) fn clamp_column(
     value: &ast::Expr,
     (lo, hi): (ast::Expr, ast::Expr),
     data_type: &Type,
 ) -> ast::Expr {
-    between(value, lo, hi, shortened(value.clone(), data_type))
+    between(value, lo, hi, shorten(value.clone(), data_type))
 }
 
 fn between(value: &ast::Expr, lo: ast::Expr, hi: ast::Expr, inside: ast::Expr) -> ast::Expr {
-    let below = sql::binary(sql::nested(value.clone()), B::Lt, lo.clone());
-    let above = sql::binary(sql::nested(value.clone()), B::Gt, hi.clone());
+    let below = sql::binary(sql::nest(value.clone()), B::Lt, lo.clone());
+    let above = sql::binary(sql::nest(value.clone()), B::Gt, hi.clone());
     sql::case(vec![(below, lo), (above, hi)], Some(inside))
 }
 
@@ -80,7 +80,7 @@ pub const DECIMALS_MAX: u16 = 60;
 
 /// `CASE WHEN scale(x) > 60 THEN round(x, 60) ELSE x END`, for a numeric whose type allows more
 /// decimals.
-pub(in crate::rewrite) fn shortened(value: ast::Expr, data_type: &Type) -> ast::Expr {
+pub(in crate::rewrite) fn shorten(value: ast::Expr, data_type: &Type) -> ast::Expr {
     let is_long = match data_type {
         Type::Numeric(None) => true,
         Type::Numeric(Some((_, scale))) => i32::from(*scale) > i32::from(DECIMALS_MAX),
@@ -136,7 +136,10 @@ pub(in crate::rewrite) fn literal(
     let tiny = is_float(data_type) && magnitude > 0.0 && magnitude < FLOAT_TINY;
     Ok(Emitted {
         tiny,
-        ..Emitted::plain(sql::constant(value.map(held).as_ref(), data_type), range)
+        ..Emitted::plain(
+            sql::constant(value.map(clamp_to_calendar).as_ref(), data_type),
+            range,
+        )
     })
 }
 
@@ -146,7 +149,7 @@ pub(in crate::rewrite) fn literal(
 const SHARED_FROM: usize = 250;
 
 /// The column of that subquery.
-fn shared() -> ast::Expr {
+fn shared_column() -> ast::Expr {
     sql::column("once", "x")
 }
 
@@ -154,15 +157,15 @@ fn shared() -> ast::Expr {
 /// would put the operand in place of each mention.
 fn computed_once(operand: ast::Expr, guard: impl FnOnce(ast::Expr) -> ast::Expr) -> ast::Expr {
     let once = sql::computed_once(sql::select(
-        vec![sql::aliased(operand, "x")],
+        vec![sql::alias(operand, "x")],
         Vec::new(),
         None,
         Vec::new(),
     ));
-    let guarded = vec![ast::SelectItem::UnnamedExpr(guard(shared()))];
+    let guarded = vec![ast::SelectItem::UnnamedExpr(guard(shared_column()))];
     ast::Expr::Subquery(Box::new(sql::select(
         guarded,
-        vec![sql::tables(sql::derived(once, "once"))],
+        vec![sql::tables(sql::derived_table(once, "once"))],
         None,
         Vec::new(),
     )))
@@ -173,7 +176,7 @@ fn computed_once(operand: ast::Expr, guard: impl FnOnce(ast::Expr) -> ast::Expr)
 ///
 /// # Errors
 /// 54001.
-pub(in crate::rewrite) fn guarded(
+pub(in crate::rewrite) fn guard_operand(
     (operand, nodes): (ast::Expr, usize),
     (times, more): (usize, usize),
     data_type: &Type,
@@ -196,7 +199,7 @@ fn under(
     data_type: &Type,
     guard: impl FnOnce(ast::Expr) -> ast::Expr,
 ) -> Result<Emitted, Refusal> {
-    let (sql, nodes) = guarded((value.sql, value.nodes), (3, 13), data_type, guard)?;
+    let (sql, nodes) = guard_operand((value.sql, value.nodes), (3, 13), data_type, guard)?;
     Ok(Emitted {
         sql,
         nodes,
@@ -205,16 +208,16 @@ fn under(
     })
 }
 
-/// [`clamped`], of an emitted value.
+/// [`clamp_case`], of an emitted value.
 pub(in crate::rewrite) fn clamp(
     value: Emitted,
     (lo, hi): (ast::Expr, ast::Expr),
     data_type: &Type,
 ) -> Result<Emitted, Refusal> {
-    under(value, data_type, |value| clamped(&value, lo, hi))
+    under(value, data_type, |value| clamp_case(&value, lo, hi))
 }
 
-/// [`guarded`], for an expression of unknown range.
+/// [`guard_operand`], for an expression of unknown range.
 pub(in crate::rewrite) fn guard(
     operand: ast::Expr,
     times: usize,
@@ -222,7 +225,7 @@ pub(in crate::rewrite) fn guard(
     guard: impl FnOnce(ast::Expr) -> ast::Expr,
 ) -> Result<ast::Expr, Refusal> {
     let nodes = sql::weight(&operand);
-    Ok(guarded((operand, nodes), (times, 20), data_type, guard)?.0)
+    Ok(guard_operand((operand, nodes), (times, 20), data_type, guard)?.0)
 }
 
 /// Clamps a value to an interval that its type and later operations need.
@@ -234,7 +237,7 @@ pub(in crate::rewrite) fn keep_within(
     if value.range.within(limit) {
         return Ok(value);
     }
-    let range = value.range.held(limit);
+    let range = value.range.clamp_to(limit);
     // An integer is always within its type. The float8 nearest to the end of int8 lies outside
     // int8, and would be read as a numeric.
     if integer_range(data_type).is_some() && of_type(data_type).within(limit) {
@@ -249,7 +252,7 @@ pub(in crate::rewrite) fn keep_within(
 }
 
 /// Replaces too small float operands of `*` and `/` by zero: underflow is an error in PostgreSQL.
-pub(in crate::rewrite) fn flushed(value: Emitted) -> Result<Emitted, Refusal> {
+pub(in crate::rewrite) fn flush(value: Emitted) -> Result<Emitted, Refusal> {
     if value.tiny {
         flushed_to(value, &Type::Float8)
     } else {
@@ -290,11 +293,11 @@ pub fn without_tiny(value: ast::Expr, data_type: &Type) -> ast::Expr {
 pub fn without(value: ast::Expr, least: &str, data_type: &Type) -> ast::Expr {
     let constant = |text: &str| sql::cast(sql::text(text), data_type);
     let above = sql::binary(
-        sql::nested(value.clone()),
+        sql::nest(value.clone()),
         B::Gt,
         constant(&format!("-{least}")),
     );
-    let below = sql::binary(sql::nested(value.clone()), B::Lt, constant(least));
+    let below = sql::binary(sql::nest(value.clone()), B::Lt, constant(least));
     let small = ast::Expr::BinaryOp {
         left: Box::new(above),
         op: B::And,
@@ -352,7 +355,7 @@ pub(in crate::rewrite) fn within_digits(
         )
     };
     let limit = beyond_digits(whole);
-    let range = value.range.held(Interval::new(-limit, limit));
+    let range = value.range.clamp_to(Interval::new(-limit, limit));
     let kept = clamp(
         value,
         (constant(&format!("-{largest}")), constant(&largest)),
@@ -377,7 +380,7 @@ pub(in crate::rewrite) fn keep_integer(
     } else {
         (format!("{:.0}", limit.lo), format!("{:.0}", limit.hi))
     };
-    let range = value.range.held(limit);
+    let range = value.range.clamp_to(limit);
     let as_from = |t: &str| {
         sql::cast(
             sql::number(t),

@@ -3,9 +3,9 @@
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::guard::{Emitted, bound, guarded, internal, is_float, scanned};
+use super::guard::{Emitted, bound, clamp_column, guard_operand, internal, is_float};
 use super::sql;
-use super::text::collated;
+use super::text::collate;
 use crate::analyze::guarded_ranges::of_call;
 use crate::analyze::interval::{Interval, of_type};
 use crate::catalog::Type;
@@ -25,7 +25,7 @@ pub(in crate::rewrite) fn json_or_array(
         return Ok(None);
     };
     let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + 1;
-    let of = || Box::new(sql::nested(subject.sql.clone()));
+    let of = || Box::new(sql::nest(subject.sql.clone()));
     let first = || {
         rest.first()
             .map(|e| Box::new(e.sql.clone()))
@@ -92,9 +92,9 @@ fn any_element(subject: &Emitted, array: ast::Expr, arguments: &[Expr]) -> ast::
         Some(Type::Text | Type::Varchar(_))
     );
     let left = if is_text {
-        collated(subject.sql.clone(), "default")
+        collate(subject.sql.clone(), "default")
     } else {
-        sql::nested(subject.sql.clone())
+        sql::nest(subject.sql.clone())
     };
     let any = ast::Expr::AnyOp {
         left: Box::new(left),
@@ -125,7 +125,7 @@ fn element(subject: &Emitted, index: ast::Expr, result: &Type, nodes: usize) -> 
 fn bounded_element(value: Emitted, result: &Type) -> Result<Emitted, Refusal> {
     Ok(match result {
         Type::Text | Type::Varchar(_) | Type::Char(_) => Emitted {
-            sql: collated(value.sql.clone(), "default"),
+            sql: collate(value.sql.clone(), "default"),
             ..value
         },
         Type::Numeric(_)
@@ -136,8 +136,8 @@ fn bounded_element(value: Emitted, result: &Type) -> Result<Emitted, Refusal> {
         | Type::Timestamptz => {
             let limit = of_type(result);
             let bounds = (bound(limit.lo, result), bound(limit.hi, result));
-            let (sql, nodes) = guarded((value.sql, value.nodes), (5, 20), result, |value| {
-                scanned(&value, bounds, result)
+            let (sql, nodes) = guard_operand((value.sql, value.nodes), (5, 20), result, |value| {
+                clamp_column(&value, bounds, result)
             })?;
             Emitted {
                 sql,

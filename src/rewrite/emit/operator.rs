@@ -2,7 +2,9 @@
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::guard::{Emitted, clamp, flushed, guarded, internal, is_float, keep_within, working};
+use super::guard::{
+    Emitted, clamp, flush, guard_operand, internal, is_float, keep_within, working,
+};
 use super::sql;
 use crate::analyze::guarded_ranges::of_call;
 use crate::analyze::interval::{Interval, of_type, scalar};
@@ -40,7 +42,7 @@ pub(in crate::rewrite) fn arithmetic(
     let prepare = |value: Emitted| {
         let value = keep_within(value, working(result), result)?;
         if is_float(result) && function == Function::Multiply {
-            flushed(value)
+            flush(value)
         } else {
             Ok(value)
         }
@@ -64,13 +66,13 @@ pub(in crate::rewrite) fn arithmetic(
     let combined = match (function, b) {
         (Function::Negate, None) => ast::Expr::Nested(Box::new(ast::Expr::UnaryOp {
             op: ast::UnaryOperator::Minus,
-            expr: Box::new(sql::nested(wide(a.sql))),
+            expr: Box::new(sql::nest(wide(a.sql))),
         })),
         (Function::Abs, None) => sql::call("abs", vec![wide(a.sql)]),
         (function, Some(b)) => sql::binary(
-            sql::nested(wide(a.sql)),
+            sql::nest(wide(a.sql)),
             operator(function).ok_or_else(internal)?,
-            sql::nested(wide(b.sql)),
+            sql::nest(wide(b.sql)),
         ),
         (_, None) => return Err(internal()),
     };
@@ -80,12 +82,12 @@ pub(in crate::rewrite) fn arithmetic(
         tiny: is_float(result),
         nodes,
     };
-    restored(value, result, fits)
+    restore(value, result, fits)
 }
 
 /// Clamps a widened integer into its type and casts it back; keeps numerics and floats within
 /// working range.
-pub(in crate::rewrite) fn restored(
+pub(in crate::rewrite) fn restore(
     value: Emitted,
     result: &Type,
     fits: bool,
@@ -96,7 +98,7 @@ pub(in crate::rewrite) fn restored(
     if fits {
         return Ok(value);
     }
-    let range = value.range.held(of_type(result));
+    let range = value.range.clamp_to(of_type(result));
     // Operands of type numeric are already wide, and their digits are counted.
     let wide = if value.range.magnitude() < 9e18 {
         &Type::Int8
@@ -128,7 +130,7 @@ pub(in crate::rewrite) fn division(
     let float = is_float(result);
     let prepare = |value: Emitted| {
         let value = keep_within(value, working(result), result)?;
-        if float { flushed(value) } else { Ok(value) }
+        if float { flush(value) } else { Ok(value) }
     };
     let (a, b) = (prepare(a)?, prepare(b)?);
     let range = of_call(function, &[a.range, b.range], result);
@@ -159,7 +161,7 @@ pub(in crate::rewrite) fn division(
     let op = operator(function).ok_or_else(internal)?;
     let Some((lowest, _)) = integer_range(result) else {
         let value = Emitted {
-            sql: sql::binary(sql::nested(a.sql), op, sql::nested(divisor)),
+            sql: sql::binary(sql::nest(a.sql), op, sql::nest(divisor)),
             range,
             tiny: float,
             nodes,
@@ -171,17 +173,17 @@ pub(in crate::rewrite) fn division(
     let overflows = a.range.contains(lowest as f64) && b.range.contains(-1.0);
     if !overflows {
         return Ok(Emitted {
-            sql: sql::binary(sql::nested(a.sql), op, sql::nested(divisor)),
+            sql: sql::binary(sql::nest(a.sql), op, sql::nest(divisor)),
             range,
             tiny: false,
             nodes,
         });
     }
     let above_lowest = bound_integer(lowest + 1);
-    let (dividend, grown) = guarded((a.sql, a.nodes), (2, 8), result, |a| {
+    let (dividend, grown) = guard_operand((a.sql, a.nodes), (2, 8), result, |a| {
         sql::case(
             vec![(
-                sql::binary(sql::nested(a.clone()), B::Lt, above_lowest.clone()),
+                sql::binary(sql::nest(a.clone()), B::Lt, above_lowest.clone()),
                 sql::cast(above_lowest, result),
             )],
             Some(a),
@@ -189,7 +191,7 @@ pub(in crate::rewrite) fn division(
     })?;
     let nodes = nodes - a.nodes + grown;
     Ok(Emitted {
-        sql: sql::binary(sql::nested(dividend), op, sql::nested(divisor)),
+        sql: sql::binary(sql::nest(dividend), op, sql::nest(divisor)),
         range,
         tiny: false,
         nodes,
@@ -218,7 +220,7 @@ pub(in crate::rewrite) fn divisor(
     };
     let range = of_call(function, &[a.range, b.range], result);
     let sql = sql::call(name, vec![sql::cast(a.sql, &wide), sql::cast(b.sql, &wide)]);
-    restored(
+    restore(
         Emitted {
             sql,
             range,

@@ -8,7 +8,7 @@ use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::guard::{Emitted, bound};
 use super::sql;
-use super::text::{collated, cut};
+use super::text::{collate, cut};
 use crate::analyze::interval::{Interval, of_type};
 use crate::catalog::Type;
 use crate::ir::literal::{FALSE, TRUE, integer_range};
@@ -39,11 +39,11 @@ pub(in crate::rewrite) fn read(value: Emitted, to: &Type) -> Result<Emitted, Ref
     match to {
         Type::Int2 | Type::Int4 | Type::Int8 => {
             let number = Type::Numeric(None);
-            Ok(guarded(value, INTEGER, &number, Vec::new(), to))
+            Ok(guard(value, INTEGER, &number, Vec::new(), to))
         }
         Type::Numeric(_) | Type::Float4 | Type::Float8 => {
             let number = Type::Numeric(None);
-            Ok(guarded(value, NUMBER, &number, Vec::new(), &number))
+            Ok(guard(value, NUMBER, &number, Vec::new(), &number))
         }
         Type::Date | Type::Timestamp | Type::Timestamptz => {
             let year = sql::call(
@@ -54,18 +54,18 @@ pub(in crate::rewrite) fn read(value: Emitted, to: &Type) -> Result<Emitted, Ref
                 ],
             );
             let exists = sql::binary(year, B::NotEq, sql::text("0000"));
-            Ok(guarded(value, INSTANT, to, vec![exists], to))
+            Ok(guard(value, INSTANT, to, vec![exists], to))
         }
-        Type::Uuid => Ok(guarded(value, UUID, to, Vec::new(), to)),
+        Type::Uuid => Ok(guard(value, UUID, to, Vec::new(), to)),
         Type::Bool => {
             let word = sql::call(
                 "lower",
                 vec![sql::call("btrim", vec![value.sql, sql::text(BLANKS)])],
             );
-            let word = collated(word, "C");
+            let word = collate(word, "C");
             let one_of = |list: &[&str]| {
                 let list = list.iter().map(|w| sql::text(w)).collect();
-                sql::nested(ast::Expr::InList {
+                sql::nest(ast::Expr::InList {
                     expr: Box::new(word.clone()),
                     list,
                     negated: false,
@@ -96,14 +96,14 @@ pub(in crate::rewrite) fn read(value: Emitted, to: &Type) -> Result<Emitted, Ref
 
 /// The text as `read` where it matches the pattern and meets every other condition, a number within
 /// `limit`; else NULL.
-fn guarded(
+fn guard(
     value: Emitted,
     pattern: &str,
     read: &Type,
     others: Vec<ast::Expr>,
     limit: &Type,
 ) -> Emitted {
-    let text = Box::new(collated(value.sql.clone(), "C"));
+    let text = Box::new(collate(value.sql.clone(), "C"));
     let matches = ast::Expr::Nested(Box::new(ast::Expr::BinaryOp {
         left: text,
         op: B::PGRegexMatch,

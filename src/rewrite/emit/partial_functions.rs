@@ -3,7 +3,7 @@
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::guard::{Emitted, flushed, guarded, internal, is_float, keep_within, working};
+use super::guard::{Emitted, flush, guard_operand, internal, is_float, keep_within, working};
 use super::limits::{NODES_MAX, too_complex};
 use super::sql;
 use crate::analyze::guarded_ranges::of_call;
@@ -16,14 +16,14 @@ use crate::refusal::{Refusal, reason};
 /// The largest number whose factorial stays within numeric's working range.
 const FACTORIAL_MAX: f64 = 28.0;
 
-fn compared(value: &ast::Expr, op: B, constant: &str) -> ast::Expr {
-    sql::binary(sql::nested(value.clone()), op, sql::number(constant))
+fn compare(value: &ast::Expr, op: B, constant: &str) -> ast::Expr {
+    sql::binary(sql::nest(value.clone()), op, sql::number(constant))
 }
 
 fn between(value: &ast::Expr, lo: &str, hi: &str) -> ast::Expr {
     let both = sql::all(vec![
-        compared(value, B::GtEq, lo),
-        compared(value, B::LtEq, hi),
+        compare(value, B::GtEq, lo),
+        compare(value, B::LtEq, hi),
     ]);
     ast::Expr::Nested(Box::new(both.unwrap_or_else(sql::null)))
 }
@@ -99,16 +99,16 @@ fn of_subject(
     let others: usize = operands.iter().map(|e| e.nodes).sum();
     let mut arguments: Vec<ast::Expr> = operands.into_iter().map(|e| e.sql).collect();
     let (name, times, inside): (_, _, fn(&ast::Expr) -> ast::Expr) = match function {
-        F::SquareRoot => ("sqrt", 2, |x| compared(x, B::GtEq, "0")),
-        F::NaturalLog => ("ln", 2, |x| compared(x, B::Gt, "0")),
-        F::Log10 | F::LogBase => ("log", 2, |x| compared(x, B::Gt, "0")),
+        F::SquareRoot => ("sqrt", 2, |x| compare(x, B::GtEq, "0")),
+        F::NaturalLog => ("ln", 2, |x| compare(x, B::Gt, "0")),
+        F::Log10 | F::LogBase => ("log", 2, |x| compare(x, B::Gt, "0")),
         F::ArcSine => ("asin", 3, |x| between(x, "-1", "1")),
         F::ArcCosine => ("acos", 3, |x| between(x, "-1", "1")),
         F::ArcSineInDegrees => ("asind", 3, |x| between(x, "-1", "1")),
         F::ArcCosineInDegrees => ("acosd", 3, |x| between(x, "-1", "1")),
         F::ArcTanh => ("atanh", 3, |x| between(x, "-1", "1")),
-        F::ArcCosh => ("acosh", 2, |x| compared(x, B::GtEq, "1")),
-        F::Factorial => ("factorial", 2, |x| compared(x, B::GtEq, "0")),
+        F::ArcCosh => ("acosh", 2, |x| compare(x, B::GtEq, "1")),
+        F::Factorial => ("factorial", 2, |x| compare(x, B::GtEq, "0")),
         // Surrogates are no characters.
         F::Character => ("chr", 5, |x| {
             either(between(x, "1", "55295"), between(x, "57344", "1114111"))
@@ -120,7 +120,7 @@ fn of_subject(
     } else {
         result
     };
-    guarded(
+    guard_operand(
         (subject.sql, subject.nodes),
         (times, others + 20),
         data_type,
@@ -170,30 +170,30 @@ fn of_parts(function: Function, parts: Vec<Emitted>) -> Result<(ast::Expr, usize
 fn is_date(year: &ast::Expr, month: &ast::Expr, day: &ast::Expr) -> ast::Expr {
     let one_of = |value: ast::Expr, list: &[&str], negated: bool| {
         let list = list.iter().map(|n| sql::number(n)).collect();
-        sql::nested(ast::Expr::InList {
-            expr: Box::new(sql::nested(value)),
+        sql::nest(ast::Expr::InList {
+            expr: Box::new(sql::nest(value)),
             list,
             negated,
         })
     };
-    let rest = |by: &str| sql::binary(sql::nested(year.clone()), B::Modulo, sql::number(by));
+    let rest = |by: &str| sql::binary(sql::nest(year.clone()), B::Modulo, sql::number(by));
     let is_leap = sql::all(vec![
         one_of(rest("4"), &["0"], false),
-        sql::nested(either(
+        sql::nest(either(
             one_of(rest("100"), &["0"], true),
             one_of(rest("400"), &["0"], false),
         )),
     ]);
-    let is_leap = sql::nested(is_leap.unwrap_or_else(sql::null));
+    let is_leap = sql::nest(is_leap.unwrap_or_else(sql::null));
     let both = |a: ast::Expr, b: ast::Expr| sql::binary(a, B::And, b);
     let is_day = [
-        compared(day, B::LtEq, "28"),
-        both(compared(day, B::LtEq, "30"), compared(month, B::NotEq, "2")),
+        compare(day, B::LtEq, "28"),
+        both(compare(day, B::LtEq, "30"), compare(month, B::NotEq, "2")),
         both(
-            compared(day, B::LtEq, "31"),
+            compare(day, B::LtEq, "31"),
             one_of(month.clone(), &["1", "3", "5", "7", "8", "10", "12"], false),
         ),
-        both(compared(day, B::Eq, "29"), is_leap),
+        both(compare(day, B::Eq, "29"), is_leap),
     ]
     .into_iter()
     .reduce(either)
@@ -201,7 +201,7 @@ fn is_date(year: &ast::Expr, month: &ast::Expr, day: &ast::Expr) -> ast::Expr {
     let all = [
         between(year, "1", "9999"),
         between(month, "1", "12"),
-        compared(day, B::GtEq, "1"),
+        compare(day, B::GtEq, "1"),
         is_day,
     ];
     all.into_iter().reduce(both).unwrap_or_else(sql::null)
@@ -261,7 +261,7 @@ pub(in crate::rewrite) fn reach(
     let kept = |e: Emitted| {
         keep_within(e, limit, result).and_then(|e| {
             if function == F::Radians {
-                flushed(e)
+                flush(e)
             } else {
                 Ok(e)
             }
@@ -340,15 +340,15 @@ fn power_by(
         range
     };
     let vanishes = |base: &ast::Expr| {
-        let above = sql::binary(sql::nested(base.clone()), B::Gt, constant("-"));
+        let above = sql::binary(sql::nest(base.clone()), B::Gt, constant("-"));
         sql::binary(
             above,
             B::And,
-            sql::binary(sql::nested(base.clone()), B::Lt, constant("")),
+            sql::binary(sql::nest(base.clone()), B::Lt, constant("")),
         )
     };
     let times = 1 + usize::from(!is_whole) + 2 * usize::from(is_negative || near_zero);
-    let (sql, nodes) = guarded(
+    let (sql, nodes) = guard_operand(
         (base.sql, base.nodes),
         (times, exponent.nodes + 20),
         result,
@@ -359,7 +359,7 @@ fn power_by(
             } else if near_zero {
                 branches.push((vanishes(&base), sql::cast(sql::number("0"), result)));
             }
-            let positive = compared(&base, B::GtEq, "0");
+            let positive = compare(&base, B::GtEq, "0");
             let call = sql::call("power", vec![base, exponent.sql]);
             if !is_whole {
                 branches.push((positive, call));

@@ -106,7 +106,7 @@ impl Relations<'_> {
             } => self.group(input, keys, aggregates),
             Relation::Window { input, columns } => self.window(input, columns),
             Relation::Union { columns, arms } => self.union(columns, arms),
-            Relation::Bounded { input, unit, rows } => self.bounded(input, *unit, *rows),
+            Relation::Bounded { input, unit, rows } => self.bound_rows(input, *unit, *rows),
         }
     }
 
@@ -117,7 +117,7 @@ impl Relations<'_> {
         let cells = std::iter::once(&scan.columns)
             .chain(same)
             .flat_map(|ids| ids.iter().zip(&table.columns))
-            .map(|(id, column)| (*id, scanned(&alias, column)))
+            .map(|(id, column)| (*id, scan_column(&alias, column)))
             .collect();
         Flat {
             from: sql::tables(sql::table(&table.schema, &table.name, &alias)),
@@ -138,7 +138,7 @@ impl Relations<'_> {
         if kind == JoinKind::Left && (!right.conditions.is_empty() || is_computed(&right))
             || !right.from.joins.is_empty()
         {
-            right = self.nested(right)?;
+            right = self.nest(right)?;
         }
         let ast::TableWithJoins { relation, joins: _ } = right.from;
         left.cells.extend(right.cells);
@@ -173,7 +173,7 @@ impl Relations<'_> {
 
     /// The relation as a derived table, for the nullable side of an outer join: its conditions and
     /// computed columns must stay inside.
-    fn nested(&self, flat: Flat) -> Result<Flat, Refusal> {
+    fn nest(&self, flat: Flat) -> Result<Flat, Refusal> {
         let alias = self.alias();
         let mut projection = Vec::new();
         let mut cells = HashMap::new();
@@ -187,7 +187,7 @@ impl Relations<'_> {
         for (at, id) in ids.into_iter().enumerate() {
             let cell = &flat.cells[id];
             let name = format!("c{at}");
-            projection.push(sql::aliased(self.spent_on(cell.raw.clone())?, &name));
+            projection.push(sql::alias(self.spent_on(cell.raw.clone())?, &name));
             cells.insert(
                 *id,
                 EmittedColumn {
@@ -197,10 +197,10 @@ impl Relations<'_> {
             );
         }
         if projection.is_empty() {
-            projection.push(sql::aliased(sql::null(), "nothing"));
+            projection.push(sql::alias(sql::null(), "nothing"));
         }
         let columns = projection.len();
-        let query = fenced(
+        let query = fence(
             sql::select(
                 projection,
                 vec![flat.from],
@@ -210,7 +210,7 @@ impl Relations<'_> {
             columns,
         );
         Ok(Flat {
-            from: sql::tables(sql::derived(query, &alias)),
+            from: sql::tables(sql::derived_table(query, &alias)),
             conditions: Vec::new(),
             cells,
         })
@@ -225,7 +225,7 @@ impl Relations<'_> {
 
 /// The size of a computed column is counted once, so PostgreSQL must compute it once. Without this
 /// fence it may inline any of the first `columns` at each mention above.
-pub(in crate::rewrite) fn fenced(query: ast::Query, columns: usize) -> ast::Query {
+pub(in crate::rewrite) fn fence(query: ast::Query, columns: usize) -> ast::Query {
     let computes = |item: &ast::SelectItem| {
         !matches!(
             item,
@@ -260,7 +260,7 @@ fn is_computed(flat: &Flat) -> bool {
 }
 
 /// A table's column with the clamp that every computation on it goes through.
-fn scanned(alias: &str, column: &Column) -> EmittedColumn {
+fn scan_column(alias: &str, column: &Column) -> EmittedColumn {
     let raw = sql::column(alias, &column.name);
     let data_type = &column.data_type;
     let declared = column
@@ -296,7 +296,7 @@ fn scanned(alias: &str, column: &Column) -> EmittedColumn {
             ),
         };
     }
-    typed(raw, data_type)
+    typed_column(raw, data_type)
 }
 
 fn is_held(bound: &Scalar, precision: u16, scale: i16) -> bool {
@@ -304,7 +304,7 @@ fn is_held(bound: &Scalar, precision: u16, scale: i16) -> bool {
 }
 
 /// A column of which only the type is declared.
-pub(in crate::rewrite) fn typed(raw: ast::Expr, data_type: &Type) -> EmittedColumn {
+pub(in crate::rewrite) fn typed_column(raw: ast::Expr, data_type: &Type) -> EmittedColumn {
     let limit = of_type(data_type);
     let clamp = match data_type {
         // Integers cannot leave their type; numerics and floats hold NaN and infinities, dates hold
@@ -362,7 +362,7 @@ mod tests {
                 is_complete: false,
                 extent: None,
             };
-            scanned("t", &column)
+            scan_column("t", &column)
                 .clamp
                 .map(|(_, upper, _)| upper.to_string())
                 .unwrap()

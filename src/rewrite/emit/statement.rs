@@ -47,7 +47,7 @@ impl ast::Visitor for Read {
 
     fn pre_visit_value(&mut self, value: &ast::ValueWithSpan) -> ControlFlow<Self::Break> {
         if let ast::Value::Placeholder(name) = &value.value {
-            self.0.extend(constants::numbered(name));
+            self.0.extend(constants::placeholder_number(name));
         }
         ControlFlow::Continue(())
     }

@@ -36,9 +36,9 @@ pub(in crate::rewrite) fn cut(value: Emitted) -> Emitted {
 }
 
 /// By bytes ("C"), or by the database's own letters ("default"), whatever collation a text has.
-pub(in crate::rewrite) fn collated(value: ast::Expr, collation: &str) -> ast::Expr {
-    sql::nested(ast::Expr::Collate {
-        expr: Box::new(sql::nested(value)),
+pub(in crate::rewrite) fn collate(value: ast::Expr, collation: &str) -> ast::Expr {
+    sql::nest(ast::Expr::Collate {
+        expr: Box::new(sql::nest(value)),
         collation: sql::name(&[collation]),
     })
 }
@@ -62,7 +62,7 @@ impl ast::VisitorMut for Derived {
     }
 }
 
-pub(in crate::rewrite) fn bounded(
+pub(in crate::rewrite) fn emit_bounded(
     function: Function,
     emitted: Vec<Emitted>,
     arguments: &[Expr],
@@ -86,7 +86,7 @@ pub(in crate::rewrite) fn bounded(
         return Ok(Emitted {
             nodes,
             ..Emitted::plain(
-                sql::binary(sql::nested(first), B::StringConcat, sql::nested(second)),
+                sql::binary(sql::nest(first), B::StringConcat, sql::nest(second)),
                 shown,
             )
         });
@@ -107,9 +107,9 @@ pub(in crate::rewrite) fn bounded(
             ..Emitted::plain(ast::Expr::Nested(Box::new(overlay)), shown)
         });
     }
-    let (name, collation) = named(function)?;
+    let (name, collation) = postgres_name(function)?;
     let subject = match collation {
-        Some(collation) => collated(first, collation),
+        Some(collation) => collate(first, collation),
         None => first,
     };
     Ok(Emitted {
@@ -119,7 +119,7 @@ pub(in crate::rewrite) fn bounded(
 }
 
 /// PostgreSQL's name of the function, and the collation its subject must be searched under.
-fn named(function: Function) -> Result<(&'static str, Option<&'static str>), Refusal> {
+fn postgres_name(function: Function) -> Result<(&'static str, Option<&'static str>), Refusal> {
     use Function as F;
     Ok(match function {
         F::Lower => ("lower", None),
@@ -187,7 +187,7 @@ fn result_range(function: Function, lengths: &[f64], arguments: &[Expr]) -> Inte
 }
 
 /// `concat` and `concat_ws`, every part cut.
-pub(in crate::rewrite) fn joined(function: Function, emitted: Vec<Emitted>) -> Emitted {
+pub(in crate::rewrite) fn concatenate(function: Function, emitted: Vec<Emitted>) -> Emitted {
     let nodes = emitted.iter().map(|e| e.nodes).sum::<usize>() + emitted.len();
     let parts: Vec<Emitted> = emitted.into_iter().map(cut).collect();
     let separators = if function == Function::ConcatSeparated {
@@ -211,7 +211,7 @@ pub(in crate::rewrite) fn joined(function: Function, emitted: Vec<Emitted>) -> E
 }
 
 /// A match with a constant pattern.
-pub(in crate::rewrite) fn matched(
+pub(in crate::rewrite) fn emit_match(
     function: Function,
     subject: Emitted,
     pattern: ast::Expr,
@@ -219,7 +219,7 @@ pub(in crate::rewrite) fn matched(
     use Function as F;
     let subject = cut(subject);
     let nodes = subject.nodes + 3;
-    let expr = Box::new(collated(
+    let expr = Box::new(collate(
         subject.sql,
         if function == F::Like { "C" } else { "default" },
     ));

@@ -54,7 +54,7 @@ pub(in crate::rewrite) fn total_function(
         return Ok(Emitted {
             nodes,
             ..Emitted::plain(
-                sql::binary(sql::nested(left), op, sql::nested(right)),
+                sql::binary(sql::nest(left), op, sql::nest(right)),
                 Interval::ALL,
             )
         });
@@ -112,7 +112,7 @@ pub(in crate::rewrite) fn total_function(
 fn last(values: &mut Vec<ast::Expr>) -> Result<Box<ast::Expr>, Refusal> {
     values
         .pop()
-        .map(|v| Box::new(sql::nested(v)))
+        .map(|v| Box::new(sql::nest(v)))
         .ok_or_else(internal)
 }
 
@@ -120,12 +120,12 @@ fn last(values: &mut Vec<ast::Expr>) -> Result<Box<ast::Expr>, Refusal> {
 fn logical(function: Function, mut values: Vec<ast::Expr>) -> Result<ast::Expr, Refusal> {
     use Function as F;
     Ok(match function {
-        F::And => sql::nested(
-            sql::all(values.into_iter().map(sql::nested).collect()).ok_or_else(internal)?,
-        ),
+        F::And => {
+            sql::nest(sql::all(values.into_iter().map(sql::nest).collect()).ok_or_else(internal)?)
+        }
         F::Or => {
-            let any = sql::chained(values.into_iter().map(sql::nested).collect(), &B::Or);
-            sql::nested(any.ok_or_else(internal)?)
+            let any = sql::chain(values.into_iter().map(sql::nest).collect(), &B::Or);
+            sql::nest(any.ok_or_else(internal)?)
         }
         F::Not => sql::not(*last(&mut values)?),
         F::IsNull => ast::Expr::Nested(Box::new(ast::Expr::IsNull(last(&mut values)?))),
@@ -149,7 +149,7 @@ fn logical(function: Function, mut values: Vec<ast::Expr>) -> Result<ast::Expr, 
 }
 
 fn in_list(mut values: Vec<ast::Expr>) -> ast::Expr {
-    let subject = Box::new(sql::nested(values.remove(0)));
+    let subject = Box::new(sql::nest(values.remove(0)));
     ast::Expr::Nested(Box::new(if values.iter().all(crate::parse::is_constant) {
         ast::Expr::InList {
             expr: subject,

@@ -172,7 +172,7 @@ impl<'a> JoinedRows<'a> {
     /// Rows that a derived table gives: grouped by the unit alone it is one.
     fn of_query(&self, query: &ast::Query) -> Option<u64> {
         match &*query.body {
-            ast::SetExpr::Select(select) if grouped(select) == 1 => None,
+            ast::SetExpr::Select(select) if count_group_columns(select) == 1 => None,
             body => self.of_body(body),
         }
     }
@@ -212,7 +212,7 @@ fn reads_tables(body: &ast::SetExpr) -> bool {
 
 /// All of a unit's rows come together: they are grouped by the unit alone.
 fn is_one_group(body: &ast::SetExpr) -> bool {
-    matches!(body, ast::SetExpr::Select(select) if grouped(select) == 1)
+    matches!(body, ast::SetExpr::Select(select) if count_group_columns(select) == 1)
 }
 
 /// Whether the expression is an aggregate, so that what reads it is computed once for each group.
@@ -245,7 +245,7 @@ fn levels(rows: u64) -> u64 {
     u64::from(u64::BITS - rows.leading_zeros())
 }
 
-fn grouped(select: &ast::Select) -> usize {
+fn count_group_columns(select: &ast::Select) -> usize {
     match &select.group_by {
         ast::GroupByExpr::Expressions(keys, _) => keys.len(),
         ast::GroupByExpr::All(_) => usize::MAX,
@@ -271,7 +271,7 @@ fn of_joins(body: &ast::SetExpr) -> u64 {
 
 /// A single key is the unit alone: then all rows are alike.
 fn of_groups(body: &ast::SetExpr, rows: u64) -> u64 {
-    let of_select = |select: &&ast::Select| match grouped(select) {
+    let of_select = |select: &&ast::Select| match count_group_columns(select) {
         _ if select.distinct.is_some() => levels(rows).saturating_mul(GROUPED),
         0 => 0,
         1 => GROUPED,

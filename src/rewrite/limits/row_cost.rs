@@ -80,7 +80,7 @@ impl RowCost {
     }
 
     /// The cost of statements whose rows may each join any number of public rows.
-    pub fn multiplied(self) -> Self {
+    pub fn multiply(self) -> Self {
         Self {
             row: self.row.saturating_mul(PAIRS),
             unit: self.unit.saturating_mul(PAIRS),
@@ -94,7 +94,7 @@ impl RowCost {
 /// on a core of a 2 GHz server, rounded up. Where joins multiply one unit's rows, also the time for
 /// all of these. `bounded`: how many of them each derived table holds at most.
 pub(in crate::rewrite) fn of(statement: &ast::Query, bounded: &HashMap<String, u64>) -> RowCost {
-    let (row, unit) = tallied(statement, bounded, 1);
+    let (row, unit) = tally_cost(statement, bounded, 1);
     RowCost { row, unit, pair: 0 }
 }
 
@@ -103,7 +103,7 @@ pub(in crate::rewrite) fn of_pairs(
     statement: &ast::Query,
     bounded: &HashMap<String, u64>,
 ) -> RowCost {
-    let (_, paired) = tallied(statement, bounded, PAIRS_TALLIED);
+    let (_, paired) = tally_cost(statement, bounded, PAIRS_TALLIED);
     RowCost {
         pair: paired.div_ceil(PAIRS_TALLIED),
         ..of(statement, bounded)
@@ -112,16 +112,16 @@ pub(in crate::rewrite) fn of_pairs(
 
 /// The time for one row of each relation, and for all joined rows of one unit, each of which meets
 /// this many public rows.
-fn tallied(statement: &ast::Query, bounded: &HashMap<String, u64>, pairs: u64) -> (u64, u64) {
-    let mut tally = Tally {
+fn tally_cost(statement: &ast::Query, bounded: &HashMap<String, u64>, pairs: u64) -> (u64, u64) {
+    let mut facts = Tally {
         nanoseconds: 0,
         open: Vec::new(),
         begun: Vec::new(),
         before: Vec::new(),
         made: JoinedRows::new(bounded, pairs),
     };
-    let _ = with_room(|| visit::visit(statement, &mut tally));
-    (tally.nanoseconds, tally.made.nanoseconds)
+    let _ = with_room(|| visit::visit(statement, &mut facts));
+    (facts.nanoseconds, facts.made.nanoseconds)
 }
 
 /// A logarithm or a power of a numeric is computed to as many digits as its operand has, which

@@ -44,14 +44,14 @@ struct OverRows<'e, 'x> {
 }
 
 impl OverRows<'_, '_> {
-    fn placed(&self, call: ast::Expr) -> ast::Expr {
+    fn place_call(&self, call: ast::Expr) -> ast::Expr {
         match self.over.clone() {
-            Some(spec) => sql::windowed(call, spec),
+            Some(spec) => sql::over_window(call, spec),
             None => call,
         }
     }
 
-    fn emitted(&self, value: &Expr) -> Result<ast::Expr, Refusal> {
+    fn emit(&self, value: &Expr) -> Result<ast::Expr, Refusal> {
         Ok(self.expressions.emit(value)?.0)
     }
 
@@ -62,12 +62,12 @@ impl OverRows<'_, '_> {
 
 impl Calls for OverRows<'_, '_> {
     fn rows(&self) -> ast::Expr {
-        self.placed(self.aggregate("count", None))
+        self.place_call(self.aggregate("count", None))
     }
 
     fn present(&self, value: &Expr) -> Result<ast::Expr, Refusal> {
         let value = self.expressions.presence(value)?;
-        Ok(self.placed(self.aggregate("count", Some(value))))
+        Ok(self.place_call(self.aggregate("count", Some(value))))
     }
 
     fn distinct_count(&self, values: &Distinct) -> Result<ast::Expr, Refusal> {
@@ -78,18 +78,18 @@ impl Calls for OverRows<'_, '_> {
                 ast::Expr::Tuple(values.iter().map(presence).collect::<Result<_, _>>()?)
             }
         };
-        Ok(self.placed(sql::distinct(self.aggregate("count", Some(value)))))
+        Ok(self.place_call(sql::distinct(self.aggregate("count", Some(value)))))
     }
 
     fn of(&self, name: &str, value: &Expr) -> Result<ast::Expr, Refusal> {
-        let value = self.emitted(value)?;
-        Ok(self.placed(self.aggregate(name, Some(value))))
+        let value = self.emit(value)?;
+        Ok(self.place_call(self.aggregate(name, Some(value))))
     }
 
     /// The scales of equal numerics, on which the digits of a quotient depend, are trimmed first.
     fn of_distinct(&self, name: &str, value: &Expr) -> Result<ast::Expr, Refusal> {
-        let value = one_spelling(self.emitted(value)?, &value.data_type.without_digits());
-        Ok(self.placed(sql::distinct(self.aggregate(name, Some(value)))))
+        let value = one_spelling(self.emit(value)?, &value.data_type.without_digits());
+        Ok(self.place_call(sql::distinct(self.aggregate(name, Some(value)))))
     }
 
     fn ordered_set(
@@ -98,7 +98,7 @@ impl Calls for OverRows<'_, '_> {
         fraction: Option<&Fractions>,
         (value, descending): (&Expr, bool),
     ) -> Result<ast::Expr, Refusal> {
-        let order = sql::ordered(self.emitted(value)?, descending, false);
+        let order = sql::order_term(self.emit(value)?, descending, false);
         let fraction = match fraction.map(Fractions::all) {
             None => None,
             Some([fraction]) => Some(sql::number(&format!(
@@ -117,8 +117,8 @@ impl Calls for OverRows<'_, '_> {
     }
 
     fn pairs(&self, y: &Expr, x: &Expr, kind: PairStatistic) -> Result<ast::Expr, Refusal> {
-        let value = |e: &Expr| Ok::<_, Refusal>(PairSums::value(self.emitted(e)?, e));
-        let placed = |call| self.placed(call);
+        let value = |e: &Expr| Ok::<_, Refusal>(PairSums::value(self.emit(e)?, e));
+        let placed = |call| self.place_call(call);
         Ok(PairSums::new(value(y)?, value(x)?, self.filter.clone(), &placed).statistic(kind))
     }
 

@@ -11,9 +11,9 @@ use sqlparser::ast;
 
 use super::emit::column::EmittedColumn;
 use super::emit::expression::ExpressionEmitter;
-use super::emit::relation::{Flat, Relations, fenced, typed};
+use super::emit::relation::{Flat, Relations, fence, typed_column};
 use super::emit::sql;
-use super::vector::kept_groups::hashed;
+use super::vector::kept_groups::hash;
 use crate::catalog::Type;
 use crate::ir::{Aggregate, ColumnId, Relation, Window};
 use crate::refusal::{Refusal, reason};
@@ -42,7 +42,7 @@ impl Relations<'_> {
         for id in keys {
             let cell = expressions.cell(*id)?;
             let name = format!("c{}", id.0);
-            projection.push(sql::aliased(
+            projection.push(sql::alias(
                 self.spent_on(one_spelling(cell.raw.clone(), &cell.data_type))?,
                 &name,
             ));
@@ -57,14 +57,17 @@ impl Relations<'_> {
         }
         for (id, aggregate) in aggregates.iter().filter(|(id, _)| self.needed.contains(id)) {
             let name = format!("c{}", id.0);
-            projection.push(sql::aliased(
+            projection.push(sql::alias(
                 self.spent_on(aggregate_call(aggregate, &expressions, None)?)?,
                 &name,
             ));
-            cells.insert(*id, typed(sql::column(&alias, &name), &aggregate.data_type));
+            cells.insert(
+                *id,
+                typed_column(sql::column(&alias, &name), &aggregate.data_type),
+            );
         }
         if projection.is_empty() {
-            projection.push(sql::aliased(sql::null(), "nothing"));
+            projection.push(sql::alias(sql::null(), "nothing"));
         }
         // PostgreSQL pushes conditions on keys below the grouping, each with a copy of the key;
         // those on aggregates stay above.
@@ -72,12 +75,12 @@ impl Relations<'_> {
         let query = sql::select(
             projection,
             vec![flat.from],
-            sql::all(flat.conditions.into_iter().map(sql::nested).collect()),
+            sql::all(flat.conditions.into_iter().map(sql::nest).collect()),
             group_by,
         );
-        let query = fenced(query, keys);
+        let query = fence(query, keys);
         Ok(Flat {
-            from: sql::tables(sql::derived(query, &alias)),
+            from: sql::tables(sql::derived_table(query, &alias)),
             conditions: Vec::new(),
             cells,
         })
@@ -109,7 +112,7 @@ impl Relations<'_> {
         for id in ids {
             let cell = &flat.cells[id];
             let name = format!("c{}", id.0);
-            projection.push(sql::aliased(self.spent_on(cell.raw.clone())?, &name));
+            projection.push(sql::alias(self.spent_on(cell.raw.clone())?, &name));
             ties.extend(spelled_out(cell)?);
             cells.insert(
                 *id,
@@ -122,25 +125,28 @@ impl Relations<'_> {
         let given = projection.len();
         for (id, window) in columns.iter().filter(|(id, _)| self.needed.contains(id)) {
             let name = format!("c{}", id.0);
-            projection.push(sql::aliased(
+            projection.push(sql::alias(
                 self.spent_on(window_call(window, &expressions, &ties)?)?,
                 &name,
             ));
-            cells.insert(*id, typed(sql::column(&alias, &name), &window.data_type));
+            cells.insert(
+                *id,
+                typed_column(sql::column(&alias, &name), &window.data_type),
+            );
         }
         if projection.is_empty() {
-            projection.push(sql::aliased(sql::null(), "nothing"));
+            projection.push(sql::alias(sql::null(), "nothing"));
         }
         let query = sql::select(
             projection,
             vec![flat.from],
-            sql::all(flat.conditions.into_iter().map(sql::nested).collect()),
+            sql::all(flat.conditions.into_iter().map(sql::nest).collect()),
             Vec::new(),
         );
         // PostgreSQL pushes conditions on a window's partition below it.
-        let query = fenced(query, given);
+        let query = fence(query, given);
         Ok(Flat {
-            from: sql::tables(sql::derived(query, &alias)),
+            from: sql::tables(sql::derived_table(query, &alias)),
             conditions: Vec::new(),
             cells,
         })
@@ -152,7 +158,7 @@ impl Relations<'_> {
     /// # Guarantee
     /// Each unit has at most `rows` rows, and which ones stay is a function of the set of that
     /// unit's rows.
-    pub(super) fn bounded(
+    pub(super) fn bound_rows(
         &self,
         input: &Relation,
         unit: ColumnId,
@@ -172,7 +178,7 @@ impl Relations<'_> {
         for (at, id) in ids.into_iter().enumerate() {
             let cell = &flat.cells[id];
             let name = format!("c{at}");
-            projection.push(sql::aliased(self.spent_on(cell.raw.clone())?, &name));
+            projection.push(sql::alias(self.spent_on(cell.raw.clone())?, &name));
             // All rows of a unit hold one value of the unit's own column.
             order.extend(if *id == unit {
                 Vec::new()
@@ -192,7 +198,7 @@ impl Relations<'_> {
             .iter()
             .map(|value| sql::cast(value.clone(), &Type::Text))
             .collect();
-        order.insert(0, hashed(texts));
+        order.insert(0, hash(texts));
         let unit = ExpressionEmitter {
             cells: &flat.cells,
             relations: None,
@@ -200,14 +206,14 @@ impl Relations<'_> {
         .cell(unit)?
         .raw
         .clone();
-        projection.push(sql::aliased(
+        projection.push(sql::alias(
             sql::over("row_number", Vec::new(), unit, order),
             PLACE,
         ));
         let query = sql::select(
             projection,
             vec![flat.from],
-            sql::all(flat.conditions.into_iter().map(sql::nested).collect()),
+            sql::all(flat.conditions.into_iter().map(sql::nest).collect()),
             Vec::new(),
         );
         let kept = sql::binary(
@@ -217,7 +223,7 @@ impl Relations<'_> {
         );
         self.bounded.borrow_mut().insert(alias.clone(), rows);
         Ok(Flat {
-            from: sql::tables(sql::derived(fenced(query, given), &alias)),
+            from: sql::tables(sql::derived_table(fence(query, given), &alias)),
             conditions: vec![kept],
             cells,
         })
@@ -241,15 +247,15 @@ impl Relations<'_> {
                 let cell = expressions.cell(*id)?;
                 let value =
                     self.spent_on(of_default_collation(cell.raw.clone(), &cell.data_type))?;
-                projection.push(sql::aliased(value, &format!("c{}", column.0)));
+                projection.push(sql::alias(value, &format!("c{}", column.0)));
             }
             let query = sql::select(
                 projection,
                 vec![flat.from],
-                sql::all(flat.conditions.into_iter().map(sql::nested).collect()),
+                sql::all(flat.conditions.into_iter().map(sql::nest).collect()),
                 Vec::new(),
             );
-            let query = fenced(query, ids.len());
+            let query = fence(query, ids.len());
             let query = if query.limit_clause.is_some() {
                 Box::new(ast::SetExpr::Query(Box::new(query)))
             } else {
@@ -270,7 +276,7 @@ impl Relations<'_> {
         let cell = |id: &ColumnId| {
             (
                 *id,
-                typed(
+                typed_column(
                     sql::column(&alias, &format!("c{}", id.0)),
                     &self.columns[id.0 as usize].data_type,
                 ),
@@ -278,7 +284,7 @@ impl Relations<'_> {
         };
         let cells = columns.iter().map(cell).collect();
         Ok(Flat {
-            from: sql::tables(sql::derived(query_of(body), &alias)),
+            from: sql::tables(sql::derived_table(query_of(body), &alias)),
             conditions: Vec::new(),
             cells,
         })
@@ -334,8 +340,8 @@ fn ordered_as_text(cell: &EmittedColumn) -> Vec<ast::Expr> {
 /// comparison.
 fn of_default_collation(value: ast::Expr, data_type: &Type) -> ast::Expr {
     match data_type {
-        Type::Text | Type::Varchar(_) | Type::Char(_) => sql::nested(ast::Expr::Collate {
-            expr: Box::new(sql::nested(value)),
+        Type::Text | Type::Varchar(_) | Type::Char(_) => sql::nest(ast::Expr::Collate {
+            expr: Box::new(sql::nest(value)),
             collation: sql::name(&["default"]),
         }),
         _ => value,
@@ -348,7 +354,7 @@ fn one_spelling(key: ast::Expr, data_type: &Type) -> ast::Expr {
         Type::Numeric(None) => sql::call("trim_scale", vec![key]),
         Type::Char(None) => sql::cast(sql::cast(key, &Type::Text), data_type),
         Type::Float4 | Type::Float8 => sql::binary(
-            sql::nested(key),
+            sql::nest(key),
             ast::BinaryOperator::Plus,
             sql::cast(sql::number("0"), data_type),
         ),

@@ -24,11 +24,11 @@ pub struct PairSums {
 }
 
 fn times(a: &ast::Expr, b: &ast::Expr) -> ast::Expr {
-    sql::binary(sql::nested(a.clone()), B::Multiply, sql::nested(b.clone()))
+    sql::binary(sql::nest(a.clone()), B::Multiply, sql::nest(b.clone()))
 }
 
 fn less(a: ast::Expr, b: ast::Expr) -> ast::Expr {
-    sql::nested(sql::binary(a, B::Minus, b))
+    sql::nest(sql::binary(a, B::Minus, b))
 }
 
 fn above(a: &ast::Expr, least: &str) -> ast::Expr {
@@ -78,13 +78,7 @@ impl PairSums {
         placed: &impl Fn(ast::Expr) -> ast::Expr,
     ) -> Self {
         let complete = [sql::is_not_null(y.clone()), sql::is_not_null(x.clone())];
-        let rows = sql::all(
-            filter
-                .into_iter()
-                .map(sql::nested)
-                .chain(complete)
-                .collect(),
-        );
+        let rows = sql::all(filter.into_iter().map(sql::nest).chain(complete).collect());
         let sum = |value: ast::Expr| placed(sql::aggregate("sum", Some(value), rows.clone()));
         let n = sql::cast(
             placed(sql::aggregate("count", None, rows.clone())),
@@ -127,7 +121,7 @@ impl PairSums {
             PairStatistic::SquaresX => ratio(squares_x(), n.clone()),
             PairStatistic::SquaresY => ratio(squares_y(), n.clone()),
             PairStatistic::Products => ratio(products(), n.clone()),
-            PairStatistic::CovariancePopulation => ratio(products(), sql::nested(times(n, n))),
+            PairStatistic::CovariancePopulation => ratio(products(), sql::nest(times(n, n))),
             PairStatistic::CovarianceSample => {
                 ratio(products(), times(n, &less(n.clone(), sql::number("1"))))
             }

@@ -32,7 +32,7 @@ pub(super) fn window_call(
             .cloned()
             .chain(
                 ties.iter()
-                    .map(|tie| sql::ordered(tie.clone(), false, false)),
+                    .map(|tie| sql::order_term(tie.clone(), false, false)),
             )
             .collect()
     };
@@ -43,21 +43,22 @@ pub(super) fn window_call(
         window_frame: None,
     };
     let emitted = |value: &Expr| Ok::<_, Refusal>(expressions.emit(value)?.0);
-    let ranks = |name: &str, order_by| sql::windowed(sql::call(name, Vec::new()), spec(order_by));
+    let ranks =
+        |name: &str, order_by| sql::over_window(sql::call(name, Vec::new()), spec(order_by));
     Ok(match ranked {
         WindowFunction::PercentRank => ranks("percent_rank", order_by.clone()),
         WindowFunction::Share => ranks("cume_dist", order_by.clone()),
         WindowFunction::RowNumber => ranks("row_number", completed()),
         WindowFunction::Rank => ranks("rank", order_by.clone()),
         WindowFunction::DenseRank => ranks("dense_rank", order_by.clone()),
-        WindowFunction::Tile(count) => sql::windowed(
+        WindowFunction::Tile(count) => sql::over_window(
             sql::call("ntile", vec![sql::number(&count.to_string())]),
             spec(completed()),
         ),
         WindowFunction::Neighbour { value, offset } => {
             let name = if *offset < 0 { "lag" } else { "lead" };
             let arguments = vec![emitted(value)?, sql::number(&offset.abs().to_string())];
-            sql::windowed(sql::call(name, arguments), spec(completed()))
+            sql::over_window(sql::call(name, arguments), spec(completed()))
         }
         WindowFunction::Placed { value, place } => {
             let window = Placed {
@@ -79,7 +80,7 @@ pub(super) fn window_call(
                 aggregate,
                 expressions,
                 Some(ast::WindowSpec {
-                    window_frame: frame.as_ref().map(printed),
+                    window_frame: frame.as_ref().map(print_frame),
                     ..spec(order_by)
                 }),
             )?
@@ -107,7 +108,7 @@ fn ordered_by(
         } else {
             expressions.presence(expr)?
         };
-        order_by.push(sql::ordered(key, *descending, *nulls_first));
+        order_by.push(sql::order_term(key, *descending, *nulls_first));
     }
     Ok(order_by)
 }
@@ -126,12 +127,12 @@ impl Placed<'_> {
         let ties = |descending: bool| {
             self.ties
                 .iter()
-                .map(move |tie| sql::ordered(tie.clone(), descending, false))
+                .map(move |tie| sql::order_term(tie.clone(), descending, false))
         };
         let over = |call: ast::Expr,
                     order_by: Vec<ast::OrderByExpr>,
                     window_frame: Option<ast::WindowFrame>| {
-            sql::windowed(
+            sql::over_window(
                 call,
                 ast::WindowSpec {
                     window_name: None,
@@ -152,7 +153,7 @@ impl Placed<'_> {
         };
         let call = sql::call(name, arguments);
         match (frame, place) {
-            (Some(frame), _) => over(call, completed(), Some(printed(frame))),
+            (Some(frame), _) => over(call, completed(), Some(print_frame(frame))),
             (None, Position::First) => over(call, completed(), None),
             (None, Position::Last) => {
                 // The last of the rows that tie is the first of them from the other end.
@@ -169,7 +170,7 @@ impl Placed<'_> {
                     order_by: ties(true).collect(),
                     window_frame: None,
                 };
-                sql::windowed(first, spec)
+                sql::over_window(first, spec)
             }
             (None, Position::Nth(nth)) => {
                 let all = Frame {
@@ -188,7 +189,7 @@ impl Placed<'_> {
                     sql::number(&nth.to_string()),
                 );
                 sql::case(
-                    vec![(reached, over(call, completed(), Some(printed(&all))))],
+                    vec![(reached, over(call, completed(), Some(print_frame(&all))))],
                     None,
                 )
             }
@@ -196,7 +197,7 @@ impl Placed<'_> {
     }
 }
 
-fn printed(frame: &Frame) -> ast::WindowFrame {
+fn print_frame(frame: &Frame) -> ast::WindowFrame {
     let Frame { mode, start, end } = frame;
     let offset = |e: &Expr| Some(Box::new(sql::constant(e.as_literal(), &e.data_type)));
     let edge = |edge: &Edge| match edge {

@@ -121,7 +121,7 @@ pub(in crate::rewrite) fn release_digest(
     digest.update(emission.policy.version.as_bytes());
     let mut groups_per_unit = None;
     if let Some((coordinates, price)) = plain {
-        let statement = emission.unpivoted(coordinates, price, &price.no_bounding())?;
+        let statement = emission.unpivot(coordinates, price, &price.no_bounding())?;
         // Never run, so it is not parsed again.
         digest.update(crate::parse::with_room(|| statement.to_string()).as_bytes());
         digest.update(format!("{:?}", price.weights).as_bytes());

@@ -17,7 +17,7 @@ use self::digest::{PlanDigest, ReleaseDigest};
 use super::limits::row_cost::RowCost;
 use super::{ChoicePlan, Coordinate, EmittedStatement, Family, Look, Measure, Price, ReleaseFacts};
 use crate::aggregates::{ChoiceId, MeasureId, Model, Output, ReleasedColumn};
-use crate::analyze::{KeyCombinations, KeyRule, MetTable, grouped, listed_groups};
+use crate::analyze::{KeyCombinations, KeyRule, MetTable, grouping_sets, listed_groups};
 use crate::catalog::{Collation, TableFingerprint, Type};
 use crate::ir::{
     AggregateId, GroupingSet, MiddleColumn, MiddleId, MiddleQuery, ReleaseId, TableId, Uncertainty,
@@ -74,7 +74,7 @@ impl Plan {
     }
 
     /// What is bought in its place, where that answers more at the same price.
-    pub fn widened(&self) -> Option<&Widened> {
+    pub fn bought_instead(&self) -> Option<&Widened> {
         self.widened.as_deref()
     }
 
@@ -240,7 +240,7 @@ impl ReleasePlan {
     /// Number of groups in the full domains of all grouping sets. A key without a domain counts as
     /// one value.
     pub fn listed_groups(&self) -> u64 {
-        let sets = grouped(&self.sets, self.keys.len());
+        let sets = grouping_sets(&self.sets, self.keys.len());
         listed_groups(&sets, |key| &self.keys[key.0].1, &self.tuples)
     }
 
@@ -287,10 +287,10 @@ impl ReleasePlan {
     pub fn models(&self) -> impl Iterator<Item = (&Model, &Output)> {
         let outputs = self.outputs().iter().enumerate();
         outputs.filter_map(|(at, (output, _))| {
-            let (model, _) = output.fitted()?;
+            let (model, _) = output.model_field()?;
             let mut before = self.outputs()[..at].iter();
             let is_it =
-                |(other, _): &(Output, _)| other.fitted().is_some_and(|(of, _)| of == model);
+                |(other, _): &(Output, _)| other.model_field().is_some_and(|(of, _)| of == model);
             (!before.any(is_it)).then_some((model, output))
         })
     }
@@ -338,7 +338,7 @@ impl ReleasePlan {
         &self.choices[at]
     }
 
-    pub(in crate::rewrite) fn printed(&self) -> usize {
+    pub(in crate::rewrite) fn printed_bytes(&self) -> usize {
         self.statements()
             .into_iter()
             .map(|statement| statement.sql().len())

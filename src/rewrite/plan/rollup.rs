@@ -190,7 +190,7 @@ fn totals(
         .filter_map(|(at, digest)| Some(Total::of((*digest)?, vec![(CoordinateId(at), 1)], 1)))
         .collect();
     for measure in &plan.measures {
-        if let Some((coordinate, (terms, divisor))) = derived(measure, plain)
+        if let Some((coordinate, (terms, divisor))) = derive(measure, plain)
             && let digest = digest_of(&coordinate)?
             && totals.iter().all(|known| known.digest != digest)
         {
@@ -199,7 +199,7 @@ fn totals(
     }
     Ok(totals
         .into_iter()
-        .filter_map(|total| total.released(&plan.coordinates))
+        .filter_map(|total| total.into_released(&plan.coordinates))
         .collect())
 }
 
@@ -213,7 +213,7 @@ impl Total {
     }
 
     /// The total of coordinates in the plain layout, in terms of those that are released.
-    fn released(self, coordinates: &[Coordinate]) -> Option<Self> {
+    fn into_released(self, coordinates: &[Coordinate]) -> Option<Self> {
         let made: Vec<(Vec<(CoordinateId, i64)>, u64)> = self
             .terms
             .iter()
@@ -274,10 +274,10 @@ type Multiples = (Vec<(CoordinateId, i64)>, u64);
 
 /// For a measure that is a count or a sum: the coordinate that would give it directly, and the
 /// released coordinates that it is computed from.
-fn derived(measure: &Measure, coordinates: &[Coordinate]) -> Option<(Coordinate, Multiples)> {
+fn derive(measure: &Measure, coordinates: &[Coordinate]) -> Option<(Coordinate, Multiples)> {
     match measure {
         Measure::Count(count) => {
-            let (mask, rows) = counted(count, coordinates)?;
+            let (mask, rows) = count_source(count, coordinates)?;
             Some((Coordinate::Rows { mask }, rows))
         }
         Measure::Sum {
@@ -285,7 +285,7 @@ fn derived(measure: &Measure, coordinates: &[Coordinate]) -> Option<(Coordinate,
             count: Some(count),
             fixed_point,
         } => {
-            let (_, (rows, divisor)) = counted(count, coordinates)?;
+            let (_, (rows, divisor)) = count_source(count, coordinates)?;
             let Coordinate::Values {
                 filter,
                 value,
@@ -319,7 +319,7 @@ fn derived(measure: &Measure, coordinates: &[Coordinate]) -> Option<(Coordinate,
 }
 
 /// The rows that a count is of, and how it is made.
-fn counted(count: &Count, coordinates: &[Coordinate]) -> Option<(Mask, Multiples)> {
+fn count_source(count: &Count, coordinates: &[Coordinate]) -> Option<(Mask, Multiples)> {
     let Count { rows, all, nulls } = count;
     let (filter, not_null) = match coordinates.get(rows.0)? {
         Coordinate::Rows {

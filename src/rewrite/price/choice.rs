@@ -79,7 +79,7 @@ fn distinct(
         in_all
     };
     // Each grouping set counts the unit's values again.
-    let sets = release.grouped().len();
+    let sets = release.grouping_sets().len();
     let coordinates = match values {
         Distinct::Value(value) => degree.coordinates(value),
         Distinct::Row(_) => vec![Coordinate::Rows {
@@ -158,7 +158,7 @@ pub fn coarsen(query: &mut ChoiceQuery, release: &AnalyzedRelease, terms: &Terms
 }
 
 /// The look at how many rows units have, where there is one.
-fn looked(
+fn price_look(
     query: &ChoiceQuery,
     limit: RowLimit,
     release: &AnalyzedRelease,
@@ -213,9 +213,9 @@ fn draws(
     release: &AnalyzedRelease,
     portion: &Portion<'_>,
 ) -> Result<PricedChoice, Refusal> {
-    let looked = looked(query, limit, release, portion)?;
+    let looked = price_look(query, limit, release, portion)?;
     let is_pure = portion.terms.is_pure();
-    let sets = release.grouped().len() as u64;
+    let sets = release.grouping_sets().len() as u64;
     let unit_max = limit.weight_max(sets, is_pure);
     // Draws that one unit is in.
     let fractions = query.fractions().len();
@@ -297,7 +297,7 @@ fn eta(steps: usize, (mu, epsilon): (Option<Mu>, Fixed), is_pure: bool) -> Resul
         let all = (0..steps).try_fold(Loss::ZERO, |sum, _| sum.compose(one));
         all.is_some_and(|all| {
             mu.map_or(all.epsilon <= Some(epsilon), |mu| {
-                all.mu_squared <= mu.squared()
+                all.mu_squared <= mu.square()
             })
         })
     };

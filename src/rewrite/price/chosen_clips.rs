@@ -49,7 +49,7 @@ impl Block {
     ///
     /// # Reference
     /// `docs/look.md`, lemma 1.
-    pub fn calibrated(&self, candidate: CandidateId) -> Result<Vec<Calibrated>, Refusal> {
+    pub fn calibrate(&self, candidate: CandidateId) -> Result<Vec<Calibrated>, Refusal> {
         let clip = self.bins.clip(candidate);
         self.weights
             .iter()
@@ -120,7 +120,7 @@ impl Look {
                 mu: Mu(mu.max(block.mu.0)),
                 ..block.clone()
             };
-            let fits = |candidate| better.calibrated(candidate).is_ok();
+            let fits = |candidate| better.calibrate(candidate).is_ok();
             match is_later(at) && fits(CandidateId::LEAST) && fits(CandidateId::CEILING) {
                 true => better,
                 false => block.clone(),

@@ -195,7 +195,7 @@ impl Weighted<'_> {
             shared,
         } = norms(&coordinates, &weights, &self.release.exclusive_filters);
         if self.release.one_row_per_unit {
-            let sets = self.release.grouped().len() as u64;
+            let sets = self.release.grouping_sets().len() as u64;
             return Length {
                 squared: (row.squared + presence.squared) * sets + shared.squared,
                 absolute: (row.absolute + presence.absolute) * sets + shared.absolute,
@@ -217,7 +217,7 @@ impl Weighted<'_> {
         let lengths = row_lengths(self.release, self.groups);
         let in_group = self.release.unit_groups.iter().map(|of_unit| of_unit.rows);
         let in_group = of_row * in_group.max().unwrap_or(1).max(1);
-        let sets = self.release.grouped().len() as u64;
+        let sets = self.release.grouping_sets().len() as u64;
         let squared = of_unit * in_group.min(of_unit.clone()) * sets;
         Length {
             squared: squared.min(of_row * of_row * lengths.squared),

@@ -38,9 +38,9 @@ pub struct ByEffects {
 
 impl ByEffects {
     /// Each effect with its noise.
-    pub fn measured(&self) -> impl Iterator<Item = (&Effect, &[Calibrated])> {
+    pub fn measured_effects(&self) -> impl Iterator<Item = (&Effect, &[Calibrated])> {
         let noise = self.calibrated.iter().map(Vec::as_slice);
-        self.effects.measured().iter().zip(noise)
+        self.effects.measured_effects().iter().zip(noise)
     }
 
     /// By how many bits the noise of an effect is finer than the statement's integers.
@@ -107,7 +107,7 @@ pub fn by_effects(
     }
     let mu = budget(portion).mu?;
     let effects = effects_of(release)?;
-    let calibrated = effects.measured().len() * coordinates.len();
+    let calibrated = effects.measured_effects().len() * coordinates.len();
     if effects.cells() > policy.limits.groups as usize || calibrated > CALIBRATED_MAX {
         return None;
     }
@@ -117,7 +117,7 @@ pub fn by_effects(
         .clamp(1, effects.cells() as u64);
     let clip = cells_clip(release, coordinates, &apart.weights, groups);
     let whole = effects.clip(&clip);
-    let widest = scaled(&whole, widest_deviation(&effects, release))?;
+    let widest = scale(&whole, widest_deviation(&effects, release))?;
     if &widest * (GAIN_MIN + 1) >= &apart.clip * GAIN_MIN {
         return None;
     }
@@ -140,7 +140,7 @@ pub fn by_effects(
             .collect::<Option<Vec<_>>>()
     };
     let calibrated = effects
-        .measured()
+        .measured_effects()
         .iter()
         .map(of_effect)
         .collect::<Option<_>>()?;
@@ -221,7 +221,7 @@ fn cells_clip(
 }
 
 /// A factor at most one of a clip, rounded up.
-fn scaled(clip: &BigUint, factor: f64) -> Option<BigUint> {
+fn scale(clip: &BigUint, factor: f64) -> Option<BigUint> {
     const BITS: u32 = 80;
     let factor = (factor * 2f64.powi(BITS as i32)).to_u128()?;
     Some(((clip * (factor + 1)) >> BITS) + 1u8)

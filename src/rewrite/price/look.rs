@@ -7,7 +7,7 @@ use num_bigint::BigUint;
 
 use super::chosen_clips::BlockId;
 use super::{
-    AskedRelease, Block, Look, Portion, Price, Terms, budget, clips, deciding, groups,
+    AskedRelease, Block, Look, Portion, Price, Terms, budget, clips, deciding_coordinate, groups,
     out_of_reach, release_keys,
 };
 use crate::analyze::AnalyzedRelease;
@@ -61,11 +61,10 @@ struct Blocked {
     /// The clip of a block without a choice rests on a total that the policy declares.
     is_by_total: bool,
 }
-
 /// `None` where the clip of every block is known, or where groups and bins are too many.
-fn blocked(release: &AnalyzedRelease, layout: &Coordinates, groups: u64) -> Option<Blocked> {
+fn make_blocks(release: &AnalyzedRelease, layout: &Coordinates, groups: u64) -> Option<Blocked> {
     let coordinates = layout.coordinates.as_slice();
-    let shown = shown(release, coordinates);
+    let shown = showing_coordinate(release, coordinates);
     let (blocks, by_totals): (Vec<Block>, Vec<bool>) =
         blocks(coordinates, &release.exclusive_filters, shown)
             .into_iter()
@@ -79,7 +78,7 @@ fn blocked(release: &AnalyzedRelease, layout: &Coordinates, groups: u64) -> Opti
                 let is_short = ceiling <= row * SHORT && !places.iter().any(|at| layout.made[at.0]);
                 let is_known = is_short || places.iter().any(|at| shown == Some(*at));
                 let bins = if is_known {
-                    Bins::fixed(ceiling)
+                    Bins::single(ceiling)
                 } else {
                     Bins::up_to(&ceiling)
                 };
@@ -139,7 +138,7 @@ pub(in crate::rewrite) fn has_choice(
 ) -> bool {
     let coordinates = &layout.coordinates;
     let groups = groups_of(release, coordinates, policy, &terms.session_settings);
-    blocked(release, layout, groups).is_some()
+    make_blocks(release, layout, groups).is_some()
 }
 
 /// Whether what is paid before the data is read is worth the policy's least epsilon, which bounds
@@ -156,12 +155,15 @@ pub(in crate::rewrite) fn is_worth_the_least(
     let price = price(asked.release, &asked.layout, policy, &portion)?;
     let least = terms.mu(policy.privacy.epsilon_min);
     let first = price.look.map_or(Loss::ZERO, |look| look.first);
-    Ok(least.is_some_and(|least| first.mu_squared >= least.squared()))
+    Ok(least.is_some_and(|least| first.mu_squared >= least.square()))
 }
 
 /// The coordinate that decides which groups are shown.
-fn shown(release: &AnalyzedRelease, coordinates: &[Coordinate]) -> Option<CoordinateId> {
-    let deciding = deciding(coordinates).filter(|_| release.is_thresholded());
+fn showing_coordinate(
+    release: &AnalyzedRelease,
+    coordinates: &[Coordinate],
+) -> Option<CoordinateId> {
+    let deciding = deciding_coordinate(coordinates).filter(|_| release.is_thresholded());
     deciding.map(|(at, _)| at)
 }
 
@@ -199,7 +201,7 @@ pub(super) fn price(
         mut blocks,
         shown,
         is_by_total,
-    } = blocked(release, layout, groups).ok_or_else(out_of_reach)?;
+    } = make_blocks(release, layout, groups).ok_or_else(out_of_reach)?;
     let whole = budget(portion).mu.ok_or_else(out_of_reach)?;
     let shares = Shares::of(&blocks, shown.is_some(), release.listed_groups());
     let mu_of = |percent: u128, parts: usize| part(whole, percent, parts);
@@ -209,8 +211,8 @@ pub(super) fn price(
     for (at, block) in blocks.iter_mut().enumerate() {
         block.mu = if shown == Some(at) { shown_mu } else { sums_mu };
         // The least of several candidates has the least noise, the ceiling the most.
-        block.calibrated(CandidateId::LEAST)?;
-        block.calibrated(CandidateId::CEILING)?;
+        block.calibrate(CandidateId::LEAST)?;
+        block.calibrate(CandidateId::CEILING)?;
     }
     let one = BigUint::from(1u8);
     let counts = gaussian(&one, &one, look_mu).map_err(|_| out_of_reach())?;
@@ -226,7 +228,7 @@ pub(super) fn price(
     };
     Ok(Price {
         is_by_total,
-        ..priced(release, (coordinates, groups), look, whole)?
+        ..price_with(release, (coordinates, groups), look, whole)?
     })
 }
 
@@ -255,7 +257,7 @@ impl Shares {
     }
 }
 
-fn priced(
+fn price_with(
     release: &AnalyzedRelease,
     (coordinates, groups): (&[Coordinate], u64),
     look: Look,
@@ -264,7 +266,7 @@ fn priced(
     let mut weights = vec![BigUint::from(1u8); coordinates.len()];
     let mut calibrated = vec![look.counts; coordinates.len()];
     for block in &look.blocks {
-        let of_block = block.calibrated(CandidateId::CEILING)?;
+        let of_block = block.calibrate(CandidateId::CEILING)?;
         for ((at, weight), noise) in block.coordinates.iter().zip(&block.weights).zip(of_block) {
             weights[at.0] = weight.clone();
             calibrated[at.0] = noise;
@@ -306,7 +308,7 @@ fn priced(
 
 /// The mu of one of several equal parts of some percent of mu^2, rounded down.
 pub(super) fn part(whole: Mu, percent: u128, parts: usize) -> Option<Mu> {
-    let squared = whole.squared().0 / 100 * percent / (parts.max(1) as u128);
+    let squared = whole.square().0 / 100 * percent / (parts.max(1) as u128);
     u64::try_from(squared.isqrt())
         .ok()
         .filter(|mu| *mu > 0)

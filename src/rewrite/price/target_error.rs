@@ -8,7 +8,7 @@
 //! The error of an average or another ratio depends on the data; a target of a row holds for the
 //! counts and sums behind it.
 
-use super::fixed;
+use super::to_fixed;
 use crate::aggregates::{DrawId, Foreseen, Output};
 use crate::mechanism::{Fixed, epsilon_of_mu};
 use crate::policy::{Policy, StatementAggregate, TargetError, TargetErrors};
@@ -31,7 +31,7 @@ pub const GAIN: f64 = 0.99;
 /// 0A000 for a release with choices, for an aggregate whose error is known only with its answer,
 /// and for a release of group keys alone: without an aggregate almost nothing would be spent, and
 /// no key would be shown.
-pub fn wanted(
+pub fn target_deviations(
     trial: &ReleasePlan,
     targets: TargetErrors,
     first: StatementAggregate,
@@ -139,7 +139,7 @@ pub fn epsilon_for(factor: f64, terms: &Terms) -> f64 {
 
 fn needed_epsilon(mu_squared: f64, terms: &Terms) -> f64 {
     let up = Fixed::round_up(mu_squared.clamp(0.0, 1e9));
-    epsilon_of_mu(up, fixed(terms.delta)).map_or(f64::INFINITY, Fixed::to_f64)
+    epsilon_of_mu(up, to_fixed(terms.delta)).map_or(f64::INFINITY, Fixed::to_f64)
 }
 
 fn unusable() -> Refusal {
@@ -151,7 +151,7 @@ fn unusable() -> Refusal {
 
 /// The refusal of a target for an aggregate of the vector.
 fn unknown_of(output: &Output) -> Refusal {
-    if output.fitted().is_none() {
+    if output.model_field().is_none() {
         return unknown();
     }
     unusable().hint(
@@ -274,7 +274,7 @@ impl Needs {
         } else {
             let trial = terms.mu(terms.epsilon).map_or(0.0, |mu| mu.to_f64());
             let mu_squared = (trial * factor).powi(2) / share as f64;
-            let least_squared = terms.mu(least).map_or(0.0, |mu| mu.squared().to_f64());
+            let least_squared = terms.mu(least).map_or(0.0, |mu| mu.square().to_f64());
             self.mu_squared += mu_squared.max(least_squared);
             (needs(mu_squared).max(least), needs(self.mu_squared))
         };

@@ -2,7 +2,7 @@
 //! they take, and the ceiling.
 
 use super::target_error;
-use super::{AskedRelease, Portion, choice, fixed, look, vector};
+use super::{AskedRelease, Portion, choice, look, to_fixed, vector};
 use crate::aggregates::{NEWTON_STEPS, Output};
 use crate::analyze::{Analyzed, AnalyzedRelease};
 use crate::ir::{AggregateId, Release};
@@ -57,7 +57,7 @@ impl AskedRelease<'_> {
 /// # Errors
 /// 0A000 for what cannot be bounded, or has no error to aim at; 22023 for an error that needs more
 /// than the policy's ceiling.
-pub(in crate::rewrite) fn asked<'a>(
+pub(in crate::rewrite) fn asked_releases<'a>(
     analyzed: &'a Analyzed,
     policy: &Policy,
     terms: &Terms,
@@ -109,8 +109,7 @@ pub(in crate::rewrite) fn asked<'a>(
         let mut aggregates = StatementAggregate::default();
         for asked in &mut all {
             if asked.layout.statements() > 0 {
-                let (factor, stress) =
-                    aimed(asked, analyzed, policy, terms, (targets, aggregates))?;
+                let (factor, stress) = aim(asked, analyzed, policy, terms, (targets, aggregates))?;
                 asked.stress = stress;
                 asked.epsilon = needs.add(factor, terms, share, policy)?;
                 asked.share = 1;
@@ -181,13 +180,14 @@ fn laid_out(
 /// least epsilon bounds how often.
 fn at_least(asked: &AskedRelease<'_>, policy: &Policy, terms: &Terms) -> Result<(), Refusal> {
     let (own, least) = (asked.layout.statements(), policy.privacy.epsilon_min);
+
     // A step that is paid for has the later ones with it, whose constants were not known before.
     let parts = match step_parts(asked.release) {
         Some(_) => LAST_STEP,
         None => asked.parts,
     };
     let part = (own * parts) as f64 / asked.share as f64;
-    let squared = |epsilon: f64| terms.mu(epsilon).map_or(0.0, |mu| mu.squared().to_f64());
+    let squared = |epsilon: f64| terms.mu(epsilon).map_or(0.0, |mu| mu.square().to_f64());
     let is_enough = if terms.is_pure() {
         terms.epsilon * part >= least
     } else {
@@ -199,8 +199,11 @@ fn at_least(asked: &AskedRelease<'_>, policy: &Policy, terms: &Terms) -> Result<
     let needed = if terms.is_pure() {
         least / part
     } else {
-        epsilon_of_mu(Fixed::round_up(squared(least) / part), fixed(terms.delta))
-            .map_or(f64::INFINITY, Fixed::to_f64)
+        epsilon_of_mu(
+            Fixed::round_up(squared(least) / part),
+            to_fixed(terms.delta),
+        )
+        .map_or(f64::INFINITY, Fixed::to_f64)
     };
     let (most, whole) = (policy.privacy.epsilon_max, terms.epsilon);
     let refused = Refusal::new(
@@ -227,7 +230,7 @@ fn at_least(asked: &AskedRelease<'_>, policy: &Policy, terms: &Terms) -> Result<
 
 /// By what factor the release's noise exceeds the wanted one, and the weights that make this factor
 /// least.
-fn aimed(
+fn aim(
     asked: &AskedRelease<'_>,
     analyzed: &Analyzed,
     policy: &Policy,
@@ -244,7 +247,7 @@ fn aimed(
         rewrite_release(asked, analyzed, policy, &asked.portion(terms, mechanism))
     };
     let trial: ReleasePlan = tried(asked)?;
-    let wanted = target_error::wanted(&trial, targets, first)?;
+    let wanted = target_error::target_deviations(&trial, targets, first)?;
     let factor = target_error::factor(&trial, &wanted)?;
     let stress = target_error::stress(&trial, &wanted);
     let stressed = AskedRelease {
@@ -312,12 +315,12 @@ fn ceiling(policy: &Policy, terms: &Terms) -> f64 {
 /// A loss is worth at most an epsilon if it is within its mu, or within it as a pure epsilon. What
 /// thresholds add to delta is counted by itself.
 fn is_within(loss: &Loss, epsilon: f64, terms: &Terms) -> bool {
-    let is_pure = loss.epsilon.is_some_and(|own| own <= fixed(epsilon));
+    let is_pure = loss.epsilon.is_some_and(|own| own <= to_fixed(epsilon));
     is_pure
         || !terms.is_pure()
             && terms
                 .mu(epsilon)
-                .is_some_and(|mu| loss.mu_squared <= mu.squared())
+                .is_some_and(|mu| loss.mu_squared <= mu.square())
 }
 
 /// Whether one query may spend this loss, of all answers that it buys.
@@ -331,7 +334,7 @@ pub fn fits_one_query(loss: &Loss, policy: &Policy, terms: &Terms) -> bool {
 pub fn most_of_one_query(policy: &Policy, terms: &Terms) -> (Loss, Option<Loss>) {
     let most = policy.privacy.epsilon_max;
     let mu = terms.mu(most).filter(|_| !terms.is_pure());
-    (loss_laplace(fixed(most)), mu.map(loss_gaussian))
+    (loss_laplace(to_fixed(most)), mu.map(loss_gaussian))
 }
 
 /// Whether the statement as it is planned costs no more than it may.
@@ -355,7 +358,7 @@ pub(in crate::rewrite) fn within_ceiling(
         let needed = if terms.is_pure() {
             loss.epsilon
         } else {
-            epsilon_of_mu(loss.mu_squared, fixed(terms.delta))
+            epsilon_of_mu(loss.mu_squared, to_fixed(terms.delta))
         };
         return Err(target_error::too_dear(
             needed.map_or(f64::INFINITY, |epsilon| epsilon.to_f64()),

@@ -3,13 +3,13 @@
 use crate::ir::{ColumnId, Expr, Relation};
 
 /// Every mention of a column in the relation.
-pub(super) fn mentioned(relation: &Relation, found: &mut Vec<ColumnId>) {
+pub(super) fn note_mentions(relation: &Relation, found: &mut Vec<ColumnId>) {
     for expr in relation.expressions() {
         found.extend(mentions(expr));
     }
     by_name(relation, found);
     for input in relation.inputs() {
-        mentioned(input, found);
+        note_mentions(input, found);
     }
 }
 

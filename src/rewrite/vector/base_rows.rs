@@ -66,7 +66,7 @@ pub fn base_rows(
         }
         keys.push(key);
     }
-    let condition = sql::all(conditions.into_iter().map(sql::nested).collect());
+    let condition = sql::all(conditions.into_iter().map(sql::nest).collect());
     let unit = release.lineage.units[0];
     let unit = match cells.get(&unit) {
         Some(cell) => cell.raw.clone(),
@@ -112,7 +112,7 @@ fn domain_condition(
         sql::value(ast::Value::Boolean(false))
     } else {
         ast::Expr::InList {
-            expr: Box::new(sql::nested(key.clone())),
+            expr: Box::new(sql::nest(key.clone())),
             list,
             negated: false,
         }
@@ -176,7 +176,7 @@ pub(in crate::rewrite) fn canonical(key: ast::Expr, data_type: &Type, rule: &Key
         Type::Char(_) => canonical(sql::cast(key, &Type::Text), &Type::Text, rule),
         Type::Numeric(_) => sql::call("trim_scale", vec![key]),
         Type::Float4 | Type::Float8 => sql::binary(
-            sql::nested(key),
+            sql::nest(key),
             B::Plus,
             sql::cast(sql::number("0"), &Type::Float8),
         ),

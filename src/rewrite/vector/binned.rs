@@ -53,7 +53,7 @@ impl ClippedAggregate<'_> {
     }
 
     /// The blocks whose units have to be sorted.
-    fn sorted(&self) -> impl Iterator<Item = (usize, &Block)> {
+    fn blocks_to_sort(&self) -> impl Iterator<Item = (usize, &Block)> {
         let blocks = self.blocks.iter().enumerate();
         blocks.filter(|(_, block)| !self.has_one_bin(block))
     }
@@ -62,7 +62,7 @@ impl ClippedAggregate<'_> {
     ///
     /// # Guarantee
     /// So it is where the block is a presence that the unit's groups share
-    /// ([`Self::shared`]): its squared length over the kept groups, of which there is one at
+    /// ([`Self::equal_share`]): its squared length over the kept groups, of which there is one at
     /// least, is between 1 and [`PRESENCE`]^2.
     fn has_one_bin(&self, block: &Block) -> bool {
         let [at] = block.coordinates.as_slice() else {
@@ -77,16 +77,16 @@ impl ClippedAggregate<'_> {
     }
 
     /// Exact sums by group and bin, over the groups of each unit.
-    pub(super) fn binned(&self, groups: ast::Query) -> ast::Query {
+    pub(super) fn bin_sums(&self, groups: ast::Query) -> ast::Query {
         let lengths = self.lengths(groups);
-        let mut projection = self.carried(false, sql::bare);
+        let mut projection = self.carry(false, sql::bare);
         projection.push(ast::SelectItem::UnnamedExpr(sql::bare("r")));
-        for (at, block) in self.sorted() {
-            projection.push(sql::aliased(self.number_of(block, at), &bin(at)));
+        for (at, block) in self.blocks_to_sort() {
+            projection.push(sql::alias(self.number_of(block, at), &bin(at)));
         }
         let bins = sql::select(
             projection,
-            vec![sql::tables(sql::derived(lengths, "q"))],
+            vec![sql::tables(sql::derived_table(lengths, "q"))],
             None,
             Vec::new(),
         );
@@ -97,15 +97,15 @@ impl ClippedAggregate<'_> {
     /// of the row among the unit's.
     fn lengths(&self, groups: ast::Query) -> ast::Query {
         let is_whole = self.is_whole();
-        let mut projection = self.carried(false, sql::bare);
-        for (at, block) in self.sorted() {
-            let own = squared(block);
+        let mut projection = self.carry(false, sql::bare);
+        for (at, block) in self.blocks_to_sort() {
+            let own = squared_length(block);
             let length = if is_whole {
                 own
             } else {
                 sql::over("sum", vec![own], sql::bare("u"), Vec::new())
             };
-            projection.push(sql::aliased(length, &length_name(at)));
+            projection.push(sql::alias(length, &length_name(at)));
         }
         let first = if is_whole {
             sql::number("1")
@@ -114,10 +114,10 @@ impl ClippedAggregate<'_> {
         } else {
             sql::over("row_number", Vec::new(), sql::bare("u"), Vec::new())
         };
-        projection.push(sql::aliased(first, "r"));
+        projection.push(sql::alias(first, "r"));
         sql::select(
             projection,
-            vec![sql::tables(sql::derived(groups, "p"))],
+            vec![sql::tables(sql::derived_table(groups, "p"))],
             None,
             Vec::new(),
         )
@@ -144,12 +144,12 @@ impl ClippedAggregate<'_> {
     fn sums(&self, bins: ast::Query) -> ast::Query {
         let groups = self.groups();
         let text = |expr| sql::cast(expr, &Type::Text);
-        let names: Vec<String> = self.sorted().map(|(at, _)| bin(at)).collect();
-        let column = |name: &String| sql::aliased(text(sql::column("s", name)), name);
+        let names: Vec<String> = self.blocks_to_sort().map(|(at, _)| bin(at)).collect();
+        let column = |name: &String| sql::alias(text(sql::column("s", name)), name);
         let mut projection: Vec<ast::SelectItem> = groups.iter().map(column).collect();
         for (at, block) in self.blocks.iter().enumerate() {
             projection.push(if self.has_one_bin(block) {
-                sql::aliased(first_bin(&names), &bin(at))
+                sql::alias(first_bin(&names), &bin(at))
             } else {
                 column(&bin(at))
             });
@@ -157,11 +157,11 @@ impl ClippedAggregate<'_> {
         for i in 0..self.coordinates.len() {
             let name = format!("v{i}");
             let sum = sql::aggregate("sum", Some(sql::column("s", &name)), None);
-            projection.push(sql::aliased(text(sum), &name));
+            projection.push(sql::alias(text(sum), &name));
         }
         let is_first = sql::binary(sql::column("s", "r"), B::Eq, sql::number("1"));
         let units = sql::aggregate("count", None, Some(is_first));
-        projection.push(sql::aliased(text(units), UNITS));
+        projection.push(sql::alias(text(units), UNITS));
         let by = |block: &String| -> Vec<ast::Expr> {
             let names = groups.iter().chain(std::iter::once(block));
             names.map(|name| sql::column("s", name)).collect()
@@ -173,7 +173,7 @@ impl ClippedAggregate<'_> {
         };
         sql::select(
             projection,
-            vec![sql::tables(sql::derived(bins, "s"))],
+            vec![sql::tables(sql::derived_table(bins, "s"))],
             None,
             keys,
         )
@@ -199,7 +199,7 @@ fn length_name(block: usize) -> String {
 /// fit, else as a numeric.
 ///
 /// [`magnitudes`]: ClippedAggregate::magnitudes
-fn squared(block: &Block) -> ast::Expr {
+fn squared_length(block: &Block) -> ast::Expr {
     let terms = block.coordinates.iter().zip(&block.weights);
     let terms = terms.map(|(at, weight)| {
         let value = sql::bare(&format!("v{}", at.0));
@@ -211,7 +211,7 @@ fn squared(block: &Block) -> ast::Expr {
         let weighed = if weight.is_one() {
             value
         } else {
-            sql::nested(sql::binary(
+            sql::nest(sql::binary(
                 value,
                 B::Multiply,
                 sql::number(&weight.to_string()),

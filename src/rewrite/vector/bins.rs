@@ -85,7 +85,7 @@ impl Bins {
     }
 
     /// One candidate, whose length nobody exceeds but those past what is declared.
-    pub fn fixed(clip: BigUint) -> Self {
+    pub fn single(clip: BigUint) -> Self {
         Self::with_candidates(vec![clip])
     }
 

@@ -36,7 +36,7 @@ pub(in crate::rewrite) fn blocks(
     exclusive: &[Vec<Expr>],
     shown: Option<CoordinateId>,
 ) -> Vec<Vec<CoordinateId>> {
-    let fine = grouped(coordinates, |at| scale(coordinates, at, exclusive, shown));
+    let fine = group_coordinates(coordinates, |at| scale(coordinates, at, exclusive, shown));
     if fine.len() <= BLOCKS_MAX {
         return fine;
     }
@@ -47,10 +47,10 @@ pub(in crate::rewrite) fn blocks(
         Scale::Values(..) | Scale::Squares(..) | Scale::Moments => Scale::Moments,
         Scale::Shown => Scale::Shown,
     };
-    grouped(coordinates, coarse)
+    group_coordinates(coordinates, coarse)
 }
 
-fn grouped<'c>(
+fn group_coordinates<'c>(
     coordinates: &'c [Coordinate],
     scale: impl Fn(CoordinateId) -> Scale<'c>,
 ) -> Vec<Vec<CoordinateId>> {

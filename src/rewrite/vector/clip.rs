@@ -85,7 +85,7 @@ impl Clip {
     /// `bound`; one scaled by [`Clip::factor`] too.
     ///
     /// # Requires
-    /// Every coordinate lies within [`Clip::clamped`].
+    /// Every coordinate lies within [`Clip::clamp`].
     pub fn new(bound: &BigUint, weights: &[BigUint], norm: Norm) -> Self {
         let bits = bits(norm, weights.len());
         // `roomy` may have added a bit.
@@ -124,7 +124,7 @@ impl Clip {
 
     /// A coordinate of one unit and group in eight bytes. Only values far above the clip change
     /// here; the norm is bounded afterwards.
-    pub fn clamped(&self, at: usize, value: ast::Expr) -> ast::Expr {
+    pub fn clamp(&self, at: usize, value: ast::Expr) -> ast::Expr {
         let Scale {
             multiplier,
             divisor,
@@ -167,7 +167,7 @@ impl Clip {
 
     /// The norm where it exceeds the limit, else NULL.
     pub fn excess(&self, norm: ast::Expr) -> ast::Expr {
-        let limit = self.norm.summed(self.limit.clone());
+        let limit = self.norm.norm_summand(self.limit.clone());
         let limit = sql::number(&limit.to_string());
         sql::call(
             "nullif",
@@ -253,7 +253,7 @@ mod tests {
                 }
             },
         );
-        lengths.map(|length| clip.norm.summed(length)).sum()
+        lengths.map(|length| clip.norm.norm_summand(length)).sum()
     }
 
     fn weighted(norm: Norm, weights: &[BigUint], values: &[i64]) -> BigUint {
@@ -261,11 +261,11 @@ mod tests {
             .iter()
             .zip(weights)
             .map(|(v, w)| w * v.unsigned_abs());
-        each.map(|length| norm.summed(length)).sum()
+        each.map(|length| norm.norm_summand(length)).sum()
     }
 
     fn limit(clip: &Clip) -> BigUint {
-        clip.norm.summed(clip.limit.clone())
+        clip.norm.norm_summand(clip.limit.clone())
     }
 
     #[test]
@@ -285,7 +285,7 @@ mod tests {
                     let values: Vec<i64> = (0..5).map(|at| mixed(at) >> (seed % 61)).collect();
                     if measured(&clip, &values) <= limit(&clip) {
                         let length = weighted(norm, &weights, &values);
-                        let most = norm.summed(bound.clone());
+                        let most = norm.norm_summand(bound.clone());
                         assert!(length <= most, "{norm:?} {bound_bits} {values:?}");
                     }
                 }

@@ -9,7 +9,7 @@ use super::clip::{Clip, eight_bytes};
 use super::computed_once::shared;
 use super::coordinate::{Coordinate, Mask};
 use super::grouping_sets::{group_columns, over_sets};
-use super::row_integer::{divided, integer, integer_type, lacks, narrowed, within};
+use super::row_integer::{divide, integer, integer_type, lacks, narrow, within};
 use crate::analyze::{AnalyzedRelease, PlanningEffort};
 use crate::catalog::Type;
 use crate::ir::{ColumnId, ColumnInfo, End, Expr};
@@ -30,7 +30,7 @@ fn count_of(
 ) -> Result<ast::Expr, Refusal> {
     let mut conditions: Vec<ast::Expr> = group.cloned().into_iter().collect();
     if let Some(filter) = &mask.filter {
-        conditions.push(sql::nested(expressions.condition(filter)?));
+        conditions.push(sql::nest(expressions.condition(filter)?));
     }
     if let Some(value) = &mask.not_null {
         conditions.push(sql::is_not_null(expressions.presence(value)?));
@@ -153,36 +153,37 @@ impl ClippedAggregate<'_> {
         };
         let mut projection: Vec<ast::SelectItem> = Vec::new();
         if !is_proved {
-            projection.push(sql::aliased(unit, "u"));
+            projection.push(sql::alias(unit, "u"));
         }
         // Without a clip, nothing ranks a unit's groups.
         let hash = (!is_proved).then(|| self.hash_below(&keys)).flatten();
         let has_hash = hash.is_some();
-        projection.extend(hash.map(|hash| sql::aliased(hash, "h")));
+        projection.extend(hash.map(|hash| sql::alias(hash, "h")));
         projection.extend(
             keys.iter()
                 .enumerate()
-                .map(|(i, k)| sql::aliased(shown(k.clone()), &format!("k{i}"))),
+                .map(|(i, k)| sql::alias(shown(k.clone()), &format!("k{i}"))),
         );
         let grouped = positions(1, projection.len());
         let mut spent = 0;
         for (i, coordinate) in self.coordinates.iter().enumerate() {
             let partial = self.unit_total(coordinate, self.group_of(i), &expressions)?;
             spent = weigh(spent, &partial, self.effort)?;
-            let partial = bound.clamped(i, partial);
-            projection.push(sql::aliased(shown(partial), &format!("v{i}")));
+            let partial = bound.clamp(i, partial);
+            projection.push(sql::alias(shown(partial), &format!("v{i}")));
         }
         let finest = sql::select(projection, vec![from], condition, grouped);
         if flat {
             return Ok(finest);
         }
-        let groups = self.rolled(finest, &bound);
+        let groups = self.roll_up(finest, &bound);
         Ok(match bound {
-            Bound::Proved => self.printed(groups),
-            Bound::Clipped(clip) => {
-                self.summed(&clip, self.normed(&clip, self.capped(groups, has_hash)))
-            }
-            Bound::Binned(_) => self.binned(self.capped(groups, has_hash)),
+            Bound::Proved => self.print_keys(groups),
+            Bound::Clipped(clip) => self.sum_clipped(
+                &clip,
+                self.add_norm(&clip, self.cap_groups(groups, has_hash)),
+            ),
+            Bound::Binned(_) => self.bin_sums(self.cap_groups(groups, has_hash)),
         })
     }
 
@@ -204,7 +205,7 @@ impl ClippedAggregate<'_> {
 
     /// Between levels 1 and 2: the groups of every grouping set, from those of all keys. What one
     /// unit adds to a group of a set is summed; its presence stays one.
-    fn rolled(&self, finest: ast::Query, bound: &Bound) -> ast::Query {
+    fn roll_up(&self, finest: ast::Query, bound: &Bound) -> ast::Query {
         if self.release.sets.is_empty() {
             return finest;
         }
@@ -212,7 +213,7 @@ impl ClippedAggregate<'_> {
         let mut projection: Vec<ast::SelectItem> = Vec::new();
         let is_proved = matches!(bound, Bound::Proved);
         if !is_proved {
-            projection.push(sql::aliased(sql::column("g", "u"), "u"));
+            projection.push(sql::alias(sql::column("g", "u"), "u"));
         }
         projection.extend(groups);
         let grouped = positions(1, projection.len());
@@ -221,22 +222,22 @@ impl ClippedAggregate<'_> {
                 matches!(coordinate, Coordinate::Units { .. } | Coordinate::Presence) && !is_proved;
             let together = if is_presence { "max" } else { "sum" };
             let total = sql::aggregate(together, Some(sql::column("g", &format!("v{i}"))), None);
-            projection.push(sql::aliased(bound.clamped(i, total), &format!("v{i}")));
+            projection.push(sql::alias(bound.clamp(i, total), &format!("v{i}")));
         }
         sql::select(projection, from, None, grouped)
     }
 
     /// Everything as text.
-    fn printed(&self, rows: ast::Query) -> ast::Query {
+    fn print_keys(&self, rows: ast::Query) -> ast::Query {
         let names = group_columns(self.release)
             .into_iter()
             .chain((0..self.coordinates.len()).map(|i| format!("v{i}")));
         let projection = names
-            .map(|name| sql::aliased(sql::cast(sql::bare(&name), &Type::Text), &name))
+            .map(|name| sql::alias(sql::cast(sql::bare(&name), &Type::Text), &name))
             .collect();
         sql::select(
             projection,
-            vec![sql::tables(sql::derived(rows, "s"))],
+            vec![sql::tables(sql::derived_table(rows, "s"))],
             None,
             Vec::new(),
         )
@@ -270,7 +271,7 @@ impl ClippedAggregate<'_> {
             Coordinate::Nulls { filter, value } => {
                 let mut conditions: Vec<ast::Expr> = group.cloned().into_iter().collect();
                 if let Some(filter) = filter {
-                    conditions.push(sql::nested(expressions.condition(filter)?));
+                    conditions.push(sql::nest(expressions.condition(filter)?));
                 }
                 conditions.push(sql::is_null(expressions.presence(value)?));
                 Ok(sql::aggregate("count", None, sql::all(conditions)))
@@ -363,7 +364,7 @@ impl ClippedAggregate<'_> {
                 let wide = |value, fixed_point| {
                     integer(value, fixed_point, true, &Type::Int8, expressions)
                 };
-                let product = divided(
+                let product = divide(
                     sql::binary(wide(y, y_grid)?, B::Multiply, wide(x, x_grid)?),
                     y_grid.divisor_with(x_grid),
                 );
@@ -379,7 +380,7 @@ impl ClippedAggregate<'_> {
         Ok(if data_type == Type::Int4 {
             kept
         } else {
-            narrowed(kept, coordinate)
+            narrow(kept, coordinate)
         })
     }
 
@@ -403,7 +404,7 @@ impl ClippedAggregate<'_> {
             None => filter,
             Some(_) => {
                 // The cheaper one first.
-                let conditions = group.cloned().into_iter().chain(filter.map(sql::nested));
+                let conditions = group.cloned().into_iter().chain(filter.map(sql::nest));
                 sql::all(conditions.collect())
             }
         };
@@ -417,7 +418,7 @@ impl ClippedAggregate<'_> {
     }
 
     /// Every column under its name, mapped by `made`.
-    pub(super) fn carried(
+    pub(super) fn carry(
         &self,
         with_unit: bool,
         made: impl Fn(&str) -> ast::Expr,
@@ -427,7 +428,7 @@ impl ClippedAggregate<'_> {
         let values = (0..self.coordinates.len()).map(|i| format!("v{i}"));
         let item = |name: String| match made(&name) {
             plain @ ast::Expr::Identifier(_) => ast::SelectItem::UnnamedExpr(plain),
-            other => sql::aliased(other, &name),
+            other => sql::alias(other, &name),
         };
         unit.into_iter()
             .chain(keys)
@@ -438,7 +439,7 @@ impl ClippedAggregate<'_> {
 
     /// Level 2, second half: the norm of the unit's whole vector, over all its groups; NULL where
     /// it is within the clip.
-    fn normed(&self, clip: &Clip, groups: ast::Query) -> ast::Query {
+    fn add_norm(&self, clip: &Clip, groups: ast::Query) -> ast::Query {
         let values: Vec<ast::Expr> = (0..self.coordinates.len())
             .map(|i| sql::bare(&format!("v{i}")))
             .collect();
@@ -449,11 +450,11 @@ impl ClippedAggregate<'_> {
         } else {
             sql::over("sum", vec![own], sql::bare("u"), Vec::new())
         };
-        let mut projection = self.carried(false, sql::bare);
-        projection.push(sql::aliased(clip.excess(norm), "n"));
+        let mut projection = self.carry(false, sql::bare);
+        projection.push(sql::alias(clip.excess(norm), "n"));
         let level = sql::select(
             projection,
-            vec![sql::tables(sql::derived(groups, "p"))],
+            vec![sql::tables(sql::derived_table(groups, "p"))],
             None,
             Vec::new(),
         );
@@ -467,11 +468,11 @@ impl ClippedAggregate<'_> {
 
     /// Level 3: one factor for the unit's whole vector where its norm is above the clip, in exact
     /// integers; then sums per group.
-    fn summed(&self, clip: &Clip, normed: ast::Query) -> ast::Query {
+    fn sum_clipped(&self, clip: &Clip, normed: ast::Query) -> ast::Query {
         let groups = self.groups();
         let mut projection: Vec<ast::SelectItem> = groups
             .iter()
-            .map(|name| sql::aliased(sql::cast(sql::bare(name), &Type::Text), name))
+            .map(|name| sql::alias(sql::cast(sql::bare(name), &Type::Text), name))
             .collect();
         for (i, refine) in self.refine.iter().enumerate() {
             let refined = BigUint::from(1u8) << *refine;
@@ -494,7 +495,7 @@ impl ClippedAggregate<'_> {
                 clip.factor(value(), &refined, sql::bare("n")),
                 sql::is_not_null(sql::bare("n")),
             );
-            projection.push(sql::aliased(
+            projection.push(sql::alias(
                 sql::cast(sql::binary(whole, B::Plus, cut), &Type::Text),
                 &format!("v{i}"),
             ));
@@ -502,7 +503,7 @@ impl ClippedAggregate<'_> {
         let keys = groups.iter().map(|name| sql::column("s", name)).collect();
         sql::select(
             projection,
-            vec![sql::tables(sql::derived(normed, "s"))],
+            vec![sql::tables(sql::derived_table(normed, "s"))],
             None,
             keys,
         )
@@ -520,10 +521,10 @@ enum Bound {
 
 impl Bound {
     /// A coordinate of one unit and group, kept within eight bytes.
-    fn clamped(&self, at: usize, value: ast::Expr) -> ast::Expr {
+    fn clamp(&self, at: usize, value: ast::Expr) -> ast::Expr {
         match self {
             Self::Proved => value,
-            Self::Clipped(clip) => clip.clamped(at, value),
+            Self::Clipped(clip) => clip.clamp(at, value),
             Self::Binned(most) => eight_bytes(value, most[at]),
         }
     }

@@ -45,7 +45,7 @@ pub(super) fn shared(
             let (computed, range) = expressions.emit(&over(&known, expr))?;
             spent = weigh(spent, &computed, effort)?;
             let name = format!("c{}", made.len());
-            projection.push(sql::aliased(computed, &name));
+            projection.push(sql::alias(computed, &name));
             let id = ColumnId(first.0 + (known.len() + made.len()) as u32);
             let cell = EmittedColumn {
                 raw: sql::column(&alias, &name),
@@ -98,7 +98,7 @@ fn lateral(projection: Vec<ast::SelectItem>, alias: &str) -> ast::Join {
         relation: ast::TableFactor::Derived {
             lateral: true,
             subquery: Box::new(sql::computed_once(query)),
-            alias: Some(sql::alias(alias)),
+            alias: Some(sql::table_alias(alias)),
             sample: None,
         },
         global: false,
@@ -112,7 +112,7 @@ fn over(known: &[Known], expr: &Expr) -> Expr {
         let found = known.find(|(computed, _)| computed == part);
         found.map(|(_, column)| column.clone())
     };
-    expr.clone().mapped(&column)
+    expr.clone().replace_parts(&column)
 }
 
 fn over_columns(known: &[Known], coordinate: Coordinate) -> Coordinate {

@@ -55,7 +55,7 @@ impl FixedPoint {
     /// 0A000 where no grid has two points within the range.
     pub fn new(expr: &Expr, range: Interval, columns: &[ColumnInfo]) -> Result<Self, Refusal> {
         let range = if is_float(&expr.data_type) {
-            range.held(of_type(&expr.data_type))
+            range.clamp_to(of_type(&expr.data_type))
         } else {
             range
         };
@@ -194,14 +194,14 @@ impl FixedPoint {
         let clipped = if is_clipped {
             emitted
         } else {
-            expressions.clamped(emitted, bounds, data_type, value)?
+            expressions.clamp(emitted, bounds, data_type, value)?
         };
         let scaled = match self.step {
             Step::Decimal(0) if is_integer => clipped,
             Step::Decimal(n) => {
                 let factor = sql::number(&format!("1{}", "0".repeat(n as usize)));
                 // The cast rounds.
-                sql::binary(sql::nested(clipped), B::Multiply, factor)
+                sql::binary(sql::nest(clipped), B::Multiply, factor)
             }
             Step::Binary(k) if is_float => {
                 let factor = sql::cast(sql::text(&2f64.powi(k).to_string()), &Type::Float8);
@@ -219,7 +219,7 @@ impl FixedPoint {
                 sql::call(
                     "floor",
                     vec![sql::binary(
-                        sql::binary(sql::nested(clipped), B::Multiply, factor),
+                        sql::binary(sql::nest(clipped), B::Multiply, factor),
                         B::Plus,
                         half,
                     )],
@@ -228,7 +228,7 @@ impl FixedPoint {
             Step::Binary(k) => {
                 let factor = sql::cast(sql::text(&2f64.powi(k).to_string()), &Type::Numeric(None));
                 sql::binary(
-                    sql::nested(sql::cast(clipped, &Type::Numeric(None))),
+                    sql::nest(sql::cast(clipped, &Type::Numeric(None))),
                     B::Multiply,
                     factor,
                 )
@@ -305,14 +305,16 @@ fn decimals(expr: &Expr, columns: &[ColumnInfo]) -> Option<u32> {
         return None;
     }
     match &expr.node {
-        Node::Column(id) => declared(&columns[id.0 as usize].data_type),
+        Node::Column(id) => declared_decimals(&columns[id.0 as usize].data_type),
         Node::Literal(Some(Scalar::Decimal(text))) => Some(
             text.split_once('.')
                 .map_or(0, |(_, fraction)| fraction.len() as u32),
         ),
         Node::Literal(_) => Some(0),
         Node::Constant(_) | Node::Exists { .. } => None,
-        Node::Cast(inner) => declared(&expr.data_type).or_else(|| decimals(inner, columns)),
+        Node::Cast(inner) => {
+            declared_decimals(&expr.data_type).or_else(|| decimals(inner, columns))
+        }
         Node::Case {
             branches,
             otherwise,
@@ -352,7 +354,7 @@ fn decimals(expr: &Expr, columns: &[ColumnInfo]) -> Option<u32> {
     .filter(|d| *d <= 15)
 }
 
-fn declared(data_type: &Type) -> Option<u32> {
+fn declared_decimals(data_type: &Type) -> Option<u32> {
     match data_type {
         Type::Numeric(Some((_, scale))) => u32::try_from(*scale).ok(),
         _ => None,

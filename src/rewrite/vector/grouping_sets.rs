@@ -20,11 +20,11 @@ pub fn over_sets(
     release: &AnalyzedRelease,
     rows: ast::Query,
 ) -> (Vec<ast::SelectItem>, Vec<ast::TableWithJoins>) {
-    let mut from = vec![sql::tables(sql::derived(rows, "g"))];
+    let mut from = vec![sql::tables(sql::derived_table(rows, "g"))];
     let key = |at: KeyId| sql::column("g", &key_column(at));
     if release.sets.is_empty() {
         let keys = KeyId::all(release.keys.len())
-            .map(|at| sql::aliased(key(at), &key_column(at)))
+            .map(|at| sql::alias(key(at), &key_column(at)))
             .collect();
         return (keys, from);
     }
@@ -33,7 +33,7 @@ pub fn over_sets(
         "x",
         SET_COLUMN,
     )));
-    let mut columns = vec![sql::aliased(sql::column("x", SET_COLUMN), SET_COLUMN)];
+    let mut columns = vec![sql::alias(sql::column("x", SET_COLUMN), SET_COLUMN)];
     for at in KeyId::all(release.keys.len()) {
         let having = SetId::numbered(&release.sets).filter(|(_, set)| set.contains(at));
         let list: Vec<ast::Expr> = having
@@ -44,7 +44,7 @@ pub fn over_sets(
             list,
             negated: false,
         };
-        columns.push(sql::aliased(
+        columns.push(sql::alias(
             sql::case(vec![(has, key(at))], None),
             &key_column(at),
         ));

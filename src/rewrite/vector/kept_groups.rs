@@ -31,7 +31,7 @@ impl ClippedAggregate<'_> {
     /// the hash is a column of level 1.
     ///
     /// Where bins follow, `r` is the number of the group among the unit's.
-    pub(super) fn capped(&self, per_unit: ast::Query, has_hash: bool) -> ast::Query {
+    pub(super) fn cap_groups(&self, per_unit: ast::Query, has_hash: bool) -> ast::Query {
         let Some(limit) = self.groups_per_unit else {
             return per_unit;
         };
@@ -49,10 +49,10 @@ impl ClippedAggregate<'_> {
                 .keys
                 .iter()
                 .enumerate()
-                .map(|(i, (expr, _))| collated(sql::bare(&format!("k{i}")), &expr.data_type)),
+                .map(|(i, (expr, _))| collate(sql::bare(&format!("k{i}")), &expr.data_type)),
         );
-        let mut projection = self.carried(true, sql::bare);
-        projection.push(sql::aliased(
+        let mut projection = self.carry(true, sql::bare);
+        projection.push(sql::alias(
             sql::over("row_number", Vec::new(), sql::bare("u"), order),
             "r",
         ));
@@ -62,21 +62,21 @@ impl ClippedAggregate<'_> {
             .position(|c| *c == Coordinate::Presence)
             .map(|at| format!("v{at}"));
         if presence.is_some() {
-            projection.push(sql::aliased(
+            projection.push(sql::alias(
                 sql::over("count", vec![sql::bare("u")], sql::bare("u"), Vec::new()),
                 "t",
             ));
         }
         let ranked = sql::select(
             projection,
-            vec![sql::tables(sql::derived(per_unit, "g"))],
+            vec![sql::tables(sql::derived_table(per_unit, "g"))],
             None,
             Vec::new(),
         );
         let kept = sql::binary(sql::bare("r"), B::LtEq, sql::number(&limit.to_string()));
-        let mut carried = self.carried(true, |name| {
+        let mut carried = self.carry(true, |name| {
             if presence.as_deref() == Some(name) {
-                self.shared(name, limit)
+                self.share_presence(name, limit)
             } else {
                 sql::bare(name)
             }
@@ -86,7 +86,7 @@ impl ClippedAggregate<'_> {
         }
         sql::select(
             carried,
-            vec![sql::tables(sql::derived(ranked, "h"))],
+            vec![sql::tables(sql::derived_table(ranked, "h"))],
             Some(kept),
             Vec::new(),
         )
@@ -99,7 +99,7 @@ impl ClippedAggregate<'_> {
     /// Under Gaussian noise each of t groups has the root of [`PRESENCE`]^2 / t, rounded down: it
     /// is positive for t up to [`PRESENCE`]^2, and the squares of all t add up to at most
     /// [`PRESENCE`]^2.
-    fn shared(&self, presence: &str, limit: u32) -> ast::Expr {
+    fn share_presence(&self, presence: &str, limit: u32) -> ast::Expr {
         let groups = sql::call(
             "least",
             vec![sql::bare("t"), sql::number(&limit.to_string())],
@@ -135,12 +135,12 @@ pub(in crate::rewrite) fn hash_in_grouping<'e>(
         (is_column && has_one_spelling).then(|| sql::cast(column.clone(), &Type::Text))
     });
     let texts = texts.collect::<Option<Vec<_>>>()?;
-    (!texts.is_empty()).then(|| hashed(texts))
+    (!texts.is_empty()).then(|| hash(texts))
 }
 
 /// A hash of the columns' values. Equal values have one spelling here, and so one hash.
 pub(in crate::rewrite) fn hash_of(columns: &[String]) -> ast::Expr {
-    hashed(
+    hash(
         columns
             .iter()
             .map(|name| sql::cast(sql::bare(name), &Type::Text))
@@ -149,7 +149,7 @@ pub(in crate::rewrite) fn hash_of(columns: &[String]) -> ast::Expr {
 }
 
 /// A hash of the texts.
-pub(in crate::rewrite) fn hashed(texts: Vec<ast::Expr>) -> ast::Expr {
+pub(in crate::rewrite) fn hash(texts: Vec<ast::Expr>) -> ast::Expr {
     let next = |seed, text| {
         sql::call(
             "hashtextextended",
@@ -160,7 +160,7 @@ pub(in crate::rewrite) fn hashed(texts: Vec<ast::Expr>) -> ast::Expr {
 }
 
 /// An order that no locale can change.
-pub(in crate::rewrite) fn collated(expr: ast::Expr, data_type: &Type) -> ast::Expr {
+pub(in crate::rewrite) fn collate(expr: ast::Expr, data_type: &Type) -> ast::Expr {
     match data_type {
         Type::Text | Type::Varchar(_) | Type::Char(_) => ast::Expr::Collate {
             expr: Box::new(expr),

@@ -168,7 +168,7 @@ impl ClippedAggregate<'_> {
         }
         let group = |keys: Vec<(ast::Expr, ast::Expr)>| {
             let (conditions, keys) = keys.into_iter().unzip();
-            let condition = sql::nested(sql::all(conditions)?);
+            let condition = sql::nest(sql::all(conditions)?);
             Some(ListedGroup { condition, keys })
         };
         groups.into_iter().map(group).collect()
@@ -230,23 +230,23 @@ impl ClippedAggregate<'_> {
         let mut projection = Vec::new();
         for key in KeyId::all(self.release.keys.len()) {
             let text = of_group(&|group| groups[group].keys[key.0].clone());
-            projection.push(sql::aliased(text, &key_column(key)));
+            projection.push(sql::alias(text, &key_column(key)));
         }
         for name in (0..self.blocks.len()).map(bin) {
-            projection.push(sql::aliased(sql::column("w", &name), &name));
+            projection.push(sql::alias(sql::column("w", &name), &name));
         }
         let width = self.coordinates.len();
         for at in 0..width {
             let value = |group| sql::column("w", &format!("v{}", group * width + at));
-            projection.push(sql::aliased(of_group(&value), &format!("v{at}")));
+            projection.push(sql::alias(of_group(&value), &format!("v{at}")));
         }
         if !self.blocks.is_empty() {
             // A unit is counted in one of its groups.
             let first = vec![(is_group(0), sql::column("w", UNITS))];
-            projection.push(sql::aliased(sql::case(first, Some(sql::text("0"))), UNITS));
+            projection.push(sql::alias(sql::case(first, Some(sql::text("0"))), UNITS));
         }
         let from = vec![
-            sql::tables(sql::derived(rows, "w")),
+            sql::tables(sql::derived_table(rows, "w")),
             sql::tables(sql::numbers(groups.len(), "x", "g")),
         ];
         sql::select(projection, from, None, Vec::new())

@@ -20,7 +20,7 @@ use crate::ir::End;
 /// Both coordinates of a rotated pair are integers from 0 to H for each row, and their sum is H:
 /// a row adds at most H to the pair in L1 and in L2. [`made_of`] gives the count and the sum back
 /// exactly.
-pub fn turned(coordinates: &[Coordinate], measures: &[Measure]) -> Option<Vec<Coordinate>> {
+pub fn rotate(coordinates: &[Coordinate], measures: &[Measure]) -> Option<Vec<Coordinate>> {
     let mut all = coordinates.to_vec();
     for measure in measures {
         let Measure::Sum {

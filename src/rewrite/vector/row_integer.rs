@@ -24,7 +24,7 @@ pub(in crate::rewrite) fn within(integer: ast::Expr, (lower, upper): (i128, i128
 
 /// In four bytes where a row's integer fits: PostgreSQL adds four bytes up in eight, but eight
 /// bytes in a numeric.
-pub(super) fn narrowed(integer: ast::Expr, coordinate: &Coordinate) -> ast::Expr {
+pub(super) fn narrow(integer: ast::Expr, coordinate: &Coordinate) -> ast::Expr {
     if coordinate.magnitude() < 1 << 31 {
         sql::cast(integer, &Type::Int4)
     } else {
@@ -69,11 +69,11 @@ pub(in crate::rewrite) fn lacks(distance: ast::Expr, fixed_point: &FixedPoint) -
         B::Minus,
         sql::binary(distance.clone(), B::Multiply, distance),
     );
-    divided(lacks, fixed_point.divisor_with(fixed_point))
+    divide(lacks, fixed_point.divisor_with(fixed_point))
 }
 
 /// Integer division towards zero, which keeps a product's bound.
-pub(super) fn divided(product: ast::Expr, divisor: u64) -> ast::Expr {
+pub(super) fn divide(product: ast::Expr, divisor: u64) -> ast::Expr {
     if divisor == 1 {
         product
     } else {

@@ -30,14 +30,14 @@ pub fn measure_terms(measure: &Measure) -> Vec<(CoordinateId, f64)> {
     let mut terms = Vec::new();
     let mut add = |coordinate: CoordinateId, factor: f64| terms.push((coordinate, factor));
     match measure {
-        Measure::Count(count) => counted(count, 1.0, &mut add),
+        Measure::Count(count) => add_count(count, 1.0, &mut add),
         Measure::Sum {
             values,
             count: Some(count),
             fixed_point,
         } => {
             add(*values, fixed_point.step.size() / 2.0);
-            counted(
+            add_count(
                 count,
                 fixed_point.centre_twice() as f64 * fixed_point.step.size() / 2.0,
                 &mut add,
@@ -59,7 +59,7 @@ pub fn measure_terms(measure: &Measure) -> Vec<(CoordinateId, f64)> {
         } => {
             let most = (fixed_point.ends().hi - fixed_point.ends().lo) / 2.0;
             add(*lacks, -product_step(fixed_point, fixed_point));
-            counted(count, most * most, &mut add);
+            add_count(count, most * most, &mut add);
         }
         Measure::Products { products, y, x } => add(*products, product_step(y, x)),
     }
@@ -76,7 +76,7 @@ pub fn drawn_for(coordinates: &[Coordinate], measure: &Measure) -> Vec<Coordinat
 }
 
 /// A number of rows, `factor` times.
-fn counted(count: &Count, factor: f64, add: &mut impl FnMut(CoordinateId, f64)) {
+fn add_count(count: &Count, factor: f64, add: &mut impl FnMut(CoordinateId, f64)) {
     match count.all {
         Some(all) => {
             add(count.rows, factor / 2.0);

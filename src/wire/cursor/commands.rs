@@ -147,7 +147,9 @@ impl<S: Service> Connection<S> {
             each(formats, columns.len())
         };
         let requester = cursor.requester.clone();
-        let (rows, held) = self.formatted(requester, &columns, rows, &formats).await?;
+        let (rows, held) = self
+            .format_rows(requester, &columns, rows, &formats)
+            .await?;
         self.cursors.move_to(name, to);
         Ok(Reply {
             columns: Some(columns),
@@ -181,14 +183,16 @@ impl<S: Service> Connection<S> {
             cursor.format,
         );
         let formats = vec![format; columns.len()];
-        let (rows, held) = self.formatted(requester, &columns, rows, &formats).await?;
+        let (rows, held) = self
+            .format_rows(requester, &columns, rows, &formats)
+            .await?;
         self.cursors.move_to(name, to);
         Ok(Some((rows, held, is_met)))
     }
 
     /// Rows of text in the wanted formats, and the memory of the converted rows. PostgreSQL itself,
     /// in the shadow, converts to binary.
-    async fn formatted(
+    async fn format_rows(
         &mut self,
         requester: Requester,
         columns: &[ColumnDescription],

@@ -48,7 +48,7 @@ const MESSAGES: SettingKind = SettingKind::Choice(&[
     "debug5", "debug4", "debug3", "debug2", "debug1", "debug", "log", "notice", "warning", "error",
 ]);
 
-const fn reported(
+const fn reported_setting(
     name: &'static str,
     kind: SettingKind,
     default: &'static str,
@@ -102,91 +102,91 @@ const fn session(setting: &SessionSetting) -> Known {
 }
 
 const POSTGRESQL: &[Known] = &[
-    reported(
+    reported_setting(
         "server_version",
         SettingKind::Preset,
         "",
         "Shows the server version.",
     ),
-    reported(
+    reported_setting(
         "server_encoding",
         SettingKind::Preset,
         "UTF8",
         "Shows the server (database) character set encoding.",
     ),
-    reported(
+    reported_setting(
         "client_encoding",
         SettingKind::Encoding,
         "UTF8",
         "Sets the client's character set encoding.",
     ),
-    reported(
+    reported_setting(
         "application_name",
         SettingKind::Name,
         "",
         "Sets the application name to be reported in logs.",
     ),
-    reported(
+    reported_setting(
         "is_superuser",
         SettingKind::Preset,
         "off",
         "Shows whether the current user is a superuser.",
     ),
-    reported(
+    reported_setting(
         "session_authorization",
         SettingKind::Preset,
         "",
         "Shows the session user name.",
     ),
-    reported(
+    reported_setting(
         "DateStyle",
         SettingKind::DateStyle,
         "ISO, MDY",
         "Sets the display format for date and time values.",
     ),
-    reported(
+    reported_setting(
         "IntervalStyle",
         SettingKind::Choice(&["postgres", "postgres_verbose", "sql_standard", "iso_8601"]),
         "postgres",
         "Sets the display format for interval values.",
     ),
-    reported(
+    reported_setting(
         "TimeZone",
         SettingKind::TimeZone,
         "UTC",
         "Sets the time zone for displaying and interpreting time stamps.",
     ),
-    reported(
+    reported_setting(
         "integer_datetimes",
         SettingKind::Preset,
         "on",
         "Shows whether datetimes are integer based.",
     ),
-    reported(
+    reported_setting(
         "standard_conforming_strings",
         SettingKind::Choice(&["on"]),
         "on",
         "Causes '...' strings to treat backslashes literally.",
     ),
-    reported(
+    reported_setting(
         "in_hot_standby",
         SettingKind::Preset,
         "off",
         "Shows whether hot standby is currently active.",
     ),
-    reported(
+    reported_setting(
         "default_transaction_read_only",
         SettingKind::Bool,
         "off",
         "Sets the default read-only status of new transactions.",
     ),
-    reported(
+    reported_setting(
         "search_path",
         SettingKind::SearchPath,
         "\"$user\", public",
         "Sets the schema search order for names that are not schema-qualified.",
     ),
-    reported(
+    reported_setting(
         "scram_iterations",
         SettingKind::Preset,
         "4096",

@@ -149,7 +149,7 @@ impl Settings {
     }
 
     /// The settings that ParameterStatus reports, in order.
-    pub(super) fn reported(&self) -> Vec<(&'static str, String)> {
+    pub(super) fn reported_settings(&self) -> Vec<(&'static str, String)> {
         KNOWN
             .iter()
             .filter(|known| known.reported)

@@ -187,8 +187,8 @@ async fn a_lost_answers_number_sells_no_other(url: &str) {
     let taken = ledger.purchase("bob", taking(offered, asked.loss, Loss::ZERO));
     let refused = taken.await.map(drop);
     assert!(matches!(refused, Err(DebitError::Awaited)), "{refused:?}");
-    assert_eq!(ledger.held("bob", offered).await.unwrap(), None);
-    assert_eq!(ledger.held("ann", offered).await.unwrap(), None);
+    assert_eq!(ledger.values_held_by("bob", offered).await.unwrap(), None);
+    assert_eq!(ledger.values_held_by("ann", offered).await.unwrap(), None);
     assert_eq!(ledger.balance("bob").await.unwrap().lifetime, Loss::ZERO);
     let held = ledger.find("bob", other).await.unwrap();
     assert!(matches!(held, Some(Stored::Offered(_))), "{held:?}");

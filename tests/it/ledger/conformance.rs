@@ -437,7 +437,7 @@ async fn answers_are_held_by_those_who_paid(url: &str) {
         panic!()
     };
     assert_eq!(
-        ledger.held("bob", answer).await.unwrap(),
+        ledger.values_held_by("bob", answer).await.unwrap(),
         None,
         "not before it is paid"
     );
@@ -447,7 +447,7 @@ async fn answers_are_held_by_those_who_paid(url: &str) {
         .await
         .unwrap();
     assert_eq!(
-        ledger.held("bob", answer).await.unwrap(),
+        ledger.values_held_by("bob", answer).await.unwrap(),
         Some(b"values".to_vec())
     );
     assert_eq!(ledger.balance("bob").await.unwrap().spent, asked.loss);
@@ -462,7 +462,7 @@ async fn answers_are_held_by_those_who_paid(url: &str) {
 async fn what_was_found_is_received_once(url: &str) {
     let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
     let asked = question(7, 1.0, laplace(0.125));
-    assert_eq!(ledger.found(asked.digest).await.unwrap(), None);
+    assert_eq!(ledger.newest_of_owner(asked.digest).await.unwrap(), None);
     for values in [b"old", b"new"] {
         let _ = ledger
             .debit("ann", asked.loss, fingerprint(1))
@@ -470,17 +470,20 @@ async fn what_was_found_is_received_once(url: &str) {
             .unwrap();
         ledger.keep("ann", asked, values.to_vec()).await.unwrap();
     }
-    let found = ledger.found(asked.digest).await.unwrap().unwrap();
+    let found = ledger.newest_of_owner(asked.digest).await.unwrap().unwrap();
     assert_eq!(
         (found.loss, found.released.as_slice()),
         (asked.loss, b"new".as_slice()),
         "the newest"
     );
     assert_eq!(
-        ledger.held("ann", found.answer).await.unwrap(),
+        ledger.values_held_by("ann", found.answer).await.unwrap(),
         Some(b"new".to_vec())
     );
-    assert_eq!(ledger.held("bob", found.answer).await.unwrap(), None);
+    assert_eq!(
+        ledger.values_held_by("bob", found.answer).await.unwrap(),
+        None
+    );
     let total = ledger.balance_owner().await.unwrap().spent;
     let other = Arc::new(at_usual(url, Accounting::Gdp).await.unwrap());
     let ledger = Arc::new(ledger);
@@ -501,7 +504,7 @@ async fn what_was_found_is_received_once(url: &str) {
         "the owner has paid"
     );
     assert_eq!(
-        ledger.held("bob", found.answer).await.unwrap(),
+        ledger.values_held_by("bob", found.answer).await.unwrap(),
         Some(b"new".to_vec())
     );
 }
@@ -629,7 +632,7 @@ async fn answers_bought_together_keep_their_order(url: &str) {
         let _charge = ledger.purchase("ann", taken).await.unwrap();
     }
     assert_eq!(
-        ledger.held("ann", first).await.unwrap(),
+        ledger.values_held_by("ann", first).await.unwrap(),
         Some(b"values 1".to_vec())
     );
     let Some(Stored::Held { released, .. }) = ledger.find("ann", asked).await.unwrap() else {
@@ -650,7 +653,7 @@ async fn an_offer_past_the_budget_is_refused(url: &str) {
         .await
         .unwrap_err();
     assert!(matches!(refused, DebitError::Exhausted { .. }), "{refused}");
-    assert_eq!(ledger.held("bob", answer).await.unwrap(), None);
+    assert_eq!(ledger.values_held_by("bob", answer).await.unwrap(), None);
     assert_eq!(
         ledger.balance("bob").await.unwrap().spent,
         Loss::ZERO,

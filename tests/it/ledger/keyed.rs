@@ -23,8 +23,8 @@ async fn what_keys_cost_is_known_by_statement(url: &str) {
         .debit("ann", gaussian(0.002), fingerprint(5))
         .await
         .unwrap();
-    assert_eq!(ledger.keyed("ann").await.unwrap(), [asked.loss]);
-    assert_eq!(ledger.keyed("bob").await.unwrap(), []);
+    assert_eq!(ledger.threshold_losses("ann").await.unwrap(), [asked.loss]);
+    assert_eq!(ledger.threshold_losses("bob").await.unwrap(), []);
     ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
     let Some(Stored::Offered(answer)) = ledger.find("bob", asked).await.unwrap() else {
         panic!()
@@ -33,7 +33,7 @@ async fn what_keys_cost_is_known_by_statement(url: &str) {
     let both = taking(answer, asked.loss, gaussian(0.004));
     let paid = ledger.purchase("bob", both).await.unwrap();
     let whole = asked.loss.compose(gaussian(0.004)).unwrap();
-    assert_eq!(ledger.keyed("bob").await.unwrap(), [whole]);
+    assert_eq!(ledger.threshold_losses("bob").await.unwrap(), [whole]);
     // So do its payments after a look.
     let later = Purchase {
         follows: Some(paid.entry()),
@@ -41,13 +41,13 @@ async fn what_keys_cost_is_known_by_statement(url: &str) {
     };
     let _ = ledger.purchase("bob", later).await.unwrap();
     let whole = whole.compose(gaussian(0.008)).unwrap();
-    assert_eq!(ledger.keyed("bob").await.unwrap(), [whole]);
+    assert_eq!(ledger.threshold_losses("bob").await.unwrap(), [whole]);
     let _ = ledger
         .debit("bob", keyed(0.016), fingerprint(6))
         .await
         .unwrap();
-    let found = ledger.keyed("bob").await.unwrap();
+    let found = ledger.threshold_losses("bob").await.unwrap();
     assert_eq!(found.len(), 2);
     assert!(found.contains(&whole) && found.contains(&keyed(0.016)));
-    assert_eq!(ledger.keyed("ann").await.unwrap(), [asked.loss]);
+    assert_eq!(ledger.threshold_losses("ann").await.unwrap(), [asked.loss]);
 }

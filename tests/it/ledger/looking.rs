@@ -145,7 +145,7 @@ async fn read_all(ledger: &LedgerReader) {
     assert_eq!(ledger.records(0, 10).await.unwrap().len(), 1);
     assert!(
         ledger
-            .found(question(1, 0.0, Loss::ZERO).digest)
+            .newest_of_owner(question(1, 0.0, Loss::ZERO).digest)
             .await
             .unwrap()
             .is_none()

@@ -224,7 +224,7 @@ async fn what_was_made_for_others_is_refused_like_what_is_new(url: &str) {
         ledger.find("bob", cheap).await.unwrap(),
         Some(Stored::Held { .. })
     ));
-    let found = ledger.found(asked.digest).await.unwrap().unwrap();
+    let found = ledger.newest_of_owner(asked.digest).await.unwrap().unwrap();
     ledger.receive("bob", &found).await.unwrap();
     let searching = Purchase {
         buyer: Buyer::Owner,

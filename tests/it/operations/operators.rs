@@ -10,7 +10,7 @@ use pgveil::engine::Reloadable;
 use pgveil::ledger::{Event, Record};
 use pgveil::operator::{ACTS, Control, Reload, SHOWN, reference};
 use pgveil::policy::Rights;
-use pgveil::wire::{Commons, Tls, serve_operated};
+use pgveil::wire::{SharedState, Tls, serve_operated};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio_postgres::error::DbError;
@@ -44,7 +44,7 @@ async fn stage() -> Stage {
         exchange,
         shutdown.clone(),
         Duration::from_secs(10),
-        Commons::new(Some(Arc::new(control))),
+        SharedState::new(Some(Arc::new(control))),
     ));
     Stage {
         address,

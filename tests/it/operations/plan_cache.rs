@@ -281,7 +281,7 @@ async fn a_mixed_statement_takes_one_noise_within_its_ceiling() {
         veil.spent().await
             <= mu_of(Fixed::round_down(0.99), Fixed::round_down(1e-6))
                 .unwrap()
-                .squared()
+                .square()
                 .to_f64()
     );
     assert!(
@@ -374,7 +374,7 @@ async fn no_statement_costs_more_than_its_ceiling() {
                     });
                     let (loss, mu) = (plan.loss(), mu_of(most, down(1e-6)).unwrap());
                     let is_within = loss.epsilon.is_some_and(|own| own <= most)
-                        || accounting != Accounting::Pure && loss.mu_squared <= mu.squared();
+                        || accounting != Accounting::Pure && loss.mu_squared <= mu.square();
                     assert!(
                         is_within,
                         "{accounting:?} {budget} {epsilon} {target:?} {sql}: {loss:?}"
@@ -422,7 +422,7 @@ async fn each_release_costs_the_least_epsilon() {
     let policy = veil.engine.policy();
     let least = mu_of(Fixed::round_down(0.05), Fixed::round_down(1e-7))
         .unwrap()
-        .squared();
+        .square();
     let with_target = |text: &str| {
         let mut session_settings = Veil::session_settings(0.5);
         session_settings.set("pgveil.target_error", text).unwrap();

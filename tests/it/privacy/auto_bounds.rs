@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use pgveil::auto_bounds::{Error, KeptSearch, Maker, found, name};
+use pgveil::auto_bounds::{Error, KeptSearch, Maker, name, stored_results};
 use pgveil::engine::{Engine, Requester};
 use pgveil::execute::Backend;
 use pgveil::mechanism::{CandidateRun, Exponential, Noise, OsRandomness, SampleError, Sampler};
@@ -248,7 +248,7 @@ async fn a_search_is_paid_once_by_the_owner_and_by_each_role() {
         "{total} {of_analyst}"
     );
     assert_eq!(spent(&veil, "colleague").await, 0.0);
-    let all = found(veil.engine.policy(), veil.engine.ledger())
+    let all = stored_results(veil.engine.policy(), veil.engine.ledger())
         .await
         .unwrap();
     assert!(all.iter().all(Option::is_some));
@@ -324,7 +324,9 @@ async fn a_search_is_paid_once_by_the_owner_and_by_each_role() {
         ),
         (retyped(&same), false),
     ] {
-        let found = found(&changed, veil.engine.ledger()).await.unwrap();
+        let found = stored_results(&changed, veil.engine.ledger())
+            .await
+            .unwrap();
         assert_eq!(found[0].is_some(), is_known, "the search of buyers.score");
     }
 }
@@ -360,7 +362,7 @@ async fn what_breaks_after_the_debit_is_paid_and_searched_again() {
     let paid = owner(&veil).await;
     assert!(paid > 0.0);
     assert_eq!(
-        found(veil.engine.policy(), veil.engine.ledger())
+        stored_results(veil.engine.policy(), veil.engine.ledger())
             .await
             .unwrap()[0],
         None
@@ -371,7 +373,7 @@ async fn what_breaks_after_the_debit_is_paid_and_searched_again() {
         .unwrap();
     assert!((owner(&veil).await - 2.0 * paid).abs() < 1e-12);
     // Made again, the newest counts, for its own price.
-    let before = found(veil.engine.policy(), veil.engine.ledger())
+    let before = stored_results(veil.engine.policy(), veil.engine.ledger())
         .await
         .unwrap()[0]
         .clone()
@@ -379,7 +381,7 @@ async fn what_breaks_after_the_debit_is_paid_and_searched_again() {
     let newest = make(&veil, &search, 1.0, &mut OsRandomness::new())
         .await
         .unwrap();
-    let after = found(veil.engine.policy(), veil.engine.ledger())
+    let after = stored_results(veil.engine.policy(), veil.engine.ledger())
         .await
         .unwrap()[0]
         .clone()

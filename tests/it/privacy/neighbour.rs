@@ -108,7 +108,7 @@ async fn differ_within_the_bound(seed: u64, world: World, queries: usize) -> Vec
                     if let Err(fault) = bound::holds(&world, missing, &plan, &mut random).await {
                         panic!("PGVEIL_SEED={seed}, database {database}\n{sql}\n{fault}");
                     }
-                    if let Some(wide) = plan.widened()
+                    if let Some(wide) = plan.bought_instead()
                         && let Err(fault) =
                             bound::holds(&world, missing, &wide.plan, &mut random).await
                     {

@@ -544,6 +544,6 @@ async fn fits_of_many_groups_take_turns() {
             turns += 1;
         }
         assert!(if groups < 300 { turns == 1 } else { turns > 1 }, "{turns}");
-        assert_eq!(fitting.made().of(ReleaseId(0), model).len(), groups);
+        assert_eq!(fitting.finish().of(ReleaseId(0), model).len(), groups);
     }
 }

@@ -187,6 +187,6 @@ async fn what_is_looked_at_is_not_widened() {
         };
         let (plan, _) = veil.engine.plan(&requester, query).await.unwrap();
         assert_eq!(plan.releases()[0].look().is_some(), looks);
-        assert_eq!(plan.widened().is_none(), looks);
+        assert_eq!(plan.bought_instead().is_none(), looks);
     }
 }

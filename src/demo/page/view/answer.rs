@@ -6,7 +6,7 @@ use super::again;
 use crate::demo::page::ask::{Action, AskedOutcome, BothAnswers, ShownPrice};
 use crate::demo::questions::QUESTIONS;
 use crate::demo::session::Refused;
-use crate::web::{pointed, share};
+use crate::web::{point_at, share};
 
 pub fn outcome(outcome: &AskedOutcome, sql: &str, action: Action) -> Markup {
     html! {
@@ -14,14 +14,14 @@ pub fn outcome(outcome: &AskedOutcome, sql: &str, action: Action) -> Markup {
         @if let Some(answered) = &outcome.answered { (answer(answered, sql)) }
         @if let Some(price) = &outcome.price {
             @if outcome.answered.is_none() && outcome.refused.is_none() {
-                (priced(price, sql, action))
+                (show_price(price, sql, action))
             }
         }
     }
 }
 
 /// The price before paying, in EXPLAIN's words.
-fn priced(price: &ShownPrice, sql: &str, action: Action) -> Markup {
+fn show_price(price: &ShownPrice, sql: &str, action: Action) -> Markup {
     html! {
         h2 { @if action == Action::Ask { "Not asked" } @else { "The price" } }
         @if let Some(useless) = &price.useless {
@@ -54,7 +54,7 @@ fn priced(price: &ShownPrice, sql: &str, action: Action) -> Markup {
 
 /// An error as psql shows it.
 pub fn refusal(refused: &Refused, sql: &str) -> Markup {
-    let pointed = refused.position.and_then(|at| pointed(at, sql));
+    let pointed = refused.position.and_then(|at| point_at(at, sql));
     html! {
         h2 { "Refused" }
         div .refused role="alert" {

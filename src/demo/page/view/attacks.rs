@@ -11,7 +11,7 @@ const QUANTILE: f64 = 1.96;
 const STEPS: usize = 60;
 
 /// The frame of an attack's result.
-pub fn attacked(title: &str, body: &Markup, before: f64, after: f64) -> Markup {
+pub fn attack_result(title: &str, body: &Markup, before: f64, after: f64) -> Markup {
     html! {
         h2 { (title) }
         (body)

@@ -1,7 +1,7 @@
 //! The amount that a clip takes from the sums, estimated from the noisy histogram by which it was
 //! chosen.
 
-use super::{Histogram, Smoothed, WINDOWS, beyond_a_gap, fullest, least_squares, lost};
+use super::{Histogram, Smoothed, WINDOWS, beyond_a_gap, fullest, least_squares, lost_length};
 
 /// The amount that a clip takes from the sums, in the block's unit of length. Estimates from noisy
 /// numbers.
@@ -186,15 +186,15 @@ impl Smoothed {
     pub(super) fn cut_at(&self, histogram: &Histogram, clip: f64) -> ClipBias {
         let (mut units, mut cut_bins) = (0.0, 0.0);
         for (bin, believed) in self.units.iter().enumerate() {
-            if lost(histogram, bin, clip) > 0.0 {
+            if lost_length(histogram, bin, clip) > 0.0 {
                 units += believed;
                 cut_bins += 1.0;
             }
         }
         let is_exceeded = histogram.beyond > SHOWN * histogram.deviation;
         let beyond = if is_exceeded { histogram.beyond } else { 0.0 };
-        let (length, error) = self.ways(histogram, OF_SUMS).lost(clip);
-        let (likely_rows, rows_error) = self.ways(histogram, OF_ROWS).lost(clip);
+        let (length, error) = self.ways(histogram, OF_SUMS).lost_length(clip);
+        let (likely_rows, rows_error) = self.ways(histogram, OF_ROWS).lost_length(clip);
         ClipBias {
             clip,
             units: units + beyond,
@@ -257,7 +257,7 @@ impl Ways<'_> {
     /// `docs/look.md`, intervals. A share of the tail counts as far as the last two bins that show
     /// and all bins after them allow: the end of the interval is the furthest point of which the
     /// squares grow by less than SURE^2 (a profile likelihood).
-    pub(super) fn lost(&self, clip: f64) -> (f64, f64) {
+    pub(super) fn lost_length(&self, clip: f64) -> (f64, f64) {
         let histogram = self.histogram;
         let is_exceeded = histogram.beyond > SHOWN * histogram.deviation;
         let tails = Tails::of(histogram, (self.last, clip), is_exceeded);
@@ -273,7 +273,7 @@ impl Ways<'_> {
         let both = self.shapes.iter().zip(&fits);
         let best = both.min_by(|(_, a), (_, b)| a.off.total_cmp(&b.off));
         let with_hidden = best.map(|(shape, fit)| {
-            let hidden = tails.hidden(shape, (self.possible.heaviest, HIDDEN * self.units));
+            let hidden = tails.hidden_length(shape, (self.possible.heaviest, HIDDEN * self.units));
             fit.error.hypot(hidden / SURE)
         });
         (likely, error.max(with_hidden.unwrap_or(0.0)))
@@ -333,7 +333,7 @@ impl<'h> Tails<'h> {
     ) -> Self {
         let counts = &histogram.counts;
         let bins = 0..counts.len();
-        let of_each: Vec<f64> = bins.map(|bin| lost(histogram, bin, clip)).collect();
+        let of_each: Vec<f64> = bins.map(|bin| lost_length(histogram, bin, clip)).collect();
         let shown = counts[..=last].iter().zip(&of_each);
         let mut cut: f64 = shown.map(|(count, lost)| count * lost).sum();
         let mut squares: f64 = of_each[..=last].iter().map(|lost| lost.powi(2)).sum();
@@ -388,7 +388,7 @@ impl<'h> Tails<'h> {
     ///
     /// # Reference
     /// `docs/look.md`, intervals, hidden units.
-    fn hidden(&self, tail: &TailShape, (heaviest, units): (f64, f64)) -> f64 {
+    fn hidden_length(&self, tail: &TailShape, (heaviest, units): (f64, f64)) -> f64 {
         let counts = &self.counts[self.last..];
         let expected = falling(tail.share, counts.len()).map(|part| tail.height * part);
         let rest = counts.iter().zip(expected).skip(1);

@@ -63,7 +63,7 @@ fn error(truth: &Histogram, clip: f64, sums: DrawnSums) -> f64 {
 }
 
 fn lost_of(histogram: &Histogram, bin: usize, clip: f64) -> f64 {
-    lost(histogram, bin, clip)
+    lost_length(histogram, bin, clip)
 }
 
 #[test]

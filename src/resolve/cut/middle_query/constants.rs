@@ -7,7 +7,7 @@ use crate::resolve::Resolver;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::syntax::{
     ONE_PLACEHOLDER, ROWS_PLACEHOLDER, aggregate_name, empty_select, is_distinct_rows, is_ordinal,
-    item_expr, query_of, select_of, unnested,
+    item_expr, query_of, select_of, unnest,
 };
 use crate::visit;
 use sqlparser::ast;
@@ -129,7 +129,7 @@ pub(super) fn as_membership(expr: &ast::Expr) -> Option<ast::Expr> {
         } => (left, right, true),
         _ => return None,
     };
-    match unnested(right) {
+    match unnest(right) {
         ast::Expr::Subquery(subquery) => Some(ast::Expr::InSubquery {
             expr: left.clone(),
             subquery: subquery.clone(),
@@ -147,7 +147,7 @@ impl Replace<'_, '_> {
         }
     }
 
-    fn replaced(&mut self, expr: &ast::Expr) -> Result<Option<ast::Expr>, Refusal> {
+    fn replace(&mut self, expr: &ast::Expr) -> Result<Option<ast::Expr>, Refusal> {
         if let Some((_, constant)) = self.known.iter().find(|(known, _)| known == expr) {
             return Ok(Some(constant.clone()));
         }
@@ -193,7 +193,7 @@ impl ast::VisitorMut for Replace<'_, '_> {
         }
         self.inside += usize::from(self.encloses(expr));
         if self.keys.is_none() || self.inside > 0 {
-            match self.replaced(expr) {
+            match self.replace(expr) {
                 Ok(Some(constant)) => *expr = constant,
                 Ok(None) => {}
                 Err(refusal) => return ControlFlow::Break(refusal),

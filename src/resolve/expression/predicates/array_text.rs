@@ -1,7 +1,7 @@
 //! The elements of an array constant.
 
 /// The elements of an array's text, `{a,"b c",NULL}`; `None` where it is nested or oddly quoted.
-pub(in crate::resolve) fn written(text: &str) -> Option<Vec<Option<String>>> {
+pub(in crate::resolve) fn read_elements(text: &str) -> Option<Vec<Option<String>>> {
     let inside = text.trim().strip_prefix('{')?.strip_suffix('}')?;
     if inside.trim().is_empty() {
         return Some(Vec::new());
@@ -47,7 +47,7 @@ pub(in crate::resolve) fn written(text: &str) -> Option<Vec<Option<String>>> {
 
 #[cfg(test)]
 mod tests {
-    use super::written;
+    use super::read_elements;
 
     #[test]
     fn arrays_are_read() {
@@ -59,14 +59,17 @@ mod tests {
                     .collect::<Vec<_>>(),
             )
         };
-        assert_eq!(written("{1, 2,NULL}"), of(&[Some("1"), Some("2"), None]));
         assert_eq!(
-            written("{\"a,b\" ,\"null\"}"),
+            read_elements("{1, 2,NULL}"),
+            of(&[Some("1"), Some("2"), None])
+        );
+        assert_eq!(
+            read_elements("{\"a,b\" ,\"null\"}"),
             of(&[Some("a,b"), Some("null")])
         );
-        assert_eq!(written("{}"), of(&[]));
+        assert_eq!(read_elements("{}"), of(&[]));
         for bad in ["", "{1", "{{1}}", "{a\"b}", "{,}", "{\"a\"b}", "{\"a}"] {
-            assert_eq!(written(bad), None, "{bad}");
+            assert_eq!(read_elements(bad), None, "{bad}");
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::expression::compare;
 use crate::resolve::names::scope::{Folded, Named, Scope};
-use crate::resolve::private::expression_context::made;
+use crate::resolve::private::expression_context::computed_column;
 use sqlparser::ast;
 
 /// The conditions and columns of USING or NATURAL.
@@ -38,7 +38,7 @@ impl Resolver<'_> {
         (kind, swapped): (JoinKind, bool),
     ) -> Result<Using, Refusal> {
         let mut using = Using::default();
-        for Folded { name, place } in left.folded(constraint, right)? {
+        for Folded { name, place } in left.merge_columns(constraint, right)? {
             let missing = || {
                 Refusal::new(
                     reason::UNKNOWN_COLUMN,
@@ -73,7 +73,7 @@ impl Resolver<'_> {
                 kept
             } else {
                 let value = coerce(self.output.column_expr(kept), &to)?;
-                let id = self.output.new_column(made(&name, &to, true));
+                let id = self.output.new_column(computed_column(&name, &to, true));
                 using.computed.push((id, value));
                 id
             };

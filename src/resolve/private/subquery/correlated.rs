@@ -10,7 +10,9 @@ use crate::resolve::classify::bound_from::BoundFrom;
 use crate::resolve::expression::ExpressionResolver;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::scope::Scope;
-use crate::resolve::private::expression_context::{ResolvedParts, SubqueryPlace, Which, made};
+use crate::resolve::private::expression_context::{
+    ResolvedParts, SubqueryPlace, Which, computed_column,
+};
 use crate::resolve::syntax::{item_expr, place_of};
 use sqlparser::ast;
 
@@ -81,7 +83,7 @@ pub(in crate::resolve) fn plain_select(query: &ast::Query) -> Option<&ast::Selec
 
 impl Resolver<'_> {
     /// FROM and WHERE of a subquery.
-    pub(in crate::resolve) fn correlated(
+    pub(in crate::resolve) fn rows_of_subquery(
         &mut self,
         select: &ast::Select,
         from: &BoundFrom,
@@ -95,7 +97,7 @@ impl Resolver<'_> {
             .cloned()
             .collect();
         let is_extended = relation.is_extended();
-        let (relation, across) = self.restricted(
+        let (relation, across) = self.restrict(
             select,
             relation,
             SubqueryPlace {
@@ -138,7 +140,7 @@ impl Resolver<'_> {
 
     /// WHERE of a subquery. Conditions on its own rows filter them. Conditions that read queries
     /// around it are returned.
-    pub(in crate::resolve) fn restricted(
+    pub(in crate::resolve) fn restrict(
         &mut self,
         select: &ast::Select,
         relation: Relation,
@@ -202,7 +204,9 @@ impl Resolver<'_> {
             let id = match key.as_column() {
                 Some(id) => id,
                 None => {
-                    let id = self.output.new_column(made("key", &key.data_type, true));
+                    let id = self
+                        .output
+                        .new_column(computed_column("key", &key.data_type, true));
                     computed.push((id, key.clone()));
                     id
                 }

@@ -205,7 +205,7 @@ impl Coordinates {
             range,
             nullable,
         } = summand;
-        let is_averaged = averaged(value, filter, all);
+        let is_averaged = needs_row_count(value, filter, all);
         let is_counted = counts_every_row(filter, value, all) || is_averaged;
         let centred = is_counted
             && !(self.is_looked_at && is_summed_from_zero(*range, is_averaged))
@@ -408,7 +408,7 @@ fn counts_every_row(filter: &Option<Expr>, value: &Expr, all: &[BoundedAggregate
 }
 
 /// Whether another aggregate needs the number of rows where the value is not NULL.
-fn averaged(value: &Expr, filter: &Option<Expr>, all: &[BoundedAggregate]) -> bool {
+fn needs_row_count(value: &Expr, filter: &Option<Expr>, all: &[BoundedAggregate]) -> bool {
     counts(filter, all).any(|counts| match counts {
         Counts::OfValues { value: other, .. } => other == value,
         Counts::OfPairs { y, x } => y == value || x == value,
@@ -457,7 +457,7 @@ mod tests {
     /// A sum without an average gains nothing from the middle, unless the bounds are tight.
     #[test]
     fn sums_are_centred_where_bounds_are_tight() {
-        for (lo, hi, alone, averaged) in [
+        for (lo, hi, alone, needs_row_count) in [
             (10.0, 119.0, true, false),
             (20.0, 100.0, true, false),
             (30.0, 100.0, false, false),
@@ -465,7 +465,11 @@ mod tests {
         ] {
             let range = Interval::new(lo, hi);
             assert_eq!(is_summed_from_zero(range, false), alone, "{lo}, {hi}");
-            assert_eq!(is_summed_from_zero(range, true), averaged, "{lo}, {hi}");
+            assert_eq!(
+                is_summed_from_zero(range, true),
+                needs_row_count,
+                "{lo}, {hi}"
+            );
         }
     }
 }

@@ -18,7 +18,7 @@ use pgveil::operator::{Control, OpenSessions};
 use pgveil::web::rate_limit::Pace;
 use pgveil::web::session::Lifetimes;
 use pgveil::wire::scram::make_verifier;
-use pgveil::wire::{Commons, Tls};
+use pgveil::wire::{SharedState, Tls};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -41,7 +41,7 @@ pub struct Stage {
     /// Those that operators see.
     sessions: Arc<OpenSessions>,
     /// The state that its sessions share with those of clients.
-    commons: Arc<Commons>,
+    commons: Arc<SharedState>,
     shutdown: CancellationToken,
     served: JoinHandle<std::io::Result<()>>,
 }
@@ -107,7 +107,7 @@ async fn stage_over(
     let (sender, _) = mpsc::channel(1);
     let control = Control::new(Arc::clone(&exchange), sender, shutdown.clone(), None);
     let sessions = Arc::clone(control.sessions());
-    let commons = Commons::new(Some(Arc::new(control)));
+    let commons = SharedState::new(Some(Arc::new(control)));
     let served = serve(
         listener,
         Arc::clone(&exchange),

@@ -56,7 +56,7 @@ fn moved(
     for (at, weight) in price.weights.iter().enumerate() {
         let (here, there) = (cells(release, by, at, whole), cells(release, by, at, rest));
         let moved: Vec<i128> = here.iter().zip(&there).map(|(a, b)| a - b).collect();
-        for (effect, _) in by.measured() {
+        for (effect, _) in by.measured_effects() {
             let weight = weight * effect.weight();
             for value in by.effects.effect(effect, &moved).iter() {
                 let value = BigInt::from(*value).magnitude() * &weight;
@@ -84,7 +84,7 @@ pub fn within(
 
 /// The noise of each effect against what the loss claims, exactly.
 pub fn calibrated(price: &Price, by: &ByEffects) -> Result<(), String> {
-    for (effect, noise) in by.measured() {
+    for (effect, noise) in by.measured_effects() {
         for (at, (weight, noise)) in price.weights.iter().zip(noise).enumerate() {
             let weight = weight * effect.weight();
             scaled_by(&price.loss, &by.clip, &weight, noise.noise, noise.refine)?;
@@ -536,7 +536,7 @@ async fn each_integer_of_an_effect_has_its_own_draw() {
         let by = price.effects.as_ref().unwrap();
         let mut wanted = Vec::new();
         for at in 0..price.weights.len() {
-            for (effect, noise) in by.measured() {
+            for (effect, noise) in by.measured_effects() {
                 let values = vec![0; by.effects.cells()];
                 let integers = by.effects.effect(effect, &values).len();
                 wanted.extend(std::iter::repeat_n(noise[at].noise, integers));

@@ -197,7 +197,7 @@ fn within(
     number: BinNumber,
     parts: &[&Vec<BigInt>],
 ) -> Result<(), String> {
-    let calibrated = block.calibrated(candidate).map_err(|r| format!("{r:?}"))?;
+    let calibrated = block.calibrate(candidate).map_err(|r| format!("{r:?}"))?;
     let clip = block.bins.clip(candidate);
     let finest = calibrated.iter().map(|c| c.refine).max().unwrap_or(0);
     let mut norm = BigUint::ZERO;
@@ -209,7 +209,7 @@ fn within(
             norm += &moved * &moved;
         }
         let loss = Loss {
-            mu_squared: block.mu.squared(),
+            mu_squared: block.mu.square(),
             ..Loss::ZERO
         };
         scaled_by(&loss, clip, weight, calibrated.noise, calibrated.refine)?;
@@ -230,7 +230,7 @@ pub fn priced(look: &Look) -> Result<(), String> {
     };
     let is_shown = |at: usize| look.shown == Some(BlockId(at));
     let squares = |blocks: &mut dyn Iterator<Item = &Block>| -> u128 {
-        blocks.map(|block| block.mu.squared().0).sum()
+        blocks.map(|block| block.mu.square().0).sum()
     };
     let blocks = || look.blocks.iter().enumerate();
     let shown = squares(

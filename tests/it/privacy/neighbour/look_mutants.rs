@@ -175,7 +175,7 @@ async fn cheap_looks_are_caught() {
             }),
             ("no second debit", &|look| look.second.mu_squared.0 = 0),
             ("one block's sums for the price of none", &|look| {
-                let of_block = look.blocks[0].mu.squared().0;
+                let of_block = look.blocks[0].mu.square().0;
                 match look.shown {
                     Some(BlockId(0)) => look.first.mu_squared.0 -= of_block,
                     _ => look.second.mu_squared.0 -= of_block,

@@ -51,7 +51,7 @@ async fn engine(world: &World, directory: &std::path::Path) -> Engine {
     )
     .await
     .unwrap();
-    shadow.mirror(&world.client).await.unwrap();
+    shadow.copy_public(&world.client).await.unwrap();
     let share = policy.privacy.threshold_share;
     let cap = Cap::new(
         Fixed::round_down(budget.epsilon),

@@ -76,7 +76,7 @@ async fn widened_questions_have_one_price_and_stay_within_it() {
     ] {
         for accounting in [Accounting::Gdp, Accounting::Pure] {
             let plan = world.plan_under(sql, accounting, 1.0).unwrap();
-            let Some(wide) = plan.widened() else {
+            let Some(wide) = plan.bought_instead() else {
                 assert_eq!(groups, 0, "{sql} is not widened");
                 continue;
             };
@@ -144,10 +144,10 @@ async fn nothing_else_is_widened() {
         "SELECT avg(n) FROM (SELECT person, count(*) AS n FROM visits JOIN people ON \
             visits.person = people.id WHERE region = 'n' GROUP BY person) AS s",
     ] {
-        assert!(plan(sql, fixed).widened().is_none(), "{sql}");
+        assert!(plan(sql, fixed).bought_instead().is_none(), "{sql}");
     }
     let asked = "SELECT count(*) FROM people WHERE region = 'n'";
-    assert!(plan(asked, fixed).widened().is_some());
+    assert!(plan(asked, fixed).bought_instead().is_some());
     for (name, value) in [
         ("pgveil.widen", "off"),
         ("pgveil.reuse", "exact"),
@@ -158,7 +158,7 @@ async fn nothing_else_is_widened() {
         let mut settings = fixed;
         settings.set(name, value).unwrap();
         assert!(
-            plan(asked, settings).widened().is_none(),
+            plan(asked, settings).bought_instead().is_none(),
             "{name} = {value}"
         );
     }

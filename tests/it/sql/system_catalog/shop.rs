@@ -103,7 +103,7 @@ impl Shop {
         )
         .await
         .unwrap();
-        shadow.mirror(&admin).await.unwrap();
+        shadow.copy_public(&admin).await.unwrap();
         let roles: Vec<AccountSpec> = policy
             .roles
             .iter()

@@ -207,7 +207,7 @@ impl Layout for Laying<'_> {
         Ok((choice, range))
     }
 
-    fn ranked(
+    fn values_at_ranks(
         &mut self,
         (value, range): (&Expr, Interval),
         ranks: &Ranks,
@@ -220,7 +220,7 @@ impl Layout for Laying<'_> {
         };
         let asked = targets(ranks);
         let (queries, reports_error) = (&mut self.queries, self.reports_error);
-        Ok(queries.chosen((subject, filter), asked, reports_error))
+        Ok(queries.choose_values((subject, filter), asked, reports_error))
     }
 
     fn most_frequent(
@@ -231,10 +231,10 @@ impl Layout for Laying<'_> {
     ) -> choice_value::ChoiceOutput {
         let subject = Subject::Value {
             value: value.clone(),
-            candidates: Candidates::listed(values, &value.data_type),
+            candidates: Candidates::from_list(values, &value.data_type),
         };
         let asked = (vec![Target::MostFrequent], false);
         self.queries
-            .chosen((subject, filter), asked, self.reports_error)
+            .choose_values((subject, filter), asked, self.reports_error)
     }
 }
