@@ -1,5 +1,11 @@
 //! pgveil: a PostgreSQL wire-protocol proxy that answers SQL with differential privacy.
 //!
+//! # No public interface
+//!
+//! The crate is published for its binary. Items are public for the binary, the tests, the benches
+//! and the fuzz targets. Any version may change or remove any of them, a patch version too: depend
+//! on none. What versions keep is listed in `docs/operations.md`, under *What versions keep*.
+//!
 //! # One query, from the socket to the answer
 //!
 //! Take `SELECT race, avg(hourly_wage) FROM nls.women JOIN nls.interviews USING (woman_id) GROUP BY

@@ -61,6 +61,18 @@ pub struct MemoryShare {
     common: Arc<Source>,
 }
 
+/// How much of a budget is taken, for the operator.
+#[derive(Debug, Clone)]
+pub struct MemoryReading(Arc<Source>);
+
+impl MemoryReading {
+    /// The bytes that sessions hold of the budget, and those that are left of it.
+    pub fn used_and_free(&self) -> (usize, usize) {
+        let held = self.0.held.load(Ordering::Relaxed);
+        (held, self.0.most.saturating_sub(held))
+    }
+}
+
 /// Memory that is held of a share. Dropping it gives the memory back.
 #[derive(Debug)]
 pub struct HeldMemory {
@@ -81,6 +93,11 @@ impl MemoryBudget {
             common: Source::new(bytes),
             by_role: Mutex::default(),
         }
+    }
+
+    /// Shows how much of it is taken at any later moment.
+    pub fn reading(&self) -> MemoryReading {
+        MemoryReading(Arc::clone(&self.common))
     }
 
     /// A share for one session of this role.

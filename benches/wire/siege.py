@@ -1,7 +1,7 @@
-"""Denial of service: each attack at full force by one role, while another role logs in and asks. What the attack met, what the other role waited, and what memory the
-proxy took.
+"""Denial of service: each attack at full force by one role or stranger, while another role logs in and asks, and reads its pages. What the attack met, what the other
+role waited, and what memory the proxy took.
 
-    cargo build --release && python3 benches/wire/siege.py [seconds of each attack, 15]
+    cargo build --release && python3 benches/wire/siege.py [seconds of each attack, 15] [names of attacks]
 """
 
 import contextlib
@@ -14,7 +14,8 @@ import sys
 import threading
 import time
 
-from stage import Client, Stage
+import pages
+from stage import Client, Stage, free_port
 
 SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 15
 ATTEMPTS = 10_000
@@ -24,13 +25,19 @@ SLOW = "SELECT count(*) FROM nls.interviews i JOIN nls.interviews j USING (woman
 
 
 class Siege(Stage):
-    """200 sessions at most, as the demo has them, and a second role."""
+    """200 sessions at most, as the demo has them, a second role, an operator, the console and the desk."""
 
     def policy(self):
         policy = super().policy().replace("connections: 1500 ", "connections: 200 ")
         verifier = policy.split("password: ")[1].split()[0]
         role = f"  - name: honest\n    password: {verifier}\n    budget: {{epsilon: 90000, delta: 1e-7}}\n"
-        return policy.replace("\ntables:", f"\n{role}\ntables:", 1)
+        operators = "".join(f"  - {{name: {name}, password: '{verifier}', may: [watch, own]}}\n" for name in ["olga", "hope"])
+        return policy.replace("\ntables:", f"\n{role}\noperators:\n{operators}\ntables:", 1)
+
+    def pgveil(self):
+        self.console, self.desk = free_port(), free_port()
+        sites = ["--admin", f"127.0.0.1:{self.admin}", "--console", f"127.0.0.1:{self.console}", "--desk", f"127.0.0.1:{self.desk}"]
+        self.proxy = self.veil("pgveil", self.policy(), self.veiled, "nls", sites)
 
     def pgbouncer(self):
         pass
@@ -58,6 +65,29 @@ class Honest(FORK.Process):
                 failed += 1
             peak = max(peak, self.stage.memory())
         self.told.put((milliseconds, failed, peak))
+
+
+class Visitor(FORK.Process):
+    """Reads a page of the console and one of the desk, in sessions that it has: logged in before the attack."""
+
+    def __init__(self, stage):
+        super().__init__(daemon=True)
+        self.over, self.told = FORK.Event(), FORK.Queue()
+        self.sites = [pages.Browser(stage.console), pages.Browser(stage.desk)]
+        for browser, name in zip(self.sites, ["hope", "honest"]):
+            assert browser.log_in(name) == 303
+
+    def run(self):
+        milliseconds, failed = [], 0
+        while not self.over.wait(0.5):
+            for browser in self.sites:
+                began = time.perf_counter()
+                try:
+                    assert browser.request("GET", "/")[0] == 200
+                    milliseconds.append((time.perf_counter() - began) * 1e3)
+                except (OSError, AssertionError):
+                    failed += 1
+        self.told.put((milliseconds, failed))
 
 
 def refusal(error):
@@ -197,30 +227,48 @@ def dear_private_joins(stage):
     return repeated(stage, 30, work)
 
 
+def on_pages(attack):
+    def run(stage):
+        return attack(stage, SECONDS)
+
+    run.__name__ = attack.__name__
+    return run
+
+
+def row(attack, stage):
+    """One line of the table."""
+    before = stage.memory()
+    honest, visitor = Honest(stage), Visitor(stage)
+    honest.start()
+    visitor.start()
+    met = attack(stage)
+    honest.over.set()
+    visitor.over.set()
+    milliseconds, failed, peak = honest.told.get(timeout=90)
+    seen, missed = visitor.told.get(timeout=90)
+    time.sleep(2)
+    times = sorted(milliseconds) or [float("nan")]
+    met = ", ".join(f"{count} {what}" if what != "connections a second" else f"{count} a second" for what, count in sorted(met.items())) or "-"
+    memory = ", ".join(f"{size >> 20}" for size in (before, peak, stage.memory()))
+    ended = "" if stage.proxy.poll() is None else " PROXY ENDED"
+    percentile = times[min(len(times) - 1, int(len(times) * 0.99))]
+    served = f"{len(milliseconds)}, {failed} | {statistics.median(times):.0f} | {percentile:.0f} | {times[-1]:.0f}"
+    read = f"{len(seen)}, {missed} | {statistics.median(seen or [float('nan')]):.0f}"
+    return f"| {attack.__name__.replace('_', ' ')} | {met}{ended} | {served} | {read} | {memory} |"
+
+
 def main():
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    print("| attack | what it met | another role: served, failed | p50 ms | p99 ms | longest ms | MiB before, most, after |\n|---|---|---|---:|---:|---:|---|", flush=True)
+    print("| attack | what it met | another role: served, failed | p50 ms | p99 ms | longest ms | its pages: read, failed | p50 ms | MiB before, most, after |")
+    print("|---|---|---|---:|---:|---:|---|---:|---|", flush=True)
     attacks = [nothing, stalled_logins, large_statements, hoarded_rows, deaf_clients, half_messages, dear_public_statements, dear_private_joins]
+    attacks += map(on_pages, pages.ATTACKS)
     wanted = sys.argv[2:]
     for attack in attacks:
-        if wanted and attack.__name__ not in wanted:
-            continue
-        with Siege() as stage:
-            before = stage.memory()
-            honest = Honest(stage)
-            honest.start()
-            met = attack(stage)
-            honest.over.set()
-            milliseconds, failed, peak = honest.told.get(timeout=90)
-            time.sleep(2)
-            times = sorted(milliseconds) or [float("nan")]
-            met = ", ".join(f"{count} {what}" if what != "connections a second" else f"{count} a second" for what, count in met.items()) or "-"
-            memory = ", ".join(f"{size >> 20}" for size in (before, peak, stage.memory()))
-            ended = "" if stage.proxy.poll() is None else " PROXY ENDED"
-            percentile = times[min(len(times) - 1, int(len(times) * 0.99))]
-            served = f"{len(milliseconds)}, {failed}"
-            print(f"| {attack.__name__.replace('_', ' ')} | {met}{ended} | {served} | {statistics.median(times):.0f} | {percentile:.0f} | {times[-1]:.0f} | {memory} |", flush=True)
+        if not wanted or attack.__name__ in wanted:
+            with Siege() as stage:
+                print(row(attack, stage), flush=True)
 
 
 main()

@@ -1,6 +1,5 @@
 //! `/metrics`: the proxy's counters, and its state at this moment.
 
-use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::time::UNIX_EPOCH;
 
@@ -11,8 +10,8 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::{Registry, Unit};
 
-use super::{Page, READ_PATIENCE};
-use crate::engine::{Dependency, Engine, Reach, Reached, Reloadable, Service};
+use super::{AdminPages, Page, READ_PATIENCE};
+use crate::engine::{Dependency, Engine, MemoryReading, Reach, Reached, Reloadable, Service};
 use crate::ledger::{Balance, LedgerStanding};
 use crate::operator::certificate_end;
 
@@ -24,6 +23,16 @@ struct AccountLabel {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct TargetLabel {
     target: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct WitnessLabel {
+    witness: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StateLabel {
+    state: &'static str,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -46,7 +55,7 @@ struct Budgets {
 }
 
 /// Everything that was counted, the policy, the budgets, the ledger and the pools.
-pub(super) async fn page(exchange: &Reloadable, certificate: Option<&Path>) -> Page {
+pub(super) async fn page(exchange: &Reloadable, shown: &AdminPages) -> Page {
     let engine = exchange.current();
     let mut registry = Registry::default();
     add_policy(&mut registry, &engine);
@@ -54,6 +63,7 @@ pub(super) async fn page(exchange: &Reloadable, certificate: Option<&Path>) -> P
     add_reached(&mut registry, &reached);
     if reached.height.is_some() {
         add_accounts(&mut registry, &engine).await;
+        add_witnesses(&mut registry, &engine).await;
     }
     if reached.is_reached(Dependency::Database) {
         add_changed_tables(&mut registry, &engine).await;
@@ -61,7 +71,7 @@ pub(super) async fn page(exchange: &Reloadable, certificate: Option<&Path>) -> P
     add_pools(&mut registry, &engine);
     add_records(&mut registry, &engine);
     add_backup(&mut registry, &engine);
-    if let Some(end) = certificate.and_then(certificate_end) {
+    if let Some(end) = shown.certificate.as_deref().and_then(certificate_end) {
         registry.register_with_unit(
             "pgveil_certificate_expiry_timestamp",
             "When the certificate in the file of --tls-cert ends",
@@ -73,6 +83,9 @@ pub(super) async fn page(exchange: &Reloadable, certificate: Option<&Path>) -> P
     // ends.
     if engine.policy().quantum.is_none() {
         add_process(&mut registry);
+        if let Some(memory) = &shown.memory {
+            add_memory(&mut registry, memory);
+        }
         add_store(&mut registry, &engine, reached.height.is_some()).await;
     }
     let mut body = engine.meter().print();
@@ -231,6 +244,28 @@ fn add_reached(registry: &mut Registry, reached: &Reached) {
     }
 }
 
+/// What each witness has seen; nothing where one cannot be read in time.
+async fn add_witnesses(registry: &mut Registry, engine: &Engine) {
+    let ledger = engine.ledger();
+    if !ledger.is_witnessed() {
+        return;
+    }
+    let seen = tokio::time::timeout(READ_PATIENCE, ledger.witnessed_debits()).await;
+    let Ok(Ok(seen)) = seen else {
+        return;
+    };
+    let family = Family::<WitnessLabel, Gauge>::default();
+    for (name, debits) in seen {
+        let witness = name.trim_matches('"').to_owned();
+        family.get_or_create(&WitnessLabel { witness }).set(debits);
+    }
+    registry.register(
+        "pgveil_witness_debits",
+        "Debits of the ledger that each of its witnesses has seen, ever",
+        family,
+    );
+}
+
 async fn add_changed_tables(registry: &mut Registry, engine: &Engine) {
     let changed = tokio::time::timeout(READ_PATIENCE, engine.changed_tables()).await;
     if let Ok(Ok(changed)) = changed {
@@ -305,6 +340,22 @@ async fn add_store(registry: &mut Registry, engine: &Engine, is_reached: bool) {
             ConstGauge::new(bytes),
         );
     }
+}
+
+/// What sessions hold of the memory that they share.
+fn add_memory(registry: &mut Registry, memory: &MemoryReading) {
+    let (used, free) = memory.used_and_free();
+    let family = Family::<StateLabel, Gauge>::default();
+    for (state, bytes) in [("used", used), ("free", free)] {
+        let gauge = family.get_or_create(&StateLabel { state });
+        gauge.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+    registry.register(
+        "pgveil_memory_budget_bytes",
+        "Memory for answers, cursors, prepared statements and long messages, which all sessions \
+            share beyond a small allowance of each",
+        family,
+    );
 }
 
 /// The memory and the open files of this process, where Linux says them.

@@ -17,7 +17,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::Reloadable;
+use crate::engine::{MemoryReading, Reloadable};
 use crate::web::guard::is_own_name;
 pub use watch::watch;
 
@@ -41,6 +41,8 @@ pub struct AdminPages {
     pub hosts: Vec<String>,
     /// The file of the certificate that clients are shown.
     pub certificate: Option<PathBuf>,
+    /// The memory that sessions share.
+    pub memory: Option<MemoryReading>,
 }
 
 /// Serves the operator until `shutdown` is cancelled.
@@ -149,7 +151,7 @@ async fn page(
                 &format!("the {} is {}\n", target.name(), reach.words()),
             ),
         },
-        "/metrics" => metrics::page(exchange, shown.certificate.as_deref()).await,
+        "/metrics" => metrics::page(exchange, shown).await,
         _ => plain(
             "404 Not Found",
             "there are /healthz, /readyz and /metrics\n",

@@ -444,7 +444,7 @@ pub struct DemoOptions {
     #[arg(long, value_name = "URL")]
     pub database: Option<Secret>,
     /// Answer this SQL as psql would, with its noise and cost, and exit
-    #[arg(long, value_name = "SQL", conflicts_with_all = ["shell", "page", "no_page"])]
+    #[arg(long, value_name = "SQL", conflicts_with_all = ["shell", "page", "no_page", "console"])]
     pub once: Option<String>,
     /// Ask at a prompt of this terminal, or statements from standard input; for people without psql
     #[arg(long)]
@@ -455,6 +455,9 @@ pub struct DemoOptions {
     /// Serve no web page
     #[arg(long, conflicts_with = "page")]
     pub no_page: bool,
+    /// Serve the operators' console here too, on this machine alone; its password is printed
+    #[arg(long, value_name = "ADDR")]
+    pub console: Option<SocketAddr>,
 }
 
 #[derive(Debug, Args)]

@@ -60,15 +60,15 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
     let address = listener.local_addr().map_err(Failure::new)?;
     let engine = Arc::new(Reloadable::new(started.engine));
     tokio::spawn(admin::watch(Arc::clone(&engine), token.clone()));
-    if let Some(operator) = operator {
-        let (engine, shown) = (Arc::clone(&engine), admin_pages(&options));
-        tokio::spawn(admin::serve(operator, engine, shown, token.clone()));
-    }
     let (reloads, asked) = mpsc::channel(1);
     let certificate = options.tls_cert.clone();
     let control = Control::new(Arc::clone(&engine), reloads, token.clone(), certificate);
     let shown = Arc::new(InForce::new(bare));
     let commons = wire::SharedState::new(Some(Arc::new(control)));
+    if let Some(operator) = operator {
+        let (engine, shown) = (Arc::clone(&engine), admin_pages(&options, &commons));
+        tokio::spawn(admin::serve(operator, engine, shown, token.clone()));
+    }
     if let Some(console) = console {
         console.open_console((&options, &clients_tls), &engine, &shown, &token);
     }
@@ -98,8 +98,9 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
     Ok(())
 }
 
-fn admin_pages(options: &ServeOptions) -> admin::AdminPages {
+fn admin_pages(options: &ServeOptions, commons: &wire::SharedState) -> admin::AdminPages {
     admin::AdminPages {
+        memory: Some(commons.memory()),
         hosts: options.admin_host.clone(),
         certificate: options.tls_cert.clone(),
     }

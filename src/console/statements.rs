@@ -13,9 +13,9 @@ use serde::Deserialize;
 use super::view::{minute, table, text};
 use super::visitor::Owner;
 use super::{Console, view};
-use crate::calendar::{FROM_1970_US, MICROS_PER_DAY};
+use crate::calendar::FROM_1970_US;
 use crate::engine::Engine;
-use crate::ledger::{Error, Event, KeyedStatementDigest, LoggedStatement, Record, Verdict};
+use crate::ledger::{Error, Event, KeyedStatementDigest, Ledger, LoggedStatement, Record, Verdict};
 use crate::policy::{Zone, timestamp};
 use crate::refusal::Ending;
 use crate::web::page::charge_words;
@@ -25,9 +25,6 @@ const READ_MAX: u32 = 5_000;
 /// Records that one page shows.
 const SHOWN_MAX: usize = 100;
 const DEAREST_MAX: usize = 10;
-/// No statement takes longer: as the record holds when each began and is in the order of their
-/// ends, so much more of it is read.
-const LONGEST: i64 = 2 * MICROS_PER_DAY;
 const KINDS: [&str; 3] = ["statement", "login", "act"];
 
 /// The search term; an empty one matches all.
@@ -51,6 +48,27 @@ pub struct Filter {
 struct Times {
     from: i64,
     to: i64,
+}
+
+impl Times {
+    fn are_all(self) -> bool {
+        (self.from, self.to) == (i64::MIN, i64::MAX)
+    }
+
+    /// The number of the newest record before that one that is in time, and one.
+    async fn before(self, ledger: &Ledger, before: i64) -> Result<Option<i64>, Error> {
+        if self.are_all() {
+            return Ok(Some(before));
+        }
+        let newest = ledger.newest_within(before, (self.from, self.to)).await?;
+        Ok(newest.map(|number| number.saturating_add(1)))
+    }
+}
+
+/// What one page looks through, newest first, and where the next page begins.
+struct Pageful {
+    records: Vec<(i64, Record)>,
+    next: Option<i64>,
 }
 
 impl Filter {
@@ -139,21 +157,16 @@ pub async fn page(
         Ok(read) => read,
         Err(error) => return console.fail(&visitor, "Statements", &error),
     };
-    let last = read
-        .last()
-        .map(|(number, record)| (*number, record.microseconds));
-    let may_be_later = |began: i64| began.saturating_add(LONGEST) >= times.from;
-    let is_more = read.len() == READ_MAX as usize && last.is_some_and(|(_, at)| may_be_later(at));
-    let last = last.map(|(number, _)| number);
     let is_in_time = |record: &Record| (times.from..times.to).contains(&record.microseconds);
-    let found: Vec<(i64, Record)> = read
+    let Pageful { records, next } = read;
+    let found: Vec<(i64, Record)> = records
         .into_iter()
         .filter(|(_, record)| is_in_time(record) && filter.fits(record))
         .collect();
     let shown: Vec<Vec<Markup>> = found.iter().take(SHOWN_MAX).map(row).collect();
     let next = match found.get(SHOWN_MAX.saturating_sub(1)) {
         Some((number, _)) if found.len() > SHOWN_MAX => Some(*number),
-        Some(_) | None => last.filter(|_| is_more),
+        Some(_) | None => next,
     };
     let costs = dearest(&found);
     let page = console.page(&visitor, "Statements", |_| {
@@ -183,16 +196,25 @@ pub async fn page(
     page.into_response()
 }
 
-/// A page's records, newest first: before the end of the wanted time, or hardly after it.
-async fn read(engine: &Engine, filter: &Filter, times: Times) -> Result<Vec<(i64, Record)>, Error> {
+/// A page's records: all before the one from which an earlier page links here, or those around the
+/// newest that is in time.
+async fn read(engine: &Engine, filter: &Filter, times: Times) -> Result<Pageful, Error> {
     let ledger = engine.ledger();
-    let mut before = filter.before.unwrap_or(i64::MAX);
-    if times.to < i64::MAX {
-        // What ended later began later.
-        let ended = times.to.saturating_add(LONGEST);
-        before = before.min(ledger.number_after(ended).await?);
-    }
-    ledger.recent_records(before, READ_MAX).await
+    let before = filter.before.unwrap_or(i64::MAX);
+    let Some(before) = times.before(ledger, before).await? else {
+        return Ok(Pageful {
+            records: Vec::new(),
+            next: None,
+        });
+    };
+    let records = ledger.recent_records(before, READ_MAX).await?;
+    let next = match records.last() {
+        Some((last, _)) if records.len() == READ_MAX as usize => {
+            times.before(ledger, *last).await?
+        }
+        Some(_) | None => None,
+    };
+    Ok(Pageful { records, next })
 }
 
 /// A day, or a minute of it, as browsers write them: in microseconds since 1970.

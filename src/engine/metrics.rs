@@ -1,6 +1,7 @@
 //! The counters of a running proxy for its operator: questions by verdict, time by stage, sessions.
 //! It never holds a text, a name or a value.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use prometheus_client::encoding::{EncodeLabelSet, EncodeLabelValue, LabelValueEncoder, text};
@@ -144,6 +145,20 @@ pub struct Metrics {
     by_stage: Times<StageLabel>,
 }
 
+/// One session among the open ones.
+#[derive(Debug)]
+pub struct SessionCount {
+    meter: Arc<Metrics>,
+    role: String,
+}
+
+impl Drop for SessionCount {
+    fn drop(&mut self) {
+        self.meter.sessions.dec();
+        self.meter.of_role(&self.role).dec();
+    }
+}
+
 /// Times the stages of one question, each from the end of the stage before it.
 pub struct Laps<'a> {
     meter: &'a Metrics,
@@ -165,7 +180,11 @@ impl Default for Metrics {
             by_stage: Family::new_with_constructor(times),
         };
         let registry = &mut metrics.counts;
-        registry.register("pgveil_sessions", "Open sessions", metrics.sessions.clone());
+        registry.register(
+            "pgveil_sessions",
+            "Open sessions of roles",
+            metrics.sessions.clone(),
+        );
         registry.register(
             "pgveil_role_sessions",
             "Open sessions of each role",
@@ -247,14 +266,14 @@ impl Metrics {
         }
     }
 
-    pub fn session_opened(&self, role: &str) {
+    /// Counts an open session of a role while the result lives.
+    pub fn session(self: Arc<Self>, role: &str) -> SessionCount {
         self.sessions.inc();
         self.of_role(role).inc();
-    }
-
-    pub fn session_closed(&self, role: &str) {
-        self.sessions.dec();
-        self.of_role(role).dec();
+        SessionCount {
+            meter: self,
+            role: role.to_owned(),
+        }
     }
 
     /// How many sessions of a role are open.

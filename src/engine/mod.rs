@@ -49,13 +49,13 @@ use std::time::{Duration, SystemTime};
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
-pub use crate::memory::{HeldMemory, MemoryBudget, MemoryShare};
+pub use crate::memory::{HeldMemory, MemoryBudget, MemoryReading, MemoryShare};
 pub use crate::shadow::{Argument, ColumnDescription, Description, Format, Requester, fit_as_text};
 pub use curve::{Bought, Curve, CurvePoint, curve};
 pub use expected_error::{Within, after, expected_errors, in_words, percent};
 pub use explore::{Explored, explain};
 pub use group_privacy::Promised;
-pub use metrics::{Metrics, QuestionEnd, QuestionOutcome};
+pub use metrics::{Metrics, QuestionEnd, QuestionOutcome, SessionCount};
 pub use notice::{Sql, describe as describe_plan, three_digits};
 pub use planning::{accounts, constants, plan};
 pub use planning_limit::{PlanningLimit, PlanningPermit, StatementSize, aside};

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
-use super::{Metrics, PlanningLimit};
+use super::{Metrics, PlanningLimit, SessionCount};
 use crate::error::Error;
 use crate::ledger::Record;
 use crate::memory::HeldMemory;
@@ -79,6 +79,10 @@ pub trait Service: Send + Sync + 'static {
     fn quantum(&self) -> Option<Duration>;
     /// The operator's metrics.
     fn meter(&self) -> Arc<Metrics>;
+    /// Counts a session among those of roles, while the result lives. `None`: it is of no role.
+    fn counted(&self, role: &str) -> Option<SessionCount> {
+        Some(self.meter().session(role))
+    }
     /// The limit on large statements.
     fn planning_limit(&self) -> Arc<PlanningLimit>;
     /// Parameter and column types. `parameters` holds the type OIDs that the client declared;

@@ -3,7 +3,6 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::planning_limit::aside;
 use super::{Engine, Requester};
 use crate::error::Error;
 use crate::ledger;
@@ -244,10 +243,7 @@ impl Engine {
             self.ledger.statement_digest(sql)
         });
         let known = self.known_names.as_ref();
-        // A long text keeps no other task waiting.
-        let shape = sql
-            .zip(known)
-            .and_then(|(sql, known)| aside(|| known.shape(&sql)));
+        let shape = sql.zip(known).and_then(|(sql, known)| known.shape(&sql));
         let asked = Event::Statement(LoggedStatement {
             statement,
             plan: plan.map(|plan| self.ledger.plan_digest(plan)),

@@ -18,6 +18,9 @@ use crate::policy::Policy;
 
 /// The longest shape that is recorded, in bytes, without the sign that says it was cut.
 const BYTES_MAX: usize = 1024;
+/// What is read of a statement, in bytes: no more than of a small one, whose tokens take turns with
+/// nothing. Longer ones are cut there, mostly within a long list of constants.
+const READ_MAX: usize = 8 << 10;
 /// Ends a shape that was cut.
 const CUT: &str = "…";
 /// Schemas that every policy shows.
@@ -58,10 +61,10 @@ impl KnownNames {
 
     /// The shape of a statement as pgveil prints it; `None` where it cannot be read.
     pub(super) fn shape(&self, sql: &str) -> Option<String> {
-        let tokens = Tokenizer::new(&PostgreSqlDialect {}, sql).tokenize();
+        let (tokens, is_cut) = tokens(sql)?;
         let mut shape = String::new();
         let (mut constants, mut before) = (0u32, String::new());
-        for token in tokens.ok()? {
+        for token in tokens {
             let part = match &token {
                 Token::Whitespace(_) if shape.ends_with(' ') => continue,
                 Token::Whitespace(_) => " ".to_owned(),
@@ -74,8 +77,7 @@ impl KnownNames {
                 }
             };
             if shape.len() + part.len() > BYTES_MAX {
-                shape += CUT;
-                break;
+                return Some(shape + CUT);
             }
             shape += &part;
             if let Token::Word(word) = &token
@@ -85,6 +87,9 @@ impl KnownNames {
             } else if !matches!(token, Token::Whitespace(_) | Token::Word(_)) {
                 before.clear();
             }
+        }
+        if is_cut {
+            shape += CUT;
         }
         Some(shape)
     }
@@ -106,6 +111,25 @@ impl KnownNames {
             false => "?".to_owned(),
         }
     }
+}
+
+/// The tokens of a statement, and whether some were cut off. `None` where it cannot be read.
+fn tokens(sql: &str) -> Option<(Vec<Token>, bool)> {
+    let head = &sql[..sql.floor_char_boundary(READ_MAX)];
+    let is_cut = head.len() < sql.len();
+    let mut tokens = Vec::new();
+    let read =
+        Tokenizer::new(&PostgreSqlDialect {}, head).tokenize_with_location_into_buf(&mut tokens);
+    match (read, is_cut) {
+        (Ok(()), false) => {}
+        (Err(_), false) => return None,
+        // The last one may be a part of a longer one.
+        (Ok(()), true) => drop(tokens.pop()),
+        // A constant that was cut is no token.
+        (Err(_), true) => {}
+    }
+    let tokens = tokens.into_iter().map(|found| found.token).collect();
+    Some((tokens, is_cut))
 }
 
 fn is_function(name: &str) -> bool {
@@ -177,5 +201,39 @@ mod tests {
         let cut = shape(&long);
         assert!(cut.ends_with(CUT) && cut.len() <= BYTES_MAX + CUT.len());
         assert!(KnownNames(HashSet::new()).shape("SELECT 'open").is_none());
+    }
+
+    /// What is read of a long statement is bounded, wherever its end falls: within a constant, a
+    /// name or a sign of several letters.
+    #[test]
+    fn a_long_statement_is_read_in_part() {
+        for long in [
+            "'secret",
+            "\"secret",
+            "$$secret",
+            "E'secret",
+            "-- secret",
+            "secret",
+            "race",
+        ] {
+            for spaces in READ_MAX - 20..READ_MAX {
+                let sql = format!(
+                    "SELECT race,{}{long}é{}",
+                    " ".repeat(spaces - 12),
+                    "x".repeat(99)
+                );
+                let cut = shape(&sql);
+                assert!(
+                    cut.starts_with("SELECT race,") && cut.ends_with(CUT),
+                    "{cut}"
+                );
+                assert!(
+                    !cut.contains("secret") && cut.matches("race").count() == 1,
+                    "{cut}"
+                );
+            }
+        }
+        let constant = format!("SELECT '{}', race FROM nls.women", "x".repeat(READ_MAX));
+        assert_eq!(shape(&constant), format!("SELECT {CUT}"));
     }
 }

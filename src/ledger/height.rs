@@ -154,6 +154,21 @@ impl Rules {
         witnesses.map(|witness| witness.read()).collect()
     }
 
+    /// The debits that each witness has seen, by its name: 0 where it is empty. A damaged one is
+    /// left out.
+    pub(super) fn witnessed_debits(&mut self) -> Result<Vec<(String, i64)>, Error> {
+        let mut seen = Vec::with_capacity(self.witnesses.len());
+        for witness in &mut self.witnesses {
+            let debits = match witness.read()? {
+                WitnessReport::Nothing => 0,
+                WitnessReport::Damaged => continue,
+                WitnessReport::Whole(noted) => noted.height.debits,
+            };
+            seen.push((witness.name(), debits));
+        }
+        Ok(seen)
+    }
+
     /// The store's height after this transaction, and the news for the witnesses. There is no news
     /// if the height has not changed.
     ///

@@ -501,6 +501,17 @@ impl Ledger {
         self.is_witnessed
     }
 
+    /// The debits that each witness has seen, by the witness's name; a damaged one is left out.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Witness`] where one cannot be read.
+    pub async fn witnessed_debits(&self) -> Result<Vec<(String, i64)>, Error> {
+        self.worker
+            .call(Access::Read, Rules::witnessed_debits)
+            .await
+    }
+
     /// Records a decision of the owner; every process on this ledger obeys it from the next debit
     /// on.
     ///

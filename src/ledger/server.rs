@@ -96,7 +96,7 @@ impl Server {
         server.make_if_missing(absent)?;
         let format = server.whole()?;
         if upgrade::is_due(older, (LEDGER, format, schema::FORMAT))? {
-            upgrade::raise(&mut server, older, format, |server| server.raise(older))?;
+            upgrade::raise(&mut server, older, format)?;
             server.whole()?;
         }
         Ok(server)
@@ -245,21 +245,6 @@ impl Server {
         }
     }
 
-    /// Brings a whole schema of an older format to this one: tables are added, nothing else is
-    /// touched.
-    fn raise(&mut self, older: Older<'_>) -> Result<(), Error> {
-        self.begin(Access::Write)?;
-        // Another process may have done it since, until the lock was had.
-        let raised = self.format().and_then(|found| {
-            if !schema::is_older(found) {
-                return Ok(());
-            }
-            upgrade::may_raise(self, older, (LEDGER, found, schema::FORMAT))?;
-            self.script(&schema::since(found)).map(drop)
-        });
-        self.end(raised)
-    }
-
     /// The format of the schema that is there.
     fn format(&mut self) -> Result<i64, Error> {
         let ledger = LEDGER.to_owned();
@@ -361,6 +346,25 @@ impl Server {
                 until",
             self.mark
         )
+    }
+}
+
+impl upgrade::Raise for Server {
+    fn format_now(&mut self) -> Result<i64, Error> {
+        self.format()
+    }
+
+    fn raise(&mut self, older: Older<'_>) -> Result<(), Error> {
+        self.begin(Access::Write)?;
+        // Another process may have done it since, until the lock was had.
+        let raised = self.format().and_then(|found| {
+            if !schema::is_older(found) {
+                return Ok(());
+            }
+            upgrade::may_raise(self, older, (LEDGER, found, schema::FORMAT))?;
+            self.script(&schema::since(found)).map(drop)
+        });
+        self.end(raised)
     }
 }
 

@@ -52,7 +52,7 @@ impl Sqlite {
         let mut store = Self::connect_with(path, connect)?;
         let format = store.whole()?;
         if upgrade::is_due(older, (&store.name(), format.into(), schema::FORMAT.into()))? {
-            upgrade::raise(&mut store, older, format.into(), |store| store.raise(older))?;
+            upgrade::raise(&mut store, older, format.into())?;
             store.whole()?;
         }
         Ok(store)
@@ -109,9 +109,13 @@ impl Sqlite {
         verify::sums(self, &ledger, i64::from(format))?;
         Ok(format)
     }
+}
 
-    /// Brings a whole ledger of an older format to this one: tables are added, nothing else is
-    /// touched.
+impl upgrade::Raise for Sqlite {
+    fn format_now(&mut self) -> Result<i64, Error> {
+        self.format().map(i64::from)
+    }
+
     fn raise(&mut self, older: Older<'_>) -> Result<(), Error> {
         let ledger = self.name();
         self.begin(Access::Write)?;

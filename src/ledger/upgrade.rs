@@ -46,8 +46,30 @@ pub(super) fn check_readable(ledger: &str, found: i64) -> Result<(), Error> {
     }
 }
 
-/// Brings a whole ledger to this format by `raise`, where it may be changed. Where another process
-/// seems to make an answer, waits until the claims of one that crashed have ended.
+/// A store whose format is read and raised.
+pub(super) trait Raise: Store + Sized {
+    /// The format that the store has now.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store; [`Error::Newer`]; [`Error::Foreign`].
+    fn format_now(&mut self) -> Result<i64, Error>;
+
+    /// Brings a whole ledger of an older format to this one: tables are added, nothing else is
+    /// touched.
+    ///
+    /// # Requires
+    ///
+    /// No transaction is open.
+    ///
+    /// # Errors
+    ///
+    /// Those of the store and of [`may_raise`].
+    fn raise(&mut self, older: Older<'_>) -> Result<(), Error>;
+}
+
+/// Brings a whole ledger to this format, where it may be changed. Where another process seems to
+/// make an answer, waits until the claims of one that crashed have ended.
 ///
 /// # Requires
 ///
@@ -56,20 +78,20 @@ pub(super) fn check_readable(ledger: &str, found: i64) -> Result<(), Error> {
 /// # Errors
 ///
 /// [`Error::InUse`] where another process makes answers all that time; that it may not be changed;
-/// those of `raise`.
-pub(super) fn raise<S: Store>(
-    store: &mut S,
-    older: Older<'_>,
-    format: i64,
-    mut raise: impl FnMut(&mut S) -> Result<(), Error>,
-) -> Result<(), Error> {
-    match &older {
+/// those of [`Raise::raise`].
+pub(super) fn raise<S: Raise>(store: &mut S, older: Older<'_>, format: i64) -> Result<(), Error> {
+    match older {
         Older::Raise(may_change) | Older::RaiseUnlessInUse(may_change) => {
-            may_change(store, format)?;
+            check(
+                store,
+                format,
+                |s, format| may_change(s, format),
+                S::format_now,
+            )?;
         }
         Older::Keep => {}
     }
-    let mut raised = raise(store);
+    let mut raised = store.raise(older);
     let since = Instant::now();
     if let Err(Error::InUse { ledger, .. }) = &raised {
         tracing::warn!(
@@ -81,12 +103,38 @@ pub(super) fn raise<S: Store>(
     }
     while matches!(raised, Err(Error::InUse { .. })) && since.elapsed() < SEEMING {
         std::thread::sleep(ASK_EVERY);
-        if let Older::RaiseUnlessInUse(may_change) = &older {
-            may_change(store, format)?;
+        if let Older::RaiseUnlessInUse(may_change) = older {
+            check(
+                store,
+                format,
+                |s, format| may_change(s, format),
+                S::format_now,
+            )?;
         }
-        raised = raise(store);
+        raised = store.raise(older);
     }
     raised
+}
+
+/// Asks whether a store of that format may be changed; again where another process has changed it
+/// meanwhile, since the answer was about a store that is no more.
+fn check<S>(
+    store: &mut S,
+    mut format: i64,
+    may_change: impl Fn(&mut S, i64) -> Result<(), Error>,
+    format_now: impl Fn(&mut S) -> Result<i64, Error>,
+) -> Result<(), Error> {
+    loop {
+        let may = may_change(store, format);
+        if may.is_ok() {
+            return may;
+        }
+        let now = format_now(store)?;
+        if now == format {
+            return may;
+        }
+        format = now;
+    }
 }
 
 /// Whether a ledger of an older format may be brought to this one now.
@@ -126,4 +174,36 @@ fn has_claims(store: &mut dyn Store) -> Result<bool, Error> {
     let furthest = now.saturating_add(2 * LEASE);
     let found = store.query(sql, &[StoreValue::Int(now), StoreValue::Int(furthest)])?;
     Ok(first(&found)?.int(0)? > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    /// Two first starts at once on a ledger without an identity: the witness of the first one knows
+    /// the identity that it drew, which the second has not read yet.
+    #[test]
+    fn a_ledger_that_another_process_raised_is_looked_at_again() {
+        let asked = RefCell::new(Vec::new());
+        let may_change = |_: &mut Vec<i64>, format: i64| {
+            asked.borrow_mut().push(format);
+            match format {
+                9 => Ok(()),
+                _ => Err(Error::Older {
+                    witness: "w".to_owned(),
+                    lacks: "it is another ledger".to_owned(),
+                }),
+            }
+        };
+        // The formats that it has, each time it is asked.
+        let format_now = |formats: &mut Vec<i64>| Ok(formats.remove(0));
+        check(&mut vec![4, 9], 3, may_change, format_now).unwrap();
+        assert_eq!(asked.take(), [3, 4, 9]);
+        // One that nobody raised is refused as it is.
+        let refused = check(&mut vec![3], 3, may_change, format_now);
+        assert!(matches!(refused, Err(Error::Older { .. })), "{refused:?}");
+        assert_eq!(asked.take(), [3]);
+    }
 }

@@ -12,7 +12,7 @@ use super::command::OperatorCommand;
 use super::{Caller, Control, DATABASE};
 use crate::engine::{
     Answer, Argument, Commanded, ConnectionLimits, Description, Format, Metrics, PlanningLimit,
-    Requester, Service,
+    Requester, Service, SessionCount,
 };
 use crate::error::Error;
 use crate::ledger::Record;
@@ -79,6 +79,10 @@ impl Service for OperatorService {
 
     fn meter(&self) -> Arc<Metrics> {
         self.0.exchange.meter()
+    }
+
+    fn counted(&self, _: &str) -> Option<SessionCount> {
+        None
     }
 
     fn planning_limit(&self) -> Arc<PlanningLimit> {

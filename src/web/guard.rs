@@ -1,6 +1,7 @@
 //! Checks on every request: its Host, the origin of a form, headers, limits.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
@@ -12,6 +13,8 @@ use axum::response::{IntoResponse, Response};
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use tokio::sync::Semaphore;
+
+use super::server::Arrival;
 
 /// Most requests that are answered at the same time, unless a site says another number.
 const REQUESTS_MAX: usize = 16;
@@ -25,6 +28,7 @@ const PASSED_OVER_MAX: usize = 16 << 20;
 /// How long a form may take to arrive.
 const ARRIVAL: Duration = Duration::from_secs(5);
 
+const BUSY: (StatusCode, &str) = (StatusCode::SERVICE_UNAVAILABLE, "busy; try again\n");
 /// No script at all; styles from here; forms to here.
 const POLICY: &str = "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; \
     frame-ancestors 'none'";
@@ -77,10 +81,14 @@ impl Guard {
     pub async fn pass(&self, request: Request, next: Next) -> Response {
         let mut response = match self.admit(request.method(), request.headers()) {
             Err((status, why)) => (status, why).into_response(),
-            Ok(()) => match receive(request).await {
-                Err(refused) => refused.into_response(),
-                Ok(request) => self.answer(request, next).await,
-            },
+            Ok(()) => {
+                let arrival = request.extensions().get::<Arc<Arrival>>().cloned();
+                match receive(request).await {
+                    Err(refused) => refused.into_response(),
+                    Ok(_) if arrival.is_some_and(|arrival| !arrival.ends()) => BUSY.into_response(),
+                    Ok(request) => self.answer(request, next).await,
+                }
+            }
         };
         for (name, value) in HEADERS {
             let value = HeaderValue::from_static(value);
@@ -91,7 +99,7 @@ impl Guard {
 
     async fn answer(&self, request: Request, next: Next) -> Response {
         let Ok(_place) = self.places.try_acquire() else {
-            return (StatusCode::SERVICE_UNAVAILABLE, "busy; try again\n").into_response();
+            return BUSY.into_response();
         };
         tokio::time::timeout(self.patience, next.run(request))
             .await

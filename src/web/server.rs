@@ -11,13 +11,17 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use crate::wire::{Tls, certificate_names};
+use crate::wire::{PendingConnection, Tls, Unauthenticated, certificate_names};
 
-const CONNECTIONS_MAX: usize = 64;
+/// Connections that may be without a whole request. Beyond that, the longest waiting one of the
+/// address that has most is closed.
+const WAITING_MAX: u32 = 64;
+/// Connections whose requests are answered, or whose answers are on their way.
+const ANSWERED_MAX: usize = 64;
 /// The most connections of one address that is not this machine's, so that none takes every place.
 const CONNECTIONS_PER_ADDRESS: usize = 8;
 /// How long a handshake, and the head of a request, may take.
@@ -43,28 +47,58 @@ pub async fn serve(
     shutdown: CancellationToken,
     whole: Duration,
 ) {
-    let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let by_address = ByAddress::default();
+    let (waiting, by_address) = (Arc::<Unauthenticated>::default(), ByAddress::default());
+    let places = Arc::new(Semaphore::new(ANSWERED_MAX));
     loop {
         let accepted = tokio::select! {
             () = shutdown.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
-        let (Ok((socket, from)), Ok(place)) = (accepted, Arc::clone(&places).try_acquire_owned())
-        else {
+        let Ok((socket, from)) = accepted else {
             tokio::time::sleep(Duration::from_millis(20)).await;
             continue;
         };
         let Some(of_address) = by_address.enter(from.ip()) else {
             continue;
         };
+        let pending = waiting.enter(from.ip(), WAITING_MAX);
+        let shown_out = pending.shown_out.clone();
+        let arrival = Arc::new(Arrival {
+            pending: Mutex::new(Some(pending)),
+            places: Arc::clone(&places),
+            place: Mutex::default(),
+        });
         let (tls, router, shutdown) = (tls.clone(), router.clone(), shutdown.clone());
         tokio::spawn(async move {
+            let router = router.layer(Extension(Arc::clone(&arrival)));
             let connected = connection(socket, from, tls, router, shutdown);
-            // A client that takes longer is cut off.
-            let _ = tokio::time::timeout(whole, connected).await;
-            drop((place, of_address));
+            tokio::select! {
+                // A client that takes longer is cut off.
+                _ = tokio::time::timeout(whole, connected) => {}
+                () = shown_out.cancelled() => {}
+            }
+            drop((arrival, of_address));
         });
+    }
+}
+
+/// How far a connection has come: it waits until its request is whole, and has a place among the
+/// answers from then on.
+pub struct Arrival {
+    pending: Mutex<Option<PendingConnection>>,
+    places: Arc<Semaphore>,
+    place: Mutex<Option<OwnedSemaphorePermit>>,
+}
+
+impl Arrival {
+    /// The request is whole. Whether there is a place for its answer.
+    pub fn ends(&self) -> bool {
+        let pending = self.pending.lock();
+        drop(pending.unwrap_or_else(PoisonError::into_inner).take());
+        let place = Arc::clone(&self.places).try_acquire_owned().ok();
+        let has_place = place.is_some();
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;
+        has_place
     }
 }
 
@@ -178,7 +212,13 @@ async fn speak(
 
 #[cfg(test)]
 mod tests {
+    use axum::extract::Request;
+    use axum::middleware::{Next, from_fn};
+    use axum::routing::get;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
     use super::*;
+    use crate::web::guard::Guard;
 
     #[test]
     fn an_address_has_eight_connections_and_this_machine_more() {
@@ -199,5 +239,51 @@ mod tests {
             .filter_map(|_| all.enter(IpAddr::from([127, 0, 0, 1])))
             .collect();
         assert_eq!(here.len(), 20);
+    }
+
+    /// The answer to a request by a new connection.
+    async fn answer(address: SocketAddr) -> String {
+        let mut socket = TcpStream::connect(address).await.unwrap();
+        let request = "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        socket.write_all(request.as_bytes()).await.unwrap();
+        let mut text = String::new();
+        socket.read_to_string(&mut text).await.unwrap();
+        text
+    }
+
+    /// Hundreds of connections without a whole request keep out no visitor, also of the same
+    /// address; the oldest of them are closed.
+    #[tokio::test]
+    async fn requests_that_do_not_end_keep_nobody_out() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let shutdown = CancellationToken::new();
+        let guard = Arc::new(Guard::new(Vec::new(), false, Duration::from_secs(60)));
+        let router = Router::new().route("/", get(async || "well"));
+        let guarded = from_fn(move |request: Request, next: Next| {
+            let guard = Arc::clone(&guard);
+            async move { guard.pass(request, next).await }
+        });
+        let served = serve(
+            listener,
+            None,
+            router.layer(guarded),
+            shutdown.clone(),
+            Duration::from_secs(600),
+        );
+        let served = tokio::spawn(served);
+        let mut stalled = Vec::new();
+        for at in 0..300 {
+            let mut socket = TcpStream::connect(address).await.unwrap();
+            let begun = ["", "GET", "GET / HTTP/1.1\r\nHost: localhost\r\n"][at % 3];
+            socket.write_all(begun.as_bytes()).await.unwrap();
+            stalled.push(socket);
+        }
+        assert!(answer(address).await.ends_with("\r\n\r\nwell"));
+        // It was closed, not answered.
+        assert_eq!(stalled[0].read(&mut [0]).await.unwrap_or(0), 0);
+        assert!(answer(address).await.ends_with("\r\n\r\nwell"));
+        shutdown.cancel();
+        served.await.unwrap();
     }
 }

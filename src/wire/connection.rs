@@ -121,10 +121,9 @@ impl<S: Service> Connection<S> {
     }
 
     pub(super) async fn run(mut self) {
-        let meter = self.service.meter();
-        meter.session_opened(&self.role);
+        let counted = self.service.counted(&self.role);
         let stop = self.converse().await;
-        meter.session_closed(&self.role);
+        drop(counted);
         tracing::info!(role = self.role, "session closed");
         match stop {
             Outcome::Fatal(refusal) | Outcome::Refused(refusal) => {

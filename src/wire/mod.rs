@@ -55,6 +55,7 @@ pub use page_session::{AskPermit, Asking, PageSession, ReadQuestion, SharedState
 use startup::StartupOutcome;
 use stream::FramedStream;
 pub use tls::Tls;
+pub use unauthenticated::{PendingConnection, Unauthenticated};
 
 /// The time from accept to AuthenticationOk.
 const LOGIN_TIMEOUT: Duration = Duration::from_secs(60);
@@ -179,7 +180,7 @@ async fn client<S: Service>(
     server: Arc<Server<S>>,
     socket: TcpStream,
     address: SocketAddr,
-    pending: unauthenticated::PendingLogin,
+    pending: unauthenticated::PendingConnection,
     answers: mpsc::Sender<()>,
 ) {
     let _ = socket.set_nodelay(true);

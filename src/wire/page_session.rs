@@ -17,8 +17,8 @@ use super::login;
 use super::run::panic_refusal;
 use super::settings::Settings;
 use crate::engine::{
-    COPIES, HeldMemory, MemoryBudget, MemoryShare, Metrics, QuestionEnd, QuestionOutcome,
-    Requester, Service, StatementSize, answer_deadline,
+    COPIES, HeldMemory, MemoryBudget, MemoryReading, MemoryShare, Metrics, QuestionEnd,
+    QuestionOutcome, Requester, Service, SessionCount, StatementSize, answer_deadline,
 };
 use crate::error::Error;
 use crate::ledger::Origin;
@@ -55,6 +55,11 @@ impl SharedState {
         })
     }
 
+    /// What sessions hold of the memory that they share.
+    pub fn memory(&self) -> MemoryReading {
+        self.memory.reading()
+    }
+
     /// A place for a role that has proved who it is.
     ///
     /// # Errors
@@ -78,8 +83,6 @@ impl SharedState {
             .open
             .enter(key.process, (role, false), origin.address, is_encrypted);
         entry.wait(State::Idle, &origin.application);
-        let meter = service.meter();
-        meter.session_opened(role);
         Ok(PageSession {
             role: role.to_owned(),
             key,
@@ -88,7 +91,8 @@ impl SharedState {
             origin,
             entry,
             turn: Arc::new(Semaphore::new(1)),
-            meter,
+            _counted: service.counted(role),
+            meter: service.meter(),
         })
     }
 }
@@ -103,13 +107,8 @@ pub struct PageSession {
     entry: SessionEntry,
     /// One question at a time.
     turn: Arc<Semaphore>,
+    _counted: Option<SessionCount>,
     meter: Arc<Metrics>,
-}
-
-impl Drop for PageSession {
-    fn drop(&mut self) {
-        self.meter.session_closed(&self.role);
-    }
 }
 
 /// A question as it was read: one SELECT, under the settings before it.

@@ -1,6 +1,7 @@
-//! Connections that have not logged in yet. Where there are too many, the connection that has
-//! waited longest is closed, of the network that has most. Logging in takes milliseconds, so this
-//! closes clients that stall or come in a crowd, and no other client waits for them.
+//! Connections of which nobody is known yet: clients that have not logged in, browsers that have
+//! not sent a whole request. Where there are too many, the connection that has waited longest is
+//! closed, of the network that has most. Logging in and sending a request take milliseconds, so
+//! this closes clients that stall or come in a crowd, and no other client waits for them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -12,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 /// The least limit, however few sessions the policy allows.
 const WAITING_MIN: usize = 16;
 
-/// All connections that are logging in.
+/// All connections of which nobody is known yet.
 #[derive(Default)]
-pub(super) struct Unauthenticated {
+pub struct Unauthenticated {
     waiting: Mutex<Waiting>,
 }
 
@@ -26,17 +27,17 @@ struct Waiting {
 }
 
 /// One connection's entry. Dropping it removes the entry.
-pub(super) struct PendingLogin {
+pub struct PendingConnection {
     unauthenticated: Arc<Unauthenticated>,
     network: IpAddr,
     number: u64,
     /// Cancelled when the connection has to close.
-    pub(super) shown_out: CancellationToken,
+    pub shown_out: CancellationToken,
 }
 
 impl Unauthenticated {
-    /// As many connections may wait as there may be `sessions`.
-    pub(super) fn enter(self: &Arc<Self>, address: IpAddr, sessions: u32) -> PendingLogin {
+    /// As many connections may wait as there may be `sessions`, and at least sixteen.
+    pub fn enter(self: &Arc<Self>, address: IpAddr, sessions: u32) -> PendingConnection {
         let most = usize::try_from(sessions)
             .unwrap_or(usize::MAX)
             .max(WAITING_MIN);
@@ -55,7 +56,7 @@ impl Unauthenticated {
             .or_default()
             .insert(number, shown_out.clone());
         drop(waiting);
-        PendingLogin {
+        PendingConnection {
             unauthenticated: self.clone(),
             network,
             number,
@@ -108,7 +109,7 @@ fn network(address: IpAddr) -> IpAddr {
     }
 }
 
-impl Drop for PendingLogin {
+impl Drop for PendingConnection {
     fn drop(&mut self) {
         self.unauthenticated
             .lock()
@@ -127,7 +128,7 @@ mod tests {
     #[test]
     fn the_longest_waiting_is_shown_out() {
         let unauthenticated = Arc::new(Unauthenticated::default());
-        let mut pending: Vec<PendingLogin> = (0..WAITING_MIN)
+        let mut pending: Vec<PendingConnection> = (0..WAITING_MIN)
             .map(|_| unauthenticated.enter(HOME, 3))
             .collect();
         drop(pending.remove(5));
@@ -153,7 +154,7 @@ mod tests {
         let unauthenticated = Arc::new(Unauthenticated::default());
         let modest = unauthenticated.enter(HOME, 3);
         // Each from another address of one host.
-        let crowd: Vec<PendingLogin> = (0..1_000)
+        let crowd: Vec<PendingConnection> = (0..1_000)
             .map(|host| {
                 unauthenticated.enter(
                     IpAddr::V6(Ipv6Addr::from_bits((0x2001_0db8 << 96) + host)),

@@ -8,13 +8,13 @@ mod trials;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::arguments::AuditOptions;
-use super::{Failure, budget, policy, signal, start};
+use super::{Failure, budget, signal, start};
 use crate::audit::{
     AuditQuestion, CANARY, Influence, Trials, attack, attempts, influence, provable, questions,
 };
-use crate::ledger::{Address, Event, Ledger, Origin, Record};
+use crate::ledger::{AccountSpec, Address, Event, Ledger, Origin, Record};
 use crate::mechanism::Loss;
-use crate::policy::File;
+use crate::policy::{File, FileDigest};
 use crate::rewrite::Plan;
 use report::{Attempt, AuditReport, AuditedQuestion, Measured};
 use stage::Stage;
@@ -26,16 +26,13 @@ const MEASURED: usize = 6;
 
 pub async fn run(options: AuditOptions) -> Result<(), Failure> {
     let token = signal::token()?;
-    // As it was before the audit, which takes long.
-    let recorded = match options.record {
-        true => {
-            let file = policy::read(&options.file)?;
-            let ledger = start::ledger(&file)?;
-            Some((file, ledger))
-        }
+    // Read once: the verdict is of the file that was audited, whatever stands there afterwards.
+    let file = start::read(&options.file)?;
+    let kept = match options.record {
+        true => Some(Kept::of(&file)?),
         false => None,
     };
-    let stage = signal::unless(&token, Stage::build(&options.file)).await?;
+    let stage = signal::unless(&token, Stage::build(file)).await?;
     let audited = signal::unless(&token, run_audit(&stage, &options)).await;
     stage.stop().await;
     let report = audited?;
@@ -47,8 +44,8 @@ pub async fn run(options: AuditOptions) -> Result<(), Failure> {
     } else {
         report.lines().iter().for_each(|line| println!("{line}"));
     }
-    if let Some((file, ledger)) = recorded {
-        record(&file, ledger, &report).await?;
+    if let Some(kept) = kept {
+        kept.record(&report).await?;
     }
     if report.findings() == 0 {
         Ok(())
@@ -57,17 +54,36 @@ pub async fn run(options: AuditOptions) -> Result<(), Failure> {
     }
 }
 
-/// Keeps the verdict in the ledger, as an act on the policy of this digest.
-async fn record(file: &File, ledger: Address, report: &AuditReport) -> Result<(), Failure> {
-    let (owner, roles) = start::accounts(&file.privacy, &file.roles)?;
-    let event = Event::Act {
-        act: "audit".to_owned(),
-        target: file.digest.to_string(),
-        why: report.verdict(),
-    };
-    let act = Record::now(&budget::user(), 0, Origin::default(), event);
-    let recorded = Ledger::record_at(ledger, owner, &roles, act).await;
-    recorded.map_err(start::unread)
+/// Where the verdict is kept, and of which policy it is.
+struct Kept {
+    ledger: Address,
+    owner: AccountSpec,
+    roles: Vec<AccountSpec>,
+    digest: FileDigest,
+}
+
+impl Kept {
+    fn of(file: &File) -> Result<Self, Failure> {
+        let (owner, roles) = start::accounts(&file.privacy, &file.roles)?;
+        Ok(Self {
+            ledger: start::ledger(file)?,
+            owner,
+            roles,
+            digest: file.digest,
+        })
+    }
+
+    /// Keeps the verdict in the ledger, as an act on the policy of this digest.
+    async fn record(self, report: &AuditReport) -> Result<(), Failure> {
+        let event = Event::Act {
+            act: "audit".to_owned(),
+            target: self.digest.to_string(),
+            why: report.verdict(),
+        };
+        let act = Record::now(&budget::user(), 0, Origin::default(), event);
+        let recorded = Ledger::record_at(self.ledger, self.owner, &self.roles, act).await;
+        recorded.map_err(start::unread)
+    }
 }
 
 async fn run_audit(stage: &Stage, options: &AuditOptions) -> Result<AuditReport, Failure> {

@@ -3,7 +3,6 @@
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 
 use futures::future::try_join_all;
@@ -80,8 +79,7 @@ async fn start_postgres() -> Result<LocalPostgres, Failure> {
 }
 
 impl Stage {
-    pub async fn build(path: &Path) -> Result<Self, Failure> {
-        let file = start::read(path)?;
+    pub async fn build(file: File) -> Result<Self, Failure> {
         let source = start::open(&file, &start::database(&file)?).await?;
         let findings = start::findings(&file, &source.policy).await?;
         let local = start_postgres().await?;

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::console::OPERATOR;
 use crate::demo::ANALYST;
 use crate::demo::questions::{DemoQuestion, QUESTIONS};
 use crate::demo::session::reachable;
@@ -14,6 +15,12 @@ pub fn psql(listening: SocketAddr, database: &str) -> String {
         "psql \"host={host} port={port} user={user} dbname={database} password={user} \
             sslmode=prefer\""
     )
+}
+
+/// Prints how to log in to the console. The password is kept nowhere else.
+pub fn print_console(address: SocketAddr, password: &str) {
+    println!("The console of operators: http://{address}/");
+    println!("  name {OPERATOR}, password {password}\n");
 }
 
 /// Prints how to connect, the questions, and how to stop.

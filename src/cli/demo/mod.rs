@@ -1,11 +1,13 @@
 //! `pgveil demo` starts survey data with a proxy in front of it, and suggests questions. It leaves
 //! no files behind but a copy of the loaded database in the cache directory, for the next run.
 
+mod console;
 mod guide;
 mod load;
 mod once;
 mod shell;
 
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,6 +29,7 @@ use crate::policy::{File, Secret};
 use crate::postgres::{Directory, KeptClusters, LocalPostgres, PostgresEngine};
 use crate::shadow::{self, ShadowSource};
 use crate::wire;
+use console::DemoConsole;
 
 const POLICY: &str = include_str!("../../../policies/demo.yaml");
 
@@ -35,10 +38,16 @@ const PAGE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8432);
 
 pub(super) async fn run(options: DemoOptions) -> Result<(), Failure> {
     let token = signal::token()?;
-    let demo = signal::unless(
-        &token,
-        Demo::start(options.database.as_ref().map(Secret::expose)),
-    );
+    let console = match options.console {
+        Some(address) => Some(DemoConsole::bind(address).await?),
+        None => None,
+    };
+    let policy = match &console {
+        Some(console) => Cow::Owned(console.with_operator(POLICY)),
+        None => Cow::Borrowed(POLICY),
+    };
+    let url = options.database.as_ref().map(Secret::expose);
+    let demo = signal::unless(&token, Demo::start(url, &policy));
     if let Some(sql) = &options.once {
         let demo = demo.await?;
         let outcome = signal::unless(&token, once::answer(&demo.started.engine, sql)).await;
@@ -52,23 +61,25 @@ pub(super) async fn run(options: DemoOptions) -> Result<(), Failure> {
     let tls = tls::self_signed()?;
     let psql = guide::psql(address, &demo.database);
     let page_address = page.as_ref().and_then(|page| page.local_addr().ok());
-    let pages = async {
-        let Some(page) = page else {
-            return token.cancelled().await;
-        };
-        let proxy = page::Proxy {
-            listening: address,
-            database: demo.database.clone(),
-            psql: psql.clone(),
-        };
-        if page::serve(page, proxy, token.clone().cancelled_owned())
-            .await
-            .is_err()
-        {
-            tracing::warn!("the page ended");
+    let proxy = page::Proxy {
+        listening: address,
+        database: demo.database.clone(),
+        psql: psql.clone(),
+    };
+    let pages = serve_page(page, proxy, &token);
+    let shown = console
+        .as_ref()
+        .map(|console| (console.address, console.password.clone()));
+    let console = async {
+        if let Some(console) = console {
+            let engine = Arc::clone(&demo.started.engine);
+            console.serve(engine, &policy, token.clone()).await;
         }
     };
     let prompt = async {
+        if let Some((address, password)) = shown {
+            guide::print_console(address, &password);
+        }
         if !options.shell {
             guide::print(&psql, page_address, demo.is_throw_away());
             token.cancelled().await;
@@ -82,15 +93,27 @@ pub(super) async fn run(options: DemoOptions) -> Result<(), Failure> {
         outcome
     };
     let engine = Arc::clone(&demo.started.engine);
-    let (served, (), prompted) = tokio::join!(
+    let (served, (), (), prompted) = tokio::join!(
         wire::serve(listener, Some(tls), engine, token.clone()),
         pages,
+        console,
         prompt
     );
     eprintln!("Stopping.");
     demo.stop().await;
     served.map_err(Failure::new)?;
     prompted
+}
+
+/// Serves the page, where there is one, until `token` is cancelled.
+async fn serve_page(page: Option<TcpListener>, proxy: page::Proxy, token: &CancellationToken) {
+    let Some(page) = page else {
+        return token.cancelled().await;
+    };
+    let served = page::serve(page, proxy, token.clone().cancelled_owned());
+    if served.await.is_err() {
+        tracing::warn!("the page ended");
+    }
 }
 
 /// Binds the page's address. The default one may be taken; then there is no page.
@@ -130,7 +153,7 @@ impl Demo {
     ///
     /// # Errors
     /// Where no PostgreSQL starts or answers, or schema `nls` there holds something else.
-    pub async fn start(url: Option<&str>) -> Result<Self, Failure> {
+    pub async fn start(url: Option<&str>, policy: &str) -> Result<Self, Failure> {
         let mut clock = Clock::new();
         let scratch = Directory::scratch().map_err(Failure::new)?;
         let Servers {
@@ -145,7 +168,7 @@ impl Demo {
             .as_ref()
             .map_or(url.unwrap_or_default(), LocalPostgres::url)
             .to_owned();
-        let file = File::parse("policies/demo.yaml", POLICY, |name| match name {
+        let file = File::parse("policies/demo.yaml", policy, |name| match name {
             "DATABASE_URL" => Some(database_url.clone()),
             "PGVEIL_LEDGER" => Some(ledger.clone()),
             _ => None,

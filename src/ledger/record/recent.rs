@@ -51,38 +51,62 @@ impl Ledger {
 }
 
 impl Ledger {
-    /// A number that all records have passed that were written after this moment, in microseconds
-    /// since 1970, and few that were written before it. The work grows with the logarithm of the
-    /// record's length.
+    /// The number of the newest record before that number that began in this time, in microseconds
+    /// since 1970: from the first on, and before the second.
     ///
-    /// Records are written in the order of their ends, and hold when they began: one that took long
-    /// may stand behind the number although it began before.
+    /// Clocks were set, and proxies on one ledger may differ: the order of the records says nothing
+    /// certain of their times. So they are looked through, in parts, between which the ledger does
+    /// other work.
     ///
     /// # Errors
     ///
     /// [`Error`].
-    pub async fn number_after(&self, microseconds: i64) -> Result<i64, Error> {
-        let work = move |rules: &mut Rules| rules.number_after(microseconds);
-        self.worker.call(Access::Read, work).await
+    pub async fn newest_within(
+        &self,
+        before: i64,
+        (from, to): (i64, i64),
+    ) -> Result<Option<i64>, Error> {
+        let mut before = before;
+        loop {
+            let work = move |rules: &mut Rules| rules.newest_in_part(before, (from, to));
+            match self.worker.call(Access::Read, work).await? {
+                Part::Found(number) => return Ok(Some(number)),
+                Part::Passed(number) => before = number,
+                Part::End => return Ok(None),
+            }
+        }
     }
 }
 
+/// Records that are looked through at a time: some ten milliseconds.
+const PART: i64 = 20_000;
+
+/// What a part of the record has.
+enum Part {
+    Found(i64),
+    /// Nothing, from this number on.
+    Passed(i64),
+    /// Nothing, and nothing is before it.
+    End,
+}
+
 impl Rules {
-    fn number_after(&mut self, microseconds: i64) -> Result<i64, Error> {
-        let newest = "SELECT coalesce(max(id), 0) FROM record";
-        let newest = first(&self.store.query(newest, &[])?)?.int(0)?;
-        // Those below `low` began by then, those from `high` on later.
-        let (mut low, mut high) = (0, newest.saturating_add(1));
-        while low < high {
-            let middle = low + (high - low) / 2;
-            let sql = "SELECT id, microseconds FROM record WHERE id >= $1 ORDER BY id LIMIT 1";
-            let found = self.store.query(sql, &[StoreValue::Int(middle)])?;
-            match found.first() {
-                Some(row) if row.int(1)? <= microseconds => low = row.int(0)?.saturating_add(1),
-                Some(_) | None => high = middle,
-            }
-        }
-        Ok(low)
+    fn newest_in_part(&mut self, before: i64, (from, to): (i64, i64)) -> Result<Part, Error> {
+        let sql = "SELECT max(CASE WHEN microseconds >= $1 AND microseconds < $2 THEN id END), \
+            min(id) FROM (SELECT id, microseconds FROM record WHERE id < $3 ORDER BY id DESC \
+            LIMIT $4) AS part";
+        let values = [from, to, before, PART].map(StoreValue::Int);
+        let rows = self.store.query(sql, &values)?;
+        let row = first(&rows)?;
+        let number = |at| match row.is_null(at) {
+            true => Ok(None),
+            false => row.int(at).map(Some),
+        };
+        Ok(match (number(0)?, number(1)?) {
+            (Some(found), _) => Part::Found(found),
+            (None, Some(passed)) => Part::Passed(passed),
+            (None, None) => Part::End,
+        })
     }
 
     fn recent_statements(&mut self, role: &str, rows_max: u32) -> Result<Vec<Record>, Error> {

@@ -1217,10 +1217,18 @@ async fn statements_are_recorded(url: &str) {
     let numbered: Vec<(i64, Record)> = (1..).zip(records.clone()).collect();
     assert_eq!(read, numbered);
     assert_eq!(ledger.records(3, 1).await.unwrap().len(), 1);
-    // By when they began: the first of them all, the third, and after the last.
-    for (moment, number) in [(MONDAY - 1, 0), (MONDAY + 2_500_000, 4), (i64::MAX, 8)] {
-        let found = ledger.number_after(moment).await.unwrap();
-        assert_eq!(found, number, "{moment}");
+    let newest = |before, times| ledger.newest_within(before, times);
+    let third = MONDAY + 2_000_000;
+    for (before, times, number) in [
+        (i64::MAX, (i64::MIN, MONDAY), None),
+        (i64::MAX, (i64::MIN, i64::MAX), Some(7)),
+        (i64::MAX, (MONDAY, third + 1), Some(3)),
+        (i64::MAX, (third, third), None),
+        (3, (i64::MIN, i64::MAX), Some(2)),
+        (1, (i64::MIN, i64::MAX), None),
+    ] {
+        let found = newest(before, times).await.unwrap();
+        assert_eq!(found, number, "{before} {times:?}");
     }
     assert_eq!(
         ledger.balance("ann").await.unwrap().spent,
@@ -1238,6 +1246,22 @@ async fn statements_are_recorded(url: &str) {
         assert!(Instant::now() < deadline, "the record was lost");
         tokio::time::sleep(std::time::Duration::from_millis(20)).await;
     }
+    // A clock was ten days ahead, and was set back.
+    let ahead = Record {
+        microseconds: MONDAY + 10 * 86_400_000_000,
+        ..records[0].clone()
+    };
+    for one in [ahead.clone(), records[0].clone(), ahead.clone()] {
+        ledger.record(one).await;
+    }
+    ledger.flush().await;
+    let on_time = (MONDAY, MONDAY + 1);
+    assert_eq!(
+        ledger.newest_within(i64::MAX, on_time).await.unwrap(),
+        Some(11)
+    );
+    let later = (ahead.microseconds, i64::MAX);
+    assert_eq!(ledger.newest_within(12, later).await.unwrap(), Some(10));
 }
 
 /// A statement's row in a ledger of the seventh format: a digest without a key.

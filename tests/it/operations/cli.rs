@@ -9,6 +9,7 @@ use pgveil::engine::Service;
 use pgveil::parse::{ExplainFormat, Statement, parse};
 use tokio_util::sync::CancellationToken;
 
+use super::pages::log_in;
 use crate::fixture::Veil;
 
 const PGVEIL: &str = env!("CARGO_BIN_EXE_pgveil");
@@ -298,6 +299,7 @@ fn an_interrupt_leaves_nothing_behind() {
     let mut running = Running(
         Command::new(PGVEIL)
             .args(["demo", "--listen", "127.0.0.1:0", "--no-page"])
+            .args(["--console", "127.0.0.1:0"])
             .env("PGVEIL_CACHE", "off")
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
@@ -312,6 +314,15 @@ fn an_interrupt_leaves_nothing_behind() {
         assert!(read > 0 && started.elapsed() < WAIT, "{shown}");
         shown.push_str(&text(&buffer[..read]));
     }
+    // The console lets in who has the password that was printed, and nobody else.
+    let after = |mark: &str| {
+        let rest = shown.split_once(mark).unwrap().1;
+        rest.split(['/', '\n']).next().unwrap().to_owned()
+    };
+    let console = after("http://").parse().unwrap();
+    let password = after("password ");
+    let tried = [&password, "guess"].map(|word| log_in(console, "operator", word).status);
+    assert_eq!(tried, [303, 401]);
     let made = directories(running.0.id());
     // Those of the ledger, the demo's server, the shadow, and the cluster that both are copies of.
     assert_eq!(made.len(), 4, "{made:?}");

@@ -8,7 +8,7 @@ use std::time::Duration;
 use pgveil::console::{ConsoleOptions, InForce, serve};
 use pgveil::engine::{Reloadable, Service};
 use pgveil::ledger::{
-    Act, Decided, Event, KeyedStatementDigest, LoggedStatement, Origin, Record, Verdict,
+    Act, Decided, Event, KeyedStatementDigest, LoggedStatement, Origin, Record, Verdict, now,
 };
 use pgveil::mechanism::Loss;
 use pgveil::parse::{ExplainFormat, Statement, parse};
@@ -763,6 +763,24 @@ async fn the_record_is_filtered() {
     ] {
         assert_eq!(rows(times).contains("refused 42501"), is_within, "{times}");
     }
+    // A clock was far ahead for a while: what was recorded then hides nothing that came later.
+    let login = |name: &str, microseconds: i64| Record {
+        microseconds,
+        ..Record::now(name, 0, Origin::default(), Event::Login)
+    };
+    let ledger = stage.veil.engine.ledger();
+    let ahead = now() + 100 * 365 * 86_400_000_000;
+    for early in 0..9 {
+        ledger.record(login("early", ahead + early)).await;
+    }
+    ledger.record(login("late", now())).await;
+    ledger.flush().await;
+    let until = rows("?to=2099-01-01");
+    assert!(
+        until.contains("late") && !until.contains("early"),
+        "{until}"
+    );
+    assert!(rows("?from=2099-01-01").contains("early"));
     for wrong in [
         "?from=x",
         "?to=2021-02-29",

@@ -52,15 +52,15 @@ const CONSOLE: Shape = Shape {
 const DESK: Shape = Shape {
     pages: &[
         "/",
-        "/ask",
-        "/answer",
+        "/?show=tables",
+        "/answer?of=1",
         "/budget",
         "/statements",
         "/login",
         "/style.css",
     ],
     forms: &[
-        ("/ask", &["sql", "pay"]),
+        ("/price", &["sql", "pay"]),
         ("/run", &["quote"]),
         ("/logout", &[]),
     ],
@@ -112,12 +112,13 @@ const HEADERS: [&str; 12] = [
     "X-Forwarded-For: 10.0.0.1",
 ];
 
-/// A site and the sessions of its visitors.
+/// A site, the sessions of its visitors, and the price that it quoted last.
 struct Site {
     address: SocketAddr,
     shape: Shape,
     who: &'static str,
     visits: Vec<Visit>,
+    quote: Option<String>,
 }
 
 impl Site {
@@ -128,12 +129,27 @@ impl Site {
             shape,
             who,
             visits: Vec::new(),
+            quote: None,
         };
         for at in 0..NAMES {
             let visit = site.visit(at);
             site.visits.push(visit);
         }
+        site.is_there();
         site
+    }
+
+    /// The site has every page and form.
+    fn is_there(&self) {
+        for path in self.shape.pages {
+            let got = self.visits[0].get(path);
+            let is_kept = got.status != 404 || got.has("not kept on this page");
+            assert!(is_kept, "{path}: {}", got.status);
+        }
+        for (path, _) in self.shape.forms {
+            let got = self.visits[0].post("/", path, &[("no", "field")]);
+            assert!(![404, 405].contains(&got.status), "{path}: {}", got.status);
+        }
     }
 
     fn visit(&self, at: usize) -> Visit {
@@ -173,6 +189,12 @@ impl Site {
         };
         let (method, path, names) = self.target(random);
         let mut fields: Vec<_> = names.iter().map(|name| (*name, value(random))).collect();
+        if let Some((quote, (_, value))) = self.quote.as_ref().zip(fields.first_mut())
+            && path == "/run"
+            && random.random_bool(0.5)
+        {
+            value.clone_from(quote);
+        }
         for _ in 0..random.random_range(0..3) {
             fields.push((*FIELDS.choose(random).unwrap(), value(random)));
         }
@@ -257,6 +279,13 @@ fn answer(address: SocketAddr, request: &[u8]) -> Option<Vec<u8>> {
         }
     }
     (!text.is_empty()).then_some(text)
+}
+
+/// The number of the price that a page quotes.
+fn quoted(text: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(text);
+    let rest = text.split("name=\"quote\" value=\"").nth(1)?;
+    rest.split('"').next().map(str::to_owned)
 }
 
 /// Counts the answer by its status. One that hyper makes of a request that is none has no body.
@@ -346,7 +375,11 @@ fn ask(ports: [u16; 3], seed: u64, time: Duration, running: &Running) -> BTreeMa
     while begun.elapsed() < time {
         let site = sites.choose_mut(&mut random).unwrap();
         let request = site.request(&mut random);
-        let status = answer(site.address, &request).map_or(0, |text| judge(&request, text));
+        let answered = answer(site.address, &request);
+        if let Some(quote) = answered.as_deref().and_then(quoted) {
+            site.quote = Some(quote);
+        }
+        let status = answered.map_or(0, |text| judge(&request, text));
         *counted.entry(status).or_default() += 1;
         if Instant::now() >= next_level {
             levels.push(running.resident_kb());

@@ -4,6 +4,7 @@ pub mod authorities;
 pub mod catalog;
 pub mod citus;
 pub mod cli;
+mod compose;
 mod console;
 mod console_browser;
 mod console_requests;

@@ -209,12 +209,13 @@ async fn pages_tell_the_operator(port: u16) {
     }
     let metrics = page(port, "GET /metrics").await;
     for line in [
-        "# HELP pgveil_sessions Open sessions.",
+        "# HELP pgveil_sessions Open sessions of roles.",
         "# HELP pgveil_budget_left_ratio What is left",
         "# UNIT pgveil_budget_left_ratio ratio",
         "# HELP pgveil_pool_connections Connections",
         "pgveil_sessions 1",
         "pgveil_role_sessions{role=\"analyst\"} 1",
+        "pgveil_memory_budget_bytes{state=\"used\"} 0",
         "pgveil_searches_due{account=\"analyst\"} 0",
         "pgveil_questions_total{kind=\"answer\",verdict=\"answered\",sqlstate=\"00000\"} 2",
         "verdict=\"refused\",sqlstate=\"42501\"} 1",
@@ -233,7 +234,16 @@ async fn pages_tell_the_operator(port: u16) {
     let all = families.len();
     families.sort_unstable();
     families.dedup();
-    assert_eq!((families.len(), all), (29, 29), "{metrics}");
+    assert_eq!((families.len(), all), (31, 31), "{metrics}");
+    let debits = |family: &str| {
+        let line = metrics.lines().find(|line| line.starts_with(family));
+        line.and_then(|line| line.rsplit_once(' ')?.1.parse::<u64>().ok())
+    };
+    let seen = debits("pgveil_witness_debits{witness=\"/");
+    assert!(
+        seen.is_some() && seen == debits("pgveil_ledger_debits "),
+        "{metrics}"
+    );
     for above in [
         "pgveil_ledger_bytes",
         "pgveil_ledger_commit_seconds_count",
@@ -316,6 +326,11 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
     let verifier = verifier.split_whitespace().next().unwrap();
     let policy =
         format!("{demo}\noperators:\n  - {{name: olga, password: '{verifier}', may: [watch]}}\n");
+    let witness = directory.0.join("witness").display().to_string();
+    let policy = policy.replace(
+        "  url: ${PGVEIL_LEDGER} ",
+        &format!("  witness: file://{witness}\n  same_disk: true\n  url: ${{PGVEIL_LEDGER}} "),
+    );
     let write = |text: &str| std::fs::write(directory.0.join("policy.yaml"), text).unwrap();
     write(&policy);
     let ports = (free_port(), free_port());
@@ -406,6 +421,11 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
 
     // A role that is no longer named asks no more. An operator reloads as a signal does.
     let olga = connect_to(ports.0, "olga", "pgveil").await.unwrap();
+    let metrics = page(ports.1, "GET /metrics").await;
+    assert!(
+        metrics.contains("pgveil_sessions 2") && !metrics.contains("role=\"olga\""),
+        "{metrics}"
+    );
     // The policy still does not hold.
     let refused = olga.execute("RELOAD", &[]).await.unwrap_err();
     assert_eq!(refused.code().unwrap().code(), "F0000");
