@@ -79,15 +79,14 @@ pub(super) fn analyze_release(
         keys: &keys,
     };
     let aggregates = facts.bounded_aggregates(&opaque)?;
-    let is_read_once = |column| grouped_rows.is_read_once(column);
-    let unit_totals = UnitTotals::new(&input, policy, is_read_once);
     let exclusive_filters = facts.exclusive_filters(&aggregates);
-    let one_row_per_unit = facts.has_one_row_per_unit();
     let (cells, one_group_per_unit) = (facts.cells(), facts.has_one_group_per_unit());
     Ok(AnalyzedRelease {
         no_row: ruled.no_row(),
         one_row_by_keys: grouped_rows.is_one_row(),
         unit_groups: facts.unit_groups(),
+        unit_totals: facts.unit_totals(),
+        one_row_per_unit: facts.has_one_row_per_unit(),
         tables: scanned_tables(&input),
         input,
         lineage,
@@ -97,8 +96,6 @@ pub(super) fn analyze_release(
         key_texts: release.keys.iter().map(|k| k.text.clone()).collect(),
         aggregates,
         exclusive_filters,
-        unit_totals,
-        one_row_per_unit,
         rows_by_tables,
         cells,
         one_group_per_unit,
@@ -186,6 +183,11 @@ struct RowFacts<'a> {
 }
 
 impl RowFacts<'_> {
+    fn unit_totals(&self) -> UnitTotals {
+        let is_read_once = |column| self.grouped_rows.is_read_once(column);
+        UnitTotals::new(self.input, self.ruled.policy, is_read_once)
+    }
+
     fn exclusive_filters(&self, aggregates: &[BoundedAggregate]) -> Vec<Vec<Expr>> {
         let keys::Keys {
             policy,

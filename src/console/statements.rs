@@ -15,7 +15,9 @@ use super::visitor::Owner;
 use super::{Console, view};
 use crate::calendar::FROM_1970_US;
 use crate::engine::Engine;
-use crate::ledger::{Error, Event, KeyedStatementDigest, Ledger, LoggedStatement, Record, Verdict};
+use crate::ledger::{
+    Error, Event, KeyedStatementDigest, Ledger, LoggedStatement, NewestWithin, Record, Verdict,
+};
 use crate::policy::{Zone, timestamp};
 use crate::refusal::Ending;
 use crate::web::page::charge_words;
@@ -55,13 +57,12 @@ impl Times {
         (self.from, self.to) == (i64::MIN, i64::MAX)
     }
 
-    /// The number of the newest record before that one that is in time, and one.
-    async fn before(self, ledger: &Ledger, before: i64) -> Result<Option<i64>, Error> {
+    /// Where the newest record before that one is that is in time.
+    async fn newest(self, ledger: &Ledger, before: i64) -> Result<NewestWithin, Error> {
         if self.are_all() {
-            return Ok(Some(before));
+            return Ok(NewestWithin::At(before.saturating_sub(1)));
         }
-        let newest = ledger.newest_within(before, (self.from, self.to)).await?;
-        Ok(newest.map(|number| number.saturating_add(1)))
+        ledger.newest_within(before, (self.from, self.to)).await
     }
 }
 
@@ -201,20 +202,34 @@ pub async fn page(
 async fn read(engine: &Engine, filter: &Filter, times: Times) -> Result<Pageful, Error> {
     let ledger = engine.ledger();
     let before = filter.before.unwrap_or(i64::MAX);
-    let Some(before) = times.before(ledger, before).await? else {
-        return Ok(Pageful {
-            records: Vec::new(),
-            next: None,
-        });
+    let newest = match times.newest(ledger, before).await? {
+        NewestWithin::At(number) => number,
+        none => {
+            return Ok(Pageful {
+                records: Vec::new(),
+                next: begins_at(none),
+            });
+        }
     };
-    let records = ledger.recent_records(before, READ_MAX).await?;
+    let records = ledger
+        .recent_records(newest.saturating_add(1), READ_MAX)
+        .await?;
     let next = match records.last() {
         Some((last, _)) if records.len() == READ_MAX as usize => {
-            times.before(ledger, *last).await?
+            begins_at(times.newest(ledger, *last).await?)
         }
         Some(_) | None => None,
     };
     Ok(Pageful { records, next })
+}
+
+/// Where the next page begins: the number that its records are before.
+fn begins_at(newest: NewestWithin) -> Option<i64> {
+    match newest {
+        NewestWithin::At(number) => Some(number.saturating_add(1)),
+        NewestWithin::Before(number) => Some(number),
+        NewestWithin::Nowhere => None,
+    }
 }
 
 /// A day, or a minute of it, as browsers write them: in microseconds since 1970.

@@ -154,14 +154,13 @@ impl Rules {
         witnesses.map(|witness| witness.read()).collect()
     }
 
-    /// The debits that each witness has seen, by its name: 0 where it is empty. A damaged one is
-    /// left out.
+    /// The debits that each witness has seen, by its name: 0 where it is empty or
+    /// damaged.
     pub(super) fn witnessed_debits(&mut self) -> Result<Vec<(String, i64)>, Error> {
         let mut seen = Vec::with_capacity(self.witnesses.len());
         for witness in &mut self.witnesses {
             let debits = match witness.read()? {
-                WitnessReport::Nothing => 0,
-                WitnessReport::Damaged => continue,
+                WitnessReport::Nothing | WitnessReport::Damaged => 0,
                 WitnessReport::Whole(noted) => noted.height.debits,
             };
             seen.push((witness.name(), debits));

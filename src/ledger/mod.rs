@@ -66,8 +66,8 @@ pub use migrate::migrate;
 pub use policies::PolicyRecord;
 pub use reader::LedgerReader;
 pub use record::{
-    Event, LOGINS_KEPT, LoggedStatement, Origin, Record, RecordFile, STATEMENTS_KEPT, Verdict, Via,
-    json as record_line, now, short_name,
+    Event, LOGINS_KEPT, LoggedStatement, NewestWithin, Origin, Record, RecordFile, STATEMENTS_KEPT,
+    Verdict, Via, json as record_line, now, short_name,
 };
 pub use restore::{Restored, attest, back_up, restore};
 pub use store::{Access, Row, Store, StoreValue};

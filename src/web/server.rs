@@ -73,9 +73,11 @@ pub async fn serve(
             let router = router.layer(Extension(Arc::clone(&arrival)));
             let connected = connection(socket, from, tls, router, shutdown);
             tokio::select! {
+                // No request of a connection that is being shown out begins.
+                biased;
+                () = shown_out.cancelled() => {}
                 // A client that takes longer is cut off.
                 _ = tokio::time::timeout(whole, connected) => {}
-                () = shown_out.cancelled() => {}
             }
             drop((arrival, of_address));
         });
@@ -91,10 +93,14 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// The request is whole. Whether there is a place for its answer.
+    /// The request is whole. Whether there is a place for its answer; none for a connection that is
+    /// being shown out.
     pub fn ends(&self) -> bool {
-        let pending = self.pending.lock();
-        drop(pending.unwrap_or_else(PoisonError::into_inner).take());
+        let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
+        if !pending.take().is_some_and(PendingConnection::leave) {
+            return false;
+        }
+        drop(pending);
         let place = Arc::clone(&self.places).try_acquire_owned().ok();
         let has_place = place.is_some();
         *self.place.lock().unwrap_or_else(PoisonError::into_inner) = place;

@@ -26,6 +26,14 @@ struct Waiting {
     by_network: HashMap<IpAddr, BTreeMap<u64, CancellationToken>>,
 }
 
+impl PendingConnection {
+    /// Removes the entry. Whether it was there: else the connection is being shown out.
+    pub fn leave(self) -> bool {
+        let mut waiting = self.unauthenticated.lock();
+        waiting.remove(self.network, self.number).is_some()
+    }
+}
+
 /// One connection's entry. Dropping it removes the entry.
 pub struct PendingConnection {
     unauthenticated: Arc<Unauthenticated>,

@@ -26,6 +26,7 @@ pub use file::RecordFile;
 pub use line::json;
 pub(super) use line::policy_json;
 pub(super) use log::RecordLog;
+pub use recent::NewestWithin;
 #[cfg(test)]
 pub(in crate::ledger) use recent::STATEMENTS_OF_ROLE;
 pub use rows::{LOGINS_KEPT, STATEMENTS_KEPT};

@@ -56,7 +56,7 @@ impl Ledger {
     ///
     /// Clocks were set, and proxies on one ledger may differ: the order of the records says nothing
     /// certain of their times. So they are looked through, in parts, between which the ledger does
-    /// other work.
+    /// other work, and no more than a million of them.
     ///
     /// # Errors
     ///
@@ -65,18 +65,31 @@ impl Ledger {
         &self,
         before: i64,
         (from, to): (i64, i64),
-    ) -> Result<Option<i64>, Error> {
+    ) -> Result<NewestWithin, Error> {
         let mut before = before;
-        loop {
+        for _ in 0..PARTS_MAX {
             let work = move |rules: &mut Rules| rules.newest_in_part(before, (from, to));
             match self.worker.call(Access::Read, work).await? {
-                Part::Found(number) => return Ok(Some(number)),
+                Part::Found(number) => return Ok(NewestWithin::At(number)),
                 Part::Passed(number) => before = number,
-                Part::End => return Ok(None),
+                Part::End => return Ok(NewestWithin::Nowhere),
             }
         }
+        Ok(NewestWithin::Before(before))
     }
 }
+
+/// Where the newest record of some time is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NewestWithin {
+    At(i64),
+    /// Before this number, if there is one: no further was looked.
+    Before(i64),
+    Nowhere,
+}
+
+/// The most parts that one search looks through.
+const PARTS_MAX: usize = 50;
 
 /// Records that are looked through at a time: some ten milliseconds.
 const PART: i64 = 20_000;

@@ -154,12 +154,21 @@ impl WitnessServer {
 
 impl Witness for WitnessServer {
     fn name(&self) -> String {
-        let hosts = self.config.get_hosts().iter().map(|host| match host {
-            Host::Tcp(name) => name.clone(),
-            Host::Unix(path) => path.display().to_string(),
-        });
-        let hosts: Vec<String> = hosts.collect();
-        format!("schema pgveil_witness in PostgreSQL on {}", hosts.join(","))
+        let mut hosts = Vec::new();
+        for (at, host) in self.config.get_hosts().iter().enumerate() {
+            let ports = self.config.get_ports();
+            // One port stands for all hosts.
+            let port = ports.get(at).or(ports.first()).unwrap_or(&5432);
+            hosts.push(match host {
+                Host::Tcp(name) => format!("{name}:{port}"),
+                Host::Unix(path) => format!("{}:{port}", path.display()),
+            });
+        }
+        let database = self.config.get_dbname().unwrap_or("postgres");
+        format!(
+            "schema pgveil_witness of database {database} in PostgreSQL on {}",
+            hosts.join(",")
+        )
     }
 
     fn read(&mut self) -> Result<WitnessReport, Error> {

@@ -232,13 +232,8 @@ impl Resolver<'_> {
                         ast::SelectItem::ExprWithAlias { expr: _, alias } => name_of(alias)?,
                         _ => crate::resolve::names::output_name::column_name(expr),
                     };
-                    (
-                        vec![(
-                            name.clone(),
-                            self.expressions_given(scope, given).value(expr)?,
-                        )],
-                        Some(name),
-                    )
+                    let value = self.expressions_given(scope, given).value(expr)?;
+                    (vec![(name.clone(), value)], Some(name))
                 }
             };
             for (own, value) in values {

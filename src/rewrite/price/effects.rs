@@ -122,9 +122,8 @@ pub fn by_effects(
         return None;
     }
     let weights = || apart.weights.iter();
-    let shown: Vec<Calibrated> = weights()
-        .map(|weight| gaussian(&widest, weight, mu).ok())
-        .collect::<Option<_>>()?;
+    let shown = weights().map(|weight| gaussian(&widest, weight, mu).ok());
+    let shown: Vec<Calibrated> = shown.collect::<Option<_>>()?;
     let refined: Vec<u32> = shown
         .iter()
         .map(|shown| if is_one_row { 0 } else { shown.refine })

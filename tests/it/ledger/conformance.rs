@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use pgveil::ledger::{
     Act, Clock, DebitError, Decision, Entry, Error, Event, FamilyId, KeyedPlanDigest,
-    KeyedStatementDigest, LOGINS_KEPT, Ledger, LoggedStatement, Origin, QuestionDigest, QuestionId,
-    Record, STATEMENTS_KEPT, Stored, Verdict, Via, open_store,
+    KeyedStatementDigest, LOGINS_KEPT, Ledger, LoggedStatement, NewestWithin, Origin,
+    QuestionDigest, QuestionId, Record, STATEMENTS_KEPT, Stored, Verdict, Via, open_store,
 };
 use pgveil::mechanism::{Accounting, Fixed, Loss, Mu, loss_gaussian, loss_laplace};
 use pgveil::policy::{FileDigest, Renew};
@@ -1220,12 +1220,12 @@ async fn statements_are_recorded(url: &str) {
     let newest = |before, times| ledger.newest_within(before, times);
     let third = MONDAY + 2_000_000;
     for (before, times, number) in [
-        (i64::MAX, (i64::MIN, MONDAY), None),
-        (i64::MAX, (i64::MIN, i64::MAX), Some(7)),
-        (i64::MAX, (MONDAY, third + 1), Some(3)),
-        (i64::MAX, (third, third), None),
-        (3, (i64::MIN, i64::MAX), Some(2)),
-        (1, (i64::MIN, i64::MAX), None),
+        (i64::MAX, (i64::MIN, MONDAY), NewestWithin::Nowhere),
+        (i64::MAX, (i64::MIN, i64::MAX), NewestWithin::At(7)),
+        (i64::MAX, (MONDAY, third + 1), NewestWithin::At(3)),
+        (i64::MAX, (third, third), NewestWithin::Nowhere),
+        (3, (i64::MIN, i64::MAX), NewestWithin::At(2)),
+        (1, (i64::MIN, i64::MAX), NewestWithin::Nowhere),
     ] {
         let found = newest(before, times).await.unwrap();
         assert_eq!(found, number, "{before} {times:?}");
@@ -1258,10 +1258,13 @@ async fn statements_are_recorded(url: &str) {
     let on_time = (MONDAY, MONDAY + 1);
     assert_eq!(
         ledger.newest_within(i64::MAX, on_time).await.unwrap(),
-        Some(11)
+        NewestWithin::At(11)
     );
     let later = (ahead.microseconds, i64::MAX);
-    assert_eq!(ledger.newest_within(12, later).await.unwrap(), Some(10));
+    assert_eq!(
+        ledger.newest_within(12, later).await.unwrap(),
+        NewestWithin::At(10)
+    );
 }
 
 /// A statement's row in a ledger of the seventh format: a digest without a key.

@@ -181,7 +181,7 @@ async fn a_look_ends_at_the_total() {
         ("SELECT sum(n2) FROM visits", false),
     ] {
         let plan = world
-            .plan_with(sql, Accounting::Gdp, 1.0, settings.clone())
+            .plan_with(sql, Accounting::Gdp, 1.0, settings)
             .unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
         let release = &plan.releases()[0];
         assert_eq!(release.look().is_some(), is_looked_at, "{sql}");
