@@ -328,13 +328,19 @@ fn is_made_of_rows(
     }
 }
 
-/// Whether the policy's total keeps a sum from zero shorter, for each unit, than half of what one
-/// from the middle of the range may be. An average gains nothing from that: the error of its count
-/// then counts as often as its value is far from zero, not from the middle.
+/// Whether the policy's total makes a sum from zero more exact than one from the middle of the range
+/// next to a count. Let a unit have R rows, values lie h to each side of m, and one clip hold both
+/// coordinates at equal lengths. From the middle, the sum is that of distances, at most R h long,
+/// and m times the count, at most R long: its error is as one of length R sqrt(h^2 + m^2). From
+/// zero it is as one of the total's length.
+///
+/// An average gains nothing from that: the error of its count then counts as often as its value is
+/// far from zero, not from the middle.
 fn is_short(value: &Expr, range: Interval, release: &AnalyzedRelease) -> bool {
-    let from_middle = (range.hi - range.lo) / 2.0 * release.lineage.rows_per_unit as f64;
+    let rows = release.lineage.rows_per_unit as f64;
+    let (half, middle) = ((range.hi - range.lo) / 2.0, (range.hi + range.lo) / 2.0);
     let total = release.unit_total(value);
-    total.is_some_and(|total| total < from_middle / 2.0) && !release.one_row_per_unit
+    total.is_some_and(|total| total < rows * half.hypot(middle)) && !release.one_row_per_unit
 }
 
 /// How many times the least value the largest may be where values are counted from the middle.
