@@ -167,7 +167,7 @@ fn of_two(function: Function, a: Expr, b: Expr) -> Expr {
     Expr::call(function, vec![a, b], Type::Float8)
 }
 
-fn clamped(value: Expr, lo: Expr, hi: Expr) -> Expr {
+fn clamp_between(value: Expr, lo: Expr, hi: Expr) -> Expr {
     let above = of_two(Function::Greatest, value, lo);
     of_two(Function::Least, above, hi)
 }
@@ -209,7 +209,7 @@ impl<'o> Unbounded<'o> for UnboundedStep<'o> {
             tanh,
             probability,
             weight,
-        } = predicted(&columns, self.at);
+        } = predict(&columns, self.at);
         let error = of_two(Function::Subtract, self.y.clone(), probability);
         let summand = |value: Expr, lo: f64, hi: f64| Summand {
             value,
@@ -313,7 +313,7 @@ impl UnboundedStep<'_> {
                 true => (middle(range), half(range)),
                 false => (0.0, range.lo.abs().max(range.hi.abs())),
             };
-            let clipped = clamped(written.clone(), decimal(range.lo), decimal(range.hi));
+            let clipped = clamp_between(written.clone(), decimal(range.lo), decimal(range.hi));
             let moved = of_two(Function::Subtract, clipped, decimal(centre));
             let scaled = of_two(Function::Divide, moved, decimal(reach));
             columns.push(Column {
@@ -341,7 +341,7 @@ struct Predicted {
 
 /// The probability is `(1 + tanh(h)) / 2`, and its weight `(1 - tanh(h)²) / 4`, for half of the
 /// coefficients' sum h: neither can overflow.
-fn predicted(columns: &[Column], at: &[Expr]) -> Predicted {
+fn predict(columns: &[Column], at: &[Expr]) -> Predicted {
     if at.is_empty() {
         return Predicted {
             tanh: None,

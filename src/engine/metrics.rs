@@ -77,7 +77,7 @@ impl QuestionEnd {
     };
 
     /// The client left, and was shown nothing.
-    pub fn abandoned() -> Self {
+    pub fn of_closed_connection() -> Self {
         Self {
             outcome: QuestionOutcome::Abandoned,
             ending: sqlstate::CONNECTION_FAILURE.into(),

@@ -225,7 +225,7 @@ fn prefix(at: AggregateId) -> String {
 
 /// The aggregates that a look left out, each with a line that says why.
 fn left_out(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<(AggregateId, String)> {
-    let outputs = AggregateId::numbered(release.outputs());
+    let outputs = AggregateId::with_numbers(release.outputs());
     let line = |(at, (output, _)): (AggregateId, &(Output, Type))| {
         let few = unseen(release, drawn?, output)?;
         Some((at, format!("{} NULL: {}", prefix(at), not_drawn(few))))
@@ -243,7 +243,7 @@ fn noise_released(
     let drawn = table.and_then(|table| table.drawn.as_ref());
     let mut lines = noise(release, drawn);
     let left_out = left_out(release, drawn);
-    for (at, (output, _)) in AggregateId::numbered(release.outputs()) {
+    for (at, (output, _)) in AggregateId::with_numbers(release.outputs()) {
         let prefix = prefix(at);
         if let Some((_, line)) = left_out.iter().find(|(left, _)| *left == at) {
             set(&mut lines, &prefix, line.clone());
@@ -508,7 +508,7 @@ pub(super) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<S
             |drawn| Some(drawn.deviation(measure)),
         )
     };
-    for (at, (output, _)) in AggregateId::numbered(release.outputs()) {
+    for (at, (output, _)) in AggregateId::with_numbers(release.outputs()) {
         let number = at.ordinal();
         let line = match output.foreseen() {
             Foreseen::Measure(measure) if drawn.is_none() && release.look().is_some() => {

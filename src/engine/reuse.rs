@@ -130,8 +130,8 @@ impl Engine {
                             recalled.better.push((release, 1.0 / summed.worse));
                             recalled.summed.push(summed);
                         }
-                        // A widened release is bought even if another role has asked the plain one: the
-                        // difference would reveal that.
+                        // A widened release is bought even if another role has asked the plain
+                        // one: the difference would reveal that.
                         (None, Some(Stored::Offered(_)))
                             if self.widens(requester, plan).is_some() =>
                         {

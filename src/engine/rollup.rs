@@ -144,7 +144,7 @@ impl FromFiner {
             let bought = made.bought.get(measure.0)?;
             Some((at, own(plan.measure(measure))?, *bought))
         };
-        let errors = AggregateId::numbered(plan.outputs())
+        let errors = AggregateId::with_numbers(plan.outputs())
             .filter_map(error)
             .collect();
         let cut = match plan.price() {

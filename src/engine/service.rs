@@ -80,7 +80,7 @@ pub trait Service: Send + Sync + 'static {
     /// The operator's metrics.
     fn meter(&self) -> Arc<Metrics>;
     /// Counts a session among those of roles, while the result lives. `None`: it is of no role.
-    fn counted(&self, role: &str) -> Option<SessionCount> {
+    fn count_session(&self, role: &str) -> Option<SessionCount> {
         Some(self.meter().session(role))
     }
     /// The limit on large statements.

@@ -265,7 +265,7 @@ fn table_query(
     let keys = names[..groups]
         .iter()
         .map(|name| sql::alias(collated(sql::column("r", name), name), name));
-    let outputs = AggregateId::numbered(release.outputs()).map(|(at, output)| {
+    let outputs = AggregateId::with_numbers(release.outputs()).map(|(at, output)| {
         let name = aggregate_column(at);
         let value = output::value(release, table.drawn.as_ref(), at, output);
         sql::alias(collated(value, &name), &name)
@@ -317,7 +317,7 @@ impl Columns {
             "r".to_owned(),
             array(table.keys.iter().map(|_| None), &Type::Bool),
         );
-        for (at, (output, _)) in AggregateId::numbered(release.outputs()) {
+        for (at, (output, _)) in AggregateId::with_numbers(release.outputs()) {
             if output.needs_rows() {
                 let enough = (0..table.measures.len()).map(|group| {
                     Some(["t", "f"][usize::from(has_few(release, output, table, group))])
@@ -347,7 +347,7 @@ impl Columns {
 
     /// The fields of records, as texts: UNNEST would take arrays of arrays apart.
     fn add_fits(&mut self, release: &ReleasePlan, (id, fits): (ReleaseId, &Fits)) {
-        for (at, (output, _)) in AggregateId::numbered(release.outputs()) {
+        for (at, (output, _)) in AggregateId::with_numbers(release.outputs()) {
             let Some((model, field)) = output.model_field() else {
                 continue;
             };

@@ -15,7 +15,7 @@ impl fmt::Debug for AggregateId {
 
 impl AggregateId {
     /// What a release has for each aggregate, with its number.
-    pub fn numbered<T>(of_aggregates: &[T]) -> impl Iterator<Item = (Self, &T)> {
+    pub fn with_numbers<T>(of_aggregates: &[T]) -> impl Iterator<Item = (Self, &T)> {
         (0..).map(Self).zip(of_aggregates)
     }
 

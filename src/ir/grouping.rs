@@ -99,7 +99,7 @@ impl SetId {
     }
 
     /// The sets of a release, each with its number.
-    pub fn numbered(sets: &[GroupingSet]) -> impl Iterator<Item = (Self, &GroupingSet)> {
+    pub fn with_numbers(sets: &[GroupingSet]) -> impl Iterator<Item = (Self, &GroupingSet)> {
         (0..).map(Self).zip(sets)
     }
 

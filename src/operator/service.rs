@@ -81,7 +81,7 @@ impl Service for OperatorService {
         self.0.exchange.meter()
     }
 
-    fn counted(&self, _: &str) -> Option<SessionCount> {
+    fn count_session(&self, _: &str) -> Option<SessionCount> {
         None
     }
 

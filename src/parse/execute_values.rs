@@ -77,7 +77,7 @@ impl ExecuteValues {
     /// PostgreSQL's message where EXECUTE refuses one of its values, from the error that it
     /// reported for them as a row of VALUES. The words of that error depend on `lc_messages`, and
     /// are not read. `None` for other errors.
-    pub fn misplaced(&self, refusal: &Refusal) -> Option<String> {
+    pub fn misplacement(&self, refusal: &Refusal) -> Option<String> {
         const GROUPING_ERROR: &str = sqlstate::GROUPING_ERROR.code;
         const WINDOWING_ERROR: &str = sqlstate::WINDOWING_ERROR.code;
         const FEATURE_NOT_SUPPORTED: &str = sqlstate::FEATURE_NOT_SUPPORTED.code;

@@ -122,7 +122,7 @@ pub fn cells(release: &ReleasePlan) -> Vec<PrintedKey> {
     if release.sets().is_empty() {
         return of_set(release, &set_of(release, &Vec::new()), Vec::new());
     }
-    let sets = SetId::numbered(release.sets());
+    let sets = SetId::with_numbers(release.sets());
     sets.flat_map(|(number, set)| of_set(release, set, vec![Some(number.to_string())]))
         .collect()
 }

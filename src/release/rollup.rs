@@ -423,7 +423,7 @@ impl<'a> View<'a> {
         let mut read = BTreeSet::new();
         let sets = match self.release.sets() {
             [] => vec![(Vec::new(), GroupingSet::of_all(self.keys.len()))],
-            sets => SetId::numbered(sets)
+            sets => SetId::with_numbers(sets)
                 .map(|(number, set)| (vec![Some(number.to_string())], set.clone()))
                 .collect(),
         };

@@ -123,7 +123,7 @@ fn thin(release: &ReleasePlan, units: u64) -> Option<String> {
 fn of_release(at: ReleaseId, release: &ReleasePlan, units: u64) -> Vec<Useless> {
     let hidden = hidden_groups(release, units).map(|message| whole_release(at, message));
     let is_one = release.outputs().len() == 1;
-    let aggregates = AggregateId::numbered(release.outputs());
+    let aggregates = AggregateId::with_numbers(release.outputs());
     let answers = aggregates.filter_map(|(aggregate, (output, _))| {
         let predicate = expected_error(release, output, units).useless?;
         let subject = if is_one {

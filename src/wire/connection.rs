@@ -121,7 +121,7 @@ impl<S: Service> Connection<S> {
     }
 
     pub(super) async fn run(mut self) {
-        let counted = self.service.counted(&self.role);
+        let counted = self.service.count_session(&self.role);
         let stop = self.converse().await;
         drop(counted);
         tracing::info!(role = self.role, "session closed");

@@ -441,11 +441,10 @@ impl<S: Service> Connection<S> {
             return Ok(());
         }
         let now = self.describe_query(query, &prepared.parameters).await?;
-        if types(Some(&now.columns)) == types(prepared.columns.as_deref()) {
-            Ok(())
-        } else {
-            Err(changed_columns().into())
-        }
+        let is_same = types(Some(&now.columns)) == types(prepared.columns.as_deref());
+        is_same
+            .then_some(())
+            .ok_or_else(|| changed_columns().into())
     }
 
     /// Execute on what DECLARE opened.
@@ -460,10 +459,9 @@ impl<S: Service> Connection<S> {
             self.channel.data_row(row);
             self.channel.relieve().await?;
         }
-        if is_met {
-            self.channel.send(&PortalSuspended::new());
-        } else {
-            self.channel.complete(command_tag("SELECT", rows.len()));
+        match is_met {
+            true => self.channel.send(&PortalSuspended::new()),
+            false => self.channel.complete(command_tag("SELECT", rows.len())),
         }
         Ok(())
     }
@@ -501,8 +499,7 @@ impl<S: Service> Connection<S> {
     }
 }
 
-/// The parameters and columns of a statement that sets one setting: the value may be a parameter,
-/// and the one column is text.
+/// What a statement that sets one setting takes and returns: the value, and one column of text.
 fn configuring(configure: &Configure) -> (Vec<u32>, Option<Vec<ColumnDescription>>) {
     let column = text_column(&configure.column);
     let parameters = match configure.value {
@@ -517,10 +514,8 @@ pub(super) fn types(columns: Option<&[ColumnDescription]>) -> Option<Vec<u32>> {
 }
 
 pub(super) fn changed_columns() -> Refusal {
-    Refusal::new(
-        reason::CHANGED_RESULT_COLUMNS,
-        "cached plan must not change result type",
-    )
+    let message = "cached plan must not change result type";
+    Refusal::new(reason::CHANGED_RESULT_COLUMNS, message)
 }
 
 /// 26000

@@ -41,7 +41,7 @@ impl From<&Outcome> for QuestionEnd {
     fn from(outcome: &Outcome) -> Self {
         match outcome {
             Outcome::Refused(refusal) | Outcome::Fatal(refusal) => refusal.into(),
-            Outcome::Closed => Self::abandoned(),
+            Outcome::Closed => Self::of_closed_connection(),
         }
     }
 }

@@ -91,7 +91,7 @@ impl SharedState {
             origin,
             entry,
             turn: Arc::new(Semaphore::new(1)),
-            _counted: service.counted(role),
+            _counted: service.count_session(role),
             meter: service.meter(),
         })
     }
@@ -412,7 +412,10 @@ struct UnderWay<'s> {
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        let end = self.ended.take().unwrap_or_else(QuestionEnd::abandoned);
+        let end = self
+            .ended
+            .take()
+            .unwrap_or_else(QuestionEnd::of_closed_connection);
         if end.outcome != QuestionOutcome::Answered {
             let _ = self.given_up.set(end.ending.clone());
         }

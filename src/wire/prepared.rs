@@ -236,7 +236,7 @@ fn with_position(stop: Outcome, place: Option<u32>) -> Outcome {
 fn of_execute(stop: Outcome, values: &ExecuteValues) -> Outcome {
     match stop {
         Outcome::Refused(refusal) if refusal.reason == reason::POSTGRES_ERROR => {
-            let message = values.misplaced(&refusal);
+            let message = values.misplacement(&refusal);
             Outcome::Refused(Refusal {
                 message: message.unwrap_or_else(|| refusal.message.clone()),
                 ..refusal

@@ -63,7 +63,7 @@ impl Step {
     /// gradient is `variance`, its curvature is raised to at least `least`, and both were larger
     /// before. A step forgets what is before it, but where its curvature is raised: there it goes a
     /// part of the way only.
-    fn left(&self, variance: f64, curvature: f64, least: f64) -> f64 {
+    fn noise_left(&self, variance: f64, curvature: f64, least: f64) -> f64 {
         let curvature = curvature.max(0.0);
         (0..STEPS).rev().fold(0.0, |left, later| {
             let times = self.before.powi(later as i32);
@@ -170,7 +170,7 @@ fn solve(gradient: &[Noisy], curvature: &[Noisy], step: &Step) -> Option<Logisti
         let mut along = Noisy::zero();
         let each = vector.iter().zip(gradient);
         each.for_each(|(part, gradient)| along.add(*part, gradient));
-        (step.left(along.variance(), *own, least), vector)
+        (step.noise_left(along.variance(), *own, least), vector)
     });
     let left: Vec<(f64, &Vec<f64>)> = left.collect();
     let noise = Symmetric::new(size, |i, j| {

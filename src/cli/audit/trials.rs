@@ -71,7 +71,7 @@ impl AuditSession {
                 // came back.
                 None => Attempted::Answered,
             },
-            Ok(messages) => succeeded(
+            Ok(messages) => without_error(
                 sql,
                 messages
                     .iter()
@@ -82,7 +82,7 @@ impl AuditSession {
 }
 
 /// A statement that succeeded is harmless only if it is a SELECT that returned no row.
-fn succeeded(sql: &str, has_rows: bool) -> Attempted {
+fn without_error(sql: &str, has_rows: bool) -> Attempted {
     match !has_rows && sql.starts_with("SELECT") {
         true => Attempted::NoRow,
         false => Attempted::Answered,
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn what_changes_rows_is_not_harmless_for_showing_none() {
         assert_eq!(
-            succeeded("SELECT 1 WHERE EXISTS (SELECT FROM a)", false),
+            without_error("SELECT 1 WHERE EXISTS (SELECT FROM a)", false),
             Attempted::NoRow
         );
         for (sql, has_rows) in [
@@ -142,7 +142,7 @@ mod tests {
             ("DELETE FROM a", false),
             ("COPY a TO STDOUT", false),
         ] {
-            assert_eq!(succeeded(sql, has_rows), Attempted::Answered, "{sql}");
+            assert_eq!(without_error(sql, has_rows), Attempted::Answered, "{sql}");
         }
     }
 }

@@ -253,15 +253,15 @@ impl DigestKey {
 
     /// The keyed digest of the plain one in a record of an older format.
     pub(super) fn of_older_statement(&self, digest: [u8; 32]) -> KeyedStatementDigest {
-        KeyedStatementDigest::new(self.keyed(digest))
+        KeyedStatementDigest::new(self.key_digest(digest))
     }
 
     pub(super) fn of_plan(&self, plan: Fingerprint) -> KeyedPlanDigest {
-        KeyedPlanDigest::new(self.keyed(*plan.as_bytes()))
+        KeyedPlanDigest::new(self.key_digest(*plan.as_bytes()))
     }
 
     /// Zeros, which stand for nothing, stay zeros.
-    fn keyed(&self, digest: [u8; 32]) -> [u8; 32] {
+    fn key_digest(&self, digest: [u8; 32]) -> [u8; 32] {
         if digest == [0; 32] {
             return digest;
         }

@@ -93,7 +93,7 @@ impl Releasing<'_> {
             .as_ref()
             .map_or_else(|| cells(plan).len(), HashMap::len);
         let mut histograms = Vec::with_capacity(look.blocks.len());
-        for (at, block) in look.numbered() {
+        for (at, block) in look.with_numbers() {
             let has_choice = block.bins.has_choice();
             let seen = has_choice.then(|| histogram(&binned, (at, block), look.counts, sampler));
             histograms.push(seen.transpose()?);

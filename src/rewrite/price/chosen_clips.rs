@@ -87,7 +87,7 @@ impl Look {
     }
 
     /// The blocks, each with its number.
-    pub fn numbered(&self) -> impl Iterator<Item = (BlockId, &Block)> {
+    pub fn with_numbers(&self) -> impl Iterator<Item = (BlockId, &Block)> {
         (0..).map(BlockId).zip(&self.blocks)
     }
 
@@ -98,7 +98,7 @@ impl Look {
     /// The block of a coordinate.
     pub fn block_of(&self, coordinate: CoordinateId) -> Option<BlockId> {
         let is_there = |(_, block): &(_, &Block)| block.coordinates.contains(&coordinate);
-        self.numbered().find(is_there).map(|(at, _)| at)
+        self.with_numbers().find(is_there).map(|(at, _)| at)
     }
 
     /// The blocks, where the sums of some are not drawn: what these would have cost is shared out
@@ -111,11 +111,11 @@ impl Look {
     /// `docs/look.md`, the theorem: its sum over the blocks is what is charged.
     pub fn shared_out(&self, is_drawn: &[bool]) -> Vec<Block> {
         let is_later = |at: BlockId| self.shown != Some(at) && is_drawn[at.0];
-        let later = self.numbered().filter(|(at, _)| is_later(*at)).count();
+        let later = self.with_numbers().filter(|(at, _)| is_later(*at)).count();
         let squared = self.second.mu_squared.0 / (later.max(1) as u128);
         // One step less leaves room for the rounding of other currencies.
         let mu = u64::try_from(squared.isqrt()).map_or(0, |mu| mu.saturating_sub(1));
-        let shared = self.numbered().map(|(at, block)| {
+        let shared = self.with_numbers().map(|(at, block)| {
             let better = Block {
                 mu: Mu(mu.max(block.mu.0)),
                 ..block.clone()

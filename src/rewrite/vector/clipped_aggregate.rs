@@ -6,7 +6,7 @@ use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::base_rows::{BaseRows, base_rows};
 use super::clip::{Clip, eight_bytes};
-use super::computed_once::shared;
+use super::computed_once::share_terms;
 use super::coordinate::{Coordinate, Mask};
 use super::grouping_sets::{group_columns, over_sets};
 use super::row_integer::{divide, integer, integer_type, lacks, narrow, within};
@@ -110,7 +110,7 @@ impl ClippedAggregate<'_> {
         let mut rows = base_rows(self.release, self.policy, self.columns, flat)?;
         let unused = ColumnId(self.columns.len() as u32);
         let coordinates = (self.release, self.coordinates);
-        let coordinates = shared(coordinates, unused, &mut rows, self.effort)?;
+        let coordinates = share_terms(coordinates, unused, &mut rows, self.effort)?;
         let over_shared = ClippedAggregate {
             coordinates: &coordinates,
             ..*self

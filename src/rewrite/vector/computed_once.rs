@@ -25,7 +25,7 @@ type Known = (Expr, Expr);
 ///
 /// # Errors
 /// As [`ExpressionEmitter::emit`], and 54001 where all of them are too large together.
-pub(super) fn shared(
+pub(super) fn share_terms(
     (release, coordinates): (&AnalyzedRelease, &[Coordinate]),
     first: ColumnId,
     rows: &mut BaseRows,

@@ -35,7 +35,7 @@ pub fn over_sets(
     )));
     let mut columns = vec![sql::alias(sql::column("x", SET_COLUMN), SET_COLUMN)];
     for at in KeyId::all(release.keys.len()) {
-        let having = SetId::numbered(&release.sets).filter(|(_, set)| set.contains(at));
+        let having = SetId::with_numbers(&release.sets).filter(|(_, set)| set.contains(at));
         let list: Vec<ast::Expr> = having
             .map(|(number, _)| sql::number(&number.to_string()))
             .collect();

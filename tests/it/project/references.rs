@@ -26,14 +26,15 @@ fn constant(rest: &str) -> Option<&str> {
 fn policy_keys() -> BTreeSet<String> {
     let is_reader = |path: &std::path::Path| {
         let path = path.to_string_lossy().replace('\\', "/");
-        path.starts_with("src/policy/file") && !path.ends_with("tests.rs")
+        (path == "src/policy/file.rs" || path.starts_with("src/policy/file/"))
+            && !path.ends_with("tests.rs")
     };
     let mut keys = BTreeSet::new();
     for (_, text) in texts("src/policy")
         .into_iter()
         .filter(|(path, _)| is_reader(path))
     {
-        for call in ["required(", "optional("] {
+        for call in ["require(", "optional("] {
             keys.extend(
                 text.split(call)
                     .skip(1)

@@ -328,11 +328,11 @@ fn is_made_of_rows(
     }
 }
 
-/// Whether the policy's total makes a sum from zero more exact than one from the middle of the range
-/// next to a count. Let a unit have R rows, values lie h to each side of m, and one clip hold both
-/// coordinates at equal lengths. From the middle, the sum is that of distances, at most R h long,
-/// and m times the count, at most R long: its error is as one of length R sqrt(h^2 + m^2). From
-/// zero it is as one of the total's length.
+/// Whether the policy's total makes a sum from zero more exact, next to a count, than one from the
+/// middle of the range. Let a unit have R rows, values lie h to each side of m, and one clip hold
+/// both coordinates at equal lengths. From the middle, the sum is that of distances, at most R h
+/// long, and m times the count, at most R long: its error is as one of length R sqrt(h^2 + m^2).
+/// From zero it is as one of the total's length.
 ///
 /// An average gains nothing from that: the error of its count then counts as often as its value is
 /// far from zero, not from the middle.

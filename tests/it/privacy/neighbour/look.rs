@@ -81,7 +81,7 @@ pub fn within_blocks(
     whole: &Groups,
     rest: &Groups,
 ) -> Result<(), String> {
-    for (number, block) in look.numbered() {
+    for (number, block) in look.with_numbers() {
         let at = number.0;
         let (whole, rest) = (of_block(whole, release, at)?, of_block(rest, release, at)?);
         moved(block, &whole, &rest)
