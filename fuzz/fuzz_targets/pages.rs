@@ -21,7 +21,7 @@ use pgveil::postgres::{LocalPostgres, ServerOptions};
 use pgveil::shadow::ShadowSource;
 use pgveil::web::rate_limit::Pace;
 use pgveil::web::session::Lifetimes;
-use pgveil::wire::Commons;
+use pgveil::wire::SharedState;
 use pgveil::wire::scram::make_verifier;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -132,7 +132,7 @@ async fn serve() -> ([SocketAddr; 2], LocalPostgres) {
     tokio::spawn(desk::serve(
         desk,
         engine,
-        Commons::new(None),
+        SharedState::new(None),
         options,
         token,
     ));
