@@ -37,7 +37,10 @@ fn with_colleague(yaml: String) -> String {
 async fn dear_free_statements_leave_room_for_others_and_are_cancelled() {
     let veil = Veil::demo(with_colleague, Veil::silent()).await;
     let cancel = CancellationToken::new();
-    let dear = parse("SELECT count(*) FROM generate_series(1, 100000000000)").unwrap();
+    // Small series: a long one would reach the shadow's limit on temporary files.
+    let dear = "SELECT count(*) FROM generate_series(1, 9999) a, generate_series(1, 9999) b, \
+        generate_series(1, 9999) c";
+    let dear = parse(dear).unwrap();
     let [Statement::Query(dear)] = dear.as_slice() else {
         panic!()
     };
@@ -64,10 +67,11 @@ async fn dear_free_statements_leave_room_for_others_and_are_cancelled() {
             .unwrap(),
         ["4711"]
     );
-    assert!(
-        asked.iter().all(|asked| !asked.is_finished()),
-        "they have no share in this"
-    );
+    if let Some(at) = asked.iter().position(tokio::task::JoinHandle::is_finished) {
+        let mut asked = asked;
+        let ended = asked.swap_remove(at).await.unwrap().map(drop);
+        panic!("they have no share in this, but one ended: {ended:?}");
+    }
     cancel.cancel();
     for asked in asked {
         assert!(matches!(asked.await.unwrap(), Err(Error::Cancelled)));
