@@ -136,6 +136,9 @@ impl AnalyzedRelease {
     /// The most that the magnitudes of one unit's values add up to, as the policy declares it.
     /// Chooses clips, and replaces none.
     pub fn unit_total(&self, value: &Expr) -> Option<f64> {
+        if self.unit_totals.is_empty() {
+            return None;
+        }
         self.unit_totals.of(&inline(value, &self.computed))
     }
 

@@ -30,6 +30,11 @@ impl UnitTotals {
         Self(declared)
     }
 
+    /// Whether no column has one.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// The most that the magnitudes of `value`, an expression over scanned columns, add up to over
     /// some of one unit's rows. `None` where none is declared, or none follows.
     pub(super) fn of(&self, value: &Expr) -> Option<f64> {

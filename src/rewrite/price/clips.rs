@@ -50,14 +50,13 @@ pub(super) fn clips(
     weights: &[BigUint],
     groups: u64,
 ) -> Clips {
-    let all: Vec<usize> = (0..coordinates.len()).collect();
     let weighted = Weighted {
         release,
         coordinates,
         weights,
         groups,
     };
-    let by_rows = weighted.by_rows(&all).clip();
+    let by_rows = weighted.by_rows(coordinates, weights).clip();
     let totals = weighted.totals();
     if totals.is_empty() {
         return Clips {
@@ -65,9 +64,11 @@ pub(super) fn clips(
             by_total: None,
         };
     }
-    let is_total = |at: &usize| totals.iter().any(|total| total.places.contains(at));
-    let others: Vec<usize> = all.into_iter().filter(|at| !is_total(at)).collect();
-    let mut length = weighted.by_rows(&others);
+    let is_total = |at: usize| totals.iter().any(|total| total.places.contains(&at));
+    let weighed = coordinates.iter().cloned().zip(weights.iter().cloned());
+    let others = weighed.enumerate().filter(|(at, _)| !is_total(*at));
+    let (others, their_weights): (Vec<_>, Vec<_>) = others.map(|(_, one)| one).unzip();
+    let mut length = weighted.by_rows(&others, &their_weights);
     for total in &totals {
         let of_values = weighted.by_total(total);
         length.squared += of_values.squared;
@@ -183,17 +184,12 @@ struct Weighted<'a> {
 
 impl Weighted<'_> {
     /// The length that these coordinates have for a unit of as many rows as it may have.
-    fn by_rows(&self, places: &[usize]) -> Length {
-        let coordinates: Vec<Coordinate> = places
-            .iter()
-            .map(|at| self.coordinates[*at].clone())
-            .collect();
-        let weights: Vec<BigUint> = places.iter().map(|at| self.weights[*at].clone()).collect();
+    fn by_rows(&self, coordinates: &[Coordinate], weights: &[BigUint]) -> Length {
         let Norms {
             row,
             presence,
             shared,
-        } = norms(&coordinates, &weights, &self.release.exclusive_filters);
+        } = norms(coordinates, weights, &self.release.exclusive_filters);
         if self.release.one_row_per_unit {
             let sets = self.release.grouping_sets().len() as u64;
             return Length {
