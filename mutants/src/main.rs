@@ -92,9 +92,12 @@ fn copy(root: &Path, folder: &Path) {
     }
 }
 
-/// The sites in a folder, or in one file.
+/// The sites in a module, which is a file, a folder or both, or in one file.
 fn sites_of(root: &Path, place: &str) -> Vec<Site> {
-    let mut paths = vec![root.join("src").join(place)];
+    let place = root.join("src").join(place);
+    let mut paths = vec![place.with_extension("rs"), place];
+    paths.retain(|path| path.exists());
+    paths.dedup();
     let mut found = Vec::new();
     while let Some(path) = paths.pop() {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();

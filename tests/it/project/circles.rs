@@ -38,16 +38,12 @@ type Module = Vec<String>;
 fn modules() -> BTreeMap<Module, String> {
     let module = |path: &Path| -> Option<Module> {
         let inside = path.strip_prefix("src").unwrap().with_extension("");
-        let mut parts: Module = inside
+        let parts: Module = inside
             .iter()
             .map(|part| part.to_str().unwrap().to_owned())
             .collect();
-        match parts.last().unwrap().as_str() {
-            "lib" | "main" | "tests" => return None,
-            "mod" => drop(parts.pop()),
-            _ => {}
-        }
-        Some(parts)
+        let is_module = !matches!(parts.last()?.as_str(), "lib" | "main" | "tests");
+        is_module.then_some(parts)
     };
     texts("src")
         .into_iter()

@@ -345,7 +345,7 @@ async fn emitted_sql_is_printed_and_read_back() {
     assert!(emitted > 20, "{emitted}");
     // Nothing else is ever sent below the cut: execute runs the plan's statements, and builds no
     // query from pieces.
-    let execute = std::fs::read_to_string("src/execute/mod.rs").unwrap();
+    let execute = std::fs::read_to_string("src/execute.rs").unwrap();
     assert!(!super::tidy::code(&execute).contains("to_sql"));
 }
 

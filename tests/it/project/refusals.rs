@@ -209,14 +209,12 @@ const PRIVATE_ROWS: &str = "rows of a private table are not shown";
 
 /// The message of each constructor of a refusal that is written out, as a template.
 fn written() -> Vec<String> {
-    let mut sources = Vec::new();
-    SOURCES
-        .iter()
-        .for_each(|folder| files(Path::new(folder), "rs", &mut sources));
     let mut messages = Vec::new();
-    for path in sources.iter().filter(|path| !path.ends_with("tests.rs")) {
-        let source = std::fs::read_to_string(path).unwrap();
-        let source = source.split("#[cfg(test)]").next().unwrap_or_default();
+    for (path, text) in SOURCES.into_iter().flat_map(texts) {
+        if path.ends_with("tests.rs") {
+            continue;
+        }
+        let source = text.split("#[cfg(test)]").next().unwrap_or_default();
         for constructor in [
             "Refusal::new(",
             "Refusal::unsupported(",

@@ -64,7 +64,6 @@ fn exists(name: &str) -> bool {
         format!("tests/it/{path}.rs"),
         format!("src/{path}.rs"),
         format!("src/{path}/tests.rs"),
-        format!("src/{path}/mod.rs"),
     ];
     let source = files
         .iter()

@@ -80,8 +80,10 @@ fn files(folder: &Path, extension: &str, found: &mut Vec<PathBuf>) {
     }
 }
 
+/// The module of this name: `folder.rs`, if there is one, and the files in the folder.
 pub fn texts(folder: &str) -> Vec<(PathBuf, String)> {
-    let mut found = Vec::new();
+    let root = Path::new(folder).with_extension("rs");
+    let mut found = Vec::from_iter(root.exists().then_some(root));
     files(Path::new(folder), "rs", &mut found);
     found.sort();
     assert!(!found.is_empty(), "no sources under {folder}");
@@ -212,7 +214,7 @@ fn imports(source: &Source) -> Vec<(String, Vec<String>)> {
         found.push((module.to_owned(), taken(rest)));
     }
     let inside = source.path.strip_prefix("src").unwrap();
-    let depth = inside.iter().count() - usize::from(inside.ends_with("mod.rs"));
+    let depth = inside.iter().count();
     for (at, _) in source.code.match_indices("super::") {
         if source.code[..at].ends_with("super::") {
             continue;
@@ -418,14 +420,18 @@ fn the_first_page_stays_short() {
 const INLINE_TESTS_MAX: usize = 250;
 
 #[test]
-fn unit_tests_are_where_they_are_looked_for() {
+fn files_are_where_they_are_looked_for() {
     let mut elsewhere = Vec::new();
     for (path, text) in texts("src") {
         let inline = text
             .split_once("\nmod tests {")
             .map_or(0, |(_, tests)| tests.lines().count());
         let name = path.file_stem().unwrap().to_str().unwrap();
-        if inline > INLINE_TESTS_MAX || name.ends_with("_tests") || text.contains("#[path") {
+        if inline > INLINE_TESTS_MAX
+            || name.ends_with("_tests")
+            || name == "mod"
+            || text.contains("#[path")
+        {
             elsewhere.push(path);
         }
     }
@@ -578,12 +584,10 @@ fn charges_are_made_by_the_ledger_alone() {
 
 #[test]
 fn no_other_noise_is_ever_plugged_in() {
-    assert_nowhere(&["with_sampler"], |s| {
-        !s.path.ends_with("src/engine/mod.rs")
-    });
+    assert_nowhere(&["with_sampler"], |s| !s.path.ends_with("src/engine.rs"));
     let engine = sources()
         .into_iter()
-        .find(|s| s.path.ends_with("src/engine/mod.rs"))
+        .find(|s| s.path.ends_with("src/engine.rs"))
         .unwrap()
         .code;
     assert_eq!(
@@ -748,7 +752,7 @@ fn compose_runs_the_demo_policy() {
 /// else in events is numbers, booleans and our own names.
 const PRINTED: [(&str, &str, &str); 38] = [
     ("desk/login.rs", "%peer.address", "where a login comes from"),
-    ("desk/mod.rs", "%error", "an error of the ledger"),
+    ("src/desk.rs", "%error", "an error of the ledger"),
     (
         "ledger/sqlite/backup.rs",
         "%error",
@@ -764,7 +768,7 @@ const PRINTED: [(&str, &str, &str); 38] = [
         "%visitor.address",
         "where a session began",
     ),
-    ("console/mod.rs", "%error", "an error of the ledger"),
+    ("src/console.rs", "%error", "an error of the ledger"),
     (
         "cli/reload.rs",
         "{line}",
@@ -800,21 +804,21 @@ const PRINTED: [(&str, &str, &str); 38] = [
         "{rows}.{}.{seconds:.1}",
         "numbers of public rows and tables, and a time",
     ),
-    ("wire/mod.rs", "?error.kind()", "a kind of I/O error"),
+    ("src/wire.rs", "?error.kind()", "a kind of I/O error"),
     (
-        "wire/mod.rs",
+        "src/wire.rs",
         "%from",
         "where a client connects from, for the operator",
     ),
     (
-        "engine/mod.rs",
+        "src/engine.rs",
         "%cause",
         "errors of stages, which keep no text of a database",
     ),
     ("ledger/record/log.rs", "%error", "an error of the ledger"),
     ("ledger/record/file.rs", "%error", "an I/O error"),
     ("operator/show.rs", "%error", "an error of the ledger"),
-    ("ledger/mod.rs", "%error", "an error of the ledger"),
+    ("src/ledger.rs", "%error", "an error of the ledger"),
     ("ledger/worker.rs", "%error", "an error of the ledger"),
     ("ledger/server.rs", "%cause", "an error of the ledger"),
     ("shadow/pool.rs", "%error", "why no cancel was sent"),
@@ -855,11 +859,11 @@ const PRINTED: [(&str, &str, &str); 38] = [
         "why a lock was not taken; no statement of a session is near",
     ),
     (
-        "cli/demo/mod.rs",
+        "src/cli/demo.rs",
         "{warning}",
         "a warning about the demo's policy",
     ),
-    ("cli/demo/mod.rs", "{what}", "a step of the demo"),
+    ("src/cli/demo.rs", "{what}", "a step of the demo"),
     (
         "shadow/build.rs",
         "{warning}",
@@ -952,8 +956,11 @@ fn events_print_what_is_known_to_be_harmless() {
 /// the demo's command imports the folder, and the exact side takes no address, policy or server.
 #[test]
 fn the_demo_is_imported_by_its_command_alone() {
-    let outside =
-        |s: &Source| s.module.as_deref() != Some("demo") && !s.path.starts_with("src/cli/demo");
+    let outside = |s: &Source| {
+        s.module.as_deref() != Some("demo")
+            && !s.path.starts_with("src/cli/demo")
+            && !s.path.ends_with("src/cli/demo.rs")
+    };
     assert_nowhere(&["crate::demo", "demo::exact", "Exact::"], outside);
     // It asks over the wire, as any client: no way to rows, charges or noise.
     let inside = |s: &Source| s.module.as_deref() == Some("demo");

@@ -31,7 +31,7 @@ use crate::shadow::{self, ShadowSource};
 use crate::wire;
 use console::DemoConsole;
 
-const POLICY: &str = include_str!("../../../policies/demo.yaml");
+const POLICY: &str = include_str!("../../policies/demo.yaml");
 
 /// Where the page is served, unless it is said.
 const PAGE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8432);

@@ -41,10 +41,10 @@ pub fn width(fraction: f64) -> String {
 }
 
 /// Colours, text, buttons, tables and charts, which every page has.
-pub const STYLE: &str = include_str!("style.css");
+pub const STYLE: &str = include_str!("web/style.css");
 
 /// As above, and what pages behind a login have.
-pub const SITE_STYLE: &str = concat!(include_str!("style.css"), include_str!("site.css"));
+pub const SITE_STYLE: &str = concat!(include_str!("web/style.css"), include_str!("web/site.css"));
 
 /// The line of a position in SQL, and a caret under it.
 pub fn point_at(position: u32, sql: &str) -> Option<String> {

@@ -263,5 +263,8 @@ async fn watch(Extracted(state): Extracted<Arc<State>>, request: Request, next: 
 
 async fn style() -> impl IntoResponse {
     let kind = (CONTENT_TYPE, "text/css; charset=utf-8");
-    ([kind], [web::STYLE, include_str!("style.css")].concat())
+    (
+        [kind],
+        [web::STYLE, include_str!("page/style.css")].concat(),
+    )
 }
