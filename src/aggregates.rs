@@ -3,7 +3,7 @@
 //!
 //! | a file says | by | for |
 //! |---|---|---|
-//! | arguments and PostgreSQL's result type | `call`, over [`call::Call`] | `resolve` |
+//! | its names, arguments and PostgreSQL's result type | `NAMES`, over [`call::Call`] | `resolve` |
 //! | what bounds it | `Unbounded…`, over [`Bounds`] | `analyze` |
 //! | what it is over the rows of one unit | `Unbounded…`, over [`Calls`] | `resolve` to `rewrite` |
 //! | which measures or choice it takes | `Bounded…`, over [`Layout`] | `rewrite` |
@@ -15,8 +15,8 @@
 //!
 //! The stages see [`BoundedOperation`], [`Output`] and the traits alone: they never ask which
 //! aggregate it is. What a stage offers to an aggregate is a trait, so that imports point one way.
-//! Names are in the table of `names.rs`, files in that of `operation.rs` and in the two tables
-//! below.
+//! The table below registers an aggregate: its names, its operations, what they become once they
+//! are bounded, and its value if no other aggregate has the same.
 //!
 //! Aggregates that are arithmetic over others, such as `pgveil.geomean`, are no files: they are
 //! written out in [`crate::parse`].
@@ -71,86 +71,223 @@ pub use logistic::newton::{
 pub use measure_id::MeasureId;
 pub use model::{Fit, Model, Remark};
 pub use moments::Noisy;
+use names::Named;
 pub use names::{Counted, call as resolve_call, is_aggregate, what_is_counted};
 pub use pair_statistics::JointStatistic;
 pub use record::within_unit;
 pub use released_column::ReleasedColumn;
 pub use single_measure::CountOrSum;
+use unbounded::Unbounded;
 pub use unbounded::{Calls, Clamped, Compares, Facts, Ties};
 use value::OutputValue;
 pub use value::{Columns, DistinctValues, Foreseen, Group};
 pub use variance::Dispersion;
 
 use crate::catalog::Type;
-use crate::ir::{Expr, Interval};
+use crate::ir::{Expr, Interval, Operation};
 use crate::policy::RecordField;
 use crate::refusal::Refusal;
 
-/// Registers aggregates: the variant's name, and the file that says all of it.
-macro_rules! registered {
+/// Makes of the table of aggregates what the stages see: [`BoundedOperation`], [`Output`], the
+/// names, and what each [`Operation`] is in its file.
+macro_rules! aggregates {
     (
-        $(#[$about:meta])*
-        $table:ident as $says:ident {
-            $($(#[$each:meta])* $name:ident: $file:ident::$part:ident,)*
+        aggregates {
+            $(
+                $(#[$about:meta])*
+                $name:ident {
+                    $(names: $names:expr,)?
+                    operations: { $($operation:pat => $unbounded:expr,)* },
+                    bounded: $file:ident::$bounded:ident,
+                    $(output: $output_file:ident::$output:ident,)?
+                }
+            )*
+        }
+        outputs of several {
+            $($(#[$shared_about:meta])* $shared:ident: $shared_file:ident::$shared_output:ident,)*
         }
     ) => {
-        $(#[$about])*
+        /// An aggregate with what its argument's values are clipped to.
         #[derive(Debug, Clone, PartialEq)]
-        pub enum $table {
-            $($(#[$each])* $name($file::$part),)*
+        pub enum BoundedOperation {
+            $($(#[$about])* $name($file::$bounded),)*
         }
 
-        impl $table {
-            fn of(&self) -> &dyn $says {
+        impl BoundedOperation {
+            fn of(&self) -> &dyn Bounded {
                 match self {
                     $(Self::$name(of) => of,)*
                 }
             }
         }
+
+        /// The value that is shown, in terms of measures and choices.
+        #[derive(Debug, Clone, PartialEq)]
+        pub enum Output {
+            $($($name($output_file::$output),)?)*
+            $($(#[$shared_about])* $shared($shared_file::$shared_output),)*
+        }
+
+        impl Output {
+            fn of(&self) -> &dyn OutputValue {
+                match self {
+                    $($(Self::$name(of) => {
+                        let of: &$output_file::$output = of;
+                        of
+                    })?)*
+                    $(Self::$shared(of) => of,)*
+                }
+            }
+        }
+
+        impl Operation {
+            /// What its file says of it. This is the only match on operations outside `ir`.
+            fn as_unbounded(&self) -> Box<dyn Unbounded<'_> + '_> {
+                match self {
+                    $($($operation => Box::new($unbounded),)*)*
+                }
+            }
+        }
+
+        /// The names that each file answers to.
+        static NAMES: &[&[Named]] = &[$($($names,)?)*];
     };
 }
 
-registered! {
-    /// An aggregate with what its argument's values are clipped to.
-    BoundedOperation as Bounded {
+aggregates! {
+    aggregates {
         /// Rows, values that are not NULL, or units.
-        Count: count::BoundedCount,
-        Sum: sum::BoundedSum,
-        Average: average::BoundedAverage,
+        Count {
+            names: count::NAMES,
+            operations: {
+                Operation::CountRows => count::UnboundedCount(None),
+                Operation::Count(value) => count::UnboundedCount(Some(value)),
+            },
+            bounded: count::BoundedCount,
+        }
+        Sum {
+            names: sum::NAMES,
+            operations: { Operation::Sum(value) => sum::UnboundedSum(value), },
+            bounded: sum::BoundedSum,
+        }
+        Average {
+            names: average::NAMES,
+            operations: { Operation::Average(value) => average::UnboundedAverage(value), },
+            bounded: average::BoundedAverage,
+            output: average::AverageOutput,
+        }
         /// Variances, standard deviations, sums of squares.
-        Variance: variance::BoundedVariance,
+        Variance {
+            names: variance::NAMES,
+            operations: {
+                Operation::Variance { value, kind } => {
+                    variance::UnboundedVariance { value, kind: *kind }
+                },
+            },
+            bounded: variance::BoundedVariance,
+            output: variance::VarianceOutput,
+        }
         /// Statistics of pairs.
-        PairStatistic: pair_statistics::BoundedPairStatistic,
-        Regression: regression::BoundedRegression,
+        PairStatistic {
+            names: pair_statistics::NAMES,
+            operations: {
+                Operation::PairStatistic { y, x, kind } => {
+                    pair_statistics::UnboundedPairStatistic { y, x, kind: *kind }
+                },
+            },
+            bounded: pair_statistics::BoundedPairStatistic,
+            output: pair_statistics::PairStatisticOutput,
+        }
+        Regression {
+            names: regression::NAMES,
+            operations: {
+                Operation::Regression { y, features, l1, field } => {
+                    regression::UnboundedRegression { y, features, l1: *l1, field }
+                },
+            },
+            bounded: regression::BoundedRegression,
+        }
         /// A step of a logistic regression.
-        Newton: logistic::BoundedStep,
+        Newton {
+            names: logistic::NAMES,
+            operations: {
+                Operation::Newton { y, features, at, step, field } => {
+                    logistic::UnboundedStep { y, features, at, step: *step, field }
+                },
+            },
+            bounded: logistic::BoundedStep,
+        }
         /// Principal components.
-        Components: principal_components::BoundedComponents,
+        Components {
+            names: principal_components::NAMES,
+            operations: {
+                Operation::Components { values, shown, field } => {
+                    principal_components::UnboundedComponents { values, shown: *shown, field }
+                },
+            },
+            bounded: principal_components::BoundedComponents,
+        }
         /// BOOL_AND and BOOL_OR.
-        BoolAndOr: bool_and_or::BoundedBool,
+        BoolAndOr {
+            names: bool_and_or::NAMES,
+            operations: {
+                Operation::BoolAndOr { value, of } => {
+                    bool_and_or::UnboundedBool { value, of: *of }
+                },
+            },
+            bounded: bool_and_or::BoundedBool,
+            output: bool_and_or::BoolOutput,
+        }
         /// The number of distinct values.
-        DistinctCount: distinct_count::BoundedDistinctCount,
+        DistinctCount {
+            operations: {
+                Operation::Distinct(values) => distinct_count::UnboundedDistinctCount(values),
+            },
+            bounded: distinct_count::BoundedDistinctCount,
+        }
         /// The sum, the mean or the spread of distinct values.
-        DistinctMoment: distinct_moment::BoundedDistinctMoment,
+        DistinctMoment {
+            operations: {
+                Operation::DistinctMoment { value, moment } => {
+                    distinct_moment::UnboundedDistinctMoment { value, moment: *moment }
+                },
+            },
+            bounded: distinct_moment::BoundedDistinctMoment,
+            output: distinct_moment::DistinctMomentOutput,
+        }
         /// MIN, MAX and percentiles.
-        OrderStatistic: order_statistics::BoundedOrderStatistic,
-        Mode: mode::BoundedMode,
+        OrderStatistic {
+            names: order_statistics::NAMES,
+            operations: {
+                Operation::Extreme { value, end } => {
+                    order_statistics::UnboundedExtreme { value, end: *end }
+                },
+                Operation::Quantile { value, fractions, continuous, descending } => {
+                    order_statistics::UnboundedQuantile {
+                        value,
+                        fractions,
+                        continuous: *continuous,
+                        descending: *descending,
+                    }
+                },
+            },
+            bounded: order_statistics::BoundedOrderStatistic,
+        }
+        Mode {
+            names: mode::NAMES,
+            operations: {
+                Operation::Mode { value, descending } => {
+                    mode::UnboundedMode { value, descending: *descending }
+                },
+            },
+            bounded: mode::BoundedMode,
+        }
     }
-}
-
-registered! {
-    /// The value that is shown, in terms of measures and choices.
-    Output as OutputValue {
+    outputs of several {
         /// A count or a sum: one measure.
         SingleMeasure: single_measure::SingleMeasureOutput,
-        Average: average::AverageOutput,
-        Variance: variance::VarianceOutput,
-        PairStatistic: pair_statistics::PairStatisticOutput,
         /// A field of a record that is computed here.
         Record: record::RecordOutput,
-        BoolAndOr: bool_and_or::BoolOutput,
-        /// A sum, mean or spread of distinct values.
-        DistinctMoment: distinct_moment::DistinctMomentOutput,
         /// A number of distinct values, or values that a choice chooses.
         Choice: choice_value::ChoiceOutput,
         /// Its value over no rows, which asks for nothing.

@@ -1,7 +1,9 @@
 //! AVG: the sum over the number of rows, within the range of the values.
 
 use super::call::{Call, Resolved, require_type};
+use super::names::{Named, OfDistinct};
 use crate::catalog::Type;
+use crate::ir::Moment;
 use crate::ir::Operation;
 use sqlparser::ast::{self, BinaryOperator as B};
 
@@ -20,6 +22,9 @@ use crate::refusal::Refusal;
 /// The averaged value.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoundedAverage(pub Summand);
+
+/// The names that it answers to.
+pub(super) const NAMES: &[Named] = &[Named::new("avg", call, OfDistinct::Moment(Moment::Mean))];
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
     let value = call.value()?;

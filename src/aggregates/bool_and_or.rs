@@ -1,6 +1,7 @@
 //! BOOL_AND, EVERY and BOOL_OR: whether any row is false, or true.
 
 use super::call::{Call, Resolved, require_type};
+use super::names::{Named, OfDistinct};
 use crate::ir::Operation;
 use sqlparser::ast::{self, BinaryOperator as B};
 
@@ -66,6 +67,13 @@ impl<'o> Unbounded<'o> for UnboundedBool<'o> {
         Ok(None)
     }
 }
+
+/// The names that they answer to.
+pub(super) const NAMES: &[Named] = &[
+    Named::new("bool_and", |c| call(c, Quantifier::All), OfDistinct::Same),
+    Named::new("every", |c| call(c, Quantifier::All), OfDistinct::Same),
+    Named::new("bool_or", |c| call(c, Quantifier::Any), OfDistinct::Same),
+];
 
 pub(super) fn call(call: &dyn Call, of: Quantifier) -> Resolved {
     let value = call.value()?;

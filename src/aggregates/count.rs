@@ -4,6 +4,7 @@ use sqlparser::ast;
 
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead};
 use super::call::{Call, Resolved};
+use super::names::{Counted, Named, OfDistinct};
 use super::single_measure::{CountOrSum, SingleMeasureOutput};
 use super::unbounded::{Calls, Clamped, Compares, Facts, Unbounded};
 use super::{Bound, BoundedOperation, Output};
@@ -23,11 +24,19 @@ pub enum BoundedCount {
     Units,
 }
 
+/// The names that it answers to.
+pub(super) const NAMES: &[Named] =
+    &[Named::new("count", call, OfDistinct::Other(distinct)).counting(Counted::Rows)];
+
 pub(super) fn call(call: &dyn Call) -> Resolved {
     if call.is_of_rows() {
         return Ok((Operation::CountRows, Type::Int8));
     }
     Ok((Operation::Count(call.value()?), Type::Int8))
+}
+
+fn distinct(call: &dyn Call) -> Resolved {
+    Ok((Operation::Distinct(call.values()?), Type::Int8))
 }
 
 /// COUNT as the query writes it: of rows, or of values.

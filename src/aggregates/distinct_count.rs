@@ -3,7 +3,6 @@
 use sqlparser::ast;
 
 use super::bounded::{Bounded, Bounds, Counts, Layout, PairLimits, Reads, TextRead};
-use super::call::{Call, Resolved};
 use super::unbounded::{Calls, Clamped, Compares, Facts, Ties, Unbounded};
 use super::{Bound, BoundedOperation, Output, choice_value, count};
 use crate::catalog::Type;
@@ -58,10 +57,6 @@ impl<'o> Unbounded<'o> for UnboundedDistinctCount<'o> {
     fn exact(&self, _name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
         Ok(None)
     }
-}
-
-pub(super) fn call(call: &dyn Call) -> Resolved {
-    Ok((Operation::Distinct(call.values()?), Type::Int8))
 }
 
 impl Bounded for BoundedDistinctCount {

@@ -8,14 +8,12 @@
 
 pub mod newton;
 
-use sqlparser::ast;
-
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, Summand, TextRead, exact};
 use super::call::{Call, Resolved, ValuesAndArray};
 use super::model::Model;
 use super::moments::Scale;
-use super::record::{RecordOutput, all_present, named_within_unit, number, reals, requested_field};
-use super::unbounded::{Calls, Clamped, Facts, Unbounded};
+use super::names::{Named, OfDistinct};
+use super::record::{RecordOutput, UnboundedRecord, all_present, number, reals, requested_field};
 use super::value::{half, middle};
 use super::{Bound, BoundedOperation, Output, single_measure};
 use crate::catalog::Type;
@@ -54,21 +52,8 @@ pub(super) struct UnboundedStep<'o> {
     pub field: &'static RecordField,
 }
 
-pub(super) fn step<'o>(
-    y: &'o Expr,
-    features: &'o [Expr],
-    at: &'o [Expr],
-    step: usize,
-    field: &'static RecordField,
-) -> UnboundedStep<'o> {
-    UnboundedStep {
-        y,
-        features,
-        at,
-        step,
-        field,
-    }
-}
+/// The names that it answers to.
+pub(super) const NAMES: &[Named] = &[Named::new(NAME, call, OfDistinct::Refused)];
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
     let field = requested_field(call)?;
@@ -192,7 +177,9 @@ struct Column {
 /// # Reference
 /// Avella-Medina, Bradshaw, Loh 2021 (arXiv 2103.11003): Newton's method with noise
 /// in the gradient and in the second derivatives.
-impl<'o> Unbounded<'o> for UnboundedStep<'o> {
+impl UnboundedRecord for UnboundedStep<'_> {
+    const NAME: &'static str = NAME;
+
     fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
         let y = exact(self.y);
         let of_y = bounds.finite(y, &format!("{NAME}()"))?;
@@ -252,22 +239,6 @@ impl<'o> Unbounded<'o> for UnboundedStep<'o> {
                 field: self.field,
             }),
         })
-    }
-
-    fn sql(&self, _calls: &dyn Calls) -> Result<ast::Expr, Refusal> {
-        Err(named_within_unit(NAME))
-    }
-
-    fn range(&self, _rows: f64, _may_be_empty: bool, _of: &dyn Fn(&Expr) -> Interval) -> Interval {
-        Interval::ALL
-    }
-
-    fn facts(&self) -> Facts<'o> {
-        Facts::of_all_values(Clamped::Values)
-    }
-
-    fn exact(&self, _name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
-        Err(named_within_unit(NAME))
     }
 }
 

@@ -4,6 +4,7 @@ use sqlparser::ast;
 
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead};
 use super::call::{Call, Resolved, form};
+use super::names::Named;
 use super::unbounded::{Calls, Facts, Unbounded};
 use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
@@ -62,6 +63,9 @@ impl<'o> Unbounded<'o> for UnboundedMode<'o> {
         Ok(None)
     }
 }
+
+/// The names that it answers to.
+pub(super) const NAMES: &[Named] = &[Named::ordered_set("mode", call)];
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
     if call.has_arguments() {

@@ -1,17 +1,14 @@
-//! Names of aggregates: the file of each, and the file of its DISTINCT form.
+//! Names of aggregates: what a call by each computes, and what its DISTINCT form does.
 
+use super::NAMES;
 use super::call::{Call, Resolved, form};
-use super::{
-    average, bool_and_or, count, distinct_count, logistic, mode, order_statistics, pair_statistics,
-    principal_components, regression, sum, variance,
-};
-use crate::ir::{End, Moment, Operation, PairStatistic, Quantifier, VarianceKind as V};
+use crate::ir::{Moment, Operation};
 use crate::refusal::{Refusal, reason};
 
-/// One name.
-struct Named {
+/// One name of an aggregate.
+pub(super) struct Named {
     name: &'static str,
-    call: fn(&dyn Call) -> Resolved,
+    call: OfCall,
     distinct: OfDistinct,
     takes_order: bool,
     counts: Option<Counted>,
@@ -27,9 +24,9 @@ pub enum Counted {
 }
 
 /// The aggregate that another one becomes with DISTINCT.
-enum OfDistinct {
+pub(super) enum OfDistinct {
     /// Another aggregate.
-    Other(fn(&dyn Call) -> Resolved),
+    Other(OfCall),
     /// A moment of distinct values; its type is that of the aggregate.
     Moment(Moment),
     /// The same aggregate.
@@ -39,155 +36,52 @@ enum OfDistinct {
     Unknown,
 }
 
-const fn plain(name: &'static str, call: fn(&dyn Call) -> Resolved, distinct: OfDistinct) -> Named {
-    Named {
-        name,
-        call,
-        distinct,
-        takes_order: false,
-        counts: None,
+type OfCall = fn(&dyn Call) -> Resolved;
+
+impl Named {
+    pub(super) const fn new(name: &'static str, call: OfCall, distinct: OfDistinct) -> Self {
+        Self {
+            name,
+            call,
+            distinct,
+            takes_order: false,
+            counts: None,
+        }
+    }
+
+    /// A name that takes WITHIN GROUP.
+    pub(super) const fn ordered_set(name: &'static str, call: OfCall) -> Self {
+        Self {
+            takes_order: true,
+            ..Self::new(name, call, OfDistinct::Unknown)
+        }
+    }
+
+    /// The same of a number of rows or pairs.
+    pub(super) const fn counting(self, counts: Counted) -> Self {
+        Self {
+            counts: Some(counts),
+            ..self
+        }
     }
 }
 
-const fn counting(counts: Counted, named: Named) -> Named {
-    Named {
-        counts: Some(counts),
-        ..named
-    }
+/// The aggregate of this name. A name of PostgreSQL's that no file has gets no private answer.
+fn by_name(name: &str) -> Option<&'static Named> {
+    NAMES
+        .iter()
+        .flat_map(|names| names.iter())
+        .find(|named| named.name == name)
 }
-
-const fn spread(name: &'static str, call: fn(&dyn Call) -> Resolved, kind: V) -> Named {
-    plain(name, call, OfDistinct::Moment(Moment::Spread(kind)))
-}
-
-const fn ordered_set(name: &'static str, call: fn(&dyn Call) -> Resolved) -> Named {
-    Named {
-        name,
-        call,
-        distinct: OfDistinct::Unknown,
-        takes_order: true,
-        counts: None,
-    }
-}
-
-const fn of_pairs(name: &'static str, call: fn(&dyn Call) -> Resolved) -> Named {
-    plain(name, call, OfDistinct::Refused)
-}
-
-/// The table of names. A name of PostgreSQL's that is not here has no private answer.
-static NAMES: [Named; 32] = {
-    use OfDistinct as D;
-    [
-        counting(
-            Counted::Rows,
-            plain("count", count::call, D::Other(distinct_count::call)),
-        ),
-        plain("sum", sum::call, D::Moment(Moment::Sum)),
-        plain("avg", average::call, D::Moment(Moment::Mean)),
-        spread(
-            "var_pop",
-            |c| variance::call(c, V::VariancePopulation),
-            V::VariancePopulation,
-        ),
-        spread(
-            "var_samp",
-            |c| variance::call(c, V::VarianceSample),
-            V::VarianceSample,
-        ),
-        spread(
-            "variance",
-            |c| variance::call(c, V::VarianceSample),
-            V::VarianceSample,
-        ),
-        spread(
-            "stddev_pop",
-            |c| variance::call(c, V::DeviationPopulation),
-            V::DeviationPopulation,
-        ),
-        spread(
-            "stddev_samp",
-            |c| variance::call(c, V::DeviationSample),
-            V::DeviationSample,
-        ),
-        spread(
-            "stddev",
-            |c| variance::call(c, V::DeviationSample),
-            V::DeviationSample,
-        ),
-        // The least and the greatest are the same with duplicates and without.
-        plain("min", |c| order_statistics::end(c, End::Least), D::Same),
-        plain("max", |c| order_statistics::end(c, End::Greatest), D::Same),
-        plain(
-            "bool_and",
-            |c| bool_and_or::call(c, Quantifier::All),
-            D::Same,
-        ),
-        plain("every", |c| bool_and_or::call(c, Quantifier::All), D::Same),
-        plain(
-            "bool_or",
-            |c| bool_and_or::call(c, Quantifier::Any),
-            D::Same,
-        ),
-        ordered_set("percentile_cont", |c| order_statistics::quantile(c, true)),
-        ordered_set("percentile_disc", |c| order_statistics::quantile(c, false)),
-        ordered_set("mode", mode::call),
-        of_pairs("covar_pop", |c| {
-            pair_statistics::call(c, PairStatistic::CovariancePopulation)
-        }),
-        of_pairs("covar_samp", |c| {
-            pair_statistics::call(c, PairStatistic::CovarianceSample)
-        }),
-        of_pairs("corr", |c| {
-            pair_statistics::call(c, PairStatistic::Correlation)
-        }),
-        counting(
-            Counted::Pairs,
-            of_pairs("regr_count", |c| {
-                pair_statistics::call(c, PairStatistic::Count)
-            }),
-        ),
-        of_pairs("regr_avgx", |c| {
-            pair_statistics::call(c, PairStatistic::AverageX)
-        }),
-        of_pairs("regr_avgy", |c| {
-            pair_statistics::call(c, PairStatistic::AverageY)
-        }),
-        of_pairs("regr_sxx", |c| {
-            pair_statistics::call(c, PairStatistic::SquaresX)
-        }),
-        of_pairs("regr_syy", |c| {
-            pair_statistics::call(c, PairStatistic::SquaresY)
-        }),
-        of_pairs("regr_sxy", |c| {
-            pair_statistics::call(c, PairStatistic::Products)
-        }),
-        of_pairs("regr_slope", |c| {
-            pair_statistics::call(c, PairStatistic::Slope)
-        }),
-        of_pairs("regr_intercept", |c| {
-            pair_statistics::call(c, PairStatistic::Intercept)
-        }),
-        of_pairs("regr_r2", |c| {
-            pair_statistics::call(c, PairStatistic::Determination)
-        }),
-        plain(regression::NAME, regression::call, OfDistinct::Refused),
-        plain(logistic::NAME, logistic::call, OfDistinct::Refused),
-        plain(
-            principal_components::NAME,
-            principal_components::call,
-            OfDistinct::Refused,
-        ),
-    ]
-};
 
 /// What the aggregate of this name counts; `None` if it is no count.
 pub fn what_is_counted(name: &str) -> Option<Counted> {
-    NAMES.iter().find(|named| named.name == name)?.counts
+    by_name(name)?.counts
 }
 
 /// Whether an aggregate of this name is answered.
 pub fn is_aggregate(name: &str) -> bool {
-    NAMES.iter().any(|named| named.name == name)
+    by_name(name).is_some()
 }
 
 /// What a call computes.
@@ -197,7 +91,7 @@ pub fn is_aggregate(name: &str) -> bool {
 /// known sound answer.
 pub fn call(call: &dyn Call) -> Resolved {
     let name = call.name();
-    let named = NAMES.iter().find(|named| named.name == name);
+    let named = by_name(name);
     let takes_order = named.is_some_and(|named| named.takes_order);
     if call.is_ordered() && (call.is_distinct() || !takes_order) {
         return Err(form(name));

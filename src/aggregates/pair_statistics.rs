@@ -2,6 +2,7 @@
 
 use super::average::mean_type;
 use super::call::{Call, Resolved};
+use super::names::{Counted, Named, OfDistinct};
 use crate::ir::Operation;
 use crate::ir::literal::type_name;
 use sqlparser::ast::{self, BinaryOperator as B};
@@ -200,6 +201,28 @@ fn finite(argument: &Expr, bounds: &dyn Bounds) -> Result<Interval, Refusal> {
         "Clamp each argument inline, as in CORR(LEAST(GREATEST(y, 0), 100), x), add \
             conditions such as WHERE y BETWEEN 0 AND 100, or ask the data owner to declare bounds.",
     ))
+}
+
+/// The names that they answer to.
+pub(super) const NAMES: &[Named] = &[
+    pairs("covar_pop", |c| {
+        call(c, PairStatistic::CovariancePopulation)
+    }),
+    pairs("covar_samp", |c| call(c, PairStatistic::CovarianceSample)),
+    pairs("corr", |c| call(c, PairStatistic::Correlation)),
+    pairs("regr_count", |c| call(c, PairStatistic::Count)).counting(Counted::Pairs),
+    pairs("regr_avgx", |c| call(c, PairStatistic::AverageX)),
+    pairs("regr_avgy", |c| call(c, PairStatistic::AverageY)),
+    pairs("regr_sxx", |c| call(c, PairStatistic::SquaresX)),
+    pairs("regr_syy", |c| call(c, PairStatistic::SquaresY)),
+    pairs("regr_sxy", |c| call(c, PairStatistic::Products)),
+    pairs("regr_slope", |c| call(c, PairStatistic::Slope)),
+    pairs("regr_intercept", |c| call(c, PairStatistic::Intercept)),
+    pairs("regr_r2", |c| call(c, PairStatistic::Determination)),
+];
+
+const fn pairs(name: &'static str, call: fn(&dyn Call) -> Resolved) -> Named {
+    Named::new(name, call, OfDistinct::Refused)
 }
 
 pub(super) fn call(call: &dyn Call, kind: PairStatistic) -> Resolved {

@@ -3,16 +3,13 @@
 
 pub mod fit;
 
-use sqlparser::ast;
-
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead, exact};
 use super::call::{Call, Resolved, ValuesAndArray};
 use super::model::Model;
-use super::record::{VALUES_MAX, all_present, lay_out, named_within_unit, number, requested_field};
+use super::names::{Named, OfDistinct};
+use super::record::{UnboundedRecord, VALUES_MAX, all_present, lay_out, number, requested_field};
 use super::record::{of_no_row, reals};
-use super::unbounded::{Calls, Clamped, Facts, Unbounded};
 use super::{Bound, BoundedOperation, Output};
-use crate::catalog::Type;
 use crate::ir::{Expr, Interval, Operation};
 use crate::policy::{RecordField, Scalar};
 use crate::refusal::{Refusal, reason};
@@ -35,6 +32,9 @@ pub(super) struct UnboundedComponents<'o> {
     pub shown: usize,
     pub field: &'static RecordField,
 }
+
+/// The names that it answers to.
+pub(super) const NAMES: &[Named] = &[Named::new(NAME, call, OfDistinct::Refused)];
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
     let field = requested_field(call)?;
@@ -75,7 +75,9 @@ pub(super) fn call(call: &dyn Call) -> Resolved {
     Ok((operation, field.data_type()))
 }
 
-impl<'o> Unbounded<'o> for UnboundedComponents<'o> {
+impl UnboundedRecord for UnboundedComponents<'_> {
+    const NAME: &'static str = NAME;
+
     fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
         let mut values: Vec<(Expr, Interval)> = Vec::new();
         for (at, written) in self.values.iter().enumerate() {
@@ -109,22 +111,6 @@ impl<'o> Unbounded<'o> for UnboundedComponents<'o> {
                 field: self.field,
             }),
         })
-    }
-
-    fn sql(&self, _calls: &dyn Calls) -> Result<ast::Expr, Refusal> {
-        Err(named_within_unit(NAME))
-    }
-
-    fn range(&self, _rows: f64, _may_be_empty: bool, _of: &dyn Fn(&Expr) -> Interval) -> Interval {
-        Interval::ALL
-    }
-
-    fn facts(&self) -> Facts<'o> {
-        Facts::of_all_values(Clamped::Values)
-    }
-
-    fn exact(&self, _name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
-        Err(named_within_unit(NAME))
     }
 }
 

@@ -14,12 +14,13 @@ use super::logistic::newton;
 use super::measure_id::MeasureId;
 use super::model::Model;
 use super::moments::{MomentMeasures, Scale, Summed};
+use super::unbounded::{Calls, Clamped, Facts, Unbounded};
 use super::value::{Columns, Divisor, Foreseen, Group, OutputValue, half, middle};
-use super::{Output, single_measure};
+use super::{Bound, Output, single_measure};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
 use crate::ir::literal::{integer_range, type_name};
-use crate::ir::{Expr, Interval, Node};
+use crate::ir::{Expr, Interval, Node, Operation};
 use crate::policy::{FieldKind, RecordAggregate, RecordField, Scalar, VIEW_SCHEMA};
 use crate::refusal::{Refusal, reason};
 
@@ -175,6 +176,38 @@ impl OutputValue for RecordOutput {
     }
 }
 
+/// An aggregate that gives a record, as the query writes it. It has bounds over the rows of all
+/// units, and no value over the rows of one.
+pub(super) trait UnboundedRecord {
+    /// The name in messages.
+    const NAME: &'static str;
+
+    /// As [`Unbounded::bound`].
+    fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal>;
+}
+
+impl<'o, R: UnboundedRecord> Unbounded<'o> for R {
+    fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
+        UnboundedRecord::bound(self, bounds)
+    }
+
+    fn sql(&self, _calls: &dyn Calls) -> Result<ast::Expr, Refusal> {
+        Err(named_within_unit(R::NAME))
+    }
+
+    fn range(&self, _rows: f64, _may_be_empty: bool, _of: &dyn Fn(&Expr) -> Interval) -> Interval {
+        Interval::ALL
+    }
+
+    fn facts(&self) -> Facts<'o> {
+        Facts::of_all_values(Clamped::Values)
+    }
+
+    fn exact(&self, _name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
+        Err(named_within_unit(R::NAME))
+    }
+}
+
 /// The field that a call asks for.
 ///
 /// # Errors
@@ -254,7 +287,7 @@ pub fn within_unit(record: &RecordAggregate) -> Refusal {
 }
 
 /// As [`within_unit`], by the aggregate's name.
-pub(super) fn named_within_unit(name: &str) -> Refusal {
+fn named_within_unit(name: &str) -> Refusal {
     match name.rsplit('.').next().and_then(RecordAggregate::by_name) {
         Some(record) => within_unit(record),
         None => Refusal::unsupported(

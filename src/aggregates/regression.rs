@@ -8,16 +8,13 @@ pub mod fit;
 mod lasso;
 mod solution;
 
-use sqlparser::ast;
-
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead, exact};
 use super::call::{Call, Resolved, ValuesAndArray};
 use super::model::Model;
-use super::record::{VALUES_MAX, all_present, lay_out, named_within_unit, number, requested_field};
+use super::names::{Named, OfDistinct};
+use super::record::{UnboundedRecord, VALUES_MAX, all_present, lay_out, number, requested_field};
 use super::record::{of_no_row, reals};
-use super::unbounded::{Calls, Clamped, Facts, Unbounded};
 use super::{Bound, BoundedOperation, Output};
-use crate::catalog::Type;
 use crate::ir::{Expr, Interval, Operation};
 use crate::policy::{RecordField, Scalar};
 use crate::refusal::{Refusal, reason};
@@ -42,6 +39,9 @@ pub(super) struct UnboundedRegression<'o> {
     pub l1: f64,
     pub field: &'static RecordField,
 }
+
+/// The names that it answers to.
+pub(super) const NAMES: &[Named] = &[Named::new(NAME, call, OfDistinct::Refused)];
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
     let field = requested_field(call)?;
@@ -82,7 +82,9 @@ pub(super) fn call(call: &dyn Call) -> Resolved {
     Ok((operation, field.data_type()))
 }
 
-impl<'o> Unbounded<'o> for UnboundedRegression<'o> {
+impl UnboundedRecord for UnboundedRegression<'_> {
+    const NAME: &'static str = NAME;
+
     fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
         let y = exact(self.y);
         let mut values = vec![(y.clone(), bounds.finite(y, &format!("{NAME}()"))?)];
@@ -121,22 +123,6 @@ impl<'o> Unbounded<'o> for UnboundedRegression<'o> {
                 field: self.field,
             }),
         })
-    }
-
-    fn sql(&self, _calls: &dyn Calls) -> Result<ast::Expr, Refusal> {
-        Err(named_within_unit(NAME))
-    }
-
-    fn range(&self, _rows: f64, _may_be_empty: bool, _of: &dyn Fn(&Expr) -> Interval) -> Interval {
-        Interval::ALL
-    }
-
-    fn facts(&self) -> Facts<'o> {
-        Facts::of_all_values(Clamped::Values)
-    }
-
-    fn exact(&self, _name: &str) -> Result<Option<(Operation, Option<Type>)>, Refusal> {
-        Err(named_within_unit(NAME))
     }
 }
 

@@ -4,10 +4,12 @@ use sqlparser::ast;
 
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, Summand, TextRead};
 use super::call::{Call, Resolved, require_type};
+use super::names::{Named, OfDistinct};
 use super::single_measure::{CountOrSum, SingleMeasureOutput};
 use super::unbounded::{Calls, Clamped, Facts, Unbounded, exact_sum, sum_of};
 use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
+use crate::ir::Moment;
 use crate::ir::{Expr, Interval, Operation};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
@@ -15,6 +17,9 @@ use crate::refusal::{Refusal, reason};
 /// What is added up.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoundedSum(pub Summand);
+
+/// The names that it answers to.
+pub(super) const NAMES: &[Named] = &[Named::new("sum", call, OfDistinct::Moment(Moment::Sum))];
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
     let value = call.value()?;

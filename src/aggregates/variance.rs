@@ -3,6 +3,8 @@
 
 use super::average::mean_type;
 use super::call::{Call, Resolved, require_type};
+use super::names::{Named, OfDistinct};
+use crate::ir::Moment;
 use crate::ir::Operation;
 use sqlparser::ast::{self, BinaryOperator as B};
 
@@ -33,6 +35,44 @@ pub enum Dispersion {
 pub struct BoundedVariance {
     pub summand: Summand,
     pub kind: Dispersion,
+}
+
+/// The names that it answers to.
+pub(super) const NAMES: &[Named] = &[
+    spread_named(
+        "var_pop",
+        |c| call(c, Kind::VariancePopulation),
+        Kind::VariancePopulation,
+    ),
+    spread_named(
+        "var_samp",
+        |c| call(c, Kind::VarianceSample),
+        Kind::VarianceSample,
+    ),
+    spread_named(
+        "variance",
+        |c| call(c, Kind::VarianceSample),
+        Kind::VarianceSample,
+    ),
+    spread_named(
+        "stddev_pop",
+        |c| call(c, Kind::DeviationPopulation),
+        Kind::DeviationPopulation,
+    ),
+    spread_named(
+        "stddev_samp",
+        |c| call(c, Kind::DeviationSample),
+        Kind::DeviationSample,
+    ),
+    spread_named(
+        "stddev",
+        |c| call(c, Kind::DeviationSample),
+        Kind::DeviationSample,
+    ),
+];
+
+const fn spread_named(name: &'static str, call: fn(&dyn Call) -> Resolved, kind: Kind) -> Named {
+    Named::new(name, call, OfDistinct::Moment(Moment::Spread(kind)))
 }
 
 pub(super) fn call(call: &dyn Call, kind: Kind) -> Resolved {
