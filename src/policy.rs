@@ -47,7 +47,7 @@ pub use summaries::{Accuracy, Marginals, Summary, with_subsets};
 pub use target_error::{StatementAggregate, TargetError, TargetErrors};
 pub use unlisted_columns::{Unlisted, find_unlisted, newly_shown};
 pub use version::digest;
-pub use views::{SCHEMA as VIEW_SCHEMA, VIEWS, View, ViewKind, view};
+pub use views::{SCHEMA as VIEW_SCHEMA, STATISTICS, VIEWS, View, ViewKind, view};
 pub use wanted_index::WantedIndex;
 
 use crate::catalog::{

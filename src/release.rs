@@ -24,8 +24,8 @@ use crate::ledger::Charge;
 use crate::mechanism::{Calibrated, SampleError, Sampler};
 use crate::rewrite::{CoordinateId, Draw, Plan, ReleasePlan, UnpaidPart, made_of};
 
-pub use look::{ClipBias, Looked, TooFew};
-pub use noise_record::NoiseRecord;
+pub use look::{ClipBias, Lacking, Looked, TooFew};
+pub use noise_record::{KnownCut, NoiseRecord};
 pub use owner::{ONLY, OwnerError, OwnerRelease};
 pub use paid::{EndedPart, Keeping, LockedPart, PaidPart, PaidRows};
 pub use quantiles::CandidateRows;

@@ -12,6 +12,9 @@ pub struct Estimate {
     /// How much lower, and how much higher, the exact value may be because of what a chosen clip
     /// cut.
     cut: (f64, f64),
+    /// What the value would be if no chosen clip had cut anything, as far as a look shows; `None`
+    /// where that is not known.
+    pub uncut: Option<f64>,
     pub low: f64,
     pub high: f64,
 }
@@ -23,6 +26,7 @@ impl Estimate {
             noise: Vec::new(),
             rest: 0.0,
             cut: (0.0, 0.0),
+            uncut: Some(value),
             low: value,
             high: value,
         }
@@ -35,10 +39,16 @@ impl Estimate {
             noise,
             rest: 0.0,
             cut: (0.0, 0.0),
+            uncut: None,
             low: value,
             high: value,
         }
         .around(z)
+    }
+
+    /// The value with what it would be without cuts.
+    pub fn without_cuts(self, uncut: Option<f64>) -> Self {
+        Self { uncut, ..self }
     }
 
     /// How much lower or higher the exact value may be, apart from noise.
@@ -59,6 +69,7 @@ impl Estimate {
             noise: Vec::new(),
             rest: half * half,
             cut: (0.0, 0.0),
+            uncut: None,
             low,
             high,
         }
@@ -110,6 +121,7 @@ impl Estimate {
         let clamp = |v: f64| v.max(low).min(high);
         Self {
             value: clamp(self.value),
+            uncut: self.uncut.map(clamp),
             low: clamp(self.low),
             high: clamp(self.high),
             ..self
@@ -120,6 +132,7 @@ impl Estimate {
     pub fn map(self, grow: impl Fn(f64) -> f64) -> Self {
         Self {
             value: grow(self.value),
+            uncut: self.uncut.map(&grow),
             low: grow(self.low),
             high: grow(self.high),
             ..self
@@ -137,6 +150,7 @@ impl Estimate {
             noise: self.noise.iter().map(|n| n * by).collect(),
             rest: self.rest * by * by,
             cut: times_cut(self.cut, by),
+            uncut: self.uncut.map(|v| v * by),
             low: one.min(other),
             high: one.max(other),
         }
@@ -156,6 +170,7 @@ impl Estimate {
             noise: combine(&self.noise, 1.0, &other.noise, factor),
             rest,
             cut: both_cut(self.cut, times_cut(other.cut, factor)),
+            uncut: self.both_uncut(other, |a, b| a + factor * b),
             ..self.clone()
         }
         .around(z)
@@ -181,6 +196,7 @@ impl Estimate {
                 times_cut(self.cut, other.value),
                 times_cut(other.cut, self.value),
             ),
+            uncut: self.both_uncut(other, |a, b| a * b),
             ..self.clone()
         }
         .around(z)
@@ -223,9 +239,15 @@ impl Estimate {
                 plain.0 - ends[0].min(ends[1]),
                 ends[2].max(ends[3]) - plain.1,
             ),
+            uncut: self.both_uncut(other, |a, b| a / b),
             low: ends[0].min(ends[1]),
             high: ends[2].max(ends[3]),
         })
+    }
+
+    fn both_uncut(&self, other: &Self, join: impl Fn(f64, f64) -> f64) -> Option<f64> {
+        let both = join(self.uncut?, other.uncut?);
+        both.is_finite().then_some(both)
     }
 
     /// Fieller's interval of a quotient whose two values are shifted first.
@@ -330,6 +352,23 @@ mod tests {
             (found.value, found.error(), found.low, found.high),
             (-13.0, 2.0, -17.0, -9.0)
         );
+    }
+
+    /// What a value would be without cuts goes through arithmetic as the value does.
+    #[test]
+    fn values_without_cuts_are_computed_alike() {
+        let cut =
+            |value: f64, uncut: f64| Estimate::new(value, vec![0.1], Z).without_cuts(Some(uncut));
+        let (sum, rows) = (cut(90.0, 100.0), cut(9.5, 10.0));
+        assert_eq!(sum.over(&rows, Z).unwrap().uncut, Some(10.0));
+        assert_eq!(sum.times(&rows, Z).uncut, Some(1_000.0));
+        assert_eq!(sum.plus(-2.0, &rows, Z).uncut, Some(80.0));
+        assert_eq!(sum.clone().root().uncut, Some(10.0));
+        assert_eq!(sum.clone().scale(-0.5).shift(1.0).uncut, Some(-49.0));
+        assert_eq!(sum.clone().within(0.0, 95.0).uncut, Some(95.0));
+        assert_eq!(sum.times(&Estimate::exact(2.0), Z).uncut, Some(200.0));
+        let unknown = Estimate::new(5.0, vec![0.1], Z);
+        assert_eq!(sum.plus(1.0, &unknown, Z).uncut, None);
     }
 
     #[test]

@@ -26,12 +26,21 @@ pub struct Spread {
     pub error: Option<f64>,
     pub low: f64,
     pub high: f64,
+    /// By how much the exact value is higher because chosen clips cut it, as far as a look shows;
+    /// negative where it is lower. `None` where that is not known.
+    pub low_by: Option<f64>,
 }
 
 impl Spread {
-    /// Rounded outward to four significant digits of the error. Exact values stay.
+    /// Rounded to four significant digits of the error, the error and the interval outward. Exact
+    /// values stay.
     pub fn round_outward(self) -> Self {
-        let Self { error, low, high } = self;
+        let Self {
+            error,
+            low,
+            high,
+            low_by,
+        } = self;
         let scale = error.unwrap_or((high - low) / 2.0);
         let Some(digits) = digits_of(scale) else {
             return self;
@@ -40,6 +49,7 @@ impl Spread {
             error: error.map(|error| -below(-error, digits)),
             low: below(low, digits),
             high: -below(-high, digits),
+            low_by: low_by.map(|by| nearest(by, digits)),
         }
     }
 
@@ -48,6 +58,7 @@ impl Spread {
             Statistic::StandardError => self.error,
             Statistic::Low => Some(self.low),
             Statistic::High => Some(self.high),
+            Statistic::LowBy => self.low_by,
         }
     }
 }
@@ -77,6 +88,13 @@ fn below(value: f64, digits: i32) -> f64 {
     } else {
         value
     }
+}
+
+/// The nearest number that has this many decimals.
+fn nearest(value: f64, digits: i32) -> f64 {
+    let (down, up) = (below(value, digits), -below(-value, digits));
+    // Zero has no sign.
+    0.0 + if value - down < up - value { down } else { up }
 }
 
 /// A quotient by fewer rows than this many standard errors of their number says nothing: it is
@@ -159,10 +177,14 @@ impl Row<'_> {
             estimate,
             is_integer: _,
         } = self.formula(formula)?;
+        // The interval has room for what is cut; never more than that is stated.
+        let uncut = estimate.uncut.filter(|uncut| !uncut.is_nan());
+        let uncut = uncut.map(|uncut| uncut.max(estimate.low).min(estimate.high));
         let known = Spread {
             error: Some(estimate.error()),
             low: estimate.low,
             high: estimate.high,
+            low_by: uncut.map(|uncut| uncut - estimate.value),
         };
         (!estimate.error().is_nan() && !known.low.is_nan() && !known.high.is_nan()).then_some(known)
     }
@@ -361,7 +383,15 @@ impl<'r> Row<'r> {
                 (drawn, self.group, self.groups),
             )
         });
-        Some(Estimate::new(value, noise, self.z).cut_by(lower, higher))
+        let uncut = self.drawn.and_then(|drawn| {
+            let place = (drawn, self.group, self.groups);
+            clip_bias::without_cuts(self.release, measure, value, place)
+        });
+        Some(
+            Estimate::new(value, noise, self.z)
+                .cut_by(lower, higher)
+                .without_cuts(uncut),
+        )
     }
 }
 

@@ -1,15 +1,28 @@
-//! The error of an answer that an analyst can query: a standard error, or an end of a confidence
-//! interval.
+//! The error of an answer that an analyst can query: a standard error, an end of a confidence
+//! interval, or what clips took.
 
 use super::aggregate_id::AggregateId;
+use crate::policy::STATISTICS;
 
-/// A statistic about a value's noise.
+/// A statistic about a value's error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Statistic {
     StandardError,
     /// Ends of an interval that holds the clipped answer in at least 95 of 100 cases.
     Low,
     High,
+    /// The amount that chosen clips took from the answer, as far as a look shows.
+    LowBy,
+}
+
+impl Statistic {
+    pub const ALL: [Self; STATISTICS.len()] =
+        [Self::StandardError, Self::Low, Self::High, Self::LowBy];
+
+    /// The function's name in the schema `pgveil`.
+    pub fn name(self) -> &'static str {
+        STATISTICS[self as usize]
+    }
 }
 
 /// Arithmetic over the aggregates of one group.

@@ -35,6 +35,10 @@ pub enum ViewKind {
     Summaries,
 }
 
+/// The functions of an aggregate's error: its standard error, the ends of its interval, and what
+/// clips took.
+pub const STATISTICS: [&str; 4] = ["stderr", "ci_low", "ci_high", "low_by"];
+
 /// Every view.
 pub static VIEWS: [View; 9] = [
     View {

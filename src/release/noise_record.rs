@@ -12,6 +12,15 @@ use crate::ir::grouping::numbers;
 use crate::mechanism::{Effects, Mechanism, Noise, quantile_95};
 use crate::rewrite::{CoordinateId, Measure, ReleasePlan, Total, made_of, measure_terms};
 
+/// What is known of the amount that was cut from a coordinate.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum KnownCut<'r> {
+    /// It is proved that nothing was.
+    Nothing,
+    /// As far as a look shows.
+    Estimated(&'r ClipBias),
+}
+
 /// The noise drawn for each group of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NoiseRecord {
@@ -30,6 +39,9 @@ pub struct NoiseRecord {
     /// Their values say nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unseen: Vec<(CoordinateId, TooFew)>,
+    /// It is proved that no rows of a unit are cut. Older records do not say.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_all_rows: bool,
     /// Where groups are computed from effects. The draws above are then the noise of a group of the
     /// set where it is largest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -177,6 +189,7 @@ impl NoiseRecord {
             summed: Vec::new(),
             cuts: Vec::new(),
             unseen: Vec::new(),
+            has_all_rows: release.facts().has_all_rows,
             by_effects,
         })
     }
@@ -207,6 +220,14 @@ impl NoiseRecord {
     pub fn cut(&self, coordinate: CoordinateId) -> Option<&ClipBias> {
         let mut cuts = self.cuts.iter();
         cuts.find_map(|(at, cut)| (*at == coordinate).then_some(cut))
+    }
+
+    /// The same where it is known: nothing is cut, or a look chose the clip.
+    pub fn known_cut(&self, coordinate: CoordinateId) -> Option<KnownCut<'_>> {
+        match self.cut(coordinate) {
+            Some(cut) => Some(KnownCut::Estimated(cut)),
+            None => self.has_all_rows.then_some(KnownCut::Nothing),
+        }
     }
 
     /// Whether the groups are computed from effects that they share.
@@ -270,6 +291,7 @@ impl NoiseRecord {
             summed,
             cuts,
             unseen,
+            has_all_rows: self.has_all_rows,
             by_effects: self.by_effects.clone().map(|by| SetNoise { factors, ..by }),
         })
     }

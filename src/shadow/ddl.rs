@@ -7,7 +7,8 @@ use crate::catalog::{
     Collation, Equality, ForeignKey, Type, TypeDefinition, UniqueKey, UserType, oid_of,
 };
 use crate::policy::{
-    Policy, Protection, RECORD_AGGREGATES, RecordAggregate, Table, UnitStep, VIEW_SCHEMA, VIEWS,
+    Policy, Protection, RECORD_AGGREGATES, RecordAggregate, STATISTICS, Table, UnitStep,
+    VIEW_SCHEMA, VIEWS,
 };
 use crate::postgres::{identifier, list, literal, qualify};
 
@@ -120,7 +121,7 @@ fn own() -> Vec<String> {
             columns.join(", ")
         )
     });
-    let functions = ["stderr", "ci_low", "ci_high"].map(|name| {
+    let functions = STATISTICS.map(|name| {
         format!(
             "CREATE FUNCTION {schema}.{name}(anyelement) RETURNS double precision LANGUAGE sql \
             IMMUTABLE AS 'SELECT NULL::double precision'"

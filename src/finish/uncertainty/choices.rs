@@ -27,6 +27,7 @@ impl Row<'_> {
                     error: Some(_),
                     low,
                     high,
+                    low_by: _,
                 },
         } = self.chosen_value(choice, draw)?
         else {
@@ -96,6 +97,7 @@ impl Row<'_> {
                 error,
                 low: low.map_or(range.0, |low| low.min(value)),
                 high: high.map_or(range.1, |high| high.max(value)),
+                low_by: None,
             },
         })
     }

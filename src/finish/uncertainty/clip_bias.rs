@@ -1,6 +1,6 @@
 //! The amounts that clips chosen from a look cut from a measure, by the noisy numbers of that look.
 
-use crate::release::NoiseRecord;
+use crate::release::{ClipBias, KnownCut, Lacking, NoiseRecord};
 use crate::rewrite::{Measure, ReleasePlan, measure_terms};
 
 /// Which end of the estimated cut is wanted.
@@ -93,4 +93,61 @@ pub(super) fn bias_of_measure(
         lower.with_noise(noise, part),
         higher.with_noise(noise, part),
     )
+}
+
+/// What a measure of one group would be if no clip had cut anything, as far as a look shows. `None`
+/// where what is cut is not known: by the policy's limits, or from values of both signs, which a
+/// clip may raise as well as lower.
+///
+/// In one sum over all rows, the cut is the length that the clip takes from all units. One of
+/// several groups is taken to lack the same share as all others.
+pub(super) fn without_cuts(
+    release: &ReleasePlan,
+    measure: &Measure,
+    value: f64,
+    (drawn, group, groups): (&NoiseRecord, usize, usize),
+) -> Option<f64> {
+    let terms = measure_terms(measure);
+    let known = terms.iter().map(|(at, _)| drawn.known_cut(*at));
+    let known: Vec<KnownCut<'_>> = known.collect::<Option<_>>()?;
+    let cuts = known.iter().filter_map(|known| match known {
+        KnownCut::Nothing => None,
+        KnownCut::Estimated(cut) => Some(*cut),
+    });
+    let cuts: Vec<&ClipBias> = cuts.collect();
+    let Some((cut, others)) = cuts.split_first() else {
+        return Some(value);
+    };
+    // Several terms lack the same share only where one clip bounds them all.
+    let share = |cut: &ClipBias| (cut.units, cut.of);
+    let is_one_clip = cuts.len() == terms.len() && others.iter().all(|o| share(o) == share(cut));
+    let sign = sign(release, measure).filter(|_| is_one_clip)?;
+    let lacking = match terms.as_slice() {
+        [(_, factor)] if groups == 1 && drawn.summed_in(group) == 1 => {
+            Lacking::All { unit: factor.abs() }
+        }
+        _ => Lacking::Part,
+    };
+    Some(value + sign * cut.expected_of(sign * value, lacking)?)
+}
+
+/// The sign of all that a measure adds up; `None` where both occur.
+fn sign(release: &ReleasePlan, measure: &Measure) -> Option<f64> {
+    let of_range = |least: f64, most: f64| match (least >= 0.0, most <= 0.0) {
+        (true, _) => Some(1.0),
+        (false, true) => Some(-1.0),
+        (false, false) => None,
+    };
+    match measure {
+        Measure::Count(_) | Measure::Squares { .. } => Some(1.0),
+        Measure::Centred { .. } => None,
+        Measure::Sum { fixed_point, .. } => {
+            let ends = fixed_point.ends();
+            of_range(ends.lo, ends.hi)
+        }
+        Measure::Products { products, .. } => {
+            let (least, most) = release.coordinates()[products.0].range();
+            of_range(least as f64, most as f64)
+        }
+    }
 }

@@ -14,7 +14,14 @@ fn the_laplace_quantile_leaves_a_twentieth_outside() {
 #[test]
 fn ends_are_rounded_outward() {
     let rounded = |error: Option<f64>, low: f64, high: f64| {
-        let found = Spread { error, low, high }.round_outward();
+        let low_by = None;
+        let found = Spread {
+            error,
+            low,
+            high,
+            low_by,
+        }
+        .round_outward();
         (found.error, found.low, found.high)
     };
     assert_eq!(
@@ -42,4 +49,23 @@ fn ends_are_rounded_outward() {
             "{exponent}"
         );
     }
+}
+
+/// What clips took is rounded to the nearest, at four digits of the error.
+#[test]
+fn what_is_cut_is_rounded_to_the_nearest() {
+    let rounded = |error: f64, low_by: f64| {
+        let spread = Spread {
+            error: Some(error),
+            low: 0.0,
+            high: 1.0,
+            low_by: Some(low_by),
+        };
+        spread.round_outward().low_by
+    };
+    assert_eq!(rounded(8.996_012, 0.123_56), Some(0.124));
+    assert_eq!(rounded(8.996_012, -0.123_46), Some(-0.123));
+    assert_eq!(rounded(4_654_321.0, 1_234_567.0), Some(1_235_000.0));
+    let zero = rounded(4_654_321.0, -3.0).unwrap();
+    assert!(zero == 0.0 && zero.is_sign_positive());
 }

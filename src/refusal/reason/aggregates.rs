@@ -26,8 +26,8 @@ reasons! {
         "Write `percentile_cont(0.5) WITHIN GROUP (ORDER BY x)`, once for each fraction if need \
             be.";
     UNCERTAINTY_ARGUMENT = "uncertainty-argument", FEATURE_NOT_SUPPORTED, Unsupported,
-        "`pgveil.stderr()`, `pgveil.ci_low()` and `pgveil.ci_high()` know the error only \
-            of aggregates over private rows and of arithmetic on them.",
+        "`pgveil.stderr()`, `pgveil.ci_low()`, `pgveil.ci_high()` and `pgveil.low_by()` know the \
+            error only of aggregates over private rows and of arithmetic on them.",
         "Repeat the aggregate inside it: `SELECT avg(x), pgveil.stderr(avg(x)) FROM people`.";
     REGRESSION_RECORD = "regression-record", FEATURE_NOT_SUPPORTED, Unsupported,
         "`pgveil.linregr()`, `pgveil.logregr()` and `pgveil.pca()` give a record. Only its fields \

@@ -6,7 +6,7 @@
 //! hold few units and a noise of the same size as all others; a bin that is 2^k too far costs 2^k
 //! times the noise. So a smooth, falling tail is fitted where single bins do not show.
 
-pub use clip_bias::ClipBias;
+pub use clip_bias::{ClipBias, Lacking};
 
 use crate::rewrite::{CandidateId, SEEN};
 use clip_bias::no_growth;

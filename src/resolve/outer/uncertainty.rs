@@ -1,5 +1,5 @@
-//! `pgveil.stderr(…)`, `pgveil.ci_low(…)` and `pgveil.ci_high(…)` of aggregates and of arithmetic
-//! over aggregates. They are columns of their release, computed from released values.
+//! `pgveil.stderr(…)`, `pgveil.ci_low(…)`, `pgveil.ci_high(…)` and `pgveil.low_by(…)` of aggregates
+//! and of arithmetic over aggregates. They are columns of their release, computed from released values.
 
 use sqlparser::ast;
 
@@ -14,23 +14,15 @@ use crate::resolve::syntax::{aggregate_name, name_of, names_of, record_called, r
 impl Uncertainty {
     /// Its column name in the outer query, as the release's `at`-th.
     pub fn column(&self, at: usize) -> String {
-        let name = match self.statistic {
-            Statistic::StandardError => "stderr",
-            Statistic::Low => "ci_low",
-            Statistic::High => "ci_high",
-        };
-        format!("{name}{at}")
+        format!("{}{at}", self.statistic.name())
     }
 }
 
 fn statistic(function: &ast::Function) -> Option<Statistic> {
     match names_of(&function.name).ok()?.as_slice() {
-        [schema, name] if schema == VIEW_SCHEMA => match name.as_str() {
-            "stderr" => Some(Statistic::StandardError),
-            "ci_low" => Some(Statistic::Low),
-            "ci_high" => Some(Statistic::High),
-            _ => None,
-        },
+        [schema, name] if schema == VIEW_SCHEMA => Statistic::ALL
+            .into_iter()
+            .find(|statistic| statistic.name() == name),
         _ => None,
     }
 }
@@ -215,8 +207,8 @@ fn elsewhere(name: &str) -> Refusal {
         format!("{name}() takes an aggregate over private rows, or arithmetic on such aggregates"),
     )
     .detail(
-        "The functions are pgveil.stderr(), pgveil.ci_low() and pgveil.ci_high(). \
-            Arithmetic is +, -, *, /, sqrt(), exp(), round(), NULLIF and COALESCE with 0, and \
+        "The functions are pgveil.stderr(), pgveil.ci_low(), pgveil.ci_high() and \
+            pgveil.low_by(). Arithmetic is +, -, *, /, sqrt(), exp(), round(), NULLIF and COALESCE with 0, and \
             casts to numeric or float8.",
     )
     .hint(

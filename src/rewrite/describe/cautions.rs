@@ -87,6 +87,11 @@ fn describe_hidden(plan: &ReleasePlan, unit: &str) -> String {
     )
 }
 
+/// Whether a clip or an emitted bound may cut rows of a unit.
+pub(super) fn may_cut_rows(release: &AnalyzedRelease, plan: &ReleasePlan) -> bool {
+    !rows_cut(release, plan, "").is_empty()
+}
+
 /// The numbers of a unit's rows from which a clip or an emitted bound may cut some.
 fn rows_cut(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<String> {
     let rows_per_unit = release.lineage.rows_per_unit;

@@ -1,6 +1,6 @@
 //! The facts in a release's description, as values: EXPLAIN (FORMAT JSON) shows them.
 
-use super::cautions::cautions;
+use super::cautions::{cautions, may_cut_rows};
 use super::index::index;
 use super::{Words, deviation_of, sensitivity};
 use crate::analyze::{Analyzed, AnalyzedRelease};
@@ -32,11 +32,13 @@ pub fn facts(
     let rows_in_group = in_group.map_or(rows_per_unit, |rows| rows.clamp(1, rows_per_unit.max(1)));
     let cautions = cautions(release, &words, plan);
     let index = index(release, analyzed, policy, plan);
+    let has_all_rows = !may_cut_rows(release, plan);
     let Some(price) = plan.price() else {
         return ReleaseFacts {
             unit,
             rows_per_unit,
             rows_in_group,
+            has_all_rows,
             cautions,
             index,
             ..ReleaseFacts::default()
@@ -70,6 +72,7 @@ pub fn facts(
             None => sensitivity(plan, price).parse().ok(),
         },
         sums,
+        has_all_rows,
         cautions,
         index,
     }

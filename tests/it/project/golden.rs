@@ -98,12 +98,25 @@ fn story(sql: &str, policy: &Policy, clip: ClipChoice) -> String {
     }
 }
 
+/// The policy with a total of one unit's values of a column.
+fn with_total(policy: &Policy, column: &str, total: f64) -> Policy {
+    let mut policy = policy.clone();
+    let columns = policy
+        .tables
+        .iter_mut()
+        .flat_map(|table| &mut table.columns);
+    let column = columns.into_iter().find(|found| found.name == column);
+    column.unwrap().unit_total = Some(total);
+    policy
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_story_is_as_written() {
     let veil = Veil::demo(|yaml| yaml, None).await;
     let demo = veil.engine.policy();
     let mut of_few = demo.clone();
     of_few.privacy.units = Some(60);
+    let of_totals = with_total(demo, "hours_per_week", 300.0);
     insta::glob!("../../golden", "**/*.sql", |path| {
         let text = std::fs::read_to_string(path).unwrap();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
@@ -112,7 +125,11 @@ async fn every_story_is_as_written() {
         } else {
             ClipChoice::Fixed
         };
-        let policy = if name == "useless" { &of_few } else { demo };
+        let policy = match name.as_str() {
+            "useless" => &of_few,
+            "unit_total" => &of_totals,
+            _ => demo,
+        };
         let refuses = path.parent().unwrap().ends_with("refuse");
         let stories: Vec<String> = text
             .split(";\n")

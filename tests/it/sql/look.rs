@@ -13,6 +13,7 @@ use crate::fixture::Veil;
 
 mod centred;
 mod left_out;
+mod low_by;
 mod rows;
 
 /// Households with few lines and with thousands; what a line costs differs as much.

@@ -17,7 +17,12 @@ pub struct ClipBias {
     pub of: f64,
     /// Units that are longer than the policy's limits allow, where that many stand out.
     pub beyond: f64,
-    /// The likeliest length that the clip takes from all units together.
+    /// The length that the clip takes from all units together, if numbers of units fall as smoothly
+    /// as those that show. It is near what is taken, in the mean over looks. Older answers do not
+    /// have it.
+    pub expected: Option<f64>,
+    /// The likeliest such length among all ways in which units may go on: from it the interval
+    /// reaches further. It is above what is taken more often than below.
     pub length: f64,
     /// The upward standard deviation of `length`. It covers the histogram's noise, and the ways
     /// in which units may be spread beyond the last bin that shows.
@@ -33,6 +38,15 @@ pub struct ClipBias {
     pub growth: [f64; HALVINGS],
 }
 
+/// What lacks the length that a clip took.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Lacking {
+    /// One value lacks all of it, with this many of its units for one of length.
+    All { unit: f64 },
+    /// It is one of several values.
+    Part,
+}
+
 /// A cut as an answer keeps it, of this version or an older one.
 #[derive(serde::Deserialize)]
 struct Stored {
@@ -42,6 +56,7 @@ struct Stored {
     of: f64,
     #[serde(default)]
     beyond: f64,
+    expected: Option<f64>,
     length: f64,
     /// Older cuts have `tail` instead, or neither.
     error: Option<f64>,
@@ -64,6 +79,7 @@ impl From<Stored> for ClipBias {
             units_error: stored.units_error,
             of: stored.of,
             beyond: stored.beyond,
+            expected: stored.expected,
             length,
             error,
             rows: stored.rows.unwrap_or(length + SURE_ONCE * error),
@@ -160,19 +176,39 @@ impl ClipBias {
         if groups == 1 {
             return unit * lacks;
         }
-        let share = if self.whole > 0.0 {
+        let share = self.share(lacks);
+        let own = value.abs() * share / (1.0 - share);
+        own.max(unit * lacks / (groups as f64).sqrt())
+    }
+
+    /// The amount that a value lacks, near what it lacks in the mean over looks; `None` where it is
+    /// not known. Groups are taken to lack the same share. `value` is what is left, with the sign
+    /// of what was summed.
+    pub fn expected_of(&self, value: f64, of: Lacking) -> Option<f64> {
+        let expected = self.expected?;
+        Some(match of {
+            Lacking::All { unit } => unit * expected,
+            Lacking::Part => {
+                let share = self.share(expected);
+                value.max(0.0) * share / (1.0 - share)
+            }
+        })
+    }
+
+    /// The share of all lengths that is cut, if all units together lose this length.
+    fn share(&self, lacks: f64) -> f64 {
+        if self.whole > 0.0 {
             (lacks / self.whole).clamp(0.0, SHARE_MAX)
         } else {
             SHARE_MAX
-        };
-        let own = value.abs() * share / (1.0 - share);
-        own.max(unit * lacks / (groups as f64).sqrt())
+        }
     }
 
     /// The same for a coordinate of which one step has this weight.
     pub fn in_steps(self, weight: f64) -> Self {
         Self {
             clip: self.clip / weight,
+            expected: self.expected.map(|length| length / weight),
             length: self.length / weight,
             error: self.error / weight,
             rows: self.rows / weight,
@@ -201,6 +237,7 @@ impl Smoothed {
             units_error: histogram.deviation * f64::sqrt(cut_bins),
             of: self.units.iter().sum::<f64>() + beyond,
             beyond,
+            expected: Some(self.cut(histogram, clip) + beyond * of_beyond(histogram, clip)),
             length,
             error,
             rows: likely_rows + SURE_ONCE * rows_error,
@@ -237,6 +274,12 @@ impl Smoothed {
             units: self.units.iter().sum(),
         }
     }
+}
+
+/// What a clip takes from a unit above the ceiling, which counts as of the first bin above it.
+fn of_beyond(histogram: &Histogram, clip: f64) -> f64 {
+    let ceiling = histogram.edges.last();
+    ceiling.map_or(0.0, |ceiling| ceiling * std::f64::consts::SQRT_2 - clip)
 }
 
 /// How units may go on beyond the last bin that shows, whatever the clip.
@@ -337,10 +380,10 @@ impl<'h> Tails<'h> {
         let shown = counts[..=last].iter().zip(&of_each);
         let mut cut: f64 = shown.map(|(count, lost)| count * lost).sum();
         let mut squares: f64 = of_each[..=last].iter().map(|lost| lost.powi(2)).sum();
-        if let Some(ceiling) = histogram.edges.last().filter(|_| is_exceeded) {
-            let of_beyond = ceiling * std::f64::consts::SQRT_2 - clip;
-            cut += histogram.beyond * of_beyond;
-            squares += of_beyond.powi(2);
+        if is_exceeded {
+            let lost = of_beyond(histogram, clip);
+            cut += histogram.beyond * lost;
+            squares += lost.powi(2);
         }
         Self {
             counts,

@@ -169,6 +169,7 @@ fn a_group_lacks_an_even_part_or_its_share() {
         units_error: 0.0,
         of: 0.0,
         beyond: 0.0,
+        expected: None,
         length: 100.0,
         error: 0.0,
         rows: 0.0,

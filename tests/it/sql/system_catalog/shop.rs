@@ -186,7 +186,7 @@ fn views() -> String {
             columns.join(", ")
         )
     });
-    let functions = ["stderr", "ci_low", "ci_high"].map(|name| {
+    let functions = ["stderr", "ci_low", "ci_high", "low_by"].map(|name| {
         format!(
             "CREATE FUNCTION pgveil.{name}(anyelement) RETURNS float8 LANGUAGE sql \
             IMMUTABLE AS 'SELECT NULL::double precision';"
