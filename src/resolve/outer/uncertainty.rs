@@ -1,5 +1,6 @@
-//! `pgveil.stderr(…)`, `pgveil.ci_low(…)`, `pgveil.ci_high(…)` and `pgveil.low_by(…)` of aggregates
-//! and of arithmetic over aggregates. They are columns of their release, computed from released values.
+//! `pgveil.stderr(…)`, `pgveil.ci_low(…)`, `pgveil.ci_high(…)` and `pgveil.low_by(…)` of
+//! aggregates and of arithmetic over aggregates. They are columns of their release, computed from
+//! released values.
 
 use sqlparser::ast;
 
@@ -208,8 +209,8 @@ fn elsewhere(name: &str) -> Refusal {
     )
     .detail(
         "The functions are pgveil.stderr(), pgveil.ci_low(), pgveil.ci_high() and \
-            pgveil.low_by(). Arithmetic is +, -, *, /, sqrt(), exp(), round(), NULLIF and COALESCE with 0, and \
-            casts to numeric or float8.",
+            pgveil.low_by(). Arithmetic is +, -, *, /, sqrt(), exp(), round(), NULLIF and \
+            COALESCE with 0, and casts to numeric or float8.",
     )
     .hint(
         "Repeat the aggregate inside it, as in SELECT avg(x), pgveil.stderr(avg(x)) \

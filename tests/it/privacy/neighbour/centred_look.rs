@@ -6,16 +6,20 @@ use pgveil::policy::{ClipChoice, SessionSettings};
 use pgveil::rewrite::{Coordinate, Plan};
 
 use super::bound::holds;
+use super::look_mutants::caught;
 use super::random::{Random, seeds};
 use super::world::World;
 
-/// A unit at each end of the range of `i4`, past both, NULLs, and rows of nobody. Unit 7 has many
-/// rows at both ends, unit 3 has some in the middle.
+/// A unit at each end of the range of `i4`, past both, NULLs, one with rows at both ends, and rows
+/// of nobody. The heavy unit's many rows are at one end: their distances from the middle are as
+/// long as their number. Those of unit 3 are in the middle, where squares lack as much.
 const ROWS: &str = "BEGIN; SET LOCAL session_replication_role = replica;
     TRUNCATE w.people, w.visits, w.items, w.rounds;
     INSERT INTO w.people (id) SELECT generate_series(1, 9);
-    INSERT INTO w.visits (id, person, i4, n2, kd, tx) SELECT g, 7, 50 * (g % 2), 99,
+    INSERT INTO w.visits (id, person, i4, n2, kd, tx) SELECT g, 7, 50, 99,
         (ARRAY['a', 'b'])[1 + g % 2], 'k' || g % 30 FROM generate_series(1, 400) g;
+    INSERT INTO w.visits (id, person, i4, n2, kd, tx) SELECT 4000 + g, 8, 50 * (g % 2), 0,
+        (ARRAY['a', 'b'])[1 + g % 2], 'k' || g % 3 FROM generate_series(1, 50) g;
     INSERT INTO w.visits (id, person, i4, n2, kd, tx) SELECT 1000 + g, 3, 25, 50,
         (ARRAY['a', 'b', 'b'])[g], 'k1' FROM generate_series(1, 3) g;
     INSERT INTO w.visits (id, person, i4, n2, kd, tx) VALUES (2001, 1, 50, 0, 'a', 'k1'),
@@ -74,5 +78,49 @@ async fn no_unit_moves_centred_values_further_than_a_looked_at_bound() {
             let found = holds(&world, missing, &plan, &mut random).await;
             assert_eq!(found, Ok(()), "database {database}: {sql}");
         }
+    }
+}
+
+type Mutant = (&'static str, &'static str, fn(&str) -> String);
+
+/// Leaves a column's square out of the squared length, in whichever arithmetic it is.
+fn without_square(sql: &str, column: &str) -> String {
+    let (wide, own) = (
+        format!("CAST(\"{column}\" AS NUMERIC)"),
+        format!("(\"{column}\" * \"{column}\")"),
+    );
+    sql.replace(&wide, &format!("0 * {wide}"))
+        .replace(&own, &format!("(0 * \"{column}\")"))
+}
+
+const MUTANTS: &[Mutant] = &[
+    ("a centred sum forgotten in the length", QUERIES[0], |sql| {
+        without_square(sql, "v1")
+    }),
+    ("rows forgotten in the length", QUERIES[0], |sql| {
+        without_square(sql, "v0")
+    }),
+    (
+        "what squares lack forgotten in the length",
+        QUERIES[1],
+        |sql| without_square(sql, "v2"),
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_mutant_of_a_centred_look_is_caught() {
+    let world = World::new().await;
+    world.client.batch_execute(ROWS).await.unwrap();
+    for (name, query, mutate) in MUTANTS {
+        let plan = planned(&world, query);
+        let release = &plan.releases()[0];
+        let look = release.look().unwrap();
+        let sql = release.sql().unwrap();
+        let is_caught = caught(&world, (release, look), sql).await;
+        assert!(!is_caught, "the original is caught: {sql}");
+        let mutant = mutate(sql);
+        assert_ne!(mutant, sql, "{name}");
+        let is_caught = caught(&world, (release, look), &mutant).await;
+        assert!(is_caught, "{name} survives: {mutant}");
     }
 }

@@ -107,7 +107,7 @@ fn planned(world: &World, sql: &str) -> Plan {
 }
 
 /// Whether the harness notices: rows of nobody count, or one of the units moves too much.
-async fn caught(world: &World, (release, look): (&ReleasePlan, &Look), sql: &str) -> bool {
+pub async fn caught(world: &World, (release, look): (&ReleasePlan, &Look), sql: &str) -> bool {
     let columns = release.key_columns() + look.blocks.len();
     let Ok(whole) = world.run(sql, columns).await else {
         return true;
