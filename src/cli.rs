@@ -34,6 +34,7 @@ mod serve;
 mod signal;
 pub mod start;
 mod summarize;
+mod synth;
 mod table;
 mod tls;
 
@@ -123,6 +124,7 @@ async fn run(command: Command, inherited: ListenFd) -> Result<(), Failure> {
             let name = name.as_deref();
             summarize::run(&file, summarize::Wanted { name, again, yes }).await
         }
+        Command::Synth(options) => synth::run(options).await,
         Command::Audit(options) => audit::run(options).await,
         Command::Explain(options) => explain::run(options).await,
         Command::Budget { question, policy } => budget::run(policy.as_deref(), question).await,

@@ -501,14 +501,15 @@ impl Ledger {
         self.is_witnessed
     }
 
-    /// The debits that each witness has seen, by the witness's name; a damaged one is left out.
+    /// The debits that each witness has seen, by the witness's name: 0 where it is empty or
+    /// damaged. One that cannot be read is left out.
     ///
     /// # Errors
     ///
-    /// [`Error::Witness`] where one cannot be read.
+    /// Those of the store.
     pub async fn witnessed_debits(&self) -> Result<Vec<(String, i64)>, Error> {
         self.worker
-            .call(Access::Read, Rules::witnessed_debits)
+            .call(Access::Read, |rules| Ok(rules.witnessed_debits()))
             .await
     }
 

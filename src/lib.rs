@@ -204,6 +204,7 @@ pub mod release;
 pub mod resolve;
 pub mod rewrite;
 pub mod shadow;
+pub mod synthetic;
 pub mod system_catalog;
 mod visit;
 pub mod web;

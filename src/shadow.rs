@@ -29,7 +29,8 @@ use crate::postgres;
 use crate::postgres::{FairPool, LocalPostgres, Locale, PoolUse, PostgresEngine, connect};
 use crate::refusal::{Refusal, reason};
 pub use arguments::fit_as_text;
-pub use build::ServerIdentity;
+pub use build::{ServerIdentity, builtin};
+pub use ddl::{Builtin, Condition, ShadowSchema, create_tables};
 pub use request::{Argument, ColumnDescription, Description, Format, Requester};
 
 pub use check_named::{Examined, examine};

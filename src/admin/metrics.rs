@@ -244,7 +244,7 @@ fn add_reached(registry: &mut Registry, reached: &Reached) {
     }
 }
 
-/// What each witness has seen; nothing where one cannot be read in time.
+/// What each witness has seen that can be read in time.
 async fn add_witnesses(registry: &mut Registry, engine: &Engine) {
     let ledger = engine.ledger();
     if !ledger.is_witnessed() {

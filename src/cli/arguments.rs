@@ -2,6 +2,7 @@
 
 mod ledger;
 mod serve;
+mod synth;
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -11,6 +12,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use crate::policy::Secret;
 pub use ledger::LedgerQuestion;
 pub use serve::ServeOptions;
+pub use synth::{SynthFormat, SynthOptions};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -24,6 +26,7 @@ Examples:
   pgveil bounds policies/shop.yaml              find what the policy leaves to `auto`, once and at \
   a price
   pgveil summarize policies/shop.yaml           make its summaries, which answer questions free
+  pgveil synth policies/shop.yaml --out made-up made-up tables with their statistics, as test data
   pgveil explain --policy policies/shop.yaml 'SELECT avg(price) FROM shop.orders'
   pgveil audit policies/shop.yaml               is more lost than is charged?
   pgveil serve --policy policies/shop.yaml --listen 0.0.0.0:6432 --tls-cert cert.pem --tls-key \
@@ -158,6 +161,19 @@ terminal nothing is asked.")]
         #[arg(long)]
         yes: bool,
     },
+    /// Write made-up tables that have the statistics of summaries: test data and previews; charges
+    /// nothing and reads no private row
+    #[command(after_help = "\
+Examples:
+  pgveil synth policies/shop.yaml --out made-up                 tables of all summaries that were \
+  made
+  pgveil synth policies/shop.yaml orders --out made-up --rows 10000
+  pgveil synth policies/shop.yaml --out made-up --format sql    INSERT statements instead of CSV
+
+Load them into an empty database: cd made-up && psql -d DATABASE -f load.sql
+No row is of a real person. The README in the directory says what the rows keep and what they do \
+not.")]
+    Synth(SynthOptions),
     /// Show how a query would be answered and what it would cost; spends nothing and reads no
     /// private row
     #[command(after_help = "\

@@ -152,12 +152,9 @@ pub fn who(reason: &DecisionReason) -> String {
     reason.who.clone().unwrap_or_else(user)
 }
 
-/// The user of the operating system.
+/// The user of the operating system, by number where it has no name.
 pub fn user() -> String {
-    ["USER", "LOGNAME"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok())
-        .unwrap_or_else(|| "unknown".to_owned())
+    whoami::username().unwrap_or_else(|_| format!("uid {}", rustix::process::geteuid().as_raw()))
 }
 
 /// Records a decision. The policy's file names the account, and changes none: it may not be in

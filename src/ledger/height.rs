@@ -154,18 +154,19 @@ impl Rules {
         witnesses.map(|witness| witness.read()).collect()
     }
 
-    /// The debits that each witness has seen, by its name: 0 where it is empty or
-    /// damaged.
-    pub(super) fn witnessed_debits(&mut self) -> Result<Vec<(String, i64)>, Error> {
+    /// The debits that each witness has seen, by its name: 0 where it is empty or damaged. One that
+    /// cannot be read is left out: an error would undo the debits that share this transaction.
+    pub(super) fn witnessed_debits(&mut self) -> Vec<(String, i64)> {
         let mut seen = Vec::with_capacity(self.witnesses.len());
         for witness in &mut self.witnesses {
-            let debits = match witness.read()? {
-                WitnessReport::Nothing | WitnessReport::Damaged => 0,
-                WitnessReport::Whole(noted) => noted.height.debits,
+            let debits = match witness.read() {
+                Err(_) => continue,
+                Ok(WitnessReport::Nothing | WitnessReport::Damaged) => 0,
+                Ok(WitnessReport::Whole(noted)) => noted.height.debits,
             };
             seen.push((witness.name(), debits));
         }
-        Ok(seen)
+        seen
     }
 
     /// The store's height after this transaction, and the news for the witnesses. There is no news

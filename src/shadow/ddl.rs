@@ -7,7 +7,7 @@ use crate::catalog::{
     Collation, Equality, ForeignKey, Type, TypeDefinition, UniqueKey, UserType, oid_of,
 };
 use crate::policy::{
-    Policy, Protection, RECORD_AGGREGATES, RecordAggregate, STATISTICS, Table, UnitStep,
+    Column, Policy, Protection, RECORD_AGGREGATES, RecordAggregate, STATISTICS, Table, UnitStep,
     VIEW_SCHEMA, VIEWS,
 };
 use crate::postgres::{identifier, list, literal, qualify};
@@ -43,7 +43,31 @@ pub struct Builtin {
     pub collations: HashSet<String>,
 }
 
+/// A condition that a table's rows keep.
+#[derive(Debug, Clone, Copy)]
+pub enum Condition<'a> {
+    NotNull(&'a Column),
+    Unique(&'a UniqueKey),
+}
+
+/// Whether the rows of a table keep a condition.
+type Keeps<'a> = &'a dyn Fn(&Table, Condition<'_>) -> bool;
+
 pub fn schema(policy: &Policy, builtin: &Builtin) -> ShadowSchema {
+    let mut schema = create_tables(policy, builtin, &|_, _| true);
+    schema.statements.extend(own());
+    let keys: BTreeSet<String> = policy
+        .tables
+        .iter()
+        .flat_map(|table| foreign_keys(table, &schema.tables))
+        .collect();
+    schema.statements.extend(keys);
+    schema
+}
+
+/// The policy's tables alone, with the conditions that are `kept`. Of foreign keys, those of public
+/// tables are there.
+pub fn create_tables(policy: &Policy, builtin: &Builtin, kept: Keeps<'_>) -> ShadowSchema {
     let mut schema = ShadowSchema::default();
     let names = policy
         .tables
@@ -65,18 +89,15 @@ pub fn schema(policy: &Policy, builtin: &Builtin) -> ShadowSchema {
         made: &policy.types,
     };
     for table in &policy.tables {
-        let (shape, statement) =
-            create_table(table, &types, &builtin.collations, &mut schema.warnings);
+        let (shape, statement) = create_table(
+            table,
+            &types,
+            (&builtin.collations, kept),
+            &mut schema.warnings,
+        );
         schema.tables.push(shape);
         schema.statements.push(statement);
     }
-    schema.statements.extend(own());
-    let keys: BTreeSet<String> = policy
-        .tables
-        .iter()
-        .flat_map(|table| foreign_keys(table, &schema.tables))
-        .collect();
-    schema.statements.extend(keys);
     let public: BTreeSet<String> = policy
         .tables
         .iter()
@@ -165,7 +186,7 @@ fn record_aggregate(aggregate: &RecordAggregate) -> Vec<String> {
 fn create_table(
     table: &Table,
     types: &Types<'_>,
-    collations: &HashSet<String>,
+    (collations, kept): (&HashSet<String>, Keeps<'_>),
     warnings: &mut Vec<String>,
 ) -> (TableShape, String) {
     let is_public = matches!(table.protection, Protection::Public);
@@ -193,7 +214,8 @@ fn create_table(
         };
         match name.and_then(|name| Ok(name + &collation?)) {
             Ok(name) => {
-                let not_null = if column.not_null { " NOT NULL" } else { "" };
+                let is_filled = column.not_null && kept(table, Condition::NotNull(column));
+                let not_null = if is_filled { " NOT NULL" } else { "" };
                 parts.push(format!("{} {name}{not_null}", identifier(&column.name)));
                 columns.push(column.name.clone());
                 comparable.extend((!is_opaque).then_some(&column.name));
@@ -214,7 +236,8 @@ fn create_table(
                 .then_some(Equality::Own)
         })
     };
-    for key in table.unique_keys.iter().filter(keeps) {
+    let holds = |key: &&UniqueKey| kept(table, Condition::Unique(key));
+    for key in table.unique_keys.iter().filter(keeps).filter(holds) {
         let kind = if key.primary { "PRIMARY KEY" } else { "UNIQUE" };
         let names: Vec<String> = key.names().map(str::to_owned).collect();
         parts.push(format!("{kind} ({})", list(&names)));

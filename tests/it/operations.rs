@@ -34,6 +34,7 @@ mod soak;
 pub mod stage;
 mod standby;
 mod summarize;
+mod synth;
 mod tutorial;
 mod two_proxies;
 mod upgrade;

@@ -4,8 +4,8 @@
 //! comes back as markup.
 //!
 //! `PGVEIL_HOSTILE=3600 cargo test --test it -- --ignored hostile --nocapture` runs for an hour;
-//! without the variable, for a minute. `PGVEIL_SEED` repeats a run's requests. `PGVEIL_BINARY`
-//! names another build of pgveil.
+//! without the variable, for a minute. `PGVEIL_SEED` draws the same requests again, with the tokens
+//! and prices of the new run. `PGVEIL_BINARY` names another build of pgveil.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};

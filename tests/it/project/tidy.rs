@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// A module may import those that stand before it: nouns, stages in their order, error, engine,
 /// edges.
-const ORDER: [&str; 33] = [
+const ORDER: [&str; 34] = [
     "visit",
     "refusal",
     "memory",
@@ -28,6 +28,7 @@ const ORDER: [&str; 33] = [
     "release",
     "finish",
     "error",
+    "synthetic",
     "engine",
     "auto_bounds",
     "operator",

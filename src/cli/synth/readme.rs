@@ -1,0 +1,85 @@
+//! What was made up, and how, in words.
+
+use super::MadeUp;
+use crate::engine::three_digits;
+use crate::policy::Policy;
+use crate::synthetic::Source;
+
+/// What made-up rows do not show, for their README.
+pub const NOT_KEPT: &str = "\
+No row is of a real person. Numbers of rows by the keys of a summary are as the summary has them,
+with its noise. What is not kept:
+
+- how columns depend on each other beyond what is said above;
+- how the rows of one person depend on each other, and how many rows a person has;
+- values of columns that are in no summary: they are drawn from the policy's lists and bounds, or
+  are NULL or one constant;
+- the spread of a measure: its values are drawn around the summary's averages, as widely as the
+  policy's bounds allow;
+- conditions of the database (CHECK, triggers, generated columns), and keys that the rows happen to
+  violate.
+
+Load them into an empty database, in this directory: psql -d DATABASE -f load.sql
+";
+
+/// A line for each table, and lines that say where its columns come from.
+pub(super) fn lines(policy: &Policy, made: &[MadeUp<'_>]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for of in made {
+        let table = of.filler.table;
+        let summary = of.modelled.summary;
+        let errors = of.modelled.question.errors();
+        let worst = errors.into_iter().fold(0.0, f64::max);
+        lines.push(format!(
+            "{}.{}: {} made-up rows from summary {} (standard error of a count up to {})",
+            table.schema,
+            table.name,
+            of.rows,
+            summary.name,
+            three_digits(worst)
+        ));
+        let name = |key: &usize| table.columns[summary.keys[*key]].name.as_str();
+        let names = |keys: &[usize]| keys.iter().map(name).collect::<Vec<_>>().join(", ");
+        for step in &of.modelled.model.steps {
+            lines.push(match step.given.as_slice() {
+                [] => format!("  {}: drawn by itself", name(&step.key)),
+                given => format!("  {}: drawn given {}", name(&step.key), names(given)),
+            });
+        }
+        for (at, means) in summary.measures.iter().zip(&of.modelled.model.means) {
+            let column = &table.columns[*at].name;
+            lines.push(match means.given.as_slice() {
+                [] => format!("  {column}: drawn around the average of all"),
+                given => format!("  {column}: drawn around the averages by {}", names(given)),
+            });
+        }
+        let others = table.columns.iter().zip(&of.filler.sources);
+        lines.extend(others.filter_map(|(column, source)| {
+            Some(format!("  {}: {}", column.name, describe(*source)?))
+        }));
+    }
+    let is_empty = |table: &&crate::policy::Table| {
+        matches!(table.protection, crate::policy::Protection::Private(_))
+            && made.iter().all(|of| of.filler.table.oid != table.oid)
+    };
+    lines.extend(policy.tables.iter().filter(is_empty).map(|table| {
+        format!(
+            "{}.{}: empty, since no summary of it is used",
+            table.schema, table.name
+        )
+    }));
+    lines
+}
+
+/// Where a column's values come from; `None` for those of the summary.
+fn describe(source: Source) -> Option<String> {
+    Some(match source {
+        Source::Key(_) | Source::Measure(_) => return None,
+        Source::Number => "a number for each row".to_owned(),
+        Source::Parent(rows) => format!("refers to one of {rows} made-up rows, at random"),
+        Source::Listed => "in no summary: a value of its list, each as often".to_owned(),
+        Source::Between => "in no summary: a value within its bounds, each as often".to_owned(),
+        Source::Null => "in no summary: NULL".to_owned(),
+        Source::Constant => "in no summary: the same value in every row".to_owned(),
+    })
+}

@@ -1,0 +1,17 @@
+//! Made-up rows that have the statistics of a summary: a model of how its keys depend on each
+//! other, rows drawn from it, and values for the columns that the summary does not have.
+//!
+//! # Guarantee
+//! Everything here is post-processing of a summary that was released, and of the policy. Nothing
+//! reads the database, or a number before its noise. So made-up rows cost nothing beyond the
+//! summary, however many are drawn.
+
+mod filler;
+mod marginals;
+mod model;
+mod sample;
+
+pub use filler::{Filler, Source, first_step};
+pub use marginals::{Cells, Marginal, Marginals, Quantity};
+pub use model::Model;
+pub use sample::{Sample, draw};
