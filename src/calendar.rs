@@ -5,6 +5,8 @@
 //! year 5874897, jiff's from -9999 to 9999 and chrono's to 262142. What they would do for us is the
 //! two conversions below; nothing else here needs a time zone or a clock.
 
+pub mod iso;
+
 pub const MICROS_PER_DAY: i64 = 86_400_000_000;
 /// The day 1970-01-01, where clocks begin.
 pub const DAY_OF_1970: i32 = -10_957;
@@ -38,6 +40,12 @@ pub fn days_from_civil(year: i32, month: u32, day: u32) -> i32 {
         (153 * (month as i32 + if month > 2 { -3 } else { 9 }) + 2) / 5 + day as i32 - 1;
     era * DAYS_OF_400_YEARS + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year
         - DAY_OF_2000
+}
+
+/// The day of a date that the calendar has.
+pub fn existing_day(year: i32, month: u32, day: u32) -> Option<i32> {
+    let exists = (1..=12).contains(&month) && (1..=days_in_month(year, month)).contains(&day);
+    exists.then(|| days_from_civil(year, month, day))
 }
 
 /// Year, month and day.

@@ -1,7 +1,6 @@
 //! Turns the YAML of the data owner into checked units, bounds, domains and budgets.
 
 mod auto_bounds;
-mod calendar;
 mod check;
 mod difference;
 mod error;
@@ -22,7 +21,6 @@ mod wanted_index;
 pub(crate) mod yaml;
 
 pub use auto_bounds::{AutoBound, Finding, ROWS_MAX, Search};
-pub use calendar::{Zone, timestamp};
 pub use check::{Checked, DomainReader, check, family, unfit};
 pub use difference::Difference;
 pub use error::{At, Location, PolicyError};

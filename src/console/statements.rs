@@ -14,11 +14,11 @@ use super::view::{minute, table, text};
 use super::visitor::Owner;
 use super::{Console, view};
 use crate::calendar::FROM_1970_US;
+use crate::calendar::iso::{Zone, timestamp};
 use crate::engine::Engine;
 use crate::ledger::{
     Error, Event, KeyedStatementDigest, Ledger, LoggedStatement, NewestWithin, Record, Verdict,
 };
-use crate::policy::{Zone, timestamp};
 use crate::refusal::Ending;
 use crate::web::page::charge_words;
 

@@ -2,8 +2,8 @@
 
 use std::cmp::Ordering;
 
-use super::calendar;
 use super::{ColumnBounds, Scalar};
+use crate::calendar::iso;
 use crate::catalog::Type;
 
 /// The constant that `text` means in a column of this type, or what would be accepted.
@@ -30,15 +30,15 @@ pub fn parse(data_type: &Type, text: &str) -> Result<Scalar, String> {
         Type::Uuid => uuid(text)
             .map(Scalar::Text)
             .ok_or_else(|| "a UUID of 32 hexadecimal digits".to_owned()),
-        Type::Date => calendar::date(text).map(Scalar::Date).ok_or_else(|| {
+        Type::Date => iso::date(text).map(Scalar::Date).ok_or_else(|| {
             "an ISO date from 0001-01-01 to 9999-12-31, such as 1988-12-31".to_owned()
         }),
-        Type::Timestamp => calendar::timestamp(text, calendar::Zone::Refused)
+        Type::Timestamp => iso::timestamp(text, iso::Zone::Refused)
             .map(Scalar::Timestamp)
             .ok_or_else(|| {
                 "an ISO date and time without a zone, such as \"1988-12-31 23:59:59\"".to_owned()
             }),
-        Type::Timestamptz => calendar::timestamp(text, calendar::Zone::Offset)
+        Type::Timestamptz => iso::timestamp(text, iso::Zone::Offset)
             .map(Scalar::Timestamp)
             .ok_or_else(|| {
                 "an ISO date and time, in UTC or with an offset, such as \"1988-12-31 23:59:59+00\""

@@ -1,7 +1,8 @@
 //! Dates and times in ISO form, with or without a zone. PostgreSQL's other forms depend on
 //! DateStyle, or are words such as `now`.
 
-use crate::calendar::{DAY_OF_1970, MICROS_PER_DAY, days_from_civil, days_in_month};
+use crate::calendar::iso::digits;
+use crate::calendar::{DAY_OF_1970, MICROS_PER_DAY, existing_day};
 
 /// Longest offset from UTC that PostgreSQL takes, in whole hours.
 const OFFSET_HOURS_MAX: i64 = 15;
@@ -153,14 +154,10 @@ fn day_of(text: &str, before_christ: bool) -> Option<i64> {
         .ok()
         .filter(|_| year > 0)?;
     let (month, day) = (u32::try_from(month).ok()?, u32::try_from(day).ok()?);
-    if !(1..=12).contains(&month) || day < 1 || day > days_in_month(year, month) {
-        return None;
-    }
     // Years past PostgreSQL's last would overflow.
-    let days = (-4713..=5_874_897)
-        .contains(&year)
-        .then(|| i64::from(days_from_civil(year, month, day)))?;
-    DAYS.contains(&days).then_some(days)
+    let is_year = (-4713..=5_874_897).contains(&year);
+    let day = is_year.then(|| existing_day(year, month, day)).flatten()?;
+    Some(i64::from(day)).filter(|day| DAYS.contains(day))
 }
 
 fn clock_and_zone(text: &str) -> Option<(i64, Option<i64>)> {
@@ -225,14 +222,6 @@ fn micros_of(fraction: &str) -> Option<i64> {
 /// A number of one or two digits.
 fn two(text: &str) -> Option<i64> {
     if text.len() <= 2 { digits(text) } else { None }
-}
-
-fn digits(text: &str) -> Option<i64> {
-    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
-        text.parse().ok()
-    } else {
-        None
-    }
 }
 
 #[cfg(test)]

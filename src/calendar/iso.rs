@@ -1,7 +1,8 @@
-//! ISO dates and times of a policy file, as PostgreSQL stores them: days and microseconds since
-//! 2000-01-01.
+//! ISO dates and times as policies and pages write them, and as PostgreSQL stores them: days and
+//! microseconds since 2000-01-01. Constants of statements may have other forms too, which
+//! `ir::literal` reads as PostgreSQL does.
 
-use crate::calendar::{MICROS_PER_DAY, days_from_civil, days_in_month};
+use super::{MICROS_PER_DAY, existing_day};
 
 /// Whether a timestamp may carry an offset from UTC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,9 +20,7 @@ pub fn date(text: &str) -> Option<i32> {
     let year = i32::try_from(digits(text.get(0..4)?)?).ok()?;
     let month = u32::try_from(digits(text.get(5..7)?)?).ok()?;
     let day = u32::try_from(digits(text.get(8..10)?)?).ok()?;
-    let is_day =
-        year >= 1 && (1..=12).contains(&month) && (1..=days_in_month(year, month)).contains(&day);
-    is_day.then(|| days_from_civil(year, month, day))
+    existing_day(year, month, day).filter(|_| year >= 1)
 }
 
 /// `YYYY-MM-DD`, or that with `HH:MM[:SS[.ffffff]]` after a blank or `T`, as microseconds since
@@ -73,7 +72,8 @@ fn two(text: &str) -> Option<i64> {
     (text.len() == 2).then(|| digits(text)).flatten()
 }
 
-fn digits(text: &str) -> Option<i64> {
+/// A number of digits alone.
+pub fn digits(text: &str) -> Option<i64> {
     (!text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()))
         .then(|| text.parse().ok())
         .flatten()
