@@ -267,7 +267,9 @@ impl Resolver<'_> {
 
 impl Names<'_> {
     /// In a subquery of an expression, a name that its FROM lacks refers to the query around it:
-    /// PostgreSQL has accepted the statement before.
+    /// PostgreSQL has accepted the statement before. The kind of the refusal chooses its words
+    /// alone. To look for such names first would walk every subquery, and this detail is the
+    /// lookup's own.
     fn outside(&self, refusal: Refusal) -> Refusal {
         if self.subqueries == 0 || refusal.kind() != RefusalKind::UnknownName {
             return refusal;
@@ -322,7 +324,8 @@ fn has_subquery_outside_aggregate(select: &ast::Select, order_by: Option<&ast::O
 
 /// Whether a statement was refused only because it shows rows, as tools do that preview a table. A
 /// statement with a subquery in an expression is not a preview: a value or a condition without an
-/// answer is not an empty table.
+/// answer is not an empty table. The refusal says that FROM reads private rows: that is known only
+/// once FROM is bound, and a FROM that cannot be bound is no preview.
 pub fn is_preview(statement: &crate::parse::Query, refusal: &Refusal) -> bool {
     struct Subqueries;
     impl ast::Visitor for Subqueries {

@@ -217,6 +217,8 @@ impl Resolver<'_> {
         };
         let (relation, named) = self
             .group_rows(select, &from, relation, within, &ties.keys)
+            // The kind chooses the words alone. Which names HAVING may use is known only once the
+            // keys are resolved, and the grouping refuses others itself.
             .map_err(|refusal| match refusal.kind() {
                 RefusalKind::Grouping => Refusal::new(
                     reason::CORRELATED_SUBQUERY,
