@@ -10,11 +10,13 @@ mod ddl;
 mod equal_rows;
 mod error;
 mod exclusive_lock;
+mod options;
 mod pool;
 mod request;
 mod role;
 mod rows;
 mod schema_copy;
+mod server_identity;
 mod settings;
 mod typing;
 
@@ -24,12 +26,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::policy::{Policy, Secret};
+use crate::policy::Policy;
 use crate::postgres;
-use crate::postgres::{FairPool, LocalPostgres, Locale, PoolUse, PostgresEngine, connect};
+use crate::postgres::{FairPool, LocalPostgres, PoolUse, PostgresEngine, connect};
 use crate::refusal::{Refusal, reason};
 pub use arguments::fit_as_text;
-pub use build::{ServerIdentity, builtin};
+pub use build::builtin;
 pub use ddl::{Builtin, Condition, ShadowSchema, create_tables};
 pub use request::{Argument, ColumnDescription, Description, Format, Requester};
 
@@ -38,7 +40,9 @@ pub use copy_public::{CopiedTable, Copying, Heard};
 pub use exclusive_lock::ShadowLock;
 pub use rows::{BYTES_MAX, ROWS_MAX, Weighed};
 
+pub use options::{ShadowOptions, ShadowSource};
 pub use schema_copy::copy_schema;
+pub use server_identity::ServerIdentity;
 
 /// Values that travel in one statement when text becomes binary; PostgreSQL takes 65,535 parameters
 /// and 1,664 columns.
@@ -59,62 +63,6 @@ pub enum ShadowError {
     Failed(String),
     #[error("the shadow database: {0}")]
     Start(#[from] postgres::Error),
-}
-
-/// Which server the shadow lives on.
-#[derive(Debug, Clone)]
-pub enum ShadowSource {
-    /// A second server that the operator names. Its database must be empty or an earlier shadow; it
-    /// is rebuilt.
-    Url(Secret),
-    /// A throw-away server of our own, the best this machine offers.
-    Local,
-    /// A throw-away server of this kind.
-    LocalEngine(PostgresEngine),
-    /// One that [`server`] has started.
-    Started(Arc<LocalPostgres>),
-}
-
-/// How the shadow is set up.
-#[derive(Debug, Clone)]
-pub struct ShadowOptions {
-    pub source: ShadowSource,
-    /// The real database's name, so that `current_database()` agrees (a local shadow only).
-    pub database: String,
-    /// The real server's version, for example `15.18`; another major version is worth a warning.
-    pub server_version: String,
-    /// The real database's locale. A local shadow has it too where the machine offers it; any other
-    /// locale causes a warning.
-    pub locale: Option<Locale>,
-    /// The server of the private rows, where it identifies itself. Its catalogs reveal facts about
-    /// these rows, so a named shadow must be on another server.
-    pub private_server: Option<ServerIdentity>,
-    /// The lock on a named shadow that this process has already.
-    pub hold: Option<Arc<ShadowLock>>,
-    /// Sessions kept open; the embedded engine takes one.
-    pub connections: usize,
-    pub statement_timeout: Duration,
-}
-
-impl ShadowOptions {
-    /// Eight sessions, 30 s a statement.
-    pub fn new(
-        source: ShadowSource,
-        database: impl Into<String>,
-        server_version: impl Into<String>,
-    ) -> Self {
-        let (database, server_version) = (database.into(), server_version.into());
-        Self {
-            source,
-            database,
-            server_version,
-            locale: None,
-            private_server: None,
-            hold: None,
-            connections: 8,
-            statement_timeout: Duration::from_secs(30),
-        }
-    }
 }
 
 /// A throw-away server for a shadow in the C locale, started before the policy is known.

@@ -1,5 +1,7 @@
 //! The command line's grammar and its help.
 
+mod budget;
+mod init;
 mod ledger;
 mod serve;
 mod synth;
@@ -10,6 +12,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::policy::Secret;
+pub use budget::{BudgetQuestion, DecisionReason, Whom};
+pub use init::InitOptions;
 pub use ledger::LedgerQuestion;
 pub use serve::ServeOptions;
 pub use synth::{SynthFormat, SynthOptions};
@@ -360,97 +364,6 @@ Exit codes: 0 nothing loosens, 1 failed, 3 a file does not hold, 4 something loo
     },
 }
 
-#[derive(Debug, Subcommand)]
-pub enum BudgetQuestion {
-    /// What is left of each account (the default)
-    Show,
-    /// Every debit and every decision of the owner, newest first
-    History,
-    /// Raise a role's budget: for good, or to the end of its period where it is renewed; never past
-    /// the owner's total
-    #[command(after_help = "\
-Example:
-  pgveil budget grant --policy policies/shop.yaml --role analyst --epsilon 0.5 --delta 1e-8 --why \
-  'quarterly report'
-
-The owner's total (privacy.budget) stays as it is: it is raised in the policy alone. The grant \
-holds from the role's next question on.")]
-    Grant {
-        /// Whose budget
-        #[arg(long, value_name = "NAME")]
-        role: String,
-        /// By how much epsilon
-        #[arg(long, value_name = "NUMBER", default_value_t = 0.0)]
-        epsilon: f64,
-        /// By how much delta
-        #[arg(long, value_name = "NUMBER", default_value_t = 0.0)]
-        delta: f64,
-        #[command(flatten)]
-        reason: DecisionReason,
-    },
-    /// Charge nothing more to a role, or to any; what was paid for is still shown
-    Freeze {
-        #[command(flatten)]
-        whom: Whom,
-        #[command(flatten)]
-        reason: DecisionReason,
-    },
-    /// Take a freeze back
-    Unfreeze {
-        #[command(flatten)]
-        whom: Whom,
-        #[command(flatten)]
-        reason: DecisionReason,
-    },
-    /// Print the record of statements, logins and acts as JSON lines, oldest first
-    #[command(after_help = "\
-Each line: format (2), number, time (whole seconds), kind (statement, login, act), role, \
-session, address, application, via and sqlstate.
-A statement has its keyed digest (never the text), the digest of its plan, the tables that it \
-names, the verdict (answered, reused, explained, refused, failed) and what was charged. Records \
-are written within a second; the newest million statements and 100,000 logins are kept, acts for \
-ever. --after continues from a line's number.")]
-    Export {
-        /// Only records after this number
-        #[arg(long, value_name = "NUMBER", default_value_t = 0)]
-        after: i64,
-    },
-    /// Print the digest by which the record names a statement
-    #[command(after_help = "\
-Example:
-  pgveil budget digest --policy policies/shop.yaml 'SELECT count(*) FROM shop.people'
-
-Digests are made with a key that only the ledger has: an exported record confirms no guess of a \
-statement. A statement that a client prepared has its parameters as $1, $2, …")]
-    Digest {
-        /// The statement as it was asked
-        sql: String,
-    },
-}
-
-/// Whose account.
-#[derive(Debug, Args)]
-#[group(required = true, multiple = false)]
-pub struct Whom {
-    /// This role's
-    #[arg(long, value_name = "NAME")]
-    pub role: Option<String>,
-    /// Every role's
-    #[arg(long)]
-    pub all: bool,
-}
-
-/// The reason that the ledger records with a decision.
-#[derive(Debug, Args)]
-pub struct DecisionReason {
-    /// Recorded with it
-    #[arg(long, value_name = "TEXT")]
-    pub why: String,
-    /// Who decides; the user of the operating system without it
-    #[arg(long, value_name = "NAME")]
-    pub who: Option<String>,
-}
-
 #[derive(Debug, Args)]
 pub struct DemoOptions {
     /// Where clients connect
@@ -474,57 +387,6 @@ pub struct DemoOptions {
     /// Serve the operators' console here too, on this machine alone; its password is printed
     #[arg(long, value_name = "ADDR")]
     pub console: Option<SocketAddr>,
-}
-
-#[derive(Debug, Args)]
-pub struct InitOptions {
-    /// Where the data are; DATABASE_URL stands in for it
-    pub database: Option<Secret>,
-    /// The file to create; without it the draft goes to standard output
-    #[arg(short, long, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Only tables of this schema
-    #[arg(long, value_name = "NAME")]
-    pub schema: Vec<String>,
-    /// Whom the policy protects
-    #[arg(long, value_name = "SCHEMA.TABLE.COLUMN")]
-    pub unit: Option<String>,
-    /// The word for one of them in messages
-    #[arg(long, value_name = "WORD")]
-    pub unit_name: Option<String>,
-    /// A link that you know to hold for every row
-    #[arg(long, value_name = "COLUMN -> KEY")]
-    pub link: Vec<String>,
-    /// Vouch for every link that is guessed
-    #[arg(long)]
-    pub accept_links: bool,
-    /// A table without a row about any of them: shown exactly and free
-    #[arg(long, value_name = "SCHEMA.TABLE")]
-    pub public: Vec<String>,
-    /// Most rows of one of them that count
-    #[arg(long, value_name = "TABLE=NUMBER|auto")]
-    pub rows: Vec<String>,
-    /// Lowest and highest value of a column that count
-    #[arg(long, value_name = "COLUMN=LOW..HIGH|auto")]
-    pub bounds: Vec<String>,
-    /// A column that analysts may group by and compare
-    #[arg(long, value_name = "SCHEMA.TABLE.COLUMN")]
-    pub group_by: Vec<String>,
-    /// The most that all roles together may ever learn
-    #[arg(long, value_name = "EPSILON,DELTA")]
-    pub budget: Option<String>,
-    /// A role and what it may spend; `analyst` with half of the budget without it
-    #[arg(long, value_name = "NAME=EPSILON,DELTA")]
-    pub role: Vec<String>,
-    /// About how many of them there are, by what is publicly known
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
-    pub units: Option<u64>,
-    /// Name a shadow server, as SHADOW_URL, instead of having pgveil start one
-    #[arg(long)]
-    pub shadow: bool,
-    /// Ask nothing, and print what is drafted and what is open as JSON
-    #[arg(long)]
-    pub json: bool,
 }
 
 #[derive(Debug, Args)]

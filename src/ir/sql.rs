@@ -1,5 +1,7 @@
 //! Small builders of sqlparser's AST, so that emitted SQL is never text glued to text.
 
+mod aggregate;
+mod literal;
 mod plain;
 mod print;
 
@@ -8,12 +10,11 @@ pub use print::print;
 pub(crate) use print::too_complex;
 use sqlparser::ast::{self, helpers::attached_token::AttachedToken};
 
-use crate::calendar::{MICROS_PER_DAY, civil_from_days};
 use crate::catalog::Type;
-use crate::ir::literal::interval_text;
 use crate::parse::join_terms;
-use crate::policy::Scalar;
 use crate::visit;
+pub use aggregate::{aggregate, distinct, order_term, over, over_all, over_window, within_group};
+pub use literal::{constant, data_type, scalar_text};
 
 /// Number of nodes of an expression, including those of its subqueries.
 pub fn weight(expr: &ast::Expr) -> usize {
@@ -264,112 +265,6 @@ pub fn function_of(function: &str, arguments: Vec<ast::Expr>) -> ast::Function {
     }
 }
 
-/// `count(*)` or an aggregate of `argument`, with FILTER.
-pub fn aggregate(
-    function: &str,
-    argument: Option<ast::Expr>,
-    filter: Option<ast::Expr>,
-) -> ast::Expr {
-    let mut call = function_of(function, argument.clone().into_iter().collect());
-    if argument.is_none() {
-        call.args = ast::FunctionArguments::List(ast::FunctionArgumentList {
-            duplicate_treatment: None,
-            args: vec![ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Wildcard)],
-            clauses: Vec::new(),
-        });
-    }
-    call.filter = filter.map(Box::new);
-    ast::Expr::Function(call)
-}
-
-/// An ordered-set aggregate, with FILTER.
-pub fn within_group(
-    function: &str,
-    argument: Option<ast::Expr>,
-    order: ast::OrderByExpr,
-    filter: Option<ast::Expr>,
-) -> ast::Expr {
-    let mut call = function_of(function, argument.into_iter().collect());
-    call.within_group = vec![order];
-    call.filter = filter.map(Box::new);
-    ast::Expr::Function(call)
-}
-
-/// The same aggregate over distinct arguments.
-pub fn distinct(aggregate: ast::Expr) -> ast::Expr {
-    let ast::Expr::Function(mut call) = aggregate else {
-        return aggregate;
-    };
-    if let ast::FunctionArguments::List(list) = &mut call.args {
-        list.duplicate_treatment = Some(ast::DuplicateTreatment::Distinct);
-    }
-    ast::Expr::Function(call)
-}
-
-/// The call over a window.
-pub fn over_window(call: ast::Expr, spec: ast::WindowSpec) -> ast::Expr {
-    let ast::Expr::Function(mut call) = call else {
-        return call;
-    };
-    call.over = Some(ast::WindowType::WindowSpec(spec));
-    ast::Expr::Function(call)
-}
-
-/// A term of ORDER BY.
-pub fn order_term(expr: ast::Expr, descending: bool, nulls_first: bool) -> ast::OrderByExpr {
-    let sort = Some(if descending {
-        ast::OrderBySort::Desc
-    } else {
-        ast::OrderBySort::Asc
-    });
-    ast::OrderByExpr {
-        expr,
-        options: ast::OrderByOptions {
-            sort,
-            nulls_first: Some(nulls_first),
-        },
-        with_fill: None,
-    }
-}
-
-/// A window call over `PARTITION BY partition ORDER BY order`.
-pub fn over(
-    function: &str,
-    arguments: Vec<ast::Expr>,
-    partition: ast::Expr,
-    order: Vec<ast::Expr>,
-) -> ast::Expr {
-    over_all(function, arguments, vec![partition], order)
-}
-
-/// The same, partitioned by several expressions.
-pub fn over_all(
-    function: &str,
-    arguments: Vec<ast::Expr>,
-    partition: Vec<ast::Expr>,
-    order: Vec<ast::Expr>,
-) -> ast::Expr {
-    let mut call = function_of(function, arguments);
-    let order_by = order
-        .into_iter()
-        .map(|expr| ast::OrderByExpr {
-            expr,
-            options: ast::OrderByOptions {
-                sort: None,
-                nulls_first: None,
-            },
-            with_fill: None,
-        })
-        .collect();
-    call.over = Some(ast::WindowType::WindowSpec(ast::WindowSpec {
-        window_name: None,
-        partition_by: partition,
-        order_by,
-        window_frame: None,
-    }));
-    ast::Expr::Function(call)
-}
-
 pub fn alias(expr: ast::Expr, alias: &str) -> ast::SelectItem {
     ast::SelectItem::ExprWithAlias {
         expr,
@@ -456,117 +351,5 @@ pub fn computed_once(query: ast::Query) -> ast::Query {
             limit_by: Vec::new(),
         }),
         ..query
-    }
-}
-
-/// A constant of a type, written so that PostgreSQL reads exactly that type.
-pub fn constant(constant: Option<&Scalar>, to: &Type) -> ast::Expr {
-    let Some(scalar) = constant else {
-        return cast(null(), to);
-    };
-    match (scalar, to) {
-        (Scalar::Bool(v), _) => value(ast::Value::Boolean(*v)),
-        (Scalar::Int(v), Type::Int4) if *v > i64::from(i32::MIN) => number(&v.to_string()),
-        (Scalar::Timestamp(_), Type::Timestamptz) => cast(text(&in_utc(&scalar_text(scalar))), to),
-        (scalar, to) => cast(text(&scalar_text(scalar)), to),
-    }
-}
-
-/// The text of an instant with its zone. The zone stands before `BC`, and infinity has no zone.
-fn in_utc(text: &str) -> String {
-    match text.strip_suffix(" BC") {
-        Some(instant) => format!("{instant}+00 BC"),
-        None if text.ends_with("infinity") => text.to_owned(),
-        None => format!("{text}+00"),
-    }
-}
-
-/// The canonical text of a constant: what PostgreSQL prints for it under ISO settings and UTC.
-pub fn scalar_text(scalar: &Scalar) -> String {
-    match scalar {
-        Scalar::Bool(v) => v.to_string(),
-        Scalar::Int(v) => v.to_string(),
-        Scalar::Decimal(v) | Scalar::Text(v) => v.clone(),
-        Scalar::Interval {
-            months,
-            days,
-            micros,
-        } => interval_text(*months, *days, *micros),
-        Scalar::Date(i32::MAX) | Scalar::Timestamp(i64::MAX) => "infinity".to_owned(),
-        Scalar::Date(i32::MIN) | Scalar::Timestamp(i64::MIN) => "-infinity".to_owned(),
-        Scalar::Date(days) => {
-            let (date, era) = date_text(*days);
-            format!("{date}{era}")
-        }
-        Scalar::Timestamp(micros) => {
-            let (days, time) = (
-                micros.div_euclid(MICROS_PER_DAY),
-                micros.rem_euclid(MICROS_PER_DAY),
-            );
-            let (seconds, fraction) = (time / 1_000_000, time % 1_000_000);
-            let clock = format!(
-                "{:02}:{:02}:{:02}",
-                seconds / 3600,
-                seconds / 60 % 60,
-                seconds % 60
-            );
-            let fraction = if fraction == 0 {
-                String::new()
-            } else {
-                format!(".{fraction:06}").trim_end_matches('0').to_owned()
-            };
-            let (date, era) = date_text(i32::try_from(days).unwrap_or(i32::MAX));
-            format!("{date} {clock}{fraction}{era}")
-        }
-    }
-}
-
-/// The date, and the suffix for years before the year 1.
-fn date_text(days: i32) -> (String, &'static str) {
-    let (year, month, day) = civil_from_days(days);
-    let (year, era) = if year > 0 {
-        (year, "")
-    } else {
-        (1 - year, " BC")
-    };
-    (format!("{year:04}-{month:02}-{day:02}"), era)
-}
-
-/// A type as a cast names it.
-pub fn data_type(data_type: &Type) -> ast::DataType {
-    use ast::{DataType as D, ExactNumberInfo as N, TimezoneInfo as Z};
-    match data_type {
-        Type::Bool => D::Boolean,
-        Type::Int2 => D::SmallInt(None),
-        Type::Int4 => D::Integer(None),
-        Type::Int8 => D::BigInt(None),
-        Type::Numeric(None) => D::Numeric(N::None),
-        Type::Numeric(Some((precision, scale))) => D::Numeric(N::PrecisionAndScale(
-            u64::from(*precision),
-            i64::from(*scale),
-        )),
-        Type::Float4 => D::Real,
-        Type::Float8 => D::DoublePrecision,
-        Type::Text => D::Text,
-        Type::Varchar(_) => D::CharacterVarying(None),
-        Type::Char(None) => D::Custom(name(&["bpchar"]), Vec::new()),
-        Type::Char(Some(length)) => D::Character(Some(ast::CharacterLength::IntegerLength {
-            length: u64::from(*length),
-            unit: None,
-        })),
-        Type::Uuid => D::Uuid,
-        Type::Date => D::Date,
-        Type::Timestamp => D::Timestamp(None, Z::None),
-        Type::Timestamptz => D::Timestamp(None, Z::WithTimeZone),
-        Type::Interval => D::Interval {
-            fields: None,
-            precision: None,
-        },
-        Type::Time => D::Time(None, Z::None),
-        Type::Enum(made) => D::Custom(name(&[&made.schema, &made.name]), Vec::new()),
-        Type::Other {
-            oid: _,
-            name: type_name,
-        } => D::Custom(name(&[type_name]), Vec::new()),
     }
 }

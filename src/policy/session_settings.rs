@@ -2,6 +2,7 @@
 //! accounting off.
 
 mod clip;
+mod read;
 mod reuse;
 mod widen;
 
@@ -10,8 +11,10 @@ pub use reuse::Reuse;
 pub use widen::Widen;
 
 use super::Policy;
-use super::target_error::{TARGETS_MAX, TargetError, TargetErrors};
+use super::target_error::TargetErrors;
 use crate::refusal::{Refusal, reason};
+pub use read::unknown;
+use read::{choice, count, optional, positive, targets};
 
 /// The settings of one session, read and in range.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -351,103 +354,6 @@ impl SessionSettings {
         ];
         past.into_iter().flatten().collect()
     }
-}
-
-/// 42704, with the names there are.
-pub fn unknown(name: &str) -> Refusal {
-    let names: Vec<&str> = SESSION_SETTINGS
-        .iter()
-        .map(|setting| setting.name)
-        .collect();
-    let message = format!("unrecognized configuration parameter \"{name}\"");
-    Refusal::new(reason::UNKNOWN_SETTING, message)
-        .hint(format!("The settings of pgveil are {}.", names.join(", ")))
-}
-
-fn optional<T>(
-    text: &str,
-    read: impl FnOnce(&str) -> Result<T, Refusal>,
-) -> Result<Option<T>, Refusal> {
-    if text.is_empty() {
-        Ok(None)
-    } else {
-        read(text).map(Some)
-    }
-}
-
-fn invalid(name: &str, value: &str) -> Refusal {
-    Refusal::new(
-        reason::INVALID_SETTING,
-        format!("invalid value for parameter \"{name}\": \"{value}\""),
-    )
-}
-
-fn positive(name: &str, text: &str, example: &str) -> Result<f64, Refusal> {
-    let number = text
-        .parse::<f64>()
-        .ok()
-        .filter(|n| n.is_finite() && *n > 0.0);
-    number.ok_or_else(|| {
-        invalid(name, text)
-            .detail("It must be a positive number.")
-            .hint(format!(
-                "For example {example}. The policy sets what a query may spend."
-            ))
-    })
-}
-
-fn targets(name: &str, text: &str) -> Result<TargetErrors, Refusal> {
-    let list = text.split(',').map(|one| target(name, one.trim()));
-    let list = list.collect::<Result<Vec<_>, _>>()?;
-    TargetErrors::of_list(&list).ok_or_else(|| {
-        invalid(name, text).detail(format!(
-            "At most {TARGETS_MAX} different errors may be given."
-        ))
-    })
-}
-
-const TARGET: &str = "10, 2% of the answer, or 50% of a row";
-
-fn target(name: &str, text: &str) -> Result<TargetError, Refusal> {
-    let Some((number, of)) = text.split_once('%') else {
-        return Ok(TargetError::Absolute(positive(name, text, TARGET)?));
-    };
-    let share = positive(name, number.trim_end(), TARGET)? / 100.0;
-    let words: Vec<&str> = of.split_ascii_whitespace().collect();
-    match words.as_slice() {
-        [] | ["of", "the", "answer"] => Ok(TargetError::OfAnswer(share)),
-        ["of", "a", "row"] => Ok(TargetError::OfRow(share)),
-        _ => Err(invalid(name, text).hint(format!("Write {TARGET}."))),
-    }
-}
-
-fn count(name: &str, text: &str) -> Result<u32, Refusal> {
-    let number = text.parse::<u32>().ok().filter(|n| *n >= 1);
-    number.ok_or_else(|| {
-        invalid(name, text)
-            .detail("It must be a whole number from 1.")
-            .hint("It may only narrow what the policy says.")
-    })
-}
-
-fn choice<T: Copy>(name: &str, text: &str, words: &[(&str, T)]) -> Result<T, Refusal> {
-    let spelled = match text.to_ascii_lowercase().as_str() {
-        "true" | "yes" | "1" => "on".to_owned(),
-        "false" | "no" | "0" => "off".to_owned(),
-        other => other.to_owned(),
-    };
-    let available = || {
-        words
-            .iter()
-            .map(|(word, _)| *word)
-            .collect::<Vec<_>>()
-            .join(", ")
-    };
-    let found = words
-        .iter()
-        .find(|(word, _)| *word == spelled)
-        .map(|(_, value)| *value);
-    found.ok_or_else(|| invalid(name, text).hint(format!("Available values: {}.", available())))
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ mod access;
 pub(crate) mod allow_list;
 pub(in crate::resolve) mod correlated;
 pub(in crate::resolve) mod expression;
+mod from;
 pub(in crate::resolve) mod function_call;
 pub(in crate::resolve) mod query;
 pub(crate) mod select;

@@ -6,6 +6,7 @@ use sha2::{Digest, Sha256};
 use tokio_postgres::Client;
 
 use super::ddl::TableShape;
+use super::server_identity::ServerIdentity;
 use super::{ShadowError, ShadowOptions, ShadowSource, ddl, role};
 use crate::policy::{Policy, VIEW_SCHEMA};
 use crate::postgres;
@@ -167,36 +168,6 @@ async fn version_text(admin: &Client, options: &ShadowOptions) -> Result<String,
 async fn callable_names(admin: &Client) -> Result<HashSet<String>, ShadowError> {
     let rows = admin.query(CALLABLE, &[]).await?;
     rows.iter().map(|row| Ok(row.try_get(0)?)).collect()
-}
-
-/// Identifies a server, to find out whether two servers share one stream of changes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ServerIdentity {
-    /// The system identifier, which copies of the cluster share.
-    cluster: String,
-    started: String,
-    is_standby: bool,
-}
-
-impl ServerIdentity {
-    /// `None` where the server does not say.
-    pub async fn of(client: &Client) -> Option<Self> {
-        let sql = "SELECT system_identifier::text, extract(epoch FROM \
-            pg_catalog.pg_postmaster_start_time())::text, pg_catalog.pg_is_in_recovery() FROM \
-            pg_catalog.pg_control_system()";
-        let row = client.query_one(sql, &[]).await.ok()?;
-        Some(Self {
-            cluster: row.try_get(0).ok()?,
-            started: row.try_get(1).ok()?,
-            is_standby: row.try_get(2).ok()?,
-        })
-    }
-
-    /// Whether the two are one server, or a standby and the server it follows.
-    fn shares_changes_with(&self, other: &Self) -> bool {
-        self.cluster == other.cluster
-            && (self.started == other.started || self.is_standby || other.is_standby)
-    }
 }
 
 /// Refuses a shadow on the server of the private rows, or on a server that follows it or that it

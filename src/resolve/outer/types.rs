@@ -5,26 +5,27 @@
 //! The query has been opened, so each name in its FROM says what it was bound to: a release, a
 //! common table expression of the query, a public table by its full name, or a view.
 
+mod calls;
+mod from;
+
 use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
 use crate::catalog::Type;
 use crate::ir::literal::common_type;
-use crate::ir::relation::{ColumnId, ColumnInfo, aggregate_column, key_column, release_number};
-use crate::ir::{AggregateId, KeyId};
-use crate::policy;
+use crate::ir::relation::{ColumnId, ColumnInfo};
 use crate::refusal::{Refusal, RefusalKind, reason};
 use crate::resolve::Resolver;
-use crate::resolve::expression::aggregate_call::aggregate;
-use crate::resolve::expression::{ExpressionResolver, plain_arguments};
+use crate::resolve::expression::ExpressionResolver;
 use crate::resolve::names::Names;
-use crate::resolve::names::lookup::view_refused;
 use crate::resolve::names::output_name::column_name;
-use crate::resolve::names::scope::{Folded, Item, Named, Scope};
+use crate::resolve::names::scope::{Item, Named, Scope};
 use crate::resolve::resolution::Resolution;
-use crate::resolve::syntax::{aggregate_name, name_of, names_of, place_of, quote_name};
+use crate::resolve::syntax::{name_of, names_of, place_of};
 use crate::visit;
+use calls::{CALLS, Calls};
+use from::{names_exist, rename};
 
 /// Name and type of a column.
 pub(in crate::resolve) type TypedName = (String, Type);
@@ -211,155 +212,6 @@ impl Shapes<'_, '_> {
         Ok(columns)
     }
 
-    fn tables(
-        &mut self,
-        tables: &ast::TableWithJoins,
-        columns: &mut Vec<ColumnInfo>,
-    ) -> Result<Scope, Refusal> {
-        let ast::TableWithJoins { relation, joins } = tables;
-        let mut scope = self.factor(relation, columns)?;
-        for join in joins {
-            let right = self.factor(&join.relation, columns)?;
-            scope.require_other_names(&right)?;
-            let mut folded = Vec::new();
-            for Folded { name, place: _ } in
-                scope.merge_columns(constraint_of(&join.join_operator)?, &right)?
-            {
-                let type_of = |side: &Scope| {
-                    Ok(side
-                        .bare(&name)?
-                        .map(|id| columns[id.0 as usize].data_type.clone()))
-                };
-                let data_type = match (type_of(&scope)?, type_of(&right)?) {
-                    (Some(a), Some(b)) => {
-                        common_type(&a, &b).ok_or_else(|| refuse_unfollowed("this kind of join"))?
-                    }
-                    _ => return Err(refuse_unfollowed("this kind of join")),
-                };
-                folded.push(learn(columns, name, data_type));
-            }
-            scope.join(right, folded);
-        }
-        Ok(scope)
-    }
-
-    fn factor(
-        &mut self,
-        factor: &ast::TableFactor,
-        known: &mut Vec<ColumnInfo>,
-    ) -> Result<Scope, Refusal> {
-        match factor {
-            ast::TableFactor::Table {
-                name,
-                alias,
-                args: None,
-                ..
-            } => {
-                let own = names_of(name)?.pop().unwrap_or_default();
-                add_entry(known, self.columns_of_table(name)?, alias.as_ref(), own)
-            }
-            ast::TableFactor::Table {
-                name,
-                alias,
-                args:
-                    Some(ast::TableFunctionArgs {
-                        args,
-                        settings: None,
-                    }),
-                with_ordinality: false,
-                ..
-            } => {
-                let own = names_of(name)?.pop().unwrap_or_default();
-                let data_type = self.series(&own, args)?;
-                // The only column of a function has the name of its table.
-                let column = alias
-                    .as_ref()
-                    .map_or(Ok(own.clone()), |alias| name_of(&alias.name))?;
-                add_entry(known, vec![(column, data_type)], alias.as_ref(), own)
-            }
-            ast::TableFactor::Derived {
-                subquery, alias, ..
-            } => {
-                let columns = self.query(subquery)?;
-                add_entry(known, columns, alias.as_ref(), String::new())
-            }
-            ast::TableFactor::NestedJoin {
-                table_with_joins,
-                alias: None,
-            } => self.tables(table_with_joins, known),
-            _ => Err(refuse_unfollowed("this kind of FROM item")),
-        }
-    }
-
-    /// The type of GENERATE_SERIES over constants.
-    fn series(&self, name: &str, arguments: &[ast::FunctionArg]) -> Result<Type, Refusal> {
-        if name != "generate_series" {
-            return Err(refuse_unfollowed("this function's rows"));
-        }
-        let mut values = Vec::new();
-        for argument in arguments {
-            let ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) = argument else {
-                return Err(refuse_unfollowed("this function's rows"));
-            };
-            values.push(expr.clone());
-        }
-        let types = self.constants(&values)?;
-        let of = |known: &[Type]| types.iter().all(|t| known.contains(t));
-        match types.as_slice() {
-            [_, _] | [_, _, _] if of(&[Type::Int2, Type::Int4]) => Ok(Type::Int4),
-            [_, _] | [_, _, _] if of(&[Type::Int2, Type::Int4, Type::Int8]) => Ok(Type::Int8),
-            [Type::Timestamp, Type::Timestamp, Type::Interval] => Ok(Type::Timestamp),
-            // PostgreSQL reads dates as instants of the session's time zone.
-            [
-                Type::Date | Type::Timestamptz,
-                Type::Date | Type::Timestamptz,
-                Type::Interval,
-            ] => Ok(Type::Timestamptz),
-            _ => Err(refuse_unfollowed("generate_series() of these types")),
-        }
-    }
-
-    fn columns_of_table(&self, name: &ast::ObjectName) -> Result<Vec<TypedName>, Refusal> {
-        let names = names_of(name)?;
-        if let [name] = names.as_slice() {
-            if let Some(release) =
-                release_number(name).and_then(|at| self.output.releases.get(at.0))
-            {
-                let keys = release
-                    .keys
-                    .iter()
-                    .enumerate()
-                    .map(|(at, key)| (key_column(KeyId(at)), key.expr.data_type.clone()));
-                let aggregates = release
-                    .aggregates
-                    .iter()
-                    .enumerate()
-                    .map(|(at, a)| (aggregate_column(AggregateId(at)), a.data_type.clone()));
-                return Ok(keys.chain(aggregates).collect());
-            }
-            if let Some((_, columns)) = self
-                .definitions
-                .iter()
-                .rev()
-                .find(|(known, _)| known == name)
-            {
-                return Ok(columns.clone());
-            }
-        }
-        if let Some(view) = self.output.opened_view(&names) {
-            return Err(view_refused(view));
-        }
-        let table = self
-            .output
-            .public_tables
-            .iter()
-            .map(|table| &self.names.policy.tables[table.0])
-            .find(|table| names == [table.schema.as_str(), table.name.as_str()])
-            .ok_or_else(|| refuse_unfollowed("this common table expression"))?;
-        let column = |c: &policy::Column| (c.name.clone(), c.data_type.clone());
-        Ok(table.columns.iter().map(column).collect())
-    }
-
     /// The type of an expression. Aggregates, window calls and subqueries are replaced by columns
     /// of their types. Then it is resolved like an expression over rows.
     fn find_type(&mut self, expr: &ast::Expr, known: &Known) -> Result<Type, Refusal> {
@@ -385,6 +237,8 @@ impl Shapes<'_, '_> {
         let resolved = self.expressions(&known.scope, &known.columns).value(&expr);
         Ok(resolved
             .map_err(|refusal| {
+                // The kind chooses the words alone: the construct is refused over private rows, and
+                // here only its type is not followed.
                 if refusal.kind() == RefusalKind::Unsupported {
                     refuse_unfollowed("this expression").within(|| place_of(&expr))
                 } else {
@@ -394,9 +248,6 @@ impl Shapes<'_, '_> {
             .data_type)
     }
 }
-
-/// The alias under which calls of one expression stand as columns.
-const CALLS: &str = "pgveil calls";
 
 #[derive(Default)]
 struct Known {
@@ -440,139 +291,6 @@ fn add_entry(
         .map(|(name, data_type)| learn(known, name, data_type))
         .collect();
     Ok(Scope::of(Item { alias, columns }))
-}
-
-/// Replaces aggregates, window calls and subqueries by columns.
-struct Calls<'s, 'r, 'p> {
-    shapes: &'s mut Shapes<'r, 'p>,
-    known: &'s Known,
-    found: Vec<TypedName>,
-}
-
-impl Calls<'_, '_, '_> {
-    /// The type of a node that is not a row-level expression; `None` for a row-level expression.
-    fn of(&mut self, expr: &ast::Expr) -> Result<Option<Type>, Refusal> {
-        match expr {
-            ast::Expr::Subquery(query) => match self.shapes.query(query)?.as_slice() {
-                [(_, data_type)] => Ok(Some(data_type.clone())),
-                _ => Err(Refusal::new(
-                    reason::COLUMN_COUNT,
-                    "subquery must return only one column",
-                )
-                .at(self.shapes.names.opening(query))),
-            },
-            ast::Expr::Exists { .. } | ast::Expr::InSubquery { .. } => Ok(Some(Type::Bool)),
-            ast::Expr::Function(function) => self.call(function),
-            _ => Ok(None),
-        }
-    }
-
-    fn call(&mut self, function: &ast::Function) -> Result<Option<Type>, Refusal> {
-        let name = names_of(&function.name)?.pop().unwrap_or_default();
-        if function.over.is_none() && aggregate_name(function).is_none() {
-            return Ok(None);
-        }
-        match name.as_str() {
-            "row_number" | "rank" | "dense_rank" => return Ok(Some(Type::Int8)),
-            "ntile" => return Ok(Some(Type::Int4)),
-            "percent_rank" | "cume_dist" => return Ok(Some(Type::Float8)),
-            "min" | "max" | "lag" | "lead" | "first_value" | "last_value" | "nth_value" => {
-                let arguments = plain_arguments(&function.args, &name)?;
-                let known = self.known;
-                return arguments
-                    .first()
-                    .map(|value| self.shapes.find_type(value, known))
-                    .transpose();
-            }
-            _ => {}
-        }
-        let grouped = ast::Function {
-            over: None,
-            ..function.clone()
-        };
-        let found = aggregate(
-            &grouped,
-            &self
-                .shapes
-                .expressions(&self.known.scope, &self.known.columns),
-        )?;
-        Ok(Some(found.data_type))
-    }
-}
-
-impl ast::VisitorMut for Calls<'_, '_, '_> {
-    type Break = Refusal;
-
-    fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Refusal> {
-        match self.of(expr) {
-            Ok(None) => ControlFlow::Continue(()),
-            Ok(Some(data_type)) => {
-                let name = format!("pgveil call {}", self.found.len());
-                *expr = ast::Expr::CompoundIdentifier(vec![quote_name(CALLS), quote_name(&name)]);
-                self.found.push((name, data_type));
-                ControlFlow::Continue(())
-            }
-            Err(refusal) => ControlFlow::Break(refusal),
-        }
-    }
-}
-
-/// Checks that every column outside the condition's subqueries is a column of its own query.
-fn names_exist(condition: &ast::Expr, scope: &Scope) -> Result<(), Refusal> {
-    struct Check<'s> {
-        scope: &'s Scope,
-        depth: usize,
-    }
-    impl ast::Visitor for Check<'_> {
-        type Break = Refusal;
-        fn pre_visit_query(&mut self, _: &ast::Query) -> ControlFlow<Refusal> {
-            self.depth += 1;
-            ControlFlow::Continue(())
-        }
-        fn post_visit_query(&mut self, _: &ast::Query) -> ControlFlow<Refusal> {
-            self.depth -= 1;
-            ControlFlow::Continue(())
-        }
-        fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<Refusal> {
-            let found = match expr {
-                ast::Expr::Identifier(ident) if self.depth == 0 => {
-                    self.scope.find(std::slice::from_ref(ident))
-                }
-                ast::Expr::CompoundIdentifier(parts) if self.depth == 0 => self.scope.find(parts),
-                _ => return ControlFlow::Continue(()),
-            };
-            found.map_or_else(ControlFlow::Break, |_| ControlFlow::Continue(()))
-        }
-    }
-    match visit::visit(condition, &mut Check { scope, depth: 0 }) {
-        ControlFlow::Continue(()) => Ok(()),
-        ControlFlow::Break(refusal) => Err(refusal),
-    }
-}
-
-fn constraint_of(operator: &ast::JoinOperator) -> Result<&ast::JoinConstraint, Refusal> {
-    use ast::JoinOperator as J;
-    match operator {
-        J::Join(c)
-        | J::Inner(c)
-        | J::Left(c)
-        | J::LeftOuter(c)
-        | J::Right(c)
-        | J::RightOuter(c)
-        | J::FullOuter(c)
-        | J::CrossJoin(c) => Ok(c),
-        _ => Err(refuse_unfollowed("this kind of join")),
-    }
-}
-
-fn rename(
-    mut columns: Vec<TypedName>,
-    names: &[ast::TableAliasColumnDef],
-) -> Result<Vec<TypedName>, Refusal> {
-    for (column, ast::TableAliasColumnDef { name, data_type: _ }) in columns.iter_mut().zip(names) {
-        column.0 = name_of(name)?;
-    }
-    Ok(columns)
 }
 
 fn refuse_unfollowed(what: &str) -> Refusal {

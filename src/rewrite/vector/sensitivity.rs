@@ -7,12 +7,14 @@
 //! where the sum s is large: s^2 + (1 - s^2)^2 <= 1, |s| + (1 - s^2) <= 5/4. A product of two
 //! values adds 1; in L1 both values and their product add 3 together.
 
+mod pairs;
+
 use num_bigint::BigUint;
 use num_integer::Integer;
 
 use super::coordinate::{Coordinate, PRESENCE};
-use super::fixed_point::FixedPoint;
 use crate::ir::Expr;
+use pairs::{is_centred, is_other_share, is_sum_of, pairs, value_block};
 
 /// Bound of the weighted vector that one row adds, or one unit's presence: in L2, squared, and in
 /// L1.
@@ -267,126 +269,10 @@ impl<'c> FilteredNorms<'c> {
     }
 }
 
-/// The distance from the other end of the same value's grid.
-fn is_other_share(other: &Coordinate, share: &Coordinate) -> bool {
-    let (
-        Coordinate::Share {
-            filter: other_filter,
-            value: other_value,
-            fixed_point: other_grid,
-            end: other_end,
-        },
-        Coordinate::Share {
-            filter,
-            value,
-            fixed_point,
-            end,
-        },
-    ) = (other, share)
-    else {
-        return false;
-    };
-    (other_filter, other_value, other_grid) == (filter, value, fixed_point) && other_end != end
-}
-
-/// A value's sum, its null count, and its squares' distances from their maximum: the largest that
-/// one of them is, and what all of them add in L1. `at` is the sum.
-fn value_block(
-    coordinates: &[Coordinate],
-    weighed: &impl Fn(usize) -> BigUint,
-    at: usize,
-) -> (BigUint, BigUint) {
-    let own = weighed(at);
-    let Coordinate::Values {
-        filter,
-        value,
-        fixed_point,
-        centred,
-    } = &coordinates[at]
-    else {
-        return (own.clone(), own);
-    };
-    // Two sums of one value (over different ranges) both move when it is not NULL. The null count
-    // pairs with the first of them.
-    let is_first = coordinates.iter().position(|c| is_sum_of(c, filter, value)) == Some(at);
-    let nulls = coordinates.iter().position(
-        |c| matches!(c, Coordinate::Nulls { filter: f, value: v } if f == filter && v == value),
-    );
-    let nulls = nulls.filter(|_| is_first).map_or(BigUint::ZERO, weighed);
-    let lacks = coordinates.iter().position(|c| {
-        matches!(
-            c,
-            Coordinate::Lacks { filter: f, value: v, fixed_point: grid }
-                if f == filter && v == value && grid == fixed_point
-        )
-    });
-    let (largest, absolute) = match lacks.filter(|_| *centred).map(weighed) {
-        Some(lacks) => {
-            let larger = own.max(lacks);
-            let both = (&larger * 5u8).div_ceil(&BigUint::from(4u8));
-            (larger, both)
-        }
-        None => (own.clone(), own),
-    };
-    (largest.max(nulls.clone()), absolute.max(nulls))
-}
-
-/// A product and the sums of its two values.
-struct Pair {
-    products: usize,
-    values: [usize; 2],
-}
-
-/// Pairs of values that are summed together with their product. No value is in two pairs.
-fn pairs(coordinates: &[Coordinate]) -> Vec<Pair> {
-    let mut pairs: Vec<Pair> = Vec::new();
-    for (products, coordinate) in coordinates.iter().enumerate() {
-        let Coordinate::Products { filter, y, x } = coordinate else {
-            continue;
-        };
-        let sum_of = |(value, fixed_point): &(Expr, FixedPoint)| {
-            coordinates
-                .iter()
-                .position(|c| is_centred(c, filter, value, fixed_point))
-        };
-        let (Some(y), Some(x)) = (sum_of(y), sum_of(x)) else {
-            continue;
-        };
-        let is_free = |at: usize| pairs.iter().all(|pair| !pair.values.contains(&at));
-        if y != x && is_free(y) && is_free(x) {
-            pairs.push(Pair {
-                products,
-                values: [y.min(x), y.max(x)],
-            });
-        }
-    }
-    pairs
-}
-
-/// The sum that a [`Coordinate::Lacks`] belongs to.
-fn is_centred(
-    coordinate: &Coordinate,
-    filter: &Option<Expr>,
-    value: &Expr,
-    fixed_point: &FixedPoint,
-) -> bool {
-    matches!(
-        coordinate,
-        Coordinate::Values { filter: f, value: v, fixed_point: grid, centred: true }
-            if f == filter && v == value && grid == fixed_point
-    )
-}
-
-fn is_sum_of(coordinate: &Coordinate, filter: &Option<Expr>, value: &Expr) -> bool {
-    matches!(
-        coordinate,
-        Coordinate::Values { filter: f, value: v, .. } if f == filter && v == value
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::coordinate::Mask;
+    use super::super::fixed_point::FixedPoint;
     use super::*;
     use crate::analyze::interval::Interval;
     use crate::catalog::Type;

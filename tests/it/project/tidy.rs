@@ -57,7 +57,7 @@ const PURE: [&str; 7] = [
     "rewrite",
 ];
 
-const LINES_MAX: usize = 600;
+const LINES_MAX: usize = 550;
 /// Files past the limit today, with the most lines that they may have until they are split.
 const LONG: [(&str, usize); 0] = [];
 
@@ -819,7 +819,7 @@ const PRINTED: [(&str, &str, &str); 38] = [
     ("ledger/record/log.rs", "%error", "an error of the ledger"),
     ("ledger/record/file.rs", "%error", "an I/O error"),
     ("operator/show.rs", "%error", "an error of the ledger"),
-    ("src/ledger.rs", "%error", "an error of the ledger"),
+    ("ledger/claims.rs", "%error", "an error of the ledger"),
     ("ledger/worker.rs", "%error", "an error of the ledger"),
     ("ledger/server.rs", "%cause", "an error of the ledger"),
     ("shadow/pool.rs", "%error", "why no cancel was sent"),

@@ -1,0 +1,121 @@
+//! Constants and types, as PostgreSQL reads them.
+
+use sqlparser::ast;
+
+use super::{cast, name, null, number, text, value};
+use crate::calendar::{MICROS_PER_DAY, civil_from_days};
+use crate::catalog::Type;
+use crate::ir::literal::interval_text;
+use crate::policy::Scalar;
+
+/// A constant of a type, written so that PostgreSQL reads exactly that type.
+pub fn constant(constant: Option<&Scalar>, to: &Type) -> ast::Expr {
+    let Some(scalar) = constant else {
+        return cast(null(), to);
+    };
+    match (scalar, to) {
+        (Scalar::Bool(v), _) => value(ast::Value::Boolean(*v)),
+        (Scalar::Int(v), Type::Int4) if *v > i64::from(i32::MIN) => number(&v.to_string()),
+        (Scalar::Timestamp(_), Type::Timestamptz) => cast(text(&in_utc(&scalar_text(scalar))), to),
+        (scalar, to) => cast(text(&scalar_text(scalar)), to),
+    }
+}
+
+/// The text of an instant with its zone. The zone stands before `BC`, and infinity has no zone.
+fn in_utc(text: &str) -> String {
+    match text.strip_suffix(" BC") {
+        Some(instant) => format!("{instant}+00 BC"),
+        None if text.ends_with("infinity") => text.to_owned(),
+        None => format!("{text}+00"),
+    }
+}
+
+/// The canonical text of a constant: what PostgreSQL prints for it under ISO settings and UTC.
+pub fn scalar_text(scalar: &Scalar) -> String {
+    match scalar {
+        Scalar::Bool(v) => v.to_string(),
+        Scalar::Int(v) => v.to_string(),
+        Scalar::Decimal(v) | Scalar::Text(v) => v.clone(),
+        Scalar::Interval {
+            months,
+            days,
+            micros,
+        } => interval_text(*months, *days, *micros),
+        Scalar::Date(i32::MAX) | Scalar::Timestamp(i64::MAX) => "infinity".to_owned(),
+        Scalar::Date(i32::MIN) | Scalar::Timestamp(i64::MIN) => "-infinity".to_owned(),
+        Scalar::Date(days) => {
+            let (date, era) = date_text(*days);
+            format!("{date}{era}")
+        }
+        Scalar::Timestamp(micros) => {
+            let (days, time) = (
+                micros.div_euclid(MICROS_PER_DAY),
+                micros.rem_euclid(MICROS_PER_DAY),
+            );
+            let (seconds, fraction) = (time / 1_000_000, time % 1_000_000);
+            let clock = format!(
+                "{:02}:{:02}:{:02}",
+                seconds / 3600,
+                seconds / 60 % 60,
+                seconds % 60
+            );
+            let fraction = if fraction == 0 {
+                String::new()
+            } else {
+                format!(".{fraction:06}").trim_end_matches('0').to_owned()
+            };
+            let (date, era) = date_text(i32::try_from(days).unwrap_or(i32::MAX));
+            format!("{date} {clock}{fraction}{era}")
+        }
+    }
+}
+
+/// The date, and the suffix for years before the year 1.
+fn date_text(days: i32) -> (String, &'static str) {
+    let (year, month, day) = civil_from_days(days);
+    let (year, era) = if year > 0 {
+        (year, "")
+    } else {
+        (1 - year, " BC")
+    };
+    (format!("{year:04}-{month:02}-{day:02}"), era)
+}
+
+/// A type as a cast names it.
+pub fn data_type(data_type: &Type) -> ast::DataType {
+    use ast::{DataType as D, ExactNumberInfo as N, TimezoneInfo as Z};
+    match data_type {
+        Type::Bool => D::Boolean,
+        Type::Int2 => D::SmallInt(None),
+        Type::Int4 => D::Integer(None),
+        Type::Int8 => D::BigInt(None),
+        Type::Numeric(None) => D::Numeric(N::None),
+        Type::Numeric(Some((precision, scale))) => D::Numeric(N::PrecisionAndScale(
+            u64::from(*precision),
+            i64::from(*scale),
+        )),
+        Type::Float4 => D::Real,
+        Type::Float8 => D::DoublePrecision,
+        Type::Text => D::Text,
+        Type::Varchar(_) => D::CharacterVarying(None),
+        Type::Char(None) => D::Custom(name(&["bpchar"]), Vec::new()),
+        Type::Char(Some(length)) => D::Character(Some(ast::CharacterLength::IntegerLength {
+            length: u64::from(*length),
+            unit: None,
+        })),
+        Type::Uuid => D::Uuid,
+        Type::Date => D::Date,
+        Type::Timestamp => D::Timestamp(None, Z::None),
+        Type::Timestamptz => D::Timestamp(None, Z::WithTimeZone),
+        Type::Interval => D::Interval {
+            fields: None,
+            precision: None,
+        },
+        Type::Time => D::Time(None, Z::None),
+        Type::Enum(made) => D::Custom(name(&[&made.schema, &made.name]), Vec::new()),
+        Type::Other {
+            oid: _,
+            name: type_name,
+        } => D::Custom(name(&[type_name]), Vec::new()),
+    }
+}

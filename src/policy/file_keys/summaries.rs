@@ -1,0 +1,71 @@
+//! Summaries that are made once for several roles.
+
+use super::shape::{KeyShape, PolicyKey, key, required_key};
+
+pub(super) const KEYS: &[PolicyKey] = &[
+    key(
+        "summaries",
+        KeyShape::Named,
+        "none",
+        "Counts and sums of private tables that are released once, by `pgveil summarize`, and \
+            then answer questions.",
+        "summaries: {women: {of: nls.women, keys: [race, birth_year], marginals: all 2, epsilon: \
+            0.5}}",
+    ),
+    key(
+        "summaries.*",
+        KeyShape::Map,
+        "",
+        "A summary, by its name.",
+        "women: {of: nls.women, keys: [race, birth_year], marginals: all 2, epsilon: 0.5}",
+    ),
+    required_key(
+        "summaries.*.of",
+        KeyShape::Text,
+        "Its private table.",
+        "of: nls.women",
+    ),
+    required_key(
+        "summaries.*.keys",
+        KeyShape::Names,
+        "Columns that its groups have, and that questions may ask by. All of their values are \
+            known: complete lists, truth values, whole numbers and dates with bounds.",
+        "keys: [race, birth_year, college_graduate]",
+    ),
+    key(
+        "summaries.*.measures",
+        KeyShape::Names,
+        "none",
+        "Columns with bounds whose sums and averages it answers. Rows are always counted.",
+        "measures: [years_of_school]",
+    ),
+    required_key(
+        "summaries.*.marginals",
+        KeyShape::Marginals,
+        "The sets of keys that questions may use together: `all 2` is every pair, and a list of \
+            lists names each set.",
+        "marginals: all 2",
+    ),
+    key(
+        "summaries.*.epsilon",
+        KeyShape::Number,
+        "by error",
+        "What it costs: the owner when it is made, and each role once, at the first question that \
+            it answers. At most what one query may spend.",
+        "epsilon: 0.5",
+    ),
+    key(
+        "summaries.*.error",
+        KeyShape::Number,
+        "by epsilon",
+        "In place of epsilon: the standard error of a count, where it is largest.",
+        "error: 20",
+    ),
+    key(
+        "summaries.*.roles",
+        KeyShape::Names,
+        "all",
+        "The roles that may receive it.",
+        "roles: [analyst]",
+    ),
+];

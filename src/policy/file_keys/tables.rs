@@ -1,0 +1,135 @@
+//! What the policy shows of the database.
+
+use super::shape::{KeyShape, PolicyKey, key, required_key};
+
+pub(super) const KEYS: &[PolicyKey] = &[
+    required_key(
+        "tables",
+        KeyShape::Named,
+        "Which tables are shown, by schema.table. A table that is not listed does not exist for \
+            analysts.",
+        "tables: {shop.products: public}",
+    ),
+    key(
+        "tables.*",
+        KeyShape::WordsOrMap(&["public"]),
+        "",
+        "public: every row can be read, exactly and free. A map: a private table.",
+        "shop.products: public",
+    ),
+    required_key(
+        "tables.*.unit",
+        KeyShape::TextOrMap,
+        "The column that names the unit, or the path to it.",
+        "unit: customer_id",
+    ),
+    required_key(
+        "tables.*.unit.path",
+        KeyShape::List,
+        "Steps along foreign keys to the unit.",
+        "path: [order_id -> shop.orders.order_id, customer_id -> shop.customers.customer_id]",
+    ),
+    required_key(
+        "tables.*.unit.path.-",
+        KeyShape::Text,
+        "A foreign key to a unique column: column -> schema.table.column.",
+        "order_id -> shop.orders.order_id",
+    ),
+    key(
+        "tables.*.unit.trusted_path",
+        KeyShape::Truth,
+        "false",
+        "true: the steps need no foreign key. This replaces a proof by your word: if it is \
+            wrong, one unit's rows may count as another's.",
+        "trusted_path: true",
+    ),
+    key(
+        "tables.*.rows_per_unit",
+        KeyShape::CountOrAuto(1, 1_000_000),
+        "limits.rows_per_unit",
+        "The most rows that one unit contributes; rows beyond it are clipped. auto leaves it to \
+            `pgveil bounds`.",
+        "rows_per_unit: 20",
+    ),
+    key(
+        "tables.*.other_columns",
+        KeyShape::Words(&["visible", "hidden"]),
+        "hidden",
+        "visible: columns that are not listed may be used, without bounds or values; also those \
+            that the table gets later, from the next start or reload on.",
+        "other_columns: visible",
+    ),
+    key(
+        "tables.*.columns",
+        KeyShape::Named,
+        "none",
+        "What is known of the columns.",
+        "columns: {price: {bounds: [0, 500]}}",
+    ),
+    key(
+        "tables.*.columns.*",
+        KeyShape::WordsOrMap(&["hidden", "visible"]),
+        "",
+        "hidden: the column does not exist. visible: for conditions, and as a key by threshold. \
+            A map: exactly one of bounds, values, domain and visible.",
+        "price: {bounds: [0, 500]}",
+    ),
+    key(
+        "tables.*.columns.*.bounds",
+        KeyShape::Bounds,
+        "",
+        "Values are clipped to this range. auto leaves an end to `pgveil bounds`. Never take \
+            bounds from the data.",
+        "bounds: [0, 500]",
+    ),
+    key(
+        "tables.*.columns.*.unit_total",
+        KeyShape::Number,
+        "none",
+        "The most that one unit's values in this table add up to, without their signs. Sums are \
+            clipped to it; a unit beyond it is cut, never trusted.",
+        "unit_total: 20000",
+    ),
+    key(
+        "tables.*.columns.*.values",
+        KeyShape::Values,
+        "",
+        "The values that groups are listed by.",
+        "values: [north, south]",
+    ),
+    key(
+        "tables.*.columns.*.domain",
+        KeyShape::Text,
+        "",
+        "The same, read from a column of a public table.",
+        "domain: shop.products.product_id",
+    ),
+    key(
+        "tables.*.columns.*.visible",
+        KeyShape::Truth,
+        "",
+        "true: for conditions, and as a key by threshold. false: hidden.",
+        "visible: true",
+    ),
+    key(
+        "tables.*.columns.*.nullable",
+        KeyShape::Truth,
+        "",
+        "false: check makes sure that the catalog has a valid NOT NULL constraint.",
+        "nullable: false",
+    ),
+    key(
+        "tables.*.columns.*.complete",
+        KeyShape::Truth,
+        "false",
+        "true: no other value than the listed ones occurs.",
+        "complete: true",
+    ),
+    key(
+        "tables.*.columns.*.also",
+        KeyShape::Names,
+        "",
+        "Further columns for which all of this holds, each for itself.",
+        "also: [q2, q3, q4]",
+    ),
+];
