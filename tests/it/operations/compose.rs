@@ -88,6 +88,7 @@ fn variables(text: &str) -> impl Iterator<Item = (&str, bool)> {
 /// The list of words after an instruction of the Dockerfile.
 fn instruction(image: &str, name: &str) -> Vec<String> {
     let begins = |line: &&str| line.starts_with(name);
+    let image = image.replace("\\\n", "");
     let line = image.lines().find(begins).unwrap();
     words(&serde_json::from_str(&line[line.find('[').unwrap()..]).unwrap())
 }

@@ -345,6 +345,25 @@ fn lines_stay_short() {
     none_is_long(long.collect());
 }
 
+/// What owners and operators copy or read first.
+#[test]
+fn lines_of_policies_and_scripts_stay_short() {
+    let single = ["Dockerfile", "docker-compose.yml"].map(PathBuf::from);
+    let listed = ["policies", ".ci"].into_iter().flat_map(|folder| {
+        let entries = std::fs::read_dir(folder).unwrap();
+        entries.map(|entry| entry.unwrap().path())
+    });
+    let files = single
+        .into_iter()
+        .chain(listed.filter(|path| path.is_file()));
+    let long = files.flat_map(|path| {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let lines = text.lines().enumerate().filter(|(_, line)| is_long(line));
+        lines.map(|(at, _)| place(&path, at)).collect::<Vec<_>>()
+    });
+    none_is_long(long.collect());
+}
+
 /// The place of a line in a file.
 fn place(path: &Path, at: usize) -> String {
     format!("{}:{}", path.display(), at + 1)
