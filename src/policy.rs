@@ -2,6 +2,7 @@
 
 mod auto_bounds;
 mod check;
+mod column_position;
 mod difference;
 mod error;
 mod file;
@@ -22,6 +23,7 @@ pub(crate) mod yaml;
 
 pub use auto_bounds::{AutoBound, Finding, ROWS_MAX, Search};
 pub use check::{Checked, DomainReader, check, family, unfit};
+pub use column_position::ColumnPosition;
 pub use difference::Difference;
 pub use error::{At, Location, PolicyError};
 pub use file::{

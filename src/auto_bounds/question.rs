@@ -52,7 +52,7 @@ pub(super) fn name(policy: &Policy, search: &Search) -> String {
             upper: _,
         } => format!(
             "{schema}.{name}.{}",
-            columns.get(*column).map_or("", |c| &c.name)
+            columns.get(column.0).map_or("", |c| &c.name)
         ),
     }
 }
@@ -68,7 +68,7 @@ impl BoundsQuestion {
                 column,
                 lower: _,
                 upper: _,
-            } => Some(&table.columns[*column]),
+            } => Some(&table.columns[column.0]),
         };
         let edges =
             search.edges(column.map_or(&crate::catalog::Type::Int8, |column| &column.data_type));
@@ -85,9 +85,9 @@ impl BoundsQuestion {
             },
         };
         let sql = text(table, &unit, column, &search.sought, &edges);
-        let policy_of_its_own = search_policy(policy, table, &unit, column);
+        let bounds_policy = search_policy(policy, table, &unit, column);
         Self {
-            policy: policy_of_its_own,
+            policy: bounds_policy,
             sql,
             sought: search.sought.clone(),
             edges,

@@ -184,7 +184,7 @@ mod tests {
     use crate::catalog::Type;
     use crate::mechanism::testing::Seeded;
     use crate::mechanism::{Noise, Randomness, normal};
-    use crate::policy::Search;
+    use crate::policy::{ColumnPosition, Search};
 
     const TEN: Thresholds = Thresholds {
         seen: 40.0,
@@ -199,7 +199,7 @@ mod tests {
     ) -> (String, String, u8) {
         let edges: Vec<Scalar> = [-4, -2, -1, 0, 1, 2, 4].map(Scalar::Int).to_vec();
         let sought = AutoBound::Bounds {
-            column: 0,
+            column: ColumnPosition(0),
             lower: lower.map(Scalar::Int),
             upper: upper.map(Scalar::Int),
         };
@@ -324,14 +324,14 @@ mod tests {
         let search = Search {
             table: 0,
             sought: AutoBound::Bounds {
-                column: 0,
+                column: ColumnPosition(0),
                 lower: Some(Scalar::Int(0)),
                 upper: Some(Scalar::Int(1 << 20)),
             },
         };
         let edges = search.edges(&Type::Int4);
         let sought = AutoBound::Bounds {
-            column: 0,
+            column: ColumnPosition(0),
             lower: Some(Scalar::Int(0)),
             upper: None,
         };

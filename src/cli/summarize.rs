@@ -10,7 +10,7 @@ use crate::engine::{SummaryMaker, SummaryQuestion, three_digits};
 use crate::execute::Backend;
 use crate::ledger::Ledger;
 use crate::mechanism::{Loss, OsRandomness};
-use crate::policy::{Policy, Summary};
+use crate::policy::{ColumnPosition, Policy, Summary};
 use crate::release::OwnerError;
 
 /// What is made, and how.
@@ -118,7 +118,7 @@ pub fn plan_all<'p>(
 /// What a summary has, how far off it is, and what it costs.
 pub fn lines(summary: &Summary, question: &SummaryQuestion, policy: &Policy) -> Vec<String> {
     let table = &policy.tables[summary.table];
-    let column = |at: &usize| table.columns[*at].name.as_str();
+    let column = |at: &ColumnPosition| table.columns[at.0].name.as_str();
     let mut lines = vec![format!(
         "{}: {}.{}, {} noisy groups, epsilon {} ({})",
         summary.name,

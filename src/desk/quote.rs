@@ -18,7 +18,8 @@ pub struct Quote {
     pub held: HeldMemory,
 }
 
-/// Which columns of an answer are noisy.
+/// Which columns of an answer are noisy: their places among its columns, the only numbers that the
+/// pages of answers know.
 #[derive(Debug, Clone, Default)]
 pub struct NoisyColumns {
     /// Those whose intervals follow.

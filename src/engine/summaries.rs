@@ -247,7 +247,7 @@ impl Engine {
         newest: &Newest,
     ) -> Received {
         let columns = &self.policy.tables[summary.table].columns;
-        let keys = summary.keys.iter().map(|at| columns[*at].name.clone());
+        let keys = summary.keys.iter().map(|at| columns[at.0].name.clone());
         Received {
             name: summary.name.clone(),
             mu: newest.loss.mu_squared.to_f64().sqrt(),

@@ -1,4 +1,7 @@
 //! The input of a draft: the catalog alone.
+//!
+//! In all of `init` a bare number of a table is its place in the catalog. There is no other number
+//! that could be taken for it: a column is always a [`ColumnAt`].
 
 use std::collections::{BTreeSet, HashMap};
 

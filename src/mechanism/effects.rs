@@ -46,6 +46,9 @@ pub struct Effect {
 }
 
 /// The effects that grouping sets are computed from.
+///
+/// Sets, effects and sizes name a key by one number alone, its place in `sizes`; cells are numbered
+/// within one function. So the numbers are bare, as stored answers keep them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effects {
     /// Of each key, the number of its values; at least one.

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ColumnBounds, Policy, Protection, Scalar, scalar, version};
+use super::{ColumnBounds, ColumnPosition, Policy, Protection, Scalar, scalar, version};
 use crate::catalog::Type;
 
 /// Most rows of one unit that a policy may name.
@@ -32,8 +32,7 @@ pub enum AutoBound {
     /// The ends of a column's range that are not written here. Until they are found, the column has
     /// no bounds.
     Bounds {
-        /// Position in the table's columns.
-        column: usize,
+        column: ColumnPosition,
         lower: Option<Scalar>,
         upper: Option<Scalar>,
     },
@@ -185,7 +184,7 @@ impl Policy {
                     },
                     Finding::Bounds { lower, upper },
                 ) => {
-                    let column = table.columns.get_mut(*column)?;
+                    let column = table.columns.get_mut(column.0)?;
                     let read = |text: &str| scalar::parse(&column.data_type, text).ok();
                     let bounds = ColumnBounds {
                         lower: read(lower)?,
@@ -214,7 +213,7 @@ mod tests {
         let search = Search {
             table: 0,
             sought: AutoBound::Bounds {
-                column: 0,
+                column: ColumnPosition(0),
                 lower: read(lower),
                 upper: read(upper),
             },

@@ -1,6 +1,8 @@
 //! Summaries that the owner declares: counts and sums of a private table by some of its columns,
 //! which are released once and then answer questions.
 
+use super::ColumnPosition;
+
 /// A summary, checked against its table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Summary {
@@ -8,9 +10,9 @@ pub struct Summary {
     /// The place of its table in [`super::Policy::tables`].
     pub table: usize,
     /// The places of its keys among the table's columns. All of their values are known.
-    pub keys: Vec<usize>,
+    pub keys: Vec<ColumnPosition>,
     /// The places of the columns whose sums it has. The number of rows is always in it.
-    pub measures: Vec<usize>,
+    pub measures: Vec<ColumnPosition>,
     /// The sets of keys that it has groups of, as ascending places in `keys`. None is within
     /// another.
     pub marginals: Vec<Vec<usize>>,

@@ -10,7 +10,7 @@ use super::sample::Sample;
 use crate::catalog::Type;
 use crate::ir::literal::as_number;
 use crate::ir::sql::scalar_text;
-use crate::policy::{Column, Protection, Scalar, Summary, Table, UnitStep};
+use crate::policy::{Column, ColumnPosition, Protection, Scalar, Summary, Table, UnitStep};
 
 /// Where the values of a made-up column come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl<'a> Filler<'a> {
         (parent, referenced): (Option<usize>, &HashSet<&str>),
     ) -> Self {
         let source = |(at, column): (usize, &Column)| {
-            let place = |places: &[usize]| places.iter().position(|place| *place == at);
+            let place = |places: &[ColumnPosition]| places.iter().position(|place| place.0 == at);
             let is_numbered = is_identity(table, column) || referenced.contains(&*column.name);
             let refers = first_step(table).is_some_and(|first| first.column == column.name);
             if let Some(key) = place(&summary.keys) {
@@ -193,7 +193,7 @@ pub fn first_step(table: &Table) -> Option<&UnitStep> {
     }
 }
 
-/// Whether each row has a value of its own: the column is a key by itself, or it is the unit.
+/// Whether each row has a different value: the column is a key by itself, or it is the unit.
 fn is_identity(table: &Table, column: &Column) -> bool {
     let is_unit = match &table.protection {
         Protection::Private(unit) => unit.path.is_empty() && unit.column == column.name,

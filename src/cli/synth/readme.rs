@@ -38,7 +38,7 @@ pub(super) fn lines(policy: &Policy, made: &[MadeUp<'_>]) -> Vec<String> {
             summary.name,
             three_digits(worst)
         ));
-        let name = |key: &usize| table.columns[summary.keys[*key]].name.as_str();
+        let name = |key: &usize| table.columns[summary.keys[*key].0].name.as_str();
         let names = |keys: &[usize]| keys.iter().map(name).collect::<Vec<_>>().join(", ");
         for step in &of.modelled.model.steps {
             lines.push(match step.given.as_slice() {
@@ -47,7 +47,7 @@ pub(super) fn lines(policy: &Policy, made: &[MadeUp<'_>]) -> Vec<String> {
             });
         }
         for (at, means) in summary.measures.iter().zip(&of.modelled.model.means) {
-            let column = &table.columns[*at].name;
+            let column = &table.columns[at.0].name;
             lines.push(match means.given.as_slice() {
                 [] => format!("  {column}: drawn around the average of all"),
                 given => format!("  {column}: drawn around the averages by {}", names(given)),

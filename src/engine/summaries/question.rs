@@ -11,7 +11,9 @@ use crate::ir::{GroupingSet, KeyId};
 use crate::ledger::{QuestionDigest, QuestionId};
 use crate::mechanism::{AccountState, Loss};
 use crate::parse::{Statement, parse};
-use crate::policy::{Accuracy, Policy, SessionSettings, Summary, cap, with_subsets};
+use crate::policy::{
+    Accuracy, ColumnPosition, Policy, SessionSettings, Summary, cap, with_subsets,
+};
 use crate::postgres::{identifier, qualify};
 use crate::refusal::{Refusal, reason};
 use crate::release::{NoiseRecord, ONLY};
@@ -239,7 +241,7 @@ fn terms(policy: &Policy, summary: &Summary) -> Result<Terms, Error> {
 /// The summary as SQL. Sums come with the number of rows that they are of.
 fn text(policy: &Policy, summary: &Summary, sets: &[Vec<usize>]) -> String {
     let table = &policy.tables[summary.table];
-    let column = |at: &usize| identifier(&table.columns[*at].name);
+    let column = |at: &ColumnPosition| identifier(&table.columns[at.0].name);
     let keys: Vec<String> = summary.keys.iter().map(column).collect();
     let sums = summary.measures.iter().map(|at| {
         let column = column(at);

@@ -6,7 +6,7 @@ use crate::catalog;
 use crate::policy::auto_bounds::{AutoBound, Search, is_searchable};
 use crate::policy::error::Findings;
 use crate::policy::file::{ColumnRule, RowsRule, TableRule};
-use crate::policy::{Column, Unit};
+use crate::policy::{Column, ColumnPosition, Unit};
 
 /// A search needs at least this many ends to choose from.
 const EDGES_LEAST: usize = 3;
@@ -43,7 +43,7 @@ pub fn searches_of_table(
         let Some(entry) = entries.iter().find(|entry| entry.name == column.name) else {
             continue;
         };
-        let places = (at, position);
+        let places = (at, ColumnPosition(position));
         searches.extend(of_column(table, places, column, &entry.rule, findings));
     }
     searches
@@ -53,7 +53,7 @@ pub fn searches_of_table(
 /// table's place in the policy and the column's in the table.
 fn of_column(
     table: &Listed<'_>,
-    (at, position): (usize, usize),
+    (at, position): (usize, ColumnPosition),
     column: &Column,
     rule: &ColumnRule,
     findings: &mut Findings,

@@ -6,7 +6,7 @@ use crate::catalog::Type;
 use crate::policy::error::{At, Findings, Location};
 use crate::policy::file::{File, SummaryEntry};
 use crate::policy::summaries::{Accuracy, Marginals, Summary, combinations, maximal};
-use crate::policy::{AutoBound, Column, Policy, Protection, Scalar, Table};
+use crate::policy::{AutoBound, Column, ColumnPosition, Policy, Protection, Scalar, Table};
 
 /// The most marginals of one summary.
 const MARGINALS_MAX: usize = 64;
@@ -46,9 +46,12 @@ fn summary(
     let mut places = |names: &[At<String>]| {
         let place = |name: &At<String>| {
             let is_hidden = relation.is_some_and(|of| of.relation.column(&name.value).is_some());
-            column(name, table, is_hidden, findings)
+            column(name, table, is_hidden, findings).map(ColumnPosition)
         };
-        names.iter().map(place).collect::<Vec<Option<usize>>>()
+        names
+            .iter()
+            .map(place)
+            .collect::<Vec<Option<ColumnPosition>>>()
     };
     let (key_places, measure_places) = (places(keys), places(measures));
     check_columns(
@@ -100,18 +103,18 @@ fn table(
 fn check_columns(
     entry: &SummaryEntry,
     (at, policy): (usize, &Policy),
-    (keys, measures): (&[Option<usize>], &[Option<usize>]),
+    (keys, measures): (&[Option<ColumnPosition>], &[Option<ColumnPosition>]),
     findings: &mut Findings,
 ) {
     let (name, columns) = (&entry.name, &policy.tables[at].columns);
-    let is_searched = |column: usize| {
+    let is_searched = |column: ColumnPosition| {
         policy.searches.iter().any(|search| {
             search.table == at
                 && matches!(&search.sought, AutoBound::Bounds { column: c, .. } if *c == column)
         })
     };
     for (key, place) in entry.keys.iter().zip(keys) {
-        if let Some(fault) = place.and_then(|at| not_a_key(&columns[at], is_searched(at))) {
+        if let Some(fault) = place.and_then(|at| not_a_key(&columns[at.0], is_searched(at))) {
             findings.error(
                 key.place,
                 format!("key \"{}\" of summary \"{name}\" {fault}", key.value),
@@ -119,7 +122,7 @@ fn check_columns(
         }
     }
     for (measure, place) in entry.measures.iter().zip(measures) {
-        let is_bounded = |at: usize| is_summed(&columns[at]) || is_searched(at);
+        let is_bounded = |at: ColumnPosition| is_summed(&columns[at.0]) || is_searched(at);
         if place.is_some_and(|at| !is_bounded(at)) {
             let message = format!(
                 "measure \"{}\" of summary \"{name}\" has no bounds; write `bounds: [lowest, \
@@ -325,7 +328,7 @@ fn check_size(
     (policy, place): (&Policy, Location),
     findings: &mut Findings,
 ) {
-    let of_key = |key: &usize| values(&table.columns[summary.keys[*key]]);
+    let of_key = |key: &usize| values(&table.columns[summary.keys[*key].0]);
     let of_set = |set: &Vec<usize>| set.iter().map(of_key).fold(1, u64::saturating_mul);
     let groups = summary
         .marginals
@@ -337,8 +340,8 @@ fn check_size(
         let largest = summary
             .keys
             .iter()
-            .max_by_key(|at| values(&table.columns[**at]));
-        let largest = largest.map_or("", |at| &table.columns[*at].name);
+            .max_by_key(|at| values(&table.columns[at.0]));
+        let largest = largest.map_or("", |at| &table.columns[at.0].name);
         let message = format!(
             "summary \"{}\" has {groups} groups, more than limits.groups ({most}); leave out keys \
                 (\"{largest}\" has the most values) or marginals",

@@ -1,6 +1,7 @@
 //! Summaries: every fault is reported where it stands.
 
 use super::*;
+use crate::policy::ColumnPosition;
 
 /// People with an age, a city, a wage and a flag; `summary` is that of a map below `summaries:`.
 async fn checked(summary: &str) -> Result<Checked, Vec<String>> {
@@ -42,10 +43,10 @@ async fn a_summary_has_the_places_of_its_columns() {
         panic!("one summary")
     };
     let table = &checked.policy.tables[summary.table];
-    let names = |places: &[usize]| -> Vec<String> {
+    let names = |places: &[ColumnPosition]| -> Vec<String> {
         places
             .iter()
-            .map(|at| table.columns[*at].name.clone())
+            .map(|at| table.columns[at.0].name.clone())
             .collect()
     };
     assert_eq!(names(&summary.keys), ["city", "age", "member"]);

@@ -5,7 +5,7 @@ use num_bigint::BigUint;
 use pgveil::auto_bounds::BoundsQuestion;
 use pgveil::catalog::Type;
 use pgveil::mechanism::{AccountState, Accounting, Cap, Fixed, Loss, Mechanism};
-use pgveil::policy::{AutoBound, Policy, Scalar, Search, SessionSettings};
+use pgveil::policy::{AutoBound, ColumnPosition, Policy, Scalar, Search, SessionSettings};
 use pgveil::rewrite::{Plan, ReleasePlan, Terms};
 
 use super::bound;
@@ -45,7 +45,7 @@ fn searches(policy: &Policy) -> Vec<Search> {
                 all.push(Search {
                     table,
                     sought: AutoBound::Bounds {
-                        column,
+                        column: ColumnPosition(column),
                         lower,
                         upper,
                     },
@@ -176,7 +176,7 @@ async fn mutants_of_searches_are_caught() {
     let both = Search {
         table,
         sought: AutoBound::Bounds {
-            column,
+            column: ColumnPosition(column),
             lower: None,
             upper: None,
         },
