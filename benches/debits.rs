@@ -192,7 +192,7 @@ async fn main() {
             ..ServerOptions::default()
         });
         let server = server.await.expect("a server");
-        // A witness learns of its own from a ledger that was never charged.
+        // A witness learns by itself from a ledger that was never charged.
         let at = witnessed(server.url(), &home);
         report("+ witness", at, time, &sessions, Some(&server)).await;
         report(

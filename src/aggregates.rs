@@ -71,7 +71,7 @@ pub use logistic::newton::{
 pub use measure_id::MeasureId;
 pub use model::{Fit, Model, Remark};
 pub use moments::Noisy;
-use names::Named;
+use names::AggregateName;
 pub use names::{Counted, call as resolve_call, is_aggregate, what_is_counted};
 pub use pair_statistics::JointStatistic;
 pub use record::within_unit;
@@ -150,7 +150,7 @@ macro_rules! aggregates {
         }
 
         /// The names that each file answers to.
-        static NAMES: &[&[Named]] = &[$($($names,)?)*];
+        static NAMES: &[&[AggregateName]] = &[$($($names,)?)*];
     };
 }
 

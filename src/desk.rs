@@ -58,7 +58,7 @@ const QUESTIONS_MAX: u32 = 48;
 /// How often sessions are looked through for those that have ended.
 const SWEEP: Duration = Duration::from_secs(10);
 /// For questions that are cancelled at the end, and then for the last pages.
-const FAREWELL: Duration = Duration::from_secs(1);
+const LAST_PAGES: Duration = Duration::from_secs(1);
 
 /// The options of a desk.
 pub struct DeskOptions {
@@ -155,7 +155,7 @@ pub async fn serve(
 /// Waits for the questions under way, cancels those that are left, and leaves time for the last
 /// pages: `drain` in all. No question begins meanwhile, as the desk is closing.
 async fn drain_questions(questions: &Semaphore, stop: &CancellationToken, drain: Duration) {
-    let last = FAREWELL.min(drain / 4);
+    let last = LAST_PAGES.min(drain / 4);
     let end = Instant::now() + drain;
     let all_until = async |moment: Instant| {
         let all = questions.acquire_many(QUESTIONS_MAX);

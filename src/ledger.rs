@@ -20,12 +20,12 @@
 mod accounts;
 mod address;
 mod answers;
-mod attend;
 mod backups;
 mod balance;
 mod charge;
 mod claims;
 mod clock;
+mod compare_witnesses;
 mod error;
 mod grants;
 mod height;
@@ -53,11 +53,11 @@ pub use address::{Address, open_store};
 pub use answers::{
     AnswerId, Buyer, FamilyId, Found, Newest, Purchase, QuestionDigest, QuestionId, Stored,
 };
-pub use attend::WitnessStanding;
 pub use backups::LastBackup;
 pub use balance::{Balance, Balances};
 pub use charge::{Charge, Fingerprint, HistoryEntry, KeyedPlanDigest, KeyedStatementDigest};
 pub use clock::{Clock, date, period_start};
+pub use compare_witnesses::WitnessStanding;
 pub use error::{DebitError, Error};
 pub use grants::{Act, Decided, Decision};
 pub use height::{DebitHash, LedgerHeight};
@@ -80,7 +80,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use crate::mechanism::{Cap, Loss};
 use crate::policy::{Budget, Renew};
 use address::store_at;
-use attend::{Attest, open_witnesses};
+use compare_witnesses::{Attest, open_witnesses};
 use inspect::may_change;
 use record::RecordLog;
 use rules::Rules;
@@ -262,7 +262,7 @@ impl Ledger {
     /// # Errors
     /// [`DebitError::Exhausted`], [`DebitError::TotalExhausted`], [`DebitError::Closed`] and
     /// [`DebitError::Frozen`]: nothing was charged. [`DebitError::Ledger`]: unknown role, or
-    /// storage failed; then the debit may or may not stand, and is not acknowledged.
+    /// storage failed; then the debit may or may not be committed, and is not acknowledged.
     pub async fn debit(
         &self,
         role: &str,

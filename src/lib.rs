@@ -29,7 +29,7 @@
 //!     path `interviews → women` is joined in, and the join on `woman_id` is proved to keep units
 //!     apart.
 //!  4. [`rewrite::rewrite`]: counts and sums become one *vector* of integer coordinates; MIN, MAX,
-//!     percentiles and DISTINCT become *choices* with statements of their own. `price` chooses
+//!     percentiles and DISTINCT become *choices* with separate statements. `price` chooses
 //!     mechanism and noise and says what they cost. `vector::clipped_aggregate` emits the statement
 //!     that clips each woman's contribution before it is summed, or, where a woman may have many
 //!     rows, sums by group and by how much each woman adds. The [`rewrite::Plan`] is pure:
@@ -65,7 +65,7 @@
 //!     `project/tidy::sealed_rows_are_opened_by_release_alone`,
 //!     `project/tidy::imports_point_one_way`.
 //!  2. The charge is durable before the backend sees the query, covers the plan it is used with,
-//!     and is never refunded; what is drawn after a look has a durable charge of its own:
+//!     and is never refunded; what is drawn after a look has a separate durable charge:
 //!     `a_charge_is_durable_before_the_backend_sees_the_query`,
 //!     `project/tidy::charges_are_made_by_the_ledger_alone`, the kills in `ledger::processes`.
 //!  3. No switch (flag, environment, feature, policy key, SET) turns noise or accounting off:

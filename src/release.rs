@@ -309,7 +309,7 @@ struct Drawn {
 }
 
 impl Drawn {
-    /// Groups whose integers have noise of their own.
+    /// Groups whose integers have separate noise.
     fn apart(groups: Vec<(PrintedKey, Vec<i128>)>, calibrated: &[Calibrated]) -> Self {
         let wide = |(key, noisy): (PrintedKey, Vec<i128>)| {
             let noisy = noisy.into_iter().map(BigInt::from).collect();

@@ -42,7 +42,7 @@ pub use vector::base_rows::key_text;
 pub use vector::bins::{BinNumber, Bins, CandidateId};
 pub use vector::coordinate::{Coordinate, Count, Measure};
 pub use vector::coordinate_id::CoordinateId;
-pub use vector::fixed_point::{FixedPoint, Step};
+pub use vector::fixed_point::{FixedPoint, GridStep};
 pub use vector::rotation::made_of;
 pub use vector::standard_deviation::{
     drawn_for, measure_deviation, measure_noise, measure_terms, product_step,

@@ -1,7 +1,7 @@
 //! AVG: the sum over the number of rows, within the range of the values.
 
 use super::call::{Call, Resolved, require_type};
-use super::names::{Named, OfDistinct};
+use super::names::{AggregateName, OfDistinct};
 use crate::catalog::Type;
 use crate::ir::Moment;
 use crate::ir::Operation;
@@ -24,7 +24,11 @@ use crate::refusal::Refusal;
 pub struct BoundedAverage(pub Summand);
 
 /// The names that it answers to.
-pub(super) const NAMES: &[Named] = &[Named::new("avg", call, OfDistinct::Moment(Moment::Mean))];
+pub(super) const NAMES: &[AggregateName] = &[AggregateName::new(
+    "avg",
+    call,
+    OfDistinct::Moment(Moment::Mean),
+)];
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
     let value = call.value()?;

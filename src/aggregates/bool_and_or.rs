@@ -1,7 +1,7 @@
 //! BOOL_AND, EVERY and BOOL_OR: whether any row is false, or true.
 
 use super::call::{Call, Resolved, require_type};
-use super::names::{Named, OfDistinct};
+use super::names::{AggregateName, OfDistinct};
 use crate::ir::Operation;
 use sqlparser::ast::{self, BinaryOperator as B};
 
@@ -69,10 +69,10 @@ impl<'o> Unbounded<'o> for UnboundedBool<'o> {
 }
 
 /// The names that they answer to.
-pub(super) const NAMES: &[Named] = &[
-    Named::new("bool_and", |c| call(c, Quantifier::All), OfDistinct::Same),
-    Named::new("every", |c| call(c, Quantifier::All), OfDistinct::Same),
-    Named::new("bool_or", |c| call(c, Quantifier::Any), OfDistinct::Same),
+pub(super) const NAMES: &[AggregateName] = &[
+    AggregateName::new("bool_and", |c| call(c, Quantifier::All), OfDistinct::Same),
+    AggregateName::new("every", |c| call(c, Quantifier::All), OfDistinct::Same),
+    AggregateName::new("bool_or", |c| call(c, Quantifier::Any), OfDistinct::Same),
 ];
 
 pub(super) fn call(call: &dyn Call, of: Quantifier) -> Resolved {

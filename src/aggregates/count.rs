@@ -4,7 +4,7 @@ use sqlparser::ast;
 
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead};
 use super::call::{Call, Resolved};
-use super::names::{Counted, Named, OfDistinct};
+use super::names::{AggregateName, Counted, OfDistinct};
 use super::single_measure::{CountOrSum, SingleMeasureOutput};
 use super::unbounded::{Calls, Clamped, Compares, Facts, Unbounded};
 use super::{Bound, BoundedOperation, Output};
@@ -25,8 +25,8 @@ pub enum BoundedCount {
 }
 
 /// The names that it answers to.
-pub(super) const NAMES: &[Named] =
-    &[Named::new("count", call, OfDistinct::Other(distinct)).counting(Counted::Rows)];
+pub(super) const NAMES: &[AggregateName] =
+    &[AggregateName::new("count", call, OfDistinct::Other(distinct)).counting(Counted::Rows)];
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
     if call.is_of_rows() {

@@ -12,7 +12,7 @@ use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, Summand, TextRead, 
 use super::call::{Call, Resolved, ValuesAndArray};
 use super::model::Model;
 use super::moments::Scale;
-use super::names::{Named, OfDistinct};
+use super::names::{AggregateName, OfDistinct};
 use super::record::{RecordOutput, UnboundedRecord, all_present, number, reals, requested_field};
 use super::value::{half, middle};
 use super::{Bound, BoundedOperation, Output, single_measure};
@@ -21,7 +21,7 @@ use crate::ir::functions::Function;
 use crate::ir::{Expr, Interval, Operation};
 use crate::policy::{FieldKind, RecordField, Scalar};
 use crate::refusal::{Refusal, reason};
-use newton::{STEPS, Step, Sums};
+use newton::{NewtonStep, NewtonSums, STEPS};
 
 /// The name in messages.
 pub const NAME: &str = "pgveil.logregr";
@@ -34,12 +34,12 @@ const FEATURES_MAX: usize = 8;
 pub struct BoundedStep {
     /// The values that are read, for the facts about them.
     reads: Vec<Expr>,
-    /// What is summed, in the order of [`Sums`].
+    /// What is summed, in the order of [`NewtonSums`].
     gradient: Vec<Summand>,
     curvature: Vec<Summand>,
     /// What these mention, for [`Bounded::computed_once`].
     computed_once: Vec<Vec<Expr>>,
-    step: Step,
+    step: NewtonStep,
     field: &'static RecordField,
 }
 
@@ -53,7 +53,7 @@ pub(super) struct UnboundedStep<'o> {
 }
 
 /// The names that it answers to.
-pub(super) const NAMES: &[Named] = &[Named::new(NAME, call, OfDistinct::Refused)];
+pub(super) const NAMES: &[AggregateName] = &[AggregateName::new(NAME, call, OfDistinct::Refused)];
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
     let field = requested_field(call)?;
@@ -230,7 +230,7 @@ impl UnboundedRecord for UnboundedStep<'_> {
                     tanh.into_iter().collect(),
                     vec![error, weight],
                 ],
-                step: Step {
+                step: NewtonStep {
                     at: self.step,
                     before: newton::BEFORE,
                     scales: columns.iter().map(|column| column.scale).collect(),
@@ -380,7 +380,7 @@ impl Bounded for BoundedStep {
         }
         Ok(Output::Record(RecordOutput {
             model: Model::Newton {
-                sums: Sums {
+                sums: NewtonSums {
                     count,
                     gradient,
                     curvature,

@@ -4,7 +4,7 @@ use sqlparser::ast;
 
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead};
 use super::call::{Call, Resolved, form};
-use super::names::Named;
+use super::names::AggregateName;
 use super::unbounded::{Calls, Facts, Unbounded};
 use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
@@ -65,7 +65,7 @@ impl<'o> Unbounded<'o> for UnboundedMode<'o> {
 }
 
 /// The names that it answers to.
-pub(super) const NAMES: &[Named] = &[Named::ordered_set("mode", call)];
+pub(super) const NAMES: &[AggregateName] = &[AggregateName::ordered_set("mode", call)];
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
     if call.has_arguments() {

@@ -17,8 +17,8 @@ pub enum Model {
     },
     /// A step of a logistic regression.
     Newton {
-        sums: newton::Sums,
-        step: newton::Step,
+        sums: newton::NewtonSums,
+        step: newton::NewtonStep,
     },
     Components {
         moments: MomentMeasures,

@@ -6,7 +6,7 @@ use crate::ir::{Moment, Operation};
 use crate::refusal::{Refusal, reason};
 
 /// One name of an aggregate.
-pub(super) struct Named {
+pub(super) struct AggregateName {
     name: &'static str,
     call: OfCall,
     distinct: OfDistinct,
@@ -38,7 +38,7 @@ pub(super) enum OfDistinct {
 
 type OfCall = fn(&dyn Call) -> Resolved;
 
-impl Named {
+impl AggregateName {
     pub(super) const fn new(name: &'static str, call: OfCall, distinct: OfDistinct) -> Self {
         Self {
             name,
@@ -67,7 +67,7 @@ impl Named {
 }
 
 /// The aggregate of this name. A name of PostgreSQL's that no file has gets no private answer.
-fn by_name(name: &str) -> Option<&'static Named> {
+fn by_name(name: &str) -> Option<&'static AggregateName> {
     NAMES
         .iter()
         .flat_map(|names| names.iter())

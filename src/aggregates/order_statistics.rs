@@ -5,7 +5,7 @@ use sqlparser::ast;
 use super::average::mean_type;
 use super::bounded::{Bounded, Bounds, Counts, Layout, Ranks, Reads, TextRead, exact};
 use super::call::{Call, Resolved, form, no_such, require_type};
-use super::names::{Named, OfDistinct};
+use super::names::{AggregateName, OfDistinct};
 use super::unbounded::{Calls, Facts, Unbounded};
 use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
@@ -57,12 +57,12 @@ fn bound(value: &Expr, ranks: Ranks, name: &str, bounds: &dyn Bounds) -> Result<
 }
 
 /// The names that they answer to.
-pub(super) const NAMES: &[Named] = &[
+pub(super) const NAMES: &[AggregateName] = &[
     // The least and the greatest are the same with duplicates and without.
-    Named::new("min", |c| end(c, End::Least), OfDistinct::Same),
-    Named::new("max", |c| end(c, End::Greatest), OfDistinct::Same),
-    Named::ordered_set("percentile_cont", |c| quantile(c, true)),
-    Named::ordered_set("percentile_disc", |c| quantile(c, false)),
+    AggregateName::new("min", |c| end(c, End::Least), OfDistinct::Same),
+    AggregateName::new("max", |c| end(c, End::Greatest), OfDistinct::Same),
+    AggregateName::ordered_set("percentile_cont", |c| quantile(c, true)),
+    AggregateName::ordered_set("percentile_disc", |c| quantile(c, false)),
 ];
 
 /// MIN and MAX.

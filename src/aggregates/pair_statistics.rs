@@ -2,7 +2,7 @@
 
 use super::average::mean_type;
 use super::call::{Call, Resolved};
-use super::names::{Counted, Named, OfDistinct};
+use super::names::{AggregateName, Counted, OfDistinct};
 use crate::ir::Operation;
 use crate::ir::literal::type_name;
 use sqlparser::ast::{self, BinaryOperator as B};
@@ -204,7 +204,7 @@ fn finite(argument: &Expr, bounds: &dyn Bounds) -> Result<Interval, Refusal> {
 }
 
 /// The names that they answer to.
-pub(super) const NAMES: &[Named] = &[
+pub(super) const NAMES: &[AggregateName] = &[
     pairs("covar_pop", |c| {
         call(c, PairStatistic::CovariancePopulation)
     }),
@@ -221,8 +221,8 @@ pub(super) const NAMES: &[Named] = &[
     pairs("regr_r2", |c| call(c, PairStatistic::Determination)),
 ];
 
-const fn pairs(name: &'static str, call: fn(&dyn Call) -> Resolved) -> Named {
-    Named::new(name, call, OfDistinct::Refused)
+const fn pairs(name: &'static str, call: fn(&dyn Call) -> Resolved) -> AggregateName {
+    AggregateName::new(name, call, OfDistinct::Refused)
 }
 
 pub(super) fn call(call: &dyn Call, kind: PairStatistic) -> Resolved {

@@ -1,12 +1,12 @@
 //! `pgveil.pca(ARRAY[x1, …])`: principal components, from the moments of the values. They are those
-//! that `pgveil.linregr` takes of its own, so that both over the same values share a release.
+//! that `pgveil.linregr` takes of its values, so that both over the same values share a release.
 
 pub mod fit;
 
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead, exact};
 use super::call::{Call, Resolved, ValuesAndArray};
 use super::model::Model;
-use super::names::{Named, OfDistinct};
+use super::names::{AggregateName, OfDistinct};
 use super::record::{UnboundedRecord, VALUES_MAX, all_present, lay_out, number, requested_field};
 use super::record::{of_no_row, reals};
 use super::{Bound, BoundedOperation, Output};
@@ -34,7 +34,7 @@ pub(super) struct UnboundedComponents<'o> {
 }
 
 /// The names that it answers to.
-pub(super) const NAMES: &[Named] = &[Named::new(NAME, call, OfDistinct::Refused)];
+pub(super) const NAMES: &[AggregateName] = &[AggregateName::new(NAME, call, OfDistinct::Refused)];
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
     let field = requested_field(call)?;

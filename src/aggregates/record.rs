@@ -35,7 +35,7 @@ pub struct RecordOutput {
 }
 
 /// Asks the moments of values of which none is NULL where the filter holds. `None` of no value.
-/// They are asked in an order of their own: the same values in another order are the same question.
+/// They are asked in a fixed order: the same values in another order are the same question.
 ///
 /// # Errors
 /// 0A000 where a range has no fixed-point grid.
@@ -162,7 +162,7 @@ impl OutputValue for RecordOutput {
         Some(Divisor::Rows(self.model.count()))
     }
 
-    /// The record has errors as fields of its own.
+    /// The record has its errors as separate fields.
     fn estimate(&self, _group: &dyn Group) -> Option<Estimate> {
         None
     }

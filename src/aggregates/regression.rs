@@ -11,7 +11,7 @@ mod solution;
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead, exact};
 use super::call::{Call, Resolved, ValuesAndArray};
 use super::model::Model;
-use super::names::{Named, OfDistinct};
+use super::names::{AggregateName, OfDistinct};
 use super::record::{UnboundedRecord, VALUES_MAX, all_present, lay_out, number, requested_field};
 use super::record::{of_no_row, reals};
 use super::{Bound, BoundedOperation, Output};
@@ -41,7 +41,7 @@ pub(super) struct UnboundedRegression<'o> {
 }
 
 /// The names that it answers to.
-pub(super) const NAMES: &[Named] = &[Named::new(NAME, call, OfDistinct::Refused)];
+pub(super) const NAMES: &[AggregateName] = &[AggregateName::new(NAME, call, OfDistinct::Refused)];
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
     let field = requested_field(call)?;

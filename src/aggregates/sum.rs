@@ -4,7 +4,7 @@ use sqlparser::ast;
 
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, Summand, TextRead};
 use super::call::{Call, Resolved, require_type};
-use super::names::{Named, OfDistinct};
+use super::names::{AggregateName, OfDistinct};
 use super::single_measure::{CountOrSum, SingleMeasureOutput};
 use super::unbounded::{Calls, Clamped, Facts, Unbounded, exact_sum, sum_of};
 use super::{Bound, BoundedOperation, Output};
@@ -19,7 +19,11 @@ use crate::refusal::{Refusal, reason};
 pub struct BoundedSum(pub Summand);
 
 /// The names that it answers to.
-pub(super) const NAMES: &[Named] = &[Named::new("sum", call, OfDistinct::Moment(Moment::Sum))];
+pub(super) const NAMES: &[AggregateName] = &[AggregateName::new(
+    "sum",
+    call,
+    OfDistinct::Moment(Moment::Sum),
+)];
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
     let value = call.value()?;

@@ -76,7 +76,7 @@ pub enum Foreseen<'a> {
     },
     /// It follows from the released counts and sums.
     FromAnswer,
-    /// The answer has it, in fields of its own.
+    /// The answer has it, in separate fields.
     Fitted,
     /// True or false: whether it is wrong is a matter of chance.
     Chance,

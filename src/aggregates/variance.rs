@@ -3,7 +3,7 @@
 
 use super::average::mean_type;
 use super::call::{Call, Resolved, require_type};
-use super::names::{Named, OfDistinct};
+use super::names::{AggregateName, OfDistinct};
 use crate::ir::Moment;
 use crate::ir::Operation;
 use sqlparser::ast::{self, BinaryOperator as B};
@@ -38,7 +38,7 @@ pub struct BoundedVariance {
 }
 
 /// The names that it answers to.
-pub(super) const NAMES: &[Named] = &[
+pub(super) const NAMES: &[AggregateName] = &[
     spread_named(
         "var_pop",
         |c| call(c, Kind::VariancePopulation),
@@ -71,8 +71,12 @@ pub(super) const NAMES: &[Named] = &[
     ),
 ];
 
-const fn spread_named(name: &'static str, call: fn(&dyn Call) -> Resolved, kind: Kind) -> Named {
-    Named::new(name, call, OfDistinct::Moment(Moment::Spread(kind)))
+const fn spread_named(
+    name: &'static str,
+    call: fn(&dyn Call) -> Resolved,
+    kind: Kind,
+) -> AggregateName {
+    AggregateName::new(name, call, OfDistinct::Moment(Moment::Spread(kind)))
 }
 
 pub(super) fn call(call: &dyn Call, kind: Kind) -> Resolved {
@@ -263,7 +267,7 @@ impl Centred {
     /// The variance about the mean.
     pub(super) fn variance(self, group: &dyn Group, rows: &Estimate) -> Option<Estimate> {
         // About the middle, one clip cuts the squares together with the rows. About zero they have
-        // a clip of their own, and what it cuts moves the quotient.
+        // a separate clip, and what it cuts moves the quotient.
         let (sum, squares) = match self.is_about_zero(group) {
             true => (group.part(self.sum)?, group.total(self.squares)?),
             false => (group.of_mean(self.sum)?, group.of_mean(self.squares)?),

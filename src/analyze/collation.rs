@@ -212,15 +212,15 @@ impl<'a> Collations<'a> {
             .iter()
             .try_for_each(|order| self.value(&order.expr)?.require_order().map(drop))?;
         match &window.ranked {
-            WindowFunction::Neighbour { value, offset: _ }
-            | WindowFunction::Placed { value, place: _ } => self.value(value),
+            WindowFunction::LagLead { value, offset: _ }
+            | WindowFunction::NthValue { value, place: _ } => self.value(value),
             WindowFunction::Aggregate(aggregate) => self.aggregate(aggregate),
             WindowFunction::RowNumber
             | WindowFunction::Rank
             | WindowFunction::DenseRank
             | WindowFunction::PercentRank
-            | WindowFunction::Share
-            | WindowFunction::Tile(_) => Ok(Derived::Database),
+            | WindowFunction::CumeDist
+            | WindowFunction::Ntile(_) => Ok(Derived::Database),
         }
     }
 

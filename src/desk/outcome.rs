@@ -20,12 +20,12 @@ pub struct RunningQuestion {
     pub number: u64,
     /// As it was typed.
     pub sql: String,
-    ended: watch::Receiver<Option<Arc<QuestionEnd>>>,
+    ended: watch::Receiver<Option<Arc<PageQuestionEnd>>>,
     waiting: Semaphore,
 }
 
 /// How it ended.
-pub enum QuestionEnd {
+pub enum PageQuestionEnd {
     Answered(Rendered),
     Refused(Box<Refusal>),
     /// It would cost something else now; the number of its new price, and its statement's digest.
@@ -35,17 +35,17 @@ pub enum QuestionEnd {
 }
 
 /// Where the end is reported.
-pub struct Reporter(watch::Sender<Option<Arc<QuestionEnd>>>);
+pub struct Reporter(watch::Sender<Option<Arc<PageQuestionEnd>>>);
 
 impl Reporter {
-    pub fn report(self, end: QuestionEnd) {
+    pub fn report(self, end: PageQuestionEnd) {
         self.0.send_replace(Some(Arc::new(end)));
     }
 }
 
 /// The state in which a page finds a question.
 pub enum QuestionState {
-    Ended(Arc<QuestionEnd>),
+    Ended(Arc<PageQuestionEnd>),
     /// It still runs.
     Running,
     /// Its task was lost.
@@ -96,8 +96,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(3600);
 
-    fn refused() -> QuestionEnd {
-        QuestionEnd::Refused(Box::new(Refusal::new(reason::INTERNAL_ERROR, "no")))
+    fn refused() -> PageQuestionEnd {
+        PageQuestionEnd::Refused(Box::new(Refusal::new(reason::INTERNAL_ERROR, "no")))
     }
 
     #[tokio::test]

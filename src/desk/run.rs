@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::answer_html::{Around, render};
 use super::ask::{Note, digest_of, form_page, is_price_risen, note_page, searches_of};
-use super::outcome::{QuestionEnd, QuestionState, RunningQuestion};
+use super::outcome::{PageQuestionEnd, QuestionState, RunningQuestion};
 use super::quote::Quote;
 use super::visitor::{Analyst, AnalystRequest, BY_ITSELF};
 use super::{Admission, Desk, ask, view};
@@ -75,7 +75,7 @@ pub async fn run(
     let (desk, analyst) = (Arc::clone(&desk), Arc::clone(analyst));
     tokio::spawn(async move {
         let end = answer_at_price(&desk, &analyst, quote, admission).await;
-        reporter.report(end.unwrap_or_else(|refusal| QuestionEnd::Refused(Box::new(refusal))));
+        reporter.report(end.unwrap_or_else(|refusal| PageQuestionEnd::Refused(Box::new(refusal))));
     });
     to_answer(number)
 }
@@ -90,7 +90,7 @@ async fn answer_at_price(
     analyst: &Arc<Analyst>,
     quote: Quote,
     admission: Admission,
-) -> Result<QuestionEnd, Refusal> {
+) -> Result<PageQuestionEnd, Refusal> {
     let (seat, exchange) = (&analyst.seat, Arc::clone(&desk.exchange));
     let reading = seat.read(&*exchange, &quote.sql).await?;
     let (requester, query) = (reading.requester.clone(), reading.query.clone());
@@ -119,19 +119,19 @@ async fn answer_at_price(
                 balance: balance.as_ref(),
             };
             let rendered = aside(|| render(&answer, &around, seat.share()))?;
-            Ok(QuestionEnd::Answered(rendered))
+            Ok(PageQuestionEnd::Answered(rendered))
         }
         Ok(AtPrice::Changed(price)) => {
             let digest = digest_of(desk, &reading.query);
             let agreed = price.agreed.clone();
             let number = analyst.quote(Quote { agreed, ..quote });
-            Ok(QuestionEnd::Changed(price, number, digest))
+            Ok(PageQuestionEnd::Changed(price, number, digest))
         }
         Err(refused) if is_price_risen(&refused) => {
             let due = searches_of(desk, analyst).await;
             Ok(due.map_or_else(
-                || QuestionEnd::Refused(Box::new(refused)),
-                QuestionEnd::Searches,
+                || PageQuestionEnd::Refused(Box::new(refused)),
+                PageQuestionEnd::Searches,
             ))
         }
         Err(refused) => Err(refused),
@@ -187,19 +187,19 @@ fn running(desk: &Desk, visitor: &AnalystRequest, outcome: &RunningQuestion) -> 
     ([("refresh", refresh)], page).into_response()
 }
 
-fn end_page(desk: &Desk, visitor: &AnalystRequest, sql: &str, end: &QuestionEnd) -> Response {
+fn end_page(desk: &Desk, visitor: &AnalystRequest, sql: &str, end: &PageQuestionEnd) -> Response {
     let title = match end {
-        QuestionEnd::Answered(_) => "Ask: answer",
-        QuestionEnd::Refused(_) => "Ask: refused",
-        QuestionEnd::Changed(..) | QuestionEnd::Searches(_) => "Ask: price",
+        PageQuestionEnd::Answered(_) => "Ask: answer",
+        PageQuestionEnd::Refused(_) => "Ask: refused",
+        PageQuestionEnd::Changed(..) | PageQuestionEnd::Searches(_) => "Ask: price",
     };
     let page = form_page(desk, visitor, (title, sql), |token| match end {
-        QuestionEnd::Answered(rendered) => html! { (rendered.body) },
-        QuestionEnd::Refused(refused) => refusal(refused, sql),
-        QuestionEnd::Changed(price, number, digest) => {
+        PageQuestionEnd::Answered(rendered) => html! { (rendered.body) },
+        PageQuestionEnd::Refused(refused) => refusal(refused, sql),
+        PageQuestionEnd::Changed(price, number, digest) => {
             view::price(price, (*number, sql, digest), token, Some(CHANGED))
         }
-        QuestionEnd::Searches(due) => view::searches(due, sql, token),
+        PageQuestionEnd::Searches(due) => view::searches(due, sql, token),
     });
     count_page(desk, visitor, page.0)
 }

@@ -144,7 +144,7 @@ pub fn in_words(plan: &Plan, loss: &Loss, balance: &Balance) -> String {
         ),
     };
     const SHOWN: usize = 3;
-    // Steps of a fit that lead to another one show nothing of their own.
+    // Steps of a fit that lead to another one show nothing themselves.
     let leads_on = |release: &ReleasePlan| release.outputs().iter().any(|(o, _)| o.leads_on());
     let releases = plan.releases().iter().filter(|release| !leads_on(release));
     let releases: Vec<&ReleasePlan> = releases.collect();

@@ -25,10 +25,10 @@ use crate::rewrite::{
 };
 
 /// An error this much above its target is not worth a second answer.
-const NEAR: f64 = 1.05;
+const SMALL_EXCESS: f64 = 1.05;
 
 /// The same where a look chooses the clip, which decides how much noise there is.
-const NEAR_LOOKED_AT: f64 = 1.25;
+const SMALL_EXCESS_WITH_LOOK: f64 = 1.25;
 
 /// An answer is priced by this factor above what the one before it shows, to cover rounding.
 const MARGIN: f64 = 1.002;
@@ -52,7 +52,7 @@ impl Engine {
     ///
     /// # Guarantee
     /// Each price is a function of the plan, the session, the policy and the values that were
-    /// released before. Its charge is a debit of its own, before a row is read for it.
+    /// released before. Its charge is a separate debit, before a row is read for it.
     ///
     /// # Errors
     /// 22023 where more epsilon is needed than the policy allows for one query; 53400 where the
@@ -177,25 +177,25 @@ fn cuts<'a>(release: &ReleasePlan, output: &Output, table: &'a ReleasedTable) ->
 
 /// With less noise a look sees more of the longest units. The clip that it chooses is about this
 /// many times as long as the first look predicts.
-const LOOKED_AT: f64 = 1.2;
+const CLIP_GROWTH: f64 = 1.2;
 
 /// The factor between the trials, and the number of trials, of the search for how much less noise
 /// is needed.
-const STEP: f64 = 1.02;
-const STEPS: i32 = 350;
+const TRIAL_FACTOR: f64 = 1.02;
+const TRIALS: i32 = 350;
 
 /// The factor by which the noise has to shrink where the error is `times` the wanted one; `None`
 /// where the error is near it. With less noise a look chooses a longer clip, and noise grows with
 /// the clip: the factor allows for that.
 fn noise_factor_for(times: f64, cuts: &[&ClipBias]) -> Option<f64> {
     if cuts.is_empty() {
-        return (times > NEAR).then_some(times);
+        return (times > SMALL_EXCESS).then_some(times);
     }
     let grown = |less: f64| cuts.iter().map(|cut| cut.growth(less)).fold(1.0, f64::max);
-    let times_then = times * LOOKED_AT;
-    let mut steps = (0..STEPS).map(|step| STEP.powi(step));
+    let times_then = times * CLIP_GROWTH;
+    let mut steps = (0..TRIALS).map(|step| TRIAL_FACTOR.powi(step));
     let found = steps.find(|less| *less >= times_then * grown(*less));
-    (times > NEAR_LOOKED_AT).then(|| found.unwrap_or(times_then * grown(times_then)))
+    (times > SMALL_EXCESS_WITH_LOOK).then(|| found.unwrap_or(times_then * grown(times_then)))
 }
 
 /// Each released table, and the number of its first aggregate in the statement.

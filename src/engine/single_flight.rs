@@ -25,7 +25,7 @@ impl SingleFlight {
     /// of other roles, for these at most `most`. Dropping the guards ends the flights.
     ///
     /// Within its own role a session waits without a limit: it would pay for the same answer again
-    /// otherwise. A session that waits for other roles holds all flights of its own role, and no
+    /// otherwise. A session that waits for other roles holds all flights of its role, and no
     /// session that holds a flight among the roles waits for those. So waiting cannot form a cycle.
     pub async fn wait(&self, plan: &Plan, role: &str, most: Duration) -> Vec<OwnedMutexGuard<()>> {
         let mut guards = self.all(plan, Some(role)).await;

@@ -97,7 +97,7 @@ impl Timing {
 
 /// How long to wait for an answer under a client's own timeout: to the end of the quantum that the
 /// timeout falls in, and one quantum more. An answer that was ready in time has then been held to
-/// the end of its own quantum.
+/// the end of its quantum.
 pub fn answer_deadline(timeout: Duration, quantum: Option<Duration>) -> Duration {
     match quantum {
         None => timeout,

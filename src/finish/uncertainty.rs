@@ -16,7 +16,7 @@ pub use crate::mechanism::quantile_95;
 use crate::release::{ClipBias, NoiseRecord, ReleasedTable};
 use crate::rewrite::{ChoiceKind, Measure, ReleasePlan, measure_noise};
 use choices::ChosenValue;
-use clip_bias::Cuts;
+use clip_bias::ClipBiasPart;
 pub use value::value_and_error;
 
 /// Standard error, and an interval that holds the exact clipped value in at least 95 of 100 cases.
@@ -122,7 +122,7 @@ pub fn spread(
     row.spread(formula)
 }
 
-/// The fit of a model in one group. It has errors of its own.
+/// The fit of a model in one group. The model says its errors.
 pub fn fit(
     release: &ReleasePlan,
     model: &Model,
@@ -357,15 +357,20 @@ impl<'r> Row<'r> {
         self.measures.get(at).map(String::as_str)
     }
 
-    fn measure(&self, id: MeasureId, cuts: Cuts) -> Option<Estimate> {
-        self.estimate_measure(self.release.measure(id), self.value(id)?, cuts)
+    fn measure(&self, id: MeasureId, bias: ClipBiasPart) -> Option<Estimate> {
+        self.estimate_measure(self.release.measure(id), self.value(id)?, bias)
     }
 
     fn value(&self, id: MeasureId) -> Option<f64> {
         self.released_text(id.into())?.parse().ok()
     }
 
-    fn estimate_measure(&self, measure: &Measure, value: f64, cuts: Cuts) -> Option<Estimate> {
+    fn estimate_measure(
+        &self,
+        measure: &Measure,
+        value: f64,
+        bias: ClipBiasPart,
+    ) -> Option<Estimate> {
         let is_unseen = |drawn: &NoiseRecord| drawn.unseen(measure).is_some();
         if self.drawn.is_some_and(is_unseen) {
             return None;
@@ -374,12 +379,16 @@ impl<'r> Row<'r> {
             Some(drawn) => drawn.noise(measure, self.group),
             None => measure_noise(self.release, measure)?,
         };
-        let cuts = if self.has_cuts { cuts } else { Cuts::Left };
+        let bias = if self.has_cuts {
+            bias
+        } else {
+            ClipBiasPart::Excluded
+        };
         let (lower, higher) = self.drawn.map_or((0.0, 0.0), |drawn| {
             clip_bias::bias_of_measure(
                 self.release,
                 measure,
-                (value, &noise, cuts),
+                (value, &noise, bias),
                 (drawn, self.group, self.groups),
             )
         });
@@ -401,15 +410,15 @@ impl Group for Row<'_> {
     }
 
     fn total(&self, measure: MeasureId) -> Option<Estimate> {
-        self.measure(measure, Cuts::Surely(self.z))
+        self.measure(measure, ClipBiasPart::UpperBound(self.z))
     }
 
     fn part(&self, measure: MeasureId) -> Option<Estimate> {
-        self.measure(measure, Cuts::Likely)
+        self.measure(measure, ClipBiasPart::Likeliest)
     }
 
     fn of_mean(&self, measure: MeasureId) -> Option<Estimate> {
-        self.measure(measure, Cuts::Partly(self.z))
+        self.measure(measure, ClipBiasPart::ForMean(self.z))
     }
 
     fn distances(&self, sum: MeasureId, rows: MeasureId) -> Option<Estimate> {
@@ -426,7 +435,7 @@ impl Group for Row<'_> {
             fixed_point: fixed_point.clone(),
         };
         let value = self.value(sum)? - self.centre(sum)? * self.value(rows)?;
-        self.estimate_measure(&distances, value, Cuts::Partly(self.z))
+        self.estimate_measure(&distances, value, ClipBiasPart::ForMean(self.z))
     }
 
     fn centre(&self, sum: MeasureId) -> Option<f64> {

@@ -11,7 +11,7 @@ pub use names::AGGREGATES;
 use super::unknown::is_unknown;
 use crate::catalog::Type;
 
-/// Functions and operators of the row level. Those with a grammar of their own (AND, CASE, IN, …)
+/// Functions and operators of the row level. Those with a special grammar (AND, CASE, IN, …)
 /// are resolved by the grammar; the rest by [`entries`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Function {

@@ -24,16 +24,16 @@ pub enum WindowFunction {
     DenseRank,
     PercentRank,
     /// CUME_DIST.
-    Share,
+    CumeDist,
     /// NTILE, with the number of tiles.
-    Tile(i64),
+    Ntile(i64),
     /// LAG (negative) and LEAD: the value this many rows further on.
-    Neighbour {
+    LagLead {
         value: Expr,
         offset: i64,
     },
     /// The value at a place of the frame.
-    Placed {
+    NthValue {
         value: Expr,
         place: Position,
     },
@@ -102,10 +102,10 @@ impl Window {
             | WindowFunction::Rank
             | WindowFunction::DenseRank
             | WindowFunction::PercentRank
-            | WindowFunction::Share
-            | WindowFunction::Tile(_) => Vec::new(),
-            WindowFunction::Neighbour { value, offset: _ }
-            | WindowFunction::Placed { value, place: _ } => {
+            | WindowFunction::CumeDist
+            | WindowFunction::Ntile(_) => Vec::new(),
+            WindowFunction::LagLead { value, offset: _ }
+            | WindowFunction::NthValue { value, place: _ } => {
                 vec![value]
             }
             WindowFunction::Aggregate(aggregate) => aggregate.reads(),
@@ -126,13 +126,13 @@ impl Window {
             | WindowFunction::Rank
             | WindowFunction::DenseRank
             | WindowFunction::PercentRank
-            | WindowFunction::Share
-            | WindowFunction::Tile(_)) => other,
-            WindowFunction::Neighbour { value, offset } => WindowFunction::Neighbour {
+            | WindowFunction::CumeDist
+            | WindowFunction::Ntile(_)) => other,
+            WindowFunction::LagLead { value, offset } => WindowFunction::LagLead {
                 value: map(value)?,
                 offset,
             },
-            WindowFunction::Placed { value, place } => WindowFunction::Placed {
+            WindowFunction::NthValue { value, place } => WindowFunction::NthValue {
                 value: map(value)?,
                 place,
             },

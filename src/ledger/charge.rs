@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::mechanism::Loss;
 
-/// A digest of its own type, since a plain one must never stand where a keyed one is shown.
+/// A digest of a separate type, since a plain one must never stand where a keyed one is shown.
 macro_rules! digest {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -84,7 +84,7 @@ pub struct Charge {
     entry: HistoryEntry,
 }
 
-/// Where a debit stands in its role's history. All debits of one statement share it.
+/// The place of a debit in its role's history. All debits of one statement share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct HistoryEntry {
     pub(super) microseconds: i64,
@@ -110,7 +110,7 @@ impl Charge {
         }
     }
 
-    /// Where it stands in the history.
+    /// Its place in the history.
     pub fn entry(&self) -> HistoryEntry {
         self.entry
     }

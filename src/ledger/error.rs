@@ -131,7 +131,7 @@ pub enum Error {
     Decision(String),
     #[error("the ledger's file could not be used: {0}")]
     File(#[source] Arc<std::io::Error>),
-    /// The debits of this moment may or may not stand; none was acknowledged.
+    /// The debits of this moment may or may not be committed; none was acknowledged.
     #[error("the ledger could not be read or written: {0}")]
     Storage(#[source] Arc<dyn std::error::Error + Send + Sync>),
     #[error(

@@ -84,7 +84,7 @@ impl Decision {
     }
 }
 
-/// A decision as it stands in the ledger.
+/// A decision as the ledger has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decided {
     pub id: i64,

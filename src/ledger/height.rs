@@ -189,7 +189,7 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// [`Error::Witness`]: the charge stands, and nobody may rely on it.
+    /// [`Error::Witness`]: the charge is committed, and nobody may rely on it.
     pub(super) fn note(&mut self, reached: (LedgerHeight, Option<Testimony>)) -> Result<(), Error> {
         let (height, testimony) = reached;
         self.seen = height;
@@ -237,7 +237,7 @@ pub(super) fn height(store: &mut dyn Store) -> Result<LedgerHeight, Error> {
 ///
 /// # Guarantee
 ///
-/// `None` means that every debit up to that height stands in the ledger, if its sums are those of
+/// `None` means that every debit up to that height is committed, if its sums are those of
 /// its debits: the counts are no lower, and the newest debit of then is the same.
 ///
 /// # Requires

@@ -6,7 +6,7 @@ use super::rules::Rules;
 use super::store::{Row, StoreValue};
 use crate::mechanism::Loss;
 
-/// One debit of a role, as it stands in the history.
+/// One debit of a role, as the history has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub loss: Loss,

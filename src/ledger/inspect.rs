@@ -1,8 +1,8 @@
-//! A ledger as it stands, whatever its format: read, and not written.
+//! A ledger as it is, whatever its format: read, and not written.
 
 use super::address::{Address, look_at};
-use super::attend::{Attest, WitnessStanding, check_other_server, fault, standings};
 use super::backups::LastBackup;
+use super::compare_witnesses::{Attest, WitnessStanding, check_other_server, fault, standings};
 use super::error::Error;
 use super::height::{LedgerHeight, height};
 use super::sqlite;

@@ -104,7 +104,7 @@ pub enum Verdict {
     Explained,
     /// Not run, and nothing charged.
     Refused,
-    /// Something broke; the charge stands.
+    /// Something broke; the charge remains.
     Failed,
 }
 

@@ -308,7 +308,7 @@ impl Server {
                     .as_deref()
                 {
                     // A transaction of that number was committed; the mark says whether it is ours.
-                    // Writing the mark again is a commit of its own. Once a synchronous standby
+                    // Writing the mark again is a separate commit. Once a synchronous standby
                     // has acknowledged that one, it has both.
                     Some("committed") => match self.script(&self.mark_again(transaction)) {
                         Ok(Some(_)) => return Ok(()),

@@ -75,7 +75,7 @@ pub trait Store {
     ///
     /// On success everything written survives a crash of the process, and, unless it was begun with
     /// [`Access::WriteSoon`], a loss of power, with all that was committed before. On an error it
-    /// may or may not stand.
+    /// may or may not be committed.
     ///
     /// # Errors
     ///

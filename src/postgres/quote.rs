@@ -1,4 +1,4 @@
-//! Names and texts within statements of our own.
+//! Names and texts within statements that pgveil writes.
 
 use crate::policy::WantedIndex;
 

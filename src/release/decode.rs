@@ -9,7 +9,9 @@ use num_traits::ToPrimitive;
 use crate::aggregates::{Foreseen, MeasureId};
 use crate::catalog::Type;
 use crate::mechanism::Calibrated;
-use crate::rewrite::{CoordinateId, Count, Degree, Measure, ReleasePlan, Step, measure_deviation};
+use crate::rewrite::{
+    CoordinateId, Count, Degree, GridStep, Measure, ReleasePlan, measure_deviation,
+};
 
 /// The measures of one group as decimal text, from its noisy coordinates in steps of their base
 /// grids, in the plain layout ([`crate::rewrite::made_of`]).
@@ -271,17 +273,17 @@ impl Rational {
         }
     }
 
-    fn times(self, step: Step) -> Self {
+    fn times(self, step: GridStep) -> Self {
         match step {
-            Step::Decimal(n) => Self {
+            GridStep::Decimal(n) => Self {
                 denominator: self.denominator * power_of_ten(n),
                 ..self
             },
-            Step::Binary(k) if k >= 0 => Self {
+            GridStep::Binary(k) if k >= 0 => Self {
                 denominator: self.denominator * power_of_two(k.unsigned_abs()),
                 ..self
             },
-            Step::Binary(k) => Self {
+            GridStep::Binary(k) => Self {
                 numerator: self.numerator * power_of_two(k.unsigned_abs()),
                 ..self
             },
@@ -355,11 +357,11 @@ mod tests {
         );
         assert_eq!(text(Rational::combine([], 4)), "0.000");
         let steps = [
-            Step::Decimal(0),
-            Step::Decimal(2),
-            Step::Binary(0),
-            Step::Binary(3),
-            Step::Binary(-3),
+            GridStep::Decimal(0),
+            GridStep::Decimal(2),
+            GridStep::Binary(0),
+            GridStep::Binary(3),
+            GridStep::Binary(-3),
         ];
         assert_eq!(
             steps.map(|step| text(binary(250, 0).times(step))),
@@ -417,31 +419,31 @@ mod tests {
         assert_eq!(of(&[-2], &Degree::Count), ["0"]);
         // 2 q - 10 are -4 and -2; what their squares lack of 100 is 84 and 96.
         assert_eq!(
-            of(&[2, -6], &Degree::Sum(fixed_point(Step::Decimal(0)))),
+            of(&[2, -6], &Degree::Sum(fixed_point(GridStep::Decimal(0)))),
             ["2", "7"]
         );
         assert_eq!(
-            of(&[2, -6], &Degree::Sum(fixed_point(Step::Decimal(1)))),
+            of(&[2, -6], &Degree::Sum(fixed_point(GridStep::Decimal(1)))),
             ["2", "0.7"]
         );
         assert_eq!(
             of(
                 &[2, -6, 180],
-                &Degree::Squares(fixed_point(Step::Decimal(0)))
+                &Degree::Squares(fixed_point(GridStep::Decimal(0)))
             ),
             ["2", "7", "-3.0", "5.00"]
         );
         assert_eq!(
             of(
                 &[2, -6, 180],
-                &Degree::Squares(fixed_point(Step::Decimal(1)))
+                &Degree::Squares(fixed_point(GridStep::Decimal(1)))
             ),
             ["2", "0.7", "-0.30", "0.0500"]
         );
         // In steps of four: digits by the noise, whose deviation is 2.8 units, halved.
         let binary = of(
             &[2, -6, 180],
-            &Degree::Squares(fixed_point(Step::Binary(-2))),
+            &Degree::Squares(fixed_point(GridStep::Binary(-2))),
         );
         assert_eq!(
             binary,

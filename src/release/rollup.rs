@@ -389,7 +389,7 @@ impl<'a> View<'a> {
             .then_some(view)
     }
 
-    /// Whether the finer answer lists, for this key of its own, every value that a row of the
+    /// Whether the finer answer lists, for this one of its keys, every value that a row of the
     /// release can have. It does in three cases:
     /// - no other value can occur;
     /// - the release groups by the same key: it leaves out the values that it does not list, and

@@ -108,7 +108,7 @@ impl Degree {
                 vec![
                     count,
                     sum(fixed_point),
-                    Coordinate::Lacks {
+                    Coordinate::SquareComplement {
                         filter: None,
                         value: value.clone(),
                         fixed_point: fixed_point.clone(),

@@ -388,7 +388,7 @@ impl Words<'_> {
             }
             Coordinate::Units { mask } => format!("units present{}", masked(mask)),
             Coordinate::Presence => "units present, each shared among its groups".to_owned(),
-            Coordinate::Share {
+            Coordinate::DistanceFromEnd {
                 filter: _,
                 value,
                 fixed_point,
@@ -422,7 +422,7 @@ impl Words<'_> {
                     fixed_point.bounds.hi
                 )
             }
-            Coordinate::Lacks {
+            Coordinate::SquareComplement {
                 filter: _,
                 value,
                 fixed_point: _,
@@ -494,7 +494,7 @@ fn step_of(coordinate: &Coordinate) -> f64 {
             centred,
             ..
         } => fixed_point.step.size() * if *centred { 0.5 } else { 1.0 },
-        Coordinate::Lacks {
+        Coordinate::SquareComplement {
             filter: _,
             value: _,
             fixed_point,
@@ -504,7 +504,7 @@ fn step_of(coordinate: &Coordinate) -> f64 {
             y: (_, y),
             x: (_, x),
         } => product_step(y, x),
-        Coordinate::Share { fixed_point, .. } => fixed_point.step.size(),
+        Coordinate::DistanceFromEnd { fixed_point, .. } => fixed_point.step.size(),
         Coordinate::Rows { .. } | Coordinate::Nulls { .. } | Coordinate::Units { .. } => 1.0,
         Coordinate::Presence => 1.0 / PRESENCE as f64,
         Coordinate::Flags { .. } => 0.5,

@@ -404,7 +404,9 @@ fn presence_height(coordinate: &Coordinate) -> Option<Height> {
         | Coordinate::Flags { .. }
         | Coordinate::Nulls { .. }
         | Coordinate::Values { .. } => None,
-        Coordinate::Share { .. } | Coordinate::Lacks { .. } | Coordinate::Products { .. } => None,
+        Coordinate::DistanceFromEnd { .. }
+        | Coordinate::SquareComplement { .. }
+        | Coordinate::Products { .. } => None,
     }
 }
 
@@ -517,7 +519,9 @@ fn raise_presence(
         | Coordinate::Flags { .. }
         | Coordinate::Nulls { .. }
         | Coordinate::Values { .. } => weight,
-        Coordinate::Share { .. } | Coordinate::Lacks { .. } | Coordinate::Products { .. } => weight,
+        Coordinate::DistanceFromEnd { .. }
+        | Coordinate::SquareComplement { .. }
+        | Coordinate::Products { .. } => weight,
     };
     weights.into_iter().zip(coordinates).map(weighed).collect()
 }

@@ -93,7 +93,7 @@ struct AtHand {
 }
 
 /// An expression that is evaluated where it stands, with the scans at hand there.
-struct Fixed {
+struct FixedColumns {
     reads: Vec<ColumnId>,
     scans: Vec<ScanId>,
 }
@@ -121,7 +121,7 @@ impl Merger<'_> {
         let mut hidden = Vec::new();
         scans_at_hand(&relation, &mut own, &mut hidden);
         let is_alone = more.is_empty() && at_hand.scans.is_empty();
-        let mut places = vec![Fixed {
+        let mut places = vec![FixedColumns {
             reads: at_hand.read_apart.clone(),
             scans: Vec::new(),
         }];
@@ -346,7 +346,7 @@ fn scans_at_hand(relation: &Relation, found: &mut AtHand, hidden: &mut Vec<Scan>
 }
 
 /// The derived columns of inner joins and filters, none of which moves. Returns the scans at hand.
-fn fixed_columns(relation: &Relation, found: &mut Vec<Fixed>) -> Vec<ScanId> {
+fn fixed_columns(relation: &Relation, found: &mut Vec<FixedColumns>) -> Vec<ScanId> {
     match relation {
         Relation::Scan(scan) => vec![scan.number],
         Relation::Filter {
@@ -355,7 +355,7 @@ fn fixed_columns(relation: &Relation, found: &mut Vec<Fixed>) -> Vec<ScanId> {
         } => fixed_columns(input, found),
         Relation::Project { input, columns } => {
             let scans = fixed_columns(input, found);
-            found.push(Fixed {
+            found.push(FixedColumns {
                 reads: columns.iter().flat_map(|(_, e)| e.columns()).collect(),
                 scans: scans.clone(),
             });

@@ -14,7 +14,7 @@ pub enum ShadowSource {
     /// A second server that the operator names. Its database must be empty or an earlier shadow; it
     /// is rebuilt.
     Url(Secret),
-    /// A throw-away server of our own, the best this machine offers.
+    /// A throw-away server that pgveil starts, the best this machine offers.
     Local,
     /// A throw-away server of this kind.
     LocalEngine(PostgresEngine),

@@ -39,7 +39,7 @@ pub(super) fn survey(
         with_names: BTreeSet::new(),
         catalogs: Vec::new(),
         tables: Vec::new(),
-        strangers: 0,
+        unknown_relations: 0,
         system: false,
     };
     let _ = visit::visit(query, &mut WithNames(&mut survey.with_names));
@@ -54,7 +54,7 @@ pub(super) fn survey(
         (Some(_), None) => About::Catalogs {
             reads_relations: true,
         },
-        (None, None) if survey.system && survey.strangers == 0 => About::Catalogs {
+        (None, None) if survey.system && survey.unknown_relations == 0 => About::Catalogs {
             reads_relations: false,
         },
         (None, Some(_) | None) => About::Tables,
@@ -83,7 +83,7 @@ struct Survey<'a> {
     /// Tables of the policy, and pgveil's views.
     tables: Vec<String>,
     /// Number of relations that do not exist for the client.
-    strangers: usize,
+    unknown_relations: usize,
     /// A function or type of [`names::SYSTEM`]'s kind is used.
     system: bool,
 }
@@ -124,7 +124,7 @@ impl Survey<'_> {
             }
             [schema, _] if SCHEMAS.contains(&schema.as_str()) => self.catalogs.push(shown),
             [schema, table] if listed(schema, table) => self.tables.push(shown),
-            _ => self.strangers += 1,
+            _ => self.unknown_relations += 1,
         }
         Ok(())
     }

@@ -147,7 +147,7 @@ pub fn is_from_elsewhere(headers: &HeaderMap) -> bool {
     site.is_some_and(|site| site == "same-site" || site == "cross-site")
 }
 
-/// Whether a browser opens it as a page of its own, not within another.
+/// Whether a browser opens it as a separate page, not within another.
 fn is_opened(headers: &HeaderMap) -> bool {
     let is = |name: &str, wanted: &str| headers.get(name).is_some_and(|value| value == wanted);
     is("sec-fetch-mode", "navigate") && is("sec-fetch-dest", "document")

@@ -305,7 +305,7 @@ mod tests {
     use crate::refusal::RefusalKind;
 
     #[test]
-    fn a_long_message_behind_a_long_one_takes_room_of_its_own() {
+    fn a_long_message_behind_a_long_one_takes_separate_room() {
         let (near, _far) = tokio::io::duplex(1);
         let (mut channel, share) = (FramedStream::new(Box::new(near)), MemoryShare::default());
         for (length, held) in [

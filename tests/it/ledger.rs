@@ -8,6 +8,7 @@ mod disk;
 mod edges;
 mod interleavings;
 mod keyed;
+mod kill_points;
 mod looking;
 mod older_copies;
 mod processes;
@@ -16,7 +17,6 @@ mod relay;
 pub mod reuse;
 pub mod stage;
 pub mod statement_log;
-mod steps;
 mod total;
 
 use std::path::{Path, PathBuf};

@@ -32,7 +32,7 @@ const LENGTH_MAX: f64 = 2.0;
 
 /// The measures of one step.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sums {
+pub struct NewtonSums {
     pub count: MeasureId,
     pub gradient: Vec<MeasureId>,
     /// The lower half, row by row.
@@ -41,7 +41,7 @@ pub struct Sums {
 
 /// Which step it is, and how coefficients come back from scaled columns.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Step {
+pub struct NewtonStep {
     /// From 0.
     pub at: usize,
     /// The variance of the noise of the step before, in that of this one.
@@ -52,7 +52,7 @@ pub struct Step {
     pub constants: Vec<Option<f64>>,
 }
 
-impl Step {
+impl NewtonStep {
     /// How much of the last step is gone. The step before has `before` times the noise's variance:
     /// in their mean, weighed by the inverses of their variances, the last one has this share.
     fn share(&self) -> f64 {
@@ -105,7 +105,7 @@ impl LogisticFit {
     }
 }
 
-impl Sums {
+impl NewtonSums {
     pub fn all(&self) -> Vec<MeasureId> {
         let sums = self.gradient.iter().chain(&self.curvature).copied();
         std::iter::once(self.count).chain(sums).collect()
@@ -121,8 +121,8 @@ impl Sums {
 ///
 /// `None` where a number is too large for `f64`.
 pub fn fit(
-    sums: &Sums,
-    step: &Step,
+    sums: &NewtonSums,
+    step: &NewtonStep,
     measure: &dyn Fn(MeasureId) -> Option<Noisy>,
 ) -> Option<LogisticFit> {
     let each = |ids: &[MeasureId]| {
@@ -133,7 +133,7 @@ pub fn fit(
     solve(&each(&sums.gradient)?, &each(&sums.curvature)?, step)
 }
 
-fn solve(gradient: &[Noisy], curvature: &[Noisy], step: &Step) -> Option<LogisticFit> {
+fn solve(gradient: &[Noisy], curvature: &[Noisy], step: &NewtonStep) -> Option<LogisticFit> {
     let size = gradient.len();
     let entry = |i: usize, j: usize| {
         let (row, column) = (i.max(j), i.min(j));
@@ -197,7 +197,7 @@ fn solve(gradient: &[Noisy], curvature: &[Noisy], step: &Step) -> Option<Logisti
 }
 
 /// Coefficients of the columns as they are written, in terms of those of scaled columns.
-fn back(step: &Step) -> Vec<Vec<f64>> {
+fn back(step: &NewtonStep) -> Vec<Vec<f64>> {
     let size = step.scales.len();
     let mut back = vec![vec![0.0; size]; size];
     for (at, scale) in step.scales.iter().enumerate() {

@@ -74,10 +74,10 @@ impl Labels<'_> {
             WindowFunction::RowNumber | WindowFunction::Rank | WindowFunction::DenseRank => {
                 Interval::new(1.0, rows as f64)
             }
-            WindowFunction::Tile(count) => Interval::new(1.0, *count as f64),
-            WindowFunction::PercentRank | WindowFunction::Share => Interval::new(0.0, 1.0),
-            WindowFunction::Neighbour { value, offset: _ }
-            | WindowFunction::Placed { value, place: _ } => {
+            WindowFunction::Ntile(count) => Interval::new(1.0, *count as f64),
+            WindowFunction::PercentRank | WindowFunction::CumeDist => Interval::new(0.0, 1.0),
+            WindowFunction::LagLead { value, offset: _ }
+            | WindowFunction::NthValue { value, place: _ } => {
                 check_shown(&inline(value, computed), self.policy, self.columns)?;
                 ranges.of(value)
             }

@@ -3,19 +3,19 @@
 use crate::release::{ClipBias, KnownCut, Lacking, NoiseRecord};
 use crate::rewrite::{Measure, ReleasePlan, measure_terms};
 
-/// Which end of the estimated cut is wanted.
+/// Which part of the estimated clip bias an estimate has.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Cuts {
+pub(super) enum ClipBiasPart {
     /// The noise alone, without the cut.
-    Left,
+    Excluded,
     /// The likeliest cut.
-    Likely,
+    Likeliest,
     /// The likeliest cut, plus [`OF_MEAN`] of the difference to the largest one, at this many
     /// standard deviations.
-    Partly(f64),
+    ForMean(f64),
     /// The largest cut that the interval has to hold, with this many standard deviations of the
     /// noise and of the estimate together.
-    Surely(f64),
+    UpperBound(f64),
 }
 
 /// A long unit that the look does not show adds to the sum and to the count of an average. So the
@@ -49,14 +49,14 @@ impl Side {
 pub(super) fn bias_of_measure(
     release: &ReleasePlan,
     measure: &Measure,
-    (value, noise, cuts): (f64, &[f64], Cuts),
+    (value, noise, bias): (f64, &[f64], ClipBiasPart),
     (drawn, group, groups): (&NoiseRecord, usize, usize),
 ) -> (f64, f64) {
-    let (deviations, part) = match cuts {
-        Cuts::Left => return (0.0, 0.0),
-        Cuts::Likely => (0.0, 0.0),
-        Cuts::Partly(deviations) => (deviations, OF_MEAN),
-        Cuts::Surely(deviations) => (deviations, 1.0),
+    let (deviations, part) = match bias {
+        ClipBiasPart::Excluded => return (0.0, 0.0),
+        ClipBiasPart::Likeliest => (0.0, 0.0),
+        ClipBiasPart::ForMean(deviations) => (deviations, OF_MEAN),
+        ClipBiasPart::UpperBound(deviations) => (deviations, 1.0),
     };
     let root = (drawn.summed_in(group) as f64).sqrt();
     let terms = measure_terms(measure);

@@ -22,7 +22,7 @@ const BATCH_MAX: usize = 512;
 /// How long a batch that fails may be tried again in parts. After that the store is out of order,
 /// not a record.
 const RETRIES_MAX: Duration = Duration::from_secs(5);
-/// How far apart the store is asked whether records stand whose commit failed.
+/// How far apart the store is asked whether records are committed whose COMMIT failed.
 const ASK_EVERY: Duration = Duration::from_millis(200);
 /// How long an end of pgveil waits for the ledger.
 const FLUSH_MAX: Duration = Duration::from_secs(30);
@@ -209,7 +209,7 @@ async fn store(worker: &Worker, records: Vec<Record>) -> Vec<(Option<i64>, Recor
             continue;
         }
         let mut put = put(worker, &part).await;
-        while let Put::Unsure(numbers, _) = &put
+        while let Put::Unknown(numbers, _) = &put
             && is_in_time()
         {
             tokio::time::sleep(ASK_EVERY).await;
@@ -217,16 +217,16 @@ async fn store(worker: &Worker, records: Vec<Record>) -> Vec<(Option<i64>, Recor
         }
         match put {
             Put::Written(numbers) => stored.extend(numbers.into_iter().map(Some).zip(part)),
-            Put::Broken(_) if is_in_time() => {
+            Put::CommitFailed(_) if is_in_time() => {
                 tokio::time::sleep(ASK_EVERY).await;
                 open.push(part);
             }
-            Put::Undone(Error::Storage(_)) if part.len() > 1 && is_in_time() => {
+            Put::NotWritten(Error::Storage(_)) if part.len() > 1 && is_in_time() => {
                 let rest = part.split_off(part.len() / 2);
                 open.extend([rest, part]);
             }
             // The witness or the ledger itself stands in the way: the part may be written.
-            Put::Undone(error) | Put::Broken(error) | Put::Unsure(_, error) => {
+            Put::NotWritten(error) | Put::CommitFailed(error) | Put::Unknown(_, error) => {
                 tracing::error!(%error, lost = part.len(), "records were not confirmed");
                 stored.extend(part.into_iter().map(|record| (None, record)));
             }
@@ -240,11 +240,11 @@ enum Put {
     /// They were committed, under these numbers.
     Written(Vec<i64>),
     /// Nothing was committed: one of them cannot be written, or the store cannot be reached.
-    Undone(Error),
+    NotWritten(Error),
     /// Nothing was committed: the commit failed.
-    Broken(Error),
+    CommitFailed(Error),
     /// They got these numbers, and may have been committed.
-    Unsure(Vec<i64>, Error),
+    Unknown(Vec<i64>, Error),
 }
 
 async fn put(worker: &Worker, records: &[Record]) -> Put {
@@ -259,22 +259,24 @@ async fn put(worker: &Worker, records: &[Record]) -> Put {
     let given = std::mem::take(&mut *given.lock().unwrap_or_else(PoisonError::into_inner));
     match put {
         Ok(numbers) => Put::Written(numbers),
-        // The commit failed, or what came after it: they may stand all the same.
+        // The commit failed, or what came after it: they may be committed all the same.
         Err(_) if !given.is_empty() => ask(worker, given, records).await,
-        Err(error) => Put::Undone(error),
+        Err(error) => Put::NotWritten(error),
     }
 }
 
 /// Asks the store what became of records whose commit failed.
 async fn ask(worker: &Worker, numbers: Vec<i64>, records: &[Record]) -> Put {
     let (wanted, handed) = (numbers.clone(), records.to_vec());
-    let stand = worker.call(Access::Read, move |rules| rules.stand(&wanted, &handed));
-    match stand.await {
+    let are_committed = worker.call(Access::Read, move |rules| {
+        rules.are_committed(&wanted, &handed)
+    });
+    match are_committed.await {
         Ok(true) => Put::Written(numbers),
-        Ok(false) => Put::Broken(Error::storage(std::io::Error::other(
+        Ok(false) => Put::CommitFailed(Error::storage(std::io::Error::other(
             "a commit of the ledger failed",
         ))),
-        Err(error) => Put::Unsure(numbers, error),
+        Err(error) => Put::Unknown(numbers, error),
     }
 }
 

@@ -75,8 +75,8 @@ impl Rules {
         Ok(numbers)
     }
 
-    /// Whether records stand as they were written by one transaction, under these numbers.
-    pub(in crate::ledger) fn stand(
+    /// Whether records are committed as they were written by one transaction, under these numbers.
+    pub(in crate::ledger) fn are_committed(
         &mut self,
         numbers: &[i64],
         records: &[Record],

@@ -302,7 +302,7 @@ mod tests {
 
     /// However many statements other roles have.
     #[test]
-    fn a_roles_statements_are_found_by_an_index_of_their_own() {
+    fn a_roles_statements_are_found_by_a_separate_index() {
         let connection = Connection::open_in_memory().unwrap();
         let schema = super::of_format(super::FORMAT);
         connection.execute_batch(&schema).unwrap();

@@ -140,7 +140,7 @@ fn errors_are_those_of_the_reference() {
     );
 }
 
-/// No set is worse off than with noise of its own in an equal split.
+/// No set is worse off than with separate noise in an equal split.
 #[test]
 fn each_set_gains() {
     let mut random = ChaCha20Rng::seed_from_u64(7);

@@ -43,12 +43,12 @@ const WINDOWS: [usize; 4] = [1, 2, 4, 8];
 
 /// How many of its standard deviations the sum of a window beyond a gap must have to be units. A
 /// clip that follows noise costs as much as the noise is far: one in 100,000 looks does.
-const FAR: f64 = 5.5;
+const GAP_DEVIATIONS: f64 = 5.5;
 
 /// The part of the error of what is cut, standard deviations of the look, that counts as cut when a
 /// clip is chosen. The error assumes the heaviest tail that the look allows, which few data have;
 /// without any of it, clips are too low where there are many units, and noise hides some long ones.
-const UNSEEN: f64 = 0.2;
+const ERROR_SHARE: f64 = 0.2;
 
 /// The candidate with the least estimated error, of clips that are two to a bin, in ascending
 /// order; `None` where too few units are seen to choose.
@@ -59,7 +59,9 @@ pub fn choose(histogram: &Histogram, clips: &[f64], sums: DrawnSums) -> Option<C
     let units = Smoothed::of(histogram);
     let ways = units.ways_of_choice(histogram);
     let shown: Vec<f64> = clips.iter().map(|c| units.cut(histogram, *c)).collect();
-    let unseen = clips.iter().map(|clip| UNSEEN * ways.lost_length(*clip).1);
+    let unseen = clips
+        .iter()
+        .map(|clip| ERROR_SHARE * ways.lost_length(*clip).1);
     let cuts = shown.iter().zip(unseen).map(|(cut, more)| cut.hypot(more));
     let cuts: Vec<f64> = cuts.collect();
     let of_noise = |clip: f64, noise: f64| sums.cells.sqrt() * clip * noise;
@@ -269,7 +271,9 @@ fn last_shown(counts: &[f64], fullest: usize, deviation: f64) -> usize {
             2
         } else if sum(4) > 2.7 * 2.0 * deviation {
             4
-        } else if let Some(end) = beyond_a_gap(counts, last, &WINDOWS[1..], FAR * deviation) {
+        } else if let Some(end) =
+            beyond_a_gap(counts, last, &WINDOWS[1..], GAP_DEVIATIONS * deviation)
+        {
             end - last
         } else {
             return last;

@@ -59,7 +59,7 @@ impl Resolver<'_> {
     /// Says what each step asks, and what the last one takes from the others.
     ///
     /// # Errors
-    /// 0A000 for groups, and for two regressions, whose steps would need constants of their own.
+    /// 0A000 for groups, and for two regressions, whose steps would need separate constants.
     pub(super) fn fill_steps(&mut self, cut: &mut Cut) -> Result<(), Refusal> {
         let is_step = |operation: &Operation| operation.of_steps().is_some();
         let mut own = cut.aggregates.iter().filter(|a| is_step(&a.operation));

@@ -24,7 +24,7 @@ use crate::resolve::names::scope::{Item, Named, Scope};
 use crate::resolve::resolution::Resolution;
 use crate::resolve::syntax::{name_of, names_of, place_of};
 use crate::visit;
-use calls::{CALLS, Calls};
+use calls::{CALLS, CallTypes};
 use from::{names_exist, rename};
 
 /// Name and type of a column.
@@ -219,7 +219,7 @@ impl Shapes<'_, '_> {
             return self.names.type_names().find(data_type);
         }
         let mut expr = expr.clone();
-        let mut calls = Calls {
+        let mut calls = CallTypes {
             shapes: self,
             known,
             found: Vec::new(),

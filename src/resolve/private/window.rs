@@ -26,14 +26,14 @@ fn frame_of(
     name: &str,
 ) -> Result<Option<Frame>, Refusal> {
     match function {
-        WindowFunction::Placed { value: _, place } => placed_frame(*place, frame, name),
+        WindowFunction::NthValue { value: _, place } => placed_frame(*place, frame, name),
         WindowFunction::RowNumber
         | WindowFunction::Rank
         | WindowFunction::DenseRank
         | WindowFunction::PercentRank
-        | WindowFunction::Share
-        | WindowFunction::Tile(_) => Ok(None),
-        WindowFunction::Neighbour { .. } | WindowFunction::Aggregate(_) => Ok(None),
+        | WindowFunction::CumeDist
+        | WindowFunction::Ntile(_) => Ok(None),
+        WindowFunction::LagLead { .. } | WindowFunction::Aggregate(_) => Ok(None),
     }
 }
 
@@ -304,12 +304,14 @@ fn positional_call(name: &str, arguments: Vec<Expr>) -> Result<(WindowFunction, 
         ("row_number", None, ..) => (WindowFunction::RowNumber, Type::Int8),
         ("rank", None, ..) => (WindowFunction::Rank, Type::Int8),
         ("dense_rank", None, ..) => (WindowFunction::DenseRank, Type::Int8),
-        ("ntile", Some(count), None, _) => (WindowFunction::Tile(constant(&count, 1)?), Type::Int4),
+        ("ntile", Some(count), None, _) => {
+            (WindowFunction::Ntile(constant(&count, 1)?), Type::Int4)
+        }
         ("lag" | "lead", Some(value), offset, None) => {
             let offset = offset.map_or(Ok(1), |e| constant(&e, 0))?;
             let data_type = value.data_type.clone();
             (
-                WindowFunction::Neighbour {
+                WindowFunction::LagLead {
                     value,
                     offset: if name == "lag" { -offset } else { offset },
                 },
@@ -317,7 +319,7 @@ fn positional_call(name: &str, arguments: Vec<Expr>) -> Result<(WindowFunction, 
             )
         }
         ("percent_rank", None, ..) => (WindowFunction::PercentRank, Type::Float8),
-        ("cume_dist", None, ..) => (WindowFunction::Share, Type::Float8),
+        ("cume_dist", None, ..) => (WindowFunction::CumeDist, Type::Float8),
         ("first_value" | "last_value", Some(value), None, _) => {
             let data_type = value.data_type.clone();
             let place = if name == "first_value" {
@@ -325,12 +327,12 @@ fn positional_call(name: &str, arguments: Vec<Expr>) -> Result<(WindowFunction, 
             } else {
                 Position::Last
             };
-            (WindowFunction::Placed { value, place }, data_type)
+            (WindowFunction::NthValue { value, place }, data_type)
         }
         ("nth_value", Some(value), Some(nth), None) => {
             let data_type = value.data_type.clone();
             (
-                WindowFunction::Placed {
+                WindowFunction::NthValue {
                     value,
                     place: Position::Nth(constant(&nth, 1)?),
                 },

@@ -14,7 +14,7 @@ use crate::rewrite::emit::expression::ExpressionEmitter;
 use crate::rewrite::emit::guard::bound;
 use crate::rewrite::emit::sql;
 use crate::rewrite::vector::base_rows::{canonical, key_text};
-use crate::rewrite::vector::fixed_point::{FixedPoint, Step};
+use crate::rewrite::vector::fixed_point::{FixedPoint, GridStep};
 use crate::rewrite::vector::row_integer::integer;
 
 /// Most points of a grid.
@@ -169,8 +169,8 @@ impl Grid {
                 fixed_point,
                 data_type,
             } => match fixed_point.step {
-                Step::Decimal(n) => decimal(near.min(fixed_point.upper), n),
-                Step::Binary(_) => {
+                GridStep::Decimal(n) => decimal(near.min(fixed_point.upper), n),
+                GridStep::Binary(_) => {
                     let value =
                         (near as f64 * fixed_point.step.size()).clamp(self.range.lo, self.range.hi);
                     if integer_range(data_type).is_some() {
@@ -195,7 +195,7 @@ impl Grid {
             Scale::Lattice {
                 fixed_point:
                     fixed_point @ FixedPoint {
-                        step: Step::Binary(_),
+                        step: GridStep::Binary(_),
                         ..
                     },
                 data_type,
@@ -211,7 +211,7 @@ impl Grid {
             Scale::Lattice {
                 fixed_point:
                     FixedPoint {
-                        step: Step::Decimal(n),
+                        step: GridStep::Decimal(n),
                         upper,
                         ..
                     },
@@ -318,7 +318,7 @@ mod tests {
     #[test]
     fn edges_are_the_ends_of_what_a_point_stands_for() {
         let range = Interval::new(0.0, 1000.0);
-        let edges = |step: Step, data_type: Type| {
+        let edges = |step: GridStep, data_type: Type| {
             let fixed_point = FixedPoint {
                 step,
                 lower: 0,
@@ -337,9 +337,12 @@ mod tests {
             };
             [Side::Low, Side::High].map(|side| grid.edge(2, side))
         };
-        assert_eq!(edges(Step::Decimal(1), Type::Numeric(None)), ["2.0", "2.9"]);
+        assert_eq!(
+            edges(GridStep::Decimal(1), Type::Numeric(None)),
+            ["2.0", "2.9"]
+        );
         // A grid of halves, to the nearest of which values are rounded.
-        assert_eq!(edges(Step::Binary(1), Type::Float8), ["9.75", "14.75"]);
+        assert_eq!(edges(GridStep::Binary(1), Type::Float8), ["9.75", "14.75"]);
     }
 
     #[test]

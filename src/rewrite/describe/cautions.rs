@@ -284,8 +284,8 @@ impl Values<'_> {
             Relation::Window { input: _, columns } => {
                 if let Some((_, window)) = columns.iter().find(|(made, _)| *made == id) {
                     return match &window.ranked {
-                        WindowFunction::Neighbour { value, offset: _ }
-                        | WindowFunction::Placed { value, place: _ } => {
+                        WindowFunction::LagLead { value, offset: _ }
+                        | WindowFunction::NthValue { value, place: _ } => {
                             self.add_value(value, None, cut);
                             None
                         }
@@ -296,8 +296,8 @@ impl Values<'_> {
                         | WindowFunction::Rank
                         | WindowFunction::DenseRank => own,
                         WindowFunction::PercentRank
-                        | WindowFunction::Share
-                        | WindowFunction::Tile(_) => None,
+                        | WindowFunction::CumeDist
+                        | WindowFunction::Ntile(_) => None,
                     };
                 }
             }
@@ -352,13 +352,13 @@ fn summed_values(coordinate: &Coordinate) -> Vec<(&Expr, (f64, f64))> {
             fixed_point,
             centred: _,
         }
-        | Coordinate::Share {
+        | Coordinate::DistanceFromEnd {
             filter: _,
             value,
             fixed_point,
             end: _,
         }
-        | Coordinate::Lacks {
+        | Coordinate::SquareComplement {
             filter: _,
             value,
             fixed_point,

@@ -81,8 +81,8 @@ pub fn facts(
 fn bounds(coordinate: &Coordinate) -> Option<(f64, f64)> {
     match coordinate {
         Coordinate::Values { fixed_point, .. }
-        | Coordinate::Lacks { fixed_point, .. }
-        | Coordinate::Share { fixed_point, .. } => {
+        | Coordinate::SquareComplement { fixed_point, .. }
+        | Coordinate::DistanceFromEnd { fixed_point, .. } => {
             Some((fixed_point.bounds.lo, fixed_point.bounds.hi))
         }
         Coordinate::Rows { .. }

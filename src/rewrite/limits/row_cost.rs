@@ -330,7 +330,7 @@ fn digits(expr: &ast::Expr, parts: &[u64]) -> u64 {
 /// never in before at each character.
 fn of_pattern(pattern: &ast::Expr) -> u64 {
     match pattern {
-        // Bare texts are patterns of our own, which are in one state at a time.
+        // Bare texts are patterns that pgveil wrote, which are in one state at a time.
         ast::Expr::Value(_) => 300_000,
         ast::Expr::Nested(inner) => of_pattern(inner),
         // Those of the statement are printed with their type.

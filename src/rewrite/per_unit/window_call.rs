@@ -47,20 +47,20 @@ pub(super) fn window_call(
         |name: &str, order_by| sql::over_window(sql::call(name, Vec::new()), spec(order_by));
     Ok(match ranked {
         WindowFunction::PercentRank => ranks("percent_rank", order_by.clone()),
-        WindowFunction::Share => ranks("cume_dist", order_by.clone()),
+        WindowFunction::CumeDist => ranks("cume_dist", order_by.clone()),
         WindowFunction::RowNumber => ranks("row_number", completed()),
         WindowFunction::Rank => ranks("rank", order_by.clone()),
         WindowFunction::DenseRank => ranks("dense_rank", order_by.clone()),
-        WindowFunction::Tile(count) => sql::over_window(
+        WindowFunction::Ntile(count) => sql::over_window(
             sql::call("ntile", vec![sql::number(&count.to_string())]),
             spec(completed()),
         ),
-        WindowFunction::Neighbour { value, offset } => {
+        WindowFunction::LagLead { value, offset } => {
             let name = if *offset < 0 { "lag" } else { "lead" };
             let arguments = vec![emitted(value)?, sql::number(&offset.abs().to_string())];
             sql::over_window(sql::call(name, arguments), spec(completed()))
         }
-        WindowFunction::Placed { value, place } => {
+        WindowFunction::NthValue { value, place } => {
             let window = Placed {
                 partition_by: &partition_by,
                 order_by: &order_by,

@@ -250,13 +250,13 @@ fn coordinate_digest(coordinate: &Coordinate, sql: String) -> CoordinateDigest {
             fixed_point,
             centred: _,
         }
-        | Coordinate::Share {
+        | Coordinate::DistanceFromEnd {
             filter: _,
             value: _,
             fixed_point,
             end: _,
         }
-        | Coordinate::Lacks {
+        | Coordinate::SquareComplement {
             filter: _,
             value: _,
             fixed_point,
@@ -330,7 +330,9 @@ fn count_source(count: &Count, coordinates: &[Coordinate]) -> Option<(Mask, Mult
         | Coordinate::Presence
         | Coordinate::Nulls { .. }
         | Coordinate::Values { .. } => return None,
-        Coordinate::Share { .. } | Coordinate::Lacks { .. } | Coordinate::Products { .. } => {
+        Coordinate::DistanceFromEnd { .. }
+        | Coordinate::SquareComplement { .. }
+        | Coordinate::Products { .. } => {
             return None;
         }
     };

@@ -14,7 +14,7 @@ use crate::rewrite::vector::row_lengths::{RowLengths, ceil_sqrt, row_lengths};
 use crate::rewrite::vector::sensitivity::{Norms, norms};
 
 /// The L2 and L1 clips in weighted units.
-pub(super) struct Clip {
+pub(super) struct ClipLengths {
     pub l2: BigUint,
     pub l1: BigUint,
 }
@@ -22,9 +22,9 @@ pub(super) struct Clip {
 /// The clips that declared limits leave to choose from.
 pub(super) struct Clips {
     /// By numbers of rows.
-    pub by_rows: Clip,
+    pub by_rows: ClipLengths,
     /// By totals too, where that is shorter.
-    pub by_total: Option<Clip>,
+    pub by_total: Option<ClipLengths>,
 }
 
 impl Clips {
@@ -76,7 +76,7 @@ pub(super) fn clips(
     }
     let by_total = length.clip();
     let is_shorter = by_total.l2 < by_rows.l2 || by_total.l1 < by_rows.l1;
-    let shorter = Clip {
+    let shorter = ClipLengths {
         l2: by_total.l2.min(by_rows.l2.clone()),
         l1: by_total.l1.min(by_rows.l1.clone()),
     };
@@ -88,7 +88,7 @@ pub(super) fn clips(
 
 /// The clip of a release that is not looked at.
 pub(super) struct ClipByLimits {
-    pub clip: Clip,
+    pub clip: ClipLengths,
     /// The catalog proves that no unit's vector exceeds the clip, and none is emitted.
     pub within_clip: bool,
     /// It rests on a total that the policy declares, which proves nothing: the clip is emitted.
@@ -104,13 +104,13 @@ pub(super) fn clip_by_limits(
     (groups, norm): (u64, Norm),
 ) -> ClipByLimits {
     let Clips { by_rows, by_total } = clips(release, coordinates, weights, groups);
-    let roomy = |Clip { l2, l1 }: Clip| Clip {
+    let roomy = |ClipLengths { l2, l1 }: ClipLengths| ClipLengths {
         l2: roomy(&l2, Norm::L2, coordinates.len(), groups),
         l1: roomy(&l1, Norm::L1, coordinates.len(), groups),
     };
     let is_proved = release.one_row_per_unit || release.cells.is_some_and(|cells| cells <= groups);
     let by_rows = if is_proved { by_rows } else { roomy(by_rows) };
-    let is_shorter = |clip: &Clip| match norm {
+    let is_shorter = |clip: &ClipLengths| match norm {
         Norm::L2 => clip.l2 < by_rows.l2,
         Norm::L1 => clip.l1 < by_rows.l1,
     };
@@ -158,8 +158,8 @@ struct Length {
 }
 
 impl Length {
-    fn clip(self) -> Clip {
-        Clip {
+    fn clip(self) -> ClipLengths {
+        ClipLengths {
             l2: ceil_sqrt(&self.squared),
             l1: self.absolute,
         }

@@ -1,5 +1,5 @@
 //! What grouping sets cost that are computed from effects ([`crate::mechanism::Effects`]) in place
-//! of groups that each have noise of their own.
+//! of groups that each have separate noise.
 
 use num_bigint::BigUint;
 use num_traits::ToPrimitive;

@@ -161,7 +161,7 @@ fn unknown_of(output: &Output) -> Refusal {
     )
 }
 
-/// The refusal of a target for a fit whose steps have shares of their own.
+/// The refusal of a target for a fit whose steps have separate shares.
 pub(in crate::rewrite) fn of_steps() -> Refusal {
     unusable().hint(
         "RESET pgveil.target_error, and set pgveil.epsilon instead: a logistic regression's steps \

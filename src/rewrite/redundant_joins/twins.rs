@@ -1,7 +1,7 @@
 //! Scans that read the same row.
 
 use super::equal::Equal;
-use super::{Fixed, Merger};
+use super::{FixedColumns, Merger};
 use crate::catalog::Equality;
 use crate::ir::{ColumnId, Expr, Relation, Scan, equality};
 
@@ -13,7 +13,7 @@ impl Merger<'_> {
         hidden: &[Scan],
         scans: &[&Scan],
         conditions: &[&Expr],
-        places: &[Fixed],
+        places: &[FixedColumns],
     ) -> Twins {
         let mut twins = Twins(Vec::new());
         let pairs = hidden.len() * scans.len();
@@ -29,7 +29,7 @@ impl Merger<'_> {
             let is_left = |scan: &Scan| twins.0.iter().all(|(twin, _)| twin.number != scan.number);
             let is_found = |scan: &Scan, of: &Scan| {
                 let is_read = |id: &ColumnId| scan.columns.contains(&twins.root(*id));
-                let finds = |place: &Fixed| {
+                let finds = |place: &FixedColumns| {
                     place.scans.contains(&of.number) || !place.reads.iter().any(is_read)
                 };
                 places.iter().all(finds)

@@ -104,8 +104,8 @@ fn scale<'c>(
             x: _,
         } if coordinates[at].is_square() => Scale::Squares(value, grid, rows(filter)),
         Coordinate::Values { .. }
-        | Coordinate::Share { .. }
-        | Coordinate::Lacks { .. }
+        | Coordinate::DistanceFromEnd { .. }
+        | Coordinate::SquareComplement { .. }
         | Coordinate::Products { .. } => Scale::Moments,
     }
 }
@@ -114,7 +114,7 @@ fn scale<'c>(
 fn is_moment(coordinate: &Coordinate) -> bool {
     match coordinate {
         Coordinate::Values { centred, .. } => *centred,
-        Coordinate::Share { .. } | Coordinate::Lacks { .. } => true,
+        Coordinate::DistanceFromEnd { .. } | Coordinate::SquareComplement { .. } => true,
         Coordinate::Products { .. } => !coordinate.is_square(),
         Coordinate::Rows { .. }
         | Coordinate::Flags { .. }

@@ -299,9 +299,9 @@ impl ClippedAggregate<'_> {
                     Some(sql::number("0")),
                 ))
             }
-            Coordinate::Share { filter, .. }
+            Coordinate::DistanceFromEnd { filter, .. }
             | Coordinate::Values { filter, .. }
-            | Coordinate::Lacks { filter, .. }
+            | Coordinate::SquareComplement { filter, .. }
             | Coordinate::Products { filter, .. } => self.summed_over(
                 self.row_integer(coordinate, expressions)?,
                 (filter.as_ref(), group),
@@ -317,7 +317,7 @@ impl ClippedAggregate<'_> {
         expressions: &ExpressionEmitter<'_>,
     ) -> Result<ast::Expr, Refusal> {
         let (integer, data_type) = match coordinate {
-            Coordinate::Share {
+            Coordinate::DistanceFromEnd {
                 filter: _,
                 value,
                 fixed_point,
@@ -345,7 +345,7 @@ impl ClippedAggregate<'_> {
                 let integer = integer(value, fixed_point, *centred, &data_type, expressions)?;
                 (integer, data_type)
             }
-            Coordinate::Lacks {
+            Coordinate::SquareComplement {
                 filter: _,
                 value,
                 fixed_point,

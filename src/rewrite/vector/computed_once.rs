@@ -143,11 +143,11 @@ fn over_columns(known: &[Known], coordinate: Coordinate) -> Coordinate {
             fixed_point,
             centred,
         },
-        Coordinate::Lacks {
+        Coordinate::SquareComplement {
             filter,
             value,
             fixed_point,
-        } => Coordinate::Lacks {
+        } => Coordinate::SquareComplement {
             filter: filter.map(of),
             value: of(value),
             fixed_point,
@@ -157,12 +157,12 @@ fn over_columns(known: &[Known], coordinate: Coordinate) -> Coordinate {
             y: (of(y.0), y.1),
             x: (of(x.0), x.1),
         },
-        Coordinate::Share {
+        Coordinate::DistanceFromEnd {
             filter,
             value,
             fixed_point,
             end,
-        } => Coordinate::Share {
+        } => Coordinate::DistanceFromEnd {
             filter: filter.map(of),
             value: of(value),
             fixed_point,

@@ -29,7 +29,7 @@ pub enum Coordinate {
     },
     /// The square's distance from its maximum: `(H^2 - d^2) / G`, truncated, for a centred integer
     /// `d` in [-H, H]. Over the rows of the value's own sum, which the vector has too.
-    Lacks {
+    SquareComplement {
         filter: Option<Expr>,
         value: Expr,
         fixed_point: FixedPoint,
@@ -42,7 +42,7 @@ pub enum Coordinate {
     },
     /// The value's distance from one end of its fixed-point grid, for rows of the filter where it
     /// is not NULL. The vector has the distance from the other end too.
-    Share {
+    DistanceFromEnd {
         filter: Option<Expr>,
         value: Expr,
         fixed_point: FixedPoint,
@@ -68,8 +68,8 @@ impl Coordinate {
             Self::Units { .. } => one_group,
             Self::Rows { .. } | Self::Flags { .. } | Self::Nulls { .. } => true,
             Self::Values { .. }
-            | Self::Share { .. }
-            | Self::Lacks { .. }
+            | Self::DistanceFromEnd { .. }
+            | Self::SquareComplement { .. }
             | Self::Products { .. } => true,
             Self::Presence => false,
         }

@@ -15,7 +15,7 @@ use crate::refusal::{Refusal, reason};
 use crate::rewrite::emit::expression::ExpressionEmitter;
 use crate::rewrite::emit::guard::{FLOAT_TINY, bound, guard, is_float, without};
 use crate::rewrite::emit::sql;
-pub use step::Step;
+pub use step::GridStep;
 use step::{decimals, fits};
 
 /// Widest spread of one row's integer: noise on it then stays far inside the samplers' range.
@@ -27,7 +27,7 @@ const MAGNITUDE_MAX: f64 = 9007199254740991.0;
 /// Integers `lower..=upper` in units of `step`; one row's value is clipped to `bounds` first.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FixedPoint {
-    pub step: Step,
+    pub step: GridStep,
     pub lower: i64,
     pub upper: i64,
     pub bounds: Interval,
@@ -64,7 +64,7 @@ impl FixedPoint {
             decimals(expr, columns)
         };
         let exact = decimals
-            .map(Step::Decimal)
+            .map(GridStep::Decimal)
             .filter(|step| fits(bounds, *step));
         let step = match exact {
             Some(step) => step,
@@ -73,7 +73,7 @@ impl FixedPoint {
                     .log2()
                     .floor()
                     .min((MAGNITUDE_MAX / bounds.magnitude()).log2().floor());
-                Step::Binary(finest.clamp(-1000.0, 1000.0) as i32 - 1)
+                GridStep::Binary(finest.clamp(-1000.0, 1000.0) as i32 - 1)
             }
         };
         let span = |bounds: Interval| step.span(bounds, &expr.data_type);
@@ -120,8 +120,8 @@ impl FixedPoint {
     /// The values of the grid's ends.
     pub fn ends(&self) -> Interval {
         let value = |integer: i64| match self.step {
-            Step::Decimal(n) => integer as f64 / 10f64.powi(n as i32),
-            Step::Binary(_) => integer as f64 * self.step.size(),
+            GridStep::Decimal(n) => integer as f64 / 10f64.powi(n as i32),
+            GridStep::Binary(_) => integer as f64 * self.step.size(),
         };
         Interval::new(value(self.lower), value(self.upper))
     }
@@ -131,9 +131,9 @@ impl FixedPoint {
     pub fn total(&self, total: f64, rows: u64) -> Option<BigUint> {
         let steps = BigUint::from_f64((total / self.step.size()).ceil().max(1.0))?;
         Some(match self.step {
-            Step::Decimal(_) => steps,
+            GridStep::Decimal(_) => steps,
             // Each value is rounded by half a step at most.
-            Step::Binary(_) => steps + rows.div_ceil(2),
+            GridStep::Binary(_) => steps + rows.div_ceil(2),
         })
     }
 
@@ -175,11 +175,11 @@ impl FixedPoint {
         // Integers are clipped to whole bounds: a bound with a fraction would turn them into
         // numerics, and could itself become a value.
         let bounds = match self.step {
-            Step::Decimal(0) if is_integer => (
+            GridStep::Decimal(0) if is_integer => (
                 sql::number(&self.lower.to_string()),
                 sql::number(&self.upper.to_string()),
             ),
-            Step::Decimal(_) | Step::Binary(_) => (
+            GridStep::Decimal(_) | GridStep::Binary(_) => (
                 bound(self.bounds.lo, data_type),
                 bound(self.bounds.hi, data_type),
             ),
@@ -190,13 +190,13 @@ impl FixedPoint {
             expressions.clamp(emitted, bounds, data_type, value)?
         };
         let scaled = match self.step {
-            Step::Decimal(0) if is_integer => clipped,
-            Step::Decimal(n) => {
+            GridStep::Decimal(0) if is_integer => clipped,
+            GridStep::Decimal(n) => {
                 let factor = sql::number(&format!("1{}", "0".repeat(n as usize)));
                 // The cast rounds.
                 sql::binary(sql::nest(clipped), B::Multiply, factor)
             }
-            Step::Binary(k) if is_float => {
+            GridStep::Binary(k) if is_float => {
                 let factor = sql::cast(sql::text(&2f64.powi(k).to_string()), &Type::Float8);
                 let half = sql::cast(sql::text("0.5"), &Type::Float8);
                 // A product below float8's reach is an error, not zero. A step finer than 1
@@ -218,7 +218,7 @@ impl FixedPoint {
                     )],
                 )
             }
-            Step::Binary(k) => {
+            GridStep::Binary(k) => {
                 let factor = sql::cast(sql::text(&2f64.powi(k).to_string()), &Type::Numeric(None));
                 sql::binary(
                     sql::nest(sql::cast(clipped, &Type::Numeric(None))),
@@ -255,7 +255,7 @@ mod tests {
         Expr::literal(Some(Scalar::Decimal(text.to_owned())), Type::Numeric(None))
     }
 
-    fn whole(fixed_point: &FixedPoint) -> (Step, i64, i64) {
+    fn whole(fixed_point: &FixedPoint) -> (GridStep, i64, i64) {
         (fixed_point.step, fixed_point.lower, fixed_point.upper)
     }
 
@@ -263,16 +263,16 @@ mod tests {
     fn the_finest_step_within_limits_is_chosen() {
         assert_eq!(
             whole(&of(&float(), 0.0, 1.0)),
-            (Step::Binary(30), 0, 1 << 30)
+            (GridStep::Binary(30), 0, 1 << 30)
         );
         assert_eq!(
             whole(&of(&float(), -3.0, 0.0)),
-            (Step::Binary(28), -805_306_368, 0)
+            (GridStep::Binary(28), -805_306_368, 0)
         );
         assert_eq!(
             whole(&of(&float(), 1e15, 1e15 + 1.0)),
             (
-                Step::Binary(2),
+                GridStep::Binary(2),
                 4_000_000_000_000_000,
                 4_000_000_000_000_004
             )
@@ -280,33 +280,36 @@ mod tests {
         // An integer is exact up to the limits, and not past them.
         assert_eq!(
             whole(&of(&integer(), 0.0, 2_147_483_648.0)),
-            (Step::Decimal(0), 0, 2_147_483_648)
+            (GridStep::Decimal(0), 0, 2_147_483_648)
         );
-        assert_eq!(of(&integer(), 0.0, 2_147_483_649.0).step, Step::Binary(-2));
+        assert_eq!(
+            of(&integer(), 0.0, 2_147_483_649.0).step,
+            GridStep::Binary(-2)
+        );
         assert_eq!(
             of(&integer(), 9_007_199_254_740_990.0, 9_007_199_254_740_991.0).step,
-            Step::Decimal(0)
+            GridStep::Decimal(0)
         );
         // 2^53 + 1 has been rounded to this.
         assert_eq!(
             of(&integer(), 9_007_199_254_740_990.0, 9_007_199_254_740_992.0).step,
-            Step::Binary(-2)
+            GridStep::Binary(-2)
         );
         assert_eq!(
             of(&integer(), 9_007_199_254_740_990.0, 9_007_199_254_740_994.0).step,
-            Step::Binary(-2)
+            GridStep::Binary(-2)
         );
         assert_eq!(
             whole(&of(&decimal("0.25"), -1.5, 99.99)),
-            (Step::Decimal(2), -150, 9999)
+            (GridStep::Decimal(2), -150, 9999)
         );
         assert_eq!(
             of(&decimal("0.25"), 0.0, 21_474_836.48).step,
-            Step::Decimal(2)
+            GridStep::Decimal(2)
         );
         assert!(matches!(
             of(&decimal("0.25"), 0.0, 21_474_836.49).step,
-            Step::Binary(_)
+            GridStep::Binary(_)
         ));
     }
 
@@ -318,12 +321,12 @@ mod tests {
         let narrow = of(&integer(), 0.2, 0.4);
         assert_eq!(
             (whole(&narrow), narrow.bounds),
-            ((Step::Decimal(0), 0, 1), Interval::new(0.2, 1.4))
+            ((GridStep::Decimal(0), 0, 1), Interval::new(0.2, 1.4))
         );
         let exact = of(&integer(), 0.0, 1.0);
         assert_eq!(
             (whole(&exact), exact.bounds),
-            ((Step::Decimal(0), 0, 1), Interval::new(0.0, 1.0))
+            ((GridStep::Decimal(0), 0, 1), Interval::new(0.0, 1.0))
         );
     }
 
@@ -335,7 +338,7 @@ mod tests {
             for (lo, hi) in [(0.0, 1.0), (-1.0, 3.7), (-9.3, -9.1), (1e3, 1e3 + 0.7)] {
                 let (lo, hi) = (lo * 2f64.powi(exponent), hi * 2f64.powi(exponent));
                 let fixed_point = of(&float(), lo, hi);
-                let Step::Binary(k) = fixed_point.step else {
+                let GridStep::Binary(k) = fixed_point.step else {
                     panic!("a float's step")
                 };
                 let spread = (hi - lo) * 2f64.powi(k);
@@ -380,7 +383,7 @@ mod tests {
             upper,
             bounds: Interval::new(0.0, 1.0),
         };
-        let decimal = fixed_point(Step::Decimal(2), -150, 9999);
+        let decimal = fixed_point(GridStep::Decimal(2), -150, 9999);
         assert_eq!(
             (
                 decimal.ends(),
@@ -390,7 +393,7 @@ mod tests {
             ),
             (Interval::new(-1.5, 99.99), 10_149, 9999, 9849)
         );
-        let binary = fixed_point(Step::Binary(1), -5, 4);
+        let binary = fixed_point(GridStep::Binary(1), -5, 4);
         assert_eq!(
             (
                 binary.ends(),
@@ -400,17 +403,20 @@ mod tests {
             ),
             (Interval::new(-2.5, 2.0), 9, 5, -1)
         );
-        assert_eq!(fixed_point(Step::Binary(-3), 0, 0).magnitude(), 1);
+        assert_eq!(fixed_point(GridStep::Binary(-3), 0, 0).magnitude(), 1);
         assert_eq!(
             (
-                Step::Decimal(2).size(),
-                Step::Binary(2).size(),
-                Step::Binary(-3).size()
+                GridStep::Decimal(2).size(),
+                GridStep::Binary(2).size(),
+                GridStep::Binary(-3).size()
             ),
             (0.01, 0.25, 8.0)
         );
         assert_eq!(
-            (Step::Decimal(4).decimals(), Step::Binary(4).decimals()),
+            (
+                GridStep::Decimal(4).decimals(),
+                GridStep::Binary(4).decimals()
+            ),
             (Some(4), None)
         );
         // Products within 2^31, and no divisor larger than that needs.
@@ -422,8 +428,8 @@ mod tests {
             (3, 5, 1),
         ] {
             let (y, x) = (
-                fixed_point(Step::Decimal(0), 0, a),
-                fixed_point(Step::Decimal(0), -b, 0),
+                fixed_point(GridStep::Decimal(0), 0, a),
+                fixed_point(GridStep::Decimal(0), -b, 0),
             );
             assert_eq!(
                 (y.divisor_with(&x), x.divisor_with(&y)),

@@ -99,8 +99,10 @@ fn expressions(coordinate: &Coordinate) -> Vec<&Expr> {
         Coordinate::Flags { filter } => vec![filter],
         Coordinate::Nulls { filter, value }
         | Coordinate::Values { filter, value, .. }
-        | Coordinate::Lacks { filter, value, .. }
-        | Coordinate::Share { filter, value, .. } => filter.iter().chain([value]).collect(),
+        | Coordinate::SquareComplement { filter, value, .. }
+        | Coordinate::DistanceFromEnd { filter, value, .. } => {
+            filter.iter().chain([value]).collect()
+        }
         Coordinate::Products { filter, y, x } => filter.iter().chain([&y.0, &x.0]).collect(),
         Coordinate::Presence => Vec::new(),
     }

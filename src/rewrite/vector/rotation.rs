@@ -51,7 +51,7 @@ pub fn rotate(coordinates: &[Coordinate], measures: &[Measure]) -> Option<Vec<Co
         let has_squares = all.iter().any(|c| {
             matches!(
                 c,
-                Coordinate::Lacks { filter: f, value: v, fixed_point: grid }
+                Coordinate::SquareComplement { filter: f, value: v, fixed_point: grid }
                     if f == filter && v == value && grid == fixed_point
             )
         });
@@ -62,7 +62,7 @@ pub fn rotate(coordinates: &[Coordinate], measures: &[Measure]) -> Option<Vec<Co
         {
             continue;
         }
-        let share = |end| Coordinate::Share {
+        let share = |end| Coordinate::DistanceFromEnd {
             filter: filter.clone(),
             value: value.clone(),
             fixed_point: fixed_point.clone(),
@@ -82,7 +82,7 @@ fn is_share_of(
 ) -> bool {
     matches!(
         coordinate,
-        Coordinate::Share { filter: f, value: v, fixed_point: grid, end: _ }
+        Coordinate::DistanceFromEnd { filter: f, value: v, fixed_point: grid, end: _ }
             if f == filter && v == value && grid == fixed_point
     )
 }
@@ -90,7 +90,7 @@ fn is_share_of(
 /// A coordinate of the plain layout in terms of released coordinates: their places and integer
 /// factors, and what their sum is divided by.
 pub fn made_of(coordinates: &[Coordinate], at: CoordinateId) -> (Vec<(CoordinateId, i64)>, u64) {
-    let Some(Coordinate::Share {
+    let Some(Coordinate::DistanceFromEnd {
         filter,
         value,
         fixed_point,

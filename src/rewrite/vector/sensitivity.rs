@@ -59,13 +59,13 @@ impl Coordinate {
                 centred: true,
                 ..
             }
-            | Self::Share { fixed_point, .. } => fixed_point.spread(),
+            | Self::DistanceFromEnd { fixed_point, .. } => fixed_point.spread(),
             Self::Values {
                 fixed_point,
                 centred: false,
                 ..
             } => fixed_point.magnitude(),
-            Self::Lacks {
+            Self::SquareComplement {
                 filter: _,
                 value: _,
                 fixed_point,
@@ -86,8 +86,8 @@ impl Coordinate {
             | Self::Nulls { .. }
             | Self::Units { .. }
             | Self::Presence
-            | Self::Share { .. }
-            | Self::Lacks { .. } => (0, most),
+            | Self::DistanceFromEnd { .. }
+            | Self::SquareComplement { .. } => (0, most),
             _ if self.is_square() => (0, most),
             Self::Flags { .. } | Self::Values { centred: true, .. } | Self::Products { .. } => {
                 (-most, most)
@@ -122,7 +122,9 @@ pub fn weights(coordinates: &[Coordinate]) -> Vec<BigUint> {
             let magnitude = BigUint::from(c.magnitude());
             match c {
                 // As long as the pair that it was turned from.
-                Coordinate::Share { .. } => (&scale * ROOT_2).div_ceil(&(magnitude << 31u8)),
+                Coordinate::DistanceFromEnd { .. } => {
+                    (&scale * ROOT_2).div_ceil(&(magnitude << 31u8))
+                }
                 _ => scale.div_ceil(&magnitude),
             }
         })
@@ -173,7 +175,7 @@ pub fn norms(coordinates: &[Coordinate], weights: &[BigUint], exclusive: &[Vec<E
         match coordinate {
             Coordinate::Units { .. } => norms.presence.add(own),
             Coordinate::Presence => norms.shared.add(own),
-            Coordinate::Share { filter, .. } => {
+            Coordinate::DistanceFromEnd { filter, .. } => {
                 match coordinates
                     .iter()
                     .position(|c| is_other_share(c, coordinate))
@@ -199,7 +201,7 @@ pub fn norms(coordinates: &[Coordinate], weights: &[BigUint], exclusive: &[Vec<E
                     rows.of(filter).add(own);
                 }
             }
-            Coordinate::Lacks {
+            Coordinate::SquareComplement {
                 filter,
                 value,
                 fixed_point,
@@ -311,7 +313,7 @@ mod tests {
                     fixed_point: fixed_point.clone(),
                     centred: true,
                 });
-                add(Coordinate::Lacks {
+                add(Coordinate::SquareComplement {
                     filter: None,
                     value,
                     fixed_point,
@@ -330,7 +332,7 @@ mod tests {
     fn row(coordinates: &[Coordinate], of: &dyn Fn(&Expr) -> i64) -> Vec<i64> {
         let moved = |coordinate: &Coordinate| match coordinate {
             Coordinate::Values { value, .. } => of(value),
-            Coordinate::Lacks {
+            Coordinate::SquareComplement {
                 value, fixed_point, ..
             } => (64 * 64 - of(value) * of(value)) / fixed_point.divisor_with(fixed_point) as i64,
             Coordinate::Products {

@@ -327,7 +327,7 @@ impl Store for Crashing {
     }
 }
 
-/// Each case in a world of its own.
+/// Each case in a separate world.
 fn nothing_is_given_back(cases: u32, is_witnessed: bool, is_server: bool) {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

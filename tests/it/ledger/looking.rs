@@ -107,7 +107,7 @@ async fn state(url: &str, scratch: &Scratch) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// Off the test's threads, as the commands do: a store in PostgreSQL has a runtime of its own.
+/// Off the test's threads, as the commands do: a store in PostgreSQL has its own runtime.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     tokio::task::spawn_blocking(work).await.unwrap()
 }

@@ -20,7 +20,7 @@ use crate::ledger::to_format;
 /// How long a command may take on a busy machine.
 const WAIT: Duration = Duration::from_secs(120);
 
-/// The demo's policy with a ledger and a witness in a directory of their own.
+/// The demo's policy with a ledger and a witness in a separate directory.
 struct Books {
     folder: TemporaryDirectory,
 }

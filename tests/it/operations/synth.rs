@@ -259,7 +259,7 @@ async fn is_made_up(made: &Client) {
     exact("SELECT count(*) FROM kinds WHERE about = ''", 1).await;
     exact("SELECT count(*) FROM kinds WHERE about IS NULL", 1).await;
     exact("SELECT count(*) FROM kinds WHERE about = E'x\\\\y\\nz'", 1).await;
-    // The keys hold: each person has a row of their own, and at most one visit a year.
+    // The keys hold: each person has one row, and at most one visit a year.
     exact(
         "SELECT count(*) FROM pg_constraint WHERE contype = 'p' AND conrelid IN \
         ('\"Patients\"'::regclass, '\"Visits\"'::regclass)",

@@ -138,7 +138,7 @@ fn definition(
     }
 }
 
-/// Which modules of its own top folder a module imports, apart from its children.
+/// Which modules of the same top folder a module imports, apart from its children.
 fn arrows(all: &BTreeMap<Module, String>) -> BTreeMap<Module, BTreeSet<Module>> {
     let mut shown = BTreeMap::new();
     let mut taken: Vec<(&Module, Module)> = Vec::new();

@@ -74,7 +74,8 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
         ],
     ),
     (
-        "too long for a file that is read: attack::fuzz, attack::growth, wire::limits, siege",
+        "too long for a file that is read: attack::fuzz, attack::growth, wire::limits, \
+            benches/wire/denial_of_service.py",
         &[
             "an IN list holds at most {LIST_MAX} values",
             "an IN list of rows holds at most {} rows",

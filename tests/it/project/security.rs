@@ -137,7 +137,7 @@ fn what_is_called_closed_names_its_test() {
 }
 
 #[test]
-fn each_attack_has_a_heading_of_its_own() {
+fn each_attack_has_its_own_heading() {
     let page = std::fs::read_to_string("docs/security.md").unwrap();
     let mut titles: Vec<&str> = entries(&page).iter().map(|entry| entry.title).collect();
     let all = titles.len();

@@ -6,11 +6,13 @@ use std::path::{Path, PathBuf};
 use super::tidy::texts;
 
 /// A word or phrase that is not used, and what to write instead.
-const NOT: [(&str, &str); 12] = [
+const NOT: [(&str, &str); 14] = [
     ("asunder", "decorrelate"),
     ("beside", "next to, with, in addition to"),
     ("besides", "apart from, too"),
     ("lobby", "connections before login"),
+    ("of its own", "separate, its own"),
+    ("of their own", "separate, their own"),
     ("so many", "this many, at most n"),
     ("told", "shown, reported, known"),
     ("untold", "unknown"),
@@ -21,8 +23,32 @@ const NOT: [(&str, &str); 12] = [
     ("wishes", "settings"),
 ];
 
-/// Places where a phrase has its plain meaning.
-const PLAIN: [(&str, &str); 3] = [
+/// Places where a phrase has its plain meaning, or where users read it already.
+const PLAIN: [(&str, &str); 15] = [
+    ("src/policy/check/relations.rs", "of \\"),
+    (
+        "src/shadow/exclusive_lock.rs",
+        "give each proxy a shadow of its",
+    ),
+    ("src/refusal/reason/aggregates.rs", "of its own"),
+    (
+        "src/resolve/cut/newton.rs",
+        "in a query of its own, with WHERE",
+    ),
+    ("docs/refusals.md", "a release of its own. It has no groups"),
+    ("docs/refusals.md", "in a query of its own, with `WHERE`"),
+    ("src/policy/session_settings.rs", "fields (of their own, as"),
+    (
+        "docs/sql.md",
+        "`fields` of their own, as PostgreSQL has them",
+    ),
+    ("src/postgres/locale.rs", "with rules of its own"),
+    (
+        "src/shadow/exclusive_lock.rs",
+        "shadow of its own, and restart",
+    ),
+    ("src/cli/arguments.rs", "through a proxy of its own with a"),
+    ("src/cli/arguments.rs", "budget of its own, many times"),
     ("tests/it/project/tidy.rs", "\"told\""),
     ("docs/privacy.md", "does not depend on who asks"),
     (

@@ -134,7 +134,7 @@ fn median(mut numbers: Vec<f64>) -> f64 {
 }
 
 /// Bounds of 500 on amounts of which nearly all are below 50 cost a standard deviation little: its
-/// squares have a clip of their own, from zero. About the middle of the bounds the noise of the
+/// squares have a separate clip, from zero. About the middle of the bounds the noise of the
 /// variance alone would be as large as the answer. At a tenth of this price an answer was off by
 /// 8 % (root mean square), and noise falls with the price: 20 % are more than twenty standard
 /// errors.

@@ -377,7 +377,7 @@ async fn groups_of_public_rows_are_those_that_where_keeps() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn groups_of_public_rows_have_keys_and_aggregates_of_their_own_side() {
+async fn groups_of_public_rows_have_keys_and_aggregates_of_their_side() {
     let veil = coded().await;
     // Several rows may have the same keys of a set; the group comes once.
     let sets = "GROUP BY GROUPING SETS ((c.code % 2, c.sort, c.code), (c.code % 2, c.sort)) ORDER \

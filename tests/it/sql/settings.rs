@@ -258,7 +258,7 @@ async fn intervals_below_the_cut_are_read_in_the_sessions_style_or_refused() {
 /// A list has one error for each aggregate. An aggregate with a larger error takes less of the
 /// vector, so the whole costs less than the smallest error for all.
 #[tokio::test(flavor = "multi_thread")]
-async fn each_aggregate_may_have_a_wanted_error_of_its_own() {
+async fn each_aggregate_may_have_its_own_wanted_error() {
     let veil = Veil::demo(|yaml| yaml, None).await;
     let sql =
         "SELECT sum(tenure_years), sum(hours_per_week), sum(weeks_worked) FROM nls.interviews";

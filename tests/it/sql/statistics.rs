@@ -168,7 +168,7 @@ async fn a_part_costs_no_more_than_the_statement_may() {
     }
 }
 
-/// Grouping sets with noise of their own and those that share effects are two answers, of one loss
+/// Grouping sets with separate noise and those that share effects are two answers, of one loss
 /// and of other errors.
 #[tokio::test(flavor = "multi_thread")]
 async fn grouping_sets_by_effects_and_apart_are_two_answers() {

@@ -329,7 +329,7 @@ async fn what_a_role_has_not_received_changes_nothing() {
             mu, held FROM pgveil.summaries",
         ),
     ];
-    // Each on a ledger of its own, with the same noise.
+    // Each on a separate ledger, with the same noise.
     let mut transcripts = Vec::new();
     for is_made in [false, true] {
         let alike = Veil::demo(|yaml| declared(rich(yaml)), Some(streams())).await;

@@ -1,4 +1,4 @@
-//! COPY (query) TO STDOUT as a stream of its own.
+//! COPY (query) TO STDOUT as a separate stream.
 
 use super::double::start;
 use super::socket::{Reply, Socket, bind, describe, execute, kinds, parse, sync};

@@ -235,7 +235,7 @@ async fn protocol_3_2_has_a_long_key() {
 }
 
 #[tokio::test]
-async fn a_role_and_an_address_have_limits_of_their_own() {
+async fn a_role_and_an_address_have_separate_limits() {
     use std::sync::atomic::Ordering;
     let running = start().await;
     for (limit, words) in [

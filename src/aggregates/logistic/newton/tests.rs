@@ -5,8 +5,8 @@ use crate::mechanism::normal;
 /// Rows of y and features as they are written, the constant among them.
 type Rows = Vec<(f64, Vec<f64>)>;
 
-fn step(at: usize, ends: &[Option<(f64, f64)>]) -> Step {
-    Step {
+fn step(at: usize, ends: &[Option<(f64, f64)>]) -> NewtonStep {
+    NewtonStep {
         at,
         before: BEFORE,
         scales: ends.iter().map(|ends| ends.map(scale)).collect(),

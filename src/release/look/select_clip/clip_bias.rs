@@ -82,7 +82,7 @@ impl From<Stored> for ClipBias {
             expected: stored.expected,
             length,
             error,
-            rows: stored.rows.unwrap_or(length + SURE_ONCE * error),
+            rows: stored.rows.unwrap_or(length + QUANTILE_95 * error),
             whole: stored.whole,
             growth: stored.growth,
         }
@@ -126,26 +126,27 @@ const OF_ROWS: Possible = Possible {
 /// The most of all units that may be far longer than the last bin that shows, and stay unseen: an
 /// interval of sums allows for them. Noise hides more of few units than that, and then the tails
 /// that the last bins allow are as long.
-const HIDDEN: f64 = 0.01;
+const HIDDEN_UNITS: f64 = 0.01;
 
 /// How many bins beyond the last that shows may hold hidden units in any proportion: two octaves.
 /// Past them numbers fall as in the heaviest tail.
-const NEAR: usize = 4;
+const FREE_BINS: usize = 4;
 
 /// Shares are tried in these steps, from the heaviest down.
-const STEP: f64 = 0.03;
-const STEPS: i32 = 15;
+const SHARE_STEP: f64 = 0.03;
+const SHARE_STEPS: i32 = 15;
 
 /// Standard deviations to the end of a one-sided interval that holds in 97.5 of 100 cases.
-const SURE: f64 = 1.96;
+const QUANTILE_97_5: f64 = 1.96;
 
 /// The same of 95 of 100 cases.
-const SURE_ONCE: f64 = 1.645;
+const QUANTILE_95: f64 = 1.645;
 
 /// How many standard deviations a window of bins beyond a gap, or the number of units above the
 /// ceiling, must have to count as units in an interval. Noise has it in 3 of 10,000 looks. A clip
-/// follows such a window only where it stands out more (`FAR`): it costs more to be wrong there.
-const SHOWN: f64 = 4.5;
+/// follows such a window only where it stands out more (`GAP_DEVIATIONS`): it costs more to be
+/// wrong there.
+const BEYOND_DEVIATIONS: f64 = 4.5;
 
 impl ClipBias {
     /// How many times this clip would be chosen with this factor less noise.
@@ -227,7 +228,7 @@ impl Smoothed {
                 cut_bins += 1.0;
             }
         }
-        let is_exceeded = histogram.beyond > SHOWN * histogram.deviation;
+        let is_exceeded = histogram.beyond > BEYOND_DEVIATIONS * histogram.deviation;
         let beyond = if is_exceeded { histogram.beyond } else { 0.0 };
         let (length, error) = self.ways(histogram, OF_SUMS).lost_length(clip);
         let (likely_rows, rows_error) = self.ways(histogram, OF_ROWS).lost_length(clip);
@@ -240,7 +241,7 @@ impl Smoothed {
             expected: Some(self.cut(histogram, clip) + beyond * of_beyond(histogram, clip)),
             length,
             error,
-            rows: likely_rows + SURE_ONCE * rows_error,
+            rows: likely_rows + QUANTILE_95 * rows_error,
             whole: self.whole(histogram),
             growth: no_growth(),
         }
@@ -255,7 +256,7 @@ impl Smoothed {
     /// The same where what is cut is stated.
     fn ways<'h>(&self, histogram: &'h Histogram, possible: Possible) -> Ways<'h> {
         let mut last = self.last;
-        let least = SHOWN * histogram.deviation;
+        let least = BEYOND_DEVIATIONS * histogram.deviation;
         while let Some(end) = beyond_a_gap(&histogram.counts, last, &WINDOWS, least) {
             last = end;
         }
@@ -263,7 +264,7 @@ impl Smoothed {
     }
 
     fn ways_from<'h>(&self, histogram: &'h Histogram, last: usize, possible: Possible) -> Ways<'h> {
-        let shares = (0..=STEPS).map(|step| possible.heaviest - STEP * f64::from(step));
+        let shares = (0..=SHARE_STEPS).map(|step| possible.heaviest - SHARE_STEP * f64::from(step));
         Ways {
             histogram,
             possible,
@@ -299,10 +300,10 @@ impl Ways<'_> {
     /// # Reference
     /// `docs/look.md`, intervals. A share of the tail counts as far as the last two bins that show
     /// and all bins after them allow: the end of the interval is the furthest point of which the
-    /// squares grow by less than SURE^2 (a profile likelihood).
+    /// squares grow by less than QUANTILE_97_5^2 (a profile likelihood).
     pub(super) fn lost_length(&self, clip: f64) -> (f64, f64) {
         let histogram = self.histogram;
-        let is_exceeded = histogram.beyond > SHOWN * histogram.deviation;
+        let is_exceeded = histogram.beyond > BEYOND_DEVIATIONS * histogram.deviation;
         let tails = Tails::of(histogram, (self.last, clip), is_exceeded);
         let fit = |shape| match self.possible.is_law {
             true => tails.fit(shape).of_a_law(),
@@ -316,8 +317,9 @@ impl Ways<'_> {
         let both = self.shapes.iter().zip(&fits);
         let best = both.min_by(|(_, a), (_, b)| a.off.total_cmp(&b.off));
         let with_hidden = best.map(|(shape, fit)| {
-            let hidden = tails.hidden_length(shape, (self.possible.heaviest, HIDDEN * self.units));
-            fit.error.hypot(hidden / SURE)
+            let hidden =
+                tails.hidden_length(shape, (self.possible.heaviest, HIDDEN_UNITS * self.units));
+            fit.error.hypot(hidden / QUANTILE_97_5)
         });
         (likely, error.max(with_hidden.unwrap_or(0.0)))
     }
@@ -440,7 +442,8 @@ impl<'h> Tails<'h> {
             .map(|(count, expected)| count - expected)
             .zip(lost.iter().copied())
             .collect();
-        let most = |sum: f64, squares: f64| sum.max(0.0) + SURE * self.deviation * squares.sqrt();
+        let most =
+            |sum: f64, squares: f64| sum.max(0.0) + QUANTILE_97_5 * self.deviation * squares.sqrt();
 
         let (mut both, mut own, mut of_height) = (0.0, 0.0, 0.0);
         for ((rest, lost), part) in rest.iter().zip(falling(heaviest, rest.len())) {
@@ -453,7 +456,7 @@ impl<'h> Tails<'h> {
         }
         let height = most(both / own, 1.0 / own).min(units * (1.0 - heaviest));
 
-        let near = &rest[..NEAR.min(rest.len())];
+        let near = &rest[..FREE_BINS.min(rest.len())];
         let sum = near.iter().map(|(rest, lost)| rest * lost).sum();
         let squares = near.iter().map(|(_, lost)| lost * lost).sum();
         let furthest = near.iter().map(|(_, lost)| *lost).fold(0.0, f64::max);
@@ -492,12 +495,15 @@ impl TailFit {
         };
         let likely = cut.max(0.0);
         let ends = fits.iter().map(|fit| {
-            let left = SURE.powi(2) - (fit.off - least);
+            let left = QUANTILE_97_5.powi(2) - (fit.off - least);
             match left > 0.0 {
                 true => fit.cut + left.sqrt() * fit.error,
                 false => likely,
             }
         });
-        (likely, (ends.fold(likely, f64::max) - likely) / SURE)
+        (
+            likely,
+            (ends.fold(likely, f64::max) - likely) / QUANTILE_97_5,
+        )
     }
 }

@@ -16,13 +16,13 @@ use crate::resolve::syntax::{aggregate_name, names_of, quote_name};
 pub(super) const CALLS: &str = "pgveil calls";
 
 /// Replaces aggregates, window calls and subqueries by columns.
-pub(super) struct Calls<'s, 'r, 'p> {
+pub(super) struct CallTypes<'s, 'r, 'p> {
     pub shapes: &'s mut Shapes<'r, 'p>,
     pub known: &'s Known,
     pub found: Vec<TypedName>,
 }
 
-impl Calls<'_, '_, '_> {
+impl CallTypes<'_, '_, '_> {
     /// The type of a node that is not a row-level expression; `None` for a row-level expression.
     pub(super) fn of(&mut self, expr: &ast::Expr) -> Result<Option<Type>, Refusal> {
         match expr {
@@ -73,7 +73,7 @@ impl Calls<'_, '_, '_> {
     }
 }
 
-impl ast::VisitorMut for Calls<'_, '_, '_> {
+impl ast::VisitorMut for CallTypes<'_, '_, '_> {
     type Break = Refusal;
 
     fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<Refusal> {

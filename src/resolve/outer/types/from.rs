@@ -168,7 +168,7 @@ impl Shapes<'_, '_> {
     }
 }
 
-/// Checks that every column outside the condition's subqueries is a column of its own query.
+/// Checks that every column outside the condition's subqueries is a column of the query itself.
 pub(super) fn names_exist(condition: &ast::Expr, scope: &Scope) -> Result<(), Refusal> {
     struct Check<'s> {
         scope: &'s Scope,

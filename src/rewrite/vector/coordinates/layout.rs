@@ -127,7 +127,7 @@ impl Coordinates {
             fixed_point: fixed_point.clone(),
             centred: true,
         });
-        let lacks = self.coordinate(Coordinate::Lacks {
+        let lacks = self.coordinate(Coordinate::SquareComplement {
             filter,
             value,
             fixed_point: fixed_point.clone(),
@@ -320,8 +320,8 @@ fn is_made_of_rows(
     };
     match coordinate {
         Coordinate::Values { value, .. }
-        | Coordinate::Share { value, .. }
-        | Coordinate::Lacks { value, .. } => of_rows(value),
+        | Coordinate::DistanceFromEnd { value, .. }
+        | Coordinate::SquareComplement { value, .. } => of_rows(value),
         Coordinate::Products { y, x, .. } => of_rows(&y.0) || of_rows(&x.0),
         Coordinate::Rows { .. } | Coordinate::Flags { .. } | Coordinate::Nulls { .. } => false,
         Coordinate::Units { .. } | Coordinate::Presence => false,

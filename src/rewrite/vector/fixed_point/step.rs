@@ -10,14 +10,14 @@ use crate::policy::Scalar;
 
 /// The grid's step, in the value's unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum GridStep {
     /// 10^-n: exact for integers (n = 0) and for numerics of n decimals.
     Decimal(u32),
     /// 2^-k; k may be negative.
     Binary(i32),
 }
 
-impl Step {
+impl GridStep {
     /// The step's size in the value's unit.
     pub fn size(self) -> f64 {
         match self {
@@ -68,8 +68,10 @@ impl Step {
     }
 }
 
-pub(super) fn fits(bounds: Interval, step: Step) -> bool {
-    let Step::Decimal(n) = step else { return false };
+pub(super) fn fits(bounds: Interval, step: GridStep) -> bool {
+    let GridStep::Decimal(n) = step else {
+        return false;
+    };
     let unit = 10f64.powi(n as i32);
     (bounds.hi - bounds.lo) * unit <= SPREAD_MAX && bounds.magnitude() * unit <= MAGNITUDE_MAX
 }

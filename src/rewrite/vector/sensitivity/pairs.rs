@@ -10,13 +10,13 @@ use crate::rewrite::vector::fixed_point::FixedPoint;
 /// The distance from the other end of the same value's grid.
 pub(super) fn is_other_share(other: &Coordinate, share: &Coordinate) -> bool {
     let (
-        Coordinate::Share {
+        Coordinate::DistanceFromEnd {
             filter: other_filter,
             value: other_value,
             fixed_point: other_grid,
             end: other_end,
         },
-        Coordinate::Share {
+        Coordinate::DistanceFromEnd {
             filter,
             value,
             fixed_point,
@@ -56,7 +56,7 @@ pub(super) fn value_block(
     let lacks = coordinates.iter().position(|c| {
         matches!(
             c,
-            Coordinate::Lacks { filter: f, value: v, fixed_point: grid }
+            Coordinate::SquareComplement { filter: f, value: v, fixed_point: grid }
                 if f == filter && v == value && grid == fixed_point
         )
     });
@@ -103,7 +103,7 @@ pub(super) fn pairs(coordinates: &[Coordinate]) -> Vec<Pair> {
     pairs
 }
 
-/// The sum that a [`Coordinate::Lacks`] belongs to.
+/// The sum that a [`Coordinate::SquareComplement`] belongs to.
 pub(super) fn is_centred(
     coordinate: &Coordinate,
     filter: &Option<Expr>,

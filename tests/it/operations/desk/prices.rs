@@ -282,7 +282,7 @@ tables:
 
 /// The first price of a role pays for the policy's searches: that is said, and agreed to, before.
 #[tokio::test(flavor = "multi_thread")]
-async fn searches_are_paid_for_by_a_button_of_their_own() {
+async fn searches_are_paid_for_by_a_separate_button() {
     let stage = with_searches().await;
     let visit = stage.visit_as("bob", BOB);
     let spent = async || {

@@ -174,7 +174,7 @@ async fn requests_of_a_role_are_counted() {
         "{}",
         refused.body
     );
-    // Another session of the role has none of its own; another role has.
+    // Another session of the role shares its allowance; another role has its own.
     let second = stage.visit();
     let slowed = (0..1_000).map(|_| second.get("/budget"));
     let slowed = slowed.map(|got| got.status).find(|status| *status == 429);

@@ -9,9 +9,9 @@ use pgveil::ir::MiddleRows;
 use pgveil::mechanism::{Loss, Mechanism, Noise, Norm};
 use pgveil::rewrite::{Coordinate, CoordinateId, Plan, Price, ReleasePlan, key_text};
 
+use super::choices;
 use super::effects;
 use super::look;
-use super::parts;
 use super::random::Random;
 use super::world::{Groups, Missing, World};
 
@@ -25,7 +25,7 @@ pub async fn holds(
     for release in plan.releases() {
         for part in release.choices() {
             let sql = filled(plan, release, part.sql(), random);
-            parts::holds(world, missing, release, part, &sql).await?;
+            choices::holds(world, missing, release, part, &sql).await?;
         }
         let (Some(sql), Some(price)) = (release.sql(), release.price()) else {
             continue;

@@ -10,7 +10,7 @@ use pgveil::parse::{Statement, parse};
 use pgveil::policy::{Reuse, SessionSettings};
 use tokio_util::sync::CancellationToken;
 
-use super::veiled::{Veiled, requester};
+use super::proxy::{Proxy, requester};
 use super::world::World;
 
 /// Every draw is the next multiple of a large step: equal noise is an equal draw. A step of nothing
@@ -35,7 +35,7 @@ impl Sampler for Counting {
 /// Counts of empty groups: nothing but noise.
 const EMPTY: &str = "SELECT kd, b, count(*) FROM people WHERE tx = 'nobody' GROUP BY kd, b";
 
-async fn counts(veiled: &Veiled) -> Vec<String> {
+async fn counts(proxy: &Proxy) -> Vec<String> {
     let requester = Requester {
         session_settings: SessionSettings {
             reuse: Reuse::Off,
@@ -47,7 +47,7 @@ async fn counts(veiled: &Veiled) -> Vec<String> {
     let [Statement::Query(query)] = statements.as_slice() else {
         panic!("one query")
     };
-    let answer = veiled
+    let answer = proxy
         .engine
         .answer(
             &requester,
@@ -89,18 +89,18 @@ fn counting(step: i64, begins_again: bool) -> MakeSampler {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_group_has_its_own_draw() {
     let world = World::new().await;
-    let veiled = Veiled::with(&world, counting(1, false)).await;
-    let (first, second) = (counts(&veiled).await, counts(&veiled).await);
+    let proxy = Proxy::with(&world, counting(1, false)).await;
+    let (first, second) = (counts(&proxy).await, counts(&proxy).await);
     assert_eq!(first.len(), 12);
     assert!(are_unlike(&[first, second].concat()));
-    veiled.engine.stop().await;
-    let shared = Veiled::with(&world, counting(0, false)).await;
+    proxy.engine.stop().await;
+    let shared = Proxy::with(&world, counting(0, false)).await;
     assert!(
         !are_unlike(&counts(&shared).await),
         "a draw for all groups survives"
     );
     shared.engine.stop().await;
-    let again = Veiled::with(&world, counting(1, true)).await;
+    let again = Proxy::with(&world, counting(1, true)).await;
     assert!(
         !are_unlike(&[counts(&again).await, counts(&again).await].concat()),
         "a stream begun again survives"
@@ -114,16 +114,16 @@ async fn every_group_has_its_own_draw() {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_purchase_draws_afresh() {
     let world = World::new().await;
-    let veiled = Veiled::with(
+    let proxy = Proxy::with(
         &world,
         Arc::new(|| Box::new(pgveil::mechanism::OsRandomness::new())),
     )
     .await;
     let found = [
-        counts(&veiled).await,
-        counts(&veiled).await,
-        counts(&veiled).await,
+        counts(&proxy).await,
+        counts(&proxy).await,
+        counts(&proxy).await,
     ];
     assert!(found[0] != found[1] || found[1] != found[2], "{found:?}");
-    veiled.engine.stop().await;
+    proxy.engine.stop().await;
 }

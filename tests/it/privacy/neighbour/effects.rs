@@ -18,7 +18,7 @@ use rand_chacha::ChaCha20Rng;
 
 use super::bound::{nobody, scaled_by, unit_within};
 use super::equal::{asked_by, plain};
-use super::veiled::{Veiled, requester};
+use super::proxy::{Proxy, requester};
 use super::world::{Groups, World};
 use crate::fixture::Stream;
 
@@ -96,7 +96,7 @@ pub fn calibrated(price: &Price, by: &ByEffects) -> Result<(), String> {
     Ok(())
 }
 
-/// Keys that may be NULL, of types that compare or print in ways of their own.
+/// Keys that may be NULL, of types that compare or print in unusual ways.
 const TABLES: &str = "CREATE SCHEMA w; CREATE TYPE w.mood AS ENUM ('sad', 'it''s', 'Happy');
     CREATE TABLE w.people (id int PRIMARY KEY, ch char(4), \"Mood\" w.mood, b bool, i4 int NOT NULL,
         n2 numeric(10,2), loud bool NOT NULL);
@@ -368,7 +368,7 @@ async fn sets_are_postgresqls_own_without_noise() {
         UPDATE w.visits SET person = 1 + id / 4, i4 = least(greatest(i4, 0), 50),
             n2 = least(n2, 99.99); COMMIT";
     world.client.batch_execute(within).await.unwrap();
-    let veiled = Veiled::over(&world).await;
+    let proxy = Proxy::over(&world).await;
     for sql in ASKED {
         if sql.contains("corr(") || sql.contains("stddev(") {
             continue;
@@ -376,7 +376,7 @@ async fn sets_are_postgresqls_own_without_noise() {
         let sql = sql.replace("avg(n2)", "count(n2)");
         planned(&world, &sql);
         let ordered = |sql: &str| format!("SELECT * FROM ({sql}) q ORDER BY q::text COLLATE \"C\"");
-        let ours = asked_by(&veiled.engine, &asking(), &ordered(&sql))
+        let ours = asked_by(&proxy.engine, &asking(), &ordered(&sql))
             .await
             .unwrap();
         let wanted = plain(&world, &ordered(&listed(&sql))).await.unwrap();
@@ -391,11 +391,11 @@ async fn sets_are_postgresqls_own_without_noise() {
 async fn noisy_sets_agree_and_are_read_again() {
     let world = world().await;
     let seeded = || Box::new(Stream(ChaCha20Rng::seed_from_u64(4))) as Box<dyn Sampler + Send>;
-    let veiled = Veiled::with(&world, Arc::new(seeded)).await;
+    let proxy = Proxy::with(&world, Arc::new(seeded)).await;
     // What limits rows serves no other question.
     let mut asking = asking();
     asking.session_settings.rows_per_unit = None;
-    let ask = async |sql: &str| asked_by(&veiled.engine, &asking, sql).await.unwrap();
+    let ask = async |sql: &str| asked_by(&proxy.engine, &asking, sql).await.unwrap();
     let of_sets = |by: &str| {
         format!(
             "SELECT grouping(b, loud), b, loud, sum(n2), pgveil.stderr(sum(n2)) FROM people \
@@ -425,7 +425,7 @@ async fn noisy_sets_agree_and_are_read_again() {
         }
     }
     // The total's error is larger than that of a group of both keys, and both are smaller than with
-    // noise of their own.
+    // separate noise.
     let (of_whole, of_finest) = (number(&whole[0][4]), number(&finest[0][4]));
     assert!(of_finest * 1.1 < of_whole, "{of_finest} {of_whole}");
     assert_eq!(ask(&of_sets("CUBE (b, loud)")).await, cube);
@@ -464,10 +464,10 @@ async fn sums_of_groups_have_the_error_of_their_effects() {
         .unwrap()
         .effects;
     let seeded = || Box::new(Stream(ChaCha20Rng::seed_from_u64(4))) as Box<dyn Sampler + Send>;
-    let veiled = Veiled::with(&world, Arc::new(seeded)).await;
+    let proxy = Proxy::with(&world, Arc::new(seeded)).await;
     let mut asking = asking();
     asking.session_settings.rows_per_unit = None;
-    let ask = async |sql: &str| asked_by(&veiled.engine, &asking, sql).await.unwrap();
+    let ask = async |sql: &str| asked_by(&proxy.engine, &asking, sql).await.unwrap();
     let number = |text: &Option<String>| text.as_ref().unwrap().parse::<f64>().unwrap();
     let shown = ask(&format!(
         "SELECT * FROM ({cube}) q WHERE b IS NOT NULL AND loud"
@@ -526,12 +526,12 @@ async fn each_integer_of_an_effect_has_its_own_draw() {
         let drawn = Arc::new(Mutex::new(Vec::new()));
         let (counted, making) = (drawn.clone(), drawn.clone());
         let sampler = move || Box::new(Counting(making.clone())) as Box<dyn Sampler + Send>;
-        let veiled = Veiled::with(&world, Arc::new(sampler)).await;
+        let proxy = Proxy::with(&world, Arc::new(sampler)).await;
         let statements = parse(sql).unwrap();
         let [Statement::Query(query)] = statements.as_slice() else {
             panic!("{sql}");
         };
-        let (plan, _) = veiled.engine.plan(&asking(), query).await.unwrap();
+        let (plan, _) = proxy.engine.plan(&asking(), query).await.unwrap();
         let price = plan.releases()[0].price().unwrap();
         let by = price.effects.as_ref().unwrap();
         let mut wanted = Vec::new();
@@ -542,7 +542,7 @@ async fn each_integer_of_an_effect_has_its_own_draw() {
                 wanted.extend(std::iter::repeat_n(noise[at].noise, integers));
             }
         }
-        asked_by(&veiled.engine, &asking(), sql).await.unwrap();
+        asked_by(&proxy.engine, &asking(), sql).await.unwrap();
         assert_eq!(*counted.lock().unwrap(), wanted, "{sql}");
     }
 }

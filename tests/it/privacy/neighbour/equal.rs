@@ -10,10 +10,10 @@ use tokio_postgres::SimpleQueryMessage;
 use tokio_util::sync::CancellationToken;
 
 use super::grammar::{Grammar, sets};
+use super::proxy::{Proxy, requester};
 use super::random::{Random, seeds};
 use super::subqueries::membership;
 use super::total::tame;
-use super::veiled::{Veiled, requester};
 use super::world::World;
 
 pub type Rows = Vec<Vec<Option<String>>>;
@@ -345,8 +345,8 @@ fn comparable(sql: &str) -> Option<String> {
 async fn without_noise_answers_are_postgresqls() {
     let world = World::new().await;
     tame(&world).await;
-    let veiled = Veiled::over(&world).await;
-    let engine = &veiled.engine;
+    let proxy = Proxy::over(&world).await;
+    let engine = &proxy.engine;
     let seed = seeds()[0];
     let mut random = Random::new(seed ^ 2);
     let (mut compared, mut refused) = (0, Vec::new());
@@ -457,7 +457,7 @@ async fn without_noise_answers_are_postgresqls() {
         }
         compared += 1;
     }
-    veiled.engine.stop().await;
+    proxy.engine.stop().await;
     eprintln!("{compared} answers compared, {} refused", refused.len());
     if std::env::var("PGVEIL_NEIGHBOUR_REFUSED").is_ok() {
         refused.iter().for_each(|r| eprintln!("  {r}"));
@@ -470,7 +470,7 @@ async fn without_noise_answers_are_postgresqls() {
 async fn percentiles_of_times_are_as_near_as_their_grid() {
     let world = World::new().await;
     tame(&world).await;
-    let veiled = Veiled::over(&world).await;
+    let proxy = Proxy::over(&world).await;
     for (select, by) in [
         ("", ""),
         ("kd, grouping(kd), ", " GROUP BY GROUPING SETS ((kd), ())"),
@@ -481,8 +481,8 @@ async fn percentiles_of_times_are_as_near_as_their_grid() {
                 "SELECT {select}percentile_disc({fraction}) WITHIN GROUP (ORDER BY ts) FROM \
                     people{by}"
             );
-            let expected = shown_whole(&veiled.engine, &world, &sql).await.unwrap();
-            let ours = asked(&veiled.engine, &sql).await.unwrap();
+            let expected = shown_whole(&proxy.engine, &world, &sql).await.unwrap();
+            let ours = asked(&proxy.engine, &sql).await.unwrap();
             let mut compared = 0;
             for row in &expected {
                 let (key, value) = row.split_at(row.len() - 1);
@@ -496,5 +496,5 @@ async fn percentiles_of_times_are_as_near_as_their_grid() {
             assert!(compared > 0, "{sql}");
         }
     }
-    veiled.engine.stop().await;
+    proxy.engine.stop().await;
 }

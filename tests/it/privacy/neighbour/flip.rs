@@ -1,7 +1,7 @@
 //! The same statement under other plans and another physical order: the same digits.
 
 use super::bound::filled;
-use super::parts;
+use super::choices;
 use super::question::question;
 use super::random::{Random, seeds};
 use super::world::{Groups, World};
@@ -35,7 +35,7 @@ async fn plan_flip_same_partials() {
                 let blocks = release.look().map_or(0, |look| look.blocks.len());
                 let of_parts = release.choices().iter().map(|part| {
                     let is_looked_at = part.look.is_some();
-                    (part.sql(), parts::keys(release, part), is_looked_at)
+                    (part.sql(), choices::keys(release, part), is_looked_at)
                 });
                 let texts: Vec<(&str, usize, bool)> = release
                     .sql()

@@ -1,8 +1,8 @@
 //! Random expressions, conditions, keys, aggregates and shapes of FROM, weighted so that most of
 //! them plan.
 
+use super::per_unit::step;
 use super::random::Random;
-use super::steps::step;
 
 /// A middle query with a column of every name and type that private tables have.
 const MIDDLE: &str = "SELECT count(*)::smallint AS s2, count(*)::int AS i4, count(*)::int AS j4, \

@@ -349,7 +349,7 @@ async fn equalities_of_every_arm_join() {
     );
 }
 
-/// A join is judged by the comparisons of its own two sides, in an order that ties each table to
+/// A join is judged by the comparisons of its two sides, in an order that ties each table to
 /// those before it.
 #[tokio::test(flavor = "multi_thread")]
 async fn columns_of_a_third_relation_find_no_rows() {

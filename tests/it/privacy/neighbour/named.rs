@@ -4,7 +4,7 @@ use pgveil::mechanism::Accounting;
 use pgveil::rewrite::{Coordinate, ReleasePlan};
 
 use super::bound::{nobody, unit_within};
-use super::parts;
+use super::choices;
 use super::random::{Random, seeds};
 use super::world::{Groups, World};
 
@@ -43,7 +43,7 @@ pub async fn all_run(world: &World, sql: &str) {
         let parts = release
             .choices()
             .iter()
-            .map(|part| (part.sql(), parts::keys(release, part)));
+            .map(|part| (part.sql(), choices::keys(release, part)));
         for (text, keys) in parts.chain(release.sql().map(|text| (text, release.vector_keys()))) {
             let found = world.run(text, keys).await;
             assert!(found.is_ok(), "{sql}\n{found:?}");
@@ -240,7 +240,7 @@ async fn turned_pairs_are_half_as_long() {
         release
             .coordinates()
             .iter()
-            .filter(|c| matches!(c, Coordinate::Share { .. }))
+            .filter(|c| matches!(c, Coordinate::DistanceFromEnd { .. }))
             .count()
     };
     for (sql, end) in [

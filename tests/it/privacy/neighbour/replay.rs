@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tokio_util::sync::DropGuard;
 
+use super::proxy::Proxy;
 use super::question::question;
 use super::random::{Random, seeds};
-use super::veiled::Veiled;
 use super::world::{HEAVY, UNITS, World};
 use crate::fixture::{TemporaryDirectory, streams};
 use crate::privacy::attack::paths::{log_in, opened};
@@ -34,7 +34,7 @@ struct Side {
 impl Side {
     async fn new() -> Self {
         let world = World::new().await;
-        let Veiled { engine, directory } = Veiled::with(&world, streams()).await;
+        let Proxy { engine, directory } = Proxy::with(&world, streams()).await;
         let (address, port) = opened(Arc::new(engine)).await;
         let socket = log_in(address, "ann", &world.database).await;
         Self {

@@ -10,7 +10,7 @@ use pgveil::rewrite::{
     BinNumber, CandidateId, ChoiceKind, ChoicePlan, ROW_WEIGHT, ReleasePlan, RowsLook,
 };
 
-use super::parts::{is_silent, keys, noise_hides, within};
+use super::choices::{is_silent, keys, noise_hides, within};
 use super::world::{Groups, HEAVY, Missing, World};
 
 pub async fn holds(

@@ -366,7 +366,7 @@ async fn emitted_expressions_never_raise() {
 }
 
 /// Entries of the catalogue, forms and random expressions over rows inside every bound:
-/// PostgreSQL's own value of each row where it gives one, of its own type.
+/// PostgreSQL's own value of each row where it gives one, with its own type.
 #[tokio::test(flavor = "multi_thread")]
 async fn total_expressions_equal_postgresql_where_it_does_not_fail() {
     let world = World::new().await;

@@ -12,13 +12,13 @@ use pgveil::shadow::{Shadow, ShadowOptions, ShadowSource};
 use super::world::World;
 use crate::fixture::{TemporaryDirectory, Veil};
 
-pub struct Veiled {
+pub struct Proxy {
     pub engine: Engine,
     /// Holds the ledger.
     pub directory: TemporaryDirectory,
 }
 
-impl Veiled {
+impl Proxy {
     pub async fn over(world: &World) -> Self {
         Self::with(world, Arc::new(|| Box::new(crate::fixture::Silent))).await
     }

@@ -316,7 +316,7 @@ const MUTANTS: &[(&str, &str, &str, &str)] = &[
 ];
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_mutant_of_a_part_is_caught() {
+async fn every_mutant_of_a_choice_is_caught() {
     let world = World::new().await;
     world.client.batch_execute(ROWS).await.unwrap();
     for (name, query, from, to) in MUTANTS {

@@ -78,7 +78,7 @@ async fn every_step(fresh: impl AsyncFn() -> String) {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args([
             "--exact",
-            "ledger::steps::child",
+            "ledger::kill_points::child",
             "--nocapture",
             "--test-threads=1",
         ]);

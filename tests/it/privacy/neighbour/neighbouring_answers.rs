@@ -9,9 +9,9 @@ use pgveil::policy::{Notices, Reuse, SessionSettings};
 use pgveil::refusal::sqlstate;
 use tokio_util::sync::CancellationToken;
 
+use super::proxy::{Proxy, requester};
 use super::question::{Question, question};
 use super::random::{Random, seeds};
-use super::veiled::{Veiled, requester};
 use super::world::{HEAVY, UNITS, World};
 
 /// Random questions of each seed; `PGVEIL_TWIN_QUERIES` asks for more.
@@ -41,8 +41,8 @@ fn buyer(random: &mut Random) -> Requester {
     }
 }
 
-async fn ask(veiled: &Veiled, requester: &Requester, query: &Query) -> Result<Answer, Error> {
-    veiled
+async fn ask(proxy: &Proxy, requester: &Requester, query: &Query) -> Result<Answer, Error> {
+    proxy
         .engine
         .answer(
             requester,
@@ -56,8 +56,8 @@ async fn ask(veiled: &Veiled, requester: &Requester, query: &Query) -> Result<An
 }
 
 /// Every key of every release is known without the data, so that each group is there.
-async fn is_listed(veiled: &Veiled, requester: &Requester, query: &Query) -> bool {
-    let Ok((plan, _)) = veiled.engine.plan(requester, query).await else {
+async fn is_listed(proxy: &Proxy, requester: &Requester, query: &Query) -> bool {
+    let Ok((plan, _)) = proxy.engine.plan(requester, query).await else {
         return false;
     };
     plan.middles().is_empty()
@@ -71,8 +71,8 @@ async fn is_listed(veiled: &Veiled, requester: &Requester, query: &Query) -> boo
 /// Leaves out everything that depends on released values: rows, except for listed keys, and
 /// PostgreSQL's own errors over those values.
 async fn same(
-    one: &Veiled,
-    two: &Veiled,
+    one: &Proxy,
+    two: &Proxy,
     requester: &Requester,
     query: &Query,
     keys: Option<usize>,
@@ -142,10 +142,10 @@ async fn same(
     }
 }
 
-async fn spent(veiled: &Veiled) -> String {
+async fn spent(proxy: &Proxy) -> String {
     format!(
         "{:?}",
-        veiled.engine.ledger().balance("ann").await.unwrap().spent
+        proxy.engine.ledger().balance("ann").await.unwrap().spent
     )
 }
 
@@ -162,7 +162,7 @@ async fn random_neighbours_look_alike() {
 
 async fn look_alike(seed: u64) {
     let (all, fewer) = (World::new().await, World::new().await);
-    let (one, two) = (Veiled::over(&all).await, Veiled::over(&fewer).await);
+    let (one, two) = (Proxy::over(&all).await, Proxy::over(&fewer).await);
     let mut random = Random::new(seed);
     let (mut asked, mut answered) = (0, 0);
     for database in 0..DATABASES {

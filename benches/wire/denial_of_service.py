@@ -1,7 +1,7 @@
 """Denial of service: each attack at full force by one role or stranger, while another role logs in and asks, and reads its pages. What the attack met, what the other
 role waited, and what memory the proxy took.
 
-    cargo build --release && python3 benches/wire/siege.py [seconds of each attack, 15] [names of attacks]
+    cargo build --release && python3 benches/wire/denial_of_service.py [seconds of each attack, 15] [names of attacks]
 """
 
 import contextlib
