@@ -43,7 +43,7 @@ pub use session_settings::{
     Ceilings, ClipChoice, Hints, KeyChoice, Notices, Reuse, SESSION_SETTINGS, SessionSetting,
     SessionSettings, UselessMode, Widen, unknown as unknown_setting,
 };
-pub use summaries::{Accuracy, Marginals, Summary, with_subsets};
+pub use summaries::{Accuracy, Marginals, Summary, combinations, with_subsets};
 pub use target_error::{StatementAggregate, TargetError, TargetErrors};
 pub use unlisted_columns::{Unlisted, find_unlisted, newly_shown};
 pub use version::digest;

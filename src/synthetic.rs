@@ -7,11 +7,12 @@
 //! summary, however many are drawn.
 
 mod filler;
+mod law;
 mod marginals;
 mod model;
 mod sample;
 
-pub use filler::{Filler, Source, first_step};
-pub use marginals::{Cells, Marginal, Marginals, Quantity};
+pub use filler::{Filler, Source, Surroundings, first_step};
+pub use marginals::{Cells, Marginal, Marginals, Measured, Quantity};
 pub use model::Model;
 pub use sample::{Sample, draw};

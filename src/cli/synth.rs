@@ -16,7 +16,7 @@ use crate::ledger::{Error, LedgerReader};
 use crate::policy::{Policy, Summary, Table};
 use crate::release::ReleasedTable;
 use crate::shadow::builtin;
-use crate::synthetic::{Filler, Marginals, Model, draw, first_step};
+use crate::synthetic::{Filler, Marginals, Model, Source, Surroundings, draw, first_step};
 
 /// The most rows of one made-up table.
 const ROWS_MAX: usize = 1_000_000;
@@ -63,11 +63,8 @@ pub async fn run(options: SynthOptions) -> Result<(), Failure> {
         .await?;
     drop(writing);
     opened.connected.close().await;
-    for line in readme::lines(&policy, &made) {
+    for line in readme::lines(&policy, &made).iter().chain(&left_out) {
         println!("{line}");
-    }
-    for warning in left_out {
-        println!("{warning}");
     }
     println!(
         "Load it into an empty database: cd {} && psql -d DATABASE -f load.sql",
@@ -126,7 +123,7 @@ async fn read<'p>(
             continue;
         };
         let table = ReleasedTable::read(&found.released).map_err(Failure::new)?;
-        let marginals = Marginals::read(question.release(), &table);
+        let marginals = Marginals::read(summary, question.release(), &table);
         let both = marginals.and_then(|marginals| Some((Model::of(&marginals)?, marginals)));
         let (model, marginals) = both.ok_or_else(|| {
             Failure::new(format_args!(
@@ -186,32 +183,46 @@ fn make_up<'p>(
                 format!("Say how many: --rows 10000, at most {ROWS_MAX}."),
             ));
         }
-        let parent = first_reference(table).and_then(|(schema, name, _)| {
-            let is_it = |other: &&MadeUp<'_>| {
-                (
-                    other.filler.table.schema.as_str(),
-                    other.filler.table.name.as_str(),
-                ) == (schema, name)
-            };
-            made.iter().find(is_it).map(|other| other.rows)
-        });
+        let parents = first_reference(table).and_then(|reference| numbers(&made, reference));
         let of_table = referenced
             .iter()
             .filter(|(schema, name, _)| (*schema, *name) == (&*table.schema, &*table.name));
         let own = of_table.map(|(_, _, column)| *column).collect();
-        let filler = Filler::new(table, of.summary, rows, (parent, &own));
+        let surroundings = Surroundings {
+            types: &policy.types,
+            parents,
+            referenced: &own,
+        };
+        let filler = Filler::new(table, of.summary, rows, &surroundings);
         let sizes: Vec<usize> = of.marginals.values.iter().map(Vec::len).collect();
         let sample = draw(&of.model, &sizes, rows, &mut random);
         let columns = filler.fill(&sample, &of.marginals, rows, &mut random);
         made.push(MadeUp {
             modelled: of,
             filler,
-            rows: columns.first().map_or(rows, Vec::len),
+            rows: columns.iter().map(Vec::len).min().unwrap_or(0),
             columns,
         });
     }
     drop(drawing);
     Ok(made)
+}
+
+/// The values of a made-up column whose rows each have their own number.
+fn numbers<'m>(
+    made: &'m [MadeUp<'_>],
+    (schema, name, column): (&str, &str, &str),
+) -> Option<&'m [Option<String>]> {
+    let is_it =
+        |of: &&MadeUp<'_>| (&*of.filler.table.schema, &*of.filler.table.name) == (schema, name);
+    let of = made.iter().find(is_it)?;
+    let at = of
+        .filler
+        .table
+        .columns
+        .iter()
+        .position(|c| c.name == column)?;
+    (of.filler.sources[at] == Source::Number).then(|| of.columns[at].as_slice())
 }
 
 /// The table and column that the path to the unit leads to first.

@@ -137,7 +137,7 @@ fn shown_count(count: BigInt) -> String {
 }
 
 /// The noisy count, rounded to an integer; may be negative.
-fn noisy_count(count: Count, of: &impl Fn(CoordinateId) -> Rational) -> BigInt {
+pub fn noisy_count(count: Count, of: &impl Fn(CoordinateId) -> Rational) -> BigInt {
     let rows = match count.all {
         Some(all) => of(count.rows).add(&of(all)).halve(),
         None => of(count.rows),

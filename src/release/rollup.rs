@@ -3,6 +3,7 @@
 
 mod determines;
 mod reads_off;
+mod unclamped;
 
 pub use reads_off::{read_off, reads_off, stand_in};
 
@@ -179,16 +180,7 @@ pub fn from_finer(
         return None;
     }
     let view = View::new(grain, family, release, effort)?;
-    let totals: Vec<&Total> = family
-        .coordinates
-        .iter()
-        .map(|digest| {
-            grain
-                .totals
-                .iter()
-                .find(|total| Some(total.digest) == *digest)
-        })
-        .collect::<Option<_>>()?;
+    let totals = totals(grain, family)?;
     let (members, read) = view.members(&table.keys)?;
     let mut made = ReleasedTable::default();
     let mut summed = Vec::with_capacity(members.len());
@@ -282,6 +274,13 @@ fn shares(
         false => 1.0,
     };
     Some(sums.into_iter().map(share).collect())
+}
+
+/// The finer answer's totals that the release's coordinates are.
+fn totals<'g>(grain: &'g Grain, family: &Family) -> Option<Vec<&'g Total>> {
+    let digests = family.coordinates.iter();
+    let total = digests.map(|digest| grain.totals.iter().find(|t| Some(t.digest) == *digest));
+    total.collect()
 }
 
 /// The noisy integers of some groups together, coordinate by coordinate.

@@ -22,6 +22,15 @@ pub struct TableShape {
     unique_keys: Vec<Vec<String>>,
 }
 
+impl TableShape {
+    /// Whether this column alone is a key of the table.
+    pub fn is_key(&self, column: &str) -> bool {
+        self.unique_keys
+            .iter()
+            .any(|key| key.as_slice() == [column])
+    }
+}
+
 /// The statements that create the schema, the objects that they create, and those that had to be
 /// left out.
 #[derive(Debug, Default)]
@@ -46,15 +55,17 @@ pub struct Builtin {
 /// A condition that a table's rows keep.
 #[derive(Debug, Clone, Copy)]
 pub enum Condition<'a> {
-    NotNull(&'a Column),
-    Unique(&'a UniqueKey),
+    NotNull(&'a Table, &'a Column),
+    Unique(&'a Table, &'a UniqueKey),
+    /// A domain that is NOT NULL, in any table.
+    Domain(&'a UserType),
 }
 
-/// Whether the rows of a table keep a condition.
-type Keeps<'a> = &'a dyn Fn(&Table, Condition<'_>) -> bool;
+/// Whether rows keep a condition.
+type Keeps<'a> = &'a dyn Fn(Condition<'_>) -> bool;
 
 pub fn schema(policy: &Policy, builtin: &Builtin) -> ShadowSchema {
-    let mut schema = create_tables(policy, builtin, &|_, _| true);
+    let mut schema = create_tables(policy, builtin, &|_| true);
     schema.statements.extend(own());
     let keys: BTreeSet<String> = policy
         .tables
@@ -83,7 +94,7 @@ pub fn create_tables(policy: &Policy, builtin: &Builtin, kept: Keeps<'_>) -> Sha
     );
     schema
         .statements
-        .extend(policy.types.iter().map(create_type));
+        .extend(policy.types.iter().map(|made| create_type(made, kept)));
     let types = Types {
         builtin: &builtin.types,
         made: &policy.types,
@@ -107,7 +118,7 @@ pub fn create_tables(policy: &Policy, builtin: &Builtin, kept: Keeps<'_>) -> Sha
     schema
 }
 
-fn create_type(made: &UserType) -> String {
+fn create_type(made: &UserType, kept: Keeps<'_>) -> String {
     let name = qualify(&made.schema, &made.name);
     match &made.definition {
         TypeDefinition::Enum(labels) => {
@@ -124,7 +135,10 @@ fn create_type(made: &UserType) -> String {
         TypeDefinition::Opaque => format!("CREATE TYPE {name} AS ()"),
         TypeDefinition::Domain { base, not_null } => format!(
             "CREATE DOMAIN {name} AS {base}{}",
-            if *not_null { " NOT NULL" } else { "" }
+            match *not_null && kept(Condition::Domain(made)) {
+                true => " NOT NULL",
+                false => "",
+            }
         ),
     }
 }
@@ -214,7 +228,7 @@ fn create_table(
         };
         match name.and_then(|name| Ok(name + &collation?)) {
             Ok(name) => {
-                let is_filled = column.not_null && kept(table, Condition::NotNull(column));
+                let is_filled = column.not_null && kept(Condition::NotNull(table, column));
                 let not_null = if is_filled { " NOT NULL" } else { "" };
                 parts.push(format!("{} {name}{not_null}", identifier(&column.name)));
                 columns.push(column.name.clone());
@@ -236,7 +250,7 @@ fn create_table(
                 .then_some(Equality::Own)
         })
     };
-    let holds = |key: &&UniqueKey| kept(table, Condition::Unique(key));
+    let holds = |key: &&UniqueKey| kept(Condition::Unique(table, key));
     for key in table.unique_keys.iter().filter(keeps).filter(holds) {
         let kind = if key.primary { "PRIMARY KEY" } else { "UNIQUE" };
         let names: Vec<String> = key.names().map(str::to_owned).collect();

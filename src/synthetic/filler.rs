@@ -5,12 +5,14 @@ use std::collections::{HashMap, HashSet};
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt};
 
+use super::law::Law;
 use super::marginals::Marginals;
 use super::sample::Sample;
-use crate::catalog::Type;
+use crate::catalog::{Type, TypeDefinition, UserType, oid_of};
 use crate::ir::literal::as_number;
 use crate::ir::sql::scalar_text;
 use crate::policy::{Column, ColumnPosition, Protection, Scalar, Summary, Table, UnitStep};
+use crate::rewrite::key_text;
 
 /// Where the values of a made-up column come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,40 +38,59 @@ pub enum Source {
 /// The largest share of made-up rows that is dropped so that a unique key holds.
 const DROPPED_MAX: f64 = 0.05;
 
+/// What a table's rows have to fit.
+pub struct Surroundings<'a> {
+    /// The policy's enums and domains.
+    pub types: &'a [UserType],
+    /// The made-up values of the column that this table's path to its unit leads to first, where
+    /// each row there has its own.
+    pub parents: Option<&'a [Option<String>]>,
+    /// The columns of this table that others refer to.
+    pub referenced: &'a HashSet<&'a str>,
+}
+
 /// A table whose rows are made up.
 pub struct Filler<'a> {
     pub table: &'a Table,
     /// Parallel to the table's columns.
     pub sources: Vec<Source>,
+    parents: Vec<String>,
 }
 
 impl<'a> Filler<'a> {
-    /// `parent` is the number of made-up rows of the table that this one's path to its unit leads
-    /// to first, if its rows are made up too. `referenced` are the columns that made-up tables
-    /// refer to.
+    /// Chooses the source of each column of a table with that many rows.
     pub fn new(
         table: &'a Table,
         summary: &Summary,
         rows: usize,
-        (parent, referenced): (Option<usize>, &HashSet<&str>),
+        around: &Surroundings<'_>,
     ) -> Self {
+        let parents: Vec<String> = around
+            .parents
+            .iter()
+            .flat_map(|p| p.iter().flatten().cloned())
+            .collect();
         let source = |(at, column): (usize, &Column)| {
             let place = |places: &[ColumnPosition]| places.iter().position(|place| place.0 == at);
-            let is_numbered = is_identity(table, column) || referenced.contains(&*column.name);
+            let is_numbered =
+                is_identity(table, column) || around.referenced.contains(&*column.name);
             let refers = first_step(table).is_some_and(|first| first.column == column.name);
+            let is_child = refers
+                && !parents.is_empty()
+                && parents.iter().all(|value| fits(&column.data_type, value));
             if let Some(key) = place(&summary.keys) {
                 Source::Key(key)
             } else if let Some(measure) = place(&summary.measures) {
                 Source::Measure(measure)
-            } else if let (true, Some(rows)) = (refers, parent.filter(|rows| *rows > 0)) {
-                Source::Parent(rows)
+            } else if is_child {
+                Source::Parent(parents.len())
             } else if (is_numbered || refers) && has_numbers(&column.data_type, rows) {
                 Source::Number
             } else if !list_values(column).is_empty() {
                 Source::Listed
             } else if bounds(column).is_some() {
                 Source::Between
-            } else if column.not_null && constant(&column.data_type).is_some() {
+            } else if is_filled(column, around.types) && constant(&column.data_type).is_some() {
                 Source::Constant
             } else {
                 Source::Null
@@ -78,10 +99,12 @@ impl<'a> Filler<'a> {
         Self {
             sources: table.columns.iter().enumerate().map(source).collect(),
             table,
+            parents,
         }
     }
 
-    /// The values of all columns, column by column; `None` is NULL.
+    /// The values of all columns, column by column; `None` is NULL. There may be fewer rows than
+    /// the sample has: see [`Self::drop_impossible`].
     pub fn fill(
         &self,
         sample: &Sample,
@@ -97,26 +120,34 @@ impl<'a> Filler<'a> {
                     sample.keys[*key].iter().map(value).collect()
                 }
                 Source::Measure(of) => around(column, &sample.means[*of], random),
-                Source::Number => number_rows(&column.data_type, rows),
                 // Once the other columns are there.
-                Source::Parent(_) => Vec::new(),
+                Source::Parent(_) | Source::Number => vec![None; rows],
                 Source::Listed => {
                     let values = list_values(column);
                     (0..rows).map(|_| values.choose(random).cloned()).collect()
                 }
-                Source::Between => {
-                    let middle = vec![bounds(column).map(|(low, high)| low.midpoint(high)); rows];
-                    around(column, &middle, random)
-                }
+                Source::Between => (0..rows).map(|_| between(column, random)).collect(),
                 Source::Null => vec![None; rows],
                 Source::Constant => vec![constant(&column.data_type); rows],
             };
             columns.push(values);
         }
         for (at, source) in self.sources.iter().enumerate() {
-            if let Source::Parent(parents) = source {
-                columns[at] = self.refer(at, *parents, &columns, random);
+            if let Source::Parent(_) = source {
+                columns[at] = self.refer(at, &columns, random);
                 self.drop_impossible(at, &mut columns);
+            }
+        }
+        let rows = columns.iter().map(Vec::len).min().unwrap_or(0);
+        for ((column, source), values) in self
+            .table
+            .columns
+            .iter()
+            .zip(&self.sources)
+            .zip(&mut columns)
+        {
+            if let Source::Number = source {
+                *values = number_rows(&column.data_type, rows);
             }
         }
         columns
@@ -134,8 +165,14 @@ impl<'a> Filler<'a> {
         let key = |row: usize| -> Vec<Option<String>> {
             places.iter().map(|at| columns[*at][row].clone()).collect()
         };
-        let is_new: Vec<bool> = (0..rows).map(|row| seen.insert(key(row))).collect();
-        if (rows - seen.len()) as f64 > DROPPED_MAX * rows as f64 {
+        // PostgreSQL counts no NULL as equal to another.
+        let mut is_new = |row: usize| {
+            let key = key(row);
+            key.iter().any(Option::is_none) || seen.insert(key)
+        };
+        let is_new: Vec<bool> = (0..rows).map(&mut is_new).collect();
+        let dropped = is_new.iter().filter(|is_new| !**is_new).count();
+        if dropped as f64 > DROPPED_MAX * rows as f64 {
             return;
         }
         for column in columns {
@@ -160,26 +197,21 @@ impl<'a> Filler<'a> {
     fn refer(
         &self,
         at: usize,
-        parents: usize,
         columns: &[Vec<Option<String>>],
         random: &mut impl Rng,
     ) -> Vec<Option<String>> {
-        let column = &self.table.columns[at];
-        let rows = columns.iter().map(Vec::len).max().unwrap_or(0);
         let others = self.rest_of_key(at).unwrap_or_default();
-        let mut order: Vec<usize> = (0..rows).collect();
+        let mut order: Vec<usize> = (0..columns[at].len()).collect();
         order.shuffle(random);
         order.sort_by_cached_key(|row| {
-            others
-                .iter()
-                .map(|other| columns[*other][*row].clone())
-                .collect::<Vec<_>>()
+            let value = |other: &usize| columns[*other][*row].clone();
+            others.iter().map(value).collect::<Vec<_>>()
         });
-        let mut numbers: Vec<usize> = (1..=parents).collect();
-        numbers.shuffle(random);
-        let mut values = vec![None; rows];
-        for (row, number) in order.into_iter().zip(numbers.iter().cycle()) {
-            values[row] = Some(number_text(&column.data_type, *number));
+        let mut parents: Vec<&String> = self.parents.iter().collect();
+        parents.shuffle(random);
+        let mut values = vec![None; columns[at].len()];
+        for (row, parent) in order.into_iter().zip(parents.into_iter().cycle()) {
+            values[row] = Some(parent.clone());
         }
         values
     }
@@ -242,17 +274,58 @@ fn number_text(data_type: &Type, number: usize) -> String {
 /// The values that the policy or the type lists.
 fn list_values(column: &Column) -> Vec<String> {
     match (&column.domain, &column.data_type) {
-        (Some(values), _) => values.iter().map(scalar_text).collect(),
+        (Some(values), data_type) => values
+            .iter()
+            .map(|value| key_text(value, data_type))
+            .collect(),
         (None, Type::Bool) => vec!["false".to_owned(), "true".to_owned()],
         (None, Type::Enum(made)) => made.labels.clone(),
         (None, _) => Vec::new(),
     }
 }
 
-/// The bounds of a column on the line of numbers.
+/// The bounds of a column on the line of numbers: the policy's, or those of a small type.
 fn bounds(column: &Column) -> Option<(f64, f64)> {
-    let bounds = column.bounds.as_ref()?;
+    let Some(bounds) = &column.bounds else {
+        let is_small = column.data_type == Type::Int2;
+        return is_small.then_some((f64::from(i16::MIN), f64::from(i16::MAX)));
+    };
     Some((as_number(&bounds.lower)?, as_number(&bounds.upper)?))
+}
+
+/// Whether the column, or the domain that it is of, is NOT NULL.
+fn is_filled(column: &Column, types: &[UserType]) -> bool {
+    let declared = column.declared.as_ref().map(oid_of);
+    let is_filled = |made: &UserType| {
+        Some(made.oid) == declared
+            && matches!(
+                made.definition,
+                TypeDefinition::Domain { not_null: true, .. }
+            )
+    };
+    column.not_null || types.iter().any(is_filled)
+}
+
+/// Whether a made-up number of another column is a value of this type.
+fn fits(data_type: &Type, value: &str) -> bool {
+    let is_whole = value.bytes().all(|b| b.is_ascii_digit());
+    match data_type {
+        Type::Int2 => value.parse::<i16>().is_ok(),
+        Type::Int4 => value.parse::<i32>().is_ok(),
+        Type::Int8 | Type::Numeric(None) | Type::Float8 => is_whole,
+        Type::Text | Type::Varchar(None) | Type::Char(None) => true,
+        Type::Varchar(Some(most)) | Type::Char(Some(most)) => value.len() <= *most as usize,
+        Type::Uuid => value.len() == number_text(&Type::Uuid, 0).len(),
+        Type::Numeric(Some(_)) => {
+            is_whole
+                && value
+                    .parse()
+                    .is_ok_and(|number| has_numbers(data_type, number))
+        }
+        Type::Float4 => value.parse().is_ok_and(|number: u32| number < 1 << 24),
+        Type::Bool | Type::Date | Type::Timestamp | Type::Timestamptz | Type::Interval => false,
+        Type::Time | Type::Enum(_) | Type::Other { .. } => false,
+    }
 }
 
 /// A value of the type, the same for every row; `None` where none is known.
@@ -273,110 +346,76 @@ fn constant(data_type: &Type) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// A value between the column's bounds for each mean. Of all laws with that mean it takes the one
-/// of the greatest entropy: nothing else is known of the values.
-///
-/// # Reference
-/// Cover, Thomas: "Elements of Information Theory", theorem 12.1.1: within an interval, the law of
-/// a given mean is a truncated exponential.
+/// A value of the column's list, or between its bounds, for each mean.
 fn around(column: &Column, means: &[Option<f64>], random: &mut impl Rng) -> Vec<Option<String>> {
-    let Some((low, high)) = bounds(column).or_else(|| listed_range(column)) else {
-        return means
-            .iter()
-            .map(|mean| mean.map(|mean| text(column, mean)))
-            .collect();
-    };
-    let mut rates: HashMap<u64, f64> = HashMap::new();
+    let list = column.domain.as_ref().map(|values| {
+        let numbers = values.iter().filter_map(as_number).collect::<Vec<_>>();
+        (numbers, list_values(column))
+    });
+    let list = list.filter(|(numbers, texts)| !texts.is_empty() && numbers.len() == texts.len());
+    let mut laws: HashMap<u64, Law> = HashMap::new();
     let mut value = |mean: f64| {
-        let share = ((mean - low) / (high - low).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
-        let rate = *rates.entry(mean.to_bits()).or_insert_with(|| rate(share));
-        let drawn = low + (high - low) * quantile(rate, random.random());
-        text(column, drawn.clamp(low, high))
+        let law = laws.entry(mean.to_bits()).or_insert_with(|| match &list {
+            Some((numbers, _)) => Law::on_list(numbers, mean),
+            None => {
+                let (low, high) = bounds(column).unwrap_or((mean, mean));
+                Law::on_interval(low, high, mean)
+            }
+        });
+        let drawn = law.draw(random);
+        match &list {
+            Some((_, texts)) => texts[drawn as usize].clone(),
+            None => text(column, drawn, random),
+        }
     };
     means.iter().map(|mean| mean.map(&mut value)).collect()
 }
 
-/// The least and the greatest number of a list.
-fn listed_range(column: &Column) -> Option<(f64, f64)> {
-    let mut numbers = column.domain.as_ref()?.iter().filter_map(as_number);
-    let first = numbers.next()?;
-    Some(numbers.fold((first, first), |(low, high), n| (low.min(n), high.max(n))))
-}
-
-/// The rate of the truncated exponential law on [0, 1] with this mean.
-fn rate(mean: f64) -> f64 {
-    const STEEPEST: f64 = 1e5;
-    let (mut low, mut high) = (-STEEPEST, STEEPEST);
-    for _ in 0..70 {
-        let middle = low.midpoint(high);
-        match mean_of(middle) < mean {
-            true => low = middle,
-            false => high = middle,
+/// A value within the column's bounds.
+fn between(column: &Column, random: &mut impl Rng) -> Option<String> {
+    let (low, high) = bounds(column)?;
+    let number = match &column.data_type {
+        Type::Numeric(_) | Type::Float4 | Type::Float8 => {
+            low + (high - low) * random.random::<f64>()
         }
-    }
-    low.midpoint(high)
+        _ => random.random_range(low as i64..=high as i64) as f64,
+    };
+    Some(text(column, number, random))
 }
 
-/// The mean of the truncated exponential law on [0, 1] whose density grows by e to the `rate`.
-fn mean_of(rate: f64) -> f64 {
-    match rate.abs() < 1e-5 {
-        true => 0.5 + rate / 12.0,
-        false => 1.0 / -(-rate).exp_m1() - 1.0 / rate,
-    }
-}
-
-/// The value below which that law has the share `below`.
-fn quantile(rate: f64, below: f64) -> f64 {
-    if rate.abs() < 1e-5 {
-        below
-    } else if rate < 0.0 {
-        1.0 - quantile(-rate, 1.0 - below)
-    } else {
-        (1.0 + (below + (1.0 - below) * (-rate).exp()).ln() / rate).clamp(0.0, 1.0)
-    }
-}
-
-/// A number as a value of the column's type.
-fn text(column: &Column, number: f64) -> String {
-    let whole = number.round();
+/// A number as a value of the column's type. What falls between two values becomes one of them at
+/// random, so that the mean is kept.
+fn text(column: &Column, number: f64, random: &mut impl Rng) -> String {
+    let mut round = |number: f64| (number + random.random::<f64>()).floor();
+    let (low, high) = bounds(column).unwrap_or((number, number));
+    let mut with_decimals = |decimals: usize| {
+        let units = 10f64.powi(decimals as i32);
+        let rounded = (round(number * units) / units).clamp(low, high);
+        format!("{rounded:.decimals$}")
+    };
     match &column.data_type {
-        Type::Int2 | Type::Int4 | Type::Int8 => format!("{whole:.0}"),
-        Type::Numeric(Some((_, scale))) => {
-            format!("{number:.*}", usize::try_from(*scale).unwrap_or(0))
+        Type::Numeric(Some((_, scale))) => with_decimals(usize::try_from(*scale).unwrap_or(0)),
+        Type::Numeric(None) | Type::Float4 | Type::Float8 => {
+            // A thousand values within the bounds.
+            let digits = 3.0 - (high - low).max(1e-9).log10();
+            with_decimals(digits.ceil().clamp(2.0, 12.0) as usize)
         }
-        Type::Date => scalar_text(&Scalar::Date(whole as i32)),
+        Type::Date => scalar_text(&Scalar::Date(round(number).clamp(low, high) as i32)),
         Type::Timestamp | Type::Timestamptz => {
-            let text = scalar_text(&Scalar::Timestamp((whole / 1e6) as i64 * 1_000_000));
-            let zone = if column.data_type == Type::Timestamptz {
-                "+00"
-            } else {
-                ""
-            };
-            text + zone
+            let second = (number / 1e6).floor() * 1e6;
+            let text = scalar_text(&Scalar::Timestamp(second.clamp(low, high) as i64));
+            let is_zoned = column.data_type == Type::Timestamptz;
+            text + if is_zoned { "+00" } else { "" }
         }
-        Type::Numeric(None) | Type::Float4 | Type::Float8 => format!("{number:.2}"),
-        Type::Bool | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid => {
-            format!("{number}")
-        }
-        Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => format!("{number}"),
+        Type::Int2 | Type::Int4 | Type::Int8 => with_decimals(0),
+        Type::Bool | Type::Text | Type::Varchar(_) | Type::Char(_) | Type::Uuid => with_decimals(0),
+        Type::Interval | Type::Time | Type::Enum(_) | Type::Other { .. } => with_decimals(0),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_law_of_a_mean_has_that_mean() {
-        for mean in [0.001, 0.05, 0.3, 0.5, 0.77, 0.99] {
-            let rate = rate(mean);
-            let drawn = (0..100_000).map(|at| quantile(rate, (f64::from(at) + 0.5) / 1e5));
-            let of_drawn = drawn.sum::<f64>() / 1e5;
-            assert!((of_drawn - mean).abs() < 1e-4, "{mean}: {of_drawn}");
-        }
-        assert!((quantile(rate(0.0), 0.9), quantile(rate(1.0), 0.1)) < (0.01, 2.0));
-        assert!(quantile(rate(1.0), 0.1) > 0.99);
-    }
 
     #[test]
     fn numbers_fit_their_types() {
@@ -387,6 +426,8 @@ mod tests {
         assert!(!has_numbers(&Type::Date, 1));
         assert_eq!(number_text(&Type::Char(Some(3)), 7), "7");
         assert_eq!(number_text(&Type::Varchar(Some(20)), 7), "unit-000007");
+        assert!(fits(&Type::Int4, "17") && !fits(&Type::Int4, "unit-000017"));
+        assert!(!fits(&Type::Date, "17") && !fits(&Type::Varchar(Some(3)), "unit-000017"));
         let uuid = number_text(&Type::Uuid, 255);
         assert_eq!(uuid, "00000000-0000-8000-8000-0000000000ff");
     }

@@ -4,9 +4,11 @@ use std::collections::HashMap;
 
 use crate::aggregates::{Foreseen, MeasureId};
 use crate::analyze::KeyRule;
+use crate::catalog::Type;
 use crate::ir::{KeyId, SetId};
+use crate::policy::Summary;
 use crate::release::ReleasedTable;
-use crate::rewrite::{ReleasePlan, key_text};
+use crate::rewrite::{Measure, ReleasePlan, key_text};
 
 /// What a summary has numbers of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -19,7 +21,7 @@ pub enum Quantity {
     Sum(usize),
 }
 
-/// A noisy number for each combination of the values of some keys, that of the last key varying
+/// Noisy numbers, each of one combination of the values of some keys, that of the last key varying
 /// fastest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Cells {
@@ -28,12 +30,21 @@ pub struct Cells {
     pub deviation: f64,
 }
 
+/// The numbers of one quantity in one set.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Measured {
+    pub values: Vec<f64>,
+    /// What each draw adds to a number: signed standard deviations. Numbers of one cell share
+    /// draws, number by number in this order.
+    pub noise: Vec<f64>,
+}
+
 /// A set of keys with its numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Marginal {
-    /// The places of its keys, ascending.
+    /// The places of its keys among the summary's, in any order.
     pub keys: Vec<usize>,
-    pub quantities: HashMap<Quantity, Cells>,
+    pub quantities: HashMap<Quantity, Measured>,
 }
 
 /// The numbers of a summary.
@@ -44,62 +55,42 @@ pub struct Marginals {
     pub sets: Vec<Marginal>,
     /// How many measures it has.
     pub measures: usize,
+    /// Whether the sets share their noise: what they add up to is then the same.
+    pub shares_noise: bool,
 }
 
 impl Marginals {
     /// Those of a stored summary; `None` where the table is not of this release.
-    pub fn read(release: &ReleasePlan, table: &ReleasedTable) -> Option<Self> {
-        let values: Vec<Vec<Option<String>>> = release
-            .keys()
-            .iter()
-            .map(print_values)
-            .collect::<Option<_>>()?;
-        let columns = quantities(release)?;
-        let sets: Vec<Vec<usize>> = match release.sets() {
-            [] => vec![(0..values.len()).collect()],
-            sets => sets
-                .iter()
-                .map(|set| set.keys().map(|KeyId(at)| at).collect())
-                .collect(),
-        };
-        let numbered = usize::from(!release.sets().is_empty());
-        let mut rows: Vec<Vec<(usize, usize)>> = vec![Vec::new(); sets.len()];
-        let places = values
-            .iter()
-            .map(|of_key| places(of_key))
-            .collect::<Vec<_>>();
-        for (row, key) in table.keys.iter().enumerate() {
-            let set = match numbered {
-                0 => 0,
-                _ => SetId::read(key.first()?.as_deref()?)?.0,
-            };
-            let of_set = sets.get(set)?;
-            let mut cell = 0;
-            for at in of_set {
-                let text = key.get(numbered + at)?;
-                cell = cell * values[*at].len() + places[*at].get(text)?;
-            }
-            rows[set].push((cell, row));
+    pub fn read(summary: &Summary, release: &ReleasePlan, table: &ReleasedTable) -> Option<Self> {
+        let order = order_of_keys(summary, release);
+        let mut values = vec![Vec::new(); order.len()];
+        for ((data_type, rule), at) in release.keys().iter().zip(&order) {
+            values[*at] = print_values(data_type, rule)?;
         }
-        let sets = sets.into_iter().zip(rows);
-        let marginal = |(keys, rows): (Vec<usize>, Vec<(usize, usize)>)| {
+        let quantities = quantities(release)?;
+        let rows = rows_by_set((release, table), &order, &values)?;
+        let mut sets = Vec::with_capacity(rows.len());
+        for (keys, rows) in rows {
             let size = keys.iter().map(|at| values[*at].len()).product();
-            let quantities = columns.iter().map(|(quantity, measure)| {
-                let cells = cells((release, table), *measure, (size, &rows))?;
-                Some((*quantity, cells))
-            });
-            Some(Marginal {
-                quantities: quantities.collect::<Option<_>>()?,
+            let measure = |(quantity, id): &(Quantity, MeasureId)| {
+                Some((
+                    *quantity,
+                    read_measure((release, table), *id, (size, &rows))?,
+                ))
+            };
+            sets.push(Marginal {
+                quantities: quantities.iter().map(measure).collect::<Option<_>>()?,
                 keys,
-            })
-        };
+            });
+        }
+        let sums = quantities
+            .iter()
+            .filter(|(q, _)| matches!(q, Quantity::Sum(_)));
         Some(Self {
-            sets: sets.map(marginal).collect::<Option<_>>()?,
-            measures: columns
-                .iter()
-                .filter(|(q, _)| matches!(q, Quantity::Sum(_)))
-                .count(),
+            measures: sums.count(),
+            shares_noise: table.drawn.as_ref()?.is_by_effects(),
             values,
+            sets,
         })
     }
 
@@ -108,18 +99,28 @@ impl Marginals {
         keys.iter().map(|at| self.values[*at].len()).collect()
     }
 
-    /// Whether some set has all of these keys.
-    pub fn is_measured(&self, keys: &[usize]) -> bool {
-        self.sets.iter().any(|set| set.has(keys))
+    /// The best estimate of a quantity by these keys, ascending. `None` where no set has them all.
+    pub fn estimate(&self, keys: &[usize], quantity: Quantity) -> Option<Cells> {
+        self.estimate_sum(keys, &[(quantity, 1.0)])
     }
 
-    /// The best estimate of a quantity by these keys, ascending: the average of what each set that
-    /// has them adds up to, by how exact it is. `None` where no set has them all.
-    pub fn estimate(&self, keys: &[usize], quantity: Quantity) -> Option<Cells> {
+    /// The same of a sum of quantities, each times a factor.
+    ///
+    /// Sets whose noise is independent are averaged by how exact what they add up to is. Of sets
+    /// that share noise, the one with the fewest cells serves: the others add up to the same.
+    pub fn estimate_sum(&self, keys: &[usize], parts: &[(Quantity, f64)]) -> Option<Cells> {
+        let holders = self.sets.iter().filter(|set| set.has(keys));
+        let holders: Vec<&Marginal> = match self.shares_noise {
+            true => holders
+                .min_by_key(|set| set.size(&self.values))
+                .into_iter()
+                .collect(),
+            false => holders.collect(),
+        };
         let mut sum = vec![0.0; self.sizes(keys).iter().product()];
         let mut weights = 0.0;
-        for set in self.sets.iter().filter(|set| set.has(keys)) {
-            let cells = set.add_up(keys, quantity, &self.values)?;
+        for set in holders {
+            let cells = set.add_up(keys, parts, &self.values)?;
             let weight = 1.0 / (cells.deviation * cells.deviation).max(f64::MIN_POSITIVE);
             weights += weight;
             let both = sum.iter_mut().zip(cells.values);
@@ -137,47 +138,78 @@ impl Marginal {
         keys.iter().all(|key| self.keys.contains(key))
     }
 
-    /// The quantity by fewer keys.
+    /// How many cells it has.
+    fn size(&self, values: &[Vec<Option<String>>]) -> usize {
+        self.keys.iter().map(|key| values[*key].len()).product()
+    }
+
+    /// The sum of quantities by fewer keys.
     fn add_up(
         &self,
         keys: &[usize],
-        quantity: Quantity,
+        parts: &[(Quantity, f64)],
         values: &[Vec<Option<String>>],
     ) -> Option<Cells> {
-        let finer = self.quantities.get(&quantity)?;
-        let size: usize = keys.iter().map(|key| values[*key].len()).product();
-        let mut sums = vec![0.0; size];
-        for (cell, value) in finer.values.iter().enumerate() {
-            let codes = codes(cell, &self.keys, values);
-            let code =
-                |key: &usize| codes[self.keys.iter().position(|own| own == key).unwrap_or(0)];
-            let coarse = keys
-                .iter()
-                .fold(0, |sum, key| sum * values[*key].len() + code(key));
-            sums[coarse] += value;
+        let count: usize = keys.iter().map(|key| values[*key].len()).product();
+        let places = self.coarse_places(keys, values);
+        let mut sums = vec![0.0; count];
+        let mut noise: Vec<f64> = Vec::new();
+        for (quantity, factor) in parts {
+            let finer = self.quantities.get(quantity)?;
+            for (place, value) in places.iter().zip(&finer.values) {
+                sums[*place] += factor * value;
+            }
+            noise.resize(noise.len().max(finer.noise.len()), 0.0);
+            let both = noise.iter_mut().zip(&finer.noise);
+            both.for_each(|(noise, part)| *noise += factor * part);
         }
-        let added = finer.values.len() as f64 / size.max(1) as f64;
+        let added = places.len() as f64 / count.max(1) as f64;
+        let squares: f64 = noise.iter().map(|part| part * part).sum();
         Some(Cells {
             values: sums,
-            deviation: finer.deviation * added.sqrt(),
+            deviation: (squares * added).sqrt(),
         })
     }
-}
 
-/// The place of each key's value in a cell.
-pub(super) fn codes(mut cell: usize, keys: &[usize], values: &[Vec<Option<String>>]) -> Vec<usize> {
-    let mut codes = vec![0; keys.len()];
-    for (code, key) in codes.iter_mut().zip(keys).rev() {
-        let size = values[*key].len().max(1);
-        *code = cell % size;
-        cell /= size;
+    /// For each of its cells, the cell of fewer keys that it is in.
+    fn coarse_places(&self, keys: &[usize], values: &[Vec<Option<String>>]) -> Vec<usize> {
+        let mut places = vec![0];
+        for key in &self.keys {
+            let size = values[*key].len();
+            // What one step of this key is among the cells of fewer keys; 0 where it is not there.
+            let step = match keys.iter().position(|kept| kept == key) {
+                Some(at) => keys[at + 1..]
+                    .iter()
+                    .map(|after| values[*after].len())
+                    .product(),
+                None => 0,
+            };
+            let with = |place: &usize| {
+                let place = *place;
+                (0..size).map(move |code| place + code * step)
+            };
+            places = places.iter().flat_map(with).collect();
+        }
+        places
     }
-    codes
 }
 
-fn print_values(
-    (data_type, rule): &(crate::catalog::Type, KeyRule),
-) -> Option<Vec<Option<String>>> {
+/// For each key of the release, its place among the summary's keys: they are in the order in which
+/// the summary's statement first groups by them.
+fn order_of_keys(summary: &Summary, release: &ReleasePlan) -> Vec<usize> {
+    if release.sets().is_empty() {
+        return (0..summary.keys.len()).collect();
+    }
+    let mut order: Vec<usize> = Vec::with_capacity(summary.keys.len());
+    for key in summary.marginals.iter().flatten() {
+        if !order.contains(key) {
+            order.push(*key);
+        }
+    }
+    order
+}
+
+fn print_values(data_type: &Type, rule: &KeyRule) -> Option<Vec<Option<String>>> {
     let KeyRule::Domain(values) = rule else {
         return None;
     };
@@ -185,12 +217,50 @@ fn print_values(
     Some(values.iter().map(text).collect())
 }
 
-fn places(values: &[Option<String>]) -> HashMap<&Option<String>, usize> {
-    values
+/// The cells of a set, each with its row in the table.
+type Rows = Vec<(usize, usize)>;
+
+/// For each set, its keys and where its cells are.
+fn rows_by_set(
+    (release, table): (&ReleasePlan, &ReleasedTable),
+    order: &[usize],
+    values: &[Vec<Option<String>>],
+) -> Option<Vec<(Vec<usize>, Rows)>> {
+    let place = |KeyId(at): KeyId| order.get(at).copied();
+    let mut sets: Vec<(Vec<usize>, Rows)> = match release.sets() {
+        [] => vec![(order.to_vec(), Vec::new())],
+        sets => {
+            let keys = |set: &crate::ir::GroupingSet| set.keys().map(place).collect::<Option<_>>();
+            sets.iter()
+                .map(|set| Some((keys(set)?, Vec::new())))
+                .collect::<Option<_>>()?
+        }
+    };
+    let numbered = usize::from(!release.sets().is_empty());
+    let places: Vec<HashMap<&Option<String>, usize>> = values
         .iter()
-        .enumerate()
-        .map(|(at, value)| (value, at))
-        .collect()
+        .map(|of_key| {
+            of_key
+                .iter()
+                .enumerate()
+                .map(|(at, value)| (value, at))
+                .collect()
+        })
+        .collect();
+    for (row, key) in table.keys.iter().enumerate() {
+        let set = match numbered {
+            0 => 0,
+            _ => SetId::read(key.first()?.as_deref()?)?.0,
+        };
+        let (keys, rows) = sets.get_mut(set)?;
+        let mut cell = 0;
+        for at in keys.iter() {
+            let own = order.iter().position(|place| place == at)?;
+            cell = cell * values[*at].len() + places[*at].get(key.get(numbered + own)?)?;
+        }
+        rows.push((cell, row));
+    }
+    Some(sets)
 }
 
 /// Where the summary's quantities are: the number of rows is its first aggregate, and an average
@@ -217,21 +287,28 @@ fn quantities(release: &ReleasePlan) -> Option<Vec<(Quantity, MeasureId)>> {
     )
 }
 
-/// The noisy numbers of one measure in one set: its `size` cells, each with its row in the table.
-fn cells(
+/// The numbers of one measure in one set of `size` cells.
+fn read_measure(
     (release, table): (&ReleasePlan, &ReleasedTable),
-    measure: MeasureId,
-    (size, rows): (usize, &[(usize, usize)]),
-) -> Option<Cells> {
+    id: MeasureId,
+    (size, rows): (usize, &Rows),
+) -> Option<Measured> {
+    let measure = release.measure(id);
     let mut values = vec![0.0; size];
+    let counts = match measure {
+        Measure::Count(_) => Some(table.unclamped_counts(release, id)?),
+        _ => None,
+    };
     for (cell, row) in rows {
-        *values.get_mut(*cell)? = table.measures.get(*row)?.get(measure.0)?.parse().ok()?;
+        let shown = || table.measures.get(*row)?.get(id.0)?.parse().ok();
+        *values.get_mut(*cell)? = match &counts {
+            Some(counts) => *counts.get(*row)?,
+            None => shown()?,
+        };
     }
-    let noise = table.drawn.as_ref()?;
     let first = rows.first().map_or(0, |(_, row)| *row);
-    let noise = noise.noise(release.measure(measure), first);
-    Some(Cells {
+    Some(Measured {
         values,
-        deviation: noise.iter().map(|part| part * part).sum::<f64>().sqrt(),
+        noise: table.drawn.as_ref()?.noise(measure, first),
     })
 }

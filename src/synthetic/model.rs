@@ -1,12 +1,20 @@
 //! How the keys of a summary depend on each other: each key is drawn given some of the keys before
 //! it, which the summary has a set of.
 
+use std::collections::{BTreeSet, HashMap};
 use std::f64::consts::PI;
 
 use super::marginals::{Cells, Marginals, Quantity};
+use crate::policy::combinations;
 
 /// The most combinations of values of a key and of those that it is drawn given.
 const CELLS_MAX: usize = 1 << 18;
+
+/// The most keys that one is drawn given: the work grows with a power of it.
+const GIVEN_MAX: usize = 3;
+
+/// The most sets of keys of one size within one set: all of up to three of 24 keys.
+const SUBSETS_MAX: usize = 2_048;
 
 /// The keys in the order in which they are drawn, and the measures after them.
 #[derive(Debug, Clone, PartialEq)]
@@ -51,23 +59,22 @@ impl Model {
         let rows = marginals.estimate(&[], Quantity::Rows)?.values[0].max(0.0);
         let mut steps: Vec<Step> = Vec::new();
         let mut left: Vec<usize> = (0..marginals.values.len()).collect();
-        let mut placed: Vec<usize> = Vec::new();
+        let subsets = subsets(marginals, GIVEN_MAX + 1);
+        let mut candidates = candidates(&subsets, marginals)?;
         while !left.is_empty() {
-            let candidates = left.iter().flat_map(|key| {
-                let given = subsets_before(*key, &placed, marginals);
-                given.into_iter().map(move |given| (*key, given))
+            let is_placed = |key: &usize| !left.contains(key);
+            let possible = candidates
+                .iter()
+                .filter(|(key, given, _)| left.contains(key) && given.iter().all(is_placed));
+            let best = possible.max_by(|a, b| a.2.total_cmp(&b.2));
+            let (key, given) = best.map_or((left[0], Vec::new()), |(key, given, _)| {
+                (*key, given.clone())
             });
-            let scored = candidates.filter_map(|(key, given)| {
-                let score = dependence(key, &given, marginals)?;
-                (score > 0.0).then_some((score, key, given))
-            });
-            let best = scored.max_by(|a, b| a.0.total_cmp(&b.0));
-            let (key, given) = best.map_or((left[0], Vec::new()), |(_, key, given)| (key, given));
             steps.push(step(key, given, marginals, rows)?);
             left.retain(|other| *other != key);
-            placed.push(key);
+            candidates.retain(|(other, _, _)| *other != key);
         }
-        let means = (0..marginals.measures).map(|measure| means(measure, marginals));
+        let means = (0..marginals.measures).map(|measure| means(measure, &subsets, marginals));
         Some(Self {
             means: means.collect::<Option<_>>()?,
             steps,
@@ -76,49 +83,61 @@ impl Model {
     }
 }
 
-/// The sets of placed keys that the summary has together with this one.
-fn subsets_before(key: usize, placed: &[usize], marginals: &Marginals) -> Vec<Vec<usize>> {
-    let mut found: Vec<Vec<usize>> = Vec::new();
-    for set in marginals.sets.iter().filter(|set| set.keys.contains(&key)) {
-        let others: Vec<usize> = set
-            .keys
-            .iter()
-            .copied()
-            .filter(|other| placed.contains(other))
-            .collect();
-        for mask in 1u32..1 << others.len().min(16) {
-            let chosen = others
-                .iter()
-                .enumerate()
-                .filter(|(at, _)| mask & 1 << at != 0);
-            let chosen: Vec<usize> = chosen.map(|(_, key)| *key).collect();
-            let size: usize = marginals.sizes(&chosen).iter().product();
-            if size * marginals.values[key].len() <= CELLS_MAX && !found.contains(&chosen) {
-                found.push(chosen);
-            }
+/// The sets of up to `most` keys, ascending and each once, that are within some set of the summary.
+fn subsets(marginals: &Marginals, most: usize) -> BTreeSet<Vec<usize>> {
+    let mut found = BTreeSet::new();
+    for set in &marginals.sets {
+        let mut keys = set.keys.clone();
+        keys.sort_unstable();
+        for size in 1..=most.min(keys.len()) {
+            let chosen = combinations(keys.len(), size, SUBSETS_MAX).unwrap_or_default();
+            let of_set = |places: Vec<usize>| places.into_iter().map(|at| keys[at]).collect();
+            found.extend(chosen.into_iter().map(of_set));
         }
     }
     found
 }
 
-/// How far the key is from independent of the given ones, in rows, less what noise makes of it.
-fn dependence(key: usize, given: &[usize], marginals: &Marginals) -> Option<f64> {
-    let joint = marginals.estimate(&with(given, key), Quantity::Rows)?;
-    let alone = marginals.estimate(&[key], Quantity::Rows)?;
-    let others = marginals.estimate(given, Quantity::Rows)?;
+/// Every key given others of the same set, with how far it depends on them, where that is more than
+/// noise.
+fn candidates(
+    subsets: &BTreeSet<Vec<usize>>,
+    marginals: &Marginals,
+) -> Option<Vec<(usize, Vec<usize>, f64)>> {
+    let size = |keys: &[usize]| marginals.sizes(keys).iter().product::<usize>();
+    let known = subsets.iter().filter(|keys| size(keys) <= CELLS_MAX);
+    let estimates: HashMap<&[usize], Cells> = known
+        .map(|keys| Some((keys.as_slice(), marginals.estimate(keys, Quantity::Rows)?)))
+        .collect::<Option<_>>()?;
     let rows = marginals.estimate(&[], Quantity::Rows)?.values[0].max(1.0);
-    let by_given = by_given(key, given, &joint, marginals);
-    let distance = by_given
-        .iter()
-        .zip(&others.values)
-        .flat_map(|(cells, other)| {
-            let expected = alone.values.iter().map(move |value| value * other / rows);
-            cells
-                .iter()
-                .zip(expected)
-                .map(|(cell, expected)| (cell - expected).abs())
-        });
-    Some(distance.sum::<f64>() - expected_noise(&joint))
+    let mut candidates = Vec::new();
+    for (keys, joint) in estimates.iter().filter(|(keys, _)| keys.len() > 1) {
+        for key in *keys {
+            let given: Vec<usize> = keys.iter().copied().filter(|other| other != key).collect();
+            let of = |keys: &[usize]| estimates.get(keys).map(|cells| &cells.values);
+            let (Some(alone), Some(others)) = (of(&[*key]), of(&given)) else {
+                continue;
+            };
+            let by_given = by_given(*key, &given, joint, marginals);
+            let score = distance(&by_given, (alone, others), rows) - expected_noise(joint);
+            if score > 0.0 {
+                candidates.push((*key, given, score));
+            }
+        }
+    }
+    // The order of a map is not the same twice.
+    candidates.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+    Some(candidates)
+}
+
+/// The L1 distance, in rows, of joint numbers from those of independent keys.
+fn distance(by_given: &[Vec<f64>], (alone, others): (&[f64], &[f64]), rows: f64) -> f64 {
+    let of_given = |(cells, other): (&Vec<f64>, &f64)| -> f64 {
+        let both = cells.iter().zip(alone);
+        both.map(|(cell, alone)| (cell - alone * other / rows).abs())
+            .sum()
+    };
+    by_given.iter().zip(others).map(of_given).sum()
 }
 
 /// The expected sum of the absolute noise of all cells.
@@ -198,27 +217,27 @@ pub(super) fn project(values: &[f64], total: f64) -> Vec<f64> {
 
 /// The means of a measure given the keys on which it depends most, as far as that is more than
 /// noise. A cell with too few rows has the mean of all.
-fn means(measure: usize, marginals: &Marginals) -> Option<Means> {
+fn means(measure: usize, subsets: &BTreeSet<Vec<usize>>, marginals: &Marginals) -> Option<Means> {
+    let (sum, known) = (Quantity::Sum(measure), Quantity::Known(measure));
     let whole = |quantity| Some(marginals.estimate(&[], quantity)?.values[0]);
     let rows = whole(Quantity::Rows)?.max(1.0);
-    let known = whole(Quantity::Known(measure))?.max(1.0);
-    let mean = whole(Quantity::Sum(measure))? / known;
-    let overall = (mean, (known / rows).min(1.0));
+    let values = whole(known)?.max(1.0);
+    let mean = whole(sum)? / values;
+    let overall = (mean, (values / rows).min(1.0));
     let mut best = (0.0, Vec::new());
-    for given in all_subsets(marginals) {
-        let sums = marginals.estimate(&given, Quantity::Sum(measure))?;
-        let of = marginals.estimate(&given, Quantity::Known(measure))?;
-        let both = sums.values.iter().zip(&of.values);
-        let distance: f64 = both.map(|(sum, rows)| (sum - rows * mean).abs()).sum();
-        let score = distance - expected_noise(&sums);
+    for given in subsets {
+        // How far the sums are from those of rows that all have the same mean.
+        let off = marginals.estimate_sum(given, &[(sum, 1.0), (known, -mean)])?;
+        let distance: f64 = off.values.iter().map(|off| off.abs()).sum();
+        let score = distance - expected_noise(&off);
         if score > best.0 {
-            best = (score, given);
+            best = (score, given.clone());
         }
     }
     let given = best.1;
     let rows = marginals.estimate(&given, Quantity::Rows)?;
-    let known = marginals.estimate(&given, Quantity::Known(measure))?;
-    let sums = marginals.estimate(&given, Quantity::Sum(measure))?;
+    let known = marginals.estimate(&given, known)?;
+    let sums = marginals.estimate(&given, sum)?;
     let cell = |at: usize| {
         let (rows, values) = (rows.values[at], known.values[at]);
         match values > 3.0 * known.deviation && values >= 1.0 {
@@ -235,31 +254,12 @@ fn means(measure: usize, marginals: &Marginals) -> Option<Means> {
     })
 }
 
-/// Every set of keys within some set of the summary, but for the empty one.
-fn all_subsets(marginals: &Marginals) -> Vec<Vec<usize>> {
-    let mut found: Vec<Vec<usize>> = Vec::new();
-    for set in &marginals.sets {
-        for mask in 1u32..1 << set.keys.len().min(16) {
-            let chosen = set
-                .keys
-                .iter()
-                .enumerate()
-                .filter(|(at, _)| mask & 1 << at != 0);
-            let chosen: Vec<usize> = chosen.map(|(_, key)| *key).collect();
-            if !found.contains(&chosen) {
-                found.push(chosen);
-            }
-        }
-    }
-    found
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::synthetic::Marginal;
+    use crate::synthetic::{Marginal, Measured};
 
     #[test]
     fn a_projection_is_not_negative_and_keeps_the_total() {
@@ -274,9 +274,9 @@ mod tests {
             keys: keys.to_vec(),
             quantities: HashMap::from([(
                 Quantity::Rows,
-                Cells {
+                Measured {
                     values: rows.to_vec(),
-                    deviation: noise,
+                    noise: vec![noise],
                 },
             )]),
         };
@@ -289,6 +289,7 @@ mod tests {
                 pair([1, 2], [300.0, 298.0, 201.0, 199.0]),
             ],
             measures: 0,
+            shares_noise: false,
         }
     }
 
@@ -318,7 +319,7 @@ mod tests {
             .quantities
             .get_mut(&Quantity::Rows)
             .unwrap();
-        exact.deviation = 1e-9;
+        exact.noise = vec![1e-9];
         let found = marginals.estimate(&[0], Quantity::Rows).unwrap();
         assert!((found.values[0] - 599.0).abs() < 1e-6, "{found:?}");
         let of_pairs = chain(3.0).estimate(&[0], Quantity::Rows).unwrap();
@@ -338,6 +339,7 @@ mod tests {
             values: vec![values(2), values(3), values(2)],
             sets: Vec::new(),
             measures: 0,
+            shares_noise: false,
         };
         let rows = by_given(1, &[0, 2], &joint, &marginals);
         assert_eq!(rows[0], [0.0, 2.0, 4.0]);

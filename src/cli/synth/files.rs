@@ -1,12 +1,15 @@
 //! The files of made-up tables: the schema, the rows, and a script that loads both.
 
 use std::collections::HashSet;
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{BufWriter, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use tokio_postgres::{Client, SimpleQueryMessage};
 
 use super::{MadeUp, first_reference, readme};
+use crate::catalog::UniqueKey;
 use crate::cli::Failure;
 use crate::cli::arguments::SynthFormat;
 use crate::cli::start;
@@ -19,6 +22,13 @@ use crate::synthetic::Source;
 const SETTINGS: &str = "SET datestyle = 'ISO, YMD'; SET timezone = 'UTC'; \
     SET intervalstyle = 'postgres'; SET extra_float_digits = 1; SET bytea_output = 'hex'";
 
+/// How load.sql begins: the files are read as they were written, whatever the session's settings.
+const LOADED: &str = "\\set ON_ERROR_STOP on\nSET client_encoding = 'UTF8';\n\
+    SET datestyle = 'ISO, YMD';\nSET timezone = 'UTC';\nSET intervalstyle = 'postgres';\nBEGIN;";
+
+/// The longest part of a file's name that is the table's.
+const NAME_MAX: usize = 100;
+
 /// How many rows one INSERT has.
 const ROWS_INSERTED: usize = 500;
 
@@ -29,10 +39,12 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Makes the directory where it is missing.
+    /// Makes the directory where it is missing, for this user alone.
     pub fn new(path: &Path, format: SynthFormat) -> Result<Self, Failure> {
         let failed = |e: std::io::Error| Failure::new(format_args!("{}: {e}", path.display()));
-        std::fs::create_dir_all(path).map_err(failed)?;
+        let mut builder = DirBuilder::new();
+        let made = builder.recursive(true).mode(0o700).create(path);
+        made.map_err(failed)?;
         if std::fs::read_dir(path).map_err(failed)?.next().is_some() {
             return Err(Failure::with_remedy(
                 format_args!("{} has files in it", path.display()),
@@ -52,17 +64,10 @@ impl Folder {
         made: &[MadeUp<'_>],
         (builtin, database): (&Builtin, &Client),
     ) -> Result<Vec<String>, Failure> {
-        let schema = create_tables(policy, builtin, &|table, condition| {
-            let of = made.iter().find(|made| made.filler.table.oid == table.oid);
-            of.is_none_or(|made| keeps(made, condition))
-        });
+        let schema = create_tables(policy, builtin, &|condition| keeps(made, condition));
         let mut left_out = schema.warnings.clone();
         self.create("schema.sql", &(schema.statements.join(";\n") + ";\n"))?;
-        let mut load = vec![
-            "\\set ON_ERROR_STOP on".to_owned(),
-            "BEGIN;".to_owned(),
-            "\\ir schema.sql".to_owned(),
-        ];
+        let mut load = vec![LOADED.to_owned(), "\\ir schema.sql".to_owned()];
         database
             .batch_execute(SETTINGS)
             .await
@@ -71,36 +76,50 @@ impl Folder {
             let of = made.iter().find(|made| made.filler.table.oid == table.oid);
             let columns = columns_of(&schema, table);
             let rows = match (&table.protection, of) {
-                (Protection::Private(_), Some(made)) => made_rows(made, &columns),
+                (Protection::Private(_), Some(made)) => Some(made_rows(made, &columns)),
                 (Protection::Private(_), None) => continue,
                 (Protection::Public, _) => {
-                    match copy(table, &columns, database, policy.limits.mirror_rows).await? {
-                        Some(rows) => rows,
-                        None => {
-                            left_out.push(format!(
-                                "{}.{} stays empty: it has more rows than limits.mirror_rows",
-                                table.schema, table.name
-                            ));
-                            continue;
-                        }
-                    }
+                    copy(table, &columns, database, policy.limits.mirror_rows).await?
                 }
             };
-            load.push(self.write_rows(at + 1, table, &columns, &rows)?);
+            match rows {
+                Some(rows) if !columns.is_empty() => {
+                    load.push(self.write_rows(at + 1, table, &columns, &rows)?);
+                }
+                Some(_) => {}
+                None => left_out.push(format!(
+                    "{}.{} stays empty: it has more rows than limits.mirror_rows",
+                    table.schema, table.name
+                )),
+            }
         }
         load.extend(schema.public_keys.iter().map(|key| format!("{key};")));
-        load.extend(foreign_keys(made, policy));
+        load.extend(foreign_keys(made, &schema));
         load.push("COMMIT;\n".to_owned());
         self.create("load.sql", &load.join("\n"))?;
-        let about = readme::lines(policy, made).join("\n");
-        self.create("README", &format!("{about}\n\n{}", readme::NOT_KEPT))?;
+        let mut about = readme::lines(policy, made);
+        about.extend(left_out.iter().cloned());
+        self.create(
+            "README",
+            &format!("{}\n\n{}", about.join("\n"), readme::NOT_KEPT),
+        )?;
         Ok(left_out)
     }
 
-    fn create(&self, name: &str, text: &str) -> Result<(), Failure> {
+    /// A new file for this user alone.
+    fn new_file(&self, name: &str) -> Result<BufWriter<File>, Failure> {
         let path = self.path.join(name);
         let failed = |e| Failure::new(format_args!("{}: {e}", path.display()));
-        std::fs::write(&path, text).map_err(failed)
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600);
+        let file = OpenOptions::open(&options, &path);
+        Ok(BufWriter::new(file.map_err(failed)?))
+    }
+
+    fn create(&self, name: &str, text: &str) -> Result<(), Failure> {
+        let mut file = self.new_file(name)?;
+        let all = file.write_all(text.as_bytes()).and_then(|()| file.flush());
+        all.map_err(|e| Failure::new(format_args!("{name}: {e}")))
     }
 
     /// Writes the rows of one table. Returns the line of load.sql that loads them.
@@ -116,40 +135,38 @@ impl Folder {
         let plain: String = whole
             .chars()
             .map(|c| if is_plain(c) { c } else { '_' })
+            .take(NAME_MAX)
             .collect();
-        let (extension, into) = (
-            match self.format {
-                SynthFormat::Csv => "csv",
-                SynthFormat::Sql => "sql",
-            },
-            format!(
-                "{} ({})",
-                qualify(&table.schema, &table.name),
-                list(columns)
-            ),
+        let into = format!(
+            "{} ({})",
+            qualify(&table.schema, &table.name),
+            list(columns)
         );
+        // psql's \copy takes one line, and ends where a line of the file is \. alone.
+        let is_csv = self.format == SynthFormat::Csv
+            && !into.contains('\n')
+            && !rows
+                .iter()
+                .flatten()
+                .flatten()
+                .any(|text| text.lines().any(|l| l == "\\."));
+        let extension = if is_csv { "csv" } else { "sql" };
         let name = format!("{number:02}-{plain}.{extension}");
-        let path = self.path.join(&name);
-        let failed = |e: std::io::Error| Failure::new(format_args!("{}: {e}", path.display()));
-        let mut file = BufWriter::new(std::fs::File::create(&path).map_err(failed)?);
-        match self.format {
-            SynthFormat::Csv => {
-                for row in rows {
-                    writeln!(file, "{}", csv(row)).map_err(failed)?;
-                }
-            }
-            SynthFormat::Sql => {
-                for rows in rows.chunks(ROWS_INSERTED) {
-                    let rows: Vec<String> = rows.iter().map(|row| values(row)).collect();
-                    writeln!(file, "INSERT INTO {into} VALUES\n{};", rows.join(",\n"))
-                        .map_err(failed)?;
-                }
-            }
-        }
-        file.flush().map_err(failed)?;
-        Ok(match self.format {
-            SynthFormat::Csv => format!("\\copy {into} FROM '{name}' WITH (FORMAT csv)"),
-            SynthFormat::Sql => format!("\\ir {name}"),
+        let mut file = self.new_file(&name)?;
+        let written = match is_csv {
+            true => rows
+                .iter()
+                .try_for_each(|row| writeln!(file, "{}", csv(row))),
+            false => rows.chunks(ROWS_INSERTED).try_for_each(|rows| {
+                let rows: Vec<String> = rows.iter().map(|row| values(row)).collect();
+                writeln!(file, "INSERT INTO {into} VALUES\n{};", rows.join(",\n"))
+            }),
+        };
+        let written = written.and_then(|()| file.flush());
+        written.map_err(|e| Failure::new(format_args!("{name}: {e}")))?;
+        Ok(match is_csv {
+            true => format!("\\copy {into} FROM '{name}' WITH (FORMAT csv)"),
+            false => format!("\\ir {name}"),
         })
     }
 }
@@ -180,32 +197,38 @@ fn columns_of(schema: &ShadowSchema, table: &Table) -> Vec<String> {
     shape.map_or_else(Vec::new, |shape| shape.columns.clone())
 }
 
-/// Whether the made-up rows keep a condition of their table.
-fn keeps(made: &MadeUp<'_>, condition: Condition<'_>) -> bool {
+/// Whether the made-up rows keep a condition of their table, and rows of other tables theirs.
+fn keeps(made: &[MadeUp<'_>], condition: Condition<'_>) -> bool {
+    let of = |table: &Table| made.iter().find(|made| made.filler.table.oid == table.oid);
+    match condition {
+        Condition::NotNull(table, column) => of(table).is_none_or(|made| {
+            let at = table
+                .columns
+                .iter()
+                .position(|other| other.name == column.name);
+            at.is_some_and(|at| made.columns[at].iter().all(Option::is_some))
+        }),
+        Condition::Unique(table, key) => of(table).is_none_or(|made| is_unique(made, key)),
+        // Made-up columns of it may have NULL.
+        Condition::Domain(_) => made.is_empty(),
+    }
+}
+
+fn is_unique(made: &MadeUp<'_>, key: &UniqueKey) -> bool {
     let columns = &made.filler.table.columns;
     let place = |name: &str| columns.iter().position(|column| column.name == name);
-    match condition {
-        Condition::NotNull(column) => {
-            place(&column.name).is_some_and(|at| made.columns[at].iter().all(Option::is_some))
+    let Some(places) = key.names().map(place).collect::<Option<Vec<_>>>() else {
+        return false;
+    };
+    let mut seen = HashSet::with_capacity(made.rows);
+    (0..made.rows).all(|row| {
+        let value = |at: &usize| made.columns[*at][row].as_deref();
+        match places.iter().map(value).collect::<Option<Vec<&str>>>() {
+            Some(values) => seen.insert(values),
+            // PostgreSQL counts no NULL as equal to another.
+            None => !key.primary,
         }
-        Condition::Unique(key) => {
-            let Some(places) = key.names().map(place).collect::<Option<Vec<_>>>() else {
-                return false;
-            };
-            let mut seen = HashSet::with_capacity(made.rows);
-            let value = |row: usize| -> Vec<Option<&str>> {
-                places
-                    .iter()
-                    .map(|at| made.columns[*at][row].as_deref())
-                    .collect()
-            };
-            let is_filled = !key.primary
-                || places
-                    .iter()
-                    .all(|at| made.columns[*at].iter().all(Option::is_some));
-            is_filled && (0..made.rows).all(|row| seen.insert(value(row)))
-        }
-    }
+    })
 }
 
 fn made_rows(made: &MadeUp<'_>, columns: &[String]) -> Vec<Vec<Option<String>>> {
@@ -253,27 +276,22 @@ async fn copy(
     Ok((rows.len() as u64 <= most).then_some(rows))
 }
 
-/// The foreign keys between made-up tables, along the paths to their units.
-fn foreign_keys(made: &[MadeUp<'_>], policy: &Policy) -> Vec<String> {
+/// The foreign keys between made-up tables, along the paths to their units, where the column that
+/// they lead to is a key.
+fn foreign_keys(made: &[MadeUp<'_>], schema: &ShadowSchema) -> Vec<String> {
     let key = |of: &MadeUp<'_>| {
         let table = of.filler.table;
-        let at = of
-            .filler
-            .sources
-            .iter()
-            .position(|s| matches!(s, Source::Parent(_)))?;
-        let (schema, name, column) = first_reference(table)?;
-        let parent = policy.table(schema, name)?;
-        let is_key = parent
-            .unique_keys
-            .iter()
-            .any(|key| key.names().eq([column]));
-        is_key.then(|| {
+        let is_parent = |source: &Source| matches!(source, Source::Parent(_));
+        let at = of.filler.sources.iter().position(is_parent)?;
+        let (parent, name, column) = first_reference(table)?;
+        let mut shapes = schema.tables.iter();
+        let shape = shapes.find(|shape| (&*shape.schema, &*shape.name) == (parent, name))?;
+        shape.is_key(column).then(|| {
             format!(
                 "ALTER TABLE {} ADD FOREIGN KEY ({}) REFERENCES {} ({});",
                 qualify(&table.schema, &table.name),
                 identifier(&table.columns[at].name),
-                qualify(schema, name),
+                qualify(parent, name),
                 identifier(column)
             )
         })

@@ -8,7 +8,8 @@ use crate::synthetic::Source;
 /// What made-up rows do not show, for their README.
 pub const NOT_KEPT: &str = "\
 No row is of a real person. Numbers of rows by the keys of a summary are as the summary has them,
-with its noise. What is not kept:
+with its noise. Give these files only to those whose role has received the newest making of the
+summaries, or count what it costs to their budget by hand. What is not kept:
 
 - how columns depend on each other beyond what is said above;
 - how the rows of one person depend on each other, and how many rows a person has;
@@ -48,6 +49,9 @@ pub(super) fn lines(policy: &Policy, made: &[MadeUp<'_>]) -> Vec<String> {
         }
         for (at, means) in summary.measures.iter().zip(&of.modelled.model.means) {
             let column = &table.columns[at.0].name;
+            if !matches!(of.filler.sources[at.0], Source::Measure(_)) {
+                continue;
+            }
             lines.push(match means.given.as_slice() {
                 [] => format!("  {column}: drawn around the average of all"),
                 given => format!("  {column}: drawn around the averages by {}", names(given)),

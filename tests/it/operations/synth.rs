@@ -23,13 +23,20 @@ const TABLES: &str = "CREATE SCHEMA \"Clinic East\";
         note text NOT NULL, \"Score\" score, token uuid NOT NULL UNIQUE, address inet NOT NULL);
     INSERT INTO \"Patients\" SELECT g, (ARRAY['f', 'm'])[1 + g % 2], date '1950-01-01' + g, \
         'canary ' || g, g % 50, md5(g::text)::uuid, '10.9.8.7' FROM generate_series(1, 2000) g;
-    CREATE TABLE \"Visits\" (patient int NOT NULL REFERENCES \"Patients\", year smallint NOT NULL, \
+    CREATE TABLE \"Visits\" (id int PRIMARY KEY, patient int NOT NULL REFERENCES \
+        \"Patients\", year smallint NOT NULL, \
         \"Ward\" ward, kind char(3) NOT NULL REFERENCES kinds, \"Minutes\" int, seen timestamptz, \
-        PRIMARY KEY (patient, year));
-    INSERT INTO \"Visits\" SELECT 1 + g % 2000, 2000 + g / 2000, \
+        urgent smallint NOT NULL, UNIQUE (patient, year));
+    INSERT INTO \"Visits\" SELECT g, 1 + g % 2000, 2000 + g / 2000, \
         (ARRAY['north', 'south', NULL])[1 + g % 3]::ward, \
-        (ARRAY['a', 'b'])[1 + (g % 3) / 2], 30 + 20 * ((g % 3) / 2), '2001-02-03 04:05:06+00' \
+        (ARRAY['a', 'b'])[1 + (g % 3) / 2], 30 + 20 * ((g % 3) / 2), '2001-02-03 04:05:06+00', \
+        (g % 10 = 0)::int \
         FROM generate_series(0, 5999) g;
+    CREATE TABLE \"Doses\" (visit int NOT NULL REFERENCES \"Visits\", strong bool NOT NULL, \
+        milligrams numeric NOT NULL);
+    INSERT INTO \"Doses\" SELECT g, g % 4 = 0, 0.001 * (g % 2) FROM generate_series(0, 5999) g;
+    CREATE TABLE lines (line text);
+    INSERT INTO lines VALUES (E'one\n\\\\.\ntwo');
     CREATE TABLE \"Unused\" (patient int NOT NULL REFERENCES \"Patients\", what text);
     INSERT INTO \"Unused\" VALUES (1, 'canary of another table');";
 
@@ -46,6 +53,7 @@ roles:
   - {{name: analyst, password: {VERIFIER}, budget: {{epsilon: 20, delta: 1e-7}}}}
 tables:
   Clinic East.kinds: public
+  Clinic East.lines: public
   Clinic East.Patients:
     unit: id
     other_columns: visible
@@ -62,15 +70,30 @@ tables:
       kind: {{values: [a, b, c, d], complete: true}}
       Minutes: {{bounds: [0, 120]}}
       seen: {{bounds: [2000-01-01, 2003-01-01]}}
+      urgent: {{bounds: [0, 1]}}
+      id: visible
+  Clinic East.Doses:
+    unit: {{path: [visit -> Clinic East.Visits.id, patient -> Clinic East.Patients.id]}}
+    rows_per_unit: 3
+    columns:
+      strong: {{values: [true, false], complete: true}}
+      milligrams: {{bounds: [0, 0.001]}}
   Clinic East.Unused: {{unit: {{path: [patient -> Clinic East.Patients.id]}}, rows_per_unit: 3}}
 summaries:
   patients: {{of: Clinic East.Patients, keys: [Sex], marginals: all 1, epsilon: 4}}
   visits:
     of: Clinic East.Visits
     keys: [year, Ward, kind]
-    measures: [Minutes]
-    marginals: all 2
+    measures: [Minutes, urgent]
+    marginals: [[year, kind], [Ward, kind], [year, Ward]]
     epsilon: 4
+  doses:
+    of: Clinic East.Doses
+    keys: [strong]
+    measures: [milligrams]
+    marginals: all 1
+    epsilon: 4
+  sparse: {{of: Clinic East.Visits, keys: [Minutes, kind], marginals: all 2, epsilon: 0.5}}
 "
     )
 }
@@ -155,12 +178,21 @@ async fn made_up_tables_load_and_keep_what_was_counted() {
     let (done, said) = stage.run(&["summarize", "policy.yaml", "--yes"]);
     assert!(done, "{said}");
     for (name, more) in [("csv_files", &[][..]), ("sql_files", &["--format", "sql"])] {
-        let arguments = [&["synth", "policy.yaml", "--out", name][..], more].concat();
+        let named = [
+            "synth",
+            "policy.yaml",
+            "patients",
+            "visits",
+            "doses",
+            "--out",
+            name,
+        ];
+        let arguments = [&named[..], more].concat();
         let (done, said) = stage.run(&arguments);
         assert!(done, "{said}");
         for line in [
             "Clinic East.Patients: ",
-            "  kind: drawn given Ward",
+            " drawn given ",
             "  Minutes: drawn around the averages by ",
             "  patient: refers to one of ",
             "  note: in no summary: the same value in every row",
@@ -180,7 +212,23 @@ async fn made_up_tables_load_and_keep_what_was_counted() {
             0
         );
     }
-    let (done, said) = stage.run(&["synth", "policy.yaml", "--out", "csv_files"]);
+    let (done, said) = stage.run(&["synth", "policy.yaml", "--out", "both"]);
+    assert!(
+        !done && said.contains("visits and sparse are of one table"),
+        "{said}"
+    );
+    // 488 cells of a standard error of 50, most of them empty: 1,100 together. Were those below
+    // zero counted as zero, they would be 9,700 rows more.
+    let (done, said) = stage.run(&["synth", "policy.yaml", "sparse", "--out", "sparse"]);
+    let rows = said
+        .split("Visits: ")
+        .nth(1)
+        .unwrap()
+        .split(' ')
+        .next()
+        .unwrap();
+    assert!(done && rows.parse::<i64>().unwrap() < 13_000, "{said}");
+    let (done, said) = stage.run(&["synth", "policy.yaml", "visits", "--out", "csv_files"]);
     assert!(!done && said.contains("has files in it"), "{said}");
     let (done, said) = stage.run(&[
         "synth",
@@ -241,8 +289,8 @@ async fn is_made_up(made: &Client) {
     .await;
     let exact = async |sql: &str, wanted: i64| assert_eq!(number(made, sql).await, wanted, "{sql}");
     exact(
-        "SELECT count(*) FROM \"Visits\" v LEFT JOIN \"Patients\" p ON id = patient \
-        WHERE id IS NULL",
+        "SELECT count(*) FROM \"Visits\" v LEFT JOIN \"Patients\" p ON p.id = patient \
+        WHERE p.id IS NULL",
         0,
     )
     .await;
@@ -256,15 +304,30 @@ async fn is_made_up(made: &Client) {
         0,
     )
     .await;
+    // Standard errors of 600 urgent ones: 40 from the noise of the sum, 23 from the draw.
+    about("SELECT count(*) / 4 FROM \"Visits\" WHERE urgent = 1", 150).await;
+    about("SELECT 1000000 * avg(milligrams) FROM \"Doses\"", 500).await;
+    about("SELECT count(*) FROM \"Doses\" WHERE strong", 1500).await;
+    exact(
+        "SELECT count(*) FROM lines WHERE line = E'one\n\\\\.\ntwo'",
+        1,
+    )
+    .await;
     exact("SELECT count(*) FROM kinds WHERE about = ''", 1).await;
     exact("SELECT count(*) FROM kinds WHERE about IS NULL", 1).await;
     exact("SELECT count(*) FROM kinds WHERE about = E'x\\\\y\\nz'", 1).await;
-    // The keys hold: each person has one row, and at most one visit a year.
+    // The keys hold: each person has one row, and at most one visit a year; a dose is of a visit.
     exact(
         "SELECT count(*) FROM pg_constraint WHERE contype = 'p' AND conrelid IN \
         ('\"Patients\"'::regclass, '\"Visits\"'::regclass)",
         2,
     )
     .await;
-    exact("SELECT count(*) FROM pg_constraint WHERE contype = 'f'", 1).await;
+    exact(
+        "SELECT count(*) FROM pg_constraint WHERE contype = 'u' AND \
+        conrelid = '\"Visits\"'::regclass",
+        1,
+    )
+    .await;
+    exact("SELECT count(*) FROM pg_constraint WHERE contype = 'f'", 2).await;
 }

@@ -1,0 +1,30 @@
+//! Counts as they were drawn, for what adds up many of them.
+
+use num_traits::ToPrimitive;
+
+use super::{sum_rows, totals, value};
+use crate::aggregates::MeasureId;
+use crate::release::{ReleasedTable, decode};
+use crate::rewrite::{CoordinateId, Measure, ReleasePlan};
+
+impl ReleasedTable {
+    /// A count of all groups as it was drawn: it may be below zero, where [`Self::measures`] has
+    /// zero. Sums of many groups are right on average only so. `None` where the table is not of
+    /// this release, or the measure no count.
+    ///
+    /// # Guarantee
+    /// Post-processing of the released integers.
+    pub fn unclamped_counts(&self, release: &ReleasePlan, id: MeasureId) -> Option<Vec<f64>> {
+        let grain = self.grain.as_ref()?;
+        let Measure::Count(count) = release.measure(id) else {
+            return None;
+        };
+        let totals = totals(grain, release.family()?)?;
+        let count = |row: usize| {
+            let sums = sum_rows(grain, &[row])?;
+            let of = |CoordinateId(at): CoordinateId| value(grain, totals[at], &sums);
+            decode::noisy_count(*count, &of).to_f64()
+        };
+        (0..self.keys.len()).map(count).collect()
+    }
+}
