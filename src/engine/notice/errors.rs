@@ -177,7 +177,14 @@ fn what_is_cut(release: &ReleasePlan, at: AggregateId, table: &ReleasedTable) ->
         ),
         _ => String::new(),
     };
-    Some(line + &reach + &exceeded)
+    let hidden = cut.hidden.map_or(String::new(), |hidden| {
+        format!(
+            "; up to {hidden:.0} units that add far more than all others would not show, and it \
+                allows for {:.0} of them",
+            cut.hidden_allowed()
+        )
+    });
+    Some(line + &reach + &hidden + &exceeded)
 }
 
 /// The rows that a limit chosen from a look cuts from a chosen value.

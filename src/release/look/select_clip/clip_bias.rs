@@ -15,6 +15,9 @@ pub struct ClipBias {
     pub units_error: f64,
     /// All units that the histogram shows.
     pub of: f64,
+    /// So many units that are far longer than all others would not show, where intervals allow for
+    /// fewer. Older answers do not say.
+    pub hidden: Option<f64>,
     /// Units that are longer than the policy's limits allow, where that many stand out.
     pub beyond: f64,
     /// The length that the clip takes from all units together, if numbers of units fall as smoothly
@@ -54,6 +57,7 @@ struct Stored {
     units: f64,
     units_error: f64,
     of: f64,
+    hidden: Option<f64>,
     #[serde(default)]
     beyond: f64,
     expected: Option<f64>,
@@ -78,6 +82,7 @@ impl From<Stored> for ClipBias {
             units: stored.units,
             units_error: stored.units_error,
             of: stored.of,
+            hidden: stored.hidden,
             beyond: stored.beyond,
             expected: stored.expected,
             length,
@@ -149,6 +154,11 @@ const QUANTILE_95: f64 = 1.645;
 const BEYOND_DEVIATIONS: f64 = 4.5;
 
 impl ClipBias {
+    /// How many units that are far longer than all others intervals allow for.
+    pub fn hidden_allowed(&self) -> f64 {
+        HIDDEN * self.of
+    }
+
     /// How many times this clip would be chosen with this factor less noise.
     pub fn growth(&self, less: f64) -> f64 {
         let halvings = less.max(1.0).log2().min(HALVINGS as f64);
@@ -230,13 +240,17 @@ impl Smoothed {
         }
         let is_exceeded = histogram.beyond > BEYOND_DEVIATIONS * histogram.deviation;
         let beyond = if is_exceeded { histogram.beyond } else { 0.0 };
+        let of = self.units.iter().sum::<f64>() + beyond;
+        let widest = WINDOWS.iter().max().map_or(1.0, |width| *width as f64);
+        let hidden = SHOWN * histogram.deviation * widest.sqrt();
         let (length, error) = self.ways(histogram, OF_SUMS).lost_length(clip);
         let (likely_rows, rows_error) = self.ways(histogram, OF_ROWS).lost_length(clip);
         ClipBias {
             clip,
             units: units + beyond,
             units_error: histogram.deviation * f64::sqrt(cut_bins),
-            of: self.units.iter().sum::<f64>() + beyond,
+            of,
+            hidden: (hidden > HIDDEN * of).then_some(hidden),
             beyond,
             expected: Some(self.cut(histogram, clip) + beyond * of_beyond(histogram, clip)),
             length,

@@ -168,6 +168,7 @@ fn a_group_lacks_an_even_part_or_its_share() {
         units: 0.0,
         units_error: 0.0,
         of: 0.0,
+        hidden: None,
         beyond: 0.0,
         expected: None,
         length: 100.0,
