@@ -392,10 +392,9 @@ impl<'r> Row<'r> {
                 (drawn, self.group, self.groups),
             )
         });
-        let uncut = self.drawn.and_then(|drawn| {
-            let place = (drawn, self.group, self.groups);
-            clip_bias::without_cuts(self.release, measure, value, place)
-        });
+        let uncut = self
+            .drawn
+            .and_then(|drawn| clip_bias::without_cuts(self.release, measure, value, drawn));
         Some(
             Estimate::new(value, noise, self.z)
                 .cut_by(lower, higher)

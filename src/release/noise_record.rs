@@ -363,6 +363,12 @@ impl NoiseRecord {
         self.summed.get(group).copied().unwrap_or(1)
     }
 
+    /// Whether its groups are those that were drawn: none is the sum of others, and none of a finer
+    /// answer's is left out.
+    pub fn is_as_drawn(&self) -> bool {
+        self.summed.is_empty()
+    }
+
     /// The most groups that a group is the sum of.
     pub fn groups_summed_max(&self) -> usize {
         self.summed.iter().copied().max().unwrap_or(1)

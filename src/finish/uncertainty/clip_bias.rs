@@ -99,13 +99,13 @@ pub(super) fn bias_of_measure(
 /// where what is cut is not known: by the policy's limits, or from values of both signs, which a
 /// clip may raise as well as lower.
 ///
-/// In one sum over all rows, the cut is the length that the clip takes from all units. One of
-/// several groups is taken to lack the same share as all others.
+/// In one sum over all rows, the cut is the length that the clip takes from all units. A group,
+/// also one that is picked out of a finer answer, is taken to lack the same share as all others.
 pub(super) fn without_cuts(
     release: &ReleasePlan,
     measure: &Measure,
     value: f64,
-    (drawn, group, groups): (&NoiseRecord, usize, usize),
+    drawn: &NoiseRecord,
 ) -> Option<f64> {
     let terms = measure_terms(measure);
     let known = terms.iter().map(|(at, _)| drawn.known_cut(*at));
@@ -123,7 +123,7 @@ pub(super) fn without_cuts(
     let is_one_clip = cuts.len() == terms.len() && others.iter().all(|o| share(o) == share(cut));
     let sign = sign(release, measure).filter(|_| is_one_clip)?;
     let lacking = match terms.as_slice() {
-        [(_, factor)] if groups == 1 && drawn.summed_in(group) == 1 => {
+        [(_, factor)] if release.keys().is_empty() && drawn.is_as_drawn() => {
             Lacking::All { unit: factor.abs() }
         }
         _ => Lacking::Part,

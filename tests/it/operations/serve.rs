@@ -371,7 +371,7 @@ async fn an_operator_watches_reloads_and_stops_a_service() {
     let role = policy
         .lines()
         .skip_while(|line| !line.trim_start().starts_with("- name: analyst"))
-        .take(3)
+        .take_while(|line| !line.is_empty())
         .collect::<Vec<_>>()
         .join("\n");
     let two = policy.replace(

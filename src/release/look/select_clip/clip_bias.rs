@@ -15,7 +15,7 @@ pub struct ClipBias {
     pub units_error: f64,
     /// All units that the histogram shows.
     pub of: f64,
-    /// So many units that are far longer than all others would not show, where intervals allow for
+    /// How many units could be far longer than all others and not show, where intervals allow for
     /// fewer. Older answers do not say.
     pub hidden: Option<f64>,
     /// Units that are longer than the policy's limits allow, where that many stand out.
@@ -156,7 +156,7 @@ const BEYOND_DEVIATIONS: f64 = 4.5;
 impl ClipBias {
     /// How many units that are far longer than all others intervals allow for.
     pub fn hidden_allowed(&self) -> f64 {
-        HIDDEN * self.of
+        HIDDEN_UNITS * self.of
     }
 
     /// How many times this clip would be chosen with this factor less noise.
@@ -242,7 +242,7 @@ impl Smoothed {
         let beyond = if is_exceeded { histogram.beyond } else { 0.0 };
         let of = self.units.iter().sum::<f64>() + beyond;
         let widest = WINDOWS.iter().max().map_or(1.0, |width| *width as f64);
-        let hidden = SHOWN * histogram.deviation * widest.sqrt();
+        let hidden = BEYOND_DEVIATIONS * histogram.deviation * widest.sqrt();
         let (length, error) = self.ways(histogram, OF_SUMS).lost_length(clip);
         let (likely_rows, rows_error) = self.ways(histogram, OF_ROWS).lost_length(clip);
         ClipBias {
@@ -250,7 +250,7 @@ impl Smoothed {
             units: units + beyond,
             units_error: histogram.deviation * f64::sqrt(cut_bins),
             of,
-            hidden: (hidden > HIDDEN * of).then_some(hidden),
+            hidden: (hidden > HIDDEN_UNITS * of).then_some(hidden),
             beyond,
             expected: Some(self.cut(histogram, clip) + beyond * of_beyond(histogram, clip)),
             length,

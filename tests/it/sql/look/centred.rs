@@ -41,8 +41,10 @@ async fn intervals_about_the_middle_reach_past_what_is_cut() {
             notice.starts_with("clip of aggregate 1: about ")
                 && notice.contains("; for that its interval reaches up to ")
                 // 2,000 households, of which noise hides more than one in a hundred.
-                && notice.contains(" units that add far more than all others would not show, and it \
-                    allows for 20 of them")
+                && notice.contains(
+                    " units that add far more than all others would not show, and it allows for \
+                        20 of them",
+                )
         };
         assert!(notices.iter().any(says), "{sql}: {notices:?}");
     }

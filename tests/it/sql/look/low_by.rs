@@ -1,6 +1,6 @@
 //! `pgveil.low_by`: what clips that a look chose have taken from an aggregate.
 
-use pgveil::policy::{ClipChoice, SessionSettings};
+use pgveil::policy::{ClipChoice, Reuse, SessionSettings};
 use pgveil::shadow::Requester;
 
 use super::{numbers, requester, veil};
@@ -61,6 +61,19 @@ async fn what_is_cut_is_stated_in_the_values_unit() {
         assert!(low_by.abs() < 0.1 * value, "{row:?}");
         assert!((low..=high).contains(&(value + low_by)), "{row:?}");
     }
+}
+
+/// A group that is picked out of an answer lacks what it lacked there, not what all groups did.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_group_of_a_finer_answer_lacks_its_share() {
+    let veil = veil(true).await;
+    let mut asked = requester(0.5, ClipChoice::Auto);
+    asked.session_settings.reuse = Reuse::On;
+    let weeks = shown(&veil, &asked, "sum(amount)", " GROUP BY week ORDER BY week").await;
+    let one = shown(&veil, &asked, "sum(amount)", " WHERE week = 3").await;
+    assert_eq!(one[0][0], weeks[2][0], "it was bought anew");
+    let (one, week) = (one[0][1], weeks[2][1]);
+    assert!((one / week - 1.0).abs() < 0.01, "{one}, {week}");
 }
 
 /// It is zero where keys prove that nothing is cut, and NULL where nothing is known of it: clips by
