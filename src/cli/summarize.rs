@@ -34,7 +34,8 @@ pub async fn run(path: &Path, wanted: Wanted<'_>) -> Result<(), Failure> {
         .await
         .map_err(Failure::new)?;
     let (policy, _) = start::settle_searches(opened.policy, &ledger).await?;
-    let chosen = choose(&policy, path, wanted.name)?;
+    let meant = find(&policy, path, wanted.name.as_slice())?;
+    let chosen = plan_all(&policy, meant.into_iter())?;
     let backend = Backend::new(database, 1);
     let maker = SummaryMaker {
         policy: &policy,
@@ -75,29 +76,28 @@ pub async fn run(path: &Path, wanted: Wanted<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The summaries that are meant, each with its plan.
-fn choose<'p>(
+/// The summaries of these names; all that the policy declares without names.
+pub fn find<'p>(
     policy: &'p Policy,
     path: &Path,
-    name: Option<&str>,
-) -> Result<Vec<(&'p Summary, SummaryQuestion)>, Failure> {
-    let names: Vec<&str> = policy.summaries.iter().map(|s| s.name.as_str()).collect();
-    if names.is_empty() {
+    names: &[&str],
+) -> Result<Vec<&'p Summary>, Failure> {
+    let known: Vec<&str> = policy.summaries.iter().map(|s| s.name.as_str()).collect();
+    if known.is_empty() {
         let message = format_args!("{} declares no summary", path.display());
         return Err(Failure::with_remedy(
             message,
             "Add `summaries:` to it; docs/summaries.md shows how.",
         ));
     }
-    if let Some(name) = name.filter(|name| !names.contains(name)) {
+    if let Some(name) = names.iter().find(|name| !known.contains(name)) {
         return Err(Failure::with_remedy(
             format_args!("the policy declares no summary {name}"),
-            format!("Its summaries are {}.", names.join(", ")),
+            format!("Its summaries are {}.", known.join(", ")),
         ));
     }
-    let meant = policy.summaries.iter();
-    let meant = meant.filter(|summary| name.is_none_or(|name| name == summary.name));
-    plan_all(policy, meant)
+    let is_meant = |summary: &&Summary| names.is_empty() || names.contains(&&*summary.name);
+    Ok(policy.summaries.iter().filter(is_meant).collect())
 }
 
 /// Each summary with its plan.

@@ -79,22 +79,8 @@ fn choose<'p>(
     path: &Path,
     names: &[String],
 ) -> Result<Vec<&'p Summary>, Failure> {
-    let known: Vec<&str> = policy.summaries.iter().map(|s| s.name.as_str()).collect();
-    if known.is_empty() {
-        return Err(Failure::with_remedy(
-            format_args!("{} declares no summary", path.display()),
-            "Made-up rows have the statistics of a summary. Add `summaries:` to the policy; \
-                docs/summaries.md shows how.",
-        ));
-    }
-    if let Some(name) = names.iter().find(|name| !known.contains(&name.as_str())) {
-        return Err(Failure::with_remedy(
-            format_args!("the policy declares no summary {name}"),
-            format!("Its summaries are {}.", known.join(", ")),
-        ));
-    }
-    let is_meant = |summary: &&Summary| names.is_empty() || names.contains(&summary.name);
-    let meant: Vec<&Summary> = policy.summaries.iter().filter(is_meant).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let meant = summarize::find(policy, path, &names)?;
     let mut tables = HashMap::new();
     for summary in &meant {
         if let Some(other) = tables.insert(summary.table, &summary.name) {

@@ -67,28 +67,34 @@ impl Marginals {
         for ((data_type, rule), at) in release.keys().iter().zip(&order) {
             values[*at] = print_values(data_type, rule)?;
         }
-        let quantities = quantities(release)?;
+        let mut columns = Vec::new();
+        for (quantity, id) in quantities(release)? {
+            columns.push((quantity, id, values_by_row((release, table), id)?));
+        }
+        let noise = table.drawn.as_ref()?;
         let rows = rows_by_set((release, table), &order, &values)?;
         let mut sets = Vec::with_capacity(rows.len());
         for (keys, rows) in rows {
             let size = keys.iter().map(|at| values[*at].len()).product();
-            let measure = |(quantity, id): &(Quantity, MeasureId)| {
-                Some((
-                    *quantity,
-                    read_measure((release, table), *id, (size, &rows))?,
-                ))
+            let first = rows.first().map_or(0, |(_, row)| *row);
+            let measure = |(quantity, id, by_row): &(Quantity, MeasureId, Vec<f64>)| {
+                let measured = Measured {
+                    values: pick(by_row, (size, &rows))?,
+                    noise: noise.noise(release.measure(*id), first),
+                };
+                Some((*quantity, measured))
             };
             sets.push(Marginal {
-                quantities: quantities.iter().map(measure).collect::<Option<_>>()?,
+                quantities: columns.iter().map(measure).collect::<Option<_>>()?,
                 keys,
             });
         }
-        let sums = quantities
+        let sums = columns
             .iter()
-            .filter(|(q, _)| matches!(q, Quantity::Sum(_)));
+            .filter(|(q, ..)| matches!(q, Quantity::Sum(_)));
         Some(Self {
             measures: sums.count(),
-            shares_noise: table.drawn.as_ref()?.is_by_effects(),
+            shares_noise: noise.is_by_effects(),
             values,
             sets,
         })
@@ -287,28 +293,23 @@ fn quantities(release: &ReleasePlan) -> Option<Vec<(Quantity, MeasureId)>> {
     )
 }
 
-/// The numbers of one measure in one set of `size` cells.
-fn read_measure(
+/// The numbers of one measure, in the table's order of rows.
+fn values_by_row(
     (release, table): (&ReleasePlan, &ReleasedTable),
     id: MeasureId,
-    (size, rows): (usize, &Rows),
-) -> Option<Measured> {
-    let measure = release.measure(id);
-    let mut values = vec![0.0; size];
-    let counts = match measure {
-        Measure::Count(_) => Some(table.unclamped_counts(release, id)?),
-        _ => None,
-    };
-    for (cell, row) in rows {
-        let shown = || table.measures.get(*row)?.get(id.0)?.parse().ok();
-        *values.get_mut(*cell)? = match &counts {
-            Some(counts) => *counts.get(*row)?,
-            None => shown()?,
-        };
+) -> Option<Vec<f64>> {
+    if let Measure::Count(_) = release.measure(id) {
+        return table.unclamped_counts(release, id);
     }
-    let first = rows.first().map_or(0, |(_, row)| *row);
-    Some(Measured {
-        values,
-        noise: table.drawn.as_ref()?.noise(measure, first),
-    })
+    let shown = |row: &Vec<String>| row.get(id.0)?.parse().ok();
+    table.measures.iter().map(shown).collect()
+}
+
+/// Those of one set of `size` cells.
+fn pick(by_row: &[f64], (size, rows): (usize, &Rows)) -> Option<Vec<f64>> {
+    let mut values = vec![0.0; size];
+    for (cell, row) in rows {
+        *values.get_mut(*cell)? = *by_row.get(*row)?;
+    }
+    Some(values)
 }
