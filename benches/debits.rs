@@ -68,6 +68,7 @@ async fn answer(ledger: &Ledger, number: u64) {
         fingerprint: plan,
         bought: plan,
         follows: None,
+        held_before: None,
         questions: vec![asked],
     };
     let charge = ledger.purchase("ann", purchase).await.expect("it is paid");

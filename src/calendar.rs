@@ -6,6 +6,7 @@
 //! two conversions below; nothing else here needs a time zone or a clock.
 
 pub mod iso;
+pub mod period;
 
 pub const MICROS_PER_DAY: i64 = 86_400_000_000;
 /// The day 1970-01-01, where clocks begin.

@@ -1,5 +1,6 @@
 //! The order of all stages for one query. The wire and the command line enter here only.
 
+mod by_periods;
 mod constant_answers;
 mod curve;
 mod draw_release;
@@ -13,6 +14,7 @@ mod group_privacy;
 mod metrics;
 mod middle_queries;
 mod notice;
+mod period_form;
 mod plan_cache;
 mod planning;
 mod planning_limit;
@@ -31,6 +33,7 @@ mod run_error;
 mod search_path;
 mod search_payment;
 mod service;
+mod shown_periods;
 mod single_flight;
 mod statement_log;
 mod statement_shape;

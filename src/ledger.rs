@@ -27,6 +27,7 @@ mod claims;
 mod clock;
 mod compare_witnesses;
 mod error;
+mod families;
 mod grants;
 mod height;
 mod history_entry;

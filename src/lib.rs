@@ -151,6 +151,8 @@
 //!   that paid. (cache)
 //! - **roll-up**: to sum a finer stored answer's groups into a coarser answer of its *family*.
 //!   (coarsen)
+//! - **period**: an hour, day, week or month of a table, whose answers are bought once, when it is
+//!   *closed*. (stream, bucket)
 //! - **summary**: groups that the owner declares and releases once, to answer later questions from.
 //!   (synopsis, sketch)
 //! - **auto bounds, search**: bounds that the policy leaves to `auto`, and the release that

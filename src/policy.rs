@@ -7,6 +7,7 @@ mod difference;
 mod error;
 mod file;
 mod file_keys;
+mod periods;
 mod record_aggregates;
 mod scalar;
 mod schema;
@@ -31,6 +32,7 @@ pub use file::{
     SummaryEntry, TableEntry, TableRule, UnitRule, names, time_of,
 };
 pub use file_keys::{KEYS, KeyShape, PolicyKey};
+pub use periods::Periods;
 pub use record_aggregates::{
     ComponentsField, FieldKind, LogisticField, RECORD_AGGREGATES, RecordAggregate, RecordField,
     RegressionField,
@@ -40,13 +42,13 @@ pub use schema::{explain as explain_key, key_names, schema};
 pub use search_path::{path_names, path_of, schemas};
 pub use secret::Secret;
 pub use session_settings::{
-    Ceilings, ClipChoice, Hints, KeyChoice, Notices, Reuse, SESSION_SETTINGS, SessionSetting,
-    SessionSettings, UselessMode, Widen, unknown as unknown_setting,
+    Ceilings, ClipChoice, Hints, KeyChoice, Notices, OpenPeriods, Reuse, SESSION_SETTINGS,
+    SessionSetting, SessionSettings, UselessMode, Widen, unknown as unknown_setting,
 };
 pub use summaries::{Accuracy, Marginals, Summary, combinations, with_subsets};
 pub use target_error::{StatementAggregate, TargetError, TargetErrors};
 pub use unlisted_columns::{Unlisted, find_unlisted, newly_shown};
-pub use version::digest;
+pub use version::{digest, undated_digest};
 pub use views::{SCHEMA as VIEW_SCHEMA, STATISTICS, VIEWS, View, ViewKind, view};
 pub use wanted_index::WantedIndex;
 
@@ -306,6 +308,8 @@ pub struct Table {
     pub content: Option<Content>,
     /// The public tables, by schema and name, that `domain:` takes the values of columns from.
     pub lists_from: Vec<(String, String)>,
+    /// Of a private table whose rows are asked about by time.
+    pub periods: Option<Periods>,
 }
 
 /// A column of a table, by its position in [`Table::columns`].

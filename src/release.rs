@@ -9,6 +9,7 @@ mod look;
 mod noise_record;
 mod owner;
 mod paid;
+mod periods;
 mod quantiles;
 mod rollup;
 
@@ -28,6 +29,7 @@ pub use look::{ClipBias, Lacking, Looked, TooFew};
 pub use noise_record::{KnownCut, NoiseRecord};
 pub use owner::{ONLY, OwnerError, OwnerRelease};
 pub use paid::{EndedPart, Keeping, LockedPart, PaidPart, PaidRows};
+pub use periods::PeriodsRecord;
 pub use quantiles::CandidateRows;
 pub use rollup::{Rollup, coarser, from_finer, read_off, reads_off, stand_in};
 
@@ -113,6 +115,9 @@ pub struct ReleasedTable {
     pub row_cuts: Vec<(ChoiceId, ClipBias)>,
     #[serde(default)]
     grain: Option<Grain>,
+    /// Of the answer for some periods of a question by periods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    periods: Option<PeriodsRecord>,
 }
 
 impl ReleasedTable {
@@ -358,6 +363,7 @@ fn decode(
         .collect();
     let mut table = ReleasedTable {
         drawn: NoiseRecord::of(release),
+        periods: release.batch().map(PeriodsRecord::of),
         ..ReleasedTable::default()
     };
     let made: Vec<_> = (0..release.coordinates().len())

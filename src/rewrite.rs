@@ -4,7 +4,9 @@ mod choice;
 mod describe;
 pub mod emit;
 pub(crate) mod limits;
+mod outermost;
 mod per_unit;
+pub mod periods;
 pub(crate) mod plan;
 mod price;
 mod redundant_joins;
@@ -24,6 +26,7 @@ pub use choice::{
 pub use describe::{choice_noise, chosen_noise, ranks_of, times_clip};
 pub use emit::statement::EmittedStatement;
 use limits::row_cost::RowCost;
+pub use plan::by_periods::PeriodBatch;
 pub use plan::digest::{DebitDigest, PlanDigest, ReleaseDigest};
 pub use plan::draws::{Debit, Draw};
 pub use plan::facts::{CoordinateFacts, ReleaseFacts};
@@ -116,6 +119,8 @@ pub fn rewrite(analyzed: &Analyzed, policy: &Policy, terms: &Terms) -> Result<Pl
         first_answer: None,
         widened: None,
         without_looks: None,
+        by_periods: None,
+        periods: None,
     })
 }
 
@@ -143,7 +148,8 @@ fn rewrite_release(
         plan.work = plan.work.multiply();
     }
     if !plan.statements().is_empty() {
-        plan.question = plan::digest::release_digest(&mut emission, &plan, plain.as_ref())?;
+        let digests = plan::digest::release_digest(&mut emission, &plan, plain.as_ref())?;
+        (plan.question, plan.lasting) = digests;
         plan.family = plain
             .as_ref()
             .map(|(coordinates, _)| plan::rollup::family(&emission, &plan, coordinates, portion))
@@ -210,6 +216,8 @@ fn unpriced_plan(asked: &AskedRelease<'_>, policy: &Policy) -> ReleasePlan {
         price: None,
         choices: Vec::new(),
         question: ReleaseDigest::default(),
+        lasting: None,
+        batch: None,
         family: None,
         relied_on: relied_on.collect(),
         description: Vec::new(),

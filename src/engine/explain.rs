@@ -30,12 +30,32 @@ pub(super) struct Due {
     widens: bool,
     /// Summaries that would answer it: their names, epsilons and mus.
     receivable: Vec<(String, f64, f64)>,
+    /// Which periods are held and which would be bought, in words; of a question by periods.
+    periods: Vec<String>,
 }
 
 impl Due {
     /// With the summaries that would answer it, if the owner has made them.
     pub fn or_received(self, receivable: Vec<(String, f64, f64)>) -> Self {
         Self { receivable, ..self }
+    }
+
+    /// Of a question by periods, with the periods that are held and bought, in words.
+    pub fn by_periods(self, periods: Vec<String>) -> Self {
+        Self { periods, ..self }
+    }
+
+    /// Of a question by periods, all of which are held.
+    pub fn of_held_periods() -> Self {
+        Self {
+            same: vec![ReleaseId(0)],
+            summed: Vec::new(),
+            loss: Loss::ZERO,
+            useful: Usefulness::default(),
+            widens: false,
+            receivable: Vec::new(),
+            periods: Vec::new(),
+        }
     }
 
     /// The loss that is not paid for yet.
@@ -75,6 +95,7 @@ impl Due {
             useful,
             widens,
             receivable: Vec::new(),
+            periods: Vec::new(),
         }
     }
 }
@@ -127,6 +148,7 @@ pub(super) fn text(
             lines.extend(wide.statements().map(|sql| format!("  SQL: {sql}")));
         }
     }
+    lines.extend(due.periods.iter().map(|line| format!("By {line}")));
     lines.extend(due.same.iter().map(|release| {
         format!(
             "Reuse: {}the same was released before, and is shown again",
@@ -210,7 +232,9 @@ fn usefulness(useful: &Usefulness, mode: UselessMode) -> Vec<String> {
 /// for `aggregates` the
 /// `standard_deviation` that they have and would have, `bought`), `widened` (null, or the `columns`
 /// whose values are all bought, how many `groups` these are, and the `sql` that runs), `receivable`
-/// (the summaries that would answer it: `summary`, `epsilon`, `mu`), `useless`
+/// (the summaries that would answer it: `summary`, `epsilon`, `mu`), `periods` (of a question by
+/// periods: a sentence each on which are held, bought and left out; the plan is then that of the
+/// ones that are bought), `useless`
 /// (null, or the `message` and the `hint` of a question that the noise would hide), `cost_now` (as
 /// `cost`, of what is not paid for), `budget_left` and `budget_left_after` (fractions; null: does
 /// not fit).
@@ -240,6 +264,7 @@ pub(super) fn json(
         "reuse": same.chain(due.summed.iter().map(summed_up)).collect::<Vec<_>>(),
         "widened": wider(plan, due).map(widened_json),
         "receivable": due.receivable.iter().map(receivable).collect::<Vec<_>>(),
+        "periods": due.periods,
         "useless": due.useful.useless.as_ref().map(refusal_json),
         "cost_now": components(&due.loss),
         "budget_left": balance.fraction_left(),

@@ -17,7 +17,7 @@ use crate::error::Error;
 use crate::finish::value_and_error;
 use crate::ir::ReleaseId;
 use crate::parse::Query;
-use crate::policy::{Reuse, StatementAggregate, TargetError, TargetErrors};
+use crate::policy::{OpenPeriods, Reuse, StatementAggregate, TargetError, TargetErrors};
 use crate::refusal::{Refusal, reason};
 use crate::release::{ClipBias, ReleasedTable};
 use crate::rewrite::{
@@ -142,6 +142,7 @@ impl Engine {
         let settings = &mut asking.session_settings;
         settings.target_error = None;
         settings.epsilon = Some(epsilon);
+        settings.open_periods = OpenPeriods::On;
         if self.reuse(requester) == Reuse::On {
             settings.reuse = Reuse::Exact;
         }

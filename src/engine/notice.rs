@@ -31,6 +31,7 @@ pub(super) fn of_answer(
         recalled,
         summed,
         better: _,
+        periods,
         _held: _,
     } = answered;
     let left = budget_left(&balances.role);
@@ -43,6 +44,9 @@ pub(super) fn of_answer(
             };
             format!("privacy cost: nothing, {made}; {left}")
         }
+        (true, _) if periods.is_some() => {
+            format!("privacy cost: nothing, no period had to be bought; {left}")
+        }
         (true, _) => format!("privacy cost: nothing, the same was released before; {left}"),
         (false, 0) => format!("privacy cost: {}; {left}", cost(paid, delta)),
         (false, recalled) => {
@@ -54,7 +58,12 @@ pub(super) fn of_answer(
         }
     };
     // The answer is less accurate than the session's settings ask for.
-    let cost = std::iter::once(cost).chain(summed.iter().map(|summed| summed.describe(policy)));
+    let of_periods = periods
+        .iter()
+        .flat_map(|shown| shown.describe(plan, policy, "bought now"));
+    let cost = std::iter::once(cost)
+        .chain(of_periods)
+        .chain(summed.iter().map(|summed| summed.describe(policy)));
     match level {
         Notices::Off => Vec::new(),
         Notices::Cost => {

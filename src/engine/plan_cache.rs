@@ -84,7 +84,13 @@ impl PlanCache {
             .bought_instead()
             .map_or(&[][..], |wide| wide.plan.releases());
         let form = plan.without_looks().map_or(&[][..], |form| form.releases());
-        let releases = plan.releases().iter().chain(wider).chain(form);
+        let by_periods = plan.by_periods().map_or(&[][..], |form| form.releases());
+        let releases = plan
+            .releases()
+            .iter()
+            .chain(wider)
+            .chain(form)
+            .chain(by_periods);
         let bytes = question.len()
             + releases
                 .flat_map(|release| release.statements())

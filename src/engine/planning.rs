@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::period_form::Candidate;
 use super::plan_cache::PlanKey;
 use super::planning_limit::{StatementSize, aside};
 use super::search_payment;
@@ -57,6 +58,7 @@ pub(super) fn plan_within(
     crate::parse::with_room(|| {
         let resolved = resolve(query, policy, search_path, constants).map_err(Error::Resolve)?;
         let narrow = Narrow::of(&resolved, policy, terms);
+        let by_periods = Candidate::of(&resolved, policy, terms, constants);
         let analyzed =
             analyze(resolved, policy, &terms.session_settings, effort).map_err(Error::Analyze)?;
         let first = first_answer(&analyzed, policy, terms).map_err(Error::Rewrite)?;
@@ -66,8 +68,12 @@ pub(super) fn plan_within(
                 let plan = rewrite(&analyzed, policy, terms).map_err(Error::Rewrite)?;
                 let form = without_looks(&plan, &analyzed, policy, terms);
                 let plan = plan.or_without_looks(form);
-                Ok(match narrow {
+                let plan = match narrow {
                     Some(narrow) => narrow.widen(plan, policy, terms),
+                    None => plan,
+                };
+                Ok(match by_periods {
+                    Some(asked) => asked.attach(plan, policy, terms, effort),
                     None => plan,
                 })
             }
@@ -183,6 +189,7 @@ impl Engine {
         }
         let (plan, balances) = planned?;
         self.check_copied(&plan)?;
+        let plan = self.plan_by_periods(requester, plan);
         Ok((self.plan_for_summaries(requester, plan).await?, balances))
     }
 

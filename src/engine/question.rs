@@ -3,6 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::by_periods::PeriodsDue;
 use super::first_answer::Aimed;
 use super::middle_queries::MiddleQueries;
 use super::planning_limit::{StatementSize, aside};
@@ -273,9 +274,17 @@ impl Engine {
         let (bound, held) = self.bind(requester, &query, parameters, arguments).await?;
         let (plan, is_preview) = Box::pin(self.plan_or_preview(requester, &bound, facts)).await?;
         facts.note_plan(&plan, &self.policy);
-        facts.admits_errors(&plan)?;
+        let due = Box::pin(self.periods_due(requester, &plan)).await?;
+        let priced = due.as_ref().and_then(|due| due.batch.as_ref());
+        facts.admits_errors(priced.unwrap_or(&plan))?;
         self.check_shape(requester, &plan, &description).await?;
-        let warnings = Box::pin(self.check_useful(requester, &bound, &plan)).await?;
+        let warnings = match (&due, priced) {
+            (Some(_), None) => Vec::new(),
+            _ => {
+                let priced = priced.unwrap_or(&plan);
+                Box::pin(self.check_useful(requester, &bound, priced)).await?
+            }
+        };
         // What is refused as it stands receives nothing.
         let received = Box::pin(self.receive_summaries(requester, &plan, facts)).await?;
         let plan = match received.is_empty() {
@@ -369,6 +378,12 @@ impl Engine {
         let (plan, balances) = self.plan_for(requester, &query, facts).await?;
         facts.note_plan(&plan, &self.policy);
         self.check_shape(requester, &plan, &description).await?;
+        if let Some(due) = Box::pin(self.periods_due(requester, &plan)).await? {
+            return self
+                .foresee_periods(requester, query, (plan, due), balances)
+                .await
+                .map(Some);
+        }
         let recalled = self
             .recall(
                 requester,
@@ -392,5 +407,35 @@ impl Engine {
             plan,
             balances,
         }))
+    }
+
+    /// The facts about a question by periods: of what would be bought, or, where nothing would, of
+    /// the whole question.
+    async fn foresee_periods(
+        &self,
+        requester: &Requester,
+        query: Query,
+        (plan, due): (Arc<Plan>, PeriodsDue),
+        balances: Balances,
+    ) -> Result<ExplainedQuestion, Error> {
+        let PeriodsDue { batch, shown } = due;
+        let lines = shown.describe(&plan, &self.policy, "to be bought");
+        let (plan, due) = match batch {
+            Some(batch) => {
+                let mut middles = MiddleQueries::new(self, requester, &batch);
+                let recalled = self.recall(requester, &batch, &mut middles).await?;
+                let known = &recalled.released;
+                let useful = self.usefulness(requester, &query, &batch, known).await?;
+                let due = explain::Due::of(&batch, recalled, useful, false);
+                (Arc::new(batch), due)
+            }
+            None => (plan, explain::Due::of_held_periods()),
+        };
+        Ok(ExplainedQuestion {
+            query,
+            plan,
+            due: due.by_periods(lines),
+            balances,
+        })
     }
 }

@@ -7,6 +7,7 @@ use super::draw_release::look_at;
 use super::middle_queries::{MiddleQueries, PrintedColumn};
 use super::planning_limit::aside;
 use super::rollup::FromFiner;
+use super::shown_periods::PeriodsClaim;
 use super::statement_log::StatementFacts;
 use super::{Engine, internal, ledger_failed};
 use crate::analyze::PlanningEffort;
@@ -178,7 +179,7 @@ impl Engine {
         &self,
         requester: &Requester,
         part: &UnpaidPart<'_>,
-        offered: &[Offer],
+        (offered, periods): (&[Offer], Option<&PeriodsClaim>),
         questions: &[QuestionDigest],
         facts: &StatementFacts,
     ) -> Result<Option<Charge>, Error> {
@@ -195,6 +196,7 @@ impl Engine {
             bought: part.plan().part(is_bought).digest().into(),
             follows: None,
             questions: questions.to_vec(),
+            held_before: periods.map(|of| (of.family, of.count)),
         };
         self.pay(requester, purchase, facts).await
     }
@@ -315,9 +317,13 @@ pub(super) fn question(
         }
     }
     // A release with constants has no family.
-    let family = release
+    let of_groups = release
         .family()
         .map(|family| FamilyId(*family.digest.as_bytes()));
+    let of_periods = release
+        .batch()
+        .map(|batch| FamilyId(*batch.question.as_bytes()));
+    let family = of_periods.or(of_groups);
     Some(QuestionDigest {
         digest: QuestionId(digest.finalize().into()),
         family,

@@ -12,6 +12,7 @@ use super::middle_queries::MiddleQueries;
 use super::reuse::{Offer, Recalled, look_question, question, sum};
 use super::rollup::FromFiner;
 use super::run_error::RunError;
+use super::shown_periods::{PeriodsClaim, ShownPeriods};
 use super::statement_log::StatementFacts;
 use super::timing::Timing;
 use super::{Engine, internal, ledger_failed};
@@ -40,6 +41,8 @@ pub(super) struct Answered {
     pub summed: Vec<FromFiner>,
     /// How many times as accurate as the plan's are the answers that were recalled.
     pub better: Vec<(ReleaseId, f64)>,
+    /// The periods that it is put together from, of a question by periods.
+    pub periods: Option<ShownPeriods>,
     /// The memory of the recalled answers.
     pub _held: HeldMemory,
 }
@@ -54,6 +57,9 @@ impl Engine {
         timing: &Timing,
         facts: &StatementFacts,
     ) -> Result<Answered, Error> {
+        if plan.periods().is_some() {
+            return Box::pin(self.run_by_periods(requester, plan, timing, facts)).await;
+        }
         if let Some(wide) = self.widens(requester, plan) {
             let answered = self.run_widened(requester, (plan, wide), timing, facts);
             if let Some(answered) = answered.await? {
@@ -79,11 +85,12 @@ impl Engine {
         };
         let patience = Instant::now() + timeout;
         loop {
-            match self
-                .attempt(requester, plan, timing, facts, Instant::now() < patience)
-                .await?
-            {
-                Attempt::Answered(answered) => return Ok(answered),
+            let buying = Buying {
+                waits: Instant::now() < patience,
+                periods: None,
+            };
+            match self.attempt(requester, plan, timing, facts, buying).await? {
+                Attempt::Answered(answered) => return Ok(*answered),
                 Attempt::Awaited(questions) => self.wait_for(&questions, patience, timing).await?,
             }
         }
@@ -99,7 +106,7 @@ impl Engine {
 
     /// Waits until no other process is answering the questions. Its answers are in the ledger
     /// then.
-    async fn wait_for(
+    pub(super) async fn wait_for(
         &self,
         questions: &[QuestionId],
         patience: Instant,
@@ -120,16 +127,15 @@ impl Engine {
         Ok(())
     }
 
-    /// `waits`: whether to wait for a question that another process is answering, or to buy it
-    /// again.
-    async fn attempt(
+    pub(super) async fn attempt(
         &self,
         requester: &Requester,
         plan: &Plan,
         timing: &Timing,
         facts: &StatementFacts,
-        waits: bool,
+        buying: Buying,
     ) -> Result<Attempt, Error> {
+        let Buying { waits, periods } = buying;
         let mut middles = MiddleQueries::new(self, requester, plan);
         let Recalled {
             mut released,
@@ -150,26 +156,28 @@ impl Engine {
         });
         let paid = part.loss().compose(sum(&offered)).unwrap_or(plan.loss());
         let answered = |released| {
-            Attempt::Answered(Answered {
+            Attempt::Answered(Box::new(Answered {
                 released,
                 paid,
                 recalled: count,
                 summed,
                 better,
+                periods: None,
                 _held: held,
-            })
+            }))
         };
+        let offers = (&offered[..], periods.as_ref());
         if part.releases().next().is_none() {
-            let is_received = self
-                .receive_offered(requester, &part, &offered, &mut released, timing, facts)
-                .await?;
-            return Ok(match is_received {
+            let payer = (timing, facts);
+            let received = self.receive_offered(requester, &part, offers, &mut released, payer);
+            return Ok(match received.await? {
                 true => answered(released),
                 false => Attempt::Awaited(Vec::new()),
             });
         }
         let questions = open.iter().filter(|_| waits).map(|(_, question)| *question);
-        let questions: Vec<QuestionDigest> = questions.collect();
+        let claim = offers.1.map(|of| of.as_question(part.loss()));
+        let questions: Vec<QuestionDigest> = questions.chain(claim).collect();
         let claimed: Vec<QuestionId> = questions.iter().map(|question| question.digest).collect();
         // Before the charge, also where nothing is recalled. Rows of middle queries come later.
         for release in part.releases() {
@@ -177,10 +185,8 @@ impl Engine {
         }
         let slot = self.slot_or_cancel(requester, timing).await?;
         let opened = self.open_snapshot(requester, part, timing).await?;
-        let Some(charge) = self
-            .charge(requester, opened.part(), &offered, &questions, facts)
-            .await?
-        else {
+        let charging = self.charge(requester, opened.part(), offers, &questions, facts);
+        let Some(charge) = charging.await? else {
             return Ok(Attempt::Awaited(claimed));
         };
         let making = async {
@@ -190,8 +196,19 @@ impl Engine {
             self.make_and_keep(requester, paid, &mut middles, (timing, facts))
                 .await
         };
-        match self.ledger.holding(&claimed, making).await {
-            Ok(released) => Ok(answered(released)),
+        let made = self.ledger.holding(&claimed, making).await;
+        Ok(answered(self.end_attempt(requester, slot, made).await?))
+    }
+
+    /// What was made, or why not: a failure is counted.
+    async fn end_attempt(
+        &self,
+        requester: &Requester,
+        slot: FailureSlot,
+        made: Result<Released, RunError>,
+    ) -> Result<Released, Error> {
+        match made {
+            Ok(released) => Ok(released),
             Err(RunError::Backend(execute::Error::Cancelled)) => Err(Error::Cancelled),
             Err(RunError::Backend(error)) => {
                 Err(self.record_failure(requester, slot, error).await?)
@@ -218,10 +235,9 @@ impl Engine {
         &self,
         requester: &Requester,
         part: &UnpaidPart<'_>,
-        offered: &[Offer],
+        (offered, periods): (&[Offer], Option<&PeriodsClaim>),
         released: &mut Released,
-        timing: &Timing,
-        facts: &StatementFacts,
+        (timing, facts): (&Timing, &StatementFacts),
     ) -> Result<bool, Error> {
         // Where a new answer would wait, or be refused for too many failures, an answer that was
         // made for another role does too: the difference would reveal that it exists.
@@ -231,7 +247,9 @@ impl Engine {
             Some(self.slot_or_cancel(requester, timing).await?)
         };
         // No statement runs under this charge, and it claims no question.
-        let charge = self.charge(requester, part, offered, &[], facts).await?;
+        let charge = self
+            .charge(requester, part, (offered, periods), &[], facts)
+            .await?;
         if charge.is_none() {
             return Ok(false);
         }
@@ -436,8 +454,16 @@ impl Engine {
     }
 }
 
-enum Attempt {
-    Answered(Answered),
+/// How an attempt buys.
+pub(super) struct Buying {
+    /// Whether to wait for a question that another process is answering, or to buy it again.
+    pub waits: bool,
+    /// Of a question by periods, where it waits.
+    pub periods: Option<PeriodsClaim>,
+}
+
+pub(super) enum Attempt {
+    Answered(Box<Answered>),
     /// Another process is answering one of these questions, or has just done so. Nothing was
     /// charged.
     Awaited(Vec<QuestionId>),

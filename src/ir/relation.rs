@@ -223,7 +223,7 @@ impl Relation {
     }
 
     /// Every expression in it, at any depth of nesting.
-    pub(super) fn walk_expressions<'e>(&'e self, visit: &mut impl FnMut(&'e Expr)) {
+    pub fn walk_expressions<'e>(&'e self, visit: &mut impl FnMut(&'e Expr)) {
         for expr in self.expressions() {
             expr.walk(visit);
         }

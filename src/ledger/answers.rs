@@ -112,6 +112,9 @@ pub struct Purchase {
     /// The questions of the fresh part that no other process may answer at the same time; empty
     /// where the role asks for fresh noise.
     pub questions: Vec<QuestionDigest>,
+    /// How many answers of a family the role held when it was decided what to buy. Where it holds
+    /// others by now, nothing is bought.
+    pub held_before: Option<(FamilyId, u64)>,
 }
 
 impl Purchase {
@@ -132,6 +135,7 @@ impl Purchase {
             bought: fingerprint,
             follows: None,
             questions,
+            held_before: None,
         }
     }
 }

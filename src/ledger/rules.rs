@@ -136,10 +136,16 @@ impl Rules {
             bought,
             follows,
             questions,
+            held_before,
         } = purchase;
         let account = self.role(role)?;
         let now = self.clock.now();
         if self.is_awaited(account.id, questions, answers, now)? || !self.are_stored(answers)? {
+            return Ok(Err(DebitError::Awaited));
+        }
+        if let Some((family, count)) = held_before
+            && self.count_of_family(account.id, *family)?.0 != *count
+        {
             return Ok(Err(DebitError::Awaited));
         }
         let (mine, total) = self.standings(account, now)?;

@@ -2,6 +2,7 @@
 
 mod columns;
 mod domains;
+mod periods;
 mod placement;
 mod relations;
 mod searches;
@@ -141,6 +142,7 @@ async fn check_tables(
             Protection::Public => domains.listing(table.relation, &columns).await,
             Protection::Private(_) => None,
         };
+        let periods = periods::check(table, &columns, findings);
         tables.push(Table {
             oid: table.relation.oid,
             schema: table.relation.schema.clone(),
@@ -154,6 +156,7 @@ async fn check_tables(
             listing,
             content,
             lists_from: lists_from(table),
+            periods,
         });
     }
     (tables, searches)
@@ -179,6 +182,7 @@ fn lists_from(table: &Listed<'_>) -> Vec<(String, String)> {
         unit: _,
         rows_per_unit: _,
         shows_other_columns: _,
+        periods: _,
     } = &table.entry.rule
     else {
         return Vec::new();

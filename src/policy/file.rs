@@ -3,12 +3,14 @@
 mod columns;
 mod ledger;
 mod operators;
+mod periods;
 mod privacy;
 mod roles;
 mod summaries;
 mod tables;
 
 pub use columns::{ColumnEntry, ColumnRule, Literal, names};
+pub use periods::PeriodsRule;
 pub use summaries::SummaryEntry;
 pub use tables::{PathStep, RowsRule, TableEntry, TableRule, UnitRule};
 

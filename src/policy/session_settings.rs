@@ -2,11 +2,13 @@
 //! accounting off.
 
 mod clip;
+mod open_periods;
 mod read;
 mod reuse;
 mod widen;
 
 pub use clip::ClipChoice;
+pub use open_periods::OpenPeriods;
 pub use reuse::Reuse;
 pub use widen::Widen;
 
@@ -26,6 +28,7 @@ pub struct SessionSettings {
     pub target_error: Option<TargetErrors>,
     pub reuse: Reuse,
     pub widen: Widen,
+    pub open_periods: OpenPeriods,
     pub keys: KeyChoice,
     /// Most groups that one unit is counted in, >= 1; never more than the policy's.
     pub groups_per_unit: Option<u32>,
@@ -101,7 +104,7 @@ pub struct SessionSetting {
 }
 
 /// Every setting of this kind.
-pub const SESSION_SETTINGS: [SessionSetting; 11] = [
+pub const SESSION_SETTINGS: [SessionSetting; 12] = [
     SessionSetting {
         name: "pgveil.epsilon",
         default: "",
@@ -126,6 +129,12 @@ pub const SESSION_SETTINGS: [SessionSetting; 11] = [
         default: "on",
         description: "Whether a question about one value of a listed column buys the answers for \
             all of its values, where that costs no more: on or off.",
+    },
+    SessionSetting {
+        name: "pgveil.open_periods",
+        default: "off",
+        description: "Whether questions by periods ask for periods that are not closed too, and \
+            then buy all of the answer: off or on.",
     },
     SessionSetting {
         name: "pgveil.keys",
@@ -195,6 +204,7 @@ impl SessionSettings {
             "pgveil.target_error" => self.target_error = optional(text, |t| targets(name, t))?,
             "pgveil.reuse" => self.reuse = choice(name, text, &Reuse::WORDS)?,
             "pgveil.widen" => self.widen = choice(name, text, &Widen::WORDS)?,
+            "pgveil.open_periods" => self.open_periods = choice(name, text, &OpenPeriods::WORDS)?,
             "pgveil.keys" => {
                 let words = [
                     ("auto", KeyChoice::Auto),
@@ -248,6 +258,7 @@ impl SessionSettings {
                 .map_or(String::new(), |targets| targets.to_string()),
             "pgveil.reuse" => self.reuse.name().to_owned(),
             "pgveil.widen" => self.widen.name().to_owned(),
+            "pgveil.open_periods" => self.open_periods.name().to_owned(),
             "pgveil.keys" => match self.keys {
                 KeyChoice::Auto => "auto".to_owned(),
                 KeyChoice::Domain => "domain".to_owned(),
@@ -359,8 +370,8 @@ impl SessionSettings {
 #[cfg(test)]
 mod tests {
     use super::{
-        ClipChoice, Hints, KeyChoice, Notices, Reuse, SESSION_SETTINGS, SessionSettings,
-        UselessMode, Widen,
+        ClipChoice, Hints, KeyChoice, Notices, OpenPeriods, Reuse, SESSION_SETTINGS,
+        SessionSettings, UselessMode, Widen,
     };
     use crate::policy::TargetError;
 
@@ -387,6 +398,7 @@ mod tests {
             ("pgveil.reuse", "Exact", "exact"),
             ("pgveil.reuse", "FALSE", "off"),
             ("pgveil.widen", "Off", "off"),
+            ("pgveil.open_periods", "ON", "on"),
             ("pgveil.keys", "Threshold", "threshold"),
             ("pgveil.max_groups_per_unit", "3", "3"),
             ("pgveil.max_rows_per_unit", "7", "7"),
@@ -403,6 +415,7 @@ mod tests {
             target_error,
             reuse,
             widen,
+            open_periods,
             keys,
             groups_per_unit,
             rows_per_unit,
@@ -413,8 +426,13 @@ mod tests {
         } = session_settings;
         assert_eq!(useless, UselessMode::Warn);
         assert_eq!(
-            (clip, hints, widen),
-            (ClipChoice::Fixed, Hints::Message, Widen::Off)
+            (clip, hints, widen, open_periods),
+            (
+                ClipChoice::Fixed,
+                Hints::Message,
+                Widen::Off,
+                OpenPeriods::On
+            )
         );
         assert_eq!(
             (epsilon, target_error, reuse),
@@ -453,6 +471,7 @@ mod tests {
             ("pgveil.notices", "all"),
             ("pgveil.clip", "1000"),
             ("pgveil.widen", "auto"),
+            ("pgveil.open_periods", "some"),
             ("pgveil.useless", "off"),
         ] {
             assert_eq!(

@@ -84,6 +84,7 @@ fn shows_unlisted(entry: &TableEntry, name: &str) -> bool {
             rows_per_unit: _,
             shows_other_columns,
             columns,
+            periods: _,
         } => {
             *shows_other_columns
                 && !is_of_unit(unit, name)

@@ -15,6 +15,16 @@ use crate::catalog::{Collation, UserType};
 /// from where, but not the answer. Every field is named, so that somebody decides about each new
 /// one.
 pub fn digest(policy: &Policy) -> String {
+    digest_of(policy, &policy.privacy.data_version)
+}
+
+/// The digest of the same policy whatever the version of its data: of what stays true of a period
+/// after it is closed.
+pub fn undated_digest(policy: &Policy) -> String {
+    digest_of(policy, "")
+}
+
+fn digest_of(policy: &Policy, data_version: &str) -> String {
     let Policy {
         // The digest itself.
         version: _,
@@ -43,7 +53,7 @@ pub fn digest(policy: &Policy) -> String {
         time_grain,
     } = policy;
     let mut text = String::from("pgveil policy 1\n");
-    add_privacy(privacy, &mut text);
+    add_privacy(privacy, data_version, &mut text);
     add_limits(limits, &mut text);
     if let Some(grain) = time_grain {
         line(&mut text, format_args!("time grain {}", grain.as_millis()));
@@ -68,7 +78,7 @@ fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     let _ = writeln!(text, "{arguments}");
 }
 
-pub(super) fn add_privacy(privacy: &Privacy, text: &mut String) {
+pub(super) fn add_privacy(privacy: &Privacy, data_version: &str, text: &mut String) {
     let Privacy {
         unit,
         budget: Budget { epsilon, delta },
@@ -78,7 +88,8 @@ pub(super) fn add_privacy(privacy: &Privacy, text: &mut String) {
         epsilon_min: _,
         accounting,
         threshold_share,
-        data_version,
+        // As the caller has it.
+        data_version: _,
         // Which questions are refused as useless.
         units: _,
     } = privacy;
@@ -155,6 +166,8 @@ fn add_table(table: &Table, text: &mut String) {
         content: _,
         // The values themselves are in the columns.
         lists_from: _,
+        // When an answer is bought, not what it is.
+        periods: _,
     } = table;
     line(text, format_args!("table {schema:?} {name:?}"));
     match protection {

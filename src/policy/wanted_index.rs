@@ -174,6 +174,7 @@ mod tests {
             listing: None,
             content: None,
             lists_from: Vec::new(),
+            periods: None,
         }
     }
 

@@ -46,6 +46,12 @@ pub struct NoiseRecord {
     /// set where it is largest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     by_effects: Option<SetNoise>,
+    /// Where groups come from several answers, as those of periods do: their records, and for each
+    /// group which one is its own. The fields above are then those of the first.
+    #[serde(skip)]
+    parts: Vec<NoiseRecord>,
+    #[serde(skip)]
+    part_of: Vec<usize>,
 }
 
 /// The noise of groups that are computed from effects.
@@ -191,7 +197,27 @@ impl NoiseRecord {
             unseen: Vec::new(),
             has_all_rows: release.facts().has_all_rows,
             by_effects,
+            parts: Vec::new(),
+            part_of: Vec::new(),
         })
+    }
+
+    /// The noise of groups that come from several answers to one question: `part_of` has the place
+    /// of the record of each group. `None` where it cannot be said for all groups in one way: where
+    /// a clip was chosen, a value left out, or groups are sums or share their noise.
+    pub(super) fn join(parts: Vec<Self>, part_of: Vec<usize>) -> Option<Self> {
+        let is_plain = |part: &Self| {
+            !part.is_cut() && !part.leaves_out() && part.is_as_drawn() && !part.is_by_effects()
+        };
+        if !parts.iter().all(is_plain) || part_of.iter().any(|at| *at >= parts.len()) {
+            return None;
+        }
+        Some(Self {
+            has_all_rows: parts.iter().all(|part| part.has_all_rows),
+            part_of,
+            ..parts.first()?.clone()
+        })
+        .map(|first| Self { parts, ..first })
     }
 
     /// The record with the amounts that the chosen clips cut.
@@ -293,12 +319,16 @@ impl NoiseRecord {
             unseen,
             has_all_rows: self.has_all_rows,
             by_effects: self.by_effects.clone().map(|by| SetNoise { factors, ..by }),
+            parts: Vec::new(),
+            part_of: Vec::new(),
         })
     }
 
     /// The mechanism with the heaviest tail among the draws.
     pub fn mechanism(&self) -> Mechanism {
-        let drawn = self.draws.iter().map(|(noise, _)| noise.mechanism());
+        let parts = self.parts.iter().flat_map(|part| &part.draws);
+        let all = self.draws.iter().chain(parts);
+        let drawn = all.map(|(noise, _)| noise.mechanism());
         let heavier = |a, b| match quantile_95(a) > quantile_95(b) {
             true => a,
             false => b,
@@ -309,7 +339,11 @@ impl NoiseRecord {
     /// What each draw adds to a measure of a group: signed standard deviations in the measure's
     /// unit. Measures of one group share draws.
     pub fn noise(&self, measure: &Measure, group: usize) -> Vec<f64> {
-        self.noise_times(self.factor(group), measure)
+        let part = self.part_of.get(group).and_then(|at| self.parts.get(*at));
+        match part {
+            Some(part) => part.noise_times(1.0, measure),
+            None => self.noise_times(self.factor(group), measure),
+        }
     }
 
     /// How many times the noise of its draws a group has.
@@ -351,6 +385,10 @@ impl NoiseRecord {
     /// The standard deviation of a measure's noise, in the measure's unit, in the group where it is
     /// largest.
     pub fn deviation(&self, measure: &Measure) -> f64 {
+        if !self.parts.is_empty() {
+            let parts = self.parts.iter().map(|part| part.deviation(measure));
+            return parts.fold(0.0, f64::max);
+        }
         self.noise_times(self.largest_factor(), measure)
             .iter()
             .map(|n| n * n)

@@ -1,5 +1,6 @@
 //! A statement's plan: its releases, the part still to be paid for, and the data for roll-ups.
 
+pub(in crate::rewrite) mod by_periods;
 pub(in crate::rewrite) mod digest;
 pub(in crate::rewrite) mod draws;
 pub(in crate::rewrite) mod facts;
@@ -13,8 +14,10 @@ use std::sync::Arc;
 use sqlparser::ast;
 use widened::Widened;
 
+use self::by_periods::PeriodBatch;
 use self::digest::{PlanDigest, ReleaseDigest};
 use super::limits::row_cost::RowCost;
+use super::periods::AskedPeriods;
 use super::{ChoicePlan, Coordinate, EmittedStatement, Family, Look, Measure, Price, ReleaseFacts};
 use crate::aggregates::{ChoiceId, MeasureId, Model, Output, ReleasedColumn};
 use crate::analyze::{KeyCombinations, KeyRule, MetTable, grouping_sets, listed_groups};
@@ -41,6 +44,10 @@ pub struct Plan {
     pub(in crate::rewrite) widened: Option<Arc<Widened>>,
     /// The same with clips by declared bounds alone, where a summary of the policy may answer it.
     pub(in crate::rewrite) without_looks: Option<Arc<Plan>>,
+    /// The same by periods, where its question is one by periods.
+    pub(in crate::rewrite) by_periods: Option<Arc<Plan>>,
+    /// The periods that it asks for, where it is answered by periods.
+    pub(in crate::rewrite) periods: Option<Arc<AskedPeriods>>,
 }
 
 impl Plan {
@@ -184,6 +191,10 @@ pub struct ReleasePlan {
     /// Digest of all that decides the released values, except the vector's noise and the values of
     /// the constants.
     pub(in crate::rewrite) question: ReleaseDigest,
+    /// The same whatever the version of the data; `None` where it reads no table with periods.
+    pub(in crate::rewrite) lasting: Option<ReleaseDigest>,
+    /// The periods that it answers, of a question by periods.
+    pub(in crate::rewrite) batch: Option<PeriodBatch>,
     /// `None` where no roll-up is possible.
     pub(in crate::rewrite) family: Option<Family>,
     /// The tables whose definitions the plan relied on.
@@ -362,6 +373,16 @@ impl ReleasePlan {
     /// Two releases with one question and the same constants differ in noise alone.
     pub fn question(&self) -> ReleaseDigest {
         self.question
+    }
+
+    /// Its question whatever the version of the data; `None` where it reads no table with periods.
+    pub fn lasting(&self) -> Option<ReleaseDigest> {
+        self.lasting
+    }
+
+    /// The periods that it answers, of a question by periods.
+    pub fn batch(&self) -> Option<&PeriodBatch> {
+        self.batch.as_ref()
     }
 
     /// What it shares with releases that are roll-ups of it, and with those that it rolls up.

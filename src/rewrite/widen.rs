@@ -3,10 +3,11 @@
 //! the whole (parallel composition). So the answer for every region is bought. The one that was
 //! asked is read off it, and so are the others when they are asked later.
 
+use super::outermost::{outermost, without};
 use super::{Plan, ReleasePlan, Widened};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
-use crate::ir::{ColumnId, Expr, Key, Node, Relation, Release, ResolvedQuery};
+use crate::ir::{ColumnId, Expr, Key, Node, Release, ResolvedQuery};
 use crate::policy::Policy;
 use crate::refusal::TextPosition;
 
@@ -68,7 +69,9 @@ pub fn widen(query: &ResolvedQuery, which: &[NamedValues]) -> ResolvedQuery {
             }
         }
         Release {
-            input: without(&release.input, which),
+            input: without(&release.input, &|condition| {
+                which.iter().any(|named| named.condition == *condition)
+            }),
             keys,
             ..release.clone()
         }
@@ -131,40 +134,6 @@ fn names(which: &[NamedValues]) -> Vec<String> {
         }
     });
     written.collect()
-}
-
-/// The conjuncts of the outermost WHERE.
-fn outermost(relation: &Relation) -> Vec<&Expr> {
-    match relation {
-        Relation::Filter { input, predicate } => {
-            let mut conjuncts = outermost(input);
-            conjuncts.extend(predicate.conjuncts());
-            conjuncts
-        }
-        Relation::Scan(_)
-        | Relation::Project { .. }
-        | Relation::Join { .. }
-        | Relation::Group { .. }
-        | Relation::Window { .. } => Vec::new(),
-        Relation::Union { .. } | Relation::Bounded { .. } | Relation::Constants(_) => Vec::new(),
-    }
-}
-
-/// The rows without these conditions of their outermost WHERE.
-fn without(relation: &Relation, which: &[NamedValues]) -> Relation {
-    let Relation::Filter { input, predicate } = relation else {
-        return relation.clone();
-    };
-    let input = without(input, which);
-    let is_kept = |condition: &&Expr| which.iter().all(|named| named.condition != **condition);
-    let others = predicate.conjuncts().into_iter().filter(is_kept);
-    match Expr::and(others.cloned().collect()) {
-        Some(predicate) => Relation::Filter {
-            input: Box::new(input),
-            predicate,
-        },
-        None => input,
-    }
 }
 
 /// The column of `column = value`, `value = column` or `column IN (…)`, all of constants.

@@ -115,6 +115,7 @@ fn buying(asked: QuestionDigest) -> Purchase {
         fingerprint,
         bought,
         follows: None,
+        held_before: None,
         questions: vec![asked],
     }
 }
@@ -131,6 +132,7 @@ fn taking(answer: AnswerId, offered: Loss, fresh: Loss) -> Purchase {
         fingerprint,
         bought,
         follows: None,
+        held_before: None,
         questions: Vec::new(),
     }
 }

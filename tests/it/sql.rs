@@ -1,5 +1,6 @@
 //! The supported SQL: answers without noise are PostgreSQL's.
 
+mod by_periods;
 pub mod characters;
 pub mod collations;
 pub mod column_types;

@@ -57,6 +57,7 @@ fn table(name: &str, columns: Vec<Column>, keys: &[&[&str]], unit: Unit) -> Tabl
         listing: None,
         content: None,
         lists_from: Vec::new(),
+        periods: None,
     }
 }
 

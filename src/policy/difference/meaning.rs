@@ -37,7 +37,7 @@ pub fn answer_parts(file: &File) -> Vec<String> {
         time_grain,
     } = file;
     let mut settings = format!("{time_grain:?}\n");
-    add_privacy(privacy, &mut settings);
+    add_privacy(privacy, &privacy.data_version, &mut settings);
     add_limits(limits, &mut settings);
     let mut parts: Vec<String> = tables.iter().map(table).collect();
     parts.sort_unstable();
@@ -59,6 +59,8 @@ fn table(entry: &TableEntry) -> String {
         rows_per_unit,
         shows_other_columns,
         columns,
+        // When an answer is bought, not what it is.
+        periods: _,
     } = rule
     else {
         return format!("{name} public");

@@ -2,7 +2,9 @@
 
 use super::{Difference, words};
 use crate::policy::error::At;
-use crate::policy::file::{ColumnEntry, ColumnRule, RowsRule, TableEntry, TableRule, UnitRule};
+use crate::policy::file::{
+    ColumnEntry, ColumnRule, PeriodsRule, RowsRule, TableEntry, TableRule, UnitRule,
+};
 
 /// The owner's entry for a private table.
 struct Private<'a> {
@@ -10,6 +12,7 @@ struct Private<'a> {
     rows_per_unit: Option<&'a At<RowsRule>>,
     shows_other_columns: bool,
     columns: &'a [ColumnEntry],
+    periods: Option<&'a PeriodsRule>,
 }
 
 /// `None` where it is public.
@@ -21,11 +24,13 @@ fn private(rule: &TableRule) -> Option<Private<'_>> {
             rows_per_unit,
             shows_other_columns,
             columns,
+            periods,
         } => Some(Private {
             unit,
             rows_per_unit: rows_per_unit.as_ref(),
             shows_other_columns: *shows_other_columns,
             columns,
+            periods: periods.as_ref(),
         }),
     }
 }
@@ -124,6 +129,7 @@ impl Difference {
             rows_per_unit,
             shows_other_columns,
             columns,
+            periods,
         } = new;
         let (before, now) = (words::unit(old.unit), words::unit(unit));
         if before != now {
@@ -132,6 +138,7 @@ impl Difference {
                     unit's"
             ));
         }
+        self.periods(what, old.periods, *periods);
         self.trust(what, old.is_trusted(), new.is_trusted());
         let (before, now) = (words::rows(old.rows_per_unit), words::rows(*rows_per_unit));
         self.change(
@@ -162,6 +169,36 @@ impl Difference {
         for name in names {
             let what = format!("{what}.{}", words::name(&[name]));
             self.column(&what, &old.column(name), &new.column(name));
+        }
+    }
+
+    /// Which questions are answered by periods, and whether those that roles hold still serve.
+    fn periods(&mut self, what: &str, old: Option<&PeriodsRule>, new: Option<&PeriodsRule>) {
+        let meaning = |rule: &PeriodsRule| {
+            let PeriodsRule {
+                column,
+                length,
+                from,
+                close_after: _,
+            } = rule;
+            (column.value.clone(), length.value, *from)
+        };
+        match (old, new) {
+            (None, None) => {}
+            (None, Some(rule)) => self.changes.push(format!(
+                "questions about {what} by {} buy each period once",
+                rule.length.value.name()
+            )),
+            (Some(_), None) => self.changes.push(format!(
+                "questions about {what} buy no periods: what was bought of them is not shown"
+            )),
+            (Some(old), Some(new)) if meaning(old) != meaning(new) => self.costs.push(format!(
+                "the periods of {what} are others: what was bought of them is bought again"
+            )),
+            (Some(old), Some(new)) => self.change(
+                old.close_after != new.close_after,
+                format!("close_after of {what} changes: periods are bought at another time"),
+            ),
         }
     }
 

@@ -309,3 +309,45 @@ fn a_new_role_and_a_new_table_loosen() {
         ]
     );
 }
+
+/// Periods change no other answer; others of them are bought again.
+#[test]
+fn changes_of_periods_are_reported() {
+    let demo = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    let place = "    rows_per_unit: 15 ";
+    let with = |periods: &str| file(&demo.replacen(place, &format!("    {periods}\n{place}"), 1));
+    let days = "periods: {column: day, by: day, from: 2026-01-01, close_after: 2d}";
+    let (none, days_once) = (file(&demo), with(days));
+    let lines_of = |old: &File, new: &File| {
+        let found = Difference::between(old, new);
+        let lines: Vec<String> = found
+            .lines()
+            .map(|(kind, line)| format!("{kind}: {line}"))
+            .collect();
+        assert!(!found.buys_again(), "{lines:?}");
+        lines
+    };
+    assert_eq!(
+        lines_of(&none, &days_once),
+        ["changes: questions about nls.interviews by day buy each period once"]
+    );
+    assert_eq!(
+        lines_of(&days_once, &none),
+        [
+            "changes: questions about nls.interviews buy no periods: what was bought of them is \
+                not shown"
+        ]
+    );
+    assert_eq!(
+        lines_of(&days_once, &with(&days.replace("2d", "3d"))),
+        ["changes: close_after of nls.interviews changes: periods are bought at another time"]
+    );
+    assert_eq!(
+        lines_of(&days_once, &with(&days.replace("2026", "2025"))),
+        [
+            "costs: the periods of nls.interviews are others: what was bought of them is bought \
+                again"
+        ]
+    );
+    assert_eq!(lines_of(&days_once, &days_once), [""; 0]);
+}

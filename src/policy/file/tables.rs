@@ -2,6 +2,8 @@
 //! their columns.
 
 use super::columns::{ColumnEntry, columns, is_auto, names};
+use super::periods;
+use super::periods::PeriodsRule;
 use crate::policy::error::{At, Findings, Location};
 use crate::policy::views::SCHEMA as VIEW_SCHEMA;
 use crate::policy::yaml::read;
@@ -27,6 +29,7 @@ pub enum TableRule {
         /// `other_columns: visible`.
         shows_other_columns: bool,
         columns: Vec<ColumnEntry>,
+        periods: Option<PeriodsRule>,
     },
 }
 
@@ -156,6 +159,9 @@ fn private(node: &YamlNode, table: &str, findings: &mut Findings) -> Option<Tabl
         None => Vec::new(),
         Some(node) => columns(node, table, findings),
     };
+    let periods = fields
+        .optional("periods")
+        .and_then(|node| periods::read(node, table, findings));
     fields.not_offered(
         "trusted",
         "views and materialized views are refused",
@@ -167,6 +173,7 @@ fn private(node: &YamlNode, table: &str, findings: &mut Findings) -> Option<Tabl
         rows_per_unit,
         shows_other_columns,
         columns,
+        periods,
     })
 }
 

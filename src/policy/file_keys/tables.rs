@@ -52,6 +52,37 @@ pub(super) const KEYS: &[PolicyKey] = &[
         "rows_per_unit: 20",
     ),
     key(
+        "tables.*.periods",
+        KeyShape::Map,
+        "none",
+        "Questions by time buy each period once, when it is over.",
+        "periods: {column: visited_at, by: day, from: 2026-01-01, close_after: 2d}",
+    ),
+    required_key(
+        "tables.*.periods.column",
+        KeyShape::Text,
+        "The moment of a row: a column of the table, a date or a timestamp.",
+        "column: visited_at",
+    ),
+    required_key(
+        "tables.*.periods.by",
+        KeyShape::Words(&["hour", "day", "week", "month"]),
+        "How long a period is. Periods begin in UTC, weeks on Mondays.",
+        "by: day",
+    ),
+    required_key(
+        "tables.*.periods.from",
+        KeyShape::Text,
+        "When the first period begins, in UTC. Another date begins anew: periods are bought again.",
+        "from: 2026-01-01",
+    ),
+    required_key(
+        "tables.*.periods.close_after",
+        KeyShape::Text,
+        "How long after its end a period is closed, and may be bought: 90min, 36h or 2d.",
+        "close_after: 2d",
+    ),
+    key(
         "tables.*.other_columns",
         KeyShape::Words(&["visible", "hidden"]),
         "hidden",

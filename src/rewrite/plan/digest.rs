@@ -5,8 +5,8 @@ use sqlparser::ast;
 
 use super::ReleasePlan;
 use crate::analyze::Lineage;
-use crate::ir::{MiddleQuery, ReleaseId};
-use crate::policy::Policy;
+use crate::ir::{MiddleQuery, ReleaseId, TableId};
+use crate::policy::{Policy, undated_digest};
 use crate::refusal::Refusal;
 use crate::rewrite::release_statements::Emission;
 use crate::rewrite::{ChoicePlan, Coordinate, Price};
@@ -55,6 +55,10 @@ impl DebitDigest {
 }
 
 impl ReleaseDigest {
+    pub(super) fn new(digest: [u8; 32]) -> Self {
+        Self(digest)
+    }
+
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
@@ -108,28 +112,26 @@ fn of_choice(choice: &ChoicePlan) -> String {
 
 /// Digest of a release's question: the statement of the `plain` coordinates without noise, how the
 /// noise is shared out, and the choices. Aliases, the outer query and the statement's other
-/// releases do not count.
+/// releases do not count. With it, where the release reads a table with periods, the same whatever
+/// the version of the data.
 pub(in crate::rewrite) fn release_digest(
     emission: &mut Emission<'_>,
     plan: &ReleasePlan,
     plain: Option<&(Vec<Coordinate>, Price)>,
-) -> Result<ReleaseDigest, Refusal> {
+) -> Result<(ReleaseDigest, Option<ReleaseDigest>), Refusal> {
     let release = emission.release;
-    let mut digest = Sha256::new();
-    // Answers were once kept without a record of their noise. Those must not answer this question.
-    digest.update(b"layout 2");
-    digest.update(emission.policy.version.as_bytes());
+    let mut asked: Vec<u8> = Vec::new();
     let mut groups_per_unit = None;
     if let Some((coordinates, price)) = plain {
         let statement = emission.unpivot(coordinates, price, &price.no_bounding())?;
         // Never run, so it is not parsed again.
-        digest.update(crate::parse::with_room(|| statement.to_string()).as_bytes());
-        digest.update(format!("{:?}", price.weights).as_bytes());
+        asked.extend(crate::parse::with_room(|| statement.to_string()).as_bytes());
+        asked.extend(format!("{:?}", price.weights).as_bytes());
         groups_per_unit = Some(price.groups_per_unit);
     }
     // Its groups have other errors, and share their noise: two answers of one loss.
     if plan.price().is_some_and(|price| price.effects.is_some()) {
-        digest.update(b"by effects");
+        asked.extend(b"by effects");
     }
     let Lineage { rows_per_unit, .. } = &release.lineage;
     let bounded = (
@@ -138,14 +140,28 @@ pub(in crate::rewrite) fn release_digest(
         &release.unit_groups,
         groups_per_unit,
     );
-    digest.update(
+    asked.extend(
         format!(
             "{:?} {:?} {:?} {:?} {bounded:?} {:?}",
             plan.keys, plan.tuples, plan.sets, plan.measures, plan.choices
         )
         .as_bytes(),
     );
-    Ok(ReleaseDigest(digest.finalize().into()))
+    let digest = |layout: &[u8], version: &str| {
+        let mut digest = Sha256::new();
+        digest.update(layout);
+        digest.update(version.as_bytes());
+        digest.update(&asked);
+        ReleaseDigest(digest.finalize().into())
+    };
+    let policy = emission.policy;
+    let has_periods = |table: &TableId| policy.tables[table.0].periods.is_some();
+    let lasting = release.tables.iter().any(has_periods).then(|| {
+        let version = undated_digest(policy);
+        digest(b"by periods 1", &version)
+    });
+    // Answers were once kept without a record of their noise. Those must not answer this question.
+    Ok((digest(b"layout 2", &policy.version), lasting))
 }
 
 #[cfg(test)]

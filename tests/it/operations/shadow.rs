@@ -64,6 +64,7 @@ fn table(
         listing: None,
         content: None,
         lists_from: Vec::new(),
+        periods: None,
     }
 }
 

@@ -2,6 +2,7 @@
 //! plans flipped; every expression total.
 
 mod bound;
+mod by_periods;
 mod centred_look;
 mod choices;
 mod derived;

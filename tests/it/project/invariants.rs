@@ -238,6 +238,7 @@ fn no_switch_turns_noise_off() {
             "pgveil.target_error",
             "pgveil.reuse",
             "pgveil.widen",
+            "pgveil.open_periods",
             "pgveil.keys",
             bounds[0],
             bounds[1],

@@ -237,6 +237,21 @@ impl World {
         self.plan_of_session(sql, accounting, epsilon, session_settings, true)
     }
 
+    /// Those that plans are made with.
+    pub fn terms(accounting: Accounting, epsilon: f64, session_settings: SessionSettings) -> Terms {
+        let fixed = Fixed::round_down;
+        let cap = Cap::new(fixed(8.0), fixed(1e-6), fixed(0.005), accounting).unwrap();
+        Terms {
+            epsilon,
+            delta: 1e-7,
+            accounts: vec![AccountState {
+                cap,
+                spent: Loss::ZERO,
+            }],
+            session_settings,
+        }
+    }
+
     fn plan_of_session(
         &self,
         sql: &str,
@@ -249,17 +264,7 @@ impl World {
         let [Statement::Query(query)] = statements.as_slice() else {
             return Err("not a query".to_owned());
         };
-        let fixed = Fixed::round_down;
-        let cap = Cap::new(fixed(8.0), fixed(1e-6), fixed(0.005), accounting).unwrap();
-        let terms = Terms {
-            epsilon,
-            delta: 1e-7,
-            accounts: vec![AccountState {
-                cap,
-                spent: Loss::ZERO,
-            }],
-            session_settings,
-        };
+        let terms = Self::terms(accounting, epsilon, session_settings);
         let constants = Constants {
             now: 847_000_000_000_000,
             is_utc,

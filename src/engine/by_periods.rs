@@ -1,0 +1,294 @@
+//! Questions by periods: those that the role holds are shown again, and the others are bought by
+//! one debit and one statement. See [`crate::rewrite::periods`].
+//!
+//! # Guarantee
+//! What is bought is an ordinary release of the question for the periods that are missing, at its
+//! own price: the statement's epsilon, whatever the number of periods. A role that is to see a
+//! period of it pays for all of it. Which periods are missing follows from the policy, the clock
+//! and the answers that the role itself holds. What is put together from answers is
+//! post-processing.
+
+use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use sha2::{Digest, Sha256};
+
+use super::period_form::{ONLY, by_declared_bounds, is_same_form, may_be_joined};
+use super::planning::accounts;
+use super::planning_limit::{StatementSize, aside};
+use super::rollup::SLACK;
+use super::run::{Answered, Attempt, Buying};
+use super::shown_periods::{PeriodsClaim, ShownPeriods};
+use super::statement_log::StatementFacts;
+use super::timing::Timing;
+use super::{Engine, internal, ledger_failed};
+use crate::analyze::{PlanningEffort, analyze};
+use crate::calendar::FROM_1970_US;
+use crate::calendar::period::PeriodSet;
+use crate::error::Error;
+use crate::ledger::{FamilyId, QuestionId};
+use crate::mechanism::Loss;
+use crate::memory::HeldMemory;
+use crate::release::{Released, ReleasedTable};
+use crate::rewrite::{PeriodBatch, Plan, rewrite};
+use crate::shadow::Requester;
+
+/// The most bytes of memory for each byte of a stored answer.
+const OPENED: u64 = 16;
+
+/// What the role holds of a question by periods, and what it lacks.
+pub(super) struct Standing {
+    /// Answers that it holds, each with those of its periods that are shown from it.
+    answers: Vec<(ReleasedTable, PeriodSet)>,
+    claim: PeriodsClaim,
+    /// The closed periods that are asked for and not held.
+    missing: PeriodSet,
+    shown: ShownPeriods,
+    held: HeldMemory,
+}
+
+/// What a question by periods would buy now.
+pub(super) struct PeriodsDue {
+    /// The plan that would run; `None` where everything is held.
+    pub batch: Option<Plan>,
+    pub shown: ShownPeriods,
+}
+
+/// Microseconds since 2000-01-01.
+fn now() -> i64 {
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
+    let micros = since_1970.unwrap_or_default().as_micros();
+    i64::try_from(micros).unwrap_or(i64::MAX) - FROM_1970_US
+}
+
+impl Engine {
+    /// The plan's form by periods, where the session is answered by it. A question that ends within
+    /// a closed period is an ordinary one.
+    pub(super) fn plan_by_periods(&self, requester: &Requester, plan: Arc<Plan>) -> Arc<Plan> {
+        let Some((form, asked)) = plan.by_periods().and_then(|f| Some((f, f.periods()?))) else {
+            return plan;
+        };
+        let closed = asked.periods().closed_at(now());
+        let is_whole = asked.cuts().is_none_or(|last| !closed.contains(last));
+        match is_whole && self.reuse(requester).sums_groups() {
+            true => Arc::clone(form),
+            false => plan,
+        }
+    }
+
+    /// What the role holds of a question by periods, and what it lacks.
+    async fn standing(&self, requester: &Requester, plan: &Plan) -> Result<Standing, Error> {
+        let asked = plan.periods().ok_or_else(not_by_periods)?;
+        let question = plan.release(ONLY).question();
+        let family = FamilyId(*question.as_bytes());
+        let role = requester.role.as_str();
+        let bytes = self.ledger.bytes_of_family(role, family).await;
+        let bytes = bytes.map_err(|e| ledger_failed(&e))?;
+        let weight = usize::try_from(bytes.saturating_mul(OPENED)).unwrap_or(usize::MAX);
+        let held = requester.share.hold(weight).map_err(Error::Ledger)?;
+        let stored = self.ledger.values_of_family(role, family).await;
+        let stored = stored.map_err(|e| ledger_failed(&e))?;
+        let count = stored.len() as u64;
+        let epsilon = self.terms(requester, Vec::new()).epsilon;
+        let tables = aside(|| {
+            let read = stored.iter().map(|values| ReleasedTable::read(values));
+            read.collect::<Result<Vec<_>, _>>()
+        });
+        let tables = tables.map_err(|e| internal("release", &e))?;
+        let closed = asked.periods().closed_at(now());
+        let (answers, shown) = pick(tables, epsilon, &asked.asked_periods());
+        let is_held = answers
+            .iter()
+            .fold(PeriodSet::default(), |all, (_, of)| all.or(of));
+        let missing = asked.asked_periods().and(&closed).without(&is_held);
+        let open = asked.asked_periods().without(&closed.or(&is_held)).hull();
+        debug_assert_eq!(shown, is_held.count());
+        Ok(Standing {
+            answers,
+            claim: PeriodsClaim {
+                claim: claim_of(family, role),
+                family,
+                count,
+            },
+            shown: ShownPeriods {
+                held: shown,
+                missing: missing.clone(),
+                open: open.map(|(first, _)| first),
+                earlier: asked.asks_for_earlier().then(|| asked.periods().from),
+            },
+            missing,
+            held,
+        })
+    }
+
+    /// The plan that buys these periods; `None` where no row can be in them.
+    async fn plan_batch(
+        &self,
+        requester: &Requester,
+        form: &Plan,
+        periods: &PeriodSet,
+    ) -> Result<Option<Plan>, Error> {
+        if periods.is_empty() {
+            return Ok(None);
+        }
+        let asked = form.periods().ok_or_else(not_by_periods)?;
+        let balances = self.ledger.balances(&requester.role).await;
+        let balances = balances.map_err(|e| ledger_failed(&e))?;
+        let terms = by_declared_bounds(&self.terms(requester, accounts(&balances)));
+        let plan = |effort: &Arc<PlanningEffort>| {
+            crate::parse::with_room(|| {
+                let settings = &terms.session_settings;
+                let query = asked.within(periods);
+                let analyzed = analyze(query, &self.policy, settings, effort);
+                let analyzed = analyzed.map_err(Error::Analyze)?;
+                rewrite(&analyzed, &self.policy, &terms).map_err(Error::Rewrite)
+            })
+        };
+        let effort = Arc::new(PlanningEffort::small());
+        let mut planned = aside(|| plan(&effort));
+        if effort.is_spent() {
+            let size = StatementSize::Large;
+            let permit = self.planning_limit.acquire(&requester.role, size).await;
+            planned = permit.work(|| plan(&Arc::default()));
+        }
+        let planned = planned?;
+        let (release, shape) = (planned.release(ONLY), form.release(ONLY));
+        if release.statements().is_empty() {
+            return Ok(None);
+        }
+        if !may_be_joined(release) || !is_same_form(release, shape) {
+            return Err(internal("rewrite", &"some periods have another form"));
+        }
+        let batch = PeriodBatch {
+            question: shape.question(),
+            periods: periods.clone(),
+            epsilon: terms.epsilon,
+        };
+        Ok(Some(planned.into_batch(ONLY, batch)))
+    }
+
+    /// What the plan would buy now; `None` where it is not answered by periods. It is free.
+    pub(super) async fn periods_due(
+        &self,
+        requester: &Requester,
+        plan: &Plan,
+    ) -> Result<Option<PeriodsDue>, Error> {
+        if plan.periods().is_none() {
+            return Ok(None);
+        }
+        let Standing { missing, shown, .. } = self.standing(requester, plan).await?;
+        let batch = self.plan_batch(requester, plan, &missing).await?;
+        let shown = shown.of_purchase(batch.is_some());
+        Ok(Some(PeriodsDue { batch, shown }))
+    }
+
+    /// Answers a question by periods.
+    ///
+    /// Sessions of one role that buy of one question follow each other, here and on other proxies,
+    /// so that no period is bought twice.
+    pub(super) async fn run_by_periods(
+        &self,
+        requester: &Requester,
+        plan: &Plan,
+        timing: &Timing,
+        facts: &StatementFacts,
+    ) -> Result<Answered, Error> {
+        let timeout = self.policy.limits.statement_timeout;
+        let others = self.single_flight.wait(plan, &requester.role, timeout);
+        let _flights = timing.until_cancelled(async { Ok(others.await) }).await?;
+        let patience = Instant::now() + timeout;
+        loop {
+            let standing = self.standing(requester, plan);
+            let standing = timing.until_cancelled(standing).await?;
+            let batch = self.plan_batch(requester, plan, &standing.missing).await?;
+            let Some(batch) = batch else {
+                return join(plan, standing, None);
+            };
+            let waits = Instant::now() < patience;
+            let claimed = [standing.claim.claim];
+            let buying = Buying {
+                waits,
+                periods: waits.then(|| standing.claim.clone()),
+            };
+            let attempt = self.attempt(requester, &batch, timing, facts, buying);
+            match Box::pin(attempt).await? {
+                Attempt::Answered(bought) => {
+                    self.ledger.release(&claimed).await;
+                    return join(plan, standing, Some(*bought));
+                }
+                Attempt::Awaited(questions) => {
+                    self.wait_for(&questions, patience, timing).await?;
+                }
+            }
+        }
+    }
+}
+
+/// The answers that serve a session of this epsilon, each with those of its periods that are asked
+/// for and shown from it; and how many periods these are. Of several answers for a period the one
+/// with the largest epsilon counts, and of these the oldest, so that a period looks the same each
+/// time.
+fn pick(
+    tables: Vec<ReleasedTable>,
+    epsilon: f64,
+    asked: &PeriodSet,
+) -> (Vec<(ReleasedTable, PeriodSet)>, u64) {
+    let with_record = |table: ReleasedTable| {
+        let record = table.periods()?.clone();
+        (record.epsilon >= epsilon * (1.0 - SLACK)).then_some((table, record))
+    };
+    let mut serving: Vec<_> = tables.into_iter().filter_map(with_record).collect();
+    serving.sort_by(|(_, a), (_, b)| b.epsilon.total_cmp(&a.epsilon));
+    let (mut left, mut answers, mut count) = (asked.clone(), Vec::new(), 0);
+    for (table, record) in serving {
+        let shown = left.and(&record.periods);
+        if !shown.is_empty() {
+            left = left.without(&shown);
+            count += shown.count();
+            answers.push((table, shown));
+        }
+    }
+    (answers, count)
+}
+
+/// The answer from those for periods.
+fn join(plan: &Plan, standing: Standing, bought: Option<Answered>) -> Result<Answered, Error> {
+    let Standing {
+        mut answers,
+        claim: _,
+        missing,
+        shown,
+        held,
+    } = standing;
+    let shown = shown.of_purchase(bought.is_some());
+    let paid = bought.as_ref().map_or(Loss::ZERO, |bought| bought.paid);
+    if let Some(bought) = bought {
+        let table = bought.released.table(ONLY).cloned();
+        let table = table.ok_or_else(|| internal("release", &"bought periods are gone"))?;
+        answers.push((table, missing));
+    }
+    let mut released = Released::before(plan);
+    aside(|| released.join_periods(plan, ONLY, answers)).map_err(|e| internal("release", &e))?;
+    Ok(Answered {
+        released,
+        paid,
+        recalled: 0,
+        summed: Vec::new(),
+        better: Vec::new(),
+        periods: Some(shown),
+        _held: held,
+    })
+}
+
+/// What a role claims while it buys periods of a question.
+fn claim_of(family: FamilyId, role: &str) -> QuestionId {
+    let mut digest = Sha256::new();
+    digest.update(b"periods for a role 1\n");
+    digest.update(family.0);
+    digest.update(role.as_bytes());
+    QuestionId(digest.finalize().into())
+}
+
+fn not_by_periods() -> Error {
+    internal("rewrite", &"a plan is not by periods")
+}

@@ -1,0 +1,108 @@
+//! The periods that an answer is put together from, in words; and what is claimed while some are
+//! bought.
+
+use crate::calendar::period::{Period, PeriodSet};
+use crate::ledger::{FamilyId, QuestionDigest, QuestionId};
+use crate::mechanism::Loss;
+use crate::policy::Policy;
+use crate::rewrite::Plan;
+
+/// How many stretches of missing periods are named.
+const RUNS_SHOWN: usize = 3;
+
+/// The periods of an answer, for notices and EXPLAIN.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct ShownPeriods {
+    /// How many were bought before.
+    pub held: u64,
+    pub missing: PeriodSet,
+    /// The first period that is asked for and not closed.
+    pub open: Option<Period>,
+    /// The first period of the policy, where the question asks for earlier ones too.
+    pub earlier: Option<Period>,
+}
+
+impl ShownPeriods {
+    /// Where nothing is bought, no row can be in the periods that are missing.
+    pub fn of_purchase(self, is_bought: bool) -> Self {
+        let missing = match is_bought {
+            true => self.missing,
+            false => PeriodSet::default(),
+        };
+        Self { missing, ..self }
+    }
+
+    /// In words, a line each. `buys` introduces those that are missing.
+    pub fn describe(&self, plan: &Plan, policy: &Policy, buys: &str) -> Vec<String> {
+        let Some(asked) = plan.periods() else {
+            return Vec::new();
+        };
+        let (periods, table) = (asked.periods(), &policy.tables[asked.table().0]);
+        let (length, name) = (periods.length, format!("{}.{}", table.schema, table.name));
+        let count = |n: u64| match n {
+            1 => format!("1 {}", length.name()),
+            n => format!("{n} {}s", length.name()),
+        };
+        let run = |(first, end): &(Period, Period)| match first.next() == *end {
+            true => length.text(*first),
+            false => format!("{} to {}", length.text(*first), length.text(end.previous())),
+        };
+        let mut lines = Vec::new();
+        let held = match self.held {
+            0 => None,
+            1 => Some(format!("{} was bought before", count(1))),
+            held => Some(format!("{} were bought before", count(held))),
+        };
+        let runs = self.missing.runs();
+        let missing = (!runs.is_empty()).then(|| {
+            let shown: Vec<String> = runs.iter().take(RUNS_SHOWN).map(run).collect();
+            let more = match runs.len().saturating_sub(RUNS_SHOWN) {
+                0 => "",
+                _ => ", …",
+            };
+            let missing = count(self.missing.count());
+            format!("{buys}: {missing}, {}{more}", shown.join(", "))
+        });
+        let both: Vec<String> = held.into_iter().chain(missing).collect();
+        if !both.is_empty() {
+            lines.push(format!("periods of {name}: {}", both.join("; ")));
+        }
+        if let Some(open) = self.open {
+            lines.push(format!(
+                "periods of {name}: {} and later are left out, as they are not closed; SET \
+                    pgveil.open_periods = on asks for them too, and buys all of the answer",
+                length.text(open)
+            ));
+        }
+        if let Some(first) = self.earlier {
+            lines.push(format!(
+                "periods of {name}: rows before {} are left out, as the periods begin there; SET \
+                    pgveil.open_periods = on asks for them too, and buys all of the answer",
+                length.text(first)
+            ));
+        }
+        lines
+    }
+}
+
+/// What keeps the sessions of a role from buying the same period twice.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct PeriodsClaim {
+    /// Claimed while periods of the question are bought for the role.
+    pub claim: QuestionId,
+    pub family: FamilyId,
+    /// How many answers of the family the role held when it was decided what to buy.
+    pub count: u64,
+}
+
+impl PeriodsClaim {
+    /// As a question, which has no answer.
+    pub(super) fn as_question(&self, loss: Loss) -> QuestionDigest {
+        QuestionDigest {
+            digest: self.claim,
+            family: None,
+            accuracy: f64::MAX,
+            loss,
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Periods of a table: every fault is reported where it stands.
+
+use std::time::Duration;
+
+use super::*;
+use crate::calendar::iso;
+use crate::calendar::period::PeriodLength;
+use crate::policy::{ColumnPosition, Periods};
+
+/// Visits with a moment, a day and a kind; `periods` is the map below `periods:`.
+async fn checked(periods: &str) -> Result<Checked, Vec<String>> {
+    let mut catalog = catalog();
+    catalog.tables[1].columns.extend([
+        column("seen", Type::Timestamptz),
+        column("day", Type::Date),
+        column("kind", Type::Text),
+        column("hidden", Type::Timestamp),
+    ]);
+    let text = format!(
+        "version: 1
+privacy: {{unit: p, budget: {{epsilon: 1, delta: 1e-6}}, per_query: {{epsilon: 0.5}}}}
+roles: [{{name: a, \
+password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {{epsilon: 1, delta: 1e-6}}}}]
+tables:
+  s.codes: public
+  s.people:
+    unit: id
+    periods: {periods}
+    columns: {{seen: visible, day: visible, kind: visible}}"
+    );
+    let shown = |errors: Vec<crate::policy::PolicyError>| -> Vec<String> {
+        errors.iter().map(ToString::to_string).collect()
+    };
+    let file = File::parse("p.yaml", &text, |_| None).map_err(shown)?;
+    let rows = Rows(Ok(Vec::new()));
+    check(&file, &catalog, &rows).await.map_err(shown)
+}
+
+const GOOD: &str = "{column: seen, by: week, from: 2026-01-05, close_after: 36h}";
+
+#[tokio::test]
+async fn periods_have_the_place_of_their_column() {
+    let checked = checked(GOOD).await.unwrap();
+    let mut tables = checked.policy.tables.iter();
+    let table = tables.find(|table| table.name == "people").unwrap();
+    let at = table.columns.iter().position(|c| c.name == "seen").unwrap();
+    let from = iso::timestamp("2026-01-05", iso::Zone::Refused).unwrap();
+    assert_eq!(
+        table.periods,
+        Some(Periods {
+            column: ColumnPosition(at),
+            length: PeriodLength::Week,
+            from: PeriodLength::Week.period_of(from),
+            close_after: Duration::from_secs(36 * 3_600),
+        })
+    );
+}
+
+/// What is written in place of what, and the error that follows.
+const FAULTS: [((&str, &str), &str); 17] = [
+    (
+        ("column: seen, ", ""),
+        "8:14: periods of table s.people has no \"column\"; write `column: visited_at`",
+    ),
+    (
+        ("by: week, ", ""),
+        "8:14: periods of table s.people has no \"by\"; write `by: day`",
+    ),
+    (
+        (", close_after: 36h", ""),
+        "8:14: periods of table s.people has no \"close_after\"",
+    ),
+    (
+        ("seen", "shoe"),
+        "8:23: column \"shoe\" does not exist in s.people",
+    ),
+    (
+        ("seen", "hidden"),
+        "8:23: column \"hidden\" of the periods of s.people is hidden",
+    ),
+    (
+        ("seen", "kind"),
+        "8:23: column \"kind\" of the periods of s.people must be a date or a timestamp, not text",
+    ),
+    (
+        ("seen", "s.people.seen"),
+        "8:23: column of periods of table s.people must be a column of the table itself",
+    ),
+    (
+        ("week", "fortnight"),
+        "8:33: by of periods of table s.people must be hour, day, week or month, not \"fortnight\"",
+    ),
+    (
+        ("seen, by: week", "day, by: hour"),
+        "8:32: column \"day\" is a date, which has no hours; write `by: day`",
+    ),
+    (
+        ("2026-01-05", "2026-01-06"),
+        "8:45: from of periods of table s.people must be the beginning of a week: 2026-01-05, or",
+    ),
+    (
+        ("2026-01-05", "yesterday"),
+        "8:45: from of periods of table s.people must be a date such as 2026-01-01, in UTC, not",
+    ),
+    (
+        ("36h", "soon"),
+        "8:70: close_after of periods of table s.people must be a time such as 90min, 36h or 2d",
+    ),
+    (("36h", "367d"), "8:70: close_after of periods of table"),
+    (("36h", "-2d"), "8:70: close_after of periods of table"),
+    (
+        ("36h", "36h, per_unit: 30"),
+        "8:75: \"per_unit\" is not offered yet; each question pays for the periods that it buys",
+    ),
+    (
+        ("36h", "36h, append_only: true"),
+        "8:75: \"append_only\" is not offered yet",
+    ),
+    (
+        ("36h", "36h, length: 3"),
+        "8:75: periods of table s.people has no key \"length\"; its keys are column, by, from,",
+    ),
+];
+
+#[tokio::test]
+async fn faults_are_reported_where_they_stand() {
+    for ((from, to), wanted) in FAULTS {
+        let text = GOOD.replacen(from, to, 1);
+        let found = checked(&text).await.unwrap_err();
+        assert_eq!(found.len(), 1, "{text}\n{found:#?}");
+        assert!(
+            found[0].starts_with(&format!("p.yaml:{wanted}")),
+            "{text}\nfound  {}\nwanted p.yaml:{wanted}",
+            found[0]
+        );
+    }
+}
+
+/// Declaring periods changes no other answer; data of another version have the same periods.
+#[tokio::test]
+async fn the_versions_of_a_policy_leave_them_out() {
+    use crate::policy::{digest, undated_digest};
+    let with = checked(GOOD).await.unwrap().policy;
+    let mut without = with.clone();
+    without
+        .tables
+        .iter_mut()
+        .for_each(|table| table.periods = None);
+    assert_eq!(digest(&with), digest(&without));
+    let mut newer = with.clone();
+    newer.privacy.data_version = "another".to_owned();
+    assert_ne!(digest(&with), digest(&newer));
+    assert_eq!(undated_digest(&with), undated_digest(&newer));
+    newer.limits.rows_per_unit += 1;
+    assert_ne!(undated_digest(&with), undated_digest(&newer));
+}

@@ -1,0 +1,147 @@
+//! Reads `periods:` of a private table.
+
+use std::time::Duration;
+
+use super::columns::names;
+use crate::calendar::iso::{Zone, timestamp};
+use crate::calendar::period::{Period, PeriodLength};
+use crate::policy::error::{At, Findings};
+use crate::policy::yaml::read;
+use crate::policy::yaml::read::Fields;
+use crate::policy::yaml::tree::YamlNode;
+
+/// The periods of a table as the file says them; the column comes from the catalog.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PeriodsRule {
+    pub column: At<String>,
+    pub length: At<PeriodLength>,
+    pub from: Period,
+    pub close_after: Duration,
+}
+
+/// The longest time that a period stays open after its end.
+const CLOSE_AFTER_MAX: u64 = 366 * 86_400;
+
+/// The keys of mode (b), which has other prices.
+const NOT_OFFERED: [&str; 6] = [
+    "rows",
+    "per_unit",
+    "horizon",
+    "answers",
+    "append_only",
+    "arrived",
+];
+
+pub fn read(node: &YamlNode, table: &str, findings: &mut Findings) -> Option<PeriodsRule> {
+    let what = format!("periods of table {table}");
+    let mut fields = Fields::open(node, what.as_str(), findings)?;
+    let column = fields
+        .require("column", "column: visited_at", findings)
+        .and_then(|node| column(node, &what, findings));
+    let length = fields
+        .require("by", "by: day", findings)
+        .and_then(|node| length(node, &what, findings));
+    let from = fields
+        .require("from", "from: 2026-01-01", findings)
+        .and_then(|node| from(node, length.as_ref()?.value, &what, findings));
+    let close_after = fields
+        .require("close_after", "close_after: 2d", findings)
+        .and_then(|node| close_after(node, &what, findings));
+    for key in NOT_OFFERED {
+        let why = "each question pays for the periods that it buys";
+        fields.not_offered(key, why, findings);
+    }
+    fields.done(findings);
+    Some(PeriodsRule {
+        column: column?,
+        length: length?,
+        from: from?,
+        close_after: close_after?,
+    })
+}
+
+fn column(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<At<String>> {
+    let what = format!("column of {what}");
+    let (text, _) = read::scalar(node, &what, "a column of the table", findings)?;
+    let name: Option<[String; 1]> = names(text).and_then(|n| n.try_into().ok());
+    let Some([value]) = name else {
+        let message = format!("{what} must be a column of the table itself, not \"{text}\"");
+        findings.error(node.place, message);
+        return None;
+    };
+    Some(At {
+        place: node.place,
+        value,
+    })
+}
+
+fn length(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<At<PeriodLength>> {
+    const WANTED: &str = "hour, day, week or month";
+    let what = format!("by of {what}");
+    let (text, _) = read::scalar(node, &what, WANTED, findings)?;
+    let known = PeriodLength::ALL.into_iter().find(|l| l.name() == text);
+    let Some(value) = known else {
+        let message = format!("{what} must be {WANTED}, not \"{text}\"");
+        findings.error(node.place, message);
+        return None;
+    };
+    Some(At {
+        place: node.place,
+        value,
+    })
+}
+
+fn from(
+    node: &YamlNode,
+    length: PeriodLength,
+    what: &str,
+    findings: &mut Findings,
+) -> Option<Period> {
+    let what = format!("from of {what}");
+    let wanted = "a date such as 2026-01-01, in UTC";
+    let (text, _) = read::scalar(node, &what, wanted, findings)?;
+    let Some(micros) = timestamp(text, Zone::Refused) else {
+        findings.error(
+            node.place,
+            format!("{what} must be {wanted}, not \"{text}\""),
+        );
+        return None;
+    };
+    let period = length.period_of(micros);
+    if !length.begins(micros) {
+        let message = format!(
+            "{what} must be the beginning of a {}: {}, or the next one",
+            length.name(),
+            length.text(period)
+        );
+        findings.error(node.place, message);
+        return None;
+    }
+    Some(period)
+}
+
+/// `90min`, `36h` or `2d`.
+fn close_after(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<Duration> {
+    let what = format!("close_after of {what}");
+    const WANTED: &str = "a time such as 90min, 36h or 2d, at most 366d";
+    let (text, _) = read::scalar(node, &what, WANTED, findings)?;
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let factor: Option<u64> = match unit {
+        "min" => Some(60),
+        "h" => Some(3_600),
+        "d" => Some(86_400),
+        _ => None,
+    };
+    let seconds = number
+        .parse::<u64>()
+        .ok()
+        .zip(factor)
+        .and_then(|(number, factor)| number.checked_mul(factor))
+        .filter(|seconds| *seconds <= CLOSE_AFTER_MAX);
+    if seconds.is_none() {
+        let message = format!("{what} must be {WANTED}, not \"{text}\"");
+        findings.error(node.place, message);
+    }
+    seconds.map(Duration::from_secs)
+}

@@ -1,0 +1,79 @@
+//! The plans of a question by periods: see [`crate::rewrite::periods`].
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+
+use super::Plan;
+use super::digest::ReleaseDigest;
+use crate::calendar::period::PeriodSet;
+use crate::ir::ReleaseId;
+use crate::rewrite::periods::AskedPeriods;
+
+/// The periods that a release answers, of a question by periods.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PeriodBatch {
+    /// The question for any period.
+    pub question: ReleaseDigest,
+    pub periods: PeriodSet,
+    /// The epsilon of its statement.
+    pub epsilon: f64,
+}
+
+impl PeriodBatch {
+    /// The question for these periods. Answers of one question for the same periods differ in
+    /// noise alone.
+    fn digest(&self) -> ReleaseDigest {
+        let mut digest = Sha256::new();
+        digest.update(b"periods of a question 1\n");
+        digest.update(self.question.as_bytes());
+        digest.update(format!("{:?}", self.periods.runs()).as_bytes());
+        ReleaseDigest::new(digest.finalize().into())
+    }
+}
+
+impl Plan {
+    /// With its form by periods, where its question has one.
+    pub fn or_by_periods(self, form: Option<Self>) -> Self {
+        Self {
+            by_periods: form.map(Arc::new),
+            ..self
+        }
+    }
+
+    /// The form of its question by periods.
+    pub fn by_periods(&self) -> Option<&Arc<Self>> {
+        self.by_periods.as_ref()
+    }
+
+    /// The periods that it asks for, where it is answered by periods. Then it is never run: its
+    /// answer is put together from those of periods.
+    pub fn periods(&self) -> Option<&AskedPeriods> {
+        self.periods.as_deref()
+    }
+
+    /// As the form by periods of a question, which has this digest for any period.
+    pub fn into_form_by_periods(self, asked: AskedPeriods, question: ReleaseDigest) -> Self {
+        let mut form = self;
+        for release in &mut form.releases {
+            release.question = question;
+            // Other answers are no sources of it: they may have open periods.
+            release.family = None;
+        }
+        Self {
+            periods: Some(Arc::new(asked)),
+            ..form
+        }
+    }
+
+    /// As the plan that buys some periods. It is an ordinary plan of the question for these periods
+    /// alone, with its own price, and kept as their answer.
+    pub fn into_batch(self, at: ReleaseId, batch: PeriodBatch) -> Self {
+        let mut plan = self;
+        let release = &mut plan.releases[at.0];
+        release.question = batch.digest();
+        release.family = None;
+        release.batch = Some(batch);
+        plan
+    }
+}

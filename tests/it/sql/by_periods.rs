@@ -1,0 +1,565 @@
+//! Questions by periods: each closed period is bought once and shown again, and all of them are
+//! PostgreSQL's own.
+
+use std::sync::Arc;
+
+use pgveil::engine::{Engine, Requester};
+use pgveil::policy::{OpenPeriods, Reuse, SessionSettings};
+
+use crate::fixture::{Veil, rows_of};
+
+/// Forty days of visits, several a person and day: a schema and columns with capitals, a moment in
+/// each of three types, one of them nullable.
+const SCHEMA: &str = "
+CREATE SCHEMA \"Clinic East\";
+CREATE TABLE \"Clinic East\".\"People\" (\"Id\" int PRIMARY KEY, ward text NOT NULL);
+CREATE TABLE \"Clinic East\".\"Visits\" (id int PRIMARY KEY, \"Person\" int NOT NULL REFERENCES \
+\"Clinic East\".\"People\", \"SeenAt\" timestamptz NOT NULL, \"Day\" date, local timestamp NOT \
+NULL, fee numeric(6, 2));
+INSERT INTO \"Clinic East\".\"People\" SELECT g, (ARRAY['a', 'b'])[1 + g % 2] FROM \
+generate_series(1, 40) AS g;
+SET TimeZone = 'UTC';
+INSERT INTO \"Clinic East\".\"Visits\" SELECT g, 1 + g % 40, moment, moment::date, moment, g % 90 \
+FROM generate_series(1, 1920) AS g, LATERAL (SELECT timestamptz '2024-03-01 00:00+00' + g * \
+interval '30 minutes' AS moment) AS made;";
+
+fn policy(periods: &str) -> String {
+    let role = |name: &str| {
+        format!(
+            "  - {{name: {name}, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==\
+                $S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:\
+                bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", \
+                budget: {{epsilon: 90000000, delta: 1e-4}}}}\n"
+        )
+    };
+    format!(
+        "\
+version: 1
+database: {{url: \"${{DATABASE_URL}}\"}}
+ledger: {{url: \"${{LEDGER_URL}}\"}}
+privacy: {{unit: person, budget: {{epsilon: 100000000, delta: 1e-3}}, per_query: {{epsilon: 5000, \
+max_epsilon: 9000}}}}
+limits: {{groups_per_unit: 50, rows_per_unit: 60}}
+roles:
+{}{}tables:
+  Clinic East.People: {{unit: Id, columns: {{ward: {{values: [a, b], complete: true}}}}}}
+  Clinic East.Visits:
+    unit: {{path: [Person -> Clinic East.People.Id]}}
+    {periods}
+    columns: {{SeenAt: visible, Day: visible, local: visible, fee: {{bounds: [0, 100]}}}}
+",
+        role("analyst"),
+        role("colleague")
+    )
+}
+
+const BY_DAY: &str = "periods: {column: SeenAt, by: day, from: 2024-03-01, close_after: 2d}";
+
+async fn clinic(yaml: &str, is_silent: bool) -> Veil {
+    let fill = async |client: &tokio_postgres::Client| {
+        client.batch_execute(SCHEMA).await.unwrap();
+    };
+    let sampler = if is_silent { Veil::silent() } else { None };
+    Veil::over(fill, yaml, sampler).await
+}
+
+fn session(role: &str) -> Requester {
+    Requester {
+        role: role.to_owned(),
+        session_settings: SessionSettings::default(),
+        ..Veil::requester()
+    }
+}
+
+async fn spent(engine: &Engine, role: &str) -> f64 {
+    let balance = engine.ledger().balance(role).await.unwrap();
+    balance.spent.mu_squared.to_f64()
+}
+
+/// Visits of the days of March 2024 from one to before another.
+fn of_days(first: u32, end: u32) -> String {
+    format!(
+        "SELECT date_trunc('day', \"SeenAt\") AS day, count(*) FROM \"Clinic East\".\"Visits\" \
+            WHERE \"SeenAt\" >= '2024-03-{first:02}' AND \"SeenAt\" < '2024-03-{end:02}' GROUP BY \
+            1 HAVING count(*) > 0 ORDER BY 1"
+    )
+}
+
+/// What the role pays for an answer that is PostgreSQL's own.
+async fn price(veil: &Veil, requester: &Requester, sql: &str) -> f64 {
+    let before = spent(&veil.engine, &requester.role).await;
+    veil.answers_as_postgresql(requester, &[sql]).await;
+    spent(&veil.engine, &requester.role).await - before
+}
+
+fn close(a: f64, b: f64) -> bool {
+    (a - b).abs() <= 1e-6 * b.abs()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_closed_period_is_bought_once() {
+    let veil = clinic(&policy(BY_DAY), true).await;
+    let analyst = session("analyst");
+    let whole = price(&veil, &analyst, &of_days(1, 4)).await;
+    assert!(whole > 0.0);
+    let history = async || {
+        let ledger = veil.engine.ledger();
+        ledger.history("analyst", 100).await.unwrap().len()
+    };
+    for (first, end, bought) in [
+        (1, 4, 0),
+        (2, 3, 0),
+        // Two on either side of what is held, in one debit.
+        (3, 9, 1),
+        (1, 9, 0),
+        (12, 14, 1),
+        // A gap, and days after it.
+        (1, 16, 1),
+        (2, 15, 0),
+    ] {
+        let debits = history().await;
+        let paid = price(&veil, &analyst, &of_days(first, end)).await;
+        assert_eq!(history().await, debits + bought, "{first} to {end}");
+        // The statement's epsilon buys all that are missing together.
+        let wanted = if bought == 0 { 0.0 } else { whole };
+        assert!(paid == wanted || close(paid, wanted), "{first} to {end}");
+    }
+}
+
+/// The periods' own conditions in the forms that people write, and other keys and aggregates.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_forms_are_one_question_or_a_right_one() {
+    let veil = clinic(&policy(BY_DAY), true).await;
+    let analyst = session("analyst");
+    let visits = "FROM \"Clinic East\".\"Visits\"";
+    // One question: the first buys, the others ask for days that it bought.
+    let same = [
+        "WHERE \"SeenAt\" >= '2024-03-02' AND \"SeenAt\" < '2024-03-09'",
+        "WHERE '2024-03-04' > \"SeenAt\" AND \"SeenAt\" >= timestamp '2024-03-03'",
+        "WHERE \"SeenAt\"::date BETWEEN '2024-03-03' AND '2024-03-08'",
+        "WHERE \"SeenAt\"::date = '2024-03-05'",
+        "WHERE \"SeenAt\" >= date '2024-03-01' + 3 AND \"SeenAt\" < timestamptz '2024-03-04 \
+            00:00+00' + interval '2 days'",
+        "WHERE \"SeenAt\" IS NOT NULL AND \"SeenAt\"::date > '2024-03-04' AND \"SeenAt\"::date < \
+            '2024-03-08' AND \"SeenAt\" < '2024-04-01' AND \"SeenAt\"::date <= '2024-03-07'",
+    ];
+    for (at, condition) in same.iter().enumerate() {
+        let sql = format!(
+            "SELECT date_trunc('day', \"SeenAt\") AS d, count(*) {visits} {condition} GROUP BY d \
+                HAVING count(*) > 0 ORDER BY d"
+        );
+        let paid = price(&veil, &analyst, &sql).await;
+        assert_eq!(paid > 0.0, at == 0, "{sql}");
+    }
+    let week = "\"SeenAt\" >= '2024-03-04' AND \"SeenAt\" < '2024-03-11'";
+    let others = [
+        format!("SELECT \"SeenAt\"::date, count(*) {visits} WHERE {week} GROUP BY 1"),
+        format!("SELECT date_trunc('hour', \"SeenAt\"), count(*) {visits} WHERE {week} GROUP BY 1"),
+        format!(
+            "SELECT \"SeenAt\"::date, ward, count(*), sum(fee), round(avg(fee), 6), \
+                count(DISTINCT \"Person\") {visits} AS v JOIN \"Clinic East\".\"People\" AS p ON \
+                v.\"Person\" = p.\"Id\" WHERE {week} AND fee < 80 GROUP BY 1, 2"
+        ),
+        format!(
+            "SELECT date_trunc('day', \"SeenAt\"), count(*) FILTER (WHERE fee > 30) {visits} \
+                WHERE {week} GROUP BY 1"
+        ),
+    ];
+    for question in others {
+        let keys = if question.contains("ward") {
+            "1, 2"
+        } else {
+            "1"
+        };
+        let sql = format!("{question} HAVING count(*) > 0 ORDER BY {keys}");
+        assert!(price(&veil, &analyst, &sql).await > 0.0, "{sql}");
+        let narrower = sql.replace("2024-03-04' AND", "2024-03-06' AND");
+        assert_eq!(price(&veil, &analyst, &narrower).await, 0.0, "{narrower}");
+        let wider = sql.replace("2024-03-11", "2024-03-12");
+        assert!(price(&veil, &analyst, &wider).await > 0.0, "{wider}");
+        assert_eq!(price(&veil, &analyst, &wider).await, 0.0, "{wider}");
+    }
+}
+
+/// What cannot be put together from whole periods is an ordinary question.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_by_periods_is_an_ordinary_question() {
+    let veil = clinic(&policy(BY_DAY), true).await;
+    let visits = "FROM \"Clinic East\".\"Visits\"";
+    let week = "\"SeenAt\" >= '2024-03-04' AND \"SeenAt\" < '2024-03-11'";
+    let is_by_periods = async |requester: &Requester, sql: &str| {
+        let sql = format!("EXPLAIN {sql}");
+        let lines = veil.explained(requester.session_settings, &sql).await;
+        lines.iter().any(|line| line.starts_with("By periods of"))
+    };
+    let by_day = of_days(1, 3);
+    let analyst = session("analyst");
+    assert!(is_by_periods(&analyst, &by_day).await);
+    for sql in [
+        // The first moment is within a day.
+        format!(
+            "SELECT \"SeenAt\"::date, count(*) {visits} WHERE \"SeenAt\" >= '2024-03-04 12:00' \
+                GROUP BY 1"
+        ),
+        // So is the last one, of a day that is closed.
+        format!(
+            "SELECT \"SeenAt\"::date, count(*) {visits} WHERE \"SeenAt\" >= '2024-03-04' AND \
+                \"SeenAt\" <= '2024-03-05 12:00' GROUP BY 1"
+        ),
+        // Before the first period.
+        format!(
+            "SELECT \"SeenAt\"::date, count(*) {visits} WHERE \"SeenAt\" >= '2024-02-04' AND \
+                \"SeenAt\" < '2024-03-05' GROUP BY 1"
+        ),
+        // Conditions that are no bounds.
+        format!(
+            "SELECT \"SeenAt\"::date, count(*) {visits} WHERE {week} AND extract(dow FROM \
+                \"SeenAt\") = 1 GROUP BY 1"
+        ),
+        // Keys of which a period does not follow.
+        format!("SELECT count(*) {visits} WHERE {week}"),
+        format!("SELECT date_trunc('week', \"SeenAt\"), count(*) {visits} WHERE {week} GROUP BY 1"),
+        format!("SELECT \"Day\", count(*) {visits} WHERE {week} GROUP BY 1"),
+        format!("SELECT extract(dow FROM \"SeenAt\"), count(*) {visits} WHERE {week} GROUP BY 1"),
+        // A chosen value, and a value that noise alone may make.
+        format!("SELECT \"SeenAt\"::date, max(fee) {visits} WHERE {week} GROUP BY 1"),
+        format!("SELECT \"SeenAt\"::date, bool_or(fee > 3) {visits} WHERE {week} GROUP BY 1"),
+        // An aggregate of the moment.
+        format!(
+            "SELECT \"SeenAt\"::date, count(*) FILTER (WHERE \"SeenAt\" > '2024-03-06 12:00') \
+                {visits} WHERE {week} GROUP BY 1"
+        ),
+        format!("SELECT \"SeenAt\"::date, count(*) {visits} WHERE {week} GROUP BY ROLLUP (1)"),
+        // Rows of a period that other periods' rows decide on.
+        format!(
+            "SELECT \"SeenAt\"::date, count(*) FROM (SELECT *, row_number() OVER (PARTITION BY \
+                \"Person\" ORDER BY fee) AS n {visits}) AS v WHERE {week} AND n = 1 GROUP BY 1"
+        ),
+        // Two releases.
+        format!(
+            "SELECT \"SeenAt\"::date, count(*) - (SELECT count(*) {visits}) {visits} WHERE {week} \
+                GROUP BY 1"
+        ),
+    ] {
+        assert!(!is_by_periods(&analyst, &sql).await, "{sql}");
+    }
+    for (name, value) in [
+        ("pgveil.max_rows_per_unit", "20"),
+        ("pgveil.max_groups_per_unit", "3"),
+        ("pgveil.open_periods", "on"),
+        ("pgveil.reuse", "off"),
+        ("pgveil.reuse", "exact"),
+        ("pgveil.target_error", "100"),
+    ] {
+        let mut requester = session("analyst");
+        requester.session_settings.set(name, value).unwrap();
+        assert!(
+            !is_by_periods(&requester, &by_day).await,
+            "{name} = {value}"
+        );
+    }
+    let mut berlin = session("analyst");
+    berlin.settings = vec![("TimeZone".to_owned(), "Europe/Berlin".to_owned())];
+    let before = spent(&veil.engine, "analyst").await;
+    // The same statement may be refused there, or mean other days; it is never by periods.
+    let _ = veil.rows_as(&berlin, &by_day).await;
+    let after = spent(&veil.engine, "analyst").await;
+    veil.answers_as_postgresql(&analyst, &[&by_day]).await;
+    assert!(spent(&veil.engine, "analyst").await > after, "{before}");
+}
+
+/// Each length, and each type of moment; a nullable one needs a condition.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_length_and_type_has_periods() {
+    for (periods, key, condition, free) in [
+        (
+            "periods: {column: local, by: hour, from: 2024-03-01 06:00, close_after: 90min}",
+            "date_trunc('hour', local)",
+            "local >= '2024-03-02 07:00' AND local < '2024-03-02 19:00'",
+            "local >= '2024-03-02 08:00' AND local < '2024-03-02 09:00'",
+        ),
+        (
+            "periods: {column: local, by: week, from: 2024-03-04, close_after: 0min}",
+            "date_trunc('week', local)",
+            "local >= '2024-03-04' AND local < '2024-03-25'",
+            "local >= '2024-03-11' AND local < '2024-03-18'",
+        ),
+        (
+            "periods: {column: Day, by: month, from: 2024-03-01, close_after: 36h}",
+            "date_trunc('month', \"Day\")",
+            "\"Day\" BETWEEN '2024-03-01' AND '2024-04-30'",
+            "\"Day\" < '2024-04-01'",
+        ),
+        (
+            "periods: {column: Day, by: day, from: 2024-03-01, close_after: 2d}",
+            "\"Day\"",
+            "\"Day\" BETWEEN '2024-03-01' AND '2024-03-10'",
+            "\"Day\" = '2024-03-07'",
+        ),
+        (
+            "periods: {column: Day, by: week, from: 2024-02-26, close_after: 2d}",
+            "\"Day\"",
+            "\"Day\" >= '2024-02-26' AND \"Day\" < '2024-03-11'",
+            "\"Day\" >= '2024-03-04' AND \"Day\" < '2024-03-11'",
+        ),
+    ] {
+        let veil = clinic(&policy(periods), true).await;
+        let sql = |condition: &str| {
+            format!(
+                "SELECT {key}, count(*), sum(fee) FROM \"Clinic East\".\"Visits\" WHERE \
+                    {condition} GROUP BY 1 HAVING count(*) > 0 ORDER BY 1"
+            )
+        };
+        let analyst = session("analyst");
+        assert!(
+            price(&veil, &analyst, &sql(condition)).await > 0.0,
+            "{periods}"
+        );
+        assert_eq!(
+            price(&veil, &analyst, &sql(condition)).await,
+            0.0,
+            "{periods}"
+        );
+        assert_eq!(price(&veil, &analyst, &sql(free)).await, 0.0, "{periods}");
+    }
+}
+
+/// A row that comes after its period was bought is not counted in it, another version of the data
+/// or not. Another beginning of the periods begins anew, and so does a larger epsilon.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_bought_stays() {
+    let veil = clinic(&policy(BY_DAY), true).await;
+    let analyst = session("analyst");
+    let rows = veil.rows_as(&analyst, &of_days(1, 6)).await.unwrap();
+    let late = "INSERT INTO \"Clinic East\".\"Visits\" SELECT 90000 + g, 7, '2024-03-03 12:00+00', \
+        '2024-03-03', '2024-03-03 12:00', 5 FROM generate_series(1, 5) AS g";
+    veil.client.batch_execute(late).await.unwrap();
+    let engine = async |edit: fn(String) -> String| veil.proxy_with(&veil.ledger, edit).await;
+    let before = spent(&veil.engine, "analyst").await;
+    let versioned = engine(|yaml| {
+        yaml.replace(
+            "unit: person, budget",
+            "data_version: \"2\", unit: person, budget",
+        )
+    })
+    .await;
+    let others = engine(|yaml| yaml.replace("close_after: 2d", "close_after: 366d")).await;
+    for engine in [&veil.engine, &versioned, &others] {
+        let again = rows_of(engine, &analyst, &of_days(1, 6)).await.unwrap();
+        assert_eq!(again, rows);
+        assert_eq!(spent(engine, "analyst").await, before);
+    }
+    // A smaller epsilon is served by what a larger one bought.
+    let at = |epsilon: f64| {
+        let mut requester = session("analyst");
+        requester.session_settings.epsilon = Some(epsilon);
+        requester
+    };
+    assert_eq!(
+        veil.rows_as(&at(4000.0), &of_days(1, 6)).await.unwrap(),
+        rows
+    );
+    assert_eq!(spent(&veil.engine, "analyst").await, before);
+    // A larger one is not: the days are bought as they are now.
+    assert!(price(&veil, &at(6000.0), &of_days(2, 5)).await > 0.0);
+    // From then on they are shown, whatever the epsilon.
+    assert_eq!(price(&veil, &session("analyst"), &of_days(2, 5)).await, 0.0);
+    let before = spent(&veil.engine, "analyst").await;
+    let moved = engine(|yaml| yaml.replace("from: 2024-03-01", "from: 2024-02-29")).await;
+    rows_of(&moved, &analyst, &of_days(2, 5)).await.unwrap();
+    assert!(spent(&moved, "analyst").await > before);
+}
+
+/// Periods that are not closed are left out, are not paid for, and may be asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn open_periods_are_left_out() {
+    // Months, so that no test sees one close; and one far in the future.
+    let periods = "periods: {column: SeenAt, by: month, from: 2024-03-01, close_after: 2d}";
+    let veil = clinic(&policy(periods), true).await;
+    let future = "INSERT INTO \"Clinic East\".\"Visits\" SELECT 90000 + g, g, '2900-03-03', \
+        '2900-03-03', '2900-03-03', 5 FROM generate_series(1, 30) AS g";
+    veil.client.batch_execute(future).await.unwrap();
+    let sql = |condition: &str| {
+        format!(
+            "SELECT date_trunc('month', \"SeenAt\") AS month, count(*) FROM \
+                \"Clinic East\".\"Visits\" {condition} GROUP BY 1 HAVING count(*) > 0 ORDER BY 1"
+        )
+    };
+    let analyst = session("analyst");
+    let answer = veil.ask_as(&analyst, &sql("")).await.unwrap();
+    assert_eq!(answer.rows.len(), 2, "March and April of 2024");
+    let notices = answer.notices.join("\n");
+    assert!(
+        notices.contains("are left out, as they are not closed"),
+        "{notices}"
+    );
+    assert!(
+        notices.contains("rows before 2024-03-01 are left out"),
+        "{notices}"
+    );
+    // Without bounds the months would be found by threshold; with those of the periods, they are
+    // listed.
+    assert!(!notices.contains("are not shown"), "{notices}");
+    let before = spent(&veil.engine, "analyst").await;
+    let open = sql("WHERE \"SeenAt\" >= '2900-01-01'");
+    let answer = veil.ask_as(&analyst, &open).await.unwrap();
+    assert!(answer.rows.is_empty());
+    let notices = answer.notices.join("\n");
+    assert!(notices.contains("privacy cost: nothing"), "{notices}");
+    // Now() is in an open month, and ends it.
+    let now = sql("WHERE \"SeenAt\" >= '2024-04-01' AND \"SeenAt\" <= now()");
+    assert_eq!(veil.rows_as(&analyst, &now).await.unwrap().len(), 1);
+    assert_eq!(spent(&veil.engine, "analyst").await, before);
+    let mut all = session("analyst");
+    all.session_settings.open_periods = OpenPeriods::On;
+    assert!(price(&veil, &all, &open).await > 0.0);
+}
+
+/// A clock that steps back opens no period that was bought, and closes none.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_steps_back_changes_nothing_that_was_bought() {
+    // A later close is what a clock that is behind does. From 2024 on, all of these are past.
+    let veil = clinic(&policy(BY_DAY), true).await;
+    let recent = "INSERT INTO \"Clinic East\".\"Visits\" SELECT 90000 + g, 1 + g % 40, moment, \
+        moment::date, moment::timestamp, 5 FROM generate_series(1, 400) AS g, LATERAL (SELECT \
+        date_trunc('day', now()) - interval '101 days' + g % 4 * interval '1 day' AS moment) AS m";
+    veil.client.batch_execute(recent).await.unwrap();
+    let days = async |first: i32, end: i32| {
+        let sql = format!(
+            "SELECT format('SELECT \"SeenAt\"::date, count(*) FROM \"Clinic East\".\"Visits\" \
+                WHERE \"SeenAt\" >= %L AND \"SeenAt\" < %L GROUP BY 1 HAVING count(*) > 0 ORDER \
+                BY 1', min(\"SeenAt\")::date + {first}, min(\"SeenAt\")::date + {end}) FROM \
+                \"Clinic East\".\"Visits\" WHERE id > 90000"
+        );
+        veil.direct(&sql).await.remove(0)
+    };
+    let analyst = session("analyst");
+    let three = days(0, 3).await;
+    let rows = veil.rows_as(&analyst, &three).await.unwrap();
+    assert_eq!(rows.len(), 3);
+    let behind = veil
+        .proxy_with(&veil.ledger, |yaml| {
+            yaml.replace("close_after: 2d", "close_after: 300d")
+        })
+        .await;
+    let before = spent(&behind, "analyst").await;
+    let four = days(0, 4).await;
+    assert_eq!(rows_of(&behind, &analyst, &four).await.unwrap(), rows);
+    assert_eq!(spent(&behind, "analyst").await, before);
+    // The clock is right again: the fourth day alone is bought.
+    let now = veil.rows_as(&analyst, &four).await.unwrap();
+    assert_eq!((&now[..3], now.len()), (&rows[..], 4));
+}
+
+/// Sessions of a role at two proxies, with ranges that overlap: every day has one value.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_proxies_buy_a_period_once() {
+    let veil = clinic(&policy(BY_DAY), false).await;
+    let proxies = [
+        veil.proxy(&veil.ledger).await,
+        veil.proxy(&veil.ledger).await,
+    ];
+    let small = |role: &str| {
+        let mut requester = session(role);
+        requester.session_settings.epsilon = Some(60.0);
+        requester
+    };
+    let sessions: Vec<_> = (0..12u32)
+        .map(|at| {
+            let (proxy, requester) = (Arc::clone(&proxies[at as usize % 2]), small("analyst"));
+            let sql = of_days(1 + at % 5, 6 + at % 7).replace(" HAVING count(*) > 0", "");
+            tokio::spawn(async move { rows_of(&proxy, &requester, &sql).await.unwrap() })
+        })
+        .collect();
+    let mut values = std::collections::BTreeMap::new();
+    for session in sessions {
+        for row in session.await.unwrap() {
+            let (day, count) = row.split_once('|').unwrap();
+            let known = values.entry(day.to_owned()).or_insert(count.to_owned());
+            assert_eq!(known, count, "{day}");
+        }
+    }
+    assert_eq!(values.len(), 11);
+    // Each debit bought the same price, and no more than there are days.
+    let ledger = proxies[0].ledger();
+    let debits = ledger.history("analyst", 100).await.unwrap().len();
+    assert!((1..=11).contains(&debits), "{debits}");
+    let all = ledger.balance("analyst").await.unwrap().spent;
+    assert_eq!(ledger.balance_owner().await.unwrap().spent, all);
+}
+
+/// A role pays the whole price of what it receives, and no part of another role's answer is sold
+/// by itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_role_pays_the_whole_price() {
+    let veil = clinic(&policy(BY_DAY), false).await;
+    let owner = async || {
+        let balance = veil.engine.ledger().balance_owner().await.unwrap();
+        balance.spent.mu_squared.to_f64()
+    };
+    let (analyst, colleague) = (session("analyst"), session("colleague"));
+    let rows = veil.rows_as(&analyst, &of_days(1, 8)).await.unwrap();
+    let whole = spent(&veil.engine, "analyst").await;
+    assert!(close(owner().await, whole));
+    // One of the days: a release that is drawn for it.
+    veil.rows_as(&colleague, &of_days(3, 4)).await.unwrap();
+    assert!(close(spent(&veil.engine, "colleague").await, whole));
+    assert!(close(owner().await, 2.0 * whole));
+    // What the analyst bought in one piece is received in one piece: without the day that is held
+    // it is another question.
+    let veil = clinic(&policy(BY_DAY), false).await;
+    let before = veil.rows_as(&analyst, &of_days(1, 8)).await.unwrap();
+    assert_eq!(before.len(), rows.len());
+    let received = veil.rows_as(&colleague, &of_days(1, 8)).await.unwrap();
+    assert_eq!(received, before);
+    assert!(close(spent(&veil.engine, "colleague").await, whole));
+    let balance = veil.engine.ledger().balance_owner().await.unwrap();
+    assert!(close(balance.spent.mu_squared.to_f64(), whole));
+}
+
+/// EXPLAIN shows which periods are held, and the price of the others; it buys nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn explain_tells_what_would_be_bought() {
+    let veil = clinic(&policy(BY_DAY), true).await;
+    let analyst = session("analyst");
+    let explained = async |sql: &str| {
+        let sql = format!("EXPLAIN {sql}");
+        veil.explained(analyst.session_settings, &sql).await
+    };
+    let by = |lines: &[String]| -> Vec<String> {
+        let lines = lines.iter().filter(|line| line.starts_with("By periods"));
+        lines.cloned().collect()
+    };
+    let name = "By periods of Clinic East.Visits:";
+    let lines = explained(&of_days(1, 4)).await;
+    assert_eq!(
+        by(&lines),
+        [format!(
+            "{name} to be bought: 3 days, 2024-03-01 to 2024-03-03"
+        )]
+    );
+    assert_eq!(spent(&veil.engine, "analyst").await, 0.0);
+    price(&veil, &analyst, &of_days(1, 4)).await;
+    let lines = explained(&of_days(1, 4)).await;
+    assert_eq!(by(&lines), [format!("{name} 3 days were bought before")]);
+    assert!(
+        lines.contains(&"Cost now: nothing".to_owned()),
+        "{lines:#?}"
+    );
+    price(&veil, &analyst, &of_days(6, 7)).await;
+    let lines = explained(&of_days(1, 9)).await;
+    assert_eq!(
+        by(&lines),
+        [format!(
+            "{name} 4 days were bought before; to be bought: 4 days, 2024-03-04 to 2024-03-05, \
+                2024-03-07 to 2024-03-08"
+        )]
+    );
+    assert!(lines.iter().any(|line| line.starts_with("Cost: ")));
+    // Nothing is bought where the session asks for that.
+    let mut held = session("analyst");
+    held.session_settings.reuse = Reuse::Summary;
+    assert_eq!(price(&veil, &held, &of_days(1, 4)).await, 0.0);
+    let refused = veil.rows_as(&held, &of_days(1, 9)).await.unwrap_err();
+    assert_eq!(refused.report().sqlstate, "0A000");
+}
