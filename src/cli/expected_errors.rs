@@ -90,6 +90,13 @@ pub fn lines_of(policy: &Policy, balances: Option<&Balances>) -> Result<Vec<Stri
             lines.push(format!("    {} after {}", name(one), advice.text));
         }
     }
+    if policy.privacy.units.is_none() {
+        lines.push(
+            "  privacy.units is not set: a question whose answer the noise would hide is charged, \
+                not refused"
+                .to_owned(),
+        );
+    }
     Ok(lines)
 }
 

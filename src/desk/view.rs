@@ -119,7 +119,7 @@ fn off_by(within: Within) -> String {
             )
         }
         Within::Unknown => "the answer says".to_owned(),
-        known @ (Within::Known(_) | Within::AtMost(_)) => known.text(),
+        known @ (Within::Known(_) | Within::AtMost { .. }) => known.text(),
     }
 }
 

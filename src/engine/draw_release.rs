@@ -7,6 +7,7 @@ use super::planning_limit::aside;
 use super::run_error::RunError;
 use super::statement_log::StatementFacts;
 use super::timing::Timing;
+use super::useless::up_to_two_digits;
 use super::{Engine, internal, ledger_failed};
 use crate::error::Error;
 use crate::execute;
@@ -15,7 +16,7 @@ use crate::ledger::{QuestionDigest, QuestionId, Stored};
 use crate::mechanism::Sampler;
 use crate::refusal::{Refusal, reason};
 use crate::release::{self, PaidPart, PaidRows, TooFew};
-use crate::rewrite::{Look, Plan};
+use crate::rewrite::{Look, Plan, ReleasePlan};
 use crate::shadow::Requester;
 
 impl Engine {
@@ -115,32 +116,81 @@ fn unpaid(error: Error) -> RunError {
     RunError::Other(Error::Release(refusal))
 }
 
-/// A look that saw too little to choose a clip of any sum.
-pub(super) fn too_few(few: TooFew) -> Refusal {
-    Refusal::new(reason::TOO_FEW_UNITS, saw(few))
-        .detail(
-            "Only the look was charged for this answer. Other parts of the query are paid for, \
-                and kept.",
-        )
-        .hint(format!("{REMEDIES}."))
+/// A look that saw too little, and the terms under which it was paid.
+pub(super) struct ShortLook<'a> {
+    pub few: TooFew,
+    pub plan: &'a ReleasePlan,
+    /// The epsilon of the statement; `None` where a target error decides.
+    pub epsilon: Option<f64>,
+    pub epsilon_max: f64,
+    /// What is left of the role's budget, in words.
+    pub left: Option<String>,
+}
+
+impl ShortLook<'_> {
+    /// The refusal of the rest of the question.
+    pub fn refusal(&self) -> Refusal {
+        let left = self.left.as_ref();
+        let left = left.map_or(String::new(), |left| format!(" ({left})"));
+        Refusal::new(reason::TOO_FEW_UNITS, saw(self.few))
+            .detail(format!(
+                "Only the look was charged for this answer{left}. Other parts of the query are \
+                    paid for, and kept."
+            ))
+            .hint(self.remedy())
+    }
+
+    /// What to ask instead. Reads noisy numbers and public facts.
+    fn remedy(&self) -> String {
+        let times = match self.few {
+            TooFew::Units(..) => None,
+            TooFew::Short { times, .. } => times,
+            TooFew::Groups => {
+                let least = self.plan.units_to_show().map_or(String::new(), |least| {
+                    format!("A group is shown from about {:.0} units on. ", least.ceil())
+                });
+                return format!("{least}GROUP BY fewer or coarser keys, or raise pgveil.epsilon.");
+            }
+        };
+        let wanted = times.zip(self.epsilon);
+        match wanted.map(|(times, epsilon)| up_to_two_digits(times * epsilon)) {
+            Some(epsilon) if epsilon <= self.epsilon_max => format!(
+                "SET pgveil.epsilon = {epsilon} would probably show enough. Otherwise {OTHERWISE}."
+            ),
+            Some(epsilon) => format!(
+                "An epsilon of about {epsilon} would show enough, and the policy allows {}. So \
+                    {OTHERWISE}.",
+                self.epsilon_max
+            ),
+            None => format!("{MORE_ROWS}, raise pgveil.epsilon, or {FIXED}."),
+        }
+    }
 }
 
 /// The refusal of the same question, asked again.
 fn seen_before(few: TooFew) -> Refusal {
+    let remedy = match few {
+        TooFew::Units(..) | TooFew::Short { .. } => {
+            format!("{MORE_ROWS}, raise pgveil.epsilon, {FIXED}")
+        }
+        TooFew::Groups => "GROUP BY fewer or coarser keys, raise pgveil.epsilon".to_owned(),
+    };
     Refusal::new(reason::TOO_FEW_UNITS, saw(few))
         .detail("Nothing was charged: an earlier look, which is paid for, showed this.")
         .hint(format!(
-            "{REMEDIES}, or pgveil.reuse = off to pay for another look."
+            "{remedy}, or SET pgveil.reuse = off to pay for another look."
         ))
 }
 
-const REMEDIES: &str = "Ask of more rows, raise pgveil.epsilon, or SET pgveil.clip = fixed to \
-    bound each unit by the policy's limits";
+const MORE_ROWS: &str = "Ask of more rows";
+const FIXED: &str = "SET pgveil.clip = fixed to bound each unit by the policy's limits";
+const OTHERWISE: &str = "ask of more rows, or SET pgveil.clip = fixed to bound each unit by the \
+    policy's limits";
 
 /// What a look saw. The numbers are noisy ones.
 pub(super) fn saw(few: TooFew) -> String {
     match few {
-        TooFew::Units(units, error) => format!(
+        TooFew::Units(units, error) | TooFew::Short { units, error, .. } => format!(
             "too few units to choose a clip (about {units:.0}, ±{:.0})",
             1.96 * error
         ),

@@ -12,8 +12,11 @@ use crate::rewrite::{ChoiceKind, Plan, ReleasePlan, measure_deviation, ranks_of,
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Within {
     Known(f64),
-    /// A look chooses the clip; with the largest it is this.
-    AtMost(f64),
+    /// A look chooses the clip, and it is `times` as large as that; `half` with the largest clip.
+    AtMost {
+        half: f64,
+        times: f64,
+    },
     /// Divided by the number of rows, for values near the middle of their range.
     OverRows(f64),
     /// A chosen value is off by ranks.
@@ -28,7 +31,11 @@ impl Within {
     pub fn text(self) -> String {
         match self {
             Self::Known(half) => format!("±{}", three_digits(half)),
-            Self::AtMost(half) => format!("at most ±{}", three_digits(half)),
+            Self::AtMost { half, times } => format!(
+                "at most ±{} (±{} times the clip that a look chooses)",
+                three_digits(half),
+                three_digits(times)
+            ),
             Self::OverRows(half) => format!("±{} / rows", three_digits(half)),
             Self::Ranks(ranks) => format!("±{} ranks", three_digits(ranks)),
             Self::RanksAtMost(ranks) => format!("at most ±{} ranks", three_digits(ranks)),
@@ -40,7 +47,7 @@ impl Within {
     pub fn parts(self) -> (Option<f64>, &'static str) {
         match self {
             Self::Known(half) => (Some(half), "known"),
-            Self::AtMost(half) => (Some(half), "at most"),
+            Self::AtMost { half, times: _ } => (Some(half), "at most"),
             Self::OverRows(half) => (Some(half), "over rows"),
             Self::Ranks(ranks) => (Some(ranks), "ranks"),
             Self::RanksAtMost(ranks) => (Some(ranks), "ranks at most"),
@@ -66,7 +73,11 @@ fn within(release: &ReleasePlan, output: &Output) -> Within {
             };
             let measure = release.measure(at);
             if let Some((times, most)) = times_clip(release, measure) {
-                return Within::AtMost(times * most * wide);
+                let times = times * wide;
+                return Within::AtMost {
+                    half: times * most,
+                    times,
+                };
             }
             measure_deviation(release, measure)
                 .map_or(Within::Unknown, |deviation| Within::Known(deviation * wide))

@@ -1,8 +1,9 @@
 //! EXPLAIN: the plan of a query, its noise and its price, as text and as JSON. It is free and shows
 //! public facts only.
 
-use super::expected_error::{after, in_words};
-use super::notice::{Sql, budget_left, cost, describe, noise};
+use super::budget_left::budget_left;
+use super::expected_error::{after, in_words, percent};
+use super::notice::{Sql, cost, describe, noise};
 use super::reuse::Recalled;
 use super::rollup::FromFiner;
 use super::useless::Usefulness;
@@ -25,6 +26,8 @@ pub(super) struct Due {
     same: Vec<ReleaseId>,
     summed: Vec<FromFiner>,
     loss: Loss,
+    /// The part of `loss` that is paid before looks; nothing else is where they see too few units.
+    at_first: Loss,
     useful: Usefulness,
     /// Whether the session buys widened answers.
     widens: bool,
@@ -85,13 +88,13 @@ impl Due {
             .map(ReleaseId)
             .filter(|at| released.table(*at).is_some() && is_asked(*at) && !is_summed(*at))
             .collect();
-        let loss = plan
-            .part(|release| released.table(release).is_none())
-            .loss();
+        let unpaid = plan.part(|release| released.table(release).is_none());
+        let (loss, at_first) = (unpaid.loss(), unpaid.loss_at_first());
         Self {
             same,
             summed,
             loss,
+            at_first,
             useful,
             widens,
             receivable: Vec::new(),
@@ -170,6 +173,15 @@ pub(super) fn text(
     }));
     if !due.same.is_empty() || !due.summed.is_empty() {
         lines.push(format!("Cost now: {}", price(&due.loss, delta)));
+    }
+    if due.at_first != due.loss
+        && let Some(after) = after(balance, due.at_first)
+    {
+        let share = balance.fraction_left() - after;
+        lines.push(format!(
+            "If looks see too few units: {} of your budget is charged, and the answer is refused",
+            percent(share)
+        ));
     }
     lines.extend(usefulness(&due.useful, session_settings.useless));
     lines.push(budget(&due.loss, balance));
@@ -267,6 +279,7 @@ pub(super) fn json(
         "periods": due.periods,
         "useless": due.useful.useless.as_ref().map(refusal_json),
         "cost_now": components(&due.loss),
+        "cost_at_first": components(&due.at_first),
         "budget_left": balance.fraction_left(),
         "budget_left_after": after(balance, due.loss),
     }]);

@@ -4,6 +4,7 @@ mod errors;
 
 use std::time::Duration;
 
+use super::budget_left::budget_left;
 use super::rollup::FromFiner;
 use super::run::Answered;
 use crate::finish::Fits;
@@ -211,16 +212,6 @@ pub(super) fn cost(loss: &Loss, delta: f64) -> String {
             )
         }
     }
-}
-
-pub(super) fn budget_left(balance: &Balance) -> String {
-    let renewed = balance
-        .renewal_date()
-        .map_or(String::new(), |date| format!(" until {date}"));
-    format!(
-        "{:.2} % of your budget is left{renewed}",
-        balance.fraction_left() * 100.0
-    )
 }
 
 fn number_text(value: f64) -> String {

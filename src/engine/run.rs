@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use futures::FutureExt;
 
-use super::draw_release::too_few;
+use super::budget_left::budget_left;
+use super::draw_release::ShortLook;
 use super::failures::FailureSlot;
 use super::middle_queries::MiddleQueries;
 use super::reuse::{Offer, Recalled, look_question, question, sum};
@@ -24,8 +25,8 @@ use crate::mechanism::Loss;
 use crate::memory::HeldMemory;
 use crate::policy::Reuse;
 use crate::refusal::{Refusal, reason};
-use crate::release::{EndedPart, Keeping, LockedPart, PaidPart, Released};
-use crate::rewrite::{Plan, UnpaidPart};
+use crate::release::{EndedPart, Keeping, LockedPart, PaidPart, Released, TooFew};
+use crate::rewrite::{Plan, ReleasePlan, UnpaidPart};
 use crate::shadow::Requester;
 
 /// The interval at which the ledger is asked for another process's answer.
@@ -370,7 +371,12 @@ impl Engine {
                         paid.keep_finding(question, &seen)
                             .map_err(|e| internal("release", &e))?;
                     }
-                    few = few.or_else(|| Some(too_few(seen)));
+                    if few.is_none() {
+                        few = Some(
+                            self.short_look(requester, plan.release(release), seen)
+                                .await,
+                        );
+                    }
                     continue;
                 }
                 // The other paid releases are made and kept.
@@ -388,6 +394,24 @@ impl Engine {
             Some(refusal) => Err(RunError::Other(Error::Release(refusal))),
             None => Ok(()),
         }
+    }
+
+    /// The refusal of what follows a look that saw too little.
+    async fn short_look(&self, requester: &Requester, plan: &ReleasePlan, few: TooFew) -> Refusal {
+        let settings = &requester.session_settings;
+        let privacy = &self.policy.privacy;
+        let balance = self.ledger.balance(&requester.role).await;
+        let look = ShortLook {
+            few,
+            plan,
+            epsilon: match settings.target_error {
+                Some(_) => None,
+                None => Some(settings.epsilon.unwrap_or(privacy.epsilon_default)),
+            },
+            epsilon_max: privacy.epsilon_max,
+            left: balance.ok().map(|balance| budget_left(&balance)),
+        };
+        look.refusal()
     }
 
     /// After an interruption: nothing that was read was released, so the same charge pays for a

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::ir;
 use crate::ir::{AggregateId, ReleaseId};
 use crate::parse::Query;
-use crate::policy::{Policy, UselessMode};
+use crate::policy::{ClipChoice, Policy, UselessMode};
 use crate::refusal::{Refusal, reason};
 use crate::release::Released;
 use crate::resolve::{Constants, resolve};
@@ -179,7 +179,8 @@ fn hint(asked: &QuestionPlan<'_>, plan: &Plan, found: &[Useless]) -> Option<Stri
         effort: Arc::new(PlanningEffort::small()),
     };
     let hint = variants
-        .fewer_keys()
+        .chosen_clip()
+        .or_else(|| variants.fewer_keys())
         .or_else(|| variants.more_epsilon())
         .or_else(|| variants.fewer_rows())
         .or_else(|| variants.fewer_aggregates());
@@ -220,6 +221,30 @@ impl Variants<'_> {
             .first()
             .and_then(|first| best_error(plan, self.asked.policy, first.release, first.aggregate?));
         error.map_or("would do".to_owned(), |error| format!("would give {error}"))
+    }
+
+    /// A variant whose clip is chosen from a look, where the session or the policy fixes it. What a
+    /// look chooses depends on the data, so its error is not known before.
+    fn chosen_clip(&self) -> Option<String> {
+        let settings = &self.asked.terms.session_settings;
+        let is_limited = settings.rows_per_unit.is_some();
+        if settings.clip == ClipChoice::Auto && !is_limited {
+            return None;
+        }
+        let mut terms = self.asked.terms.clone();
+        terms.session_settings.clip = ClipChoice::Auto;
+        terms.session_settings.rows_per_unit = None;
+        let plan = self.useful(&terms, |_| {})?;
+        plan.releases().get(self.found.first()?.release.0)?.look()?;
+        let reset = if is_limited {
+            " and RESET pgveil.max_rows_per_unit"
+        } else {
+            ""
+        };
+        Some(format!(
+            "SET pgveil.clip = auto{reset}: a look at the data then chooses how much of a unit \
+                counts."
+        ))
     }
 
     /// A variant without one group key. Of the keys whose removal helps, it drops the one with most
@@ -357,7 +382,7 @@ impl Variants<'_> {
 }
 
 /// The least number of two digits that is not below this one.
-fn up_to_two_digits(value: f64) -> f64 {
+pub(super) fn up_to_two_digits(value: f64) -> f64 {
     let power = 1 - value.log10().floor() as i32;
     let scale = 10f64.powi(power.abs());
     let up = if power >= 0 {

@@ -17,7 +17,7 @@ use crate::finish::quantile_95;
 use crate::ledger::Balances;
 use crate::mechanism::{AccountState, Loss};
 use crate::parse::{Statement, parse};
-use crate::policy::{Column, Policy, Protection, Role, Table};
+use crate::policy::{ClipChoice, Column, Policy, Protection, Role, Table};
 use crate::postgres::{identifier, qualify};
 use crate::resolve::Constants;
 use crate::rewrite::{Measure, Plan, ReleasePlan, Terms, measure_deviation, times_clip, useless};
@@ -67,6 +67,7 @@ pub struct Advice {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lever {
+    Clip,
     RowsPerUnit,
     Epsilon,
     Bounds,
@@ -323,7 +324,17 @@ impl<'a> Pricing<'a> {
                 None => format!("± as much as {units}"),
             })
         };
-        if answer.rows > 1 && !answer.is_chosen && total != WorthAggregate::Average {
+        let is_fixed = answer.rows > 1 && !answer.is_chosen;
+        let of_look = with(&|terms| {
+            terms.session_settings.clip = ClipChoice::Auto;
+            terms.session_settings.rows_per_unit = None;
+        });
+        if is_fixed && of_look.is_some_and(|answer| answer.is_chosen) {
+            let text = "SET pgveil.clip = auto, without pgveil.max_rows_per_unit: a look at the \
+                data then chooses how much of a unit counts";
+            return advice(Lever::Clip, text.to_owned());
+        }
+        if is_fixed && total != WorthAggregate::Average {
             let rows = u32::try_from(answer.rows.div_ceil(4)).unwrap_or(u32::MAX);
             let fewer = with(&|terms| terms.session_settings.rows_per_unit = Some(rows))?;
             let text = format!(

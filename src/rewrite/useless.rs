@@ -71,6 +71,16 @@ fn unseen(look: &Look, units: u64) -> Option<String> {
     })
 }
 
+impl ReleasePlan {
+    /// About how many units a group has that is shown with probability 1/2; `None` where no group
+    /// is hidden. A public fact.
+    pub fn units_to_show(&self) -> Option<f64> {
+        let price = self.price()?;
+        let (presence, _) = price.threshold?;
+        Some(threshold_units(self, price, presence))
+    }
+}
+
 /// Whether all noise of a release is fixed before anything is asked: a clip that is chosen from a
 /// noisy look is not.
 fn is_known(release: &ReleasePlan) -> bool {

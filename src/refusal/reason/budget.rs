@@ -42,7 +42,8 @@ reasons! {
     TOO_FEW_UNITS = "too-few-units", TOO_FEW_UNITS, Other,
         "A noisy look saw too few units to choose a clip of any sum, or to show a group. Only the \
             look was charged; the repeat is free.",
-        "Ask of more rows, raise `pgveil.epsilon`, or `SET pgveil.clip = fixed`.";
+        "Ask of more rows, of fewer or coarser groups, or at the `pgveil.epsilon` that the hint \
+            names; or `SET pgveil.clip = fixed`.";
     LOOK_ALONE_PAID = "look-alone-paid", CONFIGURATION_LIMIT_EXCEEDED, Exhausted,
         "The budget was spent by another query, frozen or closed between the look at the data and \
             its answer. Only the look was charged.",

@@ -51,7 +51,7 @@ pub fn draw_limit(
         cells: groups.max(1) as f64,
         noise: choice.ranks_per_row() / choice.moved_by_lost_rows(),
     };
-    let chosen = choose(&histogram, &clips(&look.bins), sums);
+    let chosen = choose(&histogram, &clips(&look.bins), sums).ok();
     let candidate = chosen.map_or(CandidateId::CEILING, |chosen| chosen.candidate);
     let cut = chosen.map(|chosen| chosen.cut);
     let lost = cut.map_or(0.0, |cut| cut.rows);

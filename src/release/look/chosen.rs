@@ -1,14 +1,20 @@
 //! What a look decides: the clip of each block, and which blocks are drawn. Post-processing: it
 //! reads noisy numbers and public facts alone.
 
-use super::select_clip::{Choice, DrawnSums, Histogram, choose, total};
+use super::select_clip::{Choice, DrawnSums, Histogram, Shortfall, choose, total};
 use crate::rewrite::{Bins, Block, BlockId, CandidateId, Look, ReleasePlan, drawn_for};
 
 /// Why no clip was chosen: noisy numbers.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum TooFew {
-    /// About how many units, with this standard deviation.
+    /// About how many units, with this standard deviation. Written by older versions.
     Units(f64, f64),
+    /// As `Units`, and how many times as large the privacy parameter would have to be.
+    Short {
+        units: f64,
+        error: f64,
+        times: Option<f64>,
+    },
     /// No group has enough of them.
     Groups,
 }
@@ -41,9 +47,13 @@ impl ChosenClip {
             noise: 1.0 / block.mu.to_f64(),
         };
         choose(histogram, &clips(&block.bins), sums).map_or_else(
-            || {
+            |Shortfall(times)| {
                 let (units, error) = total(histogram);
-                Self::Unseen(TooFew::Units(units, error))
+                Self::Unseen(TooFew::Short {
+                    units,
+                    error,
+                    times,
+                })
             },
             Self::Chosen,
         )

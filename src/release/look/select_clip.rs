@@ -39,7 +39,24 @@ pub struct Choice {
     pub cut: ClipBias,
 }
 
+/// How many times as large the privacy parameter would have to be for a clip to be chosen, as far
+/// as the noisy numbers say; `None` where what they show may be noise.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Shortfall(pub Option<f64>);
+
 const WINDOWS: [usize; 4] = [1, 2, 4, 8];
+
+/// How many standard deviations a window must hold for a hint how much more would do. With fewer,
+/// they may well be noise.
+const HINT: f64 = 3.0;
+
+/// How many standard deviations some window must hold where the units that are seen are fewer than
+/// [`TIMES`] times those that the noise of all groups is as large as. Of few units in many groups,
+/// one look in a hundred sees a bump of noise, and a clip that follows it costs as much as it is
+/// far.
+const SURE: f64 = 6.0;
+
+const TIMES: f64 = 5.0;
 
 /// How many of its standard deviations the sum of a window beyond a gap must have to be units. A
 /// clip that follows noise costs as much as the noise is far: one in 100,000 looks does.
@@ -51,12 +68,24 @@ const GAP_DEVIATIONS: f64 = 5.5;
 const ERROR_SHARE: f64 = 0.2;
 
 /// The candidate with the least estimated error, of clips that are two to a bin, in ascending
-/// order; `None` where too few units are seen to choose.
-pub fn choose(histogram: &Histogram, clips: &[f64], sums: DrawnSums) -> Option<Choice> {
-    if !is_seen(histogram) {
-        return None;
+/// order.
+///
+/// # Errors
+/// Where too few units are seen to choose: see [`Shortfall`].
+pub fn choose(histogram: &Histogram, clips: &[f64], sums: DrawnSums) -> Result<Choice, Shortfall> {
+    let strength = strength(histogram);
+    if strength < SEEN {
+        let is_hint = strength >= HINT;
+        return Err(Shortfall(is_hint.then(|| (SEEN + 1.0) / strength)));
     }
+    let of_noise = |clip: f64, noise: f64| sums.cells.sqrt() * clip * noise;
     let units = Smoothed::of(histogram);
+    // Noise grows with the clip: with a clip as long as all units, it is as large as this many.
+    let hidden = of_noise(1.0, sums.noise);
+    let times = (TIMES * hidden / units.number()).min(SURE / strength);
+    if times > 1.0 {
+        return Err(Shortfall(times.is_finite().then_some(times)));
+    }
     let ways = units.ways_of_choice(histogram);
     let shown: Vec<f64> = clips.iter().map(|c| units.cut(histogram, *c)).collect();
     let unseen = clips
@@ -64,23 +93,25 @@ pub fn choose(histogram: &Histogram, clips: &[f64], sums: DrawnSums) -> Option<C
         .map(|clip| ERROR_SHARE * ways.lost_length(*clip).1);
     let cuts = shown.iter().zip(unseen).map(|(cut, more)| cut.hypot(more));
     let cuts: Vec<f64> = cuts.collect();
-    let of_noise = |clip: f64, noise: f64| sums.cells.sqrt() * clip * noise;
     let best = |noise: f64| {
         let errors = clips.iter().zip(&cuts);
         let errors = errors.map(|(clip, cut)| cut.hypot(of_noise(*clip, noise)));
         let best = errors.enumerate().min_by(|(_, a), (_, b)| a.total_cmp(b));
         best.map(|(candidate, _)| candidate)
     };
-    let candidate = best(sums.noise)?;
+    let candidate = best(sums.noise).ok_or(Shortfall(None))?;
     let mut growth = no_growth();
     for (halvings, times) in (1..).zip(&mut growth) {
-        let candidate_then = best(sums.noise / 2f64.powi(halvings))?;
+        let candidate_then = best(sums.noise / 2f64.powi(halvings)).ok_or(Shortfall(None))?;
         *times = clips[candidate_then] / clips[candidate];
     }
     let error = shown[candidate].hypot(of_noise(clips[candidate], sums.noise));
     let whole = units.whole(histogram);
     // An answer whose error is larger than all of it says nothing.
-    (error < whole).then(|| Choice {
+    if error >= whole {
+        return Err(Shortfall((whole > 0.0).then(|| error / whole)));
+    }
+    Ok(Choice {
         candidate: CandidateId(candidate),
         cut: ClipBias {
             growth,
@@ -96,15 +127,19 @@ pub fn total(histogram: &Histogram) -> (f64, f64) {
     (all.max(0.0), histogram.deviation * bins.sqrt())
 }
 
-/// Whether some window of bins holds more than noise would.
-fn is_seen(histogram: &Histogram) -> bool {
-    WINDOWS.iter().any(|width| {
-        let least = SEEN * histogram.deviation * (*width as f64).sqrt();
-        histogram
-            .counts
-            .windows(*width)
-            .any(|window| window.iter().sum::<f64>() >= least)
-    })
+/// The most that a window of bins holds, in standard deviations of its noise.
+fn strength(histogram: &Histogram) -> f64 {
+    let of_width = |width: &usize| {
+        let deviation = histogram.deviation * (*width as f64).sqrt();
+        let windows = histogram.counts.windows(*width);
+        windows
+            .map(|window| window.iter().sum::<f64>() / deviation)
+            .fold(f64::NEG_INFINITY, f64::max)
+    };
+    WINDOWS
+        .iter()
+        .map(of_width)
+        .fold(f64::NEG_INFINITY, f64::max)
 }
 
 /// Numbers of units as they are believed: the body as counted, the tail as fitted.
@@ -174,6 +209,12 @@ impl Smoothed {
             .sum()
     }
 
+    /// How many units there are.
+    fn number(&self) -> f64 {
+        self.units.iter().sum()
+    }
+
+    /// Their lengths together.
     fn whole(&self, histogram: &Histogram) -> f64 {
         let bins = self.units.iter().enumerate();
         bins.map(|(bin, units)| units * middle(histogram, bin))

@@ -120,6 +120,7 @@ async fn explain_json_has_its_keys() {
         "cost",
         "cost_text",
         "cost_now",
+        "cost_at_first",
         "reuse",
         "budget_left",
     ];

@@ -194,12 +194,21 @@ async fn where_too_few_units_are_seen_only_the_look_is_paid() {
             .message
             .starts_with("too few units to choose a clip (about ")
     );
+    let detail = error.detail.unwrap();
+    let charged = detail.starts_with("Only the look was charged for this answer (");
+    assert!(
+        charged && detail.contains("% of your budget is left"),
+        "{detail}"
+    );
     let paid = veil.spent().await;
     assert!((paid / 0.0470515 - 0.30).abs() < 1e-3, "{paid}");
     // A group by threshold that nobody is in: nothing is shown, and its sums are not bought.
     let none = "SELECT store, sum(amount) FROM retail.line WHERE store > 29 GROUP BY store";
     let error = veil.ask_as(&asked, none).await.unwrap_err().report();
     assert_eq!(error.message, "no group has enough units to be shown");
+    let hint = error.hint.unwrap();
+    assert!(hint.starts_with("A group is shown from about "), "{hint}");
+    assert!(hint.ends_with("GROUP BY fewer or coarser keys, or raise pgveil.epsilon."));
     let paid = veil.spent().await - paid;
     assert!((paid / 0.0470515 - 0.50).abs() < 1e-3, "{paid}");
     // A clip by the policy's limits asks nothing first.

@@ -172,7 +172,7 @@ impl Found {
                     counts: counts.collect(),
                     ..plain.clone()
                 };
-                let Some(Choice { candidate, cut }) = choose(&seen, &clips, sums) else {
+                let Ok(Choice { candidate, cut }) = choose(&seen, &clips, sums) else {
                     continue;
                 };
                 self.looks += 1.0;

@@ -157,7 +157,7 @@ impl Found {
                     counts: counts.collect(),
                     ..plain.clone()
                 };
-                let Some(Choice { candidate, cut }) = choose(&seen, &clips, sums) else {
+                let Ok(Choice { candidate, cut }) = choose(&seen, &clips, sums) else {
                     continue;
                 };
                 let noise = cut.clip * sums.noise;
