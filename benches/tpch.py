@@ -145,7 +145,9 @@ def free_port():
 @contextlib.contextmanager
 def served(program, url, shadow):
     """A connection for each role through a proxy of that program."""
-    made = subprocess.run([program, "password"], input="bench\n", capture_output=True, text=True, check=True)
+    made = subprocess.run(
+        [program, "password"], input="bench\n", capture_output=True, text=True, check=True
+    )
     verifier = next(word for word in made.stdout.split() if word.startswith("SCRAM-SHA-256$"))
     with tempfile.TemporaryDirectory() as directory:
         path, port = os.path.join(directory, "policy.yaml"), free_port()
@@ -154,11 +156,23 @@ def served(program, url, shadow):
             file.write(POLICY.format(url=url, directory=directory, password=verifier, shadow=named))
         log = os.path.join(directory, "log")
         with open(log, "w") as written:
-            server = subprocess.Popen([program, "serve", "--policy", path, "--listen", f"127.0.0.1:{port}"], stderr=written)
+            server = subprocess.Popen(
+                [program, "serve", "--policy", path, "--listen", f"127.0.0.1:{port}"],
+                stderr=written,
+            )
         try:
             while True:
                 try:
-                    roles = {role: psycopg2.connect(host="127.0.0.1", port=port, user=role, password="bench", dbname="postgres") for role in ("auto", "fixed")}
+                    roles = {
+                        role: psycopg2.connect(
+                            host="127.0.0.1",
+                            port=port,
+                            user=role,
+                            password="bench",
+                            dbname="postgres",
+                        )
+                        for role in ("auto", "fixed")
+                    }
                     break
                 except psycopg2.OperationalError:
                     if server.poll() is not None:
@@ -179,7 +193,11 @@ def emitted(connection, question):
         except psycopg2.Error as error:
             return str(error).strip().splitlines()[0]
         rows = cursor.fetchall()
-    document = rows[0][0] if not isinstance(rows[0][0], str) else json.loads("\n".join(row[0] for row in rows))
+    document = (
+        rows[0][0]
+        if not isinstance(rows[0][0], str)
+        else json.loads("\n".join(row[0] for row in rows))
+    )
     statements = [sql for release in document[0]["releases"] for sql in release["sql"]]
     return "it reads another release" if any("$1" in sql for sql in statements) else statements
 
@@ -199,7 +217,9 @@ def seconds(cursor, statements, clock):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pgveil", required=True, help="the program")
     parser.add_argument("--other", help="another build")
     parser.add_argument("--dsn", required=True, help="URL of a loaded server")
@@ -207,7 +227,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="")
     parser.add_argument("--show", action="store_true")
-    parser.add_argument("--cpu", action="store_true", help="CPU time of the backend, for a busy machine: local server, no parallel workers")
+    parser.add_argument(
+        "--cpu",
+        action="store_true",
+        help="CPU time of the backend, for a busy machine: local server, no parallel workers",
+    )
     arguments = parser.parse_args()
     ways = {"exact": lambda question: [question]}
     with contextlib.ExitStack() as stack:
@@ -215,7 +239,9 @@ def main():
             if program:
                 roles = stack.enter_context(served(program, arguments.dsn, arguments.shadow))
                 for role, connection in roles.items():
-                    ways[name + role] = lambda question, connection=connection: emitted(connection, question)
+                    ways[name + role] = lambda question, connection=connection: emitted(
+                        connection, question
+                    )
         direct = psycopg2.connect(arguments.dsn)
         direct.autocommit = True
         cursor = direct.cursor()
@@ -226,14 +252,18 @@ def main():
             backend = cursor.fetchone()[0]
             clock = lambda: processor_time(backend)
         private = [way for way in ways if way != "exact"]
-        print(f"| question | exact ms | {' | '.join(private)} |\n|---|---:|{'---:|' * len(private)}")
+        print(
+            f"| question | exact ms | {' | '.join(private)} |\n|---|---:|{'---:|' * len(private)}"
+        )
         ratios = {way: [] for way in private}
         for name, question in QUESTIONS.items():
             if arguments.only not in name:
                 continue
             planned = {way: statements(question) for way, statements in ways.items()}
             if arguments.show:
-                print("\n".join(f"-- {way}\n{sql}" for way, sqls in planned.items() for sql in sqls))
+                print(
+                    "\n".join(f"-- {way}\n{sql}" for way, sqls in planned.items() for sql in sqls)
+                )
             runs = {way: sqls for way, sqls in planned.items() if isinstance(sqls, list)}
             times = {way: [] for way in runs}
             for turn in range(arguments.rounds + 1):
@@ -252,7 +282,10 @@ def main():
                 else:
                     cells.append(planned[way])
             print(f"| {name} | {exact * 1e3:.1f} | {' | '.join(cells)} |", flush=True)
-        means = [math.exp(statistics.mean(map(math.log, found))) if found else float("nan") for found in ratios.values()]
+        means = [
+            math.exp(statistics.mean(map(math.log, found))) if found else float("nan")
+            for found in ratios.values()
+        ]
         print(f"| geometric mean | | {' | '.join(f'{mean:.2f}' for mean in means)} |")
 
 

@@ -79,14 +79,29 @@ QUESTIONS = [
     ("average by married", "pums.pums", "married", ["AVG(income)"]),
     ("count by educ", "pums.pums", "educ", ["COUNT(*)"]),
     ("average by educ", "pums.pums", "educ", ["AVG(income)"]),
-    ("count, sum, average", "pums.pums", None, ["COUNT(*)", "SUM(income)", "AVG(income)", "AVG(age)"]),
-    ("count, sum, average by married", "pums.pums", "married", ["COUNT(*)", "SUM(income)", "AVG(income)", "AVG(age)"]),
+    (
+        "count, sum, average",
+        "pums.pums",
+        None,
+        ["COUNT(*)", "SUM(income)", "AVG(income)", "AVG(age)"],
+    ),
+    (
+        "count, sum, average by married",
+        "pums.pums",
+        "married",
+        ["COUNT(*)", "SUM(income)", "AVG(income)", "AVG(age)"],
+    ),
     ("count", "shop.orders", None, ["COUNT(*)"]),
     ("sum", "shop.orders", None, ["SUM(amount)"]),
     ("average", "shop.orders", None, ["AVG(amount)"]),
     ("count by status", "shop.orders", "status", ["COUNT(*)"]),
     ("average by status", "shop.orders", "status", ["AVG(amount)"]),
-    ("count, sum, average by status", "shop.orders", "status", ["COUNT(*)", "SUM(amount)", "AVG(amount)"]),
+    (
+        "count, sum, average by status",
+        "shop.orders",
+        "status",
+        ["COUNT(*)", "SUM(amount)", "AVG(amount)"],
+    ),
     ("average by day", "shop.orders", "day", ["AVG(amount)"]),
 ]
 
@@ -127,13 +142,33 @@ def cluster():
     user = "postgres" if as_user else getpass.getuser()
     port, data = free_port(), os.path.join(directory, "data")
     quiet = {"stdout": subprocess.DEVNULL, "check": True, "cwd": directory}
-    subprocess.run([*as_user, program("initdb"), "-D", data, "-A", "trust", "-E", "UTF8", "-U", user], **quiet)
+    subprocess.run(
+        [*as_user, program("initdb"), "-D", data, "-A", "trust", "-E", "UTF8", "-U", user], **quiet
+    )
     options = f"-p {port} -c listen_addresses=127.0.0.1 -k {directory} -c fsync=off"
-    subprocess.run([*as_user, program("pg_ctl"), "-D", data, "-w", "-o", options, "-l", os.path.join(directory, "log"), "start"], **quiet)
+    subprocess.run(
+        [
+            *as_user,
+            program("pg_ctl"),
+            "-D",
+            data,
+            "-w",
+            "-o",
+            options,
+            "-l",
+            os.path.join(directory, "log"),
+            "start",
+        ],
+        **quiet,
+    )
     try:
         yield directory, f"postgresql://{user}@127.0.0.1:{port}/postgres"
     finally:
-        subprocess.run([*as_user, program("pg_ctl"), "-D", data, "-m", "immediate", "stop"], stdout=subprocess.DEVNULL, check=False)
+        subprocess.run(
+            [*as_user, program("pg_ctl"), "-D", data, "-m", "immediate", "stop"],
+            stdout=subprocess.DEVNULL,
+            check=False,
+        )
         shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -150,13 +185,18 @@ def load(connection, pums):
         with open(pums, newline="") as file:
             for row in csv.DictReader(file):
                 columns = ["age", "sex", "educ", "race", "income", "married", "pid"]
-                cursor.execute(f"INSERT INTO pums.pums VALUES ({', '.join(['%s'] * 7)})", [row[c] for c in columns])
+                cursor.execute(
+                    f"INSERT INTO pums.pums VALUES ({', '.join(['%s'] * 7)})",
+                    [row[c] for c in columns],
+                )
         dice = random.Random(1)
         rows = []
         for order in range(200_000):
             status = dice.choices(["paid", "shipped", "new", "returned"], [50, 30, 15, 5])[0]
             amount = min(500.0, dice.lognormvariate(3.6, 0.9))
-            rows.append(f"({order}, {order // 10}, '{status}', {amount:.2f}, {dice.randint(1, 30)})")
+            rows.append(
+                f"({order}, {order // 10}, '{status}', {amount:.2f}, {dice.randint(1, 30)})"
+            )
         for start in range(0, len(rows), 5000):
             cursor.execute("INSERT INTO shop.orders VALUES " + ",".join(rows[start : start + 5000]))
     connection.commit()
@@ -169,9 +209,20 @@ class Pgveil:
     MU_SQUARED = 0.05595
 
     def __init__(self, program, directory, url, shadow):
-        made = subprocess.run([program, "password"], input="bench\n", capture_output=True, text=True, check=True)
-        self.verifier = next(word for word in made.stdout.split() if word.startswith("SCRAM-SHA-256$"))
-        self.program, self.directory, self.url, self.shadow, self.runs, self.asked_for = program, directory, url, shadow, 0, {}
+        made = subprocess.run(
+            [program, "password"], input="bench\n", capture_output=True, text=True, check=True
+        )
+        self.verifier = next(
+            word for word in made.stdout.split() if word.startswith("SCRAM-SHA-256$")
+        )
+        self.program, self.directory, self.url, self.shadow, self.runs, self.asked_for = (
+            program,
+            directory,
+            url,
+            shadow,
+            0,
+            {},
+        )
 
     @contextlib.contextmanager
     def connected(self):
@@ -180,13 +231,31 @@ class Pgveil:
         os.mkdir(directory)
         policy, port = os.path.join(directory, "policy.yaml"), free_port()
         with open(policy, "w") as file:
-            file.write(POLICY.format(url=self.url, shadow=self.shadow, directory=directory, epsilon=EPSILON, delta=DELTA, password=self.verifier))
+            file.write(
+                POLICY.format(
+                    url=self.url,
+                    shadow=self.shadow,
+                    directory=directory,
+                    epsilon=EPSILON,
+                    delta=DELTA,
+                    password=self.verifier,
+                )
+            )
         with open(os.path.join(directory, "log"), "w") as log:
-            server = subprocess.Popen([self.program, "serve", "--policy", policy, "--listen", f"127.0.0.1:{port}"], stderr=log)
+            server = subprocess.Popen(
+                [self.program, "serve", "--policy", policy, "--listen", f"127.0.0.1:{port}"],
+                stderr=log,
+            )
         try:
             while True:
                 try:
-                    connection = psycopg2.connect(host="127.0.0.1", port=port, user="bench", password="bench", dbname="postgres")
+                    connection = psycopg2.connect(
+                        host="127.0.0.1",
+                        port=port,
+                        user="bench",
+                        password="bench",
+                        dbname="postgres",
+                    )
                     break
                 except psycopg2.OperationalError:
                     if server.poll() is not None:
@@ -208,7 +277,9 @@ class Pgveil:
             cursor.execute(f"EXPLAIN (FORMAT JSON) {text}")
             plan = cursor.fetchall()[0][0]
             cost = (json.loads(plan) if isinstance(plan, str) else plan)[0]["cost"]
-            return (cost["epsilon"] is not None and cost["epsilon"] <= EPSILON) or cost["mu_squared"] <= self.MU_SQUARED
+            return (cost["epsilon"] is not None and cost["epsilon"] <= EPSILON) or cost[
+                "mu_squared"
+            ] <= self.MU_SQUARED
 
         low, high = EPSILON / 2, 20.0
         for _ in range(12):
@@ -233,7 +304,10 @@ class SmartNoise:
         from snsql import Privacy, from_connection
 
         self.reader = lambda epsilon: from_connection(
-            psycopg2.connect(url), engine="postgres", privacy=Privacy(epsilon=epsilon, delta=DELTA), metadata=self.metadata()
+            psycopg2.connect(url),
+            engine="postgres",
+            privacy=Privacy(epsilon=epsilon, delta=DELTA),
+            metadata=self.metadata(),
         )
         self.readers = {}
 
@@ -241,9 +315,27 @@ class SmartNoise:
     def metadata():
         number = lambda lower, upper, kind="float": {"type": kind, "lower": lower, "upper": upper}
         text = {"type": "string"}
-        pums = {"max_ids": 1, "row_privacy": False, "rows": 1000, "age": number(0, 100, "int"), "sex": text, "educ": text, "race": text}
-        pums |= {"income": number(0, 500000), "married": text, "pid": {"type": "int", "private_id": True}}
-        orders = {"max_ids": 10, "row_privacy": False, "rows": 200000, "pid": {"type": "int", "private_id": True}, "status": text}
+        pums = {
+            "max_ids": 1,
+            "row_privacy": False,
+            "rows": 1000,
+            "age": number(0, 100, "int"),
+            "sex": text,
+            "educ": text,
+            "race": text,
+        }
+        pums |= {
+            "income": number(0, 500000),
+            "married": text,
+            "pid": {"type": "int", "private_id": True},
+        }
+        orders = {
+            "max_ids": 10,
+            "row_privacy": False,
+            "rows": 200000,
+            "pid": {"type": "int", "private_id": True},
+            "status": text,
+        }
         orders |= {"amount": number(0, 500), "day": number(1, 30, "int")}
         return {"": {"pums": {"pums": pums}, "shop": {"orders": orders}}}
 
@@ -265,14 +357,23 @@ class Qrlew:
         self.qrlew, self.connection = pyqrlew, psycopg2.connect(url)
         self.connection.autocommit = True
         engine = create_engine(url.replace("postgresql://", "postgresql+psycopg2://"))
-        pums = pyqrlew.Dataset.from_database("pums", engine, "pums").with_range("pums", "pums", "age", 0.0, 100.0)
+        pums = pyqrlew.Dataset.from_database("pums", engine, "pums").with_range(
+            "pums", "pums", "age", 0.0, 100.0
+        )
         pums = pums.with_range("pums", "pums", "income", 0.0, 500000.0)
         pums = pums.with_possible_values("pums", "pums", "married", ["0", "1"])
         pums = pums.with_possible_values("pums", "pums", "educ", [str(i) for i in range(1, 17)])
-        shop = pyqrlew.Dataset.from_database("shop", engine, "shop").with_range("shop", "orders", "amount", 0.0, 500.0)
+        shop = pyqrlew.Dataset.from_database("shop", engine, "shop").with_range(
+            "shop", "orders", "amount", 0.0, 500.0
+        )
         shop = shop.with_range("shop", "orders", "day", 1.0, 30.0)
-        shop = shop.with_possible_values("shop", "orders", "status", ["new", "paid", "shipped", "returned"])
-        self.known = {"pums.pums": (pums, [("pums", [], "pid")], 1.0), "shop.orders": (shop, [("orders", [], "pid")], 10.0)}
+        shop = shop.with_possible_values(
+            "shop", "orders", "status", ["new", "paid", "shipped", "returned"]
+        )
+        self.known = {
+            "pums.pums": (pums, [("pums", [], "pid")], 1.0),
+            "shop.orders": (shop, [("orders", [], "pid")], 10.0),
+        }
         self.rewritten = {}
 
     def ask(self, question):
@@ -280,7 +381,9 @@ class Qrlew:
         if text not in self.rewritten:
             dataset, unit, multiplicity = self.known[question[1]]
             budget = {"epsilon": EPSILON, "delta": DELTA}
-            answer = dataset.relation(text).rewrite_with_differential_privacy(dataset, unit, budget, multiplicity, 1.0)
+            answer = dataset.relation(text).rewrite_with_differential_privacy(
+                dataset, unit, budget, multiplicity, 1.0
+            )
             self.rewritten[text] = answer.relation().to_query(self.qrlew.Dialect.PostgreSql)
         with self.connection.cursor() as cursor:
             cursor.execute("SET statement_timeout = '60s'")
@@ -296,8 +399,12 @@ def errors(answers, exact):
             shown += key in answer
             for mine, true in zip(answer.get(key, [None] * len(values)), values):
                 if true:
-                    found.append(1.0 if mine is None else abs(float(mine) - float(true)) / abs(float(true)))
-    return statistics.median(found) if found else None, shown / (len(answers) * len(exact)) if answers else 0
+                    found.append(
+                        1.0 if mine is None else abs(float(mine) - float(true)) / abs(float(true))
+                    )
+    return statistics.median(found) if found else None, (
+        shown / (len(answers) * len(exact)) if answers else 0
+    )
 
 
 def cell(peer, question, exact, runs):
@@ -318,9 +425,13 @@ def cell(peer, question, exact, runs):
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--pgveil", required=True, help="the program")
-    arguments.add_argument("--pums", required=True, help="PUMS_pid.csv of the SmartNoise project's data sets")
+    arguments.add_argument(
+        "--pums", required=True, help="PUMS_pid.csv of the SmartNoise project's data sets"
+    )
     arguments.add_argument("--runs", type=int, default=21)
     arguments = arguments.parse_args()
     with postgres() as (directory, url, shadow):
@@ -333,7 +444,9 @@ def main():
             except Exception as error:
                 print(f"{name} left out: {error!r}", file=sys.stderr)
                 peers[name] = None
-        print(f"epsilon {EPSILON}, delta {DELTA}, {arguments.runs} runs a question; median relative error over all groups and aggregates, a missing one 100 %\n")
+        print(
+            f"epsilon {EPSILON}, delta {DELTA}, {arguments.runs} runs a question; median relative error over all groups and aggregates, a missing one 100 %\n"
+        )
         print(f"| table | question | {' | '.join(peers)} |\n|---|---|{'---:|' * len(peers)}")
         for question in QUESTIONS:
             with connection.cursor() as cursor:

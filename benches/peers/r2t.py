@@ -43,7 +43,13 @@ ANALYZE;
 """
 
 # What each table's columns are among those that tpchgen-cli writes.
-COLUMNS = {"customer": [0], "supplier": [0], "orders": [0, 1, 4], "lineitem": [0, 2, 3, 4, 10], "partsupp": [0, 1, 2, 3]}
+COLUMNS = {
+    "customer": [0],
+    "supplier": [0],
+    "orders": [0, 1, 4],
+    "lineitem": [0, 2, 3, 4, 10],
+    "partsupp": [0, 1, 2, 3],
+}
 
 POLICY = """
 version: 1
@@ -155,12 +161,17 @@ QUERIES = [
 
 def load(connection, directory, scale):
     generate = os.path.join(os.path.dirname(sys.executable), "tpchgen-cli")
-    subprocess.run([generate, "-s", str(scale), "-q", "-o", directory, "-T", ",".join(COLUMNS)], check=True)
+    subprocess.run(
+        [generate, "-s", str(scale), "-q", "-o", directory, "-T", ",".join(COLUMNS)], check=True
+    )
     with connection.cursor() as cursor:
         cursor.execute(SCHEMA)
         for table, columns in COLUMNS.items():
             path = os.path.join(directory, f"{table}.tbl")
-            cut = subprocess.Popen(["cut", "-d|", f"-f{','.join(str(c + 1) for c in columns)}", path], stdout=subprocess.PIPE)
+            cut = subprocess.Popen(
+                ["cut", "-d|", f"-f{','.join(str(c + 1) for c in columns)}", path],
+                stdout=subprocess.PIPE,
+            )
             cursor.copy_expert(f"COPY {table} FROM STDIN (DELIMITER '|')", cut.stdout)
             cut.wait()
             os.remove(path)
@@ -171,21 +182,32 @@ def load(connection, directory, scale):
 @contextlib.contextmanager
 def connected(program, policy, directory, searched=None):
     """A session through a proxy under the policy; `searched` is told what the searches found, each of which spends that epsilon."""
-    made = subprocess.run([program, "password"], input="bench\n", capture_output=True, text=True, check=True)
+    made = subprocess.run(
+        [program, "password"], input="bench\n", capture_output=True, text=True, check=True
+    )
     verifier = next(word for word in made.stdout.split() if word.startswith("SCRAM-SHA-256$"))
     path, port = os.path.join(directory, "policy.yaml"), free_port()
     with open(path, "w") as file:
         file.write(policy(verifier))
     if searched is not None:
         epsilon, tell = searched
-        ran = subprocess.run([program, "bounds", path, "--epsilon", str(epsilon)], capture_output=True, text=True, check=True)
+        ran = subprocess.run(
+            [program, "bounds", path, "--epsilon", str(epsilon)],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         tell([line.split(" (")[0] for line in ran.stdout.splitlines() if " (new" in line])
     with open(os.path.join(directory, "log"), "w") as log:
-        server = subprocess.Popen([program, "serve", "--policy", path, "--listen", f"127.0.0.1:{port}"], stderr=log)
+        server = subprocess.Popen(
+            [program, "serve", "--policy", path, "--listen", f"127.0.0.1:{port}"], stderr=log
+        )
     try:
         while True:
             try:
-                connection = psycopg2.connect(host="127.0.0.1", port=port, user="bench", password="bench", dbname="postgres")
+                connection = psycopg2.connect(
+                    host="127.0.0.1", port=port, user="bench", password="bench", dbname="postgres"
+                )
                 break
             except psycopg2.OperationalError:
                 if server.poll() is not None:
@@ -207,7 +229,9 @@ def trimmed(errors):
 
 
 def main():
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     arguments.add_argument("--pgveil", required=True, help="the program")
     arguments.add_argument("--scale", type=float, default=1, help="TPC-H's scale factor")
     arguments.add_argument("--runs", type=int, default=10)
@@ -215,9 +239,15 @@ def main():
     with postgres() as (directory, url, shadow):
         connection = psycopg2.connect(url)
         load(connection, directory, arguments.scale)
-        print(f"epsilon {EPSILON}, pure; scale {arguments.scale}; {arguments.runs} runs, trimmed means of the absolute errors")
-        print(f"auto: searches at {EPSILON * SEARCHED:.2f} in all, the query at {EPSILON * (1 - SEARCHED):.2f}\n")
-        print("| query | true answer | largest part of a unit | bound | pgveil errs by | R2T errs by (reported) | ratio | pgveil with auto errs by | ratio | found |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---|")
+        print(
+            f"epsilon {EPSILON}, pure; scale {arguments.scale}; {arguments.runs} runs, trimmed means of the absolute errors"
+        )
+        print(
+            f"auto: searches at {EPSILON * SEARCHED:.2f} in all, the query at {EPSILON * (1 - SEARCHED):.2f}\n"
+        )
+        print(
+            "| query | true answer | largest part of a unit | bound | pgveil errs by | R2T errs by (reported) | ratio | pgveil with auto errs by | ratio | found |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|---|"
+        )
         for name, unit, text, parts, tables, reported in QUERIES:
             with connection.cursor() as cursor:
                 cursor.execute(f"SELECT sum(v), max(v) FROM ({parts}) AS t (v)")
@@ -226,7 +256,15 @@ def main():
             bound = int(2 * most)
 
             def policy(run, epsilon, tables):
-                return lambda verifier: POLICY.format(url=url, shadow=shadow, directory=run, unit=unit, epsilon=epsilon, password=verifier, tables=tables)
+                return lambda verifier: POLICY.format(
+                    url=url,
+                    shadow=shadow,
+                    directory=run,
+                    unit=unit,
+                    epsilon=epsilon,
+                    password=verifier,
+                    tables=tables,
+                )
 
             def folder(of):
                 path = os.path.join(directory, f"{name}-{of}")
@@ -234,7 +272,9 @@ def main():
                 return path
 
             run = folder("declared")
-            with connected(arguments.pgveil, policy(run, EPSILON, tables.format(bound=bound)), run) as cursor:
+            with connected(
+                arguments.pgveil, policy(run, EPSILON, tables.format(bound=bound)), run
+            ) as cursor:
                 errors = []
                 for _ in range(arguments.runs):
                     cursor.execute(text.format(bound=bound))
@@ -246,7 +286,12 @@ def main():
             for at in range(arguments.runs):
                 run = folder(at)
                 told = lambda lines: found.__setitem__(slice(None), lines)
-                with connected(arguments.pgveil, policy(run, EPSILON * (1 - SEARCHED), tables), run, (each, told)) as cursor:
+                with connected(
+                    arguments.pgveil,
+                    policy(run, EPSILON * (1 - SEARCHED), tables),
+                    run,
+                    (each, told),
+                ) as cursor:
                     cursor.execute(automatic or text)
                     errors.append(abs(float(cursor.fetchone()[0]) - exact))
             auto = trimmed(errors)

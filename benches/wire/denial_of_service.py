@@ -31,12 +31,22 @@ class Siege(Stage):
         policy = super().policy().replace("connections: 1500 ", "connections: 200 ")
         verifier = policy.split("password: ")[1].split()[0]
         role = f"  - name: honest\n    password: {verifier}\n    budget: {{epsilon: 90000, delta: 1e-7}}\n"
-        operators = "".join(f"  - {{name: {name}, password: '{verifier}', may: [watch, own]}}\n" for name in ["olga", "hope"])
+        operators = "".join(
+            f"  - {{name: {name}, password: '{verifier}', may: [watch, own]}}\n"
+            for name in ["olga", "hope"]
+        )
         return policy.replace("\ntables:", f"\n{role}\noperators:\n{operators}\ntables:", 1)
 
     def pgveil(self):
         self.console, self.desk = free_port(), free_port()
-        sites = ["--admin", f"127.0.0.1:{self.admin}", "--console", f"127.0.0.1:{self.console}", "--desk", f"127.0.0.1:{self.desk}"]
+        sites = [
+            "--admin",
+            f"127.0.0.1:{self.admin}",
+            "--console",
+            f"127.0.0.1:{self.console}",
+            "--desk",
+            f"127.0.0.1:{self.desk}",
+        ]
         self.proxy = self.veil("pgveil", self.policy(), self.veiled, "nls", sites)
 
     def pgbouncer(self):
@@ -120,7 +130,9 @@ def repeated(stage, sessions, work):
                 with contextlib.suppress(Exception):
                     client.close()
 
-    threads = [threading.Thread(target=one, args=(number,), daemon=True) for number in range(sessions)]
+    threads = [
+        threading.Thread(target=one, args=(number,), daemon=True) for number in range(sessions)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -175,9 +187,12 @@ def large_statements(stage):
         "SELECT 1;" * 110_000,
         "SHOW timezone;" * 1_000,
         "SELECT '" + "x" * 1_000_000 + "'",
-        "SELECT count(*) FROM nls.women WHERE " + " OR ".join(f"birth_year = {year}" for year in range(100)),
+        "SELECT count(*) FROM nls.women WHERE "
+        + " OR ".join(f"birth_year = {year}" for year in range(100)),
     ]
-    return repeated(stage, 20, lambda client, number: [ask(client, text) for text in texts[number % 10 :][:1]])
+    return repeated(
+        stage, 20, lambda client, number: [ask(client, text) for text in texts[number % 10 :][:1]]
+    )
 
 
 def ask(client, text):
@@ -188,7 +203,9 @@ def ask(client, text):
 def hoarded_rows(stage):
     def work(client, number):
         for cursor in range(300):
-            client.ask(f"DECLARE c{number}_{cursor}_{time.monotonic_ns()} CURSOR WITH HOLD FOR SELECT n, repeat('x', 100) FROM generate_series(1, 200000) n")
+            client.ask(
+                f"DECLARE c{number}_{cursor}_{time.monotonic_ns()} CURSOR WITH HOLD FOR SELECT n, repeat('x', 100) FROM generate_series(1, 200000) n"
+            )
 
     return repeated(stage, 20, work)
 
@@ -216,7 +233,11 @@ def half_messages(stage):
 
 
 def dear_public_statements(stage):
-    return repeated(stage, 30, lambda client, _: client.ask("SELECT count(*) FROM generate_series(1, 1000000000)"))
+    return repeated(
+        stage,
+        30,
+        lambda client, _: client.ask("SELECT count(*) FROM generate_series(1, 1000000000)"),
+    )
 
 
 def dear_private_joins(stage):
@@ -248,7 +269,13 @@ def row(attack, stage):
     seen, missed = visitor.told.get(timeout=90)
     time.sleep(2)
     times = sorted(milliseconds) or [float("nan")]
-    met = ", ".join(f"{count} {what}" if what != "connections a second" else f"{count} a second" for what, count in sorted(met.items())) or "-"
+    met = (
+        ", ".join(
+            f"{count} {what}" if what != "connections a second" else f"{count} a second"
+            for what, count in sorted(met.items())
+        )
+        or "-"
+    )
     memory = ", ".join(f"{size >> 20}" for size in (before, peak, stage.memory()))
     ended = "" if stage.proxy.poll() is None else " PROXY ENDED"
     percentile = times[min(len(times) - 1, int(len(times) * 0.99))]
@@ -260,9 +287,20 @@ def row(attack, stage):
 def main():
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    print("| attack | what it met | another role: served, failed | p50 ms | p99 ms | longest ms | its pages: read, failed | p50 ms | MiB before, most, after |")
+    print(
+        "| attack | what it met | another role: served, failed | p50 ms | p99 ms | longest ms | its pages: read, failed | p50 ms | MiB before, most, after |"
+    )
     print("|---|---|---|---:|---:|---:|---|---:|---|", flush=True)
-    attacks = [nothing, stalled_logins, large_statements, hoarded_rows, deaf_clients, half_messages, dear_public_statements, dear_private_joins]
+    attacks = [
+        nothing,
+        stalled_logins,
+        large_statements,
+        hoarded_rows,
+        deaf_clients,
+        half_messages,
+        dear_public_statements,
+        dear_private_joins,
+    ]
     attacks += map(on_pages, pages.ATTACKS)
     wanted = sys.argv[2:]
     for attack in attacks:

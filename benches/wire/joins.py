@@ -35,31 +35,43 @@ RULE = """
 
 def joined(count):
     """Her rows next to each other, `count` of them in a row."""
-    return "nls.visits v0" + "".join(f" JOIN nls.visits v{i} ON v{i}.woman_id = v0.woman_id" for i in range(1, count))
+    return "nls.visits v0" + "".join(
+        f" JOIN nls.visits v{i} ON v{i}.woman_id = v0.woman_id" for i in range(1, count)
+    )
 
 
 def dear(count, text):
     """So many texts of 4,000 characters and their digests."""
-    terms = " OR ".join(f"md5(lpad({text}, 4000, '{chr(97 + at % 26)}{at}')) = 'x'" for at in range(count))
+    terms = " OR ".join(
+        f"md5(lpad({text}, 4000, '{chr(97 + at % 26)}{at}')) = 'x'" for at in range(count)
+    )
     return f"({terms})" if count else "false"
 
 
 HERS = f"v0.woman_id = {NEEDLE}"
 # Each as a function of how much there is of it.
 QUESTIONS = {
-    "a scan of her rows": lambda count: f"SELECT count(*) FROM nls.visits v0 WHERE {HERS} AND v0.n > 1" if count == 1 else None,
+    "a scan of her rows": lambda count: (
+        f"SELECT count(*) FROM nls.visits v0 WHERE {HERS} AND v0.n > 1" if count == 1 else None
+    ),
     "joins": lambda count: f"SELECT count(*) FROM {joined(count)} WHERE {HERS}",
     "one join, with expressions": lambda count: f"SELECT count(*) FROM {joined(2)} WHERE {HERS} AND {dear(count, 'v0.t || v1.n')}",
     "EXISTS, with expressions": lambda count: "SELECT count(*) FROM nls.visits v0 WHERE "
     f"{HERS} AND EXISTS (SELECT 1 FROM nls.visits v1 WHERE v1.woman_id = v0.woman_id AND {dear(count, 'v0.t || v1.n')})",
     "sorts of joined rows": lambda count: "SELECT sum(least(r, 9)) FROM (SELECT "
-    + " + ".join(f"row_number() OVER (PARTITION BY v0.woman_id ORDER BY v1.t || {at}, v0.n)" for at in range(count))
+    + " + ".join(
+        f"row_number() OVER (PARTITION BY v0.woman_id ORDER BY v1.t || {at}, v0.n)"
+        for at in range(count)
+    )
     + f" AS r FROM {joined(2)} WHERE {HERS}) q",
     "hashes of joined rows": lambda count: "SELECT sum(least(n, 9)) FROM (SELECT woman_id, count(*) AS n FROM (SELECT DISTINCT v0.woman_id, v0.t, v1.n"
     + "".join(f", v{at}.t AS t{at}" for at in range(1, count))
     + f" FROM {joined(max(count, 2))} WHERE {HERS}) d GROUP BY woman_id) q",
     "windows whose frames move": lambda count: "SELECT sum(least(greatest(r, 0), 9)) FROM (SELECT "
-    + " + ".join(f"max(v0.n + {at}) OVER (PARTITION BY v0.woman_id ORDER BY v0.n ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)" for at in range(count))
+    + " + ".join(
+        f"max(v0.n + {at}) OVER (PARTITION BY v0.woman_id ORDER BY v0.n ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
+        for at in range(count)
+    )
     + f" AS r FROM nls.visits v0 WHERE {HERS}) q",
     "a scan, with expressions": lambda count: f"SELECT count(*) FROM nls.visits v0 WHERE {HERS} AND {dear(count, 'v0.t')}",
 }
@@ -76,7 +88,9 @@ class Pair(Stage):
         self.ports = {}
         for quantum in QUANTA:
             for database in ("nls", "without"):
-                policy = self.policy().replace("\n  nls.industries: public", RULE + "\n  nls.industries: public", 1)
+                policy = self.policy().replace(
+                    "\n  nls.industries: public", RULE + "\n  nls.industries: public", 1
+                )
                 policy += f"\ntiming: {{quantum: {quantum}}}\n" if quantum else ""
                 self.ports[quantum, database] = port = free_port()
                 self.veil(f"pgveil-{quantum}-{database}", policy, port, database)
@@ -108,6 +122,7 @@ def refusal(client, sql):
 
 def largest(client, question):
     """The most of it that is answered, by halving."""
+
     def fits(count):
         sql = question(count)
         return sql is not None and refusal(client, sql) is None
@@ -125,7 +140,10 @@ def largest(client, question):
 
 def sample(stage, quantum, sql):
     """Milliseconds of answers, with her rows and without them, and of the processor for her rows in each."""
-    clients = {database: Client(stage.ports[quantum, database], "analyst", database=database) for database in ("nls", "without")}
+    clients = {
+        database: Client(stage.ports[quantum, database], "analyst", database=database)
+        for database in ("nls", "without")
+    }
     for client in clients.values():
         client.ask("SET pgveil.reuse = off; SET pgveil.epsilon = 0.01; SET pgveil.notices = off")
         client.ask(sql)
@@ -144,7 +162,9 @@ def sample(stage, quantum, sql):
 
 def main():
     with Pair() as stage:
-        print("| dear for her rows | how many | quantum | median with them, ms | without | processor time that they take |\n|---|---:|---|---:|---:|---:|")
+        print(
+            "| dear for her rows | how many | quantum | median with them, ms | without | processor time that they take |\n|---|---:|---|---:|---:|---:|"
+        )
         client = Client(stage.ports[None, "nls"], "analyst", database="nls")
         for name, question in QUESTIONS.items():
             count = largest(client, question)

@@ -24,9 +24,18 @@ class Browser:
         return socket.create_connection(("127.0.0.1", self.port), patience, (self.source, 0))
 
     def head(self, method, path, length=0):
-        lines = [f"{method} {path} HTTP/1.1", f"Host: 127.0.0.1:{self.port}", "Sec-Fetch-Site: same-origin", "Connection: close"]
+        lines = [
+            f"{method} {path} HTTP/1.1",
+            f"Host: 127.0.0.1:{self.port}",
+            "Sec-Fetch-Site: same-origin",
+            "Connection: close",
+        ]
         lines += [f"Cookie: {self.cookie}"] if self.cookie else []
-        lines += ["Content-Type: application/x-www-form-urlencoded", f"Content-Length: {length}"] if method == "POST" else []
+        lines += (
+            ["Content-Type: application/x-www-form-urlencoded", f"Content-Length: {length}"]
+            if method == "POST"
+            else []
+        )
         return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
     def request(self, method, path, fields=None):
@@ -76,7 +85,9 @@ def at_once(seconds, threads, work):
                 counts.add(type(error).__name__)
                 time.sleep(0.05)
 
-    running = [threading.Thread(target=one, args=(number,), daemon=True) for number in range(threads)]
+    running = [
+        threading.Thread(target=one, args=(number,), daemon=True) for number in range(threads)
+    ]
     for thread in running:
         thread.start()
     for thread in running:
@@ -94,7 +105,13 @@ def half_open_pages(stage, seconds):
 
     def work(number, counts, over):
         browser = Browser(site(stage, number), SOURCE)
-        beginnings = [b"", b"G", b"GET / HTTP/1.1\r\nHost: 127.0.0.1", browser.head("POST", "/login", 5000), browser.head("POST", "/login", 5000) + b"name=" + b"x" * 2000]
+        beginnings = [
+            b"",
+            b"G",
+            b"GET / HTTP/1.1\r\nHost: 127.0.0.1",
+            browser.head("POST", "/login", 5000),
+            browser.head("POST", "/login", 5000) + b"name=" + b"x" * 2000,
+        ]
         held = []
         for beginning in beginnings * 20:
             stream = browser.connect(5)
@@ -183,7 +200,9 @@ def many_sessions(stage, seconds):
 
 def dear_pages(stage, seconds):
     """Pages that plan, compare and read much: curves of large cubes, drafts of 60 KiB, the whole record."""
-    draft = stage.policy() + "".join(f"  nls.t{number}: {{unit: woman_id, rows_per_unit: 3}}\n" for number in range(1100))
+    draft = stage.policy() + "".join(
+        f"  nls.t{number}: {{unit: woman_id, rows_per_unit: 3}}\n" for number in range(1100)
+    )
 
     def work(number, counts, over):
         browser = Browser(site(stage, number), SOURCE)

@@ -26,15 +26,35 @@ class SmartNoise:
         number = lambda bounds, kind="float": {"type": kind, "lower": bounds[0], "upper": bounds[1]}
         tables = {}
         for table in PRIVATE:
-            columns = {name: number(bounds, "int" if name in task["whole"] else "float") for name, bounds in task["bounds"].items() if name in task["columns"][table]}
-            columns |= {name: {"type": "string"} for name in task["columns"][table] if name in task["lists"]}
-            columns |= {name: {"type": "int"} for name in task["columns"][table] if name not in columns}
+            columns = {
+                name: number(bounds, "int" if name in task["whole"] else "float")
+                for name, bounds in task["bounds"].items()
+                if name in task["columns"][table]
+            }
+            columns |= {
+                name: {"type": "string"} for name in task["columns"][table] if name in task["lists"]
+            }
+            columns |= {
+                name: {"type": "int"} for name in task["columns"][table] if name not in columns
+            }
             columns["household_id"] = {"type": "int", "private_id": True}
-            tables[table] = {"max_ids": task["rows_per_unit"][table], "row_privacy": False, "rows": task["rows"][table]} | columns
+            tables[table] = {
+                "max_ids": task["rows_per_unit"][table],
+                "row_privacy": False,
+                "rows": task["rows"][table],
+            } | columns
         # Where keys are listed, or there are none, no group needs a threshold.
-        metadata = lambda is_listed: {"": {"shop": {name: {"censor_dims": not is_listed} | table for name, table in tables.items()}}}
+        metadata = lambda is_listed: {
+            "": {
+                "shop": {
+                    name: {"censor_dims": not is_listed} | table for name, table in tables.items()
+                }
+            }
+        }
         privacy = lambda epsilon: Privacy(epsilon=epsilon, delta=task["delta"])
-        self.reader = lambda epsilon, is_listed: from_connection(connection, engine="postgres", privacy=privacy(epsilon), metadata=metadata(is_listed))
+        self.reader = lambda epsilon, is_listed: from_connection(
+            connection, engine="postgres", privacy=privacy(epsilon), metadata=metadata(is_listed)
+        )
         self.readers = {}
 
     def ask(self, question):
@@ -72,8 +92,12 @@ class Qrlew:
             unit = [(table, [], "household_id") for table in PRIVATE]
             budget = {"epsilon": epsilon, "delta": self.task["delta"]}
             rows = float(max(self.task["rows_per_unit"].values()))
-            answer = self.dataset.relation(text).rewrite_with_differential_privacy(self.dataset, unit, budget, rows, 1.0)
-            self.rewritten[text, epsilon] = answer.relation().to_query(self.qrlew.Dialect.PostgreSql)
+            answer = self.dataset.relation(text).rewrite_with_differential_privacy(
+                self.dataset, unit, budget, rows, 1.0
+            )
+            self.rewritten[text, epsilon] = answer.relation().to_query(
+                self.qrlew.Dialect.PostgreSql
+            )
         with self.connection.cursor() as cursor:
             cursor.execute("SET statement_timeout = '20s'")
             cursor.execute(self.rewritten[text, epsilon])
@@ -122,7 +146,13 @@ def main():
             continue
         for question in task["questions"]:
             answer = measured(peer, question, task["draws"])
-            print(json.dumps({"peer": name, "question": question["name"], "epsilon": question["epsilon"]} | answer), flush=True)
+            print(
+                json.dumps(
+                    {"peer": name, "question": question["name"], "epsilon": question["epsilon"]}
+                    | answer
+                ),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -53,8 +53,13 @@ def check(first, *more):
 
 def standard(open_session, has_savepoints_of_its_own=False, cancel=None):
     """Checks for any driver, before those of its own: `open_session(user)` gives a function that runs one statement and returns its rows, or raises its SQLSTATE as `State`. A driver that
-    sets a savepoint before each statement goes on in a transaction after an error. `cancel(ask)` cancels what that session runs, from another thread."""
-    women, number = ("SELECT count(*) FROM nls.women", 4711) if not SHOP else ("SELECT count(*) FROM orders", 20000)
+    sets a savepoint before each statement goes on in a transaction after an error. `cancel(ask)` cancels what that session runs, from another thread.
+    """
+    women, number = (
+        ("SELECT count(*) FROM nls.women", 4711)
+        if not SHOP
+        else ("SELECT count(*) FROM orders", 20000)
+    )
     rows = "SELECT * FROM nls.women LIMIT 5" if not SHOP else "SELECT * FROM orders LIMIT 5"
     own = len(_checks)
 
@@ -73,12 +78,18 @@ def standard(open_session, has_savepoints_of_its_own=False, cancel=None):
     def tables_and_columns_are_listed():
         ask = open_session()
         if SHOP:
-            columns = ask("SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'Customers' ORDER BY ordinal_position")
+            columns = ask(
+                "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'Customers' ORDER BY ordinal_position"
+            )
             same([str(value) for value in columns[1]], ["Country", "character"])
             return
-        tables = ask("SELECT table_name FROM information_schema.tables WHERE table_schema = 'nls' ORDER BY 1")
+        tables = ask(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = 'nls' ORDER BY 1"
+        )
         same([str(row[0]) for row in tables], ["industries", "interviews", "occupations", "women"])
-        columns = ask("SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = 'nls' AND table_name = 'women' ORDER BY ordinal_position")
+        columns = ask(
+            "SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = 'nls' AND table_name = 'women' ORDER BY ordinal_position"
+        )
         same([str(value) for value in columns[0]], ["woman_id", "integer"])
 
     @check("prepared")
@@ -86,9 +97,13 @@ def standard(open_session, has_savepoints_of_its_own=False, cancel=None):
         # A role that no other client has, so that its account tells of this alone.
         ask = open_session(POOR)
         if SHOP:
-            ask("PREPARE again AS SELECT country, count(*) FROM orders WHERE price > $1 GROUP BY country ORDER BY country")
+            ask(
+                "PREPARE again AS SELECT country, count(*) FROM orders WHERE price > $1 GROUP BY country ORDER BY country"
+            )
         else:
-            ask("PREPARE again AS SELECT race, count(*) FROM nls.women WHERE birth_year > $1 GROUP BY race ORDER BY race")
+            ask(
+                "PREPARE again AS SELECT race, count(*) FROM nls.women WHERE birth_year > $1 GROUP BY race ORDER BY race"
+            )
         first = ask("EXECUTE again(1946)")
         paid = spent(ask)
         for _ in range(10):
@@ -101,9 +116,13 @@ def standard(open_session, has_savepoints_of_its_own=False, cancel=None):
         ask = open_session()
         ask("BEGIN")
         if SHOP:
-            ask("DECLARE c CURSOR FOR SELECT country, state, count(*) FROM orders WHERE country IN ('DE', 'FR', 'IT', 'NL', 'AT') GROUP BY 1, 2 ORDER BY 1, 2")
+            ask(
+                "DECLARE c CURSOR FOR SELECT country, state, count(*) FROM orders WHERE country IN ('DE', 'FR', 'IT', 'NL', 'AT') GROUP BY 1, 2 ORDER BY 1, 2"
+            )
         else:
-            ask("DECLARE c CURSOR FOR SELECT year, count(*) FROM nls.interviews GROUP BY year ORDER BY year")
+            ask(
+                "DECLARE c CURSOR FOR SELECT year, count(*) FROM nls.interviews GROUP BY year ORDER BY year"
+            )
         same([len(ask("FETCH 7 FROM c")) for _ in range(3)], [7, 7, 1])
         ask("CLOSE c")
         ask("COMMIT")
@@ -203,6 +222,8 @@ def close(found, wanted, what=""):
         for x, y in zip(a, b, strict=True):
             assert type(x) is type(y), f"{what}: {x!r} and {y!r}"
             if isinstance(x, (float, decimal.Decimal)):
-                assert abs(float(x) - float(y)) <= 1e-9 * max(1.0, abs(float(y))), f"{what}: {x!r}, wanted {y!r}"
+                assert abs(float(x) - float(y)) <= 1e-9 * max(
+                    1.0, abs(float(y))
+                ), f"{what}: {x!r}, wanted {y!r}"
             else:
                 assert x == y, f"{what}: {x!r}, wanted {y!r}"
