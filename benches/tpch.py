@@ -1,9 +1,14 @@
-"""Time of the statements that pgveil emits, next to the exact queries, on TPC-H with the customer as the unit.
+"""Time of the statements that pgveil emits, next to the exact queries, on TPC-H with the customer
+as the unit.
 
     python3 -m venv venv && venv/bin/pip install psycopg2-binary tpchgen-cli
     venv/bin/python benches/tpch.py --pgveil target/release/pgveil --scale 1
 
-Each question is planned three times: with clips by the policy's limits (`fixed`), with clips chosen from a look (`auto`), and not at all (exact). The three are run in turns, warm, on one connection to PostgreSQL; medians are printed. `--other PROGRAM` plans with another build too. `--dsn` takes a server that is loaded already (`public`, TPC-H's own names), `--only TEXT` the questions whose name contains it, `--show` prints the emitted statements, `--cpu` measures the backend's CPU time.
+Each question is planned three times: with clips by the policy's limits (`fixed`), with clips chosen
+from a look (`auto`), and not at all (exact). The three are run in turns, warm, on one connection to
+PostgreSQL; medians are printed. `--other PROGRAM` plans with another build too. `--dsn` takes a
+server that is loaded already (`public`, TPC-H's own names), `--only TEXT` the questions whose name
+contains it, `--show` prints the emitted statements, `--cpu` measures the backend's CPU time.
 """
 
 import argparse
@@ -31,7 +36,10 @@ privacy:
   per_query: {{epsilon: 1, max_epsilon: 10}}
 roles:
   - {{name: auto, password: "{password}", budget: {{epsilon: 1000, delta: 1e-6}}}}
-  - {{name: fixed, password: "{password}", budget: {{epsilon: 1000, delta: 1e-6}}, settings: {{clip: fixed}}}}
+  - name: fixed
+    password: "{password}"
+    budget: {{epsilon: 1000, delta: 1e-6}}
+    settings: {{clip: fixed}}
 tables:
   public.region: public
   public.nation: public
@@ -42,7 +50,9 @@ tables:
     unit: c_custkey
     columns:
       c_nationkey: {{domain: public.nation.n_nationkey}}
-      c_mktsegment: {{values: [AUTOMOBILE, BUILDING, FURNITURE, HOUSEHOLD, MACHINERY], complete: true}}
+      c_mktsegment:
+        values: [AUTOMOBILE, BUILDING, FURNITURE, HOUSEHOLD, MACHINERY]
+        complete: true
       c_acctbal: {{bounds: [-1000, 10000]}}
       c_phone: visible
   public.orders:
@@ -54,7 +64,9 @@ tables:
       o_orderstatus: {{values: [F, O, P], complete: true}}
       o_totalprice: {{bounds: [0, 1000000]}}
       o_orderdate: {{bounds: ["1992-01-01", "1998-12-31"]}}
-      o_orderpriority: {{values: [1-URGENT, 2-HIGH, 3-MEDIUM, 4-NOT SPECIFIED, 5-LOW], complete: true}}
+      o_orderpriority:
+        values: [1-URGENT, 2-HIGH, 3-MEDIUM, 4-NOT SPECIFIED, 5-LOW]
+        complete: true
   public.lineitem:
     unit: {{path: [l_orderkey -> public.orders.o_orderkey, o_custkey -> public.customer.c_custkey]}}
     rows_per_unit: 1000
@@ -80,56 +92,89 @@ REVENUE = "sum(l_extendedprice * (1 - l_discount))"
 # What each asks, by the number of the TPC-H query that it follows, and plain shapes.
 QUESTIONS = {
     "Q1 pricing summary": f"""
-        SELECT l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice), {REVENUE}, avg(l_quantity), avg(l_discount), count(*)
+        SELECT l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice), {REVENUE},
+          avg(l_quantity), avg(l_discount), count(*)
         FROM lineitem WHERE l_shipdate <= date '1998-09-02' GROUP BY l_returnflag, l_linestatus""",
     "Q3 revenue of a segment": f"""
-        SELECT {REVENUE} FROM customer JOIN orders ON o_custkey = c_custkey JOIN lineitem ON l_orderkey = o_orderkey
-        WHERE c_mktsegment = 'BUILDING' AND o_orderdate < date '1995-03-15' AND l_shipdate > date '1995-03-15'""",
+        SELECT {REVENUE} FROM customer JOIN orders ON o_custkey = c_custkey
+          JOIN lineitem ON l_orderkey = o_orderkey
+        WHERE c_mktsegment = 'BUILDING' AND o_orderdate < date '1995-03-15'
+          AND l_shipdate > date '1995-03-15'""",
     "Q4 late orders": """
         SELECT o_orderpriority, count(*) FROM orders
         WHERE o_orderdate >= date '1993-07-01' AND o_orderdate < date '1993-10-01'
-          AND EXISTS (SELECT FROM lineitem WHERE l_orderkey = o_orderkey AND l_commitdate < l_receiptdate)
+          AND EXISTS (
+            SELECT FROM lineitem WHERE l_orderkey = o_orderkey AND l_commitdate < l_receiptdate)
         GROUP BY o_orderpriority""",
     "Q5 revenue by nation": f"""
-        SELECT c_nationkey, {REVENUE} FROM customer JOIN orders ON o_custkey = c_custkey JOIN lineitem ON l_orderkey = o_orderkey
-        WHERE o_orderdate >= date '1994-01-01' AND o_orderdate < date '1995-01-01' GROUP BY c_nationkey""",
+        SELECT c_nationkey, {REVENUE} FROM customer JOIN orders ON o_custkey = c_custkey
+          JOIN lineitem ON l_orderkey = o_orderkey
+        WHERE o_orderdate >= date '1994-01-01' AND o_orderdate < date '1995-01-01'
+        GROUP BY c_nationkey""",
     "Q6 forecast": """
         SELECT sum(l_extendedprice * l_discount) FROM lineitem
-        WHERE l_shipdate >= date '1994-01-01' AND l_shipdate < date '1995-01-01' AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24""",
+        WHERE l_shipdate >= date '1994-01-01' AND l_shipdate < date '1995-01-01'
+          AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24""",
     "Q7 volume by year": f"""
         SELECT extract(year FROM l_shipdate) AS year, {REVENUE} FROM lineitem
         WHERE l_shipdate BETWEEN date '1995-01-01' AND date '1996-12-31' GROUP BY 1""",
     "Q9 profit by nation": f"""
-        SELECT n_name, {REVENUE} FROM lineitem JOIN supplier ON s_suppkey = l_suppkey JOIN nation ON n_nationkey = s_nationkey GROUP BY n_name""",
+        SELECT n_name, {REVENUE} FROM lineitem JOIN supplier ON s_suppkey = l_suppkey
+          JOIN nation ON n_nationkey = s_nationkey GROUP BY n_name""",
     "Q10 returned by nation": f"""
-        SELECT c_nationkey, {REVENUE} FROM customer JOIN orders ON o_custkey = c_custkey JOIN lineitem ON l_orderkey = o_orderkey
-        WHERE o_orderdate >= date '1993-10-01' AND o_orderdate < date '1994-01-01' AND l_returnflag = 'R' GROUP BY c_nationkey""",
+        SELECT c_nationkey, {REVENUE} FROM customer JOIN orders ON o_custkey = c_custkey
+          JOIN lineitem ON l_orderkey = o_orderkey
+        WHERE o_orderdate >= date '1993-10-01' AND o_orderdate < date '1994-01-01'
+          AND l_returnflag = 'R' GROUP BY c_nationkey""",
     "Q12 shipping modes": """
-        SELECT l_shipmode, count(*) FILTER (WHERE o_orderpriority IN ('1-URGENT', '2-HIGH')), count(*) FILTER (WHERE o_orderpriority NOT IN ('1-URGENT', '2-HIGH'))
+        SELECT l_shipmode, count(*) FILTER (WHERE o_orderpriority IN ('1-URGENT', '2-HIGH')),
+          count(*) FILTER (WHERE o_orderpriority NOT IN ('1-URGENT', '2-HIGH'))
         FROM orders JOIN lineitem ON l_orderkey = o_orderkey
-        WHERE l_commitdate < l_receiptdate AND l_shipdate < l_commitdate AND l_receiptdate >= date '1994-01-01' AND l_receiptdate < date '1995-01-01'
+        WHERE l_commitdate < l_receiptdate AND l_shipdate < l_commitdate
+          AND l_receiptdate >= date '1994-01-01' AND l_receiptdate < date '1995-01-01'
         GROUP BY l_shipmode""",
     "Q13 orders a customer": """
-        SELECT n, count(*) FROM (SELECT o_custkey, least(count(*), 40) AS n FROM orders GROUP BY o_custkey) AS t GROUP BY n""",
+        SELECT n, count(*) FROM (
+          SELECT o_custkey, least(count(*), 40) AS n FROM orders GROUP BY o_custkey) AS t
+        GROUP BY n""",
     "Q14 promotion": """
-        SELECT sum(CASE WHEN p_type LIKE 'PROMO%' THEN l_extendedprice * (1 - l_discount) END), sum(l_extendedprice * (1 - l_discount))
-        FROM lineitem JOIN part ON p_partkey = l_partkey WHERE l_shipdate >= date '1995-09-01' AND l_shipdate < date '1995-10-01'""",
+        SELECT sum(CASE WHEN p_type LIKE 'PROMO%' THEN l_extendedprice * (1 - l_discount) END),
+          sum(l_extendedprice * (1 - l_discount))
+        FROM lineitem JOIN part ON p_partkey = l_partkey
+        WHERE l_shipdate >= date '1995-09-01' AND l_shipdate < date '1995-10-01'""",
     "Q18 large volumes": """
-        SELECT sum(quantity) FROM (SELECT o_custkey, sum(l_quantity) AS quantity FROM orders JOIN lineitem ON l_orderkey = o_orderkey GROUP BY o_custkey) AS t""",
+        SELECT sum(quantity) FROM (
+          SELECT o_custkey, sum(l_quantity) AS quantity FROM orders
+            JOIN lineitem ON l_orderkey = o_orderkey GROUP BY o_custkey) AS t""",
     "Q19 discounted": f"""
         SELECT {REVENUE} FROM lineitem JOIN part ON p_partkey = l_partkey
-        WHERE l_shipmode IN ('AIR', 'REG AIR') AND p_brand IN ('Brand#12', 'Brand#23', 'Brand#34') AND l_quantity BETWEEN 1 AND 30""",
+        WHERE l_shipmode IN ('AIR', 'REG AIR') AND p_brand IN ('Brand#12', 'Brand#23', 'Brand#34')
+          AND l_quantity BETWEEN 1 AND 30""",
     "Q22 balances": """
-        SELECT substring(c_phone, 1, 2) AS code, count(*), sum(c_acctbal) FROM customer WHERE c_acctbal > 0 GROUP BY code""",
+        SELECT substring(c_phone, 1, 2) AS code, count(*), sum(c_acctbal) FROM customer
+        WHERE c_acctbal > 0 GROUP BY code""",
     "count": "SELECT count(*) FROM lineitem",
     "sum": "SELECT sum(l_extendedprice) FROM lineitem",
     "count by a key": "SELECT l_shipmode, count(*) FROM lineitem GROUP BY l_shipmode",
     "sum by a key": "SELECT l_shipmode, sum(l_quantity) FROM lineitem GROUP BY l_shipmode",
-    "average by month": "SELECT date_trunc('month', o_orderdate) AS month, avg(o_totalprice) FROM orders GROUP BY 1",
-    "orders by status": "SELECT o_orderstatus, count(*), sum(o_totalprice) FROM orders GROUP BY o_orderstatus",
-    "orders by nation": "SELECT c_nationkey, count(*) FROM customer JOIN orders ON o_custkey = c_custkey GROUP BY c_nationkey",
-    "customers": "SELECT c_mktsegment, count(*), avg(c_acctbal) FROM customer GROUP BY c_mktsegment",
-    "rollup": "SELECT l_returnflag, l_linestatus, sum(l_quantity) FROM lineitem GROUP BY ROLLUP (l_returnflag, l_linestatus)",
+    "average by month": (
+        "SELECT date_trunc('month', o_orderdate) AS month, avg(o_totalprice) FROM orders "
+        "GROUP BY 1"
+    ),
+    "orders by status": (
+        "SELECT o_orderstatus, count(*), sum(o_totalprice) FROM orders GROUP BY o_orderstatus"
+    ),
+    "orders by nation": (
+        "SELECT c_nationkey, count(*) FROM customer JOIN orders ON o_custkey = c_custkey "
+        "GROUP BY c_nationkey"
+    ),
+    "customers": (
+        "SELECT c_mktsegment, count(*), avg(c_acctbal) FROM customer GROUP BY c_mktsegment"
+    ),
+    "rollup": (
+        "SELECT l_returnflag, l_linestatus, sum(l_quantity) FROM lineitem "
+        "GROUP BY ROLLUP (l_returnflag, l_linestatus)"
+    ),
     "keys by threshold": "SELECT l_suppkey, count(*) FROM lineitem GROUP BY l_suppkey",
     "distinct values": "SELECT count(DISTINCT l_partkey) FROM lineitem",
     "median": "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY l_quantity) FROM lineitem",

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Seeds of the fuzz targets from the goldens, policies and a few conversations, and dictionaries of their words: written to fuzz/corpus."""
+"""Seeds of the fuzz targets from the goldens, policies and a few conversations, and dictionaries of
+their words: written to fuzz/corpus.
+"""
 
 import hashlib
 import pathlib
@@ -85,7 +87,8 @@ def conversations():
         yield b"\1" + struct.pack("!ii", len(body) + 8, code) + body
 
 
-# A page or a form of each site. The first byte: 1 is the desk, 2 has no session, 4 is a request as it stands.
+# A page or a form of each site. The first byte: 1 is the desk, 2 has no session, 4 is a request as
+# it stands.
 PAGES = {
     0: [
         "/",
@@ -120,9 +123,10 @@ def requests():
         for who in ("olga", "analyst"):
             yield bytes([site | 2]) + f"login\0name={who}\0password=secret".encode()
         body = "token=\3"
-        yield bytes(
-            [site | 4]
-        ) + f"POST /none HTTP/1.1\r\nHost: \1\r\nCookie: \2\r\nOrigin: http://\1\r\n{form}Content-Length: 8\r\n\r\n{body}".encode()
+        yield bytes([site | 4]) + (
+            "POST /none HTTP/1.1\r\nHost: \1\r\nCookie: \2\r\nOrigin: http://\1\r\n"
+            f"{form}Content-Length: 8\r\n\r\n{body}"
+        ).encode()
 
 
 def dictionary(name, words):

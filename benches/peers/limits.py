@@ -1,10 +1,12 @@
-"""What a look is worth where the policy's limits are tight: errors with clips chosen from a look (`auto`) as multiples of those with clips by the limits (`fixed`), on the demo's data.
+"""What a look is worth where the policy's limits are tight: errors with clips chosen from a look
+(`auto`) as multiples of those with clips by the limits (`fixed`), on the demo's data.
 
     python3 -m venv venv && venv/bin/pip install psycopg2-binary
     venv/bin/python benches/peers/limits.py --pgveil target/release/pgveil --rows 15 30
 
-Ten aggregates of interviews are asked by six keys, at the demo's price. A woman has at most 15 interviews: `--rows` is what the policy declares.
-It starts a PostgreSQL of its own and loads the demo's data.
+Ten aggregates of interviews are asked by six keys, at the demo's price. A woman has at most 15
+interviews: `--rows` is what the policy declares. It starts a PostgreSQL of its own and loads the
+demo's data.
 """
 
 import argparse
@@ -49,7 +51,9 @@ def load(connection):
 
 @contextlib.contextmanager
 def asked(program, url, shadow, rows):
-    """A session through a proxy of the demo's policy, with this many rows declared and a budget that does not end."""
+    """A session through a proxy of the demo's policy, with this many rows declared and a budget
+    that does not end.
+    """
     with open(os.path.join(ROOT, "policies", "demo.yaml")) as file:
         policy = file.read()
     changes = [
@@ -131,7 +135,8 @@ def main():
         load(direct)
         direct.autocommit = True
         print(
-            "| rows declared | aggregates | geometric mean | least | most |\n|---:|---|---:|---:|---:|"
+            "| rows declared | aggregates | geometric mean | least | most |\n"
+            "|---:|---|---:|---:|---:|"
         )
         for rows in arguments.rows:
             with asked(arguments.pgveil, url, shadow, rows) as cursor:
@@ -143,7 +148,10 @@ def main():
                                 " JOIN nls.women USING (woman_id)" if key == "race" else ""
                             )
                             question = (
-                                f"SELECT {key}, {aggregate} FROM {source} WHERE {key} IS NOT NULL GROUP BY 1"
+                                (
+                                    f"SELECT {key}, {aggregate} FROM {source} "
+                                    f"WHERE {key} IS NOT NULL GROUP BY 1"
+                                )
                                 if key
                                 else f"SELECT {aggregate} FROM {source}"
                             )

@@ -1,11 +1,15 @@
-"""Relative errors of pgveil next to SmartNoise SQL and Qrlew: the same questions, the same data, the same total epsilon and delta, in one run.
+"""Relative errors of pgveil next to SmartNoise SQL and Qrlew: the same questions, the same data,
+the same total epsilon and delta, in one run.
 
-    python3 -m venv venv && venv/bin/pip install smartnoise-sql==1.0.10 pyqrlew==0.9.27 psycopg2-binary
+    python3 -m venv venv
+    venv/bin/pip install smartnoise-sql==1.0.10 pyqrlew==0.9.27 psycopg2-binary
     cargo build --release
     venv/bin/python benches/peers/peers.py --pgveil target/release/pgveil --pums PUMS_pid.csv
 
-It starts a PostgreSQL of its own (binaries on PATH or under /usr/lib/postgresql), loads the census sample and a generated table of 20,000 people with ten rows
-each, and prints one table: the median relative error over runs and all groups (one that is missing counts as 100 %), and how many groups came back. A peer that is not installed has an empty column.
+It starts a PostgreSQL of its own (binaries on PATH or under /usr/lib/postgresql), loads the census
+sample and a generated table of 20,000 people with ten rows each, and prints one table: the median
+relative error over runs and all groups (one that is missing counts as 100 %), and how many groups
+came back. A peer that is not installed has an empty column.
 """
 
 import argparse
@@ -30,9 +34,13 @@ EPSILON, DELTA = 1.0, 1e-6
 
 SCHEMA = """
 CREATE SCHEMA pums;
-CREATE TABLE pums.pums (age int NOT NULL, sex text NOT NULL, educ text NOT NULL, race text NOT NULL, income float8 NOT NULL, married text NOT NULL, pid int PRIMARY KEY);
+CREATE TABLE pums.pums (
+    age int NOT NULL, sex text NOT NULL, educ text NOT NULL, race text NOT NULL,
+    income float8 NOT NULL, married text NOT NULL, pid int PRIMARY KEY);
 CREATE SCHEMA shop;
-CREATE TABLE shop.orders (order_id int PRIMARY KEY, pid int NOT NULL, status text NOT NULL, amount float8 NOT NULL, day int NOT NULL);
+CREATE TABLE shop.orders (
+    order_id int PRIMARY KEY, pid int NOT NULL, status text NOT NULL, amount float8 NOT NULL,
+    day int NOT NULL);
 """
 
 POLICY = """
@@ -56,7 +64,9 @@ tables:
     columns:
       age: {{bounds: [0, 100]}}
       sex: {{values: ["0", "1"]}}
-      educ: {{values: ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16"]}}
+      educ:
+        values:
+          ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15", "16"]
       race: {{values: ["1", "2", "3", "4", "5", "6"]}}
       income: {{bounds: [0, 500000]}}
       married: {{values: ["0", "1"]}}
@@ -67,7 +77,13 @@ tables:
       status: {{values: [new, paid, shipped, returned]}}
       amount: {{bounds: [0, 500]}}
       day: {{bounds: [1, 30]}}
-limits: {{groups_per_unit: 20, rows_per_unit: 10, groups: 100000, failures: 10, statement_timeout: 60s, connections: 20}}
+limits:
+  groups_per_unit: 20
+  rows_per_unit: 10
+  groups: 100000
+  failures: 10
+  statement_timeout: 60s
+  connections: 20
 """
 
 # (name, table, key or None, aggregates). Each is asked alone, for the whole of EPSILON and DELTA.
@@ -134,7 +150,9 @@ def free_port():
 
 @contextlib.contextmanager
 def cluster():
-    """A directory, the user and the port of a cluster of its own, gone at the end. PostgreSQL does not run as root: there it is run as the user postgres."""
+    """A directory, the user and the port of a cluster of its own, gone at the end. PostgreSQL does
+    not run as root: there it is run as the user postgres.
+    """
     directory = tempfile.mkdtemp(prefix="peers-")
     as_user = ["runuser", "-u", "postgres", "--"] if os.geteuid() == 0 else []
     if as_user:
@@ -174,7 +192,9 @@ def cluster():
 
 @contextlib.contextmanager
 def postgres():
-    """A directory, the URL of a server for the data, and that of one for the shadows of all proxies: quicker than one of its own for each proxy."""
+    """A directory, the URL of a server for the data, and that of one for the shadows of all
+    proxies: quicker than one of its own for each proxy.
+    """
     with cluster() as (directory, url), cluster() as (_, shadow):
         yield directory, url, shadow
 
@@ -203,9 +223,12 @@ def load(connection, pums):
 
 
 class Pgveil:
-    """Each run is a proxy of its own, whose owner has EPSILON and DELTA in all and spends them on one question: EXPLAIN, which is free, tells the most to ask for."""
+    """Each run is a proxy of its own, whose owner has EPSILON and DELTA in all and spends them on
+    one question: EXPLAIN, which is free, tells the most to ask for.
+    """
 
-    # Of (1, 1e-6), less the share of delta that is kept for thresholds: Dong, Roth, Su 2019, Corollary 2.13.
+    # Of (1, 1e-6), less the share of delta that is kept for thresholds: Dong, Roth, Su 2019,
+    # Corollary 2.13.
     MU_SQUARED = 0.05595
 
     def __init__(self, program, directory, url, shadow):
@@ -270,7 +293,7 @@ class Pgveil:
             server.wait()
 
     def most(self, cursor, text):
-        """The largest pgveil.epsilon whose charge fits the whole budget: by its pure epsilon, or by its mu."""
+        """The largest pgveil.epsilon whose charge fits the budget: by pure epsilon, or by mu."""
 
         def fits(epsilon):
             cursor.execute(f"SET pgveil.epsilon = {epsilon}")
@@ -298,7 +321,9 @@ class Pgveil:
 
 
 class SmartNoise:
-    """Its epsilon is one of each column: it is lowered until what it reports as the whole query's cost is EPSILON."""
+    """Its epsilon is one of each column: it is lowered until what it reports as the whole query's
+    cost is EPSILON.
+    """
 
     def __init__(self, url):
         from snsql import Privacy, from_connection
@@ -392,7 +417,9 @@ class Qrlew:
 
 
 def errors(answers, exact):
-    """The median relative error over all groups and aggregates, and the share of groups shown. A group or value that is missing is all wrong: 100 %."""
+    """The median relative error over all groups and aggregates, and the share of groups shown. A
+    group or value that is missing is all wrong: 100 %.
+    """
     found, shown = [], 0
     for answer in answers:
         for key, values in exact.items():
@@ -445,7 +472,8 @@ def main():
                 print(f"{name} left out: {error!r}", file=sys.stderr)
                 peers[name] = None
         print(
-            f"epsilon {EPSILON}, delta {DELTA}, {arguments.runs} runs a question; median relative error over all groups and aggregates, a missing one 100 %\n"
+            f"epsilon {EPSILON}, delta {DELTA}, {arguments.runs} runs a question; "
+            "median relative error over all groups and aggregates, a missing one 100 %\n"
         )
         print(f"| table | question | {' | '.join(peers)} |\n|---|---|{'---:|' * len(peers)}")
         for question in QUESTIONS:

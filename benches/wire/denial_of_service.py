@@ -1,7 +1,9 @@
-"""Denial of service: each attack at full force by one role or stranger, while another role logs in and asks, and reads its pages. What the attack met, what the other
-role waited, and what memory the proxy took.
+"""Denial of service: each attack at full force by one role or stranger, while another role logs in
+and asks, and reads its pages. What the attack met, what the other role waited, and what memory the
+proxy took.
 
-    cargo build --release && python3 benches/wire/denial_of_service.py [seconds of each attack, 15] [names of attacks]
+    cargo build --release
+    python3 benches/wire/denial_of_service.py [seconds of each attack, 15] [names of attacks]
 """
 
 import contextlib
@@ -21,16 +23,22 @@ SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 15
 ATTEMPTS = 10_000
 FORK = multiprocessing.get_context("fork")
 WOMEN = "SELECT count(*) FROM nls.women"
-SLOW = "SELECT count(*) FROM nls.interviews i JOIN nls.interviews j USING (woman_id), nls.industries a, nls.occupations b, nls.industries c"
+SLOW = (
+    "SELECT count(*) FROM nls.interviews i JOIN nls.interviews j USING (woman_id), "
+    "nls.industries a, nls.occupations b, nls.industries c"
+)
 
 
 class Siege(Stage):
-    """200 sessions at most, as the demo has them, a second role, an operator, the console and the desk."""
+    """200 sessions, as in the demo, a second role, an operator, the console and the desk."""
 
     def policy(self):
         policy = super().policy().replace("connections: 1500 ", "connections: 200 ")
         verifier = policy.split("password: ")[1].split()[0]
-        role = f"  - name: honest\n    password: {verifier}\n    budget: {{epsilon: 90000, delta: 1e-7}}\n"
+        role = (
+            f"  - name: honest\n    password: {verifier}\n"
+            "    budget: {epsilon: 90000, delta: 1e-7}\n"
+        )
         operators = "".join(
             f"  - {{name: {name}, password: '{verifier}', may: [watch, own]}}\n"
             for name in ["olga", "hope"]
@@ -54,7 +62,9 @@ class Siege(Stage):
 
 
 class Honest(FORK.Process):
-    """Comes, asks for a constant and for a count afresh, and goes; again and again. A process of its own: the attacker's threads are no part of what it waits for."""
+    """Comes, asks for a constant and for a count afresh, and goes; again and again. A process of
+    its own: the attacker's threads are no part of what it waits for.
+    """
 
     def __init__(self, stage):
         super().__init__(daemon=True)
@@ -78,7 +88,9 @@ class Honest(FORK.Process):
 
 
 class Visitor(FORK.Process):
-    """Reads a page of the console and one of the desk, in sessions that it has: logged in before the attack."""
+    """Reads a page of the console and one of the desk, in sessions that it has: logged in before
+    the attack.
+    """
 
     def __init__(self, stage):
         super().__init__(daemon=True)
@@ -204,7 +216,8 @@ def hoarded_rows(stage):
     def work(client, number):
         for cursor in range(300):
             client.ask(
-                f"DECLARE c{number}_{cursor}_{time.monotonic_ns()} CURSOR WITH HOLD FOR SELECT n, repeat('x', 100) FROM generate_series(1, 200000) n"
+                f"DECLARE c{number}_{cursor}_{time.monotonic_ns()} CURSOR WITH HOLD FOR "
+                "SELECT n, repeat('x', 100) FROM generate_series(1, 200000) n"
             )
 
     return repeated(stage, 20, work)
@@ -279,7 +292,10 @@ def row(attack, stage):
     memory = ", ".join(f"{size >> 20}" for size in (before, peak, stage.memory()))
     ended = "" if stage.proxy.poll() is None else " PROXY ENDED"
     percentile = times[min(len(times) - 1, int(len(times) * 0.99))]
-    served = f"{len(milliseconds)}, {failed} | {statistics.median(times):.0f} | {percentile:.0f} | {times[-1]:.0f}"
+    served = (
+        f"{len(milliseconds)}, {failed} | {statistics.median(times):.0f} | {percentile:.0f} | "
+        f"{times[-1]:.0f}"
+    )
     read = f"{len(seen)}, {missed} | {statistics.median(seen or [float('nan')]):.0f}"
     return f"| {attack.__name__.replace('_', ' ')} | {met}{ended} | {served} | {read} | {memory} |"
 
@@ -288,7 +304,8 @@ def main():
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     print(
-        "| attack | what it met | another role: served, failed | p50 ms | p99 ms | longest ms | its pages: read, failed | p50 ms | MiB before, most, after |"
+        "| attack | what it met | another role: served, failed | p50 ms | p99 ms | "
+        "longest ms | its pages: read, failed | p50 ms | MiB before, most, after |"
     )
     print("|---|---|---|---:|---:|---:|---|---:|---|", flush=True)
     attacks = [

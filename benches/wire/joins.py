@@ -1,9 +1,11 @@
-"""How much longer does an answer take because of one woman who has far more rows than are declared? Questions that are dear for her rows alone: in a scan, and in what
-multiplies rows; asked of a database with her rows and of one without them, in turns, with and without a quantum of time.
+"""How much longer does an answer take because of one woman who has far more rows than are declared?
+Questions that are dear for her rows alone: in a scan, and in what multiplies rows; asked of a
+database with her rows and of one without them, in turns, with and without a quantum of time.
 
     cargo build --release && python3 benches/wire/joins.py [answers of each, 20]
 
-Of each question there are as many tables, terms or rows as are let through (54001 beyond): an EXPLAIN tells, and is free.
+Of each question there are as many tables, terms or rows as are let through (54001 beyond): an
+EXPLAIN tells, and is free.
 """
 
 import contextlib
@@ -20,9 +22,12 @@ ANSWERS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
 NEEDLE, ROWS = 1, 300
 QUANTA = [None, "100ms"]
 TABLE = f"""
-CREATE TABLE nls.visits (woman_id int NOT NULL REFERENCES nls.women, n int NOT NULL, t text NOT NULL);
-INSERT INTO nls.visits SELECT woman_id, g, 'x' || g FROM nls.women, generate_series(1, 5) g WHERE woman_id <> {NEEDLE};
-INSERT INTO nls.visits SELECT {NEEDLE}, g, repeat('visit ', 600) || g FROM generate_series(1, {ROWS}) g;
+CREATE TABLE nls.visits (
+    woman_id int NOT NULL REFERENCES nls.women, n int NOT NULL, t text NOT NULL);
+INSERT INTO nls.visits SELECT woman_id, g, 'x' || g FROM nls.women, generate_series(1, 5) g
+    WHERE woman_id <> {NEEDLE};
+INSERT INTO nls.visits SELECT {NEEDLE}, g, repeat('visit ', 600) || g
+    FROM generate_series(1, {ROWS}) g;
 CREATE INDEX ON nls.visits (woman_id);
 """
 RULE = """
@@ -55,25 +60,34 @@ QUESTIONS = {
         f"SELECT count(*) FROM nls.visits v0 WHERE {HERS} AND v0.n > 1" if count == 1 else None
     ),
     "joins": lambda count: f"SELECT count(*) FROM {joined(count)} WHERE {HERS}",
-    "one join, with expressions": lambda count: f"SELECT count(*) FROM {joined(2)} WHERE {HERS} AND {dear(count, 'v0.t || v1.n')}",
+    "one join, with expressions": lambda count: (
+        f"SELECT count(*) FROM {joined(2)} WHERE {HERS} AND {dear(count, 'v0.t || v1.n')}"
+    ),
     "EXISTS, with expressions": lambda count: "SELECT count(*) FROM nls.visits v0 WHERE "
-    f"{HERS} AND EXISTS (SELECT 1 FROM nls.visits v1 WHERE v1.woman_id = v0.woman_id AND {dear(count, 'v0.t || v1.n')})",
+    f"{HERS} AND EXISTS (SELECT 1 FROM nls.visits v1 WHERE v1.woman_id = v0.woman_id "
+    f"AND {dear(count, 'v0.t || v1.n')})",
     "sorts of joined rows": lambda count: "SELECT sum(least(r, 9)) FROM (SELECT "
     + " + ".join(
         f"row_number() OVER (PARTITION BY v0.woman_id ORDER BY v1.t || {at}, v0.n)"
         for at in range(count)
     )
     + f" AS r FROM {joined(2)} WHERE {HERS}) q",
-    "hashes of joined rows": lambda count: "SELECT sum(least(n, 9)) FROM (SELECT woman_id, count(*) AS n FROM (SELECT DISTINCT v0.woman_id, v0.t, v1.n"
+    "hashes of joined rows": lambda count: "SELECT sum(least(n, 9)) FROM ("
+    "SELECT woman_id, count(*) AS n FROM (SELECT DISTINCT v0.woman_id, v0.t, v1.n"
     + "".join(f", v{at}.t AS t{at}" for at in range(1, count))
     + f" FROM {joined(max(count, 2))} WHERE {HERS}) d GROUP BY woman_id) q",
     "windows whose frames move": lambda count: "SELECT sum(least(greatest(r, 0), 9)) FROM (SELECT "
     + " + ".join(
-        f"max(v0.n + {at}) OVER (PARTITION BY v0.woman_id ORDER BY v0.n ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
+        (
+            f"max(v0.n + {at}) OVER (PARTITION BY v0.woman_id "
+            "ORDER BY v0.n ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
+        )
         for at in range(count)
     )
     + f" AS r FROM nls.visits v0 WHERE {HERS}) q",
-    "a scan, with expressions": lambda count: f"SELECT count(*) FROM nls.visits v0 WHERE {HERS} AND {dear(count, 'v0.t')}",
+    "a scan, with expressions": lambda count: (
+        f"SELECT count(*) FROM nls.visits v0 WHERE {HERS} AND {dear(count, 'v0.t')}"
+    ),
 }
 
 
@@ -99,7 +113,7 @@ class Pair(Stage):
         pass
 
     def processor(self):
-        """Milliseconds that the database has worked, in processes that run and in those that have ended."""
+        """Milliseconds that the database has worked, in processes that run or have ended."""
         server = self.processes[0].pid
         ticks = 0
         for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -139,7 +153,7 @@ def largest(client, question):
 
 
 def sample(stage, quantum, sql):
-    """Milliseconds of answers, with her rows and without them, and of the processor for her rows in each."""
+    """Milliseconds of answers with and without her rows, and of the processor for her rows."""
     clients = {
         database: Client(stage.ports[quantum, database], "analyst", database=database)
         for database in ("nls", "without")
@@ -163,7 +177,8 @@ def sample(stage, quantum, sql):
 def main():
     with Pair() as stage:
         print(
-            "| dear for her rows | how many | quantum | median with them, ms | without | processor time that they take |\n|---|---:|---|---:|---:|---:|"
+            "| dear for her rows | how many | quantum | median with them, ms | without | "
+            "processor time that they take |\n|---|---:|---|---:|---:|---:|"
         )
         client = Client(stage.ports[None, "nls"], "analyst", database="nls")
         for name, question in QUESTIONS.items():

@@ -1,5 +1,6 @@
-"""What pgveil adds to a statement, next to pgbouncer: p50 and p99 of `SELECT 1` and of a private aggregate, simple and prepared, with and without TLS; and
-the throughput of an aggregate of more than 10 ms at 1, 8 and 50 connections.
+"""What pgveil adds to a statement, next to pgbouncer: p50 and p99 of `SELECT 1` and of a private
+aggregate, simple and prepared, with and without TLS; and the throughput of an aggregate of more
+than 10 ms at 1, 8 and 50 connections.
 
     cargo build --release && python3 benches/wire/latency.py [seconds of each measurement, 5]
 """
@@ -24,7 +25,7 @@ LARGE = (
 
 
 def latencies(port, user, sql, mode="simple", tls=False, settings=FRESH):
-    """Milliseconds, sorted: one session of a bare client, whose own time is the same towards all."""
+    """Milliseconds, sorted: one session of a bare client, whose own time is the same for all."""
     client = Client(port, user, tls=tls)
     if user == "analyst":
         client.ask(settings)
@@ -118,7 +119,10 @@ def machine():
 
 def row(name, mode, tls, through, took):
     print(
-        f"| {name} | {mode} | {'on' if tls else 'off'} | {through} | {quantile(took, 0.5):.3f} | {quantile(took, 0.99):.3f} | {len(took)} |",
+        (
+            f"| {name} | {mode} | {'on' if tls else 'off'} | {through} | "
+            f"{quantile(took, 0.5):.3f} | {quantile(took, 0.99):.3f} | {len(took)} |"
+        ),
         flush=True,
     )
 
@@ -132,7 +136,8 @@ def main():
             ("pgveil", stage.veiled, "analyst"),
         ]
         print(
-            "\n| statement | protocol | TLS | through | p50 ms | p99 ms | of |\n|---|---|---|---|---:|---:|---:|"
+            "\n| statement | protocol | TLS | through | p50 ms | p99 ms | of |\n"
+            "|---|---|---|---|---:|---:|---:|"
         )
         own = emitted(stage, SMALL)
         for mode in ["simple", "prepared"]:
@@ -163,13 +168,18 @@ def main():
                 )
         own = emitted(stage, LARGE)
         print(
-            "\n| connections | the emitted statement, direct, a second | pgveil, fresh, a second | ratio | direct ms | pgveil ms |\n|---:|---:|---:|---:|---:|---:|"
+            "\n| connections | the emitted statement, direct, a second | "
+            "pgveil, fresh, a second | ratio | direct ms | pgveil ms |\n"
+            "|---:|---:|---:|---:|---:|---:|"
         )
         for clients in [1, 8, 50]:
             direct, direct_took = throughput(stage, stage.direct, "postgres", own, clients)
             veiled, veiled_took = throughput(stage, stage.veiled, "analyst", LARGE, clients)
             print(
-                f"| {clients} | {direct:.1f} | {veiled:.1f} | {veiled / direct:.2f} | {direct_took:.1f} | {veiled_took:.1f} |",
+                (
+                    f"| {clients} | {direct:.1f} | {veiled:.1f} | {veiled / direct:.2f} | "
+                    f"{direct_took:.1f} | {veiled_took:.1f} |"
+                ),
                 flush=True,
             )
 

@@ -1,4 +1,4 @@
-"""A browser of bare sockets for the console and the desk, and attacks on their pages. Standard library only."""
+"""A browser of bare sockets for console and desk, and attacks on pages. Standard library only."""
 
 import contextlib
 import os
@@ -8,10 +8,13 @@ import threading
 import time
 import urllib.parse
 
-# Where attackers come from: this machine, which pages do not count, or another address of it, which has 8 connections at a time.
-# `ip route add local 10.83.0.1 dev lo` makes one.
+# Where attackers come from: this machine, which pages do not count, or another address of it, which
+# has 8 connections at a time. `ip route add local 10.83.0.1 dev lo` makes one.
 SOURCE = os.environ.get("PGVEIL_SIEGE_FROM", "127.0.0.1")
-DEAR = "SELECT year, married, south, metro, avg(hourly_wage), stddev(hourly_wage), count(*) FROM nls.interviews GROUP BY CUBE (1, 2, 3, 4)"
+DEAR = (
+    "SELECT year, married, south, metro, avg(hourly_wage), stddev(hourly_wage), count(*) "
+    "FROM nls.interviews GROUP BY CUBE (1, 2, 3, 4)"
+)
 
 
 class Browser:
@@ -199,7 +202,7 @@ def many_sessions(stage, seconds):
 
 
 def dear_pages(stage, seconds):
-    """Pages that plan, compare and read much: curves of large cubes, drafts of 60 KiB, the whole record."""
+    """Pages that plan, compare and read much: large cubes' curves, 60 KiB drafts, the record."""
     draft = stage.policy() + "".join(
         f"  nls.t{number}: {{unit: woman_id, rows_per_unit: 3}}\n" for number in range(1100)
     )

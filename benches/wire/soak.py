@@ -24,7 +24,10 @@ def idle(stage):
     time.sleep(1)
     during = stage.memory()
     print(
-        f"{IDLE} idle sessions: {mib(before)} MiB before, {mib(during)} MiB with them, {(during - before) / IDLE / 1024:.1f} KiB each",
+        (
+            f"{IDLE} idle sessions: {mib(before)} MiB before, {mib(during)} MiB with them, "
+            f"{(during - before) / IDLE / 1024:.1f} KiB each"
+        ),
         flush=True,
     )
     for client in clients:
@@ -42,7 +45,8 @@ def churn(stage, number, ends, counts):
             client.ask("SET pgveil.epsilon = 0.01")
             for asked in range(5):
                 client.ask(
-                    f"SELECT race, count(*) FROM nls.women WHERE birth_year > {1940 + (turn + asked) % 12} GROUP BY race"
+                    "SELECT race, count(*) FROM nls.women "
+                    f"WHERE birth_year > {1940 + (turn + asked) % 12} GROUP BY race"
                 )
                 client.ask(f"SELECT {turn}, industry FROM nls.industries ORDER BY 2 LIMIT 3")
                 client.ask(
@@ -76,7 +80,10 @@ def main():
         for sample in range(samples + 1):
             time.sleep(max(0.0, began + sample * MINUTES * 60 / samples - time.monotonic()))
             print(
-                f"| {(time.monotonic() - began) / 60:.1f} | {sum(counts)} | {mib(stage.memory())} |",
+                (
+                    f"| {(time.monotonic() - began) / 60:.1f} | {sum(counts)} | "
+                    f"{mib(stage.memory())} |"
+                ),
                 flush=True,
             )
         for worker in workers:

@@ -1,4 +1,6 @@
-"""A throw-away PostgreSQL with the demo's data, pgveil and pgbouncer before it, and a client of bare sockets. Standard library only."""
+"""A throw-away PostgreSQL with the demo's data, pgveil and pgbouncer before it, and a client of
+bare sockets. Standard library only.
+"""
 
 import base64
 import contextlib
@@ -49,7 +51,9 @@ def until_open(port, process, log):
 
 
 class Stage:
-    """`direct`, `bounced` and `veiled` are ports; all take TLS or none. The direct user is postgres, pgveil's is analyst."""
+    """`direct`, `bounced` and `veiled` are ports; all take TLS or none. The direct user is
+    postgres, pgveil's is analyst.
+    """
 
     def __enter__(self):
         self.home = Path(tempfile.mkdtemp(prefix="pgveil-bench-"))
@@ -198,9 +202,12 @@ class Stage:
         users.write_text('"postgres" "postgres"\n')
         config = self.home / "pgbouncer.ini"
         config.write_text(
-            f"[databases]\nnls = host=127.0.0.1 port={self.direct} dbname=nls user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {self.bounced}\n"
-            f"unix_socket_dir =\nauth_type = trust\nauth_file = {users}\npool_mode = session\nmax_client_conn = 2000\ndefault_pool_size = 60\n"
-            f"client_tls_sslmode = allow\nclient_tls_cert_file = {self.cert}\nclient_tls_key_file = {self.key}\n"
+            f"[databases]\nnls = host=127.0.0.1 port={self.direct} dbname=nls user=postgres\n"
+            f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {self.bounced}\n"
+            f"unix_socket_dir =\nauth_type = trust\nauth_file = {users}\npool_mode = session\n"
+            "max_client_conn = 2000\ndefault_pool_size = 60\n"
+            f"client_tls_sslmode = allow\nclient_tls_cert_file = {self.cert}\n"
+            f"client_tls_key_file = {self.key}\n"
         )
         if not Path(PGBOUNCER).exists():
             raise SystemExit("pgbouncer is not here: apt-get install pgbouncer")
@@ -225,7 +232,9 @@ class Stage:
         """A proxy of this policy before this database."""
         (self.home / f"{name}.yaml").write_text(policy)
         environment = {
-            "DATABASE_URL": f"postgresql://postgres@127.0.0.1:{self.direct}/{database}?sslmode=disable",
+            "DATABASE_URL": (
+                f"postgresql://postgres@127.0.0.1:{self.direct}/{database}" "?sslmode=disable"
+            ),
             "PGVEIL_LEDGER": f"sqlite://{self.home}/{name}.db",
             "PGVEIL_LOG": "warn",
         }

@@ -1,10 +1,13 @@
-"""Can the time of an answer tell whether one woman is in the data? One question whose condition is slow for her row alone, asked of a database with her and of one
-without her, in turns; with and without a quantum of time.
+"""Can the time of an answer tell whether one woman is in the data? One question whose condition is
+slow for her row alone, asked of a database with her and of one without her, in turns; with and
+without a quantum of time.
 
     cargo build --release && python3 benches/wire/timing.py [answers of each, 100]
 
-For each pair of samples: medians, the two-sample Kolmogorov-Smirnov test (asymptotic), a permutation test of the difference of means, and how often the best
-threshold on the time, found on one half, is right on the other (50 % is guessing). Bare sockets on one machine: no network hides anything.
+For each pair of samples: medians, the two-sample Kolmogorov-Smirnov test (asymptotic), a
+permutation test of the difference of means, and how often the best threshold on the time, found on
+one half, is right on the other (50 % is guessing). Bare sockets on one machine: no network hides
+anything.
 """
 
 import math
@@ -23,7 +26,9 @@ LONG = "repeat(repeat(repeat(race, 16), 16), 3)"
 
 
 def matches(count, length):
-    """Regular expressions that are hard for a matcher: it has to know of each position what stood so far before it. Unlike ones, so that each is compiled anew."""
+    """Regular expressions that are hard for a matcher: it has to know of each position what stood
+    so far before it. Unlike ones, so that each is compiled anew.
+    """
     letters = "abcdefghijklmnopqrstuvwxyz"
     return " OR ".join(
         f"{LONG} ~ '(w|h|i|t|e)*w(w|h|i|t|e){{{length}}}{letters[turn % 26]}{letters[turn // 26]}x'"
@@ -47,7 +52,8 @@ class Pair(Stage):
     def pgveil(self):
         self.psql("CREATE DATABASE without TEMPLATE nls")
         self.psql(
-            f"\\c without\nDELETE FROM nls.interviews WHERE woman_id = {NEEDLE}; DELETE FROM nls.women WHERE woman_id = {NEEDLE}; VACUUM ANALYZE"
+            f"\\c without\nDELETE FROM nls.interviews WHERE woman_id = {NEEDLE}; "
+            f"DELETE FROM nls.women WHERE woman_id = {NEEDLE}; VACUUM ANALYZE"
         )
         self.psql("VACUUM ANALYZE")
         self.ports = {}
@@ -109,11 +115,14 @@ def guess(a, b):
 
 
 def question(condition):
-    return f"SELECT count(*) FROM nls.women WHERE CASE WHEN woman_id = {NEEDLE} THEN {condition} ELSE birth_year > 1900 END"
+    return (
+        "SELECT count(*) FROM nls.women "
+        f"WHERE CASE WHEN woman_id = {NEEDLE} THEN {condition} ELSE birth_year > 1900 END"
+    )
 
 
 def as_many(stage, length):
-    """The most patterns that are answered: an EXPLAIN is free, and refused as the question would be."""
+    """The most patterns that are answered: an EXPLAIN is free, and refused as the question is."""
     client = Client(stage.ports[None, "nls"], "analyst", database="nls")
 
     def is_answered(count):
@@ -156,7 +165,9 @@ def sample(stage, quantum, condition):
 def main():
     with Pair() as stage:
         print(
-            "| slow for her row alone | quantum | median with her, ms | without | KS distance | p | p of means | right guesses |\n|---|---|---:|---:|---:|---:|---:|---:|"
+            "| slow for her row alone | quantum | median with her, ms | without | "
+            "KS distance | p | p of means | right guesses |\n"
+            "|---|---|---:|---:|---:|---:|---:|---:|"
         )
         conditions = dict(CONDITIONS)
         for length in LENGTHS:
@@ -170,7 +181,10 @@ def main():
                     a, b = sample(stage, quantum, condition)
                 except RuntimeError as refused:
                     print(
-                        f"| {name} | {quantum or 'none'} | refused: {refused.args[0].split(bytes(1))[3][1:].decode()} |",
+                        (
+                            f"| {name} | {quantum or 'none'} | "
+                            f"refused: {refused.args[0].split(bytes(1))[3][1:].decode()} |"
+                        ),
                         flush=True,
                     )
                     break
@@ -178,7 +192,10 @@ def main():
                 means, guessed = permutation(a, b), guess(a, b)
                 medians = f"{statistics.median(a):.1f} | {statistics.median(b):.1f}"
                 print(
-                    f"| {name} | {quantum or 'none'} | {medians} | {distance:.2f} | {p:.2g} | {means:.2g} | {guessed:.0%} |",
+                    (
+                        f"| {name} | {quantum or 'none'} | {medians} | {distance:.2f} | "
+                        f"{p:.2g} | {means:.2g} | {guessed:.0%} |"
+                    ),
                     flush=True,
                 )
 

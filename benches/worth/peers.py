@@ -1,10 +1,14 @@
-"""Answers of SmartNoise SQL and Qrlew to the questions of `cargo bench --bench worth`, which starts this with `--peers PYTHON`.
+"""Answers of SmartNoise SQL and Qrlew to the questions of `cargo bench --bench worth`, which starts
+this with `--peers PYTHON`.
 
-    python3 -m venv venv && venv/bin/pip install smartnoise-sql==1.0.10 pyqrlew==0.9.27 psycopg2-binary
+    python3 -m venv venv
+    venv/bin/pip install smartnoise-sql==1.0.10 pyqrlew==0.9.27 psycopg2-binary
     cargo bench --bench worth -- --peers venv/bin/python
 
-It reads one JSON object: the database's URL, delta, draws, what the policy declares, and the questions with their exact values. It prints a JSON object a line:
-the peer, the question, epsilon and the root mean square error over the groups and draws that have a value, or why there is none. A peer that is not installed says so on stderr.
+It reads one JSON object: the database's URL, delta, draws, what the policy declares, and the
+questions with their exact values. It prints a JSON object a line: the peer, the question, epsilon
+and the root mean square error over the groups and draws that have a value, or why there is none. A
+peer that is not installed says so on stderr.
 """
 
 import json
@@ -16,7 +20,9 @@ PRIVATE = ["lines", "baskets", "households"]
 
 
 class SmartNoise:
-    """Its epsilon is one of each column: it is lowered until what it reports as the whole query's cost is what may be spent."""
+    """Its epsilon is one of each column: it is lowered until what it reports as the whole query's
+    cost is what may be spent.
+    """
 
     def __init__(self, task):
         import psycopg2

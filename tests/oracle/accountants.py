@@ -1,4 +1,6 @@
-"""Two published accountants answer the questions on standard input, one JSON document a line: what other people's mathematics says of the same losses."""
+"""Two published accountants answer the questions on standard input, one JSON document a line: what
+other people's mathematics says of the same losses.
+"""
 
 import json
 import sys
@@ -10,7 +12,7 @@ from dp_accounting.pld import PLDAccountant
 
 
 def composed(sigmas, scales):
-    """The event of Gaussian noise of each sigma and Laplace noise of each scale, at sensitivity 1."""
+    """Gaussian noise of each sigma and Laplace noise of each scale, at sensitivity 1."""
     events = [dp_accounting.GaussianDpEvent(s) for s in sigmas] + [
         dp_accounting.LaplaceDpEvent(b) for b in scales
     ]

@@ -1,8 +1,9 @@
-"""Reads pairs of statements with PostgreSQL's own grammar and says which pairs it reads differently.
+"""Reads pairs of statements with PostgreSQL's own grammar and says which pairs it reads
+differently.
 
-Input: a JSON object a line, {"text": …, "printed": …}. Output: a JSON object a line, with "verdict":
-"same", "differs" (and both trees where they part), "taken" where only what is printed is a statement,
-or "refused" where what is printed is none.
+Input: a JSON object a line, {"text": …, "printed": …}. Output: a JSON object a line, with
+"verdict": "same", "differs" (and both trees where they part), "taken" where only what is printed is
+a statement, or "refused" where what is printed is none.
 """
 
 import json

@@ -81,7 +81,10 @@ async def names_types_and_rows_are_postgresqls():
         close([tuple(r) for r in await a.fetch()], [tuple(r) for r in await b.fetch()], sql)
     cases = [
         (
-            "SELECT race, count(*) FROM nls.women WHERE birth_year > $1 AND race <> $2 GROUP BY race ORDER BY race",
+            (
+                "SELECT race, count(*) FROM nls.women WHERE birth_year > $1 AND race <> $2 "
+                "GROUP BY race ORDER BY race"
+            ),
             [1947, "it's"],
         ),
         ("SELECT count(*) FROM nls.interviews WHERE hourly_wage < $1", [decimal.Decimal("7.25")]),
@@ -107,7 +110,10 @@ async def cursors_fetch_by_rows_and_are_charged_once():
     connection = await veiled()
     heard = []
     connection.add_log_listener(lambda _, message: heard.append(message.message))
-    sql = "SELECT year, race, count(*) FROM nls.interviews JOIN nls.women USING (woman_id) GROUP BY year, race ORDER BY year, race"
+    sql = (
+        "SELECT year, race, count(*) FROM nls.interviews JOIN nls.women USING (woman_id) "
+        "GROUP BY year, race ORDER BY year, race"
+    )
     async with connection.transaction():
         rows = [row async for row in connection.cursor(sql, prefetch=10)]
         same(len(rows), 45)
@@ -195,7 +201,8 @@ async def ten_times_the_same_question_is_one():
     heard = []
     connection.add_log_listener(lambda _, message: heard.append(message.message))
     statement = await connection.prepare(
-        "SELECT race, count(*) FROM nls.women WHERE birth_year > $1 AND race <> 'x' GROUP BY race ORDER BY race"
+        "SELECT race, count(*) FROM nls.women WHERE birth_year > $1 AND race <> 'x' "
+        "GROUP BY race ORDER BY race"
     )
     answers = [await statement.fetch(1943) for _ in range(10)]
     assert all(answer == answers[0] for answer in answers)
@@ -219,7 +226,10 @@ async def copies_of_answers_are_postgresqls():
         found = []
         for connection in [mine, theirs]:
             out = io.BytesIO()
-            sql = "SELECT race, count(*), NULL AS nothing FROM nls.women WHERE birth_year > $1 GROUP BY race ORDER BY race"
+            sql = (
+                "SELECT race, count(*), NULL AS nothing FROM nls.women WHERE birth_year > $1 "
+                "GROUP BY race ORDER BY race"
+            )
             status = await connection.copy_from_query(sql, 1945, output=out, **options)
             found.append((status, out.getvalue()))
         same(found[0], found[1], options)

@@ -39,7 +39,8 @@ def inspectdb_writes_models():
         "industry_code = models.SmallIntegerField(primary_key=True)",
     ]:
         assert line in text, text
-    # Django asks a table for a row to learn its columns; the policy may answer previews by no row, the demo's refuses them.
+    # Django asks a table for a row to learn its columns; the policy may answer previews by no row,
+    # the demo's refuses them.
     for table in ["interviews", "women"]:
         assert (
             f"class {table.capitalize()}(" in text or f"Unable to inspect table '{table}'" in text

@@ -1,6 +1,7 @@
 """An MCP server for PostgreSQL before pgveil, asked as a model would: `test.py KIND COMMAND...`.
 
-The client is written out, JSON lines over the server's input and output, so that nothing but the server is under test.
+The client is written out, JSON lines over the server's input and output, so that nothing but the
+server is under test.
 """
 
 import json
@@ -16,7 +17,8 @@ from checks import DATABASE, HOST, PASSWORD, POOR, VEILED, check, run, same  # n
 KIND, COMMAND = sys.argv[1], sys.argv[2:]
 SAID = os.path.join(os.environ["HOME"], "server")
 URL = f"postgresql://{POOR}:{PASSWORD}@{HOST}:{VEILED}/{DATABASE}"
-# The stage's certificate is self-signed; the reference server's driver takes `require` for verify-full.
+# The stage's certificate is self-signed; the reference server's driver takes `require` for
+# verify-full.
 ARGUMENTS = {
     "reference": [f"{URL}?sslmode=no-verify"],
     "dbhub": ["--transport", "stdio", "--dsn", f"{URL}?sslmode=require"],
@@ -107,7 +109,8 @@ def tables_and_columns_are_discovered():
         )
         holds(
             server.sql(
-                "SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema = 'nls'"
+                "SELECT table_schema, table_name FROM information_schema.tables "
+                "WHERE table_schema = 'nls'"
             ),
             "women",
             "interviews",
@@ -135,7 +138,10 @@ def tables_and_columns_are_discovered():
             "UNIQUE INDEX",
         )
         holds(server.tool("analyze_db_health", health_type="all"), "No sequences found")
-    bounds = "SELECT column_name, lower_bound, upper_bound, known_values FROM pgveil.columns WHERE table_name = 'women'"
+    bounds = (
+        "SELECT column_name, lower_bound, upper_bound, known_values FROM pgveil.columns "
+        "WHERE table_name = 'women'"
+    )
     holds(server.sql(bounds), "1941", "1954", "white")
     same(left(), 1.0, "discovery is free")
 
@@ -156,7 +162,8 @@ def a_question_is_priced_and_asked():
 @check
 def intervals_are_asked_for():
     asked = server.sql(
-        "SELECT count(*) AS n, pgveil.ci_low(count(*)) AS low, pgveil.ci_high(count(*)) AS high FROM nls.women"
+        "SELECT count(*) AS n, pgveil.ci_low(count(*)) AS low, "
+        "pgveil.ci_high(count(*)) AS high FROM nls.women"
     )
     if KIND == "restricted":
         # It knows PostgreSQL's functions alone, and refuses before pgveil sees the statement.
@@ -203,7 +210,8 @@ def the_budget_ends_and_says_so():
     said = ""
     for year in range(1000):
         said = server.sql(
-            f"SELECT count(*) AS n FROM nls.interviews WHERE year = 1988 AND age > {14 + year % 32} AND tenure_years > {year // 32}"
+            "SELECT count(*) AS n FROM nls.interviews WHERE year = 1988 "
+            f"AND age > {14 + year % 32} AND tenure_years > {year // 32}"
         )
         if "budget" in said:
             break

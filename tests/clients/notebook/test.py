@@ -22,7 +22,7 @@ book.metadata["kernelspec"] = kernel
 
 
 def shown(words):
-    """What stands under the cell that has these words: printed text, results, and the types of pictures."""
+    """What stands under the cell with these words: printed text, results, and types of pictures."""
     [cell] = [cell for cell in book.cells if words in cell.source]
     printed = [output.text for output in cell.outputs if output.output_type == "stream"]
     results = [output.data for output in cell.outputs if "data" in output]

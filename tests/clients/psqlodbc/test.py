@@ -40,7 +40,10 @@ def answers():
         connection = veiled(**way)
         same(connection.execute(WOMEN).fetchval(), 4711, way)
         rows = connection.execute(
-            "SELECT race, count(*) FROM nls.women WHERE birth_year > ? GROUP BY race ORDER BY 2 DESC",
+            (
+                "SELECT race, count(*) FROM nls.women WHERE birth_year > ? GROUP BY race "
+                "ORDER BY 2 DESC"
+            ),
             1940,
         ).fetchall()
         same([row[0] for row in rows], ["white", "black", "other"], way)

@@ -151,7 +151,10 @@ def binds_parameters_of_many_types_in_text_and_binary():
             [datetime.date(1947, 2, 28)],
         ),
         (
-            "SELECT race, count(*) FROM nls.women WHERE birth_year BETWEEN %s AND %s GROUP BY race ORDER BY race",
+            (
+                "SELECT race, count(*) FROM nls.women WHERE birth_year BETWEEN %s AND %s "
+                "GROUP BY race ORDER BY race"
+            ),
             [1945, 1950],
         ),
         ("SELECT count(*) + %s FROM nls.women", [10**12]),
@@ -180,7 +183,10 @@ def binds_parameters_of_many_types_in_text_and_binary():
 def a_prepared_statement_runs_again_and_again():
     with veiled() as connection, direct() as real:
         for year in range(1944, 1954):
-            sql = "SELECT race, count(*) FROM nls.women WHERE birth_year < %s GROUP BY race ORDER BY race"
+            sql = (
+                "SELECT race, count(*) FROM nls.women WHERE birth_year < %s GROUP BY race "
+                "ORDER BY race"
+            )
             same(
                 connection.execute(sql, [year], prepare=True).fetchall(),
                 real.execute(sql, [year]).fetchall(),
@@ -198,7 +204,10 @@ def a_prepared_statement_runs_again_and_again():
 
 @check
 def rows_stream():
-    sql = "SELECT year, race, count(*) FROM nls.interviews JOIN nls.women USING (woman_id) GROUP BY year, race ORDER BY year, race"
+    sql = (
+        "SELECT year, race, count(*) FROM nls.interviews JOIN nls.women USING (woman_id) "
+        "GROUP BY year, race ORDER BY year, race"
+    )
     with veiled() as connection, direct() as real:
         wanted = real.execute(sql).fetchall()
         with connection.cursor() as cursor:
@@ -334,10 +343,14 @@ def types_are_looked_up():
 
 @check
 def a_working_statement_is_cancelled():
-    # No other client's slow statement reads this column: theirs may go on behind a client that has left them.
+    # No other client's slow statement reads this column: theirs may go on behind a client that has
+    # left them.
     slow = f"{SLOW} WHERE i.hourly_wage > 0"
     age = "SELECT max(extract(epoch FROM now() - query_start)) FROM pg_stat_activity"
-    running = f"{age} WHERE state = 'active' AND query LIKE '%occupations%' AND query LIKE '%hourly_wage%' AND pid <> pg_backend_pid()"
+    running = (
+        f"{age} WHERE state = 'active' AND query LIKE '%occupations%' "
+        "AND query LIKE '%hourly_wage%' AND pid <> pg_backend_pid()"
+    )
     with veiled() as connection, direct() as real:
         seconds = lambda: real.execute(running).fetchone()[0]
         cancelled(connection, slow, lambda: seconds() is not None)
@@ -350,7 +363,8 @@ def a_working_statement_is_cancelled():
 
 @check
 def a_statement_that_waits_for_a_lock_is_cancelled():
-    # A question of this check alone, which does not queue behind those that other clients have left.
+    # A question of this check alone, which does not queue behind those that other clients have
+    # left.
     slow = f"{SLOW} WHERE i.hourly_wage > 1"
     with veiled() as connection, direct() as real:
         with real.transaction():
@@ -384,7 +398,8 @@ def an_exhausted_budget_says_what_is_needed_and_left():
                 diag = error.diag
                 break
         print(
-            f"       after {asked} answers: {diag.message_primary} | {diag.message_detail} | {diag.message_hint}"
+            f"       after {asked} answers: {diag.message_primary} | {diag.message_detail} | "
+            f"{diag.message_hint}"
         )
         assert 0 < asked < 50
         assert (
@@ -435,7 +450,11 @@ def copied(connection, sql):
 
 @check
 def copies_of_answers_are_postgresqls():
-    query = "SELECT race, count(*) AS n, NULL AS nothing, race || E',\\t\"\\\\|\\n' AS odd, date '2020-02-29' FROM nls.women GROUP BY race ORDER BY race"
+    query = (
+        "SELECT race, count(*) AS n, NULL AS nothing, "
+        "race || E',\\t\"\\\\|\\n' AS odd, date '2020-02-29' "
+        "FROM nls.women GROUP BY race ORDER BY race"
+    )
     options = [
         "",
         "WITH (FORMAT text, DELIMITER '|', NULL 'none', HEADER)",
@@ -476,7 +495,11 @@ def copies_of_tables_are_refused():
 
 @check
 def named_cursors_walk_over_one_answer():
-    sql = "SELECT year, race, count(*), avg(age) FROM nls.interviews JOIN nls.women USING (woman_id) WHERE year > %s AND race <> 'other' GROUP BY year, race ORDER BY year, race"
+    sql = (
+        "SELECT year, race, count(*), avg(age) FROM nls.interviews "
+        "JOIN nls.women USING (woman_id) WHERE year > %s AND race <> 'other' GROUP BY year, race "
+        "ORDER BY year, race"
+    )
     with veiled(autocommit=False) as connection, direct() as real:
         heard = []
         connection.add_notice_handler(lambda diag: heard.append(diag.message_primary))
@@ -561,7 +584,8 @@ def sql_prepares_and_executes():
     with veiled() as connection, direct() as real:
         for server in [connection, real]:
             server.execute(
-                "PREPARE p (int, text) AS SELECT race, count(*) FROM nls.women WHERE birth_year > $1 AND race <> $2 GROUP BY race ORDER BY race"
+                "PREPARE p (int, text) AS SELECT race, count(*) FROM nls.women "
+                "WHERE birth_year > $1 AND race <> $2 GROUP BY race ORDER BY race"
             )
         for values in ["1946 + 1, 'it''s'", "'1945', NULL", "length('abc') * 649, upper('x')"]:
             close(

@@ -83,7 +83,10 @@ def names_types_and_rows_are_postgresqls():
                 sql,
             )
             close(a.fetchall(), b.fetchall(), sql)
-    sql = "SELECT race, count(*) FROM nls.women WHERE birth_year > %s AND race <> %s AND %s < %s::date AND %s < 2.5 GROUP BY race ORDER BY race"
+    sql = (
+        "SELECT race, count(*) FROM nls.women WHERE birth_year > %s AND race <> %s "
+        "AND %s < %s::date AND %s < 2.5 GROUP BY race ORDER BY race"
+    )
     values = [
         1947,
         "it's \\ ä",
@@ -121,7 +124,10 @@ def errors_transactions_and_notices():
 
 @check
 def named_cursors_and_copies():
-    sql = "SELECT year, race, count(*) FROM nls.interviews JOIN nls.women USING (woman_id) WHERE year > %s GROUP BY year, race ORDER BY year, race"
+    sql = (
+        "SELECT year, race, count(*) FROM nls.interviews JOIN nls.women USING (woman_id) "
+        "WHERE year > %s GROUP BY year, race ORDER BY year, race"
+    )
     found = []
     for connection in [
         veiled(autocommit=False),
@@ -141,7 +147,10 @@ def named_cursors_and_copies():
         out = io.StringIO()
         with connection.cursor() as cursor:
             cursor.copy_expert(
-                "COPY (SELECT race, count(*) FROM nls.women GROUP BY race ORDER BY race) TO STDOUT CSV HEADER",
+                (
+                    "COPY (SELECT race, count(*) FROM nls.women GROUP BY race "
+                    "ORDER BY race) TO STDOUT CSV HEADER"
+                ),
                 out,
             )
         connection.close()

@@ -1,4 +1,4 @@
-"""Apache Superset without a browser against pgveil, by the API that its pages use: a chart, and SQL Lab."""
+"""Apache Superset without a browser against pgveil, by its pages' API: a chart, and SQL Lab."""
 
 import logging
 import os
@@ -12,7 +12,8 @@ SECRET_KEY = "a key for one test, of no use elsewhere"
 SQLALCHEMY_DATABASE_URI = "sqlite:///{HOME.name}/superset.db"
 WTF_CSRF_ENABLED = False
 RATELIMIT_ENABLED = False
-CACHE_CONFIG = DATA_CACHE_CONFIG = FILTER_STATE_CACHE_CONFIG = EXPLORE_FORM_DATA_CACHE_CONFIG = {{"CACHE_TYPE": "SimpleCache"}}
+CACHE_CONFIG = DATA_CACHE_CONFIG = {{"CACHE_TYPE": "SimpleCache"}}
+FILTER_STATE_CACHE_CONFIG = EXPLORE_FORM_DATA_CACHE_CONFIG = CACHE_CONFIG
 """)
 os.environ.update(SUPERSET_CONFIG_PATH=CONFIG, SUPERSET_HOME=HOME.name)
 
