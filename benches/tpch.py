@@ -1,9 +1,14 @@
-"""Time of the statements that pgveil emits, next to the exact queries, on TPC-H with the customer as the unit.
+"""Time of the statements that pgveil emits, next to the exact queries, on TPC-H with the customer
+as the unit.
 
     python3 -m venv venv && venv/bin/pip install psycopg2-binary tpchgen-cli
     venv/bin/python benches/tpch.py --pgveil target/release/pgveil --scale 1
 
-Each question is planned three times: with clips by the policy's limits (`fixed`), with clips chosen from a look (`auto`), and not at all (exact). The three are run in turns, warm, on one connection to PostgreSQL; medians are printed. `--other PROGRAM` plans with another build too. `--dsn` takes a server that is loaded already (`public`, TPC-H's own names), `--only TEXT` the questions whose name contains it, `--show` prints the emitted statements, `--cpu` measures the backend's CPU time.
+Each question is planned three times: with clips by the policy's limits (`fixed`), with clips chosen
+from a look (`auto`), and not at all (exact). The three are run in turns, warm, on one connection to
+PostgreSQL; medians are printed. `--other PROGRAM` plans with another build too. `--dsn` takes a
+server that is loaded already (`public`, TPC-H's own names), `--only TEXT` the questions whose name
+contains it, `--show` prints the emitted statements, `--cpu` measures the backend's CPU time.
 """
 
 import argparse
@@ -31,7 +36,10 @@ privacy:
   per_query: {{epsilon: 1, max_epsilon: 10}}
 roles:
   - {{name: auto, password: "{password}", budget: {{epsilon: 1000, delta: 1e-6}}}}
-  - {{name: fixed, password: "{password}", budget: {{epsilon: 1000, delta: 1e-6}}, settings: {{clip: fixed}}}}
+  - name: fixed
+    password: "{password}"
+    budget: {{epsilon: 1000, delta: 1e-6}}
+    settings: {{clip: fixed}}
 tables:
   public.region: public
   public.nation: public
@@ -42,7 +50,9 @@ tables:
     unit: c_custkey
     columns:
       c_nationkey: {{domain: public.nation.n_nationkey}}
-      c_mktsegment: {{values: [AUTOMOBILE, BUILDING, FURNITURE, HOUSEHOLD, MACHINERY], complete: true}}
+      c_mktsegment:
+        values: [AUTOMOBILE, BUILDING, FURNITURE, HOUSEHOLD, MACHINERY]
+        complete: true
       c_acctbal: {{bounds: [-1000, 10000]}}
       c_phone: visible
   public.orders:
@@ -54,7 +64,9 @@ tables:
       o_orderstatus: {{values: [F, O, P], complete: true}}
       o_totalprice: {{bounds: [0, 1000000]}}
       o_orderdate: {{bounds: ["1992-01-01", "1998-12-31"]}}
-      o_orderpriority: {{values: [1-URGENT, 2-HIGH, 3-MEDIUM, 4-NOT SPECIFIED, 5-LOW], complete: true}}
+      o_orderpriority:
+        values: [1-URGENT, 2-HIGH, 3-MEDIUM, 4-NOT SPECIFIED, 5-LOW]
+        complete: true
   public.lineitem:
     unit: {{path: [l_orderkey -> public.orders.o_orderkey, o_custkey -> public.customer.c_custkey]}}
     rows_per_unit: 1000
@@ -80,56 +92,89 @@ REVENUE = "sum(l_extendedprice * (1 - l_discount))"
 # What each asks, by the number of the TPC-H query that it follows, and plain shapes.
 QUESTIONS = {
     "Q1 pricing summary": f"""
-        SELECT l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice), {REVENUE}, avg(l_quantity), avg(l_discount), count(*)
+        SELECT l_returnflag, l_linestatus, sum(l_quantity), sum(l_extendedprice), {REVENUE},
+          avg(l_quantity), avg(l_discount), count(*)
         FROM lineitem WHERE l_shipdate <= date '1998-09-02' GROUP BY l_returnflag, l_linestatus""",
     "Q3 revenue of a segment": f"""
-        SELECT {REVENUE} FROM customer JOIN orders ON o_custkey = c_custkey JOIN lineitem ON l_orderkey = o_orderkey
-        WHERE c_mktsegment = 'BUILDING' AND o_orderdate < date '1995-03-15' AND l_shipdate > date '1995-03-15'""",
+        SELECT {REVENUE} FROM customer JOIN orders ON o_custkey = c_custkey
+          JOIN lineitem ON l_orderkey = o_orderkey
+        WHERE c_mktsegment = 'BUILDING' AND o_orderdate < date '1995-03-15'
+          AND l_shipdate > date '1995-03-15'""",
     "Q4 late orders": """
         SELECT o_orderpriority, count(*) FROM orders
         WHERE o_orderdate >= date '1993-07-01' AND o_orderdate < date '1993-10-01'
-          AND EXISTS (SELECT FROM lineitem WHERE l_orderkey = o_orderkey AND l_commitdate < l_receiptdate)
+          AND EXISTS (
+            SELECT FROM lineitem WHERE l_orderkey = o_orderkey AND l_commitdate < l_receiptdate)
         GROUP BY o_orderpriority""",
     "Q5 revenue by nation": f"""
-        SELECT c_nationkey, {REVENUE} FROM customer JOIN orders ON o_custkey = c_custkey JOIN lineitem ON l_orderkey = o_orderkey
-        WHERE o_orderdate >= date '1994-01-01' AND o_orderdate < date '1995-01-01' GROUP BY c_nationkey""",
+        SELECT c_nationkey, {REVENUE} FROM customer JOIN orders ON o_custkey = c_custkey
+          JOIN lineitem ON l_orderkey = o_orderkey
+        WHERE o_orderdate >= date '1994-01-01' AND o_orderdate < date '1995-01-01'
+        GROUP BY c_nationkey""",
     "Q6 forecast": """
         SELECT sum(l_extendedprice * l_discount) FROM lineitem
-        WHERE l_shipdate >= date '1994-01-01' AND l_shipdate < date '1995-01-01' AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24""",
+        WHERE l_shipdate >= date '1994-01-01' AND l_shipdate < date '1995-01-01'
+          AND l_discount BETWEEN 0.05 AND 0.07 AND l_quantity < 24""",
     "Q7 volume by year": f"""
         SELECT extract(year FROM l_shipdate) AS year, {REVENUE} FROM lineitem
         WHERE l_shipdate BETWEEN date '1995-01-01' AND date '1996-12-31' GROUP BY 1""",
     "Q9 profit by nation": f"""
-        SELECT n_name, {REVENUE} FROM lineitem JOIN supplier ON s_suppkey = l_suppkey JOIN nation ON n_nationkey = s_nationkey GROUP BY n_name""",
+        SELECT n_name, {REVENUE} FROM lineitem JOIN supplier ON s_suppkey = l_suppkey
+          JOIN nation ON n_nationkey = s_nationkey GROUP BY n_name""",
     "Q10 returned by nation": f"""
-        SELECT c_nationkey, {REVENUE} FROM customer JOIN orders ON o_custkey = c_custkey JOIN lineitem ON l_orderkey = o_orderkey
-        WHERE o_orderdate >= date '1993-10-01' AND o_orderdate < date '1994-01-01' AND l_returnflag = 'R' GROUP BY c_nationkey""",
+        SELECT c_nationkey, {REVENUE} FROM customer JOIN orders ON o_custkey = c_custkey
+          JOIN lineitem ON l_orderkey = o_orderkey
+        WHERE o_orderdate >= date '1993-10-01' AND o_orderdate < date '1994-01-01'
+          AND l_returnflag = 'R' GROUP BY c_nationkey""",
     "Q12 shipping modes": """
-        SELECT l_shipmode, count(*) FILTER (WHERE o_orderpriority IN ('1-URGENT', '2-HIGH')), count(*) FILTER (WHERE o_orderpriority NOT IN ('1-URGENT', '2-HIGH'))
+        SELECT l_shipmode, count(*) FILTER (WHERE o_orderpriority IN ('1-URGENT', '2-HIGH')),
+          count(*) FILTER (WHERE o_orderpriority NOT IN ('1-URGENT', '2-HIGH'))
         FROM orders JOIN lineitem ON l_orderkey = o_orderkey
-        WHERE l_commitdate < l_receiptdate AND l_shipdate < l_commitdate AND l_receiptdate >= date '1994-01-01' AND l_receiptdate < date '1995-01-01'
+        WHERE l_commitdate < l_receiptdate AND l_shipdate < l_commitdate
+          AND l_receiptdate >= date '1994-01-01' AND l_receiptdate < date '1995-01-01'
         GROUP BY l_shipmode""",
     "Q13 orders a customer": """
-        SELECT n, count(*) FROM (SELECT o_custkey, least(count(*), 40) AS n FROM orders GROUP BY o_custkey) AS t GROUP BY n""",
+        SELECT n, count(*) FROM (
+          SELECT o_custkey, least(count(*), 40) AS n FROM orders GROUP BY o_custkey) AS t
+        GROUP BY n""",
     "Q14 promotion": """
-        SELECT sum(CASE WHEN p_type LIKE 'PROMO%' THEN l_extendedprice * (1 - l_discount) END), sum(l_extendedprice * (1 - l_discount))
-        FROM lineitem JOIN part ON p_partkey = l_partkey WHERE l_shipdate >= date '1995-09-01' AND l_shipdate < date '1995-10-01'""",
+        SELECT sum(CASE WHEN p_type LIKE 'PROMO%' THEN l_extendedprice * (1 - l_discount) END),
+          sum(l_extendedprice * (1 - l_discount))
+        FROM lineitem JOIN part ON p_partkey = l_partkey
+        WHERE l_shipdate >= date '1995-09-01' AND l_shipdate < date '1995-10-01'""",
     "Q18 large volumes": """
-        SELECT sum(quantity) FROM (SELECT o_custkey, sum(l_quantity) AS quantity FROM orders JOIN lineitem ON l_orderkey = o_orderkey GROUP BY o_custkey) AS t""",
+        SELECT sum(quantity) FROM (
+          SELECT o_custkey, sum(l_quantity) AS quantity FROM orders
+            JOIN lineitem ON l_orderkey = o_orderkey GROUP BY o_custkey) AS t""",
     "Q19 discounted": f"""
         SELECT {REVENUE} FROM lineitem JOIN part ON p_partkey = l_partkey
-        WHERE l_shipmode IN ('AIR', 'REG AIR') AND p_brand IN ('Brand#12', 'Brand#23', 'Brand#34') AND l_quantity BETWEEN 1 AND 30""",
+        WHERE l_shipmode IN ('AIR', 'REG AIR') AND p_brand IN ('Brand#12', 'Brand#23', 'Brand#34')
+          AND l_quantity BETWEEN 1 AND 30""",
     "Q22 balances": """
-        SELECT substring(c_phone, 1, 2) AS code, count(*), sum(c_acctbal) FROM customer WHERE c_acctbal > 0 GROUP BY code""",
+        SELECT substring(c_phone, 1, 2) AS code, count(*), sum(c_acctbal) FROM customer
+        WHERE c_acctbal > 0 GROUP BY code""",
     "count": "SELECT count(*) FROM lineitem",
     "sum": "SELECT sum(l_extendedprice) FROM lineitem",
     "count by a key": "SELECT l_shipmode, count(*) FROM lineitem GROUP BY l_shipmode",
     "sum by a key": "SELECT l_shipmode, sum(l_quantity) FROM lineitem GROUP BY l_shipmode",
-    "average by month": "SELECT date_trunc('month', o_orderdate) AS month, avg(o_totalprice) FROM orders GROUP BY 1",
-    "orders by status": "SELECT o_orderstatus, count(*), sum(o_totalprice) FROM orders GROUP BY o_orderstatus",
-    "orders by nation": "SELECT c_nationkey, count(*) FROM customer JOIN orders ON o_custkey = c_custkey GROUP BY c_nationkey",
-    "customers": "SELECT c_mktsegment, count(*), avg(c_acctbal) FROM customer GROUP BY c_mktsegment",
-    "rollup": "SELECT l_returnflag, l_linestatus, sum(l_quantity) FROM lineitem GROUP BY ROLLUP (l_returnflag, l_linestatus)",
+    "average by month": (
+        "SELECT date_trunc('month', o_orderdate) AS month, avg(o_totalprice) FROM orders "
+        "GROUP BY 1"
+    ),
+    "orders by status": (
+        "SELECT o_orderstatus, count(*), sum(o_totalprice) FROM orders GROUP BY o_orderstatus"
+    ),
+    "orders by nation": (
+        "SELECT c_nationkey, count(*) FROM customer JOIN orders ON o_custkey = c_custkey "
+        "GROUP BY c_nationkey"
+    ),
+    "customers": (
+        "SELECT c_mktsegment, count(*), avg(c_acctbal) FROM customer GROUP BY c_mktsegment"
+    ),
+    "rollup": (
+        "SELECT l_returnflag, l_linestatus, sum(l_quantity) FROM lineitem "
+        "GROUP BY ROLLUP (l_returnflag, l_linestatus)"
+    ),
     "keys by threshold": "SELECT l_suppkey, count(*) FROM lineitem GROUP BY l_suppkey",
     "distinct values": "SELECT count(DISTINCT l_partkey) FROM lineitem",
     "median": "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY l_quantity) FROM lineitem",
@@ -145,7 +190,9 @@ def free_port():
 @contextlib.contextmanager
 def served(program, url, shadow):
     """A connection for each role through a proxy of that program."""
-    made = subprocess.run([program, "password"], input="bench\n", capture_output=True, text=True, check=True)
+    made = subprocess.run(
+        [program, "password"], input="bench\n", capture_output=True, text=True, check=True
+    )
     verifier = next(word for word in made.stdout.split() if word.startswith("SCRAM-SHA-256$"))
     with tempfile.TemporaryDirectory() as directory:
         path, port = os.path.join(directory, "policy.yaml"), free_port()
@@ -154,11 +201,23 @@ def served(program, url, shadow):
             file.write(POLICY.format(url=url, directory=directory, password=verifier, shadow=named))
         log = os.path.join(directory, "log")
         with open(log, "w") as written:
-            server = subprocess.Popen([program, "serve", "--policy", path, "--listen", f"127.0.0.1:{port}"], stderr=written)
+            server = subprocess.Popen(
+                [program, "serve", "--policy", path, "--listen", f"127.0.0.1:{port}"],
+                stderr=written,
+            )
         try:
             while True:
                 try:
-                    roles = {role: psycopg2.connect(host="127.0.0.1", port=port, user=role, password="bench", dbname="postgres") for role in ("auto", "fixed")}
+                    roles = {
+                        role: psycopg2.connect(
+                            host="127.0.0.1",
+                            port=port,
+                            user=role,
+                            password="bench",
+                            dbname="postgres",
+                        )
+                        for role in ("auto", "fixed")
+                    }
                     break
                 except psycopg2.OperationalError:
                     if server.poll() is not None:
@@ -179,7 +238,11 @@ def emitted(connection, question):
         except psycopg2.Error as error:
             return str(error).strip().splitlines()[0]
         rows = cursor.fetchall()
-    document = rows[0][0] if not isinstance(rows[0][0], str) else json.loads("\n".join(row[0] for row in rows))
+    document = (
+        rows[0][0]
+        if not isinstance(rows[0][0], str)
+        else json.loads("\n".join(row[0] for row in rows))
+    )
     statements = [sql for release in document[0]["releases"] for sql in release["sql"]]
     return "it reads another release" if any("$1" in sql for sql in statements) else statements
 
@@ -199,7 +262,9 @@ def seconds(cursor, statements, clock):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--pgveil", required=True, help="the program")
     parser.add_argument("--other", help="another build")
     parser.add_argument("--dsn", required=True, help="URL of a loaded server")
@@ -207,7 +272,11 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="")
     parser.add_argument("--show", action="store_true")
-    parser.add_argument("--cpu", action="store_true", help="CPU time of the backend, for a busy machine: local server, no parallel workers")
+    parser.add_argument(
+        "--cpu",
+        action="store_true",
+        help="CPU time of the backend, for a busy machine: local server, no parallel workers",
+    )
     arguments = parser.parse_args()
     ways = {"exact": lambda question: [question]}
     with contextlib.ExitStack() as stack:
@@ -215,7 +284,9 @@ def main():
             if program:
                 roles = stack.enter_context(served(program, arguments.dsn, arguments.shadow))
                 for role, connection in roles.items():
-                    ways[name + role] = lambda question, connection=connection: emitted(connection, question)
+                    ways[name + role] = lambda question, connection=connection: emitted(
+                        connection, question
+                    )
         direct = psycopg2.connect(arguments.dsn)
         direct.autocommit = True
         cursor = direct.cursor()
@@ -226,14 +297,18 @@ def main():
             backend = cursor.fetchone()[0]
             clock = lambda: processor_time(backend)
         private = [way for way in ways if way != "exact"]
-        print(f"| question | exact ms | {' | '.join(private)} |\n|---|---:|{'---:|' * len(private)}")
+        print(
+            f"| question | exact ms | {' | '.join(private)} |\n|---|---:|{'---:|' * len(private)}"
+        )
         ratios = {way: [] for way in private}
         for name, question in QUESTIONS.items():
             if arguments.only not in name:
                 continue
             planned = {way: statements(question) for way, statements in ways.items()}
             if arguments.show:
-                print("\n".join(f"-- {way}\n{sql}" for way, sqls in planned.items() for sql in sqls))
+                print(
+                    "\n".join(f"-- {way}\n{sql}" for way, sqls in planned.items() for sql in sqls)
+                )
             runs = {way: sqls for way, sqls in planned.items() if isinstance(sqls, list)}
             times = {way: [] for way in runs}
             for turn in range(arguments.rounds + 1):
@@ -252,7 +327,10 @@ def main():
                 else:
                     cells.append(planned[way])
             print(f"| {name} | {exact * 1e3:.1f} | {' | '.join(cells)} |", flush=True)
-        means = [math.exp(statistics.mean(map(math.log, found))) if found else float("nan") for found in ratios.values()]
+        means = [
+            math.exp(statistics.mean(map(math.log, found))) if found else float("nan")
+            for found in ratios.values()
+        ]
         print(f"| geometric mean | | {' | '.join(f'{mean:.2f}' for mean in means)} |")
 
 

@@ -1,4 +1,5 @@
--- Runs once, when the database's volume is new: the demo data, and a role for the proxy that can read them and nothing else.
+-- Runs once, when the database's volume is new: the demo data, and a role for the proxy that can
+-- read them and nothing else.
 \set ON_ERROR_STOP on
 \getenv password PGVEIL_DATABASE_PASSWORD
 \cd /demo

@@ -1,5 +1,7 @@
 #!/usr/bin/env python3
-"""Seeds of the fuzz targets from the goldens, policies and a few conversations, and dictionaries of their words: written to fuzz/corpus."""
+"""Seeds of the fuzz targets from the goldens, policies and a few conversations, and dictionaries of
+their words: written to fuzz/corpus.
+"""
 
 import hashlib
 import pathlib
@@ -18,7 +20,9 @@ def keep(target, data):
 
 def statements():
     files = sorted((ROOT / "tests").rglob("*.sql"))
-    return [text.strip() for file in files for text in file.read_text().split(";\n") if text.strip()]
+    return [
+        text.strip() for file in files for text in file.read_text().split(";\n") if text.strip()
+    ]
 
 
 def message(kind, body):
@@ -30,8 +34,20 @@ def simple(sql):
 
 
 def extended(sql, *values):
-    bind = b"\0\0" + struct.pack("!hh", 0, len(values)) + b"".join(struct.pack("!i", len(v)) + v for v in values) + struct.pack("!h", 0)
-    steps = [(b"P", b"\0" + sql.encode() + b"\0\0\0"), (b"D", b"S\0"), (b"B", bind), (b"D", b"P\0"), (b"E", b"\0\0\0\0\0"), (b"S", b"")]
+    bind = (
+        b"\0\0"
+        + struct.pack("!hh", 0, len(values))
+        + b"".join(struct.pack("!i", len(v)) + v for v in values)
+        + struct.pack("!h", 0)
+    )
+    steps = [
+        (b"P", b"\0" + sql.encode() + b"\0\0\0"),
+        (b"D", b"S\0"),
+        (b"B", bind),
+        (b"D", b"P\0"),
+        (b"E", b"\0\0\0\0\0"),
+        (b"S", b""),
+    ]
     return b"".join(message(*step) for step in steps)
 
 
@@ -54,15 +70,38 @@ def conversations():
     for sql in session:
         yield b"\0" + simple(sql)
     yield b"\0" + extended("SELECT $1::int", b"7")
-    yield b"\0" + extended("SELECT three") + message(b"C", b"Ss\0") + message(b"H", b"") + message(b"f", b"no\0") + message(b"X", b"")
-    startup = b"".join(part + b"\0" for part in [b"user", b"ann", b"database", b"survey", b"options", b"-c geqo=off", b""])
-    for code, body in [(3 << 16, startup), (196610, startup), (80877103, b""), (80877104, b""), (80877102, b"\0" * 8)]:
+    yield b"\0" + extended("SELECT three") + message(b"C", b"Ss\0") + message(b"H", b"") + message(
+        b"f", b"no\0"
+    ) + message(b"X", b"")
+    startup = b"".join(
+        part + b"\0"
+        for part in [b"user", b"ann", b"database", b"survey", b"options", b"-c geqo=off", b""]
+    )
+    for code, body in [
+        (3 << 16, startup),
+        (196610, startup),
+        (80877103, b""),
+        (80877104, b""),
+        (80877102, b"\0" * 8),
+    ]:
         yield b"\1" + struct.pack("!ii", len(body) + 8, code) + body
 
 
-# A page or a form of each site. The first byte: 1 is the desk, 2 has no session, 4 is a request as it stands.
+# A page or a form of each site. The first byte: 1 is the desk, 2 has no session, 4 is a request as
+# it stands.
 PAGES = {
-    0: ["/", "/budgets", "/statements?before=3", "/explore", "/policy", "/checks", "/login", "/style.css", "/?again", "/none"],
+    0: [
+        "/",
+        "/budgets",
+        "/statements?before=3",
+        "/explore",
+        "/policy",
+        "/checks",
+        "/login",
+        "/style.css",
+        "/?again",
+        "/none",
+    ],
     1: ["/", "/answer", "/budget", "/statements", "/login", "/style.css", "/none"],
 }
 FORMS = {
@@ -76,23 +115,47 @@ def requests():
     for site, pages in PAGES.items():
         for page in pages:
             for session in (0, 2):
-                yield bytes([site | session | 4]) + f"GET {page} HTTP/1.1\r\nHost: \1\r\nCookie: \2\r\n\r\n".encode()
+                yield bytes(
+                    [site | session | 4]
+                ) + f"GET {page} HTTP/1.1\r\nHost: \1\r\nCookie: \2\r\n\r\n".encode()
         for path, *fields in FORMS[site]:
             yield bytes([site]) + "\0".join([path[1:], *fields]).encode()
         for who in ("olga", "analyst"):
             yield bytes([site | 2]) + f"login\0name={who}\0password=secret".encode()
         body = "token=\3"
-        yield bytes([site | 4]) + f"POST /none HTTP/1.1\r\nHost: \1\r\nCookie: \2\r\nOrigin: http://\1\r\n{form}Content-Length: 8\r\n\r\n{body}".encode()
+        yield bytes([site | 4]) + (
+            "POST /none HTTP/1.1\r\nHost: \1\r\nCookie: \2\r\nOrigin: http://\1\r\n"
+            f"{form}Content-Length: 8\r\n\r\n{body}"
+        ).encode()
 
 
 def dictionary(name, words):
-    lines = ['"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"' for word in sorted(words) if word.isascii() and word.isprintable()]
+    lines = [
+        '"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        for word in sorted(words)
+        if word.isascii() and word.isprintable()
+    ]
     (CORPUS / name).write_text("\n".join(lines) + "\n")
 
 
 def main():
     CORPUS.mkdir(parents=True, exist_ok=True)
-    words = {"$1", "$2", "E'\\'", "''", "::", "/*", "*/", "--", "$$", "U&\"", "||", "<=", "->>", "nls.things"}
+    words = {
+        "$1",
+        "$2",
+        "E'\\'",
+        "''",
+        "::",
+        "/*",
+        "*/",
+        "--",
+        "$$",
+        "U&\"",
+        "||",
+        "<=",
+        "->>",
+        "nls.things",
+    }
     words.update("thing_id woman_id s i l n m f r t tx v b u d dd ts tz iv tm en j a ta".split())
     for number, sql in enumerate(statements()):
         words.update(re.findall(r"[A-Za-z_][A-Za-z_0-9.]*", sql))
@@ -103,7 +166,10 @@ def main():
             keep("messages", b"\0" + simple(sql))
             keep("pages", b"\0explore\0role=analyst\0epsilon=\0sql=" + sql.encode())
             keep("pages", b"\1price\0sql=" + sql.encode())
-    for sql in ["SELECT $1, $2::text WHERE $1 = ANY($2)", "SELECT count(*) FROM t WHERE a = $1 AND b IN ($2, $3) LIMIT $4 OFFSET $5"]:
+    for sql in [
+        "SELECT $1, $2::text WHERE $1 = ANY($2)",
+        "SELECT count(*) FROM t WHERE a = $1 AND b IN ($2, $3) LIMIT $4 OFFSET $5",
+    ]:
         keep("bind", sql.encode() + b"".join(b"\0" + bytes([100 + at]) + b"x'y" for at in range(5)))
     for request in requests():
         keep("pages", request)
@@ -117,7 +183,10 @@ def main():
         keep("draft", text.encode())
         keep("pages", b"\0policy\0draft=" + text.encode())
     dictionary("sql.dict", words)
-    dictionary("policy.dict", keys | {"${X}", ": ", "- ", "{", "}", "[", "]", "1e-6", "->", "!!", "&a", "*a"})
+    dictionary(
+        "policy.dict",
+        keys | {"${X}", ": ", "- ", "{", "}", "[", "]", "1e-6", "->", "!!", "&a", "*a"},
+    )
 
 
 main()

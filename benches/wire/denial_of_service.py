@@ -1,7 +1,9 @@
-"""Denial of service: each attack at full force by one role or stranger, while another role logs in and asks, and reads its pages. What the attack met, what the other
-role waited, and what memory the proxy took.
+"""Denial of service: each attack at full force by one role or stranger, while another role logs in
+and asks, and reads its pages. What the attack met, what the other role waited, and what memory the
+proxy took.
 
-    cargo build --release && python3 benches/wire/denial_of_service.py [seconds of each attack, 15] [names of attacks]
+    cargo build --release
+    python3 benches/wire/denial_of_service.py [seconds of each attack, 15] [names of attacks]
 """
 
 import contextlib
@@ -21,22 +23,38 @@ SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 15
 ATTEMPTS = 10_000
 FORK = multiprocessing.get_context("fork")
 WOMEN = "SELECT count(*) FROM nls.women"
-SLOW = "SELECT count(*) FROM nls.interviews i JOIN nls.interviews j USING (woman_id), nls.industries a, nls.occupations b, nls.industries c"
+SLOW = (
+    "SELECT count(*) FROM nls.interviews i JOIN nls.interviews j USING (woman_id), "
+    "nls.industries a, nls.occupations b, nls.industries c"
+)
 
 
 class Siege(Stage):
-    """200 sessions at most, as the demo has them, a second role, an operator, the console and the desk."""
+    """200 sessions, as in the demo, a second role, an operator, the console and the desk."""
 
     def policy(self):
         policy = super().policy().replace("connections: 1500 ", "connections: 200 ")
         verifier = policy.split("password: ")[1].split()[0]
-        role = f"  - name: honest\n    password: {verifier}\n    budget: {{epsilon: 90000, delta: 1e-7}}\n"
-        operators = "".join(f"  - {{name: {name}, password: '{verifier}', may: [watch, own]}}\n" for name in ["olga", "hope"])
+        role = (
+            f"  - name: honest\n    password: {verifier}\n"
+            "    budget: {epsilon: 90000, delta: 1e-7}\n"
+        )
+        operators = "".join(
+            f"  - {{name: {name}, password: '{verifier}', may: [watch, own]}}\n"
+            for name in ["olga", "hope"]
+        )
         return policy.replace("\ntables:", f"\n{role}\noperators:\n{operators}\ntables:", 1)
 
     def pgveil(self):
         self.console, self.desk = free_port(), free_port()
-        sites = ["--admin", f"127.0.0.1:{self.admin}", "--console", f"127.0.0.1:{self.console}", "--desk", f"127.0.0.1:{self.desk}"]
+        sites = [
+            "--admin",
+            f"127.0.0.1:{self.admin}",
+            "--console",
+            f"127.0.0.1:{self.console}",
+            "--desk",
+            f"127.0.0.1:{self.desk}",
+        ]
         self.proxy = self.veil("pgveil", self.policy(), self.veiled, "nls", sites)
 
     def pgbouncer(self):
@@ -44,7 +62,9 @@ class Siege(Stage):
 
 
 class Honest(FORK.Process):
-    """Comes, asks for a constant and for a count afresh, and goes; again and again. A process of its own: the attacker's threads are no part of what it waits for."""
+    """Comes, asks for a constant and for a count afresh, and goes; again and again. A process of
+    its own: the attacker's threads are no part of what it waits for.
+    """
 
     def __init__(self, stage):
         super().__init__(daemon=True)
@@ -68,7 +88,9 @@ class Honest(FORK.Process):
 
 
 class Visitor(FORK.Process):
-    """Reads a page of the console and one of the desk, in sessions that it has: logged in before the attack."""
+    """Reads a page of the console and one of the desk, in sessions that it has: logged in before
+    the attack.
+    """
 
     def __init__(self, stage):
         super().__init__(daemon=True)
@@ -120,7 +142,9 @@ def repeated(stage, sessions, work):
                 with contextlib.suppress(Exception):
                     client.close()
 
-    threads = [threading.Thread(target=one, args=(number,), daemon=True) for number in range(sessions)]
+    threads = [
+        threading.Thread(target=one, args=(number,), daemon=True) for number in range(sessions)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -175,9 +199,12 @@ def large_statements(stage):
         "SELECT 1;" * 110_000,
         "SHOW timezone;" * 1_000,
         "SELECT '" + "x" * 1_000_000 + "'",
-        "SELECT count(*) FROM nls.women WHERE " + " OR ".join(f"birth_year = {year}" for year in range(100)),
+        "SELECT count(*) FROM nls.women WHERE "
+        + " OR ".join(f"birth_year = {year}" for year in range(100)),
     ]
-    return repeated(stage, 20, lambda client, number: [ask(client, text) for text in texts[number % 10 :][:1]])
+    return repeated(
+        stage, 20, lambda client, number: [ask(client, text) for text in texts[number % 10 :][:1]]
+    )
 
 
 def ask(client, text):
@@ -188,7 +215,10 @@ def ask(client, text):
 def hoarded_rows(stage):
     def work(client, number):
         for cursor in range(300):
-            client.ask(f"DECLARE c{number}_{cursor}_{time.monotonic_ns()} CURSOR WITH HOLD FOR SELECT n, repeat('x', 100) FROM generate_series(1, 200000) n")
+            client.ask(
+                f"DECLARE c{number}_{cursor}_{time.monotonic_ns()} CURSOR WITH HOLD FOR "
+                "SELECT n, repeat('x', 100) FROM generate_series(1, 200000) n"
+            )
 
     return repeated(stage, 20, work)
 
@@ -216,7 +246,11 @@ def half_messages(stage):
 
 
 def dear_public_statements(stage):
-    return repeated(stage, 30, lambda client, _: client.ask("SELECT count(*) FROM generate_series(1, 1000000000)"))
+    return repeated(
+        stage,
+        30,
+        lambda client, _: client.ask("SELECT count(*) FROM generate_series(1, 1000000000)"),
+    )
 
 
 def dear_private_joins(stage):
@@ -248,11 +282,20 @@ def row(attack, stage):
     seen, missed = visitor.told.get(timeout=90)
     time.sleep(2)
     times = sorted(milliseconds) or [float("nan")]
-    met = ", ".join(f"{count} {what}" if what != "connections a second" else f"{count} a second" for what, count in sorted(met.items())) or "-"
+    met = (
+        ", ".join(
+            f"{count} {what}" if what != "connections a second" else f"{count} a second"
+            for what, count in sorted(met.items())
+        )
+        or "-"
+    )
     memory = ", ".join(f"{size >> 20}" for size in (before, peak, stage.memory()))
     ended = "" if stage.proxy.poll() is None else " PROXY ENDED"
     percentile = times[min(len(times) - 1, int(len(times) * 0.99))]
-    served = f"{len(milliseconds)}, {failed} | {statistics.median(times):.0f} | {percentile:.0f} | {times[-1]:.0f}"
+    served = (
+        f"{len(milliseconds)}, {failed} | {statistics.median(times):.0f} | {percentile:.0f} | "
+        f"{times[-1]:.0f}"
+    )
     read = f"{len(seen)}, {missed} | {statistics.median(seen or [float('nan')]):.0f}"
     return f"| {attack.__name__.replace('_', ' ')} | {met}{ended} | {served} | {read} | {memory} |"
 
@@ -260,9 +303,21 @@ def row(attack, stage):
 def main():
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    print("| attack | what it met | another role: served, failed | p50 ms | p99 ms | longest ms | its pages: read, failed | p50 ms | MiB before, most, after |")
+    print(
+        "| attack | what it met | another role: served, failed | p50 ms | p99 ms | "
+        "longest ms | its pages: read, failed | p50 ms | MiB before, most, after |"
+    )
     print("|---|---|---|---:|---:|---:|---|---:|---|", flush=True)
-    attacks = [nothing, stalled_logins, large_statements, hoarded_rows, deaf_clients, half_messages, dear_public_statements, dear_private_joins]
+    attacks = [
+        nothing,
+        stalled_logins,
+        large_statements,
+        hoarded_rows,
+        deaf_clients,
+        half_messages,
+        dear_public_statements,
+        dear_private_joins,
+    ]
     attacks += map(on_pages, pages.ATTACKS)
     wanted = sys.argv[2:]
     for attack in attacks:

@@ -1,9 +1,11 @@
-"""How much longer does an answer take because of one woman who has far more rows than are declared? Questions that are dear for her rows alone: in a scan, and in what
-multiplies rows; asked of a database with her rows and of one without them, in turns, with and without a quantum of time.
+"""How much longer does an answer take because of one woman who has far more rows than are declared?
+Questions that are dear for her rows alone: in a scan, and in what multiplies rows; asked of a
+database with her rows and of one without them, in turns, with and without a quantum of time.
 
     cargo build --release && python3 benches/wire/joins.py [answers of each, 20]
 
-Of each question there are as many tables, terms or rows as are let through (54001 beyond): an EXPLAIN tells, and is free.
+Of each question there are as many tables, terms or rows as are let through (54001 beyond): an
+EXPLAIN tells, and is free.
 """
 
 import contextlib
@@ -20,9 +22,12 @@ ANSWERS = int(sys.argv[1]) if len(sys.argv) > 1 else 20
 NEEDLE, ROWS = 1, 300
 QUANTA = [None, "100ms"]
 TABLE = f"""
-CREATE TABLE nls.visits (woman_id int NOT NULL REFERENCES nls.women, n int NOT NULL, t text NOT NULL);
-INSERT INTO nls.visits SELECT woman_id, g, 'x' || g FROM nls.women, generate_series(1, 5) g WHERE woman_id <> {NEEDLE};
-INSERT INTO nls.visits SELECT {NEEDLE}, g, repeat('visit ', 600) || g FROM generate_series(1, {ROWS}) g;
+CREATE TABLE nls.visits (
+    woman_id int NOT NULL REFERENCES nls.women, n int NOT NULL, t text NOT NULL);
+INSERT INTO nls.visits SELECT woman_id, g, 'x' || g FROM nls.women, generate_series(1, 5) g
+    WHERE woman_id <> {NEEDLE};
+INSERT INTO nls.visits SELECT {NEEDLE}, g, repeat('visit ', 600) || g
+    FROM generate_series(1, {ROWS}) g;
 CREATE INDEX ON nls.visits (woman_id);
 """
 RULE = """
@@ -35,33 +40,54 @@ RULE = """
 
 def joined(count):
     """Her rows next to each other, `count` of them in a row."""
-    return "nls.visits v0" + "".join(f" JOIN nls.visits v{i} ON v{i}.woman_id = v0.woman_id" for i in range(1, count))
+    return "nls.visits v0" + "".join(
+        f" JOIN nls.visits v{i} ON v{i}.woman_id = v0.woman_id" for i in range(1, count)
+    )
 
 
 def dear(count, text):
     """So many texts of 4,000 characters and their digests."""
-    terms = " OR ".join(f"md5(lpad({text}, 4000, '{chr(97 + at % 26)}{at}')) = 'x'" for at in range(count))
+    terms = " OR ".join(
+        f"md5(lpad({text}, 4000, '{chr(97 + at % 26)}{at}')) = 'x'" for at in range(count)
+    )
     return f"({terms})" if count else "false"
 
 
 HERS = f"v0.woman_id = {NEEDLE}"
 # Each as a function of how much there is of it.
 QUESTIONS = {
-    "a scan of her rows": lambda count: f"SELECT count(*) FROM nls.visits v0 WHERE {HERS} AND v0.n > 1" if count == 1 else None,
+    "a scan of her rows": lambda count: (
+        f"SELECT count(*) FROM nls.visits v0 WHERE {HERS} AND v0.n > 1" if count == 1 else None
+    ),
     "joins": lambda count: f"SELECT count(*) FROM {joined(count)} WHERE {HERS}",
-    "one join, with expressions": lambda count: f"SELECT count(*) FROM {joined(2)} WHERE {HERS} AND {dear(count, 'v0.t || v1.n')}",
+    "one join, with expressions": lambda count: (
+        f"SELECT count(*) FROM {joined(2)} WHERE {HERS} AND {dear(count, 'v0.t || v1.n')}"
+    ),
     "EXISTS, with expressions": lambda count: "SELECT count(*) FROM nls.visits v0 WHERE "
-    f"{HERS} AND EXISTS (SELECT 1 FROM nls.visits v1 WHERE v1.woman_id = v0.woman_id AND {dear(count, 'v0.t || v1.n')})",
+    f"{HERS} AND EXISTS (SELECT 1 FROM nls.visits v1 WHERE v1.woman_id = v0.woman_id "
+    f"AND {dear(count, 'v0.t || v1.n')})",
     "sorts of joined rows": lambda count: "SELECT sum(least(r, 9)) FROM (SELECT "
-    + " + ".join(f"row_number() OVER (PARTITION BY v0.woman_id ORDER BY v1.t || {at}, v0.n)" for at in range(count))
+    + " + ".join(
+        f"row_number() OVER (PARTITION BY v0.woman_id ORDER BY v1.t || {at}, v0.n)"
+        for at in range(count)
+    )
     + f" AS r FROM {joined(2)} WHERE {HERS}) q",
-    "hashes of joined rows": lambda count: "SELECT sum(least(n, 9)) FROM (SELECT woman_id, count(*) AS n FROM (SELECT DISTINCT v0.woman_id, v0.t, v1.n"
+    "hashes of joined rows": lambda count: "SELECT sum(least(n, 9)) FROM ("
+    "SELECT woman_id, count(*) AS n FROM (SELECT DISTINCT v0.woman_id, v0.t, v1.n"
     + "".join(f", v{at}.t AS t{at}" for at in range(1, count))
     + f" FROM {joined(max(count, 2))} WHERE {HERS}) d GROUP BY woman_id) q",
     "windows whose frames move": lambda count: "SELECT sum(least(greatest(r, 0), 9)) FROM (SELECT "
-    + " + ".join(f"max(v0.n + {at}) OVER (PARTITION BY v0.woman_id ORDER BY v0.n ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)" for at in range(count))
+    + " + ".join(
+        (
+            f"max(v0.n + {at}) OVER (PARTITION BY v0.woman_id "
+            "ORDER BY v0.n ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)"
+        )
+        for at in range(count)
+    )
     + f" AS r FROM nls.visits v0 WHERE {HERS}) q",
-    "a scan, with expressions": lambda count: f"SELECT count(*) FROM nls.visits v0 WHERE {HERS} AND {dear(count, 'v0.t')}",
+    "a scan, with expressions": lambda count: (
+        f"SELECT count(*) FROM nls.visits v0 WHERE {HERS} AND {dear(count, 'v0.t')}"
+    ),
 }
 
 
@@ -76,7 +102,9 @@ class Pair(Stage):
         self.ports = {}
         for quantum in QUANTA:
             for database in ("nls", "without"):
-                policy = self.policy().replace("\n  nls.industries: public", RULE + "\n  nls.industries: public", 1)
+                policy = self.policy().replace(
+                    "\n  nls.industries: public", RULE + "\n  nls.industries: public", 1
+                )
                 policy += f"\ntiming: {{quantum: {quantum}}}\n" if quantum else ""
                 self.ports[quantum, database] = port = free_port()
                 self.veil(f"pgveil-{quantum}-{database}", policy, port, database)
@@ -85,7 +113,7 @@ class Pair(Stage):
         pass
 
     def processor(self):
-        """Milliseconds that the database has worked, in processes that run and in those that have ended."""
+        """Milliseconds that the database has worked, in processes that run or have ended."""
         server = self.processes[0].pid
         ticks = 0
         for stat in Path("/proc").glob("[0-9]*/stat"):
@@ -108,6 +136,7 @@ def refusal(client, sql):
 
 def largest(client, question):
     """The most of it that is answered, by halving."""
+
     def fits(count):
         sql = question(count)
         return sql is not None and refusal(client, sql) is None
@@ -124,8 +153,11 @@ def largest(client, question):
 
 
 def sample(stage, quantum, sql):
-    """Milliseconds of answers, with her rows and without them, and of the processor for her rows in each."""
-    clients = {database: Client(stage.ports[quantum, database], "analyst", database=database) for database in ("nls", "without")}
+    """Milliseconds of answers with and without her rows, and of the processor for her rows."""
+    clients = {
+        database: Client(stage.ports[quantum, database], "analyst", database=database)
+        for database in ("nls", "without")
+    }
     for client in clients.values():
         client.ask("SET pgveil.reuse = off; SET pgveil.epsilon = 0.01; SET pgveil.notices = off")
         client.ask(sql)
@@ -144,7 +176,10 @@ def sample(stage, quantum, sql):
 
 def main():
     with Pair() as stage:
-        print("| dear for her rows | how many | quantum | median with them, ms | without | processor time that they take |\n|---|---:|---|---:|---:|---:|")
+        print(
+            "| dear for her rows | how many | quantum | median with them, ms | without | "
+            "processor time that they take |\n|---|---:|---|---:|---:|---:|"
+        )
         client = Client(stage.ports[None, "nls"], "analyst", database="nls")
         for name, question in QUESTIONS.items():
             count = largest(client, question)

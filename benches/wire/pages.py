@@ -1,4 +1,4 @@
-"""A browser of bare sockets for the console and the desk, and attacks on their pages. Standard library only."""
+"""A browser of bare sockets for console and desk, and attacks on pages. Standard library only."""
 
 import contextlib
 import os
@@ -8,10 +8,13 @@ import threading
 import time
 import urllib.parse
 
-# Where attackers come from: this machine, which pages do not count, or another address of it, which has 8 connections at a time.
-# `ip route add local 10.83.0.1 dev lo` makes one.
+# Where attackers come from: this machine, which pages do not count, or another address of it, which
+# has 8 connections at a time. `ip route add local 10.83.0.1 dev lo` makes one.
 SOURCE = os.environ.get("PGVEIL_SIEGE_FROM", "127.0.0.1")
-DEAR = "SELECT year, married, south, metro, avg(hourly_wage), stddev(hourly_wage), count(*) FROM nls.interviews GROUP BY CUBE (1, 2, 3, 4)"
+DEAR = (
+    "SELECT year, married, south, metro, avg(hourly_wage), stddev(hourly_wage), count(*) "
+    "FROM nls.interviews GROUP BY CUBE (1, 2, 3, 4)"
+)
 
 
 class Browser:
@@ -24,9 +27,18 @@ class Browser:
         return socket.create_connection(("127.0.0.1", self.port), patience, (self.source, 0))
 
     def head(self, method, path, length=0):
-        lines = [f"{method} {path} HTTP/1.1", f"Host: 127.0.0.1:{self.port}", "Sec-Fetch-Site: same-origin", "Connection: close"]
+        lines = [
+            f"{method} {path} HTTP/1.1",
+            f"Host: 127.0.0.1:{self.port}",
+            "Sec-Fetch-Site: same-origin",
+            "Connection: close",
+        ]
         lines += [f"Cookie: {self.cookie}"] if self.cookie else []
-        lines += ["Content-Type: application/x-www-form-urlencoded", f"Content-Length: {length}"] if method == "POST" else []
+        lines += (
+            ["Content-Type: application/x-www-form-urlencoded", f"Content-Length: {length}"]
+            if method == "POST"
+            else []
+        )
         return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
     def request(self, method, path, fields=None):
@@ -76,7 +88,9 @@ def at_once(seconds, threads, work):
                 counts.add(type(error).__name__)
                 time.sleep(0.05)
 
-    running = [threading.Thread(target=one, args=(number,), daemon=True) for number in range(threads)]
+    running = [
+        threading.Thread(target=one, args=(number,), daemon=True) for number in range(threads)
+    ]
     for thread in running:
         thread.start()
     for thread in running:
@@ -94,7 +108,13 @@ def half_open_pages(stage, seconds):
 
     def work(number, counts, over):
         browser = Browser(site(stage, number), SOURCE)
-        beginnings = [b"", b"G", b"GET / HTTP/1.1\r\nHost: 127.0.0.1", browser.head("POST", "/login", 5000), browser.head("POST", "/login", 5000) + b"name=" + b"x" * 2000]
+        beginnings = [
+            b"",
+            b"G",
+            b"GET / HTTP/1.1\r\nHost: 127.0.0.1",
+            browser.head("POST", "/login", 5000),
+            browser.head("POST", "/login", 5000) + b"name=" + b"x" * 2000,
+        ]
         held = []
         for beginning in beginnings * 20:
             stream = browser.connect(5)
@@ -182,8 +202,10 @@ def many_sessions(stage, seconds):
 
 
 def dear_pages(stage, seconds):
-    """Pages that plan, compare and read much: curves of large cubes, drafts of 60 KiB, the whole record."""
-    draft = stage.policy() + "".join(f"  nls.t{number}: {{unit: woman_id, rows_per_unit: 3}}\n" for number in range(1100))
+    """Pages that plan, compare and read much: large cubes' curves, 60 KiB drafts, the record."""
+    draft = stage.policy() + "".join(
+        f"  nls.t{number}: {{unit: woman_id, rows_per_unit: 3}}\n" for number in range(1100)
+    )
 
     def work(number, counts, over):
         browser = Browser(site(stage, number), SOURCE)

@@ -1,4 +1,6 @@
-"""A throw-away PostgreSQL with the demo's data, pgveil and pgbouncer before it, and a client of bare sockets. Standard library only."""
+"""A throw-away PostgreSQL with the demo's data, pgveil and pgbouncer before it, and a client of
+bare sockets. Standard library only.
+"""
 
 import base64
 import contextlib
@@ -17,7 +19,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PGVEIL = os.environ.get("PGVEIL", str(ROOT / "target/release/pgveil"))
-BINARIES = Path(os.environ.get("PGVEIL_PG_BIN") or sorted(Path("/usr/lib/postgresql").glob("*/bin"))[-1])
+BINARIES = Path(
+    os.environ.get("PGVEIL_PG_BIN") or sorted(Path("/usr/lib/postgresql").glob("*/bin"))[-1]
+)
 PGBOUNCER = shutil.which("pgbouncer") or "/usr/sbin/pgbouncer"
 
 
@@ -29,7 +33,11 @@ def free_port():
 
 def unprivileged(command):
     """PostgreSQL and pgbouncer refuse to run as root."""
-    return (["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"] if os.getuid() == 0 else []) + [str(word) for word in command]
+    return (
+        ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+        if os.getuid() == 0
+        else []
+    ) + [str(word) for word in command]
 
 
 def until_open(port, process, log):
@@ -43,7 +51,9 @@ def until_open(port, process, log):
 
 
 class Stage:
-    """`direct`, `bounced` and `veiled` are ports; all take TLS or none. The direct user is postgres, pgveil's is analyst."""
+    """`direct`, `bounced` and `veiled` are ports; all take TLS or none. The direct user is
+    postgres, pgveil's is analyst.
+    """
 
     def __enter__(self):
         self.home = Path(tempfile.mkdtemp(prefix="pgveil-bench-"))
@@ -71,31 +81,110 @@ class Stage:
     def start(self, name, command, port, environment=None):
         log = self.home / f"{name}.log"
         with open(log, "wb") as out:
-            process = subprocess.Popen([str(word) for word in command], stdout=out, stderr=out, stdin=subprocess.DEVNULL, env=os.environ | (environment or {}), cwd=self.home)
+            process = subprocess.Popen(
+                [str(word) for word in command],
+                stdout=out,
+                stderr=out,
+                stdin=subprocess.DEVNULL,
+                env=os.environ | (environment or {}),
+                cwd=self.home,
+            )
         self.processes.append(process)
         until_open(port, process, log)
         return process
 
     def certificate(self):
         self.cert, self.key = self.home / "cert.pem", self.home / "key.pem"
-        made = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
-        subprocess.run(made + ["-addext", "subjectAltName=DNS:localhost", "-keyout", self.key, "-out", self.cert], check=True, capture_output=True)
+        made = [
+            "openssl",
+            "req",
+            "-x509",
+            "-newkey",
+            "ec",
+            "-pkeyopt",
+            "ec_paramgen_curve:prime256v1",
+            "-nodes",
+            "-days",
+            "2",
+            "-subj",
+            "/CN=localhost",
+        ]
+        subprocess.run(
+            made
+            + ["-addext", "subjectAltName=DNS:localhost", "-keyout", self.key, "-out", self.cert],
+            check=True,
+            capture_output=True,
+        )
         os.chmod(self.key, 0o600)
         if os.getuid() == 0:
             shutil.chown(self.key, 65534, 65534)
 
     def psql(self, text):
-        command = [BINARIES / "psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", f"host=127.0.0.1 port={self.direct} user=postgres dbname=nls"]
-        return subprocess.run([str(word) for word in command], input=text, text=True, check=True, capture_output=True, cwd=ROOT / "data/nls_young_women").stdout
+        command = [
+            BINARIES / "psql",
+            "-X",
+            "-q",
+            "-v",
+            "ON_ERROR_STOP=1",
+            f"host=127.0.0.1 port={self.direct} user=postgres dbname=nls",
+        ]
+        return subprocess.run(
+            [str(word) for word in command],
+            input=text,
+            text=True,
+            check=True,
+            capture_output=True,
+            cwd=ROOT / "data/nls_young_women",
+        ).stdout
 
     def postgresql(self):
         data = self.home / "data"
-        subprocess.run(unprivileged([BINARIES / "initdb", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C.UTF-8", "-D", data]), check=True, capture_output=True)
-        options = ["-c", "max_connections=200", "-c", "ssl=on", "-c", f"ssl_cert_file={self.cert}", "-c", f"ssl_key_file={self.key}", "-c", f"port={self.direct}"]
+        subprocess.run(
+            unprivileged(
+                [
+                    BINARIES / "initdb",
+                    "-A",
+                    "trust",
+                    "-U",
+                    "postgres",
+                    "-E",
+                    "UTF8",
+                    "--locale=C.UTF-8",
+                    "-D",
+                    data,
+                ]
+            ),
+            check=True,
+            capture_output=True,
+        )
+        options = [
+            "-c",
+            "max_connections=200",
+            "-c",
+            "ssl=on",
+            "-c",
+            f"ssl_cert_file={self.cert}",
+            "-c",
+            f"ssl_key_file={self.key}",
+            "-c",
+            f"port={self.direct}",
+        ]
         server = unprivileged([BINARIES / "postgres", "-D", data, "-k", self.home, *options])
         self.start("postgresql", server, self.direct)
         for _ in range(100):
-            ready = subprocess.run([str(BINARIES / "createdb"), "-h", "127.0.0.1", "-p", str(self.direct), "-U", "postgres", "nls"], capture_output=True)
+            ready = subprocess.run(
+                [
+                    str(BINARIES / "createdb"),
+                    "-h",
+                    "127.0.0.1",
+                    "-p",
+                    str(self.direct),
+                    "-U",
+                    "postgres",
+                    "nls",
+                ],
+                capture_output=True,
+            )
             if ready.returncode == 0:
                 break
             time.sleep(0.2)
@@ -103,7 +192,9 @@ class Stage:
         self.psql(schema)
         if self.psql("\\t\nSELECT count(*) FROM nls.women").strip() == "0":
             for table in ["industries", "occupations", "women", "interviews"]:
-                self.psql(f"\\copy nls.{table} FROM '{ROOT}/data/nls_young_women/{table}.csv' CSV HEADER")
+                self.psql(
+                    f"\\copy nls.{table} FROM '{ROOT}/data/nls_young_women/{table}.csv' CSV HEADER"
+                )
         self.psql("ANALYZE")
 
     def pgbouncer(self):
@@ -111,9 +202,12 @@ class Stage:
         users.write_text('"postgres" "postgres"\n')
         config = self.home / "pgbouncer.ini"
         config.write_text(
-            f"[databases]\nnls = host=127.0.0.1 port={self.direct} dbname=nls user=postgres\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {self.bounced}\n"
-            f"unix_socket_dir =\nauth_type = trust\nauth_file = {users}\npool_mode = session\nmax_client_conn = 2000\ndefault_pool_size = 60\n"
-            f"client_tls_sslmode = allow\nclient_tls_cert_file = {self.cert}\nclient_tls_key_file = {self.key}\n"
+            f"[databases]\nnls = host=127.0.0.1 port={self.direct} dbname=nls user=postgres\n"
+            f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {self.bounced}\n"
+            f"unix_socket_dir =\nauth_type = trust\nauth_file = {users}\npool_mode = session\n"
+            "max_client_conn = 2000\ndefault_pool_size = 60\n"
+            f"client_tls_sslmode = allow\nclient_tls_cert_file = {self.cert}\n"
+            f"client_tls_key_file = {self.key}\n"
         )
         if not Path(PGBOUNCER).exists():
             raise SystemExit("pgbouncer is not here: apt-get install pgbouncer")
@@ -122,22 +216,43 @@ class Stage:
     def policy(self):
         """The demo's, with enough of everything, so that the numbers are those of the machine."""
         policy = (ROOT / "policies/demo.yaml").read_text()
-        policy = policy.replace("epsilon: 8,", "epsilon: 1000000,").replace("epsilon: 3,", "epsilon: 900000,")
-        return policy.replace("failures: 10 ", "failures: 100000 ").replace("connections: 200 ", "connections: 1500 ")
+        policy = policy.replace("epsilon: 8,", "epsilon: 1000000,").replace(
+            "epsilon: 3,", "epsilon: 900000,"
+        )
+        return policy.replace("failures: 10 ", "failures: 100000 ").replace(
+            "connections: 200 ", "connections: 1500 "
+        )
 
     def pgveil(self):
-        self.proxy = self.veil("pgveil", self.policy(), self.veiled, "nls", ["--admin", f"127.0.0.1:{self.admin}"])
+        self.proxy = self.veil(
+            "pgveil", self.policy(), self.veiled, "nls", ["--admin", f"127.0.0.1:{self.admin}"]
+        )
 
     def veil(self, name, policy, port, database, more=()):
         """A proxy of this policy before this database."""
         (self.home / f"{name}.yaml").write_text(policy)
         environment = {
-            "DATABASE_URL": f"postgresql://postgres@127.0.0.1:{self.direct}/{database}?sslmode=disable",
+            "DATABASE_URL": (
+                f"postgresql://postgres@127.0.0.1:{self.direct}/{database}" "?sslmode=disable"
+            ),
             "PGVEIL_LEDGER": f"sqlite://{self.home}/{name}.db",
             "PGVEIL_LOG": "warn",
         }
-        options = ["--listen", f"127.0.0.1:{port}", "--tls-cert", self.cert, "--tls-key", self.key, *more]
-        return self.start(name, [PGVEIL, "serve", "--policy", self.home / f"{name}.yaml", *options], port, environment)
+        options = [
+            "--listen",
+            f"127.0.0.1:{port}",
+            "--tls-cert",
+            self.cert,
+            "--tls-key",
+            self.key,
+            *more,
+        ]
+        return self.start(
+            name,
+            [PGVEIL, "serve", "--policy", self.home / f"{name}.yaml", *options],
+            port,
+            environment,
+        )
 
     def memory(self):
         """Resident bytes of pgveil itself; its shadow is a PostgreSQL of its own."""
@@ -189,10 +304,14 @@ class Client:
             elif code == 11:
                 challenge = body[4:].decode()
                 parts = dict(part.split("=", 1) for part in challenge.split(","))
-                salted = hashlib.pbkdf2_hmac("sha256", password.encode(), base64.b64decode(parts["s"]), int(parts["i"]))
+                salted = hashlib.pbkdf2_hmac(
+                    "sha256", password.encode(), base64.b64decode(parts["s"]), int(parts["i"])
+                )
                 key = hmac.digest(salted, b"Client Key", "sha256")
                 last = f"c=biws,r={parts['r']}"
-                signature = hmac.digest(hashlib.sha256(key).digest(), f"{bare},{challenge},{last}".encode(), "sha256")
+                signature = hmac.digest(
+                    hashlib.sha256(key).digest(), f"{bare},{challenge},{last}".encode(), "sha256"
+                )
                 proof = bytes(a ^ b for a, b in zip(key, signature))
                 self.send(b"p", f"{last},p={base64.b64encode(proof).decode()}".encode())
 
@@ -210,7 +329,9 @@ class Client:
     def execute(self):
         """Bind and Execute of `s`, in one packet."""
         bind = b"B" + struct.pack("!i", 4 + 3 + 6) + b"\0s\0" + bytes(6)
-        self.socket.sendall(bind + b"E" + struct.pack("!i", 9) + bytes(5) + b"S" + struct.pack("!i", 4))
+        self.socket.sendall(
+            bind + b"E" + struct.pack("!i", 9) + bytes(5) + b"S" + struct.pack("!i", 4)
+        )
         return self.answer()
 
     def answer(self):

@@ -1,10 +1,14 @@
-"""Answers of SmartNoise SQL and Qrlew to the questions of `cargo bench --bench worth`, which starts this with `--peers PYTHON`.
+"""Answers of SmartNoise SQL and Qrlew to the questions of `cargo bench --bench worth`, which starts
+this with `--peers PYTHON`.
 
-    python3 -m venv venv && venv/bin/pip install smartnoise-sql==1.0.10 pyqrlew==0.9.27 psycopg2-binary
+    python3 -m venv venv
+    venv/bin/pip install smartnoise-sql==1.0.10 pyqrlew==0.9.27 psycopg2-binary
     cargo bench --bench worth -- --peers venv/bin/python
 
-It reads one JSON object: the database's URL, delta, draws, what the policy declares, and the questions with their exact values. It prints a JSON object a line:
-the peer, the question, epsilon and the root mean square error over the groups and draws that have a value, or why there is none. A peer that is not installed says so on stderr.
+It reads one JSON object: the database's URL, delta, draws, what the policy declares, and the
+questions with their exact values. It prints a JSON object a line: the peer, the question, epsilon
+and the root mean square error over the groups and draws that have a value, or why there is none. A
+peer that is not installed says so on stderr.
 """
 
 import json
@@ -16,7 +20,9 @@ PRIVATE = ["lines", "baskets", "households"]
 
 
 class SmartNoise:
-    """Its epsilon is one of each column: it is lowered until what it reports as the whole query's cost is what may be spent."""
+    """Its epsilon is one of each column: it is lowered until what it reports as the whole query's
+    cost is what may be spent.
+    """
 
     def __init__(self, task):
         import psycopg2
@@ -26,15 +32,35 @@ class SmartNoise:
         number = lambda bounds, kind="float": {"type": kind, "lower": bounds[0], "upper": bounds[1]}
         tables = {}
         for table in PRIVATE:
-            columns = {name: number(bounds, "int" if name in task["whole"] else "float") for name, bounds in task["bounds"].items() if name in task["columns"][table]}
-            columns |= {name: {"type": "string"} for name in task["columns"][table] if name in task["lists"]}
-            columns |= {name: {"type": "int"} for name in task["columns"][table] if name not in columns}
+            columns = {
+                name: number(bounds, "int" if name in task["whole"] else "float")
+                for name, bounds in task["bounds"].items()
+                if name in task["columns"][table]
+            }
+            columns |= {
+                name: {"type": "string"} for name in task["columns"][table] if name in task["lists"]
+            }
+            columns |= {
+                name: {"type": "int"} for name in task["columns"][table] if name not in columns
+            }
             columns["household_id"] = {"type": "int", "private_id": True}
-            tables[table] = {"max_ids": task["rows_per_unit"][table], "row_privacy": False, "rows": task["rows"][table]} | columns
+            tables[table] = {
+                "max_ids": task["rows_per_unit"][table],
+                "row_privacy": False,
+                "rows": task["rows"][table],
+            } | columns
         # Where keys are listed, or there are none, no group needs a threshold.
-        metadata = lambda is_listed: {"": {"shop": {name: {"censor_dims": not is_listed} | table for name, table in tables.items()}}}
+        metadata = lambda is_listed: {
+            "": {
+                "shop": {
+                    name: {"censor_dims": not is_listed} | table for name, table in tables.items()
+                }
+            }
+        }
         privacy = lambda epsilon: Privacy(epsilon=epsilon, delta=task["delta"])
-        self.reader = lambda epsilon, is_listed: from_connection(connection, engine="postgres", privacy=privacy(epsilon), metadata=metadata(is_listed))
+        self.reader = lambda epsilon, is_listed: from_connection(
+            connection, engine="postgres", privacy=privacy(epsilon), metadata=metadata(is_listed)
+        )
         self.readers = {}
 
     def ask(self, question):
@@ -72,8 +98,12 @@ class Qrlew:
             unit = [(table, [], "household_id") for table in PRIVATE]
             budget = {"epsilon": epsilon, "delta": self.task["delta"]}
             rows = float(max(self.task["rows_per_unit"].values()))
-            answer = self.dataset.relation(text).rewrite_with_differential_privacy(self.dataset, unit, budget, rows, 1.0)
-            self.rewritten[text, epsilon] = answer.relation().to_query(self.qrlew.Dialect.PostgreSql)
+            answer = self.dataset.relation(text).rewrite_with_differential_privacy(
+                self.dataset, unit, budget, rows, 1.0
+            )
+            self.rewritten[text, epsilon] = answer.relation().to_query(
+                self.qrlew.Dialect.PostgreSql
+            )
         with self.connection.cursor() as cursor:
             cursor.execute("SET statement_timeout = '20s'")
             cursor.execute(self.rewritten[text, epsilon])
@@ -122,7 +152,13 @@ def main():
             continue
         for question in task["questions"]:
             answer = measured(peer, question, task["draws"])
-            print(json.dumps({"peer": name, "question": question["name"], "epsilon": question["epsilon"]} | answer), flush=True)
+            print(
+                json.dumps(
+                    {"peer": name, "question": question["name"], "epsilon": question["epsilon"]}
+                    | answer
+                ),
+                flush=True,
+            )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,6 @@
-"""What the Python clients share: where to connect, the statements to compare, and a list of checks that reports each by name."""
+"""What the Python clients share: where to connect, the statements to compare, and a list of checks
+that reports each by name.
+"""
 
 import os
 import sys
@@ -21,25 +23,40 @@ COMPARED = [
     "SELECT count(*) FROM nls.women",
     "SELECT race, count(*) AS n, avg(years_of_school) FROM nls.women GROUP BY race ORDER BY race",
     "SELECT year, count(*), sum(weeks_unemployed) FROM nls.interviews GROUP BY year ORDER BY year",
-    "SELECT year, avg(age), avg(age)::float8 AS f, count(*) > 1000 AS many FROM nls.interviews GROUP BY 1 ORDER BY 1",
-    "SELECT race || '!' AS shout, count(*) * 2, round(avg(birth_year), 2), CASE WHEN count(*) > 5 THEN 1 END FROM nls.women GROUP BY race ORDER BY 1",
+    (
+        "SELECT year, avg(age), avg(age)::float8 AS f, count(*) > 1000 AS many "
+        "FROM nls.interviews GROUP BY 1 ORDER BY 1"
+    ),
+    (
+        "SELECT race || '!' AS shout, count(*) * 2, round(avg(birth_year), 2), "
+        "CASE WHEN count(*) > 5 THEN 1 END FROM nls.women GROUP BY race ORDER BY 1"
+    ),
     "SELECT industry_code, industry FROM nls.industries ORDER BY 1",
-    "SELECT 1, 'a', true, NULL, 1.50, 12345678901, 1.5::float8 AS f, date '2020-02-29', 'x'::text, 2::int2, 7::int8 AS big",
+    (
+        "SELECT 1, 'a', true, NULL, 1.50, 12345678901, 1.5::float8 AS f, date '2020-02-29', "
+        "'x'::text, 2::int2, 7::int8 AS big"
+    ),
     "SELECT date '1988-01-01' AS d, count(*) FROM nls.women",
     "SELECT * FROM nls.women LIMIT 0",
     "SELECT birth_year, count(*) FROM nls.women WHERE 1 = 0 GROUP BY birth_year",
 ]
 
 # The backend works for minutes on this one.
-SLOW = "SELECT count(*) FROM nls.interviews i JOIN nls.interviews j USING (woman_id), nls.industries a, nls.occupations b, nls.industries c"
+SLOW = (
+    "SELECT count(*) FROM nls.interviews i JOIN nls.interviews j USING (woman_id), "
+    "nls.industries a, nls.occupations b, nls.industries c"
+)
 if SHOP:
-    SLOW = "SELECT count(*) FROM orders i JOIN orders j USING (customer), countries a, countries b, countries c"
+    SLOW = (
+        "SELECT count(*) FROM orders i JOIN orders j USING (customer), countries a, countries b, "
+        "countries c"
+    )
 
 _checks = []
 
 
 def check(first, *more):
-    """`@check`, or `@check("tls", "scram")` where it does these items of the list that every client goes through."""
+    """`@check`, or `@check("tls", "scram")` where it does these items of every client's list."""
     if callable(first):
         _checks.append((first, ()))
         return first
@@ -52,9 +69,16 @@ def check(first, *more):
 
 
 def standard(open_session, has_savepoints_of_its_own=False, cancel=None):
-    """Checks for any driver, before those of its own: `open_session(user)` gives a function that runs one statement and returns its rows, or raises its SQLSTATE as `State`. A driver that
-    sets a savepoint before each statement goes on in a transaction after an error. `cancel(ask)` cancels what that session runs, from another thread."""
-    women, number = ("SELECT count(*) FROM nls.women", 4711) if not SHOP else ("SELECT count(*) FROM orders", 20000)
+    """Checks for any driver, before those of its own: `open_session(user)` gives a function that
+    runs one statement and returns its rows, or raises its SQLSTATE as `State`. A driver that sets a
+    savepoint before each statement goes on in a transaction after an error. `cancel(ask)` cancels
+    what that session runs, from another thread.
+    """
+    women, number = (
+        ("SELECT count(*) FROM nls.women", 4711)
+        if not SHOP
+        else ("SELECT count(*) FROM orders", 20000)
+    )
     rows = "SELECT * FROM nls.women LIMIT 5" if not SHOP else "SELECT * FROM orders LIMIT 5"
     own = len(_checks)
 
@@ -73,12 +97,20 @@ def standard(open_session, has_savepoints_of_its_own=False, cancel=None):
     def tables_and_columns_are_listed():
         ask = open_session()
         if SHOP:
-            columns = ask("SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'Customers' ORDER BY ordinal_position")
+            columns = ask(
+                "SELECT column_name, data_type FROM information_schema.columns "
+                "WHERE table_name = 'Customers' ORDER BY ordinal_position"
+            )
             same([str(value) for value in columns[1]], ["Country", "character"])
             return
-        tables = ask("SELECT table_name FROM information_schema.tables WHERE table_schema = 'nls' ORDER BY 1")
+        tables = ask(
+            "SELECT table_name FROM information_schema.tables WHERE table_schema = 'nls' ORDER BY 1"
+        )
         same([str(row[0]) for row in tables], ["industries", "interviews", "occupations", "women"])
-        columns = ask("SELECT column_name, data_type FROM information_schema.columns WHERE table_schema = 'nls' AND table_name = 'women' ORDER BY ordinal_position")
+        columns = ask(
+            "SELECT column_name, data_type FROM information_schema.columns "
+            "WHERE table_schema = 'nls' AND table_name = 'women' ORDER BY ordinal_position"
+        )
         same([str(value) for value in columns[0]], ["woman_id", "integer"])
 
     @check("prepared")
@@ -86,9 +118,15 @@ def standard(open_session, has_savepoints_of_its_own=False, cancel=None):
         # A role that no other client has, so that its account tells of this alone.
         ask = open_session(POOR)
         if SHOP:
-            ask("PREPARE again AS SELECT country, count(*) FROM orders WHERE price > $1 GROUP BY country ORDER BY country")
+            ask(
+                "PREPARE again AS SELECT country, count(*) FROM orders WHERE price > $1 "
+                "GROUP BY country ORDER BY country"
+            )
         else:
-            ask("PREPARE again AS SELECT race, count(*) FROM nls.women WHERE birth_year > $1 GROUP BY race ORDER BY race")
+            ask(
+                "PREPARE again AS SELECT race, count(*) FROM nls.women WHERE birth_year > $1 "
+                "GROUP BY race ORDER BY race"
+            )
         first = ask("EXECUTE again(1946)")
         paid = spent(ask)
         for _ in range(10):
@@ -101,9 +139,15 @@ def standard(open_session, has_savepoints_of_its_own=False, cancel=None):
         ask = open_session()
         ask("BEGIN")
         if SHOP:
-            ask("DECLARE c CURSOR FOR SELECT country, state, count(*) FROM orders WHERE country IN ('DE', 'FR', 'IT', 'NL', 'AT') GROUP BY 1, 2 ORDER BY 1, 2")
+            ask(
+                "DECLARE c CURSOR FOR SELECT country, state, count(*) FROM orders "
+                "WHERE country IN ('DE', 'FR', 'IT', 'NL', 'AT') GROUP BY 1, 2 ORDER BY 1, 2"
+            )
         else:
-            ask("DECLARE c CURSOR FOR SELECT year, count(*) FROM nls.interviews GROUP BY year ORDER BY year")
+            ask(
+                "DECLARE c CURSOR FOR SELECT year, count(*) FROM nls.interviews "
+                "GROUP BY year ORDER BY year"
+            )
         same([len(ask("FETCH 7 FROM c")) for _ in range(3)], [7, 7, 1])
         ask("CLOSE c")
         ask("COMMIT")
@@ -143,7 +187,8 @@ def standard(open_session, has_savepoints_of_its_own=False, cancel=None):
                 try:
                     cancel(ask)
                 except Exception:
-                    # Nothing runs yet, or no longer; or there was no connection, and the next one may be there.
+                    # Nothing runs yet, or no longer; or there was no connection, and the next one
+                    # may be there.
                     pass
 
         canceller = threading.Thread(target=insist)
@@ -203,6 +248,8 @@ def close(found, wanted, what=""):
         for x, y in zip(a, b, strict=True):
             assert type(x) is type(y), f"{what}: {x!r} and {y!r}"
             if isinstance(x, (float, decimal.Decimal)):
-                assert abs(float(x) - float(y)) <= 1e-9 * max(1.0, abs(float(y))), f"{what}: {x!r}, wanted {y!r}"
+                assert abs(float(x) - float(y)) <= 1e-9 * max(
+                    1.0, abs(float(y))
+                ), f"{what}: {x!r}, wanted {y!r}"
             else:
                 assert x == y, f"{what}: {x!r}, wanted {y!r}"

@@ -1,8 +1,9 @@
-"""Reads pairs of statements with PostgreSQL's own grammar and says which pairs it reads differently.
+"""Reads pairs of statements with PostgreSQL's own grammar and says which pairs it reads
+differently.
 
-Input: a JSON object a line, {"text": …, "printed": …}. Output: a JSON object a line, with "verdict":
-"same", "differs" (and both trees where they part), "taken" where only what is printed is a statement,
-or "refused" where what is printed is none.
+Input: a JSON object a line, {"text": …, "printed": …}. Output: a JSON object a line, with
+"verdict": "same", "differs" (and both trees where they part), "taken" where only what is printed is
+a statement, or "refused" where what is printed is none.
 """
 
 import json
@@ -10,8 +11,18 @@ import sys
 
 from pglast.parser import ParseError, parse_sql_json
 
-PLACES = {"location", "stmt_location", "stmt_len", "list_start", "list_end", "name_location",
-          "type_location", "arg_location", "rexpr_list_start", "rexpr_list_end"}
+PLACES = {
+    "location",
+    "stmt_location",
+    "stmt_len",
+    "list_start",
+    "list_end",
+    "name_location",
+    "type_location",
+    "arg_location",
+    "rexpr_list_start",
+    "rexpr_list_end",
+}
 
 
 def tree(sql):
@@ -36,8 +47,12 @@ def alike(node):
     expr = node.get("A_Expr")
     if expr and expr.get("kind") == "AEXPR_BETWEEN_SYM":
         first, second = expr["rexpr"]["List"]["items"]
-        return {"BoolExpr": {"boolop": "OR_EXPR", "args": [between(expr, first, second),
-                                                           between(expr, second, first)]}}
+        return {
+            "BoolExpr": {
+                "boolop": "OR_EXPR",
+                "args": [between(expr, first, second), between(expr, second, first)],
+            }
+        }
     # GROUPING SETS within GROUPING SETS are their sets.
     sets = node.get("GroupingSet")
     if sets and sets.get("kind") == "GROUPING_SET_SETS":
@@ -52,8 +67,12 @@ def alike(node):
         del select["limitOption"]
     # current_catalog is current_database().
     if node.get("SQLValueFunction", {}).get("op") == "SVFOP_CURRENT_CATALOG":
-        return {"FuncCall": {"funcname": [{"String": {"sval": "current_database"}}],
-                             "funcformat": "COERCE_EXPLICIT_CALL"}}
+        return {
+            "FuncCall": {
+                "funcname": [{"String": {"sval": "current_database"}}],
+                "funcformat": "COERCE_EXPLICIT_CALL",
+            }
+        }
     # TRIM(FROM a) is TRIM(' ' FROM a).
     call = node.get("FuncCall", {})
     name = call.get("funcname", [{}])[-1].get("String", {}).get("sval")
@@ -69,8 +88,14 @@ def alike(node):
 
 
 def between(expr, low, high):
-    return {"A_Expr": {**expr, "kind": "AEXPR_BETWEEN", "name": [{"String": {"sval": "BETWEEN"}}],
-                       "rexpr": {"List": {"items": [low, high]}}}}
+    return {
+        "A_Expr": {
+            **expr,
+            "kind": "AEXPR_BETWEEN",
+            "name": [{"String": {"sval": "BETWEEN"}}],
+            "rexpr": {"List": {"items": [low, high]}},
+        }
+    }
 
 
 def sets_of(node):

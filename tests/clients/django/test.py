@@ -34,11 +34,17 @@ def inspectdb_writes_models():
     with contextlib.redirect_stderr(io.StringIO()):
         call_command("inspectdb", stdout=written)
     text = written.getvalue()
-    for line in ["class Industries(models.Model):", "industry_code = models.SmallIntegerField(primary_key=True)"]:
+    for line in [
+        "class Industries(models.Model):",
+        "industry_code = models.SmallIntegerField(primary_key=True)",
+    ]:
         assert line in text, text
-    # Django asks a table for a row to learn its columns; the policy may answer previews by no row, the demo's refuses them.
+    # Django asks a table for a row to learn its columns; the policy may answer previews by no row,
+    # the demo's refuses them.
     for table in ["interviews", "women"]:
-        assert f"class {table.capitalize()}(" in text or f"Unable to inspect table '{table}'" in text, text
+        assert (
+            f"class {table.capitalize()}(" in text or f"Unable to inspect table '{table}'" in text
+        ), text
 
 
 @check
@@ -46,7 +52,10 @@ def the_introspection_is_postgresqls():
     from django.db import connection
 
     with connection.cursor() as cursor:
-        same(sorted(connection.introspection.table_names(cursor)), ["industries", "interviews", "occupations", "women"])
+        same(
+            sorted(connection.introspection.table_names(cursor)),
+            ["industries", "interviews", "occupations", "women"],
+        )
         same(connection.introspection.get_primary_key_columns(cursor, "women"), ["woman_id"])
         same(connection.introspection.get_sequences(cursor, "women"), [])
 

@@ -4,11 +4,14 @@ import java.util.*;
 
 /** pgJDBC against pgveil. Run as one source file with the driver on the class path. */
 public class Clients {
-    static final String VEILED = "jdbc:postgresql://127.0.0.1:" + System.getenv("VEILED_PORT") + "/nls";
-    static final String DIRECT = "jdbc:postgresql://127.0.0.1:" + System.getenv("DIRECT_PORT") + "/nls?sslmode=disable";
+    static final String VEILED =
+        "jdbc:postgresql://127.0.0.1:" + System.getenv("VEILED_PORT") + "/nls";
+    static final String DIRECT =
+        "jdbc:postgresql://127.0.0.1:" + System.getenv("DIRECT_PORT") + "/nls?sslmode=disable";
     static final String WOMEN = "SELECT count(*) FROM nls.women";
     static final String SLOW =
-        "SELECT count(*) FROM nls.interviews i JOIN nls.interviews j USING (woman_id), nls.industries a, nls.occupations b, nls.industries c";
+        "SELECT count(*) FROM nls.interviews i JOIN nls.interviews j USING (woman_id), "
+            + "nls.industries a, nls.occupations b, nls.industries c";
 
     interface Check { void run() throws Exception; }
 
@@ -16,9 +19,14 @@ public class Clients {
 
     /** What every client is to do, by the check that does it. */
     static final Map<String, String> DOES = Map.of(
-        "connects with and without TLS", "tls scram", "metadata shows what the policy shows", "list describe",
-        "names, types and rows are PostgreSQL's", "text binary", "fetches in batches", "cursor", "a refused preview leaves the connection whole", "refused",
-        "transactions and savepoints", "transaction savepoint", "a working statement is cancelled", "cancel", "the same question ten times is one", "prepared",
+        "connects with and without TLS", "tls scram",
+        "metadata shows what the policy shows", "list describe",
+        "names, types and rows are PostgreSQL's", "text binary",
+        "fetches in batches", "cursor",
+        "a refused preview leaves the connection whole", "refused",
+        "transactions and savepoints", "transaction savepoint",
+        "a working statement is cancelled", "cancel",
+        "the same question ten times is one", "prepared",
         "a session is reset", "pool");
 
     static void check(String name, Check body) {
@@ -35,7 +43,8 @@ public class Clients {
     }
 
     static void same(Object found, Object wanted) {
-        if (!Objects.equals(found, wanted)) throw new AssertionError("found " + found + ", wanted " + wanted);
+        if (!Objects.equals(found, wanted))
+            throw new AssertionError("found " + found + ", wanted " + wanted);
     }
 
     static void sure(boolean held, Object what) {
@@ -47,7 +56,8 @@ public class Clients {
         properties.setProperty("user", "analyst");
         properties.setProperty("password", "analyst");
         properties.setProperty("sslmode", "disable");
-        for (String option : options) properties.setProperty(option.split("=")[0], option.split("=")[1]);
+        for (String option : options)
+            properties.setProperty(option.split("=")[0], option.split("=")[1]);
         return DriverManager.getConnection(VEILED, properties);
     }
 
@@ -66,7 +76,8 @@ public class Clients {
     }
 
     static long one(Connection connection, String sql) throws SQLException {
-        try (Statement statement = connection.createStatement(); ResultSet rows = statement.executeQuery(sql)) {
+        try (Statement statement = connection.createStatement();
+                ResultSet rows = statement.executeQuery(sql)) {
             rows.next();
             return rows.getLong(1);
         }
@@ -83,8 +94,9 @@ public class Clients {
         ResultSetMetaData meta = rows.getMetaData();
         List<String> found = new ArrayList<>();
         for (int i = 1; i <= meta.getColumnCount(); i++) {
-            found.add(meta.getColumnLabel(i) + ":" + meta.getColumnTypeName(i) + ":" + meta.getColumnType(i) + ":" + meta.getPrecision(i) + ":"
-                + meta.getScale(i) + ":" + meta.getColumnClassName(i));
+            found.add(meta.getColumnLabel(i) + ":" + meta.getColumnTypeName(i) + ":"
+                + meta.getColumnType(i) + ":" + meta.getPrecision(i) + ":" + meta.getScale(i) + ":"
+                + meta.getColumnClassName(i));
         }
         return found;
     }
@@ -96,7 +108,8 @@ public class Clients {
             for (int i = 1; i <= rows.getMetaData().getColumnCount(); i++) {
                 Object value = rows.getObject(i);
                 // An average is a ratio of two released sums: nine digits.
-                if (value instanceof BigDecimal || value instanceof Double) value = String.format("%.9g", ((Number) value).doubleValue());
+                if (value instanceof BigDecimal || value instanceof Double)
+                    value = String.format("%.9g", ((Number) value).doubleValue());
                 row.add(value);
             }
             found.add(row);
@@ -106,10 +119,13 @@ public class Clients {
 
     static final String[] COMPARED = {
         WOMEN,
-        "SELECT race, count(*) AS n, avg(years_of_school) FROM nls.women GROUP BY race ORDER BY race",
-        "SELECT year, avg(age), avg(age)::float8 AS f, count(*) > 1000 AS many FROM nls.interviews GROUP BY 1 ORDER BY 1",
+        "SELECT race, count(*) AS n, avg(years_of_school) FROM nls.women GROUP BY race "
+            + "ORDER BY race",
+        "SELECT year, avg(age), avg(age)::float8 AS f, count(*) > 1000 AS many FROM nls.interviews "
+            + "GROUP BY 1 ORDER BY 1",
         "SELECT industry_code, industry FROM nls.industries ORDER BY 1",
-        "SELECT 1, 'a', true, NULL, 1.50, 12345678901, 1.5::float8 AS f, date '2020-02-29', 'x'::text, 2::int2",
+        "SELECT 1, 'a', true, NULL, 1.50, 12345678901, 1.5::float8 AS f, date '2020-02-29', "
+            + "'x'::text, 2::int2",
         "SELECT date '1988-01-01' AS d, count(*) FROM nls.women",
         "SELECT * FROM nls.women LIMIT 0",
     };
@@ -124,7 +140,8 @@ public class Clients {
             }
             refused("28P01", () -> veiled("password=wrong"));
             refused("28P01", () -> veiled("user=nobody"));
-            refused("3D000", () -> DriverManager.getConnection(VEILED.replace("/nls", "/elsewhere") + "?sslmode=disable", "analyst", "analyst"));
+            refused("3D000", () -> DriverManager.getConnection(
+                VEILED.replace("/nls", "/elsewhere") + "?sslmode=disable", "analyst", "analyst"));
         });
         try (Connection connection = veiled("sslmode=require"); Connection real = direct()) {
             check("says what server it is", () -> {
@@ -137,7 +154,8 @@ public class Clients {
             check("names, types and rows are PostgreSQL's", () -> {
                 for (String sql : COMPARED) {
                     // The last run uses a named statement and binary results.
-                    try (PreparedStatement mine = connection.prepareStatement(sql); PreparedStatement theirs = real.prepareStatement(sql)) {
+                    try (PreparedStatement mine = connection.prepareStatement(sql);
+                            PreparedStatement theirs = real.prepareStatement(sql)) {
                         for (int run = 0; run < 2; run++) {
                             mine.unwrap(org.postgresql.PGStatement.class).setPrepareThreshold(2);
                             theirs.unwrap(org.postgresql.PGStatement.class).setPrepareThreshold(2);
@@ -149,7 +167,8 @@ public class Clients {
                 }
             });
             check("binds parameters", () -> {
-                String sql = "SELECT race, count(*) FROM nls.women WHERE birth_year BETWEEN ? AND ? AND race <> ? GROUP BY race ORDER BY race";
+                String sql = "SELECT race, count(*) FROM nls.women "
+                    + "WHERE birth_year BETWEEN ? AND ? AND race <> ? GROUP BY race ORDER BY race";
                 List<List<List<Object>>> both = new ArrayList<>();
                 for (Connection each : new Connection[] {connection, real}) {
                     List<List<Object>> found = new ArrayList<>();
@@ -162,7 +181,9 @@ public class Clients {
                         }
                     }
                     try (PreparedStatement statement = each.prepareStatement(
-                            "SELECT count(*) FROM nls.interviews WHERE hourly_wage < ? AND experience_years < ? AND year > extract(year from ?::date)")) {
+                            "SELECT count(*) FROM nls.interviews "
+                                + "WHERE hourly_wage < ? AND experience_years < ? "
+                                + "AND year > extract(year from ?::date)")) {
                         for (int run = 0; run < 6; run++) {
                             statement.setBigDecimal(1, new BigDecimal("7.25"));
                             statement.setDouble(2, 9.5);
@@ -171,7 +192,8 @@ public class Clients {
                         }
                     }
                     try (PreparedStatement statement = each.prepareStatement(
-                            "SELECT count(*) FROM nls.women WHERE (?::text IS NULL OR race = ?) AND birth_year > ?")) {
+                            "SELECT count(*) FROM nls.women WHERE (?::text IS NULL OR race = ?) "
+                                + "AND birth_year > ?")) {
                         statement.setNull(1, Types.VARCHAR);
                         statement.setNull(2, Types.VARCHAR);
                         statement.setLong(3, 1948);
@@ -182,9 +204,11 @@ public class Clients {
                 same(both.get(0), both.get(1));
             });
             check("fetches in batches", () -> {
-                String sql = "SELECT year, race, count(*) FROM nls.interviews JOIN nls.women USING (woman_id) GROUP BY year, race ORDER BY year, race";
+                String sql = "SELECT year, race, count(*) FROM nls.interviews "
+                    + "JOIN nls.women USING (woman_id) GROUP BY year, race ORDER BY year, race";
                 connection.setAutoCommit(false);
-                try (Statement statement = connection.createStatement(); Statement theirs = real.createStatement()) {
+                try (Statement statement = connection.createStatement();
+                        Statement theirs = real.createStatement()) {
                     statement.setFetchSize(7);
                     same(rows(statement.executeQuery(sql)), rows(theirs.executeQuery(sql)));
                     statement.setMaxRows(5);
@@ -197,8 +221,11 @@ public class Clients {
                 }
             });
             check("a refused preview leaves the connection whole", () -> {
-                SQLException error = refused("42501", () -> one(connection, "SELECT * FROM nls.women LIMIT 5"));
-                sure(error.getMessage().contains("rows of a private table") && error.getMessage().contains("count(*)"), error.getMessage());
+                SQLException error = refused("42501",
+                    () -> one(connection, "SELECT * FROM nls.women LIMIT 5"));
+                sure(error.getMessage().contains("rows of a private table")
+                    && error.getMessage().contains("count(*)"),
+                    error.getMessage());
                 same(one(connection, WOMEN), 4711L);
                 refused("42501", () -> one(connection, "DELETE FROM nls.women"));
                 refused("42601", () -> one(connection, "SELEC 1"));
@@ -246,7 +273,8 @@ public class Clients {
             check("a working statement is cancelled", () -> {
                 try (Statement statement = connection.createStatement()) {
                     var ended = new java.util.concurrent.CountDownLatch(1);
-                    // One that comes too early finds nothing to cancel, and the statement sends no second one.
+                    // One that comes too early finds nothing to cancel, and the statement sends no
+                    // second one.
                     Thread thread = new Thread(() -> {
                         try {
                             Thread.sleep(700);
@@ -270,28 +298,34 @@ public class Clients {
                 same(one(connection, "SELECT 1"), 1L);
             });
             check("copies answers", () -> {
-                String sql = "COPY (SELECT race, count(*) FROM nls.women GROUP BY race ORDER BY race) TO STDOUT CSV HEADER";
+                String sql = "COPY (SELECT race, count(*) FROM nls.women GROUP BY race "
+                    + "ORDER BY race) TO STDOUT CSV HEADER";
                 var copies = new ArrayList<String>();
                 for (Connection server : List.of(connection, real)) {
                     var out = new java.io.StringWriter();
-                    same(server.unwrap(org.postgresql.PGConnection.class).getCopyAPI().copyOut(sql, out), 3L);
+                    same(server.unwrap(org.postgresql.PGConnection.class).getCopyAPI()
+                        .copyOut(sql, out), 3L);
                     copies.add(out.toString());
                 }
                 same(copies.get(0), copies.get(1));
                 var copy = connection.unwrap(org.postgresql.PGConnection.class).getCopyAPI();
-                refused("42501", () -> copy.copyOut("COPY nls.women TO STDOUT", new java.io.StringWriter()));
+                refused("42501",
+                    () -> copy.copyOut("COPY nls.women TO STDOUT", new java.io.StringWriter()));
                 same(one(connection, "SELECT 1"), 1L);
             });
             check("SQL cursors are fetched", () -> {
-                String declare = "DECLARE c CURSOR FOR SELECT year, count(*) FROM nls.interviews WHERE year > ? GROUP BY year ORDER BY year";
+                String declare = "DECLARE c CURSOR FOR SELECT year, count(*) FROM nls.interviews "
+                    + "WHERE year > ? GROUP BY year ORDER BY year";
                 var both = new ArrayList<List<Object>>();
                 for (Connection server : List.of(connection, real)) {
                     server.setAutoCommit(false);
-                    try (PreparedStatement cursor = server.prepareStatement(declare); Statement fetch = server.createStatement()) {
+                    try (PreparedStatement cursor = server.prepareStatement(declare);
+                            Statement fetch = server.createStatement()) {
                         cursor.setInt(1, 1970);
                         cursor.execute();
                         var found = new ArrayList<Object>();
-                        for (int at = 0; at < 8; at++) found.addAll(rows(fetch.executeQuery("FETCH 2 FROM c")));
+                        for (int at = 0; at < 8; at++)
+                            found.addAll(rows(fetch.executeQuery("FETCH 2 FROM c")));
                         both.add(found);
                     } finally {
                         server.commit();
@@ -300,10 +334,13 @@ public class Clients {
                 }
                 same(both.get(0), both.get(1));
             });
-            for (String mode : List.of("simple", "extended", "extendedForPrepared", "extendedCacheEverything")) {
+            for (String mode : List.of(
+                "simple", "extended", "extendedForPrepared", "extendedCacheEverything")) {
                 check("the protocol's mode " + mode, () -> {
-                    try (Connection other = veiled("preferQueryMode=" + mode, "prepareThreshold=1"); PreparedStatement asked =
-                            other.prepareStatement("SELECT race, count(*) FROM nls.women WHERE birth_year > ? GROUP BY race ORDER BY race")) {
+                    try (Connection other = veiled("preferQueryMode=" + mode, "prepareThreshold=1");
+                            PreparedStatement asked = other.prepareStatement(
+                                "SELECT race, count(*) FROM nls.women WHERE birth_year > ? "
+                                    + "GROUP BY race ORDER BY race")) {
                         for (int run = 0; run < 3; run++) {
                             asked.setInt(1, 1945);
                             same(rows(asked.executeQuery()).size(), 3);
@@ -317,7 +354,8 @@ public class Clients {
                         other.setAutoCommit(false);
                         same(one(other, WOMEN), 4711L);
                         refused("42501", () -> one(other, "SELECT * FROM nls.women LIMIT 5"));
-                        // With a savepoint before each statement the transaction outlives the refusal.
+                        // With a savepoint before each statement the transaction outlives the
+                        // refusal.
                         if (way.equals("always")) same(one(other, WOMEN), 4711L);
                         else refused("25P02", () -> one(other, WOMEN));
                         other.rollback();
@@ -328,13 +366,19 @@ public class Clients {
             }
             check("the same question ten times is one", () -> {
                 // A role that no other client has, so that its account tells of this alone.
-                try (Connection poor = veiled("user=" + System.getenv("POOR")); PreparedStatement asked =
-                        poor.prepareStatement("SELECT count(*) FROM nls.women WHERE birth_year > ? AND race <> 'x'")) {
+                try (Connection poor = veiled("user=" + System.getenv("POOR"));
+                        PreparedStatement asked = poor.prepareStatement(
+                            "SELECT count(*) FROM nls.women WHERE birth_year > ? "
+                                + "AND race <> 'x'")) {
                     asked.setInt(1, 1942);
                     List<List<Object>> first = rows(asked.executeQuery());
-                    String spent = strings(poor.createStatement().executeQuery("SELECT mu_spent::text FROM pgveil.budget"), "mu_spent").get(0);
+                    String spent = strings(
+                        poor.createStatement().executeQuery(
+                            "SELECT mu_spent::text FROM pgveil.budget"), "mu_spent").get(0);
                     for (int run = 0; run < 10; run++) same(rows(asked.executeQuery()), first);
-                    same(strings(poor.createStatement().executeQuery("SELECT mu_spent::text FROM pgveil.budget"), "mu_spent").get(0), spent);
+                    same(strings(
+                        poor.createStatement().executeQuery(
+                            "SELECT mu_spent::text FROM pgveil.budget"), "mu_spent").get(0), spent);
                 }
             });
             check("a session is reset", () -> {
@@ -348,15 +392,26 @@ public class Clients {
             check("metadata shows what the policy shows", () -> {
                 DatabaseMetaData meta = connection.getMetaData();
                 same(strings(meta.getSchemas(), "TABLE_SCHEM").contains("nls"), true);
-                same(strings(meta.getTables(null, "nls", "%", new String[] {"TABLE"}), "TABLE_NAME"), List.of("industries", "interviews", "occupations", "women"));
-                same(strings(meta.getColumns(null, "nls", "women", "%"), "COLUMN_NAME").get(0), "woman_id");
-                same(strings(meta.getPrimaryKeys(null, "nls", "women"), "COLUMN_NAME"), List.of("woman_id"));
-                same(new TreeSet<>(strings(meta.getImportedKeys(null, "nls", "interviews"), "PKTABLE_NAME")), new TreeSet<>(List.of("industries", "occupations", "women")));
-                same(strings(meta.getExportedKeys(null, "nls", "women"), "FKTABLE_NAME"), List.of("interviews"));
-                same(strings(meta.getIndexInfo(null, "nls", "women", true, true), "INDEX_NAME"), List.of("women_pkey"));
-                sure(strings(meta.getTypeInfo(), "TYPE_NAME").containsAll(List.of("int4", "text", "numeric", "timestamptz")), "getTypeInfo");
+                same(strings(
+                        meta.getTables(null, "nls", "%", new String[] {"TABLE"}), "TABLE_NAME"),
+                    List.of("industries", "interviews", "occupations", "women"));
+                same(strings(meta.getColumns(null, "nls", "women", "%"), "COLUMN_NAME").get(0),
+                    "woman_id");
+                same(strings(meta.getPrimaryKeys(null, "nls", "women"), "COLUMN_NAME"),
+                    List.of("woman_id"));
+                same(new TreeSet<>(
+                        strings(meta.getImportedKeys(null, "nls", "interviews"), "PKTABLE_NAME")),
+                    new TreeSet<>(List.of("industries", "occupations", "women")));
+                same(strings(meta.getExportedKeys(null, "nls", "women"), "FKTABLE_NAME"),
+                    List.of("interviews"));
+                same(strings(meta.getIndexInfo(null, "nls", "women", true, true), "INDEX_NAME"),
+                    List.of("women_pkey"));
+                sure(strings(meta.getTypeInfo(), "TYPE_NAME")
+                    .containsAll(List.of("int4", "text", "numeric", "timestamptz")),
+                    "getTypeInfo");
                 same(strings(meta.getCatalogs(), "TABLE_CAT").contains("nls"), true);
-                sure(strings(meta.getTableTypes(), "TABLE_TYPE").contains("TABLE"), "getTableTypes");
+                sure(strings(meta.getTableTypes(), "TABLE_TYPE").contains("TABLE"),
+                    "getTableTypes");
                 same(strings(meta.getProcedures(null, "nls", "%"), "PROCEDURE_NAME"), List.of());
                 meta.getFunctions(null, "nls", "%").close();
                 meta.getTablePrivileges(null, "nls", "women").close();
@@ -367,17 +422,20 @@ public class Clients {
                 same(meta.getMaxTableNameLength(), 63);
                 sure(meta.getSQLKeywords().length() > 10, "getSQLKeywords");
                 same(connection.getSchema(), "public");
-                connection.prepareStatement("SELECT race, count(*) FROM nls.women GROUP BY race").getMetaData().isNullable(1);
+                connection.prepareStatement("SELECT race, count(*) FROM nls.women GROUP BY race")
+                    .getMetaData().isNullable(1);
                 same(one(connection, "SELECT 1"), 1L);
             });
         }
         check("an exhausted budget says what is needed and left", () -> {
             try (Connection poor = veiled("user=" + System.getenv("POOR"))) {
                 SQLException error = refused("53400", () -> {
-                    for (int asked = 0; asked < 50; asked++) one(poor, WOMEN + " WHERE birth_year > " + asked);
+                    for (int asked = 0; asked < 50; asked++)
+                        one(poor, WOMEN + " WHERE birth_year > " + asked);
                 });
                 System.out.println("       " + error.getMessage().replace("\n", " | "));
-                sure(error.getMessage().contains("needs") && error.getMessage().contains("left"), error.getMessage());
+                sure(error.getMessage().contains("needs") && error.getMessage().contains("left"),
+                    error.getMessage());
                 same(one(poor, "SELECT 1"), 1L);
                 sure(poor.isValid(60), "isValid");
             }

@@ -3,7 +3,7 @@ import java.sql.*;
 import java.time.*;
 import java.util.*;
 
-/** pgJDBC with preferQueryMode=simple, which writes values into the text, over tests/clients/shop. */
+/** pgJDBC with preferQueryMode=simple: it writes values into the text. Over tests/clients/shop. */
 public class Shop {
     static final String HOST = "jdbc:postgresql://127.0.0.1:";
     static final String SIMPLE = "/nls?preferQueryMode=simple&sslmode=";
@@ -34,7 +34,8 @@ public class Shop {
     }
 
     static void same(Object found, Object wanted) {
-        if (!Objects.equals(found, wanted)) throw new AssertionError("found " + found + ", wanted " + wanted);
+        if (!Objects.equals(found, wanted))
+            throw new AssertionError("found " + found + ", wanted " + wanted);
     }
 
     static Connection open(String user, String password, String mode) throws SQLException {
@@ -52,7 +53,8 @@ public class Shop {
     }
 
     static List<List<String>> ask(Connection connection, String sql) throws SQLException {
-        try (Statement statement = connection.createStatement(); ResultSet rows = statement.executeQuery(sql)) {
+        try (Statement statement = connection.createStatement();
+                ResultSet rows = statement.executeQuery(sql)) {
             return texts(rows);
         }
     }
@@ -61,7 +63,8 @@ public class Shop {
         List<List<String>> found = new ArrayList<>();
         while (rows.next()) {
             List<String> row = new ArrayList<>();
-            for (int i = 1; i <= rows.getMetaData().getColumnCount(); i++) row.add(rows.getString(i));
+            for (int i = 1; i <= rows.getMetaData().getColumnCount(); i++)
+                row.add(rows.getString(i));
             found.add(row);
         }
         return found;
@@ -77,7 +80,8 @@ public class Shop {
 
     static {
         Timestamp at = Timestamp.from(Instant.parse("2024-03-01T12:00:00Z"));
-        BOUND.put(COUNT + " WHERE placed >= ?", s -> s.setDate(1, java.sql.Date.valueOf("2024-03-01")));
+        BOUND.put(COUNT + " WHERE placed >= ?",
+            s -> s.setDate(1, java.sql.Date.valueOf("2024-03-01")));
         BOUND.put(COUNT + " WHERE placed < ? AND price < ?", s -> {
             s.setObject(1, LocalDate.of(2024, 3, 1));
             s.setBigDecimal(2, new BigDecimal("50"));
@@ -100,7 +104,8 @@ public class Shop {
             s.setString(2, "DE");
         });
         BOUND.put(COUNT + " WHERE state = ?", s -> s.setObject(1, "sent", Types.OTHER));
-        BOUND.put("SELECT \"Country\", count(*) FROM \"Customers\" WHERE \"Country\" <> ? GROUP BY 1 ORDER BY 1",
+        BOUND.put("SELECT \"Country\", count(*) FROM \"Customers\" WHERE \"Country\" <> ? "
+            + "GROUP BY 1 ORDER BY 1",
             s -> s.setString(1, "it's"));
         BOUND.put("SELECT code, title FROM countries WHERE code = ? OR ? ORDER BY 1", s -> {
             s.setString(1, "AT");
@@ -128,9 +133,11 @@ public class Shop {
                 same(column(tables, "TABLE_NAME"), List.of("Customers", "countries", "orders"));
                 same(column(about.getColumns(null, null, "orders", "%"), "TYPE_NAME"),
                     List.of("int8", "int4", "bpchar", "status", "date", "timestamptz", "numeric"));
-                same(column(about.getPrimaryKeys(null, "shop", "Customers"), "COLUMN_NAME"), List.of("Id"));
+                same(column(about.getPrimaryKeys(null, "shop", "Customers"), "COLUMN_NAME"),
+                    List.of("Id"));
                 // The path that the policy trusts.
-                same(column(about.getImportedKeys(null, "shop", "orders"), "FKCOLUMN_NAME"), List.of("customer"));
+                same(column(about.getImportedKeys(null, "shop", "orders"), "FKCOLUMN_NAME"),
+                    List.of("customer"));
             });
             check("values in the text", "text", () -> {
                 for (Map.Entry<String, Bind> asked : BOUND.entrySet()) {
@@ -140,7 +147,8 @@ public class Shop {
                             asked.getValue().to(statement);
                             both.add(texts(statement.executeQuery()));
                         } catch (SQLException error) {
-                            throw new SQLException(asked.getKey() + ": " + error.getMessage(), error);
+                            throw new SQLException(
+                                asked.getKey() + ": " + error.getMessage(), error);
                         }
                     }
                     System.out.println("       " + asked.getKey() + " " + both.get(0));
@@ -183,14 +191,17 @@ public class Shop {
             check("a session is reset", "pool", () -> {
                 ask(mine, "SELECT set_config('application_name', 'lent', false)");
                 try (Statement statement = mine.createStatement()) {
-                    for (String sql : List.of("DISCARD ALL", "CLOSE ALL", "UNLISTEN *", "RESET ALL")) statement.execute(sql);
+                    for (String sql : List.of(
+                        "DISCARD ALL", "CLOSE ALL", "UNLISTEN *", "RESET ALL"))
+                        statement.execute(sql);
                 }
                 same(ask(mine, "SHOW application_name").get(0).get(0).equals("lent"), false);
                 same(ask(mine, COUNT), List.of(List.of("20000")));
             });
         }
         check("the same question ten times is one", "prepared", () -> {
-            String sql = "SELECT country, count(*) FROM orders WHERE placed > ? GROUP BY 1 ORDER BY 1";
+            String sql = "SELECT country, count(*) FROM orders WHERE placed > ? GROUP BY 1 "
+                + "ORDER BY 1";
             try (Connection poor = open(System.getenv("POOR"), "analyst", "require");
                     PreparedStatement again = poor.prepareStatement(sql)) {
                 String spent = "SELECT mu_spent, epsilon_spent, rho_spent FROM pgveil.budget";
@@ -199,7 +210,8 @@ public class Shop {
                 for (int run = 0; run < 10; run++) same(texts(again.executeQuery()), first);
                 same(ask(poor, spent), paid);
                 refused("53400", () -> {
-                    for (int asked = 0; asked < 50; asked++) ask(poor, COUNT + " WHERE id > " + asked);
+                    for (int asked = 0; asked < 50; asked++)
+                        ask(poor, COUNT + " WHERE id > " + asked);
                 });
                 same(ask(poor, "SELECT 1"), List.of(List.of("1")));
             }

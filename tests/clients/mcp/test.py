@@ -1,6 +1,8 @@
 """An MCP server for PostgreSQL before pgveil, asked as a model would: `test.py KIND COMMAND...`.
 
-The client is written out, JSON lines over the server's input and output, so that nothing but the server is under test."""
+The client is written out, JSON lines over the server's input and output, so that nothing but the
+server is under test.
+"""
 
 import json
 import os
@@ -15,7 +17,8 @@ from checks import DATABASE, HOST, PASSWORD, POOR, VEILED, check, run, same  # n
 KIND, COMMAND = sys.argv[1], sys.argv[2:]
 SAID = os.path.join(os.environ["HOME"], "server")
 URL = f"postgresql://{POOR}:{PASSWORD}@{HOST}:{VEILED}/{DATABASE}"
-# The stage's certificate is self-signed; the reference server's driver takes `require` for verify-full.
+# The stage's certificate is self-signed; the reference server's driver takes `require` for
+# verify-full.
 ARGUMENTS = {
     "reference": [f"{URL}?sslmode=no-verify"],
     "dbhub": ["--transport", "stdio", "--dsn", f"{URL}?sslmode=require"],
@@ -28,9 +31,19 @@ COUNT = "SELECT race, count(*) AS women FROM nls.women GROUP BY race ORDER BY wo
 
 class Server:
     def __init__(self):
-        self.process = subprocess.Popen([*COMMAND, *ARGUMENTS[KIND]], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=open(SAID, "w"), text=True)
+        self.process = subprocess.Popen(
+            [*COMMAND, *ARGUMENTS[KIND]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=open(SAID, "w"),
+            text=True,
+        )
         self.number = 0
-        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+        about = {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "clientInfo": {"name": "test", "version": "1"},
+        }
         self.name = self.ask("initialize", **about)["result"]["serverInfo"]["name"]
         self.send(method="notifications/initialized")
 
@@ -51,7 +64,9 @@ class Server:
                     return answer
         finally:
             patience.cancel()
-        raise AssertionError(f"{KIND} ended at {method}: {open(SAID, errors='replace').read()[-2000:]}")
+        raise AssertionError(
+            f"{KIND} ended at {method}: {open(SAID, errors='replace').read()[-2000:]}"
+        )
 
     def tool(self, name, **arguments):
         """What the model reads: the text of the result, or of the error."""
@@ -87,20 +102,46 @@ def tables_and_columns_are_discovered():
         # It lists schema public alone; the model asks the catalogs, or pgveil's own views.
         same(server.ask("resources/list")["result"]["resources"], [])
         uri = f"postgres://{HOST}/women/schema"
-        holds(server.ask("resources/read", uri=uri)["result"]["contents"][0]["text"], "years_of_school", "smallint")
-        holds(server.sql("SELECT table_schema, table_name FROM information_schema.tables WHERE table_schema = 'nls'"), "women", "interviews")
+        holds(
+            server.ask("resources/read", uri=uri)["result"]["contents"][0]["text"],
+            "years_of_school",
+            "smallint",
+        )
+        holds(
+            server.sql(
+                "SELECT table_schema, table_name FROM information_schema.tables "
+                "WHERE table_schema = 'nls'"
+            ),
+            "women",
+            "interviews",
+        )
     elif KIND == "dbhub":
         holds(server.tool("search_objects", object_type="schema"), "nls")
-        holds(server.tool("search_objects", object_type="table", schema="nls", detail_level="full"), "women", "interviews", "hourly_wage", "women_pkey")
+        holds(
+            server.tool("search_objects", object_type="table", schema="nls", detail_level="full"),
+            "women",
+            "interviews",
+            "hourly_wage",
+            "women_pkey",
+        )
         holds(server.tool("search_objects", object_type="column", pattern="%wage%"), "hourly_wage")
         holds(server.tool("search_objects", object_type="procedure", schema="nls"), '"count": 0')
     else:
         holds(server.tool("list_schemas"), "'nls'")
         holds(server.tool("list_objects", schema_name="nls"), "women", "interviews")
         holds(server.tool("list_objects", schema_name="nls", object_type="view"), "[]")
-        holds(server.tool("get_object_details", schema_name="nls", object_name="interviews"), "hourly_wage", "numeric", "FOREIGN KEY", "UNIQUE INDEX")
+        holds(
+            server.tool("get_object_details", schema_name="nls", object_name="interviews"),
+            "hourly_wage",
+            "numeric",
+            "FOREIGN KEY",
+            "UNIQUE INDEX",
+        )
         holds(server.tool("analyze_db_health", health_type="all"), "No sequences found")
-    bounds = "SELECT column_name, lower_bound, upper_bound, known_values FROM pgveil.columns WHERE table_name = 'women'"
+    bounds = (
+        "SELECT column_name, lower_bound, upper_bound, known_values FROM pgveil.columns "
+        "WHERE table_name = 'women'"
+    )
     holds(server.sql(bounds), "1941", "1954", "white")
     same(left(), 1.0, "discovery is free")
 
@@ -120,7 +161,10 @@ def a_question_is_priced_and_asked():
 
 @check
 def intervals_are_asked_for():
-    asked = server.sql("SELECT count(*) AS n, pgveil.ci_low(count(*)) AS low, pgveil.ci_high(count(*)) AS high FROM nls.women")
+    asked = server.sql(
+        "SELECT count(*) AS n, pgveil.ci_low(count(*)) AS low, "
+        "pgveil.ci_high(count(*)) AS high FROM nls.women"
+    )
     if KIND == "restricted":
         # It knows PostgreSQL's functions alone, and refuses before pgveil sees the statement.
         holds(asked, "Error validating query")
@@ -132,8 +176,14 @@ def intervals_are_asked_for():
 def a_refusal_says_what_to_ask_instead():
     paid = left()
     for sql, words in [
-        ("SELECT * FROM nls.women LIMIT 5", ["rows of a private table are not shown", "Use COUNT, SUM or AVG"]),
-        ("SELECT string_agg(race, ',') FROM nls.women", ["string_agg() is not supported over private tables", "HINT", "COUNT, SUM, AVG"]),
+        (
+            "SELECT * FROM nls.women LIMIT 5",
+            ["rows of a private table are not shown", "Use COUNT, SUM or AVG"],
+        ),
+        (
+            "SELECT string_agg(race, ',') FROM nls.women",
+            ["string_agg() is not supported over private tables", "HINT", "COUNT, SUM, AVG"],
+        ),
         ("SELECT sum(woman_id) FROM nls.women", ["HINT"]),
         ("SELECT nothing FROM nls.women", ['column "nothing" does not exist']),
     ]:
@@ -144,7 +194,12 @@ def a_refusal_says_what_to_ask_instead():
 
 @check
 def nothing_is_written():
-    for sql in ["DELETE FROM nls.women", "COMMIT; DROP TABLE nls.women", "SELECT 1; UPDATE nls.women SET race = 'x'", "CREATE TABLE t (a int)"]:
+    for sql in [
+        "DELETE FROM nls.women",
+        "COMMIT; DROP TABLE nls.women",
+        "SELECT 1; UPDATE nls.women SET race = 'x'",
+        "CREATE TABLE t (a int)",
+    ]:
         text = server.sql(sql)
         assert any(word in text for word in ["not", "Error", "only"]), text
     holds(server.sql(COUNT), "white", "black", "other")
@@ -154,7 +209,10 @@ def nothing_is_written():
 def the_budget_ends_and_says_so():
     said = ""
     for year in range(1000):
-        said = server.sql(f"SELECT count(*) AS n FROM nls.interviews WHERE year = 1988 AND age > {14 + year % 32} AND tenure_years > {year // 32}")
+        said = server.sql(
+            "SELECT count(*) AS n FROM nls.interviews WHERE year = 1988 "
+            f"AND age > {14 + year % 32} AND tenure_years > {year // 32}"
+        )
         if "budget" in said:
             break
     holds(said, "budget")

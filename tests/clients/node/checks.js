@@ -18,7 +18,8 @@ const direct = {
 };
 const COUNT = "SELECT count(*) FROM orders";
 const SLOW =
-    "SELECT count(*) FROM orders i JOIN orders j USING (customer), countries a, countries b, countries c";
+    "SELECT count(*) FROM orders i JOIN orders j USING (customer), " +
+    "countries a, countries b, countries c";
 const BY_STATE = [
     ["open", 8000],
     ["paid", 6000],
@@ -31,8 +32,8 @@ const value = (rows) => String(Object.values(rows[0])[0]);
 const texts = (rows) => rows.map((row) => Object.values(row).map(String));
 
 // `open({user, password, tls})` gives a session of one connection: `ask(sql)` gives its rows as
-// objects, `close()` ends it. `state(error)` reads a SQLSTATE. `cancel(session)`, where the client can
-// cancel, starts the slow statement, cancels it and gives the statement's promise.
+// objects, `close()` ends it. `state(error)` reads a SQLSTATE. `cancel(session)`, where the client
+// can cancel, starts the slow statement, cancels it and gives the statement's promise.
 function standard({ open, state, cancel }) {
     const refused = (code, promise) =>
         assert.rejects(
@@ -58,7 +59,8 @@ function standard({ open, state, cancel }) {
         "lists and describes: list describe": () =>
             within({}, async (ask) => {
                 const tables = await ask(
-                    "SELECT table_name::text FROM information_schema.tables WHERE table_schema = current_schema()::text ORDER BY 1",
+                    "SELECT table_name::text FROM information_schema.tables " +
+                        "WHERE table_schema = current_schema()::text ORDER BY 1",
                 );
                 assert.deepStrictEqual(texts(tables).flat().sort(), [
                     "Customers",
@@ -66,7 +68,8 @@ function standard({ open, state, cancel }) {
                     "orders",
                 ]);
                 const columns = await ask(
-                    "SELECT column_name::text, udt_name::text FROM information_schema.columns WHERE table_name = 'orders' ORDER BY ordinal_position",
+                    "SELECT column_name::text, udt_name::text FROM information_schema.columns " +
+                        "WHERE table_name = 'orders' ORDER BY ordinal_position",
                 );
                 assert.deepStrictEqual(texts(columns).slice(0, 4), [
                     ["id", "int8"],
@@ -91,7 +94,8 @@ function standard({ open, state, cancel }) {
                 assert.strictEqual(
                     value(
                         await ask(
-                            `SELECT count(*) FROM orders JOIN "Customers" ON "Id" = customer WHERE state = 'paid'::status`,
+                            `SELECT count(*) FROM orders JOIN "Customers" ON "Id" = customer ` +
+                                `WHERE state = 'paid'::status`,
                         ),
                     ),
                     "6000",
@@ -100,9 +104,11 @@ function standard({ open, state, cancel }) {
         "asks ten times and pays once: prepared": () =>
             within({ user: process.env.POOR }, async (ask) => {
                 const spent =
-                    "SELECT mu_spent::text, epsilon_spent::text, rho_spent::text FROM pgveil.budget";
+                    "SELECT mu_spent::text, epsilon_spent::text, rho_spent::text " +
+                    "FROM pgveil.budget";
                 const sql =
-                    "SELECT state::text, count(*) FROM orders WHERE placed > '2024-02-01' GROUP BY 1 ORDER BY 1";
+                    "SELECT state::text, count(*) FROM orders WHERE placed > '2024-02-01' " +
+                    "GROUP BY 1 ORDER BY 1";
                 const first = await ask(sql);
                 const paid = await ask(spent);
                 for (let run = 0; run < 10; run++) assert.deepStrictEqual(await ask(sql), first);
@@ -118,7 +124,8 @@ function standard({ open, state, cancel }) {
             within({}, async (ask) => {
                 await ask("BEGIN");
                 await ask(
-                    "DECLARE c CURSOR FOR SELECT state::text, count(*) FROM orders GROUP BY 1 ORDER BY 1",
+                    "DECLARE c CURSOR FOR SELECT state::text, count(*) FROM orders GROUP BY 1 " +
+                        "ORDER BY 1",
                 );
                 assert.deepStrictEqual(
                     [(await ask("FETCH 2 FROM c")).length, (await ask("FETCH 2 FROM c")).length],

@@ -52,7 +52,8 @@ run({
             ],
             ["SELECT count(*) FROM orders WHERE shipped < $1", [new Date("2024-03-01T12:00:00Z")]],
             [
-                "SELECT country, count(*) AS n FROM orders WHERE state = $1::status GROUP BY country HAVING count(*) > 0 ORDER BY 1",
+                "SELECT country, count(*) AS n FROM orders WHERE state = $1::status " +
+                    "GROUP BY country HAVING count(*) > 0 ORDER BY 1",
                 ["sent"],
             ],
             ['SELECT count(*) FROM "Customers" WHERE "Country" = ANY ($1)', [["DE", "FR"]]],

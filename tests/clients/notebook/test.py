@@ -10,18 +10,25 @@ from checks import HOST, VEILED, check, run
 
 text = open("docs/notebooks.md").read()
 cells = re.findall(r"^```python\n(.*?)^```$", text, re.M | re.S)
-moved = [cell.replace("host=127.0.0.1 port=6432", f"host={HOST} port={VEILED}").replace("127.0.0.1:6432", f"{HOST}:{VEILED}") for cell in cells]
+moved = [
+    cell.replace("host=127.0.0.1 port=6432", f"host={HOST} port={VEILED}").replace(
+        "127.0.0.1:6432", f"{HOST}:{VEILED}"
+    )
+    for cell in cells
+]
 book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in moved])
 kernel = {"name": "python3", "display_name": "Python", "language": "python"}
 book.metadata["kernelspec"] = kernel
 
 
 def shown(words):
-    """What stands under the cell that has these words: printed text, results, and the types of pictures."""
+    """What stands under the cell with these words: printed text, results, and types of pictures."""
     [cell] = [cell for cell in book.cells if words in cell.source]
     printed = [output.text for output in cell.outputs if output.output_type == "stream"]
     results = [output.data for output in cell.outputs if "data" in output]
-    return "".join(printed) + "".join(data.get("text/plain", "") for data in results), [kind for data in results for kind in data]
+    return "".join(printed) + "".join(data.get("text/plain", "") for data in results), [
+        kind for data in results for kind in data
+    ]
 
 
 @check
@@ -46,7 +53,9 @@ def cost_and_noise_stand_under_the_answer():
 @check
 def a_refusal_is_read():
     printed, _ = shown("LIMIT 5\")\nexcept")
-    assert "rows of a private table are not shown" in printed and "Use COUNT, SUM or AVG" in printed, printed
+    assert (
+        "rows of a private table are not shown" in printed and "Use COUNT, SUM or AVG" in printed
+    ), printed
 
 
 @check

@@ -7,12 +7,18 @@ from checks import DATABASE, HOST, PASSWORD, USER, VEILED, State, check, run, sa
 
 
 def engine(user=USER):
-    return sa.create_engine(sa.URL.create("postgresql+psycopg", user, PASSWORD, HOST, VEILED, DATABASE, {"sslmode": "require"}))
+    return sa.create_engine(
+        sa.URL.create(
+            "postgresql+psycopg", user, PASSWORD, HOST, VEILED, DATABASE, {"sslmode": "require"}
+        )
+    )
 
 
 @check("tls", "scram", "text")
 def reads_a_statement():
-    frame = pandas.read_sql("SELECT race, count(*) AS n FROM nls.women GROUP BY race ORDER BY 2 DESC", engine())
+    frame = pandas.read_sql(
+        "SELECT race, count(*) AS n FROM nls.women GROUP BY race ORDER BY 2 DESC", engine()
+    )
     same(list(frame["race"]), ["white", "black", "other"])
     same(int(frame["n"].sum()), 4711)
 

@@ -58,7 +58,8 @@ check('metadata shows what the policy shows', 'list describe', sub {
         ['id bigint', 'customer integer', 'country character(2)', 'state status', 'placed date',
             'shipped timestamp with time zone', 'price numeric(10,2)']);
     same([$handle->primary_key('', 'shop', 'Customers')], ['"Id"']);
-    same([map { $_->{NAME} } @{ $handle->func('countries', 'table_attributes') }], ['code', 'title']);
+    same([map { $_->{NAME} } @{ $handle->func('countries', 'table_attributes') }],
+        ['code', 'title']);
 });
 
 check('names, types and rows are those of PostgreSQL', 'text prepared', sub {
@@ -66,10 +67,13 @@ check('names, types and rows are those of PostgreSQL', 'text prepared', sub {
     for my $asked (
         ['SELECT state, count(*) FROM orders GROUP BY state ORDER BY state'],
         ['SELECT count(*) FROM orders WHERE state = ?', 'paid'],
-        ['SELECT count(*) FROM orders WHERE state = ?::status AND placed >= ?', 'sent', '2024-03-01'],
-        ['SELECT count(*) FROM orders WHERE price < ? AND shipped < ?', '50', '2024-03-01 12:00:00+00'],
+        ['SELECT count(*) FROM orders WHERE state = ?::status AND placed >= ?',
+            'sent', '2024-03-01'],
+        ['SELECT count(*) FROM orders WHERE price < ? AND shipped < ?',
+            '50', '2024-03-01 12:00:00+00'],
         ['SELECT "Country", count(*) FROM "Customers" WHERE "Id" > ? GROUP BY 1 ORDER BY 1', 0],
-        ['SELECT code, title FROM countries WHERE code = ? OR title LIKE ? ORDER BY 1', 'AT', '%D%'],
+        ['SELECT code, title FROM countries WHERE code = ? OR title LIKE ? ORDER BY 1',
+            'AT', '%D%'],
     ) {
         my ($sql, @values) = @$asked;
         my @both;
@@ -87,7 +91,8 @@ check('names, types and rows are those of PostgreSQL', 'text prepared', sub {
         same($both[0], $both[1]);
     }
     my $poor = open_as($ENV{POOR});
-    my $again = $poor->prepare('SELECT country, count(*) FROM orders WHERE placed > ? GROUP BY 1 ORDER BY 1');
+    my $again = $poor->prepare('SELECT country, count(*) FROM orders WHERE placed > ? '
+        . 'GROUP BY 1 ORDER BY 1');
     my $budget = 'SELECT mu_spent, epsilon_spent, rho_spent FROM pgveil.budget';
     my $spent = sub { join ',', map { $_ // '' } $poor->selectrow_array($budget) };
     $again->execute('2024-02-01');

@@ -46,8 +46,9 @@ run({
         const { sql, close } = await open({});
         const states = ["paid", "sent"];
         for (let run = 0; run < 3; run++) {
-            const rows =
-                await sql`SELECT count(*)::int AS n FROM orders WHERE state IN ${sql(states)} AND placed >= ${new Date("2024-03-01")} AND price < ${50}`;
+            const rows = await sql`SELECT count(*)::int AS n FROM orders WHERE state IN ${sql(
+                states,
+            )} AND placed >= ${new Date("2024-03-01")} AND price < ${50}`;
             assert(rows[0].n > 4000 && rows[0].n < 6000, String(rows[0].n));
             assert.strictEqual(
                 (
@@ -57,7 +58,9 @@ run({
             );
             assert.strictEqual(
                 (
-                    await sql`SELECT count(*)::int AS n FROM ${sql("Customers")} WHERE ${sql("Country")} = ${"DE"}`
+                    await sql`SELECT count(*)::int AS n FROM ${sql("Customers")} WHERE ${sql(
+                        "Country",
+                    )} = ${"DE"}`
                 )[0].n,
                 666,
             );

@@ -1,6 +1,6 @@
 // Prisma over tables in a schema of their own: `db pull` by its schema engine in WebAssembly,
-// `generate`, and the client that this makes, over its driver adapter. The native schema engine is not
-// on npm and is not used; both are built from one source.
+// `generate`, and the client that this makes, over its driver adapter. The native schema engine is
+// not on npm and is not used; both are built from one source.
 import assert from "node:assert";
 import { execFileSync } from "node:child_process";
 import fs from "node:fs";
@@ -65,7 +65,8 @@ function generate(schema) {
     fs.mkdirSync(made, { recursive: true });
     fs.writeFileSync(
         path.join(made, "schema.prisma"),
-        `generator client {\n  provider = "prisma-client-js"\n  output = "./client"\n}\n\n${schema}`,
+        `generator client {\n  provider = "prisma-client-js"\n  output = "./client"\n}\n\n` +
+            schema,
     );
     fs.symlinkSync(modules, path.join(made, "node_modules"));
     const environment = {
@@ -112,8 +113,8 @@ run({
         Client = generate(schema);
     },
     ...standard({ open, state }),
-    // After a failed statement outside of a transaction the adapter's pool closes the connection, so
-    // that BEGIN is the client's own.
+    // After a failed statement outside of a transaction the adapter's pool closes the connection,
+    // so that BEGIN is the client's own.
     "recovers from a refusal: refused transaction savepoint": async () => {
         const { prisma, close } = await open({});
         const refused = (code, promise) =>

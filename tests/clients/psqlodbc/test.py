@@ -10,11 +10,28 @@ WOMEN = "SELECT count(*) FROM nls.women"
 
 
 def veiled(**options):
-    options = dict(DRIVER=os.environ["DRIVER"], SERVER=HOST, PORT=VEILED, UID=USER, PWD=PASSWORD, DATABASE=DATABASE, SSLMODE="require") | options
-    return pyodbc.connect(";".join(f"{name}={value}" for name, value in options.items()), autocommit=True)
+    options = (
+        dict(
+            DRIVER=os.environ["DRIVER"],
+            SERVER=HOST,
+            PORT=VEILED,
+            UID=USER,
+            PWD=PASSWORD,
+            DATABASE=DATABASE,
+            SSLMODE="require",
+        )
+        | options
+    )
+    return pyodbc.connect(
+        ";".join(f"{name}={value}" for name, value in options.items()), autocommit=True
+    )
 
 
-WAYS = [dict(UseServerSidePrepare=prepare, UseDeclareFetch=declare, Fetch=2) for prepare in (0, 1) for declare in (0, 1)]
+WAYS = [
+    dict(UseServerSidePrepare=prepare, UseDeclareFetch=declare, Fetch=2)
+    for prepare in (0, 1)
+    for declare in (0, 1)
+]
 
 
 @check("tls", "scram", "text")
@@ -22,7 +39,13 @@ def answers():
     for way in WAYS:
         connection = veiled(**way)
         same(connection.execute(WOMEN).fetchval(), 4711, way)
-        rows = connection.execute("SELECT race, count(*) FROM nls.women WHERE birth_year > ? GROUP BY race ORDER BY 2 DESC", 1940).fetchall()
+        rows = connection.execute(
+            (
+                "SELECT race, count(*) FROM nls.women WHERE birth_year > ? GROUP BY race "
+                "ORDER BY 2 DESC"
+            ),
+            1940,
+        ).fetchall()
         same([row[0] for row in rows], ["white", "black", "other"], way)
         connection.close()
 
@@ -31,11 +54,22 @@ def answers():
 def tables_columns_and_keys():
     for way in WAYS:
         cursor = veiled(**way).cursor()
-        same([row.table_name for row in cursor.tables(schema="nls", tableType="TABLE")], ["industries", "interviews", "occupations", "women"])
+        same(
+            [row.table_name for row in cursor.tables(schema="nls", tableType="TABLE")],
+            ["industries", "interviews", "occupations", "women"],
+        )
         same([row.column_name for row in cursor.columns("women", schema="nls")][0], "woman_id")
         same([row.column_name for row in cursor.primaryKeys("women", schema="nls")], ["woman_id"])
-        same([row.pktable_name for row in cursor.foreignKeys(foreignTable="interviews", foreignSchema="nls")].count("women"), 1)
-        assert [row.index_name for row in cursor.statistics("women", schema="nls") if row.index_name] == ["women_pkey"]
+        same(
+            [
+                row.pktable_name
+                for row in cursor.foreignKeys(foreignTable="interviews", foreignSchema="nls")
+            ].count("women"),
+            1,
+        )
+        assert [
+            row.index_name for row in cursor.statistics("women", schema="nls") if row.index_name
+        ] == ["women_pkey"]
         assert len(cursor.getTypeInfo().fetchall()) > 10
 
 

@@ -8,18 +8,47 @@ import time
 import psycopg
 from psycopg import errors
 
-from checks import COMPARED, DATABASE, DIRECT, HOST, PASSWORD, POOR, SLOW, USER, VEILED, State, check, close, run, same, standard
+from checks import (
+    COMPARED,
+    DATABASE,
+    DIRECT,
+    HOST,
+    PASSWORD,
+    POOR,
+    SLOW,
+    USER,
+    VEILED,
+    State,
+    check,
+    close,
+    run,
+    same,
+    standard,
+)
 
 WOMEN = "SELECT count(*) FROM nls.women"
 
 
 def veiled(**changed):
-    options = dict(host=HOST, port=VEILED, user=USER, password=PASSWORD, dbname=DATABASE, autocommit=True, sslmode="disable") | changed
+    options = (
+        dict(
+            host=HOST,
+            port=VEILED,
+            user=USER,
+            password=PASSWORD,
+            dbname=DATABASE,
+            autocommit=True,
+            sslmode="disable",
+        )
+        | changed
+    )
     return psycopg.connect(**options)
 
 
 def direct():
-    return psycopg.connect(host=HOST, port=DIRECT, user="postgres", dbname=DATABASE, autocommit=True)
+    return psycopg.connect(
+        host=HOST, port=DIRECT, user="postgres", dbname=DATABASE, autocommit=True
+    )
 
 
 def refused(error, connection, sql, *arguments, **options):
@@ -58,16 +87,34 @@ def wrong_passwords_users_and_databases_are_refused():
 
 @check
 def says_what_server_it_is():
-    with veiled(application_name="a test", options="-c search_path=nls,public -c statement_timeout=50s") as connection, direct() as real:
+    with (
+        veiled(
+            application_name="a test", options="-c search_path=nls,public -c statement_timeout=50s"
+        ) as connection,
+        direct() as real,
+    ):
         assert connection.execute("SELECT version()").fetchone()[0].startswith("PostgreSQL ")
-        same(connection.execute("SHOW server_version").fetchone()[0].split()[0], real.execute("SHOW server_version").fetchone()[0].split()[0])
+        same(
+            connection.execute("SHOW server_version").fetchone()[0].split()[0],
+            real.execute("SHOW server_version").fetchone()[0].split()[0],
+        )
         same(connection.info.server_version, real.info.server_version)
         same(connection.execute("SHOW transaction_isolation").fetchone(), ("read committed",))
         same(connection.execute("SHOW application_name").fetchone(), ("a test",))
         same(connection.execute("SHOW statement_timeout").fetchone(), ("50s",))
         same(connection.execute("SELECT current_database()").fetchone(), (DATABASE,))
-        same(connection.execute("SELECT count(*) FROM women").fetchone(), real.execute(WOMEN).fetchone())
-        for name in ["client_encoding", "DateStyle", "TimeZone", "integer_datetimes", "standard_conforming_strings", "IntervalStyle"]:
+        same(
+            connection.execute("SELECT count(*) FROM women").fetchone(),
+            real.execute(WOMEN).fetchone(),
+        )
+        for name in [
+            "client_encoding",
+            "DateStyle",
+            "TimeZone",
+            "integer_datetimes",
+            "standard_conforming_strings",
+            "IntervalStyle",
+        ]:
             same(connection.info.parameter_status(name), real.info.parameter_status(name), name)
 
 
@@ -80,7 +127,10 @@ def names_types_and_rows_are_postgresqls():
                     mine.execute(sql)
                     theirs.execute(sql)
                     # Names, type OIDs, sizes and modifiers.
-                    columns = lambda cursor: [(c.name, c.type_code, c.internal_size, c.precision, c.scale) for c in cursor.description]
+                    columns = lambda cursor: [
+                        (c.name, c.type_code, c.internal_size, c.precision, c.scale)
+                        for c in cursor.description
+                    ]
                     same(columns(mine), columns(theirs), sql)
                     close(mine.fetchall(), theirs.fetchall(), sql)
                     same(mine.statusmessage, theirs.statusmessage, sql)
@@ -96,10 +146,22 @@ def binds_parameters_of_many_types_in_text_and_binary():
         ("SELECT count(*) FROM nls.interviews WHERE hourly_wage < %s", [decimal.Decimal("7.25")]),
         ("SELECT count(*) FROM nls.interviews WHERE experience_years < %s", [7.25]),
         ("SELECT count(*) FROM nls.women WHERE %s", [True]),
-        ("SELECT count(*) FROM nls.women WHERE birth_year > extract(year from %s::date)", [datetime.date(1947, 2, 28)]),
-        ("SELECT race, count(*) FROM nls.women WHERE birth_year BETWEEN %s AND %s GROUP BY race ORDER BY race", [1945, 1950]),
+        (
+            "SELECT count(*) FROM nls.women WHERE birth_year > extract(year from %s::date)",
+            [datetime.date(1947, 2, 28)],
+        ),
+        (
+            (
+                "SELECT race, count(*) FROM nls.women WHERE birth_year BETWEEN %s AND %s "
+                "GROUP BY race ORDER BY race"
+            ),
+            [1945, 1950],
+        ),
         ("SELECT count(*) + %s FROM nls.women", [10**12]),
-        ("SELECT %s::int, %s::text, %s::date, %s::numeric, %s::int8", [1, "ä", datetime.date(2020, 2, 29), decimal.Decimal("1.50"), None]),
+        (
+            "SELECT %s::int, %s::text, %s::date, %s::numeric, %s::int8",
+            [1, "ä", datetime.date(2020, 2, 29), decimal.Decimal("1.50"), None],
+        ),
         ("SELECT birth_year + %s AS k, count(*) FROM nls.women GROUP BY 1 ORDER BY 1", [1]),
     ]
     with veiled() as connection, direct() as real:
@@ -109,7 +171,11 @@ def binds_parameters_of_many_types_in_text_and_binary():
                     continue
                 marked = sql.replace("%s", mark)
                 mine, theirs = connection.execute(marked, values), real.execute(marked, values)
-                same([(c.name, c.type_code) for c in mine.description], [(c.name, c.type_code) for c in theirs.description], marked)
+                same(
+                    [(c.name, c.type_code) for c in mine.description],
+                    [(c.name, c.type_code) for c in theirs.description],
+                    marked,
+                )
                 close(mine.fetchall(), theirs.fetchall(), f"{marked} {values}")
 
 
@@ -117,17 +183,31 @@ def binds_parameters_of_many_types_in_text_and_binary():
 def a_prepared_statement_runs_again_and_again():
     with veiled() as connection, direct() as real:
         for year in range(1944, 1954):
-            sql = "SELECT race, count(*) FROM nls.women WHERE birth_year < %s GROUP BY race ORDER BY race"
-            same(connection.execute(sql, [year], prepare=True).fetchall(), real.execute(sql, [year]).fetchall())
+            sql = (
+                "SELECT race, count(*) FROM nls.women WHERE birth_year < %s GROUP BY race "
+                "ORDER BY race"
+            )
+            same(
+                connection.execute(sql, [year], prepare=True).fetchall(),
+                real.execute(sql, [year]).fetchall(),
+            )
         for _ in range(10):
-            same(connection.execute("SELECT count(*) FROM nls.women WHERE race = %s", ["other"]).fetchone(), (57,))
+            same(
+                connection.execute(
+                    "SELECT count(*) FROM nls.women WHERE race = %s", ["other"]
+                ).fetchone(),
+                (57,),
+            )
         connection.execute("DEALLOCATE ALL")
         same(connection.execute("SELECT 1", prepare=True).fetchone(), (1,))
 
 
 @check
 def rows_stream():
-    sql = "SELECT year, race, count(*) FROM nls.interviews JOIN nls.women USING (woman_id) GROUP BY year, race ORDER BY year, race"
+    sql = (
+        "SELECT year, race, count(*) FROM nls.interviews JOIN nls.women USING (woman_id) "
+        "GROUP BY year, race ORDER BY year, race"
+    )
     with veiled() as connection, direct() as real:
         wanted = real.execute(sql).fetchall()
         with connection.cursor() as cursor:
@@ -143,7 +223,9 @@ def a_refused_preview_leaves_the_connection_whole():
         connection.rollback()
         connection.autocommit = True
         diag = refused(errors.InsufficientPrivilege, connection, "SELECT * FROM nls.women LIMIT 5")
-        assert "rows of a private table" in diag.message_primary and "count(*)" in diag.message_detail, diag.message_primary
+        assert (
+            "rows of a private table" in diag.message_primary and "count(*)" in diag.message_detail
+        ), diag.message_primary
         same(diag.severity_nonlocalized, "ERROR")
         same(connection.info.transaction_status.name, "IDLE")
         same(connection.execute(WOMEN).fetchone(), (4711,))
@@ -200,10 +282,17 @@ def several_statements_in_one_string():
 def notices_tell_the_charge():
     with veiled() as connection:
         heard = []
-        connection.add_notice_handler(lambda diag: heard.append((diag.severity, diag.message_primary)))
+        connection.add_notice_handler(
+            lambda diag: heard.append((diag.severity, diag.message_primary))
+        )
         connection.execute(WOMEN)
         print("      ", heard)
-        assert heard and heard[0][0] == "NOTICE" and "privacy cost" in heard[0][1] and "left" in heard[0][1], heard
+        assert (
+            heard
+            and heard[0][0] == "NOTICE"
+            and "privacy cost" in heard[0][1]
+            and "left" in heard[0][1]
+        ), heard
         heard.clear()
         connection.execute("SELECT 1")
         connection.execute("SET pgveil.notices = off")
@@ -246,16 +335,22 @@ def types_are_looked_up():
         same(TypeInfo.fetch(connection, "hstore"), None)
         same(EnumInfo.fetch(connection, "nothing"), None)
         same(TypeInfo.fetch(connection, "numeric").oid, 1700)
-        rows = connection.execute("SELECT relname FROM pg_catalog.pg_class WHERE oid = %s::regclass", ["nls.women"]).fetchall()
+        rows = connection.execute(
+            "SELECT relname FROM pg_catalog.pg_class WHERE oid = %s::regclass", ["nls.women"]
+        ).fetchall()
         same(rows, [("women",)])
 
 
 @check
 def a_working_statement_is_cancelled():
-    # No other client's slow statement reads this column: theirs may go on behind a client that has left them.
+    # No other client's slow statement reads this column: theirs may go on behind a client that has
+    # left them.
     slow = f"{SLOW} WHERE i.hourly_wage > 0"
     age = "SELECT max(extract(epoch FROM now() - query_start)) FROM pg_stat_activity"
-    running = f"{age} WHERE state = 'active' AND query LIKE '%occupations%' AND query LIKE '%hourly_wage%' AND pid <> pg_backend_pid()"
+    running = (
+        f"{age} WHERE state = 'active' AND query LIKE '%occupations%' "
+        "AND query LIKE '%hourly_wage%' AND pid <> pg_backend_pid()"
+    )
     with veiled() as connection, direct() as real:
         seconds = lambda: real.execute(running).fetchone()[0]
         cancelled(connection, slow, lambda: seconds() is not None)
@@ -268,7 +363,8 @@ def a_working_statement_is_cancelled():
 
 @check
 def a_statement_that_waits_for_a_lock_is_cancelled():
-    # A question of this check alone, which does not queue behind those that other clients have left.
+    # A question of this check alone, which does not queue behind those that other clients have
+    # left.
     slow = f"{SLOW} WHERE i.hourly_wage > 1"
     with veiled() as connection, direct() as real:
         with real.transaction():
@@ -301,9 +397,15 @@ def an_exhausted_budget_says_what_is_needed_and_left():
             except errors.ConfigurationLimitExceeded as error:
                 diag = error.diag
                 break
-        print(f"       after {asked} answers: {diag.message_primary} | {diag.message_detail} | {diag.message_hint}")
+        print(
+            f"       after {asked} answers: {diag.message_primary} | {diag.message_detail} | "
+            f"{diag.message_hint}"
+        )
         assert 0 < asked < 50
-        assert "needs" in f"{diag.message_primary} {diag.message_detail}" and "left" in f"{diag.message_primary} {diag.message_detail}"
+        assert (
+            "needs" in f"{diag.message_primary} {diag.message_detail}"
+            and "left" in f"{diag.message_primary} {diag.message_detail}"
+        )
         same(connection.execute("SELECT 1").fetchone(), (1,))
         same(connection.execute("SELECT * FROM nls.women LIMIT 0").fetchall(), [])
         same(len(connection.execute("SELECT * FROM nls.industries").fetchall()), 12)
@@ -313,7 +415,10 @@ def an_exhausted_budget_says_what_is_needed_and_left():
 def a_pipeline_answers_and_recovers():
     with veiled() as connection:
         with connection.pipeline() as pipeline:
-            cursors = [connection.execute("SELECT count(*) FROM nls.women WHERE birth_year < %s", [year]) for year in range(1941, 1955)]
+            cursors = [
+                connection.execute("SELECT count(*) FROM nls.women WHERE birth_year < %s", [year])
+                for year in range(1941, 1955)
+            ]
             one = connection.execute("SELECT 1")
         counts = [cursor.fetchone()[0] for cursor in cursors]
         assert counts == sorted(counts) and counts[-1] > 4000, counts
@@ -345,7 +450,11 @@ def copied(connection, sql):
 
 @check
 def copies_of_answers_are_postgresqls():
-    query = "SELECT race, count(*) AS n, NULL AS nothing, race || E',\\t\"\\\\|\\n' AS odd, date '2020-02-29' FROM nls.women GROUP BY race ORDER BY race"
+    query = (
+        "SELECT race, count(*) AS n, NULL AS nothing, "
+        "race || E',\\t\"\\\\|\\n' AS odd, date '2020-02-29' "
+        "FROM nls.women GROUP BY race ORDER BY race"
+    )
     options = [
         "",
         "WITH (FORMAT text, DELIMITER '|', NULL 'none', HEADER)",
@@ -359,7 +468,9 @@ def copies_of_answers_are_postgresqls():
         for option in options:
             sql = f"COPY ({query}) TO STDOUT {option}"
             same(copied(connection, sql), copied(real, sql), option)
-        with connection.cursor().copy("COPY (SELECT count(*) FROM nls.women) TO STDOUT (FORMAT binary)") as copy:
+        with connection.cursor().copy(
+            "COPY (SELECT count(*) FROM nls.women) TO STDOUT (FORMAT binary)"
+        ) as copy:
             copy.set_types(["int8"])
             same(list(copy.rows()), [(4711,)])
 
@@ -367,7 +478,12 @@ def copies_of_answers_are_postgresqls():
 @check
 def copies_of_tables_are_refused():
     with veiled() as connection:
-        for sql in ["COPY nls.women TO STDOUT", "COPY nls.women FROM STDIN", "COPY (SELECT * FROM nls.women) TO STDOUT", "COPY (SELECT 1) TO PROGRAM 'cat'"]:
+        for sql in [
+            "COPY nls.women TO STDOUT",
+            "COPY nls.women FROM STDIN",
+            "COPY (SELECT * FROM nls.women) TO STDOUT",
+            "COPY (SELECT 1) TO PROGRAM 'cat'",
+        ]:
             try:
                 copied(connection, sql)
             except errors.InsufficientPrivilege as found:
@@ -379,7 +495,11 @@ def copies_of_tables_are_refused():
 
 @check
 def named_cursors_walk_over_one_answer():
-    sql = "SELECT year, race, count(*), avg(age) FROM nls.interviews JOIN nls.women USING (woman_id) WHERE year > %s AND race <> 'other' GROUP BY year, race ORDER BY year, race"
+    sql = (
+        "SELECT year, race, count(*), avg(age) FROM nls.interviews "
+        "JOIN nls.women USING (woman_id) WHERE year > %s AND race <> 'other' GROUP BY year, race "
+        "ORDER BY year, race"
+    )
     with veiled(autocommit=False) as connection, direct() as real:
         heard = []
         connection.add_notice_handler(lambda diag: heard.append(diag.message_primary))
@@ -400,7 +520,11 @@ def named_cursors_walk_over_one_answer():
             connection.commit()
             close(cursor.fetchall(), wanted)
         connection.rollback()
-        diag = refused(errors.ObjectNotInPrerequisiteState, connection, "DECLARE n NO SCROLL CURSOR FOR SELECT 1; MOVE ALL n; FETCH PRIOR n")
+        diag = refused(
+            errors.ObjectNotInPrerequisiteState,
+            connection,
+            "DECLARE n NO SCROLL CURSOR FOR SELECT 1; MOVE ALL n; FETCH PRIOR n",
+        )
         same(diag.message_hint, "Declare it with SCROLL option to enable backward scan.")
         connection.rollback()
 
@@ -408,8 +532,36 @@ def named_cursors_walk_over_one_answer():
 @check
 def cursors_move_as_postgresqls():
     moves = [
-        *["NEXT", "PRIOR", "FIRST", "LAST", "ABSOLUTE 3", "ABSOLUTE -2", "ABSOLUTE 0", "RELATIVE 2", "RELATIVE -1", "RELATIVE 0", "4", "-2", "0", "ALL", "NEXT"],
-        *["BACKWARD", "BACKWARD 3", "BACKWARD ALL", "FORWARD", "FORWARD 2", "FORWARD ALL", "FORWARD 0", "BACKWARD 0", "ABSOLUTE 100", "RELATIVE -100", "LAST"],
+        *[
+            "NEXT",
+            "PRIOR",
+            "FIRST",
+            "LAST",
+            "ABSOLUTE 3",
+            "ABSOLUTE -2",
+            "ABSOLUTE 0",
+            "RELATIVE 2",
+            "RELATIVE -1",
+            "RELATIVE 0",
+            "4",
+            "-2",
+            "0",
+            "ALL",
+            "NEXT",
+        ],
+        *[
+            "BACKWARD",
+            "BACKWARD 3",
+            "BACKWARD ALL",
+            "FORWARD",
+            "FORWARD 2",
+            "FORWARD ALL",
+            "FORWARD 0",
+            "BACKWARD 0",
+            "ABSOLUTE 100",
+            "RELATIVE -100",
+            "LAST",
+        ],
     ]
     query = "SELECT industry_code FROM nls.industries ORDER BY 1"
     with veiled(autocommit=False) as connection, direct() as real:
@@ -418,7 +570,9 @@ def cursors_move_as_postgresqls():
             server.execute(f"DECLARE c SCROLL CURSOR FOR {query}")
         for word in ["FETCH", "MOVE"]:
             for move in moves:
-                a, b = connection.execute(f"{word} {move} FROM c"), real.execute(f"{word} {move} FROM c")
+                a, b = connection.execute(f"{word} {move} FROM c"), real.execute(
+                    f"{word} {move} FROM c"
+                )
                 same(a.statusmessage, b.statusmessage, f"{word} {move}")
                 if word == "FETCH":
                     same(a.fetchall(), b.fetchall(), move)
@@ -429,10 +583,23 @@ def cursors_move_as_postgresqls():
 def sql_prepares_and_executes():
     with veiled() as connection, direct() as real:
         for server in [connection, real]:
-            server.execute("PREPARE p (int, text) AS SELECT race, count(*) FROM nls.women WHERE birth_year > $1 AND race <> $2 GROUP BY race ORDER BY race")
+            server.execute(
+                "PREPARE p (int, text) AS SELECT race, count(*) FROM nls.women "
+                "WHERE birth_year > $1 AND race <> $2 GROUP BY race ORDER BY race"
+            )
         for values in ["1946 + 1, 'it''s'", "'1945', NULL", "length('abc') * 649, upper('x')"]:
-            close(connection.execute(f"EXECUTE p ({values})").fetchall(), real.execute(f"EXECUTE p ({values})").fetchall(), values)
-        for sql in ["EXECUTE p (1)", "EXECUTE q", "PREPARE p AS SELECT 1", "EXECUTE p ('x', 'y')", "EXECUTE p ((SELECT 1), 'y')"]:
+            close(
+                connection.execute(f"EXECUTE p ({values})").fetchall(),
+                real.execute(f"EXECUTE p ({values})").fetchall(),
+                values,
+            )
+        for sql in [
+            "EXECUTE p (1)",
+            "EXECUTE q",
+            "PREPARE p AS SELECT 1",
+            "EXECUTE p ('x', 'y')",
+            "EXECUTE p ((SELECT 1), 'y')",
+        ]:
             codes = []
             for server in [connection, real]:
                 try:

@@ -7,13 +7,34 @@ import io
 import psycopg2
 from psycopg2 import errors
 
-from checks import COMPARED, DATABASE, DIRECT, HOST, PASSWORD, POOR, SLOW, USER, VEILED, State, check, close, run, same, standard
+from checks import (
+    COMPARED,
+    DATABASE,
+    DIRECT,
+    HOST,
+    PASSWORD,
+    POOR,
+    SLOW,
+    USER,
+    VEILED,
+    State,
+    check,
+    close,
+    run,
+    same,
+    standard,
+)
 
 WOMEN = "SELECT count(*) FROM nls.women"
 
 
 def veiled(autocommit=True, **changed):
-    connection = psycopg2.connect(**dict(host=HOST, port=VEILED, user=USER, password=PASSWORD, dbname=DATABASE, sslmode="require") | changed)
+    connection = psycopg2.connect(
+        **dict(
+            host=HOST, port=VEILED, user=USER, password=PASSWORD, dbname=DATABASE, sslmode="require"
+        )
+        | changed
+    )
     connection.autocommit = autocommit
     return connection
 
@@ -36,7 +57,10 @@ def refused(error, connection, sql):
 def connects():
     for mode in ["require", "disable"]:
         same(ask(veiled(sslmode=mode), "SELECT 1"), [(1,)])
-    for changed, text in [(dict(password="wrong"), "password authentication failed"), (dict(dbname="elsewhere"), "does not exist")]:
+    for changed, text in [
+        (dict(password="wrong"), "password authentication failed"),
+        (dict(dbname="elsewhere"), "does not exist"),
+    ]:
         try:
             veiled(**changed)
         except psycopg2.OperationalError as error:
@@ -53,10 +77,23 @@ def names_types_and_rows_are_postgresqls():
         with mine.cursor() as a, theirs.cursor() as b:
             a.execute(sql)
             b.execute(sql)
-            same([(c.name, c.type_code, c.internal_size) for c in a.description], [(c.name, c.type_code, c.internal_size) for c in b.description], sql)
+            same(
+                [(c.name, c.type_code, c.internal_size) for c in a.description],
+                [(c.name, c.type_code, c.internal_size) for c in b.description],
+                sql,
+            )
             close(a.fetchall(), b.fetchall(), sql)
-    sql = "SELECT race, count(*) FROM nls.women WHERE birth_year > %s AND race <> %s AND %s < %s::date AND %s < 2.5 GROUP BY race ORDER BY race"
-    values = [1947, "it's \\ ä", datetime.date(2020, 1, 1), datetime.date(2021, 1, 1), decimal.Decimal("1.50")]
+    sql = (
+        "SELECT race, count(*) FROM nls.women WHERE birth_year > %s AND race <> %s "
+        "AND %s < %s::date AND %s < 2.5 GROUP BY race ORDER BY race"
+    )
+    values = [
+        1947,
+        "it's \\ ä",
+        datetime.date(2020, 1, 1),
+        datetime.date(2021, 1, 1),
+        decimal.Decimal("1.50"),
+    ]
     for _ in range(10):
         same(ask(mine, sql, values), ask(theirs, sql, values))
 
@@ -87,9 +124,15 @@ def errors_transactions_and_notices():
 
 @check
 def named_cursors_and_copies():
-    sql = "SELECT year, race, count(*) FROM nls.interviews JOIN nls.women USING (woman_id) WHERE year > %s GROUP BY year, race ORDER BY year, race"
+    sql = (
+        "SELECT year, race, count(*) FROM nls.interviews JOIN nls.women USING (woman_id) "
+        "WHERE year > %s GROUP BY year, race ORDER BY year, race"
+    )
     found = []
-    for connection in [veiled(autocommit=False), psycopg2.connect(host=HOST, port=DIRECT, user="postgres", dbname=DATABASE)]:
+    for connection in [
+        veiled(autocommit=False),
+        psycopg2.connect(host=HOST, port=DIRECT, user="postgres", dbname=DATABASE),
+    ]:
         with connection.cursor(name="c", scrollable=True) as cursor:
             cursor.itersize = 7
             cursor.execute(sql, [1970])
@@ -103,7 +146,13 @@ def named_cursors_and_copies():
             rows += cursor.fetchall()
         out = io.StringIO()
         with connection.cursor() as cursor:
-            cursor.copy_expert("COPY (SELECT race, count(*) FROM nls.women GROUP BY race ORDER BY race) TO STDOUT CSV HEADER", out)
+            cursor.copy_expert(
+                (
+                    "COPY (SELECT race, count(*) FROM nls.women GROUP BY race "
+                    "ORDER BY race) TO STDOUT CSV HEADER"
+                ),
+                out,
+            )
         connection.close()
         found.append((rows, out.getvalue()))
     same(found[0], found[1])

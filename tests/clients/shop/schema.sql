@@ -1,5 +1,5 @@
--- Tables in a schema of their own: names of mixed case, char(n), an enum, no foreign keys, ten orders
--- a customer.
+-- Tables in a schema of their own: names of mixed case, char(n), an enum, no foreign keys, ten
+-- orders a customer.
 CREATE SCHEMA shop;
 CREATE TYPE shop.status AS ENUM ('open', 'paid', 'sent');
 CREATE TABLE shop."Customers" (
@@ -21,7 +21,8 @@ CREATE TABLE shop.orders (
     price numeric(10,2) NOT NULL
 );
 INSERT INTO shop.countries
-    SELECT code, 'The country ' || code FROM unnest(string_to_array('AT BE CH DE DK ES FI FR IT NL', ' ')) code;
+    SELECT code, 'The country ' || code
+    FROM unnest(string_to_array('AT BE CH DE DK ES FI FR IT NL', ' ')) code;
 INSERT INTO shop."Customers"
     SELECT g, (ARRAY['DE', 'FR', 'IT'])[1 + g % 3], 'name ' || g FROM generate_series(1, 2000) g;
 INSERT INTO shop.orders

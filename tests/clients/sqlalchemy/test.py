@@ -9,7 +9,12 @@ women = sa.table("women", *map(sa.column, ["woman_id", "race", "birth_year"]), s
 
 
 def engine(user=USER, **options):
-    return sa.create_engine(sa.URL.create("postgresql+psycopg", user, PASSWORD, HOST, VEILED, DATABASE, {"sslmode": "require"}), **options)
+    return sa.create_engine(
+        sa.URL.create(
+            "postgresql+psycopg", user, PASSWORD, HOST, VEILED, DATABASE, {"sslmode": "require"}
+        ),
+        **options,
+    )
 
 
 @check("tls", "scram")
@@ -23,14 +28,26 @@ def connects_and_learns_the_dialect():
 
 @check("text")
 def aggregates_with_parameters():
-    sql = sa.select(women.c.race, sa.func.count().label("n")).where(women.c.birth_year >= 1941).group_by(women.c.race).order_by(sa.desc("n"))
+    sql = (
+        sa.select(women.c.race, sa.func.count().label("n"))
+        .where(women.c.birth_year >= 1941)
+        .group_by(women.c.race)
+        .order_by(sa.desc("n"))
+    )
     with engine(pool_pre_ping=True).connect() as connection:
         for _ in range(10):
             rows = connection.execute(sql).all()
         same([row.race for row in rows], ["white", "black", "other"])
         same(sum(row.n for row in rows), 4711)
         same(connection.execute(sql.limit(1)).one().race, "white")
-        same(connection.scalar(sa.select(sa.func.count()).select_from(women).where(women.c.race.in_(["other", "nobody"]))), 57)
+        same(
+            connection.scalar(
+                sa.select(sa.func.count())
+                .select_from(women)
+                .where(women.c.race.in_(["other", "nobody"]))
+            ),
+            57,
+        )
 
 
 @check
@@ -53,14 +70,22 @@ def refusals_and_savepoints():
 def the_inspector_shows_what_the_policy_shows():
     inspector = sa.inspect(engine())
     same("nls" in inspector.get_schema_names(), True)
-    same(sorted(inspector.get_table_names("nls")), ["industries", "interviews", "occupations", "women"])
+    same(
+        sorted(inspector.get_table_names("nls")),
+        ["industries", "interviews", "occupations", "women"],
+    )
     same(inspector.get_view_names("nls"), [])
     columns = {column["name"]: column for column in inspector.get_columns("women", "nls")}
     same(str(columns["woman_id"]["type"]), "INTEGER")
     same(columns["woman_id"]["nullable"], False)
     same(inspector.get_pk_constraint("women", "nls")["constrained_columns"], ["woman_id"])
-    keys = {key["constrained_columns"][0]: key["referred_table"] for key in inspector.get_foreign_keys("interviews", "nls")}
-    same(keys, {"woman_id": "women", "industry_code": "industries", "occupation_code": "occupations"})
+    keys = {
+        key["constrained_columns"][0]: key["referred_table"]
+        for key in inspector.get_foreign_keys("interviews", "nls")
+    }
+    same(
+        keys, {"woman_id": "women", "industry_code": "industries", "occupation_code": "occupations"}
+    )
     same(inspector.get_table_comment("women", "nls"), {"text": None})
     same(inspector.get_indexes("women", "nls"), [])
     same(inspector.get_check_constraints("women", "nls"), [])
@@ -83,7 +108,9 @@ def an_exhausted_budget():
     with engine(POOR).connect() as connection:
         try:
             for year in range(50):
-                connection.scalar(sa.select(sa.func.count()).select_from(women).where(women.c.birth_year > year))
+                connection.scalar(
+                    sa.select(sa.func.count()).select_from(women).where(women.c.birth_year > year)
+                )
         except exc.DBAPIError as error:
             same(error.orig.sqlstate, "53400")
         connection.rollback()
