@@ -65,8 +65,8 @@ Examples:
   pgveil demo --database postgresql://me@localhost/test     loads the data into schema nls of that \
   database")]
     Demo(DemoOptions),
-    /// Draft a policy from the catalog of a database: whom it protects, how tables lead there, what
-    /// columns may show; reads no row and no statistic
+    /// Draft a policy from a database's catalog: the privacy unit, the path of each table to it,
+    /// what columns may show; reads no row and no statistics
     #[command(after_help = "\
 Examples:
   pgveil init postgresql://me@db/shop -o shop.yaml       asks, in a terminal
@@ -110,8 +110,8 @@ Every error is printed at once as file:line:column: message; the exit code is th
     Check {
         /// The policy file
         file: PathBuf,
-        /// Also say how bounds, lists and rows of a unit fit the rows: exact, private, and not for
-        /// analysts
+        /// Also compare bounds, lists and rows_per_unit with the rows; the numbers are exact and
+        /// private, not for analysts
         #[arg(long)]
         against_data: bool,
     },
@@ -404,7 +404,7 @@ pub struct ExplainOptions {
     /// A table of the error against epsilon, from the least to the most that a query may spend
     #[arg(long)]
     pub curve: bool,
-    /// Price it for the role as it stands in the ledger, and say what is left of its budget
+    /// Take the role's spending from the ledger, and say what would be left of its budget
     #[arg(long)]
     pub spent: bool,
     /// Also print the SQL that the database would run
@@ -420,7 +420,7 @@ pub struct ExplainOptions {
 
 #[derive(Debug, Args)]
 pub struct DoctorOptions {
-    /// The policy file; without it, this machine alone is looked at
+    /// The policy file; without it, only this machine is checked
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
     /// Where clients will connect
@@ -444,8 +444,8 @@ pub struct DoctorOptions {
 pub struct AuditOptions {
     /// The policy file
     pub file: PathBuf,
-    /// Answers bought of each question with the canary, and as many without; half of them teach the
-    /// attack, half judge it
+    /// Answers to buy for each question with the canary, and as many without; the attack learns
+    /// from half of them and is judged on the rest
     #[arg(
         long,
         value_name = "NUMBER",

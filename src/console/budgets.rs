@@ -273,8 +273,8 @@ fn of_account(account: &AccountView, days: u16, now: i64) -> Markup {
             figcaption { strong { (account.label()) } ": " (account.forecast.words()) }
             (drawn)
             @if !plans.is_empty() {
-                (table("Dearest plans of these days", &["Plan", "Paid", "Of the budget"], &[1, 2],
-                    &plans))
+                (table("Most expensive plans in this period",
+                    &["Plan", "Paid", "Of the budget"], &[1, 2], &plans))
             }
             (points)
         }

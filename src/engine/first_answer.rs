@@ -27,7 +27,7 @@ use crate::rewrite::{
 /// An error this much above its target is not worth a second answer.
 const SMALL_EXCESS: f64 = 1.05;
 
-/// The same where a look chooses the clip, which decides how much noise there is.
+/// `SMALL_EXCESS` where a look chooses the clip, since the noise then depends on the look.
 const SMALL_EXCESS_WITH_LOOK: f64 = 1.25;
 
 /// An answer is priced by this factor above what the one before it shows, to cover rounding.
@@ -135,8 +135,8 @@ impl Engine {
         Ok((plan, answered))
     }
 
-    /// The same without a target, for this epsilon. Sums of finer answers do not serve: their
-    /// errors may be larger.
+    /// The requester with this epsilon and no target. Roll-ups are off, because their errors may be
+    /// larger.
     fn without_target(&self, requester: &Requester, epsilon: f64) -> Requester {
         let mut asking = requester.clone();
         let settings = &mut asking.session_settings;

@@ -88,7 +88,7 @@ fn frozen(role: Option<String>, why: &str) -> Result<OperatorCommand, Refusal> {
 fn refuse_malformed(verb: &str) -> Refusal {
     Refusal::new(
         reason::SYNTAX_ERROR,
-        format!("{verb} is not written like this"),
+        format!("syntax error in {verb}"),
     )
     .hint("Write HELP, RELOAD, DRAIN, KILL 7, FREEZE analyst 'why', or FREEZE ALL 'why'.")
 }

@@ -496,7 +496,7 @@ fn duration(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<Dura
     time
 }
 
-/// The same of a text.
+/// The duration that a text gives; `None` if it is no duration.
 pub fn time_of(text: &str) -> Option<Duration> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);

@@ -1,5 +1,5 @@
-//! Laws of a made-up value. Of all laws with a wanted mean, the one of the greatest entropy is
-//! taken: nothing else is known of the values.
+//! Laws of a made-up value. Of all laws with a wanted mean, the one with the greatest entropy is
+//! used, because it assumes nothing else about the values.
 //!
 //! # Reference
 //! Cover, Thomas: "Elements of Information Theory", theorem 12.1.1: on an interval or a list, the

@@ -60,7 +60,7 @@ pub struct Marginals {
 }
 
 impl Marginals {
-    /// Those of a stored summary; `None` where the table is not of this release.
+    /// The marginals of a stored summary; `None` if the table does not belong to this release.
     pub fn read(summary: &Summary, release: &ReleasePlan, table: &ReleasedTable) -> Option<Self> {
         let order = order_of_keys(summary, release);
         let mut values = vec![Vec::new(); order.len()];

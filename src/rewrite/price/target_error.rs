@@ -155,9 +155,9 @@ fn unknown_of(output: &Output) -> Refusal {
         return unknown();
     }
     unusable().hint(
-        "RESET pgveil.target_error, and set pgveil.epsilon instead: the errors of a fit follow \
-            from all of its answer. A share of one row, as in SET pgveil.target_error = '300% of \
-            a row', sets a target for the sums that it is computed from.",
+        "RESET pgveil.target_error, and set pgveil.epsilon instead: the errors of a fit are \
+            known only once it is answered. A share of one row, as in SET pgveil.target_error = \
+            '300% of a row', sets a target for the sums that it is computed from.",
     )
 }
 
@@ -171,8 +171,8 @@ pub(in crate::rewrite) fn of_steps() -> Refusal {
 
 fn unknown() -> Refusal {
     unusable().hint(
-        "RESET pgveil.target_error, and set pgveil.epsilon instead. Of a percentile alone, ask for \
-            the error too: pgveil.stderr(percentile_cont(0.5) WITHIN GROUP (ORDER BY x)).",
+        "RESET pgveil.target_error, and set pgveil.epsilon instead. For a percentile, also ask for \
+         its error: pgveil.stderr(percentile_cont(0.5) WITHIN GROUP (ORDER BY x)).",
     )
 }
 

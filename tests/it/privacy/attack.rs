@@ -386,7 +386,7 @@ async fn a_long_chain_is_refused_before_it_is_deep() {
                 }
             });
             let answered = answered.await.unwrap();
-            // Terms of AND are as many as there are words.
+            // Each term of AND is counted by itself.
             let is_long = head.ends_with('a') || link == " AND true";
             assert!(
                 links < 40_000 || is_long || answered.is_err(),
