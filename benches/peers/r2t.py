@@ -170,7 +170,7 @@ def load(connection, directory, scale):
 
 @contextlib.contextmanager
 def connected(program, policy, directory, searched=None):
-    """A session through a proxy under the policy; `searched` is told what the searches found, each of which spends that epsilon."""
+    """A session through a proxy under the policy; what the searches found, each of which spends that epsilon, is reported to `searched`."""
     made = subprocess.run([program, "password"], input="bench\n", capture_output=True, text=True, check=True)
     verifier = next(word for word in made.stdout.split() if word.startswith("SCRAM-SHA-256$"))
     path, port = os.path.join(directory, "policy.yaml"), free_port()
@@ -245,8 +245,8 @@ def main():
             each = EPSILON * SEARCHED / tables.count("auto")
             for at in range(arguments.runs):
                 run = folder(at)
-                told = lambda lines: found.__setitem__(slice(None), lines)
-                with connected(arguments.pgveil, policy(run, EPSILON * (1 - SEARCHED), tables), run, (each, told)) as cursor:
+                report = lambda lines: found.__setitem__(slice(None), lines)
+                with connected(arguments.pgveil, policy(run, EPSILON * (1 - SEARCHED), tables), run, (each, report)) as cursor:
                     cursor.execute(automatic or text)
                     errors.append(abs(float(cursor.fetchone()[0]) - exact))
             auto = trimmed(errors)

@@ -1,4 +1,4 @@
-"""How much longer does an answer take because of one woman who has far more rows than are declared? Questions that are dear for her rows alone: in a scan, and in what
+"""How much longer does an answer take because of one woman who has far more rows than are declared? Questions that are expensive for her rows alone: in a scan, and in what
 multiplies rows; asked of a database with her rows and of one without them, in turns, with and without a quantum of time.
 
     cargo build --release && python3 benches/wire/joins.py [answers of each, 20]
@@ -38,7 +38,7 @@ def joined(count):
     return "nls.visits v0" + "".join(f" JOIN nls.visits v{i} ON v{i}.woman_id = v0.woman_id" for i in range(1, count))
 
 
-def dear(count, text):
+def expensive(count, text):
     """So many texts of 4,000 characters and their digests."""
     terms = " OR ".join(f"md5(lpad({text}, 4000, '{chr(97 + at % 26)}{at}')) = 'x'" for at in range(count))
     return f"({terms})" if count else "false"
@@ -49,9 +49,9 @@ HERS = f"v0.woman_id = {NEEDLE}"
 QUESTIONS = {
     "a scan of her rows": lambda count: f"SELECT count(*) FROM nls.visits v0 WHERE {HERS} AND v0.n > 1" if count == 1 else None,
     "joins": lambda count: f"SELECT count(*) FROM {joined(count)} WHERE {HERS}",
-    "one join, with expressions": lambda count: f"SELECT count(*) FROM {joined(2)} WHERE {HERS} AND {dear(count, 'v0.t || v1.n')}",
+    "one join, with expressions": lambda count: f"SELECT count(*) FROM {joined(2)} WHERE {HERS} AND {expensive(count, 'v0.t || v1.n')}",
     "EXISTS, with expressions": lambda count: "SELECT count(*) FROM nls.visits v0 WHERE "
-    f"{HERS} AND EXISTS (SELECT 1 FROM nls.visits v1 WHERE v1.woman_id = v0.woman_id AND {dear(count, 'v0.t || v1.n')})",
+    f"{HERS} AND EXISTS (SELECT 1 FROM nls.visits v1 WHERE v1.woman_id = v0.woman_id AND {expensive(count, 'v0.t || v1.n')})",
     "sorts of joined rows": lambda count: "SELECT sum(least(r, 9)) FROM (SELECT "
     + " + ".join(f"row_number() OVER (PARTITION BY v0.woman_id ORDER BY v1.t || {at}, v0.n)" for at in range(count))
     + f" AS r FROM {joined(2)} WHERE {HERS}) q",
@@ -61,7 +61,7 @@ QUESTIONS = {
     "windows whose frames move": lambda count: "SELECT sum(least(greatest(r, 0), 9)) FROM (SELECT "
     + " + ".join(f"max(v0.n + {at}) OVER (PARTITION BY v0.woman_id ORDER BY v0.n ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING)" for at in range(count))
     + f" AS r FROM nls.visits v0 WHERE {HERS}) q",
-    "a scan, with expressions": lambda count: f"SELECT count(*) FROM nls.visits v0 WHERE {HERS} AND {dear(count, 'v0.t')}",
+    "a scan, with expressions": lambda count: f"SELECT count(*) FROM nls.visits v0 WHERE {HERS} AND {expensive(count, 'v0.t')}",
 }
 
 
@@ -144,7 +144,7 @@ def sample(stage, quantum, sql):
 
 def main():
     with Pair() as stage:
-        print("| dear for her rows | how many | quantum | median with them, ms | without | processor time that they take |\n|---|---:|---|---:|---:|---:|")
+        print("| expensive for her rows | how many | quantum | median with them, ms | without | processor time that they take |\n|---|---:|---|---:|---:|---:|")
         client = Client(stage.ports[None, "nls"], "analyst", database="nls")
         for name, question in QUESTIONS.items():
             count = largest(client, question)

@@ -127,7 +127,7 @@ mod tests {
             ]
             .map(|equality| key.is_within(&["a"], &equality))
         };
-        // In order: an index of the column's own deterministic collation; of its own
+        // In order: an index of the column's own deterministic collation; of the column's own
         // nondeterministic one; a bytewise index over a loose column; a loose index over a bytewise
         // column.
         assert_eq!(by(&column(true, None)), [true, true, false, false]);

@@ -120,15 +120,15 @@ impl Engine {
             return Err(Error::Cancelled);
         }
         let most = self.policy.privacy.epsilon_max;
-        let too_dear = || Error::Release(too_dear(epsilon, most));
+        let too_expensive = || Error::Release(too_expensive(epsilon, most));
         if epsilon > most {
-            return Err(too_dear());
+            return Err(too_expensive());
         }
         let asking = self.without_target(requester, epsilon);
         let (plan, _) = Box::pin(self.plan_for(&asking, query, facts)).await?;
         let all = facts.sum().compose(plan.loss());
         if !all.is_some_and(|all| fits_one_query(&all, &self.policy, terms)) {
-            return Err(too_dear());
+            return Err(too_expensive());
         }
         let running = Box::pin(self.run_plan(&asking, &plan, timing, facts));
         let answered = timing.run(running).await?;
@@ -284,7 +284,7 @@ fn errors_now(plan: &Plan, answered: &Answered, targets: &TargetErrors) -> Strin
     format!("standard error: {}", parts.join(", "))
 }
 
-fn too_dear(needed: f64, most: f64) -> Refusal {
+fn too_expensive(needed: f64, most: f64) -> Refusal {
     let needs = if needed.is_finite() {
         format!("epsilon {}", three_digits(needed))
     } else {

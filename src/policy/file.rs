@@ -381,7 +381,7 @@ fn address(
         &format!("url: {}…", schemes.first().copied().unwrap_or_default()),
         findings,
     );
-    let url = read::text(node?, &format!("{what}.url"), environment, findings)?;
+    let url = read::expanded_text(node?, &format!("{what}.url"), environment, findings)?;
     if !schemes
         .iter()
         .any(|s| url.value.len() > s.len() && url.value.starts_with(s))

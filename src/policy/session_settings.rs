@@ -162,8 +162,8 @@ pub const SESSION_SETTINGS: [SessionSetting; 11] = [
     SessionSetting {
         name: "pgveil.hints",
         default: "fields",
-        description: "Where detail and hint of an error stand: fields (of their own, as PostgreSQL \
-            has them) or message (in the message, for clients that show nothing else).",
+        description: "Where detail and hint of an error stand: fields (in separate fields, as \
+            PostgreSQL has them) or message (in the message, for clients that show nothing else).",
     },
 ];
 

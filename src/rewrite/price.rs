@@ -512,7 +512,7 @@ fn raise_presence(
         let length = row_lengths(release, groups).squared.sqrt();
         (length / (groups.isqrt() + 1)).max(BigUint::from(1u8))
     };
-    let weighed = |(weight, partial): (BigUint, &Coordinate)| match partial {
+    let weighed = |(weight, coordinate): (BigUint, &Coordinate)| match coordinate {
         Coordinate::Units { .. } => weight * &factor,
         Coordinate::Presence => (weight * &factor * (BigUint::from(groups) << 20u8).sqrt()) >> 10u8,
         Coordinate::Rows { .. }

@@ -280,7 +280,7 @@ impl Needs {
         };
         let most = policy.privacy.epsilon_max;
         if whole > most {
-            Err(too_dear(whole, most))
+            Err(too_expensive(whole, most))
         } else {
             Ok(own)
         }
@@ -288,7 +288,7 @@ impl Needs {
 }
 
 /// 22023: says how much the wanted error needs.
-pub(in crate::rewrite) fn too_dear(needed: f64, most: f64) -> Refusal {
+pub(in crate::rewrite) fn too_expensive(needed: f64, most: f64) -> Refusal {
     let need = if needed.is_finite() {
         format!("epsilon {needed:.3}")
     } else {

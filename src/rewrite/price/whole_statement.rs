@@ -360,7 +360,7 @@ pub(in crate::rewrite) fn within_ceiling(
         } else {
             epsilon_of_mu(loss.mu_squared, to_fixed(terms.delta))
         };
-        return Err(target_error::too_dear(
+        return Err(target_error::too_expensive(
             needed.map_or(f64::INFINITY, |epsilon| epsilon.to_f64()),
             most,
         ));
