@@ -100,7 +100,7 @@ fn domain_condition(
     };
     let declared = inlined_columns(release, columns, expr).iter().any(|info| {
         info.origin.is_some_and(|(table, position)| {
-            policy.tables[table.0].columns[position].domain.is_some()
+            policy.tables[table.0].columns[position.0].domain.is_some()
         })
     });
     if !declared {
