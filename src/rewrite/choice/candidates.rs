@@ -1,5 +1,7 @@
 //! Candidates that a value is chosen from: known without the data.
 
+use std::fmt;
+
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::Side;
@@ -41,7 +43,7 @@ pub struct Grid {
 }
 
 /// What one unit of a grid's integers is.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 enum Scale {
     FixedPoint {
         fixed_point: FixedPoint,
@@ -49,6 +51,24 @@ enum Scale {
     },
     Days,
     Microseconds,
+}
+
+/// With the first name of a fixed point: digests of stored answers are taken of it.
+impl fmt::Debug for Scale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FixedPoint {
+                fixed_point,
+                data_type,
+            } => f
+                .debug_struct("Lattice")
+                .field("fixed_point", fixed_point)
+                .field("data_type", data_type)
+                .finish(),
+            Self::Days => f.write_str("Days"),
+            Self::Microseconds => f.write_str("Microseconds"),
+        }
+    }
 }
 
 impl Grid {
