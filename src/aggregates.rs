@@ -290,7 +290,7 @@ aggregates! {
         Record: record::RecordOutput,
         /// A number of distinct values, or values that a choice chooses.
         Choice: choice_value::ChoiceOutput,
-        /// Its value over no rows, which asks for nothing.
+        /// The value of the aggregate over no rows; it needs no release.
         EmptyInput: empty_input::EmptyInputOutput,
     }
 }

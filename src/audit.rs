@@ -16,7 +16,7 @@ mod population;
 mod questions;
 mod values;
 
-pub use attack::{Gain, Seen, Trials, attack, provable};
+pub use attack::{Gain, TrialNumbers, Trials, attack, provable};
 pub use influence::{Influence, influence};
 pub use interval::{lower, upper};
 pub use population::{CANARY, Population};

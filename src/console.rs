@@ -37,7 +37,7 @@ use crate::engine::{Engine, Reloadable};
 use crate::policy::Operator;
 use crate::web;
 use crate::web::guard::{FORM_BYTES_MAX, TEXT_BYTES_MAX};
-use crate::web::rate_limit::Pace;
+use crate::web::rate_limit::RequestLimit;
 use crate::web::session::{Lifetimes, SessionOwner};
 use crate::web::site::{LoginSite, SiteOptions};
 use crate::wire::Tls;
@@ -61,7 +61,7 @@ pub struct ConsoleOptions {
     /// How long somebody who guesses passwords waits at first.
     pub first_wait: Duration,
     /// How often an operator may ask for what plans or reads much of the ledger.
-    pub pace: Pace,
+    pub pace: RequestLimit,
 }
 
 /// Why nothing was done.

@@ -38,7 +38,7 @@ use crate::error::Error;
 use crate::refusal::Refusal;
 use crate::web;
 use crate::web::guard::{FORM_BYTES_MAX, TEXT_BYTES_MAX};
-use crate::web::rate_limit::Pace;
+use crate::web::rate_limit::RequestLimit;
 use crate::web::session::Lifetimes;
 use crate::web::site::{LoginSite, SiteOptions};
 use crate::wire::{AskPermit, Asking, ReadQuestion, SharedState, Tls};
@@ -72,7 +72,7 @@ pub struct DeskOptions {
     /// The time from when the server stops to the end of its last page.
     pub drain: Duration,
     /// How often a role may ask for what plans or reads the ledger.
-    pub pace: Pace,
+    pub pace: RequestLimit,
 }
 
 struct Desk {
@@ -91,7 +91,7 @@ struct Desk {
 
 /// The right to ask one question.
 struct Admission {
-    turn: AskPermit,
+    permit: AskPermit,
     room: OwnedSemaphorePermit,
 }
 
@@ -175,7 +175,7 @@ async fn ask<T, F>(
     desk: &Desk,
     analyst: &Analyst,
     reading: &ReadQuestion,
-    (asking, Admission { turn, room }): (Asking, Admission),
+    (asking, Admission { permit, room }): (Asking, Admission),
     question: impl FnOnce(CancellationToken) -> F,
 ) -> Result<T, Refusal>
 where
@@ -199,8 +199,9 @@ where
             outcome
         }
     };
-    let seat = &analyst.seat;
-    seat.ask(&*desk.exchange, reading, (asking, turn), question)
+    let session = &analyst.session;
+    session
+        .ask(&*desk.exchange, reading, (asking, permit), question)
         .await
 }
 
@@ -251,11 +252,11 @@ async fn nothing(visitor: AnalystRequest, State(desk): State<Arc<Desk>>) -> Resp
 
 /// Whether the policy has a role as at the login, and no operator has ended the session.
 fn is_unchanged(engine: &Engine, analyst: &Analyst) -> bool {
-    let role = engine.policy().role(analyst.seat.role());
+    let role = engine.policy().role(analyst.session.role());
     let is_same = role.is_some_and(|role| {
         role.verifier == analyst.verifier && role.certificate == analyst.certificate
     });
-    is_same && !analyst.seat.is_ended()
+    is_same && !analyst.session.is_ended()
 }
 
 impl Desk {
@@ -276,7 +277,7 @@ impl Desk {
         title: &str,
         body: impl FnOnce(&str) -> Markup,
     ) -> Html<String> {
-        let who = view::who(visitor.analyst.seat.role());
+        let who = view::who(visitor.analyst.session.role());
         self.portal.page((visitor.session, title), &who, body)
     }
 
@@ -307,13 +308,13 @@ impl Desk {
 
     /// The right of a session to ask one question now.
     async fn admit(&self, analyst: &Analyst) -> Result<Admission, NotNow> {
-        let turn = analyst.seat.turn(ASK_WAIT).await.ok_or(NotNow::Busy)?;
+        let permit = analyst.session.permit(ASK_WAIT).await.ok_or(NotNow::Busy)?;
         let room = Arc::clone(&self.questions).try_acquire_owned();
         // Checked while the permit is held: at its end the desk waits for all permits, so no
         // question can begin unnoticed.
         match (self.closing.is_cancelled(), room) {
             (true, _) => Err(NotNow::Stopping),
-            (false, Ok(room)) => Ok(Admission { turn, room }),
+            (false, Ok(room)) => Ok(Admission { permit, room }),
             (false, Err(_)) => Err(NotNow::Busy),
         }
     }
@@ -321,7 +322,7 @@ impl Desk {
     /// Whether the role may make another request that plans or reads the ledger: its sessions
     /// share one limit.
     fn is_in_time(&self, visitor: &AnalystRequest) -> bool {
-        let role = visitor.analyst.seat.role();
+        let role = visitor.analyst.session.role();
         self.portal.rates.admits(role, Instant::now())
     }
 

@@ -1,10 +1,7 @@
 //! The order of all stages for one query. The wire and the command line enter here only.
 
-<<<<<<< HEAD
-mod by_periods;
-=======
 mod budget_left;
->>>>>>> 012d1dfd (A look that saw too little says what would do; few units in many groups must stand out more; EXPLAIN and hints say more of chosen clips)
+mod by_periods;
 mod constant_answers;
 mod curve;
 mod draw_release;

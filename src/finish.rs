@@ -158,7 +158,7 @@ fn limit_rows(middle: &MiddleQuery, rows_max: u32) -> ast::Query {
     };
     let all = ast::SelectItem::Wildcard(ast::WildcardAdditionalOptions::default());
     let mut query = sql::select(vec![all], vec![sql::tables(derived)], None, Vec::new());
-    let limit = Some(sql::number(&(u64::from(rows_max) + 1).to_string()));
+    let limit = Some(sql::number_literal(&(u64::from(rows_max) + 1).to_string()));
     query.limit_clause = Some(ast::LimitClause::LimitOffset {
         limit,
         offset: None,
@@ -441,7 +441,7 @@ fn array<'t>(values: impl Iterator<Item = Option<&'t str>>, data_type: &Type) ->
     let element = sql::data_type(data_type);
     ast::Expr::Cast {
         kind: ast::CastKind::Cast,
-        expr: Box::new(sql::text(&array_text(values))),
+        expr: Box::new(sql::text_literal(&array_text(values))),
         data_type: ast::DataType::Array(ast::ArrayElemTypeDef::SquareBracket(
             Box::new(element),
             None,

@@ -1,7 +1,7 @@
 //! Calibrates and samples noise, and adds up privacy loss. Pure mathematics: no SQL, no I/O but the
 //! random source.
 //!
-//! The road of one release: [`mu_of`] turns an asked (epsilon, delta) into a [`Mu`]; [`choose`]
+//! The path of one release: [`mu_of`] turns an asked (epsilon, delta) into a [`Mu`]; [`choose`]
 //! picks the mechanism that wastes least of the accounts; [`gaussian`] or [`laplace`] turns a norm
 //! bound proved by the emitted SQL into integer [`Noise`]; [`threshold`] says which keys may be
 //! shown; [`loss_gaussian`], [`loss_laplace`] and [`loss_threshold`] say what it costs;

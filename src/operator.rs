@@ -100,6 +100,6 @@ impl Control {
         }
         let denied = format!("permission denied for {what}");
         Err(Refusal::new(reason::OPERATOR_RIGHT, denied)
-            .detail("It is for operators who may `own`."))
+            .detail("Only operators with `may: [own]` may run it."))
     }
 }

@@ -246,9 +246,9 @@ pub struct Column {
     /// The closed list of values (policy `values:`, or read from the public table of `domain:`), in
     /// the order they are shown.
     pub domain: Option<Vec<Scalar>>,
-    /// No other value occurs in the list's column, but NULL: of two booleans, or because the owner
-    /// says so. Chooses what a finer answer may be summed for; values outside the list are left out
-    /// of groups all the same.
+    /// Whether the column holds no value but NULL and those of the list: both booleans are listed,
+    /// or the owner says so. It decides which roll-ups are allowed. Values outside the list are
+    /// left out of groups in any case.
     pub is_complete: bool,
     /// The least and the greatest value of a public table's column: chooses clips, lists nothing.
     pub extent: Option<ColumnBounds>,

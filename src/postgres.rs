@@ -91,8 +91,8 @@ pub enum PostgresEngine {
 pub struct ServerOptions {
     /// The database to create; `None`: `postgres`.
     pub database: Option<String>,
-    /// That of the database, where this machine has it; otherwise, and for `None`, the server's
-    /// own, which is C.
+    /// The locale of the database, if this machine has it. Otherwise, and for `None`, the server's
+    /// locale, which is C.
     pub locale: Option<Locale>,
     /// A stopped cluster that has the database; the server is a copy of it. `None`: the database is
     /// created in a cluster of initdb's.

@@ -25,8 +25,8 @@ impl PartialEq for TextPosition {
     }
 }
 
-/// The kind of a refusal, which its entry in the catalogue gives. Behaviour depends on it, never on
-/// the texts or on the SQLSTATE.
+/// The kind of a refusal, which its entry in the list of reasons gives. Behaviour depends on it,
+/// never on the texts or on the SQLSTATE.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefusalKind {
     /// A name of a table or a column that is not in scope.

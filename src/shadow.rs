@@ -32,7 +32,7 @@ use crate::postgres::{FairPool, LocalPostgres, PoolUse, PostgresEngine, connect}
 use crate::refusal::{Refusal, reason};
 pub use arguments::fit_as_text;
 pub use build::builtin;
-pub use ddl::{Builtin, Condition, ShadowSchema, create_tables};
+pub use ddl::{Builtin, RowCondition, ShadowSchema, create_tables};
 pub use request::{Argument, ColumnDescription, Description, Format, Requester};
 
 pub use check_named::{Examined, examine};

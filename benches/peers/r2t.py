@@ -262,7 +262,7 @@ def load(connection, directory, scale):
 
 @contextlib.contextmanager
 def connected(program, policy, directory, searched=None):
-    """A session through a proxy under the policy; `searched` is told what the searches found, each
+    """A session through a proxy under the policy; `searched` receives what the searches found, each
     of which spends that epsilon.
     """
     made = subprocess.run(
@@ -372,12 +372,12 @@ def main():
             each = EPSILON * SEARCHED / tables.count("auto")
             for at in range(arguments.runs):
                 run = folder(at)
-                told = lambda lines: found.__setitem__(slice(None), lines)
+                report = lambda lines: found.__setitem__(slice(None), lines)
                 with connected(
                     arguments.pgveil,
                     policy(run, EPSILON * (1 - SEARCHED), tables),
                     run,
-                    (each, told),
+                    (each, report),
                 ) as cursor:
                     cursor.execute(automatic or text)
                     errors.append(abs(float(cursor.fetchone()[0]) - exact))

@@ -29,7 +29,7 @@ SLOW = (
 )
 
 
-class Siege(Stage):
+class DenialOfService(Stage):
     """200 sessions, as in the demo, a second role, an operator, the console and the desk."""
 
     def policy(self):
@@ -68,7 +68,7 @@ class Honest(FORK.Process):
 
     def __init__(self, stage):
         super().__init__(daemon=True)
-        self.stage, self.over, self.told = stage, FORK.Event(), FORK.Queue()
+        self.stage, self.over, self.reported = stage, FORK.Event(), FORK.Queue()
 
     def run(self):
         milliseconds, failed, peak = [], 0, 0
@@ -84,7 +84,7 @@ class Honest(FORK.Process):
             except (OSError, RuntimeError, struct.error, AssertionError):
                 failed += 1
             peak = max(peak, self.stage.memory())
-        self.told.put((milliseconds, failed, peak))
+        self.reported.put((milliseconds, failed, peak))
 
 
 class Visitor(FORK.Process):
@@ -94,7 +94,7 @@ class Visitor(FORK.Process):
 
     def __init__(self, stage):
         super().__init__(daemon=True)
-        self.over, self.told = FORK.Event(), FORK.Queue()
+        self.over, self.reported = FORK.Event(), FORK.Queue()
         self.sites = [pages.Browser(stage.console), pages.Browser(stage.desk)]
         for browser, name in zip(self.sites, ["hope", "honest"]):
             assert browser.log_in(name) == 303
@@ -109,7 +109,7 @@ class Visitor(FORK.Process):
                     milliseconds.append((time.perf_counter() - began) * 1e3)
                 except (OSError, AssertionError):
                     failed += 1
-        self.told.put((milliseconds, failed))
+        self.reported.put((milliseconds, failed))
 
 
 def refusal(error):
@@ -118,8 +118,8 @@ def refusal(error):
 
 
 def repeated(stage, sessions, work):
-    """Sessions that do their work over and over; gives what they were told, counted."""
-    told, over = {}, time.monotonic() + SECONDS
+    """Sessions that do their work over and over; gives what the proxy reported to them, counted."""
+    reported, over = {}, time.monotonic() + SECONDS
 
     def one(number):
         while time.monotonic() < over:
@@ -129,14 +129,14 @@ def repeated(stage, sessions, work):
                 while time.monotonic() < over:
                     try:
                         work(client, number)
-                        told["answered"] = told.get("answered", 0) + 1
+                        reported["answered"] = reported.get("answered", 0) + 1
                     except RuntimeError as error:
-                        told[refusal(error)] = told.get(refusal(error), 0) + 1
+                        reported[refusal(error)] = reported.get(refusal(error), 0) + 1
             except RuntimeError as error:
-                told[refusal(error)] = told.get(refusal(error), 0) + 1
+                reported[refusal(error)] = reported.get(refusal(error), 0) + 1
                 time.sleep(0.2)
             except (OSError, struct.error) as error:
-                told[type(error).__name__] = told.get(type(error).__name__, 0) + 1
+                reported[type(error).__name__] = reported.get(type(error).__name__, 0) + 1
                 time.sleep(0.2)
             finally:
                 with contextlib.suppress(Exception):
@@ -149,7 +149,7 @@ def repeated(stage, sessions, work):
         thread.start()
     for thread in threads:
         thread.join(max(0.0, over - time.monotonic()) + 1)
-    return told
+    return reported
 
 
 def nothing(stage):
@@ -245,7 +245,7 @@ def half_messages(stage):
     return {"half sent": len(clients)}
 
 
-def dear_public_statements(stage):
+def expensive_public_statements(stage):
     return repeated(
         stage,
         30,
@@ -253,7 +253,7 @@ def dear_public_statements(stage):
     )
 
 
-def dear_private_joins(stage):
+def expensive_private_joins(stage):
     def work(client, number):
         client.ask("SET pgveil.reuse = off; SET pgveil.epsilon = 0.01")
         client.ask(f"{SLOW} WHERE i.year > {number}")
@@ -278,8 +278,8 @@ def row(attack, stage):
     met = attack(stage)
     honest.over.set()
     visitor.over.set()
-    milliseconds, failed, peak = honest.told.get(timeout=90)
-    seen, missed = visitor.told.get(timeout=90)
+    milliseconds, failed, peak = honest.reported.get(timeout=90)
+    seen, missed = visitor.reported.get(timeout=90)
     time.sleep(2)
     times = sorted(milliseconds) or [float("nan")]
     met = (
@@ -315,14 +315,14 @@ def main():
         hoarded_rows,
         deaf_clients,
         half_messages,
-        dear_public_statements,
-        dear_private_joins,
+        expensive_public_statements,
+        expensive_private_joins,
     ]
     attacks += map(on_pages, pages.ATTACKS)
     wanted = sys.argv[2:]
     for attack in attacks:
         if not wanted or attack.__name__ in wanted:
-            with Siege() as stage:
+            with DenialOfService() as stage:
                 print(row(attack, stage), flush=True)
 
 

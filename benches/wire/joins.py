@@ -1,5 +1,5 @@
 """How much longer does an answer take because of one woman who has far more rows than are declared?
-Questions that are dear for her rows alone: in a scan, and in what multiplies rows; asked of a
+Questions that are expensive for her rows alone: in a scan, and in what multiplies rows; asked of a
 database with her rows and of one without them, in turns, with and without a quantum of time.
 
     cargo build --release && python3 benches/wire/joins.py [answers of each, 20]
@@ -45,7 +45,7 @@ def joined(count):
     )
 
 
-def dear(count, text):
+def expensive(count, text):
     """So many texts of 4,000 characters and their digests."""
     terms = " OR ".join(
         f"md5(lpad({text}, 4000, '{chr(97 + at % 26)}{at}')) = 'x'" for at in range(count)
@@ -61,11 +61,11 @@ QUESTIONS = {
     ),
     "joins": lambda count: f"SELECT count(*) FROM {joined(count)} WHERE {HERS}",
     "one join, with expressions": lambda count: (
-        f"SELECT count(*) FROM {joined(2)} WHERE {HERS} AND {dear(count, 'v0.t || v1.n')}"
+        f"SELECT count(*) FROM {joined(2)} WHERE {HERS} AND {expensive(count, 'v0.t || v1.n')}"
     ),
     "EXISTS, with expressions": lambda count: "SELECT count(*) FROM nls.visits v0 WHERE "
     f"{HERS} AND EXISTS (SELECT 1 FROM nls.visits v1 WHERE v1.woman_id = v0.woman_id "
-    f"AND {dear(count, 'v0.t || v1.n')})",
+    f"AND {expensive(count, 'v0.t || v1.n')})",
     "sorts of joined rows": lambda count: "SELECT sum(least(r, 9)) FROM (SELECT "
     + " + ".join(
         f"row_number() OVER (PARTITION BY v0.woman_id ORDER BY v1.t || {at}, v0.n)"
@@ -86,7 +86,7 @@ QUESTIONS = {
     )
     + f" AS r FROM nls.visits v0 WHERE {HERS}) q",
     "a scan, with expressions": lambda count: (
-        f"SELECT count(*) FROM nls.visits v0 WHERE {HERS} AND {dear(count, 'v0.t')}"
+        f"SELECT count(*) FROM nls.visits v0 WHERE {HERS} AND {expensive(count, 'v0.t')}"
     ),
 }
 
@@ -177,7 +177,7 @@ def sample(stage, quantum, sql):
 def main():
     with Pair() as stage:
         print(
-            "| dear for her rows | how many | quantum | median with them, ms | without | "
+            "| expensive for her rows | how many | quantum | median with them, ms | without | "
             "processor time that they take |\n|---|---:|---|---:|---:|---:|"
         )
         client = Client(stage.ports[None, "nls"], "analyst", database="nls")

@@ -10,8 +10,8 @@ import urllib.parse
 
 # Where attackers come from: this machine, which pages do not count, or another address of it, which
 # has 8 connections at a time. `ip route add local 10.83.0.1 dev lo` makes one.
-SOURCE = os.environ.get("PGVEIL_SIEGE_FROM", "127.0.0.1")
-DEAR = (
+SOURCE = os.environ.get("PGVEIL_CLIENT_ADDRESS", "127.0.0.1")
+EXPENSIVE = (
     "SELECT year, married, south, metro, avg(hourly_wage), stddev(hourly_wage), count(*) "
     "FROM nls.interviews GROUP BY CUBE (1, 2, 3, 4)"
 )
@@ -201,7 +201,7 @@ def many_sessions(stage, seconds):
     return at_once(seconds, 24, work)
 
 
-def dear_pages(stage, seconds):
+def expensive_pages(stage, seconds):
     """Pages that plan, compare and read much: large cubes' curves, 60 KiB drafts, the record."""
     draft = stage.policy() + "".join(
         f"  nls.t{number}: {{unit: woman_id, rows_per_unit: 3}}\n" for number in range(1100)
@@ -217,7 +217,7 @@ def dear_pages(stage, seconds):
         for turn in range(40):
             if time.monotonic() > over:
                 return
-            sql = f"{DEAR} HAVING count(*) > {number * 100 + turn}"
+            sql = f"{EXPENSIVE} HAVING count(*) > {number * 100 + turn}"
             if number % 2 == 1:
                 status, _ = browser.post("/price", {"sql": sql})
             elif turn % 3 == 0:
@@ -232,4 +232,4 @@ def dear_pages(stage, seconds):
     return at_once(seconds, 16, work)
 
 
-ATTACKS = [half_open_pages, slow_forms, flood_of_logins, many_sessions, dear_pages]
+ATTACKS = [half_open_pages, slow_forms, flood_of_logins, many_sessions, expensive_pages]

@@ -19,7 +19,7 @@ use pgveil::desk::{self, DeskOptions};
 use pgveil::engine::Reloadable;
 use pgveil::postgres::{LocalPostgres, ServerOptions};
 use pgveil::shadow::ShadowSource;
-use pgveil::web::rate_limit::Pace;
+use pgveil::web::rate_limit::RequestLimit;
 use pgveil::web::session::Lifetimes;
 use pgveil::wire::SharedState;
 use pgveil::wire::scram::make_verifier;
@@ -95,7 +95,7 @@ async fn serve() -> ([SocketAddr; 2], LocalPostgres) {
     let started = start::engine(opened, way, ShadowSource::Local, ledger, 4, None).await;
     let engine = Arc::new(Reloadable::new(started.ok().unwrap().engine));
     let token = CancellationToken::new();
-    let pace = Pace {
+    let pace = RequestLimit {
         most: u32::MAX >> 8,
         every: Duration::from_nanos(1),
     };

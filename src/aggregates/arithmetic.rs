@@ -18,7 +18,7 @@ pub(super) fn column_value(ReleasedColumn(at): ReleasedColumn) -> ast::Expr {
 }
 
 pub(super) fn number(value: f64) -> ast::Expr {
-    sql::number(&value.to_string())
+    sql::number_literal(&value.to_string())
 }
 
 pub(super) fn within(value: ast::Expr, lo: ast::Expr, hi: ast::Expr) -> ast::Expr {
@@ -27,7 +27,11 @@ pub(super) fn within(value: ast::Expr, lo: ast::Expr, hi: ast::Expr) -> ast::Exp
 
 /// Divides; NULL by zero.
 pub(super) fn ratio(a: ast::Expr, b: ast::Expr) -> ast::Expr {
-    sql::binary(a, B::Divide, sql::call("nullif", vec![b, sql::number("0")]))
+    sql::binary(
+        a,
+        B::Divide,
+        sql::call("nullif", vec![b, sql::number_literal("0")]),
+    )
 }
 
 pub(super) fn when(condition: ast::Expr, value: ast::Expr) -> ast::Expr {
@@ -35,11 +39,11 @@ pub(super) fn when(condition: ast::Expr, value: ast::Expr) -> ast::Expr {
 }
 
 pub(super) fn above(value: ast::Expr, limit: &str) -> ast::Expr {
-    sql::binary(value, B::Gt, sql::number(limit))
+    sql::binary(value, B::Gt, sql::number_literal(limit))
 }
 
 pub(super) fn less_one(count: &ast::Expr) -> ast::Expr {
-    sql::binary(count.clone(), B::Minus, sql::number("1"))
+    sql::binary(count.clone(), B::Minus, sql::number_literal("1"))
 }
 
 /// The largest sum of `count` values of at most `each`; in numeric, for which no product is too

@@ -27,9 +27,9 @@ impl OutputValue for EmptyInputOutput {
     }
 
     fn sql(&self, _columns: &dyn Columns) -> ast::Expr {
-        self.0
-            .as_ref()
-            .map_or_else(sql::null, |value| sql::text(&sql::scalar_text(value)))
+        self.0.as_ref().map_or_else(sql::null, |value| {
+            sql::text_literal(&sql::scalar_text(value))
+        })
     }
 
     fn is_unbounded(&self) -> bool {

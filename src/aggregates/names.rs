@@ -57,7 +57,7 @@ impl AggregateName {
         }
     }
 
-    /// The same of a number of rows or pairs.
+    /// The same name, for an aggregate that counts rows or pairs.
     pub(super) const fn counting(self, counts: Counted) -> Self {
         Self {
             counts: Some(counts),

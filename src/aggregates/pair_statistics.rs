@@ -325,7 +325,7 @@ impl OutputValue for PairStatisticOutput {
         let own = sql::binary(measure(y.sum), B::Multiply, measure(x.sum));
         let about_means = sql::binary(measure(products), B::Minus, ratio(own, count.clone()));
         let most = || most(&count, half(y.range) * half(x.range));
-        let least = sql::binary(sql::number("0"), B::Minus, most());
+        let least = sql::binary(sql::number_literal("0"), B::Minus, most());
         let products = within(about_means, least, most());
         let some = above(count.clone(), "0");
         match kind {
@@ -512,7 +512,7 @@ fn determination(products: ast::Expr, y_squares: ast::Expr, x_squares: ast::Expr
         0.0,
         1.0,
     );
-    let flat = sql::binary(y_squares, B::Eq, sql::number("0"));
-    let otherwise = sql::case(vec![(flat, sql::number("1"))], Some(explained));
+    let flat = sql::binary(y_squares, B::Eq, sql::number_literal("0"));
+    let otherwise = sql::case(vec![(flat, sql::number_literal("1"))], Some(explained));
     when(above(x_squares, "0"), otherwise)
 }

@@ -237,7 +237,7 @@ pub(super) fn reals(call: &dyn Call, values: Vec<Expr>) -> Result<Vec<Expr>, Ref
         return Err(Refusal::new(
             reason::UNKNOWN_FUNCTION,
             format!(
-                "{}() takes numbers, and no value of type {}",
+                "{}() takes numbers, not values of type {}",
                 call.name(),
                 type_name(other)
             ),

@@ -309,7 +309,7 @@ pub(super) fn squares_about_mean(
     let own = sql::binary(sum.clone(), B::Multiply, sum);
     let about_mean = sql::binary(squares, B::Minus, ratio(own, count.clone()));
     let most = most(count, half(range).powi(2));
-    within(about_mean, sql::number("0"), most)
+    within(about_mean, sql::number_literal("0"), most)
 }
 
 /// The covariance: the mean of products minus the product of the means, from released measures.

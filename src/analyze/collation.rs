@@ -171,7 +171,7 @@ impl<'a> Collations<'a> {
         }
         let origin = self.columns[id.0 as usize]
             .origin
-            .map(|(table, at)| &self.policy.tables[table.0].columns[at]);
+            .map(|(table, at)| &self.policy.tables[table.0].columns[at.0]);
         match origin.filter(|column| column.collation.is_some()) {
             Some(column) => {
                 self.others = true;

@@ -371,7 +371,10 @@ fn groups_by(schema: ColumnTypes<'_>, id: ColumnId, compared: &Equality) -> bool
     match compared {
         Equality::Own | Equality::Exact => true,
         Equality::Under(collation) => origin.is_some_and(|(table, at)| {
-            schema.policy.tables[table.0].columns[at].collation.as_ref() == Some(collation)
+            schema.policy.tables[table.0].columns[at.0]
+                .collation
+                .as_ref()
+                == Some(collation)
         }),
     }
 }

@@ -147,7 +147,7 @@ impl Keys<'_> {
     pub(super) fn is_deterministic(&self, id: ColumnId) -> bool {
         match self.columns[id.0 as usize].origin {
             Some((table, position)) => {
-                self.policy.tables[table.0].columns[position].deterministic_collation
+                self.policy.tables[table.0].columns[position.0].deterministic_collation
             }
             None => true,
         }
@@ -206,7 +206,7 @@ impl Keys<'_> {
         let is_bounded = |id: &ColumnId| {
             let origin = self.columns[id.0 as usize].origin;
             origin.is_some_and(|(table, position)| {
-                self.policy.tables[table.0].columns[position]
+                self.policy.tables[table.0].columns[position.0]
                     .bounds
                     .is_some()
             })

@@ -20,7 +20,7 @@ use super::row_facts::always_true;
 use crate::catalog::{Equality, Type};
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, ScanId, TableId};
-use crate::policy::{Policy, Protection, Table};
+use crate::policy::{ColumnPosition, Policy, Protection, Table};
 use crate::refusal::{Refusal, TextPosition, reason};
 
 /// Bounds on the rows of one unit are counted up to here.
@@ -204,7 +204,7 @@ impl Labels<'_> {
                 name: column.name.clone(),
                 data_type: column.data_type.clone(),
                 nullable: !column.not_null,
-                origin: Some((table, position)),
+                origin: Some((table, ColumnPosition(position))),
             });
         }
         (

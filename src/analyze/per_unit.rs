@@ -76,7 +76,7 @@ pub(super) fn is_deterministic(expr: &Expr, policy: &Policy, columns: &[ColumnIn
         .iter()
         .all(|id| match columns[id.0 as usize].origin {
             Some((table, position)) => {
-                policy.tables[table.0].columns[position].deterministic_collation
+                policy.tables[table.0].columns[position.0].deterministic_collation
             }
             None => true,
         })

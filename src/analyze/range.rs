@@ -7,7 +7,7 @@ use super::interval::{Interval, apply, date_part, of_constant, of_type, scalar};
 use crate::catalog::Type;
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, ColumnInfo, Expr, Node};
-use crate::policy::{Policy, Scalar};
+use crate::policy::{ColumnPosition, Policy, Scalar};
 use narrow::Truth;
 
 /// How many earlier branches of a CASE are used to narrow a later one.
@@ -166,7 +166,7 @@ impl Ranges<'_> {
             return *range;
         }
         let info = &self.columns[id.0 as usize];
-        let Some((table, position)) = info.origin else {
+        let Some((table, ColumnPosition(position))) = info.origin else {
             return of_unbounded(&info.data_type);
         };
         let column = &self.policy.tables[table.0].columns[position];
@@ -208,7 +208,7 @@ impl Ranges<'_> {
             Node::Literal(Some(value)) => characters(value),
             Node::Cast(inner) if inner.data_type.is_string() => self.longest(inner),
             Node::Column(id) => match self.columns[id.0 as usize].origin {
-                Some((table, position)) => {
+                Some((table, ColumnPosition(position))) => {
                     match &self.policy.tables[table.0].columns[position].domain {
                         Some(values) if !values.is_empty() => {
                             values.iter().map(characters).fold(0.0, f64::max)

@@ -174,7 +174,7 @@ pub(super) fn cells(
         let (_, rule) = keys.iter().find(|(key, _)| key.as_column() == Some(id))?;
         let info = &columns[id.0 as usize];
         let (table, at) = info.origin?;
-        let column = &policy.tables[table.0].columns[at];
+        let column = &policy.tables[table.0].columns[at.0];
         // A clamp would make one key out of two values.
         let is_bare = match &column.data_type {
             Type::Bool

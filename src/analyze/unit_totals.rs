@@ -71,8 +71,8 @@ impl UnitTotals {
         }
     }
 
-    /// One of several values in each row, or zero, or NULL: each of them counts by itself. `None`
-    /// where all are zero or NULL.
+    /// The total where each row has one of these values, zero or NULL: the totals of the values add
+    /// up. `None` if all are zero or NULL.
     fn of_one<'e>(&self, values: impl Iterator<Item = &'e Expr>) -> Option<f64> {
         let mut distinct: Vec<&Expr> = Vec::new();
         for value in values {

@@ -5,13 +5,13 @@ use super::interval::{lower, upper};
 use crate::mechanism::normal::quantile;
 
 /// The numbers of one trial. Every trial shows the same kinds of numbers in the same order.
-pub type Seen = Vec<f64>;
+pub type TrialNumbers = Vec<f64>;
 
 /// Independent trials on a database with the unit and on its neighbour without.
 #[derive(Debug, Clone, Default)]
 pub struct Trials {
-    pub with: Vec<Seen>,
-    pub without: Vec<Seen>,
+    pub with: Vec<TrialNumbers>,
+    pub without: Vec<TrialNumbers>,
 }
 
 /// An attacker's gain: lower bounds of the loss. Each is true except with the probability of a
@@ -48,16 +48,16 @@ const RIDGE: f64 = 1e-6;
 /// (arXiv 2302.07956) for mu by the trade-off of both errors (Dong, Roth, Su 2019, Theorem 2.7: mu
 /// is at least the sum of the two errors' normal quantiles).
 pub fn attack(trials: &Trials, delta: f64, alarm: f64) -> Gain {
-    let half = |all: &[Seen], rest: usize| {
+    let half = |all: &[TrialNumbers], rest: usize| {
         all.iter()
             .skip(rest)
             .step_by(2)
             .cloned()
-            .collect::<Vec<Seen>>()
+            .collect::<Vec<TrialNumbers>>()
     };
     let (known_with, known_without) = (half(&trials.with, 0), half(&trials.without, 0));
     let direction = direction(&known_with, &known_without);
-    let scores = |all: &[Seen]| {
+    let scores = |all: &[TrialNumbers]| {
         all.iter()
             .map(|seen| score(&direction, seen))
             .collect::<Vec<f64>>()
@@ -180,10 +180,10 @@ fn score(direction: &[f64], seen: &[f64]) -> f64 {
 
 /// Fisher's linear discriminant: optimal for a shift under Gaussian noise, also if the draws are
 /// correlated.
-fn direction(with: &[Seen], without: &[Seen]) -> Vec<f64> {
+fn direction(with: &[TrialNumbers], without: &[TrialNumbers]) -> Vec<f64> {
     let width = with.first().or(without.first()).map_or(0, Vec::len);
     let (here, there) = (means(with, width), means(without, width));
-    let centred: Vec<Seen> = [(with, &here), (without, &there)]
+    let centred: Vec<TrialNumbers> = [(with, &here), (without, &there)]
         .iter()
         .flat_map(|(side, mean)| {
             side.iter().map(|seen| {
@@ -224,7 +224,7 @@ fn direction(with: &[Seen], without: &[Seen]) -> Vec<f64> {
         .collect()
 }
 
-fn means(side: &[Seen], width: usize) -> Vec<f64> {
+fn means(side: &[TrialNumbers], width: usize) -> Vec<f64> {
     let count = side.len().max(1) as f64;
     (0..width)
         .map(|i| side.iter().map(|seen| seen[i]).sum::<f64>() / count)
@@ -288,7 +288,7 @@ mod tests {
             .collect()
     }
 
-    fn moved(draws: &[f64], by: f64) -> Vec<Seen> {
+    fn moved(draws: &[f64], by: f64) -> Vec<TrialNumbers> {
         draws.iter().map(|draw| vec![draw + by]).collect()
     }
 
@@ -343,7 +343,7 @@ mod tests {
             draws(law, scale, 2000, random)
                 .iter()
                 .map(|draw| vec![draw + by, *draw])
-                .collect::<Vec<Seen>>()
+                .collect::<Vec<TrialNumbers>>()
         };
         let trials = Trials {
             with: side(0.5),
@@ -363,7 +363,7 @@ mod tests {
         for _ in 0..20 {
             let mut side = |by: f64| moved(&draws(law, scale, 300, random), by);
             let (sound, halved, without) = (side(mu), side(2.0 * mu), side(0.0));
-            let found = |with: Vec<Seen>| {
+            let found = |with: Vec<TrialNumbers>| {
                 attack(
                     &Trials {
                         with,
@@ -394,7 +394,7 @@ mod tests {
         let side = |shown: usize| {
             (0..4000)
                 .map(|at| vec![if at / 2 % 1000 < shown { 1.0 } else { 0.0 }])
-                .collect::<Vec<Seen>>()
+                .collect::<Vec<TrialNumbers>>()
         };
         let trials = Trials {
             with: side(50),

@@ -127,8 +127,9 @@ mod tests {
             ]
             .map(|equality| key.is_within(&["a"], &equality))
         };
-        // Of the column's own collation, deterministic or not; bytewise over a loose column; loose
-        // over a bytewise column.
+        // In order: an index of the column's own deterministic collation; of the column's own
+        // nondeterministic one; a bytewise index over a loose column; a loose index over a bytewise
+        // column.
         assert_eq!(by(&column(true, None)), [true, true, false, false]);
         assert_eq!(by(&column(true, Some("loose"))), [true, true, true, false]);
         assert_eq!(by(&column(false, None)), [false, true, false, false]);

@@ -65,8 +65,8 @@ Examples:
   pgveil demo --database postgresql://me@localhost/test     loads the data into schema nls of that \
   database")]
     Demo(DemoOptions),
-    /// Draft a policy from the catalog of a database: whom it protects, how tables lead there, what
-    /// columns may show; reads no row and no statistic
+    /// Draft a policy from a database's catalog: the privacy unit, the path of each table to it,
+    /// what columns may show; reads no row and no statistics
     #[command(after_help = "\
 Examples:
   pgveil init postgresql://me@db/shop -o shop.yaml       asks, in a terminal
@@ -76,15 +76,15 @@ Examples:
   --rows retail.basket=200 --bounds retail.basket.total=0..500 --group-by retail.household.age \
   --public retail.store
 
-Declared foreign keys are taken as they are. Links that are guessed from names and keys count only \
-once you confirm them, since a wrong one counts
-one person's row as another's. Tables that do not lead to the unit are left out until --public \
-names them. What stays open is a comment with DECIDE;
-the word `decide` in place of a value blocks `pgveil serve`. GRANTs and indexes are printed, never \
+Declared foreign keys are taken as they are. Links that are guessed from names
+and keys count only once you confirm them, since a wrong one counts one person's
+row as another's. Tables that do not lead to the unit are left out until
+--public names them. What stays open is a comment with DECIDE; the word `decide`
+in place of a value blocks `pgveil serve`. GRANTs and indexes are printed, never
 run. No file is overwritten.
 
-Exit codes: 0 drafted, 1 failed, 2 wrong usage, 3 undecided: without a terminal, the unit must be \
-named.")]
+Exit codes: 0 drafted, 1 failed, 2 wrong usage, 3 undecided: without a terminal,
+the unit must be named.")]
     Init(InitOptions),
     /// Serve clients under a policy until SIGTERM or Ctrl-C
     #[command(after_help = "\
@@ -93,9 +93,9 @@ Examples:
   pgveil serve --policy policies/shop.yaml --listen 0.0.0.0:6432 --tls-cert cert.pem --tls-key \
   key.pem
 
-SIGHUP reloads the policy: one that does not hold changes nothing. Logs go to stderr, as JSON with \
-PGVEIL_LOG_FORMAT=json; PGVEIL_LOG=debug
-(or RUST_LOG) shows more. They hold no SQL and no value.")]
+SIGHUP reloads the policy: one that does not hold changes nothing. Logs go to
+stderr, as JSON with PGVEIL_LOG_FORMAT=json; PGVEIL_LOG=debug (or RUST_LOG)
+shows more. They hold no SQL and no value.")]
     Serve(ServeOptions),
     /// Verify a policy file against its database, and say what it means
     #[command(after_help = "\
@@ -110,8 +110,8 @@ Every error is printed at once as file:line:column: message; the exit code is th
     Check {
         /// The policy file
         file: PathBuf,
-        /// Also say how bounds, lists and rows of a unit fit the rows: exact, private, and not for
-        /// analysts
+        /// Also compare bounds, lists and rows_per_unit with the rows; the numbers are exact and
+        /// private, not for analysts
         #[arg(long)]
         against_data: bool,
     },
@@ -198,26 +198,26 @@ Examples:
   DATABASE_URL=postgresql://reader@db/shop pgveil audit policies/shop.yaml
   pgveil audit policies/shop.yaml --trials 2000 --json > audit.json
 
-A throw-away PostgreSQL gets the tables of the policy and rows that are made up, within the bounds \
-and beyond them. One unit, the canary, has extreme
-values and more rows than count. Then each table is asked for a count, a sum, averages by a key \
-and \
-keys by threshold, through a proxy of its own with a
-budget of its own, many times with the canary and many times without. An attacker who sees the \
-answers guesses which; how often the guess is right bounds from below
-what was really lost. That is compared with what was charged:
+A throw-away PostgreSQL gets the tables of the policy and rows that are made up,
+within the bounds and beyond them. One unit, the canary, has extreme values and
+more rows than count. Then each table is asked for a count, a sum, averages by a
+key and keys by threshold, through a separate proxy with a separate budget, many
+times with the canary and many times without. An attacker who sees the answers
+guesses which; how often the guess is right bounds from below what was really
+lost. That is compared with what was charged:
 
-  found at least   the loss that the attack proves, at a confidence of 99.9 % over all questions. \
-  Above the charge: a finding.
-                   Far below the charge proves little: take more --trials. 300 find Gaussian noise \
-                   of half the scale, 2000 also Laplace noise.
-  measured         how far leaving units moved the exact sums, of what is declared, subtracted in \
-  integers. Above 100 %: a finding.
+  found at least   the loss that the attack proves, at a confidence of 99.9 %
+                   over all questions. Above the charge: a finding. Far below
+                   the charge proves little: take more --trials. 300 find
+                   Gaussian noise of half the scale, 2000 also Laplace noise.
+  measured         how far leaving units moved the exact sums, of what is
+                   declared, subtracted in integers. Above 100 %: a finding.
 
-Noise is drawn as it is for analysts, at a larger epsilon, where few trials show much. Nothing is \
-spent of any budget, and nothing is left behind.
+Noise is drawn as it is for analysts, at a larger epsilon, where few trials show
+much. Nothing is spent of any budget, and nothing is left behind.
 
-Exit codes: 0 no finding, 1 a finding or a failure, 2 wrong usage, 3 the policy does not hold.")]
+Exit codes: 0 no finding, 1 a finding or a failure, 2 wrong usage, 3 the policy
+does not hold.")]
     Audit(AuditOptions),
     /// Show what has been spent, raise or freeze accounts, and export the record of statements; by
     /// the ledger alone, also while pgveil serves
@@ -404,7 +404,7 @@ pub struct ExplainOptions {
     /// A table of the error against epsilon, from the least to the most that a query may spend
     #[arg(long)]
     pub curve: bool,
-    /// Price it for the role as it stands in the ledger, and say what is left of its budget
+    /// Take the role's spending from the ledger, and say what would be left of its budget
     #[arg(long)]
     pub spent: bool,
     /// Also print the SQL that the database would run
@@ -420,7 +420,7 @@ pub struct ExplainOptions {
 
 #[derive(Debug, Args)]
 pub struct DoctorOptions {
-    /// The policy file; without it, this machine alone is looked at
+    /// The policy file; without it, only this machine is checked
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
     /// Where clients will connect
@@ -444,8 +444,8 @@ pub struct DoctorOptions {
 pub struct AuditOptions {
     /// The policy file
     pub file: PathBuf,
-    /// Answers bought of each question with the canary, and as many without; half of them teach the
-    /// attack, half judge it
+    /// Answers to buy for each question with the canary, and as many without; the attack learns
+    /// from half of them and is judged on the rest
     #[arg(
         long,
         value_name = "NUMBER",

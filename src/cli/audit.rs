@@ -16,7 +16,7 @@ use crate::ledger::{AccountSpec, Address, Event, Ledger, Origin, Record};
 use crate::mechanism::Loss;
 use crate::policy::{File, FileDigest};
 use crate::rewrite::Plan;
-use report::{Attempt, AuditReport, AuditedQuestion, Measured};
+use report::{Attempt, AuditReport, AuditedQuestion, MeasuredInfluence};
 use stage::Stage;
 
 /// Probability that the audit blames a sound proxy, over all questions.
@@ -163,7 +163,7 @@ async fn measure(
     stage: &Stage,
     question: &AuditQuestion,
     plan: &Plan,
-    measured: &mut Vec<Measured>,
+    measured: &mut Vec<MeasuredInfluence>,
     unmeasured: &mut Vec<String>,
 ) -> Result<(), Failure> {
     for release in plan.releases() {
@@ -184,7 +184,7 @@ async fn measure(
                         stage.policy().privacy.unit
                     ));
                 }
-                measured.push(Measured {
+                measured.push(MeasuredInfluence {
                     question: question.name.clone(),
                     share,
                     units,

@@ -17,7 +17,7 @@ use crate::desk;
 use crate::engine::Reloadable;
 use crate::policy::File;
 use crate::web::login::FIRST_WAIT;
-use crate::web::rate_limit::Pace;
+use crate::web::rate_limit::RequestLimit;
 use crate::web::session::Lifetimes;
 use crate::wire;
 
@@ -94,7 +94,7 @@ impl SiteListener {
             hosts: options.console_host.clone(),
             lifetimes: Lifetimes::default(),
             first_wait: FIRST_WAIT,
-            pace: Pace::default(),
+            pace: RequestLimit::default(),
         };
         let (engine, shown) = (Arc::clone(engine), Arc::clone(shown));
         let served = console::serve(self.listener, engine, shown, options, token.clone());
@@ -113,7 +113,7 @@ impl SiteListener {
             hosts: options.desk_host.clone(),
             lifetimes: Lifetimes::default(),
             first_wait: FIRST_WAIT,
-            pace: Pace::default(),
+            pace: RequestLimit::default(),
             drain: options.drain,
         };
         let (engine, commons) = (Arc::clone(engine), Arc::clone(commons));

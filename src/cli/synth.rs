@@ -16,7 +16,9 @@ use crate::ledger::{Error, LedgerReader};
 use crate::policy::{Policy, Summary, Table};
 use crate::release::ReleasedTable;
 use crate::shadow::builtin;
-use crate::synthetic::{Filler, Marginals, Model, Source, Surroundings, draw, first_step};
+use crate::synthetic::{
+    ColumnSource, Filler, KeyModel, NoisyMarginals, Surroundings, draw, first_step,
+};
 
 /// The most rows of one made-up table.
 const ROWS_MAX: usize = 1_000_000;
@@ -25,8 +27,8 @@ const ROWS_MAX: usize = 1_000_000;
 struct Modelled<'p> {
     summary: &'p Summary,
     question: SummaryQuestion,
-    marginals: Marginals,
-    model: Model,
+    marginals: NoisyMarginals,
+    model: KeyModel,
 }
 
 /// A table whose rows are made up.
@@ -109,8 +111,8 @@ async fn read<'p>(
             continue;
         };
         let table = ReleasedTable::read(&found.released).map_err(Failure::new)?;
-        let marginals = Marginals::read(summary, question.release(), &table);
-        let both = marginals.and_then(|marginals| Some((Model::of(&marginals)?, marginals)));
+        let marginals = NoisyMarginals::read(summary, question.release(), &table);
+        let both = marginals.and_then(|marginals| Some((KeyModel::of(&marginals)?, marginals)));
         let (model, marginals) = both.ok_or_else(|| {
             Failure::new(format_args!(
                 "summary {} as the ledger has it is not of this policy",
@@ -208,7 +210,7 @@ fn numbers<'m>(
         .columns
         .iter()
         .position(|c| c.name == column)?;
-    (of.filler.sources[at] == Source::Number).then(|| of.columns[at].as_slice())
+    (of.filler.sources[at] == ColumnSource::Number).then(|| of.columns[at].as_slice())
 }
 
 /// The table and column that the path to the unit leads to first.

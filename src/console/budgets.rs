@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::view::{minute, table, text};
+use super::view::{minute, table, text_markup};
 use super::visitor::{Owner, SignedInOperator};
 use super::{Console, view};
 use crate::calendar::MICROS_PER_DAY;
@@ -18,7 +18,7 @@ use crate::ledger::{Act, Balance, Decided, Decision, Error, now, period_start};
 use crate::web::history_chart;
 use crate::web::share;
 use crate::web::spending;
-use crate::web::spending::{Forecast, PACE_DAYS, dearest, forecast, list_spent};
+use crate::web::spending::{Forecast, PACE_DAYS, forecast, list_spent, most_expensive};
 
 /// The most debits that are read of one account: older ones are not drawn.
 const DEBITS_MAX: u32 = 10_000;
@@ -40,7 +40,7 @@ pub struct AccountView {
     failures: Option<u32>,
     course: Vec<(i64, f64)>,
     forecast: Forecast,
-    dearest: Vec<(String, usize, f64)>,
+    most_expensive: Vec<(String, usize, f64)>,
 }
 
 impl AccountView {
@@ -67,7 +67,7 @@ pub async fn accounts(engine: &Engine, days: u16, now: i64) -> Result<Vec<Accoun
             role,
             course: spending::course(&balance, &debits, from, now),
             forecast: forecast(&balance, &debits, now),
-            dearest: dearest(&debits, from, PLANS_MAX),
+            most_expensive: most_expensive(&debits, from, PLANS_MAX),
             balance,
             failures,
         }
@@ -154,21 +154,21 @@ fn balances(found: &[AccountView]) -> Markup {
         } = &account.balance;
         let epsilon = lifetime.epsilon.map(|epsilon| epsilon.to_f64());
         vec![
-            text(account.label()),
-            text(share(account.balance.fraction_left())),
-            text(epsilon.map_or("-".to_owned(), |epsilon| format!("{epsilon:.4}"))),
-            text(format!("{:.4}", lifetime.mu_squared.to_f64().sqrt())),
-            text(match lifetime.delta.to_f64() {
+            text_markup(account.label()),
+            text_markup(share(account.balance.fraction_left())),
+            text_markup(epsilon.map_or("-".to_owned(), |epsilon| format!("{epsilon:.4}"))),
+            text_markup(format!("{:.4}", lifetime.mu_squared.to_f64().sqrt())),
+            text_markup(match lifetime.delta.to_f64() {
                 0.0 => "0".to_owned(),
                 delta => format!("{delta:.1e}"),
             }),
-            text(account.failures.map_or("-".to_owned(), |n| n.to_string())),
-            text(match account.balance.renewal_date() {
+            text_markup(account.failures.map_or("-".to_owned(), |n| n.to_string())),
+            text_markup(match account.balance.renewal_date() {
                 Some(date) => format!("{}, next {date}", renew.name()),
                 None => renew.name().to_owned(),
             }),
-            text(account.state()),
-            text(account.forecast.words()),
+            text_markup(account.state()),
+            text_markup(account.forecast.words()),
         ]
     };
     let header = [
@@ -264,17 +264,23 @@ fn history(found: &[AccountView], days: u16, now: i64) -> Markup {
 fn of_account(account: &AccountView, days: u16, now: i64) -> Markup {
     let (drawn, points) = history_chart::spent_chart(account.label(), &account.course, days, now);
     let plans: Vec<Vec<Markup>> = account
-        .dearest
+        .most_expensive
         .iter()
-        .map(|(plan, times, part)| vec![text(plan), text(times), text(share(*part))])
+        .map(|(plan, times, part)| {
+            vec![
+                text_markup(plan),
+                text_markup(times),
+                text_markup(share(*part)),
+            ]
+        })
         .collect();
     html! {
         figure {
             figcaption { strong { (account.label()) } ": " (account.forecast.words()) }
             (drawn)
             @if !plans.is_empty() {
-                (table("Dearest plans of these days", &["Plan", "Paid", "Of the budget"], &[1, 2],
-                    &plans))
+                (table("Most expensive plans in this period",
+                    &["Plan", "Paid", "Of the budget"], &[1, 2], &plans))
             }
             (points)
         }
@@ -287,7 +293,11 @@ async fn worth(engine: &Engine) -> Result<Vec<Vec<Markup>>, Error> {
     for role in &engine.policy().roles {
         let balances = engine.ledger().balances(&role.name).await?;
         for (question, left) in role_worth(engine.policy(), role, &balances) {
-            rows.push(vec![text(&role.name), text(question), text(left)]);
+            rows.push(vec![
+                text_markup(&role.name),
+                text_markup(question),
+                text_markup(left),
+            ]);
         }
     }
     Ok(rows)
@@ -302,10 +312,10 @@ pub fn decisions<'d>(decided: impl Iterator<Item = &'d Decided>) -> Vec<Vec<Mark
             decision: Decision { act, who, why },
         } = decided;
         vec![
-            text(minute(*microseconds)),
-            text(act.words()),
-            text(who),
-            text(why),
+            text_markup(minute(*microseconds)),
+            text_markup(act.words()),
+            text_markup(who),
+            text_markup(why),
         ]
     };
     decided.map(row).collect()

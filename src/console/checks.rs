@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 
 use super::Console;
-use super::view::{minute, table, text};
+use super::view::{minute, table, text_markup};
 use super::visitor::Owner;
 use crate::auto_bounds;
 use crate::engine::Engine;
@@ -130,7 +130,7 @@ fn list_searches(engine: &Engine) -> Markup {
     let rows: Vec<Vec<Markup>> = policy
         .searches
         .iter()
-        .map(|search| vec![text(auto_bounds::name(policy, search))])
+        .map(|search| vec![text_markup(auto_bounds::name(policy, search))])
         .collect();
     html! {
         section aria-labelledby="searches" {

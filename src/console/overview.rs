@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 
 use super::budgets::{AccountView, accounts};
-use super::view::{table, text};
+use super::view::{table, text_markup};
 use super::visitor::{BY_ITSELF, SignedInOperator};
 use super::{Console, view};
 use crate::engine::{Engine, Reach, Reached, Service};
@@ -121,31 +121,40 @@ fn facts(engine: &Engine, console: &Console, rights: Rights) -> Markup {
     let loaded = engine.loaded_at().duration_since(UNIX_EPOCH);
     let loaded = loaded.unwrap_or_default().as_micros();
     let mut rows = vec![
-        vec![text("pgveil"), text(env!("CARGO_PKG_VERSION"))],
-        vec![text("PostgreSQL"), text(engine.server_version())],
         vec![
-            text("Policy in force since"),
-            text(view::minute(i64::try_from(loaded).unwrap_or(0))),
+            text_markup("pgveil"),
+            text_markup(env!("CARGO_PKG_VERSION")),
         ],
         vec![
-            text("Sessions of roles"),
-            text(engine.meter().open_sessions()),
+            text_markup("PostgreSQL"),
+            text_markup(engine.server_version()),
         ],
         vec![
-            text("Sessions of this console"),
-            text(console.portal.sessions.count(std::time::Instant::now())),
+            text_markup("Policy in force since"),
+            text_markup(view::minute(i64::try_from(loaded).unwrap_or(0))),
+        ],
+        vec![
+            text_markup("Sessions of roles"),
+            text_markup(engine.meter().open_sessions()),
+        ],
+        vec![
+            text_markup("Sessions of this console"),
+            text_markup(console.portal.sessions.count(std::time::Instant::now())),
         ],
     ];
     if rights == Rights::Own {
         let digest = &engine.policy().version;
         let short: String = digest.chars().take(12).collect();
-        rows.push(vec![text("Meaning of the policy"), text(short)]);
+        rows.push(vec![
+            text_markup("Meaning of the policy"),
+            text_markup(short),
+        ]);
     }
     for (pool, in_use) in engine.pools() {
         let name = format!("Connections to the {pool}");
         rows.push(vec![
-            text(name),
-            text(format!("{} of {} in use", in_use.used, in_use.size)),
+            text_markup(name),
+            text_markup(format!("{} of {} in use", in_use.used, in_use.size)),
         ]);
     }
     html! {
@@ -175,18 +184,23 @@ fn act(record: &Record) -> Option<Vec<Markup>> {
     let from = [Some(via.name().to_owned()), address];
     let from: Vec<String> = from.into_iter().flatten().collect();
     Some(vec![
-        text(view::minute(record.microseconds)),
-        text(&record.name),
-        text(format!("{act} {target}")),
-        text(why),
-        text(from.join(" ")),
+        text_markup(view::minute(record.microseconds)),
+        text_markup(&record.name),
+        text_markup(format!("{act} {target}")),
+        text_markup(why),
+        text_markup(from.join(" ")),
     ])
 }
 
 fn sessions(engine: &Engine) -> Markup {
     let meter = engine.meter();
     let roles = engine.policy().roles.iter();
-    let row = |role: &Role| vec![text(&role.name), text(meter.sessions_of(&role.name))];
+    let row = |role: &Role| {
+        vec![
+            text_markup(&role.name),
+            text_markup(meter.sessions_of(&role.name)),
+        ]
+    };
     let rows: Vec<Vec<Markup>> = roles.map(row).collect();
     html! {
         section aria-labelledby="sessions" {

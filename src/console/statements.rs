@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use maud::{Markup, html};
 use serde::Deserialize;
 
-use super::view::{minute, table, text};
+use super::view::{minute, table, text_markup};
 use super::visitor::Owner;
 use super::{Console, view};
 use crate::calendar::FROM_1970_US;
@@ -26,7 +26,7 @@ use crate::web::page::charge_words;
 const READ_MAX: u32 = 5_000;
 /// Records that one page shows.
 const SHOWN_MAX: usize = 100;
-const DEAREST_MAX: usize = 10;
+const EXPENSIVE_MAX: usize = 10;
 const KINDS: [&str; 3] = ["statement", "login", "act"];
 
 /// The search term; an empty one matches all.
@@ -169,7 +169,7 @@ pub async fn page(
         Some((number, _)) if found.len() > SHOWN_MAX => Some(*number),
         Some(_) | None => next,
     };
-    let costs = dearest(&found);
+    let costs = most_expensive(&found);
     let page = console.page(&visitor, "Statements", |_| {
         html! {
             (filtering(&filter))
@@ -187,9 +187,10 @@ pub async fn page(
                 }
             }
             @if !costs.is_empty() {
-                section aria-labelledby="dearest" {
-                    h2 #dearest { "What cost most, of these" }
-                    (table("Dearest", &["Statement", "Asked", "Mu", "Epsilon"], &[1, 2, 3], &costs))
+                section aria-labelledby="expensive" {
+                    h2 #expensive { "What cost most, of these" }
+                    (table("Most expensive", &["Statement", "Asked", "Mu", "Epsilon"], &[1, 2, 3],
+                        &costs))
                 }
             }
         }
@@ -300,20 +301,20 @@ fn row((_, record): &(i64, Record)) -> Vec<Markup> {
         }
     };
     vec![
-        text(minute(*microseconds)),
-        text(event.kind()),
-        text(who),
-        text(from.join(" ")),
-        text(what),
-        text(tables),
-        text(outcome),
+        text_markup(minute(*microseconds)),
+        text_markup(event.kind()),
+        text_markup(who),
+        text_markup(from.join(" ")),
+        text_markup(what),
+        text_markup(tables),
+        text_markup(outcome),
         html! { code { (statement) } },
         html! { code { (plan) } },
     ]
 }
 
 /// The statements that cost most, how often each was asked, and what it cost in all.
-fn dearest(found: &[(i64, Record)]) -> Vec<Vec<Markup>> {
+fn most_expensive(found: &[(i64, Record)]) -> Vec<Vec<Markup>> {
     let mut all = HashMap::new();
     for (_, record) in found {
         if let Event::Statement(asked) = &record.event {
@@ -335,12 +336,12 @@ fn dearest(found: &[(i64, Record)]) -> Vec<Vec<Markup>> {
         let statement: KeyedStatementDigest = statement;
         vec![
             html! { code { (statement.short()) } },
-            text(times),
-            text(format!("{:.4}", mu_squared.sqrt())),
-            text(epsilon.map_or("-".to_owned(), |epsilon| format!("{epsilon:.4}"))),
+            text_markup(times),
+            text_markup(format!("{:.4}", mu_squared.sqrt())),
+            text_markup(epsilon.map_or("-".to_owned(), |epsilon| format!("{epsilon:.4}"))),
         ]
     };
-    all.into_iter().take(DEAREST_MAX).map(row).collect()
+    all.into_iter().take(EXPENSIVE_MAX).map(row).collect()
 }
 
 fn filtering(filter: &Filter) -> Markup {

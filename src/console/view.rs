@@ -5,7 +5,7 @@ use maud::{Markup, html};
 use crate::policy::Rights;
 use crate::web::chart::Bar;
 use crate::web::page::{SiteTexts, Who};
-pub use crate::web::page::{minute, table, text, token_field};
+pub use crate::web::page::{minute, table, text_markup, token_field};
 
 pub const SITE: SiteTexts = SiteTexts {
     name: "console",

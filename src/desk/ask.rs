@@ -139,7 +139,7 @@ async fn due_after(desk: &Desk, analyst: &Analyst, refused: &Refusal) -> Option<
 
 /// The price of the policy's searches for the role. It is shown next.
 pub async fn searches_of(desk: &Desk, analyst: &Analyst) -> Option<SearchesDue> {
-    let due = desk.engine().searches_due(analyst.seat.role()).await;
+    let due = desk.engine().searches_due(analyst.session.role()).await;
     let due = due.ok().flatten()?;
     analyst.show_searches(due.loss);
     Some(due)
@@ -158,8 +158,8 @@ async fn price_of(
     (sql, searches): (&str, Option<Loss>),
     admission: Admission,
 ) -> Result<(QuestionPrice, Quote), Refusal> {
-    let (seat, exchange) = (&analyst.seat, Arc::clone(&desk.exchange));
-    let reading = seat.read(&*exchange, sql).await?;
+    let (session, exchange) = (&analyst.session, Arc::clone(&desk.exchange));
+    let reading = session.read(&*exchange, sql).await?;
     let (requester, query) = (reading.requester.clone(), reading.query.clone());
     let asking = (Asking::Price(PRICE), admission);
     let priced = ask(desk, analyst, &reading, asking, |token| async move {
@@ -191,7 +191,7 @@ async fn price_of(
         agreed: price.agreed.clone(),
         cautions: price.cautions.clone(),
         digest: digest_of(desk, &reading.query),
-        held: seat.share().hold(weight)?,
+        held: session.share().hold(weight)?,
     };
     Ok((price, quote))
 }

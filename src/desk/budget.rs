@@ -13,7 +13,7 @@ use crate::calendar::MICROS_PER_DAY;
 use crate::engine::percent;
 use crate::ledger::{Balance, Entry, Error, now};
 use crate::web;
-use crate::web::page::{minute, table, text};
+use crate::web::page::{minute, table, text_markup};
 use crate::web::spending::{course, forecast, list_spent};
 
 /// Debits that are read.
@@ -26,7 +26,7 @@ pub async fn page(visitor: AnalystRequest, State(desk): State<Arc<Desk>>) -> Res
     if let Some(slow_down) = desk.slows(&visitor) {
         return slow_down;
     }
-    let role = visitor.analyst.seat.role();
+    let role = visitor.analyst.session.role();
     let most = desk.engine().policy().limits.failures;
     match read(&desk, role).await {
         Ok((balance, entries, failures)) => {
@@ -60,8 +60,8 @@ fn budget(balance: &Balance, entries: &[Entry], failures: (u32, u32)) -> Markup 
         .take(LISTED_MAX)
         .map(|debit| {
             vec![
-                text(minute(debit.microseconds)),
-                text(percent(debit.share)),
+                text_markup(minute(debit.microseconds)),
+                text_markup(percent(debit.share)),
                 html! { code { (debit.plan) } },
             ]
         })
@@ -126,6 +126,6 @@ fn account(balance: &Balance, (failures, most): (u32, u32)) -> Vec<Vec<Markup>> 
         ),
     ];
     rows.into_iter()
-        .map(|(what, value)| vec![text(what), text(value)])
+        .map(|(what, value)| vec![text_markup(what), text_markup(value)])
         .collect()
 }

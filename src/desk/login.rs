@@ -91,9 +91,9 @@ async fn begin_session(
     desk.portal.door.enter(tried).await?;
     let reloaded = || LoginRefusal::unable("The policy was reloaded. Try again.");
     let role = role.ok_or_else(reloaded)?;
-    let seat = take_place(desk, peer, &role.name, before)?;
-    let process = seat.process();
-    let analyst = Analyst::new(seat, role.verifier, role.certificate);
+    let session = take_place(desk, peer, &role.name, before)?;
+    let process = session.process();
+    let analyst = Analyst::new(session, role.verifier, role.certificate);
     // A reload may have come while the password was compared.
     if !is_unchanged(&desk.engine(), &analyst) {
         return Err(reloaded());
@@ -119,7 +119,7 @@ fn take_place(
     if let Some(before) = before {
         sessions.end_own(before, role, now);
     }
-    let may_end = |analyst: &Arc<Analyst>| !analyst.seat.is_asking();
+    let may_end = |analyst: &Arc<Analyst>| !analyst.session.is_asking();
     while sessions.count_of(role, now) >= SESSIONS_MAX {
         if !sessions.end_idlest(role, may_end, now) {
             let why = "All sessions of this role are asking. Try again.";
@@ -129,7 +129,7 @@ fn take_place(
     let take = || {
         let exchange = &*desk.exchange;
         desk.commons
-            .seat(exchange, role, origin(peer), desk.is_encrypted)
+            .open_session(exchange, role, origin(peer), desk.is_encrypted)
     };
     let mut taken = take();
     while taken.is_err() && sessions.end_idlest(role, may_end, now) {
@@ -152,7 +152,7 @@ fn origin(peer: &Peer) -> Origin {
 /// can end the session too.
 pub async fn leave(visitor: AnalystRequest, State(desk): State<Arc<Desk>>) -> Response {
     desk.portal.sessions.end(visitor.session, Instant::now());
-    tracing::info!(role = visitor.analyst.seat.role(), "desk session ended");
+    tracing::info!(role = visitor.analyst.session.role(), "desk session ended");
     let cookie = desk.portal.cookie.end();
     ([(SET_COOKIE, cookie)], Redirect::to("/login")).into_response()
 }

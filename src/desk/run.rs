@@ -91,8 +91,8 @@ async fn answer_at_price(
     quote: Quote,
     admission: Admission,
 ) -> Result<PageQuestionEnd, Refusal> {
-    let (seat, exchange) = (&analyst.seat, Arc::clone(&desk.exchange));
-    let reading = seat.read(&*exchange, &quote.sql).await?;
+    let (session, exchange) = (&analyst.session, Arc::clone(&desk.exchange));
+    let reading = session.read(&*exchange, &quote.sql).await?;
     let (requester, query) = (reading.requester.clone(), reading.query.clone());
     let (sent, agreed) = (quote.sent.clone(), quote.agreed.clone());
     let answered = ask(
@@ -110,7 +110,7 @@ async fn answer_at_price(
     );
     match answered.await {
         Ok(AtPrice::Answered(answer, charged)) => {
-            let balance = desk.engine().ledger().balance(seat.role()).await.ok();
+            let balance = desk.engine().ledger().balance(session.role()).await.ok();
             let around = Around {
                 columns: &quote.columns,
                 cautions: &quote.cautions,
@@ -118,7 +118,7 @@ async fn answer_at_price(
                 charged,
                 balance: balance.as_ref(),
             };
-            let rendered = aside(|| render(&answer, &around, seat.share()))?;
+            let rendered = aside(|| render(&answer, &around, session.share()))?;
             Ok(PageQuestionEnd::Answered(rendered))
         }
         Ok(AtPrice::Changed(price)) => {
@@ -218,7 +218,7 @@ fn count_page(desk: &Desk, visitor: &AnalystRequest, page: String) -> Response {
             self.text.as_bytes()
         }
     }
-    match visitor.analyst.seat.share().hold(page.capacity()) {
+    match visitor.analyst.session.share().hold(page.capacity()) {
         Ok(held) => {
             let page = HeldPage {
                 text: page,

@@ -11,7 +11,7 @@ use super::Desk;
 use super::visitor::AnalystRequest;
 use crate::ledger::{Event, Record};
 use crate::refusal::Ending;
-use crate::web::page::{charge_words, minute, table, text};
+use crate::web::page::{charge_words, minute, table, text_markup};
 
 const SHOWN_MAX: u32 = 100;
 const HEADER: [&str; 6] = [
@@ -27,7 +27,7 @@ pub async fn page(visitor: AnalystRequest, State(desk): State<Arc<Desk>>) -> Res
     if let Some(slow_down) = desk.slows(&visitor) {
         return slow_down;
     }
-    let role = visitor.analyst.seat.role();
+    let role = visitor.analyst.session.role();
     let engine = desk.engine();
     let read = match engine.ledger().recent_statements(role, SHOWN_MAX).await {
         Ok(read) => read,
@@ -66,11 +66,11 @@ fn row(record: &Record) -> Option<Vec<Markup>> {
         Ending::Failed(sqlstate) => format!("{verdict} {sqlstate}"),
     };
     Some(vec![
-        text(minute(record.microseconds)),
-        text(way),
-        text(asked.tables.join(", ")),
-        text(outcome),
-        text(charge_words(&asked.loss)),
+        text_markup(minute(record.microseconds)),
+        text_markup(way),
+        text_markup(asked.tables.join(", ")),
+        text_markup(outcome),
+        text_markup(charge_words(&asked.loss)),
         html! { code { (asked.statement.short()) } },
     ])
 }

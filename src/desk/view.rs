@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::engine::{QuestionPrice, SearchesDue, Within, percent, three_digits};
 use crate::web::history_chart;
-use crate::web::page::{SiteTexts, Who, digest, table, text, token_field};
+use crate::web::page::{SiteTexts, Who, digest, table, text_markup, token_field};
 
 pub const SITE: SiteTexts = SiteTexts {
     name: "desk",
@@ -42,7 +42,7 @@ pub fn price(
     let errors: Vec<Vec<Markup>> = price
         .errors()
         .iter()
-        .map(|(name, within)| vec![text(name), text(off_by(*within))])
+        .map(|(name, within)| vec![text_markup(name), text_markup(off_by(*within))])
         .collect();
     html! {
         section #found aria-labelledby="price" {

@@ -26,7 +26,7 @@ pub const BY_ITSELF: &str = "again";
 
 /// A role that is logged in: one session.
 pub struct Analyst {
-    pub seat: PageSession,
+    pub session: PageSession,
     /// As at the login: a change ends the session.
     pub verifier: Secret,
     pub certificate: Certificate,
@@ -44,14 +44,14 @@ struct Kept {
 
 impl SessionOwner for Arc<Analyst> {
     fn name(&self) -> &str {
-        self.seat.role()
+        self.session.role()
     }
 }
 
 impl Analyst {
-    pub fn new(seat: PageSession, verifier: Secret, certificate: Certificate) -> Arc<Self> {
+    pub fn new(session: PageSession, verifier: Secret, certificate: Certificate) -> Arc<Self> {
         Arc::new(Self {
-            seat,
+            session,
             verifier,
             certificate,
             kept: Mutex::default(),
@@ -140,7 +140,7 @@ impl FromRequestParts<Arc<Desk>> for AnalystRequest {
             .portal
             .find(&parts.headers, is_same, !is_by_itself(parts));
         // A cookie alone is not enough where a certificate is needed too.
-        let is_vouched = |who: &Analyst| is_vouched_by(parts, who.certificate, who.seat.role());
+        let is_vouched = |who: &Analyst| is_vouched_by(parts, who.certificate, who.session.role());
         match found.filter(|(_, analyst, _)| is_vouched(analyst)) {
             Some((session, analyst, _)) => Ok(Self { analyst, session }),
             None => Err(desk.portal.turn_away(parts)),

@@ -27,7 +27,7 @@ use crate::rewrite::{
 /// An error this much above its target is not worth a second answer.
 const SMALL_EXCESS: f64 = 1.05;
 
-/// The same where a look chooses the clip, which decides how much noise there is.
+/// `SMALL_EXCESS` where a look chooses the clip, since the noise then depends on the look.
 const SMALL_EXCESS_WITH_LOOK: f64 = 1.25;
 
 /// An answer is priced by this factor above what the one before it shows, to cover rounding.
@@ -120,23 +120,23 @@ impl Engine {
             return Err(Error::Cancelled);
         }
         let most = self.policy.privacy.epsilon_max;
-        let too_dear = || Error::Release(too_dear(epsilon, most));
+        let too_expensive = || Error::Release(too_expensive(epsilon, most));
         if epsilon > most {
-            return Err(too_dear());
+            return Err(too_expensive());
         }
         let asking = self.without_target(requester, epsilon);
         let (plan, _) = Box::pin(self.plan_for(&asking, query, facts)).await?;
         let all = facts.sum().compose(plan.loss());
         if !all.is_some_and(|all| fits_one_query(&all, &self.policy, terms)) {
-            return Err(too_dear());
+            return Err(too_expensive());
         }
         let running = Box::pin(self.run_plan(&asking, &plan, timing, facts));
         let answered = timing.run(running).await?;
         Ok((plan, answered))
     }
 
-    /// The same without a target, for this epsilon. Sums of finer answers do not serve: their
-    /// errors may be larger.
+    /// The requester with this epsilon and no target. Roll-ups are off, because their errors may be
+    /// larger.
     fn without_target(&self, requester: &Requester, epsilon: f64) -> Requester {
         let mut asking = requester.clone();
         let settings = &mut asking.session_settings;
@@ -285,7 +285,7 @@ fn errors_now(plan: &Plan, answered: &Answered, targets: &TargetErrors) -> Strin
     format!("standard error: {}", parts.join(", "))
 }
 
-fn too_dear(needed: f64, most: f64) -> Refusal {
+fn too_expensive(needed: f64, most: f64) -> Refusal {
     let needs = if needed.is_finite() {
         format!("epsilon {}", three_digits(needed))
     } else {

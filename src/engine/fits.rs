@@ -38,7 +38,7 @@ impl Engine {
         };
         while !fitting.is_done() {
             let permit = self.planning_limit.acquire(&requester.role, size).await;
-            permit.work(|| fitting.turn());
+            permit.work(|| fitting.advance());
             tokio::task::yield_now().await;
         }
         fitting.finish()

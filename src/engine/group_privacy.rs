@@ -70,8 +70,7 @@ fn of_budget(name: &str, cap: &Cap, renew: Renew) -> Vec<(String, Meaning)> {
     rows
 }
 
-/// How many periods follow each other in the row of renewals: those of a year, which may begin in
-/// one period more.
+/// How many periods the row of renewals covers: one year. A year may touch one period more.
 fn periods(renew: Renew) -> Option<u32> {
     match renew {
         Renew::Never => None,

@@ -332,11 +332,11 @@ impl Engine {
             constants: &constants,
             terms: &terms,
         };
-        let turn = self
+        let permit = self
             .planning_limit
             .acquire(&requester.role, StatementSize::Large)
             .await;
-        turn.work(|| curve_within(&asked, Some(&Arc::default())).ok())
+        permit.work(|| curve_within(&asked, Some(&Arc::default())).ok())
     }
 }
 

@@ -57,8 +57,8 @@ impl Engine {
                 ),
             )
             .detail(
-                "Its groups, bounds and copied rows are those of the load; its rows that join \
-                    private ones are those of now.",
+                "Its groups, bounds and copied rows are as loaded; its rows that join private ones \
+                 are current.",
             )
             .hint("Ask the data owner to reload the policy (SIGHUP to pgveil serve).")
         };

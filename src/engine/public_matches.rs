@@ -64,7 +64,7 @@ impl Engine {
                 rows that it meets"
         );
         let refusal = Refusal::new(reason::ROW_TOO_SLOW, message)
-            .detail("The time of an answer must tell little about any row.");
+            .detail("The time that an answer takes must reveal little about any row.");
         Err(Error::Rewrite(refusal.hint(
             "Join the public rows by columns of which few rows share a value, or compute less of \
                 each pair.",

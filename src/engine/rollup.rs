@@ -33,12 +33,12 @@ pub(super) struct FromFiner {
     /// and the error of a bought answer.
     pub errors: Vec<(AggregateId, f64, f64)>,
     pub cut: CutAt,
-    pub source: Source,
+    pub source: FinerAnswer,
 }
 
 /// The finer answer.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Source {
+pub(super) enum FinerAnswer {
     /// One that the role bought.
     Bought,
     /// The summary of this name.
@@ -158,15 +158,15 @@ impl FromFiner {
             worse: made.worse,
             errors,
             cut,
-            source: Source::Bought,
+            source: FinerAnswer::Bought,
         }
     }
 
     /// The summary that it comes from.
     pub fn summary(&self) -> Option<&str> {
         match &self.source {
-            Source::Bought => None,
-            Source::Summary(name) => Some(name),
+            FinerAnswer::Bought => None,
+            FinerAnswer::Summary(name) => Some(name),
         }
     }
 
@@ -178,8 +178,8 @@ impl FromFiner {
             format!("sums of up to {} groups", self.groups)
         };
         let mut text = match &self.source {
-            Source::Bought => format!("answered by {of} of a finer answer that is paid for"),
-            Source::Summary(name) => format!("answered by {of} of summary {name}"),
+            FinerAnswer::Bought => format!("answered by {of} of a finer answer that is paid for"),
+            FinerAnswer::Summary(name) => format!("answered by {of} of summary {name}"),
         };
         let shown = |value: f64| {
             if value >= 100.0 {

@@ -88,7 +88,7 @@ impl StatementFacts {
         Self { agreed, ..self }
     }
 
-    /// The same, where the policy's searches may be charged as much as this.
+    /// The facts, with this as the most that the policy's searches may be charged.
     pub(super) fn with_searches(mut self, searches: Loss) -> Self {
         if let Some(agreed) = &mut self.agreed {
             agreed.searches = searches;
@@ -96,7 +96,7 @@ impl StatementFacts {
         self
     }
 
-    /// The same, for plans that are as far off as was expected.
+    /// The facts, with a check that plans have the expected errors.
     pub(super) fn expecting(
         mut self,
         is_expected: impl Fn(&Plan) -> bool + Send + Sync + 'static,

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use super::expected_error::after;
 use super::middle_queries::MiddleQueries;
 use super::planning_limit::aside;
-use super::rollup::{FromFiner, SLACK, Source, is_good, shares_as_asked};
+use super::rollup::{FinerAnswer, FromFiner, SLACK, is_good, shares_as_asked};
 use super::statement_log::StatementFacts;
 use super::{Engine, internal, ledger_failed};
 use crate::analyze::PlanningEffort;
@@ -142,7 +142,7 @@ impl Engine {
             }
         }
         Ok(best.map(|(made, summary)| {
-            let source = Source::Summary(summary.name.clone());
+            let source = FinerAnswer::Summary(summary.name.clone());
             let from = FromFiner {
                 source,
                 ..FromFiner::of(release, shape, &made)

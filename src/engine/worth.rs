@@ -345,11 +345,11 @@ impl<'a> Pricing<'a> {
         }
         let most = self.policy.privacy.epsilon_max;
         if session_settings.target_error.is_none() && *epsilon < most {
-            let dearer = with(&|terms| {
+            let more_expensive = with(&|terms| {
                 terms.epsilon = most;
                 terms.session_settings.epsilon = Some(most);
             });
-            let stated = dearer.as_ref().and_then(would)?;
+            let stated = more_expensive.as_ref().and_then(would)?;
             return advice(
                 Lever::Epsilon,
                 format!("SET pgveil.epsilon = {most}: {stated}"),

@@ -91,7 +91,7 @@ impl<'p> Fitting<'p> {
     }
 
     /// Computes one turn's groups, and at least one.
-    pub fn turn(&mut self) {
+    pub fn advance(&mut self) {
         let mut spent = 0;
         while spent < TURN
             && let Some((release, model, output)) = self.open.last().copied()

@@ -79,8 +79,8 @@ pub fn enough_column(AggregateId(at): AggregateId) -> String {
 fn ends(data_type: &Type) -> Option<(ast::Expr, ast::Expr)> {
     match data_type {
         Type::Int8 => Some((
-            sql::number(&i64::MIN.to_string()),
-            sql::number(&i64::MAX.to_string()),
+            sql::number_literal(&i64::MIN.to_string()),
+            sql::number_literal(&i64::MAX.to_string()),
         )),
         // Printed in the whole, so read as numeric, and rounded to the same float.
         Type::Float4 => Some((number(-f64::from(f32::MAX)), number(f64::from(f32::MAX)))),
@@ -104,7 +104,7 @@ fn ends(data_type: &Type) -> Option<(ast::Expr, ast::Expr)> {
 }
 
 fn number(value: f64) -> ast::Expr {
-    sql::number(&value.to_string())
+    sql::number_literal(&value.to_string())
 }
 
 fn within(value: ast::Expr, lo: ast::Expr, hi: ast::Expr) -> ast::Expr {

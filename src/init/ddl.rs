@@ -131,7 +131,7 @@ fn used_links(draft: &Draft) -> Vec<&Link> {
 fn facts(seen: &CatalogView, draft: &Draft) -> DdlAdvice {
     let statements = used_links(draft)
         .into_iter()
-        .filter(|link| link.ground != LinkBasis::Declared)
+        .filter(|link| link.basis != LinkBasis::Declared)
         .map(|link| {
             format!(
                 "ALTER TABLE {} ADD FOREIGN KEY ({}) REFERENCES {} ({});",

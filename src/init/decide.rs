@@ -141,7 +141,7 @@ fn links(
         let is_it = |known: &&mut Link| (known.from, known.to) == (link.from, link.to);
         match links.iter_mut().find(is_it) {
             // A foreign key needs nobody's word.
-            Some(known) if known.is_open() => known.ground = LinkBasis::Said,
+            Some(known) if known.is_open() => known.basis = LinkBasis::Said,
             Some(_) => {}
             None => links.push(link.clone()),
         }
@@ -149,7 +149,7 @@ fn links(
     // The flag confirms that guesses are true. It prefers none over the others.
     for link in links.iter_mut().filter(|link| link.is_open()) {
         if request.accepts_links {
-            link.ground = LinkBasis::Said;
+            link.basis = LinkBasis::Said;
         }
     }
     let Some(questions) = questions.as_deref_mut() else {
@@ -167,7 +167,7 @@ fn links(
         let is_true = questions.confirm(&format!("{from} is the {to} of the row"))?;
         if is_true {
             for known in linked.links.iter_mut().filter(|known| **known == link) {
-                known.ground = LinkBasis::Said;
+                known.basis = LinkBasis::Said;
             }
         } else {
             linked.links.retain(|known| *known != link);

@@ -8,7 +8,7 @@ use super::name_hints::{is_generic, singular, snake};
 use super::yaml::join_dotted;
 use crate::policy::{family, unfit};
 
-/// The ground of a link.
+/// The basis of a link.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LinkBasis {
     /// A foreign key, which PostgreSQL enforces.
@@ -24,13 +24,13 @@ pub enum LinkBasis {
 pub struct Link {
     pub from: ColumnAt,
     pub to: ColumnAt,
-    pub ground: LinkBasis,
+    pub basis: LinkBasis,
 }
 
 impl Link {
     /// Whether it is a guess that nobody has confirmed.
     pub fn is_open(&self) -> bool {
-        matches!(self.ground, LinkBasis::Guessed(_))
+        matches!(self.basis, LinkBasis::Guessed(_))
     }
 }
 
@@ -77,7 +77,7 @@ pub fn declared_links(seen: &CatalogView) -> Vec<Link> {
                 links.push(Link {
                     from,
                     to,
-                    ground: LinkBasis::Declared,
+                    basis: LinkBasis::Declared,
                 });
             }
         }
@@ -100,8 +100,8 @@ pub fn guess_links(seen: &CatalogView, declared: &[Link]) -> (Vec<Link>, Vec<Key
             }
             match names.best(seen, from, &names.keys) {
                 Some((strength, to)) if !is_own_key || strength == Strength::Table => {
-                    let ground = LinkBasis::Guessed(reason(seen, from, to, strength));
-                    links.push(Link { from, to, ground });
+                    let basis = LinkBasis::Guessed(reason(seen, from, to, strength));
+                    links.push(Link { from, to, basis });
                 }
                 Some(_) => {}
                 None if is_own_key => {}

@@ -31,7 +31,7 @@ impl Proposal {
         let declared = self
             .links
             .iter()
-            .filter(|link| link.ground == links::LinkBasis::Declared);
+            .filter(|link| link.basis == links::LinkBasis::Declared);
         let declared = declared.count();
         (declared, self.links.len() - declared)
     }

@@ -241,7 +241,7 @@ fn link(seen: &CatalogView, text: &str) -> Result<Link, Stop> {
     Ok(Link {
         from,
         to,
-        ground: LinkBasis::Said,
+        basis: LinkBasis::Said,
     })
 }
 

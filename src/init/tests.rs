@@ -244,7 +244,7 @@ fn declared_keys_go_before_guesses() {
     let of_visit: Vec<&Link> = links.iter().filter(|link| link.from.table == 2).collect();
     assert_eq!(of_visit.len(), 1);
     assert_eq!(
-        (of_visit[0].to.table, &of_visit[0].ground),
+        (of_visit[0].to.table, &of_visit[0].basis),
         (1, &LinkBasis::Declared)
     );
 }

@@ -291,7 +291,7 @@ impl Text<'_> {
         };
         let steps: Vec<String> = links.iter().map(|link| self.step(link)).collect();
         let is_open = links.iter().any(Link::is_open) && self.marks == Marks::Decide;
-        let is_trusted = links.iter().any(|link| link.ground != LinkBasis::Declared);
+        let is_trusted = links.iter().any(|link| link.basis != LinkBasis::Declared);
         let trusted = match (is_open, is_trusted) {
             (true, _) => ", trusted_path: decide",
             (false, true) => ", trusted_path: true",
@@ -299,7 +299,7 @@ impl Text<'_> {
         };
         let reasons: Vec<&str> = links
             .iter()
-            .filter_map(|link| match &link.ground {
+            .filter_map(|link| match &link.basis {
                 LinkBasis::Guessed(reason) => Some(reason.as_str()),
                 LinkBasis::Declared | LinkBasis::Said => None,
             })

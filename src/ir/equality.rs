@@ -5,7 +5,7 @@ use super::expression::{Expr, Node};
 use super::functions::Function;
 use super::relation::{ColumnId, ColumnInfo};
 use crate::catalog::{Collation, Equality, Type};
-use crate::policy::Policy;
+use crate::policy::{ColumnPosition, Policy};
 
 impl Expr {
     /// The two sides of an `=`.
@@ -67,7 +67,7 @@ fn collation<'a>(info: &ColumnInfo, policy: &'a Policy) -> Option<Collated<'a>> 
     if !may_be_loose(&info.data_type) {
         return Some(Collated::Strictly);
     }
-    let Some((table, at)) = info.origin else {
+    let Some((table, ColumnPosition(at))) = info.origin else {
         let all_strict = policy
             .tables
             .iter()

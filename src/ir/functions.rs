@@ -1,5 +1,5 @@
-//! The catalogue: every function and operator that may touch a private row, its types, and the rule
-//! that makes it total. A function that is not here is refused by name.
+//! The table of functions: every function and operator that may touch a private row, its types, and
+//! the rule that makes it total. A function that is not here is refused by name.
 
 mod dates;
 mod names;
@@ -423,7 +423,7 @@ fn prefer(candidate: &Overload, chosen: &Overload, types: &[Type]) -> bool {
     rank(candidate) >= rank(chosen)
 }
 
-/// Whether a function of this name is in the catalogue at all, for the wording of a refusal.
+/// Whether a function of this name is in the table at all, for the wording of a refusal.
 pub fn is_known(name: &str) -> bool {
     entries().any(|e| e.name == name)
 }

@@ -31,7 +31,7 @@ pub const INTERVAL_HINT: &str =
     "Write whole numbers of units, such as '1 year 2 months' or '36 hours', within 4000 years.";
 
 /// A number as written: int4 if it fits without its sign, else int8, else numeric.
-pub fn number(text: &str) -> Result<Expr, Refusal> {
+pub fn number_constant(text: &str) -> Result<Expr, Refusal> {
     if let Ok(value) = text.parse::<i64>()
         && value > i64::MIN
     {

@@ -9,7 +9,7 @@ use super::grouping::{GroupingSet, KeyId};
 use super::uncertainty::Uncertainty;
 use super::window::Window;
 use crate::catalog::Type;
-use crate::policy::ViewKind;
+use crate::policy::{ColumnPosition, ViewKind};
 use crate::refusal::TextPosition;
 
 /// One column of one relation of a query; an index into [`ResolvedQuery::columns`].
@@ -101,8 +101,8 @@ pub struct ColumnInfo {
     pub data_type: Type,
     /// May hold NULL at its own relation (an outer join above may add NULLs).
     pub nullable: bool,
-    /// The table and the position in `policy::Table::columns`, for a scan's column.
-    pub origin: Option<(TableId, usize)>,
+    /// The table and the place in it, for a scan's column.
+    pub origin: Option<(TableId, ColumnPosition)>,
 }
 
 /// A relation of rows, before `analyze` labels it.

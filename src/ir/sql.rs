@@ -61,7 +61,7 @@ pub fn value(value: ast::Value) -> ast::Expr {
 }
 
 /// A number as written; negative ones in parentheses, so that no operator can bind to their sign.
-pub fn number(text: &str) -> ast::Expr {
+pub fn number_literal(text: &str) -> ast::Expr {
     match text.strip_prefix('-') {
         Some(digits) => ast::Expr::Nested(Box::new(ast::Expr::UnaryOp {
             op: ast::UnaryOperator::Minus,
@@ -73,7 +73,7 @@ pub fn number(text: &str) -> ast::Expr {
 
 /// A string constant; as `E'…'` where it holds a quote or backslash, whose plain form sqlparser
 /// does not print safely.
-pub fn text(text: &str) -> ast::Expr {
+pub fn text_literal(text: &str) -> ast::Expr {
     let text = text.to_owned();
     value(if text.contains(['\'', '\\']) {
         ast::Value::EscapedStringLiteral(text)
@@ -206,7 +206,7 @@ pub fn call(function: &str, mut arguments: Vec<ast::Expr>) -> ast::Expr {
     }
 }
 
-/// `EXTRACT(field FROM operand)`; `None` for a field that is not in the catalogue.
+/// `EXTRACT(field FROM operand)`; `None` for a field that PostgreSQL does not have.
 pub fn extract(field: &str, operand: ast::Expr) -> Option<ast::Expr> {
     use ast::DateTimeField as D;
     let field = match field {
@@ -296,7 +296,9 @@ pub fn derived_table(query: ast::Query, as_name: &str) -> ast::TableFactor {
 
 /// `unnest(ARRAY[0, …, count - 1]) AS as_name (column)`.
 pub fn numbers(count: usize, as_name: &str, column: &str) -> ast::TableFactor {
-    let elem = (0..count).map(|at| number(&at.to_string())).collect();
+    let elem = (0..count)
+        .map(|at| number_literal(&at.to_string()))
+        .collect();
     ast::TableFactor::UNNEST {
         alias: Some(ast::TableAlias {
             explicit: true,
@@ -341,7 +343,7 @@ pub fn select(
 /// The rows, with an optimizer fence: their columns are computed before anything above reads them.
 pub fn computed_once(query: ast::Query) -> ast::Query {
     let offset = Some(ast::Offset {
-        value: number("0"),
+        value: number_literal("0"),
         rows: ast::OffsetRows::None,
     });
     ast::Query {

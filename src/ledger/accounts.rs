@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::AccountSpec;
 use super::clock::period_start;
 use super::error::Error;
-use super::store::{Store, StoreValue, first, text};
+use super::store::{Store, StoreValue, first, text_value};
 use crate::mechanism::{Cap, Fixed};
 use crate::policy::Renew;
 
@@ -129,7 +129,7 @@ fn find_account(store: &mut dyn Store, kind: &str, spec: &AccountSpec) -> Result
     let accounting = cap.accounting().name();
     let sql = "SELECT id, accounting, threshold_share FROM account WHERE kind = $1 AND (kind = \
         'owner' OR name = $2)";
-    let found = store.query(sql, &[text(kind), text(name)])?;
+    let found = store.query(sql, &[text_value(kind), text_value(name)])?;
     let account = |id| Account {
         id,
         terms,
@@ -187,9 +187,9 @@ fn insert_account(
     let made = store.query(
         sql,
         &[
-            text(kind),
-            text(name),
-            text(cap.accounting().name()),
+            text_value(kind),
+            text_value(name),
+            text_value(cap.accounting().name()),
             StoreValue::Real(*threshold_share),
             StoreValue::Real(budget.epsilon),
             StoreValue::Real(budget.delta),
@@ -206,7 +206,7 @@ fn insert_account(
             sql,
             &[
                 StoreValue::Int(id),
-                text(renew.name()),
+                text_value(renew.name()),
                 StoreValue::Int(start),
                 zero,
             ],
@@ -223,7 +223,7 @@ fn keep_period(store: &mut dyn Store, now: i64, account: Account) -> Result<(), 
     };
     let sql = "UPDATE period SET renew = $1, start = $2, decisions = $3 WHERE account = $4";
     let values = [
-        text(account.terms.renew.name()),
+        text_value(account.terms.renew.name()),
         StoreValue::Int(start),
         StoreValue::Int(decisions),
         StoreValue::Int(account.id),

@@ -153,7 +153,8 @@ const RELATIVES_BYTES_MAX: i64 = 2_097_152;
 /// reads the relatives.
 const RELATIVE_BYTES_MAX: i64 = 262_144;
 
-/// Of a family, a role, and the limits above. Values are read for the answers that are left.
+/// Stored answers of one family that the role holds, within the limits above. The values are read
+/// only for the answers that pass.
 const RELATIVES: &str = "
 WITH held AS (
   SELECT answer.id, question, length(released) AS bytes, row_number() OVER (PARTITION BY question \
@@ -257,7 +258,7 @@ impl Rules {
         rows.first().map(found).transpose()
     }
 
-    /// The same without its values, and whether the role holds it.
+    /// The newest answer without its values, and whether the role holds it.
     pub(super) fn newest(
         &mut self,
         role: &str,

@@ -25,7 +25,7 @@ pub struct LastBackup {
 }
 
 impl LastBackup {
-    /// That of the ledger of this file and identity; `None` where none is known. One whose time is
+    /// The last backup of the ledger with this file and identity; `None` if unknown. A backup dated
     /// in the future does not count: it would seem fresh for ever.
     pub(super) fn of(ledger: &Path, birth: [u8; 16]) -> Option<Self> {
         let text = fs::read_to_string(note_of(ledger)).ok()?;

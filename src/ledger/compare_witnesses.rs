@@ -3,7 +3,7 @@
 use super::error::Error;
 use super::height::{LedgerHeight, height, lacks};
 use super::store::{Access, Store};
-use super::witness::{self, Seen, Testimony, Witness, WitnessReport};
+use super::witness::{self, SeenWitness, Testimony, Witness, WitnessReport};
 use crate::policy::WitnessAddress;
 
 /// When an empty or damaged witness may learn from a ledger that has charges.
@@ -49,7 +49,7 @@ pub(super) fn open_witnesses(
     let mut witnesses = witness::open(places)?;
     // Before the store: what another process writes meanwhile is no sign of an older copy.
     let seen = witnesses.iter_mut().map(|witness| {
-        Ok(Seen {
+        Ok(SeenWitness {
             name: witness.name(),
             report: witness.read()?,
             cluster: witness.cluster(),
@@ -68,7 +68,11 @@ pub(super) fn open_witnesses(
 }
 
 /// What the witnesses are to learn.
-fn compare(store: &mut dyn Store, seen: Vec<Seen>, attest: Attest) -> Result<Testimony, Error> {
+fn compare(
+    store: &mut dyn Store,
+    seen: Vec<SeenWitness>,
+    attest: Attest,
+) -> Result<Testimony, Error> {
     let height = height(store)?;
     let standings = standings(store, &height, seen)?;
     if let Some(error) = fault(&height, &standings, attest) {
@@ -94,7 +98,7 @@ fn compare(store: &mut dyn Store, seen: Vec<Seen>, attest: Attest) -> Result<Tes
 /// [`Error::SameDisk`].
 pub(super) fn check_other_server(
     store: &mut dyn Store,
-    seen: &[Seen],
+    seen: &[SeenWitness],
     places: &[WitnessAddress],
 ) -> Result<(), Error> {
     let of_ledger = store.cluster();
@@ -118,10 +122,10 @@ pub(super) fn check_other_server(
 pub(super) fn standings(
     store: &mut dyn Store,
     height: &LedgerHeight,
-    seen: Vec<Seen>,
+    seen: Vec<SeenWitness>,
 ) -> Result<Vec<(String, WitnessStanding)>, Error> {
     let mut compared = Vec::with_capacity(seen.len());
-    for Seen {
+    for SeenWitness {
         name,
         report,
         cluster: _,

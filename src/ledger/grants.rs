@@ -6,7 +6,7 @@ use super::accounts::{Account, NOT_OPENED};
 use super::error::Error;
 use super::record::{Event, Origin, Record, Via};
 use super::rules::{Rules, is_frozen};
-use super::store::{Row, StoreValue, fixed_value, text};
+use super::store::{Row, StoreValue, fixed_value, text_value};
 use crate::mechanism::{Cap, CapError, Fixed, Loss};
 use crate::policy;
 use crate::policy::{Budget, Privacy, Renew};
@@ -160,11 +160,11 @@ impl Rules {
         let values = [
             StoreValue::Int(account),
             StoreValue::Int(now),
-            text(kind),
+            text_value(kind),
             fixed_value(epsilon),
             fixed_value(delta),
-            text(who),
-            text(why),
+            text_value(who),
+            text_value(why),
         ];
         self.store.query(sql, &values)?;
         let records = vec![decision.record(origin, now)];

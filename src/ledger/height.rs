@@ -17,7 +17,7 @@ use super::witness::{Testimony, WitnessReport};
 pub struct DebitHash([u8; 32]);
 
 impl DebitHash {
-    /// Of number zero, and of a debit that is not there.
+    /// The hash of debit zero, and of a missing debit.
     const NONE: Self = Self([0; 32]);
 }
 

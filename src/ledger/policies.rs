@@ -3,7 +3,7 @@
 use super::error::Error;
 use super::record::policy_json;
 use super::rules::Rules;
-use super::store::{Access, Row, StoreValue, blob, text};
+use super::store::{Access, Row, StoreValue, blob, text_value};
 use super::{Ledger, LedgerReader};
 use crate::policy::FileDigest;
 
@@ -72,7 +72,7 @@ impl Rules {
         let sql = "INSERT INTO policy (id, microseconds, digest, change)
                    VALUES ((SELECT coalesce(max(id), 0) + 1 FROM policy), $1, $2, $3)";
         let now = self.clock.now();
-        let values = [StoreValue::Int(now), blob(&digest.0), text(change)];
+        let values = [StoreValue::Int(now), blob(&digest.0), text_value(change)];
         self.store.query(sql, &values)?;
         Ok(Some(now))
     }

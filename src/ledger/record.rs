@@ -139,7 +139,7 @@ impl Verdict {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoggedStatement {
     pub statement: KeyedStatementDigest,
-    /// Of the plan, or of what the first debit names; `None` without a plan.
+    /// The digest of the plan, or of what the first debit names; `None` without a plan.
     pub plan: Option<KeyedPlanDigest>,
     /// `schema.table` of the plan, at most some dozens.
     pub tables: Vec<String>,

@@ -13,7 +13,7 @@ use super::grants::{Act, Decision};
 use super::record::Origin;
 use super::rules::{AccountStanding, DEBIT, RECEIPT, Rules};
 use super::sqlite::{self, Sqlite};
-use super::store::{Absent, Access, Older, Store, StoreValue, text};
+use super::store::{Absent, Access, Older, Store, StoreValue, text_value};
 use super::upgrade::check_readable;
 use super::witness::{self, Sums, Testimony, Witness, WitnessReport};
 use crate::mechanism::{Accounting, Cap, Fixed, Loss, loss_laplace};
@@ -269,7 +269,7 @@ impl Rules {
         let sql = "SELECT a.id, a.name, p.renew FROM account AS a \
                      JOIN period AS p ON p.account = a.id \
                    WHERE a.kind = 'role' AND a.name <> $1 ORDER BY a.id";
-        let rows = self.store.query(sql, &[text(RESTORED)])?;
+        let rows = self.store.query(sql, &[text_value(RESTORED)])?;
         rows.iter()
             .map(|row| {
                 let renew = row.text(2)?;

@@ -31,8 +31,8 @@ const STATEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(40);
 /// How often, and how far apart, the server is asked what became of a transaction.
 const ASKED: u32 = 20;
-/// The same for a commit that nobody waits for. What it wrote may be lost, so the debits behind it
-/// do not wait long for it.
+/// `ASKED` for a commit that nobody waits for. Losing its writes is harmless, so later debits do
+/// not wait long for it.
 const ASKED_SOON: u32 = 2;
 const ASK_EVERY: Duration = Duration::from_millis(500);
 

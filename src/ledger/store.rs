@@ -217,7 +217,7 @@ pub(super) fn loss(loss: &Loss) -> [StoreValue; 4] {
     ]
 }
 
-pub(super) fn text(text: &str) -> StoreValue {
+pub(super) fn text_value(text: &str) -> StoreValue {
     StoreValue::Text(text.to_owned())
 }
 

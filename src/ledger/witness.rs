@@ -78,7 +78,7 @@ pub(super) trait Witness {
 
 /// A witness that was read, and not opened to be written.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Seen {
+pub(super) struct SeenWitness {
     /// For people. Without a password.
     pub(super) name: String,
     pub(super) report: WitnessReport,
@@ -91,7 +91,7 @@ pub(super) struct Seen {
 /// # Errors
 ///
 /// [`Error::Witness`].
-pub(super) fn look(places: &[WitnessAddress]) -> Result<Vec<Seen>, Error> {
+pub(super) fn look(places: &[WitnessAddress]) -> Result<Vec<SeenWitness>, Error> {
     let seen = places.iter().map(|at| match &at.place {
         WitnessPlace::File(path) => file::look(path),
         WitnessPlace::Server(url) => server::look(url.expose()),

@@ -235,7 +235,7 @@ fn showing_chance(delta: f64, units: u32, step: impl Fn(f64) -> f64) -> f64 {
     chance
 }
 
-/// The same of one debit, by whatever its loss bounds best.
+/// The chance for one debit, by the tightest of the bounds that its loss gives.
 fn shown_by(loss: &Loss, units: u32) -> f64 {
     let mu = loss.mu_squared.to_f64().sqrt();
     let rho = loss.rho.to_f64();
@@ -256,8 +256,8 @@ fn lift(a: f64, mu: f64) -> f64 {
     }
 }
 
-/// The same of rho-zCDP: ln is at most -(sqrt(ln 1/a) - sqrt rho)², by the best order of Renyi's
-/// divergence.
+/// `lift` for rho-zCDP: the logarithm of the result is -(sqrt(ln 1/a) - sqrt rho)², by the best
+/// order of the Rényi divergence.
 fn concentrate(a: f64, rho: f64) -> f64 {
     if a <= 0.0 {
         return 0.0;

@@ -86,11 +86,8 @@ fn frozen(role: Option<String>, why: &str) -> Result<OperatorCommand, Refusal> {
 }
 
 fn refuse_malformed(verb: &str) -> Refusal {
-    Refusal::new(
-        reason::SYNTAX_ERROR,
-        format!("{verb} is not written like this"),
-    )
-    .hint("Write HELP, RELOAD, DRAIN, KILL 7, FREEZE analyst 'why', or FREEZE ALL 'why'.")
+    Refusal::new(reason::SYNTAX_ERROR, format!("syntax error in {verb}"))
+        .hint("Write HELP, RELOAD, DRAIN, KILL 7, FREEZE analyst 'why', or FREEZE ALL 'why'.")
 }
 
 /// Commands that give budget back run on the proxy's machine alone.

@@ -383,7 +383,7 @@ fn address(
         &format!("url: {}…", schemes.first().copied().unwrap_or_default()),
         findings,
     );
-    let url = read::text(node?, &format!("{what}.url"), environment, findings)?;
+    let url = read::expanded_text(node?, &format!("{what}.url"), environment, findings)?;
     if !schemes
         .iter()
         .any(|s| url.value.len() > s.len() && url.value.starts_with(s))
@@ -498,7 +498,7 @@ fn duration(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<Dura
     time
 }
 
-/// The same of a text.
+/// The duration that a text gives; `None` if it is no duration.
 pub fn time_of(text: &str) -> Option<Duration> {
     let digits = text.bytes().take_while(u8::is_ascii_digit).count();
     let (number, unit) = text.split_at(digits);

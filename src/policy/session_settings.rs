@@ -171,8 +171,8 @@ pub const SESSION_SETTINGS: [SessionSetting; 12] = [
     SessionSetting {
         name: "pgveil.hints",
         default: "fields",
-        description: "Where detail and hint of an error stand: fields (of their own, as PostgreSQL \
-            has them) or message (in the message, for clients that show nothing else).",
+        description: "Where detail and hint of an error stand: fields (in separate fields, as \
+            PostgreSQL has them) or message (in the message, for clients that show nothing else).",
     },
 ];
 
@@ -193,7 +193,7 @@ impl SessionSettings {
         }
     }
 
-    /// Sets the one of this name; an empty text is the default of a setting whose default is empty.
+    /// Sets the setting with this name. An empty text restores a default that is empty.
     ///
     /// # Errors
     /// 22023 for a value out of range, 42704 for another name.
@@ -285,8 +285,8 @@ impl SessionSettings {
         }
     }
 
-    /// The value of the one of this name that queries run with: the policy's where the setting
-    /// leaves it to the policy.
+    /// The value in force of the setting with this name: the policy's, if the setting leaves it to
+    /// the policy.
     pub fn in_force(&self, name: &str, policy: &Policy) -> String {
         let shown = self.show(name);
         match name {

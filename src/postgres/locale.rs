@@ -103,7 +103,7 @@ impl fmt::Display for Locale {
             Provider::Icu {
                 locale,
                 rules: Some(_),
-            } => write!(f, "{locale} of ICU with rules of its own"),
+            } => write!(f, "{locale} of ICU with its own rules"),
             Provider::Builtin { locale } => write!(f, "{locale}, built in"),
         }
     }

@@ -1,11 +1,11 @@
-//! Why a statement is refused: the catalogue of all reasons. Each has an id that stays when the
-//! words of its refusals change, and says what to write instead. docs/refusals.md is made from it.
+//! Why a statement is refused: the list of all reasons. Each has an id that stays when the words of
+//! its refusals change, and says what to write instead. docs/refusals.md is made from it.
 
 use super::RefusalKind;
 use super::sqlstate::SqlState;
 
-/// One entry of the catalogue. Only the files of the catalogue make one, so a refusal without an
-/// entry does not compile.
+/// One entry of the list. Only the files of the list make one, so a refusal without an entry does
+/// not compile.
 #[derive(Clone, Copy)]
 pub struct Reason(&'static Entry);
 

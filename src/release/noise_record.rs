@@ -266,8 +266,8 @@ impl NoiseRecord {
         !self.cuts.is_empty()
     }
 
-    /// Of groups that are sums of these groups, each by their keys: their noise in terms of the
-    /// largest, where they are computed from effects. `None` where it is not known.
+    /// The noise of sums of groups, relative to the largest noise, where groups are computed from
+    /// effects. Each sum is given by the keys of its groups. `None` if unknown.
     pub(super) fn factors<'k>(
         &self,
         sums: impl Iterator<Item = Vec<&'k PrintedKey>>,

@@ -70,8 +70,8 @@ struct GrainKey {
 }
 
 impl Grain {
-    /// That of a release that was just made, whose integers are in units of 2^-refined, divided;
-    /// `None` where no roll-up is possible.
+    /// The grain of a release that was just made. Its integers are in units of 2^-`refined`, over
+    /// `divisor`. `None` if no roll-up is possible.
     pub(super) fn of(
         release: &ReleasePlan,
         (refined, divisor): (&[u32], &BigInt),

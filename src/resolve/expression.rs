@@ -26,7 +26,7 @@ use super::names::scope::Scope;
 use crate::catalog::Type;
 use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
-use crate::ir::literal::{coerce, is_unknown, number, type_name, unknown_under};
+use crate::ir::literal::{coerce, is_unknown, number_constant, type_name, unknown_under};
 use crate::ir::relation::{ColumnId, ColumnInfo, ConstantId, MiddleColumn};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::syntax::{constant_number, place_of};
@@ -278,7 +278,7 @@ impl ExpressionResolver<'_> {
             } if substring_from.is_some() || substring_for.is_some() => {
                 let from = substring_from
                     .as_ref()
-                    .map_or_else(|| number("1"), |from| self.resolve(from))?;
+                    .map_or_else(|| number_constant("1"), |from| self.resolve(from))?;
                 let mut arguments = vec![self.resolve(expr)?, from];
                 if let Some(length) = substring_for {
                     arguments.push(self.resolve(length)?);

@@ -21,7 +21,7 @@ pub(in crate::resolve) struct Names<'a> {
     pub search_path: &'a [String],
     pub constants: &'a Constants,
     /// Within a part whose result is empty whatever the tables hold: private tables stand for their
-    /// empty twins in the shadow.
+    /// empty copies in the shadow.
     pub empty: bool,
     /// How many subqueries of expressions are open: in them, names of the queries around are in
     /// sight.

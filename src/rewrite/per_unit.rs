@@ -46,7 +46,7 @@ impl Relations<'_> {
                 self.spent_on(one_spelling(cell.raw.clone(), &cell.data_type))?,
                 &name,
             ));
-            group_by.push(sql::number(&projection.len().to_string()));
+            group_by.push(sql::number_literal(&projection.len().to_string()));
             cells.insert(
                 *id,
                 EmittedColumn {
@@ -219,7 +219,7 @@ impl Relations<'_> {
         let kept = sql::binary(
             sql::column(&alias, PLACE),
             ast::BinaryOperator::LtEq,
-            sql::number(&rows.to_string()),
+            sql::number_literal(&rows.to_string()),
         );
         self.bounded.borrow_mut().insert(alias.clone(), rows);
         Ok(Flat {
@@ -356,7 +356,7 @@ fn one_spelling(key: ast::Expr, data_type: &Type) -> ast::Expr {
         Type::Float4 | Type::Float8 => sql::binary(
             sql::nest(key),
             ast::BinaryOperator::Plus,
-            sql::cast(sql::number("0"), data_type),
+            sql::cast(sql::number_literal("0"), data_type),
         ),
         Type::Bool
         | Type::Int2

@@ -310,7 +310,7 @@ impl ReleasePlan {
         &self.outputs
     }
 
-    /// That of one aggregate.
+    /// The output of one aggregate, and its type.
     pub fn output(&self, AggregateId(at): AggregateId) -> Option<&(Output, Type)> {
         self.outputs.get(at)
     }

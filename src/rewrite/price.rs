@@ -159,9 +159,9 @@ pub(super) struct Portion<'a> {
     pub mechanism: Mechanism,
 }
 
-/// The vector of a release in the layout that is most accurate, and its price: grouping sets by
-/// effects, where that serves every set; under Laplace noise pairs turned. The coordinates'
-/// weights are multiplied by their `stress`.
+/// The vector of a release in its most accurate layout, and its price. Grouping sets are computed
+/// from effects where that helps every set. Under Laplace noise, pairs are rotated. The
+/// coordinates' weights are multiplied by their `stress`.
 ///
 /// # Errors
 /// As [`price`].
@@ -296,8 +296,8 @@ impl Terms {
         mu_of(to_fixed(epsilon), to_fixed(self.delta))
     }
 
-    /// Those of a first answer, which shows what a target error needs: for `pgveil.epsilon` where
-    /// the session sets it, otherwise for half of what a query may spend by default.
+    /// The terms of a first answer, which shows what a target error needs. It spends
+    /// `pgveil.epsilon` if the session sets it, otherwise half of the default epsilon.
     pub fn of_first_answer(&self, policy: &Policy) -> Self {
         let mut terms = self.clone();
         terms.session_settings.target_error = None;
@@ -512,7 +512,7 @@ fn raise_presence(
         let length = row_lengths(release, groups).squared.sqrt();
         (length / (groups.isqrt() + 1)).max(BigUint::from(1u8))
     };
-    let weighed = |(weight, partial): (BigUint, &Coordinate)| match partial {
+    let weighed = |(weight, coordinate): (BigUint, &Coordinate)| match coordinate {
         Coordinate::Units { .. } => weight * &factor,
         Coordinate::Presence => (weight * &factor * (BigUint::from(groups) << 20u8).sqrt()) >> 10u8,
         Coordinate::Rows { .. }

@@ -4,9 +4,9 @@
 //! `orders JOIN lineitem` reads each line's order for its unit, and the order that the client
 //! joined. A unique key says that both are one row.
 
+mod copies;
 mod equal;
 mod mentions;
-mod twins;
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ use crate::catalog::Type;
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Node, Relation, Scan, ScanId};
 use crate::policy::Policy;
-use twins::Twins;
+use copies::Copies;
 
 /// A relation without the scans that read a row again.
 pub(in crate::rewrite) struct Once {
@@ -63,14 +63,14 @@ pub(in crate::rewrite) fn without_redundant_scans(
 fn by_staying_scan(left_out: Vec<(Scan, ScanId)>) -> HashMap<ScanId, Vec<Vec<ColumnId>>> {
     let read_from: HashMap<ScanId, ScanId> = left_out
         .iter()
-        .map(|(twin, of)| (twin.number, *of))
+        .map(|(copy, of)| (copy.number, *of))
         .collect();
     let mut same: HashMap<ScanId, Vec<Vec<ColumnId>>> = HashMap::new();
-    for (twin, mut of) in left_out {
+    for (copy, mut of) in left_out {
         while let Some(next) = read_from.get(&of) {
             of = *next;
         }
-        same.entry(of).or_default().push(twin.columns);
+        same.entry(of).or_default().push(copy.columns);
     }
     same
 }
@@ -131,30 +131,30 @@ impl Merger<'_> {
             .into_iter()
             .flatten()
             .collect();
-        let twins = self.twins(&hidden, &scans, &conditions, &places);
-        if twins.is_empty() {
+        let copies = self.copies(&hidden, &scans, &conditions, &places);
+        if copies.is_empty() {
             return (self.within(relation), more);
         }
         let mut hoisted = Vec::new();
-        let relation = without(relation, &twins, &mut hoisted);
+        let relation = without(relation, &copies, &mut hoisted);
         let (gone, mut more): (Vec<Expr>, Vec<Expr>) =
-            more.into_iter().partition(|c| twins.are_read(c));
+            more.into_iter().partition(|c| copies.are_read(c));
         hoisted.extend(gone);
         let mut kept = AtHand::default();
         scans_at_hand(&relation, &mut kept, &mut Vec::new());
         let mut known = [at_hand.conditions.clone(), kept.conditions, more.clone()].concat();
         let mut left = Vec::new();
         for condition in hoisted {
-            let condition = present(twins.rename(condition));
+            let condition = present(copies.rename(condition));
             let may_compare = self.effort.take(known.len() as u64).is_some();
             if !(may_compare && known.iter().any(|known| is_same(known, &condition))) {
                 known.push(condition.clone());
                 left.push(condition);
             }
         }
-        let left_out = twins.0.into_iter();
+        let left_out = copies.0.into_iter();
         self.left_out
-            .extend(left_out.map(|(twin, of)| (twin, of.number)));
+            .extend(left_out.map(|(copy, of)| (copy, of.number)));
         let relation = if is_alone {
             filter(relation, left)
         } else {
@@ -382,22 +382,22 @@ fn fixed_columns(relation: &Relation, found: &mut Vec<FixedColumns>) -> Vec<Scan
 }
 
 /// The relation without these scans. Conditions that read them are moved to `hoisted`.
-fn without(relation: Relation, twins: &Twins, hoisted: &mut Vec<Expr>) -> Relation {
+fn without(relation: Relation, copies: &Copies, hoisted: &mut Vec<Expr>) -> Relation {
     let mut split = |condition: Option<Expr>| {
         let conjuncts = condition
             .iter()
             .flat_map(|c| c.conjuncts().into_iter().cloned());
-        let (gone, kept): (Vec<Expr>, Vec<Expr>) = conjuncts.partition(|c| twins.are_read(c));
+        let (gone, kept): (Vec<Expr>, Vec<Expr>) = conjuncts.partition(|c| copies.are_read(c));
         hoisted.extend(gone);
         kept
     };
     match relation {
         Relation::Filter { input, predicate } => {
             let kept = split(Some(predicate));
-            filter(without(*input, twins, hoisted), kept)
+            filter(without(*input, copies, hoisted), kept)
         }
         Relation::Project { input, columns } => Relation::Project {
-            input: Box::new(without(*input, twins, hoisted)),
+            input: Box::new(without(*input, copies, hoisted)),
             columns,
         },
         Relation::Join {
@@ -407,14 +407,14 @@ fn without(relation: Relation, twins: &Twins, hoisted: &mut Vec<Expr>) -> Relati
             on,
         } => {
             let kept = split(on);
-            let left = without(*left, twins, hoisted);
-            if twins.is_one(&right) {
+            let left = without(*left, copies, hoisted);
+            if copies.is_one(&right) {
                 return filter(left, kept);
             }
             Relation::Join {
                 kind: JoinKind::Inner,
                 left: Box::new(left),
-                right: Box::new(without(*right, twins, hoisted)),
+                right: Box::new(without(*right, copies, hoisted)),
                 on: Expr::and(kept),
             }
         }

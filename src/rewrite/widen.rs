@@ -174,7 +174,7 @@ fn subject_of(expr: &Expr) -> Option<ColumnId> {
 fn listed_in(query: &ResolvedQuery, policy: &Policy, id: ColumnId) -> Option<String> {
     let (table, at) = query.column(id).origin?;
     let table = &policy.tables[table.0];
-    let column = &table.columns[at];
+    let column = &table.columns[at.0];
     (column.domain.is_some() && column.is_complete).then(|| table.name.clone())
 }
 

@@ -54,7 +54,7 @@ pub struct Builtin {
 
 /// A condition that a table's rows keep.
 #[derive(Debug, Clone, Copy)]
-pub enum Condition<'a> {
+pub enum RowCondition<'a> {
     NotNull(&'a Table, &'a Column),
     Unique(&'a Table, &'a UniqueKey),
     /// A domain that is NOT NULL, in any table.
@@ -62,7 +62,7 @@ pub enum Condition<'a> {
 }
 
 /// Whether rows keep a condition.
-type Keeps<'a> = &'a dyn Fn(Condition<'_>) -> bool;
+type Keeps<'a> = &'a dyn Fn(RowCondition<'_>) -> bool;
 
 pub fn schema(policy: &Policy, builtin: &Builtin) -> ShadowSchema {
     let mut schema = create_tables(policy, builtin, &|_| true);
@@ -135,7 +135,7 @@ fn create_type(made: &UserType, kept: Keeps<'_>) -> String {
         TypeDefinition::Opaque => format!("CREATE TYPE {name} AS ()"),
         TypeDefinition::Domain { base, not_null } => format!(
             "CREATE DOMAIN {name} AS {base}{}",
-            match *not_null && kept(Condition::Domain(made)) {
+            match *not_null && kept(RowCondition::Domain(made)) {
                 true => " NOT NULL",
                 false => "",
             }
@@ -228,7 +228,7 @@ fn create_table(
         };
         match name.and_then(|name| Ok(name + &collation?)) {
             Ok(name) => {
-                let is_filled = column.not_null && kept(Condition::NotNull(table, column));
+                let is_filled = column.not_null && kept(RowCondition::NotNull(table, column));
                 let not_null = if is_filled { " NOT NULL" } else { "" };
                 parts.push(format!("{} {name}{not_null}", identifier(&column.name)));
                 columns.push(column.name.clone());
@@ -250,7 +250,7 @@ fn create_table(
                 .then_some(Equality::Own)
         })
     };
-    let holds = |key: &&UniqueKey| kept(Condition::Unique(table, key));
+    let holds = |key: &&UniqueKey| kept(RowCondition::Unique(table, key));
     for key in table.unique_keys.iter().filter(keeps).filter(holds) {
         let kind = if key.primary { "PRIMARY KEY" } else { "UNIQUE" };
         let names: Vec<String> = key.names().map(str::to_owned).collect();

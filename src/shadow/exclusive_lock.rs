@@ -38,9 +38,9 @@ impl ShadowLock {
         let connected = connect(shadow).await?;
         if !lock(&connected.client).await? {
             return Err(ShadowError::Failed(
-                "another pgveil uses the database of shadow.url: give each proxy a shadow of its \
-                    own"
-                .to_owned(),
+                "another pgveil uses the database of shadow.url: give each proxy a separate \
+                    shadow"
+                    .to_owned(),
             ));
         }
         let is_lost = Arc::new(AtomicBool::new(false));
@@ -78,7 +78,7 @@ async fn keep(shadow: Config, mut connected: Connected, is_lost: Arc<AtomicBool>
             Ok(false) => {
                 tracing::error!(
                     "another pgveil has taken the database of shadow.url: give each proxy a \
-                        shadow of its own, and restart this one"
+                        separate shadow, and restart this one"
                 );
                 is_lost.store(true, Ordering::Relaxed);
                 return;

@@ -5,8 +5,8 @@ use std::collections::{HashMap, HashSet};
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, RngExt};
 
-use super::law::Law;
-use super::marginals::Marginals;
+use super::law::ValueLaw;
+use super::marginals::NoisyMarginals;
 use super::sample::Sample;
 use crate::catalog::{Type, TypeDefinition, UserType, oid_of};
 use crate::ir::literal::as_number;
@@ -16,7 +16,7 @@ use crate::rewrite::key_text;
 
 /// Where the values of a made-up column come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
+pub enum ColumnSource {
     /// The key of the summary at this place.
     Key(usize),
     /// Drawn around the means of the measure at this place.
@@ -53,7 +53,7 @@ pub struct Surroundings<'a> {
 pub struct Filler<'a> {
     pub table: &'a Table,
     /// Parallel to the table's columns.
-    pub sources: Vec<Source>,
+    pub sources: Vec<ColumnSource>,
     parents: Vec<String>,
 }
 
@@ -79,21 +79,21 @@ impl<'a> Filler<'a> {
                 && !parents.is_empty()
                 && parents.iter().all(|value| fits(&column.data_type, value));
             if let Some(key) = place(&summary.keys) {
-                Source::Key(key)
+                ColumnSource::Key(key)
             } else if let Some(measure) = place(&summary.measures) {
-                Source::Measure(measure)
+                ColumnSource::Measure(measure)
             } else if is_child {
-                Source::Parent(parents.len())
+                ColumnSource::Parent(parents.len())
             } else if (is_numbered || refers) && has_numbers(&column.data_type, rows) {
-                Source::Number
+                ColumnSource::Number
             } else if !list_values(column).is_empty() {
-                Source::Listed
+                ColumnSource::Listed
             } else if bounds(column).is_some() {
-                Source::Between
+                ColumnSource::Between
             } else if is_filled(column, around.types) && constant(&column.data_type).is_some() {
-                Source::Constant
+                ColumnSource::Constant
             } else {
-                Source::Null
+                ColumnSource::Null
             }
         };
         Self {
@@ -108,32 +108,32 @@ impl<'a> Filler<'a> {
     pub fn fill(
         &self,
         sample: &Sample,
-        marginals: &Marginals,
+        marginals: &NoisyMarginals,
         rows: usize,
         random: &mut impl Rng,
     ) -> Vec<Vec<Option<String>>> {
         let mut columns: Vec<Vec<Option<String>>> = Vec::with_capacity(self.sources.len());
         for (column, source) in self.table.columns.iter().zip(&self.sources) {
             let values = match source {
-                Source::Key(key) => {
+                ColumnSource::Key(key) => {
                     let value = |code: &usize| marginals.values[*key][*code].clone();
                     sample.keys[*key].iter().map(value).collect()
                 }
-                Source::Measure(of) => around(column, &sample.means[*of], random),
+                ColumnSource::Measure(of) => around(column, &sample.means[*of], random),
                 // Once the other columns are there.
-                Source::Parent(_) | Source::Number => vec![None; rows],
-                Source::Listed => {
+                ColumnSource::Parent(_) | ColumnSource::Number => vec![None; rows],
+                ColumnSource::Listed => {
                     let values = list_values(column);
                     (0..rows).map(|_| values.choose(random).cloned()).collect()
                 }
-                Source::Between => (0..rows).map(|_| between(column, random)).collect(),
-                Source::Null => vec![None; rows],
-                Source::Constant => vec![constant(&column.data_type); rows],
+                ColumnSource::Between => (0..rows).map(|_| between(column, random)).collect(),
+                ColumnSource::Null => vec![None; rows],
+                ColumnSource::Constant => vec![constant(&column.data_type); rows],
             };
             columns.push(values);
         }
         for (at, source) in self.sources.iter().enumerate() {
-            if let Source::Parent(_) = source {
+            if let ColumnSource::Parent(_) = source {
                 columns[at] = self.refer(at, &columns, random);
                 self.drop_impossible(at, &mut columns);
             }
@@ -146,7 +146,7 @@ impl<'a> Filler<'a> {
             .zip(&self.sources)
             .zip(&mut columns)
         {
-            if let Source::Number = source {
+            if let ColumnSource::Number = source {
                 *values = number_rows(&column.data_type, rows);
             }
         }
@@ -353,13 +353,13 @@ fn around(column: &Column, means: &[Option<f64>], random: &mut impl Rng) -> Vec<
         (numbers, list_values(column))
     });
     let list = list.filter(|(numbers, texts)| !texts.is_empty() && numbers.len() == texts.len());
-    let mut laws: HashMap<u64, Law> = HashMap::new();
+    let mut laws: HashMap<u64, ValueLaw> = HashMap::new();
     let mut value = |mean: f64| {
         let law = laws.entry(mean.to_bits()).or_insert_with(|| match &list {
-            Some((numbers, _)) => Law::on_list(numbers, mean),
+            Some((numbers, _)) => ValueLaw::on_list(numbers, mean),
             None => {
                 let (low, high) = bounds(column).unwrap_or((mean, mean));
-                Law::on_interval(low, high, mean)
+                ValueLaw::on_interval(low, high, mean)
             }
         });
         let drawn = law.draw(random);

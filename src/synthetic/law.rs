@@ -1,5 +1,5 @@
-//! Laws of a made-up value. Of all laws with a wanted mean, the one of the greatest entropy is
-//! taken: nothing else is known of the values.
+//! Laws of a made-up value. Of all laws with a wanted mean, the one with the greatest entropy is
+//! used, because it assumes nothing else about the values.
 //!
 //! # Reference
 //! Cover, Thomas: "Elements of Information Theory", theorem 12.1.1: on an interval or a list, the
@@ -9,14 +9,14 @@ use rand::{Rng, RngExt};
 
 /// A law on an interval, by shares of it, or on a list of numbers.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Law {
+pub enum ValueLaw {
     /// The density grows by e to this rate over the interval from `low` to `high`.
     Interval { low: f64, high: f64, rate: f64 },
     /// The share of each number of the list.
     List(Vec<f64>),
 }
 
-impl Law {
+impl ValueLaw {
     /// That on an interval with this mean.
     pub fn on_interval(low: f64, high: f64, mean: f64) -> Self {
         let share = ((mean - low) / (high - low).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn the_law_of_a_mean_has_that_mean() {
         for mean in [0.001, 0.05, 0.3, 0.5, 0.77, 0.99] {
-            let Law::Interval { rate, .. } = Law::on_interval(0.0, 1.0, mean) else {
+            let ValueLaw::Interval { rate, .. } = ValueLaw::on_interval(0.0, 1.0, mean) else {
                 unreachable!()
             };
             let drawn = (0..100_000).map(|at| quantile(rate, (f64::from(at) + 0.5) / 1e5));
@@ -130,7 +130,7 @@ mod tests {
             (-3.0, 0.0),
             (12.0, 10.0),
         ] {
-            let Law::List(shares) = Law::on_list(&numbers, mean) else {
+            let ValueLaw::List(shares) = ValueLaw::on_list(&numbers, mean) else {
                 unreachable!()
             };
             let found = mean_on_list(&numbers, &shares);

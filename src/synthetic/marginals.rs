@@ -32,7 +32,7 @@ pub struct Cells {
 
 /// The numbers of one quantity in one set.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Measured {
+pub struct NoisyQuantity {
     pub values: Vec<f64>,
     /// What each draw adds to a number: signed standard deviations. Numbers of one cell share
     /// draws, number by number in this order.
@@ -44,12 +44,12 @@ pub struct Measured {
 pub struct Marginal {
     /// The places of its keys among the summary's, in any order.
     pub keys: Vec<usize>,
-    pub quantities: HashMap<Quantity, Measured>,
+    pub quantities: HashMap<Quantity, NoisyQuantity>,
 }
 
 /// The numbers of a summary.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Marginals {
+pub struct NoisyMarginals {
     /// The values of each key, as PostgreSQL prints them; `None` is NULL.
     pub values: Vec<Vec<Option<String>>>,
     pub sets: Vec<Marginal>,
@@ -59,8 +59,8 @@ pub struct Marginals {
     pub shares_noise: bool,
 }
 
-impl Marginals {
-    /// Those of a stored summary; `None` where the table is not of this release.
+impl NoisyMarginals {
+    /// The marginals of a stored summary; `None` if the table does not belong to this release.
     pub fn read(summary: &Summary, release: &ReleasePlan, table: &ReleasedTable) -> Option<Self> {
         let order = order_of_keys(summary, release);
         let mut values = vec![Vec::new(); order.len()];
@@ -78,7 +78,7 @@ impl Marginals {
             let size = keys.iter().map(|at| values[*at].len()).product();
             let first = rows.first().map_or(0, |(_, row)| *row);
             let measure = |(quantity, id, by_row): &(Quantity, MeasureId, Vec<f64>)| {
-                let measured = Measured {
+                let measured = NoisyQuantity {
                     values: pick(by_row, (size, &rows))?,
                     noise: noise.noise(release.measure(*id), first),
                 };

@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::f64::consts::PI;
 
-use super::marginals::{Cells, Marginals, Quantity};
+use super::marginals::{Cells, NoisyMarginals, Quantity};
 use crate::policy::combinations;
 
 /// The most combinations of values of a key and of those that it is drawn given.
@@ -18,7 +18,7 @@ const SUBSETS_MAX: usize = 2_048;
 
 /// The keys in the order in which they are drawn, and the measures after them.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Model {
+pub struct KeyModel {
     pub steps: Vec<Step>,
     pub means: Vec<Means>,
     /// The number of rows, >= 0.
@@ -44,7 +44,7 @@ pub struct Means {
     pub cells: Vec<(f64, f64)>,
 }
 
-impl Model {
+impl KeyModel {
     /// The model of a summary; `None` where it has no key.
     ///
     /// Each key is drawn given the keys before it on which it depends most, as far as that is more
@@ -55,7 +55,7 @@ impl Model {
     /// McKenna, Miklau, Sheldon: "Winning the NIST Contest", J. Privacy and Confidentiality 11(3),
     /// 2021 (trees of measured marginals); McKenna et al.: "AIM", PVLDB 15(11), 2022, section 4.1
     /// (L1 distance less its expectation under noise).
-    pub fn of(marginals: &Marginals) -> Option<Self> {
+    pub fn of(marginals: &NoisyMarginals) -> Option<Self> {
         let rows = marginals.estimate(&[], Quantity::Rows)?.values[0].max(0.0);
         let mut steps: Vec<Step> = Vec::new();
         let mut left: Vec<usize> = (0..marginals.values.len()).collect();
@@ -84,7 +84,7 @@ impl Model {
 }
 
 /// The sets of up to `most` keys, ascending and each once, that are within some set of the summary.
-fn subsets(marginals: &Marginals, most: usize) -> BTreeSet<Vec<usize>> {
+fn subsets(marginals: &NoisyMarginals, most: usize) -> BTreeSet<Vec<usize>> {
     let mut found = BTreeSet::new();
     for set in &marginals.sets {
         let mut keys = set.keys.clone();
@@ -102,7 +102,7 @@ fn subsets(marginals: &Marginals, most: usize) -> BTreeSet<Vec<usize>> {
 /// noise.
 fn candidates(
     subsets: &BTreeSet<Vec<usize>>,
-    marginals: &Marginals,
+    marginals: &NoisyMarginals,
 ) -> Option<Vec<(usize, Vec<usize>, f64)>> {
     let size = |keys: &[usize]| marginals.sizes(keys).iter().product::<usize>();
     let known = subsets.iter().filter(|keys| size(keys) <= CELLS_MAX);
@@ -154,7 +154,12 @@ fn with(keys: &[usize], key: usize) -> Vec<usize> {
 }
 
 /// The joint numbers for each combination of `given`: one number for each value of the key.
-fn by_given(key: usize, given: &[usize], joint: &Cells, marginals: &Marginals) -> Vec<Vec<f64>> {
+fn by_given(
+    key: usize,
+    given: &[usize],
+    joint: &Cells,
+    marginals: &NoisyMarginals,
+) -> Vec<Vec<f64>> {
     let size = marginals.values[key].len();
     let count: usize = marginals.sizes(given).iter().product();
     let mut rows = vec![vec![0.0; size]; count];
@@ -168,7 +173,7 @@ fn by_given(key: usize, given: &[usize], joint: &Cells, marginals: &Marginals) -
     rows
 }
 
-fn step(key: usize, given: Vec<usize>, marginals: &Marginals, rows: f64) -> Option<Step> {
+fn step(key: usize, given: Vec<usize>, marginals: &NoisyMarginals, rows: f64) -> Option<Step> {
     let alone = marginals.estimate(&[key], Quantity::Rows)?.values;
     let alone = shares(&project(&alone, rows));
     let mut joint = marginals.estimate(&with(&given, key), Quantity::Rows)?;
@@ -217,7 +222,11 @@ pub(super) fn project(values: &[f64], total: f64) -> Vec<f64> {
 
 /// The means of a measure given the keys on which it depends most, as far as that is more than
 /// noise. A cell with too few rows has the mean of all.
-fn means(measure: usize, subsets: &BTreeSet<Vec<usize>>, marginals: &Marginals) -> Option<Means> {
+fn means(
+    measure: usize,
+    subsets: &BTreeSet<Vec<usize>>,
+    marginals: &NoisyMarginals,
+) -> Option<Means> {
     let (sum, known) = (Quantity::Sum(measure), Quantity::Known(measure));
     let whole = |quantity| Some(marginals.estimate(&[], quantity)?.values[0]);
     let rows = whole(Quantity::Rows)?.max(1.0);
@@ -259,7 +268,7 @@ mod tests {
     use std::collections::HashMap;
 
     use super::*;
-    use crate::synthetic::{Marginal, Measured};
+    use crate::synthetic::{Marginal, NoisyQuantity};
 
     #[test]
     fn a_projection_is_not_negative_and_keeps_the_total() {
@@ -269,19 +278,19 @@ mod tests {
     }
 
     /// Pairs of three keys of two values: the second is the first, the third is by itself.
-    fn chain(noise: f64) -> Marginals {
+    fn chain(noise: f64) -> NoisyMarginals {
         let pair = |keys: [usize; 2], rows: [f64; 4]| Marginal {
             keys: keys.to_vec(),
             quantities: HashMap::from([(
                 Quantity::Rows,
-                Measured {
+                NoisyQuantity {
                     values: rows.to_vec(),
                     noise: vec![noise],
                 },
             )]),
         };
         let values = || vec![Some("0".to_owned()), Some("1".to_owned())];
-        Marginals {
+        NoisyMarginals {
             values: vec![values(), values(), values()],
             sets: vec![
                 pair([0, 1], [601.0, -2.0, 1.0, 398.0]),
@@ -295,7 +304,7 @@ mod tests {
 
     #[test]
     fn a_key_is_drawn_given_the_one_that_it_depends_on() {
-        let model = Model::of(&chain(3.0)).unwrap();
+        let model = KeyModel::of(&chain(3.0)).unwrap();
         let given: Vec<(usize, &[usize])> = model
             .steps
             .iter()
@@ -308,7 +317,7 @@ mod tests {
 
     #[test]
     fn what_noise_may_have_made_is_no_dependence() {
-        let model = Model::of(&chain(400.0)).unwrap();
+        let model = KeyModel::of(&chain(400.0)).unwrap();
         assert!(model.steps.iter().all(|step| step.given.is_empty()));
     }
 
@@ -335,7 +344,7 @@ mod tests {
             deviation: 0.0,
         };
         let values = |count: usize| (0..count).map(|at| Some(at.to_string())).collect();
-        let marginals = Marginals {
+        let marginals = NoisyMarginals {
             values: vec![values(2), values(3), values(2)],
             sets: Vec::new(),
             measures: 0,

@@ -3,7 +3,7 @@
 use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 
-use super::model::Model;
+use super::model::KeyModel;
 
 /// Made-up rows, column by column.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,7 +19,7 @@ pub struct Sample {
 /// Rows that agree in the keys a column is drawn given are divided among its values: each value
 /// gets its share of them, rounded down or up. So the numbers of rows are within 1 of what the
 /// model expects of these rows, where independent draws would be a square root off.
-pub fn draw(model: &Model, sizes: &[usize], rows: usize, random: &mut impl Rng) -> Sample {
+pub fn draw(model: &KeyModel, sizes: &[usize], rows: usize, random: &mut impl Rng) -> Sample {
     let mut sample = Sample {
         keys: vec![vec![0; rows]; sizes.len()],
         means: Vec::new(),
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn numbers_are_within_one_of_what_the_model_expects() {
-        let model = Model {
+        let model = KeyModel {
             steps: vec![
                 Step {
                     key: 1,

@@ -42,7 +42,7 @@ impl ast::VisitorMut for Walk<'_> {
             .any(|table| name_of(&table.alias.name).is_ok_and(|name| is_catalog_relation(&name)))
         {
             return ControlFlow::Break(refuse_unsupported(
-                "a WITH query that bears a catalog's name",
+                "a WITH query that has the name of a catalog",
             ));
         }
         if !locks.is_empty() {
@@ -300,7 +300,7 @@ fn check_format(name: &ast::ObjectName, args: &ast::FunctionArguments) -> Result
         Ok(())
     } else {
         Err(refuse_unsupported(
-            "format with another pattern than constants with %s, %I and %L",
+            "format() with a pattern that is not a constant of %s, %I and %L",
         ))
     }
 }

@@ -59,7 +59,7 @@ impl Bar {
     fn value_text(&self) -> String {
         match &self.interval {
             Some(interval) => within_error(self.value, interval.half()),
-            None => number(self.value),
+            None => rounded_number(self.value),
         }
     }
 
@@ -69,15 +69,15 @@ impl Bar {
             let (low, high) = &interval.texts;
             format!(", 95 % between {low} and {high}")
         });
-        let exact = self
-            .exact
-            .map_or_else(String::new, |exact| format!("; exact {}", number(exact)));
+        let exact = self.exact.map_or_else(String::new, |exact| {
+            format!("; exact {}", rounded_number(exact))
+        });
         format!("{}: {}{interval}{exact}", self.label, self.value_text())
     }
 }
 
 /// A number with as many digits as a reader needs.
-pub fn number(value: f64) -> String {
+pub fn rounded_number(value: f64) -> String {
     let digits = match value.abs() {
         size if size >= 100.0 => 0,
         size if size >= 10.0 => 1,
@@ -91,7 +91,7 @@ pub fn number(value: f64) -> String {
 /// A number with two digits of its error, and all digits before the point.
 pub fn within_error(value: f64, half: f64) -> String {
     if !(half > 0.0 && half.is_finite() && value.is_finite()) {
-        return number(value);
+        return rounded_number(value);
     }
     let digits = (1.0 - half.log10().floor()).clamp(0.0, 15.0) as usize;
     plain(value, digits)
@@ -224,7 +224,9 @@ pub fn columns(bars: &[Bar]) -> Markup {
         svg .columns role="group" aria-label="Answer by group" {
             @for tick in scale.ticks() {
                 line .grid x1="7%" x2="100%" y1=(scale.at(tick)) y2=(scale.at(tick)) {}
-                text .tick x="6%" y=(scale.at(tick)) dy="4" text-anchor="end" { (number(tick)) }
+                text .tick x="6%" y=(scale.at(tick)) dy="4" text-anchor="end" {
+                    (rounded_number(tick))
+                }
             }
             @for (at, bar) in bars.iter().enumerate() {
                 g role="img" aria-label=(bar.words()) {
@@ -305,7 +307,7 @@ pub fn plot(plot: &Plot<'_>) -> Markup {
         svg .plot role="img" aria-label=(plot.label) {
             @for tick in y.ticks() {
                 line .grid x1="9%" x2="98%" y1=(y.at(tick)) y2=(y.at(tick)) {}
-                text .tick x="8%" y=(y.at(tick)) dy="4" text-anchor="end" { (number(tick)) }
+                text .tick x="8%" y=(y.at(tick)) dy="4" text-anchor="end" { (rounded_number(tick)) }
             }
             svg viewBox="0 0 100 100" preserveAspectRatio="none" width="100%" height="100%" {
                 @if !band.is_empty() { polygon .band points=(band.trim_end()) {} }
@@ -322,7 +324,7 @@ pub fn plot(plot: &Plot<'_>) -> Markup {
                 circle .answer cx=(x.at(*at)) cy=(y.at(*value)) r="2.5" {}
             }
             @for tick in x.ticks() {
-                text .tick x=(x.at(tick)) y="96%" text-anchor="middle" { (number(tick)) }
+                text .tick x=(x.at(tick)) y="96%" text-anchor="middle" { (rounded_number(tick)) }
             }
         }
         p .below { (plot.below) }
@@ -335,7 +337,7 @@ mod tests {
 
     #[test]
     fn numbers_are_short() {
-        let shown = [4711.0, -12345.6, 12.34, 5.0, 0.5].map(number);
+        let shown = [4711.0, -12345.6, 12.34, 5.0, 0.5].map(rounded_number);
         assert_eq!(shown, ["4,711", "-12,346", "12.3", "5", "0.5"]);
     }
 

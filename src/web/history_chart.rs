@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use super::chart::{Plot, plot};
-use super::page::{minute, table, text};
+use super::page::{minute, table, text_markup};
 use super::share;
 use crate::calendar::MICROS_PER_DAY;
 use crate::engine::{Bought, Curve, percent};
@@ -42,12 +42,12 @@ pub fn curve(curve: &Curve) -> Markup {
             } else {
                 ""
             };
-            let mut row = vec![text(point.epsilon)];
+            let mut row = vec![text_markup(point.epsilon)];
             match &point.answer {
                 Ok(bought) => row.extend(price_cells(bought, default)),
                 Err(why) => {
-                    row.extend((0..names.len() + 2).map(|_| text("")));
-                    row.push(text(format!("not answered: {why}")));
+                    row.extend((0..names.len() + 2).map(|_| text_markup("")));
+                    row.push(text_markup(format!("not answered: {why}")));
                 }
             }
             row
@@ -78,12 +78,15 @@ fn price_cells(bought: &Bought, default: &str) -> Vec<Markup> {
     let useless = if bought.is_useless { "useless" } else { "" };
     let remark = [default, useless].map(str::to_owned);
     let remark: Vec<String> = remark.into_iter().filter(|part| !part.is_empty()).collect();
-    let errors = bought.errors.iter().map(|(_, within)| text(within.text()));
+    let errors = bought
+        .errors
+        .iter()
+        .map(|(_, within)| text_markup(within.text()));
     errors
         .chain([
-            text(bought.share.map_or("too much".to_owned(), percent)),
-            text(bought.answers),
-            text(remark.join(", ")),
+            text_markup(bought.share.map_or("too much".to_owned(), percent)),
+            text_markup(bought.answers),
+            text_markup(remark.join(", ")),
         ])
         .collect()
 }
@@ -114,7 +117,7 @@ pub fn spent_chart(whose: &str, course: &[(i64, f64)], days: u16, now: i64) -> (
     });
     let points: Vec<Vec<Markup>> = course
         .iter()
-        .map(|(moment, level)| vec![text(minute(*moment)), text(share(*level))])
+        .map(|(moment, level)| vec![text_markup(minute(*moment)), text_markup(share(*level))])
         .collect();
     let points = html! {
         details {

@@ -140,7 +140,8 @@ pub fn table(caption: &str, header: &[&str], numbers: &[usize], rows: &[Vec<Mark
     }
 }
 
-pub fn text(text: impl std::fmt::Display) -> Markup {
+/// The value as text of a page.
+pub fn text_markup(text: impl std::fmt::Display) -> Markup {
     html! { (text.to_string()) }
 }
 

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 /// At most `most` at once, and one more after each `every`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pace {
+pub struct RequestLimit {
     pub most: u32,
     pub every: Duration,
 }
 
-impl Default for Pace {
+impl Default for RequestLimit {
     fn default() -> Self {
         Self {
             most: 30,
@@ -21,7 +21,7 @@ impl Default for Pace {
     }
 }
 
-impl Pace {
+impl RequestLimit {
     /// The pace in words.
     pub fn words(&self) -> String {
         let Self { most, every } = self;
@@ -35,13 +35,13 @@ impl Pace {
 /// The requests of each name that count.
 #[derive(Debug)]
 pub struct Rates {
-    pub pace: Pace,
+    pub pace: RequestLimit,
     /// When all that was admitted is paid off. A name that is paid off is forgotten.
     paid_off: Mutex<HashMap<String, Instant>>,
 }
 
 impl Rates {
-    pub fn new(pace: Pace) -> Self {
+    pub fn new(pace: RequestLimit) -> Self {
         Self {
             pace,
             paid_off: Mutex::default(),
@@ -50,7 +50,7 @@ impl Rates {
 
     /// Whether this name may ask once more now; if so it counts.
     pub fn admits(&self, name: &str, now: Instant) -> bool {
-        let Pace { most, every } = self.pace;
+        let RequestLimit { most, every } = self.pace;
         let mut paid_off = self.paid_off.lock().unwrap_or_else(PoisonError::into_inner);
         paid_off.retain(|_, then| *then > now);
         let then = paid_off.get(name).map_or(now, |then| *then) + every;
@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn a_burst_and_then_one_after_the_other() {
         let second = Duration::from_secs(1);
-        let pace = Pace {
+        let pace = RequestLimit {
             most: 3,
             every: 2 * second,
         };

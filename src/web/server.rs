@@ -93,8 +93,8 @@ pub struct Arrival {
 }
 
 impl Arrival {
-    /// The request is whole. Whether there is a place for its answer; none for a connection that is
-    /// being shown out.
+    /// Notes that the request is whole, and says whether its answer gets a place. A connection that
+    /// is being closed gets none.
     pub fn ends(&self) -> bool {
         let mut pending = self.pending.lock().unwrap_or_else(PoisonError::into_inner);
         if !pending.take().is_some_and(PendingConnection::leave) {

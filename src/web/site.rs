@@ -13,7 +13,7 @@ use maud::Markup;
 use super::guard::{Guard, is_from_elsewhere};
 use super::login::{Cookie, PasswordCheck};
 use super::page::{SiteTexts, Who};
-use super::rate_limit::{Pace, Rates};
+use super::rate_limit::{Rates, RequestLimit};
 use super::session::{Lifetimes, SessionId, SessionOwner, Sessions};
 
 /// The options of a site.
@@ -31,7 +31,7 @@ pub struct SiteOptions {
     /// How long one answer may take.
     pub patience: Duration,
     /// How often a name may ask for what plans or reads the ledger.
-    pub pace: Pace,
+    pub pace: RequestLimit,
 }
 
 /// A site behind a login.

@@ -176,7 +176,7 @@ pub fn forecast(balance: &Balance, debits: &[Spent], now: i64) -> Forecast {
 }
 
 /// The plans that cost most since `from`: in short, how often, and the share of the budget.
-pub fn dearest(debits: &[Spent], from: i64, most: usize) -> Vec<(String, usize, f64)> {
+pub fn most_expensive(debits: &[Spent], from: i64, most: usize) -> Vec<(String, usize, f64)> {
     let mut plans: HashMap<&str, (usize, f64)> = HashMap::new();
     for debit in debits.iter().filter(|debit| debit.microseconds >= from) {
         let plan = plans.entry(&debit.plan).or_default();
@@ -321,11 +321,11 @@ mod tests {
             &balance,
             &entries(&[(0, 0.1), (1, 0.2), (7, 0.15), (9, 0.4)]),
         );
-        let found = dearest(&debits, 0, 2);
+        let found = most_expensive(&debits, 0, 2);
         let plan = |byte: u8| Fingerprint::new([byte; 32]).short();
         assert_eq!((&found[0].0, found[0].1), (&plan(2), 1));
         assert_eq!((&found[1].0, found[1].1), (&plan(0), 2));
         assert!(found.len() == 2 && (found[1].2 - 0.25).abs() < 1e-9);
-        assert!(dearest(&debits, 10, 2).is_empty());
+        assert!(most_expensive(&debits, 10, 2).is_empty());
     }
 }

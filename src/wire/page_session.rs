@@ -60,11 +60,11 @@ impl SharedState {
         self.memory.reading()
     }
 
-    /// A place for a role that has proved who it is.
+    /// A session, with a place, for a role that has proved who it is.
     ///
     /// # Errors
     /// 53300 where one of the limits on connections is met.
-    pub fn seat(
+    pub fn open_session(
         &self,
         service: &impl Service,
         role: &str,
@@ -90,7 +90,7 @@ impl SharedState {
             share: self.memory.share(role),
             origin,
             entry,
-            turn: Arc::new(Semaphore::new(1)),
+            permit: Arc::new(Semaphore::new(1)),
             _counted: service.count_session(role),
             meter: service.meter(),
         })
@@ -106,7 +106,7 @@ pub struct PageSession {
     origin: Origin,
     entry: SessionEntry,
     /// One question at a time.
-    turn: Arc<Semaphore>,
+    permit: Arc<Semaphore>,
     _counted: Option<SessionCount>,
     meter: Arc<Metrics>,
 }
@@ -149,15 +149,15 @@ impl PageSession {
     }
 
     /// The right to ask, or `None` where the question before it runs on for longer than this.
-    pub async fn turn(&self, patience: Duration) -> Option<AskPermit> {
-        let turn = Arc::clone(&self.turn).acquire_owned();
-        let turn = tokio::time::timeout(patience, turn).await.ok()?;
-        turn.ok().map(AskPermit)
+    pub async fn permit(&self, patience: Duration) -> Option<AskPermit> {
+        let permit = Arc::clone(&self.permit).acquire_owned();
+        let permit = tokio::time::timeout(patience, permit).await.ok()?;
+        permit.ok().map(AskPermit)
     }
 
     /// Whether a question of the session is under way.
     pub fn is_asking(&self) -> bool {
-        self.turn.available_permits() == 0
+        self.permit.available_permits() == 0
     }
 
     /// The session's share of memory.
@@ -176,13 +176,13 @@ impl PageSession {
     /// Those of [`parse::parse`] and of SET; 0A000 for another statement.
     pub async fn read(&self, service: &impl Service, sql: &str) -> Result<ReadQuestion, Refusal> {
         let size = StatementSize::of_bytes(sql.len());
-        let turn = service.planning_limit().acquire(&self.role, size).await;
+        let permit = service.planning_limit().acquire(&self.role, size).await;
         let held = match size {
             StatementSize::Small => self.share.begin(),
             StatementSize::Large => self.share.hold(COPIES * parse::weight(sql))?,
         };
         let mut settings = self.settings(service)?;
-        let read = turn.work(|| {
+        let read = permit.work(|| {
             let statements = parse::parse(sql)?;
             let query = one_question(statements, &mut settings)?;
             service.admits(&settings.session_settings())?;
@@ -240,7 +240,7 @@ impl PageSession {
         &self,
         service: &impl Service,
         reading: &ReadQuestion,
-        (asking, AskPermit(turn)): (Asking, AskPermit),
+        (asking, AskPermit(permit)): (Asking, AskPermit),
         question: impl FnOnce(CancellationToken) -> F,
     ) -> Result<T, Refusal>
     where
@@ -259,7 +259,7 @@ impl PageSession {
             ),
         };
         let mut under_way = UnderWay {
-            seat: self,
+            session: self,
             kind,
             statement: service.digest(&reading.query),
             started: Instant::now(),
@@ -271,7 +271,7 @@ impl PageSession {
         let (future, place) = (question(token), Arc::clone(&self.place));
         let task = tokio::spawn(async move {
             let result = future.await;
-            drop((turn, place));
+            drop((permit, place));
             result
         });
         let ended = self.wait(task, limit).await;
@@ -399,7 +399,7 @@ pub fn question_of(
 
 /// A question under way. Dropping it cancels the question, unless it may go on, and reports it.
 struct UnderWay<'s> {
-    seat: &'s PageSession,
+    session: &'s PageSession,
     kind: &'static str,
     statement: String,
     started: Instant,
@@ -428,10 +428,10 @@ impl Drop for UnderWay<'_> {
             entry,
             origin,
             ..
-        } = self.seat;
+        } = self.session;
         entry.wait(State::Idle, &origin.application);
         let (kind, passed) = (self.kind, self.started.elapsed());
-        self.seat.meter.question(kind, &end, passed);
+        self.session.meter.question(kind, &end, passed);
         let milliseconds = passed.as_secs_f64() * 1e3;
         let statement = self.statement.get(..12);
         tracing::info!(

@@ -168,7 +168,7 @@ impl<S: Service> Connection<S> {
     }
 
     /// Waits for the right to work on a text of this size.
-    pub(super) async fn turn(&mut self, size: StatementSize) -> Result<PlanningPermit, Outcome> {
+    pub(super) async fn permit(&mut self, size: StatementSize) -> Result<PlanningPermit, Outcome> {
         match size {
             StatementSize::Small => Ok(PlanningPermit::at_once()),
             StatementSize::Large => {

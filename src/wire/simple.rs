@@ -59,8 +59,8 @@ impl<S: Service> Connection<S> {
         if self.service.operates(sql) {
             return Ok(vec![Statement::Operator(sql.to_owned())]);
         }
-        let turn = self.turn(StatementSize::of_bytes(sql.len())).await?;
-        match turn.work(|| parse::parse(sql)) {
+        let permit = self.permit(StatementSize::of_bytes(sql.len())).await?;
+        match permit.work(|| parse::parse(sql)) {
             Ok(statements) => Ok(statements),
             Err(refusal) => {
                 let requester = self.requester();

@@ -7,5 +7,6 @@ pub mod references;
 pub mod refusals;
 pub mod security;
 pub mod tidy;
+pub mod type_names;
 pub mod words;
 pub mod worth;

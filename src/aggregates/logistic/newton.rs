@@ -23,9 +23,9 @@ pub static COEFFICIENTS: RecordField = RecordField {
 
 /// How many steps there are. Step `t` has a share of `2^t` in the statement's mu².
 pub const STEPS: usize = 6;
-/// How many times the variance of a step's noise is that of the step before: their mu² doubles.
+/// The variance of the noise of one step over that of the next: mu² doubles from step to step.
 pub const BEFORE: f64 = 2.0;
-/// The same under pure accounting, where their epsilon doubles.
+/// `BEFORE` under pure accounting, where epsilon doubles from step to step.
 pub const BEFORE_UNDER_EPSILON: f64 = 4.0;
 /// The longest step, in scaled columns: the curvature is only right nearby.
 const LENGTH_MAX: f64 = 2.0;

@@ -29,8 +29,8 @@ pub struct Regression {
 #[derive(Debug, Clone, PartialEq)]
 pub struct RegressionFit {
     pub coef: Vec<f64>,
-    /// Of sampling and noise together; `None` where there are no more rows than features, and under
-    /// a penalty on sizes.
+    /// Standard errors of sampling and noise together; `None` without more rows than features, and
+    /// for LASSO.
     pub std_err: Option<Vec<f64>>,
     /// Of noise alone.
     pub noise_err: Vec<f64>,

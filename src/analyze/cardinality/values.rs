@@ -78,6 +78,6 @@ impl Cardinalities<'_> {
 
     fn policy_column(&self, id: ColumnId) -> Option<&Column> {
         let (table, at) = self.columns[id.0 as usize].origin?;
-        Some(&self.policy.tables[table.0].columns[at])
+        Some(&self.policy.tables[table.0].columns[at.0])
     }
 }

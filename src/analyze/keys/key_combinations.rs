@@ -155,7 +155,7 @@ impl Keys<'_> {
             return false;
         };
         let table = &self.policy.tables[table.0];
-        let (Protection::Public, Some(domain)) = (&table.protection, &table.columns[at].domain)
+        let (Protection::Public, Some(domain)) = (&table.protection, &table.columns[at.0].domain)
         else {
             return false;
         };

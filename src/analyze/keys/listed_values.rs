@@ -63,7 +63,7 @@ impl Keys<'_> {
             return self.missing_or_computed(id, definition);
         }
         let (table, position) = info.origin?;
-        let column = &self.policy.tables[table.0].columns[position];
+        let column = &self.policy.tables[table.0].columns[position.0];
         let listed = match (&column.domain, &column.bounds, &column.data_type) {
             (Some(values), _, _) => values.clone(),
             (None, _, Type::Bool) => vec![Scalar::Bool(false), Scalar::Bool(true)],
@@ -160,7 +160,7 @@ impl Keys<'_> {
         // The contents of a public table are not the query's own list: only its conditions are.
         let is_public = self.columns[id.0 as usize]
             .origin
-            .is_some_and(|(table, at)| self.policy.tables[table.0].columns[at].extent.is_some());
+            .is_some_and(|(table, at)| self.policy.tables[table.0].columns[at.0].extent.is_some());
         if is_public && !self.conditions.iter().any(|c| c.columns() == [id]) {
             return None;
         }

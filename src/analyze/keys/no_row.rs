@@ -58,7 +58,7 @@ impl Keys<'_> {
             protection,
             ..
         } = &self.policy.tables[table.0];
-        let column = &columns[position];
+        let column = &columns[position.0];
         if *protection == Protection::Public {
             return None;
         }

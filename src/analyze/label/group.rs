@@ -97,7 +97,7 @@ impl Labels<'_> {
                 (rows, false),
                 &self.ranges(&computed, conditions),
             );
-            // Of SUM alone, which a row with a zero leaves as it is.
+            // Only SUM has a total: a row that adds zero does not change it.
             let summed = aggregate
                 .operation
                 .adds()

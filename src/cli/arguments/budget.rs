@@ -30,7 +30,7 @@ holds from the role's next question on.")]
         #[command(flatten)]
         reason: DecisionReason,
     },
-    /// Charge nothing more to a role, or to any; what was paid for is still shown
+    /// Stop all charges to a role, or to every role; answers that were paid for are still shown
     Freeze {
         #[command(flatten)]
         whom: Whom,

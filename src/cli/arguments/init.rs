@@ -28,10 +28,10 @@ pub struct InitOptions {
     /// Vouch for every link that is guessed
     #[arg(long)]
     pub accept_links: bool,
-    /// A table without a row about any of them: shown exactly and free
+    /// A table that has no row about any unit: shown exactly and free
     #[arg(long, value_name = "SCHEMA.TABLE")]
     pub public: Vec<String>,
-    /// Most rows of one of them that count
+    /// The most rows of one unit that count
     #[arg(long, value_name = "TABLE=NUMBER|auto")]
     pub rows: Vec<String>,
     /// Lowest and highest value of a column that count

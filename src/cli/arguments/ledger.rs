@@ -35,7 +35,8 @@ Examples:
     },
     /// Tell new or lost witnesses to trust the ledger as it is; you must know that it is the newest
     Attest,
-    /// Make a ledger of a backup; without one, settle an older ledger that is in place already
+    /// Turn a backup into a ledger; without one, charge what may be missing from an older ledger
+    /// that is already in place
     Restore {
         /// What `pgveil ledger backup` made
         backup: Option<PathBuf>,

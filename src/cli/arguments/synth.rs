@@ -17,7 +17,7 @@ pub enum SynthFormat {
 pub struct SynthOptions {
     /// The policy file
     pub file: PathBuf,
-    /// The summaries whose tables are made up; all that were made without it
+    /// The summaries whose tables are made up; without it, all summaries that exist
     pub names: Vec<String>,
     /// An empty or new directory for the files
     #[arg(long, value_name = "DIRECTORY")]

@@ -22,7 +22,7 @@ pub struct AuditReport {
     pub provable_mu: f64,
     pub provable_epsilon: f64,
     pub asked: Vec<AuditedQuestion>,
-    pub measured: Vec<Measured>,
+    pub measured: Vec<MeasuredInfluence>,
     pub refused: Vec<Attempt>,
     /// Whether the ledger's sum equals the sum of all charges.
     pub books: bool,
@@ -50,7 +50,7 @@ pub struct AuditedQuestion {
 
 /// The exact influence of single units on one question.
 #[derive(Debug, Serialize)]
-pub struct Measured {
+pub struct MeasuredInfluence {
     pub question: String,
     /// The largest influence, as a share of the declared sensitivity.
     pub share: f64,
@@ -60,7 +60,7 @@ pub struct Measured {
     pub is_read: bool,
 }
 
-impl Measured {
+impl MeasuredInfluence {
     fn verdict(&self) -> &'static str {
         match (self.is_read, self.holds) {
             (false, _) => "FINDING: a coordinate is no integer",
@@ -250,7 +250,7 @@ impl AuditReport {
             "Measured influence of one unit, as a share of the declared one".to_owned(),
         ];
         for measured in &self.measured {
-            let Measured {
+            let MeasuredInfluence {
                 question,
                 share,
                 units,
@@ -328,7 +328,7 @@ mod tests {
             loss_gaussian(Mu::round_down(2.0)),
             gain,
         )];
-        let measured = vec![Measured {
+        let measured = vec![MeasuredInfluence {
             question: question.name,
             share: 1.0,
             units: 6,

@@ -13,7 +13,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::report::Attempted;
 use super::trials::AuditSession;
-use crate::audit::{AuditQuestion, Population, Seen};
+use crate::audit::{AuditQuestion, Population, TrialNumbers};
 use crate::auto_bounds;
 use crate::catalog;
 use crate::cli::Failure;
@@ -209,7 +209,7 @@ impl Stage {
         questions: &[AuditQuestion],
         times: u32,
         bar: &ProgressBar,
-    ) -> Result<Vec<Vec<Seen>>, Failure> {
+    ) -> Result<Vec<Vec<TrialNumbers>>, Failure> {
         let all = questions.iter().map(|question| async move {
             let session = self.session().await?;
             session.expect(question).await?;

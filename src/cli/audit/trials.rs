@@ -3,7 +3,7 @@
 use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 
 use super::report::Attempted;
-use crate::audit::{AuditQuestion, Seen, Shows};
+use crate::audit::{AuditQuestion, Shows, TrialNumbers};
 use crate::cli::{Failure, start};
 use crate::mechanism::{Fixed, Loss};
 
@@ -25,7 +25,7 @@ impl AuditSession {
     }
 
     /// The numbers in one answer that depend on the canary.
-    pub async fn ask(&self, question: &AuditQuestion) -> Result<Seen, Failure> {
+    pub async fn ask(&self, question: &AuditQuestion) -> Result<TrialNumbers, Failure> {
         let messages = self
             .0
             .simple_query(&question.sql)

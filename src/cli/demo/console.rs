@@ -15,7 +15,7 @@ use crate::engine::{Engine, Reloadable};
 use crate::init::make_password;
 use crate::policy::File;
 use crate::web::login::FIRST_WAIT;
-use crate::web::rate_limit::Pace;
+use crate::web::rate_limit::RequestLimit;
 use crate::web::session::Lifetimes;
 use crate::wire::scram::make_verifier;
 
@@ -69,7 +69,7 @@ impl DemoConsole {
             hosts: Vec::new(),
             lifetimes: Lifetimes::default(),
             first_wait: FIRST_WAIT,
-            pace: Pace::default(),
+            pace: RequestLimit::default(),
         };
         let engine = Arc::new(Reloadable::new(engine));
         let shown = Arc::new(InForce::new(bare.ok()));

@@ -66,7 +66,7 @@ pub fn print_candidates(seen: &CatalogView, proposal: &Proposal, stop: &Stop) {
 
 fn links(seen: &CatalogView, links: &[Link]) -> Vec<Value> {
     let text = |link: &Link| {
-        let (ground, reason) = match &link.ground {
+        let (basis, reason) = match &link.basis {
             LinkBasis::Declared => ("declared", Value::Null),
             LinkBasis::Guessed(reason) => ("guessed", json!(reason)),
             LinkBasis::Said => ("vouched for", Value::Null),
@@ -74,7 +74,7 @@ fn links(seen: &CatalogView, links: &[Link]) -> Vec<Value> {
         json!({
             "from": crate::init::flag_name(seen, link.from),
             "to": crate::init::flag_name(seen, link.to),
-            "ground": ground,
+            "basis": basis,
             "reason": reason,
         })
     };

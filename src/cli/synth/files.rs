@@ -15,8 +15,8 @@ use crate::cli::arguments::SynthFormat;
 use crate::cli::start;
 use crate::policy::{Policy, Protection, Table};
 use crate::postgres::{identifier, list, literal, qualify};
-use crate::shadow::{Builtin, Condition, ShadowSchema, create_tables};
-use crate::synthetic::Source;
+use crate::shadow::{Builtin, RowCondition, ShadowSchema, create_tables};
+use crate::synthetic::ColumnSource;
 
 /// How public tables are read, so that any PostgreSQL reads what is written.
 const SETTINGS: &str = "SET datestyle = 'ISO, YMD'; SET timezone = 'UTC'; \
@@ -198,19 +198,19 @@ fn columns_of(schema: &ShadowSchema, table: &Table) -> Vec<String> {
 }
 
 /// Whether the made-up rows keep a condition of their table, and rows of other tables theirs.
-fn keeps(made: &[MadeUp<'_>], condition: Condition<'_>) -> bool {
+fn keeps(made: &[MadeUp<'_>], condition: RowCondition<'_>) -> bool {
     let of = |table: &Table| made.iter().find(|made| made.filler.table.oid == table.oid);
     match condition {
-        Condition::NotNull(table, column) => of(table).is_none_or(|made| {
+        RowCondition::NotNull(table, column) => of(table).is_none_or(|made| {
             let at = table
                 .columns
                 .iter()
                 .position(|other| other.name == column.name);
             at.is_some_and(|at| made.columns[at].iter().all(Option::is_some))
         }),
-        Condition::Unique(table, key) => of(table).is_none_or(|made| is_unique(made, key)),
+        RowCondition::Unique(table, key) => of(table).is_none_or(|made| is_unique(made, key)),
         // Made-up columns of it may have NULL.
-        Condition::Domain(_) => false,
+        RowCondition::Domain(_) => false,
     }
 }
 
@@ -281,7 +281,7 @@ async fn copy(
 fn foreign_keys(made: &[MadeUp<'_>], schema: &ShadowSchema) -> Vec<String> {
     let key = |of: &MadeUp<'_>| {
         let table = of.filler.table;
-        let is_parent = |source: &Source| matches!(source, Source::Parent(_));
+        let is_parent = |source: &ColumnSource| matches!(source, ColumnSource::Parent(_));
         let at = of.filler.sources.iter().position(is_parent)?;
         let (parent, name, column) = first_reference(table)?;
         let mut shapes = schema.tables.iter();

@@ -3,7 +3,7 @@
 use super::MadeUp;
 use crate::engine::three_digits;
 use crate::policy::Policy;
-use crate::synthetic::Source;
+use crate::synthetic::ColumnSource;
 
 /// What made-up rows do not show, for their README.
 pub const NOT_KEPT: &str = "\
@@ -49,7 +49,7 @@ pub(super) fn lines(policy: &Policy, made: &[MadeUp<'_>]) -> Vec<String> {
         }
         for (at, means) in summary.measures.iter().zip(&of.modelled.model.means) {
             let column = &table.columns[at.0].name;
-            if !matches!(of.filler.sources[at.0], Source::Measure(_)) {
+            if !matches!(of.filler.sources[at.0], ColumnSource::Measure(_)) {
                 continue;
             }
             lines.push(match means.given.as_slice() {
@@ -76,14 +76,16 @@ pub(super) fn lines(policy: &Policy, made: &[MadeUp<'_>]) -> Vec<String> {
 }
 
 /// Where a column's values come from; `None` for those of the summary.
-fn describe(source: Source) -> Option<String> {
+fn describe(source: ColumnSource) -> Option<String> {
     Some(match source {
-        Source::Key(_) | Source::Measure(_) => return None,
-        Source::Number => "a number for each row".to_owned(),
-        Source::Parent(rows) => format!("refers to one of {rows} made-up rows, at random"),
-        Source::Listed => "in no summary: a value of its list, each as often".to_owned(),
-        Source::Between => "in no summary: a value within its bounds, each as often".to_owned(),
-        Source::Null => "in no summary: NULL".to_owned(),
-        Source::Constant => "in no summary: the same value in every row".to_owned(),
+        ColumnSource::Key(_) | ColumnSource::Measure(_) => return None,
+        ColumnSource::Number => "a number for each row".to_owned(),
+        ColumnSource::Parent(rows) => format!("refers to one of {rows} made-up rows, at random"),
+        ColumnSource::Listed => "in no summary: a value of its list, each as often".to_owned(),
+        ColumnSource::Between => {
+            "in no summary: a value within its bounds, each as often".to_owned()
+        }
+        ColumnSource::Null => "in no summary: NULL".to_owned(),
+        ColumnSource::Constant => "in no summary: the same value in every row".to_owned(),
     })
 }

@@ -132,7 +132,7 @@ fn what_is_cut(release: &ReleasePlan, at: AggregateId, table: &ReleasedTable) ->
     let measures = measures.iter().map(|at| release.measure(*at));
     let terms: Vec<(CoordinateId, f64)> = measures.flat_map(measure_terms).collect();
     let cuts = terms.iter().filter_map(|(at, _)| drawn.cut(*at));
-    // Of several clips, the one that takes most.
+    // If there are several clips, the one that cuts most.
     let share = |cut: &&ClipBias| cut.length / cut.whole.max(f64::MIN_POSITIVE);
     let cut = cuts.max_by(|one, other| share(one).total_cmp(&share(other)))?;
     // The clip is the longest that there is.

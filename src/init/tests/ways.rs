@@ -63,7 +63,7 @@ fn a_longer_way_counts_as_much_as_a_short_one() {
     let UnitPath::Path(links) = &made.ways[&3] else {
         panic!("{:?}", made.ways)
     };
-    assert!(links.iter().all(|link| link.ground == LinkBasis::Declared));
+    assert!(links.iter().all(|link| link.basis == LinkBasis::Declared));
     let nowhere = with("person.id -> lab_result.id");
     assert!(matches!(nowhere, Err(Stop::Usage(_))), "{nowhere:?}");
 }

@@ -2,7 +2,7 @@
 
 use sqlparser::ast;
 
-use super::{cast, name, null, number, text, value};
+use super::{cast, name, null, number_literal, text_literal, value};
 use crate::calendar::{MICROS_PER_DAY, civil_from_days};
 use crate::catalog::Type;
 use crate::ir::literal::interval_text;
@@ -15,9 +15,11 @@ pub fn constant(constant: Option<&Scalar>, to: &Type) -> ast::Expr {
     };
     match (scalar, to) {
         (Scalar::Bool(v), _) => value(ast::Value::Boolean(*v)),
-        (Scalar::Int(v), Type::Int4) if *v > i64::from(i32::MIN) => number(&v.to_string()),
-        (Scalar::Timestamp(_), Type::Timestamptz) => cast(text(&in_utc(&scalar_text(scalar))), to),
-        (scalar, to) => cast(text(&scalar_text(scalar)), to),
+        (Scalar::Int(v), Type::Int4) if *v > i64::from(i32::MIN) => number_literal(&v.to_string()),
+        (Scalar::Timestamp(_), Type::Timestamptz) => {
+            cast(text_literal(&in_utc(&scalar_text(scalar))), to)
+        }
+        (scalar, to) => cast(text_literal(&scalar_text(scalar)), to),
     }
 }
 

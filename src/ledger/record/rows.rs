@@ -2,7 +2,7 @@
 
 use super::super::error::Error;
 use super::super::rules::Rules;
-use super::super::store::{Row, StoreValue, blob, first, loss as columns, text};
+use super::super::store::{Row, StoreValue, blob, first, loss as columns, text_value};
 use super::{
     DigestKey, Event, KeyedPlanDigest, KeyedStatementDigest, LoggedStatement, Origin, Record,
     TABLES_MAX, Verdict, Via,
@@ -104,7 +104,7 @@ impl Rules {
         self.store
             .query(statements, &[StoreValue::Int(STATEMENTS_KEPT)])?;
         let logins = [
-            text(Ending::Succeeded.sqlstate()),
+            text_value(Ending::Succeeded.sqlstate()),
             StoreValue::Int(LOGINS_KEPT),
         ];
         for sql in [
@@ -209,7 +209,7 @@ fn values(record: &Record) -> [StoreValue; 17] {
     } = record;
     let (verdict, statement, plan, loss) = match event {
         Event::Statement(asked) => (
-            text(asked.verdict.name()),
+            text_value(asked.verdict.name()),
             blob(asked.statement.as_bytes()),
             asked
                 .plan
@@ -227,15 +227,15 @@ fn values(record: &Record) -> [StoreValue; 17] {
     let optional = |known: Option<String>| known.map_or(StoreValue::Null, |known| storable(&known));
     [
         StoreValue::Int(*microseconds),
-        text(event.kind()),
+        text_value(event.kind()),
         storable(name),
         StoreValue::Int(i64::from(*session)),
         optional(address.map(|address| address.to_string())),
         storable(application),
-        text(via.name()),
+        text_value(via.name()),
         optional(actor.clone()),
         verdict,
-        text(ending.sqlstate()),
+        text_value(ending.sqlstate()),
         statement,
         plan,
         storable(&detail(event)),

@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Error, Seen, Testimony, Witness, WitnessReport, is_news};
+use super::{Error, SeenWitness, Testimony, Witness, WitnessReport, is_news};
 
 /// Bytes of a place: some thousands of accounts.
 const PLACE: usize = 1 << 20;
@@ -190,7 +190,7 @@ impl Witness for WitnessFile {
 /// # Errors
 ///
 /// [`Error::Witness`].
-pub(super) fn look(path: &Path) -> Result<Seen, Error> {
+pub(super) fn look(path: &Path) -> Result<SeenWitness, Error> {
     let report = match File::open(path) {
         Ok(file) => {
             let path = path.to_owned();
@@ -199,7 +199,7 @@ pub(super) fn look(path: &Path) -> Result<Seen, Error> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => WitnessReport::Nothing,
         Err(error) => return Err(write_error(path, &error)),
     };
-    Ok(Seen {
+    Ok(SeenWitness {
         name: format!("{path:?}"),
         report,
         cluster: None,

@@ -6,7 +6,7 @@ use tokio::runtime::Runtime;
 use tokio_postgres::config::Host;
 use tokio_postgres::{Config, SimpleQueryMessage};
 
-use super::{Error, Seen, Testimony, Witness, WitnessReport, is_news};
+use super::{Error, SeenWitness, Testimony, Witness, WitnessReport, is_news};
 use crate::ledger::server::{durable_session, reading_session};
 use crate::postgres::{Connected, connect, literal};
 
@@ -205,13 +205,13 @@ impl Witness for WitnessServer {
 /// # Errors
 ///
 /// [`Error::Witness`]; [`Error::Unsafe`] where the server does not sync.
-pub(super) fn look(url: &str) -> Result<Seen, Error> {
+pub(super) fn look(url: &str) -> Result<SeenWitness, Error> {
     let mut server = WitnessServer::connect(url, reading_session(STATEMENT_TIMEOUT))?;
     let report = match server.script(IS_THERE)?.as_deref() {
         Some("t") => server.read()?,
         Some(_) | None => WitnessReport::Nothing,
     };
-    Ok(Seen {
+    Ok(SeenWitness {
         name: server.name(),
         report,
         cluster: server.cluster(),

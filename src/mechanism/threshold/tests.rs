@@ -11,7 +11,7 @@ use crate::mechanism::normal::sf;
 use crate::mechanism::threshold::*;
 use crate::mechanism::{gaussian, laplace};
 
-const LATTICE: u64 = 1 << 30;
+const GRID: u64 = 1 << 30;
 
 fn down(value: f64) -> Fixed {
     Fixed::round_down(value)
@@ -24,34 +24,34 @@ fn presences(tau: i128, calibrated: Calibrated, height: u64) -> f64 {
 
 /// A unit's presences on a grid of 2^30, clipped to sqrt(groups) (L2) of them.
 fn gaussian_tau(clip: f64, mu: Mu, delta: f64, groups: u32) -> f64 {
-    let clip = BigUint::from((clip * LATTICE as f64).ceil() as u64);
+    let clip = BigUint::from((clip * GRID as f64).ceil() as u64);
     let weight = BigUint::from(1u8);
     let calibrated = gaussian(&clip, &weight, mu).unwrap();
     let presence = Presence {
         clip: &clip,
         weight: &weight,
-        height: Height::Each(LATTICE),
+        height: Height::Each(GRID),
     };
     presences(
         threshold(&presence, calibrated, down(delta), groups).unwrap(),
         calibrated,
-        LATTICE,
+        GRID,
     )
 }
 
 /// Weight 1 / sqrt(t) in each of t groups, clipped to one presence in all.
 fn shared_tau(mu: Mu, delta: f64, groups: u32) -> f64 {
-    let (clip, weight) = (BigUint::from(LATTICE), BigUint::from(1u8));
+    let (clip, weight) = (BigUint::from(GRID), BigUint::from(1u8));
     let calibrated = gaussian(&clip, &weight, mu).unwrap();
     let presence = Presence {
         clip: &clip,
         weight: &weight,
-        height: Height::Shared(LATTICE),
+        height: Height::Shared(GRID),
     };
     presences(
         threshold(&presence, calibrated, down(delta), groups).unwrap(),
         calibrated,
-        LATTICE,
+        GRID,
     )
 }
 
@@ -123,12 +123,12 @@ fn shown(tau: i128, presence: &Presence<'_>, calibrated: Calibrated, groups: u32
 fn every_number_of_groups_stays_within_delta_and_one_reaches_it() {
     let weight = BigUint::from(1u8);
     for (clip, cap) in [(1u64, 1u32), (1, 5), (3, 40), (20, 2_000), (7, 100_000)] {
-        let clip = BigUint::from(clip * LATTICE);
+        let clip = BigUint::from(clip * GRID);
         for calibrated in [
             gaussian(&clip, &weight, Mu(1 << 27)).unwrap(),
             laplace(&clip, &weight, down(0.5)).unwrap(),
         ] {
-            for height in [Height::Each(LATTICE), Height::Shared(LATTICE)] {
+            for height in [Height::Each(GRID), Height::Shared(GRID)] {
                 let presence = Presence {
                     clip: &clip,
                     weight: &weight,
@@ -158,11 +158,11 @@ fn every_number_of_groups_stays_within_delta_and_one_reaches_it() {
 fn weights_of_one_group_would_break_delta_without_the_cap() {
     // A clip of one presence, mu .1, 1e5 groups against a threshold for one: delta 5e-7 in place of
     // 1e-11.
-    let (clip, weight) = (BigUint::from(LATTICE), BigUint::from(1u8));
+    let (clip, weight) = (BigUint::from(GRID), BigUint::from(1u8));
     let presence = Presence {
         clip: &clip,
         weight: &weight,
-        height: Height::Each(LATTICE),
+        height: Height::Each(GRID),
     };
     let calibrated = gaussian(&clip, &weight, Mu::round_down(0.1)).unwrap();
     let careless = threshold(&presence, calibrated, down(1e-11), 1).unwrap();
@@ -237,11 +237,11 @@ fn out_of_range_is_refused() {
 
 #[test]
 fn the_largest_cap_and_the_extremes_of_delta_end() {
-    let (clip, weight) = (BigUint::from(LATTICE), BigUint::from(1u8));
+    let (clip, weight) = (BigUint::from(GRID), BigUint::from(1u8));
     let presence = Presence {
         clip: &clip,
         weight: &weight,
-        height: Height::Each(LATTICE),
+        height: Height::Each(GRID),
     };
     for calibrated in [
         gaussian(&clip, &weight, Mu(1 << 30)).unwrap(),

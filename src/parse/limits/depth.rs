@@ -130,8 +130,8 @@ fn fits(height: u32) -> Result<(), Refusal> {
 pub(in crate::parse) fn too_high() -> Refusal {
     Refusal::new(reason::STATEMENT_TOO_COMPLEX, "statement is too complex").detail(format!(
         "At most {LENGTH_MAX} consecutive operators and keywords are read, counting those \
-                inside and around parentheses. Terms of AND, OR, IN, CASE and UNION ALL stand side \
-                by side."
+                inside and around parentheses. Each term of AND, OR, IN, CASE and UNION ALL is \
+                counted by itself."
     ))
 }
 

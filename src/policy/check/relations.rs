@@ -228,9 +228,8 @@ fn rights(file: &File, catalog: &Catalog, listed: &[Listed<'_>], findings: &mut 
         findings.warning(
             file.database_place,
             format!(
-                "the database role may do more than SELECT on {names}; give the proxy a role \
-                of \
-                its own that cannot write"
+                "the database role may do more than SELECT on {names}; give the proxy a \
+                separate role that cannot write"
             ),
         );
     }

@@ -56,7 +56,7 @@ fn place(
     environment: VariableLookup<'_>,
     findings: &mut Findings,
 ) -> Option<WitnessPlace> {
-    let url = read::text(node, "ledger.witness", environment, findings)?;
+    let url = read::expanded_text(node, "ledger.witness", environment, findings)?;
     if POSTGRES.iter().any(|scheme| url.value.starts_with(scheme)) {
         return Some(WitnessPlace::Server(url.value.into()));
     }

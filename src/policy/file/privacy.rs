@@ -93,7 +93,7 @@ pub fn read(node: &YamlNode, findings: &mut Findings) -> (Option<Privacy>, Priva
 }
 
 fn threshold_share(node: &YamlNode, findings: &mut Findings) -> Option<f64> {
-    read::number(
+    read::plain_number(
         node,
         "privacy.threshold_share",
         "a number above 0 and below 1",
@@ -195,14 +195,14 @@ pub fn budget(
     let delta = match delta {
         None if pure => Some(0.0),
         None => None,
-        Some(node) if pure => read::number(
+        Some(node) if pure => read::plain_number(
             node,
             &format!("{what}.delta"),
             "a number from 0 and below 1",
             |x| (0.0..1.0).contains(&x),
             findings,
         ),
-        Some(node) => read::number(
+        Some(node) => read::plain_number(
             node,
             &format!("{what}.delta"),
             "a number above 0 and below 1",

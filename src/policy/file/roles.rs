@@ -283,7 +283,7 @@ pub(super) fn verifier(
     environment: VariableLookup<'_>,
     findings: &mut Findings,
 ) -> Option<Secret> {
-    let text = read::text(
+    let text = read::expanded_text(
         node,
         &format!("the password of {who}"),
         environment,

@@ -139,7 +139,7 @@ pub fn list<'a>(
 
 /// Text in which every `${NAME}` is replaced from the environment. Errors name the variable, never
 /// a value.
-pub fn text(
+pub fn expanded_text(
     node: &YamlNode,
     what: &str,
     environment: VariableLookup<'_>,
@@ -201,12 +201,12 @@ pub fn positive(node: &YamlNode, what: &str, max: f64, findings: &mut Findings) 
     } else {
         "a finite number above 0".to_owned()
     };
-    number(node, what, &wanted, |x| x > 0.0 && x <= max, findings)
+    plain_number(node, what, &wanted, |x| x > 0.0 && x <= max, findings)
 }
 
 /// A finite plain number that `allowed` accepts. Infinity, NaN and hexadecimal are not numbers
 /// here.
-pub fn number(
+pub fn plain_number(
     node: &YamlNode,
     what: &str,
     wanted: &str,

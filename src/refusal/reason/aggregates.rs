@@ -40,9 +40,9 @@ reasons! {
         "Remove repeated features, constants but one, and those beyond 16 or 8. Write that one as \
             1.";
     LOGISTIC_ALONE = "logistic-alone", FEATURE_NOT_SUPPORTED, Unsupported,
-        "A logistic regression is found in steps, each a release of its own. It has no groups, and \
+        "A logistic regression is found in steps, each a separate release. It has no groups, and \
             no other aggregate is in its `SELECT`.",
-        "Ask each group in a query of its own, with `WHERE` or `FILTER` in place of `GROUP BY`.";
+        "Ask each group in a separate query, with `WHERE` or `FILTER` in place of `GROUP BY`.";
     COMPONENT_VALUES = "component-values", INVALID_PARAMETER_VALUE, Other,
         "Principal components are those of 1 to 16 values, which must differ between rows. Each \
             may appear once.",

@@ -62,8 +62,8 @@ impl Binned {
         self.clipped_blocks(drawn, blocks, candidates, calibrated)
     }
 
-    /// The same of one block whose clip is known, without using the sums up: of the coordinate that
-    /// decides which groups are shown.
+    /// The clipped sums of the block that decides which groups are shown. Its clip is known, and
+    /// the sums are not consumed.
     pub fn sums_that_show_groups(
         &self,
         block: BlockId,

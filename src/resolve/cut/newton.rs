@@ -245,5 +245,5 @@ fn or_zero(value: ast::Expr) -> ast::Expr {
 
 fn alone(what: &str) -> Refusal {
     Refusal::unsupported(reason::LOGISTIC_ALONE, what)
-        .hint("Ask each in a query of its own, with WHERE or FILTER in place of GROUP BY.")
+        .hint("Ask each in a separate query, with WHERE or FILTER in place of GROUP BY.")
 }

@@ -1,5 +1,5 @@
-//! Calls: constants of the session, functions with special typing rules, and the catalogue's
-//! overloads with their constant arguments checked.
+//! Calls: constants of the session, functions with special typing rules, and the overloads of the
+//! table of functions with their constant arguments checked.
 
 mod limits;
 

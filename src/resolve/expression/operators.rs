@@ -7,7 +7,7 @@ use super::types::{ends_in_prefix, operator_refused};
 use crate::catalog::Type;
 use crate::ir::expression::Expr;
 use crate::ir::functions::Function;
-use crate::ir::literal::{coerce, is_unknown, number, type_name};
+use crate::ir::literal::{coerce, is_unknown, number_constant, type_name};
 use crate::refusal::{Refusal, reason};
 
 impl ExpressionResolver<'_> {
@@ -25,7 +25,7 @@ impl ExpressionResolver<'_> {
                     span: _,
                 }) = expr
                 {
-                    return number(&format!("-{text}"));
+                    return number_constant(&format!("-{text}"));
                 }
                 // In PostgreSQL the sign binds closer than the power.
                 if let ast::Expr::BinaryOp {

@@ -4,7 +4,7 @@ use sqlparser::ast::{self, UnaryOperator};
 
 use crate::catalog::Type;
 use crate::ir::expression::{Expr, Node};
-use crate::ir::literal::{coerce, is_unknown, number, parse, type_name, unknown};
+use crate::ir::literal::{coerce, is_unknown, number_constant, parse, type_name, unknown};
 use crate::policy::Scalar;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::syntax::names_of;
@@ -69,7 +69,7 @@ pub fn cast(expr: Expr, to: &Type) -> Result<Expr, Refusal> {
 
 pub(super) fn literal(value: &ast::Value) -> Result<Expr, Refusal> {
     match value {
-        ast::Value::Number(text, false) => number(text),
+        ast::Value::Number(text, false) => number_constant(text),
         ast::Value::SingleQuotedString(text) | ast::Value::EscapedStringLiteral(text) => {
             Ok(Expr::literal(Some(Scalar::Text(text.clone())), unknown()))
         }

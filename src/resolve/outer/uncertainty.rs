@@ -13,7 +13,7 @@ use crate::resolve::expression::known_type;
 use crate::resolve::syntax::{aggregate_name, name_of, names_of, record_called, record_field};
 
 impl Uncertainty {
-    /// Its column name in the outer query, as the release's `at`-th.
+    /// The name of its column in the outer query, if it is the `at`-th of its release.
     pub fn column(&self, at: usize) -> String {
         format!("{}{at}", self.statistic.name())
     }

@@ -9,6 +9,7 @@ use sqlparser::ast;
 use super::expression_context::SubqueryPlace;
 use crate::catalog::Type;
 use crate::ir::relation::{ColumnInfo, Relation, Scan, ScanId, TableId};
+use crate::policy::ColumnPosition;
 use crate::refusal::{Refusal, TextPosition, reason};
 use crate::resolve::Resolver;
 use crate::resolve::classify::bound_from::{BoundFactor, BoundFrom};
@@ -225,7 +226,7 @@ impl Resolver<'_> {
                 name: column.name.clone(),
                 data_type: column.data_type.clone(),
                 nullable: !column.not_null,
-                origin: Some((table, position)),
+                origin: Some((table, ColumnPosition(position))),
             });
             named.push(Named {
                 name: column.name.clone(),

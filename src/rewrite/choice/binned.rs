@@ -31,7 +31,7 @@ impl ChoiceRows<'_> {
             .map(|name| sql::alias(text(sql::column("s", name)), name))
             .collect();
         let rows = sql::aggregate("sum", Some(sql::column("s", "c")), None);
-        let is_first = sql::binary(sql::column("s", "r"), B::Eq, sql::number("1"));
+        let is_first = sql::binary(sql::column("s", "r"), B::Eq, sql::number_literal("1"));
         let units = sql::aggregate("count", None, Some(is_first));
         projection.push(sql::alias(text(rows), "v0"));
         projection.push(sql::alias(text(units), "v1"));

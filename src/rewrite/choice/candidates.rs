@@ -1,5 +1,7 @@
 //! Candidates that a value is chosen from: known without the data.
 
+use std::fmt;
+
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::Side;
@@ -41,14 +43,32 @@ pub struct Grid {
 }
 
 /// What one unit of a grid's integers is.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 enum Scale {
-    Lattice {
+    FixedPoint {
         fixed_point: FixedPoint,
         data_type: Type,
     },
     Days,
     Microseconds,
+}
+
+/// With the first name of a fixed point: digests of stored answers are taken of it.
+impl fmt::Debug for Scale {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FixedPoint {
+                fixed_point,
+                data_type,
+            } => f
+                .debug_struct("Lattice")
+                .field("fixed_point", fixed_point)
+                .field("data_type", data_type)
+                .finish(),
+            Self::Days => f.write_str("Days"),
+            Self::Microseconds => f.write_str("Microseconds"),
+        }
+    }
 }
 
 impl Grid {
@@ -80,7 +100,7 @@ impl Grid {
                     FixedPoint::new(&inline(value, &release.computed), range, columns)?;
                 let (lower, upper) = (fixed_point.lower, fixed_point.upper);
                 (
-                    Scale::Lattice {
+                    Scale::FixedPoint {
                         fixed_point,
                         data_type: data_type.clone(),
                     },
@@ -118,24 +138,24 @@ impl Grid {
             expressions.clamp(expressions.emit(value)?.0, ends, data_type, value)
         };
         let start = || bound(self.range.lo, &value.data_type);
-        let stride = sql::number(&self.stride.to_string());
+        let stride = sql::number_literal(&self.stride.to_string());
         let offset = match &self.scale {
-            Scale::Lattice {
+            Scale::FixedPoint {
                 fixed_point,
                 data_type: _,
             } => sql::binary(
                 integer(value, fixed_point, false, &Type::Int8, expressions)?,
                 B::Minus,
-                sql::number(&self.lower.to_string()),
+                sql::number_literal(&self.lower.to_string()),
             ),
             Scale::Days => sql::binary(sql::nest(within()?), B::Minus, start()),
             Scale::Microseconds => {
                 let elapsed = sql::binary(sql::nest(within()?), B::Minus, start());
-                let seconds = sql::call("date_part", vec![sql::text("epoch"), elapsed]);
+                let seconds = sql::call("date_part", vec![sql::text_literal("epoch"), elapsed]);
                 let micros = sql::binary(
                     seconds,
                     B::Multiply,
-                    sql::cast(sql::number("1000000"), &Type::Float8),
+                    sql::cast(sql::number_literal("1000000"), &Type::Float8),
                 );
                 sql::cast(sql::call("floor", vec![micros]), &Type::Int8)
             }
@@ -147,8 +167,8 @@ impl Grid {
             sql::binary(offset, B::Divide, stride)
         };
         let (first, last) = (
-            sql::number("0"),
-            sql::number(&(self.points - 1).to_string()),
+            sql::number_literal("0"),
+            sql::number_literal(&(self.points - 1).to_string()),
         );
         expressions.clamp(number, (first, last), &Type::Int8, value)
     }
@@ -165,7 +185,7 @@ impl Grid {
                 sql::scalar_text(&Scalar::Timestamp(near.min(self.range.hi as i64)))
             }
             // The last step may reach past the range, and with it past the type.
-            Scale::Lattice {
+            Scale::FixedPoint {
                 fixed_point,
                 data_type,
             } => match fixed_point.step {
@@ -192,7 +212,7 @@ impl Grid {
         };
         match &self.scale {
             // A value is rounded to its grid.
-            Scale::Lattice {
+            Scale::FixedPoint {
                 fixed_point:
                     fixed_point @ FixedPoint {
                         step: GridStep::Binary(_),
@@ -208,7 +228,7 @@ impl Grid {
                     (Some(_), Side::High) => (value.ceil() as i64).to_string(),
                 }
             }
-            Scale::Lattice {
+            Scale::FixedPoint {
                 fixed_point:
                     FixedPoint {
                         step: GridStep::Decimal(n),
@@ -224,7 +244,7 @@ impl Grid {
     /// Distance of neighbouring points, in words.
     pub fn spacing(&self) -> String {
         match &self.scale {
-            Scale::Lattice {
+            Scale::FixedPoint {
                 fixed_point,
                 data_type: _,
             } => (self.stride as f64 * fixed_point.step.size()).to_string(),
@@ -326,7 +346,7 @@ mod tests {
                 bounds: range,
             };
             let grid = Grid {
-                scale: Scale::Lattice {
+                scale: Scale::FixedPoint {
                     fixed_point,
                     data_type,
                 },

@@ -323,7 +323,10 @@ impl ChoiceRows<'_> {
         let sum = |value: ast::Expr| {
             sql::call(
                 "coalesce",
-                vec![sql::aggregate("sum", Some(value), None), sql::number("0")],
+                vec![
+                    sql::aggregate("sum", Some(value), None),
+                    sql::number_literal("0"),
+                ],
             )
         };
         let mut columns = vec![
@@ -378,7 +381,11 @@ impl ChoiceRows<'_> {
                 sql::over_all("row_number", Vec::new(), partition, order.clone())
             };
             let within = |name: &str, most: u64| {
-                sql::binary(sql::bare(name), B::LtEq, sql::number(&most.to_string()))
+                sql::binary(
+                    sql::bare(name),
+                    B::LtEq,
+                    sql::number_literal(&most.to_string()),
+                )
             };
             let unit = vec![sql::bare("u")];
             let mut projection = Self::columns(names.clone());
@@ -435,7 +442,7 @@ impl ChoiceRows<'_> {
             RowLimit::One => sql::bare("c"),
             RowLimit::Sum(most) => {
                 from = self.with_total(from, &names, sql::bare("c"));
-                scale_weight(most, sql::number(&most.to_string()), sql::bare("n"))
+                scale_weight(most, sql::number_literal(&most.to_string()), sql::bare("n"))
             }
             RowLimit::RootOfSquares(most) => {
                 from = self.with_rows_in_group(from, &names);
@@ -445,7 +452,7 @@ impl ChoiceRows<'_> {
                 let square = u128::from(most) * u128::from(most);
                 scale_weight(
                     most,
-                    sql::number(&square.to_string()),
+                    sql::number_literal(&square.to_string()),
                     above_root(sql::bare("n")),
                 )
             }
@@ -491,11 +498,19 @@ impl ChoiceRows<'_> {
 /// The weight of `c` rows: scaled by `most` over `divisor` where `n` is above `limit`.
 fn scale_weight(most: u64, limit: ast::Expr, divisor: ast::Expr) -> ast::Expr {
     let rows = sql::cast(sql::bare("c"), &Type::Numeric(None));
-    let whole = sql::binary(rows, B::Multiply, sql::number(&ROW_WEIGHT.to_string()));
+    let whole = sql::binary(
+        rows,
+        B::Multiply,
+        sql::number_literal(&ROW_WEIGHT.to_string()),
+    );
     let scaled = sql::call(
         "div",
         vec![
-            sql::binary(whole.clone(), B::Multiply, sql::number(&most.to_string())),
+            sql::binary(
+                whole.clone(),
+                B::Multiply,
+                sql::number_literal(&most.to_string()),
+            ),
             divisor,
         ],
     );

@@ -245,7 +245,7 @@ impl Values<'_> {
             Some((table, position)) => {
                 let table = &self.words.policy.tables[table.0];
                 let is_private = matches!(table.protection, Protection::Private(_));
-                Some(&table.columns[position])
+                Some(&table.columns[position.0])
                     .filter(|_| is_private)
                     .and_then(|column| outside(column, ends))
             }

@@ -23,7 +23,7 @@ pub fn index(
     let table = &policy.tables[scan.table.0];
     let name = |id: ColumnId| {
         let (of, position) = analyzed.columns()[id.0 as usize].origin?;
-        (of == scan.table).then(|| table.columns[position].name.as_str())
+        (of == scan.table).then(|| table.columns[position.0].name.as_str())
     };
     if name(*release.lineage.units.first()?) != table.unit_column() {
         return None;

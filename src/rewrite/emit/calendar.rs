@@ -350,8 +350,8 @@ fn moved_by_days(
     );
     let moved = sql::binary(day, op, sql::cast(b.sql, &Type::Int8));
     let days = (
-        sql::number(&DAYS.0.to_string()),
-        sql::number(&DAYS.1.to_string()),
+        sql::number_literal(&DAYS.0.to_string()),
+        sql::number_literal(&DAYS.1.to_string()),
     );
     let kept = clamp(
         Emitted {

@@ -144,5 +144,5 @@ fn narrow_operand<'e>(expr: &'e Expr, constant: &Expr) -> &'e Expr {
 /// A constant that is compared with values of `char(n)`, which lose their blanks before they are
 /// compared.
 pub(in crate::rewrite) fn blank_ended(constant: &str) -> ast::Expr {
-    sql::cast(sql::text(constant), &Type::Char(None))
+    sql::cast(sql::text_literal(constant), &Type::Char(None))
 }

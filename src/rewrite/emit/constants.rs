@@ -18,7 +18,7 @@ use crate::visit;
 pub(in crate::rewrite) fn constant(id: ConstantId, data_type: &Type) -> Result<Emitted, Refusal> {
     let array = ast::Expr::Nested(Box::new(parameter(id, data_type)));
     let first = ast::Subscript::Index {
-        index: sql::number("1"),
+        index: sql::number_literal("1"),
     };
     let first = ast::Expr::CompoundFieldAccess {
         root: Box::new(array),

@@ -228,7 +228,7 @@ impl ExpressionEmitter<'_> {
                 .condition(conjunct)?,
             );
         }
-        let one = vec![ast::SelectItem::UnnamedExpr(sql::number("1"))];
+        let one = vec![ast::SelectItem::UnnamedExpr(sql::number_literal("1"))];
         let query = sql::select(
             one,
             vec![from],

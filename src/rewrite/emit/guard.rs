@@ -89,7 +89,7 @@ pub(in crate::rewrite) fn shorten(value: ast::Expr, data_type: &Type) -> ast::Ex
     if !is_long {
         return value;
     }
-    let decimals = || sql::number(&DECIMALS_MAX.to_string());
+    let decimals = || sql::number_literal(&DECIMALS_MAX.to_string());
     let long = sql::binary(sql::call("scale", vec![value.clone()]), B::Gt, decimals());
     sql::case(
         vec![(long, sql::call("round", vec![value.clone(), decimals()]))],
@@ -108,8 +108,10 @@ pub fn bound(value: f64, data_type: &Type) -> ast::Expr {
         Type::Timestamp | Type::Timestamptz => {
             sql::constant(Some(&Scalar::Timestamp(value as i64)), data_type)
         }
-        Type::Float4 | Type::Float8 => sql::cast(sql::text(&value.to_string()), &Type::Float8),
-        _ => sql::number(&value.to_string()),
+        Type::Float4 | Type::Float8 => {
+            sql::cast(sql::text_literal(&value.to_string()), &Type::Float8)
+        }
+        _ => sql::number_literal(&value.to_string()),
     }
 }
 
@@ -291,7 +293,7 @@ pub fn without_tiny(value: ast::Expr, data_type: &Type) -> ast::Expr {
 
 /// The expression, zero where its magnitude is below another limit.
 pub fn without(value: ast::Expr, least: &str, data_type: &Type) -> ast::Expr {
-    let constant = |text: &str| sql::cast(sql::text(text), data_type);
+    let constant = |text: &str| sql::cast(sql::text_literal(text), data_type);
     let above = sql::binary(
         sql::nest(value.clone()),
         B::Gt,
@@ -304,7 +306,7 @@ pub fn without(value: ast::Expr, least: &str, data_type: &Type) -> ast::Expr {
         right: Box::new(below),
     };
     sql::case(
-        vec![(small, sql::cast(sql::number("0"), data_type))],
+        vec![(small, sql::cast(sql::number_literal("0"), data_type))],
         Some(value),
     )
 }
@@ -346,7 +348,7 @@ pub(in crate::rewrite) fn within_digits(
     let largest = format!("{before}.{after}").trim_end_matches('.').to_owned();
     let constant = |text: &str| {
         sql::cast(
-            sql::text(text),
+            sql::text_literal(text),
             if is_float(from) {
                 &Type::Float8
             } else {
@@ -383,7 +385,7 @@ pub(in crate::rewrite) fn keep_integer(
     let range = value.range.clamp_to(limit);
     let as_from = |t: &str| {
         sql::cast(
-            sql::number(t),
+            sql::number_literal(t),
             if is_float(from) {
                 &Type::Float8
             } else {

@@ -73,7 +73,7 @@ fn json_length(subject: &ast::Expr) -> ast::Expr {
     let is_array = sql::binary(
         sql::call("jsonb_typeof", vec![subject.clone()]),
         B::Eq,
-        sql::text("array"),
+        sql::text_literal("array"),
     );
     sql::case(
         vec![(

@@ -107,7 +107,10 @@ pub(in crate::rewrite) fn restore(
     };
     let kept = clamp(
         value,
-        (sql::number(&lo.to_string()), sql::number(&hi.to_string())),
+        (
+            sql::number_literal(&lo.to_string()),
+            sql::number_literal(&hi.to_string()),
+        ),
         wide,
     )?;
     Ok(Emitted {
@@ -144,10 +147,8 @@ pub(in crate::rewrite) fn division(
     let divisor = if constant && !b.range.contains(0.0) {
         b.sql
     } else {
-        sql::call(
-            "nullif",
-            vec![b.sql, sql::cast(sql::number("0"), &arguments[1].data_type)],
-        )
+        let zero = sql::cast(sql::number_literal("0"), &arguments[1].data_type);
+        sql::call("nullif", vec![b.sql, zero])
     };
     if function == Function::Quotient {
         let value = Emitted {
@@ -233,7 +234,7 @@ pub(in crate::rewrite) fn divisor(
 }
 
 pub(in crate::rewrite) fn bound_integer(value: i64) -> ast::Expr {
-    sql::number(&value.to_string())
+    sql::number_literal(&value.to_string())
 }
 
 pub(in crate::rewrite) fn histogram(

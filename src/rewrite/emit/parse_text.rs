@@ -49,22 +49,25 @@ pub(in crate::rewrite) fn read(value: Emitted, to: &Type) -> Result<Emitted, Ref
             let year = sql::call(
                 "left",
                 vec![
-                    sql::call("ltrim", vec![value.sql.clone(), sql::text(BLANKS)]),
-                    sql::number("4"),
+                    sql::call("ltrim", vec![value.sql.clone(), sql::text_literal(BLANKS)]),
+                    sql::number_literal("4"),
                 ],
             );
-            let exists = sql::binary(year, B::NotEq, sql::text("0000"));
+            let exists = sql::binary(year, B::NotEq, sql::text_literal("0000"));
             Ok(guard(value, INSTANT, to, vec![exists], to))
         }
         Type::Uuid => Ok(guard(value, UUID, to, Vec::new(), to)),
         Type::Bool => {
             let word = sql::call(
                 "lower",
-                vec![sql::call("btrim", vec![value.sql, sql::text(BLANKS)])],
+                vec![sql::call(
+                    "btrim",
+                    vec![value.sql, sql::text_literal(BLANKS)],
+                )],
             );
             let word = collate(word, "C");
             let one_of = |list: &[&str]| {
-                let list = list.iter().map(|w| sql::text(w)).collect();
+                let list = list.iter().map(|w| sql::text_literal(w)).collect();
                 sql::nest(ast::Expr::InList {
                     expr: Box::new(word.clone()),
                     list,
@@ -107,7 +110,7 @@ fn guard(
     let matches = ast::Expr::Nested(Box::new(ast::Expr::BinaryOp {
         left: text,
         op: B::PGRegexMatch,
-        right: Box::new(sql::text(pattern)),
+        right: Box::new(sql::text_literal(pattern)),
     }));
     let condition = others
         .into_iter()
@@ -118,7 +121,7 @@ fn guard(
         // A matching text is a number and not NULL, so LEAST and GREATEST can clamp it.
         Type::Numeric(_) => {
             let end = |v: f64| {
-                sql::number(&if v.abs() > 9.2e18 && integer_range(limit).is_some() {
+                sql::number_literal(&if v.abs() > 9.2e18 && integer_range(limit).is_some() {
                     whole(v)
                 } else {
                     format!("{v:.0}")

@@ -17,7 +17,7 @@ use crate::refusal::{Refusal, reason};
 const FACTORIAL_MAX: f64 = 28.0;
 
 fn compare(value: &ast::Expr, op: B, constant: &str) -> ast::Expr {
-    sql::binary(sql::nest(value.clone()), op, sql::number(constant))
+    sql::binary(sql::nest(value.clone()), op, sql::number_literal(constant))
 }
 
 fn between(value: &ast::Expr, lo: &str, hi: &str) -> ast::Expr {
@@ -169,14 +169,14 @@ fn of_parts(function: Function, parts: Vec<Emitted>) -> Result<(ast::Expr, usize
 /// The day exists in its month, in the years 1 to 9999.
 fn is_date(year: &ast::Expr, month: &ast::Expr, day: &ast::Expr) -> ast::Expr {
     let one_of = |value: ast::Expr, list: &[&str], negated: bool| {
-        let list = list.iter().map(|n| sql::number(n)).collect();
+        let list = list.iter().map(|n| sql::number_literal(n)).collect();
         sql::nest(ast::Expr::InList {
             expr: Box::new(sql::nest(value)),
             list,
             negated,
         })
     };
-    let rest = |by: &str| sql::binary(sql::nest(year.clone()), B::Modulo, sql::number(by));
+    let rest = |by: &str| sql::binary(sql::nest(year.clone()), B::Modulo, sql::number_literal(by));
     let is_leap = sql::all(vec![
         one_of(rest("4"), &["0"], false),
         sql::nest(either(
@@ -328,7 +328,7 @@ fn power_by(
     let base = keep_within(base, Interval::new(-most, most), result)?;
     let near_zero = is_float(result) && (base.tiny || by.abs() > 3.0) && by.abs() > 1.0;
     let least = format!("{:e}", 1.0 / most);
-    let constant = |sign: &str| sql::cast(sql::text(&format!("{sign}{least}")), result);
+    let constant = |sign: &str| sql::cast(sql::text_literal(&format!("{sign}{least}")), result);
     // 2.00000000000000000001 is close to 2 but not a whole number; -1e-400 is close to zero but
     // negative.
     let is_whole = exponent.range == Interval::point(by) && by.fract() == 0.0;
@@ -357,7 +357,7 @@ fn power_by(
             if is_negative {
                 branches.push((vanishes(&base), sql::null()));
             } else if near_zero {
-                branches.push((vanishes(&base), sql::cast(sql::number("0"), result)));
+                branches.push((vanishes(&base), sql::cast(sql::number_literal("0"), result)));
             }
             let positive = compare(&base, B::GtEq, "0");
             let call = sql::call("power", vec![base, exponent.sql]);

@@ -25,7 +25,7 @@ pub(in crate::rewrite) fn cut(value: Emitted) -> Emitted {
     }
     let shorter = sql::call(
         "left",
-        vec![value.sql, sql::number(&LENGTH_MAX.to_string())],
+        vec![value.sql, sql::number_literal(&LENGTH_MAX.to_string())],
     );
     Emitted {
         sql: shorter,

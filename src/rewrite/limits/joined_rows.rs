@@ -12,7 +12,7 @@ const JOINED: u64 = 500;
 /// thousands of characters.
 const SORTED: u64 = 5_000;
 
-/// The same where rows are grouped, for which PostgreSQL hashes them, as a rule.
+/// Nanoseconds that a row takes to be grouped, which PostgreSQL usually does by hashing.
 const GROUPED: u64 = 1_000;
 
 /// Nanoseconds that a row takes when it comes into a frame again.

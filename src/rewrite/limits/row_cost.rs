@@ -153,7 +153,7 @@ pub(in crate::rewrite) fn check(work: RowCost, unit: &str) -> Result<(), Refusal
     };
     if work.row > NANOSECONDS_MAX {
         return Err(refusal("one row", NANOSECONDS_MAX)
-            .detail("The time of an answer must tell little about any row.")
+            .detail("The time that an answer takes must reveal little about any row.")
             .hint(
                 "Use fewer regular expressions and functions of long texts, or ask in several \
                 queries.",
@@ -163,8 +163,8 @@ pub(in crate::rewrite) fn check(work: RowCost, unit: &str) -> Result<(), Refusal
         let met = format!("the rows of one {unit}, joined with each other,");
         return Err(refusal(&met, UNIT_NANOSECONDS_MAX)
             .detail(format!(
-                "Each side of such a join has up to rows_per_unit rows of one {unit}. The time of \
-                    an answer must tell little about any {unit}."
+                "Each side of such a join has up to rows_per_unit rows of one {unit}. The time \
+                    that an answer takes must reveal little about any {unit}."
             ))
             .hint(format!(
                 "Join by a key, aggregate each side by the {unit} first, or ask the data \

@@ -101,7 +101,7 @@ impl Calls for OverRows<'_, '_> {
         let order = sql::order_term(self.emit(value)?, descending, false);
         let fraction = match fraction.map(Fractions::all) {
             None => None,
-            Some([fraction]) => Some(sql::number(&format!(
+            Some([fraction]) => Some(sql::number_literal(&format!(
                 "{}.{:06}",
                 fraction / 1_000_000,
                 fraction % 1_000_000

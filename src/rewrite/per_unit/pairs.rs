@@ -32,7 +32,7 @@ fn less(a: ast::Expr, b: ast::Expr) -> ast::Expr {
 }
 
 fn above(a: &ast::Expr, least: &str) -> ast::Expr {
-    sql::binary(a.clone(), B::Gt, sql::number(least))
+    sql::binary(a.clone(), B::Gt, sql::number_literal(least))
 }
 
 /// NULL unless the divisor is above zero.
@@ -43,7 +43,7 @@ fn ratio(a: ast::Expr, b: ast::Expr) -> ast::Expr {
 
 fn result(value: ast::Expr) -> ast::Expr {
     sql::cast(
-        sql::call("round", vec![value, sql::number(RESULT_DECIMALS)]),
+        sql::call("round", vec![value, sql::number_literal(RESULT_DECIMALS)]),
         &Type::Float8,
     )
 }
@@ -64,7 +64,10 @@ impl PairSums {
         } else {
             sql::call(
                 "trim_scale",
-                vec![sql::call("round", vec![emitted, sql::number(DECIMALS)])],
+                vec![sql::call(
+                    "round",
+                    vec![emitted, sql::number_literal(DECIMALS)],
+                )],
             )
         }
     }
@@ -122,9 +125,10 @@ impl PairSums {
             PairStatistic::SquaresY => ratio(squares_y(), n.clone()),
             PairStatistic::Products => ratio(products(), n.clone()),
             PairStatistic::CovariancePopulation => ratio(products(), sql::nest(times(n, n))),
-            PairStatistic::CovarianceSample => {
-                ratio(products(), times(n, &less(n.clone(), sql::number("1"))))
-            }
+            PairStatistic::CovarianceSample => ratio(
+                products(),
+                times(n, &less(n.clone(), sql::number_literal("1"))),
+            ),
             PairStatistic::Correlation => {
                 // Each root by itself: the product of both squares has twice their digits.
                 let roots = times(
@@ -145,12 +149,12 @@ impl PairSums {
                     B::Divide,
                     times(&squares_y(), &squares_x()),
                 ));
-                let straight = sql::binary(squares_y(), B::Eq, sql::number("0"));
+                let straight = sql::binary(squares_y(), B::Eq, sql::number_literal("0"));
                 sql::case(
                     vec![(
                         above(&squares_x(), "0"),
                         sql::case(
-                            vec![(straight, sql::cast(sql::number("1"), &Type::Float8))],
+                            vec![(straight, sql::cast(sql::number_literal("1"), &Type::Float8))],
                             Some(of_all),
                         ),
                     )],

@@ -43,8 +43,7 @@ pub(super) fn window_call(
         window_frame: None,
     };
     let emitted = |value: &Expr| Ok::<_, Refusal>(expressions.emit(value)?.0);
-    let ranks =
-        |name: &str, order_by| sql::over_window(sql::call(name, Vec::new()), spec(order_by));
+    let ranks = |name: &str, terms| sql::over_window(sql::call(name, Vec::new()), spec(terms));
     Ok(match ranked {
         WindowFunction::PercentRank => ranks("percent_rank", order_by.clone()),
         WindowFunction::CumeDist => ranks("cume_dist", order_by.clone()),
@@ -52,12 +51,13 @@ pub(super) fn window_call(
         WindowFunction::Rank => ranks("rank", order_by.clone()),
         WindowFunction::DenseRank => ranks("dense_rank", order_by.clone()),
         WindowFunction::Ntile(count) => sql::over_window(
-            sql::call("ntile", vec![sql::number(&count.to_string())]),
+            sql::call("ntile", vec![sql::number_literal(&count.to_string())]),
             spec(completed()),
         ),
         WindowFunction::LagLead { value, offset } => {
             let name = if *offset < 0 { "lag" } else { "lead" };
-            let arguments = vec![emitted(value)?, sql::number(&offset.abs().to_string())];
+            let rows = sql::number_literal(&offset.abs().to_string());
+            let arguments = vec![emitted(value)?, rows];
             sql::over_window(sql::call(name, arguments), spec(completed()))
         }
         WindowFunction::NthValue { value, place } => {
@@ -148,7 +148,7 @@ impl Placed<'_> {
             Position::Last => ("last_value", vec![value.clone()]),
             Position::Nth(nth) => (
                 "nth_value",
-                vec![value.clone(), sql::number(&nth.to_string())],
+                vec![value.clone(), sql::number_literal(&nth.to_string())],
             ),
         };
         let call = sql::call(name, arguments);
@@ -186,7 +186,7 @@ impl Placed<'_> {
                 let reached = sql::binary(
                     reached,
                     ast::BinaryOperator::GtEq,
-                    sql::number(&nth.to_string()),
+                    sql::number_literal(&nth.to_string()),
                 );
                 sql::case(
                     vec![(reached, over(call, completed(), Some(print_frame(&all))))],

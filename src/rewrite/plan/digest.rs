@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn choices_that_differ_in_their_look_alone_differ() {
         let one = BigUint::from(1u8);
-        let row = vec![ast::SelectItem::UnnamedExpr(sql::number("1"))];
+        let row = vec![ast::SelectItem::UnnamedExpr(sql::number_literal("1"))];
         let select = sql::select(row, Vec::new(), None, Vec::new());
         let choice = |mu: Option<Mu>, loss: Mu| ChoicePlan {
             statement: EmittedStatement::print(&select).unwrap(),

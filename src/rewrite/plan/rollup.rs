@@ -397,7 +397,7 @@ impl Emission<'_> {
             let is_whole = declared.iter().all(|info| {
                 info.origin
                     .map_or(info.data_type == Type::Bool, |(table, at)| {
-                        let column = &self.policy.tables[table.0].columns[at];
+                        let column = &self.policy.tables[table.0].columns[at.0];
                         column.domain.as_ref().map_or(
                             column.data_type == Type::Bool || column.extent.is_none(),
                             |_| column.is_complete,
@@ -431,7 +431,7 @@ impl Emission<'_> {
             let info = &self.analyzed.columns()[id.0 as usize];
             let is_deterministic = || {
                 info.origin.is_some_and(|(table, at)| {
-                    self.policy.tables[table.0].columns[at].deterministic_collation
+                    self.policy.tables[table.0].columns[at.0].deterministic_collation
                 })
             };
             let is_printed_once = match &info.data_type {

@@ -15,7 +15,7 @@ pub struct UnpaidPart<'p> {
 }
 
 impl Plan {
-    /// Those of the given releases that have a price.
+    /// The part of the plan that consists of those given releases that have a price.
     pub fn part(&self, releases: impl Fn(ReleaseId) -> bool) -> UnpaidPart<'_> {
         let releases = (0..self.releases.len())
             .map(ReleaseId)

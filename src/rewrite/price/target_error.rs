@@ -155,9 +155,9 @@ fn unknown_of(output: &Output) -> Refusal {
         return unknown();
     }
     unusable().hint(
-        "RESET pgveil.target_error, and set pgveil.epsilon instead: the errors of a fit follow \
-            from all of its answer. A share of one row, as in SET pgveil.target_error = '300% of \
-            a row', sets a target for the sums that it is computed from.",
+        "RESET pgveil.target_error, and set pgveil.epsilon instead: the errors of a fit are \
+            known only once it is answered. A share of one row, as in SET pgveil.target_error = \
+            '300% of a row', sets a target for the sums that it is computed from.",
     )
 }
 
@@ -171,8 +171,8 @@ pub(in crate::rewrite) fn of_steps() -> Refusal {
 
 fn unknown() -> Refusal {
     unusable().hint(
-        "RESET pgveil.target_error, and set pgveil.epsilon instead. Of a percentile alone, ask for \
-            the error too: pgveil.stderr(percentile_cont(0.5) WITHIN GROUP (ORDER BY x)).",
+        "RESET pgveil.target_error, and set pgveil.epsilon instead. For a percentile, also ask for \
+         its error: pgveil.stderr(percentile_cont(0.5) WITHIN GROUP (ORDER BY x)).",
     )
 }
 
@@ -280,7 +280,7 @@ impl Needs {
         };
         let most = policy.privacy.epsilon_max;
         if whole > most {
-            Err(too_dear(whole, most))
+            Err(too_expensive(whole, most))
         } else {
             Ok(own)
         }
@@ -288,7 +288,7 @@ impl Needs {
 }
 
 /// 22023: says how much the wanted error needs.
-pub(in crate::rewrite) fn too_dear(needed: f64, most: f64) -> Refusal {
+pub(in crate::rewrite) fn too_expensive(needed: f64, most: f64) -> Refusal {
     let need = if needed.is_finite() {
         format!("epsilon {needed:.3}")
     } else {

@@ -123,7 +123,7 @@ pub(in crate::rewrite) fn asked_releases<'a>(
 /// The parts of all steps of a logistic regression.
 const ALL_STEPS: usize = (1 << NEWTON_STEPS) - 1;
 
-/// Those of the last.
+/// The parts of the last step.
 const LAST_STEP: usize = 1 << (NEWTON_STEPS - 1);
 
 /// The parts of a release that is a step of a logistic regression.
@@ -360,7 +360,7 @@ pub(in crate::rewrite) fn within_ceiling(
         } else {
             epsilon_of_mu(loss.mu_squared, to_fixed(terms.delta))
         };
-        return Err(target_error::too_dear(
+        return Err(target_error::too_expensive(
             needed.map_or(f64::INFINITY, |epsilon| epsilon.to_f64()),
             most,
         ));

@@ -100,7 +100,7 @@ fn domain_condition(
     };
     let declared = inlined_columns(release, columns, expr).iter().any(|info| {
         info.origin.is_some_and(|(table, position)| {
-            policy.tables[table.0].columns[position].domain.is_some()
+            policy.tables[table.0].columns[position.0].domain.is_some()
         })
     });
     if !declared {
@@ -178,14 +178,14 @@ pub(in crate::rewrite) fn canonical(key: ast::Expr, data_type: &Type, rule: &Key
         Type::Float4 | Type::Float8 => sql::binary(
             sql::nest(key),
             B::Plus,
-            sql::cast(sql::number("0"), &Type::Float8),
+            sql::cast(sql::number_literal("0"), &Type::Float8),
         ),
         // A listed value is printed from its list, and is as long as that says.
         Type::Text | Type::Varchar(_) if *rule == KeyRule::Threshold => {
             let short = sql::binary(
                 sql::call("octet_length", vec![key.clone()]),
                 B::LtEq,
-                sql::number(&KEY_BYTES_MAX.to_string()),
+                sql::number_literal(&KEY_BYTES_MAX.to_string()),
             );
             sql::case(vec![(short, key)], None)
         }

@@ -108,7 +108,7 @@ impl ClippedAggregate<'_> {
             projection.push(sql::alias(length, &length_name(at)));
         }
         let first = if is_whole {
-            sql::number("1")
+            sql::number_literal("1")
         } else if self.groups_per_unit.is_some() {
             sql::bare("r")
         } else {
@@ -133,7 +133,7 @@ impl ClippedAggregate<'_> {
         let length = if self.is_whole() {
             length
         } else {
-            let kept = vec![length, sql::number(&PAST_ALL.to_string())];
+            let kept = vec![length, sql::number_literal(&PAST_ALL.to_string())];
             sql::cast(sql::call("least", kept), &Type::Int8)
         };
         bucket(length, &block.bins, &Type::Int8)
@@ -159,7 +159,7 @@ impl ClippedAggregate<'_> {
             let sum = sql::aggregate("sum", Some(sql::column("s", &name)), None);
             projection.push(sql::alias(text(sum), &name));
         }
-        let is_first = sql::binary(sql::column("s", "r"), B::Eq, sql::number("1"));
+        let is_first = sql::binary(sql::column("s", "r"), B::Eq, sql::number_literal("1"));
         let units = sql::aggregate("count", None, Some(is_first));
         projection.push(sql::alias(text(units), UNITS));
         let by = |block: &String| -> Vec<ast::Expr> {
@@ -185,9 +185,9 @@ fn first_bin(sorted: &[String]) -> ast::Expr {
     match sorted {
         [first, _, ..] => {
             let is_first = sql::is_not_null(sql::column("s", first));
-            sql::case(vec![(is_first, sql::text("1"))], None)
+            sql::case(vec![(is_first, sql::text_literal("1"))], None)
         }
-        [] | [_] => sql::text("1"),
+        [] | [_] => sql::text_literal("1"),
     }
 }
 
@@ -214,14 +214,14 @@ fn squared_length(block: &Block) -> ast::Expr {
             sql::nest(sql::binary(
                 value,
                 B::Multiply,
-                sql::number(&weight.to_string()),
+                sql::number_literal(&weight.to_string()),
             ))
         };
         sql::binary(weighed.clone(), B::Multiply, weighed)
     });
     terms
         .reduce(|a, b| sql::binary(a, B::Plus, b))
-        .unwrap_or_else(|| sql::number("0"))
+        .unwrap_or_else(|| sql::number_literal("0"))
 }
 
 /// The number of the bin that a squared length, a numeric, is in.
@@ -233,7 +233,7 @@ fn bucket(squared: ast::Expr, bins: &Bins, data_type: &Type) -> ast::Expr {
     let thresholds = bins.thresholds();
     let elem = thresholds
         .iter()
-        .map(|squared: &BigUint| sql::number(&squared.to_string()))
+        .map(|squared: &BigUint| sql::number_literal(&squared.to_string()))
         .collect();
     let array = ast::Expr::Array(ast::Array { elem, named: true });
     let array = sql::cast_to_array(array, data_type);

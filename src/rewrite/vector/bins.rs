@@ -84,7 +84,7 @@ impl Bins {
         Self::with_candidates(edges)
     }
 
-    /// One candidate, whose length nobody exceeds but those past what is declared.
+    /// Bins with one candidate. Only units beyond what is declared are longer.
     pub fn single(clip: BigUint) -> Self {
         Self::with_candidates(vec![clip])
     }

@@ -149,7 +149,11 @@ impl Clip {
             )| {
                 let mut length = sql::call("abs", vec![value.clone()]);
                 if !multiplier.is_one() {
-                    length = sql::binary(length, B::Multiply, sql::number(&multiplier.to_string()));
+                    length = sql::binary(
+                        length,
+                        B::Multiply,
+                        sql::number_literal(&multiplier.to_string()),
+                    );
                 }
                 if self.shift > 0 {
                     length = rounded_up(length, divisor);
@@ -162,13 +166,13 @@ impl Clip {
         );
         terms
             .reduce(|a, b| sql::binary(a, B::Plus, b))
-            .unwrap_or_else(|| sql::number("0"))
+            .unwrap_or_else(|| sql::number_literal("0"))
     }
 
     /// The norm where it exceeds the limit, else NULL.
     pub fn excess(&self, norm: ast::Expr) -> ast::Expr {
         let limit = self.norm.norm_summand(self.limit.clone());
-        let limit = sql::number(&limit.to_string());
+        let limit = sql::number_literal(&limit.to_string());
         sql::call(
             "nullif",
             vec![sql::call("greatest", vec![norm, limit.clone()]), limit],
@@ -185,7 +189,7 @@ impl Clip {
         let value = sql::binary(
             sql::cast(value, &Type::Numeric(None)),
             B::Multiply,
-            sql::number(&(refined * &self.limit).to_string()),
+            sql::number_literal(&(refined * &self.limit).to_string()),
         );
         sql::call("div", vec![value, divisor])
     }
@@ -194,12 +198,16 @@ impl Clip {
 /// The quotient of a length of at most `1 << VALUE_BITS`, rounded up. For a divisor whose sum with
 /// the length would not fit eight bytes: the quotient rounded down, plus one.
 fn rounded_up(length: ast::Expr, divisor: &BigUint) -> ast::Expr {
-    let of = |length| sql::binary(length, B::Divide, sql::number(&divisor.to_string()));
+    let of = |length| sql::binary(length, B::Divide, sql::number_literal(&divisor.to_string()));
     if has_room(divisor) {
         let most = divisor - 1u8;
-        of(sql::binary(length, B::Plus, sql::number(&most.to_string())))
+        of(sql::binary(
+            length,
+            B::Plus,
+            sql::number_literal(&most.to_string()),
+        ))
     } else {
-        sql::binary(of(length), B::Plus, sql::number("1"))
+        sql::binary(of(length), B::Plus, sql::number_literal("1"))
     }
 }
 
@@ -209,12 +217,12 @@ fn has_room(divisor: &BigUint) -> bool {
 
 /// The value, clamped to at most this magnitude, as an int8.
 pub(super) fn eight_bytes(value: ast::Expr, most: u64) -> ast::Expr {
-    let lowest = sql::number(&format!("-{most}"));
+    let lowest = sql::number_literal(&format!("-{most}"));
     let kept = sql::call(
         "least",
         vec![
             sql::call("greatest", vec![value, lowest]),
-            sql::number(&most.to_string()),
+            sql::number_literal(&most.to_string()),
         ],
     );
     sql::cast(kept, &Type::Int8)
@@ -225,7 +233,7 @@ pub(in crate::rewrite) fn above_root(squared: ast::Expr) -> ast::Expr {
     sql::binary(
         sql::call("floor", vec![sql::call("sqrt", vec![squared])]),
         B::Plus,
-        sql::number("1"),
+        sql::number_literal("1"),
     )
 }
 

@@ -167,10 +167,10 @@ impl ClippedAggregate<'_> {
         let grouped = positions(1, projection.len());
         let mut spent = 0;
         for (i, coordinate) in self.coordinates.iter().enumerate() {
-            let partial = self.unit_total(coordinate, self.group_of(i), &expressions)?;
-            spent = weigh(spent, &partial, self.effort)?;
-            let partial = bound.clamp(i, partial);
-            projection.push(sql::alias(shown(partial), &format!("v{i}")));
+            let summed = self.unit_total(coordinate, self.group_of(i), &expressions)?;
+            spent = weigh(spent, &summed, self.effort)?;
+            let summed = bound.clamp(i, summed);
+            projection.push(sql::alias(shown(summed), &format!("v{i}")));
         }
         let finest = sql::select(projection, vec![from], condition, grouped);
         if flat {
@@ -261,7 +261,7 @@ impl ClippedAggregate<'_> {
                     group,
                     expressions,
                 )?;
-                let twice = sql::binary(sql::number("2"), B::Multiply, met);
+                let twice = sql::binary(sql::number_literal("2"), B::Multiply, met);
                 Ok(sql::binary(
                     twice,
                     B::Minus,
@@ -289,14 +289,18 @@ impl ClippedAggregate<'_> {
             | Coordinate::Presence
                 if group.is_none() =>
             {
-                Ok(sql::number("1"))
+                Ok(sql::number_literal("1"))
             }
             Coordinate::Presence => Err(internal()),
             Coordinate::Units { mask } => {
-                let any = sql::binary(count_of(mask, group, expressions)?, B::Gt, sql::number("0"));
+                let any = sql::binary(
+                    count_of(mask, group, expressions)?,
+                    B::Gt,
+                    sql::number_literal("0"),
+                );
                 Ok(sql::case(
-                    vec![(any, sql::number("1"))],
-                    Some(sql::number("0")),
+                    vec![(any, sql::number_literal("1"))],
+                    Some(sql::number_literal("0")),
                 ))
             }
             Coordinate::DistanceFromEnd { filter, .. }
@@ -326,12 +330,16 @@ impl ClippedAggregate<'_> {
                 let data_type = integer_type(fixed_point);
                 let plain = integer(value, fixed_point, false, &data_type, expressions)?;
                 let distance = match end {
-                    End::Least => {
-                        sql::binary(plain, B::Minus, sql::number(&fixed_point.lower.to_string()))
-                    }
-                    End::Greatest => {
-                        sql::binary(sql::number(&fixed_point.upper.to_string()), B::Minus, plain)
-                    }
+                    End::Least => sql::binary(
+                        plain,
+                        B::Minus,
+                        sql::number_literal(&fixed_point.lower.to_string()),
+                    ),
+                    End::Greatest => sql::binary(
+                        sql::number_literal(&fixed_point.upper.to_string()),
+                        B::Minus,
+                        plain,
+                    ),
                 };
                 (distance, data_type)
             }
@@ -412,7 +420,7 @@ impl ClippedAggregate<'_> {
             "coalesce",
             vec![
                 sql::aggregate("sum", Some(integer), filter),
-                sql::number("0"),
+                sql::number_literal("0"),
             ],
         ))
     }
@@ -482,14 +490,14 @@ impl ClippedAggregate<'_> {
                     "coalesce",
                     vec![
                         sql::aggregate("sum", Some(of), Some(rows)),
-                        sql::number("0"),
+                        sql::number_literal("0"),
                     ],
                 )
             };
             let whole = sql::binary(
                 sum(value(), sql::is_null(sql::bare("n"))),
                 B::Multiply,
-                sql::number(&refined.to_string()),
+                sql::number_literal(&refined.to_string()),
             );
             let cut = sum(
                 clip.factor(value(), &refined, sql::bare("n")),
@@ -533,6 +541,6 @@ impl Bound {
 /// `first, first + 1, …` as GROUP BY positions.
 pub(in crate::rewrite) fn positions(first: usize, count: usize) -> Vec<ast::Expr> {
     (first..first + count)
-        .map(|i| sql::number(&i.to_string()))
+        .map(|i| sql::number_literal(&i.to_string()))
         .collect()
 }

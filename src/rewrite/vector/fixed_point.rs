@@ -176,8 +176,8 @@ impl FixedPoint {
         // numerics, and could itself become a value.
         let bounds = match self.step {
             GridStep::Decimal(0) if is_integer => (
-                sql::number(&self.lower.to_string()),
-                sql::number(&self.upper.to_string()),
+                sql::number_literal(&self.lower.to_string()),
+                sql::number_literal(&self.upper.to_string()),
             ),
             GridStep::Decimal(_) | GridStep::Binary(_) => (
                 bound(self.bounds.lo, data_type),
@@ -192,13 +192,13 @@ impl FixedPoint {
         let scaled = match self.step {
             GridStep::Decimal(0) if is_integer => clipped,
             GridStep::Decimal(n) => {
-                let factor = sql::number(&format!("1{}", "0".repeat(n as usize)));
+                let factor = sql::number_literal(&format!("1{}", "0".repeat(n as usize)));
                 // The cast rounds.
                 sql::binary(sql::nest(clipped), B::Multiply, factor)
             }
             GridStep::Binary(k) if is_float => {
-                let factor = sql::cast(sql::text(&2f64.powi(k).to_string()), &Type::Float8);
-                let half = sql::cast(sql::text("0.5"), &Type::Float8);
+                let factor = sql::cast(sql::text_literal(&2f64.powi(k).to_string()), &Type::Float8);
+                let half = sql::cast(sql::text_literal("0.5"), &Type::Float8);
                 // A product below float8's reach is an error, not zero. A step finer than 1
                 // multiplies upwards; with a coarser one, a quarter of a step becomes zero.
                 let least = format!("{:e}", FLOAT_TINY.max(2f64.powi(-k - 2)));
@@ -219,7 +219,10 @@ impl FixedPoint {
                 )
             }
             GridStep::Binary(k) => {
-                let factor = sql::cast(sql::text(&2f64.powi(k).to_string()), &Type::Numeric(None));
+                let factor = sql::cast(
+                    sql::text_literal(&2f64.powi(k).to_string()),
+                    &Type::Numeric(None),
+                );
                 sql::binary(
                     sql::nest(sql::cast(clipped, &Type::Numeric(None))),
                     B::Multiply,

@@ -37,7 +37,7 @@ pub fn over_sets(
     for at in KeyId::all(release.keys.len()) {
         let having = SetId::with_numbers(&release.sets).filter(|(_, set)| set.contains(at));
         let list: Vec<ast::Expr> = having
-            .map(|(number, _)| sql::number(&number.to_string()))
+            .map(|(number, _)| sql::number_literal(&number.to_string()))
             .collect();
         let has = ast::Expr::InList {
             expr: Box::new(sql::column("x", SET_COLUMN)),

@@ -73,7 +73,11 @@ impl ClippedAggregate<'_> {
             None,
             Vec::new(),
         );
-        let kept = sql::binary(sql::bare("r"), B::LtEq, sql::number(&limit.to_string()));
+        let kept = sql::binary(
+            sql::bare("r"),
+            B::LtEq,
+            sql::number_literal(&limit.to_string()),
+        );
         let mut carried = self.carry(true, |name| {
             if presence.as_deref() == Some(name) {
                 self.share_presence(name, limit)
@@ -102,12 +106,15 @@ impl ClippedAggregate<'_> {
     fn share_presence(&self, presence: &str, limit: u32) -> ast::Expr {
         let groups = sql::call(
             "least",
-            vec![sql::bare("t"), sql::number(&limit.to_string())],
+            vec![sql::bare("t"), sql::number_literal(&limit.to_string())],
         );
         let each = match self.norm {
             Norm::L2 => {
-                let squared =
-                    sql::binary(sql::number(&PRESENCE.pow(2).to_string()), B::Divide, groups);
+                let squared = sql::binary(
+                    sql::number_literal(&PRESENCE.pow(2).to_string()),
+                    B::Divide,
+                    groups,
+                );
                 sql::cast(
                     sql::call(
                         "floor",
@@ -116,7 +123,11 @@ impl ClippedAggregate<'_> {
                     &Type::Int8,
                 )
             }
-            Norm::L1 => sql::binary(sql::number(&PRESENCE.to_string()), B::Divide, groups),
+            Norm::L1 => sql::binary(
+                sql::number_literal(&PRESENCE.to_string()),
+                B::Divide,
+                groups,
+            ),
         };
         sql::binary(sql::bare(presence), B::Multiply, each)
     }
@@ -153,10 +164,13 @@ pub(in crate::rewrite) fn hash(texts: Vec<ast::Expr>) -> ast::Expr {
     let next = |seed, text| {
         sql::call(
             "hashtextextended",
-            vec![sql::call("coalesce", vec![text, sql::text("")]), seed],
+            vec![
+                sql::call("coalesce", vec![text, sql::text_literal("")]),
+                seed,
+            ],
         )
     };
-    texts.into_iter().fold(sql::number("0"), next)
+    texts.into_iter().fold(sql::number_literal("0"), next)
 }
 
 /// An order that no locale can change.

@@ -223,7 +223,7 @@ impl ClippedAggregate<'_> {
     fn one_row_a_group(&self, rows: ast::Query, groups: &[ListedGroup]) -> ast::Query {
         let is_group = |at: usize| {
             let group = sql::column("x", "g");
-            sql::binary(group, B::Eq, sql::number(&at.to_string()))
+            sql::binary(group, B::Eq, sql::number_literal(&at.to_string()))
         };
         let of_group = |value: &dyn Fn(usize) -> ast::Expr| {
             let branches = (0..groups.len()).map(|at| (is_group(at), value(at)));
@@ -245,7 +245,10 @@ impl ClippedAggregate<'_> {
         if !self.blocks.is_empty() {
             // A unit is counted in one of its groups.
             let first = vec![(is_group(0), sql::column("w", UNITS))];
-            projection.push(sql::alias(sql::case(first, Some(sql::text("0"))), UNITS));
+            projection.push(sql::alias(
+                sql::case(first, Some(sql::text_literal("0"))),
+                UNITS,
+            ));
         }
         let from = vec![
             sql::tables(sql::derived_table(rows, "w")),
@@ -260,7 +263,7 @@ fn of_value(key: &ast::Expr, value: Option<&Scalar>, data_type: &Type) -> (ast::
     match value {
         Some(value) => {
             let condition = sql::binary(key.clone(), B::Eq, listed_value(value, data_type));
-            (condition, sql::text(&key_text(value, data_type)))
+            (condition, sql::text_literal(&key_text(value, data_type)))
         }
         None => (sql::is_null(key.clone()), sql::null()),
     }

@@ -12,12 +12,15 @@ use crate::rewrite::emit::sql;
 
 /// A row's integer, clamped to bounds that contain zero. NULL becomes zero, which adds as little.
 pub(in crate::rewrite) fn within(integer: ast::Expr, (lower, upper): (i128, i128)) -> ast::Expr {
-    let known = sql::call("coalesce", vec![integer, sql::number("0")]);
+    let known = sql::call("coalesce", vec![integer, sql::number_literal("0")]);
     sql::call(
         "least",
         vec![
-            sql::call("greatest", vec![known, sql::number(&lower.to_string())]),
-            sql::number(&upper.to_string()),
+            sql::call(
+                "greatest",
+                vec![known, sql::number_literal(&lower.to_string())],
+            ),
+            sql::number_literal(&upper.to_string()),
         ],
     )
 }
@@ -53,17 +56,17 @@ pub(in crate::rewrite) fn integer(
     if !centred {
         return Ok(integer);
     }
-    let doubled = sql::binary(sql::number("2"), B::Multiply, integer);
+    let doubled = sql::binary(sql::number_literal("2"), B::Multiply, integer);
     Ok(sql::binary(
         doubled,
         B::Minus,
-        sql::number(&fixed_point.centre_twice().to_string()),
+        sql::number_literal(&fixed_point.centre_twice().to_string()),
     ))
 }
 
 /// The distance of a centred integer's square from its maximum, divided by G.
 pub(in crate::rewrite) fn lacks(distance: ast::Expr, fixed_point: &FixedPoint) -> ast::Expr {
-    let most = sql::number(&(u128::from(fixed_point.spread()).pow(2)).to_string());
+    let most = sql::number_literal(&(u128::from(fixed_point.spread()).pow(2)).to_string());
     let lacks = sql::binary(
         most,
         B::Minus,
@@ -77,7 +80,11 @@ pub(super) fn divide(product: ast::Expr, divisor: u64) -> ast::Expr {
     if divisor == 1 {
         product
     } else {
-        sql::binary(product, B::Divide, sql::number(&divisor.to_string()))
+        sql::binary(
+            product,
+            B::Divide,
+            sql::number_literal(&divisor.to_string()),
+        )
     }
 }
 

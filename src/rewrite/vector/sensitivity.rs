@@ -121,7 +121,7 @@ pub fn weights(coordinates: &[Coordinate]) -> Vec<BigUint> {
         .map(|c| {
             let magnitude = BigUint::from(c.magnitude());
             match c {
-                // As long as the pair that it was turned from.
+                // As long as the pair that it was rotated from.
                 Coordinate::DistanceFromEnd { .. } => {
                     (&scale * ROOT_2).div_ceil(&(magnitude << 31u8))
                 }

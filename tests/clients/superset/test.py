@@ -63,7 +63,10 @@ def starts_and_logs_in():
 def adds_the_database():
     def settings(password):
         return dict(
-            sqlalchemy_uri=f"postgresql+psycopg2://{USER}:{password}@{HOST}:{VEILED}/{DATABASE}?sslmode=require",
+            sqlalchemy_uri=(
+                f"postgresql+psycopg2://{USER}:{password}@{HOST}:{VEILED}/{DATABASE}"
+                "?sslmode=require"
+            ),
             database_name="pgveil",
         )
 

@@ -13,7 +13,7 @@ use pgveil::ledger::{
 use pgveil::mechanism::Loss;
 use pgveil::parse::{ExplainFormat, Statement, parse};
 use pgveil::policy::File;
-use pgveil::web::rate_limit::Pace;
+use pgveil::web::rate_limit::RequestLimit;
 use pgveil::web::session::Lifetimes;
 use pgveil::wire::Tls;
 use pgveil::wire::scram::make_verifier;
@@ -64,7 +64,7 @@ pub async fn stage_of(lifetimes: Lifetimes, tls: Option<Tls>, more: &str) -> Sta
         lifetimes,
         // However slow this machine is.
         first_wait: Duration::from_secs(60),
-        pace: Pace::default(),
+        pace: RequestLimit::default(),
     };
     let shutdown = CancellationToken::new();
     let in_force = Arc::new(InForce::new(bare));

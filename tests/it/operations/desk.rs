@@ -15,7 +15,7 @@ use pgveil::desk::{DeskOptions, serve};
 use pgveil::engine::{Engine, Reloadable};
 use pgveil::ledger::Record;
 use pgveil::operator::{Control, OpenSessions};
-use pgveil::web::rate_limit::Pace;
+use pgveil::web::rate_limit::RequestLimit;
 use pgveil::web::session::Lifetimes;
 use pgveil::wire::scram::make_verifier;
 use pgveil::wire::{SharedState, Tls};
@@ -101,7 +101,7 @@ async fn stage_over(
         // However slow this machine is.
         first_wait: Duration::from_secs(60),
         drain,
-        pace: Pace::default(),
+        pace: RequestLimit::default(),
     };
     let shutdown = CancellationToken::new();
     let (sender, _) = mpsc::channel(1);

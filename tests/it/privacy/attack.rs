@@ -70,10 +70,10 @@ fn sorted(mut rows: Vec<String>) -> Vec<String> {
     rows
 }
 
-/// The empty twins in the shadow answer shape probes only: a subquery next to an empty aggregate
+/// The empty copies in the shadow answer shape probes only: a subquery next to an empty aggregate
 /// asks about rows that are there.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_question_is_answered_from_the_empty_twin() {
+async fn no_question_is_answered_from_the_empty_copy() {
     let veil = Veil::demo(rich, Veil::silent()).await;
     for sql in [
         "SELECT count(*), (SELECT count(*) FROM nls.women) FROM nls.women WHERE false",
@@ -386,7 +386,7 @@ async fn a_long_chain_is_refused_before_it_is_deep() {
                 }
             });
             let answered = answered.await.unwrap();
-            // Terms of AND are as many as there are words.
+            // Each term of AND is counted by itself.
             let is_long = head.ends_with('a') || link == " AND true";
             assert!(
                 links < 40_000 || is_long || answered.is_err(),

@@ -37,7 +37,7 @@ async fn spent(veil: &Veil) -> Balance {
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_private_leaves_but_through_release() {
     // The code side is tidy's: rows are sealed by execute, opened by release alone. Here: rows by
-    // any other road are refused, without a charge.
+    // any other path are refused, without a charge.
     let veil = Veil::demo(|y| y, None).await;
     let before = spent(&veil).await;
     for sql in [

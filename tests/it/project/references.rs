@@ -334,7 +334,7 @@ fn functions() -> String {
     table
 }
 
-/// The document has the functions of the catalogue. `PGVEIL_WRITE=1` writes them.
+/// The document has all functions of the table. `PGVEIL_WRITE=1` writes them.
 #[test]
 fn the_functions_are_listed() {
     const BEGIN: &str = "PGVEIL_WRITE=1 -->\n";

@@ -1,5 +1,5 @@
 //! Every refusal that the source can make stands in a golden file, with all that a client sees.
-//! Every reason of a refusal stands in the catalogue, and docs/refusals.md is that catalogue.
+//! Every reason of a refusal stands in docs/refusals.md.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::tidy::texts;
 /// Not shown by the golden files: why, or the tests that meet them; and the messages.
 const ELSEWHERE: &[(&str, &[&str])] = &[
     (
-        "a catalog's road, which is taken before a plan is made: catalogs::reach",
+        "a catalog's path, which is taken before a plan is made: catalogs::reach",
         &[
             "FOR UPDATE and FOR SHARE are not allowed",
             "a statement over both {relation} and {table} is not supported",
@@ -388,8 +388,8 @@ fn wrapped(text: &str) -> String {
     lines.join("\n") + "\n"
 }
 
-/// The catalogue, as docs/refusals.md has it.
-fn catalogue() -> String {
+/// The list of reasons, as docs/refusals.md has it.
+fn listed_reasons() -> String {
     let mut text = String::new();
     for theme in THEMES {
         text += &format!("\n## {}\n", theme.title);
@@ -416,7 +416,7 @@ fn the_references_list_every_reason() {
     let text = std::fs::read_to_string(PATH).unwrap();
     let (before, rest) = text.split_once(BEGIN).expect("the beginning of the list");
     let (listed, after) = rest.split_once(END).expect("the end of the list");
-    let wanted = catalogue();
+    let wanted = listed_reasons();
     if std::env::var_os("PGVEIL_WRITE").is_some() {
         std::fs::write(PATH, [before, BEGIN, &wanted, END, after].concat()).unwrap();
     } else {

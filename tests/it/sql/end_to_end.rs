@@ -1,4 +1,4 @@
-//! The whole road of a query over the demo data: answers without noise equal PostgreSQL's, charges
+//! The whole path of a query over the demo data: answers without noise equal PostgreSQL's, charges
 //! are the plan's, and nothing is answered unpaid.
 
 use std::sync::Arc;

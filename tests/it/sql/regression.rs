@@ -540,7 +540,7 @@ async fn fits_of_many_groups_take_turns() {
         assert_eq!(fitting.is_short(), groups < 300);
         let mut turns = 0;
         while !fitting.is_done() {
-            fitting.turn();
+            fitting.advance();
             turns += 1;
         }
         assert!(if groups < 300 { turns == 1 } else { turns > 1 }, "{turns}");

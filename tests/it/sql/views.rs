@@ -258,10 +258,10 @@ async fn worth_is_what_explain_says() {
     let of = "SELECT aggregate, epsilon, round(error_95::numeric, 1), clip, answers, \
         answers_left FROM pgveil.worth WHERE table_name = 'women' AND column_name IS NULL";
     // At the policy's price, which is the session's, and at the most that a query may spend.
-    let dearest = "count|1|9.2|fixed|7|7";
+    let most_expensive = "count|1|9.2|fixed|7|7";
     assert_eq!(
         rows(&veil, of).await,
-        ["count|0.5|17.6|fixed|28|28", dearest]
+        ["count|0.5|17.6|fixed|28|28", most_expensive]
     );
     // Fifteen rows of a woman count: the number of women is the same, and that of rows fifteen
     // times as large.
@@ -280,7 +280,7 @@ async fn worth_is_what_explain_says() {
     rows(&veil, "SELECT count(*) FROM nls.women").await;
     assert_eq!(
         rows(&veil, of).await,
-        ["count|0.5|17.6|fixed|28|27", dearest],
+        ["count|0.5|17.6|fixed|28|27", most_expensive],
         "one is bought"
     );
 }

@@ -34,21 +34,29 @@ fn with_colleague(yaml: String) -> String {
 /// Statements over no table that last until they are stopped, more than the shadow has sessions:
 /// another role is answered meanwhile, and a cancel ends them.
 #[tokio::test(flavor = "multi_thread")]
-async fn dear_free_statements_leave_room_for_others_and_are_cancelled() {
+async fn expensive_free_statements_leave_room_for_others_and_are_cancelled() {
     let veil = Veil::demo(with_colleague, Veil::silent()).await;
     let cancel = CancellationToken::new();
     // Small series: a long one would reach the shadow's limit on temporary files.
-    let dear = "SELECT count(*) FROM generate_series(1, 9999) a, generate_series(1, 9999) b, \
+    let expensive = "SELECT count(*) FROM generate_series(1, 9999) a, generate_series(1, 9999) b, \
         generate_series(1, 9999) c";
-    let dear = parse(dear).unwrap();
-    let [Statement::Query(dear)] = dear.as_slice() else {
+    let expensive = parse(expensive).unwrap();
+    let [Statement::Query(expensive)] = expensive.as_slice() else {
         panic!()
     };
     let ask = |_| {
-        let (engine, dear, cancel) = (Arc::clone(&veil.engine), dear.clone(), cancel.clone());
+        let (engine, expensive, cancel) =
+            (Arc::clone(&veil.engine), expensive.clone(), cancel.clone());
         tokio::spawn(async move {
             engine
-                .answer(&Veil::requester(), &dear, &[], &[], &[Format::Text], cancel)
+                .answer(
+                    &Veil::requester(),
+                    &expensive,
+                    &[],
+                    &[],
+                    &[Format::Text],
+                    cancel,
+                )
                 .await
         })
     };

@@ -68,7 +68,7 @@ fn columns(sql: &str, requester: &Requester) -> Vec<ColumnDescription> {
         of(&[("a", 23, 4), ("b", 23, 4), ("c", 23, 4)])
     } else if sql.contains("shifting") && requester.search_path == ["other"] {
         of(&[("?column?", 20, 8)])
-    } else if sql.contains("asker") || sql.contains('$') {
+    } else if sql.contains("client") || sql.contains('$') {
         of(&[("text", 25, -1)])
     } else {
         of(&[("?column?", 23, 4)])
@@ -96,7 +96,7 @@ fn rows(
     if sql.contains("pg_backend_pid") {
         return vec![vec![number(requester.process, 0)]];
     }
-    if sql.contains("asker") {
+    if sql.contains("client") {
         let Requester {
             role,
             session_settings,

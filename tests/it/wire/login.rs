@@ -131,7 +131,7 @@ async fn options_and_spellings_of_utf8_are_taken() {
     assert_eq!(socket.value("SHOW statement_timeout").await, "5s");
     assert!(
         socket
-            .value("SELECT asker")
+            .value("SELECT client")
             .await
             .starts_with("ann Some(0.25) [\"a\", \"b\"]")
     );

@@ -66,7 +66,7 @@ async fn values_are_computed_and_bound() {
             "SET DateStyle = 'SQL, DMY'; SET extra_float_digits = 0; PREPARE q (text) AS SELECT $1",
         )
         .await;
-    let requester = socket.value("EXECUTE q ('asker')").await;
+    let requester = socket.value("EXECUTE q ('client')").await;
     assert!(
         requester.contains("(\"DateStyle\", \"SQL, DMY\")")
             && requester.contains("(\"extra_float_digits\", \"0\")"),

@@ -270,7 +270,7 @@ async fn the_asker_carries_the_session() {
     let running = start().await;
     let mut socket = Socket::log_in(running.address).await;
     assert_eq!(
-        socket.value("SELECT asker").await,
+        socket.value("SELECT client").await,
         "ann None [\"ann\", \"public\"] [(\"TimeZone\", \"UTC\"), (\"DateStyle\", \"ISO, MDY\"), \
             (\"IntervalStyle\", \"postgres\"), \
          (\"extra_float_digits\", \"1\"), (\"bytea_output\", \"hex\")]"
@@ -283,7 +283,7 @@ async fn the_asker_carries_the_session() {
         .await;
     assert!(
         socket
-            .value("SELECT asker")
+            .value("SELECT client")
             .await
             .starts_with("ann Some(0.5) [\"Main\", \"x\"] [(\"TimeZone\", \"<+00>-00\")")
     );
@@ -509,7 +509,7 @@ async fn set_config_alone_is_set() {
     assert_eq!(socket.value("SHOW search_path").await, "\"a, b\", \"C\"");
     assert!(
         socket
-            .value("SELECT asker")
+            .value("SELECT client")
             .await
             .starts_with("ann None [\"a, b\", \"C\"]")
     );

@@ -8,7 +8,7 @@ use crate::catalog::Type;
 use crate::ir::evaluate::evaluate;
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, ColumnInfo, Expr, JoinKind, Relation, Scan, ScanId, TableId};
-use crate::policy::{Policy, Scalar};
+use crate::policy::{ColumnPosition, Policy, Scalar};
 
 pub(super) type Value = Option<Scalar>;
 
@@ -78,7 +78,7 @@ impl<'p> Made<'p> {
                 name: column.name.clone(),
                 data_type: Type::Int4,
                 nullable: !column.not_null,
-                origin: Some((TableId(table), at)),
+                origin: Some((TableId(table), ColumnPosition(at))),
             });
         }
         let scan = Relation::Scan(Scan {

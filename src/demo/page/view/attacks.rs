@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 
 use crate::demo::attack::{Answers, DifferencingAttack, HER, NoisyNumber, WAGES};
-use crate::web::chart::{Plot, number, plot};
+use crate::web::chart::{Plot, plot, rounded_number};
 use crate::web::share;
 
 /// A 95 % interval of Gaussian noise has this many standard deviations to each side.
@@ -27,8 +27,8 @@ pub fn attack_result(title: &str, body: &Markup, before: f64, after: f64) -> Mar
 }
 
 fn plus_minus(measured: NoisyNumber) -> String {
-    let width = number(QUANTILE * measured.error);
-    format!("{} ± {width}", number(measured.value))
+    let width = rounded_number(QUANTILE * measured.error);
+    format!("{} ± {width}", rounded_number(measured.value))
 }
 
 /// Two sums that only one woman's rows separate.
@@ -74,8 +74,8 @@ pub fn difference(found: &DifferencingAttack, exact: Option<(f64, f64)>) -> Mark
             }
         }
         p .note {
-            "Wages above " (number(WAGES.1)) " count as that much through pgveil, so its sums are \
-            lower."
+            "Wages above " (rounded_number(WAGES.1)) " count as that much through pgveil, so its \
+            sums are lower."
         }
         figure {
             figcaption {
@@ -181,12 +181,14 @@ pub fn repeats(found: &Answers, exact: Option<f64>) -> Markup {
         }
         p {
             @if differ == 0 {
-                "All " (times) " answers are " strong { (number(first)) } ". The first was paid \
-                for, the others were free, and none of them revealed anything new"
+                "All " (times) " answers are " strong { (rounded_number(first)) } ". The first was \
+                paid for, the others were free, and none of them revealed anything new"
             } @else {
                 (differ) " of " (times) " answers differ from the first"
             }
-            @if let Some(exact) = exact { ": the exact value is " strong { (number(exact)) } }
+            @if let Some(exact) = exact {
+                ": the exact value is " strong { (rounded_number(exact)) }
+            }
             "."
         }
     }
@@ -209,7 +211,7 @@ pub fn averaging(found: &Answers, exact: Option<f64>) -> Markup {
         p {
             "With " code { "SET pgveil.reuse = off" } " every answer has fresh noise and is \
             charged. The attacker buys " (times) " cheap ones, each ± "
-            (number(QUANTILE * found.error)) ", and averages."
+            (rounded_number(QUANTILE * found.error)) ", and averages."
         }
         figure {
             figcaption {
@@ -226,7 +228,9 @@ pub fn averaging(found: &Answers, exact: Option<f64>) -> Markup {
         }
         p {
             "The mean is " strong { (plus_minus(mean)) }
-            @if let Some(exact) = exact { "; the exact value is " strong { (number(exact)) } }
+            @if let Some(exact) = exact {
+                "; the exact value is " strong { (rounded_number(exact)) }
+            }
             ". One answer that costs as much as all " (times) " has the same error: averaging buys \
             what the budget sells, and the budget ends. It is a count of about a thousand women, \
             and one woman more or less stays hidden in it."

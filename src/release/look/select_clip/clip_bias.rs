@@ -44,7 +44,7 @@ pub struct ClipBias {
 /// What lacks the length that a clip took.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Lacking {
-    /// One value lacks all of it, with this many of its units for one of length.
+    /// One value lacks all of the length. One unit of length is this much in the value's own unit.
     All { unit: f64 },
     /// It is one of several values.
     Part,
@@ -121,8 +121,8 @@ const OF_SUMS: Possible = Possible {
     is_law: false,
 };
 
-/// Of rows that are counted, for a quantile: an index of 2. The rank moves by as much as is shown
-/// only if all rows that are cut lie on one side of it.
+/// The tails that are possible for counted rows behind a quantile: up to an index of 2. The rank
+/// moves by the full amount only if all rows that are cut lie on one side of it.
 const OF_ROWS: Possible = Possible {
     heaviest: 0.5,
     is_law: true,

@@ -20,7 +20,8 @@ pub(super) enum UnreadPattern {
     TooDeep,
 }
 
-/// Its size, and the number of characters that stand alone or end a range.
+/// The size of a regular expression, and the number of its characters that stand alone or end a
+/// range.
 ///
 /// # Errors
 /// What is not read.

@@ -5,7 +5,7 @@ use crate::catalog::Equality;
 use crate::ir::expression::{Expr, Node};
 use crate::ir::functions::Function;
 use crate::ir::relation::ColumnId;
-use crate::policy::Scalar;
+use crate::policy::{ColumnPosition, Scalar};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::private::expression_context::ResolvedParts;
@@ -140,7 +140,7 @@ impl PerUnitGrouping {
     /// then becomes one more key, as PostgreSQL allows.
     fn depends(&mut self, id: ColumnId, resolver: &Resolver<'_>) -> bool {
         let info = &resolver.output.columns[id.0 as usize];
-        let Some((table, position)) = info.origin else {
+        let Some((table, ColumnPosition(position))) = info.origin else {
             return false;
         };
         let table = &resolver.names.policy.tables[table.0];

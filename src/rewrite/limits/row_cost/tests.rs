@@ -1,5 +1,5 @@
 use crate::catalog::Type;
-use crate::rewrite::emit::sql::{bare, call, cast, number, select, text};
+use crate::rewrite::emit::sql::{bare, call, cast, number_literal, select, text_literal};
 use crate::rewrite::limits::row_cost::*;
 
 fn check(nanoseconds: u64) -> Result<(), Refusal> {
@@ -17,7 +17,7 @@ fn of(statement: &ast::Query) -> u64 {
 }
 
 fn matching(count: usize, function: &str) -> ast::Query {
-    let once = call(function, vec![bare("x"), text("a")]);
+    let once = call(function, vec![bare("x"), text_literal("a")]);
     select(
         vec![ast::SelectItem::UnnamedExpr(bare("x"))],
         Vec::new(),
@@ -27,7 +27,7 @@ fn matching(count: usize, function: &str) -> ast::Query {
 }
 
 #[test]
-fn what_is_dear_is_counted_wherever_it_stands() {
+fn what_is_expensive_is_counted_wherever_it_stands() {
     let none = of(&matching(0, "regexp_replace"));
     assert_eq!(
         of(&matching(3, "regexp_replace")) - none,
@@ -65,7 +65,7 @@ fn what_is_tried_at_each_character_is_counted_by_its_length() {
     let like = |pattern: &str| {
         let (expr, pattern) = (
             Box::new(bare("x")),
-            Box::new(cast(text(pattern), &Type::Text)),
+            Box::new(cast(text_literal(pattern), &Type::Text)),
         );
         asked(ast::Expr::Like {
             negated: false,
@@ -86,7 +86,7 @@ fn what_is_tried_at_each_character_is_counted_by_its_length() {
     );
     assert!(check(like(&"%a".repeat(1000))).is_ok() && check(like(&"%a".repeat(1500))).is_err());
     let second = |name: &str, of: ast::Expr| asked(call(name, vec![bare("x"), of]));
-    let constant = |length: usize| cast(text(&"é".repeat(length)), &Type::Text);
+    let constant = |length: usize| cast(text_literal(&"é".repeat(length)), &Type::Text);
     for (name, each) in [
         ("btrim", 15_000),
         ("rtrim", 15_000),
@@ -100,7 +100,7 @@ fn what_is_tried_at_each_character_is_counted_by_its_length() {
             "{name}"
         );
         // A column's text may be as long as a text gets.
-        let cut = call("left", vec![bare("y"), number("4096")]);
+        let cut = call("left", vec![bare("y"), number_literal("4096")]);
         assert!(
             second(name, cut) - second(name, constant(0)) >= 4096 * each,
             "{name}"
@@ -109,7 +109,7 @@ fn what_is_tried_at_each_character_is_counted_by_its_length() {
 }
 
 #[test]
-fn numerics_are_as_dear_as_they_are_long() {
+fn numerics_are_as_expensive_as_they_are_long() {
     let asked = |value: ast::Expr| {
         of(&select(
             vec![ast::SelectItem::UnnamedExpr(value)],
@@ -128,7 +128,7 @@ fn numerics_are_as_dear_as_they_are_long() {
     };
     let ln = |of: ast::Expr| asked(call("ln", vec![of]));
     assert_eq!(
-        ln(product(5, number("1.25"))),
+        ln(product(5, number_literal("1.25"))),
         30_000 + (1..5).map(|n| of_product(4 * n, 4)).sum::<u64>(),
         "as usual"
     );
@@ -142,7 +142,7 @@ fn numerics_are_as_dear_as_they_are_long() {
         op: B::Divide,
         right: Box::new(divisor),
     };
-    assert!(ln(product(64, over(number("7000")))) > 20_000_000);
+    assert!(ln(product(64, over(number_literal("7000")))) > 20_000_000);
     assert!(
         asked(product(150, bare("x"))) < NANOSECONDS_MAX
             && asked(product(300, bare("x"))) > NANOSECONDS_MAX
@@ -154,22 +154,25 @@ fn numerics_are_as_dear_as_they_are_long() {
     );
     assert!(asked(product(1000, float)) < 1_000_000, "of floats");
     let long = format!("1.{}", "1".repeat(60));
-    for dear in [
-        number(&long),
-        cast(text(&long), &Type::Numeric(None)),
-        number(&format!("0.{}1", "0".repeat(59))),
-        number("1e-60"),
-        call("round", vec![bare("x"), number("60")]),
-        over(number(&"9".repeat(60))),
+    for constant in [
+        number_literal(&long),
+        cast(text_literal(&long), &Type::Numeric(None)),
+        number_literal(&format!("0.{}1", "0".repeat(59))),
+        number_literal("1e-60"),
+        call("round", vec![bare("x"), number_literal("60")]),
+        over(number_literal(&"9".repeat(60))),
         cast(bare("x"), &Type::Numeric(Some((60, 60)))),
     ] {
-        assert!(ln(product(45, dear.clone())) > 20_000_000, "{dear}");
+        assert!(ln(product(45, constant.clone())) > 20_000_000, "{constant}");
     }
     assert!(
-        ln(call("round", vec![product(45, bare("x")), number("2")])) < 1_500_000,
+        ln(call(
+            "round",
+            vec![product(45, bare("x")), number_literal("2")]
+        )) < 1_500_000,
         "a rounded product is short"
     );
-    assert!(ln(call("power", vec![bare("x"), number("2")])) > 500_000);
+    assert!(ln(call("power", vec![bare("x"), number_literal("2")])) > 500_000);
     assert!(
         asked(call("mod", vec![bare("x"), product(20, bare("x"))]))
             > asked(product(20, bare("x"))) + 400_000
@@ -197,11 +200,11 @@ fn the_limit_is_where_it_says() {
 }
 
 #[test]
-fn a_pattern_is_as_dear_as_it_unfolds_to() {
+fn a_pattern_is_as_expensive_as_it_unfolds_to() {
     let matched = |pattern: &str| {
         let (left, right) = (
             Box::new(bare("x")),
-            Box::new(cast(text(pattern), &Type::Text)),
+            Box::new(cast(text_literal(pattern), &Type::Text)),
         );
         let condition = ast::Expr::BinaryOp {
             left,
@@ -222,7 +225,7 @@ fn a_pattern_is_as_dear_as_it_unfolds_to() {
 }
 
 #[test]
-fn patterns_are_as_dear_as_what_they_stand_for_and_what_their_groups_cost() {
+fn patterns_are_as_expensive_as_what_they_stand_for_and_what_their_groups_cost() {
     let asked = |condition: ast::Expr| {
         of(&select(
             vec![ast::SelectItem::UnnamedExpr(bare("x"))],
@@ -231,7 +234,7 @@ fn patterns_are_as_dear_as_what_they_stand_for_and_what_their_groups_cost() {
             Vec::new(),
         ))
     };
-    let typed = |pattern: &str| cast(text(pattern), &Type::Text);
+    let typed = |pattern: &str| cast(text_literal(pattern), &Type::Text);
     let similar = |pattern: &str| {
         let (expr, pattern) = (Box::new(bare("x")), Box::new(typed(pattern)));
         asked(ast::Expr::SimilarTo {

@@ -159,9 +159,12 @@ async fn at_another_price_nothing_runs() {
     assert!(two.run(&changed).has("privacy cost: nothing"));
     // The policy's price rises.
     let third = one.price(BY_RACE);
-    let dearer =
+    let more_expensive =
         |yaml: String| yaml.replace("per_query: {epsilon: 0.5,", "per_query: {epsilon: 1,");
-    let next = stage.veil.proxy_with(&stage.veil.ledger, dearer).await;
+    let next = stage
+        .veil
+        .proxy_with(&stage.veil.ledger, more_expensive)
+        .await;
     stage.exchange.replace(next);
     let changed = one.run(&third);
     assert!(changed.has("Not run: ") && changed.has("This is the price now"));
@@ -232,8 +235,8 @@ async fn a_wanted_error_is_never_called_free_and_stays_within_its_most() {
     assert!(button.contains("% of the budget in all") && most > 0.0);
     let ended = visit.run(&priced);
     // Where one query may not spend what the error needs, that is said.
-    let is_too_dear = ended.has("more than the limit of") && ended.has("SQLSTATE 22023");
-    assert!(ended.has("1 row") || is_too_dear, "{}", ended.body);
+    let is_too_expensive = ended.has("more than the limit of") && ended.has("SQLSTATE 22023");
+    assert!(ended.has("1 row") || is_too_expensive, "{}", ended.body);
     let spent = 100.0 * (left - stage.left().await);
     assert!(spent <= most * 1.001, "{spent} of {most}");
     // One that is near its target now costs more than nothing, and no more than was said.

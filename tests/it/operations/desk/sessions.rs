@@ -227,9 +227,9 @@ async fn sessions_take_the_places_of_clients() {
         let origin = Origin::default();
         stage
             .commons
-            .seat(&*stage.exchange, "analyst", origin, false)
+            .open_session(&*stage.exchange, "analyst", origin, false)
     };
-    let seats = [take().unwrap(), take().unwrap()];
+    let sessions = [take().unwrap(), take().unwrap()];
     let refused = stage.log_in("analyst", "analyst");
     let why = "too many connections for role";
     assert!(
@@ -242,7 +242,7 @@ async fn sessions_take_the_places_of_clients() {
     let records = stage.records().await;
     let sqlstates: Vec<&str> = records.iter().map(|r| r.sqlstate()).collect();
     assert_eq!(sqlstates, ["00000", "53300"]);
-    drop(seats);
+    drop(sessions);
     let visit = stage.visit();
     assert!(take().is_ok() && visit.get("/").status == 200);
     // Who logs in again by the same browser has one session.

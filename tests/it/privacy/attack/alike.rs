@@ -5,7 +5,7 @@
 use tokio_postgres::Client;
 
 use super::paths::{Gate, log_in, opened};
-use super::replay::{Both, ROADS, Road, gate};
+use super::replay::{Both, PATHS, ProtocolPath, gate};
 use crate::fixture::{Stream, Veil, load, streams};
 use crate::privacy::auto_bounds;
 use crate::wire::socket::{Reply, Socket};
@@ -83,9 +83,9 @@ async fn fails(gate: &Gate, sql: &str) -> Option<String> {
 }
 
 /// Each of these shows PostgreSQL's own clients, by an error, whether one unit is there. Here every
-/// road sends the same bytes.
+/// path sends the same bytes.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_error_that_one_row_causes_shows_on_no_road() {
+async fn an_error_that_one_row_causes_shows_on_no_path() {
     let (all, fewer) = tokio::join!(hostile(VICTIM), hostile(""));
     let mut both = Both::new(all.log_in().await, fewer.log_in().await);
     both.set("SET pgveil.reuse = off").await;
@@ -97,7 +97,7 @@ async fn an_error_that_one_row_causes_shows_on_no_road() {
             "this is no oracle of PostgreSQL's: {sql}: {with:?}, without the unit {without:?}"
         );
         asked += 1;
-        answered += usize::from(both.ask_of_rows(sql, &ROADS).await);
+        answered += usize::from(both.ask_of_rows(sql, &PATHS).await);
     }
     println!("{answered} of {asked} oracles are answered, the others refused");
     both.end("oracles");
@@ -150,10 +150,10 @@ async fn direct(gate: &Gate, sql: &str) -> String {
     format!("{shown:?}")
 }
 
-/// Sizes, counts, positions, definitions, SQL from text: the same to the byte, on every road, with
+/// Sizes, counts, positions, definitions, SQL from text: the same to the byte, on every path, with
 /// thousands of women and with none.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_catalog_tells_of_rows_on_any_road() {
+async fn no_catalog_tells_of_rows_on_any_path() {
     let none = "DELETE FROM nls.interviews; DELETE FROM nls.women; SELECT nextval('nls.visits'); \
         CREATE OR REPLACE VIEW nls.rich AS SELECT 1 AS woman_id;
          COMMENT ON TABLE nls.women IS NULL; DROP INDEX nls.partial; CREATE OR REPLACE FUNCTION \
@@ -164,7 +164,7 @@ async fn no_catalog_tells_of_rows_on_any_road() {
     for sql in lines(include_str!("leaks.sql")) {
         telling += usize::from(direct(&full, sql).await != direct(&empty, sql).await);
         asked += 1;
-        both.ask_whole(sql, &ROADS).await;
+        both.ask_whole(sql, &PATHS).await;
     }
     println!(
         "{telling} of {asked} sources tell the two databases apart where they are asked directly"
@@ -215,14 +215,14 @@ async fn failures_and_quanta_send_the_same_bytes() {
         "SELECT sum(birth_year) FROM nls.women",
         &slow,
     ] {
-        both.ask(sql, &[Road::Simple]).await;
+        both.ask(sql, &[ProtocolPath::Simple]).await;
         both.ask_whole(
             "SELECT * FROM pgveil.budget",
-            &[Road::Simple, Road::ExtendedBinary],
+            &[ProtocolPath::Simple, ProtocolPath::ExtendedBinary],
         )
         .await;
     }
-    both.ask_whole("SELECT * FROM pgveil.worth", &ROADS).await;
+    both.ask_whole("SELECT * FROM pgveil.worth", &PATHS).await;
     both.end("failures under a quantum");
     for gate in [&all, &fewer] {
         assert_eq!(
@@ -285,8 +285,8 @@ async fn what_was_searched_for_sends_the_same_bytes() {
         "SELECT * FROM pgveil.settings",
         "SELECT * FROM pgveil.worth",
     ] {
-        both.ask_whole(sql, &ROADS).await;
-        poor.ask_whole(sql, &ROADS).await;
+        both.ask_whole(sql, &PATHS).await;
+        poor.ask_whole(sql, &PATHS).await;
     }
     for sql in [
         "SELECT count(*), sum(price), avg(change), sum(weight) FROM orders",
@@ -295,11 +295,19 @@ async fn what_was_searched_for_sends_the_same_bytes() {
         "SELECT width_bucket(score, -64, 0, 4), count(*) FROM buyers GROUP BY 1",
         "SELECT max(price) FROM orders",
     ] {
-        both.ask(sql, &[Road::Simple, Road::ExtendedBinary, Road::Explain])
+        both.ask(
+            sql,
+            &[
+                ProtocolPath::Simple,
+                ProtocolPath::ExtendedBinary,
+                ProtocolPath::Explain,
+            ],
+        )
+        .await;
+        poor.ask(sql, &[ProtocolPath::Simple, ProtocolPath::Explain])
             .await;
-        poor.ask(sql, &[Road::Simple, Road::Explain]).await;
     }
-    both.ask_whole("SELECT * FROM pgveil.budget", &[Road::Simple])
+    both.ask_whole("SELECT * FROM pgveil.budget", &[ProtocolPath::Simple])
         .await;
     both.end("bounds that were searched for");
     poor.end("bounds that nobody paid for");

@@ -1,4 +1,4 @@
-//! Every refused text again, by every road that a client can send it on: none shows a row, none
+//! Every refused text again, by every path that a client can send it on: none shows a row, none
 //! costs anything.
 
 use std::net::SocketAddr;
@@ -64,7 +64,7 @@ pub async fn log_in(address: SocketAddr, role: &str, database: &str) -> Socket {
 /// How a text is sent. Each gives the replies to the text itself, in a session that is usable
 /// afterwards.
 #[derive(Debug, Clone, Copy)]
-enum Road {
+enum ProtocolPath {
     Simple,
     Comments,
     UnicodeNames,
@@ -87,30 +87,30 @@ enum Road {
     Explained,
 }
 
-const ROADS: [Road; 20] = [
-    Road::Simple,
-    Road::Comments,
-    Road::UnicodeNames,
-    Road::QuotedNames,
-    Road::SearchPath,
-    Road::SecondOfAString,
-    Road::ExtendedText,
-    Road::ExtendedBinary,
-    Road::SwappedUnderItsName,
-    Road::Prepared,
-    Road::Cursor,
-    Road::HeldCursor,
-    Road::BinaryCursor,
-    Road::CopyText,
-    Road::CopyCsv,
-    Road::CopyBinary,
-    Road::UpperCase,
-    Road::LineComments,
-    Road::Portal,
-    Road::Explained,
+const PATHS: [ProtocolPath; 20] = [
+    ProtocolPath::Simple,
+    ProtocolPath::Comments,
+    ProtocolPath::UnicodeNames,
+    ProtocolPath::QuotedNames,
+    ProtocolPath::SearchPath,
+    ProtocolPath::SecondOfAString,
+    ProtocolPath::ExtendedText,
+    ProtocolPath::ExtendedBinary,
+    ProtocolPath::SwappedUnderItsName,
+    ProtocolPath::Prepared,
+    ProtocolPath::Cursor,
+    ProtocolPath::HeldCursor,
+    ProtocolPath::BinaryCursor,
+    ProtocolPath::CopyText,
+    ProtocolPath::CopyCsv,
+    ProtocolPath::CopyBinary,
+    ProtocolPath::UpperCase,
+    ProtocolPath::LineComments,
+    ProtocolPath::Portal,
+    ProtocolPath::Explained,
 ];
 
-impl Road {
+impl ProtocolPath {
     async fn send(self, socket: &mut Socket, sql: &str) -> Vec<Reply> {
         match self {
             Self::Simple => socket.ask(sql).await,
@@ -282,7 +282,7 @@ fn shown(replies: &[Reply]) -> Option<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_refused_is_refused_on_every_road() {
+async fn what_is_refused_is_refused_on_every_path() {
     let gate = Gate::before(Veil::demo(super::rich, Veil::silent()).await).await;
     let mut socket = gate.log_in().await;
     let ledger = gate.veil.engine.ledger();
@@ -292,18 +292,19 @@ async fn what_is_refused_is_refused_on_every_road() {
         .filter(|line| !line.is_empty() && !line.starts_with("--"))
         .collect();
     let mut failures = Vec::new();
-    for road in ROADS {
+    for path in PATHS {
         // With the schema in the path a bare name is the table; and a plan over public tables may
         // be shown.
         for sql in texts.iter().filter(|sql| {
-            !matches!(road, Road::SearchPath | Road::Explained) || sql.contains("nls.")
+            !matches!(path, ProtocolPath::SearchPath | ProtocolPath::Explained)
+                || sql.contains("nls.")
         }) {
-            if let Some(shown) = shown(&road.send(&mut socket, sql).await) {
-                failures.push(format!("{road:?}: {sql}: {shown}"));
+            if let Some(shown) = shown(&path.send(&mut socket, sql).await) {
+                failures.push(format!("{path:?}: {sql}: {shown}"));
             }
         }
         // The session lives, and a question would still be answered.
-        assert_eq!(socket.value("SELECT 1").await, "1", "{road:?}");
+        assert_eq!(socket.value("SELECT 1").await, "1", "{path:?}");
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
     assert_eq!(ledger.balances("analyst").await.unwrap().role.spent, before);
@@ -394,7 +395,7 @@ async fn is_turned(socket: &mut Socket, name: &str, value: &str) -> bool {
 /// SET in its forms, by each protocol, next to other statements, from a function, in a string of
 /// SQL, and in the startup packet.
 #[tokio::test(flavor = "multi_thread")]
-async fn no_road_turns_a_switch() {
+async fn no_path_turns_a_switch() {
     let gate = Gate::before(Veil::demo(super::rich, Veil::silent()).await).await;
     let mut socket = gate.log_in().await;
     let mut turned = Vec::new();

@@ -88,7 +88,7 @@ fn up_to(mut body: Vec<u8>, words: &[u8]) -> Vec<u8> {
 
 /// How a text goes there and back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Road {
+pub enum ProtocolPath {
     Simple,
     ExtendedText,
     ExtendedBinary,
@@ -100,19 +100,19 @@ pub enum Road {
     Explain,
 }
 
-pub const ROADS: [Road; 9] = [
-    Road::Simple,
-    Road::ExtendedText,
-    Road::ExtendedBinary,
-    Road::Prepared,
-    Road::Cursor,
-    Road::Held,
-    Road::Copy,
-    Road::Several,
-    Road::Explain,
+pub const PATHS: [ProtocolPath; 9] = [
+    ProtocolPath::Simple,
+    ProtocolPath::ExtendedText,
+    ProtocolPath::ExtendedBinary,
+    ProtocolPath::Prepared,
+    ProtocolPath::Cursor,
+    ProtocolPath::Held,
+    ProtocolPath::Copy,
+    ProtocolPath::Several,
+    ProtocolPath::Explain,
 ];
 
-impl Road {
+impl ProtocolPath {
     /// All that comes back, in a session that is usable afterwards.
     async fn send(self, socket: &mut Socket, sql: &str) -> Vec<Reply> {
         match self {
@@ -215,20 +215,20 @@ impl Both {
         }
     }
 
-    /// A text by each of these roads.
-    pub async fn ask(&mut self, sql: &str, roads: &[Road]) {
+    /// A text by each of these paths.
+    pub async fn ask(&mut self, sql: &str, paths: &[ProtocolPath]) {
         // A clock that is read twice may show two times, so answers that may hold a clock are not
         // compared.
         let has_clock = ["now", "current_", "local", "clock"]
             .iter()
             .any(|word| sql.to_lowercase().contains(word));
-        for road in roads
+        for path in paths
             .iter()
-            .filter(|road| !has_clock || **road != Road::Explain)
+            .filter(|path| !has_clock || **path != ProtocolPath::Explain)
         {
             let (here, there) = tokio::join!(
-                road.travel(&mut self.left, sql),
-                road.travel(&mut self.right, sql)
+                path.travel(&mut self.left, sql),
+                path.travel(&mut self.right, sql)
             );
             self.asked += 1;
             if here == there {
@@ -238,7 +238,7 @@ impl Both {
                 self.of_values += 1;
             } else {
                 self.different.push(format!(
-                    "{road:?}: {sql}\n{}\n-- but without the unit\n{}",
+                    "{path:?}: {sql}\n{}\n-- but without the unit\n{}",
                     printed(&here),
                     printed(&there)
                 ));
@@ -247,13 +247,13 @@ impl Both {
     }
 
     /// A text in which no released value could fail: neither side may report an error that the
-    /// other does not. Returns whether the first road answered it.
-    pub async fn ask_of_rows(&mut self, sql: &str, roads: &[Road]) -> bool {
+    /// other does not. Returns whether the first path answered it.
+    pub async fn ask_of_rows(&mut self, sql: &str, paths: &[ProtocolPath]) -> bool {
         let mut answered = Vec::new();
-        for road in roads {
+        for path in paths {
             let (here, there) = tokio::join!(
-                road.travel(&mut self.left, sql),
-                road.travel(&mut self.right, sql)
+                path.travel(&mut self.left, sql),
+                path.travel(&mut self.right, sql)
             );
             self.asked += 1;
             let broke = |seen: &[Shape]| {
@@ -263,7 +263,7 @@ impl Both {
             };
             if here != there || broke(&here) {
                 self.different.push(format!(
-                    "{road:?}: {sql}\n{}\n-- but without the unit\n{}",
+                    "{path:?}: {sql}\n{}\n-- but without the unit\n{}",
                     printed(&here),
                     printed(&there)
                 ));
@@ -273,17 +273,17 @@ impl Both {
         answered[0]
     }
 
-    /// A text whose answer has no released value, by each of these roads: rows and all.
-    pub async fn ask_whole(&mut self, sql: &str, roads: &[Road]) {
-        for road in roads {
+    /// A text whose answer has no released value, by each of these paths: rows and all.
+    pub async fn ask_whole(&mut self, sql: &str, paths: &[ProtocolPath]) {
+        for path in paths {
             let (here, there) = tokio::join!(
-                road.send(&mut self.left, sql),
-                road.send(&mut self.right, sql)
+                path.send(&mut self.left, sql),
+                path.send(&mut self.right, sql)
             );
             self.asked += 1;
             if here != there {
                 self.different.push(format!(
-                    "{road:?}, rows and all: {sql}\n{}\n-- but without the unit\n{}",
+                    "{path:?}, rows and all: {sql}\n{}\n-- but without the unit\n{}",
                     printed(&whole(here)),
                     printed(&whole(there))
                 ));
@@ -338,14 +338,14 @@ fn printed(seen: &[Shape]) -> String {
     seen.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
-/// Every road, where `PGVEIL_REPLAY=all` asks for it; else the simple protocol, and this many
+/// Every path, where `PGVEIL_REPLAY=all` asks for it; else the simple protocol, and this many
 /// others in turn.
-pub fn roads(turn: usize, others: usize) -> Vec<Road> {
+pub fn paths(turn: usize, others: usize) -> Vec<ProtocolPath> {
     if std::env::var("PGVEIL_REPLAY").is_ok_and(|asked| asked == "all") {
-        return ROADS.to_vec();
+        return PATHS.to_vec();
     }
-    let rest = &ROADS[1..];
-    std::iter::once(Road::Simple)
+    let rest = &PATHS[1..];
+    std::iter::once(ProtocolPath::Simple)
         .chain((0..others).map(|at| rest[(turn + at * rest.len() / others) % rest.len()]))
         .collect()
 }
@@ -391,19 +391,19 @@ async fn neighbours_send_the_same_bytes() {
     let mut both = Both::new(all.log_in().await, fewer.log_in().await);
     both.set("SET pgveil.notices = full").await;
     for (turn, sql) in questions().iter().enumerate() {
-        both.ask(sql, &roads(turn, 2)).await;
+        both.ask(sql, &paths(turn, 2)).await;
     }
     both.end("tests and goldens");
     // How much noise a chosen clip needs is released too.
     both.set("SET pgveil.clip = fixed").await;
     for sql in SURROUNDINGS.iter().chain(&UNTOUCHED).chain(&BY_DOMAIN) {
-        both.ask_whole(sql, &ROADS).await;
+        both.ask_whole(sql, &PATHS).await;
     }
     both.end("what has no released value");
     // The comparison is not blind: one more woman shows in released values under the same noise.
     both.ask_whole(
         "SELECT count(*) FROM nls.women WHERE woman_id > -7",
-        &[Road::Simple],
+        &[ProtocolPath::Simple],
     )
     .await;
     assert_eq!(both.different.len(), 1);
@@ -467,7 +467,7 @@ async fn corpora_send_the_same_bytes() {
         let (all, fewer) = tokio::join!(corpus(world, None), corpus(world, Some(delete)));
         let mut both = Both::new(all.log_in().await, fewer.log_in().await);
         for (turn, text) in texts.iter().filter(|text| text.world == world).enumerate() {
-            both.ask(&text.sql, &roads(turn, 1)).await;
+            both.ask(&text.sql, &paths(turn, 1)).await;
         }
         assert!(both.asked > 20, "{world}: {}", both.asked);
         both.end(world);

@@ -4,7 +4,7 @@
 //! often.
 
 use num_bigint::BigUint;
-use pgveil::audit::{Seen, Trials, lower};
+use pgveil::audit::{TrialNumbers, Trials, lower};
 use pgveil::mechanism::{
     CandidateRun, Exponential, Fixed, Mu, Noise, OsRandomness, Presence, SampleError, Sampler,
     gaussian, threshold,
@@ -144,7 +144,7 @@ async fn a_clip_that_is_not_applied_is_caught() {
                 let cell: usize = row.get::<_, String>(0).parse().unwrap();
                 let exact =
                     (1..row.len()).map(|at| row.get::<_, String>(at).parse::<i128>().unwrap());
-                let seen: Seen = exact
+                let seen: TrialNumbers = exact
                     .zip(&price.calibrated)
                     .map(|(v, c)| (v + c.noise.sample(&mut random).unwrap()) as f64)
                     .collect();

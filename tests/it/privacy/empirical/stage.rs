@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use pgveil::audit::{Seen, Trials};
+use pgveil::audit::{TrialNumbers, Trials};
 use pgveil::mechanism::{Fixed, Loss};
 use pgveil::parse::{Statement, parse};
 use pgveil::policy::SessionSettings;
@@ -267,7 +267,7 @@ impl Stage {
 }
 
 /// An answer's numbers by its first column; NULL is zero.
-async fn bought(session: &mut Socket, sql: &str) -> HashMap<String, Seen> {
+async fn bought(session: &mut Socket, sql: &str) -> HashMap<String, TrialNumbers> {
     let replies = session.ask(sql).await;
     assert!(
         replies.iter().all(|reply| reply.kind != b'E'),
@@ -291,9 +291,9 @@ async fn bought(session: &mut Socket, sql: &str) -> HashMap<String, Seen> {
     .collect()
 }
 
-fn sort_out(seen: &[HashMap<String, Seen>], trials: &mut Trials) {
+fn sort_out(seen: &[HashMap<String, TrialNumbers>], trials: &mut Trials) {
     for cell in (1..=CELLS).step_by(2) {
-        let both: Seen = seen
+        let both: TrialNumbers = seen
             .iter()
             .flat_map(|answer| [cell, cell + 1].map(|at| answer[&at.to_string()].clone()))
             .flatten()

@@ -312,7 +312,7 @@ fn comparable(sql: &str) -> Option<String> {
     if sql.contains("linregr(") || sql.contains("pca(") {
         return None;
     }
-    // Steps of a lattice over 5,000,000,000 values are several units wide: that column rounds.
+    // Steps of a grid over 5,000,000,000 values are several units wide: that column rounds.
     let sql = sql
         .replace("1e50", "1e5")
         .replace("f4", "f8")

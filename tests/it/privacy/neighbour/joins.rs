@@ -256,7 +256,7 @@ async fn what_joins_make_of_a_unit_is_weighed() {
         refused(&format!("SELECT count(*) FROM visits v0{}", tables(3))),
         None
     );
-    let dear = "md5(lpad(v0.tx || v1.tx, 4000, 'x')) <> 'x'";
+    let expensive = "md5(lpad(v0.tx || v1.tx, 4000, 'x')) <> 'x'";
     for sql in [
         format!("SELECT count(*) FROM visits v0{}", tables(9)),
         format!(
@@ -267,7 +267,7 @@ async fn what_joins_make_of_a_unit_is_weighed() {
         format!(
             "SELECT count(*) FROM visits v0{} WHERE {}",
             tables(3),
-            vec![dear; 30].join(" OR ")
+            vec![expensive; 30].join(" OR ")
         ),
         format!(
             "SELECT sum(least(n, 5)) FROM (SELECT v0.person, count(*) AS n FROM visits v0{} \

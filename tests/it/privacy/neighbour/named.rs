@@ -119,7 +119,7 @@ async fn integers_stay_integers() {
     }
 }
 
-/// The lattice of a float is coarse if a branch reaches far, even one that no row takes. Small
+/// The grid of a float is coarse if a branch reaches far, even one that no row takes. Small
 /// values on it become zero, so no row underflows.
 #[tokio::test(flavor = "multi_thread")]
 async fn sums_reach_no_end_of_float8() {

@@ -11,7 +11,7 @@ use super::random::{Random, seeds};
 use super::world::{HEAVY, UNITS, World};
 use crate::fixture::{TemporaryDirectory, streams};
 use crate::privacy::attack::paths::{log_in, opened};
-use crate::privacy::attack::replay::{Both, roads};
+use crate::privacy::attack::replay::{Both, paths};
 use crate::wire::socket::Socket;
 
 /// Random questions of each seed; `PGVEIL_REPLAY_QUERIES` asks for more.
@@ -72,7 +72,7 @@ async fn random_questions_send_the_same_bytes() {
             fewer.world.without(unit).await;
             fewer.world.client.batch_execute("COMMIT").await.unwrap();
             for turn in 0..queries() / DATABASES {
-                both.ask(&question(&mut random).sql, &roads(turn, 1)).await;
+                both.ask(&question(&mut random).sql, &paths(turn, 1)).await;
             }
         }
         both.end(&format!("PGVEIL_SEED={seed}"));

@@ -1,5 +1,5 @@
-//! Totality: every entry of the catalogue, every grammar function, cast and comparison, on hostile
-//! rows; and where PostgreSQL does not fail, the same value and type.
+//! Totality: every entry of the table of functions, every grammar function, cast and comparison, on
+//! hostile rows; and where PostgreSQL does not fail, the same value and type.
 
 use pgveil::catalog::Type;
 use pgveil::ir::functions::{Function, Overload, ParameterType, entries};
@@ -365,7 +365,7 @@ async fn emitted_expressions_never_raise() {
     assert!(ran > 1000, "{ran}");
 }
 
-/// Entries of the catalogue, forms and random expressions over rows inside every bound:
+/// Entries of the table of functions, forms and random expressions over rows inside every bound:
 /// PostgreSQL's own value of each row where it gives one, with its own type.
 #[tokio::test(flavor = "multi_thread")]
 async fn total_expressions_equal_postgresql_where_it_does_not_fail() {

@@ -18,7 +18,7 @@ async fn intervals_about_the_middle_reach_past_what_is_cut() {
         ("stddev", " GROUP BY week ORDER BY week"),
     ] {
         // From 100 to 600: the least is more than a twelfth of the largest. Households with many
-        // lines have the dearer ones.
+        // lines have the more expensive ones.
         let value = format!("{name}(amount + 100 + CASE WHEN store < 3 THEN 0 ELSE 40 END)");
         let sql = format!(
             "SELECT ({value})::float8, pgveil.ci_low({value}), pgveil.ci_high({value}) \

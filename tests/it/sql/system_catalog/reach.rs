@@ -136,7 +136,7 @@ async fn catalog_statements_reach_the_shown_schema_alone() {
             "{sql}: {error}"
         );
     }
-    // A WITH name elsewhere in the statement does not turn a table into its empty twin.
+    // A WITH name elsewhere in the statement does not turn a table into its empty copy.
     let requester = Requester {
         search_path: vec!["sales".to_owned()],
         ..Shop::requester()

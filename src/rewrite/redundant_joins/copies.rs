@@ -8,27 +8,27 @@ use crate::ir::{ColumnId, Expr, Relation, Scan, equality};
 impl Merger<'_> {
     /// Hidden scans that read the row of another scan. Every reader of a scan that is left out has
     /// the other scan at hand.
-    pub(super) fn twins(
+    pub(super) fn copies(
         &self,
         hidden: &[Scan],
         scans: &[&Scan],
         conditions: &[&Expr],
         places: &[FixedColumns],
-    ) -> Twins {
-        let mut twins = Twins(Vec::new());
+    ) -> Copies {
+        let mut copies = Copies(Vec::new());
         let pairs = hidden.len() * scans.len();
         let steps = conditions.len() + hidden.len() * pairs;
         if pairs == 0 || self.effort.take(steps as u64).is_none() {
-            return twins;
+            return copies;
         }
         let mut equal = Equal::default();
         for (one, other) in conditions.iter().filter_map(|c| self.equated_columns(c)) {
             equal.join(one, other);
         }
         loop {
-            let is_left = |scan: &Scan| twins.0.iter().all(|(twin, _)| twin.number != scan.number);
+            let is_left = |scan: &Scan| copies.0.iter().all(|(copy, _)| copy.number != scan.number);
             let is_found = |scan: &Scan, of: &Scan| {
-                let is_read = |id: &ColumnId| scan.columns.contains(&twins.root(*id));
+                let is_read = |id: &ColumnId| scan.columns.contains(&copies.root(*id));
                 let finds = |place: &FixedColumns| {
                     place.scans.contains(&of.number) || !place.reads.iter().any(is_read)
                 };
@@ -44,12 +44,12 @@ impl Merger<'_> {
                 Some((scan.clone(), Scan::clone(of)))
             });
             let Some((scan, of)) = found else {
-                return twins;
+                return copies;
             };
             for (one, other) in scan.columns.iter().zip(&of.columns) {
                 equal.join(*one, *other);
             }
-            twins.0.push((scan, of));
+            copies.0.push((scan, of));
         }
     }
 
@@ -82,16 +82,16 @@ impl Merger<'_> {
 }
 
 /// Scans that are left out, each with the one that reads the same row.
-pub(super) struct Twins(pub Vec<(Scan, Scan)>);
+pub(super) struct Copies(pub Vec<(Scan, Scan)>);
 
-impl Twins {
+impl Copies {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     pub(super) fn is_one(&self, relation: &Relation) -> bool {
         matches!(relation, Relation::Scan(scan)
-            if self.0.iter().any(|(twin, _)| twin.number == scan.number))
+            if self.0.iter().any(|(copy, _)| copy.number == scan.number))
     }
 
     pub(super) fn are_read(&self, condition: &Expr) -> bool {
@@ -102,13 +102,13 @@ impl Twins {
     }
 
     pub(super) fn other(&self, id: ColumnId) -> Option<ColumnId> {
-        self.0.iter().find_map(|(twin, of)| {
-            let at = twin.columns.iter().position(|column| *column == id)?;
+        self.0.iter().find_map(|(copy, of)| {
+            let at = copy.columns.iter().position(|column| *column == id)?;
             Some(of.columns[at])
         })
     }
 
-    /// The column of the scan that stays. A twin's twin may be a twin itself.
+    /// The column of the scan that stays. A copy's copy may be a copy itself.
     fn root(&self, id: ColumnId) -> ColumnId {
         let mut id = id;
         while let Some(next) = self.other(id) {
