@@ -54,6 +54,7 @@ impl Due {
             same: vec![ReleaseId(0)],
             summed: Vec::new(),
             loss: Loss::ZERO,
+            at_first: Loss::ZERO,
             useful: Usefulness::default(),
             widens: false,
             receivable: Vec::new(),

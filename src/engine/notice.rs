@@ -9,7 +9,7 @@ use super::rollup::FromFiner;
 use super::run::Answered;
 use crate::finish::Fits;
 use crate::ir::ReleaseId;
-use crate::ledger::{Balance, Balances};
+use crate::ledger::Balances;
 use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
 use crate::parse::Query;
 use crate::policy::{Notices, Policy};

@@ -195,7 +195,7 @@ fn moment_of(
     };
     let (table, at) = query.column(id).origin?;
     let periods = policy.tables[table.0].periods?;
-    (periods.column.0 == at).then_some((id, table, periods))
+    (periods.column == at).then_some((id, table, periods))
 }
 
 /// Whether the expression rounds the moment down, never past the beginning of its period.

@@ -84,7 +84,7 @@ impl Keys<'_> {
         }
         Some(NoRow {
             table,
-            position,
+            position: position.0,
             because: because(column, &possible, &about),
         })
     }
