@@ -106,6 +106,10 @@ fn describe_table(table: &Table, unlisted: &[&str], word: &str) -> Vec<String> {
                 };
                 format!("    {:wide$}  {}{by}", column.name, knowledge(column, unit))
             }));
+            lines.extend(table.periods.map(|periods| {
+                let column = &table.columns[periods.column.0].name;
+                format!("    Questions by time: {}", periods.describe(column))
+            }));
             lines
         }
     }

@@ -26,6 +26,18 @@ impl Periods {
         let open = self.length.period_of(now.saturating_sub(after));
         PeriodSet::between(self.from, open)
     }
+
+    /// In words: `by day of visited_at from 2026-01-01, each bought once, 2d after its end`.
+    pub fn describe(&self, column: &str) -> String {
+        let minutes = self.close_after.as_secs() / 60;
+        let after = match (minutes % 1440, minutes % 60) {
+            (0, _) => format!("{}d", minutes / 1440),
+            (_, 0) => format!("{}h", minutes / 60),
+            _ => format!("{minutes}min"),
+        };
+        let (by, from) = (self.length.name(), self.length.text(self.from));
+        format!("by {by} of {column} from {from}, each bought once, {after} after its end")
+    }
 }
 
 #[cfg(test)]
@@ -48,6 +60,10 @@ mod tests {
         let first = PeriodSet::between(day("2026-11-01"), day("2026-11-02"));
         assert_eq!(closed("2026-11-04"), first);
         assert_eq!(closed("2026-11-04 23:59:59"), first);
+        assert_eq!(
+            periods.describe("seen"),
+            "by day of seen from 2026-11-01, each bought once, 2d after its end"
+        );
         // Before the first one, and at the ends of the calendar.
         assert!(closed("2020-01-01").is_empty());
         assert!(periods.closed_at(i64::MIN).is_empty());
