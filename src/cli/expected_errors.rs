@@ -71,11 +71,7 @@ pub fn lines_of(policy: &Policy, balances: Option<&Balances>) -> Result<Vec<Stri
         terms: &terms,
     }
     .all();
-    let mut lines = vec![format!(
-        "Noise, of one answer in 95 % of cases, each asked alone by {} (a sum over fewer rows or \
-            groups has the same):",
-        role.name
-    )];
+    let mut lines = vec![heading(&role.name)];
     for of_table in all.chunk_by(|one, next| std::ptr::eq(one.table, next.table)) {
         let first = of_table.first();
         lines.extend(first.map(|one| format!("  {}.{}", one.table.schema, one.table.name)));
@@ -90,14 +86,24 @@ pub fn lines_of(policy: &Policy, balances: Option<&Balances>) -> Result<Vec<Stri
             lines.push(format!("    {} after {}", name(one), advice.text));
         }
     }
-    if policy.privacy.units.is_none() {
-        lines.push(
-            "  privacy.units is not set: a question whose answer the noise would hide is charged, \
-                not refused"
-                .to_owned(),
-        );
-    }
+    lines.extend(units_unknown(policy));
     Ok(lines)
+}
+
+fn heading(role: &str) -> String {
+    format!(
+        "Noise, of one answer in 95 % of cases, each asked alone by {role} (a sum over fewer rows \
+            or groups has the same):"
+    )
+}
+
+/// Useless questions are refused free only where the policy says about how many units there are.
+fn units_unknown(policy: &Policy) -> Option<String> {
+    policy.privacy.units.is_none().then(|| {
+        "  privacy.units is not set: a question whose answer the noise would hide is charged, not \
+            refused"
+            .to_owned()
+    })
 }
 
 /// The account that answers are counted in.

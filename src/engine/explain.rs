@@ -175,18 +175,19 @@ pub(super) fn text(
     if !due.same.is_empty() || !due.summed.is_empty() {
         lines.push(format!("Cost now: {}", price(&due.loss, delta)));
     }
-    if due.at_first != due.loss
-        && let Some(after) = after(balance, due.at_first)
-    {
-        let share = balance.fraction_left() - after;
-        lines.push(format!(
-            "If looks see too few units: {} of your budget is charged, and the answer is refused",
-            percent(share)
-        ));
-    }
+    lines.extend(price_of_looks(due, balance));
     lines.extend(usefulness(&due.useful, session_settings.useless));
     lines.push(budget(&due.loss, balance));
     lines
+}
+
+/// What is charged where looks see too few units, if the question has a look that it would pay for.
+fn price_of_looks(due: &Due, balance: &Balance) -> Option<String> {
+    let after = after(balance, due.at_first).filter(|_| due.at_first != due.loss)?;
+    Some(format!(
+        "If looks see too few units: {} of your budget is charged, and the answer is refused",
+        percent(balance.fraction_left() - after)
+    ))
 }
 
 /// The wider plan that would be bought in its place.
