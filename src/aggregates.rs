@@ -49,6 +49,7 @@ mod principal_components;
 mod record;
 mod regression;
 mod released_column;
+mod reported;
 pub mod single_measure;
 mod sum;
 mod symmetric_matrix;
@@ -76,6 +77,7 @@ pub use names::{Counted, call as resolve_call, is_aggregate, what_is_counted};
 pub use pair_statistics::JointStatistic;
 pub use record::within_unit;
 pub use released_column::ReleasedColumn;
+pub use reported::count_from_reports;
 pub use single_measure::CountOrSum;
 use unbounded::Unbounded;
 pub use unbounded::{Calls, Clamped, Compares, Facts, Ties};
@@ -227,6 +229,16 @@ aggregates! {
             },
             bounded: principal_components::BoundedComponents,
         }
+        /// Counts, sums and means from reports of randomised values.
+        Report {
+            operations: {
+                Operation::Report { report, reports, counted, statistic } => {
+                    reported::UnboundedReport { report, reports, counted, statistic }
+                },
+            },
+            bounded: reported::BoundedReport,
+            output: reported::ReportOutput,
+        }
         /// BOOL_AND and BOOL_OR.
         BoolAndOr {
             names: bool_and_or::NAMES,
@@ -354,6 +366,12 @@ impl BoundedOperation {
         self.of().computed_once()
     }
 
+    /// The conditions of rows that it counts itself, where it counts others than those of its
+    /// filter.
+    pub fn own_filters(&self, filter: &Option<Expr>) -> Vec<Expr> {
+        self.of().own_filters(filter)
+    }
+
     /// How it reads a text.
     pub fn reads_text(&self) -> TextRead {
         self.of().reads_text()
@@ -416,6 +434,12 @@ impl Output {
     /// What the noise leaves of it in the best case.
     pub fn best(&self, best: &dyn BestCase) -> Option<Expected> {
         self.of().best(best)
+    }
+
+    /// How it is computed from reports of values that were randomised before they were stored;
+    /// `None` where it is no estimate from reports.
+    pub fn estimator(&self) -> Option<String> {
+        self.of().estimator()
     }
 
     /// The model that it is a field of, where it is computed here and not by SQL.

@@ -17,7 +17,8 @@ mod unknown;
 pub mod window;
 
 pub use aggregate::{
-    Aggregate, Distinct, End, Fractions, Moment, Operation, PairStatistic, Quantifier, VarianceKind,
+    Aggregate, Distinct, End, Fractions, Moment, Operation, PairStatistic, Quantifier,
+    ReportStatistic, VarianceKind,
 };
 pub use aggregate_id::AggregateId;
 pub use equality::equality;

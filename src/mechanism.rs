@@ -19,6 +19,8 @@
 //! Grouping sets may be measured by [`Effects`] in place of their groups: Gaussian noise then hides
 //! a linear function of the finest groups.
 //!
+//! Where values were randomised before they were stored, `local.rs` says what they tell.
+//!
 //! The first two are laws of noise, in the table of `table.rs`. All draws are made by a
 //! [`Sampler`]. What a release draws, step by step, is [`crate::rewrite::Draw`].
 
@@ -34,6 +36,7 @@ mod gaussian;
 mod group_privacy;
 mod laplace;
 mod laws;
+mod local;
 mod loss;
 mod noise;
 mod noise_law;
@@ -55,6 +58,7 @@ pub use gaussian::{gaussian, gaussian_finer, loss_gaussian};
 pub use group_privacy::{FALSE_ALARMS, Meaning, UNITS};
 pub use laplace::{laplace, loss_laplace};
 pub use laws::Mechanism;
+pub use local::{Channel, OneBit, Randomiser};
 pub use loss::{Fixed, Loss, Mu};
 pub use noise::{Noise, Sampler};
 pub use noise_law::Norm;

@@ -55,7 +55,7 @@ pub use wanted_index::WantedIndex;
 use crate::catalog::{
     Collation, Content, ForeignKey, Index, TableFingerprint, Type, UniqueKey, UserType,
 };
-use crate::mechanism::{Cap, CapError, Fixed};
+use crate::mechanism::{Cap, CapError, Fixed, OneBit, Randomiser};
 
 /// The largest epsilon of a budget, of a grant, or of one query. It keeps every sum of losses far
 /// below the range of [`Fixed`].
@@ -252,6 +252,19 @@ pub struct Column {
     pub is_complete: bool,
     /// The least and the greatest value of a public table's column: chooses clips, lists nothing.
     pub extent: Option<ColumnBounds>,
+    /// How the stored values were randomised before they were stored. Then no other key says
+    /// anything of them.
+    pub collected: Option<Collected>,
+}
+
+/// What is known of a column whose values were randomised before they were stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Collected {
+    pub randomiser: Randomiser,
+    /// The values that are stored: a list in its order, or a clear and a set bit.
+    pub reports: Vec<Scalar>,
+    /// The numbers that the two bits stand for, where they are of a number.
+    pub one_bit: Option<OneBit>,
 }
 
 /// One step of the path from a private table to the table that carries the unit.

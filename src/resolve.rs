@@ -2,6 +2,7 @@
 //! the analyst's outer query above it. Hidden tables and columns do not exist.
 
 pub(crate) mod classify;
+mod collected;
 mod cut;
 mod expression;
 mod limits;
@@ -61,6 +62,7 @@ pub fn resolve(
         limits: ResolveLimits::default(),
     };
     let outer = resolver.open_query(&statement, &Environment::default())?;
+    resolver.check_reports()?;
     let Resolution {
         columns,
         releases,

@@ -38,6 +38,12 @@ pub trait Bounded {
         &[]
     }
 
+    /// The conditions of rows that it counts itself, where it counts others than those of its
+    /// filter.
+    fn own_filters(&self, _filter: &Option<Expr>) -> Vec<Expr> {
+        Vec::new()
+    }
+
     /// Lays it out as coordinates of the vector, or asks a choice.
     ///
     /// # Errors
@@ -155,6 +161,9 @@ pub trait Bounds {
         value: &Expr,
         name: &str,
     ) -> Result<Option<Vec<Option<Scalar>>>, Refusal>;
+
+    /// Whether each row of the column's table is in one row at most.
+    fn is_read_once(&self, column: &Expr) -> bool;
 
     /// Whether the values are the privacy unit itself, and under which condition.
     fn counted_unit(&self, values: &Distinct) -> Option<Option<Expr>>;

@@ -111,6 +111,18 @@ impl Estimate {
         }
     }
 
+    /// The value with one more independent error, of this variance.
+    pub fn with_variance(self, variance: f64, z: f64) -> Self {
+        let wider = |side: f64| side.hypot(z * variance.sqrt());
+        let (low, high) = (self.value - self.low, self.high - self.value);
+        Self {
+            rest: self.rest + variance,
+            low: self.value - self.cut.0 - wider(low - self.cut.0),
+            high: self.value + self.cut.1 + wider(high - self.cut.1),
+            ..self
+        }
+    }
+
     /// The value with another interval.
     pub fn between(self, low: f64, high: f64) -> Self {
         Self { low, high, ..self }

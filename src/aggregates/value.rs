@@ -39,6 +39,12 @@ pub trait OutputValue {
     /// What the noise leaves of it in the best case.
     fn best(&self, best: &dyn BestCase) -> Option<Expected>;
 
+    /// How it is computed from reports of values that were randomised before they were stored;
+    /// `None` where it is no estimate from reports.
+    fn estimator(&self) -> Option<String> {
+        None
+    }
+
     /// The model that it is a field of, where it is computed here and not by SQL.
     fn model_field(&self) -> Option<(&Model, &'static RecordField)> {
         None

@@ -119,6 +119,11 @@ impl aggregates::Bounds for AggregateBounds<'_> {
         })
     }
 
+    fn is_read_once(&self, column: &Expr) -> bool {
+        let column = column.as_column();
+        column.is_some_and(|column| self.grouped_rows.is_read_once(column))
+    }
+
     fn counted_unit(&self, values: &Distinct) -> Option<Option<Expr>> {
         counted_unit(values, self.lineage)
     }

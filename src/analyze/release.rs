@@ -195,8 +195,10 @@ impl RowFacts<'_> {
             computed,
             ..
         } = *self.ruled;
+        let own = |a: &BoundedAggregate| a.operation.own_filters(&a.filter);
+        let own: Vec<Expr> = aggregates.iter().flat_map(own).collect();
         let filters = aggregates.iter().filter_map(|a| a.filter.as_ref());
-        exclusive_filters(filters, computed, policy, columns)
+        exclusive_filters(filters.chain(&own), computed, policy, columns)
     }
 
     fn bounded_aggregates(

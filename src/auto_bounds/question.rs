@@ -403,6 +403,7 @@ fn search_tables(policy: &Policy, read: &ColumnsRead<'_>) -> Vec<Table> {
                 domain: None,
                 is_complete: false,
                 extent: None,
+                collected: None,
                 ..column.clone()
             })
             .collect();

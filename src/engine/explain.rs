@@ -354,6 +354,7 @@ fn release(plan: &ReleasePlan, policy: &Policy) -> serde_json::Value {
             "type": data_type.to_string(),
             "standard_deviation": deviation,
             "half_width_95": half_width,
+            "estimator": output.estimator(),
         })
     });
     let facts = plan.facts();

@@ -2,15 +2,17 @@
 //! account. They show no balance of the owner and nothing of other roles.
 
 use super::{Engine, ledger_failed};
+use crate::aggregates::three_digits;
 use crate::analyze::values_between;
 use crate::calendar::FROM_1970_US;
 use crate::catalog::Type;
 use crate::error::Error;
 use crate::finish::ViewRows;
 use crate::ledger::Entry;
-use crate::mechanism::Fixed;
+use crate::mechanism::{Fixed, OneBit};
 use crate::policy::{
-    Column, Policy, Protection, SESSION_SETTINGS, Scalar, SessionSettings, Table, ViewKind,
+    Collected, Column, Policy, Protection, SESSION_SETTINGS, Scalar, SessionSettings, Table,
+    ViewKind,
 };
 use crate::rewrite::Plan;
 use crate::rewrite::emit::sql;
@@ -173,19 +175,23 @@ fn column_rows(table: &Table) -> impl Iterator<Item = ViewRow> {
             domain,
             is_complete: _,
             extent: _,
+            collected,
         } = column;
         let text = |value: &Scalar| match data_type {
             Type::Char(_) => sql::scalar_text(value).trim_end_matches(' ').to_owned(),
             _ => sql::scalar_text(value),
         };
+        let reports = collected.as_ref().filter(|how| how.one_bit.is_none());
         let domain = domain
             .as_ref()
+            .or(reports.map(|how| &how.reports))
             .map(|values| values.iter().map(text).collect::<Vec<_>>());
         let within = bounds
             .as_ref()
             .and_then(|bounds| values_between(bounds, data_type))
             .filter(|_| !is_public);
         let values_known = domain.as_ref().map(Vec::len).or(within);
+        let is_number = collected.as_ref().map(|how| how.one_bit.is_some());
         vec![
             Some(table.schema.clone()),
             Some(table.name.clone()),
@@ -201,7 +207,12 @@ fn column_rows(table: &Table) -> impl Iterator<Item = ViewRow> {
                 .as_ref()
                 .and_then(|values| serde_json::to_string(values).ok()),
             Some(
-                is_summed(data_type, is_public || bounds.is_some() || domain.is_some()).to_string(),
+                is_number
+                    .unwrap_or_else(|| {
+                        let is_bounded = is_public || bounds.is_some() || domain.is_some();
+                        is_summed(data_type, is_bounded)
+                    })
+                    .to_string(),
             ),
             grouping_kind(
                 data_type,
@@ -209,9 +220,25 @@ fn column_rows(table: &Table) -> impl Iterator<Item = ViewRow> {
                 values_known.is_some(),
                 *deterministic_collation,
             )
+            .filter(|_| is_number != Some(true))
             .map(str::to_owned),
+            collected.as_ref().map(local),
         ]
     })
+}
+
+/// How a column's values were randomised, and what a report costs its person.
+fn local(how: &Collected) -> String {
+    let name = how.randomiser.name();
+    let epsilon = three_digits(how.randomiser.epsilon());
+    match how.one_bit {
+        Some(OneBit { clear, set }) => format!(
+            "{name}, epsilon {epsilon}, 0 stands for {} and 1 for {}",
+            three_digits(clear),
+            three_digits(set)
+        ),
+        None => format!("{name}, epsilon {epsilon}"),
+    }
 }
 
 fn is_summed(data_type: &Type, is_bounded: bool) -> bool {

@@ -10,7 +10,7 @@ use crate::aggregates::{
     Output, ReleasedColumn,
 };
 use crate::catalog::Type;
-use crate::ir::{Formula, Statistic};
+use crate::ir::{AggregateId, Formula, Statistic};
 use crate::mechanism::Mechanism;
 pub use crate::mechanism::quantile_95;
 use crate::release::{ClipBias, NoiseRecord, ReleasedTable};
@@ -172,6 +172,20 @@ impl Row<'_> {
         {
             let chosen = self.chosen_value(choice, *draw);
             return chosen.map(|ChosenValue { spread, .. }| spread);
+        }
+        // How the errors of several estimates from the same reports go together is not known.
+        let reads_reports = |at: &AggregateId| {
+            let output = self.release.output(*at);
+            output.is_some_and(|(output, _)| output.estimator().is_some())
+        };
+        if formula
+            .aggregates()
+            .iter()
+            .filter(|at| reads_reports(at))
+            .count()
+            > 1
+        {
+            return None;
         }
         let Known {
             estimate,

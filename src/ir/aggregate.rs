@@ -2,7 +2,8 @@
 
 use super::expression::Expr;
 use crate::catalog::Type;
-use crate::policy::RecordField;
+use crate::mechanism::{Channel, OneBit};
+use crate::policy::{RecordField, Scalar};
 use crate::refusal::TextPosition;
 
 /// The operation of an aggregate.
@@ -56,6 +57,15 @@ pub enum Operation {
         shown: usize,
         field: &'static RecordField,
     },
+    /// What reports say of the true values: over rows with one of `reports`.
+    Report {
+        /// The column, whose values were randomised before they were stored.
+        report: Expr,
+        reports: Vec<Scalar>,
+        /// Those of them that are counted.
+        counted: Vec<Scalar>,
+        statistic: ReportStatistic,
+    },
     /// MIN and MAX.
     Extreme {
         value: Expr,
@@ -78,6 +88,16 @@ pub enum Operation {
         value: Expr,
         of: Quantifier,
     },
+}
+
+/// What is computed from counts of reports.
+#[derive(Debug, Clone, PartialEq)]
+pub enum ReportStatistic {
+    /// How many true values are among some.
+    Count(Channel),
+    /// Of numbers, each of which has one bit.
+    Sum(OneBit),
+    Average(OneBit),
 }
 
 /// Values that COUNT(DISTINCT …) distinguishes.
@@ -187,6 +207,12 @@ impl Operation {
                 descending: _,
             }
             | Self::DistinctMoment { value, moment: _ } => vec![value],
+            Self::Report {
+                report,
+                reports: _,
+                counted: _,
+                statistic: _,
+            } => vec![report],
             Self::Distinct(values) => values.values().iter().collect(),
             Self::Variance { value, kind: _ }
             | Self::Extreme { value, end: _ }
@@ -250,6 +276,17 @@ impl Operation {
             record @ (Self::Regression { .. } | Self::Newton { .. } | Self::Components { .. }) => {
                 record.try_map_record(map)?
             }
+            Self::Report {
+                report,
+                reports,
+                counted,
+                statistic,
+            } => Self::Report {
+                report: map(report)?,
+                reports,
+                counted,
+                statistic,
+            },
             Self::Extreme { value, end } => Self::Extreme {
                 value: map(value)?,
                 end,

@@ -61,6 +61,24 @@ impl Formula {
             | Self::Quotient(a, b) => [a.aggregates(), b.aggregates()].concat(),
         }
     }
+
+    /// The same over other aggregates.
+    pub fn over(&self, other: &impl Fn(AggregateId) -> AggregateId) -> Self {
+        let one = |of: &Formula| Box::new(of.over(other));
+        match self {
+            Self::Aggregate(at) => Self::Aggregate(other(*at)),
+            Self::Number { .. } => self.clone(),
+            Self::Negated(of) => Self::Negated(one(of)),
+            Self::Sum(a, b) => Self::Sum(one(a), one(b)),
+            Self::Difference(a, b) => Self::Difference(one(a), one(b)),
+            Self::Product(a, b) => Self::Product(one(a), one(b)),
+            Self::Quotient(a, b) => Self::Quotient(one(a), one(b)),
+            Self::Root(of) => Self::Root(one(of)),
+            Self::Exponential(of) => Self::Exponential(one(of)),
+            Self::Rounded(of, decimals) => Self::Rounded(one(of), *decimals),
+            Self::Real(of) => Self::Real(one(of)),
+        }
+    }
 }
 
 /// One such column of a release.

@@ -1,5 +1,6 @@
 //! Compares a policy file with the catalog of the database, and makes the checked policy from both.
 
+mod collected;
 mod columns;
 mod domains;
 mod periods;
@@ -187,7 +188,7 @@ fn lists_from(table: &Listed<'_>) -> Vec<(String, String)> {
     else {
         return Vec::new();
     };
-    let source = |entry: &ColumnEntry| match &entry.rule {
+    let source = |entry: &ColumnEntry| match entry.rule.of_values() {
         ColumnRule::Domain(At {
             place: _,
             value: (schema, name, _),
@@ -196,7 +197,8 @@ fn lists_from(table: &Listed<'_>) -> Vec<(String, String)> {
         | ColumnRule::Visible
         | ColumnRule::Values(_)
         | ColumnRule::Bounds { .. }
-        | ColumnRule::Searched { .. } => None,
+        | ColumnRule::Searched { .. }
+        | ColumnRule::Collected { .. } => None,
     };
     columns.iter().filter_map(source).collect()
 }

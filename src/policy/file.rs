@@ -1,5 +1,6 @@
 //! Reads the policy file: its shape and everything that can be known without a database.
 
+mod collected;
 mod columns;
 mod ledger;
 mod operators;

@@ -6,8 +6,8 @@ use std::fmt::Write;
 use sha2::{Digest, Sha256};
 
 use super::{
-    Budget, Column, ColumnBounds, Limits, Listing, Policy, Privacy, Protection, Scalar, Table,
-    Unit, UnitStep,
+    Budget, Collected, Column, ColumnBounds, Limits, Listing, Policy, Privacy, Protection, Scalar,
+    Table, Unit, UnitStep,
 };
 use crate::catalog::{Collation, UserType};
 
@@ -233,6 +233,7 @@ fn add_column(column: &Column, text: &mut String) {
         domain,
         is_complete,
         extent,
+        collected,
     } = column;
     line(
         text,
@@ -267,6 +268,17 @@ fn add_column(column: &Column, text: &mut String) {
     }
     if *is_complete {
         line(text, format_args!("complete"));
+    }
+    if let Some(Collected {
+        randomiser,
+        reports,
+        one_bit,
+    }) = collected
+    {
+        line(text, format_args!("collected {randomiser:?} {one_bit:?}"));
+        for report in reports {
+            line(text, format_args!("report {}", scalar(report)));
+        }
     }
 }
 

@@ -109,6 +109,7 @@ pub static VIEWS: [View; 9] = [
             ("known_values", Type::Text),
             ("may_be_summed", Type::Bool),
             ("group_by", Type::Text),
+            ("local", Type::Text),
         ],
     },
     View {

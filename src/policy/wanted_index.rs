@@ -126,6 +126,7 @@ mod tests {
             domain: None,
             is_complete: false,
             extent: None,
+            collected: None,
         }
     }
 

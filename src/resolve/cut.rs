@@ -1,6 +1,7 @@
 //! The cut: a SELECT that aggregates private rows becomes a release below and a SELECT over
 //! released rows above.
 
+mod collected;
 pub(in crate::resolve) mod count_groups;
 pub(in crate::resolve) mod decorrelate;
 pub(in crate::resolve) mod grouping;
@@ -25,6 +26,7 @@ use crate::resolve::syntax::{
     bare_name, check_select, contains_aggregate, empty_select, is_distinct_rows, is_ordinal,
     item_expr, map_order, name_of, place_of, plain_table, quote_name,
 };
+use collected::Reports;
 use grouping::{Sets, number_sets, repeat_join, sets};
 use middle_query::Subqueries;
 
@@ -57,6 +59,8 @@ pub(super) struct Cut {
     given: ResolvedParts,
     /// The releases of a logistic regression's steps before the last.
     steps: Vec<ReleaseId>,
+    /// What it reads of collected columns.
+    reports: Reports,
 }
 
 impl Resolver<'_> {
@@ -114,6 +118,7 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<(Cut, Vec<SetId>), Refusal> {
         let (input, scope) = self.rows(select, from, environment)?;
+        let (input, mut reports) = self.take_conditions(input);
         let mut given = ResolvedParts::default();
         self.subqueries_below(
             select,
@@ -138,6 +143,7 @@ impl Resolver<'_> {
             uncertainties: Vec::new(),
         });
         let GroupKeys { keys, sets } = self.keys(select, &scope, &given)?;
+        let keys = self.take_key(&mut reports, keys, &sets)?;
         let cut = Cut {
             number,
             scope,
@@ -147,6 +153,7 @@ impl Resolver<'_> {
             uncertainties: Vec::new(),
             given,
             steps,
+            reports,
         };
         Ok((cut, sets.written))
     }
@@ -154,6 +161,7 @@ impl Resolver<'_> {
     /// Completes the release with everything that its SELECT needs.
     fn finish_cut(&mut self, mut cut: Cut) -> Result<(), Refusal> {
         self.fill_steps(&mut cut)?;
+        cut.check_estimates(self)?;
         let Cut {
             number,
             scope: _,
@@ -163,6 +171,7 @@ impl Resolver<'_> {
             uncertainties,
             given: _,
             steps: _,
+            reports: _,
         } = cut;
         if keys.is_empty() && aggregates.is_empty() {
             return Err(Refusal::unsupported(
@@ -335,7 +344,7 @@ fn output_name(item: &ast::SelectItem) -> Result<String, Refusal> {
 
 /// The release in FROM, joined with the numbers of grouping sets that are written more than once.
 fn release_from(cut: &Cut, written: &[SetId]) -> ast::TableWithJoins {
-    let joins = match written {
+    let mut joins = match written {
         [] => Vec::new(),
         written => vec![repeat_join(
             written,
@@ -343,6 +352,7 @@ fn release_from(cut: &Cut, written: &[SetId]) -> ast::TableWithJoins {
             (!cut.sets.is_empty()).then(|| cut.reference(SET_COLUMN.to_owned())),
         )],
     };
+    joins.extend(cut.values_join());
     ast::TableWithJoins {
         relation: release_table(cut.number),
         joins,

@@ -40,6 +40,7 @@ pub fn describe(
     lines.extend(keys(release, plan, unit));
     words.tree(&release.input, 1, &mut lines);
     lines.push(rows(release, plan, unit));
+    lines.extend(estimators(plan));
     lines.extend(
         cautions::cautions(release, &words, plan)
             .iter()
@@ -126,6 +127,23 @@ fn keys(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<String
             None => format!("each counts towards what one {unit} adds"),
         };
         lines.push(format!("  Grouping sets: {}; {form}", sets.join(", ")));
+    }
+    lines
+}
+
+/// How values are estimated from reports that were randomised before they were stored.
+fn estimators(plan: &ReleasePlan) -> Vec<String> {
+    let mut lines = Vec::new();
+    for (output, _) in plan.outputs() {
+        let Some(formula) = output.estimator() else {
+            continue;
+        };
+        let name = output.name();
+        let mut line = format!("  Estimate: {name} = {formula}");
+        line.push_str("; its error is that of the noise and of the reports themselves");
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
     }
     lines
 }

@@ -18,6 +18,7 @@ pub mod per_unit;
 pub mod previews;
 pub mod public_matches;
 mod regression;
+mod reports;
 pub mod rollup;
 pub mod second_reader;
 pub mod settings;

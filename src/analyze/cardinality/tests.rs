@@ -37,6 +37,7 @@ fn column(name: &str, not_null: bool) -> Column {
         domain: None,
         is_complete: false,
         extent: None,
+        collected: None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 
+use super::collected::take_reports;
 use super::domains::Domains;
 use super::{Listed, find_column};
 use crate::catalog;
@@ -78,10 +79,27 @@ pub async fn check(
             rule(entry, column, &mut made, values_max, domains, findings).await;
             made.is_complete = is_complete(entry, column, &made, findings);
             made.unit_total = unit_total(entry, column, findings);
+            leave_to_reports(entry, &mut made, is_needed, findings);
         }
         shown.push(made);
     }
     shown
+}
+
+/// Leaves what is known of true values to the reports of them, where they were randomised.
+fn leave_to_reports(
+    entry: &ColumnEntry,
+    made: &mut Column,
+    is_needed: bool,
+    findings: &mut Findings,
+) {
+    if let ColumnRule::Collected {
+        place, randomiser, ..
+    } = &entry.rule
+    {
+        made.is_complete = false;
+        take_reports(made, (*place, *randomiser), is_needed, findings);
+    }
 }
 
 /// A public table shows every column that the role can read; where its values are few, they are its
@@ -131,6 +149,7 @@ fn bare(column: &catalog::Column) -> Column {
         },
         is_complete: matches!(column.data_type, catalog::Type::Enum(_)),
         extent: None,
+        collected: None,
     }
 }
 
@@ -224,9 +243,10 @@ async fn rule(
     domains: &mut Domains<'_>,
     findings: &mut Findings,
 ) {
-    match &entry.rule {
+    match entry.rule.of_values() {
         // The searches of a table are read separately.
         ColumnRule::Hidden | ColumnRule::Visible | ColumnRule::Searched { .. } => {}
+        ColumnRule::Collected { .. } => {}
         ColumnRule::Bounds {
             place,
             lower,
@@ -257,7 +277,10 @@ fn is_complete(
 ) -> bool {
     let Some(listed) = &made.domain else {
         // An error was already reported for a list that cannot be read.
-        let is_listed = matches!(entry.rule, ColumnRule::Values(_) | ColumnRule::Domain(_));
+        let is_listed = matches!(
+            entry.rule.of_values(),
+            ColumnRule::Values(_) | ColumnRule::Domain(_)
+        );
         if let Some(complete) = entry.complete.as_ref().filter(|_| !is_listed) {
             findings.error(
                 complete.place,

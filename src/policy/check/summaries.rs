@@ -171,6 +171,11 @@ fn not_a_key(column: &Column, is_searched: bool) -> Option<&'static str> {
         Type::Timestamp | Type::Timestamptz | Type::Interval | Type::Time => false,
         Type::Other { .. } => false,
     };
+    if column.collected.is_some() {
+        return Some(
+            "is collected at random: its groups would be those of reports, not of true values",
+        );
+    }
     match &column.domain {
         Some(_) if column.is_complete => None,
         Some(_) => Some(
@@ -188,6 +193,9 @@ fn not_a_key(column: &Column, is_searched: bool) -> Option<&'static str> {
 
 fn is_summed(column: &Column) -> bool {
     let is_bounded = column.bounds.is_some() || column.domain.is_some();
+    if column.collected.is_some() {
+        return false;
+    }
     match &column.data_type {
         Type::Int2 => true,
         Type::Int4 | Type::Int8 | Type::Numeric(_) | Type::Float4 | Type::Float8 => is_bounded,

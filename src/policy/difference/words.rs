@@ -1,5 +1,6 @@
 //! How rules of a policy are written in a difference. Rules that differ have words that differ.
 
+use crate::mechanism::Randomiser;
 use crate::policy::error::At;
 use crate::policy::file::{ColumnEntry, ColumnRule, Literal, PathStep, RowsRule, UnitRule};
 
@@ -87,6 +88,23 @@ pub fn column(rule: &ColumnRule) -> String {
             let (schema, table, column) = &domain.value;
             format!("domain {}", name(&[schema, table, column]))
         }
+        ColumnRule::Collected {
+            place: _,
+            randomiser,
+            of,
+        } => format!("collected by {}, {}", odds(randomiser), column(of)),
+    }
+}
+
+/// A mechanism with its odds.
+fn odds(randomiser: &Randomiser) -> String {
+    let name = randomiser.name();
+    match randomiser {
+        Randomiser::Coin { truth, yes } => format!("{name} of truth {truth} and yes {yes}"),
+        Randomiser::Unary { one, zero } => format!("{name} of one {one} and zero {zero}"),
+        Randomiser::KRr { epsilon } | Randomiser::Mean { epsilon } => {
+            format!("{name} of epsilon {epsilon}")
+        }
     }
 }
 
@@ -105,7 +123,7 @@ pub fn is_complete(entry: &ColumnEntry) -> bool {
     if let Some(complete) = &entry.complete {
         return complete.value;
     }
-    let ColumnRule::Values(values) = &entry.rule else {
+    let ColumnRule::Values(values) = entry.rule.of_values() else {
         return false;
     };
     let mut texts: Vec<String> = values
@@ -118,7 +136,10 @@ pub fn is_complete(entry: &ColumnEntry) -> bool {
 
 /// The values that a list has and did not have.
 pub fn new_values(old: Option<&ColumnRule>, new: Option<&ColumnRule>) -> Vec<String> {
-    let (Some(ColumnRule::Values(old)), Some(ColumnRule::Values(new))) = (old, new) else {
+    let (Some(ColumnRule::Values(old)), Some(ColumnRule::Values(new))) = (
+        old.map(ColumnRule::of_values),
+        new.map(ColumnRule::of_values),
+    ) else {
         return Vec::new();
     };
     let before: Vec<String> = old.iter().map(literal).collect();

@@ -1,5 +1,7 @@
 //! Reads a policy's entries for the columns of a table.
 
+use super::collected::read_randomiser;
+use crate::mechanism::Randomiser;
 use crate::policy::error::{At, Findings, Location};
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::Fields;
@@ -37,6 +39,39 @@ pub enum ColumnRule {
     },
     Values(Vec<At<Literal>>),
     Domain(At<(String, String, String)>),
+    /// Values of this rule, each of which was randomised before it was stored.
+    Collected {
+        place: Location,
+        randomiser: Randomiser,
+        of: Box<ColumnRule>,
+    },
+}
+
+impl ColumnRule {
+    /// The rule of values that were randomised in this way, if they were. `None` where it cannot be
+    /// read.
+    fn randomised_by(self, collected: Option<(Location, Option<Randomiser>)>) -> Option<Self> {
+        let Some((place, randomiser)) = collected else {
+            return Some(self);
+        };
+        Some(Self::Collected {
+            place,
+            randomiser: randomiser?,
+            of: Box::new(self),
+        })
+    }
+
+    /// The rule of the true values, where they were randomised; else itself.
+    pub fn of_values(&self) -> &Self {
+        match self {
+            Self::Collected {
+                place: _,
+                randomiser: _,
+                of,
+            } => of,
+            other => other,
+        }
+    }
 }
 
 /// The largest total of one unit's values.
@@ -153,6 +188,9 @@ fn column_map(entry: &MapEntry, findings: &mut Findings) -> Option<Vec<ColumnEnt
             value,
         })
     });
+    let collected = fields
+        .optional("collected")
+        .map(|node| (node.place, read_randomiser(node, &what, findings)));
     let others = fields
         .optional("also")
         .map(|node| also(node, &what, findings))
@@ -163,18 +201,8 @@ fn column_map(entry: &MapEntry, findings: &mut Findings) -> Option<Vec<ColumnEnt
         findings,
     );
     fields.done(findings);
-    let given: Vec<_> = [bounds, values, domain, visible]
-        .into_iter()
-        .flatten()
-        .collect();
-    if given.len() != 1 {
-        findings.error(
-            entry.value.place,
-            format!("{what} must say exactly one of bounds, values, domain and visible"),
-        );
-        return None;
-    }
-    let rule = given.into_iter().next().flatten()?;
+    let rule = only_rule([bounds, values, domain, visible], entry, findings)?;
+    let rule = rule.randomised_by(collected)?;
     let own = At {
         place: entry.place,
         value: entry.key.clone(),
@@ -188,6 +216,26 @@ fn column_map(entry: &MapEntry, findings: &mut Findings) -> Option<Vec<ColumnEnt
         unit_total: unit_total.clone(),
     };
     Some(std::iter::once(own).chain(others).map(made).collect())
+}
+
+/// The one rule that an entry gives.
+fn only_rule(
+    given: [Option<Option<ColumnRule>>; 4],
+    entry: &MapEntry,
+    findings: &mut Findings,
+) -> Option<ColumnRule> {
+    let given: Vec<_> = given.into_iter().flatten().collect();
+    if given.len() != 1 {
+        findings.error(
+            entry.value.place,
+            format!(
+                "column \"{}\" must say exactly one of bounds, values, domain and visible",
+                entry.key
+            ),
+        );
+        return None;
+    }
+    given.into_iter().next().flatten()
 }
 
 /// Further columns for which the same holds.

@@ -1,4 +1,5 @@
 mod also;
+mod collected;
 mod operators;
 mod privacy;
 mod tables;

@@ -143,6 +143,57 @@ pub(super) const KEYS: &[PolicyKey] = &[
         "visible: true",
     ),
     key(
+        "tables.*.columns.*.collected",
+        KeyShape::Map,
+        "none",
+        "The values were randomised before they were stored: how. Counts, sums and averages are \
+            estimated from them. Values, domain or bounds are then those of the true values.",
+        "collected: {mechanism: krr, epsilon: 1}",
+    ),
+    required_key(
+        "tables.*.columns.*.collected.mechanism",
+        KeyShape::Words(&["coin", "krr", "unary", "mean"]),
+        "coin: of two values, a coin decides whether the true one is stored. krr: of a list, the \
+            true one is the likeliest. unary: a boolean a value. mean: one bit for a number.",
+        "mechanism: krr",
+    ),
+    key(
+        "tables.*.columns.*.collected.epsilon",
+        KeyShape::Number,
+        "",
+        "Of krr, unary and mean: what a report costs its person. At most 50.",
+        "epsilon: 1",
+    ),
+    key(
+        "tables.*.columns.*.collected.truth",
+        KeyShape::Text,
+        "",
+        "Of coin: the probability that the true value is stored, whatever it is.",
+        "truth: 1/2",
+    ),
+    key(
+        "tables.*.columns.*.collected.yes",
+        KeyShape::Text,
+        "",
+        "Of coin: the probability that the second value is stored where the coin does not tell \
+            the truth.",
+        "yes: 1/2",
+    ),
+    key(
+        "tables.*.columns.*.collected.one",
+        KeyShape::Text,
+        "",
+        "Of unary, in place of epsilon: the probability that the true value's bit is set.",
+        "one: 1/2",
+    ),
+    key(
+        "tables.*.columns.*.collected.zero",
+        KeyShape::Text,
+        "",
+        "Of unary, in place of epsilon: the probability that another value's bit is set.",
+        "zero: 1/4",
+    ),
+    key(
         "tables.*.columns.*.nullable",
         KeyShape::Truth,
         "",

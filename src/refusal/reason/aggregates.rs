@@ -29,6 +29,14 @@ reasons! {
         "`pgveil.stderr()`, `pgveil.ci_low()`, `pgveil.ci_high()` and `pgveil.low_by()` know the \
             error only of aggregates over private rows and of arithmetic on them.",
         "Repeat the aggregate inside it: `SELECT avg(x), pgveil.stderr(avg(x)) FROM people`.";
+    COLLECTED_VALUE = "collected-value", FEATURE_NOT_SUPPORTED, Unsupported,
+        "The column's values were randomised before they were stored. Counts, sums and averages \
+            can be estimated from such reports; what compares, sorts or shows single ones cannot.",
+        "Ask for `COUNT(*)` with `WHERE` or `FILTER` on the column, or `GROUP BY` it; of a number, \
+            for `AVG`, `SUM` or `COUNT`. See [local.md](local.md).";
+    COLLECTED_CONDITION = "collected-condition", INVALID_PARAMETER_VALUE, Other,
+        "No value that a collected column may have meets the condition.",
+        "`pgveil.columns` lists the values.";
     REGRESSION_RECORD = "regression-record", FEATURE_NOT_SUPPORTED, Unsupported,
         "`pgveil.linregr()`, `pgveil.logregr()` and `pgveil.pca()` give a record. Only its fields \
             are answered, not the record as a whole, and `.*` works only in the `SELECT` list.",

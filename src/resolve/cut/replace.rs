@@ -6,7 +6,7 @@ use sqlparser::ast;
 use super::{COLUMNS_MAX, Cut};
 use crate::ir::aggregate::Aggregate;
 use crate::ir::expression::Expr;
-use crate::ir::relation::{SET_COLUMN, aggregate_column, key_column, release_alias};
+use crate::ir::relation::{SET_COLUMN, key_column, release_alias};
 use crate::ir::{AggregateId, KeyId};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
@@ -33,16 +33,7 @@ impl Cut {
                 Some(field) => self.field(resolver, function, field),
             })?
         {
-            let at = self
-                .uncertainties
-                .iter()
-                .position(|known| *known == uncertainty)
-                .unwrap_or(self.uncertainties.len());
-            let column = uncertainty.column(at);
-            if at == self.uncertainties.len() {
-                self.uncertainties.push(uncertainty);
-            }
-            return Ok(Some(self.reference(column)));
+            return Ok(Some(self.uncertainty_reference(&uncertainty)));
         }
         if let Some((function, field, [])) = record_field(expr) {
             let at = self.field(resolver, function, field)?;
@@ -52,7 +43,7 @@ impl Cut {
             && aggregate_name(function).is_some()
         {
             let at = self.aggregate(resolver, function)?;
-            return Ok(Some(self.reference(aggregate_column(at))));
+            return Ok(Some(self.aggregate_reference(at)));
         }
         if contains_aggregate(expr) {
             return Ok(None);
@@ -94,7 +85,7 @@ impl Cut {
     /// that `(a.x)` is the key `x`. What cannot be resolved over rows is no key: the outer query
     /// computes it from the keys in it, or its parts are refused in their turn.
     fn key_of(&self, resolver: &Resolver<'_>, expr: &ast::Expr) -> Option<ast::Expr> {
-        if self.keys.is_empty() {
+        if self.keys.is_empty() && !self.reports.is_keyed() {
             return None;
         }
         let expressions = resolver.expressions_given(&self.scope, &self.given);
@@ -102,6 +93,9 @@ impl Cut {
     }
 
     fn key_equal_to(&self, value: &Expr) -> Option<ast::Expr> {
+        if self.reports.is_key(value) {
+            return Some(self.report_key());
+        }
         let at = self.keys.iter().position(|key| key.expr == *value)?;
         Some(self.reference(key_column(KeyId(at))))
     }
@@ -151,7 +145,8 @@ impl Cut {
         function: &ast::Function,
     ) -> Result<AggregateId, Refusal> {
         let expressions = resolver.expressions_given(&self.scope, &self.given);
-        self.number(aggregate(function, &expressions)?)
+        let found = aggregate(function, &expressions)?;
+        self.number_reports(resolver, found)
     }
 
     /// As [`Self::aggregate`], of a field of the record that it gives.
@@ -162,7 +157,8 @@ impl Cut {
         field: &ast::Ident,
     ) -> Result<AggregateId, Refusal> {
         let expressions = resolver.expressions_given(&self.scope, &self.given);
-        self.number(aggregate_field(function, field, &expressions)?)
+        let found = aggregate_field(function, field, &expressions)?;
+        self.number_reports(resolver, found)
     }
 
     /// The number of the aggregate. A new one is added.

@@ -361,6 +361,7 @@ mod tests {
                 domain: None,
                 is_complete: false,
                 extent: None,
+                collected: None,
             };
             scan_column("t", &column)
                 .clamp

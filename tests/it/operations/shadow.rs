@@ -37,6 +37,7 @@ fn column(name: &str, data_type: Type, not_null: bool) -> Column {
         domain: None,
         is_complete: false,
         extent: None,
+        collected: None,
     }
 }
 

@@ -29,6 +29,7 @@ pub mod random;
 mod ranges;
 mod regression;
 mod replay;
+mod reports;
 mod row_look;
 mod searches;
 mod subqueries;

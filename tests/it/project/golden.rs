@@ -3,9 +3,9 @@
 
 use pgveil::engine::{QuestionPlan, Sql, describe_plan, refuse_useless};
 use pgveil::error::Error;
-use pgveil::mechanism::{AccountState, Cap, Fixed, Loss};
+use pgveil::mechanism::{AccountState, Cap, Fixed, Loss, OneBit, Randomiser};
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{Budget, ClipChoice, Policy, SessionSettings};
+use pgveil::policy::{Budget, ClipChoice, Collected, Policy, Scalar, SessionSettings};
 use pgveil::resolve::Constants;
 use pgveil::rewrite::Terms;
 
@@ -110,6 +110,44 @@ fn with_total(policy: &Policy, column: &str, total: f64) -> Policy {
     policy
 }
 
+/// The policy with columns whose values were randomised before they were stored.
+fn with_reports(policy: &Policy) -> Policy {
+    let mut policy = policy.clone();
+    let texts = |values: [&str; 3]| values.map(|text| Scalar::Text(text.to_owned())).to_vec();
+    let bits = vec![Scalar::Int(0), Scalar::Int(1)];
+    let coin = Randomiser::Coin {
+        truth: 0.5,
+        yes: 0.5,
+    };
+    let krr = Randomiser::KRr { epsilon: 1.0 };
+    let mean = Randomiser::Mean { epsilon: 2.0 };
+    let of = [
+        ("race", krr, texts(["white", "black", "other"]), None),
+        ("college_graduate", coin, bits.clone(), None),
+        ("union_member", coin, bits.clone(), None),
+        (
+            "weeks_worked",
+            mean,
+            bits,
+            Some(OneBit::new(2.0, (0.0, 104.0))),
+        ),
+    ];
+    for (name, randomiser, reports, one_bit) in of {
+        let mut columns = policy
+            .tables
+            .iter_mut()
+            .flat_map(|table| &mut table.columns);
+        let column = columns.find(|column| column.name == name).unwrap();
+        (column.domain, column.bounds, column.is_complete) = (None, None, false);
+        column.collected = Some(Collected {
+            randomiser,
+            reports,
+            one_bit,
+        });
+    }
+    policy
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn every_story_is_as_written() {
     let veil = Veil::demo(|yaml| yaml, None).await;
@@ -117,6 +155,7 @@ async fn every_story_is_as_written() {
     let mut of_few = demo.clone();
     of_few.privacy.units = Some(60);
     let of_totals = with_total(demo, "hours_per_week", 300.0);
+    let of_reports = with_reports(demo);
     insta::glob!("../../golden", "**/*.sql", |path| {
         let text = std::fs::read_to_string(path).unwrap();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
@@ -128,6 +167,7 @@ async fn every_story_is_as_written() {
         let policy = match name.as_str() {
             "useless" => &of_few,
             "unit_total" => &of_totals,
+            "reports" => &of_reports,
             _ => demo,
         };
         let refuses = path.parent().unwrap().ends_with("refuse");

@@ -33,6 +33,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
             "GROUP BY a column with a nondeterministic collation",
             "pure accounting requires declared values for GROUP BY columns",
             "the branches of this UNION identify the {unit} by columns of different types",
+            "a query may group by at most {VALUES_MAX} values of a collected column",
             "{name} of a column with a nondeterministic collation",
             "a window over a column with a nondeterministic collation",
             "a search in a column with a nondeterministic collation",
@@ -126,6 +127,7 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
     (
         "our own mistakes, should there be any: earlier stages keep every text from here",
         &[
+            "a collected column within the rows of one unit",
             "a window call without a window",
             "UNION of nothing",
             "a column is not in scope of its relation",

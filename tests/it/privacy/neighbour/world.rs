@@ -115,6 +115,21 @@ impl World {
         Self::with_room(&schema(COLUMNS), &POLICY.replace("RULES", &rules)).await
     }
 
+    /// A world of columns whose values were randomised before they were stored.
+    pub async fn with_reports() -> Self {
+        let rules = RULES
+            .replace(
+                "kd: {values: [a, b, \"it's\"]}",
+                "kd: {values: [a, b, \"it's\"], collected: {mechanism: krr, epsilon: 1}}, b: \
+                {visible: true, collected: {mechanism: unary, epsilon: 2}}",
+            )
+            .replace(
+                "ni: {bounds: [-3, 3]}",
+                "ni: {bounds: [-3, 3], collected: {mechanism: mean, epsilon: 1}}",
+            );
+        Self::with_room(&schema(COLUMNS), &POLICY.replace("RULES", &rules)).await
+    }
+
     async fn of(columns: &str) -> Self {
         Self::with_room(&schema(columns), &POLICY.replace("RULES", RULES)).await
     }

@@ -1,0 +1,102 @@
+//! Columns whose values were randomised before they were stored.
+
+use crate::catalog::Type;
+use crate::mechanism::{OneBit, Randomiser};
+use crate::policy::error::{Findings, Location};
+use crate::policy::scalar;
+use crate::policy::{Collected, Column, Scalar};
+
+/// The longest list: a condition is decided for each value of it.
+const VALUES_MAX: usize = 1000;
+
+/// What is known of a column's reports. The list or the bounds are of the true values: nothing else
+/// may take them for what is stored, so they leave the column.
+///
+/// `is_key`: the column is the table's unit, or on a path to it.
+pub(super) fn take_reports(
+    made: &mut Column,
+    (place, randomiser): (Location, Randomiser),
+    is_key: bool,
+    findings: &mut Findings,
+) {
+    let (list, bounds) = (made.domain.take(), made.bounds.take());
+    let column = format!("column \"{}\"", made.name);
+    let mut fault = |message: String| findings.error(place, format!("{column} {message}"));
+    if is_key {
+        fault("is the unit or on a path to it, and cannot be collected at random".to_owned());
+        return;
+    }
+    if made.collation.is_some() {
+        fault(
+            "has another collation than the database, which collected columns may not have"
+                .to_owned(),
+        );
+        return;
+    }
+    let name = randomiser.name();
+    let listed = |least: usize, most: usize| list.filter(|l| (least..=most).contains(&l.len()));
+    let mut one_bit = None;
+    let reports = match randomiser {
+        Randomiser::Coin { .. } => listed(2, 2),
+        Randomiser::KRr { .. } => listed(2, VALUES_MAX),
+        Randomiser::Unary { .. } => {
+            let bits = || vec![Scalar::Bool(false), Scalar::Bool(true)];
+            (made.data_type == Type::Bool).then(bits)
+        }
+        Randomiser::Mean { epsilon } => {
+            let ends = bounds.and_then(|b| number(&b.lower).zip(number(&b.upper)));
+            one_bit = ends.map(|ends| OneBit::new(epsilon, ends));
+            let bit = |text| scalar::parse(&made.data_type, text).ok();
+            let is_number = made.data_type.is_number() && one_bit.is_some();
+            bit("0")
+                .zip(bit("1"))
+                .filter(|_| is_number)
+                .map(|(a, b)| vec![a, b])
+        }
+    };
+    let Some(reports) = reports else {
+        fault(format!(
+            "cannot be collected by {name}, which needs {}",
+            needs(&randomiser)
+        ));
+        return;
+    };
+    if randomiser.channel(&[1], reports.len()).is_none() && one_bit.is_none() {
+        fault(format!(
+            "is collected by {name} with odds that say nothing of the true values"
+        ));
+        return;
+    }
+    if randomiser.epsilon().is_infinite() {
+        let message = format!(
+            "{column} is collected with odds that randomise nothing for some value: a report of it \
+                is the truth"
+        );
+        findings.warning(place, message);
+    }
+    made.collected = Some(Collected {
+        randomiser,
+        reports,
+        one_bit,
+    });
+}
+
+fn needs(randomiser: &Randomiser) -> &'static str {
+    match randomiser {
+        Randomiser::Coin { .. } => "a list of two values, as values: [no, yes]",
+        Randomiser::KRr { .. } => "a list of 2 to 1000 values, as values: [a, b, c]",
+        Randomiser::Unary { .. } => "a boolean column for each value, which is visible",
+        Randomiser::Mean { .. } => {
+            "bounds of the true numbers, and a column of numbers whose reports are 0 and 1"
+        }
+    }
+}
+
+fn number(value: &Scalar) -> Option<f64> {
+    match value {
+        Scalar::Int(value) => Some(*value as f64),
+        Scalar::Decimal(text) => text.parse().ok(),
+        Scalar::Bool(_) | Scalar::Text(_) | Scalar::Date(_) => None,
+        Scalar::Timestamp(_) | Scalar::Interval { .. } => None,
+    }
+}

@@ -1,0 +1,147 @@
+//! Reads how the values of a column were randomised before they were stored.
+
+use crate::mechanism::Randomiser;
+use crate::policy::error::Findings;
+use crate::policy::yaml::read;
+use crate::policy::yaml::read::Fields;
+use crate::policy::yaml::tree::YamlNode;
+
+/// The largest epsilon of a report: beyond it, a report is the truth.
+const EPSILON_MAX: f64 = 50.0;
+
+pub fn read_randomiser(
+    node: &YamlNode,
+    column: &str,
+    findings: &mut Findings,
+) -> Option<Randomiser> {
+    let what = format!("collected of {column}");
+    let mut fields = Fields::open(node, what.as_str(), findings)?;
+    let mechanism = fields.require("mechanism", "mechanism: krr", findings);
+    let mechanism = mechanism.and_then(|node| {
+        let what = format!("mechanism of {what}");
+        let (name, _) = read::scalar(node, &what, MECHANISMS, findings)?;
+        if !["coin", "krr", "unary", "mean"].contains(&name) {
+            findings.error(
+                node.place,
+                format!("{what} must be {MECHANISMS}, not \"{name}\""),
+            );
+            return None;
+        }
+        Some(name)
+    });
+    let mut given = Given {
+        odds: Vec::new(),
+        what: &what,
+    };
+    let odds = [
+        ("epsilon", fields.optional("epsilon")),
+        ("truth", fields.optional("truth")),
+        ("yes", fields.optional("yes")),
+        ("one", fields.optional("one")),
+        ("zero", fields.optional("zero")),
+    ];
+    for (name, node) in odds {
+        given.read(name, node, findings);
+    }
+    fields.done(findings);
+    let place = node.place;
+    let mut odds = |names: &[&'static str], example: &str| {
+        let found = given.of(names);
+        if found.is_none() && given.odds.iter().all(|(_, value)| value.is_some()) {
+            findings.error(
+                place,
+                format!("{what} must have {example}, and no other odds"),
+            );
+        }
+        found
+    };
+    match mechanism? {
+        "coin" => {
+            odds(&["truth", "yes"], "truth: 1/2 and yes: 1/2").map(|found| Randomiser::Coin {
+                truth: found[0],
+                yes: found[1],
+            })
+        }
+        "krr" => {
+            odds(&["epsilon"], "epsilon: 1").map(|found| Randomiser::KRr { epsilon: found[0] })
+        }
+        "mean" => {
+            odds(&["epsilon"], "epsilon: 1").map(|found| Randomiser::Mean { epsilon: found[0] })
+        }
+        _ if given.of(&["epsilon"]).is_none() => {
+            let found = odds(&["one", "zero"], "epsilon: 1, or one: 3/4 and zero: 1/4")?;
+            let (one, zero) = (found[0], found[1]);
+            if one <= zero {
+                let must = "must be above zero: a set bit would say nothing";
+                findings.error(place, format!("one of {what} {must}"));
+                return None;
+            }
+            Some(Randomiser::Unary { one, zero })
+        }
+        _ => given
+            .of(&["epsilon"])
+            .map(|found| Randomiser::optimised_unary(found[0])),
+    }
+}
+
+const MECHANISMS: &str = "coin, krr, unary or mean";
+
+/// The odds that an entry gives.
+struct Given<'w> {
+    odds: Vec<(&'static str, Option<f64>)>,
+    what: &'w str,
+}
+
+impl Given<'_> {
+    fn read(&mut self, name: &'static str, node: Option<&YamlNode>, findings: &mut Findings) {
+        let Some(node) = node else { return };
+        let what = format!("{name} of {}", self.what);
+        let value = match name {
+            "epsilon" => read::positive(node, &what, EPSILON_MAX, findings),
+            _ => probability(node, &what, name != "truth", findings),
+        };
+        self.odds.push((name, value));
+    }
+
+    /// These odds, where they and no others are given.
+    fn of(&self, names: &[&str]) -> Option<Vec<f64>> {
+        if self.odds.len() != names.len() {
+            return None;
+        }
+        let one = |name: &&str| {
+            let found = self.odds.iter().find(|(known, _)| known == name)?;
+            found.1
+        };
+        names.iter().map(one).collect()
+    }
+}
+
+/// A probability, as a decimal or as a fraction. That of the truth is above 0.
+fn probability(
+    node: &YamlNode,
+    what: &str,
+    may_be_zero: bool,
+    findings: &mut Findings,
+) -> Option<f64> {
+    let least = if may_be_zero { "from 0" } else { "above 0" };
+    let wanted = format!("a number {least} to 1, as 0.5 or 1/2");
+    let (text, _) = read::scalar(node, what, &wanted, findings)?;
+    let number = |text: &str| {
+        let is_plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        text.parse::<f64>().ok().filter(|_| is_plain)
+    };
+    let value = match text.split_once('/') {
+        Some((over, under)) => number(over.trim())
+            .zip(number(under.trim()))
+            .map(|(a, b)| a / b),
+        None => number(text),
+    };
+    let value = value.filter(|p| (0.0..=1.0).contains(p) && (may_be_zero || *p > 0.0));
+    if value.is_none() {
+        findings.error(
+            node.place,
+            format!("{what} must be {wanted}, not \"{text}\""),
+        );
+    }
+    value
+}
