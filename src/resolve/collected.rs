@@ -23,7 +23,7 @@ impl<'p> Resolver<'p> {
     pub(super) fn reports_of(&self, id: ColumnId) -> Option<&'p Collected> {
         let (table, position) = self.output.columns[id.0 as usize].origin?;
         let table = &self.names.policy.tables[table.0];
-        table.columns[position].collected.as_ref()
+        table.columns[position.0].collected.as_ref()
     }
 
     /// The first collected column that an expression reads, at any depth.

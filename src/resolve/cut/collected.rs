@@ -265,7 +265,7 @@ impl Cut {
             let is_it = sql::binary(
                 number.clone(),
                 ast::BinaryOperator::Eq,
-                sql::number(&value.to_string()),
+                sql::number_literal(&value.to_string()),
             );
             (is_it, self.reference(column(value)))
         });
@@ -291,7 +291,7 @@ impl Cut {
             .map(|(number, place)| ast::Parens {
                 opening_token: token(),
                 content: vec![
-                    sql::number(&number.to_string()),
+                    sql::number_literal(&number.to_string()),
                     sql::constant(Some(&how.reports[*place]), &key.expr.data_type),
                 ],
                 closing_token: token(),
