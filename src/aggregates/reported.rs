@@ -266,7 +266,7 @@ impl OutputValue for ReportOutput {
     }
 
     fn is_unbounded(&self) -> bool {
-        !matches!(self.statistic, ReportStatistic::Average(_))
+        true
     }
 
     fn divisor(&self) -> Option<Divisor> {

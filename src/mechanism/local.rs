@@ -192,6 +192,11 @@ impl OneBit {
         }
     }
 
+    /// Whether estimates stay far within what a double holds: at most 1e30.
+    pub fn is_in_range(&self) -> bool {
+        [self.clear, self.set].iter().all(|end| end.abs() <= 1e30)
+    }
+
     /// How far apart the two numbers are.
     pub fn width(&self) -> f64 {
         self.set - self.clear

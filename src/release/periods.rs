@@ -78,6 +78,11 @@ impl Released {
             }
             records.push(table.drawn.ok_or(Error::Unreadable)?);
             for (key, measures) in table.keys.into_iter().zip(table.measures) {
+                // A listed key has a group for NULL too. A question by periods has no such rows, so
+                // the group is noise alone.
+                if key.get(at).is_some_and(Option::is_none) {
+                    continue;
+                }
                 let period = period_of(&key).ok_or(Error::Unreadable)?;
                 if shown.contains(period) {
                     groups.push((period, answer, key, measures));

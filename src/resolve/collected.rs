@@ -8,9 +8,6 @@ use crate::ir::{Aggregate, ColumnId, Expr, Relation, Release};
 use crate::policy::{Collected, Scalar};
 use crate::refusal::{Refusal, reason};
 
-/// Most parts of the conditions of one aggregate, times the values that they are decided for.
-const DECISIONS_MAX: usize = 200_000;
-
 /// The reports that some conditions are about.
 pub(super) struct MatchingReports<'p> {
     pub report: ColumnId,
@@ -69,8 +66,8 @@ impl<'p> Resolver<'p> {
         conditions
             .iter()
             .for_each(|each| each.walk(&mut |_| nodes += 1));
-        if nodes * how.reports.len() > DECISIONS_MAX {
-            return Err(self.refuse_reports(report, "a condition of this length"));
+        if !self.limits.decide(nodes * how.reports.len()) {
+            return Err(self.refuse_reports(report, "conditions of this length"));
         }
         let meets = |value: Option<&Scalar>| {
             let assignment = [(report, value.cloned())];

@@ -1,5 +1,7 @@
 //! Limits on the size of a statement that is resolved.
 
+use std::cell::Cell;
+
 use crate::refusal::{Refusal, reason};
 
 /// Most SELECTs over private rows that one statement may resolve.
@@ -7,8 +9,13 @@ const SELECTS_MAX: usize = 1000;
 /// Deepest nesting of such SELECTs, for example of names in FROM that lead to other names.
 const DEPTH_MAX: usize = 100;
 
+/// Most parts of conditions on collected columns, times the values that they are decided for.
+const DECISIONS_MAX: usize = 200_000;
+
 #[derive(Default)]
 pub(super) struct ResolveLimits {
+    /// How many were decided so far: each aggregate decides its conditions.
+    decisions: Cell<usize>,
     /// How often the FROM of a SELECT over private rows was read: a definition of WITH is read at
     /// each place that names it.
     selects: usize,
@@ -28,6 +35,14 @@ impl ResolveLimits {
         }
         self.depth += 1;
         Ok(())
+    }
+
+    /// Counts conditions that are decided for each value of a list. Whether the statement may still
+    /// decide that many.
+    pub fn decide(&self, count: usize) -> bool {
+        let all = self.decisions.get().saturating_add(count);
+        self.decisions.set(all);
+        all <= DECISIONS_MAX
     }
 
     /// Ends what [`Self::enter`] began.

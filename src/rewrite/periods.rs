@@ -74,7 +74,8 @@ impl AskedPeriods {
         let before = bounds.iter().filter_map(|bound| bound.before).min();
         // A question that names earlier moments is an ordinary one.
         let first = periods.length.start(periods.from);
-        let is_whole = from.is_none_or(|from| from >= first && periods.length.begins(from));
+        let is_whole = from.is_none_or(|from| from >= first && periods.length.begins(from))
+            && before.is_none_or(|before| before > first);
         let mut aggregates = release
             .aggregates
             .iter()

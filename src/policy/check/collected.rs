@@ -12,11 +12,12 @@ const VALUES_MAX: usize = 1000;
 /// What is known of a column's reports. The list or the bounds are of the true values: nothing else
 /// may take them for what is stored, so they leave the column.
 ///
-/// `is_key`: the column is the table's unit, or on a path to it.
+/// `is_key`: the column is the table's unit, or on a path to it. `is_of_table`: its list is that of
+/// a public table, which may change, while reports stay those of the list that they were drawn from.
 pub(super) fn take_reports(
     made: &mut Column,
     (place, randomiser): (Location, Randomiser),
-    is_key: bool,
+    (is_key, is_of_table): (bool, bool),
     findings: &mut Findings,
 ) {
     let (list, bounds) = (made.domain.take(), made.bounds.take());
@@ -29,6 +30,14 @@ pub(super) fn take_reports(
     if made.collation.is_some() {
         fault(
             "has another collation than the database, which collected columns may not have"
+                .to_owned(),
+        );
+        return;
+    }
+    if is_of_table {
+        fault(
+            "is collected, so its list must be written here as it was when the values were \
+                collected: values: [a, b]"
                 .to_owned(),
         );
         return;
@@ -61,6 +70,10 @@ pub(super) fn take_reports(
         ));
         return;
     };
+    if one_bit.is_some_and(|bit: OneBit| !bit.is_in_range()) {
+        fault("has bounds too wide for its epsilon: estimates would pass 1e30".to_owned());
+        return;
+    }
     if randomiser.channel(&[1], reports.len()).is_none() && one_bit.is_none() {
         fault(format!(
             "is collected by {name} with odds that say nothing of the true values"

@@ -94,11 +94,15 @@ fn leave_to_reports(
     findings: &mut Findings,
 ) {
     if let ColumnRule::Collected {
-        place, randomiser, ..
+        place,
+        randomiser,
+        of,
     } = &entry.rule
     {
         made.is_complete = false;
-        take_reports(made, (*place, *randomiser), is_needed, findings);
+        let is_of_table = matches!(**of, ColumnRule::Domain(_));
+        let about = (is_needed, is_of_table);
+        take_reports(made, (*place, *randomiser), about, findings);
     }
 }
 

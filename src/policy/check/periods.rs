@@ -37,6 +37,10 @@ pub fn check(table: &Listed<'_>, columns: &[Column], findings: &mut Findings) ->
         }
         return None;
     };
+    if columns[at].collected.is_some() {
+        let message = format!("column \"{name}\" is collected: its values are no moments");
+        findings.error(*place, message);
+    }
     let data_type = &columns[at].data_type;
     match (data_type, length.value) {
         (Type::Date, PeriodLength::Hour) => findings.error(

@@ -663,6 +663,63 @@ async fn columns_agree_with_their_types() {
 }
 
 /// An error of one table, step or column hides no error of the others.
+/// What a mechanism reads of a column must be there, and must not change under its reports.
+#[tokio::test]
+async fn collected_columns_have_what_their_mechanism_needs() {
+    let server = Server::shared().await;
+    let client = shop(&server).await;
+    let coin = "collected: {mechanism: coin, truth: 1/2, yes: 1/2}";
+    let krr = "collected: {mechanism: krr, epsilon: 1}";
+    let day = "periods: {column: born, by: day, from: 2026-01-01, close_after: 2d}, ";
+    for (periods, column, wanted) in [
+        (
+            "",
+            format!("name: {{domain: s.codes.label, {coin}}}"),
+            "its list must be written here",
+        ),
+        (
+            "",
+            format!("name: {{values: [a], {coin}}}"),
+            "which needs a list of two values",
+        ),
+        (
+            "",
+            format!("name: {{values: [a], {krr}}}"),
+            "which needs a list of 2 to 1000 values",
+        ),
+        (
+            "",
+            "age: {visible: true, collected: {mechanism: unary, epsilon: 1}}".to_owned(),
+            "which needs a boolean column for each value",
+        ),
+        (
+            "",
+            "height: {bounds: [-1e30, 1e30], collected: {mechanism: mean, epsilon: 0.001}}"
+                .to_owned(),
+            "has bounds too wide for its epsilon",
+        ),
+        (
+            "",
+            format!("id: {{values: [1, 2], {krr}}}"),
+            "is the unit or on a path to it",
+        ),
+        (
+            day,
+            format!("born: {{values: [2026-01-01, 2026-01-02], {krr}}}"),
+            "is collected: its values are no moments",
+        ),
+    ] {
+        let tables =
+            format!("  s.codes: public\n  s.people: {{unit: id, {periods}columns: {{{column}}}}}");
+        let found = outcome(&client, &tables).await.err().unwrap_or_default();
+        let found: Vec<String> = found.iter().map(ToString::to_string).collect();
+        assert!(
+            found.len() == 1 && found[0].contains(wanted),
+            "{tables}\n{found:#?}"
+        );
+    }
+}
+
 #[tokio::test]
 async fn no_error_against_the_database_hides_another() {
     let server = Server::shared().await;

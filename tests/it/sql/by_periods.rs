@@ -9,13 +9,13 @@ use pgveil::policy::{OpenPeriods, Reuse, SessionSettings};
 use crate::fixture::{Veil, rows_of};
 
 /// Forty days of visits, several a person and day: a schema and columns with capitals, a moment in
-/// each of three types, one of them nullable.
+/// each of three types, two of them nullable.
 const SCHEMA: &str = "
 CREATE SCHEMA \"Clinic East\";
 CREATE TABLE \"Clinic East\".\"People\" (\"Id\" int PRIMARY KEY, ward text NOT NULL);
 CREATE TABLE \"Clinic East\".\"Visits\" (id int PRIMARY KEY, \"Person\" int NOT NULL REFERENCES \
-\"Clinic East\".\"People\", \"SeenAt\" timestamptz NOT NULL, \"Day\" date, local timestamp NOT \
-NULL, fee numeric(6, 2));
+\"Clinic East\".\"People\", \"SeenAt\" timestamptz NOT NULL, \"Day\" date, local timestamp, fee \
+numeric(6, 2));
 INSERT INTO \"Clinic East\".\"People\" SELECT g, (ARRAY['a', 'b'])[1 + g % 2] FROM \
 generate_series(1, 40) AS g;
 SET TimeZone = 'UTC';
@@ -206,7 +206,10 @@ async fn what_is_not_by_periods_is_an_ordinary_question() {
             "SELECT \"SeenAt\"::date, count(*) {visits} WHERE \"SeenAt\" >= '2024-03-04' AND \
                 \"SeenAt\" <= '2024-03-05 12:00' GROUP BY 1"
         ),
-        // Before the first period.
+        // Before the first period, in part and as a whole.
+        format!(
+            "SELECT \"SeenAt\"::date, count(*) {visits} WHERE \"SeenAt\" < '2024-02-20' GROUP BY 1"
+        ),
         format!(
             "SELECT \"SeenAt\"::date, count(*) {visits} WHERE \"SeenAt\" >= '2024-02-04' AND \
                 \"SeenAt\" < '2024-03-05' GROUP BY 1"

@@ -352,3 +352,21 @@ async fn explain_and_the_view_tell_how() {
         ]
     );
 }
+
+/// Each aggregate decides the conditions on reports, so a statement may have so many in all.
+#[tokio::test(flavor = "multi_thread")]
+async fn conditions_on_reports_are_limited_for_the_whole_statement() {
+    let veil = survey("", &truthful(), Veil::silent()).await;
+    let list = vec!["'a'"; 200].join(", ");
+    let counted = |times: usize| {
+        let counts = vec!["count(*)"; times].join(", ");
+        format!("SELECT {counts} FROM \"Survey\".\"Answers\" WHERE \"Letter\" IN ({list})")
+    };
+    assert!(veil.ask_as(&requester(5000.0), &counted(3)).await.is_ok());
+    let refused = veil.ask_as(&requester(5000.0), &counted(600)).await;
+    let refused = refused.unwrap_err().report();
+    assert!(
+        refused.message.contains("conditions of this length"),
+        "{refused:?}"
+    );
+}
