@@ -13,7 +13,7 @@ const VALUES_MAX: usize = 1000;
 /// may take them for what is stored, so they leave the column.
 ///
 /// `is_key`: the column is the table's unit, or on a path to it. `is_of_table`: its list is that of
-/// a public table, which may change, while reports stay those of the list that they were drawn from.
+/// a public table, which may change, while reports stay those of the list they were drawn from.
 pub(super) fn take_reports(
     made: &mut Column,
     (place, randomiser): (Location, Randomiser),

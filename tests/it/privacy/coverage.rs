@@ -10,6 +10,8 @@ use rand_chacha::ChaCha20Rng;
 
 use crate::fixture::Veil;
 
+mod looks;
+
 const POLICY: &str = "
 version: 1
 database: {url: '${DATABASE_URL}'}

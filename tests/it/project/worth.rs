@@ -1,7 +1,7 @@
 //! The yardstick of `benches/worth`: what the best single clip would cost.
 
 #[path = "../../../benches/worth/oracle.rs"]
-mod oracle;
+pub mod oracle;
 
 use oracle::{Cell, Vectors, of_quotient, of_sum};
 use rand::{RngExt, SeedableRng};

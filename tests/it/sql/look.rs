@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, OnceLock, Weak};
 
-use pgveil::engine::Engine;
+use pgveil::engine::{Engine, MakeSampler};
 use pgveil::ledger::{Act, Decision};
 use pgveil::mechanism::{CandidateRun, Exponential, Noise, SampleError, Sampler};
 use pgveil::policy::{ClipChoice, Reuse, SessionSettings};
@@ -65,12 +65,18 @@ async fn veil_of(silent: bool, policy: &str) -> Veil {
     Veil::over(fill, policy, Veil::silent().filter(|_| silent)).await
 }
 
+/// The same with this noise.
+pub async fn seeded_veil(sampler: MakeSampler) -> Veil {
+    let fill = async |client: &tokio_postgres::Client| client.batch_execute(SCHEMA).await.unwrap();
+    Veil::over(fill, POLICY, Some(sampler)).await
+}
+
 /// The same without noise, under another `privacy:` and budget.
 pub(super) async fn silent_veil_of(edit: impl Fn(&str) -> String) -> Veil {
     veil_of(true, &edit(POLICY)).await
 }
 
-pub(super) fn requester(epsilon: f64, clip: ClipChoice) -> Requester {
+pub fn requester(epsilon: f64, clip: ClipChoice) -> Requester {
     Requester {
         session_settings: SessionSettings {
             epsilon: Some(epsilon),
