@@ -23,23 +23,8 @@ pub(super) fn take_reports(
     let (list, bounds) = (made.domain.take(), made.bounds.take());
     let column = format!("column \"{}\"", made.name);
     let mut fault = |message: String| findings.error(place, format!("{column} {message}"));
-    if is_key {
-        fault("is the unit or on a path to it, and cannot be collected at random".to_owned());
-        return;
-    }
-    if made.collation.is_some() {
-        fault(
-            "has another collation than the database, which collected columns may not have"
-                .to_owned(),
-        );
-        return;
-    }
-    if is_of_table {
-        fault(
-            "is collected, so its list must be written here as it was when the values were \
-                collected: values: [a, b]"
-                .to_owned(),
-        );
+    if let Some(message) = misfit(made, is_key, is_of_table) {
+        fault(message.to_owned());
         return;
     }
     let name = randomiser.name();
@@ -92,6 +77,22 @@ pub(super) fn take_reports(
         reports,
         one_bit,
     });
+}
+
+/// Why the column cannot be collected, whatever the mechanism.
+fn misfit(made: &Column, is_key: bool, is_of_table: bool) -> Option<&'static str> {
+    if is_key {
+        Some("is the unit or on a path to it, and cannot be collected at random")
+    } else if made.collation.is_some() {
+        Some("has another collation than the database, which collected columns may not have")
+    } else if is_of_table {
+        Some(
+            "is collected, so its list must be written here as it was when the values were \
+                collected: values: [a, b]",
+        )
+    } else {
+        None
+    }
 }
 
 fn needs(randomiser: &Randomiser) -> &'static str {
