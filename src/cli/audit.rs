@@ -16,7 +16,7 @@ use crate::ledger::{AccountSpec, Address, Event, Ledger, Origin, Record};
 use crate::mechanism::Loss;
 use crate::policy::{File, FileDigest};
 use crate::rewrite::Plan;
-use report::{Attempt, AuditReport, AuditedQuestion, MeasuredInfluence};
+use report::{AttackAttempt, AuditReport, AuditedQuestion, MeasuredInfluence};
 use stage::Stage;
 
 /// Probability that the audit blames a sound proxy, over all questions.
@@ -126,7 +126,7 @@ async fn run_audit(stage: &Stage, options: &AuditOptions) -> Result<AuditReport,
     });
     let mut refused = Vec::new();
     for sql in attempts(stage.policy(), &stage.population) {
-        refused.push(Attempt {
+        refused.push(AttackAttempt {
             came_back: stage.attempt(&sql).await?,
             sql,
         });

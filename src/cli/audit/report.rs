@@ -23,7 +23,7 @@ pub struct AuditReport {
     pub provable_epsilon: f64,
     pub asked: Vec<AuditedQuestion>,
     pub measured: Vec<MeasuredInfluence>,
-    pub refused: Vec<Attempt>,
+    pub refused: Vec<AttackAttempt>,
     /// Whether the ledger's sum equals the sum of all charges.
     pub books: bool,
     /// Whether refusals cost nothing.
@@ -73,7 +73,7 @@ impl MeasuredInfluence {
 
 /// A statement that must not return a row.
 #[derive(Debug, Serialize)]
-pub struct Attempt {
+pub struct AttackAttempt {
     pub sql: String,
     #[serde(rename = "sqlstate")]
     pub came_back: Attempted,
@@ -268,7 +268,7 @@ impl AuditReport {
 
     fn ledger_lines(&self) -> Vec<String> {
         let mut lines = vec![String::new()];
-        let answered: Vec<&Attempt> = self
+        let answered: Vec<&AttackAttempt> = self
             .refused
             .iter()
             .filter(|attempt| attempt.came_back == Attempted::Answered)
@@ -335,7 +335,7 @@ mod tests {
             holds: true,
             is_read: true,
         }];
-        let refused = vec![Attempt {
+        let refused = vec![AttackAttempt {
             sql: "SELECT * FROM a.b".to_owned(),
             came_back: Attempted::Refused("42501".to_owned()),
         }];
