@@ -353,7 +353,7 @@ async fn explain_and_the_view_tell_how() {
     );
 }
 
-/// Each aggregate decides the conditions on reports, so a statement may have so many in all.
+/// Each aggregate decides the conditions on reports, so they are counted over the whole statement.
 #[tokio::test(flavor = "multi_thread")]
 async fn conditions_on_reports_are_limited_for_the_whole_statement() {
     let veil = survey("", &truthful(), Veil::silent()).await;

@@ -1,5 +1,5 @@
-//! Answers whose clip a look chooses: how far off they are beside the best single clip, and how
-//! often their intervals hold.
+//! Answers whose clip a look chooses: how far off they are compared with the best single clip,
+//! and how often their intervals hold.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -114,8 +114,8 @@ async fn worth(veil: &Veil, question: &Question, epsilon: f64) -> (f64, u32, u32
 }
 
 /// The goals of looks, over 2,000 households with log-normal numbers of lines: errors at most 2.5
-/// times the best clip's and 1.6 times in the geometric mean, and 93 of 100 intervals hold. The seed
-/// is fixed.
+/// times the best clip's and 1.6 times in the geometric mean, and 93 of 100 intervals hold. The
+/// seed is fixed.
 #[tokio::test(flavor = "multi_thread")]
 async fn looks_choose_clips_near_the_best_and_their_intervals_hold() {
     let seed = AtomicU64::new(2_911);
