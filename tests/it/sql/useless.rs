@@ -423,19 +423,6 @@ async fn hints_do_what_they_say() {
     assert_eq!(judged(demo, Some(150), sets, &fewer).1, None);
     fewer.session_settings.rows_per_unit = Some(3);
     assert!(judged(demo, Some(150), sets, &fewer).1.is_some());
-    // A clip that is chosen. No other setting may change.
-    let counted = "SELECT count(*) FROM nls.interviews";
-    let mut fixed = terms(demo);
-    fixed.epsilon = 0.05;
-    fixed.session_settings.clip = ClipChoice::Fixed;
-    let with = |terms: &Terms| judged(demo, Some(1_000), counted, terms).1;
-    let of_clip = with(&fixed).unwrap().hint.unwrap();
-    assert_eq!(
-        of_clip,
-        "SET pgveil.clip = auto: a look at the data then chooses how much of a unit counts."
-    );
-    fixed.session_settings.clip = ClipChoice::Auto;
-    assert_eq!(with(&fixed), None);
     // Less next to it.
     assert_eq!(
         hint(
