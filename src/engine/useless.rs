@@ -179,11 +179,11 @@ fn hint(asked: &QuestionPlan<'_>, plan: &Plan, found: &[Useless]) -> Option<Stri
         effort: Arc::new(PlanningEffort::small()),
     };
     let hint = variants
-        .chosen_clip()
-        .or_else(|| variants.fewer_keys())
+        .fewer_keys()
         .or_else(|| variants.more_epsilon())
         .or_else(|| variants.fewer_rows())
-        .or_else(|| variants.fewer_aggregates());
+        .or_else(|| variants.fewer_aggregates())
+        .or_else(|| variants.chosen_clip());
     match hint {
         Some(hint) => Some(hint),
         None if variants.effort.is_spent() => None,

@@ -414,10 +414,10 @@ async fn hints_do_what_they_say() {
     // Fewer rows.
     let sets = "SELECT year, industry_code, count(*) FROM nls.interviews GROUP BY GROUPING SETS \
         ((year), (year, industry_code))";
-    // A clip that a look chooses comes before fewer rows, which would do too.
-    let of_look =
-        "SET pgveil.clip = auto: a look at the data then chooses how much of a unit counts.";
-    assert_eq!(hint(150, sets).as_deref(), Some(of_look));
+    assert_eq!(
+        hint(150, sets).as_deref(),
+        Some("SET pgveil.max_rows_per_unit = 2 would give ±35.26.")
+    );
     let mut fewer = terms(demo);
     fewer.session_settings.rows_per_unit = Some(2);
     assert_eq!(judged(demo, Some(150), sets, &fewer).1, None);
