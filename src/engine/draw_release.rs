@@ -155,14 +155,15 @@ impl ShortLook<'_> {
         let wanted = times.zip(self.epsilon);
         match wanted.map(|(times, epsilon)| up_to_two_digits(times * epsilon)) {
             Some(epsilon) if epsilon <= self.epsilon_max => format!(
-                "SET pgveil.epsilon = {epsilon} would probably show enough. Otherwise {OTHERWISE}."
+                "SET pgveil.epsilon = {epsilon} would probably show enough. Otherwise ask of more \
+                    rows, or {FIXED}."
             ),
             Some(epsilon) => format!(
                 "An epsilon of about {epsilon} would show enough, and the policy allows {}. So \
-                    {OTHERWISE}.",
+                    ask of more rows, or {FIXED}.",
                 self.epsilon_max
             ),
-            None => format!("{MORE_ROWS}, raise pgveil.epsilon, or {FIXED}."),
+            None => format!("Ask of more rows, raise pgveil.epsilon, or {FIXED}."),
         }
     }
 }
@@ -171,7 +172,7 @@ impl ShortLook<'_> {
 fn seen_before(few: TooFew) -> Refusal {
     let remedy = match few {
         TooFew::Units(..) | TooFew::Short { .. } => {
-            format!("{MORE_ROWS}, raise pgveil.epsilon, {FIXED}")
+            format!("Ask of more rows, raise pgveil.epsilon, {FIXED}")
         }
         TooFew::Groups => "GROUP BY fewer or coarser keys, raise pgveil.epsilon".to_owned(),
     };
@@ -182,10 +183,7 @@ fn seen_before(few: TooFew) -> Refusal {
         ))
 }
 
-const MORE_ROWS: &str = "Ask of more rows";
 const FIXED: &str = "SET pgveil.clip = fixed to bound each unit by the policy's limits";
-const OTHERWISE: &str = "ask of more rows, or SET pgveil.clip = fixed to bound each unit by the \
-    policy's limits";
 
 /// What a look saw. The numbers are noisy ones.
 pub(super) fn saw(few: TooFew) -> String {

@@ -325,11 +325,13 @@ impl<'a> Pricing<'a> {
             })
         };
         let is_fixed = answer.rows > 1 && !answer.is_chosen;
-        let of_look = with(&|terms| {
-            terms.session_settings.clip = ClipChoice::Auto;
-            terms.session_settings.rows_per_unit = None;
-        });
-        if is_fixed && of_look.is_some_and(|answer| answer.is_chosen) {
+        let of_look = || {
+            with(&|terms| {
+                terms.session_settings.clip = ClipChoice::Auto;
+                terms.session_settings.rows_per_unit = None;
+            })
+        };
+        if is_fixed && of_look().is_some_and(|answer| answer.is_chosen) {
             let text = "SET pgveil.clip = auto, without pgveil.max_rows_per_unit: a look at the \
                 data then chooses how much of a unit counts";
             return advice(Lever::Clip, text.to_owned());

@@ -41,6 +41,7 @@ fn substring_refused() -> Refusal {
 /// 0A000 for a phrase that cannot be written another way; 42601 for NOT NULL without IS.
 pub(super) fn write_out(tokens: Vec<TokenWithSpan>) -> Result<Vec<TokenWithSpan>, Refusal> {
     check_intervals(&tokens)?;
+    check_filters(&tokens)?;
     let next = next_words(&tokens);
     let mut written: Vec<TokenWithSpan> = Vec::with_capacity(tokens.len());
     // The two tokens before, without blanks.
@@ -140,6 +141,28 @@ fn is_label_place(earlier: &Token, before: &Token, next: &Token) -> bool {
 fn ends_an_item(next: &Token) -> bool {
     matches!(next, Token::Comma | Token::RParen | Token::EOF)
         || word(next).is_some_and(|(keyword, _)| keyword == Keyword::FROM)
+}
+
+/// # Errors
+/// 42601 for FILTER after a call without `(WHERE`: the parser loses the word, and a parenthesis
+/// after it.
+fn check_filters(tokens: &[TokenWithSpan]) -> Result<(), Refusal> {
+    let is_blank = |token: &&TokenWithSpan| matches!(token.token, Token::Whitespace(_));
+    let tokens: Vec<_> = tokens.iter().filter(|token| !is_blank(token)).collect();
+    for (at, token) in tokens.iter().enumerate().skip(1) {
+        let follows = |after: usize| tokens.get(at + after).map(|token| &token.token);
+        let is_filter = word(&token.token).is_some_and(|(k, _)| k == Keyword::FILTER)
+            && tokens[at - 1].token == Token::RParen;
+        let has_condition = follows(1) == Some(&Token::LParen)
+            && follows(2)
+                .and_then(word)
+                .is_some_and(|(k, _)| k == Keyword::WHERE);
+        if is_filter && !has_condition {
+            return Err(syntax_error("FILTER", token.span)
+                .hint("Write FILTER (WHERE condition), or AS before a name."));
+        }
+    }
+    Ok(())
 }
 
 /// # Errors

@@ -152,6 +152,8 @@ fn what_only_our_parser_reads_is_refused() {
         ("SELECT x.is NOT NULL FROM x", "42601", 13),
         ("SELECT a year FROM x", "42601", 10),
         ("TABLE s.x label", "42601", 11),
+        ("SELECT sum(a) FILTER FROM x", "42601", 15),
+        ("SELECT (sum(a) FILTER ( ) FROM x", "42601", 16),
     ] {
         let refusal = parse(text).expect_err(text);
         assert_eq!(
@@ -162,6 +164,7 @@ fn what_only_our_parser_reads_is_refused() {
     for text in [
         "SELECT a AS year, interval '1' year, extract(day FROM b) FROM x",
         "SELECT count(*) FILTER (WHERE true) OVER (), x.year FROM x",
+        "SELECT 1 FROM (SELECT 1) AS filter",
         "TABLE s.x ORDER BY 1",
         "SELECT NOT NULL, (NOT NULL)",
     ] {
