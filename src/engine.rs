@@ -14,6 +14,8 @@ mod fits;
 mod group_privacy;
 mod metrics;
 mod middle_queries;
+mod monitor_words;
+mod monitors;
 mod notice;
 mod period_form;
 mod plan_cache;
@@ -76,6 +78,7 @@ pub use worth::{ExpectedAnswer, Lever, Pricing, Worth, WorthAggregate, answers, 
 
 use constant_answers::{ConstantAnswers, ConstantKey};
 use failures::Failures;
+use monitors::Monitors;
 use plan_cache::PlanCache;
 use public_matches::PublicMatches;
 use search_payment::SearchPayment;
@@ -112,6 +115,7 @@ pub struct Engine {
     sampler: MakeSampler,
     failures: Arc<Failures>,
     single_flight: Arc<SingleFlight>,
+    monitors: Monitors,
     metrics: Arc<Metrics>,
     planning_limit: Arc<PlanningLimit>,
     plans: PlanCache,
@@ -156,6 +160,7 @@ impl Engine {
             sampler,
             failures,
             single_flight,
+            monitors: Monitors::default(),
             metrics,
             planning_limit,
             plans,

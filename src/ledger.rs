@@ -56,7 +56,9 @@ pub use answers::{
 };
 pub use backups::LastBackup;
 pub use balance::{Balance, Balances};
-pub use charge::{Charge, Fingerprint, HistoryEntry, KeyedPlanDigest, KeyedStatementDigest};
+pub use charge::{
+    Charge, EpochDebit, Fingerprint, HistoryEntry, KeyedPlanDigest, KeyedStatementDigest,
+};
 pub use clock::{Clock, date, period_start};
 pub use compare_witnesses::WitnessStanding;
 pub use error::{DebitError, Error};

@@ -14,6 +14,7 @@ mod function_call;
 mod grammar;
 mod limit_zero;
 pub(crate) mod limits;
+mod monitor;
 mod nested_grouping_sets;
 mod normalize;
 mod operator_precedence;
@@ -43,6 +44,7 @@ pub use function_call::FunctionCall;
 use grammar::Goal;
 pub use limits::copies::is_constant;
 pub use limits::depth::{STACK_BYTES, with_room};
+pub use monitor::MonitorQuery;
 pub(crate) use position::TokenPositions;
 pub use session::{
     Copy, CopyFormat, Declare, Direction, Execute, Fetch, FetchCount, Force, Modes, Prepare,

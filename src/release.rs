@@ -4,6 +4,7 @@
 mod choices;
 mod decode;
 mod effects;
+mod epoch;
 mod groups;
 mod look;
 mod noise_record;
@@ -25,6 +26,7 @@ use crate::ledger::Charge;
 use crate::mechanism::{Calibrated, SampleError, Sampler};
 use crate::rewrite::{CoordinateId, Draw, Plan, ReleasePlan, UnpaidPart, made_of};
 
+pub use epoch::{Epoch, EpochVerdict, MonitoredRows};
 pub use look::{ClipBias, Lacking, Looked, TooFew};
 pub use noise_record::{KnownCut, NoiseRecord};
 pub use owner::{ONLY, OwnerError, OwnerRelease};

@@ -4,6 +4,7 @@ mod choice;
 mod describe;
 pub mod emit;
 pub(crate) mod limits;
+mod monitored;
 mod outermost;
 mod per_unit;
 pub mod periods;
@@ -26,6 +27,7 @@ pub use choice::{
 pub use describe::{choice_noise, chosen_noise, ranks_of, times_clip};
 pub use emit::statement::EmittedStatement;
 use limits::row_cost::RowCost;
+pub use monitored::MonitoredSum;
 pub use plan::by_periods::PeriodBatch;
 pub use plan::digest::{DebitDigest, PlanDigest, ReleaseDigest};
 pub use plan::draws::{Debit, Draw};

@@ -262,7 +262,7 @@ impl Engine {
 
     /// Plans a short statement at once where that is little work. More work waits for the role's
     /// turn, however short the text, and its memory counts towards the common budget.
-    async fn plan_in_turn(
+    pub(super) async fn plan_in_turn(
         &self,
         requester: &Requester,
         query: &Query,

@@ -14,12 +14,12 @@ use super::summaries::Received;
 use super::timing::Timing;
 use super::{
     Argument, COPIES, Description, Engine, Format, HeldMemory, Requester, Sql, error_in_text,
-    explain, ledger_failed, notice, preview, shadow_error, system_catalog,
+    explain, internal, ledger_failed, notice, preview, shadow_error, system_catalog,
 };
 use crate::error::Error;
 use crate::finish::{self, Fits, ViewRows};
 use crate::ledger::{Balances, Verdict};
-use crate::parse::{ExplainFormat, ParameterValue, Query, parameter_type};
+use crate::parse::{ExplainFormat, MonitorQuery, ParameterValue, Query, parameter_type};
 use crate::policy::Notices;
 use crate::refusal::{Refusal, reason};
 use crate::release::Released;
@@ -51,6 +51,13 @@ struct PlannedQuestion {
     received: Vec<Received>,
 }
 
+/// A statement that needs no plan of its own.
+enum Unplanned {
+    Answered(Answer, Verdict),
+    /// A question to a monitor; and the memory of its constants.
+    Monitor(Box<MonitorQuery>, Description, HeldMemory),
+}
+
 /// A question that is explained, and not asked.
 pub(super) struct ExplainedQuestion {
     pub query: Query,
@@ -66,6 +73,13 @@ fn final_statement(
     views: &[ViewRows],
 ) -> Result<String, Error> {
     aside(|| finish::finish(plan, released, views)).map_err(Error::Rewrite)
+}
+
+/// Where prices are shown before a question, and no epoch is kept.
+fn only_in_sessions() -> Refusal {
+    Refusal::unsupported(reason::MONITOR_FORM, "pgveil.above() at the desk")
+        .detail("A price is agreed on for each question there. A monitor is paid for once.")
+        .hint("Ask it in a session, for example of psql; EXPLAIN shows its price there.")
 }
 
 impl Engine {
@@ -171,6 +185,10 @@ impl Engine {
         };
         if !query.has_parameters() {
             // Parse already refuses what cannot be answered.
+            if let Some(monitor) = query.monitor().map_err(Error::Parse)? {
+                self.check_monitor(requester, &monitor).await?;
+                return Ok(description);
+            }
             self.plan_or_preview(requester, &query, &StatementFacts::new())
                 .await?;
         }
@@ -193,7 +211,11 @@ impl Engine {
             () = timing.client_cancel().cancelled() => return Err(Error::Cancelled),
         };
         let planned = match planned {
-            ControlFlow::Break(answered) => return Ok(answered),
+            ControlFlow::Break(unplanned) => {
+                let (_, _, formats) = values;
+                let answering = self.answer_unplanned(requester, unplanned, formats, timing, facts);
+                return Box::pin(answering).await;
+            }
             ControlFlow::Continue(planned) => planned,
         };
         let PlannedQuestion {
@@ -254,6 +276,24 @@ impl Engine {
         Ok((answer, verdict))
     }
 
+    async fn answer_unplanned(
+        &self,
+        requester: &Requester,
+        unplanned: Unplanned,
+        formats: &[Format],
+        timing: &Timing,
+        facts: &StatementFacts,
+    ) -> Result<(Answer, Verdict), Error> {
+        match unplanned {
+            Unplanned::Answered(answer, verdict) => Ok((answer, verdict)),
+            Unplanned::Monitor(monitor, description, _held) => {
+                let question = (&*monitor, description);
+                self.answer_monitor(requester, question, formats, (timing, facts))
+                    .await
+            }
+        }
+    }
+
     /// The plan of a question, or the answer to a statement about the catalogs.
     async fn plan_question(
         &self,
@@ -261,17 +301,24 @@ impl Engine {
         query: &Query,
         (parameters, arguments, formats): (&[u32], &[Argument], &[Format]),
         facts: &StatementFacts,
-    ) -> Result<ControlFlow<(Answer, Verdict), PlannedQuestion>, Error> {
+    ) -> Result<ControlFlow<Unplanned, PlannedQuestion>, Error> {
         let (query, description) = match self.classify(requester, query, parameters).await? {
             Described::Catalogs(statement) => {
                 let answer = self
                     .answer_catalogs(requester, &statement, parameters, arguments, formats)
                     .await?;
-                return Ok(ControlFlow::Break((answer, Verdict::Answered)));
+                return Ok(ControlFlow::Break(Unplanned::Answered(
+                    answer,
+                    Verdict::Answered,
+                )));
             }
             Described::Question(query, description) => (query, description),
         };
         let (bound, held) = self.bind(requester, &query, parameters, arguments).await?;
+        if let Some(monitor) = bound.monitor().map_err(Error::Parse)? {
+            let unplanned = Unplanned::Monitor(Box::new(monitor), description, held);
+            return Ok(ControlFlow::Break(unplanned));
+        }
         let (plan, is_preview) = Box::pin(self.plan_or_preview(requester, &bound, facts)).await?;
         facts.note_plan(&plan, &self.policy);
         let due = Box::pin(self.periods_due(requester, &plan)).await?;
@@ -338,6 +385,12 @@ impl Engine {
         facts: &StatementFacts,
     ) -> Result<Vec<String>, Error> {
         let values = (parameters, arguments);
+        if query.asks_monitor() {
+            let monitor = self.bound_monitor(requester, query, values).await?;
+            return self
+                .explain_monitor(requester, &monitor, (format, facts))
+                .await;
+        }
         let foreseen = self.foresee(requester, query, values, facts).await?;
         let Some(ExplainedQuestion {
             query: _,
@@ -358,6 +411,21 @@ impl Engine {
         })
     }
 
+    /// The question to a monitor, with its parameters as constants.
+    async fn bound_monitor(
+        &self,
+        requester: &Requester,
+        query: &Query,
+        (parameters, arguments): (&[u32], &[Argument]),
+    ) -> Result<MonitorQuery, Error> {
+        let query = match self.classify(requester, query, parameters).await? {
+            Described::Catalogs(query) | Described::Question(query, _) => query,
+        };
+        let (bound, _held) = self.bind(requester, &query, parameters, arguments).await?;
+        let monitor = bound.monitor().map_err(Error::Parse)?;
+        monitor.ok_or_else(|| internal("parse", &"no monitor is asked"))
+    }
+
     /// The facts about a question before it is asked; `None` for one about the catalogs.
     pub(super) async fn foresee(
         &self,
@@ -375,6 +443,9 @@ impl Engine {
             Described::Question(query, description) => (query, description),
         };
         let (query, _held) = self.bind(requester, &query, parameters, arguments).await?;
+        if query.asks_monitor() {
+            return Err(Error::Parse(only_in_sessions()));
+        }
         let (plan, balances) = self.plan_for(requester, &query, facts).await?;
         facts.note_plan(&plan, &self.policy);
         self.check_shape(requester, &plan, &description).await?;

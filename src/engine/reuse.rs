@@ -223,7 +223,7 @@ impl Engine {
 
     /// `None`: one of the purchase's questions is being answered, or was, or one of the answers
     /// that it takes is gone.
-    async fn pay(
+    pub(super) async fn pay(
         &self,
         requester: &Requester,
         purchase: Purchase,

@@ -98,7 +98,11 @@ impl Engine {
     }
 
     /// Refuses to buy any of these releases, if the session asks only for what the role holds.
-    fn refuse_to_buy(&self, requester: &Requester, releases: usize) -> Result<(), Error> {
+    pub(super) fn refuse_to_buy(
+        &self,
+        requester: &Requester,
+        releases: usize,
+    ) -> Result<(), Error> {
         match self.reuse(requester) {
             Reuse::Summary if releases > 0 => Err(Error::Ledger(not_held())),
             Reuse::On | Reuse::Exact | Reuse::Summary | Reuse::Off => Ok(()),
@@ -260,7 +264,7 @@ impl Engine {
     }
 
     /// The transaction that the plan's statements run in, with the tables of the plan.
-    async fn open_snapshot<'p>(
+    pub(super) async fn open_snapshot<'p>(
         &self,
         requester: &Requester,
         part: UnpaidPart<'p>,
@@ -431,7 +435,7 @@ impl Engine {
 
     /// A failure after the charge is visible, so it may reveal a bit of the data. It is counted,
     /// durably.
-    async fn record_failure(
+    pub(super) async fn record_failure(
         &self,
         requester: &Requester,
         slot: FailureSlot,
@@ -443,7 +447,7 @@ impl Engine {
         Ok(internal("execute", &error))
     }
 
-    async fn slot_or_cancel(
+    pub(super) async fn slot_or_cancel(
         &self,
         requester: &Requester,
         timing: &Timing,

@@ -55,6 +55,7 @@ impl Engine {
                 ViewKind::GroupPrivacy => self.group_privacy(requester).await?,
                 ViewKind::Meaning => self.meaning(requester).await?,
                 ViewKind::Summaries => self.summary_rows(requester).await?,
+                ViewKind::Monitors => self.monitors.rows(&requester.role),
             };
             views.push(ViewRows { kind: *kind, rows });
         }
@@ -112,7 +113,7 @@ fn fixed_text(value: Fixed) -> Option<String> {
 }
 
 /// Microseconds since 1970 as a timestamptz.
-fn time(microseconds: i64) -> String {
+pub(super) fn time(microseconds: i64) -> String {
     format!(
         "{}+00",
         sql::scalar_text(&Scalar::Timestamp(microseconds - FROM_1970_US))

@@ -98,7 +98,42 @@ impl HistoryEntry {
     }
 }
 
+/// Proof of a debit that pays for all answers of one epoch of a monitor.
+///
+/// # Guarantee
+///
+/// As [`Charge`]: it exists only after the commit of its debit.
+#[derive(Debug)]
+#[must_use = "an epoch is paid for; ask its questions"]
+pub struct EpochDebit {
+    loss: Loss,
+    entry: HistoryEntry,
+}
+
+impl EpochDebit {
+    /// A charge for the plan of one question of the epoch.
+    ///
+    /// # Requires
+    ///
+    /// Nothing is released under it but the epoch's own verdict. `release::epoch` alone calls this.
+    pub(crate) fn for_question(&self, fingerprint: Fingerprint) -> Charge {
+        Charge {
+            loss: self.loss,
+            fingerprint,
+            entry: self.entry,
+        }
+    }
+}
+
 impl Charge {
+    /// Turns it into the payment for an epoch. No plan runs under it then but by the epoch.
+    pub fn into_epoch(self) -> EpochDebit {
+        EpochDebit {
+            loss: self.loss,
+            entry: self.entry,
+        }
+    }
+
     /// # Requires
     ///
     /// The debit of `loss` is durable, or `loss` is zero.

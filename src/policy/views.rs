@@ -33,6 +33,8 @@ pub enum ViewKind {
     Meaning,
     /// The summaries that the role may receive.
     Summaries,
+    /// The role's monitors in this process.
+    Monitors,
 }
 
 /// The functions of an aggregate's error: its standard error, the ends of its interval, and what
@@ -40,7 +42,7 @@ pub enum ViewKind {
 pub const STATISTICS: [&str; 4] = ["stderr", "ci_low", "ci_high", "low_by"];
 
 /// Every view.
-pub static VIEWS: [View; 9] = [
+pub static VIEWS: [View; 10] = [
     View {
         kind: ViewKind::Budget,
         name: "budget",
@@ -177,6 +179,17 @@ pub static VIEWS: [View; 9] = [
             ("mu", Type::Float8),
             ("held", Type::Bool),
             ("made", Type::Bool),
+        ],
+    },
+    View {
+        kind: ViewKind::Monitors,
+        name: "monitors",
+        columns: &[
+            ("monitor_name", Type::Text),
+            ("epsilon", Type::Float8),
+            ("opened_at", Type::Timestamptz),
+            ("asked", Type::Int8),
+            ("is_open", Type::Bool),
         ],
     },
 ];

@@ -47,6 +47,11 @@ impl<'p> LockedPart<'p> {
         &self.snapshot
     }
 
+    /// Ends the transaction, and keeps the connection.
+    pub async fn close(self) {
+        self.snapshot.close().await;
+    }
+
     /// Opens the snapshot once more, after an error that ended its transaction.
     ///
     /// # Errors

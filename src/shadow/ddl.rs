@@ -162,9 +162,21 @@ fn own() -> Vec<String> {
             IMMUTABLE AS 'SELECT NULL::double precision'"
         )
     });
+    let above = ["numeric", "double precision"]
+        .into_iter()
+        .flat_map(|number| {
+            let schema = schema.clone();
+            ["", ", text"].map(move |name| {
+                format!(
+                    "CREATE FUNCTION {schema}.above({number}, {number}{name}) RETURNS boolean \
+                    LANGUAGE sql IMMUTABLE AS 'SELECT NULL::boolean'"
+                )
+            })
+        });
     std::iter::once(format!("CREATE SCHEMA IF NOT EXISTS {schema}"))
         .chain(tables)
         .chain(functions)
+        .chain(above)
         .chain(RECORD_AGGREGATES.iter().flat_map(record_aggregate))
         .collect()
 }

@@ -12,6 +12,7 @@ pub mod key_paths;
 mod logistic;
 pub mod look;
 pub mod middle_query;
+mod monitors;
 mod no_row;
 pub mod outer_query;
 pub mod per_unit;

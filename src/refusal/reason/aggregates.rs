@@ -29,6 +29,19 @@ reasons! {
         "`pgveil.stderr()`, `pgveil.ci_low()`, `pgveil.ci_high()` and `pgveil.low_by()` know the \
             error only of aggregates over private rows and of arithmetic on them.",
         "Repeat the aggregate inside it: `SELECT avg(x), pgveil.stderr(avg(x)) FROM people`.";
+    MONITOR_FORM = "monitor-form", FEATURE_NOT_SUPPORTED, Unsupported,
+        "`pgveil.above()` answers one question: whether one `COUNT` or `SUM` of private rows is at \
+            least a constant.",
+        "Write `SELECT pgveil.above(count(*), 1000) FROM t WHERE …`, without other clauses. See \
+            [monitors.md](monitors.md).";
+    MONITOR_ARGUMENT = "monitor-argument", INVALID_PARAMETER_VALUE, Other,
+        "The threshold of `pgveil.above()` is a constant number, and the monitor's name a short \
+            constant text.",
+        "Write `pgveil.above(count(*), 1000, 'fraud')`.";
+    MONITOR_DIRECTION = "monitor-direction", FEATURE_NOT_SUPPORTED, Unsupported,
+        "The monitor was opened by a count or by a sum of one sign, which has half of the noise. \
+            All of its questions have to be of that kind.",
+        "Open another monitor for this question: `pgveil.above(…, 'another name')`.";
     COLLECTED_VALUE = "collected-value", FEATURE_NOT_SUPPORTED, Unsupported,
         "The column's values were randomised before they were stored. Counts, sums and averages \
             can be estimated from such reports; what compares, sorts or shows single ones cannot.",

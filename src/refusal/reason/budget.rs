@@ -56,6 +56,10 @@ reasons! {
         "At the analysts' desk the query was to cost no more than the price that was shown, and \
             it would cost more now. Nothing was charged beyond that price.",
         "Look at the price again: other questions of the role have changed it.";
+    TOO_MANY_MONITORS = "too-many-monitors", CONFIGURATION_LIMIT_EXCEEDED, Exhausted,
+        "The role has as many open monitors as it may have, or has asked a monitor as many \
+            questions as it may. Nothing was charged.",
+        "Ask a monitor that is open, or open another one.";
     COST_TOO_LARGE = "cost-too-large", PROGRAM_LIMIT_EXCEEDED, TooLarge,
         "The query costs more than can be counted.",
         "Ask for fewer parts, or lower `pgveil.epsilon`.";

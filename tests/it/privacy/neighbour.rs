@@ -17,6 +17,7 @@ mod joins;
 mod listed_groups;
 mod look;
 mod look_mutants;
+mod monitors;
 mod mutants;
 mod named;
 mod neighbouring_answers;

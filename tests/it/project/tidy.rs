@@ -650,6 +650,10 @@ fn charges_are_made_by_the_ledger_alone() {
         .map(|s| s.code.matches("Charge::of_debit").count())
         .sum();
     assert_eq!(made, 1, "a charge is made in one place, after the commit");
+    // Each question of an epoch runs under the epoch's debit, and shows a verdict alone.
+    assert_nowhere(&["for_question("], |s| {
+        !s.path.ends_with("src/release/epoch.rs") && !s.path.ends_with("src/ledger/charge.rs")
+    });
 }
 
 #[test]

@@ -1,0 +1,137 @@
+//! What is said of a monitor: EXPLAIN, notices and refusals.
+
+use super::Engine;
+use super::monitors::{PlannedSum, QUESTIONS_MAX};
+use super::notice::three_digits;
+use super::statement_log::StatementFacts;
+use crate::error::Error;
+use crate::mechanism::margin;
+use crate::parse::{ExplainFormat, MonitorQuery};
+use crate::policy::Notices;
+use crate::refusal::{Refusal, reason};
+use crate::rewrite::MonitoredSum;
+use crate::shadow::Requester;
+
+impl Engine {
+    /// EXPLAIN of a question to a monitor.
+    pub(super) async fn explain_monitor(
+        &self,
+        requester: &Requester,
+        monitor: &MonitorQuery,
+        (format, facts): (ExplainFormat, &StatementFacts),
+    ) -> Result<Vec<String>, Error> {
+        let (planned, is_open) = self.plan_monitor_now(requester, monitor, facts).await?;
+        let sum = MonitoredSum::of(&planned.plan).map_err(Error::Rewrite)?;
+        let release = planned.plan.release(sum.release());
+        let epsilon = planned.epsilon.to_f64();
+        let name = title(monitor);
+        let cost = match is_open {
+            true => format!("{name} is open: the question is free"),
+            false => format!(
+                "{name} is not open: the question opens it for epsilon {epsilon}, and later ones \
+                    are free until one is true"
+            ),
+        };
+        if format == ExplainFormat::Json {
+            let json = serde_json::json!({
+                "monitor": monitor.name,
+                "is_open": is_open,
+                "epsilon": epsilon,
+                "margin": margin_of(&planned, &sum, 1),
+                "margin_of_100": margin_of(&planned, &sum, 100),
+                "sql": release.sql(),
+            });
+            return Ok(vec![format!("{json:#}")]);
+        }
+        let mut lines = vec![cost, reach(&planned, &sum)];
+        lines.extend(release.description().iter().map(|line| format!("  {line}")));
+        if format == ExplainFormat::Verbose {
+            lines.extend(release.sql().map(|sql| format!("  SQL: {sql}")));
+        }
+        Ok(lines)
+    }
+}
+
+/// The notices of an answer.
+pub(super) fn notices(
+    requester: &Requester,
+    monitor: &MonitorQuery,
+    planned: &PlannedSum,
+    (was_open, is_above): (bool, bool),
+) -> Vec<String> {
+    let level = requester.session_settings.notices;
+    let mut notices = Vec::new();
+    if level == Notices::Off {
+        return notices;
+    }
+    let name = title(monitor);
+    if !was_open {
+        let epsilon = planned.epsilon.to_f64();
+        notices.push(format!(
+            "{name} was opened for epsilon {epsilon}; its questions are free until one is true"
+        ));
+    }
+    if is_above {
+        notices.push(format!(
+            "{name} has ended; the next question opens it again, for its price"
+        ));
+    }
+    if level == Notices::Full
+        && !was_open
+        && let Ok(sum) = MonitoredSum::of(&planned.plan)
+    {
+        notices.push(reach(planned, &sum));
+    }
+    notices
+}
+
+/// How far from a threshold verdicts are right.
+fn reach(planned: &PlannedSum, sum: &MonitoredSum<'_>) -> String {
+    format!(
+        "A sum that is {} below the threshold is answered true with a chance of 5 %; of a hundred \
+            such questions, where each is {} below",
+        three_digits(margin_of(planned, sum, 1)),
+        three_digits(margin_of(planned, sum, 100)),
+    )
+}
+
+fn margin_of(planned: &PlannedSum, sum: &MonitoredSum<'_>, questions: u32) -> f64 {
+    let epsilon = planned.epsilon.to_f64();
+    margin(epsilon, planned.direction, questions) * sum.unit_moves()
+}
+
+fn title(monitor: &MonitorQuery) -> String {
+    match monitor.name.as_str() {
+        "" => "the monitor".to_owned(),
+        name => format!("monitor {name}"),
+    }
+}
+
+pub(super) fn other_direction(monitor: &MonitorQuery) -> Refusal {
+    Refusal::new(
+        reason::MONITOR_DIRECTION,
+        format!("{} was opened by a sum of another kind", title(monitor)),
+    )
+    .detail(
+        "Its noise is for counts, or for sums of values of one sign, which all move one way where \
+            a unit is added. Nothing was charged.",
+    )
+    .hint("Name another monitor, as in pgveil.above(sum(x), 1000, 'another').")
+}
+
+pub(super) fn too_many_questions() -> Refusal {
+    Refusal::new(
+        reason::TOO_MANY_MONITORS,
+        format!("this monitor has answered {QUESTIONS_MAX} questions"),
+    )
+    .detail("Nothing was charged.")
+    .hint("Name another monitor, as in pgveil.above(count(*), 1000, 'another').")
+}
+
+pub(super) fn epsilon_too_small() -> Refusal {
+    Refusal::new(
+        reason::NO_FITTING_NOISE,
+        "no noise of a supported size fits this epsilon",
+    )
+    .hint("Raise pgveil.epsilon.")
+}

@@ -1,0 +1,123 @@
+//! Epochs of monitors: verdicts whether sums are above thresholds, for one debit up to the first
+//! that is.
+
+use tokio_util::sync::CancellationToken;
+use zeroize::Zeroizing;
+
+use super::LockedPart;
+use super::groups::groups;
+use crate::execute;
+use crate::ledger::{Charge, EpochDebit};
+use crate::mechanism::{Direction, Fixed, NoisyThreshold, SampleError, Sampler, ThresholdQuestion};
+use crate::rewrite::MonitoredSum;
+
+/// An open epoch. It lives in the memory of one process, and ends with it.
+pub struct Epoch {
+    debit: EpochDebit,
+    threshold: NoisyThreshold,
+    epsilon: Fixed,
+    direction: Direction,
+    asked: u64,
+}
+
+/// The exact sum of one question, read under the epoch's debit.
+pub struct MonitoredRows(Zeroizing<i128>);
+
+/// The verdict of a question.
+pub enum EpochVerdict {
+    /// The epoch goes on.
+    Below(Epoch),
+    /// The epoch has ended.
+    Above,
+}
+
+impl Epoch {
+    /// Draws the noise of its thresholds.
+    ///
+    /// # Guarantee
+    /// All verdicts of the epoch together cost at most what was charged:
+    /// [`NoisyThreshold::draw`]. The noise leaves in no other way: it is in no record and in no
+    /// message, and is wiped at the end.
+    ///
+    /// # Requires
+    /// `charge` is a debit of [`crate::mechanism::loss_of_epoch`] of `epsilon`.
+    ///
+    /// # Errors
+    /// [`SampleError`]. The charge stands.
+    pub fn begin(
+        charge: Charge,
+        (epsilon, direction): (Fixed, Direction),
+        sampler: &mut dyn Sampler,
+    ) -> Result<Self, SampleError> {
+        Ok(Self {
+            threshold: NoisyThreshold::draw(epsilon, sampler)?,
+            debit: charge.into_epoch(),
+            epsilon,
+            direction,
+            asked: 0,
+        })
+    }
+
+    pub fn epsilon(&self) -> Fixed {
+        self.epsilon
+    }
+
+    pub fn direction(&self) -> Direction {
+        self.direction
+    }
+
+    /// How many questions had a verdict.
+    pub fn asked(&self) -> u64 {
+        self.asked
+    }
+
+    /// Reads the exact sum of a question. Nothing of it is shown.
+    ///
+    /// # Errors
+    /// As [`execute::Snapshot::run`]. The epoch stands.
+    pub async fn read(
+        &self,
+        locked: &LockedPart<'_>,
+        question: &MonitoredSum<'_>,
+        cancel: &CancellationToken,
+    ) -> Result<MonitoredRows, execute::Error> {
+        let charge = self.debit.for_question(locked.part().digest().into());
+        let (part, release) = (locked.part(), question.release());
+        let snapshot = locked.snapshot();
+        let rows = snapshot.run(part, release, &[], &charge, cancel).await?;
+        let rows = rows.open(&charge);
+        let vector = rows.first().map_or(&[][..], Vec::as_slice);
+        let noise = std::slice::from_ref(question.noise());
+        let sums = groups(question.plan().release(release), vector, noise);
+        let sum = sums.first().and_then(|(_, values)| values.first().copied());
+        Ok(MonitoredRows(Zeroizing::new(sum.unwrap_or(0))))
+    }
+
+    /// The verdict over the sum that was read.
+    ///
+    /// # Guarantee
+    /// One draw of noise decides it. The epoch ends with the first verdict above, by type.
+    ///
+    /// # Requires
+    /// `question` was calibrated for this epoch's epsilon and direction, and its own direction is
+    /// admitted.
+    ///
+    /// # Errors
+    /// [`SampleError`]; the epoch has ended then.
+    pub fn decide(
+        self,
+        MonitoredRows(sum): MonitoredRows,
+        (question, asked): (&MonitoredSum<'_>, &ThresholdQuestion),
+        sampler: &mut dyn Sampler,
+    ) -> Result<EpochVerdict, SampleError> {
+        let noisy = Zeroizing::new(sum.saturating_add(sampler.sample(&question.noise().noise)?));
+        let is_above = self.threshold.is_above(*noisy, asked);
+        Ok(match is_above {
+            true => EpochVerdict::Above,
+            false => EpochVerdict::Below(Self {
+                asked: self.asked + 1,
+                ..self
+            }),
+        })
+    }
+}

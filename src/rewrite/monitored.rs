@@ -1,0 +1,201 @@
+//! The plan of a sum that a monitor compares with a threshold.
+
+use num_bigint::{BigInt, BigUint};
+use sqlparser::ast;
+
+use super::plan::Plan;
+use super::vector::coordinate::{Coordinate, Count, Measure};
+use super::vector::fixed_point::GridStep;
+use super::{ReleasePlan, UnpaidPart};
+use crate::aggregates::Foreseen;
+use crate::ir::{AggregateId, ReleaseId, aggregate_column, release_alias};
+use crate::mechanism::{Calibrated, Direction, Norm, ThresholdQuestion};
+use crate::refusal::{Refusal, reason};
+
+/// The only release of a plan for a monitor.
+const ONLY: ReleaseId = ReleaseId(0);
+
+/// A plan of one sum, without groups, whose noisy integer is compared with a threshold.
+pub struct MonitoredSum<'p> {
+    plan: &'p Plan,
+    /// Which way the sum moves where a unit is added.
+    pub direction: Direction,
+    step: GridStep,
+    noise: Calibrated,
+    /// How far one unit moves the sum, in whole steps of its refined grid.
+    sensitivity: BigUint,
+}
+
+impl<'p> MonitoredSum<'p> {
+    /// # Guarantee
+    /// One unit moves the integer of the statement, in steps of its refined grid, by at most the
+    /// question's sensitivity, and in the direction alone: it is the floor of 2^refine C / F for
+    /// the clip C and the weight F of the only coordinate. The noise is Laplace noise for that clip
+    /// and weight.
+    ///
+    /// # Requires
+    /// The plan is priced under pure accounting at the epsilon of a question of the epoch.
+    ///
+    /// # Errors
+    /// 0A000 where the plan is not one of a single COUNT or SUM of private rows.
+    pub fn of(plan: &'p Plan) -> Result<Self, Refusal> {
+        let found = match plan.releases() {
+            [release] if is_shown_as_it_is(plan) => of_release(release),
+            _ => None,
+        };
+        let (direction, step, noise, sensitivity) = found.ok_or_else(other_form)?;
+        Ok(Self {
+            plan,
+            direction,
+            step,
+            noise,
+            sensitivity,
+        })
+    }
+
+    pub fn plan(&self) -> &'p Plan {
+        self.plan
+    }
+
+    pub fn release(&self) -> ReleaseId {
+        ONLY
+    }
+
+    /// The part of the plan that a question runs: all of it.
+    pub fn part(&self) -> UnpaidPart<'p> {
+        self.plan.part(|_| true)
+    }
+
+    pub fn noise(&self) -> &Calibrated {
+        &self.noise
+    }
+
+    /// How far one unit moves the sum at most, in the sum's unit.
+    pub fn unit_moves(&self) -> f64 {
+        let steps: f64 = self.sensitivity.to_string().parse().unwrap_or(f64::MAX);
+        steps * 2f64.powi(-(self.noise.refine as i32)) * self.step.size()
+    }
+
+    /// The question whether the sum is at least this fraction.
+    pub fn question(&self, (numerator, denominator): &(BigInt, BigInt)) -> ThresholdQuestion {
+        let refined = numerator << self.noise.refine;
+        let threshold = match self.step {
+            GridStep::Decimal(decimals) => (
+                refined * BigInt::from(10).pow(decimals),
+                denominator.clone(),
+            ),
+            GridStep::Binary(halvings) if halvings >= 0 => {
+                (refined << halvings, denominator.clone())
+            }
+            GridStep::Binary(halvings) => (refined, denominator << halvings.unsigned_abs()),
+        };
+        ThresholdQuestion {
+            threshold,
+            sensitivity: BigInt::from(self.sensitivity.clone()),
+        }
+    }
+}
+
+fn of_release(release: &ReleasePlan) -> Option<(Direction, GridStep, Calibrated, BigUint)> {
+    let price = release.price()?;
+    let [coordinate] = release.coordinates() else {
+        return None;
+    };
+    let ([measure], [weight], [noise]) = (
+        release.measures(),
+        price.weights.as_slice(),
+        price.calibrated.as_slice(),
+    ) else {
+        return None;
+    };
+    let [(output, _)] = release.outputs() else {
+        return None;
+    };
+    let is_plain = release.keys().is_empty()
+        && release.sets().is_empty()
+        && release.choices().is_empty()
+        && release.constants().is_empty()
+        && !release.statements().is_empty();
+    let is_priced = price.look.is_none()
+        && price.effects.is_none()
+        && price.threshold.is_none()
+        && price.mechanism.norm() == Norm::L1;
+    let is_measure = matches!(output.foreseen(), Foreseen::Measure(_));
+    if !is_plain || !is_priced || !is_measure {
+        return None;
+    }
+    let (direction, step) = direction(coordinate, measure)?;
+    let sensitivity = (&price.clip << noise.refine) / weight;
+    Some((direction, step, *noise, sensitivity))
+}
+
+/// Which way the sum of a coordinate moves where rows are added.
+fn direction(coordinate: &Coordinate, measure: &Measure) -> Option<(Direction, GridStep)> {
+    match (coordinate, measure) {
+        (
+            Coordinate::Rows { .. } | Coordinate::Units { .. },
+            Measure::Count(Count {
+                rows: _,
+                all: None,
+                nulls: None,
+            }),
+        ) => Some((Direction::Up, GridStep::Decimal(0))),
+        (
+            Coordinate::Values {
+                filter: _,
+                value: _,
+                fixed_point,
+                centred: false,
+            },
+            Measure::Sum {
+                values: _,
+                count: None,
+                fixed_point: _,
+            },
+        ) => {
+            let direction = match (fixed_point.lower, fixed_point.upper) {
+                (0.., _) => Direction::Up,
+                (_, ..=0) => Direction::Down,
+                _ => Direction::Either,
+            };
+            Some((direction, fixed_point.step))
+        }
+        _ => None,
+    }
+}
+
+/// Whether the answer is the release's only value itself.
+fn is_shown_as_it_is(plan: &Plan) -> bool {
+    let ast::SetExpr::Select(select) = &*plan.outer().body else {
+        return false;
+    };
+    let value = format!(
+        "\"{}\".\"{}\"",
+        release_alias(ONLY),
+        aggregate_column(AggregateId(0))
+    );
+    let is_value = match select.projection.as_slice() {
+        [
+            ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, alias: _ },
+        ] => expr.to_string() == value,
+        _ => false,
+    };
+    let is_release = match select.from.as_slice() {
+        [table] => table.to_string() == format!("\"{}\"", release_alias(ONLY)),
+        _ => false,
+    };
+    is_value
+        && is_release
+        && select.selection.is_none()
+        && select.having.is_none()
+        && plan.outer().with.is_none()
+        && plan.outer().limit_clause.is_none()
+}
+
+fn other_form() -> Refusal {
+    Refusal::unsupported(reason::MONITOR_FORM, "this question to a monitor")
+        .detail(
+            "A monitor compares one COUNT or SUM of private rows, without groups, with a constant.",
+        )
+        .hint("Write SELECT pgveil.above(count(*), 1000) FROM … WHERE …, of a private table.")
+}
