@@ -65,7 +65,8 @@
 //!     `project/tidy::sealed_rows_are_opened_by_release_alone`,
 //!     `project/tidy::imports_point_one_way`.
 //!  2. The charge is durable before the backend sees the query, covers the plan it is used with,
-//!     and is never refunded; what is drawn after a look has a separate durable charge:
+//!     and is never refunded; what is drawn after a look has a separate durable charge; the
+//!     questions of a monitor's epoch share one, under which nothing but verdicts is shown:
 //!     `a_charge_is_durable_before_the_backend_sees_the_query`,
 //!     `project/tidy::charges_are_made_by_the_ledger_alone`, the kills in `ledger::processes`.
 //!  3. No switch (flag, environment, feature, policy key, SET) turns noise or accounting off:
@@ -153,6 +154,8 @@
 //!   (coarsen)
 //! - **period**: an hour, day, week or month of a table, whose answers are bought once, when it is
 //!   *closed*. (stream, bucket)
+//! - **monitor, epoch, verdict**: questions whether sums are above thresholds; those of one debit,
+//!   up to the first that is; one of their answers. (alarm, trigger)
 //! - **summary**: groups that the owner declares and releases once, to answer later questions from.
 //!   (synopsis, sketch)
 //! - **auto bounds, search**: bounds that the policy leaves to `auto`, and the release that
