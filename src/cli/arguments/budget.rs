@@ -74,10 +74,10 @@ statement. A statement that a client prepared has its parameters as $1, $2, …"
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct Whom {
-    /// This role's
+    /// The account of this role
     #[arg(long, value_name = "NAME")]
     pub role: Option<String>,
-    /// Every role's
+    /// The accounts of all roles
     #[arg(long)]
     pub all: bool,
 }
