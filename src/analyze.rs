@@ -85,7 +85,7 @@ pub struct AnalyzedRelease {
     pub tuples: Vec<KeyCombinations>,
     /// The keys of each grouping set; empty for a plain GROUP BY of all keys.
     pub sets: Vec<GroupingSet>,
-    /// As the analyst wrote each key, for EXPLAIN.
+    /// The keys as the analyst wrote them, for EXPLAIN.
     pub key_texts: Vec<String>,
     pub aggregates: Vec<BoundedAggregate>,
     /// Classes of filters of which at most one holds for a row.

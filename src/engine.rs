@@ -183,8 +183,8 @@ impl Engine {
         Self { server, ..self }
     }
 
-    /// As the successor of another engine over the same ledger, which may still be running
-    /// questions. Failures, questions under way and metrics go on.
+    /// Makes this engine the successor of another one over the same ledger, which may still be
+    /// running questions. Failures, questions under way and metrics go on.
     ///
     /// # Requires
     /// Both policies have one `limits.failures`.

@@ -408,7 +408,7 @@ fn field_text(part: FieldValue<'_>) -> String {
     }
 }
 
-/// As PostgreSQL reads a float8.
+/// A number as PostgreSQL reads a float8.
 fn float(value: f64) -> String {
     match value {
         f64::INFINITY => "Infinity".to_owned(),

@@ -324,8 +324,8 @@ impl Ledger {
         self.find_except(role, question, Vec::new()).await
     }
 
-    /// The same for a purchase that already contains these answers. An answer that was made for
-    /// another role is sold once in a purchase, as a new one would be.
+    /// Like [`Self::find`], for a purchase that already contains the answers `taken`. An answer
+    /// that was made for another role is sold once in a purchase, as a new one would be.
     ///
     /// # Errors
     /// [`Error`].
@@ -387,10 +387,10 @@ impl Ledger {
         self.worker.call(Access::Write, work).await
     }
 
-    /// The same without waiting for the disk. A later request to the ledger finds the answer. A
-    /// crash, a loss of power before the next debit's sync, or a write that fails loses it, and the
-    /// role pays once more: no privacy is lost. The write of a long answer is waited for, so that
-    /// few bytes wait in memory.
+    /// Like [`Self::keep`], without waiting for the disk. A later request to the ledger finds the
+    /// answer. A crash, a loss of power before the next debit's sync, or a write that fails loses
+    /// it, and the role pays once more: no privacy is lost. The write of a long answer is waited
+    /// for, so that few bytes wait in memory.
     ///
     /// # Errors
     /// As [`Ledger::keep`]; an error of a write that is not waited for is logged.
@@ -455,7 +455,7 @@ impl Ledger {
         self.decide_from(decision, Origin::default()).await
     }
 
-    /// The same from another place than a command.
+    /// Like [`Self::decide`], from another place than a command.
     ///
     /// # Errors
     /// As [`Ledger::decide`].

@@ -56,7 +56,7 @@ pub use set_config::{Configure, Given};
 const TEXT_BYTES_MAX: usize = 1 << 20;
 /// Most tokens of a text: each becomes a node of up to a few hundred bytes.
 const TOKENS_MAX: usize = 100_000;
-/// About what one of them weighs, parsed.
+/// About what one token weighs, parsed.
 const TOKEN_BYTES: usize = 200;
 /// Most statements of a text.
 const STATEMENTS_MAX: usize = 1_000;
@@ -166,7 +166,7 @@ impl Query {
         Ok(Self(query, TokenPositions::default()))
     }
 
-    /// The same as another that was made of it.
+    /// The query, at the places in the client's text of another query that it was made of.
     #[must_use]
     pub(crate) fn written_as(self, other: &Self) -> Self {
         Self(self.0, other.1.clone())
@@ -182,7 +182,8 @@ impl Query {
         self.0.to_string()
     }
 
-    /// As above, if it takes at most this many bytes. Printing stops at the limit.
+    /// Like [`Self::to_sql`], if the text takes at most this many bytes. Printing stops at the
+    /// limit.
     pub fn printed_within(&self, bytes_max: usize) -> Option<String> {
         struct Bounded(String, usize);
         impl std::fmt::Write for Bounded {
@@ -226,7 +227,7 @@ fn not_reproducible() -> Refusal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExplainFormat {
     Text,
-    /// The same with the SQL that runs.
+    /// Text, with the SQL that runs.
     Verbose,
     Json,
 }

@@ -97,7 +97,7 @@ pub enum Renew {
 }
 
 impl Renew {
-    /// As policies and ledgers spell it.
+    /// The name in policies and ledgers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Never => "never",
@@ -138,7 +138,7 @@ pub struct Role {
     pub reuse: RoleReuse,
     /// The settings that its sessions start with.
     pub session_settings: SessionSettings,
-    /// The same of search_path, where the policy says it.
+    /// The search_path that its sessions start with, where the policy says it.
     pub search_path: Option<String>,
 }
 
@@ -146,7 +146,7 @@ pub struct Role {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Operator {
     pub name: String,
-    /// As a role's.
+    /// The verifier of the password, of the same form as a role's.
     pub verifier: Secret,
     pub certificate: Certificate,
     pub rights: Rights,
@@ -192,7 +192,7 @@ pub enum Certificate {
 /// Whether a role may buy an answer that it holds again, with fresh noise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoleReuse {
-    /// As the session says.
+    /// The session decides.
     Chosen,
     /// Never: the same question always gets the same answer.
     Always,
@@ -310,9 +310,10 @@ pub struct Table {
     /// them.
     pub columns: Vec<Column>,
     pub unique_keys: Vec<UniqueKey>,
-    /// As the catalog has them, also towards tables and columns that the policy does not show.
+    /// The foreign keys of the catalog, also towards tables and columns that the policy does not
+    /// show.
     pub foreign_keys: Vec<ForeignKey>,
-    /// Those that EXPLAIN and `check` need not advise.
+    /// The indexes that EXPLAIN and `check` need not advise.
     pub indexes: Vec<Index>,
     pub fingerprint: TableFingerprint,
     /// The rows of a public table that has few.
@@ -321,7 +322,7 @@ pub struct Table {
     pub content: Option<Content>,
     /// The public tables, by schema and name, that `domain:` takes the values of columns from.
     pub lists_from: Vec<(String, String)>,
-    /// Of a private table whose rows are asked about by time.
+    /// The periods of a private table whose rows are asked about by time.
     pub periods: Option<Periods>,
 }
 

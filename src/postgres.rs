@@ -209,7 +209,7 @@ impl LocalPostgres {
         &self.url
     }
 
-    /// The same as [`Self::url`], for tokio-postgres.
+    /// The address of [`Self::url`], for tokio-postgres.
     pub fn config(&self) -> tokio_postgres::Config {
         self.config.clone()
     }

@@ -119,7 +119,7 @@ impl Refusal {
         self
     }
 
-    /// The same with detail and hint in the message, on lines as psql has them.
+    /// The refusal with detail and hint in its message, on lines as psql has them.
     pub fn in_message(self) -> Self {
         let mut message = self.message;
         for (name, text) in [("DETAIL", &self.detail), ("HINT", &self.hint)] {

@@ -117,7 +117,7 @@ pub struct ReleasedTable {
     pub row_cuts: Vec<(ChoiceId, ClipBias)>,
     #[serde(default)]
     grain: Option<Grain>,
-    /// Of the answer for some periods of a question by periods.
+    /// The periods of an answer for some periods of a question by periods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     periods: Option<PeriodsRecord>,
 }
@@ -137,7 +137,7 @@ impl ReleasedTable {
         self.drawn.as_ref().is_some_and(NoiseRecord::leaves_out)
     }
 
-    /// As the ledger keeps it.
+    /// The answer in the form that the ledger keeps.
     fn to_stored(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }

@@ -220,7 +220,7 @@ impl Shadow {
         self.copy_public_heard(source, &|_| ()).await
     }
 
-    /// The same, with progress reports.
+    /// Like [`Self::copy_public`], with progress reports.
     pub async fn copy_public_heard(
         &self,
         source: &tokio_postgres::Client,
@@ -258,7 +258,8 @@ impl Shadow {
             .await
     }
 
-    /// The same for a statement about the catalogs, which runs under the requester's own role.
+    /// Like [`Self::describe`], for a statement about the catalogs, which runs under the
+    /// requester's own role.
     pub async fn describe_catalogs(
         &self,
         requester: &Requester,
@@ -433,7 +434,7 @@ impl Shadow {
             .await
     }
 
-    /// The same for a statement about the catalogs; `columns_expected` is the result of
+    /// Like [`Self::run`], for a statement about the catalogs; `columns_expected` is the result of
     /// [`Self::describe_catalogs`].
     pub async fn run_catalogs(
         &self,

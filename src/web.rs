@@ -43,7 +43,7 @@ pub fn width(fraction: f64) -> String {
 /// Colours, text, buttons, tables and charts, which every page has.
 pub const STYLE: &str = include_str!("web/style.css");
 
-/// As above, and what pages behind a login have.
+/// [`STYLE`], and what pages behind a login have in addition.
 pub const SITE_STYLE: &str = concat!(include_str!("web/style.css"), include_str!("web/site.css"));
 
 /// The line of a position in SQL, and a caret under it.

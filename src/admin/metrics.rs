@@ -308,7 +308,7 @@ fn add_records(registry: &mut Registry, engine: &Engine) {
     );
 }
 
-/// Of a ledger that `pgveil ledger backup` copies.
+/// Adds the time of the last backup, for a ledger that `pgveil ledger backup` copies.
 fn add_backup(registry: &mut Registry, engine: &Engine) {
     let ledger = engine.ledger();
     if ledger.is_file() {

@@ -234,7 +234,7 @@ pub trait Layout {
         filter: &Option<Expr>,
     ) -> Result<(MeasureId, Centred), Refusal>;
 
-    /// The same, always about the middle of the range.
+    /// Like [`Self::moments`], but always about the middle of the range.
     ///
     /// # Errors
     /// As [`Self::sum`].

@@ -36,7 +36,7 @@ pub struct BoundedDistinctMoment {
     pub moment: Moment,
 }
 
-/// As the query writes it.
+/// A moment of distinct values as the query writes it.
 pub(super) struct UnboundedDistinctMoment<'o> {
     pub value: &'o Expr,
     pub moment: Moment,

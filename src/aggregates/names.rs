@@ -29,7 +29,7 @@ pub(super) enum OfDistinct {
     Other(OfCall),
     /// A moment of distinct values; its type is that of the aggregate.
     Moment(Moment),
-    /// The same aggregate.
+    /// DISTINCT changes nothing.
     Same,
     Refused,
     /// Not offered. Wrong arguments are reported first.
@@ -57,7 +57,7 @@ impl AggregateName {
         }
     }
 
-    /// The same name, for an aggregate that counts rows or pairs.
+    /// Marks a name whose aggregate counts rows or pairs.
     pub(super) const fn counting(self, counts: Counted) -> Self {
         Self {
             counts: Some(counts),

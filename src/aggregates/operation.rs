@@ -45,7 +45,7 @@ impl Operation {
         self.as_unbounded().adds()
     }
 
-    /// The same over another value, of an aggregate that adds up one.
+    /// An aggregate that adds up one value, over another value instead: `Unbounded::over`.
     pub fn over(&self, value: Expr) -> Option<Self> {
         self.as_unbounded().over(value)
     }

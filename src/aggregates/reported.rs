@@ -149,7 +149,7 @@ impl<'o> Unbounded<'o> for UnboundedReport<'o> {
     }
 }
 
-/// It is made for releases alone.
+/// The refusal of a collected column within the rows of one unit: only a release can estimate one.
 fn within_unit() -> Refusal {
     Refusal::unsupported(
         reason::COLLECTED_VALUE,

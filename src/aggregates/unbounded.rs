@@ -59,7 +59,8 @@ pub trait Unbounded<'o> {
         None
     }
 
-    /// The same over another value, of an aggregate that adds up one.
+    /// An aggregate that adds up one value, over another value instead; `None` for other
+    /// aggregates.
     fn over(&self, _value: Expr) -> Option<Operation> {
         None
     }
@@ -116,9 +117,9 @@ impl<'o> Facts<'o> {
 pub enum Ties<'o> {
     /// The result does not show which of them it saw.
     Hidden,
-    /// It shows one of several; what messages call the aggregate.
+    /// The result shows one of several equal values. The text is what messages call the aggregate.
     Shown(&'o Expr, &'static str),
-    /// It counts them as one.
+    /// The result counts equal values as one.
     Counted(&'o Distinct),
 }
 
@@ -129,7 +130,7 @@ pub enum Clamped {
     Rows,
     /// The largest sum of a unit's rows.
     Sums,
-    /// It lies where its values do.
+    /// A result lies where the values do.
     Values,
 }
 

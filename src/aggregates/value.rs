@@ -80,9 +80,9 @@ pub enum Foreseen<'a> {
         count: MeasureId,
         range: Interval,
     },
-    /// It follows from the released counts and sums.
+    /// The error follows from the released counts and sums.
     FromAnswer,
-    /// The answer has it, in separate fields.
+    /// The answer has the error, in separate fields.
     Fitted,
     /// True or false: whether it is wrong is a matter of chance.
     Chance,
@@ -94,7 +94,7 @@ pub enum Foreseen<'a> {
         draws: &'a [DrawId],
         is_array: bool,
     },
-    /// It has no error.
+    /// The value has no error.
     Exact,
 }
 
@@ -147,7 +147,7 @@ pub trait Group {
 pub struct DistinctValues {
     pub count: Estimate,
     pub sum: Estimate,
-    /// Of distances from the centre; where they are asked for.
+    /// The sum of squared distances from the centre, where squares are asked for.
     pub squares: Option<Estimate>,
     /// The middle of `ends`.
     pub centre: f64,

@@ -323,7 +323,7 @@ pub(super) fn moment(
     about_means(rows, &products, (&y, &x), group.z())
 }
 
-/// The same from estimates of the sums.
+/// [`moment`] from estimates of the sums.
 pub(super) fn about_means(
     rows: &Estimate,
     products: &Estimate,

@@ -68,13 +68,13 @@ struct NullableKey {
 /// The dependencies and counts of one unit's rows in a relation.
 #[derive(Debug, Clone)]
 pub(super) struct Cardinality<'a> {
-    /// They identify a row.
+    /// The attributes that identify a row.
     rows: Vec<Attribute>,
     dependencies: Vec<Dependency>,
     row_columns: Vec<RowColumns<'a>>,
     counts: Vec<Count>,
     nullable_keys: Vec<NullableKey>,
-    /// It reads no private table.
+    /// Whether the relation reads no private table.
     is_public: bool,
     effort: &'a PlanningEffort,
 }

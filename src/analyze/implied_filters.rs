@@ -13,7 +13,7 @@ const PIVOT: usize = 3;
 /// An aggregate of a release, and what may stand for it.
 pub(super) struct Filtered {
     pub aggregate: Aggregate,
-    /// The same over the value of the CASE itself, where it has the condition as FILTER.
+    /// The aggregate over the value of the CASE itself, where the CASE's condition is its FILTER.
     pub simpler: Option<Aggregate>,
 }
 

@@ -17,7 +17,8 @@ use calendar::moment;
 /// Magnitude to which numeric values without tighter bounds are clamped at the scan and after
 /// operations that may leave it.
 pub const NUMERIC_MAX: f64 = 1e30;
-/// The same for float8.
+/// Magnitude to which float8 values without tighter bounds are clamped, where numeric values are
+/// clamped to [`NUMERIC_MAX`].
 pub const FLOAT_MAX: f64 = 1e100;
 
 impl Interval {

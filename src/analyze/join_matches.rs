@@ -169,10 +169,10 @@ struct Determined {
 /// How a column depends on others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Through {
-    /// It equals one of them.
+    /// The column equals one of the others.
     Equality,
-    /// It is computed from them. Equal values with different spellings (1.0 and 1.00) may give
-    /// different results.
+    /// The column is computed from others. Equal values with different spellings (1.0 and 1.00) may
+    /// give different results.
     Computation,
 }
 
@@ -434,7 +434,7 @@ fn disjuncts(condition: &Expr) -> Vec<&Expr> {
     }
 }
 
-/// The same equality, whichever side comes first.
+/// Whether two conditions are one equality, whichever side comes first.
 fn is_same(one: &Expr, other: &Expr) -> bool {
     match (one.sides_of_equality(), other.sides_of_equality()) {
         (Some([a, b]), Some([c, d])) => (a == c && b == d) || (a == d && b == c),

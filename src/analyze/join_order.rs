@@ -3,8 +3,8 @@
 
 use crate::ir::{ColumnId, Expr, JoinKind, Relation};
 
-/// The same rows, with their joins in that order; `above` holds conditions that apply to the rows
-/// too. Joins that are in such an order stay as they are.
+/// Joins the same rows in the order of the module's text; `above` holds conditions that apply to
+/// the rows too. Joins that are in such an order stay as they are.
 pub(super) fn reorder(relation: Relation, above: &[Expr]) -> Relation {
     let mut factors = Vec::new();
     let mut conditions: Vec<&Expr> = above.iter().collect();

@@ -64,8 +64,8 @@ impl PlanningEffort {
         self.count(&self.evaluated, steps)
     }
 
-    /// The same for work that can be left out: where it is too much, nothing is counted, and what
-    /// comes later may still be done.
+    /// Counts steps of work that can be left out. Where they are too many, nothing is counted, and
+    /// what comes later may still be done.
     pub fn take_if_left(&self, steps: u64) -> Option<()> {
         let taken = self.evaluated.load(Ordering::Relaxed);
         (taken.saturating_add(steps) <= self.most).then(|| self.take(steps))?

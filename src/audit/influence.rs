@@ -16,7 +16,7 @@ type Groups = BTreeMap<Vec<Option<String>>, Option<Vec<BigInt>>>;
 /// The largest influence that was measured, relative to the declared bound.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Influence {
-    /// As a share of the declared bound: 1 is the whole bound.
+    /// The influence as a share of the declared bound: 1 is the whole bound.
     pub share: f64,
     /// Whether the bound holds, compared in integers. A value that is not an integer violates it.
     pub holds: bool,

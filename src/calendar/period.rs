@@ -36,7 +36,7 @@ impl Period {
 impl PeriodLength {
     pub const ALL: [Self; 4] = [Self::Hour, Self::Day, Self::Week, Self::Month];
 
-    /// As policies spell it.
+    /// The name in policies.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hour => "hour",
@@ -109,7 +109,7 @@ impl PeriodLength {
 pub struct PeriodSet(Vec<(Period, Period)>);
 
 impl PeriodSet {
-    /// Those from `first` to before `end`.
+    /// The periods from `first` to before `end`.
     pub fn between(first: Period, end: Period) -> Self {
         Self(if first < end {
             vec![(first, end)]
@@ -143,7 +143,7 @@ impl PeriodSet {
         Some((self.0.first()?.0, self.0.last()?.1))
     }
 
-    /// Those that are in both.
+    /// The periods that are in both sets.
     pub fn and(&self, other: &Self) -> Self {
         let (mut runs, mut mine, mut theirs) = (Vec::new(), 0, 0);
         while let (Some(a), Some(b)) = (self.0.get(mine), other.0.get(theirs)) {
@@ -160,7 +160,7 @@ impl PeriodSet {
         Self(runs)
     }
 
-    /// Those that are in either.
+    /// The periods that are in either set.
     pub fn or(&self, other: &Self) -> Self {
         let mut all: Vec<_> = self.0.iter().chain(&other.0).copied().collect();
         all.sort_unstable();
@@ -174,7 +174,7 @@ impl PeriodSet {
         Self(runs)
     }
 
-    /// Those that are not in the other.
+    /// The periods that are not in the other set.
     pub fn without(&self, other: &Self) -> Self {
         let mut runs = Vec::new();
         for (first, end) in &self.0 {

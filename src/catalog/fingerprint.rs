@@ -88,8 +88,8 @@ pub async fn fingerprints(
     fingerprints_prepared(client, &client.prepare(FINGERPRINT_SQL).await?, tables).await
 }
 
-/// As above, with [`FINGERPRINT_SQL`] as a prepared statement: planning it takes longer than
-/// running it.
+/// Like [`fingerprints`], with [`FINGERPRINT_SQL`] as a prepared statement: planning it takes
+/// longer than running it.
 pub async fn fingerprints_prepared(
     client: &Client,
     statement: &Statement,

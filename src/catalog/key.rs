@@ -82,7 +82,7 @@ impl UniqueKey {
         })
     }
 
-    /// As above, if these columns are compared, all with one equality.
+    /// Like [`Self::tells_apart`], where exactly these columns are compared, all with one equality.
     pub fn is_within(&self, columns: &[&str], equality: &Equality) -> bool {
         self.tells_apart(|name| columns.contains(&name).then(|| equality.clone()))
     }

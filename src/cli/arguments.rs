@@ -20,24 +20,33 @@ pub use synth::{SynthFormat, SynthOptions};
 
 const EXAMPLES: &str = "\
 Examples:
-  pgveil demo                                   a database of survey data, a proxy in front of it, \
-  and questions to ask
+  pgveil demo                       a database of survey data, a proxy in front
+                                    of it, and questions to ask
   pgveil demo --once 'SELECT count(*) FROM nls.women'
-  pgveil init postgresql://me@db/shop -o policies/shop.yaml      a first policy for your database
-  pgveil password                               the password line of a role in a policy
-  pgveil policy diff old.yaml new.yaml          what does a change loosen, tighten and cost?
-  pgveil check policies/shop.yaml               does the policy hold for its database?
-  pgveil bounds policies/shop.yaml              find what the policy leaves to `auto`, once and at \
-  a price
-  pgveil summarize policies/shop.yaml           make its summaries, which answer questions free
-  pgveil synth policies/shop.yaml --out made-up made-up tables with their statistics, as test data
-  pgveil explain --policy policies/shop.yaml 'SELECT avg(price) FROM shop.orders'
-  pgveil audit policies/shop.yaml               is more lost than is charged?
-  pgveil serve --policy policies/shop.yaml --listen 0.0.0.0:6432 --tls-cert cert.pem --tls-key \
-  key.pem
+  pgveil init postgresql://me@db/shop -o shop.yaml
+                                    a first policy for your database
+  pgveil password                   the password line of a role in a policy
+  pgveil policy diff old.yaml new.yaml
+                                    what does a change loosen, tighten and cost?
+  pgveil check shop.yaml            does the policy hold for its database?
+  pgveil bounds shop.yaml           find what the policy leaves to `auto`, once
+                                    and at a price
+  pgveil summarize shop.yaml        make its summaries, which answer questions
+                                    free
+  pgveil synth shop.yaml --out made-up
+                                    made-up tables with their statistics, as
+                                    test data
+  pgveil explain --policy shop.yaml 'SELECT avg(price) FROM shop.orders'
+  pgveil audit shop.yaml            is more lost than is charged?
+  pgveil serve --policy shop.yaml --listen 0.0.0.0:6432 \\
+      --tls-cert cert.pem --tls-key key.pem
 
-Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the policy does not hold or is undecided, \
-4 `policy diff` found that something loosens.";
+Exit codes: 0 done, 1 failed, 2 wrong usage, 3 the policy does not hold or is
+undecided, 4 `policy diff` found that something loosens.";
+
+/// The most columns of a line of help. Clap wraps the lines that it lays out itself; the examples
+/// are laid out by hand.
+const COLUMNS: usize = 80;
 
 /// The epsilon of one search of `pgveil bounds`, unless a flag sets it.
 pub const SEARCH_EPSILON: f64 = 0.1;
@@ -45,6 +54,7 @@ pub const SEARCH_EPSILON: f64 = 0.1;
 /// Answers SQL about private tables with differential privacy, as a proxy in front of PostgreSQL.
 #[derive(Debug, Parser)]
 #[command(name = "pgveil", version, after_help = EXAMPLES, disable_help_subcommand = true)]
+#[command(max_term_width = COLUMNS)]
 pub struct Arguments {
     #[command(subcommand)]
     pub command: Command,
@@ -56,25 +66,25 @@ pub enum Command {
     /// from; nothing to install
     #[command(after_help = "\
 Examples:
-  pgveil demo                                               then paste the psql command that it \
-  prints
-  pgveil demo --shell                                       asks at a prompt, without psql
+  pgveil demo              then paste the psql command that it prints
+  pgveil demo --shell      asks at a prompt, without psql
   pgveil demo --listen 127.0.0.1:7000 --page 127.0.0.1:7001
-  pgveil demo --once 'SELECT race, avg(hourly_wage) FROM nls.women JOIN nls.interviews USING \
-  (woman_id) GROUP BY race'
-  pgveil demo --database postgresql://me@localhost/test     loads the data into schema nls of that \
-  database")]
+  pgveil demo --once 'SELECT race, avg(hourly_wage) FROM nls.women
+      JOIN nls.interviews USING (woman_id) GROUP BY race'
+  pgveil demo --database postgresql://me@localhost/test
+                           loads the data into schema nls of that database")]
     Demo(DemoOptions),
     /// Draft a policy from a database's catalog: the privacy unit, the path of each table to it,
     /// what columns may show; reads no row and no statistics
     #[command(after_help = "\
 Examples:
   pgveil init postgresql://me@db/shop -o shop.yaml       asks, in a terminal
-  pgveil init postgresql://me@db/shop -o shop.yaml --unit public.customers.id --budget 4,1e-6
-  pgveil init postgresql://me@db/shop -o shop.yaml --unit retail.household.household_key \
-  --accept-links --budget 4,1e-6 \
-  --rows retail.basket=200 --bounds retail.basket.total=0..500 --group-by retail.household.age \
-  --public retail.store
+  pgveil init postgresql://me@db/shop -o shop.yaml \\
+      --unit public.customers.id --budget 4,1e-6
+  pgveil init postgresql://me@db/shop -o shop.yaml \\
+      --unit retail.household.household_key --accept-links --budget 4,1e-6 \\
+      --rows retail.basket=200 --bounds retail.basket.total=0..500 \\
+      --group-by retail.household.age --public retail.store
 
 Declared foreign keys are taken as they are. Links that are guessed from names
 and keys count only once you confirm them, since a wrong one counts one person's
@@ -89,9 +99,9 @@ the unit must be named.")]
     /// Serve clients under a policy until SIGTERM or Ctrl-C
     #[command(after_help = "\
 Examples:
-  DATABASE_URL=postgresql://reader@db/shop pgveil serve --policy policies/shop.yaml
-  pgveil serve --policy policies/shop.yaml --listen 0.0.0.0:6432 --tls-cert cert.pem --tls-key \
-  key.pem
+  DATABASE_URL=postgresql://reader@db/shop pgveil serve --policy shop.yaml
+  pgveil serve --policy shop.yaml --listen 0.0.0.0:6432 \\
+      --tls-cert cert.pem --tls-key key.pem
 
 SIGHUP reloads the policy: one that does not hold changes nothing. Logs go to
 stderr, as JSON with PGVEIL_LOG_FORMAT=json; PGVEIL_LOG=debug (or RUST_LOG)
@@ -100,13 +110,15 @@ shows more. They hold no SQL and no value.")]
     /// Verify a policy file against its database, and say what it means
     #[command(after_help = "\
 Examples:
-  DATABASE_URL=postgresql://reader@db/shop pgveil check policies/shop.yaml
-  pgveil check policies/shop.yaml --against-data     exact shares of rows outside bounds and lists
+  DATABASE_URL=postgresql://reader@db/shop pgveil check shop.yaml
+  pgveil check shop.yaml --against-data
+                    exact shares of rows outside bounds and lists
 
---against-data is for the data's owner alone: its numbers are exact and private, and no analyst \
-may see them. They are printed and kept nowhere.
+--against-data is for the data's owner alone: its numbers are exact and private,
+and no analyst may see them. They are printed and kept nowhere.
 
-Every error is printed at once as file:line:column: message; the exit code is then 3.")]
+Every error is printed at once as file:line:column: message; the exit code is
+then 3.")]
     Check {
         /// The policy file
         file: PathBuf,
@@ -119,14 +131,15 @@ Every error is printed at once as file:line:column: message; the exit code is th
     /// once and kept in the ledger
     #[command(after_help = "\
 Examples:
-  pgveil bounds policies/shop.yaml                  makes the searches that are due
-  pgveil bounds policies/shop.yaml --epsilon 0.05   at less each, for tables of many units
-  pgveil bounds policies/shop.yaml --again          makes all of them again, after the data have \
-  changed a lot
+  pgveil bounds shop.yaml                  makes the searches that are due
+  pgveil bounds shop.yaml --epsilon 0.05   at less each, for tables of many
+                                           units
+  pgveil bounds shop.yaml --again          makes all of them again, after the
+                                           data have changed a lot
 
-Each search is charged to the owner's total and to the role it is made for; every other role pays \
-the same before its first question. What
-was found decides clips and noise and is part of the policy from then on: restart or reload pgveil \
+Each search is charged to the owner's total and to the role it is made for;
+every other role pays the same before its first question. What was found decides
+clips and noise and is part of the policy from then on: restart or reload pgveil
 serve.")]
     Bounds {
         /// The policy file
@@ -143,15 +156,15 @@ serve.")]
     /// once and kept in the ledger, and that answer questions from then on
     #[command(after_help = "\
 Examples:
-  pgveil summarize policies/shop.yaml               says what those that are due cost, asks, and \
-  makes them
-  pgveil summarize policies/shop.yaml orders --yes  makes one of them, without asking
-  pgveil summarize policies/shop.yaml --again       makes all of them again, after the data have \
-  changed
+  pgveil summarize shop.yaml               says what those that are due cost,
+                                           asks, and makes them
+  pgveil summarize shop.yaml orders --yes  makes one of them, without asking
+  pgveil summarize shop.yaml --again       makes all of them again, after the
+                                           data have changed
 
-A summary is charged to the owner's total and to the first of its roles that can pay; every other \
-role pays the same once, at the first question
-that the summary answers. A running pgveil serve uses it from the next question on. Without a \
+A summary is charged to the owner's total and to the first of its roles that can
+pay. Every other role pays the same once, at the first question that the summary
+answers. A running pgveil serve uses it from the next question on. Without a
 terminal nothing is asked.")]
     Summarize {
         /// The policy file
@@ -169,34 +182,33 @@ terminal nothing is asked.")]
     /// nothing and reads no private row
     #[command(after_help = "\
 Examples:
-  pgveil synth policies/shop.yaml --out made-up                 tables of all summaries that were \
-  made
-  pgveil synth policies/shop.yaml orders --out made-up --rows 10000
-  pgveil synth policies/shop.yaml --out made-up --format sql    INSERT statements instead of CSV
+  pgveil synth shop.yaml --out made-up      tables of all summaries that exist
+  pgveil synth shop.yaml orders --out made-up --rows 10000
+  pgveil synth shop.yaml --out made-up --format sql
+                                            INSERT statements instead of CSV
 
 Load them into an empty database: cd made-up && psql -d DATABASE -f load.sql
-No row is of a real person. The README in the directory says what the rows keep and what they do \
-not.")]
+No row is of a real person. The README in the directory says what the rows keep
+and what they do not.")]
     Synth(SynthOptions),
     /// Show how a query would be answered and what it would cost; spends nothing and reads no
     /// private row
     #[command(after_help = "\
-Example:
-  pgveil explain --policy policies/shop.yaml 'SELECT avg(price) FROM shop.orders'
+Examples:
+  pgveil explain --policy shop.yaml 'SELECT avg(price) FROM shop.orders'
+  pgveil explain --policy shop.yaml --curve 'SELECT count(*) FROM shop.orders'
+  pgveil explain --meaning shop.yaml
+                              what the budgets mean to the people in the data
 
-  pgveil explain --policy policies/shop.yaml --curve 'SELECT count(*) FROM shop.orders'
-
-  pgveil explain --meaning policies/shop.yaml            what the budgets mean to those in the data
-
-The cost is that of a role that has spent nothing yet; with --spent, of the role as the ledger has \
-it.")]
+The cost is that of a role that has spent nothing yet; with --spent, of the role
+as the ledger has it.")]
     Explain(ExplainOptions),
     /// Attack a policy's tables, filled with made-up rows: is more lost than is charged? Reads the
     /// schema and public tables, never a private row
     #[command(after_help = "\
 Examples:
-  DATABASE_URL=postgresql://reader@db/shop pgveil audit policies/shop.yaml
-  pgveil audit policies/shop.yaml --trials 2000 --json > audit.json
+  DATABASE_URL=postgresql://reader@db/shop pgveil audit shop.yaml
+  pgveil audit shop.yaml --trials 2000 --json > audit.json
 
 A throw-away PostgreSQL gets the tables of the policy and rows that are made up,
 within the bounds and beyond them. One unit, the canary, has extreme values and
@@ -223,22 +235,23 @@ does not hold.")]
     /// the ledger alone, also while pgveil serves
     #[command(after_help = "\
 Examples:
-  pgveil budget --policy policies/shop.yaml             what is left of each account
-  pgveil budget history --policy policies/shop.yaml     every debit and every decision of the \
-  owner, newest first
-  pgveil budget grant --policy policies/shop.yaml --role analyst --epsilon 0.5 --why 'quarterly \
-  report'
-  pgveil budget freeze --policy policies/shop.yaml --role analyst --why 'contract ended'
-  pgveil budget freeze --policy policies/shop.yaml --all --why 'incident 12'
-  pgveil budget unfreeze --policy policies/shop.yaml --all --why 'incident 12 is over'
-  pgveil budget export --policy policies/shop.yaml > statements.jsonl
+  pgveil budget --policy shop.yaml             what is left of each account
+  pgveil budget history --policy shop.yaml     every debit and every decision of
+                                               the owner, newest first
+  pgveil budget grant --policy shop.yaml --role analyst --epsilon 0.5 \\
+      --why 'quarterly report'
+  pgveil budget freeze --policy shop.yaml --role analyst --why 'contract ended'
+  pgveil budget freeze --policy shop.yaml --all --why 'incident 12'
+  pgveil budget unfreeze --policy shop.yaml --all --why 'incident 12 is over'
+  pgveil budget export --policy shop.yaml > statements.jsonl
 
-Epsilon is a dash where Gaussian noise was used, which has no pure epsilon; mu then \
-counts. \"left\" is of the current period where a budget is renewed; what was spent is of the \
-account's whole life.
+Epsilon is a dash where Gaussian noise was used, which has no pure epsilon; mu
+then counts. What is left is of the current period where a budget is renewed;
+what was spent is of the account's whole life.
 
-`show`, `history`, `export` and `digest` write nothing. A grant or a freeze is written, and \
-nothing else of the policy's file: a role's account is opened when the policy comes into force.")]
+`show`, `history`, `export` and `digest` write nothing. A grant or a freeze is
+written to the ledger alone: a role's account is opened when the policy comes
+into force.")]
     Budget {
         #[command(subcommand)]
         question: Option<BudgetQuestion>,
@@ -260,10 +273,11 @@ Example:
 Examples:
   pgveil doctor                                        this machine alone
   pgveil doctor --policy shop.yaml --backups /srv/backup
-  pgveil doctor --policy shop.yaml --listen 0.0.0.0:6432 --tls-cert cert.pem --tls-key key.pem
+  pgveil doctor --policy shop.yaml --listen 0.0.0.0:6432 \\
+      --tls-cert cert.pem --tls-key key.pem
 
-Each line: ok, warn or fail, the check, what was found, and after -> its remedy. No value of a \
-secret is printed.
+Each line: ok, warn or fail, the check, what was found, and after -> its remedy.
+No value of a secret is printed.
 
 Exit codes: 0 nothing fails, 1 something does.")]
     Doctor(DoctorOptions),
@@ -272,7 +286,8 @@ Exit codes: 0 nothing fails, 1 something does.")]
         hide = true,
         after_help = "\
 Examples:
-  pgveil generate completions /usr/share/pgveil/completions     bash, zsh and fish
+  pgveil generate completions /usr/share/pgveil/completions
+                                          for bash, zsh and fish
   pgveil generate man /usr/share/man/man1"
     )]
     Generate {
@@ -295,13 +310,15 @@ Examples:
     #[command(after_help = "\
 Examples:
   pgveil ledger show --policy shop.yaml
-  pgveil ledger backup /srv/backup/ledger.pgvb --policy shop.yaml       while pgveil serves
-  pgveil ledger restore /srv/backup/ledger.pgvb --policy shop.yaml --why 'disk failed'
+  pgveil ledger backup /srv/backup/ledger.pgvb --policy shop.yaml
+                                          while pgveil serves
+  pgveil ledger restore /srv/backup/ledger.pgvb --policy shop.yaml \\
+      --why 'disk failed'
 
-A backup is no ledger: copying it into place gives nothing back. `restore` charges what may have \
-been spent since: with a witness (ledger.witness) what the witness saw, without one the most that \
-every budget can have paid for. It freezes all accounts; `pgveil budget unfreeze --all` unfreezes \
-them.")]
+A backup is no ledger: copying it into place gives nothing back. `restore`
+charges what may have been spent since: with a witness (ledger.witness) what the
+witness saw, without one the most that every budget can have paid for. It
+freezes all accounts; `pgveil budget unfreeze --all` unfreezes them.")]
     Ledger {
         #[command(subcommand)]
         question: LedgerQuestion,
@@ -337,8 +354,8 @@ pub enum PolicyQuestion {
 Example:
   pgveil policy schema > pgveil.schema.json
 
-Then write `# yaml-language-server: $schema=pgveil.schema.json` as the first line of the policy: \
-editors complete its keys and show what they mean.")]
+Then write `# yaml-language-server: $schema=pgveil.schema.json` as the first
+line of the policy: editors complete its keys and show what they mean.")]
     Schema,
     /// Say what a key means, what it takes and what holds without it
     #[command(after_help = "\
@@ -354,12 +371,13 @@ Examples:
 Example:
   pgveil policy diff old.yaml new.yaml
 
-What the files say is compared, not their layout. Secrets that are not set have stand-ins. \
-Exit codes: 0 nothing loosens, 1 failed, 3 a file does not hold, 4 something loosens.")]
+What the files say is compared, not their layout. Secrets that are not set have
+stand-ins. Exit codes: 0 nothing loosens, 1 failed, 3 a file does not hold,
+4 something loosens.")]
     Diff {
         /// The policy in force
         old: PathBuf,
-        /// The one that would replace it
+        /// The policy that would replace it
         new: PathBuf,
     },
 }
@@ -429,7 +447,7 @@ pub struct DoctorOptions {
     /// The certificate chain that `pgveil serve` gets
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
-    /// Its private key
+    /// The private key of that certificate
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
     /// Where `pgveil ledger backup --every` keeps its series

@@ -17,7 +17,7 @@ pub fn lines(policy: &Policy) -> Result<Vec<String>, Failure> {
     lines_of(policy, None)
 }
 
-/// The same, with the number left, where the ledger gives it.
+/// Like [`lines`], with the number of answers that is left, where the ledger gives the balances.
 pub fn lines_of(policy: &Policy, balances: Option<&Balances>) -> Result<Vec<String>, Failure> {
     let Some(role) = policy.roles.first() else {
         return Ok(Vec::new());

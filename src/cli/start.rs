@@ -44,8 +44,8 @@ pub fn read(path: &std::path::Path) -> Result<File, Failure> {
     read_text(path).map(|(file, _)| file)
 }
 
-/// The same, and the file without its secrets, as a draft is compared with it. `None` where a
-/// variable stands for a part of a value that has no meaning without it.
+/// Like [`read`], and also the file without its secrets, as a draft is compared with it. `None`
+/// where a variable stands for a part of a value that has no meaning without it.
 pub fn read_to_compare(path: &std::path::Path) -> Result<(File, Option<File>), Failure> {
     let (file, text) = read_text(path)?;
     let bare = File::parse_without_secrets(&file.name, &text, |_| None).ok();

@@ -68,7 +68,7 @@ pub async fn explore(
 /// Why nothing is explored.
 enum Trouble {
     Form(&'static str),
-    /// As the role would be refused.
+    /// The refusal that the role would see.
     Refused(Box<Refusal>),
 }
 

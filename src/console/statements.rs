@@ -235,7 +235,7 @@ fn begins_at(newest: NewestWithin) -> Option<i64> {
 
 /// A day, or a minute of it, as browsers write them: in microseconds since 1970.
 fn moment(text: &str) -> Option<i64> {
-    /// As in `2026-11-28T14:00`.
+    /// The length of a time such as `2026-11-28T14:00`.
     const LENGTH: usize = 16;
     let read = (text.len() <= LENGTH).then(|| timestamp(text, Zone::Refused));
     let since = read.flatten()?.checked_add(FROM_1970_US)?;

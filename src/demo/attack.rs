@@ -22,7 +22,7 @@ pub fn all() -> String {
     format!("SELECT {SUM} FROM {WORKERS}")
 }
 
-/// The same without her.
+/// The sum of all wages of 1988 without hers.
 pub fn without() -> String {
     format!("SELECT {SUM} FROM {WORKERS} AND NOT ({HER})")
 }

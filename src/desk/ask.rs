@@ -263,7 +263,7 @@ impl Note {
         why: Cow::Borrowed("pgveil is stopping. Nothing was done: ask again later."),
     };
 
-    /// Of a role whose forms come too fast.
+    /// The page for a role whose forms come too fast.
     pub fn too_often(desk: &Desk) -> Self {
         let pace = desk.portal.rates.pace.words();
         Self {
@@ -274,7 +274,7 @@ impl Note {
         }
     }
 
-    /// Of a text that has this many bytes.
+    /// The page for a text that has too many bytes.
     fn too_long(bytes: usize) -> Self {
         Self {
             status: StatusCode::PAYLOAD_TOO_LARGE,
@@ -287,7 +287,7 @@ impl Note {
         }
     }
 
-    /// Of a form that this session was not given.
+    /// The page for a form that this session was not given.
     pub const fn not_of_here(why: &'static str) -> Self {
         Self {
             status: StatusCode::FORBIDDEN,
@@ -296,7 +296,7 @@ impl Note {
         }
     }
 
-    /// Of a price that is gone.
+    /// The page for a price that is gone.
     pub const fn not_kept(why: &'static str) -> Self {
         Self {
             status: StatusCode::CONFLICT,

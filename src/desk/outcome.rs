@@ -16,9 +16,9 @@ const WAITING_MAX: usize = 2;
 
 /// A question that was run.
 pub struct RunningQuestion {
-    /// That of its price.
+    /// The number of the question's price.
     pub number: u64,
-    /// As it was typed.
+    /// The text as it was typed.
     pub sql: String,
     ended: watch::Receiver<Option<Arc<PageQuestionEnd>>>,
     waiting: Semaphore,
@@ -28,7 +28,8 @@ pub struct RunningQuestion {
 pub enum PageQuestionEnd {
     Answered(Rendered),
     Refused(Box<Refusal>),
-    /// It would cost something else now; the number of its new price, and its statement's digest.
+    /// The question would cost something else now; the number of its new price, and its statement's
+    /// digest.
     Changed(Box<QuestionPrice>, u64, String),
     /// The role has to pay for the policy's searches first.
     Searches(SearchesDue),
@@ -46,7 +47,7 @@ impl Reporter {
 /// The state in which a page finds a question.
 pub enum QuestionState {
     Ended(Arc<PageQuestionEnd>),
-    /// It still runs.
+    /// The question still runs.
     Running,
     /// Its task was lost.
     Lost,

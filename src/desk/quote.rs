@@ -5,7 +5,7 @@ use crate::parse::Query;
 
 /// A question at the price that was shown.
 pub struct Quote {
-    /// As it was typed.
+    /// The text as it was typed.
     pub sql: String,
     /// The statement, with the ends of intervals as further columns.
     pub sent: Query,
@@ -22,8 +22,8 @@ pub struct Quote {
 /// pages of answers know.
 #[derive(Debug, Clone, Default)]
 pub struct NoisyColumns {
-    /// Those whose intervals follow.
+    /// The columns whose intervals follow.
     pub intervals: Vec<usize>,
-    /// Those without an interval.
+    /// The columns without an interval.
     pub others: Vec<usize>,
 }

@@ -27,7 +27,7 @@ pub const BY_ITSELF: &str = "again";
 /// A role that is logged in: one session.
 pub struct Analyst {
     pub session: PageSession,
-    /// As at the login: a change ends the session.
+    /// The verifier at the login: a change ends the session.
     pub verifier: Secret,
     pub certificate: Certificate,
     kept: Mutex<Kept>,

@@ -47,7 +47,7 @@ pub fn curve(asked: &QuestionPlan<'_>) -> Result<Curve, Refusal> {
     curve_within(asked, None)
 }
 
-/// The same where all its plans together take no more work than `effort` has left.
+/// Like [`curve`], but refuses a query whose plans together take more work than `effort` has left.
 pub(super) fn curve_within(
     asked: &QuestionPlan<'_>,
     effort: Option<&Arc<PlanningEffort>>,

@@ -23,7 +23,7 @@ pub enum Within {
     Ranks(f64),
     /// A look chooses how many rows of a unit count; with the largest limit it is this.
     RanksAtMost(f64),
-    /// It follows from the answer.
+    /// The error follows from the answer, and is not known before.
     Unknown,
 }
 

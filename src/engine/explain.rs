@@ -43,12 +43,12 @@ impl Due {
         Self { receivable, ..self }
     }
 
-    /// Of a question by periods, with the periods that are held and bought, in words.
+    /// Adds, for a question by periods, which periods are held and which are bought, in words.
     pub fn by_periods(self, periods: Vec<String>) -> Self {
         Self { periods, ..self }
     }
 
-    /// Of a question by periods, all of which are held.
+    /// What is due for a question by periods, all of which are held: nothing.
     pub fn of_held_periods() -> Self {
         Self {
             same: vec![ReleaseId(0)],

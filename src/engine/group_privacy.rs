@@ -114,7 +114,7 @@ impl Promised<'_> {
         rows.into_iter().map(text).collect()
     }
 
-    /// The same in words.
+    /// What the budget means, in sentences.
     pub fn lines(&self) -> Vec<String> {
         let Self {
             whom, cap, unit, ..

@@ -294,7 +294,7 @@ impl Metrics {
         text
     }
 
-    /// The same without times.
+    /// Metric families without times.
     pub fn print_counts(&self) -> String {
         let mut text = String::new();
         // Writing to a String cannot fail.

@@ -84,7 +84,8 @@ impl QuestionPrice {
 pub enum AtPrice {
     /// The answer, and what was charged for it.
     Answered(Box<Answer>, Loss),
-    /// It would cost something else now, or be off by something else. Nothing was charged.
+    /// The question would cost something else now, or be off by something else. Nothing was
+    /// charged.
     Changed(Box<QuestionPrice>),
 }
 

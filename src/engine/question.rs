@@ -44,7 +44,7 @@ struct PlannedQuestion {
     held: HeldMemory,
     description: Description,
     plan: Arc<Plan>,
-    /// It shows rows, and the policy answers with their columns only.
+    /// Whether the query shows rows, and the policy answers it with their columns only.
     is_preview: bool,
     warnings: Vec<Refusal>,
     /// Summaries that the role has just paid for.

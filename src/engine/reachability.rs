@@ -33,7 +33,7 @@ impl Dependency {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
     Reached,
-    /// It refused, failed, or did not answer in time.
+    /// The target refused, failed, or did not answer in time.
     OutOfReach,
     /// The ledger is older than this process or a witness has seen it.
     WentBack,

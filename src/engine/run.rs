@@ -486,7 +486,7 @@ impl Engine {
 pub(super) struct Buying {
     /// Whether to wait for a question that another process is answering, or to buy it again.
     pub waits: bool,
-    /// Of a question by periods, where it waits.
+    /// The claim of a question by periods, where it waits.
     pub periods: Option<PeriodsClaim>,
 }
 

@@ -96,7 +96,7 @@ pub(super) struct PeriodsClaim {
 }
 
 impl PeriodsClaim {
-    /// As a question, which has no answer.
+    /// The claim as a question, which has no answer.
     pub(super) fn as_question(&self, loss: Loss) -> QuestionDigest {
         QuestionDigest {
             digest: self.claim,

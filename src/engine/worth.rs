@@ -33,7 +33,7 @@ pub enum WorthAggregate {
 }
 
 impl WorthAggregate {
-    /// As SQL spells it.
+    /// The name in SQL.
     pub fn name(self) -> &'static str {
         match self {
             Self::Count => "count",
@@ -61,7 +61,7 @@ pub struct Worth<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
     pub lever: Lever,
-    /// As a sentence.
+    /// The advice as a sentence.
     pub text: String,
 }
 

@@ -57,7 +57,7 @@ struct Connection {
 /// One connection, in use. Given back only by [`DatabaseLease::keep`]; dropped otherwise.
 pub struct DatabaseLease {
     connection: Connection,
-    /// It was used before, and may be broken by now.
+    /// Whether the connection was used before, and may be broken by now.
     pub(super) was_idle: bool,
     idle: Arc<Mutex<Vec<Connection>>>,
     _place: OwnedSemaphorePermit,
@@ -103,7 +103,7 @@ impl Backend {
         answered
     }
 
-    /// Those of these tables (OID and fingerprint) whose definition has changed, or that are gone.
+    /// Which of these tables (OID and fingerprint) have another definition now, or are gone.
     ///
     /// # Errors
     /// If the database cannot be queried; the text is for the operator.

@@ -115,7 +115,7 @@ fn unit(
 /// The decided links.
 struct Linked {
     links: Vec<Link>,
-    /// Those that say whose row a row is.
+    /// The links that say whose row a row is.
     chosen: ChosenLinks,
     /// Guesses that were not confirmed.
     declined: Vec<Link>,

@@ -11,9 +11,9 @@ pub type ChosenLinks = BTreeSet<(ColumnAt, ColumnAt)>;
 /// The way from a table to the unit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnitPath {
-    /// It holds the unit itself.
+    /// The table holds the unit itself.
     Own,
-    /// Along these links.
+    /// The links that lead from the table to the unit.
     Path(Vec<Link>),
     /// Several columns lead there, each perhaps to another unit. Only the owner knows whose row it
     /// is.

@@ -36,7 +36,7 @@ pub async fn hold(seen: &CatalogView, draft: &mut Draft) -> Result<Checked, Stop
     }
 }
 
-/// The same with the lines that columns share.
+/// Checks the draft with the lines that columns share, as it is written.
 async fn as_written(seen: &CatalogView, draft: &Draft, catalog: &Catalog) -> Result<Checked, Stop> {
     let lines = lines(seen, draft, Marks::StandIn, Width::Shared);
     outcome(&text_of(&lines), catalog).await.map_err(stop_of)

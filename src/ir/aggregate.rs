@@ -62,7 +62,7 @@ pub enum Operation {
         /// The column, whose values were randomised before they were stored.
         report: Expr,
         reports: Vec<Scalar>,
-        /// Those of them that are counted.
+        /// Which of `reports` are counted.
         counted: Vec<Scalar>,
         statistic: ReportStatistic,
     },
@@ -95,7 +95,7 @@ pub enum Operation {
 pub enum ReportStatistic {
     /// How many true values are among some.
     Count(Channel),
-    /// Of numbers, each of which has one bit.
+    /// The sum of true numbers, each of which was reported by one bit.
     Sum(OneBit),
     Average(OneBit),
 }
@@ -177,7 +177,7 @@ pub enum Fractions {
 pub(crate) const MILLIONTHS: u32 = 1_000_000;
 
 impl Fractions {
-    /// The same counted from the other end.
+    /// The fractions counted from the other end of the order.
     pub fn from_other_end(&self) -> Self {
         match self {
             Self::One(fraction) => Self::One(MILLIONTHS - fraction),
@@ -245,7 +245,7 @@ impl Operation {
         }
     }
 
-    /// The same with other expressions.
+    /// The operation with each of its expressions replaced.
     ///
     /// # Errors
     /// Those of `map`.
@@ -313,7 +313,7 @@ impl Operation {
         })
     }
 
-    /// The same, of an aggregate that gives a record.
+    /// [`Self::try_map`] of an aggregate that gives a record.
     fn try_map_record<E>(self, map: &mut impl FnMut(Expr) -> Result<Expr, E>) -> Result<Self, E> {
         Ok(match self {
             Self::Regression {

@@ -49,7 +49,8 @@ pub enum Function {
     Thresholds,
     /// Any number of texts, NULLs left out.
     Concat,
-    /// The same, the first of them a constant between the others.
+    /// Any number of texts, NULLs left out, with the first argument, a constant, between the
+    /// others.
     ConcatSeparated,
     /// (jsonb, constant names or places).
     JsonField,

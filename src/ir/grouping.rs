@@ -85,7 +85,7 @@ impl fmt::Debug for GroupingSet {
     }
 }
 
-/// As a released row names its set.
+/// Prints the set as a released row names it.
 impl fmt::Display for SetId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)

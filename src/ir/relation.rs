@@ -58,7 +58,7 @@ impl MiddleColumn {
     }
 }
 
-/// As the pair: digests of stored answers are taken of it.
+/// Prints the pair of numbers: digests of stored answers are taken of it.
 impl std::fmt::Debug for MiddleColumn {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         (self.middle, self.column).fmt(f)
@@ -74,7 +74,7 @@ impl ScanId {
         Self(number)
     }
 
-    /// This number, which becomes the next one.
+    /// Returns the number, and moves on to the next one.
     pub fn take(&mut self) -> Self {
         let taken = *self;
         self.0 += 1;

@@ -62,7 +62,7 @@ impl Formula {
         }
     }
 
-    /// The same over other aggregates.
+    /// The formula over other aggregates.
     pub fn over(&self, other: &impl Fn(AggregateId) -> AggregateId) -> Self {
         let one = |of: &Formula| Box::new(of.over(other));
         match self {

@@ -15,7 +15,7 @@ pub fn unknown() -> Type {
 pub(super) const OUTSIDE_UTC: &str = " outside UTC";
 pub(super) const SQL_STANDARD: &str = " under sql_standard";
 
-/// The same in a session of these settings.
+/// The type of a text without a type, in a session of these settings.
 pub fn unknown_under(is_utc: bool, signs_each: bool) -> Type {
     let marks = [
         if is_utc { "" } else { OUTSIDE_UTC },

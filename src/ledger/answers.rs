@@ -50,7 +50,7 @@ pub struct AnswerId {
 }
 
 impl AnswerId {
-    /// Of a row that begins with the answer's `id` and `microseconds`.
+    /// The id of a row that begins with the answer's `id` and `microseconds`.
     fn of(row: &Row) -> Result<Self, Error> {
         Ok(Self {
             number: row.int(0)?,

@@ -64,7 +64,7 @@ digest! {
 }
 
 impl KeyedStatementDigest {
-    /// Of a text that could not be read as a statement.
+    /// The digest that stands for a text that could not be read as a statement.
     pub const UNREAD: Self = Self([0; 32]);
 }
 

@@ -21,9 +21,9 @@ pub(super) enum Attest {
 pub enum WitnessStanding {
     /// The ledger lacks nothing that it saw.
     Agrees,
-    /// It is empty or damaged.
+    /// The witness is empty or damaged.
     KnowsNothing(&'static str),
-    /// It saw what the ledger lacks.
+    /// The witness saw what the ledger lacks.
     SawMore(String),
 }
 

@@ -32,7 +32,7 @@ pub struct LedgerHeight {
     pub receipts: i64,
     pub decisions: i64,
     pub failures: i64,
-    /// Of the debit of the highest number.
+    /// The hash of the debit of the highest number.
     pub tip: DebitHash,
 }
 

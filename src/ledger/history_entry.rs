@@ -16,7 +16,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// Of a row that begins with the columns of its loss, its time and its fingerprint.
+    /// The entry of a row that begins with the columns of its loss, its time and its fingerprint.
     pub(super) fn of(row: &Row) -> Result<Self, Error> {
         Ok(Self {
             loss: row.loss(0)?,

@@ -26,7 +26,7 @@ pub struct LedgerStanding {
     pub height: LedgerHeight,
     /// Each witness by its name.
     pub witnesses: Vec<(String, WitnessStanding)>,
-    /// Of a ledger in SQLite.
+    /// The last backup of a ledger in SQLite.
     pub last_backup: Option<LastBackup>,
 }
 
@@ -55,7 +55,7 @@ pub fn inspect(at: &Address) -> Result<LedgerStanding, Error> {
     inspect_store(at).map(|(_, standing)| standing)
 }
 
-/// The same, and the store that was read.
+/// Like [`inspect`], and also the store that was read.
 pub(super) fn inspect_store(at: &Address) -> Result<(Box<dyn Store>, LedgerStanding), Error> {
     at.check()?;
     // Before the store: what a proxy writes meanwhile is no sign of an older copy.

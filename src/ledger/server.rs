@@ -42,7 +42,7 @@ pub(super) fn durable_session(timeout: Duration) -> String {
     session("SET default_transaction_read_only = off", timeout)
 }
 
-/// The same for a session that only reads: the server refuses to write for it.
+/// The settings of a session that only reads: the server refuses to write for it.
 pub(super) fn reading_session(timeout: Duration) -> String {
     session("SET default_transaction_read_only = on", timeout)
 }

@@ -30,12 +30,12 @@ pub(super) type MayChange<'w> = &'w dyn Fn(&mut dyn Store, i64) -> Result<(), Er
 /// What becomes of a store of an older format.
 #[derive(Clone, Copy)]
 pub(super) enum Older<'w> {
-    /// It is brought to the newest format, where it may be changed.
+    /// The store is brought to the newest format, where it may be changed.
     Raise(MayChange<'w>),
-    /// The same, unless another process is making an answer just now: it could not open the store
-    /// again.
+    /// Like `Raise`, unless another process is making an answer just now: it could not open the
+    /// store again.
     RaiseUnlessInUse(MayChange<'w>),
-    /// It stays as it is.
+    /// The store stays as it is.
     Keep,
 }
 

@@ -23,8 +23,9 @@ impl Ledger {
 }
 
 impl Rules {
-    /// As [`Ledger::threshold_losses`]. The debits and the receipt of one statement are one loss,
-    /// as in the history: what a role sees of it must not depend on what other roles asked before.
+    /// [`Ledger::threshold_losses`], within a transaction. The debits and the receipt of one
+    /// statement are one loss, as in the history: what a role sees of it must not depend on what
+    /// other roles asked before.
     pub(super) fn threshold_losses(&mut self, role: &str) -> Result<Vec<Loss>, Error> {
         let sql = "SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint FROM debit \
                      WHERE role = $1 AND (microseconds, fingerprint) IN \

@@ -35,9 +35,9 @@ pub(in crate::ledger) struct Sums {
 /// What a witness says.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum WitnessReport {
-    /// It is new.
+    /// The witness is new.
     Nothing,
-    /// It was written, and no whole line is left.
+    /// The witness was written, and no whole line is left.
     Damaged,
     Whole(Box<Testimony>),
 }

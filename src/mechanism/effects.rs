@@ -51,7 +51,7 @@ pub struct Effect {
 /// within one function. So the numbers are bare, as stored answers keep them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Effects {
-    /// Of each key, the number of its values; at least one.
+    /// The number of values of each key; at least one.
     sizes: Vec<usize>,
     measured: Vec<Effect>,
 }
@@ -126,7 +126,7 @@ impl Effects {
         &self.measured
     }
 
-    /// Of each key, the number of its values.
+    /// The number of values of each key.
     pub fn sizes(&self) -> &[usize] {
         &self.sizes
     }

@@ -8,10 +8,11 @@
 /// How reports were made of true values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Randomiser {
-    /// Of two values: the true one with probability `truth`, else the second of the list with
-    /// probability `yes` and the first otherwise.
+    /// A report of one of two values: the true one with probability `truth`, else the second of the
+    /// list with probability `yes` and the first otherwise.
     Coin { truth: f64, yes: f64 },
-    /// Of a list: the true value is `e^epsilon` times as likely as each other one.
+    /// A report of one value of a list: the true value is `e^epsilon` times as likely as each other
+    /// one.
     KRr { epsilon: f64 },
     /// One bit for each value, of which the true value's is set with probability `one` and each
     /// other with probability `zero`.
@@ -90,7 +91,7 @@ impl Randomiser {
 pub struct Channel {
     /// P(the report is among them), where the true value is.
     hit: f64,
-    /// The same, where the true value is not.
+    /// P(the report is among them), where the true value is not.
     miss: f64,
 }
 
@@ -113,7 +114,7 @@ impl Channel {
         Self::new(1.0 / (1.0 + others * share), share / (1.0 + others * share))
     }
 
-    /// The same report, of any of this many values in place of one.
+    /// The channel of any of this many values in place of one.
     fn among(self, values: usize) -> Self {
         let values = values as f64;
         Self::new(self.hit + (values - 1.0) * self.miss, values * self.miss)
@@ -182,7 +183,7 @@ pub struct OneBit {
 }
 
 impl OneBit {
-    /// Of numbers between these bounds.
+    /// The values that the bit stands for, for numbers between these bounds.
     pub fn new(epsilon: f64, (lower, upper): (f64, f64)) -> Self {
         let half = (upper - lower) / 2.0;
         let reach = half / (epsilon / 2.0).tanh();
@@ -360,7 +361,7 @@ mod tests {
         }
     }
 
-    /// Of each pair of true values, every report's odds are at most those that are stated.
+    /// For each pair of true values, every report's odds are at most those that are stated.
     #[test]
     fn no_report_tells_more_than_its_epsilon() {
         for epsilon in [0.2f64, 1.0, 3.0] {

@@ -15,7 +15,7 @@ pub enum Accounting {
 }
 
 impl Accounting {
-    /// As policies and ledgers spell it.
+    /// The name in policies and ledgers.
     pub fn name(self) -> &'static str {
         match self {
             Self::Gdp => "gdp",

@@ -29,7 +29,7 @@ impl State {
 
 #[derive(Debug)]
 pub struct OpenSession {
-    /// As `pg_backend_pid()` shows it.
+    /// The number that `pg_backend_pid()` shows.
     pub id: i32,
     pub name: String,
     pub is_operator: bool,

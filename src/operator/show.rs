@@ -236,7 +236,7 @@ fn act(record: Record) -> (i64, Vec<String>) {
     (microseconds, row.collect())
 }
 
-/// The same of a policy that came into force.
+/// The time and the row of a policy that came into force.
 fn policy(record: PolicyRecord) -> (i64, Vec<String>) {
     let PolicyRecord {
         microseconds,

@@ -26,7 +26,7 @@ struct Derived {
     over: &'static [&'static str],
 }
 
-/// All of them. To add one, add a line here, and one to docs/sql.md.
+/// All derived aggregates. To add one, add a line here, and one to docs/sql.md.
 const ALL: [Derived; 1] = [Derived {
     name: "geomean",
     arguments: 1,

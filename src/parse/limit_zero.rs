@@ -5,7 +5,7 @@ use sqlparser::ast;
 use super::Query;
 
 impl Query {
-    /// The same columns and no row, whatever the tables hold.
+    /// The query with its columns and no row, whatever the tables hold.
     #[must_use]
     pub fn without_rows(&self) -> Self {
         let mut query = self.clone();

@@ -9,7 +9,7 @@ use super::Query;
 use crate::visit;
 
 impl Query {
-    /// The same query with the name of this database taken off tables and columns. Names of other
+    /// The query with the name of this database taken off tables and columns. Names of other
     /// databases stay, and are refused where they are looked up.
     #[must_use]
     pub fn within(&self, database: &str) -> Self {

@@ -76,7 +76,7 @@ impl Query {
         self.item_before("")
     }
 
-    /// The same over one row of the list of settings, as pgAdmin sends it:
+    /// Like [`Self::only_item`], over one row of the list of settings, as pgAdmin sends it:
     /// `FROM pg_show_all_settings() WHERE name = '…'`.
     fn item_of_settings(&self) -> Option<(&ast::Expr, Option<String>)> {
         let setting = self.looked_up()?;

@@ -110,8 +110,8 @@ impl File {
         Self::parse_with(name, text, &|variable, _| environment(variable))
     }
 
-    /// The same where secrets may be out of reach: a variable that is not set has a stand-in, equal
-    /// for equal names. Such a file is compared, never served.
+    /// Parses a file where secrets may be out of reach: a variable that is not set has a stand-in,
+    /// equal for equal names. Such a file is compared, never served.
     pub fn parse_without_secrets(
         name: &str,
         text: &str,
@@ -258,7 +258,7 @@ fn operators_of(
     }
 }
 
-/// Those that need a certificate.
+/// The roles and operators that need a certificate.
 fn needing_certificate(
     roles: &[(Role, Places)],
     operators: &[(Operator, Location)],

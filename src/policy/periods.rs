@@ -12,7 +12,7 @@ pub struct Periods {
     /// The column with the moment of a row: a date or a timestamp.
     pub column: ColumnPosition,
     pub length: PeriodLength,
-    /// The first one.
+    /// The first period.
     pub from: Period,
     /// How long after its end a period is closed: late rows come before.
     pub close_after: Duration,

@@ -39,7 +39,7 @@ pub enum FieldKind {
 }
 
 impl RecordAggregate {
-    /// The one of this name in the schema `pgveil`.
+    /// The aggregate of this name in the schema `pgveil`.
     pub fn by_name(name: &str) -> Option<&'static Self> {
         RECORD_AGGREGATES.iter().find(|known| known.name == name)
     }
@@ -89,7 +89,7 @@ macro_rules! record_aggregates {
             }
         )*
 
-        /// All of them.
+        /// All aggregates that give a record.
         pub static RECORD_AGGREGATES: &[RecordAggregate] = &[$(RecordAggregate {
             name: $name,
             forms: $forms,

@@ -75,12 +75,12 @@ pub enum Notices {
 /// What becomes of a question whose noise would hide every possible answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UselessMode {
-    /// It is refused, at no cost.
+    /// The question is refused, at no cost.
     #[default]
     Refuse,
-    /// It is answered and charged, with a warning.
+    /// The question is answered and charged, with a warning.
     Warn,
-    /// It is answered and charged.
+    /// The question is answered and charged.
     Allow,
 }
 

@@ -32,7 +32,7 @@ pub enum Accuracy {
 }
 
 impl Accuracy {
-    /// As a policy may write it.
+    /// The accuracy as a policy may write it.
     pub fn policy_text(self) -> String {
         match self {
             Self::Epsilon(epsilon) => format!("epsilon {epsilon}"),
@@ -51,7 +51,7 @@ pub enum Marginals {
 }
 
 impl Marginals {
-    /// As a policy may write it.
+    /// The sets as a policy may write them.
     pub fn policy_text(&self) -> String {
         match self {
             Self::All(size) => format!("all {size}"),

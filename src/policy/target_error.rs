@@ -28,7 +28,7 @@ pub(super) const TARGETS_MAX: usize = 16;
 pub struct StatementAggregate(usize);
 
 impl StatementAggregate {
-    /// That many aggregates later.
+    /// The aggregate that comes this many aggregates later.
     pub fn after(self, aggregates: usize) -> Self {
         Self(self.0 + aggregates)
     }
@@ -51,7 +51,7 @@ impl TargetErrors {
         Some(targets)
     }
 
-    /// The one of an aggregate.
+    /// The target error of an aggregate.
     pub fn of(&self, StatementAggregate(at): StatementAggregate) -> TargetError {
         self.list[at.min(self.count - 1)]
     }

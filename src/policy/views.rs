@@ -4,10 +4,10 @@
 
 use crate::catalog::Type;
 
-/// Their schema, in the shadow and in the analyst's eyes.
+/// The schema of the views, in the shadow and in the analyst's eyes.
 pub const SCHEMA: &str = "pgveil";
 
-/// One of them: its name and its columns.
+/// One of the views: its name and its columns.
 #[derive(Debug, Clone, PartialEq)]
 pub struct View {
     pub kind: ViewKind,
@@ -29,7 +29,7 @@ pub enum ViewKind {
     Worth,
     /// The guarantee for units that act together, from the role's budget and from its spending.
     GroupPrivacy,
-    /// The same in words.
+    /// What the guarantee of `GroupPrivacy` means, in words.
     Meaning,
     /// The summaries that the role may receive.
     Summaries,

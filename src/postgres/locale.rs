@@ -32,7 +32,7 @@ enum Provider {
 }
 
 impl Locale {
-    /// That of the connected database.
+    /// The locale of the connected database.
     ///
     /// # Errors
     /// Those of the connection.

@@ -8,7 +8,8 @@ use tokio::sync::Mutex;
 use super::temporary_directory::{Directory, unprivileged_user};
 use super::{Error, MAINTENANCE, SUPERUSER, ServerOptions, connect, database};
 
-/// It takes a second, and much longer where the machine is busy.
+/// The longest wait for a server's start. A start takes a second, and much longer where the machine
+/// is busy.
 const START_WAIT: Duration = Duration::from_secs(180);
 const POLL: Duration = Duration::from_millis(10);
 

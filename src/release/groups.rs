@@ -41,7 +41,7 @@ pub fn groups(
     arrange(release, found, calibrated.len())
 }
 
-/// The same from a statement's result, each group with this many integers.
+/// The groups of a statement's result, each with this many integers.
 pub fn arrange(release: &ReleasePlan, mut found: FoundGroups, width: usize) -> Vec<ExactGroup> {
     let mut groups: Vec<ExactGroup> = cells(release)
         .into_iter()
@@ -308,7 +308,7 @@ mod tests {
         );
     }
 
-    /// As many groups as listed values: work by their product would not end.
+    /// There are as many groups as listed values: work by their product would not end.
     #[test]
     fn many_groups_next_to_a_long_list_are_sorted() {
         let values = (0..50_000_i64)

@@ -15,9 +15,9 @@ use crate::rewrite::{CoordinateId, Measure, ReleasePlan, Total, made_of, measure
 /// What is known of the amount that was cut from a coordinate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum KnownCut<'r> {
-    /// It is proved that nothing was.
+    /// Nothing was cut, as is proved.
     Nothing,
-    /// As far as a look shows.
+    /// The amount that a look shows.
     Estimated(&'r ClipBias),
 }
 
@@ -39,7 +39,7 @@ pub struct NoiseRecord {
     /// Their values say nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unseen: Vec<(CoordinateId, TooFew)>,
-    /// It is proved that no rows of a unit are cut. Older records do not say.
+    /// Whether it is proved that no rows of a unit are cut. Older records do not say.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_all_rows: bool,
     /// Where groups are computed from effects. The draws above are then the noise of a group of the
@@ -248,7 +248,8 @@ impl NoiseRecord {
         cuts.find_map(|(at, cut)| (*at == coordinate).then_some(cut))
     }
 
-    /// The same where it is known: nothing is cut, or a look chose the clip.
+    /// What is known of the amount that was cut; `None` where neither a proof nor a look says
+    /// anything.
     pub fn known_cut(&self, coordinate: CoordinateId) -> Option<KnownCut<'_>> {
         match self.cut(coordinate) {
             Some(cut) => Some(KnownCut::Estimated(cut)),

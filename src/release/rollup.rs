@@ -156,7 +156,7 @@ pub fn coarser(release: &ReleasePlan, stored: &[u8], effort: &PlanningEffort) ->
     from_finer(release, &table, effort)
 }
 
-/// The same from an answer that was read.
+/// Like [`coarser`], from an answer that was read.
 ///
 /// # Guarantee
 /// As [`coarser`].

@@ -8,7 +8,7 @@ use sqlparser::ast;
 use super::classify::empty_query::whole_number;
 use crate::visit;
 
-/// The same rows, without the clauses that cut none.
+/// The query without the clauses that cut none of its rows.
 pub(super) fn without_idle(query: &ast::Query) -> ast::Query {
     let mut query = query.clone();
     let _ = visit::visit_mut(&mut query, &mut Idle);

@@ -32,7 +32,7 @@ impl SessionFacts {
         }
     }
 
-    /// The same by the function's name alone.
+    /// The value of a session function, by the function's name alone.
     pub(crate) fn by_name(&self, function: &str) -> Option<ast::Expr> {
         let text = |text: &str| Some(text.to_owned());
         Some(match function {

@@ -42,16 +42,16 @@ pub struct Plan {
     pub(in crate::rewrite) first_answer: Option<f64>,
     /// What is bought in its place, where that answers more at the same price.
     pub(in crate::rewrite) widened: Option<Arc<Widened>>,
-    /// The same with clips by declared bounds alone, where a summary of the policy may answer it.
+    /// The plan with clips by declared bounds alone, where a summary of the policy may answer it.
     pub(in crate::rewrite) without_looks: Option<Arc<Plan>>,
-    /// The same by periods, where its question is one by periods.
+    /// The plan by periods, where its question is one by periods.
     pub(in crate::rewrite) by_periods: Option<Arc<Plan>>,
     /// The periods that it asks for, where it is answered by periods.
     pub(in crate::rewrite) periods: Option<Arc<AskedPeriods>>,
 }
 
 impl Plan {
-    /// As a first answer, for this epsilon.
+    /// The plan as a first answer, for this epsilon.
     pub fn into_first_answer(self, epsilon: f64) -> Self {
         Self {
             first_answer: Some(epsilon),
@@ -75,7 +75,7 @@ impl Plan {
         }
     }
 
-    /// The same with clips by declared bounds alone, where a summary of the policy may answer it.
+    /// The plan with clips by declared bounds alone, where a summary of the policy may answer it.
     pub fn without_looks(&self) -> Option<&Arc<Self>> {
         self.without_looks.as_ref()
     }
@@ -191,7 +191,8 @@ pub struct ReleasePlan {
     /// Digest of all that decides the released values, except the vector's noise and the values of
     /// the constants.
     pub(in crate::rewrite) question: ReleaseDigest,
-    /// The same whatever the version of the data; `None` where it reads no table with periods.
+    /// The digest of the question whatever the version of the data; `None` where it reads no table
+    /// with periods.
     pub(in crate::rewrite) lasting: Option<ReleaseDigest>,
     /// The periods that it answers, of a question by periods.
     pub(in crate::rewrite) batch: Option<PeriodBatch>,
@@ -329,7 +330,7 @@ impl ReleasePlan {
         self.price.as_ref()?.look.as_ref()
     }
 
-    /// The same with another noise, to read what was drawn with it; without statements.
+    /// The release with another noise, to read what was drawn with it; without statements.
     pub fn with_noise(&self, calibrated: Vec<Calibrated>) -> Self {
         Self {
             statement: None,

@@ -22,7 +22,7 @@ pub struct Useless {
     /// `None` where no group would be shown, or no
     /// clip chosen.
     pub aggregate: Option<AggregateId>,
-    /// As an error says it: `this answer would be ±1.00 for a correlation between -1 and 1`.
+    /// The message of an error: `this answer would be ±1.00 for a correlation between -1 and 1`.
     pub message: String,
     /// The range that the answer lies in, whatever the data are, of a MIN or MAX.
     pub known: Option<(String, String)>,

@@ -61,8 +61,9 @@ impl Requester {
                 .is_none_or(|style| style == "postgres")
     }
 
-    /// The same requester with settings that print so. ISO is appended to the DateStyle instead of
-    /// replacing it: this keeps the order of day and month, in which texts are read.
+    /// The requester with settings that print each value in one form. ISO is appended to the
+    /// DateStyle instead of replacing it: this keeps the order of day and month, in which texts are
+    /// read.
     #[must_use]
     pub fn printing_plainly(mut self) -> Self {
         for (name, value) in [

@@ -17,14 +17,14 @@ pub enum ValueLaw {
 }
 
 impl ValueLaw {
-    /// That on an interval with this mean.
+    /// The law on an interval with this mean.
     pub fn on_interval(low: f64, high: f64, mean: f64) -> Self {
         let share = ((mean - low) / (high - low).max(f64::MIN_POSITIVE)).clamp(0.0, 1.0);
         let rate = solve(share, mean_on_interval);
         Self::Interval { low, high, rate }
     }
 
-    /// That on a list with this mean.
+    /// The law on a list with this mean.
     pub fn on_list(numbers: &[f64], mean: f64) -> Self {
         let least = numbers.iter().copied().fold(f64::INFINITY, f64::min);
         let most = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);

@@ -110,7 +110,7 @@ impl NoisyMarginals {
         self.estimate_sum(keys, &[(quantity, 1.0)])
     }
 
-    /// The same of a sum of quantities, each times a factor.
+    /// The best estimate of a sum of quantities, each times a factor.
     ///
     /// Sets whose noise is independent are averaged by how exact what they add up to is. Of sets
     /// that share noise, the one with the fewest cells serves: the others add up to the same.
@@ -305,7 +305,7 @@ fn values_by_row(
     table.measures.iter().map(shown).collect()
 }
 
-/// Those of one set of `size` cells.
+/// The values of one set of `size` cells.
 fn pick(by_row: &[f64], (size, rows): (usize, &Rows)) -> Option<Vec<f64>> {
     let mut values = vec![0.0; size];
     for (cell, row) in rows {

@@ -140,7 +140,7 @@ impl AnswerTable {
         self.rows.iter().filter_map(bar).collect()
     }
 
-    /// All of it.
+    /// The whole table of the answer.
     pub fn table(&self) -> Markup {
         let is_measure = |at: &usize| self.measures.contains(at);
         let heads_row = |at: usize| !self.measures.is_empty() && self.is_key(at);

@@ -68,7 +68,7 @@ impl Guard {
         }
     }
 
-    /// The same with another number of requests that are answered at the same time.
+    /// The guard with another number of requests that are answered at the same time.
     #[must_use]
     pub fn answering(self, most: usize) -> Self {
         Self {

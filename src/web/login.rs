@@ -46,7 +46,7 @@ pub struct PasswordCheck {
 pub struct LoginRefusal {
     pub status: StatusCode,
     pub why: String,
-    /// Of its record.
+    /// The ending of the login's record.
     pub ending: Ending,
     /// Whether it is recorded. Of the tries that come too early only the first is; they compare
     /// nothing.
@@ -63,7 +63,7 @@ impl LoginRefusal {
         }
     }
 
-    /// Of a login that may be right, and cannot begin a session now.
+    /// The refusal of a login that may be right, and cannot begin a session now.
     pub fn unable(why: &str) -> Self {
         Self {
             status: StatusCode::SERVICE_UNAVAILABLE,
@@ -73,7 +73,7 @@ impl LoginRefusal {
         }
     }
 
-    /// The same, for a reason that the wire gives too.
+    /// The refusal of a login for a reason that the wire gives too.
     pub fn of_refusal(refusal: &Refusal) -> Self {
         Self {
             ending: refusal.into(),

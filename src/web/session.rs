@@ -58,7 +58,7 @@ impl TokenDigest {
 
 #[derive(Debug)]
 struct Session<V> {
-    /// As at the login.
+    /// The visitor as at the login.
     visitor: V,
     address: IpAddr,
     began: Instant,
@@ -217,7 +217,7 @@ impl<V: SessionOwner> Sessions<V> {
         self.living(now).len()
     }
 
-    /// Those that live.
+    /// The sessions that live.
     fn living(&self, now: Instant) -> MutexGuard<'_, HashMap<SessionId, Session<V>>> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let Lifetimes { idle, whole } = self.lifetimes;

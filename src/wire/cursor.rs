@@ -13,7 +13,7 @@ use crate::refusal::{Refusal, reason};
 /// An answer, and the cursor's position in it.
 pub(super) struct Cursor {
     pub(super) columns: Vec<ColumnDescription>,
-    /// As text.
+    /// The rows of the answer, in text format.
     rows: Vec<SentRow>,
     /// 0 is before the first row; the number of rows plus one is after the last.
     position: usize,
@@ -26,7 +26,7 @@ pub(super) struct Cursor {
     /// The settings that its rows were printed under.
     requester: Requester,
     bytes: usize,
-    /// The same, of the session's memory share.
+    /// The cursor's bytes, of the session's memory share.
     _held: Option<HeldMemory>,
 }
 

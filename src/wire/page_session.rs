@@ -204,7 +204,7 @@ impl PageSession {
         }
     }
 
-    /// Those that sessions of the role start with now.
+    /// The settings that sessions of the role start with now.
     fn settings(&self, service: &impl Service) -> Result<Settings, Refusal> {
         let name = (
             "application_name".to_owned(),
@@ -406,7 +406,7 @@ struct UnderWay<'s> {
     given_up: Arc<OnceLock<Ending>>,
     token: CancellationToken,
     ended: Option<QuestionEnd>,
-    /// It has ended, or its answer is kept for the next time.
+    /// The question has ended, or its answer is kept for the next time.
     goes_on: bool,
 }
 

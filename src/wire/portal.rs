@@ -22,7 +22,7 @@ pub(super) struct Prepared {
     pub(super) path: Vec<String>,
     /// Its memory, with its columns.
     pub(super) bytes: usize,
-    /// The same, of the session's memory share.
+    /// The statement's bytes, of the session's memory share.
     pub(super) _held: HeldMemory,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Portal {
     pub(super) arguments: Vec<Argument>,
     /// The settings at its Bind, under which the arguments are read.
     pub(super) requester: Requester,
-    /// As Bind gave them: empty, one for all, or one for each column.
+    /// The formats that Bind gave: empty, one for all, or one for each column.
     pub(super) formats: Vec<Format>,
     /// The columns that Describe reported. FETCH and EXECUTE have the columns of what they name.
     pub(super) columns: Option<Vec<ColumnDescription>>,

@@ -63,7 +63,7 @@ impl FramedStream {
         }
     }
 
-    /// The same, where what is long takes room in the session's share before it is read.
+    /// Reads a frame, where what is long takes room in the session's share before it is read.
     pub(super) async fn frame_within(
         &mut self,
         bytes_max: usize,

@@ -44,7 +44,8 @@ pub struct PendingConnection {
 }
 
 impl Unauthenticated {
-    /// As many connections may wait as there may be `sessions`, and at least sixteen.
+    /// Lets a connection wait for its login. At most as many wait as there may be `sessions`, or
+    /// sixteen where that is more: else the oldest is shown out.
     pub fn enter(self: &Arc<Self>, address: IpAddr, sessions: u32) -> PendingConnection {
         let most = usize::try_from(sessions)
             .unwrap_or(usize::MAX)

@@ -13,6 +13,7 @@ pub mod demo_page;
 mod desk;
 mod desk_browser;
 mod doctor;
+mod help;
 mod hostile_requests;
 pub mod init;
 mod ledger_commands;

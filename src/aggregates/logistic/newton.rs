@@ -46,7 +46,7 @@ pub struct NewtonStep {
     pub at: usize,
     /// The variance of the noise of the step before, in that of this one.
     pub before: f64,
-    /// Of each column; `None` of the constant.
+    /// The scale of each column; `None` for the constant.
     pub scales: Vec<Option<Scale>>,
     /// The constant's number.
     pub constants: Vec<Option<f64>>,
@@ -79,11 +79,11 @@ impl NewtonStep {
 #[derive(Debug, Clone, PartialEq)]
 pub struct LogisticFit {
     pub coef: Vec<f64>,
-    /// The same in scaled columns.
+    /// The coefficients in scaled columns.
     pub step: Vec<f64>,
-    /// Of sampling and noise together.
+    /// Standard errors of sampling and noise together.
     pub std_err: Vec<f64>,
-    /// Of noise alone.
+    /// Standard errors of the noise alone.
     pub noise_err: Vec<f64>,
     /// Whether it is the last step, and the curvature was raised to what the noise leaves of it, or
     /// the step was cut. Steps before are corrected by those after them.

@@ -11,7 +11,7 @@ use crate::policy::RegressionField as Field;
 /// One column of the design.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Feature {
-    /// The same number in every row.
+    /// A number that is equal in every row.
     Constant(f64),
     /// One of the values.
     Value(usize),
@@ -32,7 +32,7 @@ pub struct RegressionFit {
     /// Standard errors of sampling and noise together; `None` without more rows than features, and
     /// for LASSO.
     pub std_err: Option<Vec<f64>>,
-    /// Of noise alone.
+    /// Standard errors of the noise alone.
     pub noise_err: Vec<f64>,
     /// `None` where y does not vary.
     pub r2: Option<f64>,

@@ -161,8 +161,8 @@ impl<'s> Chosen<'s> {
         moved
     }
 
-    /// The same with noise. A column near its bound counts as chosen: its coefficient is zero, and
-    /// its error is not.
+    /// The solution with its noise. A column near its bound counts as chosen: its coefficient is
+    /// zero, and its error is not.
     fn with_noise<'n>(
         self,
         matrix: &Symmetric,

@@ -132,7 +132,7 @@ pub fn date_part(field: &str, operand: Interval, data_type: &Type) -> Interval {
     }
 }
 
-/// The same of an interval, whose microseconds lie in `span`.
+/// The range of a field of an interval whose microseconds lie in `span`.
 fn interval_part(field: &str, span: Interval) -> Interval {
     if !span.is_finite() {
         return Interval::ALL;

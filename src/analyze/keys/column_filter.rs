@@ -209,7 +209,7 @@ mod tests {
         }
     }
 
-    /// As many values as listed ones: work by their product would not end.
+    /// There are as many values as listed ones: work by their product would not end.
     #[test]
     fn many_values_are_held_against_a_long_list() {
         let list = listed((0..50_000).map(|n| Some(Scalar::Int(n * 2))), &Type::Int4);

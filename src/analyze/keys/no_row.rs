@@ -24,14 +24,15 @@ pub struct NoRow {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Because {
-    /// It is compared with a constant that is not listed; perhaps this listed value was meant.
+    /// A condition compares the column with a constant that is not listed; perhaps the listed value
+    /// `like` was meant.
     Unlisted {
         constant: Scalar,
         like: Option<Scalar>,
     },
     /// The conditions lie outside its bounds, to which the statement clamps its values.
     Outside(Scalar, Scalar),
-    /// They contradict each other, or each listed value.
+    /// The conditions contradict each other, or exclude each listed value.
     Contradiction,
 }
 

@@ -12,11 +12,11 @@ pub enum BudgetQuestion {
     /// the owner's total
     #[command(after_help = "\
 Example:
-  pgveil budget grant --policy policies/shop.yaml --role analyst --epsilon 0.5 --delta 1e-8 --why \
-  'quarterly report'
+  pgveil budget grant --policy shop.yaml --role analyst --epsilon 0.5 \\
+      --delta 1e-8 --why 'quarterly report'
 
-The owner's total (privacy.budget) stays as it is: it is raised in the policy alone. The grant \
-holds from the role's next question on.")]
+The owner's total (privacy.budget) stays as it is: it is raised in the policy
+alone. The grant holds from the role's next question on.")]
     Grant {
         /// Whose budget
         #[arg(long, value_name = "NAME")]
@@ -46,12 +46,14 @@ holds from the role's next question on.")]
     },
     /// Print the record of statements, logins and acts as JSON lines, oldest first
     #[command(after_help = "\
-Each line: format (2), number, time (whole seconds), kind (statement, login, act), role, \
-session, address, application, via and sqlstate.
-A statement has its keyed digest (never the text), the digest of its plan, the tables that it \
-names, the verdict (answered, reused, explained, refused, failed) and what was charged. Records \
-are written within a second; the newest million statements and 100,000 logins are kept, acts for \
-ever. --after continues from a line's number.")]
+Each line: format (2), number, time (whole seconds), kind (statement, login,
+act), role, session, address, application, via and sqlstate.
+
+A statement has its keyed digest (never the text), the digest of its plan, the
+tables that it names, the verdict (answered, reused, explained, refused, failed)
+and what was charged. Records are written within a second; the newest million
+statements and 100,000 logins are kept, acts for ever. --after continues from a
+line's number.")]
     Export {
         /// Only records after this number
         #[arg(long, value_name = "NUMBER", default_value_t = 0)]
@@ -60,10 +62,11 @@ ever. --after continues from a line's number.")]
     /// Print the digest by which the record names a statement
     #[command(after_help = "\
 Example:
-  pgveil budget digest --policy policies/shop.yaml 'SELECT count(*) FROM shop.people'
+  pgveil budget digest --policy shop.yaml 'SELECT count(*) FROM shop.people'
 
-Digests are made with a key that only the ledger has: an exported record confirms no guess of a \
-statement. A statement that a client prepared has its parameters as $1, $2, …")]
+Digests are made with a key that only the ledger has: an exported record
+confirms no guess of a statement. A statement that a client prepared has its
+parameters as $1, $2, …")]
     Digest {
         /// The statement as it was asked
         sql: String,
@@ -74,10 +77,10 @@ statement. A statement that a client prepared has its parameters as $1, $2, …"
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct Whom {
-    /// This role's
+    /// The account of this role
     #[arg(long, value_name = "NAME")]
     pub role: Option<String>,
-    /// Every role's
+    /// The accounts of all roles
     #[arg(long)]
     pub all: bool,
 }
@@ -85,7 +88,7 @@ pub struct Whom {
 /// The reason that the ledger records with a decision.
 #[derive(Debug, Args)]
 pub struct DecisionReason {
-    /// Recorded with it
+    /// The reason, which the ledger records with the decision
     #[arg(long, value_name = "TEXT")]
     pub why: String,
     /// Who decides; the user of the operating system without it

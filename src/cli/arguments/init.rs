@@ -19,7 +19,7 @@ pub struct InitOptions {
     /// Whom the policy protects
     #[arg(long, value_name = "SCHEMA.TABLE.COLUMN")]
     pub unit: Option<String>,
-    /// The word for one of them in messages
+    /// The word for one unit in messages, such as person
     #[arg(long, value_name = "WORD")]
     pub unit_name: Option<String>,
     /// A link that you know to hold for every row
@@ -46,7 +46,7 @@ pub struct InitOptions {
     /// A role and what it may spend; `analyst` with half of the budget without it
     #[arg(long, value_name = "NAME=EPSILON,DELTA")]
     pub role: Vec<String>,
-    /// About how many of them there are, by what is publicly known
+    /// About how many units there are, by what is publicly known
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u64).range(1..))]
     pub units: Option<u64>,
     /// Name a shadow server, as SHADOW_URL, instead of having pgveil start one

@@ -20,8 +20,10 @@ pub enum LedgerQuestion {
     #[command(after_help = "\
 Examples:
   pgveil ledger backup /srv/backup/before.pgvb --policy shop.yaml
-  pgveil ledger backup /srv/backup --keep 48 --policy shop.yaml             for a timer
-  pgveil ledger backup /srv/backup --every 1h --keep 48 --policy shop.yaml  until SIGTERM")]
+  pgveil ledger backup /srv/backup --keep 48 --policy shop.yaml
+                                          for a timer
+  pgveil ledger backup /srv/backup --every 1h --keep 48 --policy shop.yaml
+                                          until SIGTERM")]
     Backup {
         /// The copy, which must not be there yet; with --every or --keep, a directory
         #[arg(value_name = "FILE|DIRECTORY")]

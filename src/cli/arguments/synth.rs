@@ -26,6 +26,7 @@ pub struct SynthOptions {
     /// proportion. Without it, as many rows as the summaries count
     #[arg(long, value_name = "NUMBER", value_parser = read_rows)]
     pub rows: Option<u32>,
+    /// The form of the files
     #[arg(long, value_enum, default_value = "csv")]
     pub format: SynthFormat,
 }

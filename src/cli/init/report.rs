@@ -197,7 +197,7 @@ impl DraftReport<'_> {
         lines
     }
 
-    /// The same for machines.
+    /// The report for machines.
     pub fn json(&self) -> String {
         let made = &self.draft.made;
         let private: Vec<Value> = self

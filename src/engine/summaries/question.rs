@@ -56,7 +56,7 @@ impl SummaryQuestion {
         shared.map_or_else(|| Self::of(policy, summary, &summary.marginals), Ok)
     }
 
-    /// The same over these sets of keys.
+    /// The question of a summary over these sets of keys.
     fn of(policy: &Policy, summary: &Summary, sets: &[Vec<usize>]) -> Result<Self, Error> {
         let statements = parse(&text(policy, summary, sets)).map_err(Error::Parse)?;
         let [Statement::Query(query)] = statements.as_slice() else {

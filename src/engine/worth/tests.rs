@@ -10,7 +10,7 @@ fn three_digits_are_shown() {
     assert_eq!(shown, ["948000", "15.8", "0.0313", "10.00", "0"]);
 }
 
-/// As many as are admitted one after the other, and not one more.
+/// A budget holds as many questions as are admitted one after the other, and not one more.
 #[test]
 fn a_budget_holds_what_it_admits() {
     let fixed = Fixed::round_down;

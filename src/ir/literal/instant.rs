@@ -34,7 +34,8 @@ pub fn local(text: &str) -> Option<i64> {
     instant(&read(text)?, |_| 0)
 }
 
-/// The same of a timestamp with zone; without one in the text, in a session of UTC.
+/// Microseconds from 2000-01-01 00:00 UTC of a timestamp with zone; a text without a zone is read
+/// in UTC.
 pub(super) fn in_utc(text: &str) -> Option<i64> {
     instant(&read(text)?, |offset| offset.unwrap_or(0))
 }

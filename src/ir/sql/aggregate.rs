@@ -35,7 +35,7 @@ pub fn within_group(
     ast::Expr::Function(call)
 }
 
-/// The same aggregate over distinct arguments.
+/// The aggregate over distinct arguments.
 pub fn distinct(aggregate: ast::Expr) -> ast::Expr {
     let ast::Expr::Function(mut call) = aggregate else {
         return aggregate;
@@ -82,7 +82,7 @@ pub fn over(
     over_all(function, arguments, vec![partition], order)
 }
 
-/// The same, partitioned by several expressions.
+/// [`over`], partitioned by several expressions.
 pub fn over_all(
     function: &str,
     arguments: Vec<ast::Expr>,

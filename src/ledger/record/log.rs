@@ -237,13 +237,13 @@ async fn store(worker: &Worker, records: Vec<Record>) -> Vec<(Option<i64>, Recor
 
 /// The outcome for records that were handed to the store.
 enum Put {
-    /// They were committed, under these numbers.
+    /// The records were committed, under these numbers.
     Written(Vec<i64>),
-    /// Nothing was committed: one of them cannot be written, or the store cannot be reached.
+    /// Nothing was committed: one of the records cannot be written, or the store cannot be reached.
     NotWritten(Error),
     /// Nothing was committed: the commit failed.
     CommitFailed(Error),
-    /// They got these numbers, and may have been committed.
+    /// The records got these numbers, and may have been committed.
     Unknown(Vec<i64>, Error),
 }
 

@@ -360,7 +360,7 @@ pub(super) fn expected_catalog(format: i64) -> Vec<String> {
     found
 }
 
-/// The same lines, from the catalog.
+/// The lines of the schema that the database has, from its catalog.
 pub(super) const FOUND: &str = "
 SELECT t.relname || '.' || a.attname || ' ' || format_type(a.atttypid, a.atttypmod) || CASE WHEN \
 a.attnotnull THEN ' not null' ELSE '' END

@@ -119,7 +119,7 @@ pub(super) fn check_header(path: &Path) -> Result<(), Error> {
     check(path, APPLICATION_ID)
 }
 
-/// The same for a backup of a ledger.
+/// Checks the header of a backup of a ledger.
 ///
 /// # Errors
 ///

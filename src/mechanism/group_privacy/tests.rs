@@ -50,8 +50,8 @@ fn the_best_test_has_the_reference_power() {
     }
 }
 
-/// Of all intervals and their complements, the best test of N(0, 1) against N(mu, 1) at a level is
-/// the one of `power`.
+/// Among all intervals and their complements, the best test of N(0, 1) against N(mu, 1) at a level
+/// is the one of `power`.
 #[test]
 fn no_test_of_a_gaussian_pair_has_more_power() {
     for units in [1, 3, 10] {

@@ -33,7 +33,7 @@ pub struct Fetch {
 /// Where FETCH goes from the row it stands on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// This many rows further on; 0 is the current row again.
+    /// Moves this many rows on; 0 is the current row again.
     Forward(FetchCount),
     Backward(FetchCount),
     /// The row of this number; from the end where negative, before the first where 0.

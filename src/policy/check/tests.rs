@@ -472,7 +472,7 @@ async fn partitions_lie_where_their_table_does() {
     );
 }
 
-/// As other tools write "all columns".
+/// Other tools write "all columns" as a star.
 #[tokio::test]
 async fn a_star_gets_the_key_that_shows_all_columns() {
     let found = errors(

@@ -11,7 +11,7 @@ pub fn name(parts: &[&str]) -> String {
     quoted.join(".")
 }
 
-/// As it is where every character is plain, else in quotes.
+/// The text as it is where every character is plain, else in quotes.
 fn plain(text: &str, is_plain: impl Fn(char) -> bool) -> String {
     if !text.is_empty() && text.chars().all(is_plain) {
         text.to_owned()

@@ -103,7 +103,7 @@ impl Given<'_> {
         self.odds.push((name, value));
     }
 
-    /// These odds, where they and no others are given.
+    /// The odds of these names, where they and no others are given.
     fn of(&self, names: &[&str]) -> Option<Vec<f64>> {
         if self.odds.len() != names.len() {
             return None;

@@ -10,7 +10,7 @@ pub enum KeyShape {
     /// A list of the key below it.
     List,
     Text,
-    /// The same, or a list of such.
+    /// Text, or a list of texts.
     TextOrTexts,
     /// One of these words.
     Words(&'static [&'static str]),
@@ -23,7 +23,7 @@ pub enum KeyShape {
     Share,
     /// A whole number within a range.
     Count(u64, u64),
-    /// The same, or `auto`.
+    /// A whole number within a range, or `auto`.
     CountOrAuto(u64, u64),
     Truth,
     /// `500ms`, `60s`, `5min` or `1h`.

@@ -27,7 +27,7 @@ fn value(node: &tree::YamlNode) -> Value {
     }
 }
 
-/// As much of draft-07 as the schema uses.
+/// Checks a value against a schema, with as much of draft-07 as the policy's schema uses.
 fn holds(schema: &Value, value: &Value) -> bool {
     let is_type = |name: &str| match name {
         "object" => value.is_object(),

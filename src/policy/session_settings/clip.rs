@@ -16,7 +16,7 @@ impl ClipChoice {
     /// What sessions may set.
     pub const WORDS: [(&'static str, Self); 2] = [("fixed", Self::Fixed), ("auto", Self::Auto)];
 
-    /// As sessions spell it.
+    /// The word in `SET`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Fixed => "fixed",

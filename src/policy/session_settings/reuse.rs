@@ -1,12 +1,13 @@
 /// What a released answer that the role has paid for serves, free of charge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Reuse {
-    /// The same question, and others that its groups answer. Summaries of the policy are received.
+    /// An answer serves its own question, and others that its groups answer. Summaries of the
+    /// policy are received.
     #[default]
     On,
-    /// The same question alone.
+    /// An answer serves its own question alone.
     Exact,
-    /// As `On`, but what the role does not hold is refused: nothing is bought or received.
+    /// Like `On`, but what the role does not hold is refused: nothing is bought or received.
     Summary,
     /// Each answer is newly made and paid.
     Off,
@@ -21,7 +22,7 @@ impl Reuse {
         ("off", Self::Off),
     ];
 
-    /// As sessions spell it.
+    /// The word in `SET`.
     pub fn name(self) -> &'static str {
         match self {
             Self::On => "on",

@@ -9,7 +9,7 @@ use crate::rewrite::{Bins, Block, BlockId, CandidateId, Look, ReleasePlan, drawn
 pub enum TooFew {
     /// About how many units, with this standard deviation. Written by older versions.
     Units(f64, f64),
-    /// As `Units`, and how many times as large the privacy parameter would have to be.
+    /// Like `Units`, with how many times as large the privacy parameter would have to be.
     Short {
         units: f64,
         error: f64,
@@ -29,7 +29,7 @@ pub fn clips(bins: &Bins) -> Vec<f64> {
 /// The clip of a block.
 #[derive(Debug, Clone, Copy)]
 pub enum ChosenClip {
-    /// It was known before the look.
+    /// The clip was known before the look.
     Known,
     Chosen(Choice),
     /// The look saw too few units to choose one: nothing of the block is drawn. They may be spread

@@ -214,7 +214,7 @@ impl Smoothed {
         self.units.iter().sum()
     }
 
-    /// Their lengths together.
+    /// The lengths of all units together.
     fn whole(&self, histogram: &Histogram) -> f64 {
         let bins = self.units.iter().enumerate();
         bins.map(|(bin, units)| units * middle(histogram, bin))

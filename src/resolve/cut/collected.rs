@@ -26,7 +26,7 @@ const VALUE: &str = "v";
 /// What one SELECT reads of collected columns outside its aggregates.
 #[derive(Default)]
 pub(super) struct Reports {
-    /// Of WHERE.
+    /// The conditions of WHERE.
     conditions: Vec<Expr>,
     key: Option<ReportKey>,
 }

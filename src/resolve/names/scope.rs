@@ -149,7 +149,7 @@ impl Scope {
         }
     }
 
-    /// The same scope with other column ids.
+    /// The scope with other column ids.
     pub fn renumber(mut self, id: impl Fn(ColumnId) -> ColumnId) -> Self {
         let columns = self
             .items

@@ -63,9 +63,9 @@ pub(in crate::resolve) enum Which {
     Condition,
     /// All, as columns of the rows.
     Columns,
-    /// Those inside aggregate calls, as columns of the rows.
+    /// The subqueries inside aggregate calls, as columns of the rows.
     Arguments,
-    /// Those outside aggregate calls, as columns of the groups.
+    /// The subqueries outside aggregate calls, as columns of the groups.
     OutsideAggregates,
 }
 

@@ -192,7 +192,7 @@ impl ChoiceRows<'_> {
         self.per_unit_and(None, extra)
     }
 
-    /// The same, with a hash of groups and values after the unit, as `h`.
+    /// [`Self::per_unit`] with a hash of groups and values after the unit, as `h`.
     fn per_unit_and(&self, hash: Option<ast::Expr>, extra: Vec<ast::SelectItem>) -> ast::Query {
         let unit =
             (!self.release.one_row_per_unit).then(|| sql::alias(self.base_rows.unit.clone(), "u"));

@@ -8,7 +8,7 @@ use crate::mechanism::Exponential;
 /// The value that a draw aims at.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// The one at this many millionths of all rows.
+    /// The value at this many millionths of all rows.
     Fraction(u32),
     /// Near the least or greatest value: far enough inside that candidates beyond it, which are
     /// many, are seldom drawn.
@@ -112,7 +112,7 @@ pub(super) fn spread_of((a, b): (u64, u64)) -> u64 {
     }
 }
 
-/// The same where the target may be shifted: candidates may then be on both sides of it.
+/// [`spread_of`] where the target may be shifted: candidates may then be on both sides of it.
 fn moved_spread((a, b): (u64, u64)) -> u64 {
     b.max(2 * a).max(2 * (b - a))
 }

@@ -43,8 +43,8 @@ pub fn clamp_case(value: &ast::Expr, lo: ast::Expr, hi: ast::Expr) -> ast::Expr 
     between(value, lo, hi, value.clone())
 }
 
-/// The same with one mention of the value, where all of `present` are not NULL; else NULL. LEAST
-/// and GREATEST skip NULL, so one of these must be NULL exactly where the value is.
+/// Clamps with one mention of the value, where all of `present` are not NULL; else NULL. LEAST and
+/// GREATEST skip NULL, so one of these must be NULL exactly where the value is.
 pub fn clamped_once(
     value: ast::Expr,
     lo: ast::Expr,
@@ -195,7 +195,7 @@ pub(in crate::rewrite) fn guard_operand(
     }
 }
 
-/// As above, for an emitted value with its range.
+/// [`guard_operand`] for an emitted value with its range.
 fn under(
     value: Emitted,
     data_type: &Type,
@@ -273,7 +273,7 @@ pub(in crate::rewrite) fn flushed_to(value: Emitted, data_type: &Type) -> Result
     })
 }
 
-/// The same with another magnitude, of a float8.
+/// Zero in place of float8 magnitudes below `least`.
 pub(in crate::rewrite) fn flushed_above(value: Emitted, least: &str) -> Result<Emitted, Refusal> {
     let range = value.range.hull(Interval::point(0.0));
     let flushed = under(value, &Type::Float8, |value| {

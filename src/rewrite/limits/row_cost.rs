@@ -98,7 +98,8 @@ pub(in crate::rewrite) fn of(statement: &ast::Query, bounded: &HashMap<String, u
     RowCost { row, unit, pair: 0 }
 }
 
-/// The same where a private row may meet public rows: also what each of these pairs takes.
+/// Like [`of`], where a private row may meet public rows: also the time that each of these pairs
+/// takes.
 pub(in crate::rewrite) fn of_pairs(
     statement: &ast::Query,
     bounded: &HashMap<String, u64>,
@@ -338,7 +339,7 @@ fn of_pattern(pattern: &ast::Expr) -> u64 {
     }
 }
 
-/// The same of the regular expression that it stands for.
+/// [`of_pattern`] of a SIMILAR TO pattern: of the regular expression that it stands for.
 fn of_similar(pattern: &ast::Expr) -> u64 {
     let regex = constant(pattern).and_then(|text| regex_of_similar(&text).ok());
     regex.map_or(NANOSECONDS_MAX, |text| of_arcs(&text))

@@ -52,7 +52,7 @@ impl Plan {
         self.periods.as_deref()
     }
 
-    /// As the form by periods of a question, which has this digest for any period.
+    /// Turns the plan into the form by periods of a question, which has this digest for any period.
     pub fn into_form_by_periods(self, asked: AskedPeriods, question: ReleaseDigest) -> Self {
         let mut form = self;
         for release in &mut form.releases {
@@ -66,8 +66,8 @@ impl Plan {
         }
     }
 
-    /// As the plan that buys some periods. It is an ordinary plan of the question for these periods
-    /// alone, with its own price, and kept as their answer.
+    /// Turns the plan into one that buys some periods. It is an ordinary plan of the question for
+    /// these periods alone, with its own price, and kept as their answer.
     pub fn into_batch(self, at: ReleaseId, batch: PeriodBatch) -> Self {
         let mut plan = self;
         let release = &mut plan.releases[at.0];

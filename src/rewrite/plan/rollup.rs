@@ -48,8 +48,8 @@ pub struct Family {
     pub keys: Vec<Grouping>,
     /// Columns that conditions and keys read, of types whose equal values have one spelling.
     pub columns: Vec<Reading>,
-    /// Of each coordinate of the plain layout; `None` where a group's value is not the sum of the
-    /// values of finer groups.
+    /// The digest of each coordinate of the plain layout; `None` where a group's value is not the
+    /// sum of the values of finer groups.
     pub coordinates: Vec<Option<CoordinateDigest>>,
     /// The totals that the released coordinates give.
     pub totals: Vec<Total>,

@@ -28,7 +28,7 @@ pub(super) struct Clips {
 }
 
 impl Clips {
-    /// The shorter one in L2, and whether it rests on a total.
+    /// The shorter bound in L2, and whether it rests on a total.
     pub fn shortest(self) -> (BigUint, bool) {
         match self.by_total {
             Some(clip) if clip.l2 < self.by_rows.l2 => (clip.l2, true),
@@ -91,7 +91,8 @@ pub(super) struct ClipByLimits {
     pub clip: ClipLengths,
     /// The catalog proves that no unit's vector exceeds the clip, and none is emitted.
     pub within_clip: bool,
-    /// It rests on a total that the policy declares, which proves nothing: the clip is emitted.
+    /// Whether the clip rests on a total that the policy declares, which proves nothing: the clip
+    /// is emitted.
     pub is_by_total: bool,
 }
 

@@ -30,7 +30,7 @@ pub struct ByEffects {
     /// Bound of what one unit adds to all effects, each times its weight: in L2, in the unit of the
     /// release's clip.
     pub clip: BigUint,
-    /// Of each effect, the noise of each coordinate.
+    /// For each effect, the noise of each coordinate.
     pub calibrated: Vec<Vec<Calibrated>>,
     /// By how many bits the statement refines the integers of each coordinate.
     pub refined: Vec<u32>,

@@ -56,7 +56,7 @@ pub(in crate::rewrite) fn may_look(release: &AnalyzedRelease, terms: &Terms) -> 
 /// The blocks of a vector, not yet priced.
 struct Blocked {
     blocks: Vec<Block>,
-    /// Which of them decides which groups are shown.
+    /// Which of the blocks decides which groups are shown.
     shown: Option<usize>,
     /// The clip of a block without a choice rests on a total that the policy declares.
     is_by_total: bool,

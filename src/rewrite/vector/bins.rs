@@ -30,7 +30,7 @@ const BEYOND: usize = 24;
 /// for all longer lengths.
 const NARROW: u64 = 3_037_000_499;
 
-/// This many bins above a ceiling suffice: where they end by [`NARROW`], the database computes
+/// The bins above a ceiling that suffice: where they end by [`NARROW`], the database computes
 /// squared lengths in eight bytes, in half of the time.
 const BEYOND_NARROW: u64 = 8;
 
@@ -40,7 +40,7 @@ pub struct CandidateId(pub usize);
 
 impl CandidateId {
     pub const LEAST: Self = Self(0);
-    /// The last one, whatever its place is.
+    /// The last candidate, whatever its place is.
     pub const CEILING: Self = Self(usize::MAX);
 }
 

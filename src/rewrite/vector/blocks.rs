@@ -12,7 +12,7 @@ const BLOCKS_MAX: usize = 4;
 /// What coordinates of one block have in common.
 #[derive(PartialEq)]
 enum Scale<'c> {
-    /// It decides which groups are shown, and its length is known.
+    /// The coordinate decides which groups are shown, and its length is known.
     Shown,
     Units(Rows<'c>),
     Rows(Rows<'c>),

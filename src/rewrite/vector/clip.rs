@@ -301,8 +301,8 @@ mod tests {
         }
     }
 
-    /// The same clip, the same noise: what is left of a unit's parts on average, and the mean
-    /// square of what is lost.
+    /// With one clip and one noise: what is left of a unit's parts on average, and the mean square
+    /// of what is lost.
     #[test]
     fn scaling_a_unit_down_loses_less_than_choosing_groups() {
         for (most, groups) in [(1u32, 2u32), (1, 40), (3, 4), (3, 10), (20, 25), (20, 1000)] {

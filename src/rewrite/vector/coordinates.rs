@@ -21,7 +21,7 @@ pub struct Coordinates {
     /// Whether its clips are chosen from a look. Values are added up from zero then, where zero is
     /// not far from their range: so short sums stay short.
     pub is_looked_at: bool,
-    /// Of each coordinate, whether it adds up values that are themselves made of several rows: how
+    /// For each coordinate, whether it adds up values that are themselves made of several rows: how
     /// large they are is known by a product of limits alone.
     pub made: Vec<bool>,
     /// Filters whose rows are counted without flags.

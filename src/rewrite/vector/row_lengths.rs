@@ -34,7 +34,7 @@ pub(in crate::rewrite) fn row_lengths(release: &AnalyzedRelease, groups: u64) ->
     }
 }
 
-/// The same in L2 of a release without grouping sets, rounded up to whole rows.
+/// The L2 length of a unit's rows in a release without grouping sets, rounded up to whole rows.
 pub(in crate::rewrite) fn length_in_rows(release: &AnalyzedRelease) -> u64 {
     let squared = row_lengths(release, u64::MAX).squared;
     ceil_sqrt(&squared).to_u64().unwrap_or(u64::MAX)

@@ -199,7 +199,7 @@ fn time_zone(value: &str) -> Option<String> {
     (shaped && safe).then(|| name.to_owned())
 }
 
-/// As PostgreSQL keeps application_name: printable ASCII, at most 63 bytes.
+/// The name as PostgreSQL keeps application_name: printable ASCII, at most 63 bytes.
 fn clean_name(value: &str) -> String {
     value
         .bytes()

@@ -1,4 +1,5 @@
-//! Words that a reader who knows PostgreSQL and differential privacy would not expect.
+//! Words that a reader who knows PostgreSQL and differential privacy would not expect, and doc
+//! comments that cannot be read alone.
 
 use std::cell::LazyCell;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,27 @@ const PLAIN: [(&str, &str); 3] = [
         "of so many rows of one unit with each other that",
     ),
 ];
+
+/// How a doc comment may not begin: with words that stand for something outside it. Editors and
+/// rustdoc show an item alone, and its reader then does not know what is meant.
+const UNNAMED: [&str; 13] = [
+    "All of it",
+    "All of them",
+    "As",
+    "It",
+    "Of",
+    "One of them",
+    "Such",
+    "That",
+    "The same",
+    "These",
+    "They",
+    "This",
+    "Those",
+];
+
+/// What may begin so after all: a name follows, of the item whose contract holds.
+const NAMED: [&str; 2] = ["As [`", "As `"];
 
 fn documents() -> Vec<(PathBuf, String)> {
     let mut found: Vec<PathBuf> = std::fs::read_dir("docs")
@@ -102,6 +124,43 @@ fn plain_words_are_used() {
                     .filter(is_here)
                     .map(|at| format!("{}:{}: {phrase} ({instead})", path.display(), at[0].0)),
             );
+        }
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
+
+/// Whether a line continues or is a doc comment of this kind (`/` or `!`), and its text.
+fn doc_text(line: &str) -> Option<(char, &str)> {
+    let rest = line.trim_start().strip_prefix("//")?;
+    let kind = rest.chars().next().filter(|c| matches!(c, '/' | '!'))?;
+    let text = &rest[1..];
+    (text.is_empty() || text.starts_with(' ')).then(|| (kind, text.trim()))
+}
+
+fn is_unnamed(text: &str) -> bool {
+    let begins_with = |opener: &str| {
+        let rest = text.strip_prefix(opener);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', ',', '.', ':']))
+    };
+    UNNAMED.iter().any(|opener| begins_with(opener))
+        && !NAMED.iter().any(|named| text.starts_with(named))
+}
+
+/// A `///` names its subject.
+#[test]
+fn a_doc_comment_can_be_read_alone() {
+    let mut found = Vec::new();
+    for (path, text) in texts("src") {
+        let mut before = None;
+        for (at, line) in text.lines().enumerate() {
+            let doc = doc_text(line);
+            let begins = doc.is_some_and(|(kind, _)| before != Some(kind));
+            if let (true, Some((_, text))) = (begins, doc)
+                && is_unnamed(text)
+            {
+                found.push(format!("{}:{}: {text}", path.display(), at + 1));
+            }
+            before = doc.map(|(kind, _)| kind);
         }
     }
     assert!(found.is_empty(), "{}", found.join("\n"));

@@ -267,8 +267,8 @@ async fn worth_is_what_explain_says() {
     // times as large.
     let of_rows = "SELECT round(error_95::numeric), round(error_units::numeric, 1), advice FROM \
         pgveil.worth WHERE table_name = 'interviews' AND aggregate = 'count' AND epsilon = 0.5";
-    let advice = "SET pgveil.clip = auto, without pgveil.max_rows_per_unit: a look at the data then \
-        chooses how much of a unit counts";
+    let advice = "SET pgveil.clip = auto, without pgveil.max_rows_per_unit: a look at the data \
+        then chooses how much of a unit counts";
     assert_eq!(
         rows(&veil, of_rows).await,
         [format!("264|17.6|{advice}").as_str()]

@@ -182,9 +182,10 @@ fn what_is_held_has_the_noise_of_all_its_steps() {
     }
 }
 
-/// Of 2,000 samples with noise, 95 % intervals by `noise_err` hold the coefficients that the rows
-/// have without noise, and intervals by `std_err` those of the law that the rows are drawn from. A
-/// true 95 % interval is outside 93 to 97 % by chance once in 24,000; the seed is fixed.
+/// Over 2,000 samples with noise, 95 % intervals by `noise_err` hold the coefficients that the rows
+/// have without noise, and intervals by `std_err` hold the coefficients of the law that the rows
+/// are drawn from. A true 95 % interval is outside 93 to 97 % by chance once in 24,000; the seed is
+/// fixed.
 #[test]
 fn intervals_hold_as_often_as_they_say() {
     let (mut uniform, mut other) = (dice(5), dice(6));

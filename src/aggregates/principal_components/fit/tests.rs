@@ -135,9 +135,9 @@ fn dice(mut state: u64) -> impl FnMut() -> f64 {
     }
 }
 
-/// Of 2,000 draws, 95 % intervals by `noise_err` and `loadings_err` hold what the rows have. A true
-/// 95 % interval is outside 93 to 97 % by chance once in 24,000; the seed is fixed. Intervals of
-/// parts near 0 and 1, which are no normal variables, may hold more often.
+/// Over 2,000 draws, 95 % intervals by `noise_err` and `loadings_err` hold what the rows have. A
+/// true 95 % interval is outside 93 to 97 % by chance once in 24,000; the seed is fixed. Intervals
+/// of parts near 0 and 1, which are no normal variables, may hold more often.
 #[test]
 fn intervals_hold_as_often_as_they_say() {
     let ends = [(-2.0, 2.0), (-2.0, 2.0), (-1.0, 1.0)];

@@ -292,10 +292,10 @@ fn every_penalty_has_an_answer_with_noise() {
     }
 }
 
-/// Of 2,000 samples, 95 % intervals by `noise_err` hold the coefficients that the same penalty
-/// gives without noise. One is far from zero, and its interval is a true one: outside 93 to 97 % by
-/// chance once in 24,000. One is zero or nearly so: its interval holds at least as often. One is
-/// zero by far, without noise and with it. The seed is fixed.
+/// Over 2,000 samples, 95 % intervals by `noise_err` hold the coefficients that the same penalty
+/// gives without noise. One coefficient is far from zero, and its interval is a true one: outside
+/// 93 to 97 % by chance once in 24,000. One is zero or nearly so: its interval holds at least as
+/// often. One is zero by far, without noise and with it. The seed is fixed.
 #[test]
 fn intervals_of_penalised_coefficients_hold() {
     let (mut uniform, mut other) = (dice(7), dice(8));
@@ -326,9 +326,10 @@ fn intervals_of_penalised_coefficients_hold() {
     assert!(zeros[3] > 1_900, "{zeros:?}");
 }
 
-/// Of 2,000 samples with noise, 95 % intervals by `std_err` hold the coefficients of the law that
-/// the rows are drawn from, and intervals by `noise_err` those of the rows. A true 95 % interval is
-/// outside 93 to 97 % by chance once in 24,000 (4.1 standard deviations); the seed is fixed.
+/// Over 2,000 samples with noise, 95 % intervals by `std_err` hold the coefficients of the law that
+/// the rows are drawn from, and intervals by `noise_err` hold the coefficients of the rows. A true
+/// 95 % interval is outside 93 to 97 % by chance once in 24,000 (4.1 standard deviations); the seed
+/// is fixed.
 #[test]
 fn intervals_hold_as_often_as_they_say() {
     let (mut uniform, mut other) = (dice(5), dice(6));

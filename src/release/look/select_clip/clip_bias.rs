@@ -46,7 +46,7 @@ pub struct ClipBias {
 pub enum Lacking {
     /// One value lacks all of the length. One unit of length is this much in the value's own unit.
     All { unit: f64 },
-    /// It is one of several values.
+    /// Several values lack the length: each lacks its share.
     Part,
 }
 
@@ -114,8 +114,8 @@ struct Possible {
     is_law: bool,
 }
 
-/// Of sums: up to a tail of Pareto's law with an index of 1.24. That is so heavy that what numbers
-/// vary by adds little.
+/// The tails that are possible for sums: up to a tail of Pareto's law with an index of 1.24. That
+/// is so heavy that what numbers vary by adds little.
 const OF_SUMS: Possible = Possible {
     heaviest: 0.65,
     is_law: false,
@@ -144,7 +144,7 @@ const SHARE_STEPS: i32 = 15;
 /// Standard deviations to the end of a one-sided interval that holds in 97.5 of 100 cases.
 const QUANTILE_97_5: f64 = 1.96;
 
-/// The same of 95 of 100 cases.
+/// Standard deviations to the end of a one-sided interval that holds in 95 of 100 cases.
 const QUANTILE_95: f64 = 1.645;
 
 /// How many standard deviations a window of bins beyond a gap, or the number of units above the
@@ -215,7 +215,7 @@ impl ClipBias {
         }
     }
 
-    /// The same for a coordinate of which one step has this weight.
+    /// The bias in steps of a coordinate of which one step has this weight.
     pub fn in_steps(self, weight: f64) -> Self {
         Self {
             clip: self.clip / weight,
@@ -267,7 +267,8 @@ impl Smoothed {
         self.ways_from(histogram, self.last, OF_SUMS)
     }
 
-    /// The same where what is cut is stated.
+    /// The ways in which units may go on, where what a clip cuts is stated: also past gaps between
+    /// bins.
     fn ways<'h>(&self, histogram: &'h Histogram, possible: Possible) -> Ways<'h> {
         let mut last = self.last;
         let least = BEYOND_DEVIATIONS * histogram.deviation;

@@ -136,8 +136,8 @@ fn nothing_is_chosen_where_nobody_is() {
     assert!(hinted < 15_000, "{hinted}");
 }
 
-/// Of 60 units in 53 groups one look in a hundred sees a bump, most of it noise, anywhere. A clip
-/// that follows it is up to millions of times as far off as the best, so it is not followed.
+/// With 60 units in 53 groups, one look in a hundred sees a bump, most of it noise, anywhere. A
+/// clip that follows it is up to millions of times as far off as the best, so it is not followed.
 #[test]
 fn a_bump_of_noise_is_not_followed_where_there_are_many_groups() {
     let mut random = seeded(13);

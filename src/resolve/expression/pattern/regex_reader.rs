@@ -81,7 +81,7 @@ impl Size {
         ..Self::ONE
     };
 
-    /// This, then the other.
+    /// The cost of one expression and then another.
     fn then(self, other: Self) -> Self {
         let longest = if other.endless > 0 || self.is_lazy {
             LENGTH_MAX

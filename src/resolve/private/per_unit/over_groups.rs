@@ -85,7 +85,8 @@ impl PerUnitGrouping {
         Ok(Expr { node, data_type })
     }
 
-    /// The same over groups. What it needs from the rows below may only read keys and aggregates.
+    /// Resolved parts as expressions over groups. What they need from the rows below may only read
+    /// keys and aggregates.
     pub(super) fn regrouped_parts(
         &mut self,
         given: ResolvedParts,

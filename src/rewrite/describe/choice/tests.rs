@@ -1,7 +1,7 @@
 use crate::rewrite::Halving;
 
-/// Of fifths: 0.6 first, then 0.4 of what is below it (two thirds) and 0.8 of what is above
-/// (one half), then 0.2 below 0.4 (one half).
+/// Fifths are drawn in three rounds: 0.6 first, then 0.4 of what is below it (two thirds) and 0.8
+/// of what is above (one half), then 0.2 below 0.4 (one half).
 #[test]
 fn ranks_are_off_by_their_own_draw_and_by_the_parts_ends() {
     let reach = Halving::reach(&[200_000, 400_000, 600_000, 800_000]);

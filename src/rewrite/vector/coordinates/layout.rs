@@ -353,10 +353,10 @@ fn is_short(value: &Expr, range: Interval, release: &AnalyzedRelease) -> bool {
 /// multiple of the other's is taken.
 const MIDDLE_MAX: f64 = 12.0;
 
-/// The same for SUM next to a count, without AVG or STDDEV of the value: SUM itself gains nothing
-/// from the middle, whose noise it has for each row. At the clip that cuts nobody, values near 12
-/// in `[10, 119]` have 6.9 times the error of a sum from zero, and those near 14 in `[10, 45]` 2.1
-/// times.
+/// Like [`MIDDLE_MAX`], for SUM next to a count, without AVG or STDDEV of the value: SUM itself
+/// gains nothing from the middle, whose noise it has for each row. At the clip that cuts nobody,
+/// values near 12 in `[10, 119]` have 6.9 times the error of a sum from zero, and those near 14 in
+/// `[10, 45]` 2.1 times.
 const MIDDLE_MAX_OF_SUMS: f64 = 4.0;
 
 /// Whether averages of such values are better taken from zero than from the middle of the range.
@@ -364,7 +364,8 @@ fn is_near_zero(range: Interval) -> bool {
     is_within(range, MIDDLE_MAX)
 }
 
-/// The same for a sum, which shares its coordinate with an average where there is one.
+/// Whether sums of such values are better taken from zero than from the middle of the range. A sum
+/// shares its coordinate with an average where there is one.
 fn is_summed_from_zero(range: Interval, is_averaged: bool) -> bool {
     match is_averaged {
         true => is_near_zero(range),

@@ -29,9 +29,10 @@ pub(super) enum Law {
     Glued(usize, f64),
     /// Wholesale customers, and others.
     Giants(usize),
-    /// These, and some that are fifty times as long.
+    /// Units of one kind, and some that are fifty times as long.
     TwoKinds(usize, usize),
-    /// These, and some of 30 to 90 times their middle: as many as noise hides in each bin.
+    /// Units of one kind, and some of 30 to 90 times their middle: as many as noise hides in each
+    /// bin.
     Wholesale(usize, usize),
 }
 
@@ -102,7 +103,7 @@ pub(super) fn spread_out(
 struct Found {
     looks: f64,
     hold: f64,
-    /// Of each interval, as a multiple of that of the noise alone.
+    /// The width of each interval, as a multiple of the width by the noise alone.
     widths: Vec<f64>,
     /// The squares of what groups lack, and of what they still lack with what is expected added.
     lost: f64,

@@ -93,7 +93,7 @@ fn estimates(
 struct Found {
     asked: f64,
     hold: [f64; 2],
-    /// Of each interval, as a multiple of that of the noise alone.
+    /// The width of each interval, as a multiple of the width by the noise alone.
     widths: [Vec<f64>; 2],
 }
 
