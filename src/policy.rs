@@ -345,6 +345,8 @@ pub struct Limits {
     pub groups: u32,
     pub mirror_rows: u64,
     pub failures: u32,
+    /// The most questions of one epoch of a monitor; 0: no monitors.
+    pub monitor_questions: u32,
     pub statement_timeout: std::time::Duration,
     pub connections: u32,
     pub connections_per_role: u32,

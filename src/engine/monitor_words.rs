@@ -1,7 +1,7 @@
 //! What is said of a monitor: EXPLAIN, notices and refusals.
 
 use super::Engine;
-use super::monitors::{PlannedSum, QUESTIONS_MAX};
+use super::monitors::PlannedSum;
 use super::notice::three_digits;
 use super::statement_log::StatementFacts;
 use crate::error::Error;
@@ -23,7 +23,7 @@ impl Engine {
         let (planned, is_open) = self.plan_monitor_now(requester, monitor, facts).await?;
         let sum = MonitoredSum::of(&planned.plan).map_err(Error::Rewrite)?;
         let release = planned.plan.release(sum.release());
-        let epsilon = planned.epsilon.to_f64();
+        let epsilon = planned.terms.epsilon.to_f64();
         let name = title(monitor);
         let cost = match is_open {
             true => format!("{name} is open: the question is free"),
@@ -66,7 +66,7 @@ pub(super) fn notices(
     }
     let name = title(monitor);
     if !was_open {
-        let epsilon = planned.epsilon.to_f64();
+        let epsilon = planned.terms.epsilon.to_f64();
         notices.push(format!(
             "{name} was opened for epsilon {epsilon}; its questions are free until one is true"
         ));
@@ -96,8 +96,8 @@ fn reach(planned: &PlannedSum, sum: &MonitoredSum<'_>) -> String {
 }
 
 fn margin_of(planned: &PlannedSum, sum: &MonitoredSum<'_>, questions: u32) -> f64 {
-    let epsilon = planned.epsilon.to_f64();
-    margin(epsilon, planned.direction, questions) * sum.unit_moves()
+    let epsilon = planned.terms.epsilon.to_f64();
+    margin(epsilon, planned.terms.direction, questions) * sum.unit_moves()
 }
 
 fn title(monitor: &MonitorQuery) -> String {
@@ -119,13 +119,54 @@ pub(super) fn other_direction(monitor: &MonitorQuery) -> Refusal {
     .hint("Name another monitor, as in pgveil.above(sum(x), 1000, 'another').")
 }
 
-pub(super) fn too_many_questions() -> Refusal {
+pub(super) fn not_allowed() -> Refusal {
+    Refusal::unsupported(reason::MONITORS_OFF, "pgveil.above()")
+        .detail("The data owner's policy allows no monitors.")
+        .hint("Ask for the count or sum itself, or ask the data owner for monitor_questions.")
+}
+
+pub(super) fn too_many_monitors(role: &str, most: usize) -> Refusal {
     Refusal::new(
         reason::TOO_MANY_MONITORS,
-        format!("this monitor has answered {QUESTIONS_MAX} questions"),
+        format!("role {role} has {most} open monitors"),
     )
     .detail("Nothing was charged.")
-    .hint("Name another monitor, as in pgveil.above(count(*), 1000, 'another').")
+    .hint("Ask one of them: SELECT * FROM pgveil.monitors lists them.")
+}
+
+pub(super) fn has_ended(monitor: &MonitorQuery) -> Refusal {
+    Refusal::new(
+        reason::MONITOR_ENDED,
+        format!("{} has just ended", title(monitor)),
+    )
+    .detail(
+        "A question before this one was answered true, or was the last that one charge covers. \
+            Nothing was charged.",
+    )
+    .hint(
+        "Ask again to open it, for its price. SELECT * FROM pgveil.monitors shows its last answer.",
+    )
+}
+
+pub(super) fn busy(monitor: &MonitorQuery) -> Refusal {
+    Refusal::new(
+        reason::MONITOR_BUSY,
+        format!("other sessions are asking {}", title(monitor)),
+    )
+    .detail("Nothing was charged.")
+    .hint("Ask again later, or name another monitor.")
+}
+
+pub(super) fn below_least(needed: f64) -> Refusal {
+    let needed = (needed * 1.001 * 1e6).ceil() / 1e6;
+    Refusal::new(
+        reason::EPSILON_TOO_SMALL,
+        format!("this monitor needs an epsilon of at least {needed}"),
+    )
+    .detail("Each question shares it with the threshold, and gets at least the policy's least.")
+    .hint(format!(
+        "SET pgveil.epsilon = {needed}, if the policy allows as much."
+    ))
 }
 
 pub(super) fn epsilon_too_small() -> Refusal {

@@ -7,38 +7,40 @@
 //! this process alone. Whether an epoch is open follows from the verdicts that the role has seen.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures::FutureExt;
 use num_bigint::BigInt;
 use sha2::{Digest, Sha256};
 
 use super::failures::FailureSlot;
-use super::monitor_words::{epsilon_too_small, notices, other_direction, too_many_questions};
+use super::monitor_words::{
+    below_least, busy, epsilon_too_small, has_ended, not_allowed, notices, other_direction,
+    too_many_monitors,
+};
 use super::plan_cache::PlanKey;
 use super::planning_limit::aside;
 use super::service::Answer;
 use super::statement_log::StatementFacts;
 use super::timing::Timing;
 use super::views::{ViewRow, number, time};
-use super::{Engine, Format, internal, shadow_error};
+use super::{Engine, Format, internal, ledger_failed, shadow_error};
 use crate::error::Error;
 use crate::execute;
-use crate::ledger::{self, Buyer, Fingerprint, Purchase, Verdict};
+use crate::ledger::{self, Buyer, DebitError, Fingerprint, Purchase, Verdict};
 use crate::mechanism::{
     AccountState, Accounting, Cap, Direction, Fixed, Loss, check_epoch, loss_of_epoch,
 };
 use crate::parse::MonitorQuery;
-use crate::policy::{ClipChoice, Policy, SessionSettings, Widen};
-use crate::refusal::{Refusal, reason};
+use crate::policy::{ClipChoice, Policy, Reuse, SessionSettings, Widen};
+use crate::refusal::Refusal;
 use crate::release::{Epoch, EpochVerdict, LockedPart, MonitoredRows};
 use crate::rewrite::{MonitoredSum, Plan, Terms};
 use crate::shadow::{Description, Requester, Weighed};
 
-/// The most monitors of one role.
+/// The most open monitors of one role.
 const MONITORS_MAX: usize = 1_000;
-
-/// The most questions of one epoch: each runs a statement over private rows.
-pub(super) const QUESTIONS_MAX: u64 = 100_000;
 
 /// A little less than 1: an epsilon that a double rounds up is still not above the exact one.
 const DOWN: f64 = 1.0 - 4.0 * f64::EPSILON;
@@ -59,36 +61,69 @@ struct MonitorSlot {
 /// What a role may know of its monitor.
 #[derive(Debug, Clone, Copy)]
 struct MonitorFacts {
-    epsilon: f64,
+    terms: EpochTerms,
     /// When its last epoch opened, in microseconds since 1970.
     opened: i64,
     asked: u64,
     is_open: bool,
+    /// The last answer of the last epoch.
+    last: Option<bool>,
+    /// How many epochs have ended.
+    ended: u64,
+}
+
+/// What an epoch costs, and which sums it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct EpochTerms {
+    pub epsilon: Fixed,
+    pub direction: Direction,
+}
+
+impl MonitorSlot {
+    fn facts(&self) -> Option<MonitorFacts> {
+        *lock(&self.facts)
+    }
+
+    fn is_open(&self) -> bool {
+        self.facts().is_some_and(|facts| facts.is_open)
+    }
+
+    /// How many of its epochs have ended.
+    fn ended(&self) -> u64 {
+        self.facts().map_or(0, |facts| facts.ended)
+    }
 }
 
 /// A question to a monitor, planned for its epoch.
 pub(super) struct PlannedSum {
     pub plan: Arc<Plan>,
-    pub epsilon: Fixed,
-    pub direction: Direction,
+    pub terms: EpochTerms,
 }
 
 impl Monitors {
     /// # Errors
-    /// 53400 where the role has too many of them.
+    /// 53400 where the role has too many open ones.
     fn slot(&self, role: &str, name: &str) -> Result<Arc<MonitorSlot>, Refusal> {
         let key = (role.to_owned(), name.to_owned());
         let mut slots = lock(&self.slots);
         let of_role = slots.keys().filter(|(owner, _)| owner == role).count();
         if !slots.contains_key(&key) && of_role >= MONITORS_MAX {
-            return Err(Refusal::new(
-                reason::TOO_MANY_MONITORS,
-                format!("role {role} has {MONITORS_MAX} monitors"),
-            )
-            .detail("Nothing was charged.")
-            .hint("Ask one of them: SELECT * FROM pgveil.monitors lists them."));
+            // Those that have ended, and that nobody waits for, make room.
+            slots.retain(|_, slot| slot.is_open() || Arc::strong_count(slot) > 1);
+            let left = slots.keys().filter(|(owner, _)| owner == role).count();
+            if left >= MONITORS_MAX {
+                return Err(too_many_monitors(role, MONITORS_MAX));
+            }
         }
         Ok(Arc::clone(slots.entry(key).or_default()))
+    }
+
+    /// The terms of an epoch that is open.
+    fn open_terms(&self, role: &str, name: &str) -> Option<EpochTerms> {
+        let key = (role.to_owned(), name.to_owned());
+        let slots = lock(&self.slots);
+        let facts = slots.get(&key)?.facts()?;
+        facts.is_open.then_some(facts.terms)
     }
 
     /// The rows of the view, by name.
@@ -96,12 +131,13 @@ impl Monitors {
         let slots = lock(&self.slots);
         let of_role = slots.iter().filter(|((owner, _), _)| owner == role);
         let rows = of_role.filter_map(|((_, name), slot)| {
-            let facts = (*lock(&slot.facts))?;
+            let facts = slot.facts()?;
             Some(vec![
                 Some(name.clone()),
-                number(facts.epsilon),
+                number(facts.terms.epsilon.to_f64()),
                 Some(time(facts.opened)),
                 Some(facts.asked.to_string()),
+                facts.last.map(|last| last.to_string()),
                 Some(facts.is_open.to_string()),
             ])
         });
@@ -124,16 +160,28 @@ impl Engine {
         formats: &[Format],
         (timing, facts): (&Timing, &StatementFacts),
     ) -> Result<(Answer, Verdict), Error> {
+        self.check_monitors_are_allowed()?;
         let slot = self.monitors.slot(&requester.role, &monitor.name);
         let slot = slot.map_err(Error::Ledger)?;
+        let ended = slot.ended();
         let waiting = async { Ok(slot.epoch.lock().await) };
-        let mut epoch = timing.until_cancelled(waiting).await?;
-        let planning = self.plan_monitor(requester, monitor, epoch.as_ref(), facts);
+        let waiting = timing.until_cancelled(waiting);
+        let waited = tokio::time::timeout(self.policy.limits.statement_timeout, waiting).await;
+        let mut epoch = waited.map_err(|_| Error::Ledger(busy(monitor)))??;
+        // What was free when it was asked is not charged.
+        if slot.ended() != ended {
+            return Err(Error::Ledger(has_ended(monitor)));
+        }
+        let open = epoch.as_ref().map(Epoch::terms);
+        let planning = self.plan_monitor(requester, monitor, open.map(terms_of), facts);
         let planned = timing.until_cancelled(planning).await?;
-        let was_open = epoch.is_some();
         let asking = self.ask(requester, (monitor, &planned), &mut epoch, (timing, facts));
         let asked = timing.run(Box::pin(asking)).await;
-        note(&slot, epoch.as_ref(), (&planned, was_open, asked.is_ok()));
+        note(
+            &slot,
+            epoch.as_ref(),
+            (&planned, open.is_some(), asked.as_ref().ok()),
+        );
         let is_above = asked?;
         drop(epoch);
         let statement = monitor.shown(is_above);
@@ -145,15 +193,18 @@ impl Engine {
         let answer = Answer {
             columns: description.columns,
             rows,
-            notices: notices(requester, monitor, &planned, (was_open, is_above)),
+            notices: notices(requester, monitor, &planned, (open.is_some(), is_above)),
             warnings: self.of_changed_rows(&planned.plan),
             held,
         };
-        let verdict = match was_open {
-            true => Verdict::Reused,
-            false => Verdict::Answered,
-        };
-        Ok((answer, verdict))
+        Ok((answer, Verdict::Answered))
+    }
+
+    fn check_monitors_are_allowed(&self) -> Result<(), Error> {
+        match self.policy.limits.monitor_questions {
+            0 => Err(Error::Rewrite(not_allowed())),
+            _ => Ok(()),
+        }
     }
 
     /// The plan of the sum, with the noise of a question of the epoch that is open, or would open.
@@ -161,20 +212,23 @@ impl Engine {
         &self,
         requester: &Requester,
         monitor: &MonitorQuery,
-        epoch: Option<&Epoch>,
+        open: Option<EpochTerms>,
         facts: &StatementFacts,
     ) -> Result<PlannedSum, Error> {
+        self.check_monitors_are_allowed()?;
         let settings = &requester.session_settings;
         settings.within(&self.policy).map_err(Error::Rewrite)?;
-        self.admit(&requester.role, facts).await?;
+        let nothing = StatementFacts::new().up_to(Loss::ZERO);
+        let buys = self.reuse(requester) != Reuse::Summary;
+        self.admit(&requester.role, if buys { facts } else { &nothing })
+            .await?;
         let default = self.policy.privacy.epsilon_default;
-        let epsilon = match epoch {
-            Some(epoch) => epoch.epsilon(),
-            None => Fixed::round_down(settings.epsilon.unwrap_or(default)),
-        };
-        let plan = |direction: Direction| {
-            let epsilon = direction.epsilon_of_question(epsilon).to_f64() * DOWN;
-            self.plan_sum(requester, monitor, epsilon)
+        let asked = || Fixed::round_down(settings.epsilon.unwrap_or(default));
+        let epsilon = open.map_or_else(asked, |open| open.epsilon);
+        let plan = |direction: Direction| async move {
+            let of_question = direction.epsilon_of_question(epsilon).to_f64();
+            check_least(of_question / epsilon.to_f64(), epsilon, &self.policy)?;
+            self.plan_sum(requester, monitor, of_question * DOWN).await
         };
         let of_plan = |plan: &Plan| {
             let sum = MonitoredSum::of(plan).map_err(Error::Rewrite)?;
@@ -182,7 +236,7 @@ impl Engine {
         };
         let mut found = plan(Direction::Up).await?;
         let own = of_plan(&found)?;
-        let direction = epoch.map_or(own, Epoch::direction);
+        let direction = open.map_or(own, |open| open.direction);
         if !direction.admits(own) {
             return Err(Error::Rewrite(other_direction(monitor)));
         }
@@ -194,8 +248,7 @@ impl Engine {
         self.check_copied(&found)?;
         Ok(PlannedSum {
             plan: Arc::new(found),
-            epsilon,
-            direction,
+            terms: EpochTerms { epsilon, direction },
         })
     }
 
@@ -235,14 +288,10 @@ impl Engine {
         (timing, facts): (&Timing, &StatementFacts),
     ) -> Result<bool, Error> {
         let sum = MonitoredSum::of(&planned.plan).map_err(Error::Rewrite)?;
+        self.check_before_asking(requester, monitor, (planned, epoch))
+            .await?;
         let of_release = planned.plan.release(sum.release());
         self.check_pairs(requester, of_release, |_| 1).await?;
-        if epoch
-            .as_ref()
-            .is_some_and(|epoch| epoch.asked() >= QUESTIONS_MAX)
-        {
-            return Err(Error::Ledger(too_many_questions()));
-        }
         let slot = self.slot_or_cancel(requester, timing).await?;
         let mut locked = self.open_snapshot(requester, sum.part(), timing).await?;
         if epoch.is_none() {
@@ -251,25 +300,47 @@ impl Engine {
                     .await?,
             );
         }
-        let Some(open) = epoch.as_ref() else {
-            return Err(internal("release", &"no epoch is open"));
-        };
-        let read = self
-            .read_sum(requester, open, (&mut locked, &sum), timing)
-            .await;
-        let is_above = match read {
-            Ok(rows) => self.decide(epoch, rows, (&sum, &monitor.threshold)),
-            Err(execute::Error::Cancelled) => Err(execute::Error::Cancelled),
-            Err(error) => {
-                *epoch = None;
-                Err(error)
-            }
-        };
+        let reading = self.read_and_decide(requester, epoch, (&mut locked, &sum, monitor), timing);
+        let read = AssertUnwindSafe(reading).catch_unwind().await;
+        let is_above = read.unwrap_or_else(|_| Err(failed(&"it panicked")));
+        if !matches!(is_above, Ok(_) | Err(execute::Error::Cancelled)) {
+            *epoch = None;
+        }
         timing.rest().await;
         if is_above.is_ok() {
             locked.close().await;
         }
         self.end_question(requester, slot, is_above).await
+    }
+
+    /// Refuses what is known before anything is locked or paid.
+    async fn check_before_asking(
+        &self,
+        requester: &Requester,
+        monitor: &MonitorQuery,
+        (planned, epoch): (&PlannedSum, &mut Option<Epoch>),
+    ) -> Result<(), Error> {
+        // An open epoch is asked without a debit, which would notice it.
+        let balance = self.ledger.balance(&requester.role).await;
+        if balance.map_err(|e| ledger_failed(&e))?.frozen {
+            let role = requester.role.clone();
+            let refusal = DebitError::Frozen { role }.refusal();
+            return Err(refusal.map_or_else(
+                || internal("ledger", &"a frozen role has no refusal"),
+                Error::Ledger,
+            ));
+        }
+        let most = u64::from(self.policy.limits.monitor_questions);
+        if epoch.as_ref().is_some_and(|epoch| epoch.asked() >= most) {
+            *epoch = None;
+            return Err(Error::Ledger(has_ended(monitor)));
+        }
+        if epoch.is_none() {
+            self.refuse_to_buy(requester, 1)?;
+            let too_small = |_| Error::Rewrite(epsilon_too_small());
+            check_epoch(planned.terms.epsilon).map_err(too_small)?;
+        }
+        Ok(())
     }
 
     /// Pays for an epoch, durably, and draws the noise of its thresholds.
@@ -279,17 +350,29 @@ impl Engine {
         (monitor, planned): (&MonitorQuery, &PlannedSum),
         facts: &StatementFacts,
     ) -> Result<Epoch, Error> {
-        self.refuse_to_buy(requester, 1)?;
-        let too_small = |_| Error::Rewrite(epsilon_too_small());
-        check_epoch(planned.epsilon).map_err(too_small)?;
         let fingerprint = fingerprint(&requester.role, &monitor.name);
-        let loss = loss_of_epoch(planned.epsilon);
+        let loss = loss_of_epoch(planned.terms.epsilon);
         let purchase = Purchase::fresh(Buyer::Role, loss, fingerprint, Vec::new());
         let paid = self.pay(requester, purchase, facts).await?;
         let charge = paid.ok_or_else(|| internal("ledger", &"an epoch waits for no answer"))?;
-        let terms = (planned.epsilon, planned.direction);
+        let terms = (planned.terms.epsilon, planned.terms.direction);
         let begun = aside(|| Epoch::begin(charge, terms, &mut *(self.sampler)()));
         begun.map_err(|e| internal("release", &e))
+    }
+
+    /// Reads the exact sum, and adds its noise.
+    async fn read_and_decide(
+        &self,
+        requester: &Requester,
+        epoch: &mut Option<Epoch>,
+        (locked, sum, monitor): (&mut LockedPart<'_>, &MonitoredSum<'_>, &MonitorQuery),
+        timing: &Timing,
+    ) -> Result<bool, execute::Error> {
+        let open = epoch.as_ref().ok_or_else(|| failed(&"no epoch is open"))?;
+        let rows = self
+            .read_sum(requester, open, (locked, sum), timing)
+            .await?;
+        self.decide(epoch, rows, (sum, &monitor.threshold))
     }
 
     /// Reads the exact sum. An interruption is retried once: nothing was shown of what was read.
@@ -325,9 +408,6 @@ impl Engine {
         rows: MonitoredRows,
         (sum, threshold): (&MonitoredSum<'_>, &(BigInt, BigInt)),
     ) -> Result<bool, execute::Error> {
-        let failed = |why: &dyn std::fmt::Display| {
-            execute::Error::Backend(format!("the verdict failed: {why}"))
-        };
         let open = epoch.take().ok_or_else(|| failed(&"no epoch is open"))?;
         let asked = sum.question(threshold);
         let decided = aside(|| open.decide(rows, (sum, &asked), &mut *(self.sampler)()));
@@ -354,17 +434,6 @@ impl Engine {
         }
     }
 
-    /// Refuses a question to a monitor that cannot be answered; free.
-    pub(super) async fn check_monitor(
-        &self,
-        requester: &Requester,
-        monitor: &MonitorQuery,
-    ) -> Result<(), Error> {
-        let facts = StatementFacts::new();
-        self.plan_monitor_now(requester, monitor, &facts).await?;
-        Ok(())
-    }
-
     /// The plan of a question as its monitor stands now, and whether an epoch is open.
     pub(super) async fn plan_monitor_now(
         &self,
@@ -372,33 +441,54 @@ impl Engine {
         monitor: &MonitorQuery,
         facts: &StatementFacts,
     ) -> Result<(PlannedSum, bool), Error> {
-        let slot = self.monitors.slot(&requester.role, &monitor.name);
-        let slot = slot.map_err(Error::Ledger)?;
-        let epoch = slot.epoch.lock().await;
-        let planned = self
-            .plan_monitor(requester, monitor, epoch.as_ref(), facts)
-            .await?;
-        Ok((planned, epoch.is_some()))
+        let open = self.monitors.open_terms(&requester.role, &monitor.name);
+        let planned = self.plan_monitor(requester, monitor, open, facts).await?;
+        Ok((planned, open.is_some()))
+    }
+}
+
+fn failed(why: &dyn std::fmt::Display) -> execute::Error {
+    execute::Error::Backend(format!("the verdict failed: {why}"))
+}
+
+fn terms_of((epsilon, direction): (Fixed, Direction)) -> EpochTerms {
+    EpochTerms { epsilon, direction }
+}
+
+/// Refuses an epoch whose questions would get less than the policy's least epsilon.
+fn check_least(share: f64, epsilon: Fixed, policy: &Policy) -> Result<(), Error> {
+    let needed = policy.privacy.epsilon_min / share;
+    match epsilon.to_f64() < needed * (1.0 + 1e-9) {
+        true => Err(Error::Rewrite(below_least(needed))),
+        false => Ok(()),
     }
 }
 
 /// Keeps what the role may know of its monitor after a question.
-fn note(slot: &MonitorSlot, epoch: Option<&Epoch>, now: (&PlannedSum, bool, bool)) {
-    let (planned, was_open, is_answered) = now;
+fn note(slot: &MonitorSlot, epoch: Option<&Epoch>, now: (&PlannedSum, bool, Option<&bool>)) {
+    let (planned, was_open, answer) = now;
     let mut facts = lock(&slot.facts);
+    // Nothing was opened, and nothing was open.
+    if !was_open && epoch.is_none() && answer.is_none() {
+        return;
+    }
+    let ended = (*facts).map_or(0, |known| known.ended);
     let known = match *facts {
         Some(known) if was_open => known,
-        _ if epoch.is_none() && !is_answered => return,
         _ => MonitorFacts {
-            epsilon: planned.epsilon.to_f64(),
+            terms: planned.terms,
             opened: ledger::now(),
             asked: 0,
             is_open: true,
+            last: None,
+            ended,
         },
     };
     *facts = Some(MonitorFacts {
-        asked: known.asked + u64::from(is_answered),
+        asked: known.asked + u64::from(answer.is_some()),
         is_open: epoch.is_some(),
+        last: answer.copied().or(known.last),
+        ended: ended + u64::from(epoch.is_none()),
         ..known
     });
 }

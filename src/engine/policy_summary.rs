@@ -73,12 +73,11 @@ fn describe_budget(role: &AccountSpec, owner: &AccountSpec, policy: &Policy) -> 
         Fixed::round_down(policy.privacy.epsilon_min),
         Fixed::round_down(budget.delta),
     );
+    // Each charge may be for a monitor, and each of its questions may fail.
+    let per_charge = u64::from(policy.limits.monitor_questions.max(1));
+    let asked = questions.saturating_mul(per_charge);
     let failures = policy.limits.failures;
-    let (epsilon, delta, leaked) = (
-        budget.epsilon,
-        budget.delta,
-        bits(questions, failures).ceil(),
-    );
+    let (epsilon, delta, leaked) = (budget.epsilon, budget.delta, bits(asked, failures).ceil());
     format!(
         "  {name}: epsilon {epsilon}, delta {delta:e}; at most {questions} charged questions: \
             which \

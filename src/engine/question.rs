@@ -186,7 +186,8 @@ impl Engine {
         if !query.has_parameters() {
             // Parse already refuses what cannot be answered.
             if let Some(monitor) = query.monitor().map_err(Error::Parse)? {
-                self.check_monitor(requester, &monitor).await?;
+                let facts = StatementFacts::new();
+                self.plan_monitor_now(requester, &monitor, &facts).await?;
                 return Ok(description);
             }
             self.plan_or_preview(requester, &query, &StatementFacts::new())

@@ -398,6 +398,7 @@ impl Difference {
             groups,
             mirror_rows,
             failures,
+            monitor_questions,
             // Compared with the quantum.
             statement_timeout: _,
             connections,
@@ -408,6 +409,12 @@ impl Difference {
             "limits.failures",
             old.failures,
             *failures,
+            ToString::to_string,
+        );
+        self.number(
+            "limits.monitor_questions",
+            old.monitor_questions,
+            *monitor_questions,
             ToString::to_string,
         );
         // What one unit may add is a clip: the noise goes up and down with it, the loss does not.

@@ -408,6 +408,7 @@ const LIMITS: Limits = Limits {
     groups: 100_000,
     mirror_rows: 1_000_000,
     failures: 10,
+    monitor_questions: 0,
     statement_timeout: Duration::from_secs(60),
     connections: 200,
     connections_per_role: CONNECTIONS_MAX,
@@ -440,6 +441,12 @@ fn limits(node: &YamlNode, findings: &mut Findings) -> Option<Limits> {
             "failures",
             "limits.failures",
             &mut limits.failures,
+            0..=1_000_000,
+        ),
+        (
+            "monitor_questions",
+            "limits.monitor_questions",
+            &mut limits.monitor_questions,
             0..=1_000_000,
         ),
         (

@@ -116,6 +116,7 @@ pub(super) fn add_limits(limits: &Limits, text: &mut String) {
         // Resources, and how often a role may ask.
         mirror_rows: _,
         failures: _,
+        monitor_questions: _,
         statement_timeout: _,
         connections: _,
         connections_per_role: _,

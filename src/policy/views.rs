@@ -189,6 +189,7 @@ pub static VIEWS: [View; 10] = [
             ("epsilon", Type::Float8),
             ("opened_at", Type::Timestamptz),
             ("asked", Type::Int8),
+            ("last_answer", Type::Bool),
             ("is_open", Type::Bool),
         ],
     },

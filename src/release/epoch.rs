@@ -58,12 +58,9 @@ impl Epoch {
         })
     }
 
-    pub fn epsilon(&self) -> Fixed {
-        self.epsilon
-    }
-
-    pub fn direction(&self) -> Direction {
-        self.direction
+    /// Its epsilon, and which way its sums may move.
+    pub fn terms(&self) -> (Fixed, Direction) {
+        (self.epsilon, self.direction)
     }
 
     /// How many questions had a verdict.

@@ -153,10 +153,13 @@ fn direction(coordinate: &Coordinate, measure: &Measure) -> Option<(Direction, G
                 fixed_point: _,
             },
         ) => {
-            let direction = match (fixed_point.lower, fixed_point.upper) {
-                (0.., _) => Direction::Up,
-                (_, ..=0) => Direction::Down,
-                _ => Direction::Either,
+            // The value is clipped to these bounds before it is scaled and rounded, neither of which
+            // changes a sign. The grid's own ends may lie a step outside.
+            let bounds = fixed_point.bounds;
+            let direction = match (bounds.lo >= 0.0, bounds.hi <= 0.0) {
+                (true, _) => Direction::Up,
+                (false, true) => Direction::Down,
+                (false, false) => Direction::Either,
             };
             Some((direction, fixed_point.step))
         }

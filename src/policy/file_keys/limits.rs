@@ -47,6 +47,13 @@ pub(super) const KEYS: &[PolicyKey] = &[
         "failures: 10",
     ),
     key(
+        "limits.monitor_questions",
+        KeyShape::Count(0, 1_000_000),
+        "0",
+        "The most questions that a monitor answers for one charge. With 0 there are no monitors.",
+        "monitor_questions: 1000",
+    ),
+    key(
         "limits.statement_timeout",
         KeyShape::Time,
         "60s",

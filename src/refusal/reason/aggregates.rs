@@ -38,6 +38,11 @@ reasons! {
         "The threshold of `pgveil.above()` is a constant number, and the monitor's name a short \
             constant text.",
         "Write `pgveil.above(count(*), 1000, 'fraud')`.";
+    MONITORS_OFF = "monitors-off", FEATURE_NOT_SUPPORTED, Unsupported,
+        "The policy allows no monitors. A monitor runs many statements for one charge, whose times \
+            and failures may reveal something each.",
+        "Ask for the count or sum itself; or ask the data owner to set \
+            `limits.monitor_questions`.";
     MONITOR_DIRECTION = "monitor-direction", FEATURE_NOT_SUPPORTED, Unsupported,
         "The monitor was opened by a count or by a sum of one sign, which has half of the noise. \
             All of its questions have to be of that kind.",

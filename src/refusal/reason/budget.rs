@@ -57,9 +57,15 @@ reasons! {
             it would cost more now. Nothing was charged beyond that price.",
         "Look at the price again: other questions of the role have changed it.";
     TOO_MANY_MONITORS = "too-many-monitors", CONFIGURATION_LIMIT_EXCEEDED, Exhausted,
-        "The role has as many open monitors as it may have, or has asked a monitor as many \
-            questions as it may. Nothing was charged.",
-        "Ask a monitor that is open, or open another one.";
+        "The role has as many open monitors as it may have. Nothing was charged.",
+        "Ask a monitor that is open: `pgveil.monitors` lists them.";
+    MONITOR_ENDED = "monitor-ended", OBJECT_NOT_IN_PREREQUISITE_STATE, Other,
+        "The monitor's epoch ended while the question waited for another session's, so its answer \
+            would no longer be free. Nothing was charged.",
+        "Ask again: that opens the monitor, for its price.";
+    MONITOR_BUSY = "monitor-busy", OBJECT_NOT_IN_PREREQUISITE_STATE, Other,
+        "Other sessions of the role are asking the same monitor. Nothing was charged.",
+        "Ask again later, or ask another monitor.";
     COST_TOO_LARGE = "cost-too-large", PROGRAM_LIMIT_EXCEEDED, TooLarge,
         "The query costs more than can be counted.",
         "Ask for fewer parts, or lower `pgveil.epsilon`.";

@@ -176,6 +176,10 @@ tables: {public.t: public}
     assert_eq!(default("mirror_rows"), limits.mirror_rows.to_string());
     assert_eq!(default("failures"), limits.failures.to_string());
     assert_eq!(
+        default("monitor_questions"),
+        limits.monitor_questions.to_string()
+    );
+    assert_eq!(
         default("statement_timeout"),
         format!("{}s", limits.statement_timeout.as_secs())
     );

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use pgveil::engine::{Engine, Format, Requester, Service};
+use pgveil::ledger::{Act, Decision};
 use pgveil::parse::{ExplainFormat, Query, Statement, parse};
 use pgveil::policy::{Reuse, SessionSettings};
 use tokio_util::sync::CancellationToken;
@@ -29,6 +30,7 @@ database: {url: \"${DATABASE_URL}\"}
 ledger: {url: \"${LEDGER_URL}\"}
 privacy: {unit: client, budget: {epsilon: 90000, delta: 1e-3}, per_query: {epsilon: 8, \
 max_epsilon: 8}}
+limits: {monitor_questions: 1000}
 roles:
   - {name: analyst, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {epsilon: 80000, delta: 1e-4}}
   - {name: colleague, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {epsilon: 80000, delta: 1e-4}}
@@ -44,11 +46,15 @@ tables:
 const SALES: &str = "\"Till\".\"Sales\"";
 
 async fn till(is_silent: bool) -> Veil {
+    till_with(is_silent, POLICY).await
+}
+
+async fn till_with(is_silent: bool, policy: &str) -> Veil {
     let fill = async |client: &tokio_postgres::Client| {
         client.batch_execute(SCHEMA).await.unwrap();
     };
     let sampler = if is_silent { Veil::silent() } else { None };
-    Veil::over(fill, POLICY, sampler).await
+    Veil::over(fill, policy, sampler).await
 }
 
 fn session() -> Requester {
@@ -144,9 +150,9 @@ async fn an_epoch_is_paid_for_once() {
     close(veil.spent().await, 2.0 * one);
     assert_eq!(rows(ask(700, "a")).await, ["f|x"]);
     close(veil.spent().await, 3.0 * one);
-    let view = "SELECT monitor_name, epsilon, asked, is_open, opened_at < now() + interval '1 day' \
+    let view = "SELECT monitor_name, epsilon, asked, last_answer, is_open, opened_at < now() + interval '1 day' \
         FROM pgveil.monitors ORDER BY 1";
-    assert_eq!(rows(view.to_owned()).await, ["a|8|1|t|t", "b|8|1|t|t"]);
+    assert_eq!(rows(view.to_owned()).await, ["a|8|1|f|t|t", "b|8|1|f|t|t"]);
     // The epsilon is the session's when the epoch opens.
     let cheap = Requester {
         session_settings: Veil::session_settings(0.5),
@@ -316,6 +322,96 @@ async fn explain_and_describe_are_free() {
         answer.notices,
         ["monitor x has ended; the next question opens it again, for its price"]
     );
+}
+
+/// A question that was free when it was asked is never charged: it is answered free, or refused.
+#[tokio::test(flavor = "multi_thread")]
+async fn who_waits_for_the_last_answer_is_not_charged() {
+    let veil = till(true).await;
+    let ask = |n: u32| format!("SELECT pgveil.above(count(*), {n}) FROM {SALES}");
+    assert!(!verdict(&veil.engine, &ask(700)).await);
+    let asked = (0..8).map(|_| {
+        let (engine, sql) = (Arc::clone(&veil.engine), ask(600));
+        tokio::spawn(async move { rows_of(&engine, &session(), &sql).await })
+    });
+    let mut answered = 0;
+    for asked in asked.collect::<Vec<_>>() {
+        match asked.await.unwrap() {
+            Ok(rows) => {
+                assert_eq!(rows, ["t"]);
+                answered += 1;
+            }
+            Err(error) => {
+                let refused = error.report();
+                assert_eq!(refused.sqlstate.to_string(), "55000", "{refused:?}");
+            }
+        }
+    }
+    // The first true answer was paid for by the false one before it.
+    assert!(answered > 0);
+    close(veil.spent().await, f64::from(answered) * of_epoch(8.0));
+    let view = "SELECT last_answer, is_open FROM pgveil.monitors";
+    let rows = rows_of(&veil.engine, &session(), view).await.unwrap();
+    assert_eq!(rows, ["t|f"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_owner_decides_how_much_one_charge_covers() {
+    let ask = |n: u32| format!("SELECT pgveil.above(count(*), {n}) FROM {SALES}");
+    let state = |error: pgveil::error::Error| error.report().sqlstate.to_string();
+    let none = POLICY.replace("limits: {monitor_questions: 1000}\n", "");
+    let veil = till_with(true, &none).await;
+    for sql in [ask(700), format!("EXPLAIN {}", ask(700))] {
+        let statements = parse(&sql).unwrap();
+        let refused = match statements.as_slice() {
+            [Statement::Query(_)] => veil.ask_as(&session(), &sql).await.err(),
+            [Statement::Explain(query, format)] => {
+                let session = session();
+                let cancel = CancellationToken::new();
+                let asked = veil
+                    .engine
+                    .explain(&session, query, &[], &[], *format, cancel);
+                asked.await.err()
+            }
+            _ => panic!("{sql}"),
+        };
+        assert_eq!(refused.map(state), Some("0A000".to_owned()), "{sql}");
+    }
+    let two = POLICY.replace("monitor_questions: 1000", "monitor_questions: 2");
+    let veil = till_with(true, &two).await;
+    for _ in 0..2 {
+        assert!(!verdict(&veil.engine, &ask(700)).await);
+    }
+    let refused = veil.ask_as(&session(), &ask(700)).await.err();
+    assert_eq!(refused.map(state), Some("55000".to_owned()));
+    close(veil.spent().await, of_epoch(8.0));
+    assert!(!verdict(&veil.engine, &ask(700)).await);
+    close(veil.spent().await, 2.0 * of_epoch(8.0));
+    // A frozen role is not answered, although an open monitor is free.
+    let freeze = Decision {
+        act: Act::Freeze {
+            role: Some("analyst".to_owned()),
+        },
+        who: "owner".to_owned(),
+        why: "a look at what it asks".to_owned(),
+    };
+    veil.engine.ledger().decide(freeze).await.unwrap();
+    let refused = veil.ask_as(&session(), &ask(700)).await.err();
+    assert_eq!(refused.map(state), Some("53400".to_owned()));
+    close(veil.spent().await, 2.0 * of_epoch(8.0));
+}
+
+/// Names that nothing was paid for take no room.
+#[tokio::test(flavor = "multi_thread")]
+async fn names_of_monitors_that_ended_take_no_room() {
+    let veil = till(true).await;
+    let ask = |name: String| format!("SELECT pgveil.above(count(*), 600, '{name}') FROM {SALES}");
+    for at in 0..1_100 {
+        let refused = format!("SELECT pgveil.above(max(\"Amount\"), 1, 'n{at}') FROM {SALES}");
+        assert!(veil.ask_as(&session(), &refused).await.is_err());
+    }
+    assert!(veil.spent().await == 0.0);
+    assert!(verdict(&veil.engine, &ask("one more".to_owned())).await);
 }
 
 /// Parameters are constants of their types.
