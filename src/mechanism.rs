@@ -14,7 +14,7 @@
 //! | Laplace | a number to add | an L1 norm | [`loss_laplace`] | `laplace.rs` |
 //! | Gaussian | a number to add | an L2 norm | [`loss_gaussian`] | `gaussian.rs` |
 //! | threshold | nothing; counts decide | which keys exist | [`loss_threshold`] | `threshold.rs` |
-//! | above threshold | whether a sum is above | an L1 norm, up to the first answer that is above | [`loss_of_epoch`] | `above_threshold.rs` |
+//! | above threshold | a verdict | an L1 norm | [`loss_of_epoch`] | `above_threshold.rs` |
 //! | exponential | a candidate | the width of penalties | `Exponential::loss` | `exponential.rs` |
 //!
 //! Grouping sets may be measured by [`Effects`] in place of their groups: Gaussian noise then hides
@@ -51,7 +51,7 @@ pub(crate) mod testing;
 mod threshold;
 
 pub use above_threshold::{
-    Direction, NoisyThreshold, ThresholdQuestion, check_epoch, loss_of_epoch, margin,
+    NoisyThreshold, SumDirection, ThresholdQuestion, check_epoch, loss_of_epoch, margin,
 };
 pub use calibration::{Calibrated, CalibrationError, loss_threshold};
 pub use choose_law::{AccountState, Either, choose, quantile_95};

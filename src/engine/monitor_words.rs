@@ -1,7 +1,6 @@
 //! What is said of a monitor: EXPLAIN, notices and refusals.
 
 use super::Engine;
-use super::monitors::PlannedSum;
 use super::notice::three_digits;
 use super::statement_log::StatementFacts;
 use crate::error::Error;
@@ -9,7 +8,8 @@ use crate::mechanism::margin;
 use crate::parse::{ExplainFormat, MonitorQuery};
 use crate::policy::Notices;
 use crate::refusal::{Refusal, reason};
-use crate::rewrite::MonitoredSum;
+use crate::release::EpochTerms;
+use crate::rewrite::{MonitoredSum, Plan};
 use crate::shadow::Requester;
 
 impl Engine {
@@ -20,10 +20,10 @@ impl Engine {
         monitor: &MonitorQuery,
         (format, facts): (ExplainFormat, &StatementFacts),
     ) -> Result<Vec<String>, Error> {
-        let (planned, is_open) = self.plan_monitor_now(requester, monitor, facts).await?;
-        let sum = MonitoredSum::of(&planned.plan).map_err(Error::Rewrite)?;
-        let release = planned.plan.release(sum.release());
-        let epsilon = planned.terms.epsilon.to_f64();
+        let (plan, terms, is_open) = self.plan_monitor_now(requester, monitor, facts).await?;
+        let sum = MonitoredSum::of(&plan).map_err(Error::Rewrite)?;
+        let release = plan.release(sum.release());
+        let epsilon = terms.epsilon.to_f64();
         let name = title(monitor);
         let cost = match is_open {
             true => format!("{name} is open: the question is free"),
@@ -37,13 +37,13 @@ impl Engine {
                 "monitor": monitor.name,
                 "is_open": is_open,
                 "epsilon": epsilon,
-                "margin": margin_of(&planned, &sum, 1),
-                "margin_of_100": margin_of(&planned, &sum, 100),
+                "margin": margin_of(terms, &sum, 1),
+                "margin_of_100": margin_of(terms, &sum, 100),
                 "sql": release.sql(),
             });
             return Ok(vec![format!("{json:#}")]);
         }
-        let mut lines = vec![cost, reach(&planned, &sum)];
+        let mut lines = vec![cost, reach(terms, &sum)];
         lines.extend(release.description().iter().map(|line| format!("  {line}")));
         if format == ExplainFormat::Verbose {
             lines.extend(release.sql().map(|sql| format!("  SQL: {sql}")));
@@ -54,9 +54,8 @@ impl Engine {
 
 /// The notices of an answer.
 pub(super) fn notices(
-    requester: &Requester,
-    monitor: &MonitorQuery,
-    planned: &PlannedSum,
+    (requester, monitor): (&Requester, &MonitorQuery),
+    (plan, terms): (&Plan, EpochTerms),
     (was_open, is_above): (bool, bool),
 ) -> Vec<String> {
     let level = requester.session_settings.notices;
@@ -66,7 +65,7 @@ pub(super) fn notices(
     }
     let name = title(monitor);
     if !was_open {
-        let epsilon = planned.terms.epsilon.to_f64();
+        let epsilon = terms.epsilon.to_f64();
         notices.push(format!(
             "{name} was opened for epsilon {epsilon}; its questions are free until one is true"
         ));
@@ -78,26 +77,26 @@ pub(super) fn notices(
     }
     if level == Notices::Full
         && !was_open
-        && let Ok(sum) = MonitoredSum::of(&planned.plan)
+        && let Ok(sum) = MonitoredSum::of(plan)
     {
-        notices.push(reach(planned, &sum));
+        notices.push(reach(terms, &sum));
     }
     notices
 }
 
 /// How far from a threshold verdicts are right.
-fn reach(planned: &PlannedSum, sum: &MonitoredSum<'_>) -> String {
+fn reach(terms: EpochTerms, sum: &MonitoredSum<'_>) -> String {
     format!(
         "A sum that is {} below the threshold is answered true with a chance of 5 %; of a hundred \
             such questions, where each is {} below",
-        three_digits(margin_of(planned, sum, 1)),
-        three_digits(margin_of(planned, sum, 100)),
+        three_digits(margin_of(terms, sum, 1)),
+        three_digits(margin_of(terms, sum, 100)),
     )
 }
 
-fn margin_of(planned: &PlannedSum, sum: &MonitoredSum<'_>, questions: u32) -> f64 {
-    let epsilon = planned.terms.epsilon.to_f64();
-    margin(epsilon, planned.terms.direction, questions) * sum.unit_moves()
+fn margin_of(terms: EpochTerms, sum: &MonitoredSum<'_>, questions: u32) -> f64 {
+    let epsilon = terms.epsilon.to_f64();
+    margin(epsilon, terms.direction, questions) * sum.unit_moves()
 }
 
 fn title(monitor: &MonitorQuery) -> String {

@@ -30,12 +30,12 @@ use crate::error::Error;
 use crate::execute;
 use crate::ledger::{self, Buyer, DebitError, Fingerprint, Purchase, Verdict};
 use crate::mechanism::{
-    AccountState, Accounting, Cap, Direction, Fixed, Loss, check_epoch, loss_of_epoch,
+    AccountState, Accounting, Cap, Fixed, Loss, SumDirection, check_epoch, loss_of_epoch,
 };
 use crate::parse::MonitorQuery;
 use crate::policy::{ClipChoice, Policy, Reuse, SessionSettings, Widen};
 use crate::refusal::Refusal;
-use crate::release::{Epoch, EpochVerdict, LockedPart, MonitoredRows};
+use crate::release::{Epoch, EpochTerms, EpochVerdict, LockedPart, MonitoredRows};
 use crate::rewrite::{MonitoredSum, Plan, Terms};
 use crate::shadow::{Description, Requester, Weighed};
 
@@ -72,13 +72,6 @@ struct MonitorFacts {
     ended: u64,
 }
 
-/// What an epoch costs, and which sums it takes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct EpochTerms {
-    pub epsilon: Fixed,
-    pub direction: Direction,
-}
-
 impl MonitorSlot {
     fn facts(&self) -> Option<MonitorFacts> {
         *lock(&self.facts)
@@ -89,15 +82,15 @@ impl MonitorSlot {
     }
 
     /// How many of its epochs have ended.
-    fn ended(&self) -> u64 {
+    fn epochs_ended(&self) -> u64 {
         self.facts().map_or(0, |facts| facts.ended)
     }
 }
 
 /// A question to a monitor, planned for its epoch.
-pub(super) struct PlannedSum {
-    pub plan: Arc<Plan>,
-    pub terms: EpochTerms,
+struct PlannedSum {
+    plan: Arc<Plan>,
+    terms: EpochTerms,
 }
 
 impl Monitors {
@@ -163,17 +156,17 @@ impl Engine {
         self.check_monitors_are_allowed()?;
         let slot = self.monitors.slot(&requester.role, &monitor.name);
         let slot = slot.map_err(Error::Ledger)?;
-        let ended = slot.ended();
+        let ended = slot.epochs_ended();
         let waiting = async { Ok(slot.epoch.lock().await) };
         let waiting = timing.until_cancelled(waiting);
         let waited = tokio::time::timeout(self.policy.limits.statement_timeout, waiting).await;
         let mut epoch = waited.map_err(|_| Error::Ledger(busy(monitor)))??;
         // What was free when it was asked is not charged.
-        if slot.ended() != ended {
+        if slot.epochs_ended() != ended {
             return Err(Error::Ledger(has_ended(monitor)));
         }
         let open = epoch.as_ref().map(Epoch::terms);
-        let planning = self.plan_monitor(requester, monitor, open.map(terms_of), facts);
+        let planning = self.plan_monitor(requester, monitor, open, facts);
         let planned = timing.until_cancelled(planning).await?;
         let asking = self.ask(requester, (monitor, &planned), &mut epoch, (timing, facts));
         let asked = timing.run(Box::pin(asking)).await;
@@ -184,7 +177,7 @@ impl Engine {
         );
         let is_above = asked?;
         drop(epoch);
-        let statement = monitor.shown(is_above);
+        let statement = monitor.statement_of(is_above);
         let shown = self
             .shadow
             .run(requester, &statement, &description, formats);
@@ -193,7 +186,11 @@ impl Engine {
         let answer = Answer {
             columns: description.columns,
             rows,
-            notices: notices(requester, monitor, &planned, (open.is_some(), is_above)),
+            notices: notices(
+                (requester, monitor),
+                (&planned.plan, planned.terms),
+                (open.is_some(), is_above),
+            ),
             warnings: self.of_changed_rows(&planned.plan),
             held,
         };
@@ -225,7 +222,7 @@ impl Engine {
         let default = self.policy.privacy.epsilon_default;
         let asked = || Fixed::round_down(settings.epsilon.unwrap_or(default));
         let epsilon = open.map_or_else(asked, |open| open.epsilon);
-        let plan = |direction: Direction| async move {
+        let plan = |direction: SumDirection| async move {
             let of_question = direction.epsilon_of_question(epsilon).to_f64();
             check_least(of_question / epsilon.to_f64(), epsilon, &self.policy)?;
             self.plan_sum(requester, monitor, of_question * DOWN).await
@@ -234,13 +231,13 @@ impl Engine {
             let sum = MonitoredSum::of(plan).map_err(Error::Rewrite)?;
             Ok::<_, Error>(sum.direction)
         };
-        let mut found = plan(Direction::Up).await?;
+        let mut found = plan(SumDirection::Up).await?;
         let own = of_plan(&found)?;
         let direction = open.map_or(own, |open| open.direction);
         if !direction.admits(own) {
             return Err(Error::Rewrite(other_direction(monitor)));
         }
-        if direction == Direction::Either {
+        if direction == SumDirection::Either {
             found = plan(direction).await?;
             of_plan(&found)?;
         }
@@ -302,7 +299,7 @@ impl Engine {
         }
         let reading = self.read_and_decide(requester, epoch, (&mut locked, &sum, monitor), timing);
         let read = AssertUnwindSafe(reading).catch_unwind().await;
-        let is_above = read.unwrap_or_else(|_| Err(failed(&"it panicked")));
+        let is_above = read.unwrap_or_else(|_| Err(failure(&"it panicked")));
         if !matches!(is_above, Ok(_) | Err(execute::Error::Cancelled)) {
             *epoch = None;
         }
@@ -331,7 +328,10 @@ impl Engine {
             ));
         }
         let most = u64::from(self.policy.limits.monitor_questions);
-        if epoch.as_ref().is_some_and(|epoch| epoch.asked() >= most) {
+        if epoch
+            .as_ref()
+            .is_some_and(|epoch| epoch.questions() >= most)
+        {
             *epoch = None;
             return Err(Error::Ledger(has_ended(monitor)));
         }
@@ -355,7 +355,7 @@ impl Engine {
         let purchase = Purchase::fresh(Buyer::Role, loss, fingerprint, Vec::new());
         let paid = self.pay(requester, purchase, facts).await?;
         let charge = paid.ok_or_else(|| internal("ledger", &"an epoch waits for no answer"))?;
-        let terms = (planned.terms.epsilon, planned.terms.direction);
+        let terms = planned.terms;
         let begun = aside(|| Epoch::begin(charge, terms, &mut *(self.sampler)()));
         begun.map_err(|e| internal("release", &e))
     }
@@ -368,7 +368,7 @@ impl Engine {
         (locked, sum, monitor): (&mut LockedPart<'_>, &MonitoredSum<'_>, &MonitorQuery),
         timing: &Timing,
     ) -> Result<bool, execute::Error> {
-        let open = epoch.as_ref().ok_or_else(|| failed(&"no epoch is open"))?;
+        let open = epoch.as_ref().ok_or_else(|| failure(&"no epoch is open"))?;
         let rows = self
             .read_sum(requester, open, (locked, sum), timing)
             .await?;
@@ -408,10 +408,10 @@ impl Engine {
         rows: MonitoredRows,
         (sum, threshold): (&MonitoredSum<'_>, &(BigInt, BigInt)),
     ) -> Result<bool, execute::Error> {
-        let open = epoch.take().ok_or_else(|| failed(&"no epoch is open"))?;
+        let open = epoch.take().ok_or_else(|| failure(&"no epoch is open"))?;
         let asked = sum.question(threshold);
         let decided = aside(|| open.decide(rows, (sum, &asked), &mut *(self.sampler)()));
-        match decided.map_err(|e| failed(&e))? {
+        match decided.map_err(|e| failure(&e))? {
             EpochVerdict::Above => Ok(true),
             EpochVerdict::Below(open) => {
                 *epoch = Some(open);
@@ -440,19 +440,15 @@ impl Engine {
         requester: &Requester,
         monitor: &MonitorQuery,
         facts: &StatementFacts,
-    ) -> Result<(PlannedSum, bool), Error> {
+    ) -> Result<(Arc<Plan>, EpochTerms, bool), Error> {
         let open = self.monitors.open_terms(&requester.role, &monitor.name);
         let planned = self.plan_monitor(requester, monitor, open, facts).await?;
-        Ok((planned, open.is_some()))
+        Ok((planned.plan, planned.terms, open.is_some()))
     }
 }
 
-fn failed(why: &dyn std::fmt::Display) -> execute::Error {
+fn failure(why: &dyn std::fmt::Display) -> execute::Error {
     execute::Error::Backend(format!("the verdict failed: {why}"))
-}
-
-fn terms_of((epsilon, direction): (Fixed, Direction)) -> EpochTerms {
-    EpochTerms { epsilon, direction }
 }
 
 /// Refuses an epoch whose questions would get less than the policy's least epsilon.

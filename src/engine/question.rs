@@ -51,7 +51,7 @@ struct PlannedQuestion {
     received: Vec<Received>,
 }
 
-/// A statement that needs no plan of its own.
+/// A statement that needs no ordinary plan.
 enum Unplanned {
     Answered(Answer, Verdict),
     /// A question to a monitor; and the memory of its constants.

@@ -18,7 +18,7 @@ const STEP_BITS: u32 = 40;
 
 /// Which way the sums of an epoch move where a privacy unit is added to the data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Direction {
+pub enum SumDirection {
     /// No sum falls: counts, and sums of values that are not below zero.
     Up,
     /// No sum rises.
@@ -27,7 +27,7 @@ pub enum Direction {
     Either,
 }
 
-impl Direction {
+impl SumDirection {
     /// Whether a sum that moves this way may be asked about in an epoch of `self`.
     pub fn admits(self, of_sum: Self) -> bool {
         self == Self::Either || self == of_sum
@@ -81,9 +81,9 @@ impl NoisyThreshold {
     ///
     /// # Requires
     /// The noise of each question is an independent draw of [`super::laplace`] for the epoch's
-    /// [`Direction::epsilon_of_question`], and the question's sensitivity is at most the clip over
-    /// the weight of that call. In an epoch whose direction is not `Either`, every sum moves that
-    /// way. Nothing but answers leaves, and none after the first that is above.
+    /// [`SumDirection::epsilon_of_question`], and the question's sensitivity is at most the clip
+    /// over the weight of that call. In an epoch whose direction is not `Either`, every sum moves
+    /// that way. Nothing but answers leaves, and none after the first that is above.
     ///
     /// # Errors
     /// [`SampleError`]. The charge stands.
@@ -153,10 +153,10 @@ fn is_above(
 
 /// How far from its threshold a sum has to be so that `questions` sums at that distance below it
 /// are all answered below but for a chance of 5 %, in units of the sensitivity.
-pub fn margin(epsilon: f64, direction: Direction, questions: u32) -> f64 {
+pub fn margin(epsilon: f64, direction: SumDirection, questions: u32) -> f64 {
     let (of_threshold, of_question) = match direction {
-        Direction::Up | Direction::Down => (2.0 / epsilon, 2.0 / epsilon),
-        Direction::Either => (2.0 / epsilon, 4.0 / epsilon),
+        SumDirection::Up | SumDirection::Down => (2.0 / epsilon, 2.0 / epsilon),
+        SumDirection::Either => (2.0 / epsilon, 4.0 / epsilon),
     };
     let below = |distance: f64| all_below(distance, (of_threshold, of_question), questions);
     let (mut near, mut far) = (0.0, 100.0 / epsilon * (1.0 + f64::from(questions).ln()));
@@ -329,22 +329,25 @@ mod tests {
             (0.5, 100, 32.0),
             (0.5, 1_000, 41.0),
         ] {
-            let found = margin(epsilon, Direction::Up, questions);
+            let found = margin(epsilon, SumDirection::Up, questions);
             assert!(
                 (found - wanted).abs() <= 1.0,
                 "{epsilon} {questions}: {found}"
             );
         }
-        assert!(margin(0.1, Direction::Either, 1) > margin(0.1, Direction::Up, 1));
+        assert!(margin(0.1, SumDirection::Either, 1) > margin(0.1, SumDirection::Up, 1));
     }
 
     #[test]
     fn shares_of_an_epoch_are_rounded_down() {
         let epsilon = Fixed(7);
-        assert_eq!(Direction::Up.epsilon_of_question(epsilon), Fixed(3));
-        assert_eq!(Direction::Either.epsilon_of_question(epsilon), Fixed(1));
-        assert!(Direction::Either.admits(Direction::Up));
-        assert!(!Direction::Up.admits(Direction::Down) && !Direction::Up.admits(Direction::Either));
+        assert_eq!(SumDirection::Up.epsilon_of_question(epsilon), Fixed(3));
+        assert_eq!(SumDirection::Either.epsilon_of_question(epsilon), Fixed(1));
+        assert!(SumDirection::Either.admits(SumDirection::Up));
+        assert!(
+            !SumDirection::Up.admits(SumDirection::Down)
+                && !SumDirection::Up.admits(SumDirection::Either)
+        );
         assert!(check_epoch(fixed(1e-3)).is_ok() && check_epoch(Fixed(1)).is_err());
     }
 }

@@ -33,7 +33,7 @@ pub struct MonitorQuery {
 
 impl MonitorQuery {
     /// The statement that shows the verdict among the query's constants.
-    pub fn shown(&self, is_above: bool) -> String {
+    pub fn statement_of(&self, is_above: bool) -> String {
         let value = ast::Expr::Value(ast::Value::Boolean(is_above).into());
         let items = self.items.iter().enumerate().map(|(at, item)| match item {
             ast::SelectItem::ExprWithAlias { expr: _, alias } if at == self.verdict => {
@@ -318,14 +318,17 @@ mod tests {
         assert_eq!(taken.sum.to_sql(), "SELECT count(*) FROM t WHERE a > 1");
         assert_eq!(taken.threshold, (BigInt::from(1000), BigInt::from(1)));
         assert_eq!(taken.name, "x");
-        assert_eq!(taken.shown(true), "SELECT true AS above");
+        assert_eq!(taken.statement_of(true), "SELECT true AS above");
         let sql = "SELECT 'a' AS kind, PGVEIL.Above(sum(b) FILTER (WHERE c), -2.50) AS is_high \
             FROM t";
         let taken = monitor(sql).unwrap().unwrap();
         assert_eq!(taken.sum.to_sql(), "SELECT sum(b) FILTER (WHERE c) FROM t");
         assert_eq!(taken.threshold, (BigInt::from(-250), BigInt::from(100)));
         assert_eq!(taken.name, "");
-        assert_eq!(taken.shown(false), "SELECT 'a' AS kind, false AS is_high");
+        assert_eq!(
+            taken.statement_of(false),
+            "SELECT 'a' AS kind, false AS is_high"
+        );
     }
 
     #[test]

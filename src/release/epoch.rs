@@ -8,16 +8,24 @@ use super::LockedPart;
 use super::groups::groups;
 use crate::execute;
 use crate::ledger::{Charge, EpochDebit};
-use crate::mechanism::{Direction, Fixed, NoisyThreshold, SampleError, Sampler, ThresholdQuestion};
+use crate::mechanism::{
+    Fixed, NoisyThreshold, SampleError, Sampler, SumDirection, ThresholdQuestion,
+};
 use crate::rewrite::MonitoredSum;
+
+/// What an epoch costs, and which sums it takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EpochTerms {
+    pub epsilon: Fixed,
+    pub direction: SumDirection,
+}
 
 /// An open epoch. It lives in the memory of one process, and ends with it.
 pub struct Epoch {
     debit: EpochDebit,
     threshold: NoisyThreshold,
-    epsilon: Fixed,
-    direction: Direction,
-    asked: u64,
+    terms: EpochTerms,
+    questions: u64,
 }
 
 /// The exact sum of one question, read under the epoch's debit.
@@ -40,32 +48,30 @@ impl Epoch {
     /// message, and is wiped at the end.
     ///
     /// # Requires
-    /// `charge` is a debit of [`crate::mechanism::loss_of_epoch`] of `epsilon`.
+    /// `charge` is a debit of [`crate::mechanism::loss_of_epoch`] of its epsilon.
     ///
     /// # Errors
     /// [`SampleError`]. The charge stands.
     pub fn begin(
         charge: Charge,
-        (epsilon, direction): (Fixed, Direction),
+        terms: EpochTerms,
         sampler: &mut dyn Sampler,
     ) -> Result<Self, SampleError> {
         Ok(Self {
-            threshold: NoisyThreshold::draw(epsilon, sampler)?,
+            threshold: NoisyThreshold::draw(terms.epsilon, sampler)?,
             debit: charge.into_epoch(),
-            epsilon,
-            direction,
-            asked: 0,
+            terms,
+            questions: 0,
         })
     }
 
-    /// Its epsilon, and which way its sums may move.
-    pub fn terms(&self) -> (Fixed, Direction) {
-        (self.epsilon, self.direction)
+    pub fn terms(&self) -> EpochTerms {
+        self.terms
     }
 
     /// How many questions had a verdict.
-    pub fn asked(&self) -> u64 {
-        self.asked
+    pub fn questions(&self) -> u64 {
+        self.questions
     }
 
     /// Reads the exact sum of a question. Nothing of it is shown.
@@ -112,7 +118,7 @@ impl Epoch {
         Ok(match is_above {
             true => EpochVerdict::Above,
             false => EpochVerdict::Below(Self {
-                asked: self.asked + 1,
+                questions: self.questions + 1,
                 ..self
             }),
         })

@@ -9,7 +9,7 @@ use super::vector::fixed_point::GridStep;
 use super::{ReleasePlan, UnpaidPart};
 use crate::aggregates::Foreseen;
 use crate::ir::{AggregateId, ReleaseId, aggregate_column, release_alias};
-use crate::mechanism::{Calibrated, Direction, Norm, ThresholdQuestion};
+use crate::mechanism::{Calibrated, Norm, SumDirection, ThresholdQuestion};
 use crate::refusal::{Refusal, reason};
 
 /// The only release of a plan for a monitor.
@@ -19,7 +19,7 @@ const ONLY: ReleaseId = ReleaseId(0);
 pub struct MonitoredSum<'p> {
     plan: &'p Plan,
     /// Which way the sum moves where a unit is added.
-    pub direction: Direction,
+    pub direction: SumDirection,
     step: GridStep,
     noise: Calibrated,
     /// How far one unit moves the sum, in whole steps of its refined grid.
@@ -96,7 +96,7 @@ impl<'p> MonitoredSum<'p> {
     }
 }
 
-fn of_release(release: &ReleasePlan) -> Option<(Direction, GridStep, Calibrated, BigUint)> {
+fn of_release(release: &ReleasePlan) -> Option<(SumDirection, GridStep, Calibrated, BigUint)> {
     let price = release.price()?;
     let [coordinate] = release.coordinates() else {
         return None;
@@ -130,7 +130,7 @@ fn of_release(release: &ReleasePlan) -> Option<(Direction, GridStep, Calibrated,
 }
 
 /// Which way the sum of a coordinate moves where rows are added.
-fn direction(coordinate: &Coordinate, measure: &Measure) -> Option<(Direction, GridStep)> {
+fn direction(coordinate: &Coordinate, measure: &Measure) -> Option<(SumDirection, GridStep)> {
     match (coordinate, measure) {
         (
             Coordinate::Rows { .. } | Coordinate::Units { .. },
@@ -139,7 +139,7 @@ fn direction(coordinate: &Coordinate, measure: &Measure) -> Option<(Direction, G
                 all: None,
                 nulls: None,
             }),
-        ) => Some((Direction::Up, GridStep::Decimal(0))),
+        ) => Some((SumDirection::Up, GridStep::Decimal(0))),
         (
             Coordinate::Values {
                 filter: _,
@@ -153,13 +153,13 @@ fn direction(coordinate: &Coordinate, measure: &Measure) -> Option<(Direction, G
                 fixed_point: _,
             },
         ) => {
-            // The value is clipped to these bounds before it is scaled and rounded, neither of which
-            // changes a sign. The grid's own ends may lie a step outside.
+            // The value is clipped to these bounds before it is scaled and rounded, which change no
+            // sign. The grid's own ends may lie a step outside.
             let bounds = fixed_point.bounds;
             let direction = match (bounds.lo >= 0.0, bounds.hi <= 0.0) {
-                (true, _) => Direction::Up,
-                (false, true) => Direction::Down,
-                (false, false) => Direction::Either,
+                (true, _) => SumDirection::Up,
+                (false, true) => SumDirection::Down,
+                (false, false) => SumDirection::Either,
             };
             Some((direction, fixed_point.step))
         }

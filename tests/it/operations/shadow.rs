@@ -160,6 +160,7 @@ fn policy() -> Policy {
             rows_per_unit: 1,
             groups: 1,
             mirror_rows: 3,
+            monitor_questions: 0,
             failures: 1,
             statement_timeout: Duration::from_secs(30),
             connections: 4,

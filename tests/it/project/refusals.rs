@@ -11,6 +11,15 @@ use super::tidy::texts;
 /// Not shown by the golden files: why, or the tests that meet them; and the messages.
 const ELSEWHERE: &[(&str, &[&str])] = &[
     (
+        "a question to a monitor, which has another plan: parse::monitor, sql::monitors",
+        &[
+            "the name of a monitor must be a constant of at most {NAME_BYTES_MAX} bytes of text",
+            "the threshold of pgveil.above() must be a constant number",
+            "this form of pgveil.above()",
+            "this question to a monitor",
+        ],
+    ),
+    (
         "a catalog's path, which is taken before a plan is made: catalogs::reach",
         &[
             "FOR UPDATE and FOR SHARE are not allowed",

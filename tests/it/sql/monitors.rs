@@ -16,8 +16,8 @@ const SCHEMA: &str = "
 CREATE SCHEMA \"Till\";
 CREATE TYPE \"Till\".kind AS ENUM ('cash', 'card');
 CREATE TABLE \"Till\".\"Clients\" (\"Id\" int PRIMARY KEY, branch char(4) NOT NULL);
-CREATE TABLE \"Till\".\"Sales\" (id int PRIMARY KEY, \"Client\" int NOT NULL, how \"Till\".kind NOT \
-NULL, \"Amount\" numeric(8, 2) NOT NULL, change numeric(6, 2), weight float8);
+CREATE TABLE \"Till\".\"Sales\" (id int PRIMARY KEY, \"Client\" int NOT NULL, how \"Till\".kind \
+NOT NULL, \"Amount\" numeric(8, 2) NOT NULL, change numeric(6, 2), weight float8);
 INSERT INTO \"Till\".\"Clients\" SELECT g, (ARRAY['east', 'west'])[1 + g % 2] FROM \
 generate_series(1, 60) AS g;
 INSERT INTO \"Till\".\"Sales\" SELECT g, 1 + g % 60, (ARRAY['cash', \
@@ -150,7 +150,8 @@ async fn an_epoch_is_paid_for_once() {
     close(veil.spent().await, 2.0 * one);
     assert_eq!(rows(ask(700, "a")).await, ["f|x"]);
     close(veil.spent().await, 3.0 * one);
-    let view = "SELECT monitor_name, epsilon, asked, last_answer, is_open, opened_at < now() + interval '1 day' \
+    let view = "SELECT monitor_name, epsilon, asked, last_answer, is_open, opened_at < \
+        now() + interval '1 day' \
         FROM pgveil.monitors ORDER BY 1";
     assert_eq!(rows(view.to_owned()).await, ["a|8|1|f|t|t", "b|8|1|f|t|t"]);
     // The epsilon is the session's when the epoch opens.

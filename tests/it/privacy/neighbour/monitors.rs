@@ -3,7 +3,7 @@
 
 use num_bigint::BigInt;
 use pgveil::engine::plan;
-use pgveil::mechanism::{AccountState, Accounting, Cap, Direction, Fixed, Loss};
+use pgveil::mechanism::{AccountState, Accounting, Cap, Fixed, Loss, SumDirection};
 use pgveil::parse::{Statement, parse};
 use pgveil::policy::{ClipChoice, SessionSettings};
 use pgveil::resolve::Constants;
@@ -12,24 +12,24 @@ use pgveil::rewrite::{MonitoredSum, Plan, Terms};
 use super::random::{Random, seeds};
 use super::world::{Groups, World};
 
-const SUMS: [(&str, Direction); 17] = [
-    ("count(*)", Direction::Up),
-    ("count(i4)", Direction::Up),
-    ("count(*) FILTER (WHERE b)", Direction::Up),
-    ("count(DISTINCT person)", Direction::Up),
-    ("sum(i4)", Direction::Up),
-    ("sum(- i4)", Direction::Down),
-    ("sum(i4 + 5)", Direction::Up),
-    ("sum(i8)", Direction::Either),
-    ("sum(greatest(i8, 0))", Direction::Up),
-    ("sum(n2)", Direction::Up),
-    ("sum(n2) FILTER (WHERE i4 < 20)", Direction::Up),
-    ("sum(nb)", Direction::Either),
-    ("sum(f8)", Direction::Either),
-    ("sum(greatest(f8, 0))", Direction::Up),
-    ("sum(f4)", Direction::Up),
-    ("sum(ni)", Direction::Either),
-    ("sum(least(ni, 0))", Direction::Down),
+const SUMS: [(&str, SumDirection); 17] = [
+    ("count(*)", SumDirection::Up),
+    ("count(i4)", SumDirection::Up),
+    ("count(*) FILTER (WHERE b)", SumDirection::Up),
+    ("count(DISTINCT person)", SumDirection::Up),
+    ("sum(i4)", SumDirection::Up),
+    ("sum(- i4)", SumDirection::Down),
+    ("sum(i4 + 5)", SumDirection::Up),
+    ("sum(i8)", SumDirection::Either),
+    ("sum(greatest(i8, 0))", SumDirection::Up),
+    ("sum(n2)", SumDirection::Up),
+    ("sum(n2) FILTER (WHERE i4 < 20)", SumDirection::Up),
+    ("sum(nb)", SumDirection::Either),
+    ("sum(f8)", SumDirection::Either),
+    ("sum(greatest(f8, 0))", SumDirection::Up),
+    ("sum(f4)", SumDirection::Up),
+    ("sum(ni)", SumDirection::Either),
+    ("sum(least(ni, 0))", SumDirection::Down),
 ];
 
 const PLACES: [&str; 7] = [
@@ -117,9 +117,9 @@ async fn sums_of_monitors_move_as_they_say() {
             for (unit, rest) in missing.iter().zip(&compared.rest) {
                 let moved = integer(&compared.whole, &sum) - integer(rest, &sum);
                 let is_right = match sum.direction {
-                    Direction::Up => moved >= BigInt::ZERO,
-                    Direction::Down => moved <= BigInt::ZERO,
-                    Direction::Either => true,
+                    SumDirection::Up => moved >= BigInt::ZERO,
+                    SumDirection::Down => moved <= BigInt::ZERO,
+                    SumDirection::Either => true,
                 };
                 let size = BigInt::from(moved.magnitude().clone());
                 assert!(
