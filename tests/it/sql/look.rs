@@ -16,6 +16,7 @@ mod left_out;
 mod low_by;
 mod rows;
 pub mod scripted;
+mod whole;
 
 /// Households with few lines and with thousands; what a line costs differs as much.
 pub const SCHEMA: &str = "
