@@ -13,7 +13,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
 
-use super::period_form::{ONLY, by_declared_bounds, is_same_form, may_be_joined};
+use super::period_form::{ONLY, by_declared_bounds, is_same_form, lists_same_keys, may_be_joined};
 use super::planning::accounts;
 use super::planning_limit::{StatementSize, aside};
 use super::rollup::SLACK;
@@ -29,8 +29,10 @@ use crate::error::Error;
 use crate::ledger::{FamilyId, QuestionId};
 use crate::mechanism::Loss;
 use crate::memory::HeldMemory;
-use crate::release::{Released, ReleasedTable};
-use crate::rewrite::{PeriodBatch, Plan, rewrite};
+use crate::refusal::{Refusal, reason};
+use crate::release::{PeriodAnswer, Released, ReleasedTable};
+use crate::rewrite::periods::AskedPeriods;
+use crate::rewrite::{PeriodBatch, Plan, ReleasePlan, rewrite};
 use crate::shadow::Requester;
 
 /// The most bytes of memory for each byte of a stored answer.
@@ -39,7 +41,7 @@ const OPENED: u64 = 16;
 /// What the role holds of a question by periods, and what it lacks.
 pub(super) struct Standing {
     /// Answers that it holds, each with those of its periods that are shown from it.
-    answers: Vec<(ReleasedTable, PeriodSet)>,
+    answers: Vec<(PeriodAnswer, PeriodSet)>,
     claim: PeriodsClaim,
     /// The closed periods that are asked for and not held.
     missing: PeriodSet,
@@ -90,13 +92,18 @@ impl Engine {
         let stored = stored.map_err(|e| ledger_failed(&e))?;
         let count = stored.len() as u64;
         let epsilon = self.terms(requester, Vec::new()).epsilon;
-        let tables = aside(|| {
-            let read = stored.iter().map(|values| ReleasedTable::read(values));
+        // All of it is known to fit together before anything is paid.
+        let held_answers = aside(|| {
+            let read = stored.iter().map(|values| {
+                let table = ReleasedTable::read(values)?;
+                PeriodAnswer::read(table, plan, ONLY)
+            });
             read.collect::<Result<Vec<_>, _>>()
         });
-        let tables = tables.map_err(|e| internal("release", &e))?;
+        let held_answers = held_answers.map_err(|e| internal("release", &e))?;
         let closed = asked.periods().closed_at(now());
-        let (answers, shown) = pick(tables, epsilon, &asked.asked_periods());
+        let shape = plan.release(ONLY);
+        let (answers, shown) = pick(held_answers, shape, epsilon, &asked.asked_periods());
         let is_held = answers
             .iter()
             .fold(PeriodSet::default(), |all, (_, of)| all.or(of));
@@ -155,6 +162,9 @@ impl Engine {
         let (release, shape) = (planned.release(ONLY), form.release(ONLY));
         if release.statements().is_empty() {
             return Ok(None);
+        }
+        if !lists_same_keys(release, shape) {
+            return Err(Error::Rewrite(too_many(periods, asked)));
         }
         if !may_be_joined(release) || !is_same_form(release, shape) {
             return Err(internal("rewrite", &"some periods have another form"));
@@ -226,29 +236,52 @@ impl Engine {
 
 /// The answers that serve a session of this epsilon, each with those of its periods that are asked
 /// for and shown from it; and how many periods these are. Of several answers for a period the one
-/// with the largest epsilon counts, and of these the oldest, so that a period looks the same each
+/// with the least errors counts, and of these the oldest, so that a period looks the same each
 /// time.
 fn pick(
-    tables: Vec<ReleasedTable>,
+    answers: Vec<PeriodAnswer>,
+    shape: &ReleasePlan,
     epsilon: f64,
     asked: &PeriodSet,
-) -> (Vec<(ReleasedTable, PeriodSet)>, u64) {
-    let with_record = |table: ReleasedTable| {
-        let record = table.periods()?.clone();
-        (record.epsilon >= epsilon * (1.0 - SLACK)).then_some((table, record))
-    };
-    let mut serving: Vec<_> = tables.into_iter().filter_map(with_record).collect();
-    serving.sort_by(|(_, a), (_, b)| b.epsilon.total_cmp(&a.epsilon));
-    let (mut left, mut answers, mut count) = (asked.clone(), Vec::new(), 0);
-    for (table, record) in serving {
-        let shown = left.and(&record.periods);
+) -> (Vec<(PeriodAnswer, PeriodSet)>, u64) {
+    let serves = |answer: &PeriodAnswer| answer.epsilon() >= epsilon * (1.0 - SLACK);
+    let mut serving: Vec<(f64, PeriodAnswer)> = answers
+        .into_iter()
+        .filter(serves)
+        .map(|answer| (answer.errors(shape), answer))
+        .collect();
+    serving.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    let (mut left, mut picked, mut count) = (asked.clone(), Vec::new(), 0);
+    for (_, answer) in serving {
+        let shown = left.and(answer.periods());
         if !shown.is_empty() {
             left = left.without(&shown);
             count += shown.count();
-            answers.push((table, shown));
+            picked.push((answer, shown));
         }
     }
-    (answers, count)
+    (picked, count)
+}
+
+/// Some key of so many periods has no listed values. What is bought of periods is kept, so that
+/// small groups would be missing for good.
+fn too_many(missing: &PeriodSet, asked: &AskedPeriods) -> Refusal {
+    let length = asked.periods().length.name();
+    Refusal::new(
+        reason::TOO_MANY_PERIODS,
+        format!(
+            "too many periods to be bought at once: {} {length}s",
+            missing.count()
+        ),
+    )
+    .detail(
+        "With so many, the values of a key are not listed, and groups of few units would be left \
+            out for good. Nothing was charged.",
+    )
+    .hint(
+        "Ask for a shorter range first, or GROUP BY a coarser key. SET pgveil.open_periods = on \
+            asks an ordinary question, and buys all of it each time.",
+    )
 }
 
 /// The answer from those for periods.
@@ -265,10 +298,11 @@ fn join(plan: &Plan, standing: Standing, bought: Option<Answered>) -> Result<Ans
     if let Some(bought) = bought {
         let table = bought.released.table(ONLY).cloned();
         let table = table.ok_or_else(|| internal("release", &"bought periods are gone"))?;
-        answers.push((table, missing));
+        let bought = aside(|| PeriodAnswer::read(table, plan, ONLY));
+        answers.push((bought.map_err(|e| internal("release", &e))?, missing));
     }
     let mut released = Released::before(plan);
-    aside(|| released.join_periods(plan, ONLY, answers)).map_err(|e| internal("release", &e))?;
+    aside(|| released.join_periods(plan, ONLY, answers));
     Ok(Answered {
         released,
         paid,

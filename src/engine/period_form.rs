@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::aggregates::Foreseen;
-use crate::analyze::{PlanningEffort, analyze};
+use crate::analyze::{KeyRule, PlanningEffort, analyze};
 use crate::calendar::period::PeriodSet;
 use crate::ir::{ReleaseId, ResolvedQuery};
 use crate::policy::{ClipChoice, OpenPeriods, Policy, Reuse, SessionSettings};
@@ -12,12 +12,14 @@ use crate::resolve::Constants;
 use crate::rewrite::periods::AskedPeriods;
 use crate::rewrite::{Plan, ReleasePlan, Terms, rewrite};
 
+/// A number of periods whose plan stands for those of several.
+const MANY: usize = 8;
+
 /// The one release of a question by periods.
 pub(super) const ONLY: ReleaseId = ReleaseId(0);
 
 /// A question that may be answered by periods.
 pub(super) struct Candidate {
-    whole: ResolvedQuery,
     asked: AskedPeriods,
 }
 
@@ -44,7 +46,6 @@ impl Candidate {
         }
         Some(Self {
             asked: AskedPeriods::of(query, policy)?,
-            whole: query.clone(),
         })
     }
 
@@ -62,16 +63,18 @@ impl Candidate {
             rewrite(&analyzed, policy, &terms).ok()
         };
         let form = || {
-            let whole = planned(self.whole)?;
             let periods = self.asked.periods();
-            let first = PeriodSet::between(periods.from, periods.from.next());
-            let one = planned(self.asked.within(&first))?;
-            let is_right = may_be_joined(whole.release(ONLY))
-                && may_be_joined(one.release(ONLY))
-                && is_same_form(whole.release(ONLY), one.release(ONLY));
+            let first = |count: usize| {
+                let end = (0..count).fold(periods.from, |end, _| end.next());
+                planned(self.asked.within(&PeriodSet::between(periods.from, end)))
+            };
+            // What is said of one answer may depend on how many periods it is for.
+            let (one, many) = (first(1)?, first(MANY)?);
+            let is_right = may_be_joined(one.release(ONLY))
+                && may_be_joined(many.release(ONLY))
+                && is_same_form(many.release(ONLY), one.release(ONLY))
+                && lists_same_keys(many.release(ONLY), one.release(ONLY));
             let question = one.release(ONLY).lasting().filter(|_| is_right)?;
-            // What the plan of a bounded question says holds of each answer for periods: that of
-            // the question itself, without bounds, may have keys by threshold.
             Some(one.into_form_by_periods(self.asked, question))
         };
         plan.or_by_periods(form())
@@ -100,6 +103,7 @@ pub(super) fn may_be_joined(release: &ReleasePlan) -> bool {
         && !is_by_noise
         && release.choices().is_empty()
         && release.look().is_none()
+        && release.price().is_some_and(|price| price.effects.is_none())
         && release.constants().is_empty()
         && release.no_row().is_none()
         && release.models().next().is_none()
@@ -110,4 +114,11 @@ pub(super) fn is_same_form(one: &ReleasePlan, other: &ReleasePlan) -> bool {
     one.measures() == other.measures()
         && one.outputs() == other.outputs()
         && one.key_columns() == other.key_columns()
+}
+
+/// Whether the same keys of both have listed values. The others are shown by threshold.
+pub(super) fn lists_same_keys(one: &ReleasePlan, other: &ReleasePlan) -> bool {
+    let is_listed = |(_, rule): &(_, KeyRule)| matches!(rule, KeyRule::Domain(_));
+    let (of_one, of_other) = (one.keys().iter(), other.keys().iter());
+    of_one.map(is_listed).eq(of_other.map(is_listed))
 }

@@ -202,16 +202,18 @@ impl NoiseRecord {
         })
     }
 
+    /// Whether it can be one of several records in a table ([`Self::join`]): what is said of one
+    /// of its groups does not depend on the others.
+    pub fn may_be_joined(&self) -> bool {
+        !self.is_cut() && !self.leaves_out() && self.is_as_drawn() && !self.is_by_effects()
+    }
+
     /// The noise of groups that come from several answers to one question: `part_of` has the place
-    /// of the record of each group. `None` where it cannot be said for all groups in one way: where
-    /// a clip was chosen, a value left out, or groups are sums or share their noise.
+    /// of the record of each group. `None` without a record.
+    ///
+    /// # Requires
+    /// Each may be joined ([`Self::may_be_joined`]).
     pub(super) fn join(parts: Vec<Self>, part_of: Vec<usize>) -> Option<Self> {
-        let is_plain = |part: &Self| {
-            !part.is_cut() && !part.leaves_out() && part.is_as_drawn() && !part.is_by_effects()
-        };
-        if !parts.iter().all(is_plain) || part_of.iter().any(|at| *at >= parts.len()) {
-            return None;
-        }
         Some(Self {
             has_all_rows: parts.iter().all(|part| part.has_all_rows),
             part_of,

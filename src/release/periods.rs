@@ -9,7 +9,7 @@ use crate::calendar::period::{Period, PeriodSet};
 use crate::ir::ReleaseId;
 use crate::ir::literal::parse;
 use crate::policy::Scalar;
-use crate::rewrite::{PeriodBatch, Plan};
+use crate::rewrite::{PeriodBatch, Plan, ReleasePlan};
 
 /// The periods that a stored answer is for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -35,24 +35,22 @@ impl ReleasedTable {
     }
 }
 
-impl Released {
-    /// The answer to a question by periods, from answers for periods: of each the groups of some of
-    /// its periods. The groups are in the order of the periods.
-    ///
-    /// # Guarantee
-    /// The result is a function of the answers, which the requester holds, and of the plan.
-    ///
-    /// # Requires
-    /// No period is taken from two answers.
+/// An answer for some periods of a question, of which it is known that it can stand in an answer to
+/// the question.
+#[derive(Debug, Clone)]
+pub struct PeriodAnswer {
+    record: PeriodsRecord,
+    noise: NoiseRecord,
+    /// In the order of the periods.
+    groups: Vec<(Period, PrintedKey, Vec<String>)>,
+}
+
+impl PeriodAnswer {
+    /// From what was released. `plan` is the form of the question by periods.
     ///
     /// # Errors
-    /// [`Error::Unreadable`] where an answer is not one to this question.
-    pub fn join_periods(
-        &mut self,
-        plan: &Plan,
-        release: ReleaseId,
-        answers: Vec<(ReleasedTable, PeriodSet)>,
-    ) -> Result<(), Error> {
+    /// [`Error::Unreadable`] where it is no answer to this question.
+    pub fn read(table: ReleasedTable, plan: &Plan, release: ReleaseId) -> Result<Self, Error> {
         let shape = plan.release(release);
         let asked = plan.periods().ok_or(Error::Mismatch)?;
         let (at, length) = (asked.key(), asked.periods().length);
@@ -66,37 +64,82 @@ impl Released {
             };
             Some(length.period_of(micros))
         };
+        let fits = |(key, measures): (&PrintedKey, &Vec<String>)| {
+            key.len() == shape.key_columns() && measures.len() == shape.width()
+        };
+        let is_whole = table.keys.len() == table.measures.len();
+        if !is_whole || !table.keys.iter().zip(&table.measures).all(fits) {
+            return Err(Error::Unreadable);
+        }
+        let mut groups = Vec::new();
+        for (key, measures) in table.keys.into_iter().zip(table.measures) {
+            // A listed key has a group for NULL too. A question by periods has no such rows, so the
+            // group is noise alone.
+            if key.get(at).is_some_and(Option::is_none) {
+                continue;
+            }
+            let period = period_of(&key).ok_or(Error::Unreadable)?;
+            groups.push((period, key, measures));
+        }
+        groups.sort_by_key(|(period, ..)| *period);
+        Ok(Self {
+            record: table.periods.ok_or(Error::Unreadable)?,
+            noise: table
+                .drawn
+                .filter(NoiseRecord::may_be_joined)
+                .ok_or(Error::Unreadable)?,
+            groups,
+        })
+    }
+
+    /// The periods that it is for.
+    pub fn periods(&self) -> &PeriodSet {
+        &self.record.periods
+    }
+
+    /// The epsilon of its statement.
+    pub fn epsilon(&self) -> f64 {
+        self.record.epsilon
+    }
+
+    /// How large its errors are, to compare it with other answers to the question: the logarithms
+    /// of the standard deviations of all measures, added up.
+    pub fn errors(&self, shape: &ReleasePlan) -> f64 {
+        let measures = shape.measures().iter();
+        let deviations = measures.map(|measure| self.noise.deviation(measure));
+        deviations
+            .map(|deviation| deviation.max(f64::MIN_POSITIVE).ln())
+            .sum()
+    }
+}
+
+impl Released {
+    /// The answer to a question by periods, from answers for periods: of each the groups of some of
+    /// its periods. The groups are in the order of the periods.
+    ///
+    /// # Guarantee
+    /// The result is a function of the answers, which the requester holds, and of the plan.
+    ///
+    /// # Requires
+    /// No period is taken from two answers.
+    pub fn join_periods(
+        &mut self,
+        plan: &Plan,
+        release: ReleaseId,
+        answers: Vec<(PeriodAnswer, PeriodSet)>,
+    ) {
         let mut groups = Vec::new();
         let mut records = Vec::new();
-        for (answer, (table, shown)) in answers.into_iter().enumerate() {
-            let is_whole = table.keys.len() == table.measures.len();
-            let fits = |(key, measures): (&PrintedKey, &Vec<String>)| {
-                key.len() == shape.key_columns() && measures.len() == shape.width()
-            };
-            if !is_whole || !table.keys.iter().zip(&table.measures).all(fits) {
-                return Err(Error::Unreadable);
-            }
-            records.push(table.drawn.ok_or(Error::Unreadable)?);
-            for (key, measures) in table.keys.into_iter().zip(table.measures) {
-                // A listed key has a group for NULL too. A question by periods has no such rows, so
-                // the group is noise alone.
-                if key.get(at).is_some_and(Option::is_none) {
-                    continue;
-                }
-                let period = period_of(&key).ok_or(Error::Unreadable)?;
-                if shown.contains(period) {
-                    groups.push((period, answer, key, measures));
-                }
-            }
+        for (answer, (of, shown)) in answers.into_iter().enumerate() {
+            records.push(of.noise);
+            let of_shown = of.groups.into_iter().filter(|(at, ..)| shown.contains(*at));
+            groups.extend(of_shown.map(|(at, key, measures)| (at, answer, key, measures)));
         }
         groups.sort_by_key(|(period, ..)| *period);
         let part_of = groups.iter().map(|(_, answer, ..)| *answer).collect();
-        let drawn = match records.is_empty() {
-            true => NoiseRecord::of(shape),
-            false => Some(NoiseRecord::join(records, part_of).ok_or(Error::Unreadable)?),
-        };
         let mut table = ReleasedTable {
-            drawn,
+            drawn: NoiseRecord::join(records, part_of)
+                .or_else(|| NoiseRecord::of(plan.release(release))),
             ..ReleasedTable::default()
         };
         for (_, _, key, measures) in groups {
@@ -104,6 +147,5 @@ impl Released {
             table.measures.push(measures);
         }
         self.tables[release.0] = Some(table);
-        Ok(())
     }
 }

@@ -207,7 +207,10 @@ impl Keys<'_> {
         self.effort
             .spend((last - first) as usize, about_this.iter().copied())?;
         let mut days: Vec<Option<Scalar>> = (first..=last)
-            .filter(|day| day_meets(&about_this, id, *day))
+            .filter(|day| {
+                let ends = [day * MICROS_PER_DAY, (day + 1) * MICROS_PER_DAY - 1];
+                may_hold_within(&about_this, id, ends)
+            })
             .map(|day| Some(Scalar::Timestamp(day * MICROS_PER_DAY)))
             .collect();
         if info.nullable || self.null_extended.contains(&id) {
@@ -233,31 +236,37 @@ fn as_stored(value: &Scalar, data_type: &Type) -> Scalar {
     }
 }
 
-/// Whether the conditions may hold within a day. An ordering condition holds somewhere in a day if
-/// and only if it holds at one of the day's ends; other conditions exclude nothing.
-fn day_meets(about_this: &[&Expr], id: ColumnId, day: i64) -> bool {
+/// Whether the conditions may hold somewhere from the first to the last of these instants. An
+/// ordering condition holds somewhere between them if and only if it holds at one of them. Of AND
+/// every part has to hold somewhere, of OR one; other conditions exclude nothing.
+pub(super) fn may_hold_within(about_this: &[&Expr], id: ColumnId, ends: [i64; 2]) -> bool {
+    about_this
+        .iter()
+        .all(|condition| may_hold(condition, id, ends))
+}
+
+fn may_hold(condition: &Expr, id: ColumnId, ends: [i64; 2]) -> bool {
     use Function as F;
-    let ordering = |c: &Expr| match &c.node {
-        Node::Call {
-            function: F::Less | F::LessOrEqual | F::Greater | F::GreaterOrEqual,
-            arguments,
-        } => arguments
-            .iter()
-            .all(|a| a.as_column() == Some(id) || a.as_literal().is_some()),
-        Node::Call { .. }
-        | Node::Column(_)
-        | Node::Literal(_)
-        | Node::Constant(_)
-        | Node::Cast(_)
-        | Node::Case { .. }
-        | Node::Exists { .. } => false,
+    let Node::Call {
+        function,
+        arguments,
+    } = &condition.node
+    else {
+        return true;
     };
-    let ends = [day * MICROS_PER_DAY, (day + 1) * MICROS_PER_DAY - 1];
-    about_this.iter().filter(|c| ordering(c)).all(|c| {
-        ends.iter().any(|end| {
-            evaluate(c, &[(id, Some(Scalar::Timestamp(*end)))]) != Ok(Some(Scalar::Bool(false)))
-        })
-    })
+    match function {
+        F::And => arguments.iter().all(|part| may_hold(part, id, ends)),
+        F::Or => arguments.iter().any(|part| may_hold(part, id, ends)),
+        F::Less | F::LessOrEqual | F::Greater | F::GreaterOrEqual => {
+            let is_plain = |a: &Expr| a.as_column() == Some(id) || a.as_literal().is_some();
+            !arguments.iter().all(is_plain)
+                || ends.iter().any(|end| {
+                    let at = [(id, Some(Scalar::Timestamp(*end)))];
+                    evaluate(condition, &at) != Ok(Some(Scalar::Bool(false)))
+                })
+        }
+        _ => true,
+    }
 }
 
 /// Whether the column is only read through a field or truncation of a day or longer.

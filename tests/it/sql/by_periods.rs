@@ -353,11 +353,6 @@ async fn what_was_bought_stays() {
         assert_eq!(spent(engine, "analyst").await, before);
     }
     // A smaller epsilon is served by what a larger one bought.
-    let at = |epsilon: f64| {
-        let mut requester = session("analyst");
-        requester.session_settings.epsilon = Some(epsilon);
-        requester
-    };
     assert_eq!(
         veil.rows_as(&at(4000.0), &of_days(1, 6)).await.unwrap(),
         rows
@@ -565,4 +560,136 @@ async fn explain_tells_what_would_be_bought() {
     assert_eq!(price(&veil, &held, &of_days(1, 4)).await, 0.0);
     let refused = veil.rows_as(&held, &of_days(1, 9)).await.unwrap_err();
     assert_eq!(refused.report().sqlstate, "0A000");
+}
+
+/// The standard errors of what an answer shows, printed in its last column.
+async fn errors(veil: &Veil, requester: &Requester, sql: &str) -> Vec<f64> {
+    let rows = veil.rows_as(requester, sql).await.unwrap();
+    let last = |row: &String| row.rsplit('|').next().unwrap().parse().unwrap();
+    rows.iter().map(last).collect()
+}
+
+fn people_of_days(first: u32, end: u32) -> String {
+    format!(
+        "SELECT \"SeenAt\"::date, pgveil.stderr(count(DISTINCT \"Person\")) FROM \
+            \"Clinic East\".\"Visits\" WHERE \"SeenAt\" >= '2024-03-{first:02}' AND \"SeenAt\" < \
+            '2024-03-{end:02}' GROUP BY 1 ORDER BY 1"
+    )
+}
+
+fn at(epsilon: f64) -> Requester {
+    let mut requester = session("analyst");
+    requester.session_settings.epsilon = Some(epsilon);
+    requester
+}
+
+/// Days that are bought together share one clip: those between them that are held do not count.
+#[tokio::test(flavor = "multi_thread")]
+async fn days_between_those_that_are_missing_cost_no_accuracy() {
+    let veil = clinic(&policy(BY_DAY), true).await;
+    let analyst = session("analyst");
+    let of_two = errors(&veil, &analyst, &people_of_days(20, 22)).await;
+    errors(&veil, &analyst, &people_of_days(2, 15)).await;
+    let all = errors(&veil, &analyst, &people_of_days(1, 16)).await;
+    assert_eq!(all.len(), 15);
+    assert_eq!([all[0], all[14]], of_two[..]);
+    assert!(all[7] > 1.5 * all[0], "{all:?}");
+}
+
+/// Of several answers for a day the one with the least error is shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_most_accurate_answer_that_serves_is_shown() {
+    let veil = clinic(&policy(BY_DAY), true).await;
+    let alone = errors(&veil, &at(5000.0), &people_of_days(3, 4)).await;
+    let together = errors(&veil, &at(6000.0), &people_of_days(1, 9)).await;
+    assert!(together[2] > 1.5 * alone[0], "{alone:?} {together:?}");
+    let before = spent(&veil.engine, "analyst").await;
+    let shown = errors(&veil, &at(4000.0), &people_of_days(1, 9)).await;
+    assert_eq!(shown[2], alone[0]);
+    assert_eq!((&shown[..2], &shown[3..]), (&together[..2], &together[3..]));
+    // It does not serve a session of a larger epsilon.
+    assert_eq!(
+        errors(&veil, &at(6000.0), &people_of_days(1, 9)).await,
+        together
+    );
+    assert_eq!(spent(&veil.engine, "analyst").await, before);
+}
+
+/// More hours than a key lists would be shown by threshold, and kept without the small ones.
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_periods_are_not_bought_at_once() {
+    let periods = "periods: {column: SeenAt, by: hour, from: 2022-01-01, close_after: 90min}";
+    let veil = clinic(&policy(periods), true).await;
+    let analyst = session("analyst");
+    let from = |from: &str| {
+        format!(
+            "SELECT date_trunc('hour', \"SeenAt\") AS hour, count(*) FROM \
+                \"Clinic East\".\"Visits\" WHERE \"SeenAt\" >= '{from}' AND \"SeenAt\" < \
+                '2024-03-15' GROUP BY 1 HAVING count(*) > 0 ORDER BY 1"
+        )
+    };
+    let refused = veil
+        .rows_as(&analyst, &from("2022-01-01"))
+        .await
+        .unwrap_err();
+    let refused = refused.report();
+    assert_eq!(refused.sqlstate, "54000");
+    assert_eq!(
+        refused.message,
+        "too many periods to be bought at once: 19272 hours"
+    );
+    assert_eq!(spent(&veil.engine, "analyst").await, 0.0);
+    assert!(price(&veil, &analyst, &from("2024-02-01")).await > 0.0);
+    // Those that are held do not count.
+    assert!(price(&veil, &analyst, &from("2023-01-01")).await > 0.0);
+    assert_eq!(price(&veil, &analyst, &from("2024-03-01")).await, 0.0);
+}
+
+/// Keys that have to be listed are, as each purchase has bounds.
+#[tokio::test(flavor = "multi_thread")]
+async fn periods_need_no_threshold() {
+    let listed = |yaml: String| yaml.replace("privacy: {", "privacy: {accounting: pure, ");
+    let pure = clinic(
+        &listed(policy(BY_DAY))
+            .replace("1e-4", "0")
+            .replace("1e-3", "0"),
+        true,
+    );
+    let pure = pure.await;
+    let analyst = session("analyst");
+    assert!(price(&pure, &analyst, &of_days(1, 4)).await == 0.0);
+    let epsilon = async || {
+        let spent = pure.engine.ledger().balance("analyst").await.unwrap().spent;
+        spent.epsilon.unwrap().to_f64()
+    };
+    let paid = epsilon().await;
+    assert!(paid > 0.0);
+    pure.answers_as_postgresql(&analyst, &[&of_days(1, 4), &of_days(2, 3)])
+        .await;
+    assert_eq!(epsilon().await, paid);
+    let veil = clinic(&policy(BY_DAY), true).await;
+    let mut domain = session("analyst");
+    domain
+        .session_settings
+        .set("pgveil.keys", "domain")
+        .unwrap();
+    assert!(price(&veil, &domain, &of_days(1, 4)).await > 0.0);
+    assert_eq!(price(&veil, &domain, &of_days(2, 4)).await, 0.0);
+}
+
+/// An answer that cannot be read is found before anything is paid.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_paid_where_what_is_held_cannot_be_read() {
+    let veil = clinic(&policy(BY_DAY), true).await;
+    let analyst = session("analyst");
+    price(&veil, &analyst, &of_days(1, 4)).await;
+    let before = spent(&veil.engine, "analyst").await;
+    let path = veil.ledger.strip_prefix("sqlite://").unwrap();
+    let other = rusqlite::Connection::open(path).unwrap();
+    let damage = "DROP TRIGGER answer_update; UPDATE answer SET released = CAST('{\"keys\": [], \
+        \"measures\": []}' AS BLOB);";
+    other.execute_batch(damage).unwrap();
+    let refused = veil.rows_as(&analyst, &of_days(1, 9)).await.unwrap_err();
+    assert_eq!(refused.report().sqlstate, "XX000");
+    assert_eq!(spent(&veil.engine, "analyst").await, before);
 }
