@@ -13,7 +13,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
 
-use super::period_form::{ONLY, by_declared_bounds, is_same_form, lists_same_keys, may_be_joined};
+use super::period_form::{ONLY, not_by_periods, plan_batch};
 use super::planning::accounts;
 use super::planning_limit::{StatementSize, aside};
 use super::rollup::SLACK;
@@ -22,17 +22,15 @@ use super::shown_periods::{PeriodsClaim, ShownPeriods};
 use super::statement_log::StatementFacts;
 use super::timing::Timing;
 use super::{Engine, internal, ledger_failed};
-use crate::analyze::{PlanningEffort, analyze};
+use crate::analyze::PlanningEffort;
 use crate::calendar::FROM_1970_US;
 use crate::calendar::period::PeriodSet;
 use crate::error::Error;
 use crate::ledger::{FamilyId, QuestionId};
 use crate::mechanism::Loss;
 use crate::memory::HeldMemory;
-use crate::refusal::{Refusal, reason};
 use crate::release::{PeriodAnswer, Released, ReleasedTable};
-use crate::rewrite::periods::AskedPeriods;
-use crate::rewrite::{PeriodBatch, Plan, ReleasePlan, rewrite};
+use crate::rewrite::{Plan, ReleasePlan};
 use crate::shadow::Requester;
 
 /// The most bytes of memory for each byte of a stored answer.
@@ -138,43 +136,21 @@ impl Engine {
         if periods.is_empty() {
             return Ok(None);
         }
-        let asked = form.periods().ok_or_else(not_by_periods)?;
         let balances = self.ledger.balances(&requester.role).await;
         let balances = balances.map_err(|e| ledger_failed(&e))?;
-        let terms = by_declared_bounds(&self.terms(requester, accounts(&balances)));
+        let terms = self.terms(requester, accounts(&balances));
         let plan = |effort: &Arc<PlanningEffort>| {
-            crate::parse::with_room(|| {
-                let settings = &terms.session_settings;
-                let query = asked.within(periods);
-                let analyzed = analyze(query, &self.policy, settings, effort);
-                let analyzed = analyzed.map_err(Error::Analyze)?;
-                rewrite(&analyzed, &self.policy, &terms).map_err(Error::Rewrite)
-            })
+            let terms = (&self.policy, &terms);
+            crate::parse::with_room(|| plan_batch(form, periods, terms, effort))
         };
         let effort = Arc::new(PlanningEffort::small());
-        let mut planned = aside(|| plan(&effort));
-        if effort.is_spent() {
-            let size = StatementSize::Large;
-            let permit = self.planning_limit.acquire(&requester.role, size).await;
-            planned = permit.work(|| plan(&Arc::default()));
+        let planned = aside(|| plan(&effort));
+        if !effort.is_spent() {
+            return planned;
         }
-        let planned = planned?;
-        let (release, shape) = (planned.release(ONLY), form.release(ONLY));
-        if release.statements().is_empty() {
-            return Ok(None);
-        }
-        if !lists_same_keys(release, shape) {
-            return Err(Error::Rewrite(too_many(periods, asked)));
-        }
-        if !may_be_joined(release) || !is_same_form(release, shape) {
-            return Err(internal("rewrite", &"some periods have another form"));
-        }
-        let batch = PeriodBatch {
-            question: shape.question(),
-            periods: periods.clone(),
-            epsilon: terms.epsilon,
-        };
-        Ok(Some(planned.into_batch(ONLY, batch)))
+        let size = StatementSize::Large;
+        let permit = self.planning_limit.acquire(&requester.role, size).await;
+        permit.work(|| plan(&Arc::default()))
     }
 
     /// What the plan would buy now; `None` where it is not answered by periods. It is free.
@@ -245,12 +221,12 @@ fn pick(
     asked: &PeriodSet,
 ) -> (Vec<(PeriodAnswer, PeriodSet)>, u64) {
     let serves = |answer: &PeriodAnswer| answer.epsilon() >= epsilon * (1.0 - SLACK);
-    let mut serving: Vec<(f64, PeriodAnswer)> = answers
+    let mut serving: Vec<_> = answers
         .into_iter()
         .filter(serves)
         .map(|answer| (answer.errors(shape), answer))
         .collect();
-    serving.sort_by(|(a, _), (b, _)| a.total_cmp(b));
+    serving.sort_by(|(a, _), (b, _)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
     let (mut left, mut picked, mut count) = (asked.clone(), Vec::new(), 0);
     for (_, answer) in serving {
         let shown = left.and(answer.periods());
@@ -261,27 +237,6 @@ fn pick(
         }
     }
     (picked, count)
-}
-
-/// Some key of so many periods has no listed values. What is bought of periods is kept, so that
-/// small groups would be missing for good.
-fn too_many(missing: &PeriodSet, asked: &AskedPeriods) -> Refusal {
-    let length = asked.periods().length.name();
-    Refusal::new(
-        reason::TOO_MANY_PERIODS,
-        format!(
-            "too many periods to be bought at once: {} {length}s",
-            missing.count()
-        ),
-    )
-    .detail(
-        "With so many, the values of a key are not listed, and groups of few units would be left \
-            out for good. Nothing was charged.",
-    )
-    .hint(
-        "Ask for a shorter range first, or GROUP BY a coarser key. SET pgveil.open_periods = on \
-            asks an ordinary question, and buys all of it each time.",
-    )
 }
 
 /// The answer from those for periods.
@@ -321,8 +276,4 @@ fn claim_of(family: FamilyId, role: &str) -> QuestionId {
     digest.update(family.0);
     digest.update(role.as_bytes());
     QuestionId(digest.finalize().into())
-}
-
-fn not_by_periods() -> Error {
-    internal("rewrite", &"a plan is not by periods")
 }

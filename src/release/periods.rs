@@ -3,13 +3,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::noise_record::JoinedAnswer;
 use super::{Error, NoiseRecord, PrintedKey, Released, ReleasedTable};
 use crate::calendar::MICROS_PER_DAY;
 use crate::calendar::period::{Period, PeriodSet};
 use crate::ir::ReleaseId;
 use crate::ir::literal::parse;
 use crate::policy::Scalar;
-use crate::rewrite::{PeriodBatch, Plan, ReleasePlan};
+use crate::rewrite::{PeriodBatch, Plan, ReleasePlan, measure_terms};
 
 /// The periods that a stored answer is for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,7 +41,7 @@ impl ReleasedTable {
 #[derive(Debug, Clone)]
 pub struct PeriodAnswer {
     record: PeriodsRecord,
-    noise: NoiseRecord,
+    answer: JoinedAnswer,
     /// In the order of the periods.
     groups: Vec<(Period, PrintedKey, Vec<String>)>,
 }
@@ -71,6 +72,7 @@ impl PeriodAnswer {
         if !is_whole || !table.keys.iter().zip(&table.measures).all(fits) {
             return Err(Error::Unreadable);
         }
+        let drawn_with = table.keys.len();
         let mut groups = Vec::new();
         for (key, measures) in table.keys.into_iter().zip(table.measures) {
             // A listed key has a group for NULL too. A question by periods has no such rows, so the
@@ -84,10 +86,13 @@ impl PeriodAnswer {
         groups.sort_by_key(|(period, ..)| *period);
         Ok(Self {
             record: table.periods.ok_or(Error::Unreadable)?,
-            noise: table
-                .drawn
-                .filter(NoiseRecord::may_be_joined)
-                .ok_or(Error::Unreadable)?,
+            answer: JoinedAnswer {
+                noise: table
+                    .drawn
+                    .filter(NoiseRecord::may_be_joined)
+                    .ok_or(Error::Unreadable)?,
+                groups: drawn_with,
+            },
             groups,
         })
     }
@@ -102,14 +107,28 @@ impl PeriodAnswer {
         self.record.epsilon
     }
 
-    /// How large its errors are, to compare it with other answers to the question: the logarithms
-    /// of the standard deviations of all measures, added up.
-    pub fn errors(&self, shape: &ReleasePlan) -> f64 {
-        let measures = shape.measures().iter();
-        let deviations = measures.map(|measure| self.noise.deviation(measure));
-        deviations
-            .map(|deviation| deviation.max(f64::MIN_POSITIVE).ln())
-            .sum()
+    /// How large its errors are, to compare it with other answers to the question: of how many
+    /// measures a look saw too few units, and the logarithms of the errors of the others, added up.
+    /// An error is that of the noise, and what the chosen clip takes from a group as far as the
+    /// look shows.
+    pub fn errors(&self, shape: &ReleasePlan) -> (usize, f64) {
+        let JoinedAnswer { noise, groups } = &self.answer;
+        let share = (*groups as f64).max(1.0).sqrt();
+        let (mut unseen, mut errors) = (0, 0.0);
+        for measure in shape.measures() {
+            if noise.unseen(measure, 0).is_some() {
+                unseen += 1;
+                continue;
+            }
+            let terms = measure_terms(measure);
+            let lost = terms.iter().map(|(at, factor)| {
+                let cut = noise.cut(*at, 0).map_or(0.0, |cut| cut.length);
+                cut * factor.abs() / share
+            });
+            let error = noise.deviation(measure).hypot(lost.sum());
+            errors += error.max(f64::MIN_POSITIVE).ln();
+        }
+        (unseen, errors)
     }
 }
 
@@ -131,7 +150,7 @@ impl Released {
         let mut groups = Vec::new();
         let mut records = Vec::new();
         for (answer, (of, shown)) in answers.into_iter().enumerate() {
-            records.push(of.noise);
+            records.push(of.answer);
             let of_shown = of.groups.into_iter().filter(|(at, ..)| shown.contains(*at));
             groups.extend(of_shown.map(|(at, key, measures)| (at, answer, key, measures)));
         }
