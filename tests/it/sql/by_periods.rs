@@ -649,13 +649,10 @@ async fn too_many_periods_are_not_bought_at_once() {
 #[tokio::test(flavor = "multi_thread")]
 async fn periods_need_no_threshold() {
     let listed = |yaml: String| yaml.replace("privacy: {", "privacy: {accounting: pure, ");
-    let pure = clinic(
-        &listed(policy(BY_DAY))
-            .replace("1e-4", "0")
-            .replace("1e-3", "0"),
-        true,
-    );
-    let pure = pure.await;
+    let yaml = listed(policy(BY_DAY))
+        .replace("1e-4", "0")
+        .replace("1e-3", "0");
+    let pure = clinic(&yaml, true).await;
     let analyst = session("analyst");
     assert!(price(&pure, &analyst, &of_days(1, 4)).await == 0.0);
     let epsilon = async || {
@@ -692,4 +689,111 @@ async fn nothing_is_paid_where_what_is_held_cannot_be_read() {
     let refused = veil.rows_as(&analyst, &of_days(1, 9)).await.unwrap_err();
     assert_eq!(refused.report().sqlstate, "XX000");
     assert_eq!(spent(&veil.engine, "analyst").await, before);
+}
+
+/// A hundred people with up to thirty visits a day each, of which the policy allows ten thousand.
+const BUSY: &str = "
+CREATE SCHEMA \"Clinic East\";
+CREATE TABLE \"Clinic East\".\"People\" (\"Id\" int PRIMARY KEY, ward char(3) NOT NULL);
+CREATE TABLE \"Clinic East\".\"Visits\" (id int PRIMARY KEY, \"Person\" int NOT NULL REFERENCES \
+\"Clinic East\".\"People\", \"SeenAt\" timestamptz NOT NULL, \"Day\" date, local timestamp, fee \
+numeric(6, 2));
+INSERT INTO \"Clinic East\".\"People\" SELECT g, (ARRAY['a', 'b'])[1 + g % 2] FROM \
+generate_series(1, 400) AS g;
+SET TimeZone = 'UTC';
+INSERT INTO \"Clinic East\".\"Visits\" SELECT row_number() OVER (), p, timestamptz '2024-03-01 \
+12:00+00' + d * interval '1 day', NULL, NULL, 10 FROM generate_series(1, 400) AS p, \
+generate_series(0, 5) AS d, LATERAL generate_series(1, 1 + (p + d) % 30) AS n;";
+
+async fn busy(is_silent: bool) -> Veil {
+    let fill = async |client: &tokio_postgres::Client| {
+        client.batch_execute(BUSY).await.unwrap();
+    };
+    let sampler = if is_silent { Veil::silent() } else { None };
+    let yaml = policy(BY_DAY).replace("rows_per_unit: 60", "rows_per_unit: 10000");
+    Veil::over(fill, &yaml, sampler).await
+}
+
+/// Each purchase has its own look, and each day the errors of the purchase that it came with.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_purchase_has_its_own_look() {
+    let veil = busy(true).await;
+    let analyst = session("analyst");
+    let of = |first: u32, end: u32| {
+        format!(
+            "SELECT \"SeenAt\"::date, count(*), sum(fee) FROM \"Clinic East\".\"Visits\" WHERE \
+                \"SeenAt\" >= '2024-03-{first:02}' AND \"SeenAt\" < '2024-03-{end:02}' GROUP BY 1 \
+                ORDER BY 1"
+        )
+    };
+    let whole = price(&veil, &analyst, &of(2, 4)).await;
+    assert!(close(price(&veil, &analyst, &of(1, 7)).await, whole));
+    assert_eq!(price(&veil, &analyst, &of(1, 7)).await, 0.0);
+    // A session that asks for clips that are known beforehand has its own.
+    let mut fixed = session("analyst");
+    fixed.session_settings.set("pgveil.clip", "fixed").unwrap();
+    assert!(close(price(&veil, &fixed, &of(2, 4)).await, whole));
+    assert_eq!(price(&veil, &fixed, &of(3, 4)).await, 0.0);
+    let with = |of: String| {
+        of.replace(
+            "sum(fee) FROM",
+            "pgveil.ci_high(count(*)) - pgveil.ci_low(count(*)) FROM",
+        )
+    };
+    let sql = |first, end| with(of(first, end)).replace("count(*), pgveil", "pgveil");
+    let chosen = errors(&veil, &analyst, &sql(2, 3)).await[0];
+    let declared = errors(&veil, &fixed, &sql(2, 3)).await[0];
+    assert!(declared > 20.0 * chosen, "{declared} {chosen}");
+}
+
+/// Of a purchase whose look saw too few units nothing is kept, and its look alone is paid.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_that_sees_too_few_units_buys_no_period() {
+    let veil = busy(true).await;
+    let few = "DELETE FROM \"Clinic East\".\"Visits\" WHERE \"SeenAt\"::date = '2024-03-04'";
+    veil.client.batch_execute(few).await.unwrap();
+    let analyst = session("analyst");
+    let days = |first, end| of_days(first, end).replace(" HAVING count(*) > 0", "");
+    let whole = price(&veil, &analyst, &days(1, 4)).await;
+    let before = spent(&veil.engine, "analyst").await;
+    let refused = veil.rows_as(&analyst, &days(1, 5)).await.unwrap_err();
+    assert_eq!(refused.report().sqlstate, "PV002");
+    let look = spent(&veil.engine, "analyst").await - before;
+    assert!(look > 0.0 && look < 0.5 * whole, "{look} {whole}");
+    // The same look is not paid again; the days that are held are shown.
+    let refused = veil.rows_as(&analyst, &days(1, 5)).await.unwrap_err();
+    assert_eq!(refused.report().sqlstate, "PV002");
+    assert_eq!(price(&veil, &analyst, &days(1, 4)).await, 0.0);
+    assert_eq!(spent(&veil.engine, "analyst").await, before + look);
+    // With the next day there are enough.
+    assert_eq!(veil.rows_as(&analyst, &days(1, 6)).await.unwrap().len(), 5);
+}
+
+/// A sum of which the look of one purchase saw too few units is NULL in its days alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_look_leaves_out_is_null_in_its_own_days() {
+    let veil = busy(true).await;
+    let few = "UPDATE \"Clinic East\".\"Visits\" SET fee = 0 WHERE \"SeenAt\"::date = '2024-03-04'";
+    veil.client.batch_execute(few).await.unwrap();
+    let analyst = session("analyst");
+    let of = |first: u32, end: u32| {
+        format!(
+            "SELECT \"SeenAt\"::date, count(*), sum(fee) FILTER (WHERE fee > 0) AS paid, \
+                pgveil.stderr(sum(fee) FILTER (WHERE fee > 0)) FROM \
+                \"Clinic East\".\"Visits\" WHERE \"SeenAt\" >= '2024-03-{first:02}' AND \
+                \"SeenAt\" < '2024-03-{end:02}' GROUP BY 1 ORDER BY 1"
+        )
+    };
+    veil.rows_as(&analyst, &of(1, 4)).await.unwrap();
+    let answer = veil.ask_as(&analyst, &of(1, 5)).await.unwrap();
+    let lines: Vec<&str> = answer.notices.iter().map(String::as_str).collect();
+    let is_null = |line: &&str| line.contains("NULL in 1 group: too few units");
+    assert!(lines.iter().any(|line| is_null(line)), "{lines:#?}");
+    let rows = veil.rows_as(&analyst, &of(1, 5)).await.unwrap();
+    let parts: Vec<Vec<&str>> = rows.iter().map(|row| row.split('|').collect()).collect();
+    assert_eq!(parts.len(), 4);
+    for (at, row) in parts.iter().enumerate() {
+        assert_eq!(row[2] == "∅", at == 3, "{rows:#?}");
+        assert_eq!(row[3] == "∅", at == 3, "{rows:#?}");
+    }
 }
