@@ -22,13 +22,17 @@ use super::shown_periods::{PeriodsClaim, ShownPeriods};
 use super::statement_log::StatementFacts;
 use super::timing::Timing;
 use super::{Engine, internal, ledger_failed};
+use crate::aggregates::{Foreseen, Output};
 use crate::analyze::PlanningEffort;
 use crate::calendar::FROM_1970_US;
 use crate::calendar::period::PeriodSet;
+use crate::catalog::Type;
 use crate::error::Error;
+use crate::ir::AggregateId;
 use crate::ledger::{FamilyId, QuestionId};
 use crate::mechanism::Loss;
 use crate::memory::HeldMemory;
+use crate::refusal::{Refusal, reason};
 use crate::release::{PeriodAnswer, Released, ReleasedTable};
 use crate::rewrite::{Plan, ReleasePlan};
 use crate::shadow::Requester;
@@ -108,6 +112,7 @@ impl Engine {
         let missing = asked.asked_periods().and(&closed).without(&is_held);
         let open = asked.asked_periods().without(&closed.or(&is_held)).hull();
         debug_assert_eq!(shown, is_held.count());
+        let noise = noise_of(shape, &answers);
         Ok(Standing {
             answers,
             claim: PeriodsClaim {
@@ -117,8 +122,10 @@ impl Engine {
             },
             shown: ShownPeriods {
                 held: shown,
+                noise,
                 missing: missing.clone(),
                 open: open.map(|(first, _)| first),
+                few: None,
                 earlier: asked.asks_for_earlier().then(|| asked.periods().from),
             },
             missing,
@@ -188,7 +195,7 @@ impl Engine {
             let standing = timing.until_cancelled(standing).await?;
             let batch = self.plan_batch(requester, plan, &standing.missing).await?;
             let Some(batch) = batch else {
-                return join(plan, standing, None);
+                return join(plan, standing, Purchase::Nothing);
             };
             let waits = Instant::now() < patience;
             let claimed = [standing.claim.claim];
@@ -196,18 +203,45 @@ impl Engine {
                 waits,
                 periods: waits.then(|| standing.claim.clone()),
             };
+            let paid_before = facts.sum();
             let attempt = self.attempt(requester, &batch, timing, facts, buying);
-            match Box::pin(attempt).await? {
-                Attempt::Answered(bought) => {
+            match Box::pin(attempt).await {
+                Ok(Attempt::Answered(bought)) => {
                     self.ledger.release(&claimed).await;
-                    return join(plan, standing, Some(*bought));
+                    return join(plan, standing, Purchase::Made(bought));
                 }
-                Attempt::Awaited(questions) => {
+                Ok(Attempt::Awaited(questions)) => {
                     self.wait_for(&questions, patience, timing).await?;
                 }
+                Err(Error::Release(few)) if is_short(&few) && !standing.answers.is_empty() => {
+                    let look = batch.part(|_| true).loss_at_first();
+                    // It may have been paid for before.
+                    let paid = match facts.sum() == paid_before {
+                        true => Loss::ZERO,
+                        false => look,
+                    };
+                    let saw = few.message;
+                    return join(plan, standing, Purchase::LookAlone { paid, saw });
+                }
+                Err(error) => return Err(error),
             }
         }
     }
+}
+
+/// What became of the periods that were missing.
+enum Purchase {
+    /// No row can be in them, or none is missing.
+    Nothing,
+    Made(Box<Answered>),
+    /// The look saw too few units, in words. They are left out, and asked for again together with
+    /// those that close later.
+    LookAlone { paid: Loss, saw: String },
+}
+
+/// Whether a look saw too few units.
+fn is_short(refusal: &Refusal) -> bool {
+    refusal.reason == reason::TOO_FEW_UNITS
 }
 
 /// The answers that serve a session of this epsilon, each with those of its periods that are asked
@@ -239,8 +273,27 @@ fn pick(
     (picked, count)
 }
 
+/// The least and the largest noise in these answers, of each aggregate that is one measure.
+fn noise_of(
+    shape: &ReleasePlan,
+    answers: &[(PeriodAnswer, PeriodSet)],
+) -> Vec<(AggregateId, f64, f64)> {
+    let outputs = AggregateId::with_numbers(shape.outputs());
+    let of_output = |(at, (output, _)): (AggregateId, &(Output, Type))| {
+        let Foreseen::Measure(measure) = output.foreseen() else {
+            return None;
+        };
+        let measure = shape.measure(measure);
+        let noise = answers.iter().filter_map(|(of, _)| of.deviation(measure));
+        let ends = noise.map(|noise| (noise, noise));
+        let (least, most) = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+        Some((at, least, most))
+    };
+    outputs.filter_map(of_output).collect()
+}
+
 /// The answer from those for periods.
-fn join(plan: &Plan, standing: Standing, bought: Option<Answered>) -> Result<Answered, Error> {
+fn join(plan: &Plan, standing: Standing, purchase: Purchase) -> Result<Answered, Error> {
     let Standing {
         mut answers,
         claim: _,
@@ -248,14 +301,17 @@ fn join(plan: &Plan, standing: Standing, bought: Option<Answered>) -> Result<Ans
         shown,
         held,
     } = standing;
-    let shown = shown.of_purchase(bought.is_some());
-    let paid = bought.as_ref().map_or(Loss::ZERO, |bought| bought.paid);
-    if let Some(bought) = bought {
-        let table = bought.released.table(ONLY).cloned();
-        let table = table.ok_or_else(|| internal("release", &"bought periods are gone"))?;
-        let bought = aside(|| PeriodAnswer::read(table, plan, ONLY));
-        answers.push((bought.map_err(|e| internal("release", &e))?, missing));
-    }
+    let (shown, paid) = match purchase {
+        Purchase::Nothing => (shown.of_purchase(false), Loss::ZERO),
+        Purchase::LookAlone { paid, saw } => (shown.without_missing(saw), paid),
+        Purchase::Made(bought) => {
+            let table = bought.released.table(ONLY).cloned();
+            let table = table.ok_or_else(|| internal("release", &"bought periods are gone"))?;
+            let answer = aside(|| PeriodAnswer::read(table, plan, ONLY));
+            answers.push((answer.map_err(|e| internal("release", &e))?, missing));
+            (shown, bought.paid)
+        }
+    };
     let mut released = Released::before(plan);
     aside(|| released.join_periods(plan, ONLY, answers));
     Ok(Answered {

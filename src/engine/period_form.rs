@@ -108,11 +108,17 @@ pub fn plan_batch(
     if release.statements().is_empty() {
         return Ok(None);
     }
-    if !lists_same_keys(release, shape) {
-        return Err(Error::Rewrite(too_many(periods, asked)));
+    let is_looked_at = release.look().is_some() || shape.look().is_none();
+    let refused = match (lists_same_keys(release, shape), is_looked_at) {
+        (false, _) => Some(UNLISTED),
+        (true, false) => Some(NOT_LOOKED_AT),
+        (true, true) => (!is_same_form(release, shape)).then_some(OTHERWISE_BOUNDED),
+    };
+    if let Some(detail) = refused {
+        return Err(Error::Rewrite(too_many(periods, asked).detail(detail)));
     }
-    if !may_be_joined(release) || !is_same_form(release, shape) {
-        return Err(internal("rewrite", &"some periods have another form"));
+    if !may_be_joined(release) {
+        return Err(internal("rewrite", &"some periods cannot be joined"));
     }
     let batch = PeriodBatch {
         question: shape.question(),
@@ -162,20 +168,22 @@ fn lists_same_keys(one: &ReleasePlan, other: &ReleasePlan) -> bool {
     of_one.map(is_listed).eq(of_other.map(is_listed))
 }
 
-/// Some key of so many periods has no listed values. What is bought of periods is kept, so that
-/// small groups would be missing for good.
+/// What is bought of periods is kept, so that small groups would be missing for good.
+const UNLISTED: &str = "The values of a key are not listed for this many, and groups of few units \
+    would be left out for good. Nothing was charged.";
+
+const NOT_LOOKED_AT: &str = "They have too many groups for a look, which chooses the clip of \
+    fewer. Nothing was charged.";
+
+const OTHERWISE_BOUNDED: &str = "Together their values are bounded in another way than those of \
+    one period. Nothing was charged.";
+
 fn too_many(missing: &PeriodSet, asked: &AskedPeriods) -> Refusal {
     let length = asked.periods().length.name();
+    let missing = missing.count();
     Refusal::new(
         reason::TOO_MANY_PERIODS,
-        format!(
-            "too many periods to be bought at once: {} {length}s",
-            missing.count()
-        ),
-    )
-    .detail(
-        "With so many, the values of a key are not listed, and groups of few units would be left \
-            out for good. Nothing was charged.",
+        format!("too many periods to be bought at once: {missing} {length}s"),
     )
     .hint(
         "Ask for a shorter range first, or GROUP BY a coarser key. SET pgveil.open_periods = on \

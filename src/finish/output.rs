@@ -3,9 +3,9 @@
 
 use sqlparser::ast;
 
+use super::uncertainty::has_few;
 use crate::aggregates::{ChoiceId, Columns, MeasureId, Output, ReleasedColumn};
 use crate::catalog::Type;
-use crate::finish::has_few;
 use crate::ir::{AggregateId, sql};
 use crate::release::{NoiseRecord, ReleasedTable, TooFew};
 use crate::rewrite::{ReleasePlan, measure_deviation};

@@ -242,18 +242,18 @@ impl NoiseRecord {
     }
 
     /// The answer that a group comes from.
-    fn joined(&self, group: usize) -> Option<&JoinedAnswer> {
+    fn answer_of(&self, group: usize) -> Option<&JoinedAnswer> {
         self.parts.get(*self.part_of.get(group)?)
     }
 
     /// The record of the answer that a group comes from.
     fn of_group(&self, group: usize) -> &Self {
-        self.joined(group).map_or(self, |part| &part.noise)
+        self.answer_of(group).map_or(self, |part| &part.noise)
     }
 
     /// Of several answers: how many groups that of this one was drawn with.
     pub fn groups_drawn_with(&self, group: usize) -> Option<usize> {
-        Some(self.joined(group)?.groups)
+        Some(self.answer_of(group)?.groups)
     }
 
     /// The record with the amounts that the chosen clips cut.
@@ -412,7 +412,7 @@ impl NoiseRecord {
     /// What each draw adds to a measure of a group: signed standard deviations in the measure's
     /// unit. Measures of one group share draws.
     pub fn noise(&self, measure: &Measure, group: usize) -> Vec<f64> {
-        match self.joined(group) {
+        match self.answer_of(group) {
             Some(part) => part.noise.noise_times(1.0, measure),
             None => self.noise_times(self.factor(group), measure),
         }

@@ -10,7 +10,7 @@ use crate::calendar::period::{Period, PeriodSet};
 use crate::ir::ReleaseId;
 use crate::ir::literal::parse;
 use crate::policy::Scalar;
-use crate::rewrite::{PeriodBatch, Plan, ReleasePlan, measure_terms};
+use crate::rewrite::{Measure, PeriodBatch, Plan, ReleasePlan, measure_terms};
 
 /// The periods that a stored answer is for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -105,6 +105,16 @@ impl PeriodAnswer {
     /// The epsilon of its statement.
     pub fn epsilon(&self) -> f64 {
         self.record.epsilon
+    }
+
+    /// The standard deviation of a measure's noise; `None` where a look saw too few units to draw
+    /// it.
+    pub fn deviation(&self, measure: &Measure) -> Option<f64> {
+        let noise = &self.answer.noise;
+        noise
+            .unseen(measure, 0)
+            .is_none()
+            .then(|| noise.deviation(measure))
     }
 
     /// How large its errors are, to compare it with other answers to the question: of how many

@@ -18,7 +18,7 @@ fn prefix(at: AggregateId) -> String {
 }
 
 /// An aggregate that a look left out.
-pub(super) struct LeftOut {
+pub(super) struct LeftOutAggregate {
     at: AggregateId,
     /// Of every group.
     is_whole: bool,
@@ -26,7 +26,7 @@ pub(super) struct LeftOut {
 }
 
 /// The aggregates that a look left out, each with a line that says why.
-pub(super) fn left_out(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<LeftOut> {
+pub(super) fn left_out(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<LeftOutAggregate> {
     let outputs = AggregateId::with_numbers(release.outputs());
     let line = |(at, (output, _)): (AggregateId, &(Output, Type))| {
         let table = table?;
@@ -40,7 +40,7 @@ pub(super) fn left_out(release: &ReleasePlan, table: Option<&ReleasedTable>) -> 
             groups => format!(" in {groups} groups"),
         };
         let line = format!("{} NULL{place}: {}", prefix(at), not_drawn(*few));
-        Some(LeftOut { at, is_whole, line })
+        Some(LeftOutAggregate { at, is_whole, line })
     };
     outputs.filter_map(line).collect()
 }
@@ -166,7 +166,8 @@ fn what_is_cut(release: &ReleasePlan, at: AggregateId, table: &ReleasedTable) ->
         answers => format!("where it cuts most of the {answers} answers that this is made of, "),
     };
     let line = format!(
-        "{of_answers}about {:.0} (±{:.0}) of {:.0} units add more than {most} and count as that much",
+        "{of_answers}about {:.0} (±{:.0}) of {:.0} units add more than {most} and count as that \
+            much",
         cut.units,
         1.96 * cut.units_error,
         cut.of,

@@ -15,8 +15,8 @@ reasons! {
         "The keys have more combinations of values than the policy's `limits.groups`.",
         "Group by fewer keys, or narrow them with `WHERE`.";
     TOO_MANY_PERIODS = "too-many-periods", PROGRAM_LIMIT_EXCEEDED, TooLarge,
-        "So many periods are to be bought that the values of a key cannot be listed: groups of \
-            few units would be left out for good.",
+        "More periods are to be bought than the values of a key are listed for, or than a look \
+            chooses a clip for: groups of few units would be left out for good.",
         "Ask for a shorter range first, or group by a coarser key.";
     ANSWER_TOO_LARGE = "answer-too-large", PROGRAM_LIMIT_EXCEEDED, TooLarge,
         "The answer would hold more numbers, rows or bytes than an answer may.",

@@ -11,8 +11,8 @@ use crate::ir::ReleaseId;
 use crate::policy::ClipChoice;
 use crate::rewrite::periods::AskedPeriods;
 
-/// The question for any period, of sessions whose clips are chosen in this way. What a look chose is
-/// no answer for a session that asks for clips that are known beforehand.
+/// The question for any period, of sessions whose clips are chosen in this way. What a look chose
+/// is no answer for a session that asks for clips that are known beforehand.
 fn of_clip(question: ReleaseDigest, clip: ClipChoice) -> ReleaseDigest {
     match clip {
         ClipChoice::Fixed | ClipChoice::Declared => question,

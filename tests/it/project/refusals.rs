@@ -11,10 +11,6 @@ use super::tidy::texts;
 /// Not shown by the golden files: why, or the tests that meet them; and the messages.
 const ELSEWHERE: &[(&str, &[&str])] = &[
     (
-        "what is bought by periods, which no plan alone says: sql::by_periods",
-        &["too many periods to be bought at once: {} {length}s"],
-    ),
-    (
         "a catalog's path, which is taken before a plan is made: catalogs::reach",
         &[
             "FOR UPDATE and FOR SHARE are not allowed",

@@ -327,7 +327,7 @@ async fn purchases_of_periods_are_as_written() {
         let keys: Vec<String> = keys.collect();
         let lines = describe_plan(&bought, terms.delta, Sql::Shown).join("\n");
         stories.push(format!(
-            "{sql}\nclip = {}, {} days\n\nKeys: {}\n{lines}\n",
+            "{sql}\nclip = {}, days: {}\n\nKeys: {}\n{lines}\n",
             settings.clip.name(),
             periods.count(),
             keys.join(", ")
