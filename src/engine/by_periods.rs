@@ -236,7 +236,10 @@ enum Purchase {
     Made(Box<Answered>),
     /// The look saw too few units, in words. They are left out, and asked for again together with
     /// those that close later.
-    LookAlone { paid: Loss, saw: String },
+    LookAlone {
+        paid: Loss,
+        saw: String,
+    },
 }
 
 /// Whether a look saw too few units.

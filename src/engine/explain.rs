@@ -3,9 +3,10 @@
 
 use super::budget_left::budget_left;
 use super::expected_error::{after, in_words, percent};
-use super::notice::{Sql, cost, describe, noise};
+use super::notice::{Sql, cost, describe, noise, three_digits};
 use super::reuse::Recalled;
 use super::rollup::FromFiner;
+use super::shown_periods::ShownPeriods;
 use super::useless::Usefulness;
 use crate::aggregates::{Foreseen, Output};
 use crate::analyze::KeyRule;

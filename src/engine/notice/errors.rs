@@ -26,7 +26,10 @@ pub(super) struct LeftOutAggregate {
 }
 
 /// The aggregates that a look left out, each with a line that says why.
-pub(super) fn left_out(release: &ReleasePlan, table: Option<&ReleasedTable>) -> Vec<LeftOutAggregate> {
+pub(super) fn left_out(
+    release: &ReleasePlan,
+    table: Option<&ReleasedTable>,
+) -> Vec<LeftOutAggregate> {
     let outputs = AggregateId::with_numbers(release.outputs());
     let line = |(at, (output, _)): (AggregateId, &(Output, Type))| {
         let table = table?;
