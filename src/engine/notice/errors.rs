@@ -117,16 +117,24 @@ pub(super) fn noise_released(
         lines.extend(left.map(|left| left.line.clone()));
         lines.extend(
             table
-                .and_then(|table| what_is_cut(release, at, table))
-                .map(|cut| format!("clip of aggregate {}: {cut}", at.ordinal())),
-        );
-        lines.extend(
-            table
-                .and_then(|table| rows_cut(output, table))
-                .map(|cut| format!("rows of aggregate {}: {cut}", at.ordinal())),
+                .into_iter()
+                .flat_map(|t| cuts(release, (at, output), t)),
         );
     }
     lines
+}
+
+/// What chosen clips and limits cut from an aggregate, a line each.
+fn cuts(
+    release: &ReleasePlan,
+    (at, output): (AggregateId, &Output),
+    table: &ReleasedTable,
+) -> Vec<String> {
+    let number = at.ordinal();
+    let clip = what_is_cut(release, at, table);
+    let clip = clip.map(|cut| format!("clip of aggregate {number}: {cut}"));
+    let rows = rows_cut(output, table).map(|cut| format!("rows of aggregate {number}: {cut}"));
+    clip.into_iter().chain(rows).collect()
 }
 
 /// Why a look left an aggregate out, and what to write instead.
