@@ -251,7 +251,7 @@ impl NoiseRecord {
         self.answer_of(group).map_or(self, |part| &part.noise)
     }
 
-    /// Of several answers: how many groups that of this one was drawn with.
+    /// How many groups the answer of this group was drawn with; `None` where there is one answer.
     pub fn groups_drawn_with(&self, group: usize) -> Option<usize> {
         Some(self.answer_of(group)?.groups)
     }
@@ -271,8 +271,8 @@ impl NoiseRecord {
         self.of_group(group).unseen_here(measure)
     }
 
-    /// The same for the groups of each answer: how many they are, and what its look saw. Empty
-    /// where every group has the value.
+    /// In how many groups a measure was not drawn, and what the look saw of its units, for each
+    /// answer. Empty where every group has the value.
     pub fn groups_unseen(&self, measure: &Measure, groups: usize) -> Vec<(usize, TooFew)> {
         let of_answer = |at: usize, answer: &Self| {
             let own = match self.parts.is_empty() {
@@ -304,7 +304,7 @@ impl NoiseRecord {
         self.of_group(group).cut_here(coordinate)
     }
 
-    /// The same of each answer.
+    /// The amounts that clips chosen from a look cut from a coordinate, of each answer.
     pub fn cuts(&self, coordinate: CoordinateId) -> impl Iterator<Item = &ClipBias> {
         self.answers()
             .filter_map(move |answer| answer.cut_here(coordinate))

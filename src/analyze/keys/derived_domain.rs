@@ -3,7 +3,7 @@
 //! known.
 
 use super::Keys;
-use super::listed_values::{VALUES_MAX, may_hold_within};
+use super::time_conditions::may_hold_within;
 use crate::analyze::interval::{Interval, MICROS_PER_DAY};
 use crate::analyze::range::Ranges;
 use crate::catalog::Type;
@@ -15,6 +15,9 @@ use crate::policy::Scalar;
 
 /// Most values of one part. More are released by threshold: a list of them would be mostly noise.
 const STEPS_MAX: f64 = 10_000.0;
+
+/// Most steps of time between the first and the last of those that conditions leave.
+const SPAN_MAX: f64 = 50_000.0;
 
 /// Values of a column, or of a part that stands as one.
 pub(in crate::analyze) type Listed = (ColumnId, Vec<Option<Scalar>>);
@@ -150,8 +153,7 @@ impl Keys<'_> {
         } as f64;
         let range = self.range(operand);
         let hull = Interval::new(range.lo / step, range.hi / step);
-        let steps =
-            self.steps_asked_for(operand, step as i64, whole_of(hull, VALUES_MAX as f64)?)?;
+        let steps = self.steps_asked_for(operand, step as i64, whole_of(hull, SPAN_MAX)?)?;
         let mut found: Vec<Option<Scalar>> = Vec::new();
         for at in steps {
             let instant = Expr::literal(
@@ -171,8 +173,7 @@ impl Keys<'_> {
         Some(found)
     }
 
-    /// Those of consecutive steps of time in which the conditions on the operand may hold, where
-    /// they are few.
+    /// The steps of time in which the conditions on the operand may hold, where they are few.
     fn steps_asked_for(
         &self,
         operand: &Expr,

@@ -20,7 +20,7 @@ fn prefix(at: AggregateId) -> String {
 /// An aggregate that a look left out.
 pub(super) struct LeftOutAggregate {
     at: AggregateId,
-    /// Of every group.
+    /// Whether no group has it.
     is_whole: bool,
     pub line: String,
 }
