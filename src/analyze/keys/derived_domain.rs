@@ -241,7 +241,7 @@ pub(in crate::analyze) fn whole(range: Interval) -> Option<std::ops::RangeInclus
     whole_of(range, STEPS_MAX)
 }
 
-/// The same of at most this many.
+/// The whole numbers of a range, where they are fewer than this.
 fn whole_of(range: Interval, most: f64) -> Option<std::ops::RangeInclusive<i64>> {
     let (lo, hi) = (range.lo.floor(), range.hi.ceil());
     let few = range.is_finite() && hi - lo < most && lo.abs().max(hi.abs()) < 9e15;
