@@ -798,7 +798,7 @@ async fn what_a_look_leaves_out_is_null_in_its_own_days() {
     let answer = veil.ask_as(&analyst, &of(1, 5)).await.unwrap();
     let lines: Vec<&str> = answer.notices.iter().map(String::as_str).collect();
     let is_null = |line: &&str| line.contains("NULL in 1 group: too few units");
-    assert!(lines.iter().any(|line| is_null(line)), "{lines:#?}");
+    assert!(lines.iter().any(is_null), "{lines:#?}");
     let rows = veil.rows_as(&analyst, &of(1, 5)).await.unwrap();
     let parts: Vec<Vec<&str>> = rows.iter().map(|row| row.split('|').collect()).collect();
     assert_eq!(parts.len(), 4);
