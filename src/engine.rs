@@ -63,6 +63,7 @@ pub use explore::{Explored, explain};
 pub use group_privacy::Promised;
 pub use metrics::{Metrics, QuestionEnd, QuestionOutcome, SessionCount};
 pub use notice::{Sql, describe as describe_plan, three_digits};
+pub use period_form::plan_batch;
 pub use planning::{accounts, constants, plan};
 pub use planning_limit::{PlanningLimit, PlanningPermit, StatementSize, aside};
 pub use policy_summary::summary;

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use sqlparser::ast;
 
 pub use fits::{Fits, Fitting};
-pub use output::unseen;
+pub use output::groups_unseen;
 pub use uncertainty::{Spread, has_few, quantile_95, reach_of_cuts, spread, value_and_error};
 
 use crate::aggregates::{FieldValue, Fit};
@@ -267,7 +267,7 @@ fn table_query(
         .map(|name| sql::alias(collated(sql::column("r", name), name), name));
     let outputs = AggregateId::with_numbers(release.outputs()).map(|(at, output)| {
         let name = aggregate_column(at);
-        let value = output::value(release, table.drawn.as_ref(), at, output);
+        let value = output::value(release, table, at, output);
         sql::alias(collated(value, &name), &name)
     });
     let uncertainties = release
@@ -318,10 +318,10 @@ impl Columns {
             array(table.keys.iter().map(|_| None), &Type::Bool),
         );
         for (at, (output, _)) in AggregateId::with_numbers(release.outputs()) {
-            if output.needs_rows() {
-                let enough = (0..table.measures.len()).map(|group| {
-                    Some(["t", "f"][usize::from(has_few(release, output, table, group))])
-                });
+            if output::is_null_in_some(release, table, output) {
+                let is_missing = |group| output::is_missing(release, output, table, group);
+                let enough = (0..table.measures.len())
+                    .map(|group| Some(["t", "f"][usize::from(is_missing(group))]));
                 columns.add(output::enough_column(at), array(enough, &Type::Bool));
             }
         }

@@ -83,6 +83,7 @@
 //!  8. No control flow, size or SQLSTATE that a client can see depends on private rows, but through
 //!     released values; what follows a look depends on its noisy counts alone; a backend failure is
 //!     counted: `no_shape_depends_on_private_rows`,
+//!     `privacy/after_a_look::nothing_but_noisy_counts_decides_after_a_look`,
 //!     `backend_text_never_reaches_clients`, `sql/end_to_end::failure_cap`.
 //!  9. The seven rules of the SQL surface:
 //!     `privacy/neighbour::neighbours_differ_within_the_declared_bound`, which runs the emitted SQL

@@ -31,7 +31,7 @@ pub use look::{ClipBias, Lacking, Looked, TooFew};
 pub use noise_record::{KnownCut, NoiseRecord};
 pub use owner::{ONLY, OwnerError, OwnerRelease};
 pub use paid::{EndedPart, Keeping, LockedPart, PaidPart, PaidRows};
-pub use periods::PeriodsRecord;
+pub use periods::{PeriodAnswer, PeriodsRecord};
 pub use quantiles::CandidateRows;
 pub use rollup::{Rollup, coarser, from_finer, read_off, reads_off, stand_in};
 

@@ -178,8 +178,10 @@ fn rewrite_release(
         .into_iter()
         .map(|id| analyzed.query().constant(id))
         .collect();
+    let is_looked_at =
+        whole_statement::is_looked_at_by_default(release, analyzed, policy, portion.terms);
+    plan.facts = describe::facts(release, analyzed, policy, &plan, is_looked_at);
     plan.description = describe::describe(release, analyzed, policy, &plan);
-    plan.facts = describe::facts(release, analyzed, policy, &plan);
     Ok(plan)
 }
 

@@ -8,6 +8,11 @@ use crate::measure::Measured;
 /// A share of fewer values says little.
 const FEW: usize = 20;
 
+/// The goals of answers: errors as multiples of the oracle's, and the share of intervals that hold.
+const RATIO_MEAN: f64 = 1.6;
+const RATIO_WORST: f64 = 2.5;
+const COVERAGE: f64 = 0.93;
+
 /// The parameters of a run, so that it can be repeated.
 #[derive(Serialize, Clone)]
 pub struct Setting {
@@ -31,6 +36,9 @@ pub struct Sums {
     /// Over the questions with [`FEW`] values or more.
     pub coverage_mean: Option<f64>,
     pub coverage_least: Option<(f64, String)>,
+    /// Questions of which too few intervals hold, by more than two standard deviations of that many
+    /// values.
+    pub coverage_low: Vec<(f64, String)>,
     /// The mean share of groups within 10 %, and the questions where half of all groups are.
     pub useful: f64,
     pub useful_questions: usize,
@@ -48,6 +56,13 @@ fn extreme<'m>(
         .max_by(|a, b| (sign * a.0).total_cmp(&(sign * b.0)))
 }
 
+/// The coverage of a question, where it is below the goal and chance hardly explains it.
+fn is_low(measured: &Measured) -> Option<(f64, String)> {
+    let held = measured.coverage?;
+    let deviation = (COVERAGE * (1.0 - COVERAGE) / measured.values as f64).sqrt();
+    (held < COVERAGE - 2.0 * deviation).then(|| (held, measured.question.clone()))
+}
+
 impl Sums {
     pub fn of(epsilon: f64, all: &[Measured]) -> Self {
         let ratios: Vec<f64> = all.iter().filter_map(|m| m.ratio).collect();
@@ -61,6 +76,7 @@ impl Sums {
             ratio_geometric_mean: (!ratios.is_empty()).then_some(mean),
             ratio_worst: extreme(all.iter().map(|m| (m.ratio, m)), 1.0),
             coverage_mean: (!held.is_empty()).then(|| held.iter().sum::<f64>() / held.len() as f64),
+            coverage_low: many.iter().filter_map(|m| is_low(m)).collect(),
             coverage_least: extreme(many.iter().map(|m| (m.coverage, *m)), -1.0),
             useful: all.iter().map(|m| m.useful).sum::<f64>() / all.len() as f64,
             useful_questions: all.iter().filter(|m| m.useful >= 0.5).count(),
@@ -98,6 +114,41 @@ impl Sums {
             "  {} answers refused free, {} paid in vain ({:.2} of a full price in all)",
             self.refused, self.in_vain, self.wasted
         );
+    }
+}
+
+impl Sums {
+    /// The goals that are missed, a line each.
+    pub fn missed(&self) -> Vec<String> {
+        let mut missed = Vec::new();
+        if let Some(mean) = self.ratio_geometric_mean.filter(|mean| *mean > RATIO_MEAN) {
+            missed.push(format!(
+                "{} x the oracle in the geometric mean, at most {RATIO_MEAN} is wanted",
+                short(mean)
+            ));
+        }
+        if let Some((worst, name)) = self.ratio_worst.as_ref().filter(|w| w.0 > RATIO_WORST) {
+            missed.push(format!(
+                "{name}: {} x the oracle, at most {RATIO_WORST} is wanted",
+                short(*worst)
+            ));
+        }
+        let wanted = format!("at least {:.0} % is wanted", 100.0 * COVERAGE);
+        if let Some(mean) = self.coverage_mean.filter(|mean| *mean < COVERAGE) {
+            missed.push(format!(
+                "intervals hold {} %, {wanted}",
+                short(100.0 * mean)
+            ));
+        }
+        let low = self.coverage_low.iter();
+        missed.extend(low.map(|(held, name)| {
+            format!("{name}: intervals hold {} %, {wanted}", short(100.0 * held))
+        }));
+        if self.in_vain > 0 {
+            missed.push(format!("{} answers are paid in vain", self.in_vain));
+        }
+        let at = format!("goal missed at epsilon {}: ", self.epsilon);
+        missed.iter().map(|line| format!("{at}{line}")).collect()
     }
 }
 

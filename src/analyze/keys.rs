@@ -6,6 +6,7 @@ pub(in crate::analyze) mod derived_domain;
 pub(in crate::analyze) mod key_combinations;
 mod listed_values;
 mod no_row;
+mod time_conditions;
 
 use super::inline;
 use super::planning_effort::PlanningEffort;

@@ -13,7 +13,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use sha2::{Digest, Sha256};
 
-use super::period_form::{ONLY, by_declared_bounds, is_same_form, may_be_joined};
+use super::period_form::{ONLY, not_by_periods, plan_batch};
 use super::planning::accounts;
 use super::planning_limit::{StatementSize, aside};
 use super::rollup::SLACK;
@@ -22,15 +22,19 @@ use super::shown_periods::{PeriodsClaim, ShownPeriods};
 use super::statement_log::StatementFacts;
 use super::timing::Timing;
 use super::{Engine, internal, ledger_failed};
-use crate::analyze::{PlanningEffort, analyze};
+use crate::aggregates::{Foreseen, Output};
+use crate::analyze::PlanningEffort;
 use crate::calendar::FROM_1970_US;
 use crate::calendar::period::PeriodSet;
+use crate::catalog::Type;
 use crate::error::Error;
+use crate::ir::AggregateId;
 use crate::ledger::{FamilyId, QuestionId};
 use crate::mechanism::Loss;
 use crate::memory::HeldMemory;
-use crate::release::{Released, ReleasedTable};
-use crate::rewrite::{PeriodBatch, Plan, rewrite};
+use crate::refusal::{Refusal, reason};
+use crate::release::{PeriodAnswer, Released, ReleasedTable};
+use crate::rewrite::{Plan, ReleasePlan};
 use crate::shadow::Requester;
 
 /// The most bytes of memory for each byte of a stored answer.
@@ -39,7 +43,7 @@ const OPENED: u64 = 16;
 /// What the role holds of a question by periods, and what it lacks.
 pub(super) struct Standing {
     /// Answers that it holds, each with those of its periods that are shown from it.
-    answers: Vec<(ReleasedTable, PeriodSet)>,
+    answers: Vec<(PeriodAnswer, PeriodSet)>,
     claim: PeriodsClaim,
     /// The closed periods that are asked for and not held.
     missing: PeriodSet,
@@ -90,19 +94,25 @@ impl Engine {
         let stored = stored.map_err(|e| ledger_failed(&e))?;
         let count = stored.len() as u64;
         let epsilon = self.terms(requester, Vec::new()).epsilon;
-        let tables = aside(|| {
-            let read = stored.iter().map(|values| ReleasedTable::read(values));
+        // All of it is known to fit together before anything is paid.
+        let held_answers = aside(|| {
+            let read = stored.iter().map(|values| {
+                let table = ReleasedTable::read(values)?;
+                PeriodAnswer::read(table, plan, ONLY)
+            });
             read.collect::<Result<Vec<_>, _>>()
         });
-        let tables = tables.map_err(|e| internal("release", &e))?;
+        let held_answers = held_answers.map_err(|e| internal("release", &e))?;
         let closed = asked.periods().closed_at(now());
-        let (answers, shown) = pick(tables, epsilon, &asked.asked_periods());
+        let shape = plan.release(ONLY);
+        let (answers, shown) = pick(held_answers, shape, epsilon, &asked.asked_periods());
         let is_held = answers
             .iter()
             .fold(PeriodSet::default(), |all, (_, of)| all.or(of));
         let missing = asked.asked_periods().and(&closed).without(&is_held);
         let open = asked.asked_periods().without(&closed.or(&is_held)).hull();
         debug_assert_eq!(shown, is_held.count());
+        let noise = noise_of(shape, &answers);
         Ok(Standing {
             answers,
             claim: PeriodsClaim {
@@ -112,8 +122,10 @@ impl Engine {
             },
             shown: ShownPeriods {
                 held: shown,
+                noise,
                 missing: missing.clone(),
                 open: open.map(|(first, _)| first),
+                few: None,
                 earlier: asked.asks_for_earlier().then(|| asked.periods().from),
             },
             missing,
@@ -131,40 +143,21 @@ impl Engine {
         if periods.is_empty() {
             return Ok(None);
         }
-        let asked = form.periods().ok_or_else(not_by_periods)?;
         let balances = self.ledger.balances(&requester.role).await;
         let balances = balances.map_err(|e| ledger_failed(&e))?;
-        let terms = by_declared_bounds(&self.terms(requester, accounts(&balances)));
+        let terms = self.terms(requester, accounts(&balances));
         let plan = |effort: &Arc<PlanningEffort>| {
-            crate::parse::with_room(|| {
-                let settings = &terms.session_settings;
-                let query = asked.within(periods);
-                let analyzed = analyze(query, &self.policy, settings, effort);
-                let analyzed = analyzed.map_err(Error::Analyze)?;
-                rewrite(&analyzed, &self.policy, &terms).map_err(Error::Rewrite)
-            })
+            let terms = (&self.policy, &terms);
+            crate::parse::with_room(|| plan_batch(form, periods, terms, effort))
         };
         let effort = Arc::new(PlanningEffort::small());
-        let mut planned = aside(|| plan(&effort));
-        if effort.is_spent() {
-            let size = StatementSize::Large;
-            let permit = self.planning_limit.acquire(&requester.role, size).await;
-            planned = permit.work(|| plan(&Arc::default()));
+        let planned = aside(|| plan(&effort));
+        if !effort.is_spent() {
+            return planned;
         }
-        let planned = planned?;
-        let (release, shape) = (planned.release(ONLY), form.release(ONLY));
-        if release.statements().is_empty() {
-            return Ok(None);
-        }
-        if !may_be_joined(release) || !is_same_form(release, shape) {
-            return Err(internal("rewrite", &"some periods have another form"));
-        }
-        let batch = PeriodBatch {
-            question: shape.question(),
-            periods: periods.clone(),
-            epsilon: terms.epsilon,
-        };
-        Ok(Some(planned.into_batch(ONLY, batch)))
+        let size = StatementSize::Large;
+        let permit = self.planning_limit.acquire(&requester.role, size).await;
+        permit.work(|| plan(&Arc::default()))
     }
 
     /// What the plan would buy now; `None` where it is not answered by periods. It is free.
@@ -202,7 +195,7 @@ impl Engine {
             let standing = timing.until_cancelled(standing).await?;
             let batch = self.plan_batch(requester, plan, &standing.missing).await?;
             let Some(batch) = batch else {
-                return join(plan, standing, None);
+                return join(plan, standing, Purchase::Nothing);
             };
             let waits = Instant::now() < patience;
             let claimed = [standing.claim.claim];
@@ -210,49 +203,100 @@ impl Engine {
                 waits,
                 periods: waits.then(|| standing.claim.clone()),
             };
+            let paid_before = facts.sum();
             let attempt = self.attempt(requester, &batch, timing, facts, buying);
-            match Box::pin(attempt).await? {
-                Attempt::Answered(bought) => {
+            match Box::pin(attempt).await {
+                Ok(Attempt::Answered(bought)) => {
                     self.ledger.release(&claimed).await;
-                    return join(plan, standing, Some(*bought));
+                    return join(plan, standing, Purchase::Made(bought));
                 }
-                Attempt::Awaited(questions) => {
+                Ok(Attempt::Awaited(questions)) => {
                     self.wait_for(&questions, patience, timing).await?;
                 }
+                Err(Error::Release(few)) if is_short(&few) && !standing.answers.is_empty() => {
+                    let look = batch.part(|_| true).loss_at_first();
+                    // It may have been paid for before.
+                    let paid = match facts.sum() == paid_before {
+                        true => Loss::ZERO,
+                        false => look,
+                    };
+                    let saw = few.message;
+                    return join(plan, standing, Purchase::LookAlone { paid, saw });
+                }
+                Err(error) => return Err(error),
             }
         }
     }
 }
 
+/// What became of the periods that were missing.
+enum Purchase {
+    /// No row can be in them, or none is missing.
+    Nothing,
+    Made(Box<Answered>),
+    /// The look saw too few units, in words. They are left out, and asked for again together with
+    /// those that close later.
+    LookAlone {
+        paid: Loss,
+        saw: String,
+    },
+}
+
+/// Whether a look saw too few units.
+fn is_short(refusal: &Refusal) -> bool {
+    refusal.reason == reason::TOO_FEW_UNITS
+}
+
 /// The answers that serve a session of this epsilon, each with those of its periods that are asked
 /// for and shown from it; and how many periods these are. Of several answers for a period the one
-/// with the largest epsilon counts, and of these the oldest, so that a period looks the same each
+/// with the least errors counts, and of these the oldest, so that a period looks the same each
 /// time.
 fn pick(
-    tables: Vec<ReleasedTable>,
+    answers: Vec<PeriodAnswer>,
+    shape: &ReleasePlan,
     epsilon: f64,
     asked: &PeriodSet,
-) -> (Vec<(ReleasedTable, PeriodSet)>, u64) {
-    let with_record = |table: ReleasedTable| {
-        let record = table.periods()?.clone();
-        (record.epsilon >= epsilon * (1.0 - SLACK)).then_some((table, record))
-    };
-    let mut serving: Vec<_> = tables.into_iter().filter_map(with_record).collect();
-    serving.sort_by(|(_, a), (_, b)| b.epsilon.total_cmp(&a.epsilon));
-    let (mut left, mut answers, mut count) = (asked.clone(), Vec::new(), 0);
-    for (table, record) in serving {
-        let shown = left.and(&record.periods);
+) -> (Vec<(PeriodAnswer, PeriodSet)>, u64) {
+    let serves = |answer: &PeriodAnswer| answer.epsilon() >= epsilon * (1.0 - SLACK);
+    let mut serving: Vec<_> = answers
+        .into_iter()
+        .filter(serves)
+        .map(|answer| (answer.errors(shape), answer))
+        .collect();
+    serving.sort_by(|(a, _), (b, _)| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
+    let (mut left, mut picked, mut count) = (asked.clone(), Vec::new(), 0);
+    for (_, answer) in serving {
+        let shown = left.and(answer.periods());
         if !shown.is_empty() {
             left = left.without(&shown);
             count += shown.count();
-            answers.push((table, shown));
+            picked.push((answer, shown));
         }
     }
-    (answers, count)
+    (picked, count)
+}
+
+/// The least and the largest noise in these answers, of each aggregate that is one measure.
+fn noise_of(
+    shape: &ReleasePlan,
+    answers: &[(PeriodAnswer, PeriodSet)],
+) -> Vec<(AggregateId, f64, f64)> {
+    let outputs = AggregateId::with_numbers(shape.outputs());
+    let of_output = |(at, (output, _)): (AggregateId, &(Output, Type))| {
+        let Foreseen::Measure(measure) = output.foreseen() else {
+            return None;
+        };
+        let measure = shape.measure(measure);
+        let noise = answers.iter().filter_map(|(of, _)| of.deviation(measure));
+        let ends = noise.map(|noise| (noise, noise));
+        let (least, most) = ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))?;
+        Some((at, least, most))
+    };
+    outputs.filter_map(of_output).collect()
 }
 
 /// The answer from those for periods.
-fn join(plan: &Plan, standing: Standing, bought: Option<Answered>) -> Result<Answered, Error> {
+fn join(plan: &Plan, standing: Standing, purchase: Purchase) -> Result<Answered, Error> {
     let Standing {
         mut answers,
         claim: _,
@@ -260,15 +304,19 @@ fn join(plan: &Plan, standing: Standing, bought: Option<Answered>) -> Result<Ans
         shown,
         held,
     } = standing;
-    let shown = shown.of_purchase(bought.is_some());
-    let paid = bought.as_ref().map_or(Loss::ZERO, |bought| bought.paid);
-    if let Some(bought) = bought {
-        let table = bought.released.table(ONLY).cloned();
-        let table = table.ok_or_else(|| internal("release", &"bought periods are gone"))?;
-        answers.push((table, missing));
-    }
+    let (shown, paid) = match purchase {
+        Purchase::Nothing => (shown.of_purchase(false), Loss::ZERO),
+        Purchase::LookAlone { paid, saw } => (shown.without_missing(saw), paid),
+        Purchase::Made(bought) => {
+            let table = bought.released.table(ONLY).cloned();
+            let table = table.ok_or_else(|| internal("release", &"bought periods are gone"))?;
+            let answer = aside(|| PeriodAnswer::read(table, plan, ONLY));
+            answers.push((answer.map_err(|e| internal("release", &e))?, missing));
+            (shown, bought.paid)
+        }
+    };
     let mut released = Released::before(plan);
-    aside(|| released.join_periods(plan, ONLY, answers)).map_err(|e| internal("release", &e))?;
+    aside(|| released.join_periods(plan, ONLY, answers));
     Ok(Answered {
         released,
         paid,
@@ -287,8 +335,4 @@ fn claim_of(family: FamilyId, role: &str) -> QuestionId {
     digest.update(family.0);
     digest.update(role.as_bytes());
     QuestionId(digest.finalize().into())
-}
-
-fn not_by_periods() -> Error {
-    internal("rewrite", &"a plan is not by periods")
 }

@@ -3,9 +3,10 @@
 
 use super::budget_left::budget_left;
 use super::expected_error::{after, in_words, percent};
-use super::notice::{Sql, cost, describe, noise};
+use super::notice::{Sql, cost, describe, noise, three_digits};
 use super::reuse::Recalled;
 use super::rollup::FromFiner;
+use super::shown_periods::ShownPeriods;
 use super::useless::Usefulness;
 use crate::aggregates::{Foreseen, Output};
 use crate::analyze::KeyRule;
@@ -102,6 +103,30 @@ impl Due {
             periods: Vec::new(),
         }
     }
+}
+
+/// The errors of those that were bought before, in words, a line for each aggregate whose noise
+/// is known without its value.
+pub(super) fn noise_of_periods(shown: &ShownPeriods, plan: &Plan, policy: &Policy) -> Vec<String> {
+    let Some(asked) = plan.periods() else {
+        return Vec::new();
+    };
+    let table = &policy.tables[asked.table().0];
+    let line = |(at, least, most): &(AggregateId, f64, f64)| {
+        let (least, most) = (three_digits(*least), three_digits(*most));
+        let range = match least == most {
+            true => least,
+            false => format!("{least} to {most}"),
+        };
+        format!(
+            "periods of {}.{}: noise of aggregate {} in those that were bought: standard \
+                deviation {range}",
+            table.schema,
+            table.name,
+            at.ordinal()
+        )
+    };
+    shown.noise.iter().map(line).collect()
 }
 
 /// The lines of EXPLAIN: the plan in words; each release's tree, sensitivity and noise, with its

@@ -173,7 +173,8 @@ fn cuts<'a>(release: &ReleasePlan, output: &Output, table: &'a ReleasedTable) ->
     let measures = measures.iter().map(|at| release.measure(*at));
     let coordinates = measures.flat_map(|measure| measure_terms(measure).into_iter());
     let drawn = table.drawn.as_ref();
-    coordinates.filter_map(|(at, _)| drawn?.cut(at)).collect()
+    let cuts = coordinates.filter_map(|(at, _)| Some(drawn?.cuts(at)));
+    cuts.flatten().collect()
 }
 
 /// With less noise a look sees more of the longest units. The clip that it chooses is about this

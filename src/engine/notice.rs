@@ -69,11 +69,9 @@ pub(super) fn of_answer(
         Notices::Off => Vec::new(),
         Notices::Cost => {
             let releases = plan.releases().iter().enumerate();
-            let left_out = releases.flat_map(|(at, release)| {
-                let table = released.table(ReleaseId(at));
-                left_out(release, table.and_then(|table| table.drawn.as_ref()))
-            });
-            cost.chain(left_out.map(|(_, line)| line)).collect()
+            let left_out =
+                releases.flat_map(|(at, release)| left_out(release, released.table(ReleaseId(at))));
+            cost.chain(left_out.map(|left| left.line)).collect()
         }
         Notices::Full => {
             let noise = plan

@@ -3,21 +3,26 @@
 
 use std::sync::Arc;
 
+use super::internal;
 use crate::aggregates::Foreseen;
-use crate::analyze::{PlanningEffort, analyze};
+use crate::analyze::{KeyRule, PlanningEffort, analyze};
 use crate::calendar::period::PeriodSet;
+use crate::error::Error;
 use crate::ir::{ReleaseId, ResolvedQuery};
 use crate::policy::{ClipChoice, OpenPeriods, Policy, Reuse, SessionSettings};
+use crate::refusal::{Refusal, reason};
 use crate::resolve::Constants;
 use crate::rewrite::periods::AskedPeriods;
-use crate::rewrite::{Plan, ReleasePlan, Terms, rewrite};
+use crate::rewrite::{PeriodBatch, Plan, ReleasePlan, Terms, rewrite};
+
+/// A number of periods whose plan stands for those of several.
+const MANY: usize = 8;
 
 /// The one release of a question by periods.
 pub(super) const ONLY: ReleaseId = ReleaseId(0);
 
 /// A question that may be answered by periods.
 pub(super) struct Candidate {
-    whole: ResolvedQuery,
     asked: AskedPeriods,
 }
 
@@ -44,7 +49,6 @@ impl Candidate {
         }
         Some(Self {
             asked: AskedPeriods::of(query, policy)?,
-            whole: query.clone(),
         })
     }
 
@@ -56,34 +60,79 @@ impl Candidate {
         terms: &Terms,
         effort: &Arc<PlanningEffort>,
     ) -> Plan {
-        let terms = by_declared_bounds(terms);
-        let planned = |query| {
-            let analyzed = analyze(query, policy, &terms.session_settings, effort).ok()?;
-            rewrite(&analyzed, policy, &terms).ok()
-        };
-        let form = || {
-            let whole = planned(self.whole)?;
+        let form = |clip: ClipChoice| {
+            let terms = with_clip(terms, clip);
             let periods = self.asked.periods();
-            let first = PeriodSet::between(periods.from, periods.from.next());
-            let one = planned(self.asked.within(&first))?;
-            let is_right = may_be_joined(whole.release(ONLY))
-                && may_be_joined(one.release(ONLY))
-                && is_same_form(whole.release(ONLY), one.release(ONLY));
+            let first = |count: usize| {
+                let end = (0..count).fold(periods.from, |end, _| end.next());
+                let query = self.asked.within(&PeriodSet::between(periods.from, end));
+                let analyzed = analyze(query, policy, &terms.session_settings, effort).ok()?;
+                rewrite(&analyzed, policy, &terms).ok()
+            };
+            // What is said of one answer may depend on how many periods it is for.
+            let (one, many) = (first(1)?, first(MANY)?);
+            let is_right = may_be_joined(one.release(ONLY))
+                && may_be_joined(many.release(ONLY))
+                && is_same_form(many.release(ONLY), one.release(ONLY))
+                && lists_same_keys(many.release(ONLY), one.release(ONLY));
             let question = one.release(ONLY).lasting().filter(|_| is_right)?;
-            // What the plan of a bounded question says holds of each answer for periods: that of
-            // the question itself, without bounds, may have keys by threshold.
-            Some(one.into_form_by_periods(self.asked, question))
+            Some(one.into_form_by_periods(self.asked.clone().with_clip(clip), question))
         };
-        plan.or_by_periods(form())
+        let by_looks = match terms.session_settings.clip {
+            ClipChoice::Auto => form(ClipChoice::Auto),
+            ClipChoice::Fixed | ClipChoice::Declared => None,
+        };
+        let form = by_looks.or_else(|| form(ClipChoice::Declared));
+        plan.or_by_periods(form)
     }
 }
 
-/// The session's terms, but with clips by declared bounds alone: a look at the data would be one at
-/// those periods that are bought first.
-pub(super) fn by_declared_bounds(terms: &Terms) -> Terms {
+/// The plan that buys these periods, which are not none, of a question that has this form; `None`
+/// where no row can be in them. Each purchase has its own look, if its clips are chosen by one.
+///
+/// # Errors
+/// As [`analyze`] and [`rewrite`], and 54000 where they are too many.
+pub fn plan_batch(
+    form: &Plan,
+    periods: &PeriodSet,
+    (policy, terms): (&Policy, &Terms),
+    effort: &Arc<PlanningEffort>,
+) -> Result<Option<Plan>, Error> {
+    let asked = form.periods().ok_or_else(not_by_periods)?;
+    let terms = with_clip(terms, asked.clip());
+    let query = asked.within(periods);
+    let analyzed = analyze(query, policy, &terms.session_settings, effort);
+    let analyzed = analyzed.map_err(Error::Analyze)?;
+    let planned = rewrite(&analyzed, policy, &terms).map_err(Error::Rewrite)?;
+    let (release, shape) = (planned.release(ONLY), form.release(ONLY));
+    if release.statements().is_empty() {
+        return Ok(None);
+    }
+    let is_looked_at = release.look().is_some() || shape.look().is_none();
+    let refused = match (lists_same_keys(release, shape), is_looked_at) {
+        (false, _) => Some(UNLISTED),
+        (true, false) => Some(NOT_LOOKED_AT),
+        (true, true) => (!is_same_form(release, shape)).then_some(OTHERWISE_BOUNDED),
+    };
+    if let Some(detail) = refused {
+        return Err(Error::Rewrite(too_many(periods, asked).detail(detail)));
+    }
+    if !may_be_joined(release) {
+        return Err(internal("rewrite", &"some periods cannot be joined"));
+    }
+    let batch = PeriodBatch {
+        question: shape.question(),
+        periods: periods.clone(),
+        epsilon: terms.epsilon,
+    };
+    Ok(Some(planned.into_batch(ONLY, batch)))
+}
+
+/// The session's terms, with this way to choose clips.
+fn with_clip(terms: &Terms, clip: ClipChoice) -> Terms {
     Terms {
         session_settings: SessionSettings {
-            clip: ClipChoice::Declared,
+            clip,
             ..terms.session_settings
         },
         ..terms.clone()
@@ -92,22 +141,56 @@ pub(super) fn by_declared_bounds(terms: &Terms) -> Terms {
 
 /// Whether answers for different periods, with different noise, can stand in one table: all of it
 /// is counts, sums and what is computed from them.
-pub(super) fn may_be_joined(release: &ReleasePlan) -> bool {
+fn may_be_joined(release: &ReleasePlan) -> bool {
     let mut outputs = release.outputs().iter();
     let is_by_noise = outputs.any(|(output, _)| output.foreseen() == Foreseen::Chance);
     let has_vector = release.price().is_some() && !release.statements().is_empty();
     has_vector
         && !is_by_noise
         && release.choices().is_empty()
-        && release.look().is_none()
+        && release.price().is_some_and(|price| price.effects.is_none())
         && release.constants().is_empty()
         && release.no_row().is_none()
         && release.models().next().is_none()
 }
 
 /// Whether both decode to the same columns.
-pub(super) fn is_same_form(one: &ReleasePlan, other: &ReleasePlan) -> bool {
+fn is_same_form(one: &ReleasePlan, other: &ReleasePlan) -> bool {
     one.measures() == other.measures()
         && one.outputs() == other.outputs()
         && one.key_columns() == other.key_columns()
+}
+
+/// Whether the same keys of both have listed values. The others are shown by threshold.
+fn lists_same_keys(one: &ReleasePlan, other: &ReleasePlan) -> bool {
+    let is_listed = |(_, rule): &(_, KeyRule)| matches!(rule, KeyRule::Domain(_));
+    let (of_one, of_other) = (one.keys().iter(), other.keys().iter());
+    of_one.map(is_listed).eq(of_other.map(is_listed))
+}
+
+/// What is bought of periods is kept, so that small groups would be missing for good.
+const UNLISTED: &str = "The values of a key are not listed for this many, and groups of few units \
+    would be left out for good. Nothing was charged.";
+
+const NOT_LOOKED_AT: &str = "They have too many groups for a look, which chooses the clip of \
+    fewer. Nothing was charged.";
+
+const OTHERWISE_BOUNDED: &str = "Together their values are bounded in another way than those of \
+    one period. Nothing was charged.";
+
+fn too_many(missing: &PeriodSet, asked: &AskedPeriods) -> Refusal {
+    let length = asked.periods().length.name();
+    let missing = missing.count();
+    Refusal::new(
+        reason::TOO_MANY_PERIODS,
+        format!("too many periods to be bought at once: {missing} {length}s"),
+    )
+    .hint(
+        "Ask for a shorter range first, or GROUP BY a coarser key. SET pgveil.open_periods = on \
+            asks an ordinary question, and buys all of it each time.",
+    )
+}
+
+pub(super) fn not_by_periods() -> Error {
+    internal("rewrite", &"a plan is not by periods")
 }

@@ -491,7 +491,8 @@ impl Engine {
         balances: Balances,
     ) -> Result<ExplainedQuestion, Error> {
         let PeriodsDue { batch, shown } = due;
-        let lines = shown.describe(&plan, &self.policy, "to be bought");
+        let mut lines = shown.describe(&plan, &self.policy, "to be bought");
+        lines.extend(explain::noise_of_periods(&shown, &plan, &self.policy));
         let (plan, due) = match batch {
             Some(batch) => {
                 let mut middles = MiddleQueries::new(self, requester, &batch);

@@ -2,6 +2,7 @@
 //! bought.
 
 use crate::calendar::period::{Period, PeriodSet};
+use crate::ir::AggregateId;
 use crate::ledger::{FamilyId, QuestionDigest, QuestionId};
 use crate::mechanism::Loss;
 use crate::policy::Policy;
@@ -10,12 +11,19 @@ use crate::rewrite::Plan;
 /// How many stretches of missing periods are named.
 const RUNS_SHOWN: usize = 3;
 
+/// What was bought stays as it is.
+const LATE: &str = ", without rows that came later";
+
 /// The periods of an answer, for notices and EXPLAIN.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ShownPeriods {
     /// How many were bought before.
     pub held: u64,
+    /// The least and the largest standard deviation of the noise of aggregates in these.
+    pub noise: Vec<(AggregateId, f64, f64)>,
     pub missing: PeriodSet,
+    /// Periods that were not bought, as a look saw too few units, and what it saw.
+    pub few: Option<(PeriodSet, String)>,
     /// The first period that is asked for and not closed.
     pub open: Option<Period>,
     /// The first period of the policy, where the question asks for earlier ones too.
@@ -30,6 +38,15 @@ impl ShownPeriods {
             false => PeriodSet::default(),
         };
         Self { missing, ..self }
+    }
+
+    /// Where the look at those that are missing saw too few units.
+    pub fn without_missing(self, saw: String) -> Self {
+        Self {
+            missing: PeriodSet::default(),
+            few: Some((self.missing, saw)),
+            ..self
+        }
     }
 
     /// In words, a line each. `buys` introduces those that are missing.
@@ -50,22 +67,30 @@ impl ShownPeriods {
         let mut lines = Vec::new();
         let held = match self.held {
             0 => None,
-            1 => Some(format!("{} was bought before", count(1))),
-            held => Some(format!("{} were bought before", count(held))),
+            1 => Some(format!("{} was bought before{LATE}", count(1))),
+            held => Some(format!("{} were bought before{LATE}", count(held))),
         };
-        let runs = self.missing.runs();
-        let missing = (!runs.is_empty()).then(|| {
+        let in_words = |periods: &PeriodSet| {
+            let runs = periods.runs();
             let shown: Vec<String> = runs.iter().take(RUNS_SHOWN).map(run).collect();
             let more = match runs.len().saturating_sub(RUNS_SHOWN) {
                 0 => "",
                 _ => ", …",
             };
-            let missing = count(self.missing.count());
-            format!("{buys}: {missing}, {}{more}", shown.join(", "))
-        });
+            format!("{}, {}{more}", count(periods.count()), shown.join(", "))
+        };
+        let missing = &self.missing;
+        let missing = (!missing.is_empty()).then(|| format!("{buys}: {}", in_words(missing)));
         let both: Vec<String> = held.into_iter().chain(missing).collect();
         if !both.is_empty() {
             lines.push(format!("periods of {name}: {}", both.join("; ")));
+        }
+        if let Some((periods, saw)) = &self.few {
+            lines.push(format!(
+                "periods of {name}: left out, as their look saw {saw}: {}; they are asked for \
+                    again with those that close later, or SET pgveil.clip = fixed",
+                in_words(periods)
+            ));
         }
         if let Some(open) = self.open {
             lines.push(format!(

@@ -3,21 +3,25 @@
 
 use sqlparser::ast;
 
+use super::uncertainty::has_few;
 use crate::aggregates::{ChoiceId, Columns, MeasureId, Output, ReleasedColumn};
 use crate::catalog::Type;
 use crate::ir::{AggregateId, sql};
-use crate::release::{NoiseRecord, TooFew};
+use crate::release::{NoiseRecord, ReleasedTable, TooFew};
 use crate::rewrite::{ReleasePlan, measure_deviation};
 
 /// An aggregate over one row of measures, `r`. `drawn`: their noise, which is another than
 /// the plan's where the answer was stored.
 pub fn value(
     release: &ReleasePlan,
-    drawn: Option<&NoiseRecord>,
+    table: &ReleasedTable,
     at: AggregateId,
     (output, data_type): &(Output, Type),
 ) -> ast::Expr {
-    if drawn.is_some_and(|drawn| unseen(release, drawn, output).is_some()) {
+    let drawn = table.drawn.as_ref();
+    let groups = table.measures.len();
+    let unseen = groups_unseen(release, table, output);
+    if !unseen.is_empty() && unseen.iter().map(|(own, _)| own).sum::<usize>() >= groups {
         return sql::cast(sql::null(), data_type);
     }
     let exact = output.sql(&Released { release, drawn, at });
@@ -26,7 +30,7 @@ pub fn value(
         Some((lo, hi)) if output.is_unbounded() => within(exact, lo, hi),
         Some(_) | None => exact,
     };
-    let exact = if output.needs_rows() {
+    let exact = if is_null_in_some(release, table, output) {
         sql::case(vec![(sql::column("r", &enough_column(at)), exact)], None)
     } else {
         exact
@@ -34,10 +38,40 @@ pub fn value(
     sql::cast(exact, data_type)
 }
 
-/// What a look saw of an aggregate's units, where they were too few to draw it: it is NULL.
-pub fn unseen(release: &ReleasePlan, drawn: &NoiseRecord, output: &Output) -> Option<TooFew> {
-    let mut measures = output.measures().into_iter();
-    measures.find_map(|at| drawn.unseen(release.measure(at)))
+/// In how many groups an aggregate is NULL since a look saw too few units to draw it, and what that
+/// saw: for each answer that the groups come from.
+pub fn groups_unseen(
+    release: &ReleasePlan,
+    table: &ReleasedTable,
+    output: &Output,
+) -> Vec<(usize, TooFew)> {
+    let Some(drawn) = &table.drawn else {
+        return Vec::new();
+    };
+    let groups = table.measures.len();
+    let measures = output.measures().into_iter();
+    let mut unseen = measures.map(|at| drawn.groups_unseen(release.measure(at), groups));
+    unseen.find(|of| !of.is_empty()).unwrap_or_default()
+}
+
+/// Whether the aggregate is NULL in those groups where [`is_missing`] says so.
+pub fn is_null_in_some(release: &ReleasePlan, table: &ReleasedTable, output: &Output) -> bool {
+    output.needs_rows() || !groups_unseen(release, table, output).is_empty()
+}
+
+/// Whether the aggregate of a group is NULL: it has too few rows, or a look saw too few units.
+pub fn is_missing(
+    release: &ReleasePlan,
+    output: &Output,
+    table: &ReleasedTable,
+    group: usize,
+) -> bool {
+    let is_unseen = |drawn: &NoiseRecord| {
+        let mut measures = output.measures().into_iter();
+        measures.any(|at| drawn.unseen(release.measure(at), group).is_some())
+    };
+    table.drawn.as_ref().is_some_and(is_unseen)
+        || output.needs_rows() && has_few(release, output, table, group)
 }
 
 /// The columns of a released table.

@@ -385,7 +385,7 @@ impl<'r> Row<'r> {
         value: f64,
         bias: ClipBiasPart,
     ) -> Option<Estimate> {
-        let is_unseen = |drawn: &NoiseRecord| drawn.unseen(measure).is_some();
+        let is_unseen = |drawn: &NoiseRecord| drawn.unseen(measure, self.group).is_some();
         if self.drawn.is_some_and(is_unseen) {
             return None;
         }
@@ -406,9 +406,10 @@ impl<'r> Row<'r> {
                 (drawn, self.group, self.groups),
             )
         });
-        let uncut = self
-            .drawn
-            .and_then(|drawn| clip_bias::without_cuts(self.release, measure, value, drawn));
+        let uncut = self.drawn.and_then(|drawn| {
+            let of = (drawn, self.group);
+            clip_bias::without_cuts(self.release, measure, value, of)
+        });
         Some(
             Estimate::new(value, noise, self.z)
                 .cut_by(lower, higher)

@@ -46,12 +46,21 @@ pub struct NoiseRecord {
     /// set where it is largest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     by_effects: Option<SetNoise>,
-    /// Where groups come from several answers, as those of periods do: their records, and for each
-    /// group which one is its own. The fields above are then those of the first.
+    /// Where groups come from several answers, as those of periods do: these, and for each group
+    /// which one is its own. The draws above are then those of the first; of what clips cut, the
+    /// answers alone say anything.
     #[serde(skip)]
-    parts: Vec<NoiseRecord>,
+    parts: Vec<JoinedAnswer>,
     #[serde(skip)]
     part_of: Vec<usize>,
+}
+
+/// An answer of which a table has some groups.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct JoinedAnswer {
+    pub noise: NoiseRecord,
+    /// How many groups it was drawn with, which share what a clip cuts.
+    pub groups: usize,
 }
 
 /// The noise of groups that are computed from effects.
@@ -202,22 +211,49 @@ impl NoiseRecord {
         })
     }
 
+    /// Whether it can be one of several records in a table ([`Self::join`]): what is said of one
+    /// of its groups does not depend on the others.
+    pub fn may_be_joined(&self) -> bool {
+        self.parts.is_empty() && self.is_as_drawn() && !self.is_by_effects()
+    }
+
     /// The noise of groups that come from several answers to one question: `part_of` has the place
-    /// of the record of each group. `None` where it cannot be said for all groups in one way: where
-    /// a clip was chosen, a value left out, or groups are sums or share their noise.
-    pub(super) fn join(parts: Vec<Self>, part_of: Vec<usize>) -> Option<Self> {
-        let is_plain = |part: &Self| {
-            !part.is_cut() && !part.leaves_out() && part.is_as_drawn() && !part.is_by_effects()
-        };
-        if !parts.iter().all(is_plain) || part_of.iter().any(|at| *at >= parts.len()) {
-            return None;
-        }
+    /// of the answer of each group. `None` without an answer.
+    ///
+    /// # Requires
+    /// Each may be joined ([`Self::may_be_joined`]).
+    pub(super) fn join(parts: Vec<JoinedAnswer>, part_of: Vec<usize>) -> Option<Self> {
+        let first = parts.first()?.noise.clone();
         Some(Self {
-            has_all_rows: parts.iter().all(|part| part.has_all_rows),
+            has_all_rows: parts.iter().all(|part| part.noise.has_all_rows),
+            cuts: Vec::new(),
+            unseen: Vec::new(),
             part_of,
-            ..parts.first()?.clone()
+            parts,
+            ..first
         })
-        .map(|first| Self { parts, ..first })
+    }
+
+    /// The answers that the groups come from: itself, but of a joined one.
+    fn answers(&self) -> impl Iterator<Item = &Self> {
+        let own = self.parts.is_empty().then_some(self);
+        own.into_iter()
+            .chain(self.parts.iter().map(|part| &part.noise))
+    }
+
+    /// The answer that a group comes from.
+    fn answer_of(&self, group: usize) -> Option<&JoinedAnswer> {
+        self.parts.get(*self.part_of.get(group)?)
+    }
+
+    /// The record of the answer that a group comes from.
+    fn of_group(&self, group: usize) -> &Self {
+        self.answer_of(group).map_or(self, |part| &part.noise)
+    }
+
+    /// How many groups the answer of this group was drawn with; `None` where there is one answer.
+    pub fn groups_drawn_with(&self, group: usize) -> Option<usize> {
+        Some(self.answer_of(group)?.groups)
     }
 
     /// The record with the amounts that the chosen clips cut.
@@ -230,8 +266,28 @@ impl NoiseRecord {
         Self { unseen, ..self }
     }
 
-    /// What a look saw of a measure's units, where they were too few to draw it.
-    pub fn unseen(&self, measure: &Measure) -> Option<TooFew> {
+    /// What a look saw of a measure's units, where they were too few to draw it in this group.
+    pub fn unseen(&self, measure: &Measure, group: usize) -> Option<TooFew> {
+        self.of_group(group).unseen_here(measure)
+    }
+
+    /// In how many groups a measure was not drawn, and what the look saw of its units, for each
+    /// answer. Empty where every group has the value.
+    pub fn groups_unseen(&self, measure: &Measure, groups: usize) -> Vec<(usize, TooFew)> {
+        let of_answer = |at: usize, answer: &Self| {
+            let own = match self.parts.is_empty() {
+                true => groups,
+                false => self.part_of.iter().filter(|part| **part == at).count(),
+            };
+            Some((own, answer.unseen_here(measure)?))
+        };
+        let answers = self.answers().enumerate();
+        answers
+            .filter_map(|(at, answer)| of_answer(at, answer))
+            .collect()
+    }
+
+    fn unseen_here(&self, measure: &Measure) -> Option<TooFew> {
         let terms = measure_terms(measure);
         let is_term = |(at, _): &&(CoordinateId, _)| terms.iter().any(|(term, _)| term == at);
         Some(self.unseen.iter().find(is_term)?.1)
@@ -239,21 +295,38 @@ impl NoiseRecord {
 
     /// Whether some value was not drawn.
     pub fn leaves_out(&self) -> bool {
-        !self.unseen.is_empty()
+        self.answers().any(|answer| !answer.unseen.is_empty())
     }
 
-    /// The amount that a clip chosen from a look cut from a coordinate.
-    pub fn cut(&self, coordinate: CoordinateId) -> Option<&ClipBias> {
+    /// The amount that a clip chosen from a look cut from a coordinate, of the answer that a group
+    /// comes from.
+    pub fn cut(&self, coordinate: CoordinateId, group: usize) -> Option<&ClipBias> {
+        self.of_group(group).cut_here(coordinate)
+    }
+
+    /// The amounts that clips chosen from a look cut from a coordinate, of each answer.
+    pub fn cuts(&self, coordinate: CoordinateId) -> impl Iterator<Item = &ClipBias> {
+        self.answers()
+            .filter_map(move |answer| answer.cut_here(coordinate))
+    }
+
+    /// How many answers its groups come from.
+    pub fn answers_joined(&self) -> usize {
+        self.answers().count()
+    }
+
+    fn cut_here(&self, coordinate: CoordinateId) -> Option<&ClipBias> {
         let mut cuts = self.cuts.iter();
         cuts.find_map(|(at, cut)| (*at == coordinate).then_some(cut))
     }
 
-    /// What is known of the amount that was cut; `None` where neither a proof nor a look says
-    /// anything.
-    pub fn known_cut(&self, coordinate: CoordinateId) -> Option<KnownCut<'_>> {
-        match self.cut(coordinate) {
+    /// What is known of the amount that was cut in a group; `None` where neither a proof nor a look
+    /// says anything.
+    pub fn known_cut(&self, coordinate: CoordinateId, group: usize) -> Option<KnownCut<'_>> {
+        let of_group = self.of_group(group);
+        match of_group.cut_here(coordinate) {
             Some(cut) => Some(KnownCut::Estimated(cut)),
-            None => self.has_all_rows.then_some(KnownCut::Nothing),
+            None => of_group.has_all_rows.then_some(KnownCut::Nothing),
         }
     }
 
@@ -264,7 +337,7 @@ impl NoiseRecord {
 
     /// Whether some clip was chosen from a look.
     pub fn is_cut(&self) -> bool {
-        !self.cuts.is_empty()
+        self.answers().any(|answer| !answer.cuts.is_empty())
     }
 
     /// The noise of sums of groups, relative to the largest noise, where groups are computed from
@@ -301,11 +374,11 @@ impl NoiseRecord {
                 [(coordinate, times)] if *times > 0 => {
                     let scale = total.divisor as f64 / *times as f64;
                     cuts.extend(
-                        self.cut(*coordinate)
+                        self.cut_here(*coordinate)
                             .map(|cut| (CoordinateId(at), cut.in_steps(scale))),
                     );
                 }
-                terms if terms.iter().any(|(at, _)| self.cut(*at).is_some()) => return None,
+                terms if terms.iter().any(|(at, _)| self.cut_here(*at).is_some()) => return None,
                 _ => {}
             }
         }
@@ -327,9 +400,8 @@ impl NoiseRecord {
 
     /// The mechanism with the heaviest tail among the draws.
     pub fn mechanism(&self) -> Mechanism {
-        let parts = self.parts.iter().flat_map(|part| &part.draws);
-        let all = self.draws.iter().chain(parts);
-        let drawn = all.map(|(noise, _)| noise.mechanism());
+        let drawn = self.answers().flat_map(|answer| &answer.draws);
+        let drawn = drawn.map(|(noise, _)| noise.mechanism());
         let heavier = |a, b| match quantile_95(a) > quantile_95(b) {
             true => a,
             false => b,
@@ -340,9 +412,8 @@ impl NoiseRecord {
     /// What each draw adds to a measure of a group: signed standard deviations in the measure's
     /// unit. Measures of one group share draws.
     pub fn noise(&self, measure: &Measure, group: usize) -> Vec<f64> {
-        let part = self.part_of.get(group).and_then(|at| self.parts.get(*at));
-        match part {
-            Some(part) => part.noise_times(1.0, measure),
+        match self.answer_of(group) {
+            Some(part) => part.noise.noise_times(1.0, measure),
             None => self.noise_times(self.factor(group), measure),
         }
     }
@@ -387,7 +458,7 @@ impl NoiseRecord {
     /// largest.
     pub fn deviation(&self, measure: &Measure) -> f64 {
         if !self.parts.is_empty() {
-            let parts = self.parts.iter().map(|part| part.deviation(measure));
+            let parts = self.parts.iter().map(|part| part.noise.deviation(measure));
             return parts.fold(0.0, f64::max);
         }
         self.noise_times(self.largest_factor(), measure)

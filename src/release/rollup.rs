@@ -229,14 +229,14 @@ fn if_bought(
     let Some(look) = release.look() else {
         return measure_deviation(release, measure);
     };
-    if finer.unseen(measure).is_some() {
+    if finer.unseen(measure, 0).is_some() {
         return Some(finer.deviation(measure));
     }
     let mut variance = 0.0;
     for (coordinate, factor) in measure_terms(measure) {
         let (block, place) = look.place(coordinate)?;
         let clip = if block.bins.has_choice() {
-            finer.cut(coordinate)?.clip * shares.get(coordinate.0)?
+            finer.cut(coordinate, 0)?.clip * shares.get(coordinate.0)?
         } else {
             block.bins.ceiling().to_f64()? / block.weights[place].to_f64()?
         };

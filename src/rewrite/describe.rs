@@ -41,11 +41,7 @@ pub fn describe(
     words.tree(&release.input, 1, &mut lines);
     lines.push(rows(release, plan, unit));
     lines.extend(estimators(plan));
-    lines.extend(
-        cautions::cautions(release, &words, plan)
-            .iter()
-            .map(|caution| format!("  Caution: {caution}")),
-    );
+    lines.extend((plan.facts().cautions.iter()).map(|caution| format!("  Caution: {caution}")));
     match plan.no_row() {
         Some(because) => lines.push(format!("  Free: no row can match, as {because}")),
         None if plan.statements().is_empty() => {

@@ -10,7 +10,7 @@ use crate::catalog::Type;
 use crate::ir::evaluate::evaluate;
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, Expr, Node, Relation, Release, ResolvedQuery, TableId};
-use crate::policy::{Periods, Policy, Scalar};
+use crate::policy::{ClipChoice, Periods, Policy, Scalar};
 
 /// A question that asks for whole periods.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,6 +26,8 @@ pub struct AskedPeriods {
     /// The moments that are asked for, in microseconds since 2000-01-01: from, and before.
     from: Option<i64>,
     before: Option<i64>,
+    /// How clips are chosen where some of them are bought.
+    clip: ClipChoice,
 }
 
 impl AskedPeriods {
@@ -99,7 +101,18 @@ impl AskedPeriods {
             periods,
             from,
             before,
+            clip: ClipChoice::Declared,
         })
+    }
+
+    /// With clips that are chosen in this way where some of the periods are bought.
+    pub fn with_clip(self, clip: ClipChoice) -> Self {
+        Self { clip, ..self }
+    }
+
+    /// How clips are chosen where some of the periods are bought.
+    pub fn clip(&self) -> ClipChoice {
+        self.clip
     }
 
     /// The question for these periods alone. The set has to have one.

@@ -100,14 +100,14 @@ pub fn best_error(
 }
 
 /// Releases of which most groups hold fewer units than the noise of their number, in words. Such an
-/// answer may be right for a few large groups.
+/// answer may be right for a few large groups. Where a look chooses the clip, units are meant that
+/// add as much as the clip lets them: of others, the noise hides more.
 pub fn thin_groups(plan: &Plan, policy: &Policy) -> Vec<(ReleaseId, String)> {
     let Some(units) = policy.privacy.units else {
         return Vec::new();
     };
     let releases = plan.releases().iter().enumerate();
     releases
-        .filter(|(_, release)| is_known(release))
         .filter_map(|(at, release)| Some((ReleaseId(at), thin(release, units)?)))
         .collect()
 }
@@ -118,12 +118,16 @@ fn thin(release: &ReleasePlan, units: u64) -> Option<String> {
     if groups <= 1 || !release.has_listed_keys() {
         return None;
     }
-    let noise = quantile_95(price.mechanism) / price.accuracy;
+    let (accuracy, or_more) = match release.look() {
+        Some(look) => (look.accuracy_of_sums(), " or more"),
+        None => (price.accuracy, ""),
+    };
+    let noise = quantile_95(price.mechanism) / accuracy;
     let in_group = units as f64 * price.groups as f64 / groups as f64;
     (noise > in_group).then(|| {
         format!(
             "there are {groups} groups, of about {} units each at most on average; the noise \
-                hides ±{} of them",
+                hides ±{}{or_more} of them",
             three_digits(in_group),
             three_digits(noise)
         )

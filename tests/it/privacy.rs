@@ -1,6 +1,7 @@
 //! Exact neighbours, attacks, coverage and timing: that answers reveal no more than their charge
 //! allows.
 
+pub mod after_a_look;
 pub mod attack;
 pub mod auto_bounds;
 pub mod coverage;

@@ -3,6 +3,7 @@
 //! known.
 
 use super::Keys;
+use super::time_conditions::may_hold_within;
 use crate::analyze::interval::{Interval, MICROS_PER_DAY};
 use crate::analyze::range::Ranges;
 use crate::catalog::Type;
@@ -14,6 +15,9 @@ use crate::policy::Scalar;
 
 /// Most values of one part. More are released by threshold: a list of them would be mostly noise.
 const STEPS_MAX: f64 = 10_000.0;
+
+/// Most steps of time between the first and the last of those that conditions leave.
+const SPAN_MAX: f64 = 50_000.0;
 
 /// Values of a column, or of a part that stands as one.
 pub(in crate::analyze) type Listed = (ColumnId, Vec<Option<Scalar>>);
@@ -148,7 +152,8 @@ impl Keys<'_> {
             _ => return None,
         } as f64;
         let range = self.range(operand);
-        let steps = whole(Interval::new(range.lo / step, range.hi / step))?;
+        let hull = Interval::new(range.lo / step, range.hi / step);
+        let steps = self.steps_asked_for(operand, step as i64, whole_of(hull, SPAN_MAX)?)?;
         let mut found: Vec<Option<Scalar>> = Vec::new();
         for at in steps {
             let instant = Expr::literal(
@@ -166,6 +171,26 @@ impl Keys<'_> {
             }
         }
         Some(found)
+    }
+
+    /// The steps of time in which the conditions on the operand may hold, where they are few.
+    fn steps_asked_for(
+        &self,
+        operand: &Expr,
+        step: i64,
+        hull: std::ops::RangeInclusive<i64>,
+    ) -> Option<Vec<i64>> {
+        let conditions = operand.as_column().map_or(Vec::new(), |id| self.about(id));
+        let count = usize::try_from(hull.end() - hull.start()).ok()?;
+        self.effort.spend(count, conditions.iter().copied())?;
+        let is_asked_for = |at: &i64| {
+            operand.as_column().is_none_or(|id| {
+                let first = at.saturating_mul(step);
+                may_hold_within(&conditions, id, [first, first.saturating_add(step - 1)])
+            })
+        };
+        let asked_for: Vec<i64> = hull.filter(is_asked_for).collect();
+        (asked_for.len() as f64 <= STEPS_MAX).then_some(asked_for)
     }
 }
 
@@ -213,7 +238,12 @@ fn takes_steps(expr: &Expr) -> bool {
 
 /// The whole numbers of a range, one more on either side where rounding may reach it.
 pub(in crate::analyze) fn whole(range: Interval) -> Option<std::ops::RangeInclusive<i64>> {
+    whole_of(range, STEPS_MAX)
+}
+
+/// The whole numbers of a range, where they are fewer than this.
+fn whole_of(range: Interval, most: f64) -> Option<std::ops::RangeInclusive<i64>> {
     let (lo, hi) = (range.lo.floor(), range.hi.ceil());
-    let few = range.is_finite() && hi - lo < STEPS_MAX && lo.abs().max(hi.abs()) < 9e15;
+    let few = range.is_finite() && hi - lo < most && lo.abs().max(hi.abs()) < 9e15;
     few.then_some(lo as i64..=hi as i64)
 }

@@ -1,6 +1,7 @@
 //! The values that an expression or a column may have, listed without the data.
 
 use super::derived_domain::{self, Listed};
+use super::time_conditions::may_hold_within;
 use super::{ColumnFilter, Keys, over_rows};
 use crate::analyze::interval::MICROS_PER_DAY;
 use crate::catalog::Type;
@@ -207,7 +208,10 @@ impl Keys<'_> {
         self.effort
             .spend((last - first) as usize, about_this.iter().copied())?;
         let mut days: Vec<Option<Scalar>> = (first..=last)
-            .filter(|day| day_meets(&about_this, id, *day))
+            .filter(|day| {
+                let ends = [day * MICROS_PER_DAY, (day + 1) * MICROS_PER_DAY - 1];
+                may_hold_within(&about_this, id, ends)
+            })
             .map(|day| Some(Scalar::Timestamp(day * MICROS_PER_DAY)))
             .collect();
         if info.nullable || self.null_extended.contains(&id) {
@@ -231,33 +235,6 @@ fn as_stored(value: &Scalar, data_type: &Type) -> Scalar {
         Scalar::Text(text) => Scalar::Text(data_type.as_stored(text.clone())),
         other => other.clone(),
     }
-}
-
-/// Whether the conditions may hold within a day. An ordering condition holds somewhere in a day if
-/// and only if it holds at one of the day's ends; other conditions exclude nothing.
-fn day_meets(about_this: &[&Expr], id: ColumnId, day: i64) -> bool {
-    use Function as F;
-    let ordering = |c: &Expr| match &c.node {
-        Node::Call {
-            function: F::Less | F::LessOrEqual | F::Greater | F::GreaterOrEqual,
-            arguments,
-        } => arguments
-            .iter()
-            .all(|a| a.as_column() == Some(id) || a.as_literal().is_some()),
-        Node::Call { .. }
-        | Node::Column(_)
-        | Node::Literal(_)
-        | Node::Constant(_)
-        | Node::Cast(_)
-        | Node::Case { .. }
-        | Node::Exists { .. } => false,
-    };
-    let ends = [day * MICROS_PER_DAY, (day + 1) * MICROS_PER_DAY - 1];
-    about_this.iter().filter(|c| ordering(c)).all(|c| {
-        ends.iter().any(|end| {
-            evaluate(c, &[(id, Some(Scalar::Timestamp(*end)))]) != Ok(Some(Scalar::Bool(false)))
-        })
-    })
 }
 
 /// Whether the column is only read through a field or truncation of a day or longer.

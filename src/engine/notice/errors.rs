@@ -5,7 +5,7 @@ use crate::aggregates::{DrawId, Fit, Foreseen, MeasureId, Output, Remark};
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
 use crate::engine::draw_release::saw;
-use crate::finish::{Fits, has_few, quantile_95, reach_of_cuts, spread, unseen};
+use crate::finish::{Fits, groups_unseen, has_few, quantile_95, reach_of_cuts, spread};
 use crate::ir::{AggregateId, Formula, ReleaseId};
 use crate::release::{ClipBias, NoiseRecord, ReleasedTable, TooFew};
 use crate::rewrite::{
@@ -17,15 +17,33 @@ fn prefix(at: AggregateId) -> String {
     format!("noise of aggregate {}:", at.ordinal())
 }
 
+/// An aggregate that a look left out.
+pub(super) struct LeftOutAggregate {
+    at: AggregateId,
+    /// Whether no group has it.
+    is_whole: bool,
+    pub line: String,
+}
+
 /// The aggregates that a look left out, each with a line that says why.
 pub(super) fn left_out(
     release: &ReleasePlan,
-    drawn: Option<&NoiseRecord>,
-) -> Vec<(AggregateId, String)> {
+    table: Option<&ReleasedTable>,
+) -> Vec<LeftOutAggregate> {
     let outputs = AggregateId::with_numbers(release.outputs());
     let line = |(at, (output, _)): (AggregateId, &(Output, Type))| {
-        let few = unseen(release, drawn?, output)?;
-        Some((at, format!("{} NULL: {}", prefix(at), not_drawn(few))))
+        let table = table?;
+        let unseen = groups_unseen(release, table, output);
+        let (_, few) = unseen.first()?;
+        let groups: usize = unseen.iter().map(|(groups, _)| groups).sum();
+        let is_whole = groups >= table.measures.len();
+        let place = match groups {
+            _ if is_whole => String::new(),
+            1 => " in 1 group".to_owned(),
+            groups => format!(" in {groups} groups"),
+        };
+        let line = format!("{} NULL{place}: {}", prefix(at), not_drawn(*few));
+        Some(LeftOutAggregate { at, is_whole, line })
     };
     outputs.filter_map(line).collect()
 }
@@ -39,11 +57,12 @@ pub(super) fn noise_released(
 ) -> Vec<String> {
     let drawn = table.and_then(|table| table.drawn.as_ref());
     let mut lines = noise(release, drawn);
-    let left_out = left_out(release, drawn);
+    let left_out = left_out(release, table);
     for (at, (output, _)) in AggregateId::with_numbers(release.outputs()) {
         let prefix = prefix(at);
-        if let Some((_, line)) = left_out.iter().find(|(left, _)| *left == at) {
-            set(&mut lines, &prefix, line.clone());
+        let left = left_out.iter().find(|left| left.at == at);
+        if let Some(left) = left.filter(|left| left.is_whole) {
+            set(&mut lines, &prefix, left.line.clone());
             continue;
         }
         let groups = table
@@ -95,18 +114,27 @@ pub(super) fn noise_released(
                 });
             set(&mut lines, &prefix, line);
         }
+        lines.extend(left.map(|left| left.line.clone()));
         lines.extend(
             table
-                .and_then(|table| what_is_cut(release, at, table))
-                .map(|cut| format!("clip of aggregate {}: {cut}", at.ordinal())),
-        );
-        lines.extend(
-            table
-                .and_then(|table| rows_cut(output, table))
-                .map(|cut| format!("rows of aggregate {}: {cut}", at.ordinal())),
+                .into_iter()
+                .flat_map(|t| cuts(release, (at, output), t)),
         );
     }
     lines
+}
+
+/// What chosen clips and limits cut from an aggregate, a line each.
+fn cuts(
+    release: &ReleasePlan,
+    (at, output): (AggregateId, &Output),
+    table: &ReleasedTable,
+) -> Vec<String> {
+    let number = at.ordinal();
+    let clip = what_is_cut(release, at, table);
+    let clip = clip.map(|cut| format!("clip of aggregate {number}: {cut}"));
+    let rows = rows_cut(output, table).map(|cut| format!("rows of aggregate {number}: {cut}"));
+    clip.into_iter().chain(rows).collect()
 }
 
 /// Why a look left an aggregate out, and what to write instead.
@@ -131,7 +159,7 @@ fn what_is_cut(release: &ReleasePlan, at: AggregateId, table: &ReleasedTable) ->
     let drawn = table.drawn.as_ref()?;
     let measures = measures.iter().map(|at| release.measure(*at));
     let terms: Vec<(CoordinateId, f64)> = measures.flat_map(measure_terms).collect();
-    let cuts = terms.iter().filter_map(|(at, _)| drawn.cut(*at));
+    let cuts = terms.iter().flat_map(|(at, _)| drawn.cuts(*at));
     // If there are several clips, the one that cuts most.
     let share = |cut: &&ClipBias| cut.length / cut.whole.max(f64::MIN_POSITIVE);
     let cut = cuts.max_by(|one, other| share(one).total_cmp(&share(other)))?;
@@ -144,8 +172,13 @@ fn what_is_cut(release: &ReleasePlan, at: AggregateId, table: &ReleasedTable) ->
         // Values and rows that one clip bounds together, or each by its own.
         _ => "the clip".to_owned(),
     };
+    let of_answers = match drawn.answers_joined() {
+        1 => String::new(),
+        answers => format!("where it cuts most of the {answers} answers that this is made of, "),
+    };
     let line = format!(
-        "about {:.0} (±{:.0}) of {:.0} units add more than {most} and count as that much",
+        "{of_answers}about {:.0} (±{:.0}) of {:.0} units add more than {most} and count as that \
+            much",
         cut.units,
         1.96 * cut.units_error,
         cut.of,

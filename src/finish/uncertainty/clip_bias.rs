@@ -59,10 +59,12 @@ pub(super) fn bias_of_measure(
         ClipBiasPart::UpperBound(deviations) => (deviations, 1.0),
     };
     let root = (drawn.summed_in(group) as f64).sqrt();
+    // What a clip cuts is shared by the groups that it was drawn with.
+    let groups = drawn.groups_drawn_with(group).unwrap_or(groups);
     let terms = measure_terms(measure);
     let (mut lower, mut higher) = (Side::default(), Side::default());
     for (coordinate, factor) in &terms {
-        let Some(cut) = drawn.cut(*coordinate) else {
+        let Some(cut) = drawn.cut(*coordinate, group) else {
             continue;
         };
         let (least, most) = release.coordinates()[*coordinate].range();
@@ -105,10 +107,10 @@ pub(super) fn without_cuts(
     release: &ReleasePlan,
     measure: &Measure,
     value: f64,
-    drawn: &NoiseRecord,
+    (drawn, group): (&NoiseRecord, usize),
 ) -> Option<f64> {
     let terms = measure_terms(measure);
-    let known = terms.iter().map(|(at, _)| drawn.known_cut(*at));
+    let known = terms.iter().map(|(at, _)| drawn.known_cut(*at, group));
     let known: Vec<KnownCut<'_>> = known.collect::<Option<_>>()?;
     let cuts = known.iter().filter_map(|known| match known {
         KnownCut::Nothing => None,

@@ -14,6 +14,10 @@ reasons! {
     TOO_MANY_GROUPS = "too-many-groups", PROGRAM_LIMIT_EXCEEDED, TooLarge,
         "The keys have more combinations of values than the policy's `limits.groups`.",
         "Group by fewer keys, or narrow them with `WHERE`.";
+    TOO_MANY_PERIODS = "too-many-periods", PROGRAM_LIMIT_EXCEEDED, TooLarge,
+        "More periods are to be bought than the values of a key are listed for, or than a look \
+            chooses a clip for: groups of few units would be left out for good.",
+        "Ask for a shorter range first, or group by a coarser key.";
     ANSWER_TOO_LARGE = "answer-too-large", PROGRAM_LIMIT_EXCEEDED, TooLarge,
         "The answer would hold more numbers, rows or bytes than an answer may.",
         "Group by fewer keys, use fewer aggregates, features or components, or add `LIMIT`.";

@@ -19,6 +19,7 @@ pub(super) fn cautions(
     release: &AnalyzedRelease,
     words: &Words<'_>,
     plan: &ReleasePlan,
+    is_looked_at: bool,
 ) -> Vec<String> {
     let unit = &words.policy.privacy.unit;
     let mut lines = Vec::new();
@@ -26,6 +27,7 @@ pub(super) fn cautions(
         return lines;
     }
     let mut cut = rows_cut(release, plan, unit);
+    let has_rows_cut = !cut.is_empty();
     let mut values = Vec::new();
     Values { release, words }.add(plan, &mut values);
     cut.extend(values.iter().map(ToString::to_string));
@@ -40,6 +42,13 @@ pub(super) fn cautions(
             None => "intervals cover noise alone, not what is cut",
         };
         lines.push(format!("{covered}: {}", cut.join(", ")));
+    }
+    if has_rows_cut && is_looked_at {
+        lines.push(
+            "how many units that cuts is not known: SET pgveil.clip = auto looks first, and tells \
+                about how many"
+                .to_owned(),
+        );
     }
     if release.is_thresholded() {
         lines.push(describe_hidden(plan, unit));

@@ -10,11 +10,13 @@ use crate::rewrite::ReleasePlan;
 use crate::rewrite::plan::facts::{CoordinateFacts, ReleaseFacts};
 use crate::rewrite::vector::coordinate::Coordinate;
 
+/// `is_looked_at` says that a look would choose the clips, if the session did not fix them.
 pub fn facts(
     release: &AnalyzedRelease,
     analyzed: &Analyzed,
     policy: &Policy,
     plan: &ReleasePlan,
+    is_looked_at: bool,
 ) -> ReleaseFacts {
     let words = Words { analyzed, policy };
     let unit = release
@@ -30,7 +32,7 @@ pub fn facts(
     };
     let in_group = release.unit_groups.iter().map(|of_unit| of_unit.rows).max();
     let rows_in_group = in_group.map_or(rows_per_unit, |rows| rows.clamp(1, rows_per_unit.max(1)));
-    let cautions = cautions(release, &words, plan);
+    let cautions = cautions(release, &words, plan, is_looked_at);
     let index = index(release, analyzed, policy, plan);
     let has_all_rows = !may_cut_rows(release, plan);
     let Some(price) = plan.price() else {

@@ -8,7 +8,22 @@ use super::Plan;
 use super::digest::ReleaseDigest;
 use crate::calendar::period::PeriodSet;
 use crate::ir::ReleaseId;
+use crate::policy::ClipChoice;
 use crate::rewrite::periods::AskedPeriods;
+
+/// The question for any period, of sessions whose clips are chosen in this way. What a look chose
+/// is no answer for a session that asks for clips that are known beforehand.
+fn of_clip(question: ReleaseDigest, clip: ClipChoice) -> ReleaseDigest {
+    match clip {
+        ClipChoice::Fixed | ClipChoice::Declared => question,
+        ClipChoice::Auto => {
+            let mut digest = Sha256::new();
+            digest.update(b"periods at chosen clips 1\n");
+            digest.update(question.as_bytes());
+            ReleaseDigest::new(digest.finalize().into())
+        }
+    }
+}
 
 /// The periods that a release answers, of a question by periods.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,8 +67,10 @@ impl Plan {
         self.periods.as_deref()
     }
 
-    /// Turns the plan into the form by periods of a question, which has this digest for any period.
+    /// Turns the plan into the form by periods of a question, which has this digest for any period,
+    /// whatever the way in which clips are chosen.
     pub fn into_form_by_periods(self, asked: AskedPeriods, question: ReleaseDigest) -> Self {
+        let question = of_clip(question, asked.clip());
         let mut form = self;
         for release in &mut form.releases {
             release.question = question;

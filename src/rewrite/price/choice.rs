@@ -134,6 +134,15 @@ fn bins(limit: RowLimit, release: &AnalyzedRelease, terms: &Terms) -> Option<Bin
     (may && most > u64::from(SHORT)).then(|| Bins::up_to(&BigUint::from(most)))
 }
 
+/// Whether a look may choose how many rows of a unit count.
+pub fn may_look_at(query: &ChoiceQuery, release: &AnalyzedRelease, terms: &Terms) -> bool {
+    let limit = RowLimit::of(release, terms.is_pure());
+    match &query.subject {
+        Subject::Value { .. } => bins(limit, release, terms).is_some(),
+        Subject::Distinct { .. } => false,
+    }
+}
+
 /// How many candidates a look may distinguish. Its statement returns a row for each group,
 /// candidate and bin.
 fn candidates_max(bins: &Bins, release: &AnalyzedRelease) -> u64 {

@@ -86,6 +86,15 @@ impl Look {
         self.counts.noise.standard_deviation() / 2f64.powi(self.counts.refine as i32)
     }
 
+    /// The largest mu at which sums are drawn after the look.
+    pub fn accuracy_of_sums(&self) -> f64 {
+        let later = self
+            .with_numbers()
+            .filter(|(at, _)| self.shown != Some(*at));
+        let mus = later.map(|(_, block)| block.mu.to_f64());
+        mus.fold(0.0, f64::max)
+    }
+
     /// The blocks, each with its number.
     pub fn with_numbers(&self) -> impl Iterator<Item = (BlockId, &Block)> {
         (0..).map(BlockId).zip(&self.blocks)

@@ -9,7 +9,7 @@ use crate::ir::{AggregateId, Release};
 use crate::mechanism::{
     Either, Fixed, Loss, Mechanism, choose, epsilon_of_mu, loss_gaussian, loss_laplace,
 };
-use crate::policy::{Policy, StatementAggregate, TargetErrors};
+use crate::policy::{ClipChoice, Policy, StatementAggregate, TargetErrors};
 use crate::refusal::{Refusal, reason};
 use crate::rewrite::choice::RowLimit;
 use crate::rewrite::vector::coordinates::Coordinates;
@@ -155,6 +155,30 @@ fn layout(
         }
     }
     laid_out(release, analyzed, stated, false, terms)
+}
+
+/// Whether a look would choose what the policy's limits cut of this release, if the session did not
+/// fix clips.
+pub(in crate::rewrite) fn is_looked_at_by_default(
+    release: &AnalyzedRelease,
+    analyzed: &Analyzed,
+    policy: &Policy,
+    terms: &Terms,
+) -> bool {
+    if terms.session_settings.clip != ClipChoice::Fixed {
+        return false;
+    }
+    let mut looking = terms.clone();
+    looking.session_settings.clip = ClipChoice::Auto;
+    if !look::may_look(release, &looking) || step_parts(release).is_some() {
+        return false;
+    }
+    let layout = laid_out(release, analyzed, &[], true, &looking);
+    layout.is_ok_and(|layout| {
+        let mut questions = layout.questions.iter();
+        questions.any(|question| choice::may_look_at(question, release, &looking))
+            || look::has_choice(release, &layout, policy, &looking)
+    })
 }
 
 /// The layout, with the grids of chosen values as their own looks need them.

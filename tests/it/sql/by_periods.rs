@@ -353,11 +353,6 @@ async fn what_was_bought_stays() {
         assert_eq!(spent(engine, "analyst").await, before);
     }
     // A smaller epsilon is served by what a larger one bought.
-    let at = |epsilon: f64| {
-        let mut requester = session("analyst");
-        requester.session_settings.epsilon = Some(epsilon);
-        requester
-    };
     assert_eq!(
         veil.rows_as(&at(4000.0), &of_days(1, 6)).await.unwrap(),
         rows
@@ -531,8 +526,10 @@ async fn explain_tells_what_would_be_bought() {
     };
     let by = |lines: &[String]| -> Vec<String> {
         let lines = lines.iter().filter(|line| line.starts_with("By periods"));
+        let lines = lines.filter(|line| !line.contains(NOISE));
         lines.cloned().collect()
     };
+    const NOISE: &str = "noise of aggregate 1 in those that were bought: standard deviation ";
     let name = "By periods of Clinic East.Visits:";
     let lines = explained(&of_days(1, 4)).await;
     assert_eq!(
@@ -544,7 +541,13 @@ async fn explain_tells_what_would_be_bought() {
     assert_eq!(spent(&veil.engine, "analyst").await, 0.0);
     price(&veil, &analyst, &of_days(1, 4)).await;
     let lines = explained(&of_days(1, 4)).await;
-    assert_eq!(by(&lines), [format!("{name} 3 days were bought before")]);
+    assert_eq!(
+        by(&lines),
+        [format!(
+            "{name} 3 days were bought before, without rows that came later"
+        )]
+    );
+    assert!(lines.iter().any(|line| line.contains(NOISE)), "{lines:#?}");
     assert!(
         lines.contains(&"Cost now: nothing".to_owned()),
         "{lines:#?}"
@@ -554,8 +557,8 @@ async fn explain_tells_what_would_be_bought() {
     assert_eq!(
         by(&lines),
         [format!(
-            "{name} 4 days were bought before; to be bought: 4 days, 2024-03-04 to 2024-03-05, \
-                2024-03-07 to 2024-03-08"
+            "{name} 4 days were bought before, without rows that came later; to be bought: 4 \
+                days, 2024-03-04 to 2024-03-05, 2024-03-07 to 2024-03-08"
         )]
     );
     assert!(lines.iter().any(|line| line.starts_with("Cost: ")));
@@ -565,4 +568,242 @@ async fn explain_tells_what_would_be_bought() {
     assert_eq!(price(&veil, &held, &of_days(1, 4)).await, 0.0);
     let refused = veil.rows_as(&held, &of_days(1, 9)).await.unwrap_err();
     assert_eq!(refused.report().sqlstate, "0A000");
+}
+
+/// The standard errors of what an answer shows, printed in its last column.
+async fn errors(veil: &Veil, requester: &Requester, sql: &str) -> Vec<f64> {
+    let rows = veil.rows_as(requester, sql).await.unwrap();
+    let last = |row: &String| row.rsplit('|').next().unwrap().parse().unwrap();
+    rows.iter().map(last).collect()
+}
+
+fn people_of_days(first: u32, end: u32) -> String {
+    format!(
+        "SELECT \"SeenAt\"::date, pgveil.stderr(count(DISTINCT \"Person\")) FROM \
+            \"Clinic East\".\"Visits\" WHERE \"SeenAt\" >= '2024-03-{first:02}' AND \"SeenAt\" < \
+            '2024-03-{end:02}' GROUP BY 1 ORDER BY 1"
+    )
+}
+
+fn at(epsilon: f64) -> Requester {
+    let mut requester = session("analyst");
+    requester.session_settings.epsilon = Some(epsilon);
+    requester
+}
+
+/// Days that are bought together share one clip: those between them that are held do not count.
+#[tokio::test(flavor = "multi_thread")]
+async fn days_between_those_that_are_missing_cost_no_accuracy() {
+    let veil = clinic(&policy(BY_DAY), true).await;
+    let analyst = session("analyst");
+    let of_two = errors(&veil, &analyst, &people_of_days(20, 22)).await;
+    errors(&veil, &analyst, &people_of_days(2, 15)).await;
+    let all = errors(&veil, &analyst, &people_of_days(1, 16)).await;
+    assert_eq!(all.len(), 15);
+    assert_eq!([all[0], all[14]], of_two[..]);
+    assert!(all[7] > 1.5 * all[0], "{all:?}");
+}
+
+/// Of several answers for a day the one with the least error is shown.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_most_accurate_answer_that_serves_is_shown() {
+    let veil = clinic(&policy(BY_DAY), true).await;
+    let alone = errors(&veil, &at(5000.0), &people_of_days(3, 4)).await;
+    let together = errors(&veil, &at(6000.0), &people_of_days(1, 9)).await;
+    assert!(together[2] > 1.5 * alone[0], "{alone:?} {together:?}");
+    let before = spent(&veil.engine, "analyst").await;
+    let shown = errors(&veil, &at(4000.0), &people_of_days(1, 9)).await;
+    assert_eq!(shown[2], alone[0]);
+    assert_eq!((&shown[..2], &shown[3..]), (&together[..2], &together[3..]));
+    // It does not serve a session of a larger epsilon.
+    assert_eq!(
+        errors(&veil, &at(6000.0), &people_of_days(1, 9)).await,
+        together
+    );
+    assert_eq!(spent(&veil.engine, "analyst").await, before);
+}
+
+/// More hours than a key lists would be shown by threshold, and kept without the small ones.
+#[tokio::test(flavor = "multi_thread")]
+async fn too_many_periods_are_not_bought_at_once() {
+    let periods = "periods: {column: SeenAt, by: hour, from: 2022-01-01, close_after: 90min}";
+    let veil = clinic(&policy(periods), true).await;
+    let analyst = session("analyst");
+    let from = |from: &str| {
+        format!(
+            "SELECT date_trunc('hour', \"SeenAt\") AS hour, count(*) FROM \
+                \"Clinic East\".\"Visits\" WHERE \"SeenAt\" >= '{from}' AND \"SeenAt\" < \
+                '2024-03-15' GROUP BY 1 HAVING count(*) > 0 ORDER BY 1"
+        )
+    };
+    let refused = veil
+        .rows_as(&analyst, &from("2022-01-01"))
+        .await
+        .unwrap_err();
+    let refused = refused.report();
+    assert_eq!(refused.sqlstate, "54000");
+    assert_eq!(
+        refused.message,
+        "too many periods to be bought at once: 19296 hours"
+    );
+    assert_eq!(spent(&veil.engine, "analyst").await, 0.0);
+    assert!(price(&veil, &analyst, &from("2024-02-01")).await > 0.0);
+    // Those that are held do not count.
+    assert!(price(&veil, &analyst, &from("2023-01-01")).await > 0.0);
+    assert_eq!(price(&veil, &analyst, &from("2024-03-01")).await, 0.0);
+}
+
+/// Keys that have to be listed are, as each purchase has bounds.
+#[tokio::test(flavor = "multi_thread")]
+async fn periods_need_no_threshold() {
+    let listed = |yaml: String| yaml.replace("privacy: {", "privacy: {accounting: pure, ");
+    let yaml = listed(policy(BY_DAY))
+        .replace("1e-4", "0")
+        .replace("1e-3", "0");
+    let pure = clinic(&yaml, true).await;
+    let analyst = session("analyst");
+    assert!(price(&pure, &analyst, &of_days(1, 4)).await > 0.0);
+    let epsilon = async || {
+        let spent = pure.engine.ledger().balance("analyst").await.unwrap().spent;
+        spent.epsilon.unwrap().to_f64()
+    };
+    let paid = epsilon().await;
+    assert!(paid > 0.0);
+    pure.answers_as_postgresql(&analyst, &[&of_days(1, 4), &of_days(2, 3)])
+        .await;
+    assert_eq!(epsilon().await, paid);
+    let veil = clinic(&policy(BY_DAY), true).await;
+    let mut domain = session("analyst");
+    domain
+        .session_settings
+        .set("pgveil.keys", "domain")
+        .unwrap();
+    assert!(price(&veil, &domain, &of_days(1, 4)).await > 0.0);
+    assert_eq!(price(&veil, &domain, &of_days(2, 4)).await, 0.0);
+}
+
+/// An answer that cannot be read is found before anything is paid.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_paid_where_what_is_held_cannot_be_read() {
+    let veil = clinic(&policy(BY_DAY), true).await;
+    let analyst = session("analyst");
+    price(&veil, &analyst, &of_days(1, 4)).await;
+    let before = spent(&veil.engine, "analyst").await;
+    let path = veil.ledger.strip_prefix("sqlite://").unwrap();
+    let other = rusqlite::Connection::open(path).unwrap();
+    let damage = "DROP TRIGGER answer_update; UPDATE answer SET released = CAST('{\"keys\": [], \
+        \"measures\": []}' AS BLOB);";
+    other.execute_batch(damage).unwrap();
+    let refused = veil.rows_as(&analyst, &of_days(1, 9)).await.unwrap_err();
+    assert_eq!(refused.report().sqlstate, "XX000");
+    assert_eq!(spent(&veil.engine, "analyst").await, before);
+}
+
+/// A hundred people with up to thirty visits a day each, of which the policy allows ten thousand.
+const BUSY: &str = "
+CREATE SCHEMA \"Clinic East\";
+CREATE TABLE \"Clinic East\".\"People\" (\"Id\" int PRIMARY KEY, ward char(3) NOT NULL);
+CREATE TABLE \"Clinic East\".\"Visits\" (id int PRIMARY KEY, \"Person\" int NOT NULL REFERENCES \
+\"Clinic East\".\"People\", \"SeenAt\" timestamptz NOT NULL, \"Day\" date, local timestamp, fee \
+numeric(6, 2));
+INSERT INTO \"Clinic East\".\"People\" SELECT g, (ARRAY['a', 'b'])[1 + g % 2] FROM \
+generate_series(1, 400) AS g;
+SET TimeZone = 'UTC';
+INSERT INTO \"Clinic East\".\"Visits\" SELECT row_number() OVER (), p, timestamptz '2024-03-01 \
+12:00+00' + d * interval '1 day', NULL, NULL, 10 FROM generate_series(1, 400) AS p, \
+generate_series(0, 5) AS d, LATERAL generate_series(1, 1 + (p + d) % 30) AS n;";
+
+async fn busy(is_silent: bool) -> Veil {
+    let fill = async |client: &tokio_postgres::Client| {
+        client.batch_execute(BUSY).await.unwrap();
+    };
+    let sampler = if is_silent { Veil::silent() } else { None };
+    let yaml = policy(BY_DAY).replace("rows_per_unit: 60", "rows_per_unit: 10000");
+    Veil::over(fill, &yaml, sampler).await
+}
+
+/// Each purchase has its own look, and each day the errors of the purchase that it came with.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_purchase_has_its_own_look() {
+    let veil = busy(true).await;
+    let analyst = session("analyst");
+    let of = |first: u32, end: u32| {
+        format!(
+            "SELECT \"SeenAt\"::date, count(*), sum(fee) FROM \"Clinic East\".\"Visits\" WHERE \
+                \"SeenAt\" >= '2024-03-{first:02}' AND \"SeenAt\" < '2024-03-{end:02}' GROUP BY 1 \
+                ORDER BY 1"
+        )
+    };
+    let whole = price(&veil, &analyst, &of(2, 4)).await;
+    assert!(close(price(&veil, &analyst, &of(1, 7)).await, whole));
+    assert_eq!(price(&veil, &analyst, &of(1, 7)).await, 0.0);
+    // A session that asks for clips that are known beforehand has its own.
+    let mut fixed = session("analyst");
+    fixed.session_settings.set("pgveil.clip", "fixed").unwrap();
+    assert!(close(price(&veil, &fixed, &of(2, 4)).await, whole));
+    assert_eq!(price(&veil, &fixed, &of(3, 4)).await, 0.0);
+    let sql = |first, end| of(first, end).replace("count(*), sum(fee)", "pgveil.stderr(count(*))");
+    let chosen = errors(&veil, &analyst, &sql(2, 3)).await[0];
+    let declared = errors(&veil, &fixed, &sql(2, 3)).await[0];
+    assert!(declared > 20.0 * chosen, "{declared} {chosen}");
+}
+
+/// Of a purchase whose look saw too few units nothing is kept, and its look alone is paid.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_that_sees_too_few_units_buys_no_period() {
+    let veil = busy(true).await;
+    let few = "DELETE FROM \"Clinic East\".\"Visits\" WHERE \"SeenAt\"::date = '2024-03-04'";
+    veil.client.batch_execute(few).await.unwrap();
+    let analyst = session("analyst");
+    let days = |first, end| of_days(first, end).replace(" HAVING count(*) > 0", "");
+    let whole = price(&veil, &analyst, &days(1, 4)).await;
+    let before = spent(&veil.engine, "analyst").await;
+    let answer = veil.ask_as(&analyst, &days(1, 5)).await.unwrap();
+    assert_eq!(answer.rows.len(), 3);
+    let notices = answer.notices.join("\n");
+    let left_out = "left out, as their look saw too few units to choose a clip";
+    assert!(notices.contains(left_out), "{notices}");
+    assert!(!notices.contains("bought now"), "{notices}");
+    let look = spent(&veil.engine, "analyst").await - before;
+    assert!(look > 0.0 && look < 0.5 * whole, "{look} {whole}");
+    // The same look is not paid again. The day alone is refused.
+    let answer = veil.ask_as(&analyst, &days(2, 5)).await.unwrap();
+    assert_eq!(answer.rows.len(), 2);
+    let notices = answer.notices.join("\n");
+    assert!(notices.contains("privacy cost: nothing"), "{notices}");
+    let refused = veil.rows_as(&analyst, &days(4, 5)).await.unwrap_err();
+    assert_eq!(refused.report().sqlstate, "PV002");
+    assert_eq!(price(&veil, &analyst, &days(1, 4)).await, 0.0);
+    assert_eq!(spent(&veil.engine, "analyst").await, before + look);
+    // With the next day there are enough.
+    assert_eq!(veil.rows_as(&analyst, &days(1, 6)).await.unwrap().len(), 5);
+}
+
+/// A sum of which the look of one purchase saw too few units is NULL in its days alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_look_leaves_out_is_null_in_its_own_days() {
+    let veil = busy(true).await;
+    let few = "UPDATE \"Clinic East\".\"Visits\" SET fee = 0 WHERE \"SeenAt\"::date = '2024-03-04'";
+    veil.client.batch_execute(few).await.unwrap();
+    let analyst = session("analyst");
+    let of = |first: u32, end: u32| {
+        format!(
+            "SELECT \"SeenAt\"::date, count(*), sum(fee) FILTER (WHERE fee > 0) AS paid, \
+                pgveil.stderr(sum(fee) FILTER (WHERE fee > 0)) FROM \
+                \"Clinic East\".\"Visits\" WHERE \"SeenAt\" >= '2024-03-{first:02}' AND \
+                \"SeenAt\" < '2024-03-{end:02}' GROUP BY 1 ORDER BY 1"
+        )
+    };
+    veil.rows_as(&analyst, &of(1, 4)).await.unwrap();
+    let answer = veil.ask_as(&analyst, &of(1, 5)).await.unwrap();
+    let lines: Vec<&str> = answer.notices.iter().map(String::as_str).collect();
+    let is_null = |line: &&str| line.contains("NULL in 1 group: too few units");
+    assert!(lines.iter().any(is_null), "{lines:#?}");
+    let rows = veil.rows_as(&analyst, &of(1, 5)).await.unwrap();
+    let parts: Vec<Vec<&str>> = rows.iter().map(|row| row.split('|').collect()).collect();
+    assert_eq!(parts.len(), 4);
+    for (at, row) in parts.iter().enumerate() {
+        assert_eq!(row[2] == "∅", at == 3, "{rows:#?}");
+        assert_eq!(row[3] == "∅", at == 3, "{rows:#?}");
+    }
 }

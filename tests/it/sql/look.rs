@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use pgveil::engine::{Engine, MakeSampler};
 use pgveil::ledger::{Act, Decision};
 use pgveil::mechanism::{CandidateRun, Exponential, Noise, SampleError, Sampler};
-use pgveil::policy::{ClipChoice, Reuse, SessionSettings};
+use pgveil::policy::{ClipChoice, Notices, Reuse, SessionSettings};
 use pgveil::shadow::Requester;
 use tokio::runtime::Handle;
 
@@ -15,9 +15,11 @@ mod centred;
 mod left_out;
 mod low_by;
 mod rows;
+pub mod scripted;
+mod whole;
 
 /// Households with few lines and with thousands; what a line costs differs as much.
-const SCHEMA: &str = "
+pub const SCHEMA: &str = "
     CREATE SCHEMA retail;
     SELECT setseed(0.25);
     CREATE TABLE retail.household (id int PRIMARY KEY, size int NOT NULL);
@@ -33,7 +35,7 @@ const SCHEMA: &str = "
             cos(6.2831853 * random())))) AS n FROM retail.household) h,
         LATERAL generate_series(1, h.n::int) AS g";
 
-const POLICY: &str = "\
+pub const POLICY: &str = "\
 version: 1
 database:
   url: ${DATABASE_URL}
@@ -265,24 +267,39 @@ async fn a_look_that_saw_too_little_is_paid_once() {
     }
 }
 
-/// Both debits are one entry of the history, and the repeat is free.
+/// Both debits are one entry of the history, and the repeat is free: values, intervals and what
+/// is said of the clip are those that were drawn.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_is_one_entry_and_its_repeat_none() {
     let veil = veil(false).await;
     let reused = Requester {
         session_settings: SessionSettings {
             clip: ClipChoice::Auto,
+            notices: Notices::Full,
             ..SessionSettings::with_fixed_clips()
         },
         ..Veil::requester()
     };
-    let sql = QUESTIONS[2];
-    let first = veil.rows_as(&reused, sql).await.unwrap();
+    let sql = "SELECT count(*), sum(amount), pgveil.stderr(sum(amount)), \
+        pgveil.ci_low(sum(amount)), pgveil.ci_high(sum(amount)), pgveil.low_by(sum(amount)) \
+        FROM retail.line";
+    let heard = async || {
+        let answer = veil.ask_as(&reused, sql).await.unwrap();
+        let mut notices = answer.notices;
+        notices.retain(|line| !line.starts_with("privacy cost"));
+        assert!(
+            notices
+                .iter()
+                .any(|line| line.starts_with("clip of aggregate 2: about "))
+        );
+        (answer.rows, notices)
+    };
+    let first = heard().await;
     let entries = veil.engine.ledger().history("analyst", 10).await.unwrap();
     assert_eq!(entries.len(), 1);
     assert!((entries[0].loss.mu_squared.to_f64() / 0.0470515 - 1.0).abs() < 1e-3);
     let paid = veil.spent().await;
-    assert_eq!(veil.rows_as(&reused, sql).await.unwrap(), first);
+    assert_eq!(heard().await, first);
     assert_eq!(veil.spent().await, paid);
 }
 

@@ -171,7 +171,25 @@ async fn what_divides_by_a_variance_needs_more_units() {
     );
 }
 
-/// The demo's policy states the number of units, and its own questions are answered.
+/// The statements of a document's sessions that are answered: after `nls=>`, and further lines.
+fn answered_in(text: &str) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for line in text.lines() {
+        if let Some(start) = line.strip_prefix("nls=> ") {
+            found.push(start.to_owned());
+        } else if let (Some(rest), Some(last)) = (line.strip_prefix("nls-> "), found.last_mut()) {
+            last.push(' ');
+            last.push_str(rest);
+        } else if line.starts_with("ERROR:") {
+            found.pop();
+        }
+    }
+    found.retain(|sql| sql.starts_with("SELECT"));
+    found
+}
+
+/// The demo's policy states the number of units. Its own questions, and those of README, are
+/// answered, and show a shape: each but the first has several groups.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_demo_answers_what_it_proposes() {
     let veil = Veil::demo(|yaml| yaml, None).await;
@@ -179,27 +197,27 @@ async fn the_demo_answers_what_it_proposes() {
     let text = std::fs::read_to_string("policies/demo.yaml").unwrap();
     assert!(text.contains("\n  units: 5000 "));
     let readme = std::fs::read_to_string("README.md").unwrap();
-    let asked = readme.lines().filter_map(|line| {
-        line.strip_prefix("nls=> ")
-            .filter(|sql| sql.starts_with("SELECT race") || sql.starts_with("SELECT count"))
-    });
-    let asked: Vec<&str> = asked
-        .chain(
-            pgveil::demo::questions::QUESTIONS
-                .iter()
-                .map(|question| question.sql),
-        )
-        .collect();
-    assert!(asked.len() > 6, "{asked:?}");
-    for sql in asked {
-        let (plan, refused) = judged(demo, Some(5000), sql, &terms(demo));
-        assert_eq!(refused, None, "{sql}");
-        let mut policy = demo.clone();
-        policy.privacy.units = Some(5000);
-        assert!(
-            pgveil::rewrite::thin_groups(&plan, &policy).is_empty(),
-            "{sql}"
-        );
+    let of_readme = answered_in(&readme);
+    assert!(!of_readme.is_empty(), "README shows no answer");
+    let proposed = &pgveil::demo::questions::QUESTIONS;
+    let finer = proposed.iter().map(|question| question.sql);
+    let coarser = proposed.iter().filter_map(|question| question.coarser);
+    let of_demo = finer.chain(coarser).map(str::to_owned);
+    let mut looking = terms(demo);
+    looking.session_settings.clip = ClipChoice::Auto;
+    for (number, sql) in of_demo.chain(of_readme).enumerate() {
+        for terms in [&terms(demo), &looking] {
+            let (plan, refused) = judged(demo, Some(5000), &sql, terms);
+            assert_eq!(refused, None, "{sql}");
+            let mut policy = demo.clone();
+            policy.privacy.units = Some(5000);
+            assert!(
+                pgveil::rewrite::thin_groups(&plan, &policy).is_empty(),
+                "{sql}"
+            );
+            let groups = plan.release(ReleaseId(0)).listed_groups();
+            assert_eq!(groups > 1, number > 0, "{sql}: {groups}");
+        }
     }
 }
 
@@ -458,6 +476,20 @@ async fn thin_groups_are_warned_of() {
         .await;
     assert!(
         explained.contains(&format!("Warning: {wanted}")),
+        "{explained:?}"
+    );
+    let of_look = "EXPLAIN SELECT birth_year, race, college_graduate, industry_code, \
+        sum(hourly_wage) FROM nls.interviews JOIN nls.women USING (woman_id) GROUP BY 1, 2, 3, 4";
+    let looking = SessionSettings {
+        clip: ClipChoice::Auto,
+        ..SessionSettings::with_fixed_clips()
+    };
+    let explained = veil.explained(looking, of_look).await;
+    let warned = explained
+        .iter()
+        .find(|line| line.starts_with("Warning: there are "));
+    assert!(
+        warned.is_some_and(|line| line.ends_with(" or more of them")),
         "{explained:?}"
     );
     let answer = veil.ask(thin).await.unwrap();

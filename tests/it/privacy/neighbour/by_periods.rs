@@ -4,14 +4,16 @@
 
 use std::sync::Arc;
 
-use pgveil::analyze::{PlanningEffort, analyze};
+use pgveil::analyze::{KeyRule, PlanningEffort};
 use pgveil::calendar::iso::{Zone, timestamp};
 use pgveil::calendar::period::{PeriodLength, PeriodSet};
-use pgveil::mechanism::Accounting;
+use pgveil::engine::{Sql, describe_plan, plan_batch};
+use pgveil::mechanism::{Accounting, Noise};
 use pgveil::policy::SessionSettings;
-use pgveil::rewrite::{Plan, ReleasePlan, Terms, rewrite};
+use pgveil::rewrite::{Plan, ReleasePlan, Terms};
 
 use super::bound::within;
+use super::look::{priced, within_blocks};
 use super::random::{Random, seeds};
 use super::world::World;
 
@@ -67,12 +69,18 @@ async fn insert(world: &World, random: &mut Random) {
     world.client.batch_execute(&insert).await.unwrap();
 }
 
-/// The release that buys these periods of a question.
+/// The plan that buys these periods of a question.
 fn batch(world: &World, form: &Plan, periods: &PeriodSet, terms: &Terms) -> Plan {
-    let query = form.periods().unwrap().within(periods);
     let effort = Arc::new(PlanningEffort::default());
-    let analyzed = analyze(query, &world.policy, &terms.session_settings, &effort).unwrap();
-    rewrite(&analyzed, &world.policy, terms).unwrap()
+    let planned = plan_batch(form, periods, (&world.policy, terms), &effort);
+    planned.unwrap().expect("rows may be in each period")
+}
+
+/// A day of March 2024.
+fn day(day: usize) -> PeriodSet {
+    let text = format!("2024-03-{day:02}");
+    let first = PeriodLength::Day.period_of(timestamp(&text, Zone::Refused).unwrap());
+    PeriodSet::between(first, first.next())
 }
 
 /// Some of the days 2 to 11 of the month.
@@ -94,19 +102,35 @@ fn some_days(random: &mut Random) -> PeriodSet {
 
 async fn holds(world: &World, release: &ReleasePlan) -> Result<(), String> {
     let sql = release.sql().unwrap();
-    let whole = world.run(sql, release.vector_keys()).await?;
+    if let Some(look) = release.look() {
+        priced(look)?;
+    }
+    let bins = release.look().map_or(0, |look| look.blocks.len());
+    let columns = match release.look() {
+        Some(_) => release.key_columns() + bins,
+        None => release.vector_keys(),
+    };
+    let whole = world.run(sql, columns).await?;
     for unit in 1..=12 {
-        let delete = format!(
-            "BEGIN; DELETE FROM w.visits WHERE person = {unit}; DELETE FROM w.people WHERE id = \
-                {unit};"
-        );
-        world.client.batch_execute(&delete).await.unwrap();
-        let rest = world.run(sql, release.vector_keys()).await;
+        leave(world, unit).await;
+        let rest = world.run(sql, columns).await;
         world.back().await;
-        within(release.price().unwrap(), release, &whole, &rest?)
-            .map_err(|fault| format!("without {unit}: {fault}\n{sql}"))?;
+        let rest = rest?;
+        match release.look() {
+            Some(look) => within_blocks((release, look), &whole, &rest),
+            None => within(release.price().unwrap(), release, &whole, &rest),
+        }
+        .map_err(|fault| format!("without {unit}: {fault}\n{sql}"))?;
     }
     Ok(())
+}
+
+/// A transaction in which one unit is gone.
+async fn leave(world: &World, unit: usize) {
+    let delete = format!(
+        "BEGIN; DELETE FROM w.visits WHERE person = {unit}; DELETE FROM w.people WHERE id = {unit};"
+    );
+    world.client.batch_execute(&delete).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -126,7 +150,7 @@ async fn what_is_bought_by_periods_stays_within_its_price() {
             JOIN people ON visits.person = people.id WHERE seen >= '2024-03-02' AND kind = 'a' \
             GROUP BY 1, 2",
     ];
-    let mut measured = 0;
+    let (mut measured, mut looked_at) = (0, 0);
     for round in 0..12 {
         insert(&world, &mut random).await;
         for sql in questions {
@@ -135,12 +159,15 @@ async fn what_is_bought_by_periods_stays_within_its_price() {
                 false => Accounting::Gdp,
             };
             let epsilon = [0.1, 1.0][random.below(2)];
+            let settings = match random.once_in(2) {
+                true => SessionSettings::with_fixed_clips(),
+                false => SessionSettings::default(),
+            };
             // Under pure accounting, keys have to be listed by bounds on either side.
-            let Ok(plan) = world.plan_under(sql, accounting, epsilon) else {
+            let Ok(plan) = world.plan_with(sql, accounting, epsilon, settings) else {
                 assert_eq!(accounting, Accounting::Pure, "{sql}");
                 continue;
             };
-            let settings = SessionSettings::with_fixed_clips();
             let terms = World::terms(accounting, epsilon, settings);
             let Some(form) = plan.by_periods() else {
                 continue;
@@ -152,22 +179,25 @@ async fn what_is_bought_by_periods_stays_within_its_price() {
                 panic!("PGVEIL_SEED={seed}, round {round}\n{sql}\n{fault}");
             }
             measured += 1;
+            looked_at += usize::from(release.look().is_some());
         }
     }
-    assert!(measured >= 20, "{measured} statements were by periods");
+    assert!(measured >= 30, "{measured} statements were by periods");
+    assert!(looked_at >= 5, "{looked_at} of them were looked at");
 }
 
 /// What docs/periods.md says of the noise of days that are bought together.
 #[tokio::test(flavor = "multi_thread")]
 async fn days_that_are_bought_together_have_the_noise_of_their_clip() {
     let world = World::with(SCHEMA, POLICY).await;
-    let noise = |sql: &str, days: usize| {
+    let noise = |sql: &str, days: &[usize]| {
         let terms = World::terms(Accounting::Gdp, 1.0, SessionSettings::with_fixed_clips());
         let plan = world.plan_under(sql, Accounting::Gdp, 1.0).unwrap();
-        let first = PeriodLength::Day.period_of(timestamp("2024-03-02", Zone::Refused).unwrap());
-        let end = (0..days).fold(first, |end, _| end.next());
+        let periods = days
+            .iter()
+            .fold(PeriodSet::default(), |all, at| all.or(&day(*at)));
         let form = plan.by_periods().unwrap();
-        let bought = batch(&world, form, &PeriodSet::between(first, end), &terms);
+        let bought = batch(&world, form, &periods, &terms);
         let sums = &bought.releases()[0].facts().sums;
         sums.iter().find_map(|sum| sum.standard_deviation).unwrap()
     };
@@ -175,7 +205,139 @@ async fn days_that_are_bought_together_have_the_noise_of_their_clip() {
         format!("SELECT seen::date, {what} FROM visits WHERE seen IS NOT NULL GROUP BY 1")
     };
     let (rows, units) = (of("count(*)"), of("count(DISTINCT person)"));
-    assert!((noise(&rows, 5) / noise(&rows, 1) - 1.0).abs() < 1e-6);
-    let (of_one, of_four) = (noise(&units, 1), noise(&units, 4));
+    assert!((noise(&rows, &[2, 3, 4, 5, 6]) / noise(&rows, &[2]) - 1.0).abs() < 1e-6);
+    let (of_one, of_four) = (noise(&units, &[2]), noise(&units, &[2, 3, 4, 5]));
     assert!(of_four > 1.5 * of_one, "{of_one} {of_four}");
+    // Days that are not bought do not count, wherever they lie.
+    assert_eq!(noise(&units, &[2, 9]), noise(&units, &[2, 3]));
+    assert_eq!(noise(&units, &[2, 4, 5, 11]), of_four);
+}
+
+const COUNTED: &str = "SELECT seen::date, count(*) FROM visits WHERE seen IS NOT NULL GROUP BY 1";
+
+/// What one unit needs of mu^2 in a purchase with clips by declared bounds: the square of how far
+/// it moves the sums, in standard deviations.
+async fn needed(world: &World, release: &ReleasePlan, unit: usize) -> f64 {
+    let (sql, keys) = (release.sql().unwrap(), release.vector_keys());
+    let whole = world.run(sql, keys).await.unwrap();
+    leave(world, unit).await;
+    let rest = world.run(sql, keys).await.unwrap();
+    world.back().await;
+    let [calibrated] = release.price().unwrap().calibrated.as_slice() else {
+        panic!("one count: {sql}");
+    };
+    let Noise::Gaussian { .. } = calibrated.noise else {
+        panic!("Gaussian noise: {sql}");
+    };
+    let of = |value: &num_bigint::BigInt| -> f64 { value.to_string().parse().unwrap() };
+    let moved = whole.iter().map(|(key, values)| {
+        let other = rest.get(key).map_or(0.0, |values| of(&values[0]));
+        ((of(&values[0]) - other) / calibrated.noise.standard_deviation()).powi(2)
+    });
+    moved.sum()
+}
+
+/// The rows of one unit may lie in every period, so that purchases add up: without the debit of the
+/// second one, or with late rows answered anew under the first, a unit is in more than was paid.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_purchase_of_periods_needs_its_own_debit() {
+    let world = World::with(SCHEMA, POLICY).await;
+    let rows = async |day: usize| {
+        let insert = format!(
+            "INSERT INTO w.visits SELECT nextval('w.numbers'), 7, '2024-03-{day:02} 12:00+00', \
+                'a', 5 FROM generate_series(1, 9)"
+        );
+        world.client.batch_execute(&insert).await.unwrap();
+    };
+    rows(2).await;
+    rows(5).await;
+    let settings = SessionSettings::with_fixed_clips();
+    let plan = world
+        .plan_with(COUNTED, Accounting::Gdp, 1.0, settings)
+        .unwrap();
+    let terms = World::terms(Accounting::Gdp, 1.0, settings);
+    let form = plan.by_periods().unwrap();
+    let bought = [day(2), day(5)].map(|periods| batch(&world, form, &periods, &terms));
+    let (mut paid, mut needs) = (0.0, 0.0);
+    for plan in &bought {
+        holds(&world, &plan.releases()[0]).await.unwrap();
+        paid += plan.loss().mu_squared.to_f64();
+        needs += needed(&world, &plan.releases()[0], 7).await;
+    }
+    let first = bought[0].loss().mu_squared.to_f64();
+    assert!(needs <= paid * (1.0 + 1e-6), "{needs} {paid}");
+    assert!(
+        needs > 1.9 * first,
+        "the second debit left out: {needs} {first}"
+    );
+    // The same day once more, after late rows.
+    rows(2).await;
+    let anew = batch(&world, form, &day(2), &terms);
+    let anew = needed(&world, &anew.releases()[0], 7).await;
+    let before = needed(&world, &bought[0].releases()[0], 7).await;
+    assert!(
+        before + anew > 1.9 * first,
+        "late rows answered anew: {before} {anew}"
+    );
+    // Both days in one purchase have one clip, and one debit.
+    let both = batch(&world, form, &day(2).or(&day(5)), &terms);
+    holds(&world, &both.releases()[0]).await.unwrap();
+    let needs = needed(&world, &both.releases()[0], 7).await;
+    let price = both.loss().mu_squared.to_f64();
+    assert!(needs <= price * (1.0 + 1e-6) && price <= first * (1.0 + 1e-6));
+}
+
+/// Plans of purchases, as they are: their keys, bounds, SQL and price.
+#[tokio::test(flavor = "multi_thread")]
+async fn purchases_of_periods_are_as_written() {
+    let world = World::with(SCHEMA, POLICY).await;
+    let days = |days: &[usize]| {
+        let sets = days.iter().map(|at| day(*at));
+        sets.fold(PeriodSet::default(), |all, one| all.or(&one))
+    };
+    let mut stories = Vec::new();
+    for (sql, periods, settings) in [
+        (COUNTED, days(&[4]), SessionSettings::with_fixed_clips()),
+        (COUNTED, days(&[4, 5, 9]), SessionSettings::default()),
+        (
+            "SELECT seen::date, kind, count(DISTINCT person), sum(amount) FROM visits WHERE seen \
+                >= '2024-03-01' AND seen < '2024-04-01' AND amount < 900 GROUP BY 1, 2",
+            days(&[4, 9]),
+            SessionSettings::with_fixed_clips(),
+        ),
+        (
+            "SELECT date_trunc('hour', seen), avg(amount) FROM visits WHERE seen >= '2024-03-01' \
+                AND seen < '2024-04-01' GROUP BY 1",
+            days(&[4, 9]),
+            SessionSettings::default(),
+        ),
+    ] {
+        let plan = world
+            .plan_with(sql, Accounting::Gdp, 1.0, settings)
+            .unwrap();
+        let terms = World::terms(Accounting::Gdp, 1.0, settings);
+        let bought = batch(&world, plan.by_periods().unwrap(), &periods, &terms);
+        let keys = bought.releases()[0]
+            .keys()
+            .iter()
+            .map(|(_, rule)| match rule {
+                KeyRule::Domain(values) => format!("{} values", values.len()),
+                KeyRule::Threshold => "by threshold".to_owned(),
+            });
+        let keys: Vec<String> = keys.collect();
+        let lines = describe_plan(&bought, terms.delta, Sql::Shown).join("\n");
+        stories.push(format!(
+            "{sql}\nclip = {}, days: {}\n\nKeys: {}\n{lines}\n",
+            settings.clip.name(),
+            periods.count(),
+            keys.join(", ")
+        ));
+    }
+    insta::with_settings!({
+        snapshot_path => "../../../golden/emitted",
+        prepend_module_to_snapshot => false,
+        omit_expression => true,
+    }, {
+        insta::assert_snapshot!("periods", stories.join("\n────────\n\n"));
+    });
 }
