@@ -3,7 +3,7 @@
 use super::{Declared, Engine};
 use crate::engine::views::{ViewRow, number};
 use crate::error::Error;
-use crate::policy::{ColumnPosition, Policy, Summary};
+use crate::policy::{ColumnPosition, KeySet, Policy, Summary};
 use crate::shadow::Requester;
 
 impl Engine {
@@ -31,8 +31,8 @@ fn facts(summary: &Summary, declared: &Declared, policy: &Policy) -> ViewRow {
     let table = &policy.tables[summary.table];
     let column = |at: &ColumnPosition| table.columns[at.0].name.as_str();
     let names = |all: &[ColumnPosition]| all.iter().map(column).collect::<Vec<_>>().join(", ");
-    let set = |set: &Vec<usize>| {
-        let keys: Vec<ColumnPosition> = set.iter().map(|key| summary.keys[*key]).collect();
+    let set = |set: &KeySet| {
+        let keys: Vec<ColumnPosition> = set.keys().map(|key| *key.pick(&summary.keys)).collect();
         format!("({})", names(&keys))
     };
     let sets: Vec<String> = summary.marginals.iter().map(set).collect();
