@@ -36,8 +36,8 @@ impl ReleasedTable {
 }
 
 impl Released {
-    /// The answer to a question by periods, from answers for periods: of each the groups of some of
-    /// its periods. The groups are in the order of the periods.
+    /// The answer to a question by periods, from answers for periods: it takes from each the groups
+    /// of some of its periods. The groups are in the order of the periods.
     ///
     /// # Guarantee
     /// The result is a function of the answers, which the requester holds, and of the plan.

@@ -87,15 +87,15 @@ impl Keys<'_> {
             // Values past the type are clamped to it: then there is no list.
             Type::Int2 | Type::Int4 | Type::Int8 => {
                 let (lower, upper) = integer_range(&expr.data_type)?;
-                whole(range)
+                integers(range)
                     .filter(|all| *all.start() >= lower && *all.end() <= upper)?
                     .map(|n| Some(Scalar::Int(n)))
                     .collect()
             }
-            Type::Numeric(_) | Type::Float8 => whole(range)?
+            Type::Numeric(_) | Type::Float8 => integers(range)?
                 .map(|n| Some(Scalar::Decimal(n.to_string())))
                 .collect(),
-            Type::Date => whole(range)?
+            Type::Date => integers(range)?
                 .map(|n| i32::try_from(n).ok().map(Scalar::Date))
                 .collect(),
             Type::Timestamp | Type::Timestamptz => self.instants(expr)?,
@@ -148,7 +148,7 @@ impl Keys<'_> {
             _ => return None,
         } as f64;
         let range = self.range(operand);
-        let steps = whole(Interval::new(range.lo / step, range.hi / step))?;
+        let steps = integers(Interval::new(range.lo / step, range.hi / step))?;
         let mut found: Vec<Option<Scalar>> = Vec::new();
         for at in steps {
             let instant = Expr::literal(
@@ -212,7 +212,7 @@ fn takes_steps(expr: &Expr) -> bool {
 }
 
 /// The whole numbers of a range, one more on either side where rounding may reach it.
-pub(in crate::analyze) fn whole(range: Interval) -> Option<std::ops::RangeInclusive<i64>> {
+pub(in crate::analyze) fn integers(range: Interval) -> Option<std::ops::RangeInclusive<i64>> {
     let (lo, hi) = (range.lo.floor(), range.hi.ceil());
     let few = range.is_finite() && hi - lo < STEPS_MAX && lo.abs().max(hi.abs()) < 9e15;
     few.then_some(lo as i64..=hi as i64)

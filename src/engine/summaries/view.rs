@@ -1,7 +1,7 @@
 //! `pgveil.summaries`: what the policy says of the summaries that a role may receive.
 
 use super::{Declared, Engine};
-use crate::engine::views::{ViewRow, number};
+use crate::engine::views::{ViewRow, number_cell};
 use crate::error::Error;
 use crate::policy::{ColumnPosition, KeySet, Policy, Summary};
 use crate::shadow::Requester;
@@ -46,8 +46,8 @@ fn facts(summary: &Summary, declared: &Declared, policy: &Policy) -> ViewRow {
         (!summary.measures.is_empty()).then(|| names(&summary.measures)),
         Some(sets.join(", ")),
         Some(question.groups().to_string()),
-        worst.and_then(number),
-        number(question.epsilon),
-        number(question.kept_as.loss.mu_squared.to_f64().sqrt()),
+        worst.and_then(number_cell),
+        number_cell(question.epsilon),
+        number_cell(question.kept_as.loss.mu_squared.to_f64().sqrt()),
     ]
 }
