@@ -59,7 +59,9 @@ pub mod variance;
 
 use sqlparser::ast;
 
-pub use best_case::{BestCase, DistinctNoise, Expected, PART, three_digits, total_of, whole};
+pub use best_case::{
+    BestCase, DistinctNoise, Expected, PART, rounded_text, three_digits, total_of,
+};
 use bounded::Bounded;
 pub use bounded::{Bounds, Centred, Counts, Layout, PairLimits, Pairs, Ranks, Summand, TextRead};
 pub use choice_id::ChoiceId;

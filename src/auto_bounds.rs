@@ -93,7 +93,7 @@ pub async fn stored_results(
             .await?;
         let read = |found: Found| match serde_json::from_slice(&found.released) {
             Ok(kept) => Ok((kept, found)),
-            Err(_) => Err(Error::Unreadable(name(policy, search))),
+            Err(_) => Err(Error::Unreadable(search_name(policy, search))),
         };
         all.push(found.map(read).transpose()?);
     }
@@ -120,7 +120,7 @@ pub async fn settle(
                 findings.push(kept.finding);
                 paid.push(found);
             }
-            None => due.push(name(policy, search)),
+            None => due.push(search_name(policy, search)),
         }
     }
     if !due.is_empty() {
@@ -132,9 +132,9 @@ pub async fn settle(
     Ok(Ok((settled, paid)))
 }
 
-/// `schema.table.column`, or `rows of schema.table`.
-pub fn name(policy: &Policy, search: &Search) -> String {
-    question::name(policy, search)
+/// What a search is for: `schema.table.column`, or `rows of schema.table`.
+pub fn search_name(policy: &Policy, search: &Search) -> String {
+    question::search_name(policy, search)
 }
 
 /// The plan of a search for these accounts, all of which will pay it.

@@ -207,7 +207,7 @@ fn read_again(sql: &str) -> Option<Parser<'static>> {
     let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
         .tokenize_with_location()
         .ok()?;
-    position::number(&mut tokens, sql);
+    position::set_positions(&mut tokens, sql);
     let tokens = operator_precedence::hide(tokens::read(tokens, sql).ok()?);
     Some(
         Parser::new(&PostgreSqlDialect {})
@@ -256,7 +256,7 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>, Refusal> {
     let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, sql)
         .tokenize_with_location()
         .map_err(|e| tokens::unread(&e, sql))?;
-    position::number(&mut tokens, sql);
+    position::set_positions(&mut tokens, sql);
     let tokens = tokens::read(tokens, sql).map_err(|refusal| tokens::no_word(refusal, sql))?;
     let words = tokens
         .iter()

@@ -45,7 +45,9 @@ pub use session_settings::{
     Ceilings, ClipChoice, Hints, KeyChoice, Notices, OpenPeriods, Reuse, SESSION_SETTINGS,
     SessionSetting, SessionSettings, UselessMode, Widen, unknown as unknown_setting,
 };
-pub use summaries::{Accuracy, Marginals, Summary, combinations, with_subsets};
+pub use summaries::{
+    Accuracy, KeySet, Marginals, Summary, SummaryKey, SummaryMeasure, combinations, with_subsets,
+};
 pub use target_error::{StatementAggregate, TargetError, TargetErrors};
 pub use unlisted_columns::{Unlisted, find_unlisted, newly_shown};
 pub use version::{digest, undated_digest};

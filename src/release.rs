@@ -279,7 +279,8 @@ fn add_noise(
     decode(release, drawn, &of_choices, sampler)
 }
 
-/// Each group with its own noise; of those by threshold, the ones that are shown.
+/// Adds separate noise to each group. Keeps the groups of listed keys, and of the others those
+/// whose noisy number of units passes the threshold.
 fn drawn_apart(
     release: &ReleasePlan,
     vector: &[PrintedKey],

@@ -474,7 +474,7 @@ impl Shadow {
         loop {
             let lease = self.pool.lease(role, &preamble).await?;
             let outcome = if is_known && is_text {
-                self.limit_time(rows::text(lease.client(), &requester.share, sql))
+                self.limit_time(rows::run_as_text(lease.client(), &requester.share, sql))
                     .await
             } else {
                 let running = rows::run(

@@ -17,7 +17,7 @@ pub(super) fn column_value(ReleasedColumn(at): ReleasedColumn) -> ast::Expr {
     sql::column("r", &format!("m{at}"))
 }
 
-pub(super) fn number(value: f64) -> ast::Expr {
+pub(super) fn float_literal(value: f64) -> ast::Expr {
     sql::number_literal(&value.to_string())
 }
 
@@ -48,17 +48,20 @@ pub(super) fn less_one(count: &ast::Expr) -> ast::Expr {
 
 /// The largest sum of `count` values of at most `each`; in numeric, for which no product is too
 /// large.
-pub(super) fn most(count: &ast::Expr, each: f64) -> ast::Expr {
+pub(super) fn largest_sum(count: &ast::Expr, each: f64) -> ast::Expr {
     sql::binary(
         sql::cast(count.clone(), &Type::Numeric(None)),
         B::Multiply,
-        number(each),
+        float_literal(each),
     )
 }
 
 /// Between constants; NULL stays NULL, which LEAST and GREATEST would lose.
 pub(super) fn clamp_between(value: ast::Expr, lo: f64, hi: f64) -> ast::Expr {
-    let below = sql::binary(value.clone(), B::Lt, number(lo));
-    let over = sql::binary(value.clone(), B::Gt, number(hi));
-    sql::case(vec![(below, number(lo)), (over, number(hi))], Some(value))
+    let below = sql::binary(value.clone(), B::Lt, float_literal(lo));
+    let over = sql::binary(value.clone(), B::Gt, float_literal(hi));
+    sql::case(
+        vec![(below, float_literal(lo)), (over, float_literal(hi))],
+        Some(value),
+    )
 }

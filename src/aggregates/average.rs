@@ -7,7 +7,7 @@ use crate::ir::Moment;
 use crate::ir::Operation;
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::arithmetic::{above, measure, number, when, within};
+use super::arithmetic::{above, float_literal, measure, when, within};
 use super::best_case::{BestCase, Expected, expect_error_within, few, half_of_quotient, plus};
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, Summand, TextRead};
 use super::estimate::Estimate;
@@ -169,6 +169,6 @@ pub(super) fn mean(sum: ast::Expr, count: ast::Expr, range: Interval) -> ast::Ex
     let ratio = sql::binary(sum, B::Divide, count.clone());
     when(
         above(count, "0"),
-        within(ratio, number(range.lo), number(range.hi)),
+        within(ratio, float_literal(range.lo), float_literal(range.hi)),
     )
 }

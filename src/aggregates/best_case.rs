@@ -95,7 +95,7 @@ pub(super) fn few(of_rows: &[f64], rows: f64, z: f64) -> Option<Expected> {
             f64::INFINITY,
             Some(format!(
                 "would be NULL: about {} rows are too few for noise of ±{} in their number",
-                whole(rows),
+                rounded_text(rows),
                 three_digits(z * error)
             )),
         )
@@ -132,15 +132,15 @@ pub(super) fn expect_error_within(error: f64, what: &str, range: Interval) -> Ex
     expect_error(error, is_hidden.then(predicate))
 }
 
-/// A number of units or rows.
-pub fn whole(value: f64) -> String {
+/// A number of units or rows, without decimals.
+pub fn rounded_text(value: f64) -> String {
     format!("{value:.0}")
 }
 
 /// The end of a range.
 fn end(value: f64) -> String {
     if value.fract() == 0.0 {
-        whole(value)
+        rounded_text(value)
     } else {
         three_digits(value)
     }

@@ -5,8 +5,8 @@ use super::names::{AggregateName, OfDistinct};
 use crate::ir::Operation;
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::arithmetic::{measure, number};
-use super::best_case::{BestCase, Expected, dot, expect_error, three_digits, whole};
+use super::arithmetic::{float_literal, measure};
+use super::best_case::{BestCase, Expected, dot, expect_error, rounded_text, three_digits};
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead};
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
@@ -138,7 +138,7 @@ impl OutputValue for BoolOutput {
         sql::binary(
             measure(self.count),
             comparison,
-            number((DOUBT * columns.deviation(self.count)).ceil()),
+            float_literal((DOUBT * columns.deviation(self.count)).ceil()),
         )
     }
 
@@ -164,7 +164,7 @@ impl OutputValue for BoolOutput {
                 format!(
                     "would be true or false by chance: noise of ±{} hides about {} rows",
                     three_digits(error),
-                    whole(best.rows())
+                    rounded_text(best.rows())
                 )
             }),
         ))

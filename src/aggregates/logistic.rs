@@ -13,7 +13,9 @@ use super::call::{Call, Resolved, ValuesAndArray};
 use super::model::Model;
 use super::moments::Scale;
 use super::names::{AggregateName, OfDistinct};
-use super::record::{RecordOutput, UnboundedRecord, all_present, number, reals, requested_field};
+use super::record::{
+    RecordOutput, UnboundedRecord, all_present, exact_constant, reals, requested_field,
+};
 use super::value::{half, middle};
 use super::{Bound, BoundedOperation, Output, single_measure};
 use crate::catalog::Type;
@@ -249,12 +251,15 @@ impl UnboundedStep<'_> {
         bounds: &dyn Bounds,
         present: &mut Vec<(Expr, Interval)>,
     ) -> Result<Vec<Column>, Refusal> {
-        let has_constant = self.features.iter().any(|f| number(exact(f)).is_some());
+        let has_constant = self
+            .features
+            .iter()
+            .any(|f| exact_constant(exact(f)).is_some());
         let first = present.len();
         let mut columns: Vec<Column> = Vec::new();
         for (at, written) in self.features.iter().enumerate() {
             let value = exact(written);
-            if let Some(constant) = number(value) {
+            if let Some(constant) = exact_constant(value) {
                 if constant == 0.0 || columns.iter().any(|column| column.constant.is_some()) {
                     return Err(Refusal::new(
                         reason::REGRESSION_FEATURES,

@@ -8,7 +8,7 @@ use crate::ir::literal::type_name;
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::arithmetic::{
-    above, clamp_between, less_one, measure, most, number, ratio, when, within,
+    above, clamp_between, float_literal, largest_sum, less_one, measure, ratio, when, within,
 };
 use super::best_case::{
     BestCase, Expected, expect_error as within_best, expect_error_within as bounded_best, few,
@@ -324,7 +324,7 @@ impl OutputValue for PairStatisticOutput {
         let count = measure(count);
         let own = sql::binary(measure(y.sum), B::Multiply, measure(x.sum));
         let about_means = sql::binary(measure(products), B::Minus, ratio(own, count.clone()));
-        let most = || most(&count, half(y.range) * half(x.range));
+        let most = || largest_sum(&count, half(y.range) * half(x.range));
         let least = sql::binary(sql::number_literal("0"), B::Minus, most());
         let products = within(about_means, least, most());
         let some = above(count.clone(), "0");
@@ -346,7 +346,7 @@ impl OutputValue for PairStatisticOutput {
                     sql::binary(
                         ratio(measure(value.sum), count.clone()),
                         B::Plus,
-                        number(middle(value.range)),
+                        float_literal(middle(value.range)),
                     )
                 };
                 let at_mean = sql::binary(slope, B::Multiply, mean(x));

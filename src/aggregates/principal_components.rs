@@ -7,7 +7,9 @@ use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead, exact};
 use super::call::{Call, Resolved, ValuesAndArray};
 use super::model::Model;
 use super::names::{AggregateName, OfDistinct};
-use super::record::{UnboundedRecord, VALUES_MAX, all_present, lay_out, number, requested_field};
+use super::record::{
+    UnboundedRecord, VALUES_MAX, all_present, exact_constant, lay_out, requested_field,
+};
 use super::record::{of_no_row, reals};
 use super::{Bound, BoundedOperation, Output};
 use crate::ir::{Expr, Interval, Operation};
@@ -55,7 +57,7 @@ pub(super) fn call(call: &dyn Call) -> Resolved {
     }
     let shown = match &constant {
         None => values.len(),
-        Some(constant) => number(constant)
+        Some(constant) => exact_constant(constant)
             .and_then(|number| (1..=values.len()).find(|shown| *shown as f64 == number))
             .ok_or_else(|| {
                 Refusal::new(

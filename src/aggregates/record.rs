@@ -250,9 +250,9 @@ pub(super) fn reals(call: &dyn Call, values: Vec<Expr>) -> Result<Vec<Expr>, Ref
         .collect())
 }
 
-/// A number that is the same in every row. `None` where a cast may change it: PostgreSQL reads
-/// `0.14::numeric(2,1)` as 0.1.
-pub(super) fn number(value: &Expr) -> Option<f64> {
+/// The number of an argument that is a constant. `None` for other arguments, and where a cast may
+/// change the number: PostgreSQL reads `0.14::numeric(2,1)` as 0.1.
+pub(super) fn exact_constant(value: &Expr) -> Option<f64> {
     let is_exact = match &value.data_type {
         Type::Int2 | Type::Int4 | Type::Int8 | Type::Float8 => true,
         of => *of == Type::Numeric(None),
@@ -271,7 +271,7 @@ pub(super) fn number(value: &Expr) -> Option<f64> {
                 Type::Int8 => of_whole,
                 _ => false,
             };
-            number(inner).filter(|_| keeps)
+            exact_constant(inner).filter(|_| keeps)
         }
         _ => None,
     }

@@ -12,7 +12,9 @@ use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead, exact};
 use super::call::{Call, Resolved, ValuesAndArray};
 use super::model::Model;
 use super::names::{AggregateName, OfDistinct};
-use super::record::{UnboundedRecord, VALUES_MAX, all_present, lay_out, number, requested_field};
+use super::record::{
+    UnboundedRecord, VALUES_MAX, all_present, exact_constant, lay_out, requested_field,
+};
 use super::record::{of_no_row, reals};
 use super::{Bound, BoundedOperation, Output};
 use crate::ir::{Expr, Interval, Operation};
@@ -62,7 +64,7 @@ pub(super) fn call(call: &dyn Call) -> Resolved {
         ));
     }
     let l1 = match &constant {
-        Some(constant) => number(constant)
+        Some(constant) => exact_constant(constant)
             .filter(|l1| l1.is_finite() && *l1 >= 0.0)
             .ok_or_else(|| {
                 Refusal::new(
@@ -91,7 +93,7 @@ impl UnboundedRecord for UnboundedRegression<'_> {
         let mut features: Vec<Feature> = Vec::new();
         for (at, written) in self.features.iter().enumerate() {
             let value = exact(written);
-            let feature = match number(value) {
+            let feature = match exact_constant(value) {
                 Some(number) => Feature::Constant(number),
                 None => {
                     let known = values.iter().position(|(known, _)| known == value);

@@ -3,10 +3,10 @@
 
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::arithmetic::{above, measure, number, ratio, when};
+use super::arithmetic::{above, float_literal, measure, ratio, when};
 use super::best_case::{
-    BestCase, Expected, dot, expect_error, few, half_of_quotient, plus, three_digits, total_of,
-    whole,
+    BestCase, Expected, dot, expect_error, few, half_of_quotient, plus, rounded_text, three_digits,
+    total_of,
 };
 use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead};
 use super::estimate::Estimate;
@@ -249,17 +249,20 @@ impl OutputValue for ReportOutput {
         let (reports, counted) = (numeric(self.reports), numeric(self.counted));
         match &self.statistic {
             ReportStatistic::Count(channel) => {
-                let by_chance = times(number(channel.miss()), reports);
+                let by_chance = times(float_literal(channel.miss()), reports);
                 let more = sql::binary(counted, B::Minus, by_chance);
-                sql::binary(sql::nest(more), B::Divide, number(channel.gain()))
+                sql::binary(sql::nest(more), B::Divide, float_literal(channel.gain()))
             }
             ReportStatistic::Sum(bit) => sum_of(
-                times(number(bit.clear), reports),
-                times(number(bit.width()), counted),
+                times(float_literal(bit.clear), reports),
+                times(float_literal(bit.width()), counted),
             ),
             ReportStatistic::Average(bit) => {
                 let share = ratio(counted, reports.clone());
-                let mean = sum_of(number(bit.clear), times(number(bit.width()), share));
+                let mean = sum_of(
+                    float_literal(bit.clear),
+                    times(float_literal(bit.width()), share),
+                );
                 when(above(reports, "0"), mean)
             }
         }
@@ -368,7 +371,7 @@ fn expect_average(error: f64, bit: &OneBit, rows: f64) -> Expected {
         format!(
             "would be ±{} for an average of about {} reports",
             three_digits(error),
-            whole(rows)
+            rounded_text(rows)
         )
     });
     expect_error(error, useless)

@@ -8,7 +8,7 @@ use crate::ir::Moment;
 use crate::ir::Operation;
 use sqlparser::ast::{self, BinaryOperator as B};
 
-use super::arithmetic::{above, less_one, measure, most, ratio, when, within};
+use super::arithmetic::{above, largest_sum, less_one, measure, ratio, when, within};
 use super::best_case::{BestCase, Expected, expect_error_within, few, half_of_quotient, plus};
 use super::bounded::{Bounded, Bounds, Centred, Counts, Layout, Reads, Summand, TextRead};
 use super::estimate::Estimate;
@@ -308,7 +308,7 @@ pub(super) fn squares_about_mean(
 ) -> ast::Expr {
     let own = sql::binary(sum.clone(), B::Multiply, sum);
     let about_mean = sql::binary(squares, B::Minus, ratio(own, count.clone()));
-    let most = most(count, half(range).powi(2));
+    let most = largest_sum(count, half(range).powi(2));
     within(about_mean, sql::number_literal("0"), most)
 }
 

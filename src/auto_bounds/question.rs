@@ -34,7 +34,8 @@ pub struct BoundsQuestion {
     rows_limit: u32,
 }
 
-pub(super) fn name(policy: &Policy, search: &Search) -> String {
+/// What a search is for: `schema.table.column`, or `rows of schema.table`.
+pub(super) fn search_name(policy: &Policy, search: &Search) -> String {
     let Some(Table {
         schema,
         name,

@@ -58,7 +58,7 @@ pub async fn run(path: &Path, epsilon: f64, again: bool) -> Result<(), Failure> 
         let (kept, state) = match found {
             Some((kept, _)) if !due => (kept, "known"),
             Some(_) | None => {
-                progress(done, count, &auto_bounds::name(&policy, search));
+                progress(done, count, &auto_bounds::search_name(&policy, search));
                 let kept = maker
                     .make(search, &mut OsRandomness::new(), &cancel)
                     .await
@@ -89,7 +89,7 @@ async fn announce(maker: &Maker<'_>, due: &[bool]) -> Result<(), Failure> {
         let plan = maker.plan(search).await.map_err(failure_of)?;
         println!(
             "{}: will cost {}",
-            auto_bounds::name(maker.policy, search),
+            auto_bounds::search_name(maker.policy, search),
             price(&plan.loss())
         );
         sum = sum
@@ -128,7 +128,7 @@ pub fn price(loss: &Loss) -> String {
 
 /// The result of a search as a sentence.
 pub fn read_out(policy: &Policy, search: &Search, kept: &KeptSearch, state: &str) -> String {
-    let name = auto_bounds::name(policy, search);
+    let name = auto_bounds::search_name(policy, search);
     let unit = &policy.privacy.unit;
     let found = match &kept.finding {
         Finding::Rows(1) => format!("1 row a {unit}"),

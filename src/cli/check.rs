@@ -126,7 +126,7 @@ async fn searches(file: &File, policy: &Policy) -> Result<(Vec<String>, usize), 
                     .map_err(Failure::new)?;
                 format!(
                     "  {}: due; at epsilon {SEARCH_EPSILON} it costs {}",
-                    auto_bounds::name(policy, search),
+                    auto_bounds::search_name(policy, search),
                     bounds::price(&plan.loss())
                 )
             }

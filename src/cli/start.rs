@@ -275,7 +275,7 @@ pub async fn findings(file: &File, policy: &Policy) -> Result<HashMap<String, Fi
     let names = policy
         .searches
         .iter()
-        .map(|search| auto_bounds::name(policy, search));
+        .map(|search| auto_bounds::search_name(policy, search));
     let found = match found_by(file, policy).await? {
         Some(ledger) => auto_bounds::stored_results(policy, &ledger)
             .await

@@ -10,7 +10,7 @@ use crate::engine::{SummaryMaker, SummaryQuestion, three_digits};
 use crate::execute::Backend;
 use crate::ledger::Ledger;
 use crate::mechanism::{Loss, OsRandomness};
-use crate::policy::{ColumnPosition, Policy, Summary};
+use crate::policy::{ColumnPosition, Policy, Summary, SummaryKey};
 use crate::release::OwnerError;
 
 /// What is made, and how.
@@ -130,7 +130,8 @@ pub fn lines(summary: &Summary, question: &SummaryQuestion, policy: &Policy) -> 
     )];
     let errors = question.errors();
     for (set, error) in summary.marginals.iter().zip(errors) {
-        let keys: Vec<&str> = set.iter().map(|key| column(&summary.keys[*key])).collect();
+        let name = |key: SummaryKey| column(key.pick(&summary.keys));
+        let keys: Vec<&str> = set.keys().map(name).collect();
         lines.push(format!(
             "  ({}): standard error of a count {}",
             keys.join(", "),

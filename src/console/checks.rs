@@ -130,7 +130,7 @@ fn list_searches(engine: &Engine) -> Markup {
     let rows: Vec<Vec<Markup>> = policy
         .searches
         .iter()
-        .map(|search| vec![text_markup(auto_bounds::name(policy, search))])
+        .map(|search| vec![text_markup(auto_bounds::search_name(policy, search))])
         .collect();
     html! {
         section aria-labelledby="searches" {

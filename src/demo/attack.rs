@@ -18,17 +18,17 @@ const COUNT: &str = "count(*)";
 const GRADUATES: &str = "nls.women WHERE college_graduate = 1";
 
 /// The sum of all wages of 1988.
-pub fn all() -> String {
+pub fn sum_of_all() -> String {
     format!("SELECT {SUM} FROM {WORKERS}")
 }
 
 /// The sum of all wages of 1988 without hers.
-pub fn without() -> String {
+pub fn sum_without_her() -> String {
     format!("SELECT {SUM} FROM {WORKERS} AND NOT ({HER})")
 }
 
 /// The query that the averaging attack repeats.
-pub fn count() -> String {
+pub fn count_graduates() -> String {
     format!("SELECT {COUNT} FROM {GRADUATES}")
 }
 

@@ -232,8 +232,8 @@ async fn attack(state: &State, kind: &str) -> Result<Markup, Refused> {
     let (title, body) = match kind {
         "difference" => {
             let found = attack::difference(&mut session).await?;
-            let all = state.exact_number(&attack::all()).await;
-            let without = state.exact_number(&attack::without()).await;
+            let all = state.exact_number(&attack::sum_of_all()).await;
+            let without = state.exact_number(&attack::sum_without_her()).await;
             let exact = all.zip(without);
             (
                 "Attack: one woman by difference",
@@ -242,12 +242,12 @@ async fn attack(state: &State, kind: &str) -> Result<Markup, Refused> {
         }
         "repeats" => {
             let found = attack::repeats(&mut session).await?;
-            let exact = state.exact_number(&attack::count()).await;
+            let exact = state.exact_number(&attack::count_graduates()).await;
             ("Attack: a hundred repeats", view::repeats(&found, exact))
         }
         "averaging" => {
             let found = attack::averaging(&mut session).await?;
-            let exact = state.exact_number(&attack::count()).await;
+            let exact = state.exact_number(&attack::count_graduates()).await;
             ("Attack: averaging", view::averaging(&found, exact))
         }
         _ => return Err(Refused::new("there is no such attack")),

@@ -25,7 +25,7 @@ pub struct CurvePoint {
     pub epsilon: f64,
     /// The price without a setting.
     pub is_default: bool,
-    /// Why it is not answered at this price.
+    /// What is bought at this epsilon, or why the question is not answered there.
     pub answer: Result<Bought, String>,
 }
 

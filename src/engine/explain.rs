@@ -27,14 +27,15 @@ pub(super) struct Due {
     same: Vec<ReleaseId>,
     summed: Vec<FromFiner>,
     loss: Loss,
-    /// The part of `loss` that is paid before looks; nothing else is where they see too few units.
+    /// The part of `loss` that is paid before looks. Where these see too few units, nothing else is
+    /// paid.
     at_first: Loss,
     useful: Usefulness,
     /// Whether the session buys widened answers.
     widens: bool,
     /// Summaries that would answer it: their names, epsilons and mus.
     receivable: Vec<(String, f64, f64)>,
-    /// Which periods are held and which would be bought, in words; of a question by periods.
+    /// For a question by periods: which periods are held and which would be bought, in words.
     periods: Vec<String>,
 }
 

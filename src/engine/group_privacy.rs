@@ -3,7 +3,7 @@
 
 use super::expected_error::percent;
 use super::notice::three_digits;
-use super::views::{ViewRow, number};
+use super::views::{ViewRow, number_cell};
 use super::{Engine, Requester, ledger_failed};
 use crate::error::Error;
 use crate::mechanism::{Cap, FALSE_ALARMS, Meaning, UNITS};
@@ -83,14 +83,14 @@ fn row(account: &str, meaning: &Meaning) -> ViewRow {
     vec![
         Some(account.to_owned()),
         Some(meaning.units.to_string()),
-        meaning.epsilon.and_then(number),
-        meaning.mu.and_then(number),
-        meaning.epsilon_at_delta.and_then(number),
-        number(meaning.delta),
-        meaning.odds().and_then(number),
-        number(meaning.posterior(0.01)),
-        number(meaning.posterior(0.5)),
-        number(meaning.power),
+        meaning.epsilon.and_then(number_cell),
+        meaning.mu.and_then(number_cell),
+        meaning.epsilon_at_delta.and_then(number_cell),
+        number_cell(meaning.delta),
+        meaning.odds().and_then(number_cell),
+        number_cell(meaning.posterior(0.01)),
+        number_cell(meaning.posterior(0.5)),
+        number_cell(meaning.power),
     ]
 }
 

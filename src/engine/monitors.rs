@@ -24,7 +24,7 @@ use super::planning_limit::aside;
 use super::service::Answer;
 use super::statement_log::StatementFacts;
 use super::timing::Timing;
-use super::views::{ViewRow, number, time};
+use super::views::{ViewRow, number_cell, time};
 use super::{Engine, Format, internal, ledger_failed, shadow_error};
 use crate::error::Error;
 use crate::execute;
@@ -127,7 +127,7 @@ impl Monitors {
             let facts = slot.facts()?;
             Some(vec![
                 Some(name.clone()),
-                number(facts.terms.epsilon.to_f64()),
+                number_cell(facts.terms.epsilon.to_f64()),
                 Some(time(facts.opened)),
                 Some(facts.asked.to_string()),
                 facts.last.map(|last| last.to_string()),

@@ -261,10 +261,9 @@ impl Engine {
         }
         notices.extend(is_preview.then(preview::notice));
         let is_free = answered.paid.is_zero() && received.is_empty();
-        let verdict = if !plan.loss().is_zero() && is_free {
-            Verdict::Reused
-        } else {
-            Verdict::Answered
+        let verdict = match !plan.loss().is_zero() && is_free {
+            true => Verdict::Reused,
+            false => Verdict::Answered,
         };
         warnings.extend(self.of_changed_rows(&plan));
         let answer = Answer {

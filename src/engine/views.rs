@@ -82,11 +82,11 @@ impl Engine {
         Ok(vec![
             Some(requester.role.clone()),
             Some(accounting.to_owned()),
-            number(budget.epsilon),
-            number(budget.delta),
-            number(balance.fraction_left()),
+            number_cell(budget.epsilon),
+            number_cell(budget.delta),
+            number_cell(balance.fraction_left()),
             balance.spent.epsilon.and_then(fixed_text),
-            number(balance.spent.mu_squared.to_f64().sqrt()),
+            number_cell(balance.spent.mu_squared.to_f64().sqrt()),
             fixed_text(balance.spent.rho),
             fixed_text(balance.spent.delta),
             Some(failures.to_string()),
@@ -97,19 +97,20 @@ impl Engine {
             fixed_text(balance.granted.1),
             Some(balance.frozen.to_string()),
             balance.lifetime.epsilon.and_then(fixed_text),
-            number(balance.lifetime.mu_squared.to_f64().sqrt()),
+            number_cell(balance.lifetime.mu_squared.to_f64().sqrt()),
             fixed_text(balance.lifetime.rho),
             fixed_text(balance.lifetime.delta),
         ])
     }
 }
 
-pub(super) fn number(value: f64) -> Option<String> {
+/// A number as a cell of a view; cells may be NULL.
+pub(super) fn number_cell(value: f64) -> Option<String> {
     Some(value.to_string())
 }
 
 fn fixed_text(value: Fixed) -> Option<String> {
-    number(value.to_f64())
+    number_cell(value.to_f64())
 }
 
 /// Microseconds since 1970 as a timestamptz.
@@ -127,7 +128,7 @@ fn debit(entry: &Entry) -> ViewRow {
         fingerprint,
     } = entry;
     let (mu, delta) = (
-        number(loss.mu_squared.to_f64().sqrt()),
+        number_cell(loss.mu_squared.to_f64().sqrt()),
         fixed_text(loss.delta),
     );
     vec![

@@ -7,7 +7,7 @@ use super::catalog_view::{CatalogView, ColumnAt};
 use super::columns;
 use super::decisions::Decisions;
 use super::links::{Link, LinkBasis};
-use super::name_hints::{one, singular};
+use super::name_hints::{singular, with_article};
 use super::possibly_private::suspects;
 use super::propose::Proposal;
 use super::questions::Questions;
@@ -252,7 +252,7 @@ fn fits(seen: &CatalogView, made: &Decisions, said: &Said) -> Result<(), Stop> {
             "--rows, --bounds and --group-by are about private tables, and {} has no row of {} as \
                 far as is known; say how it leads there with --link",
             seen.table_name(table),
-            one(&made.unit_name)
+            with_article(&made.unit_name)
         )));
     }
     Ok(())
@@ -299,7 +299,7 @@ fn publish(
     questions: &mut Prompt<'_>,
 ) -> Result<(), Stop> {
     for table in &said.public {
-        let (name, unit) = (seen.table_name(*table), one(&made.unit_name));
+        let (name, unit) = (seen.table_name(*table), with_article(&made.unit_name));
         if *table == made.unit.table {
             return Err(Stop::Usage(format!(
                 "--public: each row of {name} is about {unit}"

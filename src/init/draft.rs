@@ -3,7 +3,7 @@
 use super::catalog_view::CatalogView;
 use super::columns::{self, Line};
 use super::decisions::Decisions;
-use super::name_hints::one;
+use super::name_hints::with_article;
 use super::possibly_private::LinkKind;
 use super::unit_paths::UnitPath;
 use super::yaml;
@@ -74,7 +74,7 @@ impl Draft {
                 .collect();
             let why = format!(
                 "its rows lead to {} by several columns; say whose row it is: {}",
-                one(&self.made.unit_name),
+                with_article(&self.made.unit_name),
                 flags.join(" or ")
             );
             self.left_out.push(LeftOut {
@@ -136,7 +136,7 @@ impl Draft {
         }
         let why = format!(
             "nothing known leads to {}; public only if no row is about one {}",
-            one(&made.unit_name),
+            with_article(&made.unit_name),
             made.unit_name
         );
         (
@@ -162,7 +162,7 @@ impl Draft {
                 open.push(format!(
                     "the way of {} to {}: --link {}, or --accept-links",
                     seen.table_name(private.table),
-                    one(&self.made.unit_name),
+                    with_article(&self.made.unit_name),
                     super::shell(&format!("{from} -> {to}"))
                 ));
             }

@@ -217,8 +217,8 @@ pub fn is_list(name: &str) -> bool {
     has_word(name, &LISTS)
 }
 
-/// The word with its article: `an account`.
-pub fn one(word: &str) -> String {
+/// The word after its article: `an account`.
+pub fn with_article(word: &str) -> String {
     let lower = word.to_lowercase();
     let is_spoken_you = ["us", "uni", "ut", "eu"]
         .iter()
@@ -288,7 +288,7 @@ mod tests {
 
     #[test]
     fn words_have_their_article() {
-        let all = ["account", "household", "user", "insured", "unit"].map(one);
+        let all = ["account", "household", "user", "insured", "unit"].map(with_article);
         let wanted = [
             "an account",
             "a household",

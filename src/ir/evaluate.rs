@@ -233,7 +233,7 @@ fn strict(function: Function, values: &[&Scalar], result: &Type) -> Result<Value
         F::AddIntervals | F::SubtractIntervals | F::NegateInterval => {
             calendar::combine_intervals(function, values)
         }
-        F::Extract | F::DatePart => calendar::part(values),
+        F::Extract | F::DatePart => calendar::date_part(values),
         F::DateTrunc
         | F::DateDifference
         | F::DatePlusDays

@@ -6,7 +6,7 @@ mod interval;
 
 pub use format::read as read_by_pattern;
 pub use instant::local as timestamp;
-pub use interval::{IntervalFields, interval, reach as interval_reach, text as interval_text};
+pub use interval::{IntervalFields, interval, interval_reach, interval_text};
 
 pub use super::unknown::{is_unknown, unknown, unknown_under};
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use super::AccountSpec;
 use super::clock::period_start;
 use super::error::Error;
-use super::store::{Store, StoreValue, first, text_value};
+use super::store::{Store, StoreValue, first_row, text_value};
 use crate::mechanism::{Cap, Fixed};
 use crate::policy::Renew;
 
@@ -196,7 +196,7 @@ fn insert_account(
             zero.clone(),
         ],
     )?;
-    let id = first(&made)?.int(0)?;
+    let id = first_row(&made)?.int(0)?;
     if kind == "role" {
         let start = period_start(*renew, now).unwrap_or(0);
         let sql = "INSERT INTO period (account, renew, start, epsilon, rho, mu_squared, delta, \
@@ -244,7 +244,7 @@ fn kept_period(
             WHERE account = $1",
         &[StoreValue::Int(id)],
     )?;
-    let row = first(&row)?;
+    let row = first_row(&row)?;
     let before = [Renew::Never, Renew::Weekly, Renew::Monthly]
         .into_iter()
         .find(|renew| row.text(0).is_ok_and(|name| name == renew.name()));

@@ -5,7 +5,7 @@ use super::charge::{Fingerprint, HistoryEntry};
 use super::clock::LEASE;
 use super::error::{DebitError, Error};
 use super::rules::Rules;
-use super::store::{Row, StoreValue, blob, first, loss as columns};
+use super::store::{Row, StoreValue, blob, first_row, loss as columns};
 use crate::mechanism::Loss;
 
 /// Identifies a question: a SHA-256 digest of everything that decides the values, except the noise.
@@ -388,7 +388,7 @@ impl Rules {
                 blob(released),
             ],
         )?;
-        let answer = AnswerId::of(first(&made)?)?;
+        let answer = AnswerId::of(first_row(&made)?)?;
         if let Some(family) = family {
             self.store.query(
                 "INSERT INTO family (answer, digest) VALUES ($1, $2)",

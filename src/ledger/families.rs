@@ -5,7 +5,7 @@ use super::Ledger;
 use super::answers::FamilyId;
 use super::error::Error;
 use super::rules::Rules;
-use super::store::{Access, StoreValue, blob, first};
+use super::store::{Access, StoreValue, blob, first_row};
 
 impl Rules {
     /// How many answers of a family the role holds, and their bytes.
@@ -21,7 +21,7 @@ impl Rules {
         let rows = self
             .store
             .query(sql, &[blob(&family.0), StoreValue::Int(role)])?;
-        let row = first(&rows)?;
+        let row = first_row(&rows)?;
         let number = |at| row.int(at).map(|n| u64::try_from(n).unwrap_or(0));
         Ok((number(0)?, number(1)?))
     }

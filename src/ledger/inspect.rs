@@ -6,7 +6,7 @@ use super::compare_witnesses::{Attest, WitnessStanding, check_other_server, faul
 use super::error::Error;
 use super::height::{LedgerHeight, height};
 use super::sqlite;
-use super::store::{Access, Store, first};
+use super::store::{Access, Store, first_row};
 use super::upgrade::READ_SINCE;
 use super::witness;
 use crate::policy::WitnessAddress;
@@ -126,7 +126,7 @@ fn height_of(store: &mut dyn Store, format: i64) -> Result<LedgerHeight, Error> 
         return height(store);
     }
     let mut count = |since: i64, sql: &'static str| match format >= since {
-        true => first(&store.query(sql, &[])?)?.int(0),
+        true => first_row(&store.query(sql, &[])?)?.int(0),
         false => Ok(0),
     };
     Ok(LedgerHeight {

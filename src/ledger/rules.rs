@@ -11,7 +11,7 @@ use super::charge::Fingerprint;
 use super::clock::{Clock, period_end, period_start};
 use super::error::{DebitError, Error};
 use super::height::LedgerHeight;
-use super::store::{Access, Row, Store, StoreValue, first, fixed_value, gone, loss as columns};
+use super::store::{Access, Row, Store, StoreValue, first_row, fixed_value, gone, loss as columns};
 use super::witness::Witness;
 use super::{AccountSpec, Buyer, Purchase};
 use crate::mechanism::{Cap, Fixed, Loss};
@@ -308,7 +308,7 @@ impl Rules {
             "SELECT failures FROM account WHERE id = $1",
             &[StoreValue::Int(id)],
         )?;
-        Ok(u32::try_from(first(&rows)?.int(0)?).unwrap_or(u32::MAX))
+        Ok(u32::try_from(first_row(&rows)?.int(0)?).unwrap_or(u32::MAX))
     }
 
     pub(super) fn balances(&mut self, role: &str) -> Result<Balances, Error> {

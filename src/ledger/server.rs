@@ -19,7 +19,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
 use tokio_postgres::{Config, SimpleQueryMessage, Statement};
 
 use super::error::Error;
-use super::store::{Absent, Access, Older, ReadOnly, Row, Store, StoreValue, first};
+use super::store::{Absent, Access, Older, ReadOnly, Row, Store, StoreValue, first_row};
 use super::{upgrade, verify};
 use crate::postgres::{Connected, connect};
 
@@ -425,7 +425,7 @@ impl Store for Server {
     /// With indexes, and what has been deleted since but not given back.
     fn bytes(&mut self) -> Result<Option<i64>, Error> {
         let rows = self.query(schema::BYTES, &[])?;
-        first(&rows)?.int(0).map(Some)
+        first_row(&rows)?.int(0).map(Some)
     }
 }
 

@@ -16,7 +16,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, ToSql};
 
 use super::error::Error;
-use super::store::{Absent, Access, Older, ReadOnly, Row, Store, StoreValue, first};
+use super::store::{Absent, Access, Older, ReadOnly, Row, Store, StoreValue, first_row};
 use super::{upgrade, verify};
 pub(in crate::ledger) use backup::{back_up, put_back};
 pub(in crate::ledger) use file::path;
@@ -187,7 +187,7 @@ impl Store for Sqlite {
 
     fn bytes(&mut self) -> Result<Option<i64>, Error> {
         let rows = self.query(structure::BYTES, &[])?;
-        first(&rows)?.int(0).map(Some)
+        first_row(&rows)?.int(0).map(Some)
     }
 }
 

@@ -236,7 +236,7 @@ fn malformed_value() -> Error {
 ///
 /// # Errors
 /// [`Error::Damaged`] without any.
-pub(super) fn first(rows: &[Row]) -> Result<&Row, Error> {
+pub(super) fn first_row(rows: &[Row]) -> Result<&Row, Error> {
     rows.first().ok_or_else(gone)
 }
 

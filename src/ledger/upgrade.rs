@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::clock::{Clock, LEASE};
 use super::error::Error;
-use super::store::{Older, Store, StoreValue, first};
+use super::store::{Older, Store, StoreValue, first_row};
 
 /// The first format with claims.
 const CLAIMS_SINCE: i64 = 3;
@@ -173,7 +173,7 @@ fn has_claims(store: &mut dyn Store) -> Result<bool, Error> {
     let sql = "SELECT count(*) FROM claim WHERE until > $1 AND until <= $2";
     let furthest = now.saturating_add(2 * LEASE);
     let found = store.query(sql, &[StoreValue::Int(now), StoreValue::Int(furthest)])?;
-    Ok(first(&found)?.int(0)? > 0)
+    Ok(first_row(&found)?.int(0)? > 0)
 }
 
 #[cfg(test)]

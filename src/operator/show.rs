@@ -162,7 +162,7 @@ impl Control {
     fn searches(&self) -> Rows {
         let engine = self.exchange.current();
         let policy = engine.policy();
-        let row = |search| vec![auto_bounds::name(policy, search), "found".to_owned()];
+        let row = |search| vec![auto_bounds::search_name(policy, search), "found".to_owned()];
         policy.searches.iter().map(row).collect()
     }
 

@@ -40,7 +40,7 @@ impl ExecuteValues {
     /// Where a value begins in the client's text.
     pub fn place(&self, at: usize) -> Option<u32> {
         let value = self.0.get(at)?;
-        Some(position::column(value.span())).filter(|place| *place > 0)
+        Some(position::start_of(value.span())).filter(|place| *place > 0)
     }
 
     pub fn is_empty(&self) -> bool {
@@ -157,6 +157,6 @@ impl ast::Visitor for Finder {
     type Break = u32;
 
     fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<u32> {
-        ControlFlow::Break(position::column(query.span()))
+        ControlFlow::Break(position::start_of(query.span()))
     }
 }

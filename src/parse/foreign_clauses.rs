@@ -112,7 +112,7 @@ impl ast::Visitor for Foreign {
 
 fn flow(is_foreign: bool, node: &impl Spanned) -> ControlFlow<u32> {
     if is_foreign {
-        ControlFlow::Break(position::column(node.span()))
+        ControlFlow::Break(position::start_of(node.span()))
     } else {
         ControlFlow::Continue(())
     }

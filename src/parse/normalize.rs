@@ -50,7 +50,7 @@ impl ast::VisitorMut for Spelling {
     }
 
     fn pre_visit_expr(&mut self, expr: &mut ast::Expr) -> ControlFlow<()> {
-        operator_precedence::show(expr);
+        operator_precedence::restore_name(expr);
         if let ast::Expr::Cast { data_type, .. } = expr
             && let Some(plain) = of_catalog(data_type)
         {

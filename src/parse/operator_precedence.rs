@@ -90,7 +90,7 @@ fn named_operator(operator: &BinaryOperator) -> Option<&'static BinaryOperator> 
 
 /// Restores the operator's name, in parentheses if it is an operand, so that it is read back
 /// unchanged.
-pub(super) fn show(expr: &mut Expr) {
+pub(super) fn restore_name(expr: &mut Expr) {
     match expr {
         Expr::BinaryOp {
             op: BinaryOperator::And | BinaryOperator::Or,
@@ -131,7 +131,7 @@ impl VisitorMut for RestoreOperators {
     type Break = ();
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
-        show(expr);
+        restore_name(expr);
         ControlFlow::Continue(())
     }
 }

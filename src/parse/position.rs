@@ -14,7 +14,7 @@ use super::{Query, SIGNS};
 use crate::visit;
 
 /// Makes each token's column its position in the whole text.
-pub(super) fn number(tokens: &mut [TokenWithSpan], sql: &str) {
+pub(super) fn set_positions(tokens: &mut [TokenWithSpan], sql: &str) {
     let mut lines = vec![0];
     for (at, c) in sql.chars().enumerate() {
         if c == '\n' {
@@ -116,7 +116,7 @@ impl Query {
         let mut tokens = Tokenizer::new(&PostgreSqlDialect {}, &text)
             .tokenize_with_location()
             .ok()?;
-        number(&mut tokens, &text);
+        set_positions(&mut tokens, &text);
         let again = super::query(tokens, &text).ok()?;
         // Of each name and constant: where it is printed, and where the client wrote it.
         let mut pairs: Vec<(u32, u32)> =
@@ -153,11 +153,11 @@ fn places(query: &ast::Query) -> Vec<u32> {
     impl ast::Visitor for Places {
         type Break = ();
         fn pre_visit_ident(&mut self, ident: &ast::Ident) -> ControlFlow<()> {
-            self.0.push(column(ident.span));
+            self.0.push(start_of(ident.span));
             ControlFlow::Continue(())
         }
         fn pre_visit_value(&mut self, value: &ast::ValueWithSpan) -> ControlFlow<()> {
-            self.0.push(column(value.span));
+            self.0.push(start_of(value.span));
             ControlFlow::Continue(())
         }
     }
@@ -166,6 +166,7 @@ fn places(query: &ast::Query) -> Vec<u32> {
     places.0
 }
 
-pub(super) fn column(span: Span) -> u32 {
+/// The position in the text where a part of the syntax tree begins; 0 where it is not known.
+pub(super) fn start_of(span: Span) -> u32 {
     u32::try_from(span.start.column).unwrap_or(0)
 }

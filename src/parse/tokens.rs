@@ -39,7 +39,7 @@ pub(super) fn unread(error: &TokenizerError, sql: &str) -> Refusal {
             token: Token::EOF,
             span: Span::new(error.location, error.location),
         }];
-        super::position::number(&mut start, sql);
+        super::position::set_positions(&mut start, sql);
         Refusal::new(
             reason::UNSUPPORTED_SPELLING,
             "this constant or escape is not supported",
@@ -477,7 +477,7 @@ mod tests {
             sqlparser::tokenizer::Tokenizer::new(&sqlparser::dialect::PostgreSqlDialect {}, &sql)
                 .tokenize_with_location()
                 .unwrap();
-        super::super::position::number(&mut tokens, &sql);
+        super::super::position::set_positions(&mut tokens, &sql);
         let read = super::read(tokens, &sql).unwrap();
         assert_eq!(
             read.iter()

@@ -418,6 +418,7 @@ const LIMITS: Limits = Limits {
 fn limits(node: &YamlNode, findings: &mut Findings) -> Option<Limits> {
     let mut fields = Fields::open(node, "limits", findings)?;
     let mut limits = LIMITS;
+    let connections = 1..=u64::from(CONNECTIONS_MAX);
     let small = [
         (
             "groups_per_unit",
@@ -453,41 +454,34 @@ fn limits(node: &YamlNode, findings: &mut Findings) -> Option<Limits> {
             "connections",
             "limits.connections",
             &mut limits.connections,
-            1..=u64::from(CONNECTIONS_MAX),
+            connections.clone(),
         ),
         (
             "connections_per_role",
             "limits.connections_per_role",
             &mut limits.connections_per_role,
-            1..=u64::from(CONNECTIONS_MAX),
+            connections.clone(),
         ),
         (
             "connections_per_address",
             "limits.connections_per_address",
             &mut limits.connections_per_address,
-            1..=u64::from(CONNECTIONS_MAX),
+            connections,
         ),
     ];
     for (key, what, limit, range) in small {
-        if let Some(value) = fields
-            .optional(key)
-            .and_then(|node| read::count(node, what, range, findings))
-        {
+        let node = fields.optional(key);
+        if let Some(value) = node.and_then(|node| read::count(node, what, range, findings)) {
             *limit = value;
         }
     }
-    if let Some(rows) = fields
+    let rows = fields
         .optional("mirror_rows")
-        .and_then(|node| read::count(node, "limits.mirror_rows", 0..=1_000_000_000, findings))
-    {
-        limits.mirror_rows = rows;
-    }
-    if let Some(time) = fields
-        .optional("statement_timeout")
-        .and_then(|node| duration(node, "limits.statement_timeout", findings))
-    {
-        limits.statement_timeout = time;
-    }
+        .and_then(|node| read::count(node, "limits.mirror_rows", 0..=1_000_000_000, findings));
+    limits.mirror_rows = rows.unwrap_or(limits.mirror_rows);
+    let time = fields.optional("statement_timeout");
+    let time = time.and_then(|node| duration(node, "limits.statement_timeout", findings));
+    limits.statement_timeout = time.unwrap_or(limits.statement_timeout);
     fields.done(findings);
     Some(limits)
 }

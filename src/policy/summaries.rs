@@ -13,12 +13,64 @@ pub struct Summary {
     pub keys: Vec<ColumnPosition>,
     /// The places of the columns whose sums it has. The number of rows is always in it.
     pub measures: Vec<ColumnPosition>,
-    /// The sets of keys that it has groups of, as ascending places in `keys`. None is within
-    /// another.
-    pub marginals: Vec<Vec<usize>>,
+    /// The sets of keys that it has groups of. None is within another.
+    pub marginals: Vec<KeySet>,
     pub accuracy: Accuracy,
     /// Who may receive it; at least one.
     pub roles: Vec<String>,
+}
+
+/// A key of a summary, by its place in [`Summary::keys`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SummaryKey(pub usize);
+
+/// A measure of a summary, by its place in [`Summary::measures`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct SummaryMeasure(pub usize);
+
+/// A set of a summary's keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeySet(Vec<SummaryKey>);
+
+impl SummaryKey {
+    /// The keys of a summary that has this many.
+    pub fn all(count: usize) -> impl Iterator<Item = Self> {
+        (0..count).map(Self)
+    }
+
+    /// The key's own among what a summary has for each of its keys.
+    pub fn pick<T>(self, of_keys: &[T]) -> &T {
+        &of_keys[self.0]
+    }
+}
+
+impl KeySet {
+    pub fn new(mut keys: Vec<SummaryKey>) -> Self {
+        keys.sort_unstable();
+        Self(keys)
+    }
+
+    /// Ascending.
+    pub fn keys(&self) -> impl Iterator<Item = SummaryKey> + '_ {
+        self.0.iter().copied()
+    }
+
+    pub fn contains(&self, key: SummaryKey) -> bool {
+        self.0.contains(&key)
+    }
+
+    fn is_within(&self, other: &Self) -> bool {
+        self.keys().all(|key| other.contains(key))
+    }
+
+    /// The sets that have one key less.
+    fn without_one(&self) -> impl Iterator<Item = Self> + '_ {
+        (0..self.0.len()).map(|left_out| {
+            let mut smaller = self.0.clone();
+            smaller.remove(left_out);
+            Self(smaller)
+        })
+    }
 }
 
 /// How accurate a summary is.
@@ -63,37 +115,35 @@ impl Marginals {
     }
 }
 
-/// Every set of `size` of `count` things, in order; `None` where there are more than `most`.
-pub fn combinations(count: usize, size: usize, most: usize) -> Option<Vec<Vec<usize>>> {
-    let mut sets = vec![Vec::new()];
+/// Every set of `size` of these things, in their order; `None` where there are more than `most`.
+pub fn combinations<T: Copy>(things: &[T], size: usize, most: usize) -> Option<Vec<Vec<T>>> {
+    // Each set with the place after that of its last thing.
+    let mut sets: Vec<(usize, Vec<T>)> = vec![(0, Vec::new())];
     for _ in 0..size {
         let mut longer = Vec::new();
-        for set in &sets {
-            let first = set.last().map_or(0, |last: &usize| last + 1);
-            for next in first..count {
+        for (after, set) in &sets {
+            for (at, next) in things.iter().enumerate().skip(*after) {
                 let mut set = set.clone();
-                set.push(next);
-                longer.push(set);
-                if longer.len() > most.saturating_mul(count.max(1)) {
+                set.push(*next);
+                longer.push((at + 1, set));
+                if longer.len() > most.saturating_mul(things.len().max(1)) {
                     return None;
                 }
             }
         }
         sets = longer;
     }
-    (sets.len() <= most).then_some(sets)
+    (sets.len() <= most).then(|| sets.into_iter().map(|(_, set)| set).collect())
 }
 
 /// The sets that are within no other one, each once.
-pub fn maximal(sets: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
-    let is_within =
-        |set: &Vec<usize>, other: &Vec<usize>| set.iter().all(|key| other.contains(key));
-    let mut kept: Vec<Vec<usize>> = Vec::new();
+pub fn maximal(sets: Vec<KeySet>) -> Vec<KeySet> {
+    let mut kept: Vec<KeySet> = Vec::new();
     for set in sets {
-        if kept.iter().any(|known| is_within(&set, known)) {
+        if kept.iter().any(|known| set.is_within(known)) {
             continue;
         }
-        kept.retain(|known| !is_within(known, &set));
+        kept.retain(|known| !known.is_within(&set));
         kept.push(set);
     }
     kept
@@ -101,13 +151,11 @@ pub fn maximal(sets: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
 
 /// The sets, and after them all sets within them, each once; `None` where that are more than
 /// `most`.
-pub fn with_subsets(sets: &[Vec<usize>], most: usize) -> Option<Vec<Vec<usize>>> {
+pub fn with_subsets(sets: &[KeySet], most: usize) -> Option<Vec<KeySet>> {
     let mut all = sets.to_vec();
     let mut at = 0;
     while let Some(set) = all.get(at).cloned() {
-        for left_out in 0..set.len() {
-            let mut smaller = set.clone();
-            smaller.remove(left_out);
+        for smaller in set.without_one() {
             if !all.contains(&smaller) {
                 all.push(smaller);
             }
@@ -124,27 +172,34 @@ pub fn with_subsets(sets: &[Vec<usize>], most: usize) -> Option<Vec<Vec<usize>>>
 mod tests {
     use super::*;
 
+    fn sets(all: &[&[usize]]) -> Vec<KeySet> {
+        let set = |keys: &&[usize]| KeySet::new(keys.iter().copied().map(SummaryKey).collect());
+        all.iter().map(set).collect()
+    }
+
     #[test]
     fn all_pairs_of_four_are_six() {
-        let pairs = combinations(4, 2, 100).unwrap();
+        let four = ['a', 'b', 'c', 'd'];
+        let pairs = combinations(&four, 2, 100).unwrap();
         assert_eq!(pairs.len(), 6);
-        assert_eq!((&pairs[0], &pairs[5]), (&vec![0, 1], &vec![2, 3]));
-        assert_eq!(combinations(4, 4, 100).unwrap(), [vec![0, 1, 2, 3]]);
-        assert_eq!(combinations(40, 20, 100), None);
-        assert_eq!(combinations(4, 2, 5), None);
+        assert_eq!((&pairs[0], &pairs[5]), (&vec!['a', 'b'], &vec!['c', 'd']));
+        assert_eq!(combinations(&four, 4, 100).unwrap(), [four.to_vec()]);
+        assert_eq!(combinations(&[0; 40], 20, 100), None);
+        assert_eq!(combinations(&four, 2, 5), None);
     }
 
     #[test]
     fn sets_within_sets_follow_them() {
-        let all = with_subsets(&[vec![0, 1], vec![1, 2]], 10).unwrap();
-        assert_eq!(all[..2], [vec![0, 1], vec![1, 2]]);
-        assert_eq!(all[2..], [vec![1], vec![0], vec![2], vec![]]);
-        assert_eq!(with_subsets(&[(0..20).collect()], 500), None);
+        let all = with_subsets(&sets(&[&[0, 1], &[1, 2]]), 10).unwrap();
+        assert_eq!(all[..2], sets(&[&[0, 1], &[1, 2]]));
+        assert_eq!(all[2..], sets(&[&[1], &[0], &[2], &[]]));
+        let twenty = KeySet::new(SummaryKey::all(20).collect());
+        assert_eq!(with_subsets(&[twenty], 500), None);
     }
 
     #[test]
     fn a_set_within_another_is_left_out() {
-        let sets = vec![vec![0], vec![0, 1], vec![1], vec![2], vec![0, 1]];
-        assert_eq!(maximal(sets), [vec![0, 1], vec![2]]);
+        let all = sets(&[&[0], &[0, 1], &[1], &[2], &[0, 1]]);
+        assert_eq!(maximal(all), sets(&[&[0, 1], &[2]]));
     }
 }

@@ -186,7 +186,7 @@ impl Drop for Groups<'_> {
     }
 }
 
-/// Fractions that are chosen together, each with its value.
+/// Chooses the values of several fractions together.
 fn halve(
     weights: &BTreeMap<u64, u128>,
     candidates: &Candidates,

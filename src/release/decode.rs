@@ -210,7 +210,7 @@ impl Rational {
         }
     }
 
-    /// Each times its factor, summed, divided.
+    /// The sum of the terms, each times its factor, over the divisor.
     pub fn combine(terms: impl IntoIterator<Item = (Self, i64)>, divisor: u64) -> Self {
         let none = Self::binary(BigInt::ZERO, 0);
         let sum = terms
@@ -223,7 +223,7 @@ impl Rational {
         }
     }
 
-    /// Divided by a positive integer.
+    /// The fraction over a positive integer.
     pub fn over(self, divisor: &BigInt) -> Self {
         Self {
             denominator: self.denominator * divisor,

@@ -237,8 +237,8 @@ fn places((data_type, rule): &(Type, KeyRule)) -> HashMap<String, i64> {
     places
 }
 
-/// Integers in the order of [`f64::total_cmp`]: NaN is above all numbers, and not equal to each of
-/// them, which is no order.
+/// Integers in the order of [`f64::total_cmp`]: NaN is above all numbers. By `<` it would be
+/// neither below nor above any of them, which is no order.
 fn in_total_order(value: f64) -> i64 {
     let bits = value.to_bits().cast_signed();
     bits ^ ((bits >> 63).cast_unsigned() >> 1).cast_signed()

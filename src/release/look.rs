@@ -193,7 +193,8 @@ impl Releasing<'_> {
     }
 }
 
-/// The noisy number of units of each group whose showing it decides, of those that are shown.
+/// The groups that are shown, each with its noisy number of units, which decides for keys that no
+/// list has. `None` where the look decides nothing about groups.
 fn draw_shown_groups(
     plan: &ReleasePlan,
     look: &Look,

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::{ClipBias, PrintedKey, TooFew};
 use crate::analyze::PlanningEffort;
 use crate::ir::grouping::numbers;
+use crate::ir::{GroupingSet, KeyId, SetId};
 use crate::mechanism::{Effects, Mechanism, Noise, quantile_95};
 use crate::rewrite::{CoordinateId, Measure, ReleasePlan, Total, made_of, measure_terms};
 
@@ -67,20 +68,27 @@ pub(super) struct JoinedAnswer {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct SetNoise {
     effects: Effects,
-    sets: Vec<Vec<usize>>,
+    sets: Vec<GroupingSet>,
     /// For each group that is a sum of groups: its standard deviation, as a multiple of the largest
     /// that a single group has.
     #[serde(skip)]
     factors: Vec<f64>,
-    /// The largest variance of a single group; and for each set the standard deviation of its
-    /// groups, as a multiple of the largest.
     #[serde(skip)]
-    of_sets: OnceLock<(f64, Vec<f64>)>,
+    of_sets: OnceLock<OfSets>,
 }
 
-/// The noise of sums of groups, by the number of their set and by how many values of each of its
-/// keys they have.
-type Factors = HashMap<(usize, Vec<usize>), f64>;
+/// What follows from the effects and the sets.
+#[derive(Debug, Clone)]
+struct OfSets {
+    /// The largest variance of a single group.
+    largest: f64,
+    /// For each set: the number of its groups, and their standard deviation as a multiple of the
+    /// largest.
+    each: Vec<(usize, f64)>,
+}
+
+/// The noise of sums of groups, by their set and by how many values of each of its keys they have.
+type Factors = HashMap<(SetId, Vec<usize>), f64>;
 
 /// `of_sets` is computed from the other fields and is not compared.
 impl PartialEq for SetNoise {
@@ -102,19 +110,26 @@ impl SetNoise {
             return *factor;
         }
         let mut before = 0;
-        let is_here = |set: &Vec<usize>| {
-            before += self.effects.groups_in(set);
+        let is_here = |(groups, _): &&(usize, f64)| {
+            before += groups;
             group < before
         };
-        let set = self.sets.iter().position(is_here);
-        set.map_or(1.0, |set| self.of_sets().1[set])
+        let found = self.of_sets().each.iter().find(is_here);
+        found.map_or(1.0, |(_, factor)| *factor)
     }
 
-    fn of_sets(&self) -> &(f64, Vec<f64>) {
+    fn of_sets(&self) -> &OfSets {
         self.of_sets.get_or_init(|| {
-            let largest = self.effects.largest_variance(&self.sets);
-            let of_set = |set: &Vec<usize>| (self.effects.variance(set, |_| 1) / largest).sqrt();
-            (largest, self.sets.iter().map(of_set).collect())
+            let sets = numbers(&self.sets);
+            let largest = self.effects.largest_variance(&sets);
+            let of_set = |set: &Vec<usize>| {
+                let factor = (self.effects.variance(set, |_| 1) / largest).sqrt();
+                (self.effects.groups_in(set), factor)
+            };
+            OfSets {
+                largest,
+                each: sets.iter().map(of_set).collect(),
+            }
         })
     }
 
@@ -130,8 +145,8 @@ impl SetNoise {
         effort: &PlanningEffort,
     ) -> Option<f64> {
         let (number, _) = groups.first()?.split_first()?;
-        let number = number.as_ref()?.parse::<usize>().ok()?;
-        let set = self.sets.get(number)?;
+        let number = SetId::read(number.as_ref()?)?;
+        let set = number.find(&self.sets)?;
         let (places, summed) = self.places(set, groups)?;
         let combinations: usize = summed.iter().product();
         if combinations == groups.len() {
@@ -139,19 +154,20 @@ impl SetNoise {
                 .entry((number, summed))
                 .or_insert_with_key(|(_, summed)| {
                     let summed: HashMap<usize, usize> =
-                        set.iter().copied().zip(summed.clone()).collect();
-                    let variance = self.effects.variance(set, |at| summed[&at]);
-                    (variance / self.of_sets().0).sqrt()
+                        set.numbers().into_iter().zip(summed.clone()).collect();
+                    let variance = self.effects.variance(&set.numbers(), |at| summed[&at]);
+                    (variance / self.of_sets().largest).sqrt()
                 });
             return Some(*factor);
         }
-        effort.take_if_left(self.effects.work_of(set))?;
-        let mut cells = vec![0; self.effects.groups_in(set)];
+        let keys = set.numbers();
+        effort.take_if_left(self.effects.work_of(&keys))?;
+        let mut cells = vec![0; self.effects.groups_in(&keys)];
         for place in places {
             *cells.get_mut(place)? = 1;
         }
-        let variance = self.effects.variance_of(set, &cells);
-        Some((variance / self.of_sets().0).sqrt())
+        let variance = self.effects.variance_of(&keys, &cells);
+        Some((variance / self.of_sets().largest).sqrt())
     }
 
     /// The places of groups among the cells of their set, and of each of its keys how many values
@@ -159,17 +175,17 @@ impl SetNoise {
     /// numbered as they come. `None` where two groups have the same keys.
     fn places(
         &self,
-        set: &[usize],
+        set: &GroupingSet,
         groups: &[&PrintedKey],
     ) -> Option<(HashSet<usize>, Vec<usize>)> {
         let mut places = HashSet::with_capacity(groups.len());
         let mut values = vec![HashMap::new(); set.len()];
         for key in groups {
             let mut place = 0;
-            for (at, values) in set.iter().zip(&mut values) {
+            for (KeyId(at), values) in set.keys().zip(&mut values) {
                 let new = values.len();
                 let value = *values.entry(key.get(1 + at)?).or_insert(new);
-                let size = self.effects.sizes()[*at];
+                let size = self.effects.sizes()[at];
                 place = (value < size).then_some(place * size + value)?;
             }
             if !places.insert(place) {
@@ -194,7 +210,7 @@ impl NoiseRecord {
             .collect();
         let by_effects = release.price()?.effects.as_ref().map(|by| SetNoise {
             effects: by.effects.clone(),
-            sets: numbers(release.sets()),
+            sets: release.sets().to_vec(),
             factors: Vec::new(),
             of_sets: OnceLock::new(),
         });

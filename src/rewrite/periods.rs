@@ -198,7 +198,7 @@ impl AskedPeriods {
     }
 }
 
-/// The column that an expression is a function of, where it is that of the periods of its table.
+/// The column that an expression is a function of, if it is the column of its table's periods.
 fn moment_of(
     query: &ResolvedQuery,
     policy: &Policy,

@@ -10,7 +10,7 @@ use best_case::PlannedBestCase;
 
 use super::describe::{known_range, threshold_units};
 use super::{Look, Plan, ReleasePlan, SEEN, Subject, Target};
-use crate::aggregates::{DrawId, Expected, Foreseen, Output, three_digits, whole};
+use crate::aggregates::{DrawId, Expected, Foreseen, Output, rounded_text, three_digits};
 use crate::ir::{AggregateId, ReleaseId};
 use crate::mechanism::quantile_95;
 use crate::policy::Policy;
@@ -66,7 +66,7 @@ fn unseen(look: &Look, units: u64) -> Option<String> {
     (least > units as f64).then(|| {
         format!(
             "a clip could be chosen from about {} units on, and there are about {units} in all",
-            whole(least.ceil())
+            rounded_text(least.ceil())
         )
     })
 }
@@ -164,7 +164,7 @@ fn hidden_groups(release: &ReleasePlan, units: u64) -> Option<String> {
     (least > units as f64 / 2.0).then(|| {
         format!(
             "a group needs about {} units to be shown, and there are about {units} in all",
-            whole(least.ceil())
+            rounded_text(least.ceil())
         )
     })
 }

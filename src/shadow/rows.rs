@@ -53,7 +53,7 @@ pub async fn run(
     };
     let formats: Vec<Format> = (0..statement.columns().len()).map(format).collect();
     if formats.iter().all(|format| *format == Format::Text) {
-        return text(client, share, sql).await;
+        return run_as_text(client, share, sql).await;
     }
     if formats.iter().all(|format| *format == Format::Binary) {
         return binary(client, share, &statement).await;
@@ -74,7 +74,7 @@ async fn run_mixed(
         .await?;
     let both = async {
         Ok::<_, ShadowError>((
-            text(client, share, sql).await?,
+            run_as_text(client, share, sql).await?,
             binary(client, share, statement).await?,
         ))
     }
@@ -114,7 +114,11 @@ async fn run_mixed(
 ///
 /// # Requires
 /// `sql` is one statement: it was prepared before.
-pub async fn text(client: &Client, share: &MemoryShare, sql: &str) -> Result<Weighed, ShadowError> {
+pub async fn run_as_text(
+    client: &Client,
+    share: &MemoryShare,
+    sql: &str,
+) -> Result<Weighed, ShadowError> {
     let mut collected = Collected::new(share);
     let messages = client.simple_query_raw(sql).await?;
     pin_mut!(messages);

@@ -11,16 +11,19 @@ use super::sample::Sample;
 use crate::catalog::{Type, TypeDefinition, UserType, oid_of};
 use crate::ir::literal::as_number;
 use crate::ir::sql::scalar_text;
-use crate::policy::{Column, ColumnPosition, Protection, Scalar, Summary, Table, UnitStep};
+use crate::policy::{
+    Column, ColumnPosition, Protection, Scalar, Summary, SummaryKey, SummaryMeasure, Table,
+    UnitStep,
+};
 use crate::rewrite::key_text;
 
 /// Where the values of a made-up column come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnSource {
-    /// The key of the summary at this place.
-    Key(usize),
-    /// Drawn around the means of the measure at this place.
-    Measure(usize),
+    /// The values of a key of the summary.
+    Key(SummaryKey),
+    /// Values around the means of a measure of the summary.
+    Measure(SummaryMeasure),
     /// Each row has its own number.
     Number,
     /// The numbers of that many rows of the table that the column refers to.
@@ -79,9 +82,9 @@ impl<'a> Filler<'a> {
                 && !parents.is_empty()
                 && parents.iter().all(|value| fits(&column.data_type, value));
             if let Some(key) = place(&summary.keys) {
-                ColumnSource::Key(key)
+                ColumnSource::Key(SummaryKey(key))
             } else if let Some(measure) = place(&summary.measures) {
-                ColumnSource::Measure(measure)
+                ColumnSource::Measure(SummaryMeasure(measure))
             } else if is_child {
                 ColumnSource::Parent(parents.len())
             } else if (is_numbered || refers) && has_numbers(&column.data_type, rows) {
@@ -116,10 +119,10 @@ impl<'a> Filler<'a> {
         for (column, source) in self.table.columns.iter().zip(&self.sources) {
             let values = match source {
                 ColumnSource::Key(key) => {
-                    let value = |code: &usize| marginals.values[*key][*code].clone();
-                    sample.keys[*key].iter().map(value).collect()
+                    let value = |code: &usize| key.pick(&marginals.values)[*code].clone();
+                    key.pick(&sample.keys).iter().map(value).collect()
                 }
-                ColumnSource::Measure(of) => around(column, &sample.means[*of], random),
+                ColumnSource::Measure(of) => around(column, &sample.means[of.0], random),
                 // Once the other columns are there.
                 ColumnSource::Parent(_) | ColumnSource::Number => vec![None; rows],
                 ColumnSource::Listed => {
@@ -134,7 +137,8 @@ impl<'a> Filler<'a> {
         }
         for (at, source) in self.sources.iter().enumerate() {
             if let ColumnSource::Parent(_) = source {
-                columns[at] = self.refer(at, &columns, random);
+                let at = ColumnPosition(at);
+                columns[at.0] = self.refer(at, &columns, random);
                 self.drop_impossible(at, &mut columns);
             }
         }
@@ -155,15 +159,15 @@ impl<'a> Filler<'a> {
 
     /// Drops rows that repeat a unique key with this column: noise counted more of them than the
     /// parent has rows. Where they are many, they stay, and the key does not hold.
-    fn drop_impossible(&self, at: usize, columns: &mut [Vec<Option<String>>]) {
+    fn drop_impossible(&self, at: ColumnPosition, columns: &mut [Vec<Option<String>>]) {
         let Some(others) = self.rest_of_key(at) else {
             return;
         };
-        let places: Vec<usize> = others.into_iter().chain([at]).collect();
-        let rows = columns[at].len();
+        let places: Vec<ColumnPosition> = others.into_iter().chain([at]).collect();
+        let rows = columns[at.0].len();
         let mut seen = HashSet::with_capacity(rows);
         let key = |row: usize| -> Vec<Option<String>> {
-            places.iter().map(|at| columns[*at][row].clone()).collect()
+            places.iter().map(|at| columns[at.0][row].clone()).collect()
         };
         // PostgreSQL counts no NULL as equal to another.
         let mut is_new = |row: usize| {
@@ -182,12 +186,15 @@ impl<'a> Filler<'a> {
     }
 
     /// The other columns of a unique key that has this one; `None` where there is no such key.
-    fn rest_of_key(&self, at: usize) -> Option<Vec<usize>> {
+    fn rest_of_key(&self, at: ColumnPosition) -> Option<Vec<ColumnPosition>> {
         let columns = &self.table.columns;
-        let name = columns[at].name.as_str();
+        let name = columns[at.0].name.as_str();
         let mut keys = self.table.unique_keys.iter();
         let key = keys.find(|key| key.names().any(|other| other == name))?;
-        let place = |name: &str| columns.iter().position(|c| c.name == name);
+        let place = |name: &str| {
+            let found = columns.iter().position(|c| c.name == name);
+            found.map(ColumnPosition)
+        };
         let places = key.names().map(place).collect::<Option<Vec<_>>>()?;
         Some(places.into_iter().filter(|other| *other != at).collect())
     }
@@ -196,20 +203,20 @@ impl<'a> Filler<'a> {
     /// other, so that they get different ones as long as there are enough.
     fn refer(
         &self,
-        at: usize,
+        at: ColumnPosition,
         columns: &[Vec<Option<String>>],
         random: &mut impl Rng,
     ) -> Vec<Option<String>> {
         let others = self.rest_of_key(at).unwrap_or_default();
-        let mut order: Vec<usize> = (0..columns[at].len()).collect();
+        let mut order: Vec<usize> = (0..columns[at.0].len()).collect();
         order.shuffle(random);
         order.sort_by_cached_key(|row| {
-            let value = |other: &usize| columns[*other][*row].clone();
+            let value = |other: &ColumnPosition| columns[other.0][*row].clone();
             others.iter().map(value).collect::<Vec<_>>()
         });
         let mut parents: Vec<&String> = self.parents.iter().collect();
         parents.shuffle(random);
-        let mut values = vec![None; columns[at].len()];
+        let mut values = vec![None; columns[at.0].len()];
         for (row, parent) in order.into_iter().zip(parents.into_iter().cycle()) {
             values[row] = Some(parent.clone());
         }

@@ -6,7 +6,7 @@ use crate::aggregates::{Foreseen, MeasureId};
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
 use crate::ir::{KeyId, SetId};
-use crate::policy::Summary;
+use crate::policy::{KeySet, Summary, SummaryKey, SummaryMeasure};
 use crate::release::ReleasedTable;
 use crate::rewrite::{Measure, ReleasePlan, key_text};
 
@@ -15,10 +15,10 @@ use crate::rewrite::{Measure, ReleasePlan, key_text};
 pub enum Quantity {
     /// Rows.
     Rows,
-    /// Rows in which the measure of this place is not NULL.
-    Known(usize),
-    /// The sum of the measure of this place.
-    Sum(usize),
+    /// Rows in which the measure is not NULL.
+    Known(SummaryMeasure),
+    /// The sum of the measure.
+    Sum(SummaryMeasure),
 }
 
 /// Noisy numbers, each of one combination of the values of some keys, that of the last key varying
@@ -42,8 +42,8 @@ pub struct NoisyQuantity {
 /// A set of keys with its numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Marginal {
-    /// The places of its keys among the summary's, in any order.
-    pub keys: Vec<usize>,
+    /// In any order: the last one varies fastest in the numbers.
+    pub keys: Vec<SummaryKey>,
     pub quantities: HashMap<Quantity, NoisyQuantity>,
 }
 
@@ -65,7 +65,7 @@ impl NoisyMarginals {
         let order = order_of_keys(summary, release);
         let mut values = vec![Vec::new(); order.len()];
         for ((data_type, rule), at) in release.keys().iter().zip(&order) {
-            values[*at] = print_values(data_type, rule)?;
+            values[at.0] = print_values(data_type, rule)?;
         }
         let mut columns = Vec::new();
         for (quantity, id) in quantities(release)? {
@@ -75,7 +75,7 @@ impl NoisyMarginals {
         let rows = rows_by_set((release, table), &order, &values)?;
         let mut sets = Vec::with_capacity(rows.len());
         for (keys, rows) in rows {
-            let size = keys.iter().map(|at| values[*at].len()).product();
+            let size = keys.iter().map(|key| key.pick(&values).len()).product();
             let first = rows.first().map_or(0, |(_, row)| *row);
             let measure = |(quantity, id, by_row): &(Quantity, MeasureId, Vec<f64>)| {
                 let measured = NoisyQuantity {
@@ -101,12 +101,13 @@ impl NoisyMarginals {
     }
 
     /// How many values the keys have.
-    pub fn sizes(&self, keys: &[usize]) -> Vec<usize> {
-        keys.iter().map(|at| self.values[*at].len()).collect()
+    pub fn sizes(&self, keys: &[SummaryKey]) -> Vec<usize> {
+        let size = |key: &SummaryKey| key.pick(&self.values).len();
+        keys.iter().map(size).collect()
     }
 
     /// The best estimate of a quantity by these keys, ascending. `None` where no set has them all.
-    pub fn estimate(&self, keys: &[usize], quantity: Quantity) -> Option<Cells> {
+    pub fn estimate(&self, keys: &[SummaryKey], quantity: Quantity) -> Option<Cells> {
         self.estimate_sum(keys, &[(quantity, 1.0)])
     }
 
@@ -114,7 +115,7 @@ impl NoisyMarginals {
     ///
     /// Sets whose noise is independent are averaged by how exact what they add up to is. Of sets
     /// that share noise, the one with the fewest cells serves: the others add up to the same.
-    pub fn estimate_sum(&self, keys: &[usize], parts: &[(Quantity, f64)]) -> Option<Cells> {
+    pub fn estimate_sum(&self, keys: &[SummaryKey], parts: &[(Quantity, f64)]) -> Option<Cells> {
         let holders = self.sets.iter().filter(|set| set.has(keys));
         let holders: Vec<&Marginal> = match self.shares_noise {
             true => holders
@@ -140,23 +141,23 @@ impl NoisyMarginals {
 }
 
 impl Marginal {
-    fn has(&self, keys: &[usize]) -> bool {
+    fn has(&self, keys: &[SummaryKey]) -> bool {
         keys.iter().all(|key| self.keys.contains(key))
     }
 
     /// How many cells it has.
     fn size(&self, values: &[Vec<Option<String>>]) -> usize {
-        self.keys.iter().map(|key| values[*key].len()).product()
+        self.keys.iter().map(|key| key.pick(values).len()).product()
     }
 
     /// The sum of quantities by fewer keys.
     fn add_up(
         &self,
-        keys: &[usize],
+        keys: &[SummaryKey],
         parts: &[(Quantity, f64)],
         values: &[Vec<Option<String>>],
     ) -> Option<Cells> {
-        let count: usize = keys.iter().map(|key| values[*key].len()).product();
+        let count: usize = keys.iter().map(|key| key.pick(values).len()).product();
         let places = self.coarse_places(keys, values);
         let mut sums = vec![0.0; count];
         let mut noise: Vec<f64> = Vec::new();
@@ -178,15 +179,15 @@ impl Marginal {
     }
 
     /// For each of its cells, the cell of fewer keys that it is in.
-    fn coarse_places(&self, keys: &[usize], values: &[Vec<Option<String>>]) -> Vec<usize> {
+    fn coarse_places(&self, keys: &[SummaryKey], values: &[Vec<Option<String>>]) -> Vec<usize> {
         let mut places = vec![0];
         for key in &self.keys {
-            let size = values[*key].len();
+            let size = key.pick(values).len();
             // What one step of this key is among the cells of fewer keys; 0 where it is not there.
             let step = match keys.iter().position(|kept| kept == key) {
                 Some(at) => keys[at + 1..]
                     .iter()
-                    .map(|after| values[*after].len())
+                    .map(|after| after.pick(values).len())
                     .product(),
                 None => 0,
             };
@@ -200,16 +201,16 @@ impl Marginal {
     }
 }
 
-/// For each key of the release, its place among the summary's keys: they are in the order in which
-/// the summary's statement first groups by them.
-fn order_of_keys(summary: &Summary, release: &ReleasePlan) -> Vec<usize> {
+/// For each key of the release, the summary's key: the release has them in the order in which the
+/// summary's statement first groups by them.
+fn order_of_keys(summary: &Summary, release: &ReleasePlan) -> Vec<SummaryKey> {
     if release.sets().is_empty() {
-        return (0..summary.keys.len()).collect();
+        return SummaryKey::all(summary.keys.len()).collect();
     }
-    let mut order: Vec<usize> = Vec::with_capacity(summary.keys.len());
-    for key in summary.marginals.iter().flatten() {
-        if !order.contains(key) {
-            order.push(*key);
+    let mut order: Vec<SummaryKey> = Vec::with_capacity(summary.keys.len());
+    for key in summary.marginals.iter().flat_map(KeySet::keys) {
+        if !order.contains(&key) {
+            order.push(key);
         }
     }
     order
@@ -229,11 +230,11 @@ type Rows = Vec<(usize, usize)>;
 /// For each set, its keys and where its cells are.
 fn rows_by_set(
     (release, table): (&ReleasePlan, &ReleasedTable),
-    order: &[usize],
+    order: &[SummaryKey],
     values: &[Vec<Option<String>>],
-) -> Option<Vec<(Vec<usize>, Rows)>> {
+) -> Option<Vec<(Vec<SummaryKey>, Rows)>> {
     let place = |KeyId(at): KeyId| order.get(at).copied();
-    let mut sets: Vec<(Vec<usize>, Rows)> = match release.sets() {
+    let mut sets: Vec<(Vec<SummaryKey>, Rows)> = match release.sets() {
         [] => vec![(order.to_vec(), Vec::new())],
         sets => {
             let keys = |set: &crate::ir::GroupingSet| set.keys().map(place).collect::<Option<_>>();
@@ -261,8 +262,9 @@ fn rows_by_set(
         let (keys, rows) = sets.get_mut(set)?;
         let mut cell = 0;
         for at in keys.iter() {
-            let own = order.iter().position(|place| place == at)?;
-            cell = cell * values[*at].len() + places[*at].get(key.get(numbered + own)?)?;
+            let own = order.iter().position(|other| other == at)?;
+            let code = at.pick(&places).get(key.get(numbered + own)?)?;
+            cell = cell * at.pick(values).len() + code;
         }
         rows.push((cell, row));
     }
@@ -283,9 +285,13 @@ fn quantities(release: &ReleasePlan) -> Option<Vec<(Quantity, MeasureId)>> {
         Foreseen::OverRows { sum, count, .. } => Some((sum, count)),
         _ => None,
     });
-    let of_averages = averages
-        .enumerate()
-        .flat_map(|(at, (sum, count))| [(Quantity::Known(at), count), (Quantity::Sum(at), sum)]);
+    let of_averages = averages.enumerate().flat_map(|(at, (sum, count))| {
+        let measure = SummaryMeasure(at);
+        [
+            (Quantity::Known(measure), count),
+            (Quantity::Sum(measure), sum),
+        ]
+    });
     Some(
         std::iter::once((Quantity::Rows, rows))
             .chain(of_averages)

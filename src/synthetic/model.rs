@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::f64::consts::PI;
 
 use super::marginals::{Cells, NoisyMarginals, Quantity};
-use crate::policy::combinations;
+use crate::policy::{SummaryKey, SummaryMeasure, combinations};
 
 /// The most combinations of values of a key and of those that it is drawn given.
 const CELLS_MAX: usize = 1 << 18;
@@ -28,9 +28,9 @@ pub struct KeyModel {
 /// One key, given others.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Step {
-    pub key: usize,
-    /// Ascending; all come before it.
-    pub given: Vec<usize>,
+    pub key: SummaryKey,
+    /// Ascending; all are drawn before `key`.
+    pub given: Vec<SummaryKey>,
     /// For each combination of values of `given`, the share of each value. They add up to 1.
     pub shares: Vec<Vec<f64>>,
 }
@@ -38,7 +38,7 @@ pub struct Step {
 /// What is known of one measure, given some keys.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Means {
-    pub given: Vec<usize>,
+    pub given: Vec<SummaryKey>,
     /// For each combination of values of `given`: the mean, and the share of rows that have a
     /// value.
     pub cells: Vec<(f64, f64)>,
@@ -58,11 +58,11 @@ impl KeyModel {
     pub fn of(marginals: &NoisyMarginals) -> Option<Self> {
         let rows = marginals.estimate(&[], Quantity::Rows)?.values[0].max(0.0);
         let mut steps: Vec<Step> = Vec::new();
-        let mut left: Vec<usize> = (0..marginals.values.len()).collect();
+        let mut left: Vec<SummaryKey> = SummaryKey::all(marginals.values.len()).collect();
         let subsets = subsets(marginals, GIVEN_MAX + 1);
         let mut candidates = candidates(&subsets, marginals)?;
         while !left.is_empty() {
-            let is_placed = |key: &usize| !left.contains(key);
+            let is_placed = |key: &SummaryKey| !left.contains(key);
             let possible = candidates
                 .iter()
                 .filter(|(key, given, _)| left.contains(key) && given.iter().all(is_placed));
@@ -74,7 +74,8 @@ impl KeyModel {
             left.retain(|other| *other != key);
             candidates.retain(|(other, _, _)| *other != key);
         }
-        let means = (0..marginals.measures).map(|measure| means(measure, &subsets, marginals));
+        let measures = (0..marginals.measures).map(SummaryMeasure);
+        let means = measures.map(|measure| means(measure, &subsets, marginals));
         Some(Self {
             means: means.collect::<Option<_>>()?,
             steps,
@@ -84,15 +85,13 @@ impl KeyModel {
 }
 
 /// The sets of up to `most` keys, ascending and each once, that are within some set of the summary.
-fn subsets(marginals: &NoisyMarginals, most: usize) -> BTreeSet<Vec<usize>> {
+fn subsets(marginals: &NoisyMarginals, most: usize) -> BTreeSet<Vec<SummaryKey>> {
     let mut found = BTreeSet::new();
     for set in &marginals.sets {
         let mut keys = set.keys.clone();
         keys.sort_unstable();
         for size in 1..=most.min(keys.len()) {
-            let chosen = combinations(keys.len(), size, SUBSETS_MAX).unwrap_or_default();
-            let of_set = |places: Vec<usize>| places.into_iter().map(|at| keys[at]).collect();
-            found.extend(chosen.into_iter().map(of_set));
+            found.extend(combinations(&keys, size, SUBSETS_MAX).unwrap_or_default());
         }
     }
     found
@@ -101,20 +100,21 @@ fn subsets(marginals: &NoisyMarginals, most: usize) -> BTreeSet<Vec<usize>> {
 /// Every key given others of the same set, with how far it depends on them, where that is more than
 /// noise.
 fn candidates(
-    subsets: &BTreeSet<Vec<usize>>,
+    subsets: &BTreeSet<Vec<SummaryKey>>,
     marginals: &NoisyMarginals,
-) -> Option<Vec<(usize, Vec<usize>, f64)>> {
-    let size = |keys: &[usize]| marginals.sizes(keys).iter().product::<usize>();
+) -> Option<Vec<(SummaryKey, Vec<SummaryKey>, f64)>> {
+    let size = |keys: &[SummaryKey]| marginals.sizes(keys).iter().product::<usize>();
     let known = subsets.iter().filter(|keys| size(keys) <= CELLS_MAX);
-    let estimates: HashMap<&[usize], Cells> = known
+    let estimates: HashMap<&[SummaryKey], Cells> = known
         .map(|keys| Some((keys.as_slice(), marginals.estimate(keys, Quantity::Rows)?)))
         .collect::<Option<_>>()?;
     let rows = marginals.estimate(&[], Quantity::Rows)?.values[0].max(1.0);
     let mut candidates = Vec::new();
     for (keys, joint) in estimates.iter().filter(|(keys, _)| keys.len() > 1) {
         for key in *keys {
-            let given: Vec<usize> = keys.iter().copied().filter(|other| other != key).collect();
-            let of = |keys: &[usize]| estimates.get(keys).map(|cells| &cells.values);
+            let others = keys.iter().copied().filter(|other| other != key);
+            let given: Vec<SummaryKey> = others.collect();
+            let of = |keys: &[SummaryKey]| estimates.get(keys).map(|cells| &cells.values);
             let (Some(alone), Some(others)) = (of(&[*key]), of(&given)) else {
                 continue;
             };
@@ -146,7 +146,7 @@ fn expected_noise(cells: &Cells) -> f64 {
 }
 
 /// The keys with one more, ascending.
-fn with(keys: &[usize], key: usize) -> Vec<usize> {
+fn with(keys: &[SummaryKey], key: SummaryKey) -> Vec<SummaryKey> {
     let mut keys = keys.to_vec();
     keys.push(key);
     keys.sort_unstable();
@@ -155,16 +155,17 @@ fn with(keys: &[usize], key: usize) -> Vec<usize> {
 
 /// The joint numbers for each combination of `given`: one number for each value of the key.
 fn by_given(
-    key: usize,
-    given: &[usize],
+    key: SummaryKey,
+    given: &[SummaryKey],
     joint: &Cells,
     marginals: &NoisyMarginals,
 ) -> Vec<Vec<f64>> {
-    let size = marginals.values[key].len();
+    let size = key.pick(&marginals.values).len();
     let count: usize = marginals.sizes(given).iter().product();
     let mut rows = vec![vec![0.0; size]; count];
     // What one step of the key passes over in the joint numbers.
-    let after: Vec<usize> = given.iter().copied().filter(|other| *other > key).collect();
+    let after = given.iter().copied().filter(|other| *other > key);
+    let after: Vec<SummaryKey> = after.collect();
     let inner: usize = marginals.sizes(&after).iter().product();
     for (cell, value) in joint.values.iter().enumerate() {
         let (outer, code, within) = (cell / inner / size, cell / inner % size, cell % inner);
@@ -173,7 +174,12 @@ fn by_given(
     rows
 }
 
-fn step(key: usize, given: Vec<usize>, marginals: &NoisyMarginals, rows: f64) -> Option<Step> {
+fn step(
+    key: SummaryKey,
+    given: Vec<SummaryKey>,
+    marginals: &NoisyMarginals,
+    rows: f64,
+) -> Option<Step> {
     let alone = marginals.estimate(&[key], Quantity::Rows)?.values;
     let alone = shares(&project(&alone, rows));
     let mut joint = marginals.estimate(&with(&given, key), Quantity::Rows)?;
@@ -223,8 +229,8 @@ pub(super) fn project(values: &[f64], total: f64) -> Vec<f64> {
 /// The means of a measure given the keys on which it depends most, as far as that is more than
 /// noise. A cell with too few rows has the mean of all.
 fn means(
-    measure: usize,
-    subsets: &BTreeSet<Vec<usize>>,
+    measure: SummaryMeasure,
+    subsets: &BTreeSet<Vec<SummaryKey>>,
     marginals: &NoisyMarginals,
 ) -> Option<Means> {
     let (sum, known) = (Quantity::Sum(measure), Quantity::Known(measure));
@@ -280,7 +286,7 @@ mod tests {
     /// Pairs of three keys of two values: the second is the first, the third is by itself.
     fn chain(noise: f64) -> NoisyMarginals {
         let pair = |keys: [usize; 2], rows: [f64; 4]| Marginal {
-            keys: keys.to_vec(),
+            keys: keys.map(SummaryKey).to_vec(),
             quantities: HashMap::from([(
                 Quantity::Rows,
                 NoisyQuantity {
@@ -305,12 +311,12 @@ mod tests {
     #[test]
     fn a_key_is_drawn_given_the_one_that_it_depends_on() {
         let model = KeyModel::of(&chain(3.0)).unwrap();
-        let given: Vec<(usize, &[usize])> = model
+        let given: Vec<(usize, Vec<usize>)> = model
             .steps
             .iter()
-            .map(|step| (step.key, step.given.as_slice()))
+            .map(|step| (step.key.0, step.given.iter().map(|key| key.0).collect()))
             .collect();
-        assert_eq!(given, [(0, &[][..]), (1, &[0][..]), (2, &[][..])]);
+        assert_eq!(given, [(0, vec![]), (1, vec![0]), (2, vec![])]);
         assert!(model.steps[1].shares[0][1] < 0.01, "{:?}", model.steps[1]);
         assert!((model.rows - 1000.0).abs() < 3.0);
     }
@@ -329,9 +335,12 @@ mod tests {
             .get_mut(&Quantity::Rows)
             .unwrap();
         exact.noise = vec![1e-9];
-        let found = marginals.estimate(&[0], Quantity::Rows).unwrap();
+        let found = marginals
+            .estimate(&[SummaryKey(0)], Quantity::Rows)
+            .unwrap();
         assert!((found.values[0] - 599.0).abs() < 1e-6, "{found:?}");
-        let of_pairs = chain(3.0).estimate(&[0], Quantity::Rows).unwrap();
+        let of_pairs = chain(3.0);
+        let of_pairs = of_pairs.estimate(&[SummaryKey(0)], Quantity::Rows).unwrap();
         // Two sums of two numbers: the deviation of their average is that of one number.
         assert!((of_pairs.deviation - 3.0).abs() < 1e-9);
         assert!((of_pairs.values[0] - 599.5).abs() < 1e-9);
@@ -350,7 +359,7 @@ mod tests {
             measures: 0,
             shares_noise: false,
         };
-        let rows = by_given(1, &[0, 2], &joint, &marginals);
+        let rows = by_given(SummaryKey(1), &[0, 2].map(SummaryKey), &joint, &marginals);
         assert_eq!(rows[0], [0.0, 2.0, 4.0]);
         assert_eq!(rows[3], [7.0, 9.0, 11.0]);
     }

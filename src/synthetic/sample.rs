@@ -4,6 +4,7 @@ use rand::seq::SliceRandom;
 use rand::{Rng, RngExt};
 
 use super::model::KeyModel;
+use crate::policy::SummaryKey;
 
 /// Made-up rows, column by column.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,7 +29,7 @@ pub fn draw(model: &KeyModel, sizes: &[usize], rows: usize, random: &mut impl Rn
         for (cell, members) in members(&step.given, sizes, &sample, rows) {
             let values = divide(members.len(), &step.shares[cell], random);
             let drawn = assign(&members, &values, random);
-            drawn.for_each(|(row, value)| sample.keys[step.key][row] = value);
+            drawn.for_each(|(row, value)| sample.keys[step.key.0][row] = value);
         }
     }
     for of in &model.means {
@@ -46,15 +47,16 @@ pub fn draw(model: &KeyModel, sizes: &[usize], rows: usize, random: &mut impl Rn
 
 /// The rows by the combination of their values of these keys.
 fn members(
-    given: &[usize],
+    given: &[SummaryKey],
     sizes: &[usize],
     sample: &Sample,
     rows: usize,
 ) -> Vec<(usize, Vec<usize>)> {
-    let count = given.iter().map(|key| sizes[*key]).product();
+    let count = given.iter().map(|key| key.pick(sizes)).product();
     let mut members: Vec<Vec<usize>> = vec![Vec::new(); count];
     for row in 0..rows {
-        let place = |cell, key: &usize| cell * sizes[*key] + sample.keys[*key][row];
+        let code = |key: &SummaryKey| key.pick(&sample.keys)[row];
+        let place = |cell, key: &SummaryKey| cell * key.pick(sizes) + code(key);
         members[given.iter().fold(0, place)].push(row);
     }
     let all = members.into_iter().enumerate();
@@ -112,18 +114,18 @@ mod tests {
         let model = KeyModel {
             steps: vec![
                 Step {
-                    key: 1,
+                    key: SummaryKey(1),
                     given: vec![],
                     shares: vec![vec![0.305, 0.695]],
                 },
                 Step {
-                    key: 0,
-                    given: vec![1],
+                    key: SummaryKey(0),
+                    given: vec![SummaryKey(1)],
                     shares: vec![vec![0.5, 0.25, 0.25], vec![0.0, 1.0, 0.0]],
                 },
             ],
             means: vec![Means {
-                given: vec![1],
+                given: vec![SummaryKey(1)],
                 cells: vec![(3.0, 1.0), (5.0, 0.5)],
             }],
             rows: 1000.0,

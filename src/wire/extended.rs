@@ -12,7 +12,7 @@ use super::advisory::advising;
 use super::connection::Connection;
 use super::message::MessageTarget;
 use super::outcome::Outcome;
-use super::portal::{Prepared, columns_weight, each, text_column};
+use super::portal::{Prepared, columns_weight, format_of_each, text_column};
 use super::run::explain_column;
 use super::transaction::{Status, refuse_aborted};
 use crate::engine::{ColumnDescription, Service};
@@ -219,7 +219,7 @@ impl<S: Service> Connection<S> {
         match &columns {
             Some(columns) => self
                 .channel
-                .row_description(columns, &each(&formats, columns.len())),
+                .row_description(columns, &format_of_each(&formats, columns.len())),
             None => self.channel.send(&NoData::new()),
         }
         Ok(())

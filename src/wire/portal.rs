@@ -149,7 +149,7 @@ pub(super) fn text_column(name: &str) -> ColumnDescription {
 }
 
 /// One format for each column.
-pub(super) fn each(formats: &[Format], columns: usize) -> Vec<Format> {
+pub(super) fn format_of_each(formats: &[Format], columns: usize) -> Vec<Format> {
     match formats {
         [] => vec![Format::Text; columns],
         [one] => vec![*one; columns],

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::connection::Connection;
 use super::message::SentRow;
 use super::outcome::Outcome;
-use super::portal::{Prepared, Reply, each};
+use super::portal::{Prepared, Reply, format_of_each};
 use crate::engine::{Argument, ColumnDescription, Format, Service, fit_as_text};
 use crate::parse::{Execute, ExecuteValues, ExplainFormat, Prepare, Statement, parameter_type};
 use crate::refusal::{Refusal, reason};
@@ -153,7 +153,7 @@ impl<S: Service> Connection<S> {
             .into());
         };
         fit_as_text(row.iter().flatten().map(bytes::Bytes::len).sum())?;
-        let arguments: Vec<Argument> = each(&formats, row.len())
+        let arguments: Vec<Argument> = format_of_each(&formats, row.len())
             .into_iter()
             .zip(row)
             .map(|(format, value)| Argument { format, value })

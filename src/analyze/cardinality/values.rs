@@ -38,7 +38,7 @@ impl Cardinalities<'_> {
                 Type::Bool => Some(2),
                 // Values outside an incomplete list are groups of a step too.
                 Type::Int2 | Type::Int4 | Type::Int8 | Type::Date if !self.is_open(&expr) => {
-                    let whole = derived_domain::whole(ranges.of(&expr));
+                    let whole = derived_domain::integers(ranges.of(&expr));
                     whole.map(|values| values.end().abs_diff(*values.start()).saturating_add(1))
                 }
                 _ => None,

@@ -91,15 +91,15 @@ impl Keys<'_> {
             // Values past the type are clamped to it: then there is no list.
             Type::Int2 | Type::Int4 | Type::Int8 => {
                 let (lower, upper) = integer_range(&expr.data_type)?;
-                whole(range)
+                integers(range)
                     .filter(|all| *all.start() >= lower && *all.end() <= upper)?
                     .map(|n| Some(Scalar::Int(n)))
                     .collect()
             }
-            Type::Numeric(_) | Type::Float8 => whole(range)?
+            Type::Numeric(_) | Type::Float8 => integers(range)?
                 .map(|n| Some(Scalar::Decimal(n.to_string())))
                 .collect(),
-            Type::Date => whole(range)?
+            Type::Date => integers(range)?
                 .map(|n| i32::try_from(n).ok().map(Scalar::Date))
                 .collect(),
             Type::Timestamp | Type::Timestamptz => self.instants(expr)?,
@@ -153,7 +153,7 @@ impl Keys<'_> {
         } as f64;
         let range = self.range(operand);
         let hull = Interval::new(range.lo / step, range.hi / step);
-        let steps = self.steps_asked_for(operand, step as i64, whole_of(hull, SPAN_MAX)?)?;
+        let steps = self.steps_asked_for(operand, step as i64, integers_within(hull, SPAN_MAX)?)?;
         let mut found: Vec<Option<Scalar>> = Vec::new();
         for at in steps {
             let instant = Expr::literal(
@@ -237,12 +237,12 @@ fn takes_steps(expr: &Expr) -> bool {
 }
 
 /// The whole numbers of a range, one more on either side where rounding may reach it.
-pub(in crate::analyze) fn whole(range: Interval) -> Option<std::ops::RangeInclusive<i64>> {
-    whole_of(range, STEPS_MAX)
+pub(in crate::analyze) fn integers(range: Interval) -> Option<std::ops::RangeInclusive<i64>> {
+    integers_within(range, STEPS_MAX)
 }
 
 /// The whole numbers of a range, where they are fewer than this.
-fn whole_of(range: Interval, most: f64) -> Option<std::ops::RangeInclusive<i64>> {
+fn integers_within(range: Interval, most: f64) -> Option<std::ops::RangeInclusive<i64>> {
     let (lo, hi) = (range.lo.floor(), range.hi.ceil());
     let few = range.is_finite() && hi - lo < most && lo.abs().max(hi.abs()) < 9e15;
     few.then_some(lo as i64..=hi as i64)

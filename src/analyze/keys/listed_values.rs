@@ -165,7 +165,7 @@ impl Keys<'_> {
         if is_public && !self.conditions.iter().any(|c| c.columns() == [id]) {
             return None;
         }
-        let between = derived_domain::whole(self.range(&Expr::column(id, data_type.clone())))?;
+        let between = derived_domain::integers(self.range(&Expr::column(id, data_type.clone())))?;
         match data_type {
             // A sum of small integers may leave its type and is clamped to it: such values are not
             // listed.

@@ -340,7 +340,11 @@ fn resting_on(policy: &Policy, findings: &HashMap<String, Finding>) -> Result<Po
     let found: Option<Vec<Finding>> = policy
         .searches
         .iter()
-        .map(|search| findings.get(&auto_bounds::name(policy, search)).cloned())
+        .map(|search| {
+            findings
+                .get(&auto_bounds::search_name(policy, search))
+                .cloned()
+        })
         .collect();
     let settled = found.and_then(|found| policy.settle(&found));
     let settled = settled.ok_or_else(|| {

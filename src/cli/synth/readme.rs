@@ -2,7 +2,7 @@
 
 use super::MadeUp;
 use crate::engine::three_digits;
-use crate::policy::Policy;
+use crate::policy::{Policy, SummaryKey};
 use crate::synthetic::ColumnSource;
 
 /// What made-up rows do not show, for their README.
@@ -39,8 +39,8 @@ pub(super) fn lines(policy: &Policy, made: &[MadeUp<'_>]) -> Vec<String> {
             summary.name,
             three_digits(worst)
         ));
-        let name = |key: &usize| table.columns[summary.keys[*key].0].name.as_str();
-        let names = |keys: &[usize]| keys.iter().map(name).collect::<Vec<_>>().join(", ");
+        let name = |key: &SummaryKey| table.columns[key.pick(&summary.keys).0].name.as_str();
+        let names = |keys: &[SummaryKey]| keys.iter().map(name).collect::<Vec<_>>().join(", ");
         for step in &of.modelled.model.steps {
             lines.push(match step.given.as_slice() {
                 [] => format!("  {}: drawn by itself", name(&step.key)),

@@ -12,7 +12,8 @@ use crate::ledger::{QuestionDigest, QuestionId};
 use crate::mechanism::{AccountState, Loss};
 use crate::parse::{Statement, parse};
 use crate::policy::{
-    Accuracy, ColumnPosition, Policy, SessionSettings, Summary, cap, with_subsets,
+    Accuracy, ColumnPosition, KeySet, Policy, SessionSettings, Summary, SummaryKey, cap,
+    with_subsets,
 };
 use crate::postgres::{identifier, qualify};
 use crate::refusal::{Refusal, reason};
@@ -57,7 +58,7 @@ impl SummaryQuestion {
     }
 
     /// The question of a summary over these sets of keys.
-    fn of(policy: &Policy, summary: &Summary, sets: &[Vec<usize>]) -> Result<Self, Error> {
+    fn of(policy: &Policy, summary: &Summary, sets: &[KeySet]) -> Result<Self, Error> {
         let statements = parse(&text(policy, summary, sets)).map_err(Error::Parse)?;
         let [Statement::Query(query)] = statements.as_slice() else {
             return Err(Error::Parse(refuse_unsupported()));
@@ -239,7 +240,7 @@ fn terms(policy: &Policy, summary: &Summary) -> Result<Terms, Error> {
 }
 
 /// The summary as SQL. Sums come with the number of rows that they are of.
-fn text(policy: &Policy, summary: &Summary, sets: &[Vec<usize>]) -> String {
+fn text(policy: &Policy, summary: &Summary, sets: &[KeySet]) -> String {
     let table = &policy.tables[summary.table];
     let column = |at: &ColumnPosition| identifier(&table.columns[at.0].name);
     let keys: Vec<String> = summary.keys.iter().map(column).collect();
@@ -249,8 +250,9 @@ fn text(policy: &Policy, summary: &Summary, sets: &[Vec<usize>]) -> String {
     });
     let counted = ["count(*)".to_owned()];
     let items: Vec<String> = keys.iter().cloned().chain(counted).chain(sums).collect();
-    let set = |set: &Vec<usize>| {
-        let keys: Vec<&str> = set.iter().map(|key| keys[*key].as_str()).collect();
+    let set = |set: &KeySet| {
+        let name = |key: SummaryKey| key.pick(&keys).as_str();
+        let keys: Vec<&str> = set.keys().map(name).collect();
         format!("({})", keys.join(", "))
     };
     let sets: Vec<String> = sets.iter().map(set).collect();

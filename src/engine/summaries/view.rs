@@ -1,9 +1,9 @@
 //! `pgveil.summaries`: what the policy says of the summaries that a role may receive.
 
 use super::{Declared, Engine};
-use crate::engine::views::{ViewRow, number};
+use crate::engine::views::{ViewRow, number_cell};
 use crate::error::Error;
-use crate::policy::{ColumnPosition, Policy, Summary};
+use crate::policy::{ColumnPosition, KeySet, Policy, Summary};
 use crate::shadow::Requester;
 
 impl Engine {
@@ -31,8 +31,8 @@ fn facts(summary: &Summary, declared: &Declared, policy: &Policy) -> ViewRow {
     let table = &policy.tables[summary.table];
     let column = |at: &ColumnPosition| table.columns[at.0].name.as_str();
     let names = |all: &[ColumnPosition]| all.iter().map(column).collect::<Vec<_>>().join(", ");
-    let set = |set: &Vec<usize>| {
-        let keys: Vec<ColumnPosition> = set.iter().map(|key| summary.keys[*key]).collect();
+    let set = |set: &KeySet| {
+        let keys: Vec<ColumnPosition> = set.keys().map(|key| *key.pick(&summary.keys)).collect();
         format!("({})", names(&keys))
     };
     let sets: Vec<String> = summary.marginals.iter().map(set).collect();
@@ -46,8 +46,8 @@ fn facts(summary: &Summary, declared: &Declared, policy: &Policy) -> ViewRow {
         (!summary.measures.is_empty()).then(|| names(&summary.measures)),
         Some(sets.join(", ")),
         Some(question.groups().to_string()),
-        worst.and_then(number),
-        number(question.epsilon),
-        number(question.kept_as.loss.mu_squared.to_f64().sqrt()),
+        worst.and_then(number_cell),
+        number_cell(question.epsilon),
+        number_cell(question.kept_as.loss.mu_squared.to_f64().sqrt()),
     ]
 }

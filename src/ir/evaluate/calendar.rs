@@ -36,7 +36,7 @@ fn within(micros: i64) -> Result<i64, NotEvaluable> {
 }
 
 /// EXTRACT and date_part.
-pub(super) fn part(values: &[&Scalar]) -> Result<Value, NotEvaluable> {
+pub(super) fn date_part(values: &[&Scalar]) -> Result<Value, NotEvaluable> {
     let [Scalar::Text(field), operand] = values else {
         return Err(NotEvaluable);
     };

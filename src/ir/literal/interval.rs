@@ -319,7 +319,7 @@ fn digits(text: &str) -> Option<i64> {
 }
 
 /// The text that PostgreSQL reads back as exactly these parts.
-pub fn text(months: i32, days: i32, micros: i64) -> String {
+pub fn interval_text(months: i32, days: i32, micros: i64) -> String {
     let sign = if micros < 0 { "-" } else { "" };
     let (seconds, fraction) = (
         micros.unsigned_abs() / 1_000_000,
@@ -334,7 +334,7 @@ pub fn text(months: i32, days: i32, micros: i64) -> String {
 }
 
 /// Longest time that the interval can mean, in microseconds: months of 31 days, days of 25 hours.
-pub fn reach(months: i32, days: i32, micros: i64) -> f64 {
+pub fn interval_reach(months: i32, days: i32, micros: i64) -> f64 {
     let hours =
         f64::from(months.unsigned_abs()) * 31.0 * 24.0 + f64::from(days.unsigned_abs()) * 25.0;
     hours * 3.6e9 + micros.unsigned_abs() as f64

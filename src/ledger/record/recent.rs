@@ -2,7 +2,7 @@
 
 use super::super::error::Error;
 use super::super::rules::Rules;
-use super::super::store::{Access, StoreValue, first};
+use super::super::store::{Access, StoreValue, first_row};
 use super::Record;
 use super::rows::read_record;
 use crate::ledger::Ledger;
@@ -110,7 +110,7 @@ impl Rules {
             LIMIT $4) AS part";
         let values = [from, to, before, PART].map(StoreValue::Int);
         let rows = self.store.query(sql, &values)?;
-        let row = first(&rows)?;
+        let row = first_row(&rows)?;
         let number = |at| match row.is_null(at) {
             true => Ok(None),
             false => row.int(at).map(Some),

@@ -2,7 +2,7 @@
 
 use super::super::error::Error;
 use super::super::rules::Rules;
-use super::super::store::{Row, StoreValue, blob, first, loss as columns, text_value};
+use super::super::store::{Row, StoreValue, blob, first_row, loss as columns, text_value};
 use super::{
     DigestKey, Event, KeyedPlanDigest, KeyedStatementDigest, LoggedStatement, Origin, Record,
     TABLES_MAX, Verdict, Via,
@@ -58,7 +58,7 @@ impl Rules {
         let rows = self
             .store
             .query("SELECT key FROM secret WHERE id = 1", &[])?;
-        Ok(DigestKey::new(first(&rows)?.digest(0)?))
+        Ok(DigestKey::new(first_row(&rows)?.digest(0)?))
     }
 
     /// Writes records; returns the number of each.
@@ -70,7 +70,7 @@ impl Rules {
         let mut numbers = Vec::with_capacity(records.len());
         for record in records {
             let made = self.store.query(INSERT, &values(record))?;
-            numbers.push(first(&made)?.int(0)?);
+            numbers.push(first_row(&made)?.int(0)?);
         }
         Ok(numbers)
     }
@@ -121,7 +121,7 @@ impl Rules {
             return Ok(());
         }
         let sql = "SELECT count(*) FROM record WHERE kind = 'statement'";
-        let newer = first(&self.store.query(sql, &[])?)?.int(0)?;
+        let newer = first_row(&self.store.query(sql, &[])?)?.int(0)?;
         let sql = "DELETE FROM statement WHERE id <= \
             (SELECT id FROM statement ORDER BY id DESC LIMIT 1 OFFSET $1)";
         let kept = STATEMENTS_KEPT.saturating_sub(newer).max(0);

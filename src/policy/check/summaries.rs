@@ -5,7 +5,9 @@ use super::Listed;
 use crate::catalog::Type;
 use crate::policy::error::{At, Findings, Location};
 use crate::policy::file::{File, SummaryEntry};
-use crate::policy::summaries::{Accuracy, Marginals, Summary, combinations, maximal};
+use crate::policy::summaries::{
+    Accuracy, KeySet, Marginals, Summary, SummaryKey, combinations, maximal,
+};
 use crate::policy::{AutoBound, Column, ColumnPosition, Policy, Protection, Scalar, Table};
 
 /// The most marginals of one summary.
@@ -205,13 +207,13 @@ fn is_summed(column: &Column) -> bool {
     }
 }
 
-/// The sets of keys, as places among the keys.
+/// The sets of keys that the entry asks for.
 fn sets(
     name: &str,
     keys: &[At<String>],
     marginals: &At<Marginals>,
     findings: &mut Findings,
-) -> Option<Vec<Vec<usize>>> {
+) -> Option<Vec<KeySet>> {
     let count = keys.len();
     let sets = match &marginals.value {
         Marginals::All(size) if *size > count => {
@@ -220,7 +222,11 @@ fn sets(
             findings.error(marginals.place, message);
             return None;
         }
-        Marginals::All(size) => combinations(count, *size, MARGINALS_MAX),
+        Marginals::All(size) => {
+            let keys: Vec<SummaryKey> = SummaryKey::all(count).collect();
+            let all = combinations(&keys, *size, MARGINALS_MAX);
+            all.map(|sets| sets.into_iter().map(KeySet::new).collect())
+        }
         Marginals::Listed(listed) => {
             let mut sets = Vec::new();
             for names in listed {
@@ -232,10 +238,9 @@ fn sets(
                             format!("\"{wanted}\" in marginals is no key of summary \"{name}\"");
                         findings.error(marginals.place, message);
                     }
-                    set.push(found?);
+                    set.push(SummaryKey(found?));
                 }
-                set.sort_unstable();
-                sets.push(set);
+                sets.push(KeySet::new(set));
             }
             (sets.len() <= MARGINALS_MAX).then_some(sets)
         }
@@ -247,7 +252,7 @@ fn sets(
     };
     let sets = maximal(sets);
     for (at, key) in keys.iter().enumerate() {
-        if !sets.iter().any(|set| set.contains(&at)) {
+        if !sets.iter().any(|set| set.contains(SummaryKey(at))) {
             let message = format!(
                 "key \"{}\" of summary \"{name}\" is in no marginal",
                 key.value
@@ -336,8 +341,8 @@ fn check_size(
     (policy, place): (&Policy, Location),
     findings: &mut Findings,
 ) {
-    let of_key = |key: &usize| values(&table.columns[summary.keys[*key].0]);
-    let of_set = |set: &Vec<usize>| set.iter().map(of_key).fold(1, u64::saturating_mul);
+    let of_key = |key: SummaryKey| values(&table.columns[key.pick(&summary.keys).0]);
+    let of_set = |set: &KeySet| set.keys().map(of_key).fold(1, u64::saturating_mul);
     let groups = summary
         .marginals
         .iter()

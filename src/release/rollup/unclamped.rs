@@ -9,7 +9,7 @@ use crate::rewrite::{CoordinateId, Measure, ReleasePlan};
 
 impl ReleasedTable {
     /// A count of all groups as it was drawn: it may be below zero, where [`Self::measures`] has
-    /// zero. Sums of many groups are right on average only so. `None` where the table is not of
+    /// zero. Only then are sums of many groups right on average. `None` where the table is not of
     /// this release, or the measure no count.
     ///
     /// # Guarantee

@@ -432,8 +432,8 @@ impl ChoiceRows<'_> {
         sql::select(projection, from, None, Vec::new())
     }
 
-    /// The weight of each candidate in each group; that of a unit above the limit is scaled down,
-    /// in exact integers.
+    /// The weight of each candidate in each group. The weights of a unit above the limit are scaled
+    /// down, in exact integers.
     fn weights(&self, limit: RowLimit) -> ast::Query {
         let names: Vec<String> = self.keys().into_iter().chain(self.subjects()).collect();
         let count = sql::alias(sql::aggregate("count", None, None), "c");

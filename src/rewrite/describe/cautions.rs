@@ -62,7 +62,7 @@ pub(super) fn cautions(
     lines
 }
 
-/// Whether errors of sampling are shown over rows of which one unit may have several in a group.
+/// Whether errors of sampling are shown although one unit may have several rows in a group.
 fn has_rows_that_depend(release: &AnalyzedRelease, plan: &ReleasePlan) -> bool {
     let outputs = plan.outputs().iter();
     let has_errors = outputs

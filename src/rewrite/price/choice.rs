@@ -2,7 +2,7 @@
 
 use num_bigint::BigUint;
 
-use super::look::{ROWS_MAX, SHARE, SHORT, may_look, part};
+use super::look::{ROWS_MAX, SHARE, SHORT, may_look, mu_of_part};
 use super::{Budget, Portion, Price, Terms, budget, noise, out_of_reach};
 use crate::aggregates::PairLimits;
 use crate::analyze::AnalyzedRelease;
@@ -188,8 +188,8 @@ fn price_look(
         return Err(out_of_reach());
     }
     let whole = budget(portion).mu.ok_or_else(out_of_reach)?;
-    let of_look = part(whole, SHARE, 1).ok_or_else(out_of_reach)?;
-    let of_draws = part(whole, 100 - SHARE, 1).ok_or_else(out_of_reach)?;
+    let of_look = mu_of_part(whole, SHARE, 1).ok_or_else(out_of_reach)?;
+    let of_draws = mu_of_part(whole, 100 - SHARE, 1).ok_or_else(out_of_reach)?;
     let one = BigUint::from(1u8);
     Ok(Some(LookShare {
         look: RowsLook {

@@ -204,7 +204,7 @@ pub(super) fn price(
     } = make_blocks(release, layout, groups).ok_or_else(out_of_reach)?;
     let whole = budget(portion).mu.ok_or_else(out_of_reach)?;
     let shares = Shares::of(&blocks, shown.is_some(), release.listed_groups());
-    let mu_of = |percent: u128, parts: usize| part(whole, percent, parts);
+    let mu_of = |percent: u128, parts: usize| mu_of_part(whole, percent, parts);
     let look_mu = mu_of(shares.look, shares.looked).ok_or_else(out_of_reach)?;
     let sums_mu = mu_of(shares.sums, shares.summed).ok_or_else(out_of_reach)?;
     let shown_mu = mu_of(SHARE_OF_SHOWN, 1).ok_or_else(out_of_reach)?;
@@ -307,7 +307,7 @@ fn price_with(
 }
 
 /// The mu of one of several equal parts of some percent of mu^2, rounded down.
-pub(super) fn part(whole: Mu, percent: u128, parts: usize) -> Option<Mu> {
+pub(super) fn mu_of_part(whole: Mu, percent: u128, parts: usize) -> Option<Mu> {
     let squared = whole.square().0 / 100 * percent / (parts.max(1) as u128);
     u64::try_from(squared.isqrt())
         .ok()

@@ -1,7 +1,7 @@
 //! What the noise of a plan leaves of one group that holds all units.
 
 use crate::aggregates::{
-    self, ChoiceId, DistinctNoise, DrawId, Expected, MeasureId, total_of, whole,
+    self, ChoiceId, DistinctNoise, DrawId, Expected, MeasureId, rounded_text, total_of,
 };
 use crate::ir::Interval;
 use crate::mechanism::{Mechanism, quantile_95};
@@ -34,7 +34,7 @@ impl<'a> PlannedBestCase<'a> {
 
     /// The rank of a chosen value, or how much rarer than the most frequent one it is.
     fn at_rank(&self, error: f64, is_frequency: bool) -> Expected {
-        let (ranks, rows) = (whole(error.ceil()), whole(self.rows));
+        let (ranks, rows) = (rounded_text(error.ceil()), rounded_text(self.rows));
         let is_hidden = error > self.rows / aggregates::PART;
         let predicate = if is_frequency {
             format!(

@@ -61,8 +61,8 @@ impl Coordinate {
         matches!(self, Self::Products { y, x, .. } if y == x)
     }
 
-    /// Whether a group's sum is that of the sums of finer groups. `one_group`: a row is its unit's
-    /// only one in the group, or a unit is in one group only.
+    /// Whether a group's sum is the total of the sums of finer groups. `one_group`: a row is its
+    /// unit's only one in the group, or a unit is in one group only.
     pub fn adds_up(&self, one_group: bool) -> bool {
         match self {
             Self::Units { .. } => one_group,

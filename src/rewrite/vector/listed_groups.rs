@@ -219,7 +219,7 @@ impl ClippedAggregate<'_> {
         Ok(self.one_row_a_group(one_row.levels(rows)?, groups))
     }
 
-    /// A row of each group, from rows that have those of all groups.
+    /// One row for each group, from rows that have the columns of all groups.
     fn one_row_a_group(&self, rows: ast::Query, groups: &[ListedGroup]) -> ast::Query {
         let is_group = |at: usize| {
             let group = sql::column("x", "g");

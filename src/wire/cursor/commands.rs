@@ -9,7 +9,7 @@ use crate::refusal::{Refusal, reason};
 use crate::wire::connection::Connection;
 use crate::wire::message::SentRow;
 use crate::wire::outcome::Outcome;
-use crate::wire::portal::{Reply, each};
+use crate::wire::portal::{Reply, format_of_each};
 
 /// The bytes that the cursors of one session may hold before the next cursor is refused. The answer
 /// that is then added has its own limit.
@@ -144,7 +144,7 @@ impl<S: Service> Connection<S> {
         let formats = if formats.is_empty() {
             vec![cursor.format; columns.len()]
         } else {
-            each(formats, columns.len())
+            format_of_each(formats, columns.len())
         };
         let requester = cursor.requester.clone();
         let (rows, held) = self

@@ -11,7 +11,9 @@ use crate::wire::connection::Connection;
 use crate::wire::cursor::cursor_exists;
 use crate::wire::message::{Bind, check_counts, not_utf8};
 use crate::wire::outcome::Outcome;
-use crate::wire::portal::{Portal, Progress, columns_weight, command_tag, each, settings_weight};
+use crate::wire::portal::{
+    Portal, Progress, columns_weight, command_tag, format_of_each, settings_weight,
+};
 use crate::wire::prepared::carrier_format;
 use crate::wire::transaction::{Status, refuse_aborted};
 
@@ -59,7 +61,7 @@ impl<S: Service> Connection<S> {
             .into());
         }
         let held = self.share.hold(bytes)?;
-        let formats = each(&read_formats(&formats)?, wanted);
+        let formats = format_of_each(&read_formats(&formats)?, wanted);
         let arguments = keep_arguments(formats, values)?;
         let formats = read_formats(&result_formats)?;
         self.portals.insert(
@@ -68,7 +70,7 @@ impl<S: Service> Connection<S> {
                 prepared,
                 arguments,
                 requester,
-                formats: each(&formats, count),
+                formats: format_of_each(&formats, count),
                 columns,
                 progress: Progress::Bound,
                 bytes,

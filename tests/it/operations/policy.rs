@@ -388,7 +388,7 @@ async fn searches_are_of_numbers_and_of_private_rows() {
     let names: Vec<String> = policy
         .searches
         .iter()
-        .map(|search| pgveil::auto_bounds::name(&policy, search))
+        .map(|search| pgveil::auto_bounds::search_name(&policy, search))
         .collect();
     assert_eq!(
         names,

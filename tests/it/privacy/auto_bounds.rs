@@ -3,7 +3,7 @@
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use pgveil::auto_bounds::{Error, KeptSearch, Maker, name, stored_results};
+use pgveil::auto_bounds::{Error, KeptSearch, Maker, search_name, stored_results};
 use pgveil::engine::{Engine, Requester};
 use pgveil::execute::Backend;
 use pgveil::mechanism::{CandidateRun, Exponential, Noise, OsRandomness, SampleError, Sampler};
@@ -68,7 +68,7 @@ async fn searched(veil: &Veil, epsilon: f64) -> Vec<(String, KeptSearch)> {
     let mut all = Vec::new();
     for search in &veil.engine.policy().searches {
         let kept = make(veil, search, epsilon, &mut Silent).await.unwrap();
-        all.push((name(veil.engine.policy(), search), kept));
+        all.push((search_name(veil.engine.policy(), search), kept));
     }
     all
 }

@@ -164,8 +164,9 @@ pub fn repeats(found: &Answers, exact: Option<f64>) -> Markup {
     let hoped = vec![exact.unwrap_or(first); times];
     html! {
         p {
-            "The attacker asks " code { (crate::demo::attack::count()) } " " (times) " times. With \
-            fresh noise each time, the mean would close in on the exact value, along the band."
+            "The attacker asks " code { (crate::demo::attack::count_graduates()) } " " (times) " \
+            times. With fresh noise each time, the mean would close in on the exact value, along \
+            the band."
         }
         figure {
             figcaption {

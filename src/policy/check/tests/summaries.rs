@@ -1,7 +1,7 @@
 //! Summaries: every fault is reported where it stands.
 
 use super::*;
-use crate::policy::ColumnPosition;
+use crate::policy::{ColumnPosition, KeySet, SummaryKey};
 
 /// People with an age, a city, a wage and a flag; `summary` is that of a map below `summaries:`.
 async fn checked(summary: &str) -> Result<Checked, Vec<String>> {
@@ -51,7 +51,8 @@ async fn a_summary_has_the_places_of_its_columns() {
     };
     assert_eq!(names(&summary.keys), ["city", "age", "member"]);
     assert_eq!(names(&summary.measures), ["wage"]);
-    assert_eq!(summary.marginals, [vec![0, 1], vec![2]]);
+    let set = |keys: &[usize]| KeySet::new(keys.iter().copied().map(SummaryKey).collect());
+    assert_eq!(summary.marginals, [set(&[0, 1]), set(&[2])]);
     assert_eq!(summary.roles, ["a"]);
 }
 
