@@ -1,12 +1,15 @@
 //! What is said of a monitor: EXPLAIN, notices and refusals.
 
-use super::Engine;
+use super::budget_left::budget_left;
+use super::expected_error::after;
+use super::explain::budget;
 use super::notice::three_digits;
 use super::statement_log::StatementFacts;
+use super::{Engine, ledger_failed};
 use crate::error::Error;
-use crate::mechanism::margin;
+use crate::mechanism::{Loss, loss_of_epoch, margin};
 use crate::parse::{ExplainFormat, MonitorQuery};
-use crate::policy::Notices;
+use crate::policy::{Notices, Reuse};
 use crate::refusal::{Refusal, reason};
 use crate::release::EpochTerms;
 use crate::rewrite::{MonitoredSum, Plan};
@@ -25,18 +28,30 @@ impl Engine {
         let release = plan.release(sum.release());
         let epsilon = terms.epsilon.to_f64();
         let name = title(monitor);
+        let opens_none = self.reuse(requester) == Reuse::Summary;
         let cost = match is_open {
             true => format!("{name} is open: the question is free"),
+            false if opens_none => {
+                format!("{name} is not open, and pgveil.reuse = summary opens none")
+            }
             false => format!(
                 "{name} is not open: the question opens it for epsilon {epsilon}, and later ones \
                     are free until one is true"
             ),
         };
+        let loss = match is_open {
+            true => Loss::ZERO,
+            false => loss_of_epoch(terms.epsilon),
+        };
+        let balance = self.ledger.balance(&requester.role).await;
+        let balance = balance.map_err(|e| ledger_failed(&e))?;
         if format == ExplainFormat::Json {
             let json = serde_json::json!({
                 "monitor": monitor.name,
                 "is_open": is_open,
                 "epsilon": epsilon,
+                "budget_left": balance.fraction_left(),
+                "budget_left_after": after(&balance, loss),
                 "margin": margin_of(terms, &sum, 1),
                 "margin_of_100": margin_of(terms, &sum, 100),
                 "sql": release.sql(),
@@ -48,47 +63,65 @@ impl Engine {
         if format == ExplainFormat::Verbose {
             lines.extend(release.sql().map(|sql| format!("  SQL: {sql}")));
         }
+        lines.push(budget(&loss, &balance));
         Ok(lines)
+    }
+
+    /// The notices of an answer.
+    pub(super) async fn monitor_notices(
+        &self,
+        (requester, monitor): (&Requester, &MonitorQuery),
+        (plan, terms): (&Plan, EpochTerms),
+        said: Said,
+    ) -> Result<Vec<String>, Error> {
+        let level = requester.session_settings.notices;
+        let mut notices = Vec::new();
+        if level == Notices::Off {
+            return Ok(notices);
+        }
+        let name = title(monitor);
+        if !said.was_open {
+            let epsilon = terms.epsilon.to_f64();
+            let balance = self.ledger.balance(&requester.role).await;
+            let left = budget_left(&balance.map_err(|e| ledger_failed(&e))?);
+            notices.push(format!(
+                "{name} was opened for epsilon {epsilon} (pure); its questions are free until one \
+                    is true; budget: {left}"
+            ));
+        }
+        if said.has_ended {
+            let why = match said.is_above {
+                true => "has ended",
+                false => "has answered as many questions as one charge covers",
+            };
+            notices.push(format!(
+                "{name} {why}; the next question opens it again, for its price"
+            ));
+        }
+        if level == Notices::Full
+            && !said.was_open
+            && let Ok(sum) = MonitoredSum::of(plan)
+        {
+            notices.push(reach(terms, &sum));
+        }
+        Ok(notices)
     }
 }
 
-/// The notices of an answer.
-pub(super) fn notices(
-    (requester, monitor): (&Requester, &MonitorQuery),
-    (plan, terms): (&Plan, EpochTerms),
-    (was_open, is_above): (bool, bool),
-) -> Vec<String> {
-    let level = requester.session_settings.notices;
-    let mut notices = Vec::new();
-    if level == Notices::Off {
-        return notices;
-    }
-    let name = title(monitor);
-    if !was_open {
-        let epsilon = terms.epsilon.to_f64();
-        notices.push(format!(
-            "{name} was opened for epsilon {epsilon}; its questions are free until one is true"
-        ));
-    }
-    if is_above {
-        notices.push(format!(
-            "{name} has ended; the next question opens it again, for its price"
-        ));
-    }
-    if level == Notices::Full
-        && !was_open
-        && let Ok(sum) = MonitoredSum::of(plan)
-    {
-        notices.push(reach(terms, &sum));
-    }
-    notices
+/// What is said of an answer: whether an epoch was open before it, the answer, and whether the
+/// epoch has ended with it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Said {
+    pub was_open: bool,
+    pub is_above: bool,
+    pub has_ended: bool,
 }
 
 /// How far from a threshold verdicts are right.
 fn reach(terms: EpochTerms, sum: &MonitoredSum<'_>) -> String {
     format!(
-        "A sum that is {} below the threshold is answered true with a chance of 5 %; of a hundred \
-            such questions, where each is {} below",
+        "With a chance of 5 %, a sum that is {} below the threshold is answered true; of a hundred \
+            sums that are {} below it, one or more are",
         three_digits(margin_of(terms, sum, 1)),
         three_digits(margin_of(terms, sum, 100)),
     )
@@ -130,21 +163,42 @@ pub(super) fn too_many_monitors(role: &str, most: usize) -> Refusal {
         format!("role {role} has {most} open monitors"),
     )
     .detail("Nothing was charged.")
-    .hint("Ask one of them: SELECT * FROM pgveil.monitors lists them.")
+    .hint(
+        "Ask one of them: SELECT * FROM pgveil.monitors lists them. A question that is surely true \
+            ends one.",
+    )
 }
 
 pub(super) fn has_ended(monitor: &MonitorQuery) -> Refusal {
     Refusal::new(
         reason::MONITOR_ENDED,
-        format!("{} has just ended", title(monitor)),
+        format!("{} ended while this question waited", title(monitor)),
     )
     .detail(
-        "A question before this one was answered true, or was the last that one charge covers. \
-            Nothing was charged.",
+        "Another session's question ended it: by a true answer, by a failure, or as the last that \
+            one charge covers. Nothing was charged.",
     )
     .hint(
         "Ask again to open it, for its price. SELECT * FROM pgveil.monitors shows its last answer.",
     )
+}
+
+pub(super) fn not_open(monitor: &MonitorQuery) -> Refusal {
+    Refusal::new(
+        reason::MONITOR_NOT_OPEN,
+        format!("{} is not open", title(monitor)),
+    )
+    .detail("pgveil.reuse is summary, so nothing is bought. Nothing was charged.")
+    .hint("SET pgveil.reuse = on opens it, for its price; EXPLAIN shows that.")
+}
+
+pub(super) fn not_for_role(role: &str) -> Refusal {
+    Refusal::unsupported(
+        reason::MONITORS_OFF,
+        format!("pgveil.above() of role {role}"),
+    )
+    .detail("This role always gets its stored answer again, and answers of monitors are not kept.")
+    .hint("Ask for the count or sum itself, or ask the data owner for another role.")
 }
 
 pub(super) fn busy(monitor: &MonitorQuery) -> Refusal {

@@ -16,8 +16,8 @@ use sha2::{Digest, Sha256};
 
 use super::failures::FailureSlot;
 use super::monitor_words::{
-    below_least, busy, epsilon_too_small, has_ended, not_allowed, notices, other_direction,
-    too_many_monitors,
+    Said, below_least, busy, epsilon_too_small, has_ended, not_allowed, not_for_role, not_open,
+    other_direction, too_many_monitors,
 };
 use super::plan_cache::PlanKey;
 use super::planning_limit::aside;
@@ -33,7 +33,7 @@ use crate::mechanism::{
     AccountState, Accounting, Cap, Fixed, Loss, SumDirection, check_epoch, loss_of_epoch,
 };
 use crate::parse::MonitorQuery;
-use crate::policy::{ClipChoice, Policy, Reuse, SessionSettings, Widen};
+use crate::policy::{ClipChoice, Policy, Reuse, RoleReuse, SessionSettings, Widen};
 use crate::refusal::Refusal;
 use crate::release::{Epoch, EpochTerms, EpochVerdict, LockedPart, MonitoredRows};
 use crate::rewrite::{MonitoredSum, Plan, Terms};
@@ -44,6 +44,9 @@ const MONITORS_MAX: usize = 1_000;
 
 /// A little less than 1: an epsilon that a double rounds up is still not above the exact one.
 const DOWN: f64 = 1.0 - 4.0 * f64::EPSILON;
+
+/// A little more than 1: a share of the policy's least epsilon is not below it.
+const UP: f64 = 1.0 + 4.0 * f64::EPSILON;
 
 /// All monitors of one engine, by role and name.
 #[derive(Default)]
@@ -102,7 +105,9 @@ impl Monitors {
         let of_role = slots.keys().filter(|(owner, _)| owner == role).count();
         if !slots.contains_key(&key) && of_role >= MONITORS_MAX {
             // Those that have ended, and that nobody waits for, make room.
-            slots.retain(|_, slot| slot.is_open() || Arc::strong_count(slot) > 1);
+            slots.retain(|(owner, _), slot| {
+                owner != role || slot.is_open() || Arc::strong_count(slot) > 1
+            });
             let left = slots.keys().filter(|(owner, _)| owner == role).count();
             if left >= MONITORS_MAX {
                 return Err(too_many_monitors(role, MONITORS_MAX));
@@ -153,7 +158,7 @@ impl Engine {
         formats: &[Format],
         (timing, facts): (&Timing, &StatementFacts),
     ) -> Result<(Answer, Verdict), Error> {
-        self.check_monitors_are_allowed()?;
+        self.check_monitors_are_allowed(requester)?;
         let slot = self.monitors.slot(&requester.role, &monitor.name);
         let slot = slot.map_err(Error::Ledger)?;
         let ended = slot.epochs_ended();
@@ -168,14 +173,19 @@ impl Engine {
         let open = epoch.as_ref().map(Epoch::terms);
         let planning = self.plan_monitor(requester, monitor, open, facts);
         let planned = timing.until_cancelled(planning).await?;
-        let asking = self.ask(requester, (monitor, &planned), &mut epoch, (timing, facts));
-        let asked = timing.run(Box::pin(asking)).await;
+        let mut asked = AskedEpoch {
+            epoch: &mut epoch,
+            opened: None,
+        };
+        let asking = self.ask(requester, (monitor, &planned), &mut asked, (timing, facts));
+        let answer = timing.run(Box::pin(asking)).await;
+        let opened = asked.opened;
         note(
             &slot,
             epoch.as_ref(),
-            (&planned, open.is_some(), asked.as_ref().ok()),
+            (&planned, opened, answer.as_ref().ok()),
         );
-        let is_above = asked?;
+        let (is_above, has_ended) = (answer?, epoch.is_none());
         drop(epoch);
         let statement = monitor.statement_of(is_above);
         let shown = self
@@ -183,23 +193,30 @@ impl Engine {
             .run(requester, &statement, &description, formats);
         let shown = async { shown.await.map_err(shadow_error) };
         let Weighed { rows, held } = timing.until_cancelled(shown).await?;
+        let said = Said {
+            was_open: open.is_some(),
+            is_above,
+            has_ended,
+        };
+        let notices =
+            self.monitor_notices((requester, monitor), (&planned.plan, planned.terms), said);
+        let notices = notices.await?;
         let answer = Answer {
             columns: description.columns,
             rows,
-            notices: notices(
-                (requester, monitor),
-                (&planned.plan, planned.terms),
-                (open.is_some(), is_above),
-            ),
+            notices,
             warnings: self.of_changed_rows(&planned.plan),
             held,
         };
         Ok((answer, Verdict::Answered))
     }
 
-    fn check_monitors_are_allowed(&self) -> Result<(), Error> {
+    fn check_monitors_are_allowed(&self, requester: &Requester) -> Result<(), Error> {
+        let role = self.policy.role(&requester.role);
+        let always = role.is_some_and(|role| role.reuse == RoleReuse::Always);
         match self.policy.limits.monitor_questions {
             0 => Err(Error::Rewrite(not_allowed())),
+            _ if always => Err(Error::Rewrite(not_for_role(&requester.role))),
             _ => Ok(()),
         }
     }
@@ -212,7 +229,7 @@ impl Engine {
         open: Option<EpochTerms>,
         facts: &StatementFacts,
     ) -> Result<PlannedSum, Error> {
-        self.check_monitors_are_allowed()?;
+        self.check_monitors_are_allowed(requester)?;
         let settings = &requester.session_settings;
         settings.within(&self.policy).map_err(Error::Rewrite)?;
         let nothing = StatementFacts::new().up_to(Loss::ZERO);
@@ -222,24 +239,36 @@ impl Engine {
         let default = self.policy.privacy.epsilon_default;
         let asked = || Fixed::round_down(settings.epsilon.unwrap_or(default));
         let epsilon = open.map_or_else(asked, |open| open.epsilon);
-        let plan = |direction: SumDirection| async move {
-            let of_question = direction.epsilon_of_question(epsilon).to_f64();
-            check_least(of_question / epsilon.to_f64(), epsilon, &self.policy)?;
-            self.plan_sum(requester, monitor, of_question * DOWN).await
-        };
+        let share = |direction: SumDirection| direction.epsilon_of_question(epsilon);
         let of_plan = |plan: &Plan| {
             let sum = MonitoredSum::of(plan).map_err(Error::Rewrite)?;
             Ok::<_, Error>(sum.direction)
         };
-        let mut found = plan(SumDirection::Up).await?;
+        // The kind of the sum does not depend on the epsilon.
+        let least = self.policy.privacy.epsilon_min * UP;
+        let first = (share(SumDirection::Up).to_f64() * DOWN).max(least);
+        let mut found = self.plan_sum(requester, monitor, first).await?;
         let own = of_plan(&found)?;
         let direction = open.map_or(own, |open| open.direction);
         if !direction.admits(own) {
             return Err(Error::Rewrite(other_direction(monitor)));
         }
+        check_least(
+            share(direction).to_f64() / epsilon.to_f64(),
+            epsilon,
+            &self.policy,
+        )?;
         if direction == SumDirection::Either {
-            found = plan(direction).await?;
+            let of_question = share(direction).to_f64() * DOWN;
+            found = self.plan_sum(requester, monitor, of_question).await?;
             of_plan(&found)?;
+        }
+        if found
+            .loss()
+            .epsilon
+            .is_none_or(|own| own > share(direction))
+        {
+            return Err(internal("rewrite", &"a question costs more than its share"));
         }
         facts.note_plan(&found, &self.policy);
         self.check_copied(&found)?;
@@ -281,26 +310,32 @@ impl Engine {
         &self,
         requester: &Requester,
         (monitor, planned): (&MonitorQuery, &PlannedSum),
-        epoch: &mut Option<Epoch>,
+        asked: &mut AskedEpoch<'_>,
         (timing, facts): (&Timing, &StatementFacts),
     ) -> Result<bool, Error> {
         let sum = MonitoredSum::of(&planned.plan).map_err(Error::Rewrite)?;
-        self.check_before_asking(requester, monitor, (planned, epoch))
+        let is_open = asked.epoch.is_some();
+        self.check_before_asking(requester, monitor, (planned, is_open))
             .await?;
         let of_release = planned.plan.release(sum.release());
         self.check_pairs(requester, of_release, |_| 1).await?;
         let slot = self.slot_or_cancel(requester, timing).await?;
         let mut locked = self.open_snapshot(requester, sum.part(), timing).await?;
-        if epoch.is_none() {
-            *epoch = Some(
-                self.open_epoch(requester, (monitor, planned), facts)
-                    .await?,
-            );
+        if !is_open {
+            let opened = self.open_epoch(requester, (monitor, planned), asked, facts);
+            opened.await?;
         }
+        let epoch = &mut *asked.epoch;
         let reading = self.read_and_decide(requester, epoch, (&mut locked, &sum, monitor), timing);
         let read = AssertUnwindSafe(reading).catch_unwind().await;
         let is_above = read.unwrap_or_else(|_| Err(failure(&"it panicked")));
-        if !matches!(is_above, Ok(_) | Err(execute::Error::Cancelled)) {
+        let may_go_on = matches!(is_above, Ok(_) | Err(execute::Error::Cancelled));
+        let most = u64::from(self.policy.limits.monitor_questions);
+        if !may_go_on
+            || epoch
+                .as_ref()
+                .is_some_and(|epoch| epoch.questions() >= most)
+        {
             *epoch = None;
         }
         timing.rest().await;
@@ -315,7 +350,7 @@ impl Engine {
         &self,
         requester: &Requester,
         monitor: &MonitorQuery,
-        (planned, epoch): (&PlannedSum, &mut Option<Epoch>),
+        (planned, is_open): (&PlannedSum, bool),
     ) -> Result<(), Error> {
         // An open epoch is asked without a debit, which would notice it.
         let balance = self.ledger.balance(&requester.role).await;
@@ -327,20 +362,14 @@ impl Engine {
                 Error::Ledger,
             ));
         }
-        let most = u64::from(self.policy.limits.monitor_questions);
-        if epoch
-            .as_ref()
-            .is_some_and(|epoch| epoch.questions() >= most)
-        {
-            *epoch = None;
-            return Err(Error::Ledger(has_ended(monitor)));
+        if is_open {
+            return Ok(());
         }
-        if epoch.is_none() {
-            self.refuse_to_buy(requester, 1)?;
-            let too_small = |_| Error::Rewrite(epsilon_too_small());
-            check_epoch(planned.terms.epsilon).map_err(too_small)?;
+        if self.reuse(requester) == Reuse::Summary {
+            return Err(Error::Ledger(not_open(monitor)));
         }
-        Ok(())
+        let too_small = |_| Error::Rewrite(epsilon_too_small());
+        check_epoch(planned.terms.epsilon).map_err(too_small)
     }
 
     /// Pays for an epoch, durably, and draws the noise of its thresholds.
@@ -348,16 +377,18 @@ impl Engine {
         &self,
         requester: &Requester,
         (monitor, planned): (&MonitorQuery, &PlannedSum),
+        asked: &mut AskedEpoch<'_>,
         facts: &StatementFacts,
-    ) -> Result<Epoch, Error> {
+    ) -> Result<(), Error> {
         let fingerprint = fingerprint(&requester.role, &monitor.name);
         let loss = loss_of_epoch(planned.terms.epsilon);
         let purchase = Purchase::fresh(Buyer::Role, loss, fingerprint, Vec::new());
         let paid = self.pay(requester, purchase, facts).await?;
         let charge = paid.ok_or_else(|| internal("ledger", &"an epoch waits for no answer"))?;
-        let terms = planned.terms;
-        let begun = aside(|| Epoch::begin(charge, terms, &mut *(self.sampler)()));
-        begun.map_err(|e| internal("release", &e))
+        asked.opened = Some(ledger::now());
+        let begun = aside(|| Epoch::begin(charge, planned.terms, &mut *(self.sampler)()));
+        *asked.epoch = Some(begun.map_err(|e| internal("release", &e))?);
+        Ok(())
     }
 
     /// Reads the exact sum, and adds its noise.
@@ -368,7 +399,7 @@ impl Engine {
         (locked, sum, monitor): (&mut LockedPart<'_>, &MonitoredSum<'_>, &MonitorQuery),
         timing: &Timing,
     ) -> Result<bool, execute::Error> {
-        let open = epoch.as_ref().ok_or_else(|| failure(&"no epoch is open"))?;
+        let open = epoch.as_mut().ok_or_else(|| failure(&"no epoch is open"))?;
         let rows = self
             .read_sum(requester, open, (locked, sum), timing)
             .await?;
@@ -379,7 +410,7 @@ impl Engine {
     async fn read_sum(
         &self,
         requester: &Requester,
-        epoch: &Epoch,
+        epoch: &mut Epoch,
         (locked, sum): (&mut LockedPart<'_>, &MonitoredSum<'_>),
         timing: &Timing,
     ) -> Result<MonitoredRows, execute::Error> {
@@ -460,31 +491,34 @@ fn check_least(share: f64, epsilon: Fixed, policy: &Policy) -> Result<(), Error>
     }
 }
 
+/// The epoch of a question, and when it was opened for it, in microseconds since 1970.
+struct AskedEpoch<'e> {
+    epoch: &'e mut Option<Epoch>,
+    opened: Option<i64>,
+}
+
 /// Keeps what the role may know of its monitor after a question.
-fn note(slot: &MonitorSlot, epoch: Option<&Epoch>, now: (&PlannedSum, bool, Option<&bool>)) {
-    let (planned, was_open, answer) = now;
+fn note(slot: &MonitorSlot, epoch: Option<&Epoch>, now: (&PlannedSum, Option<i64>, Option<&bool>)) {
+    let (planned, opened, answer) = now;
     let mut facts = lock(&slot.facts);
-    // Nothing was opened, and nothing was open.
-    if !was_open && epoch.is_none() && answer.is_none() {
-        return;
-    }
     let ended = (*facts).map_or(0, |known| known.ended);
-    let known = match *facts {
-        Some(known) if was_open => known,
-        _ => MonitorFacts {
+    let known = match (opened, *facts) {
+        (Some(opened), _) => MonitorFacts {
             terms: planned.terms,
-            opened: ledger::now(),
+            opened,
             asked: 0,
             is_open: true,
             last: None,
             ended,
         },
+        (None, Some(known)) => known,
+        (None, None) => return,
     };
     *facts = Some(MonitorFacts {
         asked: known.asked + u64::from(answer.is_some()),
         is_open: epoch.is_some(),
         last: answer.copied().or(known.last),
-        ended: ended + u64::from(epoch.is_none()),
+        ended: ended + u64::from(known.is_open && epoch.is_none()),
         ..known
     });
 }

@@ -78,10 +78,13 @@ fn describe_budget(role: &AccountSpec, owner: &AccountSpec, policy: &Policy) -> 
     let asked = questions.saturating_mul(per_charge);
     let failures = policy.limits.failures;
     let (epsilon, delta, leaked) = (budget.epsilon, budget.delta, bits(asked, failures).ceil());
+    let each = match policy.limits.monitor_questions {
+        0 | 1 => String::new(),
+        most => format!(", each a monitor of up to {most} statements"),
+    };
     format!(
-        "  {name}: epsilon {epsilon}, delta {delta:e}; at most {questions} charged questions: \
-            which \
-            of them fail, {failures} at most, may reveal {leaked} more bits"
+        "  {name}: epsilon {epsilon}, delta {delta:e}; at most {questions} charged questions{each}: \
+            which of them fail, {failures} at most, may reveal {leaked} more bits"
     )
 }
 

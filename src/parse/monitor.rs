@@ -196,17 +196,21 @@ fn fraction(expr: &ast::Expr) -> Option<(BigInt, BigInt)> {
             format: None,
         } => {
             let (numerator, denominator) = fraction(expr)?;
-            let is_whole = (&numerator % &denominator) == BigInt::ZERO;
+            let is_whole = |bits: u32| {
+                let most = BigInt::from(1) << (bits - 1);
+                let value = &numerator / &denominator;
+                (&numerator % &denominator) == BigInt::ZERO && value < most && value >= -most
+            };
             let fits = match data_type {
-                ast::DataType::SmallInt(None)
-                | ast::DataType::Int2(None)
-                | ast::DataType::Int(None)
+                ast::DataType::SmallInt(None) | ast::DataType::Int2(None) => is_whole(16),
+                ast::DataType::Int(None)
                 | ast::DataType::Integer(None)
-                | ast::DataType::Int4(None)
-                | ast::DataType::BigInt(None)
-                | ast::DataType::Int8(None) => is_whole,
+                | ast::DataType::Int4(None) => is_whole(32),
+                ast::DataType::BigInt(None) | ast::DataType::Int8(None) => is_whole(64),
                 ast::DataType::Numeric(ast::ExactNumberInfo::None)
                 | ast::DataType::Decimal(ast::ExactNumberInfo::None)
+                | ast::DataType::Real
+                | ast::DataType::Float4
                 | ast::DataType::Float8
                 | ast::DataType::Double(ast::ExactNumberInfo::None)
                 | ast::DataType::DoublePrecision => true,
@@ -338,6 +342,8 @@ mod tests {
             ("CAST(E'7.5' AS numeric)", Some((75, 10))),
             ("(+ 7)", Some((7, 1))),
             ("7.5::int", None),
+            ("70000::int2", None),
+            ("1.5::real", Some((15, 10))),
             ("NULL", None),
             ("a", None),
             ("1 + 1", None),

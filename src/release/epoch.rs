@@ -69,21 +69,23 @@ impl Epoch {
         self.terms
     }
 
-    /// How many questions had a verdict.
+    /// How many questions were read, also those that were cancelled before their verdict.
     pub fn questions(&self) -> u64 {
         self.questions
     }
 
-    /// Reads the exact sum of a question. Nothing of it is shown.
+    /// Reads the exact sum of a question, and counts it. Nothing of it is shown.
     ///
     /// # Errors
     /// As [`execute::Snapshot::run`]. The epoch stands.
     pub async fn read(
-        &self,
+        &mut self,
         locked: &LockedPart<'_>,
         question: &MonitoredSum<'_>,
         cancel: &CancellationToken,
     ) -> Result<MonitoredRows, execute::Error> {
+        // When a cancelled question ends is visible too.
+        self.questions += 1;
         let charge = self.debit.for_question(locked.part().digest().into());
         let (part, release) = (locked.part(), question.release());
         let snapshot = locked.snapshot();
@@ -117,10 +119,7 @@ impl Epoch {
         let is_above = self.threshold.is_above(*noisy, asked);
         Ok(match is_above {
             true => EpochVerdict::Above,
-            false => EpochVerdict::Below(Self {
-                questions: self.questions + 1,
-                ..self
-            }),
+            false => EpochVerdict::Below(self),
         })
     }
 }

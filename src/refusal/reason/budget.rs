@@ -63,6 +63,10 @@ reasons! {
         "The monitor's epoch ended while the question waited for another session's, so its answer \
             would no longer be free. Nothing was charged.",
         "Ask again: that opens the monitor, for its price.";
+    MONITOR_NOT_OPEN = "monitor-not-open", OBJECT_NOT_IN_PREREQUISITE_STATE, Other,
+        "`pgveil.reuse` is `summary`, under which nothing is bought, and the monitor is not open. \
+            Nothing was charged.",
+        "`SET pgveil.reuse = on` opens it, for its price, which `EXPLAIN` shows.";
     MONITOR_BUSY = "monitor-busy", OBJECT_NOT_IN_PREREQUISITE_STATE, Other,
         "Other sessions of the role are asking the same monitor. Nothing was charged.",
         "Ask again later, or ask another monitor.";

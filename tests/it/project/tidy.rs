@@ -633,6 +633,32 @@ fn sealed_rows_are_opened_by_release_alone() {
     assert_eq!(opened, 1, "rows are opened in one place");
 }
 
+/// Every system can check the files out, and a shell needs no quotes for them.
+#[test]
+fn file_names_are_plain() {
+    let is_plain = |name: &str| {
+        name.chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
+    };
+    let mut open: Vec<PathBuf> = ["src", "tests", "docs", "benches"]
+        .map(PathBuf::from)
+        .into();
+    let mut found = Vec::new();
+    while let Some(folder) = open.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if !is_plain(&name) {
+                found.push(path.display().to_string());
+            }
+            if path.is_dir() && name != "node_modules" {
+                open.push(path);
+            }
+        }
+    }
+    assert!(found.is_empty(), "{found:#?}");
+}
+
 #[test]
 fn aggregates_are_distinguished_in_their_own_folder() {
     assert_nowhere(&["Operation::", "BoundedOperation::"], |s| {

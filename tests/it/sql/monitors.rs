@@ -298,20 +298,27 @@ async fn explain_and_describe_are_free() {
         "monitor x is not open: the question opens it for epsilon 8, and later ones are free until \
             one is true"
     );
-    assert!(lines[1].starts_with("A sum that is 8"), "{lines:?}");
-    let verbose = explained(&veil.engine, &sql, ExplainFormat::Verbose).await;
     assert!(
-        verbose.last().unwrap().starts_with("  SQL: SELECT "),
-        "{verbose:?}"
+        lines[1].starts_with("With a chance of 5 %, a sum that is 8"),
+        "{lines:?}"
     );
+    assert!(lines.last().unwrap().starts_with("Budget: "), "{lines:?}");
+    let verbose = explained(&veil.engine, &sql, ExplainFormat::Verbose).await;
+    let has_sql = verbose
+        .iter()
+        .any(|line| line.starts_with("  SQL: SELECT "));
+    assert!(has_sql, "{verbose:?}");
     let json = explained(&veil.engine, &sql, ExplainFormat::Json).await;
     let json: serde_json::Value = serde_json::from_str(&json[0]).unwrap();
     assert_eq!(json["is_open"], false);
     assert!(veil.spent().await == 0.0);
     let answer = veil.ask_as(&session(), &sql).await.unwrap();
-    assert_eq!(
-        answer.notices[0],
-        "monitor x was opened for epsilon 8; its questions are free until one is true"
+    let opened = "monitor x was opened for epsilon 8 (pure); its questions are free until one is \
+        true; budget: ";
+    assert!(
+        answer.notices[0].starts_with(opened),
+        "{:?}",
+        answer.notices
     );
     let lines = explained(&veil.engine, &sql, ExplainFormat::Text).await;
     assert_eq!(lines[0], "monitor x is open: the question is free");
@@ -383,11 +390,36 @@ async fn the_owner_decides_how_much_one_charge_covers() {
     for _ in 0..2 {
         assert!(!verdict(&veil.engine, &ask(700)).await);
     }
-    let refused = veil.ask_as(&session(), &ask(700)).await.err();
-    assert_eq!(refused.map(state), Some("55000".to_owned()));
     close(veil.spent().await, of_epoch(8.0));
+    let lines = explained(&veil.engine, &ask(700), ExplainFormat::Text).await;
+    assert!(
+        lines[0].starts_with("the monitor is not open: "),
+        "{lines:?}"
+    );
     assert!(!verdict(&veil.engine, &ask(700)).await);
     close(veil.spent().await, 2.0 * of_epoch(8.0));
+    let last = veil.ask_as(&session(), &ask(700)).await.unwrap();
+    assert_eq!(
+        last.notices,
+        [
+            "the monitor has answered as many questions as one charge covers; the next question \
+                opens it again, for its price"
+        ]
+    );
+    let poller = Requester {
+        session_settings: SessionSettings {
+            reuse: Reuse::Summary,
+            ..SessionSettings::default()
+        },
+        ..session()
+    };
+    let refused = veil.ask_as(&poller, &ask(700)).await.err();
+    assert_eq!(refused.map(state), Some("55000".to_owned()));
+    assert!(!verdict(&veil.engine, &ask(700)).await);
+    // What is open is free for such a session too.
+    assert!(veil.ask_as(&poller, &ask(700)).await.is_ok());
+    assert!(!verdict(&veil.engine, &ask(700)).await);
+    close(veil.spent().await, 4.0 * of_epoch(8.0));
     // A frozen role is not answered, although an open monitor is free.
     let freeze = Decision {
         act: Act::Freeze {
@@ -399,7 +431,7 @@ async fn the_owner_decides_how_much_one_charge_covers() {
     veil.engine.ledger().decide(freeze).await.unwrap();
     let refused = veil.ask_as(&session(), &ask(700)).await.err();
     assert_eq!(refused.map(state), Some("53400".to_owned()));
-    close(veil.spent().await, 2.0 * of_epoch(8.0));
+    close(veil.spent().await, 4.0 * of_epoch(8.0));
 }
 
 /// Names that nothing was paid for take no room.
