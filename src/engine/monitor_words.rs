@@ -72,7 +72,7 @@ impl Engine {
         &self,
         (requester, monitor): (&Requester, &MonitorQuery),
         (plan, terms): (&Plan, EpochTerms),
-        said: Said,
+        said: MonitorOutcome,
     ) -> Result<Vec<String>, Error> {
         let level = requester.session_settings.notices;
         let mut notices = Vec::new();
@@ -111,7 +111,7 @@ impl Engine {
 /// What is said of an answer: whether an epoch was open before it, the answer, and whether the
 /// epoch has ended with it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Said {
+pub(super) struct MonitorOutcome {
     pub was_open: bool,
     pub is_above: bool,
     pub has_ended: bool,

@@ -16,8 +16,8 @@ use sha2::{Digest, Sha256};
 
 use super::failures::FailureSlot;
 use super::monitor_words::{
-    Said, below_least, busy, epsilon_too_small, has_ended, not_allowed, not_for_role, not_open,
-    other_direction, too_many_monitors,
+    MonitorOutcome, below_least, busy, epsilon_too_small, has_ended, not_allowed, not_for_role,
+    not_open, other_direction, too_many_monitors,
 };
 use super::plan_cache::PlanKey;
 use super::planning_limit::aside;
@@ -193,7 +193,7 @@ impl Engine {
             .run(requester, &statement, &description, formats);
         let shown = async { shown.await.map_err(shadow_error) };
         let Weighed { rows, held } = timing.until_cancelled(shown).await?;
-        let said = Said {
+        let said = MonitorOutcome {
             was_open: open.is_some(),
             is_above,
             has_ended,

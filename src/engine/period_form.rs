@@ -75,8 +75,8 @@ impl Candidate {
                 && may_be_joined(many.release(ONLY))
                 && is_same_form(many.release(ONLY), one.release(ONLY))
                 && lists_same_keys(many.release(ONLY), one.release(ONLY));
-            // Where no look chooses a clip, of few periods or of many, sessions with chosen clips and
-            // with fixed ones share their answers.
+            // Where no look chooses a clip, of few periods or of many, sessions with chosen clips
+            // and with fixed ones share their answers.
             let is_looked_at = [&one, &many].map(|plan| plan.release(ONLY).look().is_some());
             let is_right = is_right && (clip != ClipChoice::Auto || is_looked_at == [true, true]);
             let question = one.release(ONLY).lasting().filter(|_| is_right)?;

@@ -83,8 +83,8 @@ fn describe_budget(role: &AccountSpec, owner: &AccountSpec, policy: &Policy) -> 
         most => format!(", each a monitor of up to {most} statements"),
     };
     format!(
-        "  {name}: epsilon {epsilon}, delta {delta:e}; at most {questions} charged questions{each}: \
-            which of them fail, {failures} at most, may reveal {leaked} more bits"
+        "  {name}: epsilon {epsilon}, delta {delta:e}; at most {questions} charged \
+            questions{each}: which of them fail, {failures} at most, may reveal {leaked} more bits"
     )
 }
 
