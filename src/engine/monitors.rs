@@ -232,10 +232,7 @@ impl Engine {
         self.check_monitors_are_allowed(requester)?;
         let settings = &requester.session_settings;
         settings.within(&self.policy).map_err(Error::Rewrite)?;
-        let nothing = StatementFacts::new().up_to(Loss::ZERO);
-        let buys = self.reuse(requester) != Reuse::Summary;
-        self.admit(&requester.role, if buys { facts } else { &nothing })
-            .await?;
+        self.admit_session(requester, facts).await?;
         let default = self.policy.privacy.epsilon_default;
         let asked = || Fixed::round_down(settings.epsilon.unwrap_or(default));
         let epsilon = open.map_or_else(asked, |open| open.epsilon);

@@ -182,15 +182,25 @@ impl Engine {
             .as_ref()
             .is_ok_and(|(plan, _)| search_payment::tells_nothing(plan))
         {
-            let nothing = StatementFacts::new().up_to(Loss::ZERO);
-            let spends = self.reuse(requester) != Reuse::Summary;
-            let facts = if spends { facts } else { &nothing };
-            self.admit(&requester.role, facts).await?;
+            self.admit_session(requester, facts).await?;
         }
         let (plan, balances) = planned?;
         self.check_copied(&plan)?;
         let plan = self.plan_by_periods(requester, plan);
         Ok((self.plan_for_summaries(requester, plan).await?, balances))
+    }
+
+    /// Charges the role for searches as [`Self::admit`] does; nothing where the session buys
+    /// nothing.
+    pub(super) async fn admit_session(
+        &self,
+        requester: &Requester,
+        facts: &StatementFacts,
+    ) -> Result<(), Error> {
+        let nothing = StatementFacts::new().up_to(Loss::ZERO);
+        let spends = self.reuse(requester) != Reuse::Summary;
+        let facts = if spends { facts } else { &nothing };
+        self.admit(&requester.role, facts).await
     }
 
     /// Refuses a plan that reads, in the shadow, a public table whose rows were not copied.

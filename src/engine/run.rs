@@ -98,11 +98,7 @@ impl Engine {
     }
 
     /// Refuses to buy any of these releases, if the session asks only for what the role holds.
-    pub(super) fn refuse_to_buy(
-        &self,
-        requester: &Requester,
-        releases: usize,
-    ) -> Result<(), Error> {
+    fn refuse_to_buy(&self, requester: &Requester, releases: usize) -> Result<(), Error> {
         match self.reuse(requester) {
             Reuse::Summary if releases > 0 => Err(Error::Ledger(not_held())),
             Reuse::On | Reuse::Exact | Reuse::Summary | Reuse::Off => Ok(()),
