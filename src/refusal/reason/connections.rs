@@ -17,30 +17,31 @@ reasons! {
         "pgveil serves one database, and it has another name.",
         "Connect to the database that the data owner named.";
     TOO_MANY_CONNECTIONS = "too-many-connections", TOO_MANY_CONNECTIONS, Other,
-        "As many connections are open as the policy allows: in all, for the role, or from the \
+        "The policy's limit on connections is reached: for all together, for the role, or for the \
             address.",
         "Close some, or wait.";
     SERVER_STOPS = "server-stops", ADMIN_SHUTDOWN, Other,
-        "pgveil stops, as its operator asked.",
+        "pgveil is stopping, because its operator asked for it.",
         "Connect again later.";
     SESSION_ENDED = "session-ended", ADMIN_SHUTDOWN, Other,
-        "An operator ended the session. What was charged stays charged.",
+        "An operator ended the session. Charges stand.",
         "Connect again, or ask the operator.";
     OPERATOR_RIGHT = "operator-right", INSUFFICIENT_PRIVILEGE, Other,
         "The operator may not see or do this: some tables and FREEZE are for those who may `own`.",
         "Ask an operator who may, or the data owner.";
     OPERATOR_COMMAND = "operator-command", FEATURE_NOT_SUPPORTED, Unsupported,
-        "The admin database answers commands of operators alone, and no other database does.",
+        "The admin database answers commands of operators only, and no other database answers \
+            them.",
         "`SHOW HELP` lists them. For questions, connect to the data's database as a role.";
     RELOAD_REFUSED = "reload-refused", CONFIG_FILE_ERROR, Other,
-        "The policy file does not hold, or changes a key that needs a restart. Nothing changed.",
+        "The policy file has an error, or changes a key that needs a restart. Nothing changed.",
         "Run `pgveil check` on the file.";
     UNKNOWN_SESSION = "unknown-session", UNDEFINED_OBJECT, Other,
         "No session has this number, or no role this name.",
         "`SHOW SESSIONS` and `SHOW ROLES` list them.";
     LEDGER_OUT_OF_REACH = "ledger-out-of-reach", IO_ERROR, Other,
-        "The ledger cannot be read or written. What cannot be recorded is not done.",
-        "See the log, and `/readyz`.";
+        "pgveil cannot read or write the ledger. It does nothing that it cannot record.",
+        "Read the log, and `/readyz`.";
     IDLE_SESSION = "idle-session", IDLE_SESSION_TIMEOUT, Other,
         "The session was idle for longer than `idle_session_timeout`.",
         "Connect again, or set the timeout to 0.";

@@ -5,8 +5,8 @@ reasons! {
         "PostgreSQL has no such function of arguments of these types.",
         "Check the name, and cast the arguments.";
     UNSUPPORTED_FUNCTION = "unsupported-function", FEATURE_NOT_SUPPORTED, Unsupported,
-        "The function or operator is not known, for these types, to give a value for every row \
-            that depends on its arguments alone.",
+        "pgveil does not know, for these types, that the function or operator gives a value for \
+            every row and depends on its arguments only.",
         "Use one that [sql.md](sql.md#functions-and-operators-over-private-rows) lists, and cast \
             its arguments.";
     FUNCTION_FORM = "function-form", FEATURE_NOT_SUPPORTED, Unsupported,
@@ -18,14 +18,14 @@ reasons! {
             operator.",
         "Put a space between operators, and cast the operands.";
     UNSUPPORTED_OPERATOR = "unsupported-operator", FEATURE_NOT_SUPPORTED, Unsupported,
-        "The operator is not known, for these types, to give a value for every row.",
+        "pgveil does not know, for these types, that the operator gives a value for every row.",
         "Use one that [sql.md](sql.md#functions-and-operators-over-private-rows) lists.";
     UNSUPPORTED_EXPRESSION = "unsupported-expression", FEATURE_NOT_SUPPORTED, Unsupported,
-        "This form of expression is not answered over private rows, or not at this place.",
-        "Rewrite it with what [sql.md](sql.md#functions-and-operators-over-private-rows) \
-            lists, with `CASE WHEN`, or as `tags[1]` or `data ->> 'city'`.";
+        "pgveil does not answer this form of expression over private rows, or not at this place.",
+        "Rewrite it with what [sql.md](sql.md#functions-and-operators-over-private-rows) lists, \
+            with `CASE WHEN`, or as `tags[1]` or `data ->> 'city'`.";
     UNSUPPORTED_TYPE = "unsupported-type", FEATURE_NOT_SUPPORTED, Unsupported,
-        "Values of this type are not followed through the query.",
+        "pgveil cannot compute with values of this type.",
         "Cast the column, for example to text or numeric.";
     UNSUPPORTED_CAST = "unsupported-cast", FEATURE_NOT_SUPPORTED, Unsupported,
         "The cast could fail on a row, or its result depends on the session.",
@@ -38,7 +38,7 @@ reasons! {
             types that do not match.",
         "Compare or cast the value.";
     ROW_COMPARISON = "row-comparison", FEATURE_NOT_SUPPORTED, Unsupported,
-        "Row values are compared with row values, of 1 to 8 fields.",
+        "A row value can be compared with another row value only, and both have 1 to 8 fields.",
         "Compare the columns one by one, joined by `AND`.";
     UNSUPPORTED_PATTERN = "unsupported-pattern", FEATURE_NOT_SUPPORTED, Unsupported,
         "The pattern could take long on some texts, or means something else in some setting.",
@@ -56,10 +56,10 @@ reasons! {
         "A `bpchar` without a length has an unknown number of trailing blanks.",
         "Cast it to text, which removes them, or to `char(n)`.";
     INTERVAL_LENGTH_UNKNOWN = "interval-length-unknown", FEATURE_NOT_SUPPORTED, Unsupported,
-        "An interval of any length could move a time out of PostgreSQL's range.",
+        "An interval of unknown length could move a time out of PostgreSQL's range.",
         "Add a constant interval, or subtract two times. Compare a column of intervals, or use \
             `EXTRACT`.";
     UNEXPECTED_FORM = "unexpected-form", FEATURE_NOT_SUPPORTED, Unsupported,
-        "A form that an earlier stage should have refused or rewritten.",
+        "pgveil met a form that it should have refused or rewritten earlier. This is a defect.",
         "Report it, with the statement.";
 }

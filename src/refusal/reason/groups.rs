@@ -10,20 +10,20 @@ reasons! {
         "Use `HAVING`, or aggregate in a subquery first.";
     GROUPING_ARGUMENTS = "grouping-arguments", GROUPING_ERROR, Grouping,
         "`GROUPING()` takes keys of `GROUP BY` only.",
-        "Write the keys as they are in `GROUP BY`.";
+        "Write the keys as in `GROUP BY`.";
     TOO_MANY_GROUPING_ARGUMENTS = "too-many-grouping-arguments", TOO_MANY_ARGUMENTS, Other,
         "`GROUPING()` takes at most 31 keys.",
-        "Call it once for each few keys.";
+        "Call it several times, each with some of the keys.";
     UNSUPPORTED_GROUPING = "unsupported-grouping", FEATURE_NOT_SUPPORTED, Unsupported,
-        "This form of `GROUP BY` is not answered here.",
-        "Group by columns and expressions. `GROUPING SETS`, `ROLLUP` and `CUBE` are answered \
-            outside of subqueries whose groups lie within one unit.";
+        "pgveil does not answer this form of `GROUP BY` here.",
+        "Group by columns and expressions. `GROUPING SETS`, `ROLLUP` and `CUBE` do not work in \
+            subqueries whose groups have rows of one unit each.";
     GROUP_KEY_TYPE = "group-key-type", FEATURE_NOT_SUPPORTED, Unsupported,
         "Values of this type cannot be keys of groups.",
         "Cast the key to text, or group by another column.";
     GROUP_KEY_NOT_DECLARED = "group-key-not-declared", FEATURE_NOT_SUPPORTED, Unsupported,
-        "The groups must be known without the data, since `pgveil.keys` is `domain` or accounting \
-            is pure, and the policy does not list the values of this key.",
+        "`pgveil.keys` is `domain`, or accounting is pure, so the values of group keys must be \
+            listed in the policy. The policy does not list those of this key.",
         "`SET pgveil.keys = auto` shows the groups that have enough units. Under pure accounting, \
             ask the data owner to declare the column's values.";
     NONDETERMINISTIC_COLLATION = "nondeterministic-collation", FEATURE_NOT_SUPPORTED, Unsupported,
@@ -31,7 +31,8 @@ reasons! {
             depend on the rows.",
         "Compare the column with `=` or `IN`, and group by another.";
     MIXED_COLLATIONS = "mixed-collations", FEATURE_NOT_SUPPORTED, Unsupported,
-        "Texts of different collations meet, and nothing says by which they are compared.",
+        "Texts of different collations are compared, and the statement does not say which \
+            collation to use.",
         "Name the collation of each, as in `ORDER BY x COLLATE \"C\"`, or use columns of one \
             collation.";
     UNSUPPORTED_COLLATION = "unsupported-collation", FEATURE_NOT_SUPPORTED, Unsupported,

@@ -2,12 +2,12 @@
 
 reasons! {
     PUBLIC_TABLE_TOO_LARGE = "public-table-too-large", FEATURE_NOT_SUPPORTED, Unsupported,
-        "Queries over public tables alone are answered from a copy, and this table has more rows \
-            than the policy's `limits.mirror_rows`.",
+        "pgveil answers queries over public tables alone from a copy. This table has more rows \
+            than the policy's `limits.mirror_rows`, so there is no copy.",
         "Join it to private rows, or ask the data owner to raise the limit.";
     TABLE_CHANGED = "table-changed", FEATURE_NOT_SUPPORTED, Unsupported,
-        "The definition of the table is not the one that the policy was checked against. Nothing \
-            was charged.",
+        "The definition of the table has changed since the policy was checked. Nothing was \
+            charged.",
         "Ask the data owner to reload the policy.";
     TABLE_LOCKED = "table-locked", LOCK_NOT_AVAILABLE, Other,
         "Another session of the database has locked the table. Nothing was charged.",

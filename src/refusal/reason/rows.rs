@@ -2,7 +2,7 @@
 
 reasons! {
     PRIVATE_ROWS = "private-rows", INSUFFICIENT_PRIVILEGE, PrivateRows,
-        "The answer would hold rows or values of a private table.",
+        "The answer would have rows or values of a private table.",
         "Aggregate them: `SELECT city, count(*), avg(income) FROM people GROUP BY city`.";
     UNIT_ROWS = "unit-rows", INSUFFICIENT_PRIVILEGE, Other,
         "Each group is one unit, so each row of the answer would describe one unit.",
@@ -12,26 +12,26 @@ reasons! {
         "Which public rows are shown would depend on private rows.",
         "Join the tables, and aggregate the private one.";
     UNSUPPORTED_CLAUSE = "unsupported-clause", FEATURE_NOT_SUPPORTED, Unsupported,
-        "The clause is valid SQL for which no private answer is known, such as `TABLESAMPLE`, \
-            `ONLY`, or a `SELECT` without `FROM` within a query of private rows.",
+        "pgveil has no private answer for this clause, although it is valid SQL: for example \
+            `TABLESAMPLE`, `ONLY`, or a `SELECT` without `FROM` within a query of private rows.",
         "Leave the clause out, or write the query with plain tables, joins and subqueries.";
     UNSUPPORTED_DISTINCT = "unsupported-distinct", FEATURE_NOT_SUPPORTED, Unsupported,
-        "This form of `DISTINCT` over private rows is not answered.",
+        "pgveil does not answer this form of `DISTINCT` over private rows.",
         "Use `GROUP BY`, or `DISTINCT ON` over one unit's rows that are not grouped.";
     VIEW_WITH_TABLES = "view-with-tables", FEATURE_NOT_SUPPORTED, Unsupported,
-        "pgveil's views are about the role, not about rows, and cannot be joined with tables.",
+        "pgveil's views describe the role, not rows. They cannot be joined with tables.",
         "Read the view in a separate query, or in a subquery of the `SELECT` list.";
     CATALOG_WITH_TABLES = "catalog-with-tables", FEATURE_NOT_SUPPORTED, Unsupported,
         "One statement reads both a system catalog and a table.",
         "Ask in two statements.";
     CATALOG_DENIED = "catalog-denied", INSUFFICIENT_PRIVILEGE, Other,
-        "The catalog, function or setting tells about the server, its files, its sessions or its \
-            secrets, not about the schema.",
+        "The catalog, function or setting describes the server, its files, its sessions or its \
+            secrets, not the schema.",
         "Read the catalogs that describe the schema. `SHOW` lists the settings of the session.";
     CATALOG_ARGUMENT = "catalog-argument", INSUFFICIENT_PRIVILEGE, Other,
-        "A function over the catalogs must know its argument before the query runs.",
+        "pgveil must know the argument of a catalog function before the query runs.",
         "Write a constant. Change settings with `SET`.";
     CATALOG_CONSTRUCT = "catalog-construct", FEATURE_NOT_SUPPORTED, Unsupported,
-        "Queries over the catalogs do not offer this clause.",
+        "pgveil does not offer this clause in queries over the catalogs.",
         "Leave it out.";
 }

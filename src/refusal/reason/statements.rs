@@ -8,7 +8,7 @@ reasons! {
         "`FOR UPDATE` and `FOR SHARE` lock rows. pgveil only reads.",
         "Leave the clause out.";
     UNSUPPORTED_STATEMENT = "unsupported-statement", FEATURE_NOT_SUPPORTED, Unsupported,
-        "PostgreSQL has this statement or option of it, pgveil does not.",
+        "PostgreSQL has this statement, or this option of it, but pgveil does not.",
         "pgveil answers `SELECT`, and runs the statements of a session that \
             [sql.md](sql.md#sessions) lists.";
     EXPLAIN_ANALYZE = "explain-analyze", INSUFFICIENT_PRIVILEGE, Other,

@@ -2,28 +2,28 @@
 
 reasons! {
     JOIN_NOT_BY_UNIT = "join-not-by-unit", FEATURE_NOT_SUPPORTED, Unsupported,
-        "A joined row would hold data of two units, and the bounds are per unit.",
+        "A joined row would have data of two units, but bounds are for one unit.",
         "Join on the column that identifies the unit, or along the foreign key that leads to it.";
     PUBLIC_OUTER_JOIN = "public-outer-join", FEATURE_NOT_SUPPORTED, Unsupported,
-        "An outer join keeps every row of a public table, also those without a private row, and \
-            the groups that this makes are not known without the data.",
+        "An outer join keeps every row of a public table, also rows without a private row. The \
+            resulting groups are not known without the data.",
         "Write the private table on the side that is kept, or use an inner join.";
     UNSUPPORTED_JOIN = "unsupported-join", FEATURE_NOT_SUPPORTED, Unsupported,
-        "`FULL JOIN`, `LATERAL` and some rare joins are not answered over private rows.",
+        "pgveil does not answer `FULL JOIN`, `LATERAL` and some rare joins over private rows.",
         "Use `JOIN` or `LEFT JOIN`. A `LATERAL` subquery can be a derived table that is grouped \
             and joined.";
     GROUPED_ROWS_JOIN = "grouped-rows-join", FEATURE_NOT_SUPPORTED, Unsupported,
-        "Private rows meet rows that are aggregates of other units' rows.",
+        "The query joins private rows with aggregates of other units' rows.",
         "Join first, and aggregate the joined rows.";
     SUBQUERY_NOT_BY_UNIT = "subquery-not-by-unit", FEATURE_NOT_SUPPORTED, Unsupported,
         "Whether a row is kept would depend on the rows of another unit.",
         "Equate the unit of both: `WHERE EXISTS (SELECT FROM orders AS o WHERE o.person = p.id)`.";
     CORRELATED_SUBQUERY = "correlated-subquery", FEATURE_NOT_SUPPORTED, Unsupported,
-        "A subquery refers to the query around it in a way that is not answered.",
-        "Refer to the row around it by equality in `WHERE`, or join the tables and group the \
+        "pgveil does not answer a subquery that refers to the query around it in this way.",
+        "Refer to the row around it by an equality in `WHERE`, or join the tables and group the \
             joined rows.";
     SUBQUERY_FORM = "subquery-form", FEATURE_NOT_SUPPORTED, Unsupported,
-        "A subquery of this form cannot stand for a value here.",
+        "A subquery of this form cannot be used as a value here.",
         "Select one aggregate without `GROUP BY`, or a column by its unique key. Otherwise join \
             the table in `FROM`.";
     SUBQUERY_MANY_ROWS = "subquery-many-rows", FEATURE_NOT_SUPPORTED, Unsupported,
@@ -31,8 +31,7 @@ reasons! {
             depends on the data.",
         "Compare a unique key with the row around it, or use an aggregate such as `max()`.";
     SUBQUERY_TOO_LARGE = "subquery-too-large", PROGRAM_LIMIT_EXCEEDED, TooLarge,
-        "The result of a subquery that runs first holds more than private rows may be compared \
-            with.",
+        "A subquery that runs first returns more values than pgveil compares private rows with.",
         "Add `LIMIT`, narrow it, or write it once.";
     COLUMN_TYPE_UNKNOWN = "column-type-unknown", FEATURE_NOT_SUPPORTED, Unsupported,
         "The type of a column of the answer, or of a subquery that runs first, is not certain.",

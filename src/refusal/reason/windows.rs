@@ -6,7 +6,7 @@ reasons! {
         "Add `PARTITION BY` with the column that identifies the unit, or aggregate first and \
             apply the window to the result.";
     UNSUPPORTED_WINDOW = "unsupported-window", FEATURE_NOT_SUPPORTED, Unsupported,
-        "This window function, frame or order is not answered over private rows.",
+        "pgveil does not answer this window function, frame or order over private rows.",
         "Use `ROWS` frames with constant offsets, order by columns, and aggregates or functions \
             such as `row_number()`, `rank()`, `lag()` and `lead()`.";
     UNKNOWN_WINDOW = "unknown-window", UNDEFINED_OBJECT, Other,
@@ -14,5 +14,5 @@ reasons! {
         "Define it, or write the window out in `OVER (…)`.";
     INVALID_WINDOW = "invalid-window", WINDOWING_ERROR, Other,
         "PostgreSQL refuses the definition of the window as well.",
-        "Check the bounds of the frame, and what the window takes over from another.";
+        "Check the bounds of the frame, and what this window inherits from another one.";
 }
