@@ -147,7 +147,7 @@ async fn report(
     }
 }
 
-/// The same ledger with a witness in this directory.
+/// The ledger's address, with a witness in this directory.
 fn witnessed(url: &str, home: &Path) -> Address {
     let place = WitnessPlace::File(home.join(format!("{:x}.witness", rand::random::<u64>())));
     Address {

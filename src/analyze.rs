@@ -46,7 +46,8 @@ use crate::policy::{Policy, SessionSettings};
 use crate::refusal::{Refusal, reason};
 use release::analyze_release;
 
-/// A query whose every release has a lineage, ruled keys and bounded aggregates.
+/// A query in which every release has a lineage, a rule for each key and a bound for each
+/// aggregate.
 #[derive(Debug)]
 pub struct Analyzed {
     query: ResolvedQuery,
@@ -90,7 +91,7 @@ pub struct AnalyzedRelease {
     pub aggregates: Vec<BoundedAggregate>,
     /// Classes of filters of which at most one holds for a row.
     pub exclusive_filters: Vec<Vec<Expr>>,
-    /// What one unit's values add up to at most, as the policy says.
+    /// The most that one unit's values add up to, as the policy declares it.
     pub unit_totals: UnitTotals,
     /// At most one row for each unit, without a clip: the unit is the whole primary key of the one
     /// table that is read, or the rows were grouped by the unit alone.
@@ -109,12 +110,12 @@ pub struct AnalyzedRelease {
     /// Columns computed by derived tables.
     pub computed: Vec<(ColumnId, Expr)>,
     pub tables: Vec<TableId>,
-    /// Set where a text that is read has another collation than the database's: those of the
-    /// columns above the cut that something may be ordered by.
+    /// The collations of the columns above the cut that something may be ordered by. `None` where
+    /// all texts that are read have the database's collation.
     pub collations: Option<Vec<(String, Collation)>>,
     /// Public rows that each private row is paired with.
     pub fan_outs: Vec<FanOut>,
-    /// Why no row can be in it, whatever the tables hold.
+    /// Why no row can be in the release, whatever the tables hold.
     pub no_row: Option<NoRow>,
 }
 
@@ -142,13 +143,13 @@ impl AnalyzedRelease {
         self.unit_totals.of(&inline(value, &self.computed))
     }
 
-    /// A set's groups are known without the data.
+    /// Whether a set's groups are known without the data.
     pub fn is_listed(&self, set: &GroupingSet) -> bool {
         set.keys()
             .all(|key| matches!(self.keys[key.0].1, KeyRule::Domain(_)))
     }
 
-    /// Some set's groups are released by threshold.
+    /// Whether some set's groups are released by threshold.
     pub fn is_thresholded(&self) -> bool {
         self.grouping_sets().iter().any(|set| !self.is_listed(set))
     }
@@ -190,7 +191,7 @@ pub fn analyze(
         for (number, release) in releases.iter_mut().enumerate() {
             collate(release, ReleaseId(number), &query, policy, &columns)?;
         }
-        // PostgreSQL would fail where two of them are compared, after the charge.
+        // After the charge, PostgreSQL would fail where two such texts are compared.
         let mut shown = releases
             .iter()
             .filter_map(|release| release.collations.as_ref())
@@ -247,7 +248,7 @@ pub fn inline(expr: &Expr, computed: &[(ColumnId, Expr)]) -> Expr {
         },
         Node::Literal(value) => Node::Literal(value.clone()),
         Node::Constant(id) => Node::Constant(*id),
-        // Its conditions stay as they are.
+        // The conditions of EXISTS stay as they are.
         Node::Exists { .. } => expr.node.clone(),
         Node::Cast(inner) => Node::Cast(Box::new(inline(inner, computed))),
         Node::Case {

@@ -131,9 +131,9 @@ pub struct Engine {
     server_version: String,
     server: BackendServer,
     database: String,
-    /// When its policy was loaded.
+    /// When the policy was loaded.
     loaded: SystemTime,
-    /// Where shapes of statements are recorded.
+    /// The names that a shape may have; `None` where the policy records no shapes.
     known_names: Option<KnownNames>,
 }
 
@@ -179,7 +179,7 @@ impl Engine {
         }
     }
 
-    /// With what the server says of itself.
+    /// The engine with the facts that the database server states about itself.
     pub fn before(self, server: BackendServer) -> Self {
         Self { server, ..self }
     }
@@ -213,7 +213,7 @@ impl Engine {
         }
     }
 
-    /// With the public tables whose rows the shadow has.
+    /// The engine with the public tables whose rows the shadow has.
     pub fn with_copied(self, copied: &[CopiedTable]) -> Self {
         let rows = |table: &Table| {
             copied
@@ -231,8 +231,8 @@ impl Engine {
         Self { copied, ..self }
     }
 
-    /// Over a policy that uses what searches found: each role pays for them before its first
-    /// question.
+    /// The engine over a policy that uses the findings of searches: each role pays for them before
+    /// its first question.
     pub fn resting_on(self, found: Vec<Found>) -> Self {
         Self {
             admission: SearchPayment::new(found),
@@ -240,7 +240,7 @@ impl Engine {
         }
     }
 
-    /// With another noise source: for tests, which compare answers without noise with
+    /// The engine with another noise source: for tests, which compare answers without noise with
     /// PostgreSQL's. No command, setting or feature leads here.
     pub fn with_sampler(self, sampler: MakeSampler) -> Self {
         Self { sampler, ..self }

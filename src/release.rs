@@ -64,7 +64,7 @@ impl Released {
         }
     }
 
-    /// Whether the releases are made that a release's constants come from.
+    /// Whether all releases that a release's constants come from are made.
     pub fn has_constants_of(&self, plan: &Plan, release: ReleaseId) -> bool {
         let mut constants = plan.release(release).constants().iter();
         constants.all(|MiddleColumn { middle, .. }| {
@@ -112,12 +112,12 @@ pub struct ReleasedTable {
     /// The noise of the measures; `None` in answers of older versions, and where there are none.
     #[serde(default)]
     pub drawn: Option<NoiseRecord>,
-    /// What the limits on rows that a look chose cut, by choice.
+    /// The rows that chosen limits cut, by choice.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub row_cuts: Vec<(ChoiceId, ClipBias)>,
     #[serde(default)]
     grain: Option<Grain>,
-    /// The periods of an answer for some periods of a question by periods.
+    /// The periods that the answer covers, if it was bought by periods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     periods: Option<PeriodsRecord>,
 }
@@ -131,8 +131,8 @@ impl ReleasedTable {
         serde_json::from_slice(stored).map_err(|_| Error::Unreadable)
     }
 
-    /// Whether it lacks a value, since a look saw too few units to draw it. A new answer may have
-    /// it.
+    /// Whether a value is missing because a look saw too few units to draw it. A new answer may
+    /// have it.
     pub fn leaves_out(&self) -> bool {
         self.drawn.as_ref().is_some_and(NoiseRecord::leaves_out)
     }
@@ -243,7 +243,7 @@ impl<'p> Releasing<'p> {
     }
 }
 
-/// Keys of listed domains with nothing measured.
+/// The table of a release of listed keys without measures.
 fn listed_groups(release: &ReleasePlan) -> ReleasedTable {
     let keys = cells(release);
     let measures = vec![Vec::new(); keys.len()];

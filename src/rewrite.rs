@@ -59,7 +59,7 @@ use crate::mechanism::Loss;
 use crate::policy::Policy;
 use crate::refusal::{Refusal, reason};
 
-/// Longest text of all the statements that one plan emits, in bytes.
+/// The most bytes of all statements that one plan emits.
 const PRINTED_BYTES_MAX: usize = 16 << 20;
 
 fn fits(printed: usize) -> Result<(), Refusal> {

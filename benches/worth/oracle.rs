@@ -96,9 +96,10 @@ pub fn of_sum(vectors: &Vectors, weights: &[f64], mu: f64) -> Option<f64> {
     Some(best(&vectors.clipped(weights.len()), weights, mu)?.1)
 }
 
-/// The same for quotients: numerator and denominator each have half of the price, and the clip that
-/// is best for their own sums. The best pair for the quotient would be one whose two biases happen
-/// to cancel, and nobody finds that pair without the answer. The noise counts to first order.
+/// The least error of a quotient: numerator and denominator each have half of the price, and the
+/// clip that is best for their own sums. The best pair for the quotient would be one whose two
+/// biases happen to cancel, and nobody finds that pair without the answer. The noise counts to
+/// first order.
 pub fn of_quotient(above: &Vectors, below: &Vectors, weights: &[f64], mu: f64) -> Option<f64> {
     let (above, below) = (above.clipped(weights.len()), below.clipped(weights.len()));
     let (sums, counts) = (&above.last()?.sums, &below.last()?.sums);

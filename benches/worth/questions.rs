@@ -200,7 +200,7 @@ impl Question {
         format!("SELECT {} FROM {}{group}", selected.join(", "), self.from)
     }
 
-    /// As the analyst asks it: keys, the value, the ends of its interval, what else is asked.
+    /// The SQL of the analyst: keys, the value, the ends of its interval, further columns.
     pub fn asked(&self) -> String {
         let value = self.value;
         let mut columns = vec![
@@ -212,7 +212,7 @@ impl Question {
         self.select(&columns)
     }
 
-    /// As somebody who may see the rows asks it.
+    /// The SQL of somebody who may see the rows.
     pub fn exact(&self) -> String {
         self.select(&[self.value.to_owned()])
     }

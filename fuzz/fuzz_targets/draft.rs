@@ -10,7 +10,7 @@ use pgveil::policy::{Difference, File};
 static IN_FORCE: LazyLock<File> =
     LazyLock::new(|| read(include_str!("../../policies/demo.yaml")).expect("the demo's policy"));
 
-/// As the console reads it: no variable is looked up.
+/// Reads a draft as the console does: without looking up a variable.
 fn read(text: &str) -> Option<File> {
     match File::parse_without_secrets("draft", text, |_| None) {
         Ok(file) => Some(file),

@@ -27,7 +27,7 @@ pub const SUM: usize = 1;
 pub const CENTRED: usize = 2;
 pub const SQUARES: usize = 3;
 
-/// Whose moment.
+/// The distinct values whose moment is computed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoundedDistinctMoment {
     pub value: Expr,

@@ -50,7 +50,7 @@ impl Operation {
         self.as_unbounded().over(value)
     }
 
-    /// What it becomes within one unit's rows: `Unbounded::exact`.
+    /// The expression that replaces the operation within one unit's rows: `Unbounded::exact`.
     ///
     /// # Errors
     /// 0A000 for forms that have no exact value over one unit's rows; `name` is the call's.

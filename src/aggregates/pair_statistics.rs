@@ -41,7 +41,8 @@ pub enum JointStatistic {
     Determination,
 }
 
-/// Whose statistic; over rows where neither is NULL, by the aggregate's own filter.
+/// The two values whose statistic is computed, over rows where neither is NULL: the aggregate's own
+/// filter says so.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoundedPairStatistic {
     pub y: Expr,
@@ -429,7 +430,7 @@ impl OutputValue for PairStatisticOutput {
 }
 
 impl PairStatisticOutput {
-    /// Where it lies, whatever the rows are.
+    /// The range of the statistic, whatever the rows are.
     fn bounds(&self) -> Estimate {
         let most = half(self.y.range) * half(self.x.range);
         match self.kind {

@@ -45,9 +45,9 @@ pub trait Unbounded<'o> {
     /// Its facts for the stages.
     fn facts(&self) -> Facts<'o>;
 
-    /// What it becomes within one unit's rows, so that it is a function of their set: the sum of
-    /// floats depends on their order. `None`: it stays as it is. The type is PostgreSQL's where it
-    /// differs. `name` is the call's.
+    /// The expression that replaces the aggregate within one unit's rows, so that the result is a
+    /// function of their set: a sum of floats depends on the order of rows. `None`: the aggregate
+    /// stays as it is. The type is PostgreSQL's where it differs. `name` is the call's.
     ///
     /// # Errors
     /// 0A000 for forms that have no exact value over one unit's rows.

@@ -30,7 +30,8 @@ pub trait OutputValue {
     /// Whether noise may carry it past the ends of its type.
     fn is_unbounded(&self) -> bool;
 
-    /// What it divides by; it is NULL where that is too small. `None` where it is no quotient.
+    /// The divisor of a quotient, which is NULL where the divisor is too small. `None` for other
+    /// values.
     fn divisor(&self) -> Option<Divisor>;
 
     /// Its value in one group, with its error; `None` where the error is not known.

@@ -30,7 +30,7 @@ pub enum Dispersion {
     Spread(Kind),
 }
 
-/// Whose dispersion.
+/// The value whose dispersion is computed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BoundedVariance {
     pub summand: Summand,

@@ -19,7 +19,7 @@ pub struct AggregateBounds<'a> {
     pub nullability: Nullability<'a>,
     pub lineage: &'a Lineage,
     pub grouped_rows: &'a GroupedRows<'a>,
-    /// Finds the rules of values that are counted or chosen, as if they were keys.
+    /// Finds rules for values that are counted or chosen, as if these were keys.
     pub ruled: &'a Keys<'a>,
     pub keys: &'a [(Expr, KeyRule)],
 }
@@ -129,7 +129,7 @@ impl aggregates::Bounds for AggregateBounds<'_> {
     }
 }
 
-/// How many values a rule lists; no bound where they come from the data.
+/// The number of values that a rule lists; no bound where values come from the data.
 fn count(rule: &KeyRule) -> u64 {
     match rule {
         KeyRule::Domain(values) => values.len().max(1) as u64,

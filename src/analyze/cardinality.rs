@@ -169,7 +169,7 @@ impl<'a> Cardinalities<'a> {
                 rows
             }
             Relation::Union { columns, arms } => self.union(columns, arms),
-            // Emitted.
+            // The emitted statement enforces this bound.
             Relation::Bounded {
                 input,
                 unit: _,
@@ -290,7 +290,7 @@ impl<'a> Cardinalities<'a> {
         rows
     }
 
-    /// An attribute that is computed from the row alone.
+    /// Adds an attribute that is computed from the row alone.
     fn compute(&self, rows: &mut Cardinality<'a>, made: Attribute, expr: &Expr) {
         if self.is_function(expr) {
             rows.dependencies.push(Dependency {
@@ -350,7 +350,7 @@ impl<'a> Cardinalities<'a> {
         rows
     }
 
-    /// The rows that a group is made of, with what is known of the number of its keys' values.
+    /// The rows from which groups are made, with counts of the keys' values where these are known.
     fn group_rows(
         &self,
         input: &'a Relation,
@@ -396,7 +396,7 @@ impl<'a> Cardinalities<'a> {
 
     /// The most rows of one unit that agree in these expressions.
     fn rows_with(&self, mut rows: Cardinality<'a>, known: &[Expr]) -> u64 {
-        // Already copied.
+        // The dependencies are copied already.
         let _ = self.effort.take(rows.dependencies.len() as u64);
         let known: Vec<Attribute> = known
             .iter()
@@ -455,7 +455,7 @@ impl<'a> Cardinality<'a> {
         self.nullable_keys = left;
     }
 
-    /// The row has one value of it.
+    /// Notes that a row determines the attribute.
     fn determine(&mut self, determined: Attribute) {
         self.dependencies.push(Dependency {
             by: self.rows.clone(),

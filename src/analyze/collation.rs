@@ -44,7 +44,7 @@ impl<'a> Derived<'a> {
         }
     }
 
-    /// The collation for a comparison that only asks whether texts are equal.
+    /// The collation for a comparison of which only equality matters.
     fn equal(self) -> Result<Self, Refusal> {
         match self {
             Self::Several => Err(Refusal::unsupported(
@@ -56,7 +56,7 @@ impl<'a> Derived<'a> {
         }
     }
 
-    /// Where an order, case or kinds of letters are asked.
+    /// The collation for an order, a change of case or a class of letters.
     fn require_order(self) -> Result<Self, Refusal> {
         match self.equal()? {
             Self::Unknown => Err(Refusal::new(
@@ -68,7 +68,7 @@ impl<'a> Derived<'a> {
         }
     }
 
-    /// Where a part of the text is sought.
+    /// The collation for a search within a text.
     fn require_search(self) -> Result<Self, Refusal> {
         match self.equal()? {
             Self::Of(column) if !column.deterministic_collation => Err(Refusal::unsupported(
@@ -224,13 +224,13 @@ impl<'a> Collations<'a> {
         }
     }
 
-    /// The collation of the value, once every part of it has one where it needs one.
+    /// The collation of the value. Every part of it is checked first.
     fn value(&mut self, expr: &Expr) -> Result<Derived<'a>, Refusal> {
         let derived = match &expr.node {
             Node::Column(id) => self.column(*id),
             Node::Literal(_) => Derived::Database,
             Node::Constant(_) => Derived::Unknown,
-            // A text is matched before it is read.
+            // The emitted statement matches a text with a pattern before it reads the text.
             Node::Cast(inner) if has_collation(&expr.data_type) => self.value(inner)?,
             Node::Cast(inner) => self.value(inner)?.equal()?,
             Node::Case {

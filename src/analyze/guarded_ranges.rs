@@ -36,7 +36,7 @@ fn of_whole(range: Interval) -> bool {
     is_whole(range.lo) && is_whole(range.hi)
 }
 
-/// One float8 more at both ends.
+/// The range with the next float8 at both ends.
 fn with_neighbours(range: Interval) -> Interval {
     Interval::new(range.lo.next_down(), range.hi.next_up())
 }
@@ -45,7 +45,7 @@ fn further(range: Interval) -> Interval {
     with_neighbours(range.widen(SLACK))
 }
 
-/// Where values lie once they are rounded to four bytes.
+/// The range of values after they are rounded to four bytes.
 fn in_four_bytes(range: Interval) -> Interval {
     let is_exact = |value: f64| f64::from(value as f32) == value;
     Interval {
@@ -62,7 +62,7 @@ fn in_four_bytes(range: Interval) -> Interval {
     }
 }
 
-/// Where a constant of a type lies: a point only where a float8 is the constant itself.
+/// The range of a constant of a type: a point only if a float8 represents the constant exactly.
 pub fn of_constant(constant: &Scalar, data_type: &Type) -> Interval {
     let near = interval::of_constant(constant);
     let held = |is_held: bool| if is_held { near } else { with_neighbours(near) };
@@ -91,7 +91,7 @@ pub fn of_constant(constant: &Scalar, data_type: &Type) -> Interval {
     }
 }
 
-/// Whether a decimal is a whole number that a float8 holds.
+/// Whether a decimal is a whole number that a float8 represents exactly.
 fn is_whole_decimal(text: &str) -> bool {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     fraction.bytes().all(|digit| digit == b'0')
@@ -100,7 +100,7 @@ fn is_whole_decimal(text: &str) -> bool {
             .is_ok_and(|value| value.unsigned_abs() < 1 << 53)
 }
 
-/// Where a function's values lie, from where its arguments do; before any clamp, as in
+/// The range of a function's values, from the ranges of its arguments; before any clamp, as in
 /// [`interval::apply`].
 pub fn of_call(function: Function, arguments: &[Interval], result: &Type) -> Interval {
     let found = interval::apply(function, arguments, result);
@@ -139,7 +139,7 @@ pub fn of_call(function: Function, arguments: &[Interval], result: &Type) -> Int
             wider.clamp_to(of_type(result))
         }
         Type::Float4 => in_four_bytes(wider),
-        // Computed in the type; sums and products may be computed in a wider one.
+        // PostgreSQL computes these in the type; sums and products may be computed in a wider one.
         Type::Int2 | Type::Int4 | Type::Int8
             if matches!(
                 function,

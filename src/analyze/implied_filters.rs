@@ -10,7 +10,7 @@ use crate::policy::{Policy, Scalar};
 /// sums of every row.
 const PIVOT: usize = 3;
 
-/// An aggregate of a release, and what may stand for it.
+/// An aggregate of a release, and a simpler one that may replace it.
 pub(super) struct Filtered {
     pub aggregate: Aggregate,
     /// The aggregate over the value of the CASE itself, where the CASE's condition is its FILTER.

@@ -1,4 +1,4 @@
-//! Closed intervals of numbers, and what each function makes of them. Dates count in days,
+//! Closed intervals of numbers, and the interval of each function's results. Dates count in days,
 //! timestamps in microseconds from 2000-01-01.
 
 mod calendar;
@@ -48,7 +48,8 @@ fn outward(lo: f64, hi: f64) -> Interval {
     }
 }
 
-/// Where a constant lies: a number is a point, an interval the microseconds that it may come to.
+/// The interval of a constant: for a number a point, for an interval of time the microseconds that
+/// it may amount to.
 pub fn of_constant(value: &Scalar) -> Interval {
     match value {
         // Parts of different signs count with their full length, whatever their sum is.
@@ -114,7 +115,7 @@ pub fn beyond_digits(whole: i32) -> f64 {
     }
 }
 
-/// What a stored value of this type may be after the scan's own clamp.
+/// The interval of a stored value of this type, after the scan's own clamp.
 pub fn of_type(data_type: &Type) -> Interval {
     match data_type {
         Type::Int2 | Type::Int4 | Type::Int8 => integer_range(data_type)
@@ -401,7 +402,7 @@ fn hyperbola(function: Function, a: Interval) -> Interval {
         F::Tanh => Interval::new(-1.0, 1.0),
         F::ArcSinh => loose(a.lo.asinh(), a.hi.asinh()),
         F::ArcCosh => loose(0.0, a.hi.max(1.0).acosh()),
-        // Its poles stand at -1 and 1.
+        // The function has poles at -1 and 1.
         _ => Interval::ALL,
     }
 }

@@ -103,7 +103,7 @@ pub(super) fn matches<'a>(
             .copied()
             .partition(|piece| is_found(schema, piece, &fixed));
         if more.is_empty() && found.is_empty() {
-            // First those that something selects: others may follow from their columns.
+            // Relations that a condition selects come first: others may follow from their columns.
             let fixed_of = |relation: &Relation| {
                 let mut fixed = fixed_columns(relation, &fixed);
                 fixed.retain(|column| bare.contains(column));

@@ -201,8 +201,8 @@ impl Keys<'_> {
         }
     }
 
-    /// Whether it compares two bare columns, which is done as they are stored: what holds for
-    /// values within the bounds need not hold for values outside them.
+    /// Whether a condition compares two bare columns. The statement compares these as they are
+    /// stored, so a conclusion from values within the bounds need not hold for values outside them.
     fn compares_as_stored(&self, expr: &Expr) -> bool {
         let is_bounded = |id: &ColumnId| {
             let origin = self.columns[id.0 as usize].origin;
@@ -279,7 +279,7 @@ impl Keys<'_> {
                 | Function::JsonLength => true,
                 Function::AnyElement | Function::Element | Function::ArrayLength => true,
                 Function::Concat | Function::ConcatSeparated => false,
-                // NULL takes the place of an error.
+                // These give NULL instead of an error.
                 _ if matches!(rule(*function), Rule::Division | Rule::Domain | Rule::Reach) => true,
                 _ => arguments.iter().any(|a| self.may_be_null(a)),
             },

@@ -38,7 +38,7 @@ pub struct Labels<'a> {
     pub fan_outs: Vec<FanOut>,
     /// Conditions that were pushed below a bound on rows, and need not be repeated above it.
     pub sunk: Vec<Expr>,
-    /// A subquery was met that reads several rows of a unit for each of several outer rows of the
+    /// Whether some subquery reads several rows of a unit for each of several outer rows of the
     /// same unit.
     pub is_crossed: bool,
     pub effort: &'a PlanningEffort,
@@ -321,7 +321,7 @@ impl Labels<'_> {
         self.sunk.retain(|condition| above.contains(condition));
     }
 
-    /// Bounds the rows where their subqueries read several rows of a unit for each of them.
+    /// Bounds the rows if a subquery reads several rows of a unit for each of them.
     pub(super) fn asked_of(
         &mut self,
         input: Relation,

@@ -4,7 +4,7 @@ use crate::catalog::Type;
 use crate::ir::{ColumnId, Relation, Scan, TableId};
 use crate::policy::{Protection, Table, Unit};
 
-/// Whose rows a relation holds.
+/// Says whose rows a relation has.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Label {
     /// Computed from public and released rows only.
@@ -33,7 +33,7 @@ pub struct Lineage {
     /// The most rows that one unit has here, by an emitted bound, by grouping, or by the primary
     /// key of the unit's own table; `None` where nothing bounds them.
     pub rows_enforced: Option<u64>,
-    /// A private row may be joined with any number of public rows.
+    /// Whether a private row may be joined with any number of public rows.
     pub is_multiplied: bool,
     /// Columns whose equal values belong to one unit: (column here, table, position there). Each
     /// holds the value of a unique column of a private table: it is that column, or a foreign key

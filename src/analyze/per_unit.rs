@@ -10,7 +10,7 @@ use crate::ir::{Aggregate, ColumnId, ColumnInfo, Distinct, Expr};
 use crate::policy::Policy;
 use crate::refusal::{Refusal, reason};
 
-/// Refuses a key whose spelling among equal values is one row's choice.
+/// Refuses a key whose equal values have several spellings, of which one row would decide.
 ///
 /// # Errors
 /// 0A000, by the key's type.
@@ -47,8 +47,8 @@ pub(super) fn check_key(
     }
 }
 
-/// Refuses to show one of several values that a collation takes for equal: a key above would be
-/// spelled as one row has it.
+/// Refuses to show one of several values that a collation takes for equal: a key above would have
+/// the spelling of one row.
 ///
 /// # Errors
 /// 0A000 for text under such a collation.
@@ -135,8 +135,8 @@ fn is_unspelled(data_type: &Type) -> bool {
     )
 }
 
-/// Where the results of an aggregate lie over the at most `rows` rows of one unit; chooses clips
-/// only. `may_be_empty`: whether it may see no row, also without a FILTER.
+/// The range of an aggregate's results over at most `rows` rows of one unit; it chooses clips only.
+/// `may_be_empty`: whether the aggregate may see no row, also without a FILTER.
 pub(super) fn range(
     aggregate: &Aggregate,
     (rows, may_be_empty): (u64, bool),

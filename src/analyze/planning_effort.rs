@@ -51,7 +51,7 @@ impl PlanningEffort {
             .any(|taken| taken.load(Ordering::Relaxed) > self.most)
     }
 
-    /// Counts the expressions, each to be evaluated this many times; `None` where that is too much.
+    /// Counts the evaluation of each expression this many times; `None` if that is too much.
     pub fn spend<'e>(&self, times: usize, of: impl IntoIterator<Item = &'e Expr>) -> Option<()> {
         let mut each = 0u64;
         of.into_iter()

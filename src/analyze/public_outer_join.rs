@@ -57,7 +57,7 @@ pub(super) fn over_matches(release: &Release, policy: &Policy) -> Result<Option<
     Ok(Some(with_inner_join(release)))
 }
 
-/// The outer join differs from the inner one only in the rows without a match.
+/// Checks that the outer join differs from the inner one only in rows without a match.
 fn check_inner_join_answers(
     release: &Release,
     conditions: &[&Expr],
@@ -135,7 +135,7 @@ pub(super) fn conditions(input: &Relation) -> Vec<Expr> {
     }
 }
 
-/// Where the text names the private table.
+/// The position at which the text names the private table.
 pub(super) fn joined_place(input: &Relation) -> Option<u32> {
     match input {
         Relation::Filter {
@@ -147,7 +147,7 @@ pub(super) fn joined_place(input: &Relation) -> Option<u32> {
     }
 }
 
-/// Keys must be the public table's own values, or empty groups would be missing.
+/// Checks that keys are the public table's own values. Otherwise empty groups would be missing.
 ///
 /// # Errors
 /// 0A000 for a key whose values the policy does not list.
@@ -192,14 +192,14 @@ fn refuse(what: &str) -> Refusal {
     )
 }
 
-/// A row of NULLs on the private side adds nothing.
+/// Whether a row of NULLs on the private side adds nothing.
 fn ignores_missing(aggregate: &Aggregate, private: &[ColumnId]) -> bool {
     let operation = &aggregate.operation;
     let mut arguments = operation.arguments().into_iter();
     operation.facts().skips_nulls && arguments.any(|e| is_strict(e, private))
 }
 
-/// NULL wherever all private columns are.
+/// Whether the expression is NULL wherever all private columns are.
 fn is_strict(expr: &Expr, private: &[ColumnId]) -> bool {
     match &expr.node {
         Node::Column(id) => private.contains(id),

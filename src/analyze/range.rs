@@ -28,8 +28,8 @@ pub struct Ranges<'a> {
 }
 
 impl Ranges<'_> {
-    /// Where the expression's values lie for rows that meet the conditions; [`Interval::ALL`] where
-    /// nothing is known.
+    /// The range of the expression's values for rows that meet the conditions; [`Interval::ALL`]
+    /// where nothing is known.
     ///
     /// # Guarantee
     /// For a row for which the conditions hold and the excluded ones do not, a value of the emitted
@@ -245,8 +245,8 @@ impl Ranges<'_> {
         own.min(declared)
     }
 
-    /// Where the other side of a comparison lies, whatever the conditions: a constant, or what is
-    /// declared of its columns.
+    /// The range of the other side of a comparison, whatever the conditions: of a constant, or by
+    /// the declared bounds of its columns.
     fn other(&self, expr: &Expr) -> Interval {
         if expr.columns().is_empty() {
             return self.constant(expr).unwrap_or(Interval::ALL);
@@ -270,7 +270,7 @@ impl Ranges<'_> {
         .of(expr)
     }
 
-    /// Where an expression of constants lies.
+    /// The range of an expression of constants.
     fn constant(&self, expr: &Expr) -> Option<Interval> {
         let mut is_constant = true;
         expr.walk(&mut |e| is_constant &= !matches!(e.node, Node::Column(_) | Node::Constant(_)));

@@ -261,7 +261,8 @@ impl RowFacts<'_> {
             .collect()
     }
 
-    /// The unit is the primary key of the one table that is read, or the rows were grouped by it.
+    /// Whether the unit is the primary key of the one table that is read, or the rows were grouped
+    /// by it.
     fn has_one_row_per_unit(&self) -> bool {
         let is_key = |scan: &Scan| {
             unit_of(&self.ruled.policy.tables[scan.table.0])
@@ -296,7 +297,7 @@ impl RowFacts<'_> {
         }
     }
 
-    /// Every key is a function of the unit.
+    /// Whether every key is a function of the unit.
     fn has_one_group_per_unit(&self) -> bool {
         let keys::Keys {
             policy,

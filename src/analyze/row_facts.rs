@@ -89,7 +89,7 @@ pub(super) fn always_true(relation: &Relation) -> Vec<Expr> {
             unit: _,
             rows: _,
         } => always_true(input),
-        // What holds in one arm need not hold in the other.
+        // A condition of one arm need not hold in the other.
         Relation::Union { .. } => Vec::new(),
         Relation::Join {
             kind,

@@ -30,7 +30,7 @@ impl UnitTotals {
         Self(declared)
     }
 
-    /// Whether no column has one.
+    /// Whether no column has a total.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,4 +1,4 @@
-//! What is left of a role's budget, in words.
+//! The rest of a role's budget, in words.
 
 use crate::ledger::Balance;
 

@@ -1,12 +1,11 @@
-//! Questions by periods: those that the role holds are shown again, and the others are bought by
+//! Questions by periods: periods that the role holds are shown again, and the others are bought by
 //! one debit and one statement. See [`crate::rewrite::periods`].
 //!
 //! # Guarantee
-//! What is bought is an ordinary release of the question for the periods that are missing, at its
-//! own price: the statement's epsilon, whatever the number of periods. A role that is to see a
-//! period of it pays for all of it. Which periods are missing follows from the policy, the clock
-//! and the answers that the role itself holds. What is put together from answers is
-//! post-processing.
+//! A purchase is an ordinary release of the question for the missing periods, at its own price: the
+//! statement's epsilon, whatever the number of periods. A role that sees one of its periods pays
+//! for all of them. The policy, the clock and the role's own answers decide which periods are
+//! missing. Joining answers is post-processing.
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -51,7 +50,7 @@ pub(super) struct Standing {
     held: HeldMemory,
 }
 
-/// What a question by periods would buy now.
+/// The purchase that a question by periods would make now.
 pub(super) struct PeriodsDue {
     /// The plan that would run; `None` where everything is held.
     pub batch: Option<Plan>,
@@ -94,7 +93,7 @@ impl Engine {
         let stored = stored.map_err(|e| ledger_failed(&e))?;
         let count = stored.len() as u64;
         let epsilon = self.terms(requester, Vec::new()).epsilon;
-        // All of it is known to fit together before anything is paid.
+        // Before anything is paid it is certain that the answers fit together.
         let held_answers = aside(|| {
             let read = stored.iter().map(|values| {
                 let table = ReleasedTable::read(values)?;
@@ -215,7 +214,7 @@ impl Engine {
                 }
                 Err(Error::Release(few)) if is_short(&few) && !standing.answers.is_empty() => {
                     let look = batch.part(|_| true).loss_at_first();
-                    // It may have been paid for before.
+                    // The answer may have been paid for before.
                     let paid = match facts.sum() == paid_before {
                         true => Loss::ZERO,
                         false => look,
@@ -229,7 +228,7 @@ impl Engine {
     }
 }
 
-/// What became of the periods that were missing.
+/// The outcome for the periods that were missing.
 enum Purchase {
     /// No row can be in them, or none is missing.
     Nothing,
@@ -247,9 +246,9 @@ fn is_short(refusal: &Refusal) -> bool {
     refusal.reason == reason::TOO_FEW_UNITS
 }
 
-/// The answers that serve a session of this epsilon, each with those of its periods that are asked
-/// for and shown from it; and how many periods these are. Of several answers for a period the one
-/// with the least errors counts, and of these the oldest, so that a period looks the same each
+/// The answers that serve a session of this epsilon, each with the asked periods that are shown
+/// from it; and the number of these periods. If there are several answers for a period, the one
+/// with the smallest errors is taken, and of equal ones the oldest: so a period looks the same each
 /// time.
 fn pick(
     answers: Vec<PeriodAnswer>,
@@ -328,7 +327,7 @@ fn join(plan: &Plan, standing: Standing, purchase: Purchase) -> Result<Answered,
     })
 }
 
-/// What a role claims while it buys periods of a question.
+/// The claim of a role while it buys periods of a question.
 fn claim_of(family: FamilyId, role: &str) -> QuestionId {
     let mut digest = Sha256::new();
     digest.update(b"periods for a role 1\n");

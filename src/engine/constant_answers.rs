@@ -45,7 +45,7 @@ struct ConstantAnswer {
     rows: Vec<Vec<Option<Bytes>>>,
 }
 
-/// The latest first.
+/// Answers, the latest first.
 #[derive(Debug, Default)]
 pub(super) struct ConstantAnswers(Mutex<VecDeque<(ConstantKey, ConstantAnswer)>>);
 

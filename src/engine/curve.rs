@@ -25,7 +25,7 @@ pub struct CurvePoint {
     pub epsilon: f64,
     /// The price without a setting.
     pub is_default: bool,
-    /// What is bought at this epsilon, or why the question is not answered there.
+    /// The answer at this epsilon, or why the question is refused there.
     pub answer: Result<Bought, String>,
 }
 
@@ -111,7 +111,8 @@ fn epsilons(policy: &Policy, own: f64) -> Vec<f64> {
         .collect();
     all.sort_by(f64::total_cmp);
     all.dedup();
-    // Drops the smallest epsilons, which say least, but keeps the price in force.
+    // Drops the smallest epsilons, whose answers are the least useful, but keeps the price in
+    // force.
     let cut = all.len().saturating_sub(ROWS);
     let mut kept = all.split_off(cut);
     if !kept.contains(&own) {

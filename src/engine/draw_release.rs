@@ -123,7 +123,7 @@ pub(super) struct ShortLook<'a> {
     /// The epsilon of the statement; `None` where a target error decides.
     pub epsilon: Option<f64>,
     pub epsilon_max: f64,
-    /// What is left of the role's budget, in words.
+    /// The rest of the role's budget, in words.
     pub left: Option<String>,
 }
 
@@ -140,7 +140,7 @@ impl ShortLook<'_> {
             .hint(self.remedy())
     }
 
-    /// What to ask instead. Reads noisy numbers and public facts.
+    /// The advice what to ask instead. It reads noisy numbers and public facts only.
     fn remedy(&self) -> String {
         let times = match self.few {
             TooFew::Units(..) => None,
@@ -185,7 +185,7 @@ fn seen_before(few: TooFew) -> Refusal {
 
 const FIXED: &str = "SET pgveil.clip = fixed to bound each unit by the policy's limits";
 
-/// What a look saw. The numbers are noisy ones.
+/// A look in words. Its numbers are noisy.
 pub(super) fn saw(few: TooFew) -> String {
     match few {
         TooFew::Units(units, error) | TooFew::Short { units, error, .. } => format!(

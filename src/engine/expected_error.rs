@@ -12,12 +12,13 @@ use crate::rewrite::{ChoiceKind, Plan, ReleasePlan, measure_deviation, ranks_of,
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Within {
     Known(f64),
-    /// A look chooses the clip, and it is `times` as large as that; `half` with the largest clip.
+    /// A look chooses the clip, and the error is `times` the clip: `half` with the largest clip.
     AtMost {
         half: f64,
         times: f64,
     },
-    /// Divided by the number of rows, for values near the middle of their range.
+    /// The error is this number divided by the number of rows, for values near the middle of their
+    /// range.
     OverRows(f64),
     /// A chosen value is off by ranks.
     Ranks(f64),
@@ -43,7 +44,7 @@ impl Within {
         }
     }
 
-    /// The number, and what it is.
+    /// The number, and the unit or condition that goes with it.
     pub fn parts(self) -> (Option<f64>, &'static str) {
         match self {
             Self::Known(half) => (Some(half), "known"),
@@ -213,7 +214,7 @@ pub fn percent(fraction: f64) -> String {
 }
 
 /// The fraction of the role's budget that is left after a loss; `None` where the loss does not fit.
-/// It says nothing of the owner's total.
+/// The owner's total has no part in it.
 pub fn after(balance: &Balance, loss: Loss) -> Option<f64> {
     if !balance.cap.admits(&balance.spent, &loss) {
         return None;

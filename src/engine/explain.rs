@@ -40,7 +40,7 @@ pub(super) struct Due {
 }
 
 impl Due {
-    /// With the summaries that would answer it, if the owner has made them.
+    /// Adds the summaries that would answer the question, if the owner has made them.
     pub fn or_received(self, receivable: Vec<(String, f64, f64)>) -> Self {
         Self { receivable, ..self }
     }
@@ -50,7 +50,7 @@ impl Due {
         Self { periods, ..self }
     }
 
-    /// What is due for a question by periods, all of which are held: nothing.
+    /// Nothing is due for a question all of whose periods the role holds.
     pub fn of_held_periods() -> Self {
         Self {
             same: vec![ReleaseId(0)],
@@ -106,8 +106,8 @@ impl Due {
     }
 }
 
-/// The errors of those that were bought before, in words, a line for each aggregate whose noise
-/// is known without its value.
+/// The errors of periods that were bought before, a line for each aggregate whose noise is known
+/// without its value.
 pub(super) fn noise_of_periods(shown: &ShownPeriods, plan: &Plan, policy: &Policy) -> Vec<String> {
     let Some(asked) = plan.periods() else {
         return Vec::new();
@@ -207,7 +207,8 @@ pub(super) fn text(
     lines
 }
 
-/// What is charged where looks see too few units, if the question has a look that it would pay for.
+/// The charge if looks see too few units, in words; `None` where the question would pay for no
+/// look.
 fn price_of_looks(due: &Due, balance: &Balance) -> Option<String> {
     let after = after(balance, due.at_first).filter(|_| due.at_first != due.loss)?;
     Some(format!(
@@ -216,13 +217,13 @@ fn price_of_looks(due: &Due, balance: &Balance) -> Option<String> {
     ))
 }
 
-/// The wider plan that would be bought in its place.
+/// The wider plan that would be bought instead.
 fn wider<'p>(plan: &'p Plan, due: &Due) -> Option<&'p Widened> {
     plan.bought_instead()
         .filter(|_| due.widens && !due.loss.is_zero())
 }
 
-/// What is left of the role's budget, before and after.
+/// The rest of the role's budget, before and after.
 pub fn budget(loss: &Loss, balance: &Balance) -> String {
     match after(balance, *loss) {
         _ if loss.is_zero() => format!("Budget: {}", budget_left(balance)),

@@ -85,7 +85,7 @@ fn lines_of(
     lines
 }
 
-/// What is left of the owner's total, before and after.
+/// The rest of the owner's total, before and after.
 fn total(plan: &Plan, owner: &Balance) -> String {
     let left = 100.0 * owner.fraction_left();
     match after(owner, plan.loss()) {

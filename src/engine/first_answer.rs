@@ -263,7 +263,7 @@ fn of_answer(groups: impl Iterator<Item = (f64, f64)>) -> Option<f64> {
     (any && size > 0.0).then(|| (errors / size).sqrt())
 }
 
-/// Where the errors are now.
+/// The errors of the answer so far, in words.
 fn errors_now(plan: &Plan, answered: &Answered, targets: &TargetErrors) -> String {
     let mut parts = Vec::new();
     for (release, table, first) in tables(plan, answered) {
@@ -301,7 +301,8 @@ fn too_expensive(needed: f64, most: f64) -> Refusal {
     )
 }
 
-/// Says what became of the first answer. `shows`: the epsilon at which it is shown again, free.
+/// Adds to a refusal that the first answer was charged or held. `shows`: the epsilon at which it is
+/// shown again, free.
 fn after_first(refusal: Refusal, is_paid: bool, shows: Option<f64>) -> Refusal {
     let is_of_budget =
         [reason::BUDGET_EXHAUSTED, reason::TOTAL_EXHAUSTED].contains(&refusal.reason);
@@ -336,7 +337,7 @@ mod tests {
         let share = |groups: &[(f64, f64)]| of_answer(groups.iter().copied());
         assert_eq!(share(&[]), None);
         assert_eq!(share(&[(0.0, 0.0)]), None);
-        // 5 squared is 16 and the noise's 9.
+        // The value's square, 25, is 16 and the noise's 9.
         assert_eq!(share(&[(5.0, 3.0)]), Some(0.75));
         assert_eq!(share(&[(1.0, 3.0)]), Some(1.0));
         let many = share(&[(100.0, 1.0), (0.0, 1.0)]).unwrap();

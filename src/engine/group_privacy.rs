@@ -9,13 +9,13 @@ use crate::error::Error;
 use crate::mechanism::{Cap, FALSE_ALARMS, Meaning, UNITS};
 use crate::policy::Renew;
 
-/// Above this epsilon hardly anything is ruled out: odds of 22,000 to one.
+/// Above this epsilon a budget rules out hardly anything: odds of 22,000 to one.
 const HARDLY: f64 = 10.0;
 
 /// An account of the policy, as its budget is.
 #[derive(Debug, Clone, Copy)]
 pub struct Promised<'a> {
-    /// Who is answered: `role analyst`, or all roles.
+    /// The account's holder in words: `role analyst`, or all roles.
     pub whom: &'a str,
     pub cap: Cap,
     pub renew: Renew,

@@ -28,7 +28,7 @@ pub enum QuestionOutcome {
     Cancelled,
     /// The client left.
     Abandoned,
-    /// By a failure of pgveil itself.
+    /// pgveil itself failed.
     Failed,
 }
 
@@ -65,7 +65,7 @@ impl QuestionOutcome {
 pub struct QuestionEnd {
     pub outcome: QuestionOutcome,
     pub ending: Ending,
-    /// Why it was refused.
+    /// The reason of a refusal.
     pub reason: Option<Reason>,
 }
 
@@ -247,7 +247,7 @@ impl Metrics {
         self.sessions.get()
     }
 
-    /// Counts a question that has ended so.
+    /// Counts a question with its end.
     pub fn question(&self, kind: &'static str, end: &QuestionEnd, took: Duration) {
         let labels = QuestionLabels {
             kind,

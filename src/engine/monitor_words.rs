@@ -1,4 +1,4 @@
-//! What is said of a monitor: EXPLAIN, notices and refusals.
+//! The words about a monitor: EXPLAIN, notices and refusals.
 
 use super::budget_left::budget_left;
 use super::expected_error::after;
@@ -108,8 +108,8 @@ impl Engine {
     }
 }
 
-/// What is said of an answer: whether an epoch was open before it, the answer, and whether the
-/// epoch has ended with it.
+/// The facts that notices about an answer tell: whether an epoch was open before it, the answer,
+/// and whether the epoch has ended with it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MonitorOutcome {
     pub was_open: bool,
@@ -117,7 +117,7 @@ pub(super) struct MonitorOutcome {
     pub has_ended: bool,
 }
 
-/// How far from a threshold verdicts are right.
+/// The distance from the threshold at which verdicts are right, in words.
 fn reach(terms: EpochTerms, sum: &MonitoredSum<'_>) -> String {
     format!(
         "With a chance of 5 %, a sum that is {} below the threshold is answered true; of a hundred \

@@ -61,7 +61,7 @@ struct MonitorSlot {
     facts: Mutex<Option<MonitorFacts>>,
 }
 
-/// What a role may know of its monitor.
+/// The facts that a role may know about its monitor.
 #[derive(Debug, Clone, Copy)]
 struct MonitorFacts {
     terms: EpochTerms,
@@ -104,7 +104,7 @@ impl Monitors {
         let mut slots = lock(&self.slots);
         let of_role = slots.keys().filter(|(owner, _)| owner == role).count();
         if !slots.contains_key(&key) && of_role >= MONITORS_MAX {
-            // Those that have ended, and that nobody waits for, make room.
+            // Monitors that have ended, and for which nobody waits, make room.
             slots.retain(|(owner, _), slot| {
                 owner != role || slot.is_open() || Arc::strong_count(slot) > 1
             });
@@ -166,7 +166,7 @@ impl Engine {
         let waiting = timing.until_cancelled(waiting);
         let waited = tokio::time::timeout(self.policy.limits.statement_timeout, waiting).await;
         let mut epoch = waited.map_err(|_| Error::Ledger(busy(monitor)))??;
-        // What was free when it was asked is not charged.
+        // A question that was free when it was asked is not charged.
         if slot.epochs_ended() != ended {
             return Err(Error::Ledger(has_ended(monitor)));
         }
@@ -342,7 +342,7 @@ impl Engine {
         self.end_question(requester, slot, is_above).await
     }
 
-    /// Refuses what is known before anything is locked or paid.
+    /// Refuses a question for reasons that are known before anything is locked or paid.
     async fn check_before_asking(
         &self,
         requester: &Requester,
@@ -494,7 +494,7 @@ struct AskedEpoch<'e> {
     opened: Option<i64>,
 }
 
-/// Keeps what the role may know of its monitor after a question.
+/// Updates the facts that the role may know about its monitor.
 fn note(slot: &MonitorSlot, epoch: Option<&Epoch>, now: (&PlannedSum, Option<i64>, Option<&bool>)) {
     let (planned, opened, answer) = now;
     let mut facts = lock(&slot.facts);

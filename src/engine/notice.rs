@@ -93,7 +93,7 @@ pub(super) fn of_answer(
     }
 }
 
-/// For releases that no row can be in: the policy says so, and nothing was asked.
+/// Notices for releases that no row can be in: the policy says so, and nothing was asked.
 pub(super) fn of_no_row(plan: &Plan) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let is_free = plan
@@ -114,7 +114,7 @@ pub(super) fn of_no_row(plan: &Plan) -> Vec<String> {
     lines
 }
 
-/// For queries of private rows that read the clock, where the policy rounds it.
+/// The notice for a query of private rows that reads the clock, where the policy rounds the clock.
 pub fn of_clock(plan: &Plan, query: &Query, policy: &Policy) -> Option<String> {
     let grain = policy.time_grain?;
     let caution = || {
@@ -126,7 +126,7 @@ pub fn of_clock(plan: &Plan, query: &Query, policy: &Policy) -> Option<String> {
     (!plan.releases().is_empty() && query.reads_clock()).then(caution)
 }
 
-/// `90min`: in the largest unit that divides the time.
+/// A time in the largest unit that divides it: `90min`.
 fn span(time: Duration) -> String {
     let ms = time.as_millis();
     let units = [(3_600_000, "h"), (60_000, "min"), (1_000, "s")];
@@ -220,7 +220,7 @@ fn number_text(value: f64) -> String {
     }
 }
 
-/// Three digits, so that the eye takes it in.
+/// A number in three digits, which are easy to read.
 pub fn three_digits(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();

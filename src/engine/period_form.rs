@@ -27,8 +27,8 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// `None` where the session asks for open periods too, for an error, for narrower limits or for
-    /// the same question alone; or where the question is not by periods.
+    /// `None` if the session asks for open periods too, for a target error, for narrower limits or
+    /// for stored answers of the same question only; or if the question is not by periods.
     pub fn of(
         query: &ResolvedQuery,
         policy: &Policy,
@@ -69,13 +69,13 @@ impl Candidate {
                 let analyzed = analyze(query, policy, &terms.session_settings, effort).ok()?;
                 rewrite(&analyzed, policy, &terms).ok()
             };
-            // What is said of one answer may depend on how many periods it is for.
+            // An answer's description may depend on the number of its periods.
             let (one, many) = (first(1)?, first(MANY)?);
             let is_right = may_be_joined(one.release(ONLY))
                 && may_be_joined(many.release(ONLY))
                 && is_same_form(many.release(ONLY), one.release(ONLY))
                 && lists_same_keys(many.release(ONLY), one.release(ONLY));
-            // Where no look chooses a clip, of few periods or of many, sessions with chosen clips
+            // If no look chooses a clip, for few periods or for many, sessions with chosen clips
             // and with fixed ones share their answers.
             let is_looked_at = [&one, &many].map(|plan| plan.release(ONLY).look().is_some());
             let is_right = is_right && (clip != ClipChoice::Auto || is_looked_at == [true, true]);
@@ -91,8 +91,8 @@ impl Candidate {
     }
 }
 
-/// The plan that buys these periods, which are not none, of a question that has this form; `None`
-/// where no row can be in them. Each purchase has its own look, if its clips are chosen by one.
+/// The plan that buys these periods, at least one, of a question that has this form; `None` where
+/// no row can be in them. If clips are chosen from a look, each purchase has its own look.
 ///
 /// # Errors
 /// As [`analyze`] and [`rewrite`], and 54000 where they are too many.
@@ -143,8 +143,8 @@ fn with_clip(terms: &Terms, clip: ClipChoice) -> Terms {
     }
 }
 
-/// Whether answers for different periods, with different noise, can stand in one table: all of it
-/// is counts, sums and what is computed from them.
+/// Whether answers for different periods, with different noise, can be rows of one table: they have
+/// counts, sums and arithmetic on them only.
 fn may_be_joined(release: &ReleasePlan) -> bool {
     let mut outputs = release.outputs().iter();
     let is_by_noise = outputs.any(|(output, _)| output.foreseen() == Foreseen::Chance);
@@ -172,7 +172,8 @@ fn lists_same_keys(one: &ReleasePlan, other: &ReleasePlan) -> bool {
     of_one.map(is_listed).eq(of_other.map(is_listed))
 }
 
-/// What is bought of periods is kept, so that small groups would be missing for good.
+/// The refusal where groups would be shown by a threshold: periods that are bought are kept, so
+/// small groups would never be shown.
 const UNLISTED: &str = "The values of a key are not listed for this many, and groups of few units \
     would be left out for good. Nothing was charged.";
 

@@ -63,7 +63,7 @@ struct CachedPlan {
     bytes: usize,
 }
 
-/// The latest first.
+/// Plans, the latest first.
 #[derive(Debug, Default)]
 pub(super) struct PlanCache(Mutex<VecDeque<CachedPlan>>);
 

@@ -22,7 +22,7 @@ use crate::refusal::{Refusal, reason};
 use crate::resolve::{Constants, SessionFacts, resolve};
 use crate::rewrite::{Plan, Terms, needs_first_answer, rewrite, useless};
 
-/// What planning one statement takes at most, without the statement itself.
+/// The most memory that planning one statement takes, without the statement itself.
 pub(super) const PLANNING_BYTES: usize = 200 << 20;
 
 /// Plans a query: pure, no I/O, no clock, no randomness.
@@ -380,7 +380,7 @@ pub fn accounts(balances: &Balances) -> Vec<AccountState> {
 }
 
 /// The terms of a role for its plainest questions: with the settings that its sessions start with,
-/// but for a target, since what that needs is known after a first answer.
+/// except a target error, whose price only a first answer shows.
 pub(super) fn plain_terms(policy: &Policy, role: &Role, balances: &Balances) -> Terms {
     let settings = SessionSettings {
         target_error: None,

@@ -1,4 +1,4 @@
-//! A policy read aloud: what it protects, shows and allows.
+//! A policy in words: what it protects, shows and allows.
 
 use crate::ledger::AccountSpec;
 use crate::mechanism::{Fixed, bits};

@@ -29,8 +29,8 @@ use crate::rewrite::{ChoiceKind, ChoicePlan, Plan, ReleasePlan, most_of_one_quer
 /// The terms that somebody agreed to: the charge and the expected error, under one policy.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agreed {
-    /// The loss that is not paid for yet, in every currency of the ledger: of the answer, or of the
-    /// first of several.
+    /// The loss that is not paid for yet, in every currency of the ledger: that of the answer, or
+    /// of the first of several.
     loss: Loss,
     /// The most that all answers together may cost, where there may be several: one of these.
     in_all: Vec<Loss>,
@@ -49,7 +49,7 @@ pub struct QuestionPrice {
     /// Why the noise would hide the answer, and whether the question is refused for it.
     pub useless: Option<(Refusal, bool)>,
     pub cautions: Vec<String>,
-    /// Only the answer shows what `pgveil.target_error` needs, which is bought next.
+    /// The most that `pgveil.target_error` may cost, if only the first answer shows what it needs.
     pub at_most: Option<AtMost>,
     /// The curve, for a question that costs something, where its price is shown first.
     pub curve: Option<Curve>,
@@ -84,8 +84,7 @@ impl QuestionPrice {
 pub enum AtPrice {
     /// The answer, and what was charged for it.
     Answered(Box<Answer>, Loss),
-    /// The question would cost something else now, or be off by something else. Nothing was
-    /// charged.
+    /// The question would have another price now, or another expected error. Nothing was charged.
     Changed(Box<QuestionPrice>),
 }
 
@@ -247,7 +246,7 @@ impl Engine {
             balances,
         }) = foreseen
         else {
-            // About the catalogs.
+            // A statement about the catalogs is free.
             let balances = self.ledger.balances(&requester.role).await;
             let balances = balances.map_err(|e| ledger_failed(&e))?;
             let left = balances.role.fraction_left();
@@ -341,8 +340,8 @@ impl Engine {
     }
 }
 
-/// Whether `wider`, the same question with further columns, buys what `plan` buys: the same loss,
-/// by the same choices with as many draws each.
+/// Whether `wider`, the same question with further columns, buys the same as `plan`: the loss is
+/// equal, and so are the choices and their numbers of draws.
 pub fn adds_no_draw(plan: &Plan, wider: &Plan) -> bool {
     let draws = |release: &ReleasePlan| -> Vec<usize> {
         let of_choice = |choice: &ChoicePlan| match &choice.kind {
@@ -361,7 +360,7 @@ fn least_left(balance: &Balance, alternatives: &[Loss]) -> Option<f64> {
     left.reduce(|one, other| Some(one?.min(other?))).flatten()
 }
 
-/// Each aggregate of a plan, and how far off it is expected to be.
+/// Each aggregate of a plan, and its expected error.
 pub(super) fn errors_of(plan: &Plan) -> Vec<(String, Within)> {
     let several = plan.releases().len() > 1;
     let releases = plan.releases().iter().enumerate();

@@ -29,9 +29,9 @@ use crate::shadow::Weighed;
 
 /// A statement before it is planned.
 enum Described {
-    /// One about the catalogs, as the shadow runs it.
+    /// A statement about the catalogs, as the shadow runs it.
     Catalogs(Query),
-    /// Any other, with the types that PostgreSQL gives it.
+    /// Any other statement, with the types that PostgreSQL gives it.
     Question(Query, Description),
 }
 
@@ -75,7 +75,8 @@ fn final_statement(
     aside(|| finish::finish(plan, released, views)).map_err(Error::Rewrite)
 }
 
-/// Where prices are shown before a question, and no epoch is kept.
+/// The refusal of a monitor at the desk, where prices are shown before a question and no epoch is
+/// kept.
 fn only_in_sessions() -> Refusal {
     Refusal::unsupported(reason::MONITOR_FORM, "pgveil.above() at the desk")
         .detail("A price is agreed on for each question there. A monitor is paid for once.")
@@ -184,7 +185,7 @@ impl Engine {
             Described::Question(query, description) => (query, description),
         };
         if !query.has_parameters() {
-            // Parse already refuses what cannot be answered.
+            // Parse already refuses questions that cannot be answered.
             if let Some(monitor) = query.monitor().map_err(Error::Parse)? {
                 let facts = StatementFacts::new();
                 self.plan_monitor_now(requester, &monitor, &facts).await?;
@@ -332,7 +333,7 @@ impl Engine {
                 Box::pin(self.check_useful(requester, &bound, priced)).await?
             }
         };
-        // What is refused as it stands receives nothing.
+        // A question that is refused receives no summary.
         let received = Box::pin(self.receive_summaries(requester, &plan, facts)).await?;
         let plan = match received.is_empty() {
             true => plan,
@@ -480,8 +481,8 @@ impl Engine {
         }))
     }
 
-    /// The facts about a question by periods: of what would be bought, or, where nothing would, of
-    /// the whole question.
+    /// The facts about a question by periods: about the purchase, or about the whole question if
+    /// nothing would be bought.
     async fn foresee_periods(
         &self,
         requester: &Requester,

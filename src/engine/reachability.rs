@@ -9,7 +9,7 @@ use crate::ledger::{Error, LedgerHeight};
 /// no other.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the proxy relies on.
+/// A server that the proxy relies on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dependency {
     Database,
@@ -53,9 +53,10 @@ impl Reach {
 /// The state of every target.
 #[derive(Debug)]
 pub struct Reached {
-    /// Without the witness where the ledger has none, or where the ledger did not say.
+    /// Every target with its state. The witness is missing where the ledger has none, or did not
+    /// answer.
     pub targets: Vec<(Dependency, Reach)>,
-    /// Where the ledger could be read.
+    /// The height of the ledger, if it could be read.
     pub height: Option<LedgerHeight>,
 }
 

@@ -54,7 +54,7 @@ impl Reloadable {
         before
     }
 
-    /// Writes what replaced engines have answered.
+    /// Writes the answers of replaced engines to the ledger.
     pub async fn flush_retired(&self) {
         let retired: Vec<Arc<Engine>> = {
             let retired = self.retired.lock().unwrap_or_else(PoisonError::into_inner);

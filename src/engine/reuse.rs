@@ -34,22 +34,22 @@ pub(super) struct Recalled {
     pub count: usize,
     /// Releases that are rolled up from finer ones that the role has paid for.
     pub summed: Vec<FromFiner>,
-    /// How many times as accurate as the plan's are the answers that are recalled.
+    /// For each recalled answer, how many times more accurate than the plan's it is.
     pub better: Vec<(ReleaseId, f64)>,
-    /// The releases that have to be made, as far as they are known before the first one is made.
+    /// The releases that have to be made and are known before the first one is made.
     pub open: Vec<(ReleaseId, QuestionDigest)>,
     /// The memory of the recalled answers, of the requester's share.
     pub held: HeldMemory,
 }
 
 impl Recalled {
-    /// Whether a release is known by what the role has bought: the same question, or a finer one.
+    /// Whether the role has bought the release: the same question, or a finer one.
     pub fn is_bought(&self, release: ReleaseId) -> bool {
         let of_summary = |from: &FromFiner| from.release == release && from.summary().is_some();
         self.released.table(release).is_some() && !self.summed.iter().any(of_summary)
     }
 
-    /// Takes in an answer that the role holds.
+    /// Decodes an answer that the role holds, and adds it.
     fn take(&mut self, plan: &Plan, release: ReleaseId, values: &[u8]) -> Result<(), Error> {
         let bytes = OPENED.saturating_mul(values.len());
         self.held.add(bytes).map_err(Error::Ledger)?;
@@ -153,7 +153,7 @@ impl Engine {
         Ok(recalled)
     }
 
-    /// The release as it follows from another answer that the role holds.
+    /// The release as computed from another answer that the role holds.
     async fn derive_from_held(
         &self,
         requester: &Requester,
@@ -173,8 +173,8 @@ impl Engine {
         }
     }
 
-    /// One debit for the part that has to be made and for what is offered. `None`: another process
-    /// is answering one of the questions, or has just done so. Nothing was charged.
+    /// Makes one debit for the part that has to be made and for the offered answers. `None`:
+    /// another process is answering one of the questions, or has just done so. Nothing was charged.
     pub(super) async fn charge(
         &self,
         requester: &Requester,
@@ -221,8 +221,8 @@ impl Engine {
         paid.ok_or_else(|| internal("ledger", &"a debit without questions waits for an answer"))
     }
 
-    /// `None`: one of the purchase's questions is being answered, or was, or one of the answers
-    /// that it takes is gone.
+    /// Pays for a purchase. `None`: another process is answering one of its questions, or has just
+    /// done so, or an answer that it takes is gone.
     pub(super) async fn pay(
         &self,
         requester: &Requester,
@@ -299,7 +299,7 @@ pub(super) fn question(
     let loss = release
         .loss()
         .filter(|_| !release.statements().is_empty())?;
-    // The noise of choices is part of the question itself.
+    // The noise of choices is part of the question's digest.
     let accuracy = release.price().map_or(1.0, |price| price.accuracy);
     let mut digest = Sha256::new();
     digest.update(release.question().as_bytes());

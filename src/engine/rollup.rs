@@ -27,7 +27,7 @@ pub(super) struct FromFiner {
     pub release: ReleaseId,
     /// The most groups of the finer answer that one group is the sum of.
     pub groups: usize,
-    /// How many times a bought answer's error its error is, at most.
+    /// The largest ratio of its error to the error of a bought answer.
     pub worse: f64,
     /// For aggregates whose standard error does not depend on the data: the aggregate, its error,
     /// and the error of a bought answer.
@@ -39,7 +39,7 @@ pub(super) struct FromFiner {
 /// The finer answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum FinerAnswer {
-    /// One that the role bought.
+    /// An answer that the role bought.
     Bought,
     /// The summary of this name.
     Summary(String),
@@ -69,10 +69,11 @@ impl Engine {
         }
     }
 
-    /// The release as sums of a finer answer that the role holds; of several, the one with the
-    /// least error. `None` where no answer serves: because a wanted error is not met, or, without a
-    /// wanted error, because the answer was bought at a lower epsilon than the session's, or its
-    /// error is more than [`WORSE_MAX`] times that of a bought one. `effort` is the statement's.
+    /// The release as sums of a finer answer that the role holds; if there are several, of the one
+    /// with the least error. `None` where no answer serves: because a wanted error is not met, or,
+    /// without a wanted error, because the answer was bought at a lower epsilon than the session's,
+    /// or its error is more than [`WORSE_MAX`] times that of a bought one. `effort` is the
+    /// statement's.
     pub(super) async fn roll_up(
         &self,
         requester: &Requester,
@@ -170,7 +171,7 @@ impl FromFiner {
         }
     }
 
-    /// In words: what the answer is, its error, and how to get a better one.
+    /// The roll-up in words: its source, its error, and how to get a better answer.
     pub fn describe(&self, policy: &Policy) -> String {
         let of = if self.groups == 1 {
             "groups".to_owned()

@@ -40,9 +40,9 @@ pub(super) struct Answered {
     pub recalled: usize,
     /// Releases that were rolled up from finer ones that the role had paid for.
     pub summed: Vec<FromFiner>,
-    /// How many times as accurate as the plan's are the answers that were recalled.
+    /// For each recalled answer, how many times more accurate than the plan's it is.
     pub better: Vec<(ReleaseId, f64)>,
-    /// The periods that it is put together from, of a question by periods.
+    /// The periods whose answers were joined, if the question is by periods.
     pub periods: Option<ShownPeriods>,
     /// The memory of the recalled answers.
     pub _held: HeldMemory,
@@ -201,7 +201,7 @@ impl Engine {
         Ok(answered(self.end_attempt(requester, slot, made).await?))
     }
 
-    /// What was made, or why not: a failure is counted.
+    /// The result of an attempt. A failure is counted.
     async fn end_attempt(
         &self,
         requester: &Requester,
@@ -396,7 +396,7 @@ impl Engine {
         }
     }
 
-    /// The refusal of what follows a look that saw too little.
+    /// The refusal after a look that saw too little.
     async fn short_look(&self, requester: &Requester, plan: &ReleasePlan, few: TooFew) -> Refusal {
         let settings = &requester.session_settings;
         let privacy = &self.policy.privacy;
@@ -493,7 +493,7 @@ pub(super) enum Attempt {
     Awaited(Vec<QuestionId>),
 }
 
-/// Refuses to buy, as the session asks.
+/// The refusal to buy, where the session asks only for what the role holds.
 fn not_held() -> Refusal {
     Refusal::new(
         reason::NOT_HELD,

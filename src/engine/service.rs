@@ -20,11 +20,11 @@ use crate::shadow::{Argument, ColumnDescription, Description, Format, Requester}
 #[derive(Debug)]
 pub struct Answer {
     pub columns: Vec<ColumnDescription>,
-    /// Row by row. Each value is in the format that was requested for its column.
+    /// The rows. Each value is in the format that was requested for its column.
     pub rows: Vec<Vec<Option<Bytes>>>,
-    /// Sent to the client as NOTICE, before the rows.
+    /// Texts that the client gets as NOTICE, before the rows.
     pub notices: Vec<String>,
-    /// Sent as WARNING, before those.
+    /// Warnings, which the client gets before the notices.
     pub warnings: Vec<Refusal>,
     /// The memory of the rows, of the requester's share.
     pub held: HeldMemory,
@@ -79,7 +79,8 @@ pub trait Service: Send + Sync + 'static {
     fn quantum(&self) -> Option<Duration>;
     /// The operator's metrics.
     fn meter(&self) -> Arc<Metrics>;
-    /// Counts a session among those of roles, while the result lives. `None`: it is of no role.
+    /// Counts a session among those of roles, while the result lives. `None`: the session belongs
+    /// to no role.
     fn count_session(&self, role: &str) -> Option<SessionCount> {
         Some(self.meter().session(role))
     }

@@ -1,5 +1,4 @@
-//! The periods that an answer is put together from, in words; and what is claimed while some are
-//! bought.
+//! The periods whose answers an answer joins, in words; and the claim while some are bought.
 
 use crate::calendar::period::{Period, PeriodSet};
 use crate::ir::AggregateId;
@@ -17,12 +16,12 @@ const LATE: &str = ", without rows that came later";
 /// The periods of an answer, for notices and EXPLAIN.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ShownPeriods {
-    /// How many were bought before.
+    /// The number of periods that were bought before.
     pub held: u64,
     /// The least and the largest standard deviation of the noise of aggregates in these.
     pub noise: Vec<(AggregateId, f64, f64)>,
     pub missing: PeriodSet,
-    /// Periods that were not bought, as a look saw too few units, and what it saw.
+    /// Periods that were not bought because a look saw too few units; and the look in words.
     pub few: Option<(PeriodSet, String)>,
     /// The first period that is asked for and not closed.
     pub open: Option<Period>,
@@ -31,7 +30,7 @@ pub(super) struct ShownPeriods {
 }
 
 impl ShownPeriods {
-    /// Where nothing is bought, no row can be in the periods that are missing.
+    /// The periods after a purchase. If nothing was bought, no row can be in the missing periods.
     pub fn of_purchase(self, is_bought: bool) -> Self {
         let missing = match is_bought {
             true => self.missing,
@@ -40,7 +39,7 @@ impl ShownPeriods {
         Self { missing, ..self }
     }
 
-    /// Where the look at those that are missing saw too few units.
+    /// The periods where the look at the missing ones saw too few units.
     pub fn without_missing(self, saw: String) -> Self {
         Self {
             missing: PeriodSet::default(),
@@ -49,7 +48,7 @@ impl ShownPeriods {
         }
     }
 
-    /// In words, a line each. `buys` introduces those that are missing.
+    /// The periods in words, a line each. `buys` introduces the missing ones.
     pub fn describe(&self, plan: &Plan, policy: &Policy, buys: &str) -> Vec<String> {
         let Some(asked) = plan.periods() else {
             return Vec::new();
@@ -110,10 +109,10 @@ impl ShownPeriods {
     }
 }
 
-/// What keeps the sessions of a role from buying the same period twice.
+/// The claim that keeps the sessions of a role from buying one period twice.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct PeriodsClaim {
-    /// Claimed while periods of the question are bought for the role.
+    /// The digest that is claimed while periods of the question are bought for the role.
     pub claim: QuestionId,
     pub family: FamilyId,
     /// How many answers of the family the role held when it was decided what to buy.

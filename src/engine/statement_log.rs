@@ -17,20 +17,20 @@ use crate::rewrite::{Plan, ReleasePlan};
 pub(super) struct StatementFacts {
     /// When the statement was asked, in microseconds since 1970.
     asked: i64,
-    /// Where its price was agreed on.
+    /// The limits, if the statement's price was agreed on.
     agreed: Option<Limits>,
     known: Mutex<Known>,
 }
 
 /// The most that may be charged for a statement at an agreed price.
 struct Limits {
-    /// For its answer, or the first of several.
+    /// The limit for its answer, or the first of several.
     first: Loss,
-    /// For all of its answers together, which are within one of these.
+    /// The limits for all of its answers together, which must be within one of these.
     all: Vec<Loss>,
     /// For the policy's searches.
     searches: Loss,
-    /// Whether a plan is as far off as was expected.
+    /// The check that a plan has the expected errors.
     is_expected: Option<Expected>,
 }
 
@@ -134,7 +134,7 @@ impl StatementFacts {
         }
     }
 
-    /// Refuses a plan whose answer would be off by something else than was agreed on.
+    /// Refuses a plan whose expected error is not the one that was agreed on.
     ///
     /// # Errors
     /// 55000. Nothing is charged.
@@ -168,12 +168,12 @@ impl StatementFacts {
         known.searches = known.searches.compose(loss).unwrap_or(known.searches);
     }
 
-    /// From here on, debits are held to what all answers may cost together.
+    /// From here on, the limit for all answers together applies to debits.
     pub(super) fn first_is_made(&self) {
         self.lock().is_first_made = true;
     }
 
-    /// Adds a debit, and what the history of the role calls it.
+    /// Adds a debit, with its name in the role's history.
     pub(super) fn add(&self, loss: Loss, bought: Fingerprint) {
         let mut known = self.lock();
         known.charged = known.charged.compose(loss).unwrap_or(known.charged);
@@ -183,7 +183,7 @@ impl StatementFacts {
         }
     }
 
-    /// The statement has a plan.
+    /// Notes the statement's plan.
     pub(super) fn note_plan(&self, plan: &Plan, policy: &Policy) {
         let private = plan.releases().iter().flat_map(ReleasePlan::relied_on);
         let private = private.map(|table| format!("{}.{}", table.schema, table.name));
@@ -406,7 +406,7 @@ mod tests {
         assert!(facts.admits_search(search).is_ok());
         facts.add_search(search);
         assert!(facts.admits_search(search).is_err());
-        // Neither is an answer paid for by what was agreed on for searches.
+        // The amount that was agreed on for searches pays for no answer either.
         assert!(facts.admits(search).is_err() && facts.sum().is_zero());
         assert_eq!(facts.whole(), search);
     }

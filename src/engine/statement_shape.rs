@@ -18,8 +18,8 @@ use crate::policy::Policy;
 
 /// The longest shape that is recorded, in bytes, without the sign that says it was cut.
 const BYTES_MAX: usize = 1024;
-/// What is read of a statement, in bytes: no more than of a small one, whose tokens take turns with
-/// nothing. Longer ones are cut there, mostly within a long list of constants.
+/// The most bytes that are read of a statement: as many as a small one has, which need not wait for
+/// a turn. Longer ones are cut there, mostly within a long list of constants.
 const READ_MAX: usize = 8 << 10;
 /// Ends a shape that was cut.
 const CUT: &str = "…";
@@ -70,7 +70,7 @@ impl KnownNames {
                 Token::Whitespace(_) => " ".to_owned(),
                 Token::Word(word) if !is_truth(word, &before) => self.word(word),
                 sign if is_sign(&sign.to_string()) => sign.to_string(),
-                // A truth value, and whatever is no word and no sign.
+                // A truth value, or a token that is neither word nor sign.
                 _ => {
                     constants += 1;
                     format!("${constants}")
@@ -203,8 +203,8 @@ mod tests {
         assert!(KnownNames(HashSet::new()).shape("SELECT 'open").is_none());
     }
 
-    /// What is read of a long statement is bounded, wherever its end falls: within a constant, a
-    /// name or a sign of several letters.
+    /// A long statement is read up to a bound, which may be within a constant, a name or a sign of
+    /// several letters.
     #[test]
     fn a_long_statement_is_read_in_part() {
         for long in [

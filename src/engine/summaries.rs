@@ -59,7 +59,7 @@ pub(super) struct Received {
 }
 
 impl Received {
-    /// In words, for a notice.
+    /// The purchase in words, for a notice.
     pub fn describe(&self) -> String {
         format!(
             "received summary {} for epsilon {} (mu {:.4}), once: what its groups over {} answer \
@@ -104,8 +104,8 @@ impl Engine {
         self.declared_summaries().filter(is_related).collect()
     }
 
-    /// The release as a summary answers it that the role holds, and its source in words. `plan` is
-    /// what it would cost, and `effort` the statement's.
+    /// The release as answered by a summary that the role holds, and the source in words. `plan` is
+    /// what would be bought instead, and `effort` the statement's.
     pub(super) async fn read_off_summary(
         &self,
         requester: &Requester,
@@ -154,8 +154,8 @@ impl Engine {
     /// The summary that would answer the release best if the role held it, by what the policy says.
     ///
     /// # Guarantee
-    /// A function of the plan, the session and the policy. Whether the summary was made, and what
-    /// it holds, has no part in it.
+    /// A function of the plan, the session and the policy. It does not depend on whether the
+    /// summary was made, or on its values.
     pub(super) fn would_answer<'e>(
         &'e self,
         requester: &Requester,
@@ -204,9 +204,9 @@ impl Engine {
         Ok(if is_bought { plan } else { form })
     }
 
-    /// Receives the summaries that answer what the role would have to buy. A role that cannot pay
-    /// for one goes on as if there were none; so does a session that allows a statement less than
-    /// the summary costs, or that agreed on a price.
+    /// Receives the summaries that answer questions that the role would have to buy. A role that
+    /// cannot pay for one goes on as if there were none; so does a session that allows a statement
+    /// less than the summary costs, or that agreed on a price.
     pub(super) async fn receive_summaries(
         &self,
         requester: &Requester,
@@ -303,9 +303,8 @@ impl Engine {
         Ok(all)
     }
 
-    /// Whether the role may pay for these summaries, and for what has to be bought as well: its
-    /// account is open and holds all of it, and they are within what the session allows a
-    /// statement.
+    /// Whether the role may pay for these summaries and for the rest of the question: its account
+    /// is open and covers both, and the session allows a statement this much.
     async fn fits(
         &self,
         requester: &Requester,
@@ -371,7 +370,7 @@ impl Engine {
         Ok(Some(table))
     }
 
-    /// Whether the role's account does not hold what the plan costs.
+    /// Whether the role's account does not cover the plan.
     async fn is_out_of_reach(&self, requester: &Requester, plan: &Plan) -> Result<bool, Error> {
         let balance = self.ledger.balance(&requester.role).await;
         let balance = balance.map_err(|e| ledger_failed(&e))?;

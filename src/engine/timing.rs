@@ -1,4 +1,4 @@
-//! Hides when a statement over private rows ends: it is seen to end only at multiples of the
+//! Hides when a statement over private rows ends: clients see its end only at multiples of the
 //! policy's quantum from its beginning. Its time reveals which multiple, and nothing more.
 //!
 //! Only what reads private rows is delayed, each such statement separately. Plans, catalogs, public
@@ -24,7 +24,8 @@ pub(super) struct Timing {
 }
 
 impl Timing {
-    /// Begins now. Without a quantum a statement may end at any moment. `cancel` is the client's.
+    /// The timing of a statement that begins now. Without a quantum it may end at any moment.
+    /// `cancel` is the client's.
     pub(super) fn new(quantum: Option<Duration>, cancel: CancellationToken) -> Self {
         Self {
             began: Mutex::new(Instant::now()),

@@ -229,7 +229,7 @@ fn column_rows(table: &Table) -> impl Iterator<Item = ViewRow> {
     })
 }
 
-/// How a column's values were randomised, and what a report costs its person.
+/// How a column's values were randomised, and the epsilon of a report.
 fn local(how: &Collected) -> String {
     let name = how.randomiser.name();
     let epsilon = three_digits(how.randomiser.epsilon());

@@ -73,7 +73,7 @@ impl Narrow {
 }
 
 impl Engine {
-    /// The release that this session buys in place of the plan's.
+    /// The release that this session buys instead of the plan's.
     pub(super) fn widens<'p>(&self, requester: &Requester, plan: &'p Plan) -> Option<&'p Widened> {
         plan.bought_instead()
             .filter(|_| self.reuse(requester).sums_groups())

@@ -57,7 +57,7 @@ pub struct Worth<'a> {
     pub advice: Option<Advice>,
 }
 
-/// What would help.
+/// The advice that makes an answer more useful.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
     pub lever: Lever,
@@ -81,7 +81,8 @@ pub struct ExpectedAnswer {
     pub error: Option<f64>,
     /// Whether a look chooses the clip, at most the policy's.
     pub is_chosen: bool,
-    /// The number of units that together add as much as `error`, each the most that counts.
+    /// The error in units: this many units add as much as `error`, if each adds the most that
+    /// counts.
     pub in_units: Option<f64>,
     /// Whether the noise would hide the answer, whatever the data are.
     pub is_useless: bool,
@@ -111,7 +112,7 @@ pub fn epsilons(policy: &Policy, terms: &Terms) -> Vec<f64> {
     found
 }
 
-/// How often an account may lose this much, after what it has lost; at most [`ANSWERS_MAX`] times.
+/// The number of such losses for which an account still has room; at most [`ANSWERS_MAX`].
 pub fn answers(account: &AccountState, loss: Loss) -> u64 {
     // The loss of 1, 2, 4, … answers.
     let doubled = std::iter::successors(Some((1u64, loss)), |(times, loss)| {
@@ -366,8 +367,8 @@ impl<'a> Pricing<'a> {
     }
 }
 
-/// What is left of a role's budget: for each private table, how many counts of it at the role's
-/// own epsilon, and how far off each is.
+/// The rest of a role's budget in answers: for each private table, the number of counts at the
+/// role's own epsilon, and their error.
 pub fn role_worth(policy: &Policy, role: &Role, balances: &Balances) -> Vec<(String, String)> {
     let terms = plain_terms(policy, role, balances);
     let constants = constants(&requester_of(role, Vec::new()), policy);

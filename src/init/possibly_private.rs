@@ -77,7 +77,7 @@ pub fn suspects(
 }
 
 impl LinkToUnit {
-    /// What it is, in words.
+    /// The link in words.
     pub fn describe(&self, seen: &CatalogView) -> String {
         let leads = |from, verb: &str, to| {
             format!("{} {verb} {}", seen.column(from).name, seen.column_name(to))

@@ -56,7 +56,8 @@ impl Address {
         Ok(())
     }
 
-    /// Where it is, for people: the address of a server may hold a password, and is left out.
+    /// The ledger's place, for people. The address of a server may have a password, and is left
+    /// out.
     pub fn place(&self) -> String {
         match is_server(self.url.expose()) {
             true => "schema pgveil_ledger in PostgreSQL".to_owned(),

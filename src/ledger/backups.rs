@@ -18,7 +18,7 @@ const STEP: i64 = 300_000_000;
 pub struct LastBackup {
     /// When it was finished, in microseconds since 1970, by the machine's clock.
     pub microseconds: i64,
-    /// Where it was written.
+    /// The file that the backup was written to.
     pub copy: String,
     /// The identity of the ledger, which a restoration draws anew.
     birth: [u8; 16],

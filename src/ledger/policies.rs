@@ -13,7 +13,8 @@ pub struct PolicyRecord {
     /// By the proxy's clock, since 1970.
     pub microseconds: i64,
     pub digest: FileDigest,
-    /// What it changed, line by line. Empty after a start, where the file before is not known.
+    /// The changes that the policy made, line by line. Empty after a start, which does not know the
+    /// file before.
     pub change: String,
 }
 

@@ -47,7 +47,7 @@ pub(super) trait Witness {
     /// For people. Without a password.
     fn name(&self) -> String;
 
-    /// What it has seen.
+    /// The height that the witness has seen.
     ///
     /// # Errors
     ///

@@ -171,7 +171,7 @@ fn chosen_values(
     Ok(chosen)
 }
 
-/// Exact numbers and keys, some of groups that are not shown, are wiped.
+/// Wipes exact numbers and keys, some of which are of groups that are not shown.
 impl Drop for Groups<'_> {
     fn drop(&mut self) {
         match self {
@@ -289,7 +289,7 @@ impl Choice<'_> {
     }
 }
 
-/// The target rank, and what ranks are multiplied by.
+/// The target rank, and the factor by which ranks are multiplied.
 struct Goal {
     rank: BigUint,
     factor: u64,

@@ -129,7 +129,7 @@ pub fn distinct(noisy: &[(i128, &Calibrated)], degree: &Degree) -> Option<Vec<St
     Some(shown)
 }
 
-/// A count is a bigint, whatever the noise made of it.
+/// A count as text, clamped to a bigint, since noise may be larger.
 fn shown_count(count: BigInt) -> String {
     count
         .clamp(BigInt::ZERO, BigInt::from(i64::MAX))
@@ -180,7 +180,8 @@ fn decimals(release: &ReleasePlan, id: MeasureId, measure: &Measure) -> u32 {
             .zip(x.step.decimals())
             .map(|(y, x)| y + x + 2),
     };
-    // Differences of squares are taken of these, and roots of the differences.
+    // Variances are differences of such numbers, and deviations their roots, so more digits are
+    // kept.
     let digits = if matches!(measure, Measure::Sum { .. }) {
         6.0
     } else {

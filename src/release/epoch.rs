@@ -13,7 +13,7 @@ use crate::mechanism::{
 };
 use crate::rewrite::MonitoredSum;
 
-/// What an epoch costs, and which sums it takes.
+/// The price of an epoch, and the sums that it admits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EpochTerms {
     pub epsilon: Fixed,
@@ -84,7 +84,7 @@ impl Epoch {
         question: &MonitoredSum<'_>,
         cancel: &CancellationToken,
     ) -> Result<MonitoredRows, execute::Error> {
-        // When a cancelled question ends is visible too.
+        // Clients also see when a cancelled question ends, so it counts.
         self.questions += 1;
         let charge = self.debit.for_question(locked.part().digest().into());
         let (part, release) = (locked.part(), question.release());

@@ -270,7 +270,8 @@ mod tests {
         .collect()
     }
 
-    /// Also NaN has its place, wherever it comes: else the order of the others would depend on it.
+    /// NaN has a place too, wherever it comes from: otherwise the order of the others would depend
+    /// on it.
     #[test]
     fn groups_are_ordered_by_set_and_value() {
         let listed = KeyRule::Domain(

@@ -170,7 +170,7 @@ impl Releasing<'_> {
             for (at, (value, calibrated)) in sums.iter().zip(calibrated).enumerate() {
                 noisy.push(match before.flatten() {
                     Some(before) if decides == Some(CoordinateId(at)) => before,
-                    // No sum of it is here, and none is shown.
+                    // The block was not drawn: there is no sum, and none is shown.
                     Some(_) | None if !is_drawn(at) => 0,
                     Some(_) | None => value.saturating_add(sampler.sample(&calibrated.noise)?),
                 });

@@ -13,10 +13,10 @@ use crate::ir::{GroupingSet, KeyId, SetId};
 use crate::mechanism::{Effects, Mechanism, Noise, quantile_95};
 use crate::rewrite::{CoordinateId, Measure, ReleasePlan, Total, made_of, measure_terms};
 
-/// What is known of the amount that was cut from a coordinate.
+/// The facts that are known about the amount that was cut from a coordinate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum KnownCut<'r> {
-    /// Nothing was cut, as is proved.
+    /// It is proved that nothing was cut.
     Nothing,
     /// The amount that a look shows.
     Estimated(&'r ClipBias),
@@ -25,31 +25,32 @@ pub enum KnownCut<'r> {
 /// The noise drawn for each group of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct NoiseRecord {
-    /// Each with the bits that its grid was refined by.
+    /// The laws of the draws, each with the bits by which its grid was refined.
     draws: Vec<(Noise, u32)>,
     /// For each coordinate of the plain layout: the multiple of each draw in it, in steps of the
     /// draw's base grid, and a common divisor. Whole numbers are read back exactly.
     terms: Vec<(Vec<(CoordinateId, i64)>, u64)>,
-    /// For each group, of how many noisy groups it is the sum. Empty where every group is one.
+    /// For each group, the number of noisy groups that it is the sum of. Empty where every group is
+    /// one.
     #[serde(skip)]
     summed: Vec<usize>,
     /// The amounts that clips chosen from a look cut, by coordinate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     cuts: Vec<(CoordinateId, ClipBias)>,
-    /// The coordinates of which nothing was drawn, as a look saw too few units, and what it saw.
-    /// Their values say nothing.
+    /// The coordinates that were not drawn because a look saw too few units, and what it saw. Their
+    /// values mean nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unseen: Vec<(CoordinateId, TooFew)>,
     /// Whether it is proved that no rows of a unit are cut. Older records do not say.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_all_rows: bool,
-    /// Where groups are computed from effects. The draws above are then the noise of a group of the
-    /// set where it is largest.
+    /// The noise of groups that are computed from effects, if they are. The draws above are then
+    /// the noise of a group in the set where it is largest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     by_effects: Option<SetNoise>,
-    /// Where groups come from several answers, as those of periods do: these, and for each group
-    /// which one is its own. The draws above are then those of the first; of what clips cut, the
-    /// answers alone say anything.
+    /// The answers that groups come from, if there are several, as for periods; and the answer of
+    /// each group. The draws above are then those of the first. Only the answers say how much clips
+    /// cut.
     #[serde(skip)]
     parts: Vec<JoinedAnswer>,
     #[serde(skip)]
@@ -77,7 +78,7 @@ struct SetNoise {
     of_sets: OnceLock<OfSets>,
 }
 
-/// What follows from the effects and the sets.
+/// The variances that follow from the effects and the sets.
 #[derive(Debug, Clone)]
 struct OfSets {
     /// The largest variance of a single group.
@@ -227,8 +228,8 @@ impl NoiseRecord {
         })
     }
 
-    /// Whether it can be one of several records in a table ([`Self::join`]): what is said of one
-    /// of its groups does not depend on the others.
+    /// Whether the record can be one of several in a table ([`Self::join`]): its facts about one
+    /// group do not depend on other groups.
     pub fn may_be_joined(&self) -> bool {
         self.parts.is_empty() && self.is_as_drawn() && !self.is_by_effects()
     }
@@ -434,7 +435,7 @@ impl NoiseRecord {
         }
     }
 
-    /// How many times the noise of its draws a group has.
+    /// The noise of a group as a multiple of the noise of its draws.
     fn factor(&self, group: usize) -> f64 {
         match &self.by_effects {
             Some(by) => by.factor(group),

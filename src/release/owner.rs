@@ -15,8 +15,8 @@ use crate::mechanism::Sampler;
 use crate::refusal::Refusal;
 use crate::rewrite::Plan;
 
-/// The name by which these statements take connections: they have their own share of them. No role
-/// has this name.
+/// The name under which these statements take connections: they have their own share of the pool.
+/// No role has this name.
 const OWNER: &str = "";
 
 /// The release of a plan that has only one.

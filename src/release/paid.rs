@@ -100,7 +100,7 @@ struct Fresh {
     values: Vec<u8>,
 }
 
-/// How long the ledger's writes are waited for.
+/// How long a release waits for the ledger's writes.
 #[derive(Debug, Clone, Copy)]
 pub enum Keeping {
     /// Until they are durable.
@@ -181,7 +181,7 @@ impl<'p> PaidPart<'p> {
         self.releasing.release(read.release, read.rows, sampler)
     }
 
-    /// Draws what a look sees: [`Releasing::look`].
+    /// Draws the noisy counts of a look: [`Releasing::look`].
     ///
     /// # Errors
     /// [`Error`]. The charge stands.
@@ -189,7 +189,7 @@ impl<'p> PaidPart<'p> {
         self.releasing.look(read.release, read.rows, sampler)
     }
 
-    /// Draws what follows a look, by the receipt of its second debit:
+    /// Draws the sums after a look, by the receipt of its second debit:
     /// [`Releasing::release_looked`].
     ///
     /// # Errors

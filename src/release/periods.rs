@@ -30,14 +30,14 @@ impl PeriodsRecord {
 }
 
 impl ReleasedTable {
-    /// The periods that it is for; `None` of an answer to another question.
+    /// The periods that the answer is for; `None` if it was not bought by periods.
     pub fn periods(&self) -> Option<&PeriodsRecord> {
         self.periods.as_ref()
     }
 }
 
-/// An answer for some periods of a question, of which it is known that it can stand in an answer to
-/// the question.
+/// An answer for some periods of a question, which was checked to fit into an answer to the
+/// question.
 #[derive(Debug, Clone)]
 pub struct PeriodAnswer {
     record: PeriodsRecord,
@@ -47,7 +47,7 @@ pub struct PeriodAnswer {
 }
 
 impl PeriodAnswer {
-    /// From what was released. `plan` is the form of the question by periods.
+    /// Reads a released table. `plan` is the form of the question by periods.
     ///
     /// # Errors
     /// [`Error::Unreadable`] where it is no answer to this question.

@@ -64,7 +64,7 @@ struct FinerKey(usize);
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct GrainKey {
     digest: SqlDigest,
-    /// Each as the groups print it.
+    /// The key's values, each with its text in the groups.
     values: Vec<(Option<String>, Option<Scalar>)>,
     is_whole: bool,
 }
@@ -170,7 +170,7 @@ pub fn from_finer(
         table.drawn.as_ref()?,
         release.family()?,
     );
-    // What noise alone may make of a flag is decided by the noise that the plan has.
+    // The plan's noise decides how large a noisy flag may be by chance.
     let mut outputs = release.outputs().iter();
     let has_flags = outputs.any(|(output, _)| output.foreseen() == Foreseen::Chance);
     let mut rows = grain.noisy.iter();
@@ -195,7 +195,7 @@ pub fn from_finer(
         summed.push(rows.len());
     }
     let drawn = drawn.added_up(&totals, (summed, factors))?;
-    // A session that asks for a clip known beforehand gets no other.
+    // A session that asks for a clip that is known beforehand must not get a chosen one.
     if drawn.is_cut() && release.look().is_none() {
         return None;
     }

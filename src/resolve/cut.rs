@@ -59,7 +59,7 @@ pub(super) struct Cut {
     given: ResolvedParts,
     /// The releases of a logistic regression's steps before the last.
     steps: Vec<ReleaseId>,
-    /// What it reads of collected columns.
+    /// The uses of collected columns in the statement.
     reports: Reports,
 }
 

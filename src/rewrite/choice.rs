@@ -30,15 +30,15 @@ use crate::ir::{Distinct, Expr};
 use crate::mechanism::{Calibrated, Exponential, Loss};
 use candidates::Candidates;
 
-/// What a whole row weighs, where rows may be scaled down.
+/// The weight of a whole row, where rows may be scaled down.
 pub const ROW_WEIGHT: u64 = 1 << 16;
 
-/// What one statement outside the vector asks.
+/// The values or the count that one statement outside the vector asks for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ChoiceQuery {
     pub filter: Option<Expr>,
     pub subject: Subject,
-    /// Which values are chosen; empty where values are counted.
+    /// The values to choose; empty where values are counted.
     pub targets: Vec<Target>,
 }
 
@@ -56,9 +56,9 @@ pub enum Subject {
     },
 }
 
-/// The highest power of distinct values that is added up, about the middle of their grid. The count
-/// is the first column. A sum adds one column; squares add also the sum of distances from the
-/// middle and the sum of their squares.
+/// The highest power of distinct values that the statement sums, about the middle of their grid.
+/// The count is the first column. A sum adds one column. Squares add another two: the sum of
+/// distances from the middle, and the sum of their squares.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Degree {
     Count,
@@ -87,7 +87,7 @@ impl Degree {
         }
     }
 
-    /// What one value adds to the statement's integers, each of which has its own noise.
+    /// The part of one value in the statement's integers, each of which has its own noise.
     pub fn coordinates(&self, value: &Expr) -> Vec<Coordinate> {
         let count = Coordinate::Rows {
             mask: Mask {
@@ -138,8 +138,8 @@ pub struct ChoicePlan {
     pub question: ChoiceQuery,
     pub kind: ChoiceKind,
     pub loss: Loss,
-    /// Where a look chooses how many rows of a unit count in full. The widths of `kind` are those
-    /// of the largest limit then.
+    /// The look that chooses how many rows of a unit count in full, if there is one. Then the
+    /// widths of `kind` are those of the largest limit.
     pub look: Option<RowsLook>,
     /// How many rows the chosen limit cuts, at most, as far as the look shows.
     pub lost_rows: f64,
@@ -220,8 +220,8 @@ impl ChoicePlan {
         if moved > 0.0 { moved } else { 1.0 }
     }
 
-    /// How many ranks a chosen value is off in 1 of 20 cases, for a limit of one row. Of the draws
-    /// that are answers, the largest number counts.
+    /// The error in ranks that a chosen value exceeds in 1 of 20 cases, for a limit of one row: the
+    /// largest over the draws that are answers.
     pub fn ranks_per_row(&self) -> f64 {
         let (ChoiceKind::Choice { draws, .. }, Subject::Value { candidates, .. }) =
             (&self.kind, &self.question.subject)
@@ -302,10 +302,10 @@ impl ChoiceQuery {
     }
 }
 
-/// What the rows of one unit are scaled down to, where values are chosen.
+/// The limit to which the rows of one unit are scaled down, where values are chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowLimit {
-    /// The catalog proves one row; nothing is scaled.
+    /// The catalog proves that a unit has one row, so nothing is scaled.
     One,
     /// The number of rows in all groups together.
     Sum(u64),
@@ -314,9 +314,10 @@ pub enum RowLimit {
 }
 
 impl RowLimit {
-    /// The tightest limit that cuts nobody within the bounds on rows. Under pure accounting, losses
-    /// of groups add up; else their squares do, and what counts is the root of the sum of squares.
-    /// In groups of several grouping sets a row counts again, and what is scaled is the sum.
+    /// The tightest limit that cuts no unit within the bounds on rows. Under pure accounting the
+    /// losses of groups add up, so the limit is on the sum of rows. Otherwise their squares add up,
+    /// so it is on the root of the sum of squares. With several grouping sets a row counts in each
+    /// set, and the limit is on the sum.
     pub fn of(release: &AnalyzedRelease, is_pure: bool) -> Self {
         let rows = release.lineage.rows_per_unit.clamp(1, 1 << 32);
         if release.one_row_per_unit {

@@ -7,7 +7,7 @@ pub(in crate::rewrite) mod row_cost;
 
 use crate::refusal::{Refusal, reason};
 
-/// No noise that the samplers support costs so little.
+/// The refusal where even the largest noise that the samplers support costs more.
 pub(in crate::rewrite) fn out_of_reach() -> Refusal {
     Refusal::new(
         reason::NO_FITTING_NOISE,

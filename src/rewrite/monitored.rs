@@ -61,7 +61,7 @@ impl<'p> MonitoredSum<'p> {
         ONLY
     }
 
-    /// The part of the plan that a question runs: all of it.
+    /// The part of the plan that a question runs, which is all of it.
     pub fn part(&self) -> UnpaidPart<'p> {
         self.plan.part(|_| true)
     }
@@ -167,7 +167,7 @@ fn direction(coordinate: &Coordinate, measure: &Measure) -> Option<(SumDirection
     }
 }
 
-/// Whether the answer is the release's only value itself.
+/// Whether the answer is the release's only value, without arithmetic on it.
 fn is_shown_as_it_is(plan: &Plan) -> bool {
     let ast::SetExpr::Select(select) = &*plan.outer().body else {
         return false;

@@ -19,7 +19,7 @@ pub fn outermost(relation: &Relation) -> Vec<&Expr> {
     }
 }
 
-/// The rows without these conditions of their outermost WHERE.
+/// The relation without these conditions of its outermost WHERE.
 pub fn without(relation: &Relation, leaves_out: &impl Fn(&Expr) -> bool) -> Relation {
     let Relation::Filter { input, predicate } = relation else {
         return relation.clone();

@@ -179,7 +179,7 @@ impl Relations<'_> {
             let cell = &flat.cells[id];
             let name = format!("c{at}");
             projection.push(sql::alias(self.spent_on(cell.raw.clone())?, &name));
-            // All rows of a unit hold one value of the unit's own column.
+            // All rows of a unit have the same value in the unit's column.
             order.extend(if *id == unit {
                 Vec::new()
             } else {
@@ -297,7 +297,7 @@ impl Relations<'_> {
 /// 0A000 for a type that has no order.
 fn spelled_out(cell: &EmittedColumn) -> Result<Vec<ast::Expr>, Refusal> {
     let ast::Expr::CompoundIdentifier(_) = &cell.raw else {
-        // Computed from the other columns.
+        // The column is computed from the others.
         return Ok(Vec::new());
     };
     let bytes = |expr: ast::Expr| ast::Expr::Collate {
@@ -336,8 +336,8 @@ fn ordered_as_text(cell: &EmittedColumn) -> Vec<ast::Expr> {
     spelled_out(cell).unwrap_or_else(|_| vec![text()])
 }
 
-/// Arms with different collations would leave the column without one: an error at the first
-/// comparison.
+/// The value with the default collation. Arms with different collations would leave the column
+/// without one, and PostgreSQL would raise an error at the first comparison.
 fn of_default_collation(value: ast::Expr, data_type: &Type) -> ast::Expr {
     match data_type {
         Type::Text | Type::Varchar(_) | Type::Char(_) => sql::nest(ast::Expr::Collate {

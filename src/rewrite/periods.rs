@@ -1,6 +1,6 @@
 //! Questions by periods: one release, grouped by an expression from which the period of a row
-//! follows (`date_trunc('day', visited_at)`), over whole periods. Its groups of one period are made
-//! of the rows of that period alone. So they are bought once, when the period is closed, and shown
+//! follows (`date_trunc('day', visited_at)`), over whole periods. The groups of one period depend
+//! on the rows of that period alone. So they are bought once, when the period is closed, and shown
 //! again from then on.
 
 use super::outermost::{outermost, without};
@@ -26,7 +26,7 @@ pub struct AskedPeriods {
     /// The moments that are asked for, in microseconds since 2000-01-01: from, and before.
     from: Option<i64>,
     before: Option<i64>,
-    /// How clips are chosen where some of them are bought.
+    /// How clips are chosen for the periods that are bought.
     clip: ClipChoice,
 }
 
@@ -105,12 +105,12 @@ impl AskedPeriods {
         })
     }
 
-    /// With clips that are chosen in this way where some of the periods are bought.
+    /// The question with clips that are chosen in this way for the periods that are bought.
     pub fn with_clip(self, clip: ClipChoice) -> Self {
         Self { clip, ..self }
     }
 
-    /// How clips are chosen where some of the periods are bought.
+    /// How clips are chosen for the periods that are bought.
     pub fn clip(&self) -> ClipChoice {
         self.clip
     }
@@ -163,7 +163,7 @@ impl AskedPeriods {
         self.table
     }
 
-    /// What the policy says of them.
+    /// The periods of the table as the policy declares them.
     pub fn periods(&self) -> &Periods {
         &self.periods
     }
@@ -173,8 +173,8 @@ impl AskedPeriods {
         self.key
     }
 
-    /// The periods that are asked for, from the first one of the policy on. The last one is whole
-    /// where the question ends with it ([`Self::cuts`]).
+    /// The periods that are asked for, from the policy's first one on. The question may end within
+    /// the last one ([`Self::cuts`]).
     pub fn asked_periods(&self) -> PeriodSet {
         let length = self.periods.length;
         let first = self.from.map_or(self.periods.from, |from| {
@@ -184,7 +184,7 @@ impl AskedPeriods {
         PeriodSet::between(first, end)
     }
 
-    /// The period that the question asks for in part, as it ends within it.
+    /// The period within which the question ends, if it ends within one.
     pub fn cuts(&self) -> Option<Period> {
         let before = self.before?;
         let length = self.periods.length;
@@ -260,7 +260,7 @@ struct Bounds {
     before: Option<i64>,
 }
 
-/// `None` where the condition is none on the moment itself.
+/// The bounds of a condition on the moment; `None` for other conditions.
 fn bounds(condition: &Expr, id: ColumnId) -> Option<Bounds> {
     let Node::Call {
         function,
@@ -327,7 +327,7 @@ fn step(expr: &Expr, id: ColumnId) -> Option<i64> {
     }
 }
 
-/// The moment that a constant expression is.
+/// The moment that is the value of a constant expression.
 fn constant(expr: &Expr) -> Option<i64> {
     let mut is_constant = true;
     expr.walk(&mut |part| {

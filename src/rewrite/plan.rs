@@ -40,13 +40,13 @@ pub struct Plan {
     pub(in crate::rewrite) views: Vec<ViewKind>,
     pub(in crate::rewrite) digest: PlanDigest,
     pub(in crate::rewrite) first_answer: Option<f64>,
-    /// What is bought in its place, where that answers more at the same price.
+    /// The wider plan to buy instead, where it answers more at the same price.
     pub(in crate::rewrite) widened: Option<Arc<Widened>>,
     /// The plan with clips by declared bounds alone, where a summary of the policy may answer it.
     pub(in crate::rewrite) without_looks: Option<Arc<Plan>>,
     /// The plan by periods, where its question is one by periods.
     pub(in crate::rewrite) by_periods: Option<Arc<Plan>>,
-    /// The periods that it asks for, where it is answered by periods.
+    /// The periods that the question asks for, where it is answered by periods.
     pub(in crate::rewrite) periods: Option<Arc<AskedPeriods>>,
 }
 
@@ -59,7 +59,7 @@ impl Plan {
         }
     }
 
-    /// With what is bought in its place.
+    /// The plan with the wider one that is bought instead, if there is one.
     pub fn widened_to(self, widened: Option<Widened>) -> Self {
         Self {
             widened: widened.map(Arc::new),
@@ -67,7 +67,7 @@ impl Plan {
         }
     }
 
-    /// With its form of clips by declared bounds alone.
+    /// The plan with its form with clips by declared bounds alone, if there is one.
     pub fn or_without_looks(self, form: Option<Self>) -> Self {
         Self {
             without_looks: form.map(Arc::new),
@@ -80,7 +80,7 @@ impl Plan {
         self.without_looks.as_ref()
     }
 
-    /// What is bought in its place, where that answers more at the same price.
+    /// The wider plan to buy instead, where it answers more at the same price.
     pub fn bought_instead(&self) -> Option<&Widened> {
         self.widened.as_deref()
     }
@@ -166,10 +166,11 @@ pub struct TableVersion {
 /// One release of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ReleasePlan {
-    /// The vector's; `None` where the data is not asked and only the keys' domains are shown.
+    /// The statement of the vector; `None` where the data is not asked and only the keys' domains
+    /// are shown.
     pub(in crate::rewrite) statement: Option<EmittedStatement>,
-    /// What the statements' parameters `$1`, `$2`, … stand for: a middle query and one of its
-    /// columns. All values of that column are bound as one array.
+    /// The meaning of the statements' parameters `$1`, `$2`, …: each is a column of a middle query,
+    /// whose values are bound as one array.
     pub(in crate::rewrite) constants: Vec<MiddleColumn>,
     /// How often each constant is searched as a list, for each row.
     pub(in crate::rewrite) searches: Vec<u64>,
@@ -186,7 +187,7 @@ pub struct ReleasePlan {
     pub(in crate::rewrite) outputs: Vec<(Output, Type)>,
     pub(in crate::rewrite) uncertainties: Vec<Uncertainty>,
     pub(in crate::rewrite) price: Option<Price>,
-    /// What has its own statement and noise, outside the vector.
+    /// The choices, which have their own statements and noise, outside the vector.
     pub(in crate::rewrite) choices: Vec<ChoicePlan>,
     /// Digest of all that decides the released values, except the vector's noise and the values of
     /// the constants.
@@ -194,7 +195,7 @@ pub struct ReleasePlan {
     /// The digest of the question whatever the version of the data; `None` where it reads no table
     /// with periods.
     pub(in crate::rewrite) lasting: Option<ReleaseDigest>,
-    /// The periods that it answers, of a question by periods.
+    /// The periods that the release answers, if it buys periods.
     pub(in crate::rewrite) batch: Option<PeriodBatch>,
     /// `None` where no roll-up is possible.
     pub(in crate::rewrite) family: Option<Family>,
@@ -204,9 +205,10 @@ pub struct ReleasePlan {
     pub(in crate::rewrite) facts: ReleaseFacts,
     /// Columns that the outer query may order by and whose collation is not the database's.
     pub(in crate::rewrite) collations: Vec<(String, Collation)>,
-    /// Why no row can be in it, in words; it has no statement then.
+    /// Why no row can be in the release, in words; then it has no statement.
     pub(in crate::rewrite) no_row: Option<String>,
-    /// How long its statements may take for one row, and for all rows that joins make of it.
+    /// How long its statements may take for one row, and for all rows that joins make from one
+    /// unit's rows.
     pub(in crate::rewrite) work: RowCost,
     /// Public rows that each private row is paired with: tables, and middle queries.
     pub(in crate::rewrite) fan_outs: Vec<(Vec<MetTable>, Vec<MiddleId>)>,
@@ -316,7 +318,7 @@ impl ReleasePlan {
         self.outputs.get(at)
     }
 
-    /// What is reported of the outputs' noise, each in its own column.
+    /// The reports on the outputs' noise, each in its own column.
     pub fn uncertainties(&self) -> &[Uncertainty] {
         &self.uncertainties
     }
@@ -376,17 +378,19 @@ impl ReleasePlan {
         self.question
     }
 
-    /// Its question whatever the version of the data; `None` where it reads no table with periods.
+    /// The digest of the question whatever the version of the data; `None` where it reads no table
+    /// with periods.
     pub fn lasting(&self) -> Option<ReleaseDigest> {
         self.lasting
     }
 
-    /// The periods that it answers, of a question by periods.
+    /// The periods that the release answers, if it buys periods.
     pub fn batch(&self) -> Option<&PeriodBatch> {
         self.batch.as_ref()
     }
 
-    /// What it shares with releases that are roll-ups of it, and with those that it rolls up.
+    /// The family that the release shares with its roll-ups, and with the releases that it rolls
+    /// up.
     pub fn family(&self) -> Option<&Family> {
         self.family.as_ref()
     }

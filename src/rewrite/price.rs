@@ -49,11 +49,11 @@ pub struct Terms {
     pub session_settings: SessionSettings,
 }
 
-/// A release as its statement asks for it: what is left open is the noise.
+/// A release as its statement asks for it, before its noise is chosen.
 pub(in crate::rewrite) struct AskedRelease<'a> {
     pub release: &'a AnalyzedRelease,
     pub layout: Coordinates,
-    /// By what the weight of each coordinate is multiplied.
+    /// The factor of each coordinate's weight.
     pub stress: Vec<u64>,
     /// The epsilon that is split among `share` statements of the database. Some of them are this
     /// release's.
@@ -87,7 +87,7 @@ pub struct Price {
     /// resulting noise in the grouping set where it is largest. `effects` has the noise that is
     /// drawn.
     pub calibrated: Vec<Calibrated>,
-    /// Where grouping sets are computed from effects: these, and their noise.
+    /// The effects from which grouping sets are computed, with their noise, if they are.
     pub effects: Option<ByEffects>,
     /// A group is shown if this coordinate's noisy integer reaches the value.
     pub threshold: Option<(CoordinateId, i128)>,
@@ -105,8 +105,8 @@ pub struct Price {
     /// Grows as noise shrinks, for either mechanism: mu, or epsilon under pure accounting. Compares
     /// answers to one question.
     pub accuracy: f64,
-    /// Where clips are chosen from a noisy look. `clip`, `weights` and `calibrated` are those of
-    /// the largest candidates then.
+    /// The noisy look from which clips are chosen, if they are. Then `clip`, `weights` and
+    /// `calibrated` are those of the largest candidates.
     pub look: Option<Look>,
 }
 
@@ -134,8 +134,8 @@ impl Price {
         }
     }
 
-    /// Does not depend on mechanism and noise, so that all statements of one question have one
-    /// text. Never run.
+    /// The same for every mechanism and noise, so that all statements of one question have one
+    /// text, which is never run.
     pub(super) fn no_bounding(&self) -> Bounding {
         Bounding {
             norm: Norm::L2,
@@ -151,9 +151,9 @@ pub(super) struct Portion<'a> {
     pub terms: &'a Terms,
     /// The epsilon to split: the statement's, or the release's own where a target error is set.
     pub epsilon: f64,
-    /// In how many parts it is split.
+    /// The number of parts of the epsilon.
     pub share: usize,
-    /// How many of them one statement of the release gets.
+    /// The number of these parts that one statement of the release gets.
     pub parts: usize,
     /// The mechanism of all releases of the analyst's statement.
     pub mechanism: Mechanism,
@@ -431,8 +431,8 @@ fn release_keys(
     groups: u32,
     clip: &BigUint,
 ) -> Result<Loss, Refusal> {
-    // Down, and the same number in threshold and charge: then all 500 keyed releases of the default
-    // share fit.
+    // Rounded down, and one number for threshold and charge: so all 500 keyed releases of the
+    // default share fit.
     let delta = Fixed::round_down(THRESHOLD_DELTA);
     let (presence, height) = deciding_coordinate(coordinates).ok_or_else(|| {
         Refusal::new(
@@ -527,7 +527,7 @@ fn raise_presence(
 }
 
 fn ratio(a: &BigUint, b: &BigUint) -> f64 {
-    // Both hold at most a few hundred bits; the leading 60 of each decide.
+    // Both have at most a few hundred bits, of which the leading 60 decide.
     let shift = a.bits().max(b.bits()).saturating_sub(900);
     let float = |v: &BigUint| (v >> shift).to_string().parse::<f64>().unwrap_or(f64::MAX);
     float(a) / float(b)

@@ -83,7 +83,7 @@ fn counts(ids: Vec<ColumnId>) -> HashMap<ColumnId, usize> {
     counts
 }
 
-/// Scans whose rows are at hand, and what holds for them.
+/// Scans whose rows are at hand, and the conditions that hold for them.
 #[derive(Default, Clone)]
 struct AtHand {
     scans: Vec<Scan>,
@@ -104,7 +104,7 @@ struct Merger<'a> {
     effort: &'a PlanningEffort,
     /// How often each column is mentioned anywhere.
     all: HashMap<ColumnId, usize>,
-    /// Each with the number of the scan that it is read from.
+    /// The scans that are left out, each with the number of the scan that it is read from.
     left_out: Vec<(Scan, ScanId)>,
 }
 
@@ -277,7 +277,8 @@ impl Merger<'_> {
         }
     }
 
-    /// The condition with what its subqueries read: a row of one may be that of the row around it.
+    /// The condition, with redundant scans of its subqueries left out: a row of a subquery may be
+    /// the one of the row around it.
     fn subqueries(&mut self, condition: Expr, at_hand: &AtHand) -> Expr {
         let merger = std::cell::RefCell::new(self);
         condition.replace_parts(&|expr| {
@@ -432,7 +433,7 @@ fn filter(input: Relation, conditions: Vec<Expr>) -> Relation {
     }
 }
 
-/// `x = x` says that x is not NULL.
+/// Turns `x = x` into `x IS NOT NULL`, which it means as a condition.
 fn present(condition: Expr) -> Expr {
     match condition.sides_of_equality() {
         Some([a, b]) if a == b && a.as_column().is_some() => {

@@ -62,7 +62,7 @@ impl<'a> Emission<'a> {
         }
     }
 
-    /// What the statement may take for one row.
+    /// The time that the statement may take for one row.
     pub fn row_cost(&self, statement: &ast::Query) -> RowCost {
         let bounded = self.bounded.borrow();
         if self.release.fan_outs.is_empty() {
@@ -143,7 +143,7 @@ impl<'a> Emission<'a> {
         Ok(self.finish(statement))
     }
 
-    /// Collations are derived, and constants numbered.
+    /// Derives collations, and numbers constants.
     fn finish(&mut self, mut statement: ast::Query) -> ast::Query {
         self.keep_collations(&mut statement);
         self.order.number(&mut statement);
@@ -217,7 +217,7 @@ fn read_by(relation: &Relation, needed: &mut Vec<ColumnId>) {
             keys,
             aggregates: _,
         } => needed.extend(keys),
-        // Arms give their columns by position: all are needed.
+        // Arms give their columns by position, so all are needed.
         Relation::Union { columns: _, arms } => arms.iter().for_each(|(_, ids)| needed.extend(ids)),
         Relation::Scan(_)
         | Relation::Constants(_)

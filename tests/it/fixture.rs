@@ -77,8 +77,8 @@ impl Randomness for Stream {
     }
 }
 
-/// The same noise for two engines that are asked the same: the n-th answer made draws from the n-th
-/// stream.
+/// Gives two engines that are asked the same questions equal noise: the n-th answer made draws from
+/// the n-th stream.
 pub fn streams() -> MakeSampler {
     let made = AtomicU64::new(0);
     Arc::new(move || {
@@ -164,8 +164,8 @@ impl Veil {
         Self::around(server, client, yaml, sampler).await
     }
 
-    /// The same, seen by a session that begins after it is filled, and so with the settings that
-    /// were made for the database.
+    /// A stage like that of `over`, whose session begins after the database is filled, and so has
+    /// the settings that were made for the database.
     pub async fn over_settings(
         fill: impl AsyncFnOnce(&tokio_postgres::Client),
         yaml: &str,

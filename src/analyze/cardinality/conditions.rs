@@ -1,4 +1,5 @@
-//! What conditions say of rows: columns that they equate, and groups that they select.
+//! The facts about rows that follow from conditions: columns that they equate, and groups that they
+//! select.
 
 use super::{Attribute, Cardinalities, Cardinality, Count, Dependency, columns_of};
 use crate::analyze::join_matches;
@@ -7,8 +8,8 @@ use crate::ir::functions::Function;
 use crate::ir::{ColumnId, Expr, Node, equality};
 
 impl<'a> Cardinalities<'a> {
-    /// Adds what conditions say that hold for every row. Equality is strict: no equated column is
-    /// NULL.
+    /// Adds the facts that follow from conditions that hold for every row. Equality is strict: no
+    /// equated column is NULL.
     pub(super) fn meet(&self, rows: &mut Cardinality<'a>, conditions: &[&Expr]) {
         let mut present = Vec::new();
         for condition in conditions {
@@ -47,7 +48,8 @@ impl<'a> Cardinalities<'a> {
         rows.note_keys(&present);
     }
 
-    /// What determines a column that equals the expression; `None` where equal values may differ.
+    /// The attributes that determine a column that equals the expression; `None` where equal values
+    /// may differ.
     pub(super) fn equal_attributes(
         &self,
         column: ColumnId,

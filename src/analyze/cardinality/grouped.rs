@@ -4,7 +4,7 @@ use super::{Attribute, Cardinalities, Cardinality, Count};
 use crate::analyze::{KeyCombinations, KeyRule};
 use crate::ir::{ColumnId, Expr, GroupingSet, Relation};
 
-/// How one unit's rows are grouped. It chooses clips, and replaces none.
+/// How one unit's rows are grouped. These numbers choose clips, and replace none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnitGroups {
     /// The most groups that hold a row of the unit.
@@ -43,7 +43,8 @@ pub(in crate::analyze) struct GroupedRows<'a> {
 }
 
 impl<'a> GroupedRows<'a> {
-    /// `keys` have their listed values, `tuples` those that occur together.
+    /// The rows with their keys. `keys` have their listed values, `tuples` the combinations that
+    /// occur.
     pub fn new(
         cardinalities: Cardinalities<'a>,
         input: &'a Relation,
@@ -89,7 +90,7 @@ impl<'a> GroupedRows<'a> {
         self.rows.is_read_once(column)
     }
 
-    /// The unit has one row, by keys of the catalog and by grouping alone.
+    /// Whether the unit has one row, by keys of the catalog and by grouping alone.
     pub fn is_one_row(&self) -> bool {
         self.rows.determines(&[], &self.rows.rows)
     }

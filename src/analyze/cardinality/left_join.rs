@@ -7,9 +7,9 @@ use crate::ir::{ColumnId, Expr, Relation};
 impl<'a> Cardinalities<'a> {
     /// Each row of the left side, with the rows that it finds, or with NULLs.
     ///
-    /// What holds on the right side holds of the rows that are found: each dependency there also
-    /// needs whether one was found. ON determines what is found only together with *every* left
-    /// column that it reads, since these decide whether anything is.
+    /// A dependency of the right side holds for the rows that are found, so whether a row was found
+    /// is added to its attributes. ON determines the row that is found only together with *every*
+    /// left column that it reads, since these decide whether there is one.
     pub(super) fn left_join(
         &self,
         left: Cardinality<'a>,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{Attribute, Cardinality, Count};
 use crate::ir::ColumnId;
 
-/// Numbers are counted up to here.
+/// The largest number that is counted.
 const MOST: u64 = 1 << 32;
 
 /// With this many counts, every subset of them is tried; with more, they are dropped one by one.
@@ -34,7 +34,7 @@ impl Closure<'_, '_> {
         let mut left: Vec<_> = self.of.dependencies.iter().collect();
         loop {
             let before = left.len();
-            // Less is known where planning has taken too long.
+            // If planning has taken too long, fewer dependencies are used, and the bound is larger.
             if self.of.effort.take(before as u64).is_none() {
                 return;
             }
@@ -53,7 +53,7 @@ impl Closure<'_, '_> {
 }
 
 impl<'a> Cardinality<'a> {
-    /// What these attributes determine, for the rows of one unit.
+    /// The attributes that these determine, for the rows of one unit.
     fn closure(&self, known: &[Attribute]) -> Closure<'_, 'a> {
         let mut closure = Closure {
             of: self,

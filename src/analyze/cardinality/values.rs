@@ -44,7 +44,7 @@ impl Cardinalities<'_> {
                 _ => None,
             };
             let branches = constant_branches(&expr).map(|values| values.len() as u64);
-            // NULL is one more.
+            // NULL is one more value.
             [listed, known, branches]
                 .into_iter()
                 .flatten()

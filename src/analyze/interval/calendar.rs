@@ -80,8 +80,8 @@ pub fn date_part(field: &str, operand: Interval, data_type: &Type) -> Interval {
             _ => date_part(field, Interval::ALL, &Type::Timestamp),
         };
     }
-    // Microseconds so far from 2000 are no exact float8: a year more on either side holds them. The
-    // ISO year differs from the calendar's by one at most.
+    // So far from 2000 a float8 does not represent every microsecond, so a year is added on either
+    // side. The ISO year differs from the calendar's by one at most.
     let is_exact = operand.magnitude() < 9e15 && field != "isoyear";
     let slack = if is_exact { 0.0 } else { 1.0 };
     let years = operand.is_finite().then(|| {

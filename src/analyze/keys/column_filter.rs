@@ -166,7 +166,7 @@ mod tests {
         Expr::call(Function::Not, vec![expr], Type::Bool)
     }
 
-    /// What the set says is what evaluation says, for every kind of value and list.
+    /// A look-up in the set agrees with evaluation, for every kind of value and list.
     #[test]
     fn lists_say_what_evaluation_says() {
         let (int, text) = (

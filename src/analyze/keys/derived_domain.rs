@@ -111,9 +111,9 @@ impl Keys<'_> {
         Some(values)
     }
 
-    /// Where the values of an expression lie for rows that meet the conditions on one column each.
-    /// Two columns are compared as they are stored: the bounds of one say nothing of the other
-    /// then.
+    /// The range of an expression for rows that meet the conditions, each of which reads one
+    /// column. Comparisons of two columns are left out: they compare stored values, which the
+    /// bounds do not limit.
     pub(in crate::analyze) fn range(&self, expr: &Expr) -> Interval {
         Ranges {
             policy: self.policy,

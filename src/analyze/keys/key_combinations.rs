@@ -214,7 +214,8 @@ impl Keys<'_> {
         })
     }
 
-    /// Reads nothing else, nor texts whose collation takes different texts for equal.
+    /// Whether a condition reads these columns alone, and no text whose collation takes different
+    /// texts for equal.
     fn is_about(&self, condition: &Expr, listed: &[ColumnId]) -> bool {
         condition.relations().is_empty()
             && condition
@@ -317,7 +318,7 @@ fn order_combinations(
     }
 }
 
-/// The scans whose columns its rows hold, as they are or through what is computed of them.
+/// The scans whose columns the relation's rows have, directly or through computed columns.
 fn scans(relation: &Relation) -> Vec<&Scan> {
     match relation {
         Relation::Scan(scan) => vec![scan],

@@ -10,7 +10,7 @@ use crate::ir::literal::is_beyond;
 use crate::ir::{ColumnId, Expr, Node, TableId};
 use crate::policy::{Column, Protection, Scalar, Table};
 
-/// Longest constant for which a like value is looked for, in characters.
+/// Longest constant for which a similar value is looked for, in characters.
 const LIKE_MAX: usize = 100;
 
 /// Why no row can meet a release's conditions.
@@ -50,7 +50,7 @@ impl Keys<'_> {
         ids.into_iter().find_map(|id| self.excludes_all(id))
     }
 
-    /// Set where the conditions on this column alone exclude every value that it can have.
+    /// The reason, if the conditions on this column alone exclude every value that it can have.
     fn excludes_all(&self, id: ColumnId) -> Option<NoRow> {
         let info = self.columns.get(id.0 as usize)?;
         let (table, position) = info.origin?;

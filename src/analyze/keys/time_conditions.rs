@@ -6,8 +6,8 @@ use crate::ir::{ColumnId, Expr, Node};
 use crate::policy::Scalar;
 
 /// Whether the conditions may hold somewhere from the first to the last of these instants. An
-/// ordering condition holds somewhere between them if and only if it holds at one of them. Of AND
-/// every part has to hold somewhere, of OR one; other conditions exclude nothing.
+/// ordering condition holds somewhere between them if and only if it holds at one of them. For AND,
+/// every part has to hold somewhere; for OR, one part; other conditions exclude nothing.
 pub(super) fn may_hold_within(about_this: &[&Expr], id: ColumnId, ends: [i64; 2]) -> bool {
     about_this
         .iter()

@@ -62,8 +62,8 @@ impl Labels<'_> {
         ))
     }
 
-    /// Checks the keys and aggregates, and notes where each aggregate over at most `rows` rows
-    /// lies.
+    /// Checks the keys and aggregates, and notes the range of each aggregate over at most `rows`
+    /// rows.
     fn bound_groups(
         &mut self,
         input: &Relation,

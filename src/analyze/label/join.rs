@@ -220,7 +220,7 @@ impl Labels<'_> {
     }
 }
 
-/// Rows that are joined, or tied, may belong to two units.
+/// The error where joined rows may belong to two units.
 pub(super) struct UnitsMayDiffer;
 
 /// Proves that joined rows share their unit: by equality of the unit itself, or of a key on the
@@ -274,7 +274,7 @@ struct JoinedSides {
     sunk: Vec<Expr>,
 }
 
-/// Whether it reads columns of both sides, and nothing else.
+/// Whether a condition reads columns of both sides, and nothing else.
 fn is_between(condition: &Expr, left: &Relation, right: &Relation) -> bool {
     let (left, right, columns) = (
         left.made_at_any_depth(),

@@ -109,7 +109,7 @@ impl Labels<'_> {
         id
     }
 
-    /// Where an arm's values of the column at this position lie.
+    /// The range of an arm's values of the column at this position.
     fn arm_range(&self, (arm, ids): &Arm, at: usize) -> Interval {
         let computed = computed_columns(arm);
         let always = inlined_conditions(arm, &computed);

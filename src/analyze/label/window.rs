@@ -59,8 +59,7 @@ impl Labels<'_> {
         ))
     }
 
-    /// Where the values of one window call lie, over at most `rows` rows of a
-    /// partition.
+    /// The range of one window call's values, over at most `rows` rows of a partition.
     fn window_range(
         &self,
         window: &Window,
@@ -91,7 +90,7 @@ impl Labels<'_> {
     }
 }
 
-/// No partition holds rows of two units afterwards.
+/// Adds the unit to the partition, so that none has rows of two units.
 fn partition_by_unit(window: &mut Window, lineage: &Lineage) {
     let is_unit = |e: &Expr| e.as_column().is_some_and(|c| lineage.units.contains(&c));
     if !window.partition.iter().any(is_unit) {

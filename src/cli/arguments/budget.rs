@@ -18,7 +18,7 @@ Example:
 The owner's total (privacy.budget) stays as it is: it is raised in the policy
 alone. The grant holds from the role's next question on.")]
     Grant {
-        /// Whose budget
+        /// The role whose budget grows
         #[arg(long, value_name = "NAME")]
         role: String,
         /// By how much epsilon
@@ -73,7 +73,7 @@ parameters as $1, $2, …")]
     },
 }
 
-/// Whose account.
+/// The account that is meant.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 pub struct Whom {

@@ -124,7 +124,7 @@ pub(super) fn noise_released(
     lines
 }
 
-/// What chosen clips and limits cut from an aggregate, a line each.
+/// The cuts of chosen clips and limits from an aggregate, a line each.
 fn cuts(
     release: &ReleasePlan,
     (at, output): (AggregateId, &Output),
@@ -169,7 +169,7 @@ fn what_is_cut(release: &ReleasePlan, at: AggregateId, table: &ReleasedTable) ->
     }
     let most = match terms.as_slice() {
         [(_, factor)] => number_text(cut.clip * factor.abs()),
-        // Values and rows that one clip bounds together, or each by its own.
+        // One clip bounds values and rows together, or each has its own.
         _ => "the clip".to_owned(),
     };
     let of_answers = match drawn.answers_joined() {
@@ -287,7 +287,7 @@ fn is_fitted_before(release: &ReleasePlan, at: AggregateId) -> bool {
             .any(|other| fitted(other) == own)
 }
 
-/// In how many groups a record is not determined, or what noise did to it.
+/// The number of groups in which a record is not determined; and the effect of noise on records.
 pub(super) fn fits(
     release: &ReleasePlan,
     output: &Output,
@@ -331,8 +331,8 @@ pub(super) fn fits(
     (!remarks.is_empty()).then(|| remarks.join("; "))
 }
 
-/// A line for each aggregate: the standard deviation of its noise, and what that means. From the
-/// noise that was drawn, or before a release from what the plan would draw.
+/// A line for each aggregate: the standard deviation of its noise, and what that means. `drawn` is
+/// the noise of an answer; without it, the plan's noise is described.
 pub(in crate::engine) fn noise(release: &ReleasePlan, drawn: Option<&NoiseRecord>) -> Vec<String> {
     let mut lines = Vec::new();
     let mechanism = drawn

@@ -28,10 +28,10 @@ const SETS_MAX: usize = 500;
 #[derive(Debug, Clone)]
 pub struct SummaryQuestion {
     pub plan: Plan,
-    /// What it spends.
+    /// The epsilon that the summary costs.
     pub epsilon: f64,
-    /// What the ledger keeps it as. No family: it is looked up by its own digest, never among the
-    /// answers that roles have bought.
+    /// The digest under which the ledger keeps the summary. It has no family: it is looked up by
+    /// its own digest, never among the answers that roles have bought.
     pub kept_as: QuestionDigest,
 }
 
@@ -46,8 +46,8 @@ impl SummaryQuestion {
     /// # Errors
     /// Those of planning, for example 54000 where it has too many groups.
     pub fn new(policy: &Policy, summary: &Summary) -> Result<Self, Error> {
-        // Where sets share noise, those within the declared ones cost little, and coarse questions
-        // are then more exact. Where each has its own, all would have more.
+        // If sets share noise, sets within the declared ones cost little, and make coarse questions
+        // more exact. If each set has its own noise, further sets would increase it.
         let shared = with_subsets(&summary.marginals, SETS_MAX)
             .and_then(|sets| Self::of(policy, summary, &sets).ok())
             .filter(|question| {
@@ -203,8 +203,8 @@ fn digest(release: &ReleasePlan, loss: &Loss) -> QuestionId {
     QuestionId(digest.finalize().into())
 }
 
-/// One price for all of its roles: by the smallest delta, and for accounts that have spent nothing,
-/// so that it tells nobody what others have left.
+/// The terms under which all roles have one price: the smallest delta, and accounts that have spent
+/// nothing, so that the price does not reveal what others have left.
 fn terms(policy: &Policy, summary: &Summary) -> Result<Terms, Error> {
     let privacy = &policy.privacy;
     let roles = policy
@@ -227,7 +227,8 @@ fn terms(policy: &Policy, summary: &Summary) -> Result<Terms, Error> {
     Ok(Terms {
         epsilon: match summary.accuracy {
             Accuracy::Epsilon(epsilon) => epsilon,
-            // To begin with: the error falls as mu grows.
+            // The first trial, from which the needed epsilon follows, as the error falls in
+            // proportion to mu.
             Accuracy::Error(_) => privacy.epsilon_default,
         },
         delta: budgets

@@ -1,4 +1,4 @@
-//! `pgveil.summaries`: what the policy says of the summaries that a role may receive.
+//! `pgveil.summaries`: the policy's facts about the summaries that a role may receive.
 
 use super::{Declared, Engine};
 use crate::engine::views::{ViewRow, number_cell};

@@ -17,7 +17,7 @@ impl Engine {
         let balances = self.ledger.balances(&requester.role).await;
         let balances = balances.map_err(|e| ledger_failed(&e))?;
         let mut terms = self.terms(requester, accounts(&balances));
-        // What a target needs is known after a first answer.
+        // Only a first answer shows what a target error needs.
         terms.session_settings.target_error = None;
         let constants = self.constants(requester);
         let pricing = Pricing {

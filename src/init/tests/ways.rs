@@ -1,4 +1,4 @@
-//! Whose row a row is, and what is never published.
+//! How a draft finds the unit of a table's rows, and what it never publishes.
 
 use super::super::unit_paths::UnitPath;
 use super::*;

@@ -108,7 +108,7 @@ fn weigh(
     Zeroizing::new(rows.collect())
 }
 
-/// A row's numbers for a bin, after keys and candidate.
+/// The numbers of a row of a bin, which follow its keys and candidate.
 struct BinRow {
     number: BinNumber,
     rows: u128,

@@ -184,8 +184,8 @@ mod tests {
         }
     }
 
-    /// What leaves is linear in the sums of each bin, by the bin's factor at the candidate: in full
-    /// up to the clip, no longer than the clip beyond it, nothing past all edges.
+    /// The clipped sums are linear in the sums of each bin, by the bin's factor at the candidate:
+    /// in full up to the clip, no longer than the clip beyond it, nothing past all edges.
     #[test]
     fn sums_leave_clipped_alone() {
         let blocks = blocks();
@@ -214,7 +214,7 @@ mod tests {
         }
     }
 
-    /// Nothing of a block leaves that is not drawn.
+    /// No sum of a block that is not drawn leaves.
     #[test]
     fn sums_of_blocks_that_are_not_drawn_stay() {
         let blocks = blocks();

@@ -7,9 +7,9 @@ use crate::rewrite::{Bins, Block, BlockId, CandidateId, Look, ReleasePlan, drawn
 /// Why no clip was chosen: noisy numbers.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
 pub enum TooFew {
-    /// About how many units, with this standard deviation. Written by older versions.
+    /// An estimate of the number of units, and its standard deviation. Written by older versions.
     Units(f64, f64),
-    /// Like `Units`, with how many times as large the privacy parameter would have to be.
+    /// Like `Units`, with the factor by which the privacy parameter would have to be larger.
     Short {
         units: f64,
         error: f64,
@@ -87,8 +87,8 @@ pub struct ChosenBlocks {
 impl ChosenBlocks {
     /// Chooses from the histograms of the blocks whose clip is not known, for this many groups.
     ///
-    /// A block of which the look saw too few units is not drawn, and what it would have cost makes
-    /// the others more accurate: they are drawn as if it had not been asked for.
+    /// A block of which the look saw too few units is not drawn. Its mu^2 makes the others more
+    /// accurate, as if it had not been asked for.
     ///
     /// # Guarantee
     /// Whatever the histograms are, the blocks that are drawn after the look cost at most

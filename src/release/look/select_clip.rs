@@ -3,8 +3,8 @@
 //!
 //! A clip C cuts units that are longer, and the noise of each sum grows with C. Both are estimated
 //! from the histogram, and the candidate with the least sum of their squares is taken. Far bins
-//! hold few units and a noise of the same size as all others; a bin that is 2^k too far costs 2^k
-//! times the noise. So a smooth, falling tail is fitted where single bins do not show.
+//! have few units, but as much noise as all others, and a clip at a bin that is 2^k times too long
+//! has 2^k times the noise. So a smooth, falling tail is fitted where single bins do not show.
 
 pub use clip_bias::{ClipBias, Lacking};
 
@@ -39,27 +39,26 @@ pub struct Choice {
     pub cut: ClipBias,
 }
 
-/// How many times as large the privacy parameter would have to be for a clip to be chosen, as far
-/// as the noisy numbers say; `None` where what they show may be noise.
+/// The factor by which the privacy parameter would have to be larger for a clip to be chosen,
+/// estimated from the noisy numbers; `None` where these may be noise alone.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Shortfall(pub Option<f64>);
 
 const WINDOWS: [usize; 4] = [1, 2, 4, 8];
 
-/// How many standard deviations a window must hold for a hint how much more would do. With fewer,
-/// they may well be noise.
+/// The least sum of a window, in standard deviations, for a hint how much more epsilon would do. A
+/// smaller sum may well be noise.
 const HINT: f64 = 3.0;
 
-/// How many standard deviations some window must hold where the units that are seen are fewer than
-/// [`TIMES`] times those that the noise of all groups is as large as. Of few units in many groups,
-/// one look in a hundred sees a bump of noise, and a clip that follows it costs as much as it is
-/// far.
+/// The least sum of some window, in standard deviations, where the look sees fewer units than
+/// [`TIMES`] times the number that equals the noise of all groups. With few units in many groups,
+/// one look in a hundred sees a bump of noise, and a clip that follows it is far too long.
 const SURE: f64 = 6.0;
 
 const TIMES: f64 = 5.0;
 
-/// How many of its standard deviations the sum of a window beyond a gap must have to be units. A
-/// clip that follows noise costs as much as the noise is far: one in 100,000 looks does.
+/// The least sum of a window beyond a gap, in its standard deviations, that counts as units. A clip
+/// that follows noise is far too long: this happens in one of 100,000 looks.
 const GAP_DEVIATIONS: f64 = 5.5;
 
 /// The part of the error of what is cut, standard deviations of the look, that counts as cut when a
@@ -80,7 +79,7 @@ pub fn choose(histogram: &Histogram, clips: &[f64], sums: DrawnSums) -> Result<C
     }
     let of_noise = |clip: f64, noise: f64| sums.cells.sqrt() * clip * noise;
     let units = Smoothed::of(histogram);
-    // Noise grows with the clip: with a clip as long as all units, it is as large as this many.
+    // Noise grows with the clip. With a clip as long as all units, it equals this number of units.
     let hidden = of_noise(1.0, sums.noise);
     let times = (TIMES * hidden / units.number()).min(SURE / strength);
     if times > 1.0 {
@@ -107,7 +106,7 @@ pub fn choose(histogram: &Histogram, clips: &[f64], sums: DrawnSums) -> Result<C
     }
     let error = shown[candidate].hypot(of_noise(clips[candidate], sums.noise));
     let whole = units.whole(histogram);
-    // An answer whose error is larger than all of it says nothing.
+    // An answer whose error is larger than its value says nothing.
     if error >= whole {
         return Err(Shortfall((whole > 0.0).then(|| error / whole)));
     }
@@ -177,7 +176,7 @@ impl Smoothed {
         Self { units, last }
     }
 
-    /// Where no single bin stands out: the bell that fits best.
+    /// The bell that fits best, where no single bin stands out.
     fn bump(histogram: &Histogram) -> Self {
         let Histogram {
             counts, deviation, ..
@@ -333,7 +332,7 @@ fn beyond_a_gap(counts: &[f64], last: usize, widths: &[usize], least: f64) -> Op
     })
 }
 
-/// The least that a unit of the bin is long, but for the first bin, whose least is half its edge.
+/// The least length of a unit of the bin; for the first bin, half its edge.
 fn lowest(histogram: &Histogram, bin: usize) -> f64 {
     match bin.checked_sub(1) {
         Some(before) => histogram.edges[before],

@@ -82,7 +82,7 @@ pub(super) fn named_values(condition: &Expr, id: ColumnId) -> Option<Vec<&Scalar
     }
 }
 
-/// A cast that keeps every value what it is.
+/// Whether a cast changes no value.
 fn is_widened(from: &Type, to: &Type) -> bool {
     match (from, to) {
         (Type::Int2 | Type::Int4, Type::Int4 | Type::Int8) | (Type::Varchar(_), Type::Text) => true,

@@ -8,14 +8,15 @@ use crate::release::{NoiseRecord, ReleasedTable, cells};
 use crate::rewrite::ReleasePlan;
 
 impl ReleasedTable {
-    /// How many numbers are stored for its coarser questions: what reading all of them takes.
+    /// The number of values that are stored for coarser questions, which is the work of reading
+    /// them.
     pub fn values_stored(&self) -> u64 {
         let rows = self.grain.iter().flat_map(|grain| &grain.noisy);
         rows.map(|row| row.len() as u64).sum()
     }
 }
 
-/// Stands for each noisy sum. Real sums are shorter.
+/// A number that stands for each noisy sum. Real sums are shorter.
 const LONG: i128 = i128::MAX;
 
 /// Errors closer than this count as equal.

@@ -1,4 +1,4 @@
-//! Counts as they were drawn, for what adds up many of them.
+//! Counts as they were drawn, for computations that add up many of them.
 
 use num_traits::ToPrimitive;
 

@@ -25,11 +25,11 @@ const POINTS_MAX: u64 = 1 << 16;
 #[derive(Debug, Clone, PartialEq)]
 pub enum Candidates {
     Grid(Grid),
-    /// By their text, as the statement prints them.
+    /// Values of a list, by their text as the statement prints it.
     Listed(Vec<String>),
 }
 
-/// Evenly spaced values: every value of the range where there are few enough, else the middles of
+/// Evenly spaced values: every value of the range if there are few enough, otherwise the middles of
 /// equal steps.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grid {
@@ -42,7 +42,7 @@ pub struct Grid {
     range: Interval,
 }
 
-/// What one unit of a grid's integers is.
+/// The size of one unit of a grid's integers.
 #[derive(Clone, PartialEq)]
 enum Scale {
     FixedPoint {
@@ -53,7 +53,8 @@ enum Scale {
     Microseconds,
 }
 
-/// With the first name of a fixed point: digests of stored answers are taken of it.
+/// Prints the name that a fixed point had first, because digests of stored answers are taken of the
+/// text.
 impl fmt::Debug for Scale {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -87,7 +88,7 @@ impl Grid {
         release: &AnalyzedRelease,
         columns: &[ColumnInfo],
     ) -> Result<Self, Refusal> {
-        // A step back from the year 1 is no date that could be written.
+        // A step before the year 1 there is no date that can be written.
         let range = match &value.data_type {
             Type::Date | Type::Timestamp => range.clamp_to(of_type(&value.data_type)),
             _ => range,
@@ -280,7 +281,7 @@ impl Candidates {
         }
     }
 
-    /// What stands for a row's value: a point's number, or the listed value.
+    /// The candidate of a row's value: a point's number, or the listed value.
     pub(in crate::rewrite) fn sql(
         &self,
         value: &Expr,
@@ -296,7 +297,8 @@ impl Candidates {
         }
     }
 
-    /// The candidate's number, from what the statement printed; `None` for what is no candidate.
+    /// The candidate's number, from the text that the statement printed; `None` if that is no
+    /// candidate.
     pub fn position(&self, text: &str) -> Option<u64> {
         match self {
             Self::Grid(grid) => text.parse().ok().filter(|point| *point < grid.points),
@@ -304,7 +306,7 @@ impl Candidates {
         }
     }
 
-    /// The least and the greatest, where they are numbers in their order.
+    /// The least and the greatest candidate, where candidates are numbers in ascending order.
     pub fn ends(&self) -> Option<(f64, f64)> {
         match self {
             Self::Grid(grid) => Some((

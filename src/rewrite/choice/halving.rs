@@ -20,8 +20,8 @@ impl Halving {
     /// Fewer fractions than this are chosen one by one: halving would save little.
     pub const LEAST: usize = 4;
 
-    /// Enough that one piece of the rows that share a value does not matter. With the largest grid
-    /// there are at most 2^32 pieces.
+    /// Large enough that one piece of the rows that share a value does not matter. With the largest
+    /// grid there are at most 2^32 pieces.
     pub const PIECES: u64 = 1 << 16;
 
     /// How many draws one unit takes part in.

@@ -59,7 +59,8 @@ impl ChoiceQueries {
         }
     }
 
-    /// The query for these distinct values. An earlier query that asks for less of them is widened.
+    /// The query for these distinct values. An earlier query for the same values is widened if it
+    /// asks for less.
     pub fn distinct(
         &mut self,
         values: Distinct,

@@ -61,7 +61,7 @@ impl ChoiceQuery {
         };
         let pairs = self.pair_limits(release);
         Ok(match &self.subject {
-            // NULL is one more row, but no value.
+            // A NULL counts as a distinct row, but not as a distinct value.
             Subject::Distinct {
                 values: Distinct::Row(values),
                 per_unit_max: _,
@@ -86,7 +86,7 @@ impl ChoiceQuery {
 }
 
 impl Subject {
-    /// The value whose NULLs count for nothing.
+    /// The value whose NULLs add nothing.
     fn not_null(&self) -> Option<&Expr> {
         match self {
             Self::Distinct {
@@ -106,8 +106,8 @@ impl Subject {
         }
     }
 
-    /// What the statement groups a unit's rows by: distinct values, and the integer that is summed;
-    /// or the candidate.
+    /// The expressions that the statement groups a unit's rows by: distinct values, and the integer
+    /// that is summed; or the candidate.
     fn emit(&self, expressions: &ExpressionEmitter<'_>) -> Result<Vec<ast::Expr>, Refusal> {
         match self {
             Self::Distinct {
@@ -276,8 +276,9 @@ impl ChoiceRows<'_> {
         self.number_of_distinct(None, limit)
     }
 
-    /// How many of each group's distinct values the subject is not NULL for; all of them without a
-    /// subject. They are grouped and then counted: `count(DISTINCT …)` sorts every pair.
+    /// The number of each group's distinct values for which the subject is not NULL; all of them
+    /// without a subject. Values are grouped and then counted, because `count(DISTINCT …)` would
+    /// sort every pair.
     fn number_of_distinct(&self, subject: Option<ast::Expr>, limit: PairLimits) -> ast::Query {
         let groups = group_columns(self.release);
         let mut projection = self.as_text(groups.clone());
@@ -412,8 +413,8 @@ impl ChoiceRows<'_> {
         self.in_each_set(from, &self.subjects())
     }
 
-    /// Whether the limit within a group says more than that of all groups. With grouping sets, what
-    /// counts is the groups of coarser keys.
+    /// Whether the limit within a group is tighter than that of all groups. It never is with
+    /// grouping sets, where the groups of coarser keys count.
     fn limits_groups(&self, limit: PairLimits) -> bool {
         limit.in_group < limit.in_all && self.release.sets.is_empty()
     }

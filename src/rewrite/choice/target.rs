@@ -10,12 +10,13 @@ use crate::mechanism::Exponential;
 pub enum Target {
     /// The value at this many millionths of all rows.
     Fraction(u32),
-    /// Near the least or greatest value: far enough inside that candidates beyond it, which are
-    /// many, are seldom drawn.
+    /// Near the least or greatest value: so far inside that the many candidates beyond it are
+    /// seldom drawn.
     End(End),
     MostFrequent,
-    /// An end of an interval for the value at this many millionths of all rows. It aims so far to
-    /// its side that the drawn end lies on the wrong side of the value at most once in 40 times.
+    /// An end of an interval for the value at this many millionths of all rows. Its target is so
+    /// far to the side that the drawn end is on the wrong side of the value at most once in 40
+    /// times.
     Beyond(u32, Side),
 }
 

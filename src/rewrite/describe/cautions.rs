@@ -234,7 +234,7 @@ impl Values<'_> {
         }
     }
 
-    /// Adds what is cut of a value that is clamped to these ends; `None` within an expression.
+    /// Adds the cut of a value that is clamped to these ends; `None` within an expression.
     fn add_value(&self, value: &Expr, ends: Option<(f64, f64)>, cut: &mut Vec<ColumnCut>) {
         match value.as_column() {
             Some(id) => self.add_column(id, ends, cut),
@@ -383,7 +383,7 @@ fn summed_values(coordinate: &Coordinate) -> Vec<(&Expr, (f64, f64))> {
     }
 }
 
-/// The value that a choice is made of, and its ends.
+/// The value that a choice chooses or counts, and its ends.
 fn chosen_value(choice: &ChoicePlan) -> Option<(&Expr, (f64, f64))> {
     match &choice.question.subject {
         Subject::Value { value, candidates } => Some((value, candidates.ends()?)),

@@ -212,8 +212,8 @@ fn eta(draw: &Exponential) -> f64 {
     draw.eta as f64 / (1u64 << 30) as f64
 }
 
-/// How many ranks a draw is off in at most 1 of 20 cases; of a most frequent value, how many rows
-/// rarer it is. `None` for a draw that is not itself an answer.
+/// The error in ranks that a draw exceeds in at most 1 of 20 cases. For a most frequent value: how
+/// many rows rarer the drawn value is. `None` for a draw that is not itself an answer.
 ///
 /// In 19 of 20 draws the penalty is below ln(20 candidates) widths over eta (McSherry, Talwar 2007,
 /// Theorem 6).
@@ -244,9 +244,8 @@ pub fn rank_error(choice: &ChoicePlan, target: &Target, draw: &Exponential) -> O
             .iter()
             .position(|f| f == millionths)
             .filter(|_| halving.is_some())?;
-        // The chance of 1/20 is shared by the levels. The pieces of a value count as one, as its
-        // rows do: a rank within a value of thousands of rows may differ from the next by few of
-        // them, hence `about`.
+        // The levels share the chance of 1/20. The pieces of a value count as one candidate,
+        // although ranks within a value of thousands of rows differ: hence `about`.
         let chance = 20.0 * f64::from(Halving::levels(fractions.len())) * candidates.count() as f64;
         Some(
             Halving::reach(&fractions)[at] * *weight_max as f64 * chance.ln()

@@ -10,7 +10,8 @@ use crate::rewrite::ReleasePlan;
 use crate::rewrite::plan::facts::{CoordinateFacts, ReleaseFacts};
 use crate::rewrite::vector::coordinate::Coordinate;
 
-/// `is_looked_at` says that a look would choose the clips, if the session did not fix them.
+/// Collects the facts. `is_looked_at`: a look would choose the clips, if the session did not fix
+/// them.
 pub fn facts(
     release: &AnalyzedRelease,
     analyzed: &Analyzed,

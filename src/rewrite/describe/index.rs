@@ -6,8 +6,8 @@ use crate::policy::{Policy, WantedIndex};
 use crate::rewrite::ReleasePlan;
 use crate::rewrite::release_statements::needed_columns;
 
-/// The index from which one table's rows would come unit by unit. `None` where no step is per unit,
-/// where rows are of several tables, and where there is such an index.
+/// The index that would give one table's rows unit by unit. `None` if no step is per unit, if rows
+/// come from several tables, or if there is such an index.
 pub fn index(
     release: &AnalyzedRelease,
     analyzed: &Analyzed,

@@ -7,7 +7,7 @@ use crate::rewrite::vector::coordinate::Coordinate;
 use crate::rewrite::vector::standard_deviation::measure_terms;
 use crate::rewrite::{CoordinateId, Look, Measure, Price, ReleasePlan};
 
-/// What is paid for the look, and what for the answer.
+/// The price of the look and that of the answer, in words.
 pub(super) fn describe_look(look: &Look, unit: &str) -> Vec<String> {
     let (first, second) = (look.first.mu_squared, look.second.mu_squared);
     let share = first.to_f64() / (first.to_f64() + second.to_f64());

@@ -1,7 +1,7 @@
 //! A limit on the numbers in a statement's answer. All of them are in memory at once, and each is a
 //! draw of noise that nothing interrupts. The fits of records count by their work, which is done
-//! again each time a stored answer is shown. The budget is no limit here: they may cost next to
-//! nothing in privacy.
+//! again each time a stored answer is shown. The budget does not limit them, because they may cost
+//! next to nothing in privacy.
 
 use crate::aggregates::Model;
 use crate::policy::Policy;

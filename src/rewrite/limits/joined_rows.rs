@@ -5,11 +5,11 @@ use std::collections::HashMap;
 
 use sqlparser::ast;
 
-/// Nanoseconds that a row takes for each relation that it is joined of, before any expression.
+/// Nanoseconds that a joined row takes for each of its relations, before any expression.
 const JOINED: u64 = 500;
 
-/// Nanoseconds that a row takes at each level of a sort, where texts are alike in their first
-/// thousands of characters.
+/// Nanoseconds that a row takes at each level of a sort, where the first thousands of characters of
+/// texts are equal.
 const SORTED: u64 = 5_000;
 
 /// Nanoseconds that a row takes to be grouped, which PostgreSQL usually does by hashing.
@@ -25,7 +25,7 @@ pub(in crate::rewrite) struct JoinedRows<'a> {
     pairs: u64,
     /// For each query that is being visited: the rows of one unit, where something multiplies them.
     queries: Vec<Option<Rows>>,
-    /// For each expression that is being visited: whether it holds an aggregate.
+    /// For each expression that is being visited: whether it contains an aggregate.
     aggregated: Vec<bool>,
     /// The next query stands in FROM, not LATERAL: it is computed once, and not for each row around
     /// it.
@@ -169,7 +169,7 @@ impl<'a> JoinedRows<'a> {
         bound.copied().or_else(|| self.of_query(subquery))
     }
 
-    /// Rows that a derived table gives: grouped by the unit alone it is one.
+    /// The number of rows that a derived table gives: one if it is grouped by the unit alone.
     fn of_query(&self, query: &ast::Query) -> Option<u64> {
         match &*query.body {
             ast::SetExpr::Select(select) if count_group_columns(select) == 1 => None,
@@ -210,7 +210,7 @@ fn reads_tables(body: &ast::SetExpr) -> bool {
     }
 }
 
-/// All of a unit's rows come together: they are grouped by the unit alone.
+/// Whether all of a unit's rows become one: they are grouped by the unit alone.
 fn is_one_group(body: &ast::SetExpr) -> bool {
     matches!(body, ast::SetExpr::Select(select) if count_group_columns(select) == 1)
 }
@@ -256,7 +256,7 @@ fn selects(body: &ast::SetExpr) -> Vec<&ast::Select> {
     match body {
         ast::SetExpr::Select(select) => vec![select],
         ast::SetExpr::SetOperation { left, right, .. } => [selects(left), selects(right)].concat(),
-        // A separate query.
+        // A separate query is visited by itself.
         _ => Vec::new(),
     }
 }
@@ -269,7 +269,8 @@ fn of_joins(body: &ast::SetExpr) -> u64 {
         .sum()
 }
 
-/// A single key is the unit alone: then all rows are alike.
+/// The time to group the rows. A single key is the unit itself: then all rows are alike, and
+/// nothing is sorted.
 fn of_groups(body: &ast::SetExpr, rows: u64) -> u64 {
     let of_select = |select: &&ast::Select| match count_group_columns(select) {
         _ if select.distinct.is_some() => levels(rows).saturating_mul(GROUPED),

@@ -98,8 +98,7 @@ pub(in crate::rewrite) fn of(statement: &ast::Query, bounded: &HashMap<String, u
     RowCost { row, unit, pair: 0 }
 }
 
-/// Like [`of`], where a private row may meet public rows: also the time that each of these pairs
-/// takes.
+/// [`of`], and the time for each pair of a private row and a public row that it may meet.
 pub(in crate::rewrite) fn of_pairs(
     statement: &ast::Query,
     bounded: &HashMap<String, u64>,
@@ -125,8 +124,8 @@ fn tally_cost(statement: &ast::Query, bounded: &HashMap<String, u64>, pairs: u64
     (facts.nanoseconds, facts.made.nanoseconds)
 }
 
-/// A logarithm or a power of a numeric is computed to as many digits as its operand has, which
-/// products add up.
+/// The time of a logarithm or a power of a numeric. It is computed to as many digits as its operand
+/// has, and products add up digits.
 fn of_curve(digits: u64) -> u64 {
     digits
         .saturating_mul(digits)
@@ -134,7 +133,8 @@ fn of_curve(digits: u64) -> u64 {
         .clamp(30_000, 25_000_000)
 }
 
-/// A product of numerics, or a quotient: each four digits of one meet each four of the other.
+/// The time of a product or a quotient of numerics: PostgreSQL multiplies each four digits of one
+/// by each four of the other.
 fn of_product(one: u64, other: u64) -> u64 {
     (one / 4 + 1)
         .saturating_mul(other / 4 + 1)
@@ -179,9 +179,9 @@ struct Tally<'a> {
     nanoseconds: u64,
     /// For each expression that is being visited: the digits that its parts may have as numerics.
     open: Vec<Vec<u64>>,
-    /// What was counted before each of them.
+    /// The time that was counted before each of them.
     begun: Vec<u64>,
-    /// What was counted before each EXISTS that is being visited.
+    /// The time that was counted before each EXISTS that is being visited.
     before: Vec<u64>,
     made: JoinedRows<'a>,
 }
@@ -237,7 +237,7 @@ impl ast::Visitor for Tally<'_> {
     }
 }
 
-/// What the expression itself takes. Its parts have these numbers of digits.
+/// The time of the expression itself, whose parts have these numbers of digits.
 fn own(expr: &ast::Expr, parts: &[u64]) -> u64 {
     let longest = parts.iter().copied().max().unwrap_or(0);
     match expr {
@@ -264,11 +264,11 @@ fn own(expr: &ast::Expr, parts: &[u64]) -> u64 {
         | ast::Expr::Nested(_)
         | ast::Expr::Value(_) => 0,
         ast::Expr::Overlay { .. } => 100_000,
-        // Makes a separate row of its operand, and reads it.
+        // PostgreSQL makes a row with the operand, and reads it.
         ast::Expr::Subquery(_) => 3_000,
         // A constant is cast once.
         ast::Expr::Cast { expr, .. } if matches!(**expr, ast::Expr::Value(_)) => 0,
-        // Whatever else there is takes as long as an operator on numbers.
+        // All others take as long as an operator on numbers.
         _ => 200,
     }
 }
@@ -317,7 +317,7 @@ fn digits(expr: &ast::Expr, parts: &[u64]) -> u64 {
             data_type: D::Numeric(ast::ExactNumberInfo::PrecisionAndScale(precision, _)),
             ..
         } => *precision,
-        // What is cast may be a float.
+        // The operand may be a float.
         ast::Expr::Cast {
             expr,
             data_type: D::Numeric(_),
@@ -327,14 +327,14 @@ fn digits(expr: &ast::Expr, parts: &[u64]) -> u64 {
     }
 }
 
-/// A pattern is compiled at the first row that meets it, and may be in a set of states that it was
-/// never in before at each character.
+/// The time of a match. A pattern is compiled at the first row that meets it. At each character it
+/// may be in a set of states in which it never was before.
 fn of_pattern(pattern: &ast::Expr) -> u64 {
     match pattern {
         // Bare texts are patterns that pgveil wrote, which are in one state at a time.
         ast::Expr::Value(_) => 300_000,
         ast::Expr::Nested(inner) => of_pattern(inner),
-        // Those of the statement are printed with their type.
+        // The statement's patterns are printed with their type.
         _ => constant(pattern).map_or(NANOSECONDS_MAX, |text| of_arcs(&text)),
     }
 }
@@ -372,7 +372,7 @@ fn of_search(pattern: &ast::Expr, nanoseconds: u64) -> u64 {
     }
 }
 
-/// What follows a percent sign is tried at each character of the text.
+/// The time of LIKE: the part after a percent sign is tried at each character of the text.
 fn of_like(pattern: &ast::Expr) -> u64 {
     let Some(text) = constant(pattern) else {
         return NANOSECONDS_MAX;
@@ -434,8 +434,8 @@ fn name_of(call: &ast::Function) -> &str {
         .map_or("", |ident| ident.value.as_str())
 }
 
-/// The time that the second argument adds. It is a pattern; or a set of characters, each compared
-/// with each character of the text; or a text that is searched for at each character.
+/// The time that the second argument adds. It is a pattern, a set of characters that are compared
+/// with each character of the text, or a text that is searched for at each character.
 fn of_second(call: &ast::Function) -> u64 {
     let Some(second) = second(call) else { return 0 };
     let characters = || constant(second).map_or(LENGTH_MAX, |text| text.chars().count() as u64);

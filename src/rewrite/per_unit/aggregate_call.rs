@@ -86,7 +86,8 @@ impl Calls for OverRows<'_, '_> {
         Ok(self.place_call(self.aggregate(name, Some(value))))
     }
 
-    /// The scales of equal numerics, on which the digits of a quotient depend, are trimmed first.
+    /// A call with DISTINCT. Equal numerics may have different scales, on which the digits of a
+    /// quotient depend: so these are trimmed first.
     fn of_distinct(&self, name: &str, value: &Expr) -> Result<ast::Expr, Refusal> {
         let value = one_spelling(self.emit(value)?, &value.data_type.without_digits());
         Ok(self.place_call(sql::distinct(self.aggregate(name, Some(value)))))

@@ -35,7 +35,7 @@ fn above(a: &ast::Expr, least: &str) -> ast::Expr {
     sql::binary(a.clone(), B::Gt, sql::number_literal(least))
 }
 
-/// NULL unless the divisor is above zero.
+/// The quotient, or NULL unless the divisor is above zero.
 fn ratio(a: ast::Expr, b: ast::Expr) -> ast::Expr {
     let positive = above(&b, "0");
     sql::case(vec![(positive, result(sql::binary(a, B::Divide, b)))], None)
@@ -130,7 +130,8 @@ impl PairSums {
                 times(n, &less(n.clone(), sql::number_literal("1"))),
             ),
             PairStatistic::Correlation => {
-                // Each root by itself: the product of both squares has twice their digits.
+                // Each root is taken by itself, because the product of both squares has twice their
+                // digits.
                 let roots = times(
                     &sql::call("sqrt", vec![squares_y()]),
                     &sql::call("sqrt", vec![squares_x()]),

@@ -88,7 +88,7 @@ pub(super) fn window_call(
     })
 }
 
-/// What a window is ordered by.
+/// The ORDER BY of a window.
 fn ordered_by(
     order: &[Order],
     frame: Option<&Frame>,
@@ -101,7 +101,7 @@ fn ordered_by(
         nulls_first,
     } in order
     {
-        // PostgreSQL adds offsets to what is ordered by: that must stay within its type.
+        // PostgreSQL adds offsets to the ORDER BY expression, which must stay within its type.
         let is_measured = frame.is_some_and(Frame::measures);
         let key = if is_measured {
             expressions.emit(expr)?.0
@@ -113,7 +113,7 @@ fn ordered_by(
     Ok(order_by)
 }
 
-/// A window whose rows have one order.
+/// A window whose rows are in a total order.
 struct Placed<'a> {
     partition_by: &'a [ast::Expr],
     order_by: &'a [ast::OrderByExpr],
@@ -156,7 +156,7 @@ impl Placed<'_> {
             (Some(frame), _) => over(call, completed(), Some(print_frame(frame))),
             (None, Position::First) => over(call, completed(), None),
             (None, Position::Last) => {
-                // The last of the rows that tie is the first of them from the other end.
+                // The last of the rows that tie is the first one from the other end.
                 let peers = self
                     .partition_by
                     .iter()

@@ -11,8 +11,8 @@ use crate::ir::ReleaseId;
 use crate::policy::ClipChoice;
 use crate::rewrite::periods::AskedPeriods;
 
-/// The question for any period, of sessions whose clips are chosen in this way. What a look chose
-/// is no answer for a session that asks for clips that are known beforehand.
+/// The question for any period, for sessions whose clips are chosen in this way. A session that
+/// asks for clips that are known beforehand must not get an answer whose clips a look chose.
 fn of_clip(question: ReleaseDigest, clip: ClipChoice) -> ReleaseDigest {
     match clip {
         ClipChoice::Fixed | ClipChoice::Declared => question,
@@ -48,7 +48,7 @@ impl PeriodBatch {
 }
 
 impl Plan {
-    /// With its form by periods, where its question has one.
+    /// The plan with its form by periods, where its question has one.
     pub fn or_by_periods(self, form: Option<Self>) -> Self {
         Self {
             by_periods: form.map(Arc::new),
@@ -56,7 +56,7 @@ impl Plan {
         }
     }
 
-    /// The form of its question by periods.
+    /// The form by periods of its question.
     pub fn by_periods(&self) -> Option<&Arc<Self>> {
         self.by_periods.as_ref()
     }
@@ -67,14 +67,14 @@ impl Plan {
         self.periods.as_deref()
     }
 
-    /// Turns the plan into the form by periods of a question, which has this digest for any period,
-    /// whatever the way in which clips are chosen.
+    /// Turns the plan into the form by periods of a question. The digest is that of the question
+    /// for any period and any way of choosing clips.
     pub fn into_form_by_periods(self, asked: AskedPeriods, question: ReleaseDigest) -> Self {
         let question = of_clip(question, asked.clip());
         let mut form = self;
         for release in &mut form.releases {
             release.question = question;
-            // Other answers are no sources of it: they may have open periods.
+            // It must not be read from other answers, which may have open periods.
             release.family = None;
         }
         Self {

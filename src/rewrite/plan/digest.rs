@@ -97,7 +97,7 @@ pub(in crate::rewrite) fn plan_digest(
     PlanDigest(digest.finalize().into())
 }
 
-/// What is chosen or counted, at what noise, and after what look.
+/// A choice as text: the values, the noise and the look.
 fn of_choice(choice: &ChoicePlan) -> String {
     let ChoicePlan {
         statement: _,
@@ -129,7 +129,8 @@ pub(in crate::rewrite) fn release_digest(
         asked.extend(format!("{:?}", price.weights).as_bytes());
         groups_per_unit = Some(price.groups_per_unit);
     }
-    // Its groups have other errors, and share their noise: two answers of one loss.
+    // Groups by effects have other errors than groups with separate noise, although both cost the
+    // same.
     if plan.price().is_some_and(|price| price.effects.is_some()) {
         asked.extend(b"by effects");
     }

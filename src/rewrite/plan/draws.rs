@@ -29,7 +29,7 @@ pub enum Debit {
 }
 
 impl ReleasePlan {
-    /// What it draws, in order, and which debit pays for each step.
+    /// The steps of the release in order, each with the debit that pays for it.
     pub fn draws(&self) -> impl Iterator<Item = (Draw<'_>, Debit)> {
         let look = self.look();
         let later = match look {
@@ -55,17 +55,17 @@ impl ReleasePlan {
         self.draws().filter_map(of_draw).collect()
     }
 
-    /// What all of it costs. `None` past what can be counted.
+    /// The price of all steps. `None` past the largest loss that can be counted.
     pub fn loss(&self) -> Option<Loss> {
         self.loss_where(|_| true)
     }
 
-    /// What is paid before its statements run.
+    /// The price that is paid before its statements run.
     pub fn loss_at_first(&self) -> Option<Loss> {
         self.loss_where(|debit| debit == Debit::First)
     }
 
-    /// What is paid after its look.
+    /// The price that is paid after its look.
     pub fn loss_after_look(&self) -> Option<Loss> {
         self.loss_where(|debit| debit == Debit::AfterLook)
     }
@@ -79,7 +79,7 @@ impl ReleasePlan {
 }
 
 impl Draw<'_> {
-    /// What the step costs.
+    /// The price of the step.
     pub fn loss(&self) -> Loss {
         match self {
             Self::Look(look) => look.first,

@@ -26,7 +26,7 @@ pub struct ReleaseFacts {
 /// One noisy integer of the vector.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CoordinateFacts {
-    /// In words: `rows`, `sum of orders.total clipped to [0, 1000], centred`.
+    /// The integer in words: `rows`, `sum of orders.total clipped to [0, 1000], centred`.
     pub what: String,
     /// The range each value is clipped to, in its own unit; `None` where rows are counted.
     pub bounds: Option<(f64, f64)>,

@@ -41,7 +41,7 @@ pub struct Family {
     /// Digest of the policy's version, FROM, the unit and the bound on its rows. Conditions, keys
     /// and aggregates are not part of it.
     pub digest: FamilyDigest,
-    /// What its statement may spend.
+    /// The epsilon of its statement.
     pub epsilon: f64,
     pub conditions: Vec<Condition>,
     /// Parallel to the release's keys.
@@ -318,7 +318,7 @@ fn derive(measure: &Measure, coordinates: &[Coordinate]) -> Option<(Coordinate, 
     }
 }
 
-/// The rows that a count is of, and how it is made.
+/// The rows that a count counts, and the coordinates that it is computed from.
 fn count_source(count: &Count, coordinates: &[Coordinate]) -> Option<(Mask, Multiples)> {
     let Count { rows, all, nulls } = count;
     let (filter, not_null) = match coordinates.get(rows.0)? {
@@ -367,7 +367,7 @@ impl Emission<'_> {
         };
         let mut known: Vec<(String, Expr)> = Vec::new();
         for expr in conjuncts(&self.release.input) {
-            // Within a derived table columns may be others' by the same name.
+            // Within a derived table, other columns may have the same names.
             let is_visible = expr.relations().is_empty()
                 && expr.columns().iter().all(|id| flat.cells.contains_key(id));
             if is_visible {
@@ -392,8 +392,8 @@ impl Emission<'_> {
         let columns = self.analyzed.columns();
         let grouping = |(expr, _): &(Expr, KeyRule)| {
             let declared = inlined_columns(self.release, columns, expr);
-            // What is not a list of the policy's or a public table's extent was listed by bounds,
-            // by the conditions or by its type.
+            // Without a list of the policy or a public table's values, the bounds, the conditions
+            // or the type gave the list.
             let is_whole = declared.iter().all(|info| {
                 info.origin
                     .map_or(info.data_type == Type::Bool, |(table, at)| {
@@ -439,7 +439,8 @@ impl Emission<'_> {
                     true
                 }
                 Type::Text | Type::Varchar(_) => is_deterministic(),
-                // Equal values of these have several spellings, or days stand for instants.
+                // Equal values of these types have several spellings, or the text of a moment
+                // depends on the zone.
                 Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Char(_) | Type::Uuid => {
                     false
                 }

@@ -48,12 +48,12 @@ impl<'p> UnpaidPart<'p> {
         self.added_up(ReleasePlan::loss)
     }
 
-    /// What of it is paid before its first statement runs.
+    /// The price that is paid before its first statement runs.
     pub fn loss_at_first(&self) -> Loss {
         self.added_up(ReleasePlan::loss_at_first)
     }
 
-    /// What of it is paid after looks.
+    /// The price that is paid after looks.
     pub fn loss_after_looks(&self) -> Loss {
         self.added_up(ReleasePlan::loss_after_look)
     }

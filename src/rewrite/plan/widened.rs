@@ -12,7 +12,7 @@ pub struct Widened {
 }
 
 impl Widened {
-    /// In words, for EXPLAIN.
+    /// The wider plan in words, for EXPLAIN.
     pub fn describe(&self) -> String {
         let columns = self.columns.join(" and ");
         format!(

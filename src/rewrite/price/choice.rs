@@ -18,7 +18,7 @@ use crate::rewrite::vector::coordinate::{Coordinate, Mask};
 use crate::rewrite::vector::row_lengths::ceil_sqrt;
 use crate::rewrite::vector::sensitivity::{norms, weights};
 
-/// A choice with its noise and what that costs.
+/// A choice with its noise and its price.
 pub struct PricedChoice {
     pub kind: ChoiceKind,
     pub loss: Loss,
@@ -226,7 +226,7 @@ fn draws(
     let is_pure = portion.terms.is_pure();
     let sets = release.grouping_sets().len() as u64;
     let unit_max = limit.weight_max(sets, is_pure);
-    // Draws that one unit is in.
+    // The number of draws that one unit takes part in.
     let fractions = query.fractions().len();
     let is_halved = fractions >= Halving::LEAST;
     let steps = if is_halved {
@@ -291,7 +291,7 @@ fn draws(
 /// where accounting is pure.
 fn eta(steps: usize, (mu, epsilon): (Option<Mu>, Fixed), is_pure: bool) -> Result<u64, Refusal> {
     let about = match mu {
-        // By the linear bound on mu from which the loss is computed.
+        // This is the linear bound on mu from which the loss is computed.
         Some(mu) => mu.to_f64() / (steps as f64 * std::f64::consts::FRAC_PI_8).sqrt(),
         None if is_pure => epsilon.to_f64() / steps as f64,
         None => return Err(out_of_reach()),

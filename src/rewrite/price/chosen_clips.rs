@@ -74,9 +74,9 @@ pub struct Look {
     pub counts: Calibrated,
     /// The block of the coordinate that decides which groups are shown. It is drawn with the look.
     pub shown: Option<BlockId>,
-    /// Paid before the statement runs.
+    /// The loss that is paid before the statement runs.
     pub first: Loss,
-    /// Paid before the sums are drawn, if the look saw enough to choose.
+    /// The loss that is paid before the sums are drawn, if the look saw enough to choose.
     pub second: Loss,
 }
 
@@ -110,8 +110,8 @@ impl Look {
         self.with_numbers().find(is_there).map(|(at, _)| at)
     }
 
-    /// The blocks, where the sums of some are not drawn: what these would have cost is shared out
-    /// equally among the others. The block that is drawn with the look stays as it is.
+    /// The blocks, where the sums of some are not drawn: their mu^2 is shared equally among the
+    /// others. The block that is drawn with the look stays as it is.
     ///
     /// # Guarantee
     /// The blocks that are drawn after the look cost at most `second` together, whichever they are.

@@ -1,5 +1,5 @@
-//! The clips by declared limits: how long the vector of a unit is that has as many rows, and values
-//! of such totals, as the policy allows.
+//! The clips by declared limits: the length of the vector of a unit that has as many rows, and
+//! values with as large totals, as the policy allows.
 
 use num_bigint::BigUint;
 use num_traits::One;
@@ -21,9 +21,9 @@ pub(super) struct ClipLengths {
 
 /// The clips that declared limits leave to choose from.
 pub(super) struct Clips {
-    /// By numbers of rows.
+    /// The clip by numbers of rows.
     pub by_rows: ClipLengths,
-    /// By totals too, where that is shorter.
+    /// The clip by totals too, where that is shorter.
     pub by_total: Option<ClipLengths>,
 }
 
@@ -124,9 +124,9 @@ pub(super) fn clip_by_limits(
     }
 }
 
-/// Raises the weights of sums whose total is declared: each by how much shorter its total keeps it
-/// than its rows. One clip holds the whole vector, and a short part of it would have the noise
-/// of what is long.
+/// Raises the weight of each sum whose total is declared, by the factor by which its total keeps it
+/// shorter than its rows do. One clip bounds the whole vector, and without this a short part would
+/// have the noise of a long one.
 pub(super) fn raise_totals(
     release: &AnalyzedRelease,
     coordinates: &[Coordinate],
@@ -167,7 +167,7 @@ impl Length {
     }
 }
 
-/// Sums of one value whose total is declared, over rows of which each is in one of them at most.
+/// Sums of one value whose total is declared. Each row is in at most one of them.
 struct Total {
     places: Vec<usize>,
     /// The weighted magnitude of one row.

@@ -1,5 +1,5 @@
-//! What grouping sets cost that are computed from effects ([`crate::mechanism::Effects`]) in place
-//! of groups that each have separate noise.
+//! The price of grouping sets that are computed from effects ([`crate::mechanism::Effects`]),
+//! instead of giving each group separate noise.
 
 use num_bigint::BigUint;
 use num_traits::ToPrimitive;
@@ -14,11 +14,13 @@ use crate::rewrite::vector::coordinate::Coordinate;
 use crate::rewrite::vector::row_lengths::ceil_sqrt;
 use crate::rewrite::vector::sensitivity::{Norms, norms};
 
-/// Bits of the largest integer in an effect, on its noise's grid: what noise adds fits as well.
+/// Bits of the largest integer in an effect, on its noise's grid. There is room for the noise as
+/// well.
 const EFFECT_BITS: u32 = 124;
-/// A table with more rows than two to this is not summed exactly.
+/// The binary logarithm of the most rows that are summed exactly.
 const ROWS_BITS: u32 = 33;
-/// Effects are taken where the largest noise of a group is less by one part in this, or more.
+/// Effects are used if they make the largest noise of a group smaller by at least one part in this
+/// many.
 const GAIN_MIN: u32 = 100;
 /// The most kinds of noise that are calibrated for one release: effects times coordinates.
 const CALIBRATED_MAX: usize = 4096;

@@ -22,15 +22,15 @@ use crate::rewrite::vector::coordinates::Coordinates;
 use crate::rewrite::vector::row_lengths::ceil_sqrt;
 use crate::rewrite::vector::sensitivity::{norms, weights};
 
-/// A block whose ceiling is no more than this many times one row's length is clipped there: a look
-/// would cost more than a better clip could gain. Not so where a row's value is made of many.
+/// A block whose ceiling is at most this many times one row's length is clipped there, because a
+/// look would cost more than a better clip could gain. The exception is a value that is computed
+/// from many rows.
 pub(super) const SHORT: u32 = 4;
 
 /// The most rows that a statement may return for listed groups: all of them are in memory.
 pub(super) const ROWS_MAX: u64 = 4_000_000;
 
-/// The look's share of mu^2, in percent: of few groups more, as a clip that is too large costs as
-/// much in each of many groups.
+/// The look's share of mu^2 with few groups, in percent. With many groups it is smaller.
 const SHARE_OF_FEW: u128 = 30;
 pub(super) const SHARE: u128 = 15;
 const FEW_GROUPS: u64 = 4;
@@ -43,7 +43,7 @@ const SHARE_OF_SHOWN: u128 = 35;
 /// grows with this number, and slowly: 1,000 groups instead of 20 raise it by 7 %.
 const GROUPS: u32 = 1_000;
 
-/// Whether a release may be looked at: nothing asks for a clip that is known beforehand.
+/// Whether a release may have a look: nothing asks for a clip that is known beforehand.
 pub(in crate::rewrite) fn may_look(release: &AnalyzedRelease, terms: &Terms) -> bool {
     let settings = &terms.session_settings;
     settings.clip == ClipChoice::Auto
@@ -58,10 +58,11 @@ struct Blocked {
     blocks: Vec<Block>,
     /// Which of the blocks decides which groups are shown.
     shown: Option<usize>,
-    /// The clip of a block without a choice rests on a total that the policy declares.
+    /// Whether the clip of a block without a choice rests on a total that the policy declares.
     is_by_total: bool,
 }
-/// `None` where the clip of every block is known, or where groups and bins are too many.
+/// The blocks; `None` if the clip of every block is known, or if there are too many groups and
+/// bins.
 fn make_blocks(release: &AnalyzedRelease, layout: &Coordinates, groups: u64) -> Option<Blocked> {
     let coordinates = layout.coordinates.as_slice();
     let shown = showing_coordinate(release, coordinates);

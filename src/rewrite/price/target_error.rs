@@ -176,8 +176,8 @@ fn unknown() -> Refusal {
     )
 }
 
-/// How many times the trial's noise is the wanted one, in the worst measure of a release. Above 1:
-/// more is needed.
+/// The trial's noise divided by the wanted noise, in the worst measure of a release. Above 1, more
+/// epsilon is needed.
 ///
 /// # Errors
 /// 0A000 where a measure's error depends on the data.
@@ -242,7 +242,8 @@ fn width(fixed_point: &FixedPoint) -> f64 {
     fixed_point.bounds.hi - fixed_point.bounds.lo
 }
 
-/// Needs of the releases so far, towards the policy's ceiling for one statement.
+/// The needs of the releases so far, which are compared with the policy's ceiling for one
+/// statement.
 #[derive(Debug, Default)]
 pub struct Needs {
     mu_squared: f64,
@@ -287,7 +288,7 @@ impl Needs {
     }
 }
 
-/// 22023: says how much the wanted error needs.
+/// The refusal (22023) that says how much the wanted error needs.
 pub(in crate::rewrite) fn too_expensive(needed: f64, most: f64) -> Refusal {
     let need = if needed.is_finite() {
         format!("epsilon {needed:.3}")

@@ -252,8 +252,8 @@ fn at_least(asked: &AskedRelease<'_>, policy: &Policy, terms: &Terms) -> Result<
     })
 }
 
-/// By what factor the release's noise exceeds the wanted one, and the weights that make this factor
-/// least.
+/// The factor by which the release's noise exceeds the wanted one, and the weights that make this
+/// factor smallest.
 fn aim(
     asked: &AskedRelease<'_>,
     analyzed: &Analyzed,
@@ -336,8 +336,8 @@ fn ceiling(policy: &Policy, terms: &Terms) -> f64 {
     }
 }
 
-/// A loss is worth at most an epsilon if it is within its mu, or within it as a pure epsilon. What
-/// thresholds add to delta is counted by itself.
+/// Whether a loss is worth at most an epsilon: it is within the epsilon's mu, or within the epsilon
+/// itself as a pure one. The delta of thresholds is counted separately.
 fn is_within(loss: &Loss, epsilon: f64, terms: &Terms) -> bool {
     let is_pure = loss.epsilon.is_some_and(|own| own <= to_fixed(epsilon));
     is_pure

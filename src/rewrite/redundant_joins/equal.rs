@@ -18,7 +18,7 @@ impl Equal {
                 if a == b)
     }
 
-    /// Both are equal, and so is what either is equal to. The smaller class moves.
+    /// Joins the classes of two equal columns. The smaller class moves.
     pub fn join(&mut self, one: ColumnId, other: ColumnId) {
         let (a, b) = (self.class(one), self.class(other));
         if a == b {

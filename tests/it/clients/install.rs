@@ -63,7 +63,8 @@ pub async fn python(name: &str, packages: &[&str]) -> Option<Python> {
     python_alone(name, packages, &[]).await
 }
 
-/// The same, and further packages without their requirements, Python's version included.
+/// Installs packages as `python` does, and further ones without their requirements, Python's
+/// version included.
 pub async fn python_alone(name: &str, packages: &[&str], alone: &[&str]) -> Option<Python> {
     let directory = cache(&format!("python-{name}"));
     let python = directory.join("bin/python");

@@ -31,7 +31,7 @@ pub async fn run(
     .await;
 }
 
-/// The same over the shop's tables.
+/// Runs a client over the shop's tables.
 pub async fn run_shop(
     client: &str,
     program: impl AsRef<OsStr>,
@@ -49,7 +49,7 @@ pub async fn run_shop(
     .await;
 }
 
-/// The same on the test's own stage.
+/// Runs a client on the test's own stage.
 pub async fn run_on(
     stage: &Stage,
     client: &str,

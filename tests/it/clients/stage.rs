@@ -16,7 +16,7 @@ use crate::wire::tls;
 pub struct Stage {
     /// Where pgveil listens, with and without TLS.
     pub veiled: SocketAddr,
-    /// The same data without pgveil: user `postgres`, no password.
+    /// The database itself, without pgveil: user `postgres`, no password.
     pub direct: SocketAddr,
     /// The one that pgveil shows, self-signed for `localhost`.
     pub certificate: CertificateDer<'static>,
@@ -47,7 +47,7 @@ const CLIENTS: [&str; 16] = [
     "notebook",
 ];
 
-/// The same over the shop's tables.
+/// Clients that ask over the shop's tables.
 const SHOP_CLIENTS: [&str; 8] = [
     "psql-shop",
     "node-shop",

@@ -48,7 +48,7 @@ async fn pgadmin() {
     }
 }
 
-/// It tries temporary tables, takes the refusal for an answer, and goes on with cursors, in
+/// Tableau tries temporary tables, takes the refusal for an answer, and goes on with cursors, in
 /// messages of several statements.
 #[tokio::test(flavor = "multi_thread")]
 async fn tableau() {

@@ -569,8 +569,8 @@ async fn relatives_are_of_those_who_paid(url: &str) {
     assert!(ledger.relatives("eve", family).await.is_err());
 }
 
-/// Of answers to one question, the last is looked through. Of more questions than are looked
-/// through, the same are left out whether or not another role had asked one of them before.
+/// A roll-up reads the last of several answers to one question. Where there are more questions than
+/// it reads, it leaves out the same ones whether or not another role had asked one of them before.
 async fn relatives_do_not_show_who_asked_first(url: &str) {
     let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
     let asked = |family: u8, number: u8| QuestionDigest {
@@ -612,8 +612,8 @@ async fn relatives_do_not_show_who_asked_first(url: &str) {
     );
 }
 
-/// Of two answers to one question that a statement buys, the role sees the second one again,
-/// whether or not another role had made them before.
+/// A statement buys two answers to one question: the role sees the second one again, whether or not
+/// another role had made them before.
 async fn answers_bought_together_keep_their_order(url: &str) {
     let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
     let asked = question(1, 0.1, gaussian(0.001));

@@ -1,6 +1,6 @@
-//! Who only looks at a ledger writes nothing: not to it, not to its witness, whatever its format
-//! and whatever the policy says. What the owner decides changes no account either. A newer pgveil
-//! takes no ledger from an older one that is using it.
+//! A command that only reads a ledger writes nothing: not to it, not to its witness, whatever its
+//! format and whatever the policy says. What the owner decides changes no account either. A newer
+//! pgveil takes no ledger from an older one that is using it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -272,7 +272,7 @@ async fn decisions_open_no_account(url: &str) {
     assert_eq!(found, Some(1));
 }
 
-/// What it is claiming just now is all that shows another process.
+/// Only the claims of another process show that it is there.
 async fn a_ledger_in_use_keeps_its_format(url: &str) {
     let (owner, roles) = specs_usual(Accounting::Gdp);
     let ledger = at(url, owner.clone(), &roles).await.unwrap();
@@ -325,7 +325,7 @@ async fn a_ledger_in_use_keeps_its_format(url: &str) {
     ));
 }
 
-/// Who opens or reads a ledger while another process brings it to a newer format reads it again.
+/// A process that opens or reads a ledger while another one upgrades its format reads it again.
 async fn a_raise_meanwhile_is_no_damage(url: &str) {
     let address: Address = url.into();
     make(&address).await;

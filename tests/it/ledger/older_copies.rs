@@ -272,7 +272,7 @@ async fn without_a_witness_nothing_is_left() {
     assert!(debit(&ledger, "bob", laplace(0.001)).await.is_err());
 }
 
-/// Such a witness does not know the spending after it was last written.
+/// A witness older than the backup does not know the spending after it was last written.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_witness_older_than_the_backup_counts_as_none() {
     let scratch = Scratch::new();
@@ -406,7 +406,8 @@ async fn a_torn_witness_blocks_neither_a_new_ledger_nor_a_restoration() {
     drop(open(&at).await.unwrap());
 }
 
-/// As a file does, from another machine. On the ledger's own server it is refused.
+/// A witness in PostgreSQL shows an older copy, as a file does. On the ledger's own server it is
+/// refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_witness_in_postgresql_tells_an_older_copy() {
     let scratch = Scratch::new();

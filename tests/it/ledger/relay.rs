@@ -29,7 +29,7 @@ async fn relay(mode: Arc<AtomicU32>) -> String {
     relay_or(mode, name, None).await
 }
 
-/// The same for a database by its name, and the socket of the server that takes over.
+/// A relay to a database by its name; the other socket is that of the server that takes over.
 async fn relay_or(mode: Arc<AtomicU32>, name: &str, other: Option<PathBuf>) -> String {
     let server = stage::server().await;
     let socket = server.directory().join(".s.PGSQL.5432");

@@ -1,4 +1,4 @@
-//! The same question again: the same values, paid once by each role that sees them.
+//! A question that is asked again: the same values, paid once by each role that sees them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -253,8 +253,8 @@ async fn each_role_pays_for_what_it_sees() {
     );
 }
 
-/// The same question twice in one statement is bought twice, even if another role asked it before:
-/// otherwise two equal values would reveal that.
+/// A question that stands twice in one statement is bought twice, even if another role asked it
+/// before: otherwise two equal values would reveal that.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_is_sold_once_in_a_statement() {
     let veil = Veil::demo(with_colleague, None).await;

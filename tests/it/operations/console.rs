@@ -548,7 +548,7 @@ async fn explained_record(stage: &Stage, actor: &str) -> LoggedStatement {
     found.unwrap()
 }
 
-/// The same question, explained by the role itself.
+/// The record of `COUNT`, explained by the role itself.
 async fn on_the_wire(stage: &Stage) -> LoggedStatement {
     let statements = parse(COUNT).unwrap();
     let [Statement::Query(query)] = statements.as_slice() else {

@@ -72,7 +72,7 @@ impl Browser {
         self.press_where(control, |text| text == control);
     }
 
-    /// The same where the control's text begins so.
+    /// Presses the first control whose text has this beginning.
     pub fn press_first(&self, beginning: &str) {
         self.press_where(beginning, |text| text.starts_with(beginning));
     }

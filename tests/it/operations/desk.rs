@@ -38,7 +38,7 @@ pub struct Stage {
     pub address: SocketAddr,
     pub veil: Veil,
     exchange: Arc<Reloadable>,
-    /// Those that operators see.
+    /// The sessions that operators see.
     sessions: Arc<OpenSessions>,
     /// The state that its sessions share with those of clients.
     commons: Arc<SharedState>,

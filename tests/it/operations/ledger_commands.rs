@@ -59,14 +59,14 @@ impl Books {
         command
     }
 
-    /// What it prints; it must succeed.
+    /// The output of a command that must succeed.
     fn done(&self, arguments: &[&str]) -> String {
         let output = self.command(arguments).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What it prints before it fails, with these words.
+    /// The output of a command that must fail with these words.
     fn failed(&self, arguments: &[&str], words: &str) -> String {
         let Output {
             status,
@@ -192,7 +192,8 @@ async fn a_ledger_is_shown_verified_and_attested() {
     assert_eq!(Books::value(&shown, "restored"), "1 times");
 }
 
-/// Who only reads a ledger of long ago leaves it as it is, and says who brings it to this format.
+/// A command that only reads a ledger of an old format leaves it as it is, and names the command
+/// that upgrades it.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_old_ledger_is_left_with_what_to_do() {
     let books = Books::new();

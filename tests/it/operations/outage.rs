@@ -236,7 +236,7 @@ struct Postmaster {
     process: u32,
     arguments: Vec<String>,
     user: (u32, u32),
-    /// Where it is a child of ours.
+    /// The server as a child process of the test, if it is one.
     child: Option<Child>,
 }
 
@@ -458,7 +458,7 @@ async fn a_network_that_swallows_everything_ends_no_session() {
     );
 }
 
-/// What hangs has its own line, and hides neither the other servers nor the budgets.
+/// A server that hangs has its own line, and hides neither the other servers nor the budgets.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_database_that_hangs_shows_in_the_metrics() {
     let veil = Veil::demo(rich, Veil::silent()).await;

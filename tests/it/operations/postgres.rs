@@ -233,7 +233,7 @@ mod embedded {
         assert!(is_gone_within(&directory, PATIENCE));
     }
 
-    /// It has only its own locale, and still starts.
+    /// The embedded server has only its own locale, and starts all the same.
     #[tokio::test(flavor = "multi_thread")]
     async fn another_ones_locale_is_done_without() {
         let locale = austrian().await;

@@ -67,7 +67,7 @@ pub async fn page(port: u16, request: &str) -> String {
     page_of("localhost", port, request).await
 }
 
-/// The same, where the request names another host.
+/// The answer to a request that names another host.
 async fn page_of(host: &str, port: u16, request: &str) -> String {
     let mut socket = tokio::net::TcpStream::connect(("127.0.0.1", port))
         .await
@@ -596,7 +596,7 @@ async fn columns(client: &tokio_postgres::Client, table: &str) -> usize {
     .unwrap()
 }
 
-/// It would rebuild it under the first one.
+/// A second proxy on one shadow would rebuild it under the first one.
 fn a_second_proxy_takes_no_shadow(policy: &str, server: &LocalPostgres, shadow: &LocalPostgres) {
     let directory = TemporaryDirectory::new("second");
     std::fs::write(directory.0.join("policy.yaml"), policy).unwrap();

@@ -12,7 +12,8 @@ use super::stage::{PGVEIL, Stage};
 
 const COUNT: &str = "SELECT count(*) FROM shop.people";
 
-/// As systemd starts a service of a socket: the descriptor 3, and the process's number.
+/// Starts pgveil as systemd starts a service of a socket: with the descriptor 3, and the process's
+/// number.
 fn activated(stage: &Stage, log: &str, socket: &TcpListener) -> Running {
     let handed = "exec 3<&0 </dev/null; export LISTEN_FDS=1 LISTEN_PID=$$; exec \"$@\"";
     let mut command = Command::new("sh");

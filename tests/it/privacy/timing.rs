@@ -65,7 +65,7 @@ async fn resting(veil: &Veil, count: usize) {
     }
 }
 
-/// It is still waiting after more has happened elsewhere.
+/// Whether the question is still waiting after more has happened elsewhere.
 async fn rests(veil: &Veil, asked: &mut JoinHandle<Result<Answer, Error>>) -> bool {
     for _ in 0..20 {
         veil.ask("SELECT count(*) FROM nls.industries")

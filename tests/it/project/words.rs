@@ -6,6 +6,9 @@ use std::path::{Path, PathBuf};
 
 use super::tidy::texts;
 
+/// The folders whose sources are read.
+const FOLDERS: [&str; 5] = ["src", "tests", "benches", "mutants", "fuzz/fuzz_targets"];
+
 /// A word or phrase that is not used, and what to write instead.
 const NOT: [(&str, &str); 14] = [
     ("asunder", "decorrelate"),
@@ -34,9 +37,9 @@ const PLAIN: [(&str, &str); 3] = [
     ),
 ];
 
-/// How a doc comment may not begin: with words that stand for something outside it. Editors and
-/// rustdoc show an item alone, and its reader then does not know what is meant.
-const UNNAMED: [&str; 13] = [
+/// Beginnings of doc comments that are refused: words that stand for something outside the comment.
+/// Editors and rustdoc show an item alone, and its reader then does not know what is meant.
+const UNNAMED: [&str; 17] = [
     "All of it",
     "All of them",
     "As",
@@ -50,9 +53,13 @@ const UNNAMED: [&str; 13] = [
     "They",
     "This",
     "Those",
+    "What it",
+    "What they",
+    "Where it",
+    "Whose",
 ];
 
-/// What may begin so after all: a name follows, of the item whose contract holds.
+/// Beginnings that are allowed: the name of the item whose contract holds follows.
 const NAMED: [&str; 2] = ["As [`", "As `"];
 
 fn documents() -> Vec<(PathBuf, String)> {
@@ -97,9 +104,8 @@ fn is_plain(path: &Path, line: &str) -> bool {
 /// The style of CONTRIBUTING.md, as far as single words show it.
 #[test]
 fn plain_words_are_used() {
-    let folders = ["src", "tests", "benches", "mutants", "fuzz/fuzz_targets"];
     let is_this_list = |(path, _): &(PathBuf, String)| path.ends_with("project/words.rs");
-    let sources = folders
+    let sources = FOLDERS
         .into_iter()
         .flat_map(texts)
         .filter(|source| !is_this_list(source));
@@ -146,11 +152,11 @@ fn is_unnamed(text: &str) -> bool {
         && !NAMED.iter().any(|named| text.starts_with(named))
 }
 
-/// A `///` names its subject.
+/// A `///` names its subject, in tests too.
 #[test]
 fn a_doc_comment_can_be_read_alone() {
     let mut found = Vec::new();
-    for (path, text) in texts("src") {
+    for (path, text) in FOLDERS.into_iter().flat_map(texts) {
         let mut before = None;
         for (at, line) in text.lines().enumerate() {
             let doc = doc_text(line);

@@ -604,7 +604,7 @@ async fn days_between_those_that_are_missing_cost_no_accuracy() {
     assert!(all[7] > 1.5 * all[0], "{all:?}");
 }
 
-/// Of several answers for a day the one with the least error is shown.
+/// If there are several answers for a day, the one with the least error is shown.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_most_accurate_answer_that_serves_is_shown() {
     let veil = clinic(&policy(BY_DAY), true).await;
@@ -748,7 +748,7 @@ async fn each_purchase_has_its_own_look() {
     assert!(declared > 20.0 * chosen, "{declared} {chosen}");
 }
 
-/// Of a purchase whose look saw too few units nothing is kept, and its look alone is paid.
+/// If a look saw too few units, nothing of its purchase is kept, and the look alone is paid.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_look_that_sees_too_few_units_buys_no_period() {
     let veil = busy(true).await;

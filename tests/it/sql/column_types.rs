@@ -243,7 +243,7 @@ fn questions(at: usize) -> [String; 5] {
     ]
 }
 
-/// Whether it is answered, and as PostgreSQL does.
+/// Whether the query is answered, and as PostgreSQL does.
 async fn is_answered(veil: &Veil, requester: &Requester, sql: &str) -> Result<bool, String> {
     match veil.rows_as(requester, sql).await {
         Err(error)

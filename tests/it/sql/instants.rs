@@ -10,7 +10,7 @@ use crate::privacy::attack::fuzz::Dice;
 
 const TRIED: usize = 4_000;
 
-/// As drivers print them, and the edges.
+/// Moments as drivers print them, and the edges.
 const WHOLE: [&str; 48] = [
     "1995-01-01 +00",
     "1995-01-01+00",

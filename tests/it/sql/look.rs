@@ -67,13 +67,13 @@ async fn veil_of(silent: bool, policy: &str) -> Veil {
     Veil::over(fill, policy, Veil::silent().filter(|_| silent)).await
 }
 
-/// The same with this noise.
+/// A stage over the tables of this file, with this noise.
 pub async fn seeded_veil(sampler: MakeSampler) -> Veil {
     let fill = async |client: &tokio_postgres::Client| client.batch_execute(SCHEMA).await.unwrap();
     Veil::over(fill, POLICY, Some(sampler)).await
 }
 
-/// The same without noise, under another `privacy:` and budget.
+/// A stage over the tables of this file without noise, under another `privacy:` and budget.
 pub(super) async fn silent_veil_of(edit: impl Fn(&str) -> String) -> Veil {
     veil_of(true, &edit(POLICY)).await
 }

@@ -574,8 +574,8 @@ async fn the_last_point_of_a_grid_stays_inside_its_type() {
     }
 }
 
-/// As the release has them: numbers by their value, texts by their bytes, NULL last. The order in
-/// which the database found them does not show.
+/// Groups come in the release's order: numbers by their value, texts by their bytes, NULL last. The
+/// order in which the database found them does not show.
 #[tokio::test(flavor = "multi_thread")]
 async fn groups_come_in_the_order_of_their_keys() {
     let veil = Veil::demo(rich, Veil::silent()).await;

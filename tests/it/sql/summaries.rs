@@ -33,7 +33,7 @@ summaries:
     )
 }
 
-/// The same with so much budget that every answer stands out from its noise.
+/// The policy with a budget under which every answer stands out from its noise.
 fn precise(yaml: String) -> String {
     declared(Veil::precise(yaml)).replace("    epsilon: 0.5\n", "    epsilon: 5000\n")
 }

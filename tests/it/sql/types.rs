@@ -91,8 +91,8 @@ async fn columns_of_other_types_are_answered() {
     }
 }
 
-/// As drivers write it: with and without the schema, for a text, a parameter and a list. No other
-/// type of the database can be named, and none whose columns are hidden.
+/// Drivers cast constants to enums with and without the schema: a text, a parameter and a list. A
+/// statement can name neither other types of the database nor a type whose columns are hidden.
 #[tokio::test(flavor = "multi_thread")]
 async fn constants_are_cast_to_enums_that_are_shown() {
     let more = "; CREATE TYPE shop.kind AS ENUM ('paid'); CREATE SCHEMA other; CREATE TYPE \
@@ -221,8 +221,8 @@ async fn texts_are_read_as_postgresql_reads_them() {
     .await;
 }
 
-/// The same words for other labels are another question: nothing that was answered before is shown
-/// for it.
+/// If an enum's labels change places, a question in the same words is another one: no earlier
+/// answer is shown for it.
 #[tokio::test(flavor = "multi_thread")]
 async fn labels_that_change_places_make_another_policy() {
     let fill = async |client: &tokio_postgres::Client| client.batch_execute(SCHEMA).await.unwrap();

@@ -507,7 +507,7 @@ async fn thin_groups_are_warned_of() {
     }
 }
 
-/// As a client sees it, by settings of the session; the hint is run.
+/// A client meets the refusal under settings of its session, and runs what the hint says.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_meets_the_refusal_and_its_hint() {
     let veil = Veil::demo(of_units(60), None).await;

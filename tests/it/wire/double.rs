@@ -38,7 +38,7 @@ pub struct Double {
     pub cancelled: AtomicUsize,
     pub describes: AtomicUsize,
     pub records: Mutex<Vec<Record>>,
-    /// Of each question, what the client got for it in the end.
+    /// The ending that the client got for each question.
     pub given_up: Mutex<Vec<Arc<OnceLock<Ending>>>>,
     /// Whether answers that are `gated` may end.
     pub gate: watch::Sender<bool>,

@@ -280,7 +280,7 @@ impl Socket {
         self.prove(password, binding).await
     }
 
-    /// The same once the type byte of the server's offer is read.
+    /// Authenticates after the type byte of the server's offer was read.
     pub async fn authenticate_after_offer(&mut self, password: &str) {
         let length = self.stream.read_i32().await.unwrap();
         self.stream

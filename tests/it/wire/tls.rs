@@ -80,7 +80,7 @@ pub async fn exchanged(
     exchanged_by(address, (certificate, None), request).await
 }
 
-/// The same, for a client that shows this certificate.
+/// The exchange of a client that shows this certificate.
 pub async fn exchanged_by(
     address: std::net::SocketAddr,
     (certificate, own): (&CertificateDer<'static>, Option<Issued>),

@@ -21,11 +21,11 @@ pub struct ClipBias {
     /// Units that are longer than the policy's limits allow, where that many stand out.
     pub beyond: f64,
     /// The length that the clip takes from all units together, if numbers of units fall as smoothly
-    /// as those that show. It is near what is taken, in the mean over looks. Older answers do not
-    /// have it.
+    /// as those that show. On average over looks it is near the length that is taken. Older answers
+    /// do not have it.
     pub expected: Option<f64>,
-    /// The likeliest such length among all ways in which units may go on: from it the interval
-    /// reaches further. It is above what is taken more often than below.
+    /// The likeliest such length among all tails that are possible beyond the last bin that shows.
+    /// The interval begins here. It is above the length that is taken more often than below.
     pub length: f64,
     /// The upward standard deviation of `length`. It covers the histogram's noise, and the ways
     /// in which units may be spread beyond the last bin that shows.
@@ -41,7 +41,7 @@ pub struct ClipBias {
     pub growth: [f64; HALVINGS],
 }
 
-/// What lacks the length that a clip took.
+/// The values that lack the length that a clip took.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Lacking {
     /// One value lacks all of the length. One unit of length is this much in the value's own unit.
@@ -64,7 +64,8 @@ struct Stored {
     length: f64,
     /// Older cuts have `tail` instead, or neither.
     error: Option<f64>,
-    /// What a heavy tail adds to `length`, which is then the most that a light one takes.
+    /// The length that a heavy tail adds to `length`, which is then the most that a light one
+    /// takes.
     tail: Option<f64>,
     /// Older cuts count rows as any length.
     rows: Option<f64>,
@@ -101,14 +102,14 @@ pub(super) fn no_growth() -> [f64; HALVINGS] {
     [1.0; HALVINGS]
 }
 
-/// The most of all lengths that counts as cut: past it the histogram says too little.
+/// The largest share of all lengths that counts as cut: past it the histogram says too little.
 const SHARE_MAX: f64 = 0.5;
 
 /// Which tails are possible beyond the last bin that shows.
 #[derive(Clone, Copy)]
 struct Possible {
-    /// How many units a bin has at most, as a share of the bin before it, which is shorter by the
-    /// root of two.
+    /// The most units of a bin, as a share of the bin before it, which is shorter by the root of
+    /// two.
     heaviest: f64,
     /// Whether the tail is a law that the units there are drawn from, so that their number varies.
     is_law: bool,
@@ -128,8 +129,8 @@ const OF_ROWS: Possible = Possible {
     is_law: true,
 };
 
-/// The most of all units that may be far longer than the last bin that shows, and stay unseen: an
-/// interval of sums allows for them. Noise hides more of few units than that, and then the tails
+/// The share of all units that may be far longer than the last bin that shows and stay unseen: an
+/// interval of sums allows for them. With few units, noise hides a larger share, but then the tails
 /// that the last bins allow are as long.
 const HIDDEN_UNITS: f64 = 0.01;
 
@@ -159,7 +160,7 @@ impl ClipBias {
         HIDDEN_UNITS * self.of
     }
 
-    /// How many times this clip would be chosen with this factor less noise.
+    /// The clip that would be chosen with this factor less noise, as a multiple of this one.
     pub fn growth(&self, less: f64) -> f64 {
         let halvings = less.max(1.0).log2().min(HALVINGS as f64);
         let at = |halvings: usize| match halvings.min(HALVINGS).checked_sub(1) {
@@ -192,9 +193,9 @@ impl ClipBias {
         own.max(unit * lacks / (groups as f64).sqrt())
     }
 
-    /// The amount that a value lacks, near what it lacks in the mean over looks; `None` where it is
-    /// not known. Groups are taken to lack the same share. `value` is what is left, with the sign
-    /// of what was summed.
+    /// An estimate of the amount that a value lacks, which is right on average over looks; `None`
+    /// where it is not known. Groups are assumed to lack the same share. `value` is the clipped
+    /// sum, with the sign of the summed values.
     pub fn expected_of(&self, value: f64, of: Lacking) -> Option<f64> {
         let expected = self.expected?;
         Some(match of {
@@ -261,14 +262,12 @@ impl Smoothed {
         }
     }
 
-    /// The ways in which units may go on, where a clip is chosen: from the last bin that a clip
-    /// follows.
+    /// The possible tails where a clip is chosen: from the last bin that a clip follows.
     pub(super) fn ways_of_choice<'h>(&self, histogram: &'h Histogram) -> Ways<'h> {
         self.ways_from(histogram, self.last, OF_SUMS)
     }
 
-    /// The ways in which units may go on, where what a clip cuts is stated: also past gaps between
-    /// bins.
+    /// The possible tails where the cut of a clip is reported: also past gaps between bins.
     fn ways<'h>(&self, histogram: &'h Histogram, possible: Possible) -> Ways<'h> {
         let mut last = self.last;
         let least = BEYOND_DEVIATIONS * histogram.deviation;
@@ -292,13 +291,14 @@ impl Smoothed {
     }
 }
 
-/// What a clip takes from a unit above the ceiling, which counts as of the first bin above it.
+/// The length that a clip takes from a unit above the ceiling, which counts as one of the first bin
+/// above it.
 fn of_beyond(histogram: &Histogram, clip: f64) -> f64 {
     let ceiling = histogram.edges.last();
     ceiling.map_or(0.0, |ceiling| ceiling * std::f64::consts::SQRT_2 - clip)
 }
 
-/// How units may go on beyond the last bin that shows, whatever the clip.
+/// The possible tails beyond the last bin that shows, whatever the clip.
 pub(super) struct Ways<'h> {
     histogram: &'h Histogram,
     possible: Possible,
@@ -372,14 +372,15 @@ impl TailShape {
     }
 }
 
-/// What a clip takes, by how units may go on beyond the last bin that shows.
+/// The cut of a clip under each possible tail beyond the last bin that shows.
 pub(super) struct Tails<'h> {
     counts: &'h [f64],
     deviation: f64,
     last: usize,
-    /// What the clip takes from a unit of each bin.
+    /// The length that the clip takes from a unit of each bin.
     of_each: Vec<f64>,
-    /// What it takes from the units up to the last bin that shows, and above the ceiling.
+    /// The amount that the clip takes from the units up to the last bin that shows, and above the
+    /// ceiling.
     cut: f64,
     /// The variance of that, in those of one number.
     squares: f64,
@@ -412,7 +413,7 @@ impl<'h> Tails<'h> {
         }
     }
 
-    /// What is cut if, from the last bin that shows on, each bin has the shape's share of the one
+    /// The cut if, from the last bin that shows on, each bin has the shape's share of the one
     /// before it.
     ///
     /// # Reference
@@ -479,7 +480,7 @@ impl<'h> Tails<'h> {
     }
 }
 
-/// What is cut if units go on in one way.
+/// The cut under one possible tail.
 pub(super) struct TailFit {
     /// The squares that are left, in variances.
     off: f64,

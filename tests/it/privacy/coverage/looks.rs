@@ -76,8 +76,8 @@ async fn exact(veil: &Veil, question: &Question) -> (Vectors, Vec<f64>) {
     (vectors, whole)
 }
 
-/// Of answers to one question: the error as a multiple of the best clip's, and how many intervals
-/// hold, of how many.
+/// The error of answers to one question, as a multiple of the best clip's; how many intervals hold,
+/// of how many.
 async fn worth(veil: &Veil, question: &Question, epsilon: f64) -> (f64, u32, u32) {
     let (vectors, whole) = exact(veil, question).await;
     let Question {

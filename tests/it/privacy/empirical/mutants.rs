@@ -20,7 +20,7 @@ use crate::fixture::Stream;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     None,
-    /// This many times too little.
+    /// Noise that is too small by this factor.
     TooLittle(u64),
     /// One draw for all groups.
     Shared,

@@ -110,7 +110,7 @@ impl Stage {
         }
     }
 
-    /// The same, with clips that a look chooses.
+    /// The stage with clips that a look chooses.
     pub fn looking(self) -> Self {
         Self {
             clip: "auto",

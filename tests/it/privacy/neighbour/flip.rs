@@ -1,4 +1,4 @@
-//! The same statement under other plans and another physical order: the same digits.
+//! One statement under several of PostgreSQL's plans and physical orders: equal digits.
 
 use super::bound::filled;
 use super::choices;

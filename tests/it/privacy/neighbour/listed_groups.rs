@@ -285,7 +285,7 @@ fn limit(sql: &str, column: usize) -> i128 {
     limit.parse().unwrap()
 }
 
-/// The same with limits that are 16 times as large.
+/// The statement with limits that are 16 times as large.
 fn widened(sql: &str) -> String {
     let limits = sql.split("(-").skip(1).filter_map(|rest| {
         let (limit, rest) = rest.split_once(')')?;

@@ -85,7 +85,7 @@ async fn no_unit_moves_the_moments_further_than_the_bound() {
     }
 }
 
-/// Where a look chooses the clip, too.
+/// The bound of a step holds where a look chooses the clip, too.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_unit_moves_the_moments_further_than_a_looked_at_bound() {
     let world = world().await;

@@ -80,7 +80,8 @@ fn moved(part: &ChoicePlan, look: &RowsLook, whole: &Groups, rest: &Groups) -> R
     })
 }
 
-/// Where the charge counts the weights of all groups together, and not their squares.
+/// Checks the weight of one unit in all groups together, where the charge counts that weight and
+/// not the squares by group.
 fn adds_up(part: &ChoicePlan, whole: &Groups, rest: &Groups) -> Result<(), String> {
     let ChoiceKind::Choice {
         draws, weight_max, ..

@@ -115,7 +115,7 @@ async fn clips_follow_declared_totals_and_are_enforced() {
     }
 }
 
-/// What a statement returns for units within their totals is what PostgreSQL adds up.
+/// For units within their totals a statement returns the sums of PostgreSQL.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_unit_within_its_total_is_not_cut() {
     let world = World::with_totals().await;

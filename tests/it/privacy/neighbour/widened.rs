@@ -114,7 +114,8 @@ async fn widened_questions_have_one_price_and_stay_within_it() {
     }
 }
 
-/// What would cost more, have more noise, or rest on a list that is not complete.
+/// Questions that are not widened: they would cost more, have more noise, or rest on a list that is
+/// not complete.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_else_is_widened() {
     let world = World::with(SCHEMA, POLICY).await;

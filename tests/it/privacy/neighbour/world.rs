@@ -252,7 +252,7 @@ impl World {
         self.plan_of_session(sql, accounting, epsilon, session_settings, true)
     }
 
-    /// Those that plans are made with.
+    /// The terms that plans are made with.
     pub fn terms(accounting: Accounting, epsilon: f64, session_settings: SessionSettings) -> Terms {
         let fixed = Fixed::round_down;
         let cap = Cap::new(fixed(8.0), fixed(1e-6), fixed(0.005), accounting).unwrap();

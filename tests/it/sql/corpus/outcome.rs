@@ -11,7 +11,7 @@ use crate::fixture::Veil;
 
 #[derive(Debug, PartialEq)]
 pub enum Outcome {
-    /// As PostgreSQL, but for the order of rows.
+    /// PostgreSQL's rows, in whatever order.
     Equal,
     Different {
         ours: Vec<String>,

@@ -76,8 +76,8 @@ async fn a_group_of_a_finer_answer_lacks_its_share() {
     assert!((one / week - 1.0).abs() < 0.01, "{one}, {week}");
 }
 
-/// It is zero where keys prove that nothing is cut, and NULL where nothing is known of it: clips by
-/// the limits, sums of both signs, values that are chosen, and sums that are left out.
+/// `low_by` is zero where keys prove that nothing is cut. It is NULL where pgveil does not know:
+/// for clips by the limits, sums of both signs, chosen values, and sums that are left out.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_known_to_be_cut_is_null() {
     let veil = veil(true).await;

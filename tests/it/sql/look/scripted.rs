@@ -26,7 +26,7 @@ impl Scripted {
         };
     }
 
-    /// Of all draws since it began.
+    /// The laws of all draws since the sampler began.
     pub fn laws(&self) -> Vec<Noise> {
         self.0.lock().unwrap().laws.clone()
     }

@@ -145,7 +145,7 @@ fn with_oid(sql: &str, oid: &str) -> String {
     text
 }
 
-/// Those that read no table of the shop; the wire answers `pg_advisory_unlock_all()` itself.
+/// The queries that read no table of the shop; the wire answers `pg_advisory_unlock_all()` itself.
 fn queries(block: &str, faults: &mut BTreeMap<String, usize>) -> Vec<Query> {
     let lower = block
         .to_ascii_lowercase()
