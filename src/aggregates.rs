@@ -72,7 +72,7 @@ pub use logistic::newton::{
     COEFFICIENTS as NEWTON_COEFFICIENTS, STEP as NEWTON_STEP, STEPS as NEWTON_STEPS,
 };
 pub use measure_id::MeasureId;
-pub use model::{Fit, Model, Remark};
+pub use model::{Fit, FitCaution, Model};
 pub use moments::Noisy;
 use names::AggregateName;
 pub use names::{Counted, call as resolve_call, is_aggregate, what_is_counted};
@@ -82,7 +82,7 @@ pub use released_column::ReleasedColumn;
 pub use reported::count_from_reports;
 pub use single_measure::CountOrSum;
 use unbounded::Unbounded;
-pub use unbounded::{Calls, Clamped, Compares, Facts, Ties};
+pub use unbounded::{Calls, Clamped, ComparisonKind, Facts, Ties};
 use value::OutputValue;
 pub use value::{Columns, DistinctValues, Foreseen, Group};
 pub use variance::Dispersion;

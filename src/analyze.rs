@@ -28,7 +28,7 @@ mod unit_totals;
 pub use cardinality::UnitGroups;
 pub use fanout::{FanOut, MetTable};
 pub use keys::key_combinations::{Axis, KeyCombinations, axes};
-pub use keys::{Because, KeyRule, NoRow, grouping_sets, listed_groups, values_between};
+pub use keys::{KeyRule, NoRow, NoRowReason, grouping_sets, listed_groups, values_between};
 pub use lineage::{Label, Lineage, only_scan, unit_of};
 pub use planning_effort::PlanningEffort;
 pub use release::HIDDEN_SCANS_FROM;

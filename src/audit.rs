@@ -20,4 +20,4 @@ pub use attack::{Gain, TrialNumbers, Trials, attack, provable};
 pub use influence::{Influence, influence};
 pub use interval::{lower, upper};
 pub use population::{CANARY, Population};
-pub use questions::{AuditQuestion, Shows, attempts, questions};
+pub use questions::{AuditQuestion, CanaryPlace, attempts, questions};

@@ -239,7 +239,7 @@ pub enum TypeDefinition {
 
 /// A right that a role which only reads tables does not need.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Power {
+pub enum UnneededRight {
     Superuser,
     /// BYPASSRLS.
     PassRowSecurity,
@@ -269,7 +269,7 @@ pub struct Catalog {
     pub server_encoding: String,
     pub database: String,
     /// The connected role's rights beyond reading tables.
-    pub powers: Vec<Power>,
+    pub powers: Vec<UnneededRight>,
     /// Every user table, view and so on outside pg_catalog and information_schema.
     pub tables: Vec<Table>,
     /// Enums, and domains over built-in types.

@@ -71,7 +71,7 @@ pub fn main() -> ExitCode {
         Command::Demo(_) => "warn,pgveil::cli=info",
         _ => "info",
     });
-    process::tell_panics_by_place();
+    process::log_panics_by_place();
     if let Err(failure) = process::close() {
         failure.print();
         return failure.exit_code();
@@ -122,7 +122,7 @@ async fn run(command: Command, inherited: ListenFd) -> Result<(), Failure> {
             yes,
         } => {
             let name = name.as_deref();
-            summarize::run(&file, summarize::Wanted { name, again, yes }).await
+            summarize::run(&file, summarize::SummarizeOptions { name, again, yes }).await
         }
         Command::Synth(options) => synth::run(options).await,
         Command::Audit(options) => audit::run(options).await,

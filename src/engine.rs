@@ -60,7 +60,7 @@ pub use crate::shadow::{Argument, ColumnDescription, Description, Format, Reques
 pub use curve::{Bought, Curve, CurvePoint, curve};
 pub use expected_error::{Within, after, expected_errors, in_words, percent};
 pub use explore::{Explored, explain};
-pub use group_privacy::Promised;
+pub use group_privacy::AccountPromise;
 pub use metrics::{Metrics, QuestionEnd, QuestionOutcome, SessionCount};
 pub use notice::{Sql, describe as describe_plan, three_digits};
 pub use period_form::plan_batch;
@@ -75,7 +75,9 @@ pub use service::{Answer, Commanded, ConnectionLimits, Service};
 pub use summaries::{SummaryMaker, SummaryQuestion};
 pub use timing::answer_deadline;
 pub use useless::{QuestionPlan, refuse_useless};
-pub use worth::{ExpectedAnswer, Lever, Pricing, Worth, WorthAggregate, answers, role_worth};
+pub use worth::{
+    AdviceSubject, ExpectedAnswer, Pricing, Worth, WorthAggregate, answers, role_worth,
+};
 
 use constant_answers::{ConstantAnswers, ConstantKey};
 use failures::Failures;
@@ -180,7 +182,7 @@ impl Engine {
     }
 
     /// The engine with the facts that the database server states about itself.
-    pub fn before(self, server: BackendServer) -> Self {
+    pub fn with_server(self, server: BackendServer) -> Self {
         Self { server, ..self }
     }
 
@@ -233,7 +235,7 @@ impl Engine {
 
     /// The engine over a policy that uses the findings of searches: each role pays for them before
     /// its first question.
-    pub fn resting_on(self, found: Vec<Found>) -> Self {
+    pub fn with_findings(self, found: Vec<Found>) -> Self {
         Self {
             admission: SearchPayment::new(found),
             ..self

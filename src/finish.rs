@@ -11,7 +11,9 @@ use sqlparser::ast;
 
 pub use fits::{Fits, Fitting};
 pub use output::groups_unseen;
-pub use uncertainty::{Spread, has_few, quantile_95, reach_of_cuts, spread, value_and_error};
+pub use uncertainty::{
+    ErrorInterval, has_few, quantile_95, reach_of_cuts, spread, value_and_error,
+};
 
 use crate::aggregates::{FieldValue, Fit};
 use crate::analyze::KeyRule;

@@ -37,7 +37,7 @@ pub use questions::{Questions, Terminal, Valid};
 pub use request::Request;
 pub use unit_paths::UnitPath;
 pub use validate::hold;
-pub use write::{LineSubject, Marks, Width, lines};
+pub use write::{LineSubject, OpenDecisionMark, Width, lines};
 
 /// Why no draft was made.
 #[derive(Debug)]

@@ -87,7 +87,7 @@ use compare_witnesses::{Attest, open_witnesses};
 use inspect::may_change;
 use record::RecordLog;
 use rules::Rules;
-use store::{Absent, Older};
+use store::{Absent, OnOlderFormat};
 use worker::Worker;
 
 /// Bytes of an answer that may wait in memory for the disk.
@@ -160,7 +160,7 @@ impl Ledger {
             let url = address.url.expose();
             let witnesses = &address.witnesses;
             let asked = |store: &mut dyn Store, format| may_change(store, format, witnesses);
-            let store = store_at(url, Absent::Make, Older::RaiseUnlessInUse(&asked))?;
+            let store = store_at(url, Absent::Make, OnOlderFormat::RaiseUnlessInUse(&asked))?;
             let mut rules = Rules::open(store, Clock::system(), &owner, &specs)?;
             rules.witnesses =
                 open_witnesses(&mut *rules.store, &address.witnesses, Attest::IfUnused)?;
@@ -212,7 +212,7 @@ impl Ledger {
         at.check()?;
         let specs = roles.to_vec();
         let rules = move || {
-            let store = store_at(at.url.expose(), Absent::Refuse, Older::Keep)?;
+            let store = store_at(at.url.expose(), Absent::Refuse, OnOlderFormat::Keep)?;
             let mut rules = Rules::look(store, Clock::system(), &owner, &specs)?;
             rules.witnesses = open_witnesses(&mut *rules.store, &at.witnesses, Attest::IfUnused)?;
             Ok(rules)

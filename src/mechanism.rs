@@ -54,7 +54,7 @@ pub use above_threshold::{
     NoisyThreshold, SumDirection, ThresholdQuestion, check_epoch, loss_of_epoch, margin,
 };
 pub use calibration::{Calibrated, CalibrationError, loss_threshold};
-pub use choose_law::{AccountState, Either, choose, quantile_95};
+pub use choose_law::{AccountState, LossByMechanism, choose, quantile_95};
 pub use conversion::{delta_of_mu, delta_of_rho, epsilon_of_mu, epsilon_of_rho, mu_of, rho_of};
 pub use effects::{Effect, Effects};
 pub use event_bits::bits;

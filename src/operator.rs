@@ -28,7 +28,7 @@ pub use certificate::certificate_end;
 pub use command::OperatorCommand;
 pub use service::OperatorService;
 pub use sessions::{OpenSessions, SessionEntry, State};
-pub use tables::{ACTS, Doing, SHOWN, ShowTable, reference};
+pub use tables::{ACTS, ActCommand, SHOWN, ShowTable, reference};
 
 /// The database that operators connect to.
 pub const DATABASE: &str = "pgveil";

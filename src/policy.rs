@@ -328,14 +328,10 @@ pub struct Table {
     pub periods: Option<Periods>,
 }
 
-/// A column of a table, by its position in [`Table::columns`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ColumnIndex(pub usize);
-
 /// Rows of a public table, in its columns with listed values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Listing {
-    pub columns: Vec<ColumnIndex>,
+    pub columns: Vec<ColumnPosition>,
     /// Parallel to `columns`; no row twice, `None` is NULL.
     pub rows: Vec<Vec<Option<Scalar>>>,
 }

@@ -27,7 +27,7 @@ use crate::mechanism::{Calibrated, SampleError, Sampler};
 use crate::rewrite::{CoordinateId, Draw, Plan, ReleasePlan, UnpaidPart, made_of};
 
 pub use epoch::{Epoch, EpochTerms, EpochVerdict, MonitoredRows};
-pub use look::{ClipBias, Lacking, Looked, TooFew};
+pub use look::{ClipBias, ClippedValues, Looked, TooFew};
 pub use noise_record::{KnownCut, NoiseRecord};
 pub use owner::{ONLY, OwnerError, OwnerRelease};
 pub use paid::{EndedPart, Keeping, LockedPart, PaidPart, PaidRows};

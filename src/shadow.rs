@@ -35,10 +35,10 @@ pub use build::builtin;
 pub use ddl::{Builtin, RowCondition, ShadowSchema, create_tables};
 pub use request::{Argument, ColumnDescription, Description, Format, Requester};
 
-pub use check_named::{Examined, examine};
-pub use copy_public::{CopiedTable, Copying, Heard};
+pub use check_named::{ExaminedShadow, examine};
+pub use copy_public::{CopiedTable, CopyListener, Copying};
 pub use exclusive_lock::ShadowLock;
-pub use rows::{BYTES_MAX, ROWS_MAX, Weighed};
+pub use rows::{BYTES_MAX, HeldRows, ROWS_MAX};
 
 pub use options::{ShadowOptions, ShadowSource};
 pub use schema_copy::copy_schema;
@@ -224,7 +224,7 @@ impl Shadow {
     pub async fn copy_public_heard(
         &self,
         source: &tokio_postgres::Client,
-        heard: Heard<'_>,
+        heard: CopyListener<'_>,
     ) -> Result<Vec<CopiedTable>, ShadowError> {
         // An embedded engine serves one session: ours must be the only one.
         let exclusive = if self.engine == PostgresEngine::Embedded {
@@ -429,7 +429,7 @@ impl Shadow {
         sql: &str,
         columns_expected: &Description,
         formats: &[Format],
-    ) -> Result<Weighed, ShadowError> {
+    ) -> Result<HeldRows, ShadowError> {
         self.run_by(role::ROLE, requester, sql, columns_expected, formats)
             .await
     }
@@ -442,7 +442,7 @@ impl Shadow {
         sql: &str,
         columns_expected: &Description,
         formats: &[Format],
-    ) -> Result<Weighed, ShadowError> {
+    ) -> Result<HeldRows, ShadowError> {
         self.run_by(
             self.own_role(requester),
             requester,
@@ -460,7 +460,7 @@ impl Shadow {
         sql: &str,
         columns_expected: &Description,
         formats: &[Format],
-    ) -> Result<Weighed, ShadowError> {
+    ) -> Result<HeldRows, ShadowError> {
         let preamble = settings::preamble(requester, self.statement_timeout)?;
         // A statement that was described was prepared, so it is one statement and has these
         // columns.

@@ -12,7 +12,7 @@ mod marginals;
 mod model;
 mod sample;
 
-pub use filler::{ColumnSource, Filler, Surroundings, first_step};
+pub use filler::{ColumnSource, FillContext, Filler, first_step};
 pub use marginals::{Cells, Marginal, NoisyMarginals, NoisyQuantity, Quantity};
 pub use model::KeyModel;
 pub use sample::{Sample, draw};

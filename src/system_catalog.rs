@@ -43,8 +43,8 @@ pub fn catalogs(
     facts: &ServerFacts,
 ) -> Result<Option<parse::Query>, Refusal> {
     let reads_relations = match classify::survey(&query.0, policy, search_path)? {
-        classify::About::Tables => return Ok(None),
-        classify::About::Both { relation, table } => {
+        classify::StatementSubject::Tables => return Ok(None),
+        classify::StatementSubject::Both { relation, table } => {
             return Err(Refusal::new(
                 reason::CATALOG_WITH_TABLES,
                 format!("a statement over both {relation} and {table} is not supported"),
@@ -52,7 +52,7 @@ pub fn catalogs(
             .detail("Queries over the catalogs do not read the tables.")
             .hint("Query the catalog and the table in two statements."));
         }
-        classify::About::Catalogs { reads_relations } => reads_relations,
+        classify::StatementSubject::Catalogs { reads_relations } => reads_relations,
     };
     let mut asked = query.0.clone();
     match visit::visit_mut(

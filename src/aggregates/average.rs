@@ -1,7 +1,7 @@
 //! AVG: the sum over the number of rows, within the range of the values.
 
 use super::call::{Call, Resolved, require_type};
-use super::names::{AggregateName, OfDistinct};
+use super::names::{AggregateName, DistinctForm};
 use crate::catalog::Type;
 use crate::ir::Moment;
 use crate::ir::Operation;
@@ -9,7 +9,7 @@ use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::arithmetic::{above, float_literal, measure, when, within};
 use super::best_case::{BestCase, Expected, expect_error_within, few, half_of_quotient, plus};
-use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, Summand, TextRead};
+use super::bounded::{Bounded, Bounds, Counts, Layout, Summand, TextRead, ValuesRead};
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
 use super::unbounded::{Calls, Clamped, Facts, Unbounded, exact_sum};
@@ -27,7 +27,7 @@ pub struct BoundedAverage(pub Summand);
 pub(super) const NAMES: &[AggregateName] = &[AggregateName::new(
     "avg",
     call,
-    OfDistinct::Moment(Moment::Mean),
+    DistinctForm::Moment(Moment::Mean),
 )];
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
@@ -79,8 +79,8 @@ impl<'o> Unbounded<'o> for UnboundedAverage<'o> {
 }
 
 impl Bounded for BoundedAverage {
-    fn reads(&self) -> Reads<'_> {
-        Reads::Summand(&self.0)
+    fn reads(&self) -> ValuesRead<'_> {
+        ValuesRead::Summand(&self.0)
     }
 
     fn value_over_no_rows(&self) -> Option<Scalar> {

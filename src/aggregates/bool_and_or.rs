@@ -1,13 +1,13 @@
 //! BOOL_AND, EVERY and BOOL_OR: whether any row is false, or true.
 
 use super::call::{Call, Resolved, require_type};
-use super::names::{AggregateName, OfDistinct};
+use super::names::{AggregateName, DistinctForm};
 use crate::ir::Operation;
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::arithmetic::{float_literal, measure};
 use super::best_case::{BestCase, Expected, dot, expect_error, rounded_text, three_digits};
-use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead};
+use super::bounded::{Bounded, Bounds, Counts, Layout, TextRead, ValuesRead};
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
 use super::unbounded::{Calls, Clamped, Facts, Unbounded};
@@ -70,9 +70,9 @@ impl<'o> Unbounded<'o> for UnboundedBool<'o> {
 
 /// The names that they answer to.
 pub(super) const NAMES: &[AggregateName] = &[
-    AggregateName::new("bool_and", |c| call(c, Quantifier::All), OfDistinct::Same),
-    AggregateName::new("every", |c| call(c, Quantifier::All), OfDistinct::Same),
-    AggregateName::new("bool_or", |c| call(c, Quantifier::Any), OfDistinct::Same),
+    AggregateName::new("bool_and", |c| call(c, Quantifier::All), DistinctForm::Same),
+    AggregateName::new("every", |c| call(c, Quantifier::All), DistinctForm::Same),
+    AggregateName::new("bool_or", |c| call(c, Quantifier::Any), DistinctForm::Same),
 ];
 
 pub(super) fn call(call: &dyn Call, of: Quantifier) -> Resolved {
@@ -84,8 +84,8 @@ pub(super) fn call(call: &dyn Call, of: Quantifier) -> Resolved {
 
 impl Bounded for BoundedBool {
     /// The rows that the condition picks are counted.
-    fn reads(&self) -> Reads<'_> {
-        Reads::Values(Vec::new())
+    fn reads(&self) -> ValuesRead<'_> {
+        ValuesRead::Values(Vec::new())
     }
 
     fn value_over_no_rows(&self) -> Option<Scalar> {

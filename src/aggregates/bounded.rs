@@ -14,7 +14,7 @@ use crate::refusal::{Refusal, reason};
 /// A bounded aggregate, in its own file.
 pub trait Bounded {
     /// The values that it reads, without the filter.
-    fn reads(&self) -> Reads<'_>;
+    fn reads(&self) -> ValuesRead<'_>;
 
     /// Its value over no row, without noise: 0 for counts and sums; `None`, that is NULL, for a
     /// mean or a chosen value.
@@ -53,14 +53,14 @@ pub trait Bounded {
 
 /// The values that an aggregate reads from each row.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Reads<'a> {
+pub enum ValuesRead<'a> {
     /// One value, which is clipped to a range and added up.
     Summand(&'a Summand),
     /// Any values; empty where rows or units are counted.
     Values(Vec<&'a Expr>),
 }
 
-impl<'a> Reads<'a> {
+impl<'a> ValuesRead<'a> {
     pub(super) fn values(self) -> Vec<&'a Expr> {
         match self {
             Self::Summand(summand) => vec![&summand.value],

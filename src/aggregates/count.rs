@@ -2,11 +2,11 @@
 
 use sqlparser::ast;
 
-use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead};
+use super::bounded::{Bounded, Bounds, Counts, Layout, TextRead, ValuesRead};
 use super::call::{Call, Resolved};
-use super::names::{AggregateName, Counted, OfDistinct};
+use super::names::{AggregateName, Counted, DistinctForm};
 use super::single_measure::{CountOrSum, SingleMeasureOutput};
-use super::unbounded::{Calls, Clamped, Compares, Facts, Unbounded};
+use super::unbounded::{Calls, Clamped, ComparisonKind, Facts, Unbounded};
 use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
 use crate::ir::{Expr, Interval, Operation};
@@ -26,7 +26,7 @@ pub enum BoundedCount {
 
 /// The names that it answers to.
 pub(super) const NAMES: &[AggregateName] =
-    &[AggregateName::new("count", call, OfDistinct::Other(distinct)).counting(Counted::Rows)];
+    &[AggregateName::new("count", call, DistinctForm::Other(distinct)).counting(Counted::Rows)];
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
     if call.is_of_rows() {
@@ -73,7 +73,7 @@ impl<'o> Unbounded<'o> for UnboundedCount<'o> {
         Facts {
             is_count: true,
             skips_nulls: self.0.is_some(),
-            compares: Compares::Nothing,
+            compares: ComparisonKind::Nothing,
             ..Facts::of_all_values(Clamped::Rows)
         }
     }
@@ -92,8 +92,8 @@ impl<'o> Unbounded<'o> for UnboundedCount<'o> {
 }
 
 impl Bounded for BoundedCount {
-    fn reads(&self) -> Reads<'_> {
-        Reads::Values(match self {
+    fn reads(&self) -> ValuesRead<'_> {
+        ValuesRead::Values(match self {
             Self::Rows | Self::Units => Vec::new(),
             Self::Present(value) | Self::NeverNull(value) => vec![value],
         })

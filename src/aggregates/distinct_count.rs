@@ -2,8 +2,8 @@
 
 use sqlparser::ast;
 
-use super::bounded::{Bounded, Bounds, Counts, Layout, PairLimits, Reads, TextRead};
-use super::unbounded::{Calls, Clamped, Compares, Facts, Ties, Unbounded};
+use super::bounded::{Bounded, Bounds, Counts, Layout, PairLimits, TextRead, ValuesRead};
+use super::unbounded::{Calls, Clamped, ComparisonKind, Facts, Ties, Unbounded};
 use super::{Bound, BoundedOperation, Output, choice_value, count};
 use crate::catalog::Type;
 use crate::ir::{Distinct, Expr, Interval, Operation};
@@ -48,7 +48,7 @@ impl<'o> Unbounded<'o> for UnboundedDistinctCount<'o> {
         Facts {
             is_count: true,
             skips_nulls: matches!(self.0, Distinct::Value(_)),
-            compares: Compares::Equality,
+            compares: ComparisonKind::Equality,
             ties: Ties::Counted(self.0),
             ..Facts::of_all_values(Clamped::Rows)
         }
@@ -60,8 +60,8 @@ impl<'o> Unbounded<'o> for UnboundedDistinctCount<'o> {
 }
 
 impl Bounded for BoundedDistinctCount {
-    fn reads(&self) -> Reads<'_> {
-        Reads::Values(self.values.values().iter().collect())
+    fn reads(&self) -> ValuesRead<'_> {
+        ValuesRead::Values(self.values.values().iter().collect())
     }
 
     fn value_over_no_rows(&self) -> Option<Scalar> {

@@ -7,7 +7,7 @@ use super::average::mean;
 use super::best_case::{
     BestCase, DistinctNoise, Expected, expect_error_within, few, half_of_quotient, total_of,
 };
-use super::bounded::{Bounded, Bounds, Counts, Layout, PairLimits, Reads, TextRead};
+use super::bounded::{Bounded, Bounds, Counts, Layout, PairLimits, TextRead, ValuesRead};
 use super::choice_id::ChoiceId;
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
@@ -97,8 +97,8 @@ impl<'o> Unbounded<'o> for UnboundedDistinctMoment<'o> {
 }
 
 impl Bounded for BoundedDistinctMoment {
-    fn reads(&self) -> Reads<'_> {
-        Reads::Values(vec![&self.value])
+    fn reads(&self) -> ValuesRead<'_> {
+        ValuesRead::Values(vec![&self.value])
     }
 
     fn value_over_no_rows(&self) -> Option<Scalar> {

@@ -8,11 +8,11 @@
 
 pub mod newton;
 
-use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, Summand, TextRead, exact};
+use super::bounded::{Bounded, Bounds, Counts, Layout, Summand, TextRead, ValuesRead, exact};
 use super::call::{Call, Resolved, ValuesAndArray};
 use super::model::Model;
 use super::moments::Scale;
-use super::names::{AggregateName, OfDistinct};
+use super::names::{AggregateName, DistinctForm};
 use super::record::{
     RecordOutput, UnboundedRecord, all_present, exact_constant, reals, requested_field,
 };
@@ -55,7 +55,7 @@ pub(super) struct UnboundedStep<'o> {
 }
 
 /// The names that it answers to.
-pub(super) const NAMES: &[AggregateName] = &[AggregateName::new(NAME, call, OfDistinct::Refused)];
+pub(super) const NAMES: &[AggregateName] = &[AggregateName::new(NAME, call, DistinctForm::Refused)];
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
     let field = requested_field(call)?;
@@ -350,8 +350,8 @@ fn predict(columns: &[Column], at: &[Expr]) -> Predicted {
 }
 
 impl Bounded for BoundedStep {
-    fn reads(&self) -> Reads<'_> {
-        Reads::Values(self.reads.iter().collect())
+    fn reads(&self) -> ValuesRead<'_> {
+        ValuesRead::Values(self.reads.iter().collect())
     }
 
     fn value_over_no_rows(&self) -> Option<Scalar> {

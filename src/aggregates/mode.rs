@@ -2,7 +2,7 @@
 
 use sqlparser::ast;
 
-use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead};
+use super::bounded::{Bounded, Bounds, Counts, Layout, TextRead, ValuesRead};
 use super::call::{Call, Resolved, form};
 use super::names::AggregateName;
 use super::unbounded::{Calls, Facts, Unbounded};
@@ -77,8 +77,8 @@ pub(super) fn call(call: &dyn Call) -> Resolved {
 }
 
 impl Bounded for BoundedMode {
-    fn reads(&self) -> Reads<'_> {
-        Reads::Values(vec![&self.value])
+    fn reads(&self) -> ValuesRead<'_> {
+        ValuesRead::Values(vec![&self.value])
     }
 
     fn value_over_no_rows(&self) -> Option<Scalar> {

@@ -106,14 +106,16 @@ impl Model {
 
     /// What noise did to the fits of some groups, if it did something to one: in how many, and
     /// what.
-    pub fn remark<'f>(&self, fits: impl Iterator<Item = &'f Fit>) -> Option<(usize, Remark)> {
+    pub fn remark<'f>(&self, fits: impl Iterator<Item = &'f Fit>) -> Option<(usize, FitCaution)> {
         let of_each = fits.filter_map(|fit| match fit {
-            Fit::Regression(fit) => (fit.penalty > 0.0).then_some(Remark::Shrunk(fit.penalty)),
-            Fit::Newton(fit) => fit.is_held.then_some(Remark::Held),
-            Fit::Components(fit) => (fit.lost > 0).then_some(Remark::Lost),
+            Fit::Regression(fit) => (fit.penalty > 0.0).then_some(FitCaution::Shrunk(fit.penalty)),
+            Fit::Newton(fit) => fit.is_held.then_some(FitCaution::Held),
+            Fit::Components(fit) => (fit.lost > 0).then_some(FitCaution::Lost),
         });
-        let greater = |one: Remark, other: Remark| match (one, other) {
-            (Remark::Shrunk(one), Remark::Shrunk(other)) => Remark::Shrunk(one.max(other)),
+        let greater = |one: FitCaution, other: FitCaution| match (one, other) {
+            (FitCaution::Shrunk(one), FitCaution::Shrunk(other)) => {
+                FitCaution::Shrunk(one.max(other))
+            }
             (one, _) => one,
         };
         of_each.fold(None, |found, one| match found {
@@ -125,7 +127,7 @@ impl Model {
 
 /// What noise did to a fit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Remark {
+pub enum FitCaution {
     /// A penalty of at most this shrinks its coefficients.
     Shrunk(f64),
     /// The last step is shorter than the curvature says.

@@ -9,7 +9,7 @@ use crate::refusal::{Refusal, reason};
 pub(super) struct AggregateName {
     name: &'static str,
     call: OfCall,
-    distinct: OfDistinct,
+    distinct: DistinctForm,
     takes_order: bool,
     counts: Option<Counted>,
 }
@@ -24,7 +24,7 @@ pub enum Counted {
 }
 
 /// The aggregate that another one becomes with DISTINCT.
-pub(super) enum OfDistinct {
+pub(super) enum DistinctForm {
     /// Another aggregate.
     Other(OfCall),
     /// A moment of distinct values; its type is that of the aggregate.
@@ -39,7 +39,7 @@ pub(super) enum OfDistinct {
 type OfCall = fn(&dyn Call) -> Resolved;
 
 impl AggregateName {
-    pub(super) const fn new(name: &'static str, call: OfCall, distinct: OfDistinct) -> Self {
+    pub(super) const fn new(name: &'static str, call: OfCall, distinct: DistinctForm) -> Self {
         Self {
             name,
             call,
@@ -53,7 +53,7 @@ impl AggregateName {
     pub(super) const fn ordered_set(name: &'static str, call: OfCall) -> Self {
         Self {
             takes_order: true,
-            ..Self::new(name, call, OfDistinct::Unknown)
+            ..Self::new(name, call, DistinctForm::Unknown)
         }
     }
 
@@ -101,9 +101,9 @@ pub fn call(call: &dyn Call) -> Resolved {
         return (named.call)(call);
     }
     match named.distinct {
-        OfDistinct::Other(other) => other(call),
-        OfDistinct::Same => (named.call)(call),
-        OfDistinct::Moment(moment) => {
+        DistinctForm::Other(other) => other(call),
+        DistinctForm::Same => (named.call)(call),
+        DistinctForm::Moment(moment) => {
             let (operation, data_type) = (named.call)(call)?;
             let [value] = operation.arguments()[..] else {
                 return Err(form(name));
@@ -111,12 +111,12 @@ pub fn call(call: &dyn Call) -> Resolved {
             let value = value.clone();
             Ok((Operation::DistinctMoment { value, moment }, data_type))
         }
-        OfDistinct::Refused => Err(Refusal::unsupported(
+        DistinctForm::Refused => Err(Refusal::unsupported(
             reason::DISTINCT_AGGREGATE,
             format!("{name}(DISTINCT …)"),
         )
         .hint("DISTINCT is supported in COUNT, SUM, AVG, VARIANCE and STDDEV.")),
-        OfDistinct::Unknown => {
+        DistinctForm::Unknown => {
             (named.call)(call)?;
             Err(form(name))
         }

@@ -3,9 +3,9 @@
 use sqlparser::ast;
 
 use super::average::mean_type;
-use super::bounded::{Bounded, Bounds, Counts, Layout, Ranks, Reads, TextRead, exact};
+use super::bounded::{Bounded, Bounds, Counts, Layout, Ranks, TextRead, ValuesRead, exact};
 use super::call::{Call, Resolved, form, no_such, require_type};
-use super::names::{AggregateName, OfDistinct};
+use super::names::{AggregateName, DistinctForm};
 use super::unbounded::{Calls, Facts, Unbounded};
 use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
@@ -59,8 +59,8 @@ fn bound(value: &Expr, ranks: Ranks, name: &str, bounds: &dyn Bounds) -> Result<
 /// The names that they answer to.
 pub(super) const NAMES: &[AggregateName] = &[
     // The least and the greatest are the same with duplicates and without.
-    AggregateName::new("min", |c| end(c, End::Least), OfDistinct::Same),
-    AggregateName::new("max", |c| end(c, End::Greatest), OfDistinct::Same),
+    AggregateName::new("min", |c| end(c, End::Least), DistinctForm::Same),
+    AggregateName::new("max", |c| end(c, End::Greatest), DistinctForm::Same),
     AggregateName::ordered_set("percentile_cont", |c| quantile(c, true)),
     AggregateName::ordered_set("percentile_disc", |c| quantile(c, false)),
 ];
@@ -250,8 +250,8 @@ impl<'o> Unbounded<'o> for UnboundedQuantile<'o> {
 }
 
 impl Bounded for BoundedOrderStatistic {
-    fn reads(&self) -> Reads<'_> {
-        Reads::Values(vec![&self.value])
+    fn reads(&self) -> ValuesRead<'_> {
+        ValuesRead::Values(vec![&self.value])
     }
 
     fn value_over_no_rows(&self) -> Option<Scalar> {

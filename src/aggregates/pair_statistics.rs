@@ -2,7 +2,7 @@
 
 use super::average::mean_type;
 use super::call::{Call, Resolved};
-use super::names::{AggregateName, Counted, OfDistinct};
+use super::names::{AggregateName, Counted, DistinctForm};
 use crate::ir::Operation;
 use crate::ir::literal::type_name;
 use sqlparser::ast::{self, BinaryOperator as B};
@@ -15,7 +15,7 @@ use super::best_case::{
     half_of_quotient,
 };
 use super::bounded::{
-    Bounded, Bounds, Centred, Counts, Layout, Pairs, Reads, Summand, TextRead, exact,
+    Bounded, Bounds, Centred, Counts, Layout, Pairs, Summand, TextRead, ValuesRead, exact,
 };
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
@@ -223,7 +223,7 @@ pub(super) const NAMES: &[AggregateName] = &[
 ];
 
 const fn pairs(name: &'static str, call: fn(&dyn Call) -> Resolved) -> AggregateName {
-    AggregateName::new(name, call, OfDistinct::Refused)
+    AggregateName::new(name, call, DistinctForm::Refused)
 }
 
 pub(super) fn call(call: &dyn Call, kind: PairStatistic) -> Resolved {
@@ -245,8 +245,8 @@ pub(super) fn call(call: &dyn Call, kind: PairStatistic) -> Resolved {
 }
 
 impl Bounded for BoundedPairStatistic {
-    fn reads(&self) -> Reads<'_> {
-        Reads::Values(vec![&self.y, &self.x])
+    fn reads(&self) -> ValuesRead<'_> {
+        ValuesRead::Values(vec![&self.y, &self.x])
     }
 
     fn value_over_no_rows(&self) -> Option<Scalar> {

@@ -3,10 +3,10 @@
 
 pub mod fit;
 
-use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead, exact};
+use super::bounded::{Bounded, Bounds, Counts, Layout, TextRead, ValuesRead, exact};
 use super::call::{Call, Resolved, ValuesAndArray};
 use super::model::Model;
-use super::names::{AggregateName, OfDistinct};
+use super::names::{AggregateName, DistinctForm};
 use super::record::{
     UnboundedRecord, VALUES_MAX, all_present, exact_constant, lay_out, requested_field,
 };
@@ -36,7 +36,7 @@ pub(super) struct UnboundedComponents<'o> {
 }
 
 /// The names that it answers to.
-pub(super) const NAMES: &[AggregateName] = &[AggregateName::new(NAME, call, OfDistinct::Refused)];
+pub(super) const NAMES: &[AggregateName] = &[AggregateName::new(NAME, call, DistinctForm::Refused)];
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
     let field = requested_field(call)?;
@@ -117,8 +117,8 @@ impl UnboundedRecord for UnboundedComponents<'_> {
 }
 
 impl Bounded for BoundedComponents {
-    fn reads(&self) -> Reads<'_> {
-        Reads::Values(self.values.iter().map(|(value, _)| value).collect())
+    fn reads(&self) -> ValuesRead<'_> {
+        ValuesRead::Values(self.values.iter().map(|(value, _)| value).collect())
     }
 
     fn value_over_no_rows(&self) -> Option<Scalar> {

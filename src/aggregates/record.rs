@@ -230,7 +230,7 @@ pub(super) fn requested_field(call: &dyn Call) -> Result<&'static RecordField, R
 /// The values as double precision.
 ///
 /// # Errors
-/// 42883 for one that is no number.
+/// 42883 for a value that is not a number.
 pub(super) fn reals(call: &dyn Call, values: Vec<Expr>) -> Result<Vec<Expr>, Refusal> {
     let mut types = values.iter().map(|value| &value.data_type);
     if let Some(other) = types.find(|of| mean_type(of).is_none()) {
@@ -242,7 +242,7 @@ pub(super) fn reals(call: &dyn Call, values: Vec<Expr>) -> Result<Vec<Expr>, Ref
                 type_name(other)
             ),
         )
-        .hint("Write CASE WHEN x THEN 1 ELSE 0 END for a value that is no number."));
+        .hint("Write CASE WHEN x THEN 1 ELSE 0 END for a value that is not a number."));
     }
     Ok(values
         .into_iter()

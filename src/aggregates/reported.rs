@@ -8,10 +8,10 @@ use super::best_case::{
     BestCase, Expected, dot, expect_error, few, half_of_quotient, plus, rounded_text, three_digits,
     total_of,
 };
-use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, TextRead};
+use super::bounded::{Bounded, Bounds, Counts, Layout, TextRead, ValuesRead};
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
-use super::unbounded::{Calls, Clamped, Compares, Facts, Unbounded};
+use super::unbounded::{Calls, Clamped, ComparisonKind, Facts, Unbounded};
 use super::value::{Columns, Divisor, Foreseen, Group, OutputValue};
 use super::{Bound, BoundedOperation, Output};
 use crate::catalog::Type;
@@ -110,14 +110,13 @@ impl UnboundedReport<'_> {
 impl<'o> Unbounded<'o> for UnboundedReport<'o> {
     fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
         if !bounds.is_read_once(self.report) {
-            return Err(Refusal::unsupported(
+            return Err(Refusal::new(
                 reason::COLLECTED_VALUE,
-                "a report of a collected column that a join may repeat",
+                "a collected column cannot be used in a join that may repeat its reports",
             )
             .detail("The error of the estimate is known only where each report counts once.")
             .hint(
-                "Join tables by a key that they are unique by, or count in a query of the \
-                    collected table alone.",
+                "Join tables by a unique key, or count in a query of the collected table alone.",
             ));
         }
         let bounded = BoundedReport {
@@ -139,7 +138,7 @@ impl<'o> Unbounded<'o> for UnboundedReport<'o> {
 
     fn facts(&self) -> Facts<'o> {
         Facts {
-            compares: Compares::Equality,
+            compares: ComparisonKind::Equality,
             ..Facts::of_all_values(Clamped::Rows)
         }
     }
@@ -169,8 +168,8 @@ impl BoundedReport {
 }
 
 impl Bounded for BoundedReport {
-    fn reads(&self) -> Reads<'_> {
-        Reads::Values(vec![&self.report])
+    fn reads(&self) -> ValuesRead<'_> {
+        ValuesRead::Values(vec![&self.report])
     }
 
     fn value_over_no_rows(&self) -> Option<Scalar> {

@@ -2,9 +2,9 @@
 
 use sqlparser::ast;
 
-use super::bounded::{Bounded, Bounds, Counts, Layout, Reads, Summand, TextRead};
+use super::bounded::{Bounded, Bounds, Counts, Layout, Summand, TextRead, ValuesRead};
 use super::call::{Call, Resolved, require_type};
-use super::names::{AggregateName, OfDistinct};
+use super::names::{AggregateName, DistinctForm};
 use super::single_measure::{CountOrSum, SingleMeasureOutput};
 use super::unbounded::{Calls, Clamped, Facts, Unbounded, exact_sum, sum_of};
 use super::{Bound, BoundedOperation, Output};
@@ -22,7 +22,7 @@ pub struct BoundedSum(pub Summand);
 pub(super) const NAMES: &[AggregateName] = &[AggregateName::new(
     "sum",
     call,
-    OfDistinct::Moment(Moment::Sum),
+    DistinctForm::Moment(Moment::Sum),
 )];
 
 pub(super) fn call(call: &dyn Call) -> Resolved {
@@ -89,8 +89,8 @@ pub(super) fn check_exact(value: &Expr, name: &str) -> Result<(), Refusal> {
 }
 
 impl Bounded for BoundedSum {
-    fn reads(&self) -> Reads<'_> {
-        Reads::Summand(&self.0)
+    fn reads(&self) -> ValuesRead<'_> {
+        ValuesRead::Summand(&self.0)
     }
 
     fn value_over_no_rows(&self) -> Option<Scalar> {

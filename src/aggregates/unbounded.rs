@@ -78,7 +78,7 @@ pub struct Facts<'o> {
     pub is_ordered_set: bool,
     /// Whether a row in which one of its arguments is NULL adds nothing.
     pub skips_nulls: bool,
-    pub compares: Compares,
+    pub compares: ComparisonKind,
     pub ties: Ties<'o>,
 }
 
@@ -90,7 +90,7 @@ impl<'o> Facts<'o> {
             is_count: false,
             is_ordered_set: false,
             skips_nulls: true,
-            compares: Compares::Order,
+            compares: ComparisonKind::Order,
             ties: Ties::Hidden,
         }
     }
@@ -136,7 +136,7 @@ pub enum Clamped {
 
 /// How values are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Compares {
+pub enum ComparisonKind {
     /// Only NULL differs from the rest.
     Nothing,
     Equality,

@@ -3,14 +3,14 @@
 
 use super::average::mean_type;
 use super::call::{Call, Resolved, require_type};
-use super::names::{AggregateName, OfDistinct};
+use super::names::{AggregateName, DistinctForm};
 use crate::ir::Moment;
 use crate::ir::Operation;
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::arithmetic::{above, largest_sum, less_one, measure, ratio, when, within};
 use super::best_case::{BestCase, Expected, expect_error_within, few, half_of_quotient, plus};
-use super::bounded::{Bounded, Bounds, Centred, Counts, Layout, Reads, Summand, TextRead};
+use super::bounded::{Bounded, Bounds, Centred, Counts, Layout, Summand, TextRead, ValuesRead};
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
 use super::unbounded::{Calls, Clamped, Facts, Unbounded, exact_sum, most_variance};
@@ -76,7 +76,7 @@ const fn spread_named(
     call: fn(&dyn Call) -> Resolved,
     kind: Kind,
 ) -> AggregateName {
-    AggregateName::new(name, call, OfDistinct::Moment(Moment::Spread(kind)))
+    AggregateName::new(name, call, DistinctForm::Moment(Moment::Spread(kind)))
 }
 
 pub(super) fn call(call: &dyn Call, kind: Kind) -> Resolved {
@@ -154,8 +154,8 @@ pub(super) fn spread_of(value: Interval, kind: Kind) -> Interval {
 }
 
 impl Bounded for BoundedVariance {
-    fn reads(&self) -> Reads<'_> {
-        Reads::Summand(&self.summand)
+    fn reads(&self) -> ValuesRead<'_> {
+        ValuesRead::Summand(&self.summand)
     }
 
     fn value_over_no_rows(&self) -> Option<Scalar> {

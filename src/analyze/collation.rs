@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 use sqlparser::ast;
 
 use super::KeyRule;
-use crate::aggregates::{BoundedAggregate, Compares, TextRead};
+use crate::aggregates::{BoundedAggregate, ComparisonKind, TextRead};
 use crate::catalog::{Collation, Type};
 use crate::ir::functions::Function;
 use crate::ir::{
@@ -190,9 +190,9 @@ impl<'a> Collations<'a> {
         for argument in aggregate.operation.arguments() {
             let derived = self.value(argument)?;
             together = match aggregate.operation.facts().compares {
-                Compares::Nothing => together,
-                Compares::Equality => together.with(derived.equal()?),
-                Compares::Order => together.with(derived.require_order()?),
+                ComparisonKind::Nothing => together,
+                ComparisonKind::Equality => together.with(derived.equal()?),
+                ComparisonKind::Order => together.with(derived.require_order()?),
             };
         }
         Ok(if has_collation(&aggregate.data_type) {

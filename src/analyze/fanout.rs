@@ -3,6 +3,7 @@
 
 use super::join_matches::JoinMatches;
 use crate::ir::{ColumnId, ConstantId, Relation, TableId};
+use crate::policy::ColumnPosition;
 
 /// Public rows of a join or an EXISTS, where a private row may meet several.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +18,7 @@ pub struct FanOut {
 pub struct MetTable {
     pub table: TableId,
     /// Positions of the columns in which all these rows agree. None: any row may be met.
-    pub columns: Vec<usize>,
+    pub columns: Vec<ColumnPosition>,
 }
 
 impl FanOut {
@@ -65,7 +66,10 @@ impl FanOut {
                 let is_fixed = |at: &usize| fixed.contains(&scan.columns[*at]);
                 self.tables.push(MetTable {
                     table: scan.table,
-                    columns: (0..scan.columns.len()).filter(is_fixed).collect(),
+                    columns: (0..scan.columns.len())
+                        .filter(is_fixed)
+                        .map(ColumnPosition)
+                        .collect(),
                 });
             }
             Relation::Constants(rows) => self.constants.extend(rows.constants.first()),

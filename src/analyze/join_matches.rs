@@ -39,13 +39,13 @@ pub(super) fn at_most_one(
 /// The rows of one side that one row of the other side finds.
 pub(super) struct JoinMatches<'a> {
     /// Relations of which it may find several rows.
-    pub several: Vec<FoundSeveralTimes<'a>>,
+    pub several: Vec<MultipleMatch<'a>>,
     /// Groups that their keys find.
     pub groups: Vec<&'a Relation>,
 }
 
 /// A relation of which one row of the other side may find several rows.
-pub(super) struct FoundSeveralTimes<'a> {
+pub(super) struct MultipleMatch<'a> {
     pub relation: &'a Relation,
     /// Columns in which all rows that are found agree: conditions equate them with columns of one
     /// value.
@@ -114,7 +114,7 @@ pub(super) fn matches<'a>(
             };
             let relation = left.remove(at);
             let fixed = fixed_of(relation);
-            several.push(FoundSeveralTimes { relation, fixed });
+            several.push(MultipleMatch { relation, fixed });
             found.push(relation);
         }
         fixed.extend(more);

@@ -20,7 +20,7 @@ use column_filter::ColumnFilter;
 use key_combinations::{Axis, KeyCombinations, axes};
 pub(super) use listed_values::constant_branches;
 pub use listed_values::values_between;
-pub use no_row::{Because, NoRow};
+pub use no_row::{NoRow, NoRowReason};
 
 /// How the values of a group key become known.
 #[derive(Debug, Clone, PartialEq)]

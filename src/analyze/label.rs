@@ -150,7 +150,7 @@ impl Labels<'_> {
                 .map(TableId);
             let target = target.ok_or_else(|| broken_path(table))?;
             let position = position(&policy.tables[target.0], &step.referenced)?;
-            points.push((own, target, position));
+            points.push((own, target, ColumnPosition(position)));
             if at + 1 == unit.path.len() && step.referenced == unit.column {
                 // The foreign key holds the unit's own value: the table it refers to is not read.
                 unit_column = Some(own);
@@ -255,7 +255,7 @@ fn unique_columns(
     policy: &Policy,
     table: TableId,
     columns: &[ColumnId],
-) -> Vec<(ColumnId, TableId, usize)> {
+) -> Vec<(ColumnId, TableId, ColumnPosition)> {
     let named = policy.tables[table.0]
         .columns
         .iter()
@@ -269,7 +269,7 @@ fn unique_columns(
     };
     named
         .filter(|(_, (column, _))| is_unique(&column.name))
-        .map(|(position, (_, id))| (*id, table, position))
+        .map(|(position, (_, id))| (*id, table, ColumnPosition(position)))
         .collect()
 }
 

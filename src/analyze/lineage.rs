@@ -2,7 +2,7 @@
 
 use crate::catalog::Type;
 use crate::ir::{ColumnId, Relation, Scan, TableId};
-use crate::policy::{Protection, Table, Unit};
+use crate::policy::{ColumnPosition, Protection, Table, Unit};
 
 /// Says whose rows a relation has.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,7 +38,7 @@ pub struct Lineage {
     /// Columns whose equal values belong to one unit: (column here, table, position there). Each
     /// holds the value of a unique column of a private table: it is that column, or a foreign key
     /// on the path to the unit.
-    pub(super) points: Vec<(ColumnId, TableId, usize)>,
+    pub(super) points: Vec<(ColumnId, TableId, ColumnPosition)>,
 }
 
 /// The one scan under filters and projections.

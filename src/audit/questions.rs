@@ -10,7 +10,7 @@ use crate::postgres::{identifier, qualify};
 
 /// Where in an answer the canary shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Shows {
+pub enum CanaryPlace {
     /// In the one row.
     Row,
     /// In the row with this first column, which is always present.
@@ -25,13 +25,13 @@ pub struct AuditQuestion {
     /// In words.
     pub name: String,
     pub sql: String,
-    pub shows: Shows,
+    pub shows: CanaryPlace,
 }
 
 impl AuditQuestion {
     /// Whether its groups come from the data, above a threshold.
     pub fn is_thresholded(&self) -> bool {
-        matches!(self.shows, Shows::Presence(_))
+        matches!(self.shows, CanaryPlace::Presence(_))
     }
 }
 
@@ -65,7 +65,7 @@ fn of_table(table: &Table, unit: &Unit, accounting: Accounting) -> Vec<AuditQues
     let mut all = vec![AuditQuestion {
         name: format!("count of {shown}"),
         sql: format!("SELECT count(*) FROM {name}"),
-        shows: Shows::Row,
+        shows: CanaryPlace::Row,
     }];
     let summed = table.columns.iter().filter(free).find(|column| {
         column.bounds.is_some() && column.data_type.is_number() && listed_values(column).is_none()
@@ -75,7 +75,7 @@ fn of_table(table: &Table, unit: &Unit, accounting: Accounting) -> Vec<AuditQues
         all.push(AuditQuestion {
             name: format!("sum of {shown}.{of}"),
             sql: format!("SELECT count(*), sum({quoted}) FROM {name}"),
-            shows: Shows::Row,
+            shows: CanaryPlace::Row,
         });
         let keyed = table.columns.iter().filter(free).find_map(|key| {
             extreme(key)
@@ -89,7 +89,7 @@ fn of_table(table: &Table, unit: &Unit, accounting: Accounting) -> Vec<AuditQues
             all.push(AuditQuestion {
                 name: format!("average of {of} by {}", key.name),
                 sql,
-                shows: Shows::Group(value),
+                shows: CanaryPlace::Group(value),
             });
         }
     }
@@ -109,7 +109,7 @@ fn of_table(table: &Table, unit: &Unit, accounting: Accounting) -> Vec<AuditQues
         all.push(AuditQuestion {
             name: format!("keys of {shown}.{} by threshold", key.name),
             sql,
-            shows: Shows::Presence(value),
+            shows: CanaryPlace::Presence(value),
         });
     }
     all

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio_postgres::{Client, Row};
 
 use super::key::KeyColumn;
-use super::type_of::{beneath, type_of};
+use super::type_of::{base_of_domain, type_of};
 use super::{
-    Allowed, Catalog, Collation, Column, Distribution, Enum, Error, ForeignKey, Index, Power,
-    RelationKind, Table, TableFingerprint, Type, TypeDefinition, UniqueKey, UserType, fingerprints,
+    Allowed, Catalog, Collation, Column, Distribution, Enum, Error, ForeignKey, Index,
+    RelationKind, Table, TableFingerprint, Type, TypeDefinition, UniqueKey, UnneededRight,
+    UserType, fingerprints,
 };
 use super::{check_constraints, citus};
 
@@ -122,17 +123,17 @@ async fn read_tables(client: &Client, writes: &str) -> Result<BTreeMap<u32, Tabl
 }
 
 /// A superuser has every other power, so those are not listed.
-fn powers(row: &Row) -> Result<Vec<Power>, Error> {
+fn powers(row: &Row) -> Result<Vec<UnneededRight>, Error> {
     if row.try_get(0)? {
-        return Ok(vec![Power::Superuser]);
+        return Ok(vec![UnneededRight::Superuser]);
     }
     let mut powers = Vec::new();
     for (at, power) in [
-        Power::PassRowSecurity,
-        Power::MakeRoles,
-        Power::MakeDatabases,
-        Power::Replicate,
-        Power::MakeSchemas,
+        UnneededRight::PassRowSecurity,
+        UnneededRight::MakeRoles,
+        UnneededRight::MakeDatabases,
+        UnneededRight::Replicate,
+        UnneededRight::MakeSchemas,
     ]
     .into_iter()
     .enumerate()
@@ -144,17 +145,17 @@ fn powers(row: &Row) -> Result<Vec<Power>, Error> {
     powers.extend(
         row.try_get::<_, Vec<String>>(6)?
             .into_iter()
-            .map(Power::Predefined),
+            .map(UnneededRight::Predefined),
     );
     powers.extend(
         row.try_get::<_, Vec<String>>(7)?
             .into_iter()
-            .map(Power::Become),
+            .map(UnneededRight::Become),
     );
     powers.extend(
         row.try_get::<_, Vec<String>>(8)?
             .into_iter()
-            .map(Power::MakeObjects),
+            .map(UnneededRight::MakeObjects),
     );
     Ok(powers)
 }
@@ -203,7 +204,7 @@ fn look_into(tables: &mut BTreeMap<u32, Table>, types: &[UserType]) {
                 };
                 column.data_type = Type::Enum(Box::new(made));
             }
-            TypeDefinition::Domain { base, not_null: _ } => column.over = beneath(base),
+            TypeDefinition::Domain { base, not_null: _ } => column.over = base_of_domain(base),
             TypeDefinition::Opaque => {}
         }
     }

@@ -76,7 +76,7 @@ pub fn element_of(data_type: &Type) -> Option<Type> {
 }
 
 /// The built-in type that a domain is over, by the name that `format_type` prints.
-pub fn beneath(base: &str) -> Option<Type> {
+pub fn base_of_domain(base: &str) -> Option<Type> {
     let (name, modifier) = match base.split_once('(') {
         Some((name, rest)) => (name, rest.strip_suffix(')')?),
         None => (base, ""),
@@ -172,12 +172,15 @@ mod tests {
         assert_eq!(type_of(1043, 24, ""), Type::Varchar(Some(20)));
         assert_eq!(type_of(1042, 5, ""), Type::Char(Some(1)));
         assert_eq!(type_of(1042, -1, "bpchar"), Type::Char(None));
-        assert_eq!(beneath("character(3)"), Some(Type::Char(Some(3))));
-        assert_eq!(beneath("numeric(10,2)"), Some(Type::Numeric(Some((10, 2)))));
+        assert_eq!(base_of_domain("character(3)"), Some(Type::Char(Some(3))));
         assert_eq!(
-            beneath("character varying(5)"),
+            base_of_domain("numeric(10,2)"),
+            Some(Type::Numeric(Some((10, 2))))
+        );
+        assert_eq!(
+            base_of_domain("character varying(5)"),
             Some(Type::Varchar(Some(5)))
         );
-        assert_eq!(beneath("timestamp(3) without time zone"), None);
+        assert_eq!(base_of_domain("timestamp(3) without time zone"), None);
     }
 }

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::policy::Secret;
-pub use budget::{BudgetQuestion, DecisionReason, Whom};
+pub use budget::{AccountArgument, BudgetQuestion, DecisionReason};
 pub use init::InitOptions;
 pub use ledger::LedgerQuestion;
 pub use serve::ServeOptions;

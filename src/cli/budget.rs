@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::arguments::{BudgetQuestion, DecisionReason, Whom};
+use super::arguments::{AccountArgument, BudgetQuestion, DecisionReason};
 use super::{Failure, expected_errors, record, start};
 use crate::auto_bounds;
 use crate::calendar::FROM_1970_US;
@@ -133,7 +133,7 @@ fn require_role(file: &File, role: String) -> Result<String, Failure> {
     )))
 }
 
-fn whose(file: &File, whom: Whom) -> Result<Option<String>, Failure> {
+fn whose(file: &File, whom: AccountArgument) -> Result<Option<String>, Failure> {
     whom.role.map(|role| require_role(file, role)).transpose()
 }
 

@@ -3,8 +3,8 @@
 
 use super::{Failure, explain};
 use crate::engine::{
-    ExpectedAnswer, Lever, MemoryShare, Pricing, Requester, Worth, WorthAggregate, accounts,
-    answers, constants, three_digits,
+    AdviceSubject, ExpectedAnswer, MemoryShare, Pricing, Requester, Worth, WorthAggregate,
+    accounts, answers, constants, three_digits,
 };
 use crate::ledger::{Balance, Balances};
 use crate::mechanism::AccountState;
@@ -81,7 +81,7 @@ pub fn lines_of(policy: &Policy, balances: Option<&Balances>) -> Result<Vec<Stri
         // Advice for the first question only. What more epsilon would do is printed above.
         if let Some(one) = first
             && let Some(advice) = &one.advice
-            && advice.lever != Lever::Epsilon
+            && advice.lever != AdviceSubject::Epsilon
         {
             lines.push(format!("    {} after {}", name(one), advice.text));
         }

@@ -9,7 +9,8 @@ use super::{Failure, curve, policy, start, table};
 use crate::catalog::BackendServer;
 use crate::engine;
 use crate::engine::{
-    MemoryShare, Promised, QuestionPlan, Requester, Sql, accounts, constants, explain, start_path,
+    AccountPromise, MemoryShare, QuestionPlan, Requester, Sql, accounts, constants, explain,
+    start_path,
 };
 use crate::ledger::{Balances, LedgerReader};
 use crate::mechanism::{AccountState, Fixed, Loss};
@@ -112,7 +113,7 @@ fn meaning(path: &Path) -> Result<(), Failure> {
         .iter()
         .chain([&owner])
         .zip(whom)
-        .map(|(spec, whom)| Promised {
+        .map(|(spec, whom)| AccountPromise {
             whom,
             cap: spec.cap,
             renew: spec.renew,
@@ -134,7 +135,7 @@ fn meaning(path: &Path) -> Result<(), Failure> {
         "detected of 100 at 5 false",
     ]
     .map(str::to_owned);
-    let rows: Vec<_> = promised.iter().flat_map(Promised::table).collect();
+    let rows: Vec<_> = promised.iter().flat_map(AccountPromise::table).collect();
     let lines = table::of_texts(&columns, &rows);
     lines
         .iter()

@@ -11,8 +11,8 @@ use zeroize::Zeroizing;
 use super::arguments::InitOptions;
 use super::{Failure, expected_errors, start};
 use crate::init::{
-    self, CatalogView, Decisions, Draft, Form, Marks, Proposal, Questions, Request, Stop, Terminal,
-    Width,
+    self, CatalogView, Decisions, Draft, Form, OpenDecisionMark, Proposal, Questions, Request,
+    Stop, Terminal, Width,
 };
 use crate::policy::Checked;
 use crate::postgres::connect;
@@ -44,7 +44,12 @@ pub async fn run(options: InitOptions) -> Result<(), Failure> {
     };
     let (mut draft, passwords) = make_draft(&seen, made)?;
     let checked = init::hold(&seen, &mut draft).await.map_err(failure)?;
-    let text = init::text_of(&init::lines(&seen, &draft, Marks::Decide, Width::Shared));
+    let text = init::text_of(&init::lines(
+        &seen,
+        &draft,
+        OpenDecisionMark::Decide,
+        Width::Shared,
+    ));
     let noise = worth(&draft, &checked)?;
     // Last of all that can fail: the password is shown only now.
     if let Some(path) = &options.output {

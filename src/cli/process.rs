@@ -30,7 +30,7 @@ pub fn close() -> Result<(), Failure> {
 
 /// Logs the place of a panic without its text, which may quote a statement or a row. Where the
 /// reader of standard output has closed the pipe, as `head` does, the command ends quietly.
-pub fn tell_panics_by_place() {
+pub fn log_panics_by_place() {
     std::panic::set_hook(Box::new(|panic| {
         if panic.payload_as_str().is_some_and(is_closed_pipe) {
             std::process::exit(PIPE_CLOSED);
@@ -90,7 +90,7 @@ mod tests {
     fn a_panic_tells_its_place_alone() {
         if is_child() {
             super::super::log::start("info");
-            tell_panics_by_place();
+            log_panics_by_place();
             let cut = format!("é{CANARY}");
             let caught = std::panic::catch_unwind(|| cut[1..].len());
             assert!(caught.is_err());

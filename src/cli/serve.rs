@@ -56,7 +56,7 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
     let recorded = ledger.record_policy(file.digest, String::new());
     recorded.await.map_err(Failure::new)?;
     warn_of_large_tables(&started.copied);
-    tell_of_unlisted(&file, started.engine.policy());
+    warn_of_unlisted(&file, started.engine.policy());
     let address = listener.local_addr().map_err(Failure::new)?;
     let engine = Arc::new(Reloadable::new(started.engine));
     tokio::spawn(admin::watch(Arc::clone(&engine), token.clone()));
@@ -75,7 +75,7 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
     let desk = desk.map(|desk| desk.open_desk((&options, &clients_tls), &engine, &commons, &token));
     tracing::info!(%address, tls = !is_plain, "ready");
     notify::ready();
-    tokio::spawn(tell_the_end(token.clone()));
+    tokio::spawn(log_the_end(token.clone()));
     let fits = |file: &File| tls::check_certified(&options, file);
     let around = (|| renew(&options, &clients_tls), fits);
     let served = wire::serve_operated(
@@ -155,7 +155,7 @@ fn record_file(options: &ServeOptions) -> Result<Option<Arc<RecordFile>>, Failur
     Ok(Some(Arc::new(file)))
 }
 
-async fn tell_the_end(token: CancellationToken) {
+async fn log_the_end(token: CancellationToken) {
     token.cancelled().await;
     notify::stopping();
 }
@@ -250,7 +250,7 @@ fn warn_of_exposure(options: &ServeOptions, is_plain: bool) {
 }
 
 /// Logs the columns that are shown although the file does not list them.
-fn tell_of_unlisted(file: &File, policy: &Policy) {
+fn warn_of_unlisted(file: &File, policy: &Policy) {
     for Unlisted { table, columns } in find_unlisted(file, policy) {
         tracing::info!(
             "{table} shows {} columns that the policy does not list, as other_columns is visible: \

@@ -25,7 +25,7 @@ use crate::shadow::{CopiedTable, ServerIdentity, Shadow, ShadowOptions, ShadowSo
 pub const CONNECTIONS: usize = 8;
 
 /// A policy that was checked against its database, and the connection that the check used.
-pub struct Opened {
+pub struct CheckedPolicy {
     pub policy: Policy,
     pub warnings: Vec<PolicyError>,
     pub catalog: Catalog,
@@ -106,7 +106,7 @@ pub fn config(url: &str) -> Result<Config, Failure> {
 }
 
 /// Connects, reads the catalog and checks the policy against it.
-pub async fn open(file: &File, database: &Config) -> Result<Opened, Failure> {
+pub async fn open(file: &File, database: &Config) -> Result<CheckedPolicy, Failure> {
     let connected = {
         let _connecting = ProgressStep::begin("connecting to the database");
         connect(database).await.map_err(unreachable_database)?
@@ -121,7 +121,7 @@ pub async fn open(file: &File, database: &Config) -> Result<Opened, Failure> {
     let Checked { policy, warnings } = policy::check(file, &catalog, &connected.client)
         .await
         .map_err(Failure::Policy)?;
-    Ok(Opened {
+    Ok(CheckedPolicy {
         policy,
         warnings,
         catalog,
@@ -153,14 +153,14 @@ pub fn database_failed(error: tokio_postgres::Error) -> Failure {
 /// `connections` limits the connections to the database. `before` is the engine that this one will
 /// replace.
 pub async fn engine(
-    opened: Opened,
+    opened: CheckedPolicy,
     database: Config,
     source: ShadowSource,
     ledger: ledger::Address,
     connections: usize,
     before: Option<&Engine>,
 ) -> Result<Started, Failure> {
-    let Opened {
+    let CheckedPolicy {
         policy,
         warnings: _,
         catalog,
@@ -214,8 +214,8 @@ pub async fn engine(
         catalog.database,
         catalog.server_version,
     )
-    .before(server)
-    .resting_on(found)
+    .with_server(server)
+    .with_findings(found)
     .with_copied(&copied);
     let engine = match before {
         Some(before) => engine.succeeding(before),

@@ -14,7 +14,7 @@ use crate::policy::{ColumnPosition, Policy, Summary, SummaryKey};
 use crate::release::OwnerError;
 
 /// What is made, and how.
-pub struct Wanted<'a> {
+pub struct SummarizeOptions<'a> {
     /// `None`: all that the policy declares.
     pub name: Option<&'a str>,
     /// Also those that the ledger has.
@@ -23,7 +23,7 @@ pub struct Wanted<'a> {
     pub yes: bool,
 }
 
-pub async fn run(path: &Path, wanted: Wanted<'_>) -> Result<(), Failure> {
+pub async fn run(path: &Path, wanted: SummarizeOptions<'_>) -> Result<(), Failure> {
     let cancel = signal::token()?;
     let file = start::read(path)?;
     let (database, ledger) = (start::database(&file)?, start::ledger(&file)?);

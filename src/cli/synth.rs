@@ -17,7 +17,7 @@ use crate::policy::{Policy, Summary, Table};
 use crate::release::ReleasedTable;
 use crate::shadow::builtin;
 use crate::synthetic::{
-    ColumnSource, Filler, KeyModel, NoisyMarginals, Surroundings, draw, first_step,
+    ColumnSource, FillContext, Filler, KeyModel, NoisyMarginals, draw, first_step,
 };
 
 /// The most rows of one made-up table.
@@ -176,7 +176,7 @@ fn make_up<'p>(
             .iter()
             .filter(|(schema, name, _)| (*schema, *name) == (&*table.schema, &*table.name));
         let own = of_table.map(|(_, _, column)| *column).collect();
-        let surroundings = Surroundings {
+        let surroundings = FillContext {
             types: &policy.types,
             parents,
             referenced: &own,

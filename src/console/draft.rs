@@ -25,7 +25,7 @@ const ERRORS_MAX: usize = 50;
 /// Where the policy in force cannot be shown.
 const UNKNOWN: &str = "A variable stands for a part of a value in the policy in force, and the \
     console reads no variable: it cannot show this policy or compare a draft with it. `pgveil \
-    check` reads it aloud.";
+    check` shows it.";
 
 pub async fn form(Owner(visitor): Owner, State(console): State<Arc<Console>>) -> Response {
     page(&console, &visitor, "", &html! {}).into_response()
@@ -78,7 +78,7 @@ fn page(console: &Console, visitor: &SignedInOperator, draft: &str, body: &Marku
     let in_force = console.in_force.current();
     let engine = console.engine();
     let known = in_force.map(|file| {
-        let lines = aloud(&engine, &file).join("\n");
+        let lines = summarize(&engine, &file).join("\n");
         (lines, file.digest.to_string())
     });
     console.page(visitor, "Policy", |token| {
@@ -118,7 +118,7 @@ fn page(console: &Console, visitor: &SignedInOperator, draft: &str, body: &Marku
 }
 
 /// The summary of `pgveil check`.
-fn aloud(engine: &Engine, file: &File) -> Vec<String> {
+fn summarize(engine: &Engine, file: &File) -> Vec<String> {
     let policy = engine.policy();
     let privacy = &policy.privacy;
     let owner = AccountSpec::of("owner", privacy.budget, Renew::Never, privacy);

@@ -14,7 +14,7 @@ use super::{Console, is_unchanged, view};
 use crate::engine::Service;
 use crate::ledger::{Event, Record, short_name};
 use crate::policy::Operator;
-use crate::web::login::{Credentials, LoginRefusal, Try, is_vouched};
+use crate::web::login::{Credentials, LoginAttempt, LoginRefusal, is_vouched};
 use crate::web::server::Peer;
 
 pub async fn form() -> Html<String> {
@@ -71,7 +71,7 @@ async fn begin_session(
     let operator = policy.operator(&name).cloned();
     let is_vouched =
         |operator: &Operator| is_vouched(operator.certificate, &operator.name, &peer.names);
-    let tried = Try {
+    let tried = LoginAttempt {
         password,
         address: peer.address,
         stored: operator.as_ref().map(|operator| operator.verifier.clone()),

@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::policy::Rights;
 use crate::web::chart::Bar;
-use crate::web::page::{SiteTexts, Who};
+use crate::web::page::{PageReader, SiteTexts};
 pub use crate::web::page::{minute, table, text_markup, token_field};
 
 pub const SITE: SiteTexts = SiteTexts {
@@ -33,9 +33,9 @@ const PAGES: [(&str, &str, Rights); 6] = [
     ("/checks", "Checks", Rights::Own),
 ];
 
-pub fn who(name: &str, rights: Rights) -> Who {
+pub fn who(name: &str, rights: Rights) -> PageReader {
     let allowed = PAGES.iter().filter(|(_, _, needed)| *needed <= rights);
-    Who {
+    PageReader {
         words: format!("{name} may {}", rights.words()),
         pages: allowed.map(|(path, name, _)| (*path, *name)).collect(),
     }

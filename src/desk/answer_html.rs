@@ -33,7 +33,7 @@ pub struct Rendered {
 }
 
 /// The parts that are shown with an answer.
-pub struct Around<'a> {
+pub struct AnswerContext<'a> {
     pub columns: &'a NoisyColumns,
     pub cautions: &'a [String],
     pub digest: &'a str,
@@ -48,7 +48,7 @@ pub struct Around<'a> {
 /// 53200 where the session may not hold it.
 pub fn render(
     answer: &Answer,
-    around: &Around<'_>,
+    around: &AnswerContext<'_>,
     share: &MemoryShare,
 ) -> Result<Rendered, Refusal> {
     let mut held = share.hold(WORK_BYTES)?;
@@ -113,7 +113,7 @@ fn html_bytes(text: &str) -> usize {
     text.bytes().map(of_byte).sum()
 }
 
-fn page(answer: &Answer, around: &Around<'_>) -> Markup {
+fn page(answer: &Answer, around: &AnswerContext<'_>) -> Markup {
     let Answer {
         columns,
         rows,
@@ -182,7 +182,7 @@ fn page(answer: &Answer, around: &Around<'_>) -> Markup {
 }
 
 /// The charge, and the rest of the budget.
-fn charge_text(around: &Around<'_>) -> String {
+fn charge_text(around: &AnswerContext<'_>) -> String {
     let Some(balance) = around.balance else {
         return format!("Charged: {}.", charge_words(&around.charged));
     };
@@ -218,7 +218,7 @@ mod tests {
     }
 
     fn shown(answer: &Answer) -> Rendered {
-        let around = Around {
+        let around = AnswerContext {
             columns: &NoisyColumns::default(),
             cautions: &[],
             digest: "abc",

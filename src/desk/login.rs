@@ -15,7 +15,7 @@ use super::{Desk, SESSIONS_MAX, is_unchanged, view};
 use crate::engine::Service;
 use crate::ledger::{Event, Origin, Record, Via, short_name};
 use crate::policy::Role;
-use crate::web::login::{Credentials, LoginRefusal, Try, is_vouched};
+use crate::web::login::{Credentials, LoginAttempt, LoginRefusal, is_vouched};
 use crate::web::server::Peer;
 use crate::wire::PageSession;
 
@@ -80,7 +80,7 @@ async fn begin_session(
     let policy = engine.policy();
     let role = policy.role(&name).cloned();
     let is_vouched = |role: &Role| is_vouched(role.certificate, &role.name, &peer.names);
-    let tried = Try {
+    let tried = LoginAttempt {
         password,
         address: peer.address,
         stored: role.as_ref().map(|role| role.verifier.clone()),

@@ -12,7 +12,7 @@ use axum::response::{IntoResponse, Redirect, Response};
 use maud::html;
 use serde::Deserialize;
 
-use super::answer_html::{Around, render};
+use super::answer_html::{AnswerContext, render};
 use super::ask::{Note, digest_of, form_page, is_price_risen, note_page, searches_of};
 use super::outcome::{PageQuestionEnd, QuestionState, RunningQuestion};
 use super::quote::Quote;
@@ -111,7 +111,7 @@ async fn answer_at_price(
     match answered.await {
         Ok(AtPrice::Answered(answer, charged)) => {
             let balance = desk.engine().ledger().balance(session.role()).await.ok();
-            let around = Around {
+            let around = AnswerContext {
                 columns: &quote.columns,
                 cautions: &quote.cautions,
                 digest: &quote.digest,
@@ -139,7 +139,7 @@ async fn answer_at_price(
 }
 
 #[derive(Deserialize)]
-pub struct Of {
+pub struct AnswerNumber {
     of: u64,
 }
 
@@ -147,7 +147,7 @@ pub struct Of {
 pub async fn answer(
     visitor: AnalystRequest,
     State(desk): State<Arc<Desk>>,
-    Parameters(Of { of }): Parameters<Of>,
+    Parameters(AnswerNumber { of }): Parameters<AnswerNumber>,
 ) -> Response {
     let Some(outcome) = visitor.analyst.outcome(of) else {
         let why = "This answer is not kept on this page any more. Ask again: an answer that was \

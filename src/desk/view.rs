@@ -4,7 +4,7 @@ use maud::{Markup, html};
 
 use crate::engine::{QuestionPrice, SearchesDue, Within, percent, three_digits};
 use crate::web::history_chart;
-use crate::web::page::{SiteTexts, Who, digest, table, text_markup, token_field};
+use crate::web::page::{PageReader, SiteTexts, digest, table, text_markup, token_field};
 
 pub const SITE: SiteTexts = SiteTexts {
     name: "desk",
@@ -16,8 +16,8 @@ pub const SITE: SiteTexts = SiteTexts {
     ),
 };
 
-pub fn who(role: &str) -> Who {
-    Who {
+pub fn who(role: &str) -> PageReader {
+    PageReader {
         words: format!("logged in as {role}"),
         pages: vec![
             ("/", "Ask"),

@@ -40,7 +40,7 @@ const ROUNDS: usize = 2;
 pub(super) const ANSWERS_MAX: usize = 1 + ROUNDS;
 
 /// An answer that meets the wanted errors, as far as they are known.
-pub(super) struct Aimed {
+pub(super) struct AnswerWithinError {
     pub plan: Arc<Plan>,
     pub answered: Answered,
     pub notice: Option<String>,
@@ -63,10 +63,10 @@ impl Engine {
         query: &Query,
         (plan, answered): (Arc<Plan>, Answered),
         (timing, facts): (&Timing, &StatementFacts),
-    ) -> Result<Aimed, Error> {
+    ) -> Result<AnswerWithinError, Error> {
         let targets = requester.session_settings.target_error;
         let (Some(targets), Some(first)) = (targets, plan.first_answer()) else {
-            return Ok(Aimed {
+            return Ok(AnswerWithinError {
                 plan,
                 answered,
                 notice: None,
@@ -101,7 +101,7 @@ impl Engine {
         }
         answered.paid = facts.sum();
         let notice = Some(errors_now(&plan, &answered, &targets));
-        Ok(Aimed {
+        Ok(AnswerWithinError {
             plan,
             answered,
             notice,

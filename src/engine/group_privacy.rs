@@ -14,7 +14,7 @@ const HARDLY: f64 = 10.0;
 
 /// An account of the policy, as its budget is.
 #[derive(Debug, Clone, Copy)]
-pub struct Promised<'a> {
+pub struct AccountPromise<'a> {
     /// The account's holder in words: `role analyst`, or all roles.
     pub whom: &'a str,
     pub cap: Cap,
@@ -47,7 +47,7 @@ impl Engine {
     pub(super) async fn meaning(&self, requester: &Requester) -> Result<Vec<ViewRow>, Error> {
         let balance = self.ledger.balance(&requester.role).await;
         let balance = balance.map_err(|error| ledger_failed(&error))?;
-        let promised = Promised {
+        let promised = AccountPromise {
             whom: &format!("role {}", requester.role),
             cap: balance.cap,
             renew: balance.renew,
@@ -94,7 +94,7 @@ fn row(account: &str, meaning: &Meaning) -> ViewRow {
     ]
 }
 
-impl Promised<'_> {
+impl AccountPromise<'_> {
     /// The rows of a table: the account, the number of units, epsilon, delta, the odds, how sure
     /// somebody may become from 1 % and from 50 %, and the power of the best test.
     pub fn table(&self) -> Vec<ViewRow> {

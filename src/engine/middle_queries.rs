@@ -9,7 +9,7 @@ use crate::memory::HeldMemory;
 use crate::refusal::{Refusal, reason};
 use crate::release::Released;
 use crate::rewrite::Plan;
-use crate::shadow::{ColumnDescription, Description, Format, Requester, Weighed};
+use crate::shadow::{ColumnDescription, Description, Format, HeldRows, Requester};
 
 /// A column of a middle query's rows, as PostgreSQL prints it under fixed settings.
 pub(super) type PrintedColumn = Vec<Option<String>>;
@@ -116,7 +116,7 @@ impl<'a> MiddleQueries<'a> {
             parameters: Vec::new(),
             columns: types.iter().map(column).collect(),
         };
-        let Weighed { rows, held } = self
+        let HeldRows { rows, held } = self
             .engine
             .shadow
             .run(&self.requester, &statement, &expected, &[Format::Text])

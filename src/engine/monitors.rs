@@ -37,7 +37,7 @@ use crate::policy::{ClipChoice, Policy, Reuse, RoleReuse, SessionSettings, Widen
 use crate::refusal::Refusal;
 use crate::release::{Epoch, EpochTerms, EpochVerdict, LockedPart, MonitoredRows};
 use crate::rewrite::{MonitoredSum, Plan, Terms};
-use crate::shadow::{Description, Requester, Weighed};
+use crate::shadow::{Description, HeldRows, Requester};
 
 /// The most open monitors of one role.
 const MONITORS_MAX: usize = 1_000;
@@ -192,7 +192,7 @@ impl Engine {
             .shadow
             .run(requester, &statement, &description, formats);
         let shown = async { shown.await.map_err(shadow_error) };
-        let Weighed { rows, held } = timing.until_cancelled(shown).await?;
+        let HeldRows { rows, held } = timing.until_cancelled(shown).await?;
         let said = MonitorOutcome {
             was_open: open.is_some(),
             is_above,

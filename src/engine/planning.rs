@@ -180,7 +180,7 @@ impl Engine {
         // An error, too, may reveal the findings of searches.
         if !planned
             .as_ref()
-            .is_ok_and(|(plan, _)| search_payment::tells_nothing(plan))
+            .is_ok_and(|(plan, _)| search_payment::reveals_nothing(plan))
         {
             self.admit_session(requester, facts).await?;
         }
@@ -310,7 +310,7 @@ impl Engine {
         requester.session_settings.within(&self.policy).ok()?;
         self.plans
             .find(&self.plan_key(requester, query, Vec::new()))
-            .filter(|plan| search_payment::tells_nothing(plan) && self.check_copied(plan).is_ok())
+            .filter(|plan| search_payment::reveals_nothing(plan) && self.check_copied(plan).is_ok())
     }
 
     pub(super) fn delta(&self, role: &str) -> f64 {

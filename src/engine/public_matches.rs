@@ -96,7 +96,7 @@ impl Engine {
         let columns: Vec<&str> = met
             .columns
             .iter()
-            .map(|at| table.columns[*at].name.as_str())
+            .map(|at| table.columns[at.0].name.as_str())
             .collect();
         let counted = self
             .shadow

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::by_periods::PeriodsDue;
-use super::first_answer::Aimed;
+use super::first_answer::AnswerWithinError;
 use super::middle_queries::MiddleQueries;
 use super::planning_limit::{StatementSize, aside};
 use super::run::Answered;
@@ -25,7 +25,7 @@ use crate::refusal::{Refusal, reason};
 use crate::release::Released;
 use crate::resolve::check_dotted;
 use crate::rewrite::Plan;
-use crate::shadow::Weighed;
+use crate::shadow::HeldRows;
 
 /// A statement before it is planned.
 enum Described {
@@ -235,7 +235,7 @@ impl Engine {
             .run(Box::pin(self.run_plan(requester, &plan, timing, facts)))
             .await?;
         let aiming = self.answer_within_error(requester, &bound, (plan, answered), (timing, facts));
-        let Aimed {
+        let AnswerWithinError {
             plan,
             answered,
             notice: aimed,
@@ -245,7 +245,7 @@ impl Engine {
         let fits = self.fits_of(requester, &plan, &answered, timing).await?;
         let statement = final_statement(&plan, (&answered.released, &fits), &views)?;
         let (_, _, formats) = values;
-        let Weighed { rows, held } = tokio::select! {
+        let HeldRows { rows, held } = tokio::select! {
             weighed = self.shadow.run(requester, &statement, &description, formats) => {
                 weighed.map_err(shadow_error)?
             }

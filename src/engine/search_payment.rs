@@ -41,7 +41,7 @@ impl SearchPayment {
 }
 
 /// Whether the plan reveals nothing of the searches' findings: it reads no private row.
-pub fn tells_nothing(plan: &Plan) -> bool {
+pub fn reveals_nothing(plan: &Plan) -> bool {
     let is_of_the_role = |view: &ViewKind| match view {
         ViewKind::Budget | ViewKind::History => true,
         ViewKind::GroupPrivacy | ViewKind::Meaning => true,

@@ -7,7 +7,7 @@ use super::{
 use crate::error::Error;
 use crate::parse::{ExplainFormat, Query, with_room};
 use crate::policy::SESSION_SETTINGS;
-use crate::shadow::Weighed;
+use crate::shadow::HeldRows;
 use crate::system_catalog::{ServerFacts, catalogs};
 
 impl Engine {
@@ -63,7 +63,7 @@ impl Engine {
         let (bound, _held) = self
             .bind(requester, statement, parameters, arguments)
             .await?;
-        let Weighed { rows, held } = self
+        let HeldRows { rows, held } = self
             .shadow
             .run_catalogs(requester, &bound.to_sql(), &columns, formats)
             .await

@@ -60,13 +60,13 @@ pub struct Worth<'a> {
 /// The advice that makes an answer more useful.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Advice {
-    pub lever: Lever,
+    pub lever: AdviceSubject,
     /// The advice as a sentence.
     pub text: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lever {
+pub enum AdviceSubject {
     Clip,
     RowsPerUnit,
     Epsilon,
@@ -335,7 +335,7 @@ impl<'a> Pricing<'a> {
         if is_fixed && of_look().is_some_and(|answer| answer.is_chosen) {
             let text = "SET pgveil.clip = auto, without pgveil.max_rows_per_unit: a look at the \
                 data then chooses how much of a unit counts";
-            return advice(Lever::Clip, text.to_owned());
+            return advice(AdviceSubject::Clip, text.to_owned());
         }
         if is_fixed && total != WorthAggregate::Average {
             let rows = u32::try_from(answer.rows.div_ceil(4)).unwrap_or(u32::MAX);
@@ -344,7 +344,7 @@ impl<'a> Pricing<'a> {
                 "SET pgveil.max_rows_per_unit = {rows}: ±{}; units with more rows are scaled down",
                 three_digits(fewer.error?)
             );
-            return advice(Lever::RowsPerUnit, text);
+            return advice(AdviceSubject::RowsPerUnit, text);
         }
         let most = self.policy.privacy.epsilon_max;
         if session_settings.target_error.is_none() && *epsilon < most {
@@ -354,14 +354,15 @@ impl<'a> Pricing<'a> {
             });
             let stated = more_expensive.as_ref().and_then(would)?;
             return advice(
-                Lever::Epsilon,
+                AdviceSubject::Epsilon,
                 format!("SET pgveil.epsilon = {most}: {stated}"),
             );
         }
         match total {
-            WorthAggregate::Average => {
-                advice(Lever::Bounds, "bounds half as wide halve it".to_owned())
-            }
+            WorthAggregate::Average => advice(
+                AdviceSubject::Bounds,
+                "bounds half as wide halve it".to_owned(),
+            ),
             WorthAggregate::Count | WorthAggregate::Sum => None,
         }
     }

@@ -21,7 +21,7 @@ pub use value::value_and_error;
 
 /// Standard error, and an interval that holds the exact clipped value in at least 95 of 100 cases.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
+pub struct ErrorInterval {
     /// `None` where only the interval is known.
     pub error: Option<f64>,
     pub low: f64,
@@ -31,7 +31,7 @@ pub struct Spread {
     pub low_by: Option<f64>,
 }
 
-impl Spread {
+impl ErrorInterval {
     /// Rounded to four significant digits of the error, the error and the interval outward. Exact
     /// values stay.
     pub fn round_outward(self) -> Self {
@@ -117,7 +117,7 @@ pub fn spread(
     formula: &Formula,
     table: &ReleasedTable,
     group: usize,
-) -> Option<Spread> {
+) -> Option<ErrorInterval> {
     let row = Row::new(release, table.measures.get(group)?, table, group);
     row.spread(formula)
 }
@@ -161,7 +161,7 @@ pub fn reach_of_cuts(
 }
 
 impl Row<'_> {
-    fn spread(&self, formula: &Formula) -> Option<Spread> {
+    fn spread(&self, formula: &Formula) -> Option<ErrorInterval> {
         if let Formula::Aggregate(at) = formula
             && let Some((output, _)) = self.release.output(*at)
             && let Foreseen::Choice {
@@ -194,7 +194,7 @@ impl Row<'_> {
         // The interval has room for what is cut; never more than that is stated.
         let uncut = estimate.uncut.filter(|uncut| !uncut.is_nan());
         let uncut = uncut.map(|uncut| uncut.max(estimate.low).min(estimate.high));
-        let known = Spread {
+        let known = ErrorInterval {
             error: Some(estimate.error()),
             low: estimate.low,
             high: estimate.high,

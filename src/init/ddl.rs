@@ -2,7 +2,7 @@
 
 use super::catalog_view::{CatalogView, ColumnAt};
 use super::draft::Draft;
-use super::links::{Keyless, Link, LinkBasis};
+use super::links::{Link, LinkBasis, LinkWithoutKey};
 use super::possibly_private::LinkKind;
 use super::unit_paths::UnitPath;
 use crate::postgres::{identifier, qualify};
@@ -15,7 +15,7 @@ pub struct DdlAdvice {
 }
 
 /// Advice for the administrator, the most urgent first.
-pub fn advice(seen: &CatalogView, draft: &Draft, keyless: &[Keyless]) -> Vec<DdlAdvice> {
+pub fn advice(seen: &CatalogView, draft: &Draft, keyless: &[LinkWithoutKey]) -> Vec<DdlAdvice> {
     [
         rights(seen, draft),
         keys(seen, draft, keyless),
@@ -86,7 +86,7 @@ fn rights(seen: &CatalogView, draft: &Draft) -> DdlAdvice {
 }
 
 /// Keys without which a table is left out.
-fn keys(seen: &CatalogView, draft: &Draft, keyless: &[Keyless]) -> DdlAdvice {
+fn keys(seen: &CatalogView, draft: &Draft, keyless: &[LinkWithoutKey]) -> DdlAdvice {
     let mut ends: Vec<ColumnAt> = keyless
         .iter()
         .filter(|link| {

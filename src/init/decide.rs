@@ -11,7 +11,7 @@ use super::name_hints::{singular, with_article};
 use super::possibly_private::suspects;
 use super::propose::Proposal;
 use super::questions::Questions;
-use super::request::{Request, Said, Spend, bounds, rows, spend};
+use super::request::{Request, ResolvedRequest, Spend, bounds, rows, spend};
 use super::unit_paths::{ChosenLinks, UnitPath, reach};
 use crate::policy::unfit;
 
@@ -67,7 +67,7 @@ pub fn decide(
 fn unit(
     seen: &CatalogView,
     proposal: &Proposal,
-    said: &Said,
+    said: &ResolvedRequest,
     questions: &mut Prompt<'_>,
 ) -> Result<ColumnAt, Stop> {
     let options: Vec<String> = proposal
@@ -127,7 +127,7 @@ fn links(
     seen: &CatalogView,
     proposal: &Proposal,
     request: &Request,
-    said: &Said,
+    said: &ResolvedRequest,
     unit: ColumnAt,
     questions: &mut Prompt<'_>,
 ) -> Result<Linked, Stop> {
@@ -218,7 +218,7 @@ fn several(
 }
 
 /// Whether the flags are about tables that the policy protects.
-fn fits(seen: &CatalogView, made: &Decisions, said: &Said) -> Result<(), Stop> {
+fn fits(seen: &CatalogView, made: &Decisions, said: &ResolvedRequest) -> Result<(), Stop> {
     let is_private = |table: usize| {
         matches!(
             made.ways.get(&table),
@@ -295,7 +295,7 @@ fn ask_rows(
 fn publish(
     seen: &CatalogView,
     made: &mut Decisions,
-    said: &Said,
+    said: &ResolvedRequest,
     questions: &mut Prompt<'_>,
 ) -> Result<(), Stop> {
     for table in &said.public {
@@ -398,7 +398,11 @@ fn ask_columns(
     Ok(())
 }
 
-fn budgets(made: &mut Decisions, said: Said, questions: &mut Prompt<'_>) -> Result<(), Stop> {
+fn budgets(
+    made: &mut Decisions,
+    said: ResolvedRequest,
+    questions: &mut Prompt<'_>,
+) -> Result<(), Stop> {
     let valid = |text: &str| spend(text).map(drop);
     if let Some(questions) = questions.as_deref_mut()
         && made.budget.is_none()

@@ -4,7 +4,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::catalog_view::{CatalogView, ColumnAt};
-use super::name_hints::{is_generic, singular, snake};
+use super::name_hints::{is_generic, singular, snake_case};
 use super::yaml::join_dotted;
 use crate::policy::{family, unfit};
 
@@ -36,7 +36,7 @@ impl Link {
 
 /// A guess that fails for lack of a key: `to` would have to be unique.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Keyless {
+pub struct LinkWithoutKey {
     pub from: ColumnAt,
     pub to: ColumnAt,
 }
@@ -87,7 +87,7 @@ pub fn declared_links(seen: &CatalogView) -> Vec<Link> {
 
 /// Guesses for the columns that have no declared link, at most one for each; and those that lack
 /// nothing but a key.
-pub fn guess_links(seen: &CatalogView, declared: &[Link]) -> (Vec<Link>, Vec<Keyless>) {
+pub fn guess_links(seen: &CatalogView, declared: &[Link]) -> (Vec<Link>, Vec<LinkWithoutKey>) {
     let (mut links, mut keyless) = (Vec::new(), Vec::new());
     let names = Names::new(seen);
     let from: HashSet<ColumnAt> = declared.iter().map(|link| link.from).collect();
@@ -107,7 +107,7 @@ pub fn guess_links(seen: &CatalogView, declared: &[Link]) -> (Vec<Link>, Vec<Key
                 None if is_own_key => {}
                 None => {
                     if let Some((Strength::Table, to)) = names.best(seen, from, &names.others) {
-                        keyless.push(Keyless { from, to });
+                        keyless.push(LinkWithoutKey { from, to });
                     }
                 }
             }
@@ -145,7 +145,7 @@ impl Names {
         for &table in &seen.tables {
             let prefix = prefix(seen, table);
             for at in seen.columns(table) {
-                let name = snake(&seen.column(at).name);
+                let name = snake_case(&seen.column(at).name);
                 let bare = match prefix.as_ref().and_then(|prefix| name.strip_prefix(prefix)) {
                     Some(bare) => bare.to_owned(),
                     None => name.clone(),
@@ -158,7 +158,7 @@ impl Names {
     }
 
     fn add(&mut self, seen: &CatalogView, to: ColumnAt, key: &str, bare: &str) {
-        let table = snake(&seen.table(to.table).name);
+        let table = snake_case(&seen.table(to.table).name);
         let tables = [singular(&table), table];
         let is_key = seen.is_key(to);
         let meant = if is_key {
@@ -243,11 +243,11 @@ fn without_prefix(bare: &str) -> String {
 /// The prefix that all columns of a table share: `c_` of `c_custkey`.
 fn prefix(seen: &CatalogView, table: usize) -> Option<String> {
     let columns = &seen.table(table).columns;
-    let first = snake(&columns.first()?.name);
+    let first = snake_case(&columns.first()?.name);
     let prefix = format!("{}_", first.split_once('_')?.0);
     let is_shared = columns
         .iter()
-        .all(|column| snake(&column.name).starts_with(&prefix));
+        .all(|column| snake_case(&column.name).starts_with(&prefix));
     (columns.len() > 1 && is_shared).then_some(prefix)
 }
 

@@ -151,7 +151,7 @@ const GENERIC: [&str; 9] = [
 ];
 
 /// A name in lower case, its words joined by `_`: `customerId` is `customer_id`.
-pub fn snake(name: &str) -> String {
+pub fn snake_case(name: &str) -> String {
     let mut out = String::new();
     let mut was_lower = false;
     for c in name.chars() {
@@ -170,7 +170,7 @@ pub fn snake(name: &str) -> String {
 
 /// The last word of a name in the singular: `order_lines` is `order_line`.
 pub fn singular(name: &str) -> String {
-    let name = snake(name);
+    let name = snake_case(name);
     let (head, last) = match name.rsplit_once('_') {
         Some((head, last)) => (format!("{head}_"), last),
         None => (String::new(), name.as_str()),
@@ -201,7 +201,7 @@ pub fn singular(name: &str) -> String {
 }
 
 fn has_word(name: &str, words: &[&str]) -> bool {
-    snake(name)
+    snake_case(name)
         .split('_')
         .any(|word| words.contains(&word) || words.contains(&singular(word).as_str()))
 }
@@ -233,12 +233,12 @@ pub fn with_article(word: &str) -> String {
 
 /// Whether a key of this name says nothing about its table.
 pub fn is_generic(name: &str) -> bool {
-    GENERIC.contains(&snake(name).as_str())
+    GENERIC.contains(&snake_case(name).as_str())
 }
 
 /// Why a column should stay hidden.
 pub fn identifies(column: &str) -> Option<&'static str> {
-    let words = snake(column);
+    let words = snake_case(column);
     let has = |list: &[&str]| words.split('_').any(|word| list.contains(&word));
     if has(&IDENTIFYING) && !has(&["year", "country"]) {
         Some("may identify a person")
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn names_are_read_in_words() {
-        let read = ["customerId", "Order Lines", "HTTPCode", "_x_", "née"].map(snake);
+        let read = ["customerId", "Order Lines", "HTTPCode", "_x_", "née"].map(snake_case);
         assert_eq!(read, ["customer_id", "order_lines", "httpcode", "x", "née"]);
         let one = [
             "households",

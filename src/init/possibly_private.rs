@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap, VecDeque};
 
 use super::catalog_view::CatalogView;
-use super::links::{Keyless, Link};
+use super::links::{Link, LinkWithoutKey};
 
 /// A link from a table towards the unit's.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum LinkKind {
     /// A link, perhaps a guess.
     Link(Link),
     /// A guess that lacks a key.
-    Keyless(Keyless),
+    Keyless(LinkWithoutKey),
     /// A guess that the owner did not confirm.
     Declined(Link),
     /// A foreign key of the catalog that is no link, by its name and columns.
@@ -33,7 +33,7 @@ pub enum LinkKind {
 pub fn suspects(
     seen: &CatalogView,
     links: &[Link],
-    keyless: &[Keyless],
+    keyless: &[LinkWithoutKey],
     declined: &[Link],
     unit: usize,
 ) -> BTreeMap<usize, LinkToUnit> {

@@ -1,7 +1,7 @@
 //! Proposals from the catalog, before anybody decides.
 
 use super::catalog_view::CatalogView;
-use super::links::{self, Keyless, Link};
+use super::links::{self, Link, LinkWithoutKey};
 use super::units::{UnitCandidate, candidates};
 
 /// Links and units that the catalog suggests.
@@ -10,7 +10,7 @@ pub struct Proposal {
     /// Declared, then guessed.
     pub links: Vec<Link>,
     /// Guesses that lack a key.
-    pub keyless: Vec<Keyless>,
+    pub keyless: Vec<LinkWithoutKey>,
     pub candidates: Vec<UnitCandidate>,
 }
 

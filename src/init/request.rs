@@ -34,7 +34,7 @@ pub struct Spend {
 
 /// The flags in names of the catalog.
 #[derive(Debug, Clone, Default)]
-pub struct Said {
+pub struct ResolvedRequest {
     pub unit: Option<ColumnAt>,
     pub links: Vec<Link>,
     pub public: Vec<usize>,
@@ -50,14 +50,14 @@ pub struct Said {
 impl Request {
     /// # Errors
     /// Where a flag is not understood, or names what the database does not have.
-    pub fn read(&self, seen: &CatalogView) -> Result<Said, Stop> {
-        let mut said = Said {
+    pub fn read(&self, seen: &CatalogView) -> Result<ResolvedRequest, Stop> {
+        let mut said = ResolvedRequest {
             unit: self
                 .unit
                 .as_deref()
                 .map(|name| column(seen, "--unit", name))
                 .transpose()?,
-            ..Said::default()
+            ..ResolvedRequest::default()
         };
         for text in &self.links {
             said.links.push(link(seen, text)?);

@@ -323,7 +323,7 @@ fn nothing_essential_is_picked_in_silence() {
         "{:?}",
         draft.blocking(&seen)
     );
-    let text = text_of(&lines(&seen, &draft, Marks::Decide, Width::Each));
+    let text = text_of(&lines(&seen, &draft, OpenDecisionMark::Decide, Width::Each));
     assert_eq!(text.matches("trusted_path: decide").count(), 2, "{text}");
     assert_eq!(text.matches("epsilon: decide").count(), 2, "{text}");
 }
@@ -349,7 +349,7 @@ fn what_is_asked_is_written() {
     assert!(answers.1.len() <= 10, "{:?}", answers.1);
     let draft = Draft::new(&seen, made, vec!["v".to_owned()]);
     assert!(draft.blocking(&seen).is_empty());
-    let text = text_of(&lines(&seen, &draft, Marks::Decide, Width::Each));
+    let text = text_of(&lines(&seen, &draft, OpenDecisionMark::Decide, Width::Each));
     for line in [
         "  s.household:                      # one row a household",
         "    rows_per_unit: 200 ",
@@ -450,7 +450,7 @@ fn names_cannot_end_a_comment() {
     };
     let made = decide(&seen, &Proposal::new(&seen), &request, None).unwrap();
     let draft = Draft::new(&seen, made, vec!["v".to_owned()]);
-    let text = text_of(&lines(&seen, &draft, Marks::Decide, Width::Each));
+    let text = text_of(&lines(&seen, &draft, OpenDecisionMark::Decide, Width::Each));
     assert!(
         !text
             .lines()
@@ -481,7 +481,9 @@ async fn columns_of_a_wide_table_share_lines() {
     let made = decide(&seen, &Proposal::new(&seen), &request, None).unwrap();
     let verifier = crate::wire::scram::make_verifier("v");
     let mut draft = Draft::new(&seen, made, vec![verifier]);
-    let of = |draft: &Draft, width: Width| text_of(&lines(&seen, draft, Marks::Decide, width));
+    let of = |draft: &Draft, width: Width| {
+        text_of(&lines(&seen, draft, OpenDecisionMark::Decide, width))
+    };
     let (shared, each) = (of(&draft, Width::Shared), of(&draft, Width::Each));
     assert!(
         shared.lines().count() < 45 && each.lines().count() > 110,

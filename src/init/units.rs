@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::catalog_view::{CatalogView, ColumnAt};
-use super::links::{Keyless, Link};
+use super::links::{Link, LinkWithoutKey};
 use super::name_hints::{is_list, is_person};
 use crate::policy::unfit;
 
@@ -22,7 +22,11 @@ pub struct UnitCandidate {
 }
 
 /// The candidates, the likeliest first.
-pub fn candidates(seen: &CatalogView, links: &[Link], keyless: &[Keyless]) -> Vec<UnitCandidate> {
+pub fn candidates(
+    seen: &CatalogView,
+    links: &[Link],
+    keyless: &[LinkWithoutKey],
+) -> Vec<UnitCandidate> {
     let mut ends: BTreeSet<ColumnAt> = links.iter().map(|link| link.to).collect();
     ends.extend(keyless.iter().map(|link| link.to));
     if ends.is_empty() {

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use super::catalog_view::CatalogView;
 use super::columns::Form;
 use super::draft::{Draft, LeftOut};
-use super::write::{LineSubject, Marks, Width, lines};
+use super::write::{LineSubject, OpenDecisionMark, Width, lines};
 use super::{Stop, text_of};
 use crate::catalog::{self, Catalog, Type};
 use crate::policy::{Checked, DomainReader, File, PolicyError, check};
@@ -19,7 +19,7 @@ use crate::policy::{Checked, DomainReader, File, PolicyError, check};
 pub async fn hold(seen: &CatalogView, draft: &mut Draft) -> Result<Checked, Stop> {
     loop {
         let catalog = grant(seen, draft);
-        let lines = lines(seen, draft, Marks::StandIn, Width::Each);
+        let lines = lines(seen, draft, OpenDecisionMark::StandIn, Width::Each);
         let errors = match outcome(&text_of(&lines), &catalog).await {
             Ok(_) => return as_written(seen, draft, &catalog).await,
             Err(errors) => errors,
@@ -38,7 +38,7 @@ pub async fn hold(seen: &CatalogView, draft: &mut Draft) -> Result<Checked, Stop
 
 /// Checks the draft with the lines that columns share, as it is written.
 async fn as_written(seen: &CatalogView, draft: &Draft, catalog: &Catalog) -> Result<Checked, Stop> {
-    let lines = lines(seen, draft, Marks::StandIn, Width::Shared);
+    let lines = lines(seen, draft, OpenDecisionMark::StandIn, Width::Shared);
     outcome(&text_of(&lines), catalog).await.map_err(stop_of)
 }
 

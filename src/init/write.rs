@@ -19,7 +19,7 @@ pub enum LineSubject {
 
 /// The mark in place of an open decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Marks {
+pub enum OpenDecisionMark {
     /// The word `decide`, which the reader refuses.
     Decide,
     /// Values that hold, to check the rest.
@@ -40,7 +40,7 @@ pub enum Width {
 pub fn lines(
     seen: &CatalogView,
     draft: &Draft,
-    marks: Marks,
+    marks: OpenDecisionMark,
     width: Width,
 ) -> Vec<(String, LineSubject)> {
     let mut text = Text {
@@ -61,7 +61,7 @@ pub fn lines(
 struct Text<'a> {
     seen: &'a CatalogView,
     draft: &'a Draft,
-    marks: Marks,
+    marks: OpenDecisionMark,
     width: Width,
     lines: Vec<(String, LineSubject)>,
 }
@@ -190,8 +190,8 @@ impl Text<'_> {
             (Some(Spend { epsilon, delta }), _) => {
                 format!("{{epsilon: {epsilon}, delta: {delta}}}")
             }
-            (None, Marks::Decide) => format!("{{epsilon: decide, delta: {delta}}}"),
-            (None, Marks::StandIn) => format!("{{epsilon: {epsilon}, delta: {delta}}}"),
+            (None, OpenDecisionMark::Decide) => format!("{{epsilon: decide, delta: {delta}}}"),
+            (None, OpenDecisionMark::StandIn) => format!("{{epsilon: {epsilon}, delta: {delta}}}"),
         }
     }
 
@@ -290,7 +290,7 @@ impl Text<'_> {
             UnitPath::Path(links) => links,
         };
         let steps: Vec<String> = links.iter().map(|link| self.step(link)).collect();
-        let is_open = links.iter().any(Link::is_open) && self.marks == Marks::Decide;
+        let is_open = links.iter().any(Link::is_open) && self.marks == OpenDecisionMark::Decide;
         let is_trusted = links.iter().any(|link| link.basis != LinkBasis::Declared);
         let trusted = match (is_open, is_trusted) {
             (true, _) => ", trusted_path: decide",

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use super::error::Error;
-use super::store::{Absent, Older, Store};
+use super::store::{Absent, OnOlderFormat, Store};
 use super::{server, sqlite, witness};
 use crate::policy::{Secret, WitnessAddress, WitnessPlace};
 
@@ -91,13 +91,13 @@ fn is_server(url: &str) -> bool {
 ///
 /// [`Error`]: a store that is foreign, newer or damaged is refused and left as it was.
 pub fn open_store(url: &str) -> Result<Box<dyn Store>, Error> {
-    store_at(url, Absent::Make, Older::Raise(&|_, _| Ok(())))
+    store_at(url, Absent::Make, OnOlderFormat::Raise(&|_, _| Ok(())))
 }
 
 pub(super) fn store_at(
     url: &str,
     absent: Absent,
-    older: Older<'_>,
+    older: OnOlderFormat<'_>,
 ) -> Result<Box<dyn Store>, Error> {
     match is_server(url) {
         true => Ok(Box::new(server::Server::open(url, absent, older)?)),

@@ -3,7 +3,7 @@
 use super::error::Error;
 use super::height::{LedgerHeight, height, lacks};
 use super::store::{Access, Store};
-use super::witness::{self, SeenWitness, Testimony, Witness, WitnessReport};
+use super::witness::{self, SeenWitness, Witness, WitnessReport, WitnessedHeight};
 use crate::policy::WitnessAddress;
 
 /// When an empty or damaged witness may learn from a ledger that has charges.
@@ -72,7 +72,7 @@ fn compare(
     store: &mut dyn Store,
     seen: Vec<SeenWitness>,
     attest: Attest,
-) -> Result<Testimony, Error> {
+) -> Result<WitnessedHeight, Error> {
     let height = height(store)?;
     let standings = standings(store, &height, seen)?;
     if let Some(error) = fault(&height, &standings, attest) {
@@ -83,7 +83,7 @@ fn compare(
             tracing::info!(witness, "a witness of the ledger begins to see");
         }
     }
-    Testimony::of(store, height)
+    WitnessedHeight::of(store, height)
 }
 
 /// Refuses a witness on the ledger's own server: whoever sets the server back sets the witness back

@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use super::error::Error;
 use super::rules::Rules;
 use super::store::{Store, StoreValue};
-use super::witness::{Testimony, WitnessReport};
+use super::witness::{WitnessReport, WitnessedHeight};
 
 /// Digest of one debit, as the store has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,12 +135,12 @@ impl Rules {
             return Ok(());
         }
         let height = self.height()?;
-        let testimony = Testimony::of(&mut *self.store, height)?;
+        let testimony = WitnessedHeight::of(&mut *self.store, height)?;
         self.write_witnesses(&testimony)
     }
 
     /// Writes to every witness. Where one fails, it lags behind.
-    fn write_witnesses(&mut self, testimony: &Testimony) -> Result<(), Error> {
+    fn write_witnesses(&mut self, testimony: &WitnessedHeight) -> Result<(), Error> {
         self.lags = true;
         for witness in &mut self.witnesses {
             witness.write(testimony)?;
@@ -175,11 +175,13 @@ impl Rules {
     /// # Requires
     ///
     /// A `Write` transaction is open.
-    pub(super) fn reached_height(&mut self) -> Result<(LedgerHeight, Option<Testimony>), Error> {
+    pub(super) fn reached_height(
+        &mut self,
+    ) -> Result<(LedgerHeight, Option<WitnessedHeight>), Error> {
         let height = self.height()?;
         let is_due = !self.witnesses.is_empty() && height != self.seen;
         let seen = match is_due {
-            true => Some(Testimony::of(&mut *self.store, height.clone())?),
+            true => Some(WitnessedHeight::of(&mut *self.store, height.clone())?),
             false => None,
         };
         Ok((height, seen))
@@ -190,7 +192,10 @@ impl Rules {
     /// # Errors
     ///
     /// [`Error::Witness`]: the charge is committed, and nobody may rely on it.
-    pub(super) fn note(&mut self, reached: (LedgerHeight, Option<Testimony>)) -> Result<(), Error> {
+    pub(super) fn note(
+        &mut self,
+        reached: (LedgerHeight, Option<WitnessedHeight>),
+    ) -> Result<(), Error> {
         let (height, testimony) = reached;
         self.seen = height;
         match testimony {

@@ -13,9 +13,9 @@ use super::grants::{Act, Decision};
 use super::record::Origin;
 use super::rules::{AccountStanding, DEBIT, RECEIPT, Rules};
 use super::sqlite::{self, Sqlite};
-use super::store::{Absent, Access, Older, Store, StoreValue, text_value};
+use super::store::{Absent, Access, OnOlderFormat, Store, StoreValue, text_value};
 use super::upgrade::check_readable;
-use super::witness::{self, Sums, Testimony, Witness, WitnessReport};
+use super::witness::{self, Sums, Witness, WitnessReport, WitnessedHeight};
 use crate::mechanism::{Accounting, Cap, Fixed, Loss, loss_laplace};
 use crate::policy::Renew;
 
@@ -82,7 +82,7 @@ pub fn restore(
         (None, _) => settle(store_at(
             at.url.expose(),
             Absent::Refuse,
-            Older::Raise(&whatever),
+            OnOlderFormat::Raise(&whatever),
         )?),
         (Some(_), None) => Err(Error::Backup {
             reason: "the ledger is in PostgreSQL: restore it with psql or pg_restore, then run \
@@ -93,7 +93,7 @@ pub fn restore(
             settle(Box::new(Sqlite::open(
                 draft,
                 Absent::Refuse,
-                Older::Raise(&whatever),
+                OnOlderFormat::Raise(&whatever),
             )?))
         }),
     }
@@ -122,7 +122,7 @@ fn settle(
     if !witnesses.is_empty() {
         let now = rules.reading(|rules| {
             let height = rules.height()?;
-            Testimony::of(&mut *rules.store, height)
+            WitnessedHeight::of(&mut *rules.store, height)
         })?;
         for (witness, before) in witnesses.iter_mut().zip(&seen) {
             witness.begin_anew(before, &now)?;
@@ -155,7 +155,7 @@ pub fn attest(at: &Address) -> Result<usize, Error> {
 impl Rules {
     fn settle(
         &mut self,
-        seen: Option<&Testimony>,
+        seen: Option<&WitnessedHeight>,
         (who, why): (&str, &str),
         (owner, failures): (&AccountSpec, u32),
     ) -> Result<Restored, Error> {

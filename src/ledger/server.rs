@@ -19,7 +19,7 @@ use tokio_postgres::types::{FromSql, IsNull, ToSql, Type};
 use tokio_postgres::{Config, SimpleQueryMessage, Statement};
 
 use super::error::Error;
-use super::store::{Absent, Access, Older, ReadOnly, Row, Store, StoreValue, first_row};
+use super::store::{Absent, Access, OnOlderFormat, ReadOnly, Row, Store, StoreValue, first_row};
 use super::{upgrade, verify};
 use crate::postgres::{Connected, connect};
 
@@ -91,7 +91,7 @@ impl Server {
     /// # Errors
     ///
     /// [`Error`]; a schema that is refused is not written to.
-    pub(super) fn open(url: &str, absent: Absent, older: Older<'_>) -> Result<Self, Error> {
+    pub(super) fn open(url: &str, absent: Absent, older: OnOlderFormat<'_>) -> Result<Self, Error> {
         let mut server = Self::connect(url, durable_session(STATEMENT_TIMEOUT))?;
         server.make_if_missing(absent)?;
         let format = server.whole()?;
@@ -354,7 +354,7 @@ impl upgrade::Raise for Server {
         self.format()
     }
 
-    fn raise(&mut self, older: Older<'_>) -> Result<(), Error> {
+    fn raise(&mut self, older: OnOlderFormat<'_>) -> Result<(), Error> {
         self.begin(Access::Write)?;
         // Another process may have done it since, until the lock was had.
         let raised = self.format().and_then(|found| {

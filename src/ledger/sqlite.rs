@@ -16,7 +16,7 @@ use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, ToSql};
 
 use super::error::Error;
-use super::store::{Absent, Access, Older, ReadOnly, Row, Store, StoreValue, first_row};
+use super::store::{Absent, Access, OnOlderFormat, ReadOnly, Row, Store, StoreValue, first_row};
 use super::{upgrade, verify};
 pub(in crate::ledger) use backup::{back_up, put_back};
 pub(in crate::ledger) use file::path;
@@ -43,7 +43,7 @@ impl Sqlite {
     /// # Errors
     ///
     /// [`Error`]; a file that is refused is not written to.
-    pub(super) fn open(url: &str, absent: Absent, older: Older<'_>) -> Result<Self, Error> {
+    pub(super) fn open(url: &str, absent: Absent, older: OnOlderFormat<'_>) -> Result<Self, Error> {
         let path = file::path(url)?;
         match absent {
             Absent::Make => file::create_if_missing(&path, build)?,
@@ -116,7 +116,7 @@ impl upgrade::Raise for Sqlite {
         self.format().map(i64::from)
     }
 
-    fn raise(&mut self, older: Older<'_>) -> Result<(), Error> {
+    fn raise(&mut self, older: OnOlderFormat<'_>) -> Result<(), Error> {
         let ledger = self.name();
         self.begin(Access::Write)?;
         // Another process may have done it since.

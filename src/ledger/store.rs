@@ -25,16 +25,16 @@ pub enum Absent {
 }
 
 /// Whether a whole store of that format may be changed. No transaction is open.
-pub(super) type MayChange<'w> = &'w dyn Fn(&mut dyn Store, i64) -> Result<(), Error>;
+pub(super) type UpgradeCheck<'w> = &'w dyn Fn(&mut dyn Store, i64) -> Result<(), Error>;
 
 /// What becomes of a store of an older format.
 #[derive(Clone, Copy)]
-pub(super) enum Older<'w> {
+pub(super) enum OnOlderFormat<'w> {
     /// The store is brought to the newest format, where it may be changed.
-    Raise(MayChange<'w>),
+    Raise(UpgradeCheck<'w>),
     /// Like `Raise`, unless another process is making an answer just now: it could not open the
     /// store again.
-    RaiseUnlessInUse(MayChange<'w>),
+    RaiseUnlessInUse(UpgradeCheck<'w>),
     /// The store stays as it is.
     Keep,
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use super::clock::{Clock, LEASE};
 use super::error::Error;
-use super::store::{Older, Store, StoreValue, first_row};
+use super::store::{OnOlderFormat, Store, StoreValue, first_row};
 
 /// The first format with claims.
 const CLAIMS_SINCE: i64 = 3;
@@ -23,12 +23,12 @@ const ASK_EVERY: Duration = Duration::from_millis(500);
 ///
 /// [`Error::OlderFormat`] where it is to be kept, and is too old to be read.
 pub(super) fn is_due(
-    older: Older<'_>,
+    older: OnOlderFormat<'_>,
     (ledger, found, newest): (&str, i64, i64),
 ) -> Result<bool, Error> {
     match older {
-        Older::Keep => check_readable(ledger, found).map(|()| false),
-        Older::Raise(_) | Older::RaiseUnlessInUse(_) => Ok(found < newest),
+        OnOlderFormat::Keep => check_readable(ledger, found).map(|()| false),
+        OnOlderFormat::Raise(_) | OnOlderFormat::RaiseUnlessInUse(_) => Ok(found < newest),
     }
 }
 
@@ -65,7 +65,7 @@ pub(super) trait Raise: Store + Sized {
     /// # Errors
     ///
     /// Those of the store and of [`may_raise`].
-    fn raise(&mut self, older: Older<'_>) -> Result<(), Error>;
+    fn raise(&mut self, older: OnOlderFormat<'_>) -> Result<(), Error>;
 }
 
 /// Brings a whole ledger to this format, where it may be changed. Where another process seems to
@@ -79,9 +79,13 @@ pub(super) trait Raise: Store + Sized {
 ///
 /// [`Error::InUse`] where another process makes answers all that time; that it may not be changed;
 /// those of [`Raise::raise`].
-pub(super) fn raise<S: Raise>(store: &mut S, older: Older<'_>, format: i64) -> Result<(), Error> {
+pub(super) fn raise<S: Raise>(
+    store: &mut S,
+    older: OnOlderFormat<'_>,
+    format: i64,
+) -> Result<(), Error> {
     match older {
-        Older::Raise(may_change) | Older::RaiseUnlessInUse(may_change) => {
+        OnOlderFormat::Raise(may_change) | OnOlderFormat::RaiseUnlessInUse(may_change) => {
             check(
                 store,
                 format,
@@ -89,7 +93,7 @@ pub(super) fn raise<S: Raise>(store: &mut S, older: Older<'_>, format: i64) -> R
                 S::format_now,
             )?;
         }
-        Older::Keep => {}
+        OnOlderFormat::Keep => {}
     }
     let mut raised = store.raise(older);
     let since = Instant::now();
@@ -103,7 +107,7 @@ pub(super) fn raise<S: Raise>(store: &mut S, older: Older<'_>, format: i64) -> R
     }
     while matches!(raised, Err(Error::InUse { .. })) && since.elapsed() < SEEMING {
         std::thread::sleep(ASK_EVERY);
-        if let Older::RaiseUnlessInUse(may_change) = older {
+        if let OnOlderFormat::RaiseUnlessInUse(may_change) = older {
             check(
                 store,
                 format,
@@ -148,13 +152,13 @@ fn check<S>(
 /// [`Error::InUse`]; those of the store.
 pub(super) fn may_raise(
     store: &mut dyn Store,
-    older: Older<'_>,
+    older: OnOlderFormat<'_>,
     (ledger, found, newest): (&str, i64, i64),
 ) -> Result<(), Error> {
     let is_kept = match older {
-        Older::Raise(_) => false,
-        Older::Keep => true,
-        Older::RaiseUnlessInUse(_) => found >= CLAIMS_SINCE && has_claims(store)?,
+        OnOlderFormat::Raise(_) => false,
+        OnOlderFormat::Keep => true,
+        OnOlderFormat::RaiseUnlessInUse(_) => found >= CLAIMS_SINCE && has_claims(store)?,
     };
     match is_kept {
         true => Err(Error::InUse {

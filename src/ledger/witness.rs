@@ -18,7 +18,7 @@ pub(super) use file::is_same_disk;
 
 /// What a witness has seen.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub(in crate::ledger) struct Testimony {
+pub(in crate::ledger) struct WitnessedHeight {
     pub(in crate::ledger) height: LedgerHeight,
     pub(in crate::ledger) accounts: Vec<Sums>,
 }
@@ -39,7 +39,7 @@ pub(super) enum WitnessReport {
     Nothing,
     /// The witness was written, and no whole line is left.
     Damaged,
-    Whole(Box<Testimony>),
+    Whole(Box<WitnessedHeight>),
 }
 
 /// A place that remembers how far the ledger had come.
@@ -60,7 +60,7 @@ pub(super) trait Witness {
     /// # Errors
     ///
     /// [`Error::Witness`], also where it is the witness of another ledger.
-    fn write(&mut self, now: &Testimony) -> Result<(), Error>;
+    fn write(&mut self, now: &WitnessedHeight) -> Result<(), Error>;
 
     /// After a restoration: writes the testimony whatever it says, if the witness is still as
     /// `before`.
@@ -68,7 +68,7 @@ pub(super) trait Witness {
     /// # Errors
     ///
     /// [`Error::Witness`].
-    fn begin_anew(&mut self, before: &WitnessReport, now: &Testimony) -> Result<(), Error>;
+    fn begin_anew(&mut self, before: &WitnessReport, now: &WitnessedHeight) -> Result<(), Error>;
 
     /// The system identifier of its PostgreSQL, where it is in one that says so.
     fn cluster(&self) -> Option<String> {
@@ -116,7 +116,7 @@ pub(super) fn open(places: &[WitnessAddress]) -> Result<Vec<Box<dyn Witness>>, E
 }
 
 /// Whether a witness that knows `known` is to learn of `now`.
-fn is_news(known: Option<&Testimony>, now: &Testimony) -> Result<bool, &'static str> {
+fn is_news(known: Option<&WitnessedHeight>, now: &WitnessedHeight) -> Result<bool, &'static str> {
     let Some(known) = known else {
         return Ok(true);
     };
@@ -129,8 +129,8 @@ fn is_news(known: Option<&Testimony>, now: &Testimony) -> Result<bool, &'static 
 
 /// The most that any of them saw, each of the same ledger.
 pub(super) fn highest<'a>(
-    testimonies: impl IntoIterator<Item = &'a Testimony>,
-) -> Option<Testimony> {
+    testimonies: impl IntoIterator<Item = &'a WitnessedHeight>,
+) -> Option<WitnessedHeight> {
     let mut testimonies = testimonies.into_iter();
     let mut highest = testimonies.next()?.clone();
     for seen in testimonies {
@@ -148,7 +148,7 @@ pub(super) fn highest<'a>(
     Some(highest)
 }
 
-impl Testimony {
+impl WitnessedHeight {
     /// # Requires
     ///
     /// A transaction is open.
@@ -211,7 +211,7 @@ mod tests {
             },
             failures: 3,
         };
-        let seen = |debits, accounts| Testimony {
+        let seen = |debits, accounts| WitnessedHeight {
             height: LedgerHeight {
                 debits,
                 ..LedgerHeight::NONE

@@ -30,7 +30,7 @@ fn count_answers(error: f64, share: f64, accounting: Accounting) -> (u32, u32) {
     loop {
         let mechanism = choose(
             &[AccountState { cap, spent }],
-            &[Either {
+            &[LossByMechanism {
                 laplace: pure,
                 gaussian: normal,
             }],

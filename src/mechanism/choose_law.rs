@@ -22,7 +22,7 @@ pub struct AccountState {
 
 /// What one release costs under either noise, at the same standard error.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Either {
+pub struct LossByMechanism {
     pub laplace: Loss,
     pub gaussian: Loss,
 }
@@ -45,14 +45,14 @@ pub struct Either {
 /// # Reference
 ///
 /// Ours; the figures stand in the tests.
-pub fn choose(accounts: &[AccountState], releases: &[Either]) -> Mechanism {
+pub fn choose(accounts: &[AccountState], releases: &[LossByMechanism]) -> Mechanism {
     if accounts
         .iter()
         .any(|account| account.cap.accounting() == Accounting::Pure)
     {
         return Mechanism::Laplace;
     }
-    let zero = Either {
+    let zero = LossByMechanism {
         laplace: Loss::ZERO,
         gaussian: Loss::ZERO,
     };
@@ -62,7 +62,8 @@ pub fn choose(accounts: &[AccountState], releases: &[Either]) -> Mechanism {
     else {
         return Mechanism::Gaussian;
     };
-    let prefer_pure = |either: &Either| accounts.iter().all(|account| account.prefers_pure(either));
+    let prefer_pure =
+        |either: &LossByMechanism| accounts.iter().all(|account| account.prefers_pure(either));
     let with_choice = releases
         .iter()
         .filter(|release| release.laplace != release.gaussian);
@@ -73,7 +74,7 @@ pub fn choose(accounts: &[AccountState], releases: &[Either]) -> Mechanism {
     }
 }
 
-impl Either {
+impl LossByMechanism {
     fn compose(self, other: Self) -> Option<Self> {
         Some(Self {
             laplace: self.laplace.compose(other.laplace)?,
@@ -83,7 +84,7 @@ impl Either {
 }
 
 impl AccountState {
-    fn prefers_pure(&self, Either { laplace, gaussian }: &Either) -> bool {
+    fn prefers_pure(&self, LossByMechanism { laplace, gaussian }: &LossByMechanism) -> bool {
         let (Some(spent), Some(epsilon)) = (self.spent.epsilon, laplace.epsilon) else {
             return false;
         };

@@ -3,7 +3,7 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::certificate::certificate_end;
-use super::tables::{ACTS, Doing, SHOWN, ShowTable, right};
+use super::tables::{ACTS, ActCommand, SHOWN, ShowTable, right};
 use super::{Caller, Control};
 use crate::auto_bounds;
 use crate::calendar;
@@ -265,7 +265,7 @@ fn help() -> Rows {
             shown.says.to_owned(),
         ]
     });
-    let acts = ACTS.iter().map(|Doing { form, rights, says }| {
+    let acts = ACTS.iter().map(|ActCommand { form, rights, says }| {
         vec![
             (*form).to_owned(),
             right(*rights).to_owned(),

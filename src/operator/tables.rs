@@ -17,7 +17,7 @@ pub struct ShowTable {
 
 /// A command that changes something.
 #[derive(Debug, PartialEq)]
-pub struct Doing {
+pub struct ActCommand {
     pub form: &'static str,
     pub rights: Rights,
     pub says: &'static str,
@@ -183,23 +183,23 @@ pub static SHOWN: [ShowTable; 13] = [
 ];
 
 /// The commands that change something.
-pub static ACTS: [Doing; 4] = [
-    Doing {
+pub static ACTS: [ActCommand; 4] = [
+    ActCommand {
         form: "RELOAD",
         rights: Rights::Watch,
         says: "reads the policy and the certificates again, as SIGHUP does",
     },
-    Doing {
+    ActCommand {
         form: "DRAIN",
         rights: Rights::Watch,
         says: "takes no more connections, lets running statements end, and stops, as SIGTERM does",
     },
-    Doing {
+    ActCommand {
         form: "KILL id",
         rights: Rights::Watch,
         says: "ends a session; what was charged stays charged",
     },
-    Doing {
+    ActCommand {
         form: "FREEZE role 'why'",
         rights: Rights::Own,
         says: "stops charges to a role (ALL: to every role) until `pgveil budget unfreeze`",
@@ -234,7 +234,7 @@ pub fn reference() -> String {
             columns.join("; ")
         );
     }
-    for Doing { form, rights, says } in &ACTS {
+    for ActCommand { form, rights, says } in &ACTS {
         let _ = writeln!(text, "| `{form}` | `{}` | {says} | |", right(*rights));
     }
     text

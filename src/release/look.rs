@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use zeroize::{Zeroize, Zeroizing};
 
 pub use chosen::TooFew;
-pub use select_clip::{ClipBias, Lacking};
+pub use select_clip::{ClipBias, ClippedValues};
 
 use super::{
     Drawn, Error, NoiseRecord, PrintedKey, ReleasedTable, Releasing, arrange, cells, is_listed,

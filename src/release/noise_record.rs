@@ -16,7 +16,7 @@ use crate::rewrite::{CoordinateId, Measure, ReleasePlan, Total, made_of, measure
 /// The facts that are known about the amount that was cut from a coordinate.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum KnownCut<'r> {
-    /// It is proved that nothing was cut.
+    /// Nothing was cut, which is proved.
     Nothing,
     /// The amount that a look shows.
     Estimated(&'r ClipBias),

@@ -80,7 +80,7 @@ impl<'p> Resolver<'p> {
             Ok(all)
         };
         if meets(None)? {
-            return Err(self.refuse_reports(report, "a condition that NULL meets"));
+            return Err(self.refuse_reports(report, "a condition that is true for NULL"));
         }
         let mut places = Vec::new();
         for (place, value) in how.reports.iter().enumerate() {
@@ -103,7 +103,7 @@ impl<'p> Resolver<'p> {
         }))
     }
 
-    /// Refuses what reads a report as if it were the value.
+    /// Refuses a use of a report as if it were the value; `what` is the construct that uses it.
     pub(super) fn refuse_reports(&self, id: ColumnId, what: &str) -> Refusal {
         let name = &self.output.columns[id.0 as usize].name;
         let how = self.reports_of(id);
@@ -115,9 +115,9 @@ impl<'p> Resolver<'p> {
                     {quoted}."
             ),
         };
-        Refusal::unsupported(
+        Refusal::new(
             reason::COLLECTED_VALUE,
-            format!("{what} on the collected column \"{name}\""),
+            format!("the collected column \"{name}\" cannot be used in {what}"),
         )
         .detail(
             "Its values were randomised before they were stored. Only counts, sums and averages \

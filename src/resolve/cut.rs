@@ -34,7 +34,7 @@ use middle_query::Subqueries;
 const COLUMNS_MAX: usize = 100;
 
 /// Where an expression of the outer query stands.
-pub(in crate::resolve) enum Above<'c> {
+pub(in crate::resolve) enum OuterPlace<'c> {
     /// Over public and released tables only.
     Open,
     /// Over a release that is being cut: aggregates and keys become its columns.
@@ -85,10 +85,13 @@ impl Resolver<'_> {
         let having = select
             .having
             .as_ref()
-            .map(|h| self.above(h, environment, &mut Above::Cut(&mut cut)))
+            .map(|h| self.above(h, environment, &mut OuterPlace::Cut(&mut cut)))
             .transpose()?;
-        let named_window =
-            self.above_named_windows(&select.named_window, environment, &mut Above::Cut(&mut cut))?;
+        let named_window = self.above_named_windows(
+            &select.named_window,
+            environment,
+            &mut OuterPlace::Cut(&mut cut),
+        )?;
         let order_by = order_by
             .map(|o| self.cut_order(o, select, &mut cut, environment))
             .transpose()?;
@@ -221,7 +224,7 @@ impl Resolver<'_> {
             _ => quote_name(&column_name(expr)),
         };
         Ok(ast::SelectItem::ExprWithAlias {
-            expr: self.above(expr, environment, &mut Above::Cut(cut))?,
+            expr: self.above(expr, environment, &mut OuterPlace::Cut(cut))?,
             alias,
         })
     }
@@ -331,7 +334,7 @@ impl Resolver<'_> {
         if is_ordinal(expr) {
             return Ok(expr.clone());
         }
-        self.above(expr, environment, &mut Above::Cut(cut))
+        self.above(expr, environment, &mut OuterPlace::Cut(cut))
     }
 }
 

@@ -17,7 +17,7 @@ use super::emit::sql::scalar_text;
 use super::vector::coordinate::{Coordinate, Mask, PRESENCE};
 use super::vector::standard_deviation::product_step;
 use super::{Price, ReleasePlan, decimal};
-use crate::analyze::{Analyzed, AnalyzedRelease, Because, KeyRule, NoRow, UnitGroups};
+use crate::analyze::{Analyzed, AnalyzedRelease, KeyRule, NoRow, NoRowReason, UnitGroups};
 use crate::ir::grouping::numbers;
 use crate::ir::{ColumnId, End, Expr, JoinKind, KeyId, Node, Relation, Window};
 use crate::mechanism::{Calibrated, Norm};
@@ -65,24 +65,24 @@ pub fn no_row(no_row: &NoRow, policy: &Policy) -> String {
         position,
         because,
     } = no_row;
-    let name = &policy.tables[table.0].columns[*position].name;
+    let name = &policy.tables[table.0].columns[position.0].name;
     let shown = |value: &Scalar| match value {
         Scalar::Text(text) => format!("'{}'", text.replace('\'', "''")),
         other => scalar_text(other),
     };
     match because {
-        Because::Unlisted { constant, like } => {
+        NoRowReason::Unlisted { constant, like } => {
             let like = like
                 .as_ref()
                 .map_or(String::new(), |like| format!("; perhaps {}", shown(like)));
             format!("{name} has no value {}{like}", shown(constant))
         }
-        Because::Outside(lower, upper) => format!(
+        NoRowReason::Outside(lower, upper) => format!(
             "values of {name} outside [{}, {}] count as the nearer bound",
             shown(lower),
             shown(upper)
         ),
-        Because::Contradiction => format!("no value of {name} meets the conditions"),
+        NoRowReason::Contradiction => format!("no value of {name} meets the conditions"),
     }
 }
 

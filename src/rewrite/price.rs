@@ -134,8 +134,8 @@ impl Price {
         }
     }
 
-    /// The same for every mechanism and noise, so that all statements of one question have one
-    /// text, which is never run.
+    /// A bounding that is equal for every mechanism and noise, so that all statements of one
+    /// question have one text. That text is never run.
     pub(super) fn no_bounding(&self) -> Bounding {
         Bounding {
             norm: Norm::L2,

@@ -19,7 +19,7 @@ use crate::policy::Policy;
 use copies::Copies;
 
 /// A relation without the scans that read a row again.
-pub(in crate::rewrite) struct Once {
+pub(in crate::rewrite) struct ScannedOnce {
     pub relation: Relation,
     /// By the number of a scan that stays: the columns of each scan that was left out because it
     /// reads the same row.
@@ -41,7 +41,7 @@ pub(in crate::rewrite) fn without_redundant_scans(
     policy: &Policy,
     columns: &[ColumnInfo],
     effort: &PlanningEffort,
-) -> Once {
+) -> ScannedOnce {
     let mut all = reads.to_vec();
     note_mentions(relation, &mut all);
     let mut merger = Merger {
@@ -52,7 +52,7 @@ pub(in crate::rewrite) fn without_redundant_scans(
         left_out: Vec::new(),
     };
     let (relation, _) = merger.join(relation.clone(), &AtHand::default(), Vec::new());
-    Once {
+    ScannedOnce {
         relation,
         same: by_staying_scan(merger.left_out),
     }

@@ -14,7 +14,7 @@ use super::emit::statement::EmittedStatement;
 use super::emit::text::Derived;
 use super::limits::row_cost::{self, RowCost};
 use super::price::{Bounding, Price};
-use super::redundant_joins::{Once, without_redundant_scans};
+use super::redundant_joins::{ScannedOnce, without_redundant_scans};
 use super::vector::base_rows::base_rows;
 use super::vector::clipped_aggregate::ClippedAggregate;
 use super::vector::coordinate::Coordinate;
@@ -37,7 +37,7 @@ pub(in crate::rewrite) struct Emission<'a> {
     pub analyzed: &'a Analyzed,
     pub policy: &'a Policy,
     /// The release's rows, each row of a table read once.
-    rows: Once,
+    rows: ScannedOnce,
     pub order: ConstantOrder,
     /// The bounds of derived tables on the rows of one unit, by alias.
     pub bounded: RefCell<HashMap<String, u64>>,

@@ -6,7 +6,7 @@ use crate::postgres::connect;
 
 /// A shadow that a start would take.
 #[derive(Debug)]
-pub struct Examined {
+pub struct ExaminedShadow {
     pub warnings: Vec<String>,
     /// Whether a proxy runs on it: no other one would start.
     pub is_held: bool,
@@ -18,7 +18,7 @@ pub struct Examined {
 pub async fn examine(
     shadow: &tokio_postgres::Config,
     options: &ShadowOptions,
-) -> Result<Examined, ShadowError> {
+) -> Result<ExaminedShadow, ShadowError> {
     let connected = connect(shadow).await?;
     let admin = &connected.client;
     let mut warnings = Vec::new();
@@ -28,5 +28,5 @@ pub async fn examine(
     guard(admin).await?;
     let is_held = exclusive_lock::is_held(admin).await?;
     connected.close().await;
-    Ok(Examined { warnings, is_held })
+    Ok(ExaminedShadow { warnings, is_held })
 }

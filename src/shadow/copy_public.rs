@@ -27,7 +27,7 @@ pub struct Copying<'a> {
 }
 
 /// Receives progress: at the beginning of each table, and every [`REPORT_ROWS`] rows.
-pub type Heard<'a> = &'a (dyn Fn(Copying<'_>) + Sync);
+pub type CopyListener<'a> = &'a (dyn Fn(Copying<'_>) + Sync);
 
 /// Rows between two reports.
 const REPORT_ROWS: u64 = 10_000;
@@ -39,7 +39,7 @@ pub async fn copy_tables(
     tables: &[TableShape],
     keys: &[String],
     rows_max: u64,
-    heard: Heard<'_>,
+    heard: CopyListener<'_>,
 ) -> Result<Vec<CopiedTable>, ShadowError> {
     let mut copied = Vec::new();
     unlink(shadow, tables).await?;
@@ -108,7 +108,7 @@ async fn copy(
     shadow: &mut Client,
     table: &TableShape,
     rows_max: u64,
-    heard: Heard<'_>,
+    heard: CopyListener<'_>,
 ) -> Result<Option<u64>, ShadowError> {
     let report = Copying {
         schema: &table.schema,

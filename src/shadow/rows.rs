@@ -21,7 +21,7 @@ type Rows = Vec<Vec<Option<Bytes>>>;
 
 /// Rows, and the memory that they take of the requester's share.
 #[derive(Debug)]
-pub struct Weighed {
+pub struct HeldRows {
     pub rows: Rows,
     pub held: HeldMemory,
 }
@@ -32,7 +32,7 @@ pub async fn run(
     sql: &str,
     expected: &Description,
     formats: &[Format],
-) -> Result<Weighed, ShadowError> {
+) -> Result<HeldRows, ShadowError> {
     // PREPARE refuses several statements in one text, which the simple protocol would run.
     let statement = client.prepare(sql).await?;
     let types = statement
@@ -68,7 +68,7 @@ async fn run_mixed(
     sql: &str,
     statement: &Statement,
     formats: &[Format],
-) -> Result<Weighed, ShadowError> {
+) -> Result<HeldRows, ShadowError> {
     client
         .batch_execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
         .await?;
@@ -107,7 +107,7 @@ async fn run_mixed(
     let mut held = texts.held;
     held.join(binaries.held);
     held.fit(rows.iter().map(|row| weight(row)).sum());
-    Ok(Weighed { rows, held })
+    Ok(HeldRows { rows, held })
 }
 
 /// The simple protocol: PostgreSQL's own text under the session's settings.
@@ -118,7 +118,7 @@ pub async fn run_as_text(
     client: &Client,
     share: &MemoryShare,
     sql: &str,
-) -> Result<Weighed, ShadowError> {
+) -> Result<HeldRows, ShadowError> {
     let mut collected = Collected::new(share);
     let messages = client.simple_query_raw(sql).await?;
     pin_mut!(messages);
@@ -140,7 +140,7 @@ async fn binary(
     client: &Client,
     share: &MemoryShare,
     statement: &Statement,
-) -> Result<Weighed, ShadowError> {
+) -> Result<HeldRows, ShadowError> {
     let mut collected = Collected::new(share);
     let none: [&str; 0] = [];
     let rows = client.query_raw(statement, none).await?;
@@ -195,13 +195,13 @@ impl Collected {
         Ok(())
     }
 
-    fn weigh(self) -> Weighed {
+    fn weigh(self) -> HeldRows {
         let Self {
             rows,
             bytes,
             mut held,
         } = self;
         held.fit(bytes);
-        Weighed { rows, held }
+        HeldRows { rows, held }
     }
 }

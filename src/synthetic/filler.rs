@@ -42,7 +42,7 @@ pub enum ColumnSource {
 const DROPPED_MAX: f64 = 0.05;
 
 /// What a table's rows have to fit.
-pub struct Surroundings<'a> {
+pub struct FillContext<'a> {
     /// The policy's enums and domains.
     pub types: &'a [UserType],
     /// The made-up values of the column that this table's path to its unit leads to first, where
@@ -62,12 +62,7 @@ pub struct Filler<'a> {
 
 impl<'a> Filler<'a> {
     /// Chooses the source of each column of a table with that many rows.
-    pub fn new(
-        table: &'a Table,
-        summary: &Summary,
-        rows: usize,
-        around: &Surroundings<'_>,
-    ) -> Self {
+    pub fn new(table: &'a Table, summary: &Summary, rows: usize, around: &FillContext<'_>) -> Self {
         let parents: Vec<String> = around
             .parents
             .iter()

@@ -15,7 +15,7 @@ use crate::visit;
 /// PostgreSQL's system schemas.
 pub(super) const SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];
 
-pub(super) enum About {
+pub(super) enum StatementSubject {
     Catalogs {
         /// Whether it reads relations and not only functions.
         reads_relations: bool,
@@ -32,7 +32,7 @@ pub(super) fn survey(
     query: &ast::Query,
     policy: &Policy,
     search_path: &[String],
-) -> Result<About, Refusal> {
+) -> Result<StatementSubject, Refusal> {
     let mut survey = Survey {
         policy,
         search_path,
@@ -47,17 +47,19 @@ pub(super) fn survey(
         return Err(refusal);
     }
     Ok(match (survey.catalogs.first(), survey.tables.first()) {
-        (Some(relation), Some(table)) => About::Both {
+        (Some(relation), Some(table)) => StatementSubject::Both {
             relation: relation.clone(),
             table: table.clone(),
         },
-        (Some(_), None) => About::Catalogs {
+        (Some(_), None) => StatementSubject::Catalogs {
             reads_relations: true,
         },
-        (None, None) if survey.system && survey.unknown_relations == 0 => About::Catalogs {
-            reads_relations: false,
-        },
-        (None, Some(_) | None) => About::Tables,
+        (None, None) if survey.system && survey.unknown_relations == 0 => {
+            StatementSubject::Catalogs {
+                reads_relations: false,
+            }
+        }
+        (None, Some(_) | None) => StatementSubject::Tables,
     })
 }
 

@@ -83,7 +83,7 @@ impl LoginRefusal {
 }
 
 /// A try to log in.
-pub struct Try {
+pub struct LoginAttempt {
     pub name: String,
     pub password: Zeroizing<String>,
     pub address: IpAddr,
@@ -110,8 +110,8 @@ impl PasswordCheck {
     ///
     /// # Errors
     /// With the answer to show, which does not say what was wrong.
-    pub async fn enter(self: &Arc<Self>, tried: Try) -> Result<(), LoginRefusal> {
-        let Try {
+    pub async fn enter(self: &Arc<Self>, tried: LoginAttempt) -> Result<(), LoginRefusal> {
+        let LoginAttempt {
             name,
             password,
             address,

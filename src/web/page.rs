@@ -19,7 +19,7 @@ pub struct SiteTexts {
 }
 
 /// The reader of the page, and the paths and names of the pages that they may open.
-pub struct Who {
+pub struct PageReader {
     pub words: String,
     pub pages: Vec<(&'static str, &'static str)>,
 }
@@ -27,7 +27,7 @@ pub struct Who {
 impl SiteTexts {
     /// A whole page, with the token of its forms; without a session it has no navigation. A title
     /// begins with the name of its page in the navigation, and a colon may follow.
-    pub fn page(&self, title: &str, who: Option<(&Who, &str)>, body: &Markup) -> Markup {
+    pub fn page(&self, title: &str, who: Option<(&PageReader, &str)>, body: &Markup) -> Markup {
         html! {
             (DOCTYPE)
             html lang="en" {
@@ -87,7 +87,7 @@ impl SiteTexts {
     }
 }
 
-fn navigation(title: &str, who: &Who, token: &str) -> Markup {
+fn navigation(title: &str, who: &PageReader, token: &str) -> Markup {
     let page = title.split(':').next().unwrap_or_default();
     html! {
         div .top {

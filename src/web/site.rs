@@ -12,7 +12,7 @@ use maud::Markup;
 
 use super::guard::{Guard, is_from_elsewhere};
 use super::login::{Cookie, PasswordCheck};
-use super::page::{SiteTexts, Who};
+use super::page::{PageReader, SiteTexts};
 use super::rate_limit::{Rates, RequestLimit};
 use super::session::{Lifetimes, SessionId, SessionOwner, Sessions};
 
@@ -102,7 +102,7 @@ impl<V: SessionOwner> LoginSite<V> {
     pub fn page(
         &self,
         (session, title): (SessionId, &str),
-        who: &Who,
+        who: &PageReader,
         body: impl FnOnce(&str) -> Markup,
     ) -> Html<String> {
         let token = self.sessions.token(session, Instant::now());

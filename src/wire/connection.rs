@@ -217,7 +217,7 @@ impl<S: Service> Connection<S> {
                 self.channel.flush().await
             }
             // A client that sends and does not read has to wait, whatever it sends.
-            Ok(()) => self.channel.relieve().await,
+            Ok(()) => self.channel.flush_if_full().await,
             Err(stop @ (Outcome::Fatal(_) | Outcome::Closed)) => Err(stop),
         }
     }
@@ -334,7 +334,7 @@ impl<S: Service> Connection<S> {
                 None => data,
             };
             self.channel.copy_data(data);
-            self.channel.relieve().await?;
+            self.channel.flush_if_full().await?;
         }
         self.channel.copy_done();
         self.channel

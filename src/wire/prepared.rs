@@ -112,7 +112,7 @@ impl<S: Service> Connection<S> {
         if execute.values.is_empty() {
             return Ok(Vec::new());
         }
-        let types = self.beneath(&prepared.parameters).await?;
+        let types = self.base_of_domain(&prepared.parameters).await?;
         let question = execute.values.query(&types)?;
         let formats = if types.iter().any(|oid| is_unnamed(*oid)) {
             // The label of an enum may be written as a text.
@@ -183,7 +183,7 @@ impl<S: Service> Connection<S> {
 
     /// The types that values are computed as: a domain's is the one beneath it, which a column of
     /// it is described by.
-    async fn beneath(&mut self, parameters: &[u32]) -> Result<Vec<u32>, Outcome> {
+    async fn base_of_domain(&mut self, parameters: &[u32]) -> Result<Vec<u32>, Outcome> {
         if !parameters.iter().any(|oid| is_unnamed(*oid)) {
             return Ok(parameters.to_vec());
         }

@@ -44,7 +44,7 @@ impl<S: Service> Connection<S> {
             }
             for row in &reply.rows {
                 self.channel.data_row(row);
-                self.channel.relieve().await?;
+                self.channel.flush_if_full().await?;
             }
             self.channel
                 .complete(command_tag(&reply.tag, reply.rows.len()));

@@ -236,7 +236,7 @@ impl FramedStream {
     }
 
     /// Pushes replies out when many are held.
-    pub(super) async fn relieve(&mut self) -> Result<(), Outcome> {
+    pub(super) async fn flush_if_full(&mut self) -> Result<(), Outcome> {
         if self.output.len() >= HELD_MAX {
             self.flush().await
         } else {

@@ -458,7 +458,10 @@ pub async fn engine_over(
         "nls".to_owned(),
         catalog.server_version.clone(),
     );
-    let engine = engine.before(server).resting_on(found).with_copied(&copied);
+    let engine = engine
+        .with_server(server)
+        .with_findings(found)
+        .with_copied(&copied);
     match sampler {
         Some(sampler) => engine.with_sampler(sampler),
         None => engine,

@@ -8,7 +8,7 @@ use crate::catalog::Type;
 use crate::ir::functions::Function;
 use crate::ir::literal::is_beyond;
 use crate::ir::{ColumnId, Expr, Node, TableId};
-use crate::policy::{Column, Protection, Scalar, Table};
+use crate::policy::{Column, ColumnPosition, Protection, Scalar, Table};
 
 /// Longest constant for which a similar value is looked for, in characters.
 const LIKE_MAX: usize = 100;
@@ -18,12 +18,12 @@ const LIKE_MAX: usize = 100;
 pub struct NoRow {
     /// The column whose conditions exclude all its values.
     pub table: TableId,
-    pub position: usize,
-    pub because: Because,
+    pub position: ColumnPosition,
+    pub because: NoRowReason,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub enum Because {
+pub enum NoRowReason {
     /// A condition compares the column with a constant that is not listed; perhaps the listed value
     /// `like` was meant.
     Unlisted {
@@ -85,7 +85,7 @@ impl Keys<'_> {
         }
         Some(NoRow {
             table,
-            position: position.0,
+            position,
             because: because(column, &possible, &about),
         })
     }
@@ -141,7 +141,7 @@ fn sought(condition: &Expr) -> Vec<&Scalar> {
     }
 }
 
-fn because(column: &Column, possible: &[Scalar], conditions: &[&Expr]) -> Because {
+fn because(column: &Column, possible: &[Scalar], conditions: &[&Expr]) -> NoRowReason {
     let is_unlisted = |value: &&&Scalar| {
         let is_of_kind = |listed: &Scalar| discriminant(listed) == discriminant(**value);
         possible.first().is_some_and(is_of_kind) && !possible.contains(value)
@@ -149,14 +149,14 @@ fn because(column: &Column, possible: &[Scalar], conditions: &[&Expr]) -> Becaus
     if let (None, Some(bounds)) = (&column.domain, &column.bounds) {
         let mut constants = conditions.iter().flat_map(|c| literals(c));
         return if constants.any(|value| is_unlisted(&&value)) {
-            Because::Outside(bounds.lower.clone(), bounds.upper.clone())
+            NoRowReason::Outside(bounds.lower.clone(), bounds.upper.clone())
         } else {
-            Because::Contradiction
+            NoRowReason::Contradiction
         };
     }
     let sought: Vec<&Scalar> = conditions.iter().flat_map(|c| sought(c)).collect();
     let Some(unlisted) = sought.iter().find(is_unlisted) else {
-        return Because::Contradiction;
+        return NoRowReason::Contradiction;
     };
     let like = possible
         .iter()
@@ -166,7 +166,7 @@ fn because(column: &Column, possible: &[Scalar], conditions: &[&Expr]) -> Becaus
         })
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, value)| value.clone());
-    Because::Unlisted {
+    NoRowReason::Unlisted {
         constant: (*unlisted).clone(),
         like,
     }

@@ -212,7 +212,7 @@ impl Labels<'_> {
             reason::JOIN_NOT_BY_UNIT,
             format!("a join of {joined} must equate the {unit} they belong to"),
         )
-        .detail("One joined row would hold data of two units, and the bounds are per unit.")
+        .detail("One joined row would have data of two units, but bounds are for one unit.")
         .hint(format!(
             "Join on the column that identifies the {unit}, or along the foreign key \
                 that leads to it."

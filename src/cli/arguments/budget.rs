@@ -33,14 +33,14 @@ alone. The grant holds from the role's next question on.")]
     /// Stop all charges to a role, or to every role; answers that were paid for are still shown
     Freeze {
         #[command(flatten)]
-        whom: Whom,
+        whom: AccountArgument,
         #[command(flatten)]
         reason: DecisionReason,
     },
     /// Take a freeze back
     Unfreeze {
         #[command(flatten)]
-        whom: Whom,
+        whom: AccountArgument,
         #[command(flatten)]
         reason: DecisionReason,
     },
@@ -76,7 +76,7 @@ parameters as $1, $2, …")]
 /// The account that is meant.
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
-pub struct Whom {
+pub struct AccountArgument {
     /// The account of this role
     #[arg(long, value_name = "NAME")]
     pub role: Option<String>,

@@ -308,14 +308,14 @@ fn either(holds: bool, well: &str, ill: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::Shows;
+    use crate::audit::CanaryPlace;
     use crate::mechanism::{Mu, loss_gaussian};
 
     fn report(found: f64) -> AuditReport {
         let question = AuditQuestion {
             name: "count of a.b".to_owned(),
             sql: "SELECT count(*) FROM a.b".to_owned(),
-            shows: Shows::Row,
+            shows: CanaryPlace::Row,
         };
         let gain = Gain {
             epsilon: 1.0,

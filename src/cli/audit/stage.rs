@@ -19,7 +19,7 @@ use crate::catalog;
 use crate::cli::Failure;
 use crate::cli::listen::listen;
 use crate::cli::start;
-use crate::cli::start::{Opened, Started};
+use crate::cli::start::{CheckedPolicy, Started};
 use crate::engine::{Engine, MemoryShare, Requester};
 use crate::mechanism::{Accounting, Loss};
 use crate::parse::{Statement, parse};
@@ -279,7 +279,7 @@ async fn open_policy(
     own: Connected,
     password: &str,
     findings: &HashMap<String, Finding>,
-) -> Result<Opened, Failure> {
+) -> Result<CheckedPolicy, Failure> {
     let catalog = catalog::load(&own.client).await.map_err(Failure::new)?;
     let pure = file.privacy.accounting == Accounting::Pure;
     let epsilon = if pure { EPSILON_PURE } else { EPSILON };
@@ -325,8 +325,8 @@ async fn open_policy(
     let checked = policy::check(&file, &catalog, &own.client)
         .await
         .map_err(Failure::Policy)?;
-    let policy = resting_on(&checked.policy, findings)?;
-    Ok(Opened {
+    let policy = with_findings(&checked.policy, findings)?;
+    Ok(CheckedPolicy {
         policy,
         warnings: checked.warnings,
         catalog,
@@ -336,7 +336,7 @@ async fn open_policy(
 
 /// The policy with the results of the owner's searches as if the file declared them. No search is
 /// left to run or to pay for.
-fn resting_on(policy: &Policy, findings: &HashMap<String, Finding>) -> Result<Policy, Failure> {
+fn with_findings(policy: &Policy, findings: &HashMap<String, Finding>) -> Result<Policy, Failure> {
     let found: Option<Vec<Finding>> = policy
         .searches
         .iter()

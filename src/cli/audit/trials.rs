@@ -3,7 +3,7 @@
 use tokio_postgres::{Client, SimpleQueryMessage, SimpleQueryRow};
 
 use super::report::Attempted;
-use crate::audit::{AuditQuestion, Shows, TrialNumbers};
+use crate::audit::{AuditQuestion, CanaryPlace, TrialNumbers};
 use crate::cli::{Failure, start};
 use crate::mechanism::{Fixed, Loss};
 
@@ -41,20 +41,20 @@ impl AuditSession {
             })
         };
         match &question.shows {
-            Shows::Row => {
+            CanaryPlace::Row => {
                 let row = rows().next().ok_or_else(|| {
                     Failure::new(format_args!("{}: no row came back", question.sql))
                 })?;
                 Ok((0..row.len()).map(|at| number(row, at)).collect())
             }
-            Shows::Group(value) => {
+            CanaryPlace::Group(value) => {
                 let row = rows().find(|row| is(row.get(0), value));
                 let row = row.ok_or_else(|| {
                     Failure::new(format_args!("{}: no group {value} came back", question.sql))
                 })?;
                 Ok((1..row.len()).map(|at| number(row, at)).collect())
             }
-            Shows::Presence(value) => Ok(vec![if rows().any(|row| is(row.get(0), value)) {
+            CanaryPlace::Presence(value) => Ok(vec![if rows().any(|row| is(row.get(0), value)) {
                 1.0
             } else {
                 0.0

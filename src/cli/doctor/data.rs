@@ -7,7 +7,7 @@ use tokio_postgres::{Client, Config};
 use super::{CheckResult, findings_of_failure, machine};
 use crate::auto_bounds;
 use crate::cli::start;
-use crate::cli::start::Opened;
+use crate::cli::start::CheckedPolicy;
 use crate::init;
 use crate::init::CatalogFacts;
 use crate::policy::{File, Policy, Protection, Unit};
@@ -31,7 +31,7 @@ pub async fn all(file: &File, path: &Path) -> Vec<CheckResult> {
         }
         Err(failure) => return findings_of_failure(DATABASE, failure, &check),
     };
-    let Opened {
+    let CheckedPolicy {
         policy,
         warnings,
         catalog,

@@ -128,7 +128,7 @@ async fn ask_into(
     let shown = |row: &Vec<_>| cells(row, columns.len(), &intervals);
     let mut rows: Vec<Vec<AnswerCell>> = reply.rows.iter().map(shown).collect();
     if let Some(exact) = &exact {
-        put_next_to(&mut rows, exact, &measures);
+        add_exact_values(&mut rows, exact, &measures);
     }
     outcome.answered = Some(BothAnswers {
         answer: AnswerTable {
@@ -216,7 +216,11 @@ fn texts(value: &Value) -> Vec<String> {
 }
 
 /// Puts the exact values next to those of the same group.
-fn put_next_to(rows: &mut [Vec<AnswerCell>], exact: &[Vec<Option<String>>], measures: &[usize]) {
+fn add_exact_values(
+    rows: &mut [Vec<AnswerCell>],
+    exact: &[Vec<Option<String>>],
+    measures: &[usize],
+) {
     let is_key = |at: &usize| !measures.contains(at);
     let groups: HashMap<Vec<&Option<String>>, &Vec<Option<String>>> = exact
         .iter()
@@ -257,7 +261,7 @@ mod tests {
         let private = [row(&["a", "1", "0", "2"]), row(&["b", "5", "4", "6"])];
         let mut rows: Vec<Vec<AnswerCell>> =
             private.iter().map(|row| cells(row, 2, &[1])).collect();
-        put_next_to(&mut rows, &[row(&["b", "6"]), row(&["c", "7"])], &[1]);
+        add_exact_values(&mut rows, &[row(&["b", "6"]), row(&["c", "7"])], &[1]);
         let interval = rows[0][1].interval.clone().unwrap();
         assert_eq!((interval.low, interval.high), (0.0, 2.0));
         assert_eq!(rows[0][1].exact, None);

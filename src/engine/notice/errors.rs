@@ -1,7 +1,7 @@
 //! The errors of aggregates, in words: of a plan, and of an answer.
 
 use super::number_text;
-use crate::aggregates::{DrawId, Fit, Foreseen, MeasureId, Output, Remark};
+use crate::aggregates::{DrawId, Fit, FitCaution, Foreseen, MeasureId, Output};
 use crate::analyze::KeyRule;
 use crate::catalog::Type;
 use crate::engine::draw_release::saw;
@@ -311,18 +311,18 @@ pub(super) fn fits(
     let less = model
         .remark(fits.iter().copied().flatten())
         .map(|(groups, remark)| match remark {
-            Remark::Shrunk(most) => format!(
+            FitCaution::Shrunk(most) => format!(
                 "a penalty of {} shrinks the coefficients{}, as the noise hides how the features \
                     differ",
                 number_text(most),
                 in_groups(groups)
             ),
-            Remark::Held => format!(
+            FitCaution::Held => format!(
                 "the noise is so large{} that the last step was cut: coefficients are nearer to 0 \
                     than they should be",
                 in_groups(groups)
             ),
-            Remark::Lost => format!(
+            FitCaution::Lost => format!(
                 "the noise hides the variance of the last components{}, which is shown as 0",
                 in_groups(groups)
             ),

@@ -1,6 +1,6 @@
 //! The errors of counts of distinct values and of chosen values.
 
-use super::{Row, Spread};
+use super::{ErrorInterval, Row};
 use crate::aggregates::{ChoiceId, DistinctValues, DrawId, Estimate, ReleasedColumn};
 use crate::release::ClipBias;
 use crate::rewrite::{ChoiceKind, ChoicePlan, Degree, Side, Subject, Target, product_step};
@@ -8,7 +8,7 @@ use crate::rewrite::{ChoiceKind, ChoicePlan, Degree, Side, Subject, Target, prod
 /// A value out of known candidates.
 pub(super) struct ChosenValue {
     pub value: f64,
-    pub spread: Spread,
+    pub spread: ErrorInterval,
 }
 
 impl Row<'_> {
@@ -23,7 +23,7 @@ impl Row<'_> {
         let ChosenValue {
             value,
             spread:
-                Spread {
+                ErrorInterval {
                     error: Some(_),
                     low,
                     high,
@@ -93,7 +93,7 @@ impl Row<'_> {
         });
         Some(ChosenValue {
             value,
-            spread: Spread {
+            spread: ErrorInterval {
                 error,
                 low: low.map_or(range.0, |low| low.min(value)),
                 high: high.map_or(range.1, |high| high.max(value)),

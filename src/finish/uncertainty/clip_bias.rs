@@ -1,6 +1,6 @@
 //! The amounts that clips chosen from a look cut from a measure, by the noisy numbers of that look.
 
-use crate::release::{ClipBias, KnownCut, Lacking, NoiseRecord};
+use crate::release::{ClipBias, ClippedValues, KnownCut, NoiseRecord};
 use crate::rewrite::{Measure, ReleasePlan, measure_terms};
 
 /// Which part of the estimated clip bias an estimate has.
@@ -126,9 +126,9 @@ pub(super) fn without_cuts(
     let sign = sign(release, measure).filter(|_| is_one_clip)?;
     let lacking = match terms.as_slice() {
         [(_, factor)] if release.keys().is_empty() && drawn.is_as_drawn() => {
-            Lacking::All { unit: factor.abs() }
+            ClippedValues::All { unit: factor.abs() }
         }
-        _ => Lacking::Part,
+        _ => ClippedValues::Part,
     };
     Some(value + sign * cut.expected_of(sign * value, lacking)?)
 }

@@ -1,4 +1,4 @@
-use super::{Spread, quantile_95};
+use super::{ErrorInterval, quantile_95};
 use crate::mechanism::Mechanism;
 
 #[test]
@@ -15,7 +15,7 @@ fn the_laplace_quantile_leaves_a_twentieth_outside() {
 fn ends_are_rounded_outward() {
     let rounded = |error: Option<f64>, low: f64, high: f64| {
         let low_by = None;
-        let found = Spread {
+        let found = ErrorInterval {
             error,
             low,
             high,
@@ -55,7 +55,7 @@ fn ends_are_rounded_outward() {
 #[test]
 fn what_is_cut_is_rounded_to_the_nearest() {
     let rounded = |error: f64, low_by: f64| {
-        let spread = Spread {
+        let spread = ErrorInterval {
             error: Some(error),
             low: 0.0,
             high: 1.0,

@@ -235,5 +235,8 @@ fn a_large_schema_is_drafted() {
     let made = decide(&seen, &proposal, &request, None).unwrap();
     let draft = Draft::new(&seen, made, vec!["v".to_owned()]);
     assert_eq!(draft.private.len(), 2001);
-    assert!(text_of(&lines(&seen, &draft, Marks::Decide, Width::Each)).contains("  s.t1999:"));
+    assert!(
+        text_of(&lines(&seen, &draft, OpenDecisionMark::Decide, Width::Each))
+            .contains("  s.t1999:")
+    );
 }

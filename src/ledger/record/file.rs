@@ -123,7 +123,7 @@ impl Writer {
                     self.write(&line);
                     // Logged once for a slow time, not once for each line.
                     if queue.len() < QUEUE_MAX / 2 {
-                        self.tell_lost();
+                        self.log_lost();
                     }
                 }
                 Note::Wake => {}
@@ -162,7 +162,7 @@ impl Writer {
     }
 
     /// Says how many lines are missing, once lines are written again.
-    fn tell_lost(&mut self) {
+    fn log_lost(&mut self) {
         if self.is_torn {
             return;
         }

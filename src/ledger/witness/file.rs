@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::{Error, SeenWitness, Testimony, Witness, WitnessReport, is_news};
+use super::{Error, SeenWitness, Witness, WitnessReport, WitnessedHeight, is_news};
 
 /// Bytes of a place: some thousands of accounts.
 const PLACE: usize = 1 << 20;
@@ -23,7 +23,7 @@ const CHUNK: usize = 1 << 13;
 #[derive(Debug, Serialize, Deserialize)]
 struct Line {
     number: u64,
-    seen: Testimony,
+    seen: WitnessedHeight,
 }
 
 /// An open file.
@@ -94,7 +94,7 @@ impl WitnessFile {
         synced.map_err(|error| write_error(&self.path, &error))
     }
 
-    fn put(&self, number: u64, seen: &Testimony) -> Result<(), Error> {
+    fn put(&self, number: u64, seen: &WitnessedHeight) -> Result<(), Error> {
         let line = Line {
             number,
             seen: seen.clone(),
@@ -161,7 +161,7 @@ impl Witness for WitnessFile {
         self.lock_shared(|| Ok(report_of(self.newest()?)))
     }
 
-    fn write(&mut self, now: &Testimony) -> Result<(), Error> {
+    fn write(&mut self, now: &WitnessedHeight) -> Result<(), Error> {
         self.lock_exclusively(|| {
             let newest = self.newest()?.0;
             let known = newest.as_ref().map(|line| &line.seen);
@@ -173,7 +173,7 @@ impl Witness for WitnessFile {
         })
     }
 
-    fn begin_anew(&mut self, before: &WitnessReport, now: &Testimony) -> Result<(), Error> {
+    fn begin_anew(&mut self, before: &WitnessReport, now: &WitnessedHeight) -> Result<(), Error> {
         self.lock_exclusively(|| {
             let (newest, is_written) = self.newest()?;
             let number = newest.as_ref().map_or(1, |line| line.number + 1);
@@ -253,8 +253,8 @@ mod tests {
     use super::*;
     use crate::ledger::height::LedgerHeight;
 
-    fn at(debits: i64) -> Testimony {
-        Testimony {
+    fn at(debits: i64) -> WitnessedHeight {
+        WitnessedHeight {
             height: LedgerHeight {
                 debits,
                 ..LedgerHeight::NONE
@@ -263,7 +263,7 @@ mod tests {
         }
     }
 
-    fn whole(seen: &Testimony) -> WitnessReport {
+    fn whole(seen: &WitnessedHeight) -> WitnessReport {
         WitnessReport::Whole(Box::new(seen.clone()))
     }
 

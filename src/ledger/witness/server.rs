@@ -6,7 +6,7 @@ use tokio::runtime::Runtime;
 use tokio_postgres::config::Host;
 use tokio_postgres::{Config, SimpleQueryMessage};
 
-use super::{Error, SeenWitness, Testimony, Witness, WitnessReport, is_news};
+use super::{Error, SeenWitness, Witness, WitnessReport, WitnessedHeight, is_news};
 use crate::ledger::server::{durable_session, reading_session};
 use crate::postgres::{Connected, connect, literal};
 
@@ -127,7 +127,7 @@ impl WitnessServer {
     }
 
     /// Ends the transaction by writing.
-    fn put(&mut self, now: &Testimony) -> Result<(), Error> {
+    fn put(&mut self, now: &WitnessedHeight) -> Result<(), Error> {
         let line = serde_json::to_string(now).map_err(|error| self.error(&error.to_string()))?;
         let line = literal(&line);
         self.script(&format!(
@@ -175,7 +175,7 @@ impl Witness for WitnessServer {
         self.begin(READ).map(report_of)
     }
 
-    fn write(&mut self, now: &Testimony) -> Result<(), Error> {
+    fn write(&mut self, now: &WitnessedHeight) -> Result<(), Error> {
         let known = match report_of(self.begin(LOCK)?) {
             WitnessReport::Whole(known) => Some(known),
             WitnessReport::Nothing | WitnessReport::Damaged => None,
@@ -188,7 +188,7 @@ impl Witness for WitnessServer {
         }
     }
 
-    fn begin_anew(&mut self, before: &WitnessReport, now: &Testimony) -> Result<(), Error> {
+    fn begin_anew(&mut self, before: &WitnessReport, now: &WitnessedHeight) -> Result<(), Error> {
         match report_of(self.begin(LOCK)?) == *before {
             true => self.put(now),
             false => Err(self.refuse("somebody wrote it meanwhile; stop every proxy first")),

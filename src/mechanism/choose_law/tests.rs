@@ -22,7 +22,7 @@ fn count(error: f64) -> (Loss, Loss) {
 
 fn chosen(accounts: &[AccountState], error: f64) -> Mechanism {
     let (laplace, gaussian) = count(error);
-    choose(accounts, &[Either { laplace, gaussian }])
+    choose(accounts, &[LossByMechanism { laplace, gaussian }])
 }
 
 #[test]
@@ -90,13 +90,13 @@ fn ties_go_to_the_gaussian_and_a_mechanism_without_epsilon_never_counts_as_pure(
         ..Loss::ZERO
     };
     assert_eq!(
-        choose(&[account], &[Either { laplace, gaussian }]),
+        choose(&[account], &[LossByMechanism { laplace, gaussian }]),
         Mechanism::Gaussian
     );
     assert_eq!(
         choose(
             &[account],
-            &[Either {
+            &[LossByMechanism {
                 laplace: gaussian,
                 gaussian
             }]
@@ -110,9 +110,9 @@ fn releases_of_a_statement_take_one_noise() {
     let account = account_state(1.0, Accounting::Gdp, Loss::ZERO);
     let of = |error| {
         let (laplace, gaussian) = count(error);
-        Either { laplace, gaussian }
+        LossByMechanism { laplace, gaussian }
     };
-    let chosen = |releases: &[Either]| choose(&[account], releases);
+    let chosen = |releases: &[LossByMechanism]| choose(&[account], releases);
     assert_eq!(chosen(&[of(10.0), of(10.0)]), Mechanism::Laplace);
     // One that prefers a Gaussian decides for its sibling, which alone would not take it.
     assert_eq!(
@@ -130,7 +130,7 @@ fn releases_of_a_statement_take_one_noise() {
 fn a_release_without_choice_counts_in_the_sum_alone() {
     let account = account_state(1.0, Accounting::Gdp, Loss::ZERO);
     let (laplace, gaussian) = count(10.0);
-    let count = Either { laplace, gaussian };
+    let count = LossByMechanism { laplace, gaussian };
     // As an exponential mechanism's loss. Alone it would be counted by mu^2.
     let drawn = |epsilon: f64, mu_squared: f64| {
         let loss = Loss {
@@ -138,7 +138,7 @@ fn a_release_without_choice_counts_in_the_sum_alone() {
             mu_squared: Fixed::round_up(mu_squared),
             ..Loss::ZERO
         };
-        Either {
+        LossByMechanism {
             laplace: loss,
             gaussian: loss,
         }

@@ -10,7 +10,7 @@ use crate::catalog::{Content, PRINTED};
 use crate::policy::error::{At, Findings};
 use crate::policy::file::{File, TableRule};
 use crate::policy::scalar;
-use crate::policy::{Column, ColumnIndex, Listing, Scalar};
+use crate::policy::{Column, ColumnPosition, Listing, Scalar};
 
 /// Reads columns of public tables: the backend, or a test's own rows.
 #[async_trait]
@@ -307,7 +307,7 @@ impl<'a> Domains<'a> {
             }
         }
         Some(Listing {
-            columns: listed.into_iter().map(ColumnIndex).collect(),
+            columns: listed.into_iter().map(ColumnPosition).collect(),
             rows,
         })
     }

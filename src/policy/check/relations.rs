@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Listed, enumerate};
-use crate::catalog::{Catalog, Power, RelationKind};
+use crate::catalog::{Catalog, RelationKind, UnneededRight};
 use crate::policy::error::Findings;
 use crate::policy::file::{File, TableEntry};
 
@@ -202,17 +202,17 @@ fn public_references(listed: &[Listed<'_>], findings: &mut Findings) {
 }
 
 /// A right beyond reading, as named in a warning.
-fn power_text(power: &Power) -> String {
+fn power_text(power: &UnneededRight) -> String {
     match power {
-        Power::Superuser => "do everything: it is a superuser".to_owned(),
-        Power::PassRowSecurity => "pass row security (BYPASSRLS)".to_owned(),
-        Power::MakeRoles => "create roles".to_owned(),
-        Power::MakeDatabases => "create databases".to_owned(),
-        Power::Replicate => "replicate the server".to_owned(),
-        Power::Predefined(role) => format!("do what {role} may"),
-        Power::Become(role) => format!("become {role}"),
-        Power::MakeSchemas => "create schemas".to_owned(),
-        Power::MakeObjects(schema) => format!("create objects in schema {schema}"),
+        UnneededRight::Superuser => "do everything: it is a superuser".to_owned(),
+        UnneededRight::PassRowSecurity => "pass row security (BYPASSRLS)".to_owned(),
+        UnneededRight::MakeRoles => "create roles".to_owned(),
+        UnneededRight::MakeDatabases => "create databases".to_owned(),
+        UnneededRight::Replicate => "replicate the server".to_owned(),
+        UnneededRight::Predefined(role) => format!("do what {role} may"),
+        UnneededRight::Become(role) => format!("become {role}"),
+        UnneededRight::MakeSchemas => "create schemas".to_owned(),
+        UnneededRight::MakeObjects(schema) => format!("create objects in schema {schema}"),
     }
 }
 

@@ -6,7 +6,7 @@
 //! have few units, but as much noise as all others, and a clip at a bin that is 2^k times too long
 //! has 2^k times the noise. So a smooth, falling tail is fitted where single bins do not show.
 
-pub use clip_bias::{ClipBias, Lacking};
+pub use clip_bias::{ClipBias, ClippedValues};
 
 use crate::rewrite::{CandidateId, SEEN};
 use clip_bias::no_growth;
@@ -85,11 +85,11 @@ pub fn choose(histogram: &Histogram, clips: &[f64], sums: DrawnSums) -> Result<C
     if times > 1.0 {
         return Err(Shortfall(times.is_finite().then_some(times)));
     }
-    let ways = units.ways_of_choice(histogram);
+    let tails = units.tails_of_choice(histogram);
     let shown: Vec<f64> = clips.iter().map(|c| units.cut(histogram, *c)).collect();
     let unseen = clips
         .iter()
-        .map(|clip| ERROR_SHARE * ways.lost_length(*clip).1);
+        .map(|clip| ERROR_SHARE * tails.lost_length(*clip).1);
     let cuts = shown.iter().zip(unseen).map(|(cut, more)| cut.hypot(more));
     let cuts: Vec<f64> = cuts.collect();
     let best = |noise: f64| {

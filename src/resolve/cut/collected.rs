@@ -100,7 +100,7 @@ impl Resolver<'_> {
         };
         let refused = |what| self.refuse_reports(id, what).within(|| place);
         if own.next().is_some() {
-            return Err(refused("GROUP BY with a second one"));
+            return Err(refused("GROUP BY together with another collected column"));
         }
         if !sets.keys.is_empty() || !sets.written.is_empty() {
             return Err(refused("GROUPING SETS, ROLLUP or CUBE"));
@@ -111,7 +111,11 @@ impl Resolver<'_> {
         let places = match self.matching_reports(&reports.conditions)? {
             None => (0..how.reports.len()).collect(),
             Some(matching) if matching.report == id => matching.places,
-            Some(_) => return Err(refused("GROUP BY with a condition on another one")),
+            Some(_) => {
+                return Err(refused(
+                    "GROUP BY together with a condition on another collected column",
+                ));
+            }
         };
         if places.len() > VALUES_MAX {
             return Err(Refusal::new(
@@ -165,7 +169,10 @@ impl Resolver<'_> {
             (Some(key), _) => {
                 let id = key.key.expr.columns()[0];
                 if !own.is_empty() {
-                    return Err(self.refuse_reports(id, "FILTER next to GROUP BY"));
+                    return Err(self.refuse_reports(
+                        id,
+                        "FILTER together with GROUP BY on a collected column",
+                    ));
                 }
                 let groups = key.places.iter().map(|place| vec![*place]).collect();
                 (id, &key.how, groups)
@@ -181,15 +188,13 @@ impl Resolver<'_> {
             (None, None) => return Ok(None),
         };
         if !found.operation.counts_reports(id) {
-            return Err(
-                self.refuse_reports(id, "an aggregate other than COUNT(*) under a condition")
-            );
+            return Err(self.refuse_reports(id, "a condition on an aggregate other than COUNT(*)"));
         }
         let groups: Vec<Vec<usize>> = groups;
         let one = |places: Vec<usize>| {
             let report = self.output.column_expr(id);
             let operation = count_from_reports(report, how, &places)
-                .ok_or_else(|| self.refuse_reports(id, "a condition that says nothing"))?;
+                .ok_or_else(|| self.refuse_reports(id, "a condition that says nothing about it"))?;
             Ok(Aggregate {
                 operation,
                 filter: filter.clone(),

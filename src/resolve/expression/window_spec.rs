@@ -18,7 +18,7 @@ const OFFSET_MAX: i64 = 1_000_000_000;
 const REACH_MAX: (i32, i32, i64) = (12_000, 366_000, 31_622_400_000_000_000);
 
 /// A window as a call has it: the parts of a named window among its own.
-pub struct Over<'s> {
+pub struct OverClause<'s> {
     pub partition_by: &'s [ast::Expr],
     pub order_by: &'s [ast::OrderByExpr],
     pub frame: Option<&'s ast::WindowFrame>,
@@ -28,7 +28,10 @@ pub struct Over<'s> {
 ///
 /// # Errors
 /// 42704 for a name that the WINDOW clause lacks, 42P20 where a part would be given twice.
-pub fn over<'s>(function: &'s ast::Function, select: &'s ast::Select) -> Result<Over<'s>, Refusal> {
+pub fn over<'s>(
+    function: &'s ast::Function,
+    select: &'s ast::Select,
+) -> Result<OverClause<'s>, Refusal> {
     match &function.over {
         Some(ast::WindowType::WindowSpec(spec)) => specify(spec, &select.named_window),
         Some(ast::WindowType::NamedWindow(name)) => find_window(name, &select.named_window),
@@ -42,7 +45,7 @@ pub fn over<'s>(function: &'s ast::Function, select: &'s ast::Select) -> Result<
 fn find_window<'s>(
     name: &ast::Ident,
     windows: &'s [ast::NamedWindowDefinition],
-) -> Result<Over<'s>, Refusal> {
+) -> Result<OverClause<'s>, Refusal> {
     let wanted = name_of(name)?;
     for (at, ast::NamedWindowDefinition(known, definition)) in windows.iter().enumerate() {
         if name_of(known)? != wanted {
@@ -66,14 +69,14 @@ fn find_window<'s>(
 fn specify<'s>(
     spec: &'s ast::WindowSpec,
     windows: &'s [ast::NamedWindowDefinition],
-) -> Result<Over<'s>, Refusal> {
+) -> Result<OverClause<'s>, Refusal> {
     let ast::WindowSpec {
         window_name,
         partition_by,
         order_by,
         window_frame,
     } = spec;
-    let own = Over {
+    let own = OverClause {
         partition_by,
         order_by,
         frame: window_frame.as_ref(),
@@ -108,7 +111,7 @@ fn specify<'s>(
     } else {
         own.order_by
     };
-    Ok(Over {
+    Ok(OverClause {
         partition_by: base.partition_by,
         order_by,
         frame: own.frame,

@@ -6,7 +6,7 @@ use sqlparser::ast;
 
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
-use crate::resolve::cut::Above;
+use crate::resolve::cut::OuterPlace;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::syntax::{record_field, unsupported_above};
 
@@ -16,7 +16,7 @@ impl Resolver<'_> {
         &mut self,
         (root, chain): (&ast::Expr, &[ast::AccessExpr]),
         environment: &Environment,
-        place: &mut Above<'_>,
+        place: &mut OuterPlace<'_>,
     ) -> Result<ast::Expr, Refusal> {
         let of =
             |root: &ast::Expr, access_chain: &[ast::AccessExpr]| ast::Expr::CompoundFieldAccess {
@@ -24,7 +24,7 @@ impl Resolver<'_> {
                 access_chain: access_chain.to_vec(),
             };
         let (root, chain) = match (&*place, chain) {
-            (Above::Cut(_), [field, rest @ ..]) if !rest.is_empty() => {
+            (OuterPlace::Cut(_), [field, rest @ ..]) if !rest.is_empty() => {
                 match of(root, std::slice::from_ref(field)) {
                     first if record_field(&first).is_some() => {
                         (Cow::Owned(ast::Expr::Nested(Box::new(first))), rest)
@@ -47,7 +47,7 @@ impl Resolver<'_> {
         &mut self,
         access: &ast::AccessExpr,
         environment: &Environment,
-        place: &mut Above<'_>,
+        place: &mut OuterPlace<'_>,
     ) -> Result<ast::AccessExpr, Refusal> {
         use ast::{AccessExpr, Subscript};
         let mut maybe = |e: &Option<ast::Expr>| {

@@ -12,7 +12,7 @@ use super::allow_list;
 use crate::ir::literal::INTERVAL_HINT;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
-use crate::resolve::cut::Above;
+use crate::resolve::cut::OuterPlace;
 use crate::resolve::expression::construct;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::session_functions;
@@ -25,7 +25,7 @@ impl Resolver<'_> {
         &mut self,
         expr: &ast::Expr,
         environment: &Environment,
-        place: &mut Above<'_>,
+        place: &mut OuterPlace<'_>,
     ) -> Result<ast::Expr, Refusal> {
         self.rewrite_expression(expr, environment, place)
             .map_err(|refusal| refusal.within(|| place_of(expr)))
@@ -36,15 +36,15 @@ impl Resolver<'_> {
         &mut self,
         expr: &ast::Expr,
         environment: &Environment,
-        place: &mut Above<'_>,
+        place: &mut OuterPlace<'_>,
     ) -> Result<ast::Expr, Refusal> {
         use ast::Expr as E;
-        if let Above::Cut(cut) = place
+        if let OuterPlace::Cut(cut) = place
             && let Some(replaced) = cut.replace(self, expr)?
         {
             return Ok(replaced);
         }
-        let one = |this: &mut Self, e: &ast::Expr, place: &mut Above<'_>| {
+        let one = |this: &mut Self, e: &ast::Expr, place: &mut OuterPlace<'_>| {
             this.above(e, environment, place).map(Box::new)
         };
         Ok(match expr {
@@ -101,10 +101,10 @@ impl Resolver<'_> {
         &mut self,
         expr: &ast::Expr,
         environment: &Environment,
-        place: &mut Above<'_>,
+        place: &mut OuterPlace<'_>,
     ) -> Result<ast::Expr, Refusal> {
         use ast::Expr as E;
-        let one = |this: &mut Self, e: &ast::Expr, place: &mut Above<'_>| {
+        let one = |this: &mut Self, e: &ast::Expr, place: &mut OuterPlace<'_>| {
             this.above(e, environment, place).map(Box::new)
         };
         Ok(match expr {
@@ -144,8 +144,8 @@ impl Resolver<'_> {
             }
             E::Subquery(query) => {
                 let looked_up = match place {
-                    Above::Open => self.looked_up(query, environment)?,
-                    Above::Cut(_) => None,
+                    OuterPlace::Open => self.looked_up(query, environment)?,
+                    OuterPlace::Cut(_) => None,
                 };
                 E::Subquery(self.above_query(
                     looked_up.as_ref().unwrap_or(query),
@@ -175,13 +175,13 @@ impl Resolver<'_> {
         &mut self,
         expr: &ast::Expr,
         environment: &Environment,
-        place: &mut Above<'_>,
+        place: &mut OuterPlace<'_>,
     ) -> Result<ast::Expr, Refusal> {
         use ast::Expr as E;
-        let one = |this: &mut Self, e: &ast::Expr, place: &mut Above<'_>| {
+        let one = |this: &mut Self, e: &ast::Expr, place: &mut OuterPlace<'_>| {
             this.above(e, environment, place).map(Box::new)
         };
-        let maybe = |this: &mut Self, e: &Option<Box<ast::Expr>>, place: &mut Above<'_>| {
+        let maybe = |this: &mut Self, e: &Option<Box<ast::Expr>>, place: &mut OuterPlace<'_>| {
             e.as_ref()
                 .map(|e| this.above(e, environment, place).map(Box::new))
                 .transpose()
@@ -236,13 +236,13 @@ impl Resolver<'_> {
         &mut self,
         expr: &ast::Expr,
         environment: &Environment,
-        place: &mut Above<'_>,
+        place: &mut OuterPlace<'_>,
     ) -> Result<ast::Expr, Refusal> {
         use ast::Expr as E;
-        let one = |this: &mut Self, e: &ast::Expr, place: &mut Above<'_>| {
+        let one = |this: &mut Self, e: &ast::Expr, place: &mut OuterPlace<'_>| {
             this.above(e, environment, place).map(Box::new)
         };
-        let maybe = |this: &mut Self, e: &Option<Box<ast::Expr>>, place: &mut Above<'_>| {
+        let maybe = |this: &mut Self, e: &Option<Box<ast::Expr>>, place: &mut OuterPlace<'_>| {
             e.as_ref()
                 .map(|e| this.above(e, environment, place).map(Box::new))
                 .transpose()
@@ -300,7 +300,7 @@ impl Resolver<'_> {
         &mut self,
         conditions: &[ast::CaseWhen],
         environment: &Environment,
-        place: &mut Above<'_>,
+        place: &mut OuterPlace<'_>,
     ) -> Result<Vec<ast::CaseWhen>, Refusal> {
         conditions
             .iter()
@@ -317,7 +317,7 @@ impl Resolver<'_> {
         &mut self,
         exprs: &[ast::Expr],
         environment: &Environment,
-        place: &mut Above<'_>,
+        place: &mut OuterPlace<'_>,
     ) -> Result<Vec<ast::Expr>, Refusal> {
         exprs
             .iter()
@@ -329,7 +329,7 @@ impl Resolver<'_> {
         &mut self,
         interval: &ast::Interval,
         environment: &Environment,
-        place: &mut Above<'_>,
+        place: &mut OuterPlace<'_>,
     ) -> Result<ast::Interval, Refusal> {
         let ast::Interval {
             value,
@@ -365,17 +365,17 @@ impl Resolver<'_> {
         &mut self,
         query: &ast::Query,
         environment: &Environment,
-        place: &mut Above<'_>,
+        place: &mut OuterPlace<'_>,
     ) -> Result<Box<ast::Query>, Refusal> {
         let query = match place {
-            Above::Open => Cow::Borrowed(query),
-            Above::Cut(_) if self.names.subqueries > 0 || names_a_release_column(query) => {
+            OuterPlace::Open => Cow::Borrowed(query),
+            OuterPlace::Cut(_) if self.names.subqueries > 0 || names_a_release_column(query) => {
                 return Err(unsupported_above(
                     reason::SUBQUERY_FORM,
                     "a subquery in an expression of a grouped subquery",
                 ));
             }
-            Above::Cut(cut) => Cow::Owned(self.correlate(query, environment, cut)?),
+            OuterPlace::Cut(cut) => Cow::Owned(self.correlate(query, environment, cut)?),
         };
         self.names.subqueries += 1;
         let opened = self.open_query(&query, environment);

@@ -7,7 +7,7 @@ use crate::policy::ViewKind;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::classify::bound_from::{BoundFactor, BoundTables};
-use crate::resolve::cut::Above;
+use crate::resolve::cut::OuterPlace;
 use crate::resolve::names::Names;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::lookup::{TableSource, refuse_reserved};
@@ -60,7 +60,7 @@ impl Resolver<'_> {
             ast::JoinConstraint::On(e) => Ok(ast::JoinConstraint::On(self.above(
                 e,
                 environment,
-                &mut Above::Open,
+                &mut OuterPlace::Open,
             )?)),
             ast::JoinConstraint::Using(_)
             | ast::JoinConstraint::Natural
@@ -235,7 +235,7 @@ impl Resolver<'_> {
         check_rows_function(name)?;
         arguments
             .iter()
-            .map(|a| self.above_argument(a, environment, &mut Above::Open))
+            .map(|a| self.above_argument(a, environment, &mut OuterPlace::Open))
             .collect()
     }
 

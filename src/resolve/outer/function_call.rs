@@ -7,7 +7,7 @@ use crate::parse::FunctionCall;
 use crate::policy::VIEW_SCHEMA;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
-use crate::resolve::cut::Above;
+use crate::resolve::cut::OuterPlace;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::syntax::{names_of, position_of, record_named, unsupported_above};
 
@@ -27,7 +27,7 @@ impl Resolver<'_> {
         &mut self,
         function: &ast::Function,
         environment: &Environment,
-        place: &mut Above<'_>,
+        place: &mut OuterPlace<'_>,
     ) -> Result<ast::Function, Refusal> {
         let name = &function.name;
         let names = names_of(name)?;
@@ -92,7 +92,7 @@ impl Resolver<'_> {
         &mut self,
         arguments: &ast::FunctionArguments,
         environment: &Environment,
-        place: &mut Above<'_>,
+        place: &mut OuterPlace<'_>,
     ) -> Result<ast::FunctionArguments, Refusal> {
         match arguments {
             ast::FunctionArguments::None => Ok(ast::FunctionArguments::None),
@@ -138,7 +138,7 @@ impl Resolver<'_> {
         &mut self,
         argument: &ast::FunctionArg,
         environment: &Environment,
-        place: &mut Above<'_>,
+        place: &mut OuterPlace<'_>,
     ) -> Result<ast::FunctionArg, Refusal> {
         match argument {
             ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr)) => {
@@ -172,7 +172,7 @@ impl Resolver<'_> {
         &mut self,
         window: &ast::WindowSpec,
         environment: &Environment,
-        place: &mut Above<'_>,
+        place: &mut OuterPlace<'_>,
     ) -> Result<ast::WindowSpec, Refusal> {
         let ast::WindowSpec {
             window_name,
@@ -214,7 +214,7 @@ impl Resolver<'_> {
         &mut self,
         bound: &ast::WindowFrameBound,
         environment: &Environment,
-        place: &mut Above<'_>,
+        place: &mut OuterPlace<'_>,
     ) -> Result<ast::WindowFrameBound, Refusal> {
         use ast::WindowFrameBound as B;
         Ok(match bound {
@@ -236,7 +236,7 @@ impl Resolver<'_> {
         &mut self,
         order: &[ast::OrderByExpr],
         environment: &Environment,
-        place: &mut Above<'_>,
+        place: &mut OuterPlace<'_>,
     ) -> Result<Vec<ast::OrderByExpr>, Refusal> {
         order
             .iter()
@@ -265,7 +265,7 @@ impl Resolver<'_> {
         &mut self,
         windows: &[ast::NamedWindowDefinition],
         environment: &Environment,
-        place: &mut Above<'_>,
+        place: &mut OuterPlace<'_>,
     ) -> Result<Vec<ast::NamedWindowDefinition>, Refusal> {
         windows
             .iter()

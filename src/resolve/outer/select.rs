@@ -6,7 +6,7 @@ use super::expression::is_session_user;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
 use crate::resolve::classify::bound_from::BoundFrom;
-use crate::resolve::cut::Above;
+use crate::resolve::cut::OuterPlace;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::output_name::column_name;
 use crate::resolve::syntax::{
@@ -60,18 +60,18 @@ impl Resolver<'_> {
             selection: select
                 .selection
                 .as_ref()
-                .map(|e| self.above(e, environment, &mut Above::Open))
+                .map(|e| self.above(e, environment, &mut OuterPlace::Open))
                 .transpose()?,
             group_by,
             having: select
                 .having
                 .as_ref()
-                .map(|e| self.above(e, environment, &mut Above::Open))
+                .map(|e| self.above(e, environment, &mut OuterPlace::Open))
                 .transpose()?,
             named_window: self.above_named_windows(
                 &select.named_window,
                 environment,
-                &mut Above::Open,
+                &mut OuterPlace::Open,
             )?,
             window_before_qualify: select.window_before_qualify,
             ..empty_select()
@@ -91,7 +91,7 @@ impl Resolver<'_> {
     ) -> Result<Vec<ast::Expr>, Refusal> {
         exprs
             .iter()
-            .map(|e| self.above(e, environment, &mut Above::Open))
+            .map(|e| self.above(e, environment, &mut OuterPlace::Open))
             .collect()
     }
 
@@ -109,7 +109,7 @@ impl Resolver<'_> {
             ast::Expr::GroupingSets(list) => ast::Expr::GroupingSets(sets(list)?),
             ast::Expr::Cube(list) => ast::Expr::Cube(sets(list)?),
             ast::Expr::Rollup(list) => ast::Expr::Rollup(sets(list)?),
-            other => self.above(other, environment, &mut Above::Open)?,
+            other => self.above(other, environment, &mut OuterPlace::Open)?,
         })
     }
 
@@ -125,17 +125,17 @@ impl Resolver<'_> {
                 let expr = ast::Expr::Function(function.clone());
                 let alias = quote_name(&column_name(&expr));
                 Ok(ast::SelectItem::ExprWithAlias {
-                    expr: self.above(&expr, environment, &mut Above::Open)?,
+                    expr: self.above(&expr, environment, &mut OuterPlace::Open)?,
                     alias,
                 })
             }
             ast::SelectItem::UnnamedExpr(expr) => Ok(ast::SelectItem::UnnamedExpr(self.above(
                 expr,
                 environment,
-                &mut Above::Open,
+                &mut OuterPlace::Open,
             )?)),
             ast::SelectItem::ExprWithAlias { expr, alias } => Ok(ast::SelectItem::ExprWithAlias {
-                expr: self.above(expr, environment, &mut Above::Open)?,
+                expr: self.above(expr, environment, &mut OuterPlace::Open)?,
                 alias: alias.clone(),
             }),
             ast::SelectItem::Wildcard(options)
@@ -189,7 +189,7 @@ impl Resolver<'_> {
         environment: &Environment,
     ) -> Result<ast::OrderBy, Refusal> {
         map_order(order_by, |expr| {
-            self.above(expr, environment, &mut Above::Open)
+            self.above(expr, environment, &mut OuterPlace::Open)
         })
     }
 
@@ -206,13 +206,13 @@ impl Resolver<'_> {
             } if limit_by.is_empty() => Ok(ast::LimitClause::LimitOffset {
                 limit: limit
                     .as_ref()
-                    .map(|e| self.above(e, environment, &mut Above::Open))
+                    .map(|e| self.above(e, environment, &mut OuterPlace::Open))
                     .transpose()?,
                 offset: offset
                     .as_ref()
                     .map(|ast::Offset { value, rows }| {
                         Ok::<_, Refusal>(ast::Offset {
-                            value: self.above(value, environment, &mut Above::Open)?,
+                            value: self.above(value, environment, &mut OuterPlace::Open)?,
                             rows: *rows,
                         })
                     })
@@ -238,7 +238,7 @@ impl Resolver<'_> {
         } = fetch;
         let quantity = quantity
             .as_ref()
-            .map(|e| self.above(e, environment, &mut Above::Open))
+            .map(|e| self.above(e, environment, &mut OuterPlace::Open))
             .transpose()?;
         Ok(ast::Fetch {
             with_ties: *with_ties,

@@ -58,7 +58,7 @@ pub(in crate::resolve) struct SubqueryPlace<'p> {
 
 /// Which subqueries of an expression to resolve.
 #[derive(Clone, Copy, PartialEq)]
-pub(in crate::resolve) enum Which {
+pub(in crate::resolve) enum WhichSubqueries {
     /// All, as parts of a condition on rows.
     Condition,
     /// All, as columns of the rows.

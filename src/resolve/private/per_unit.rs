@@ -7,7 +7,9 @@ mod over_groups;
 pub(in crate::resolve) use exact::exact;
 use sqlparser::ast;
 
-use super::expression_context::{ResolvedParts, SubqueryPlace, Which, computed_column, computing};
+use super::expression_context::{
+    ResolvedParts, SubqueryPlace, WhichSubqueries, computed_column, computing,
+};
 use crate::aggregates::within_unit;
 use crate::ir::aggregate::Aggregate;
 use crate::ir::expression::Expr;
@@ -50,7 +52,7 @@ impl Resolver<'_> {
         if is_distinct || !crate::resolve::syntax::is_aggregated(select) {
             let mut given = ResolvedParts::default();
             for expr in select.projection.iter().filter_map(item_expr) {
-                self.subqueries_in(expr, place, Which::Columns, &mut given)?;
+                self.subqueries_in(expr, place, WhichSubqueries::Columns, &mut given)?;
             }
             let windows = self.windows_in(select, from, place, &mut given)?;
             let relation = add_windows(given.below(relation), windows);
@@ -103,7 +105,7 @@ impl Resolver<'_> {
         }
         // Subqueries outside the aggregates depend on the groups.
         for expr in &exprs {
-            self.subqueries_in(expr, place, Which::OutsideAggregates, &mut given)?;
+            self.subqueries_in(expr, place, WhichSubqueries::OutsideAggregates, &mut given)?;
         }
         let having = select
             .having

@@ -9,7 +9,9 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
-use super::expression_context::{ResolvedParts, SubqueryPlace, Which, computed_column, computing};
+use super::expression_context::{
+    ResolvedParts, SubqueryPlace, WhichSubqueries, computed_column, computing,
+};
 use super::per_unit::PerUnitGrouping;
 use super::semi_join::SemiJoin;
 use super::semi_join::not;
@@ -32,7 +34,7 @@ struct Search<'v, 'r, 'p> {
     resolver: &'v mut Resolver<'r>,
     place: SubqueryPlace<'p>,
     given: &'v mut ResolvedParts,
-    which: Which,
+    which: WhichSubqueries,
     queries: usize,
     aggregates: usize,
     /// Subqueries that the surrounding ANY or ALL has handled.
@@ -101,9 +103,9 @@ impl ast::Visitor for Search<'_, '_, '_> {
             self.aggregates -= 1;
         }
         let is_other = match self.which {
-            Which::Condition | Which::Columns => false,
-            Which::Arguments => self.aggregates == 0,
-            Which::OutsideAggregates => self.aggregates > 0,
+            WhichSubqueries::Condition | WhichSubqueries::Columns => false,
+            WhichSubqueries::Arguments => self.aggregates == 0,
+            WhichSubqueries::OutsideAggregates => self.aggregates > 0,
         };
         if is_other {
             return ControlFlow::Continue(());
@@ -186,7 +188,7 @@ impl Search<'_, '_, '_> {
             }
             _ => return Ok(None),
         };
-        if self.which == Which::Condition {
+        if self.which == WhichSubqueries::Condition {
             return Ok(Some(value));
         }
         let id = self
@@ -249,7 +251,7 @@ impl Resolver<'_> {
         &mut self,
         expr: &ast::Expr,
         place: SubqueryPlace<'_>,
-        which: Which,
+        which: WhichSubqueries,
         given: &mut ResolvedParts,
     ) -> Result<(), Refusal> {
         let mut search = Search {
@@ -262,7 +264,7 @@ impl Resolver<'_> {
             taken: Vec::new(),
             holding: Vec::new(),
         };
-        if which == Which::Condition {
+        if which == WhichSubqueries::Condition {
             holding(expr, &mut search.holding);
         }
         match visit::visit(expr, &mut search) {
@@ -284,7 +286,7 @@ impl Resolver<'_> {
             for expr in exprs {
                 let key = group_expression(expr, select, place.scope)?;
                 keys.push(std::ptr::from_ref(key));
-                self.subqueries_in(key, place, Which::Columns, given)?;
+                self.subqueries_in(key, place, WhichSubqueries::Columns, given)?;
             }
         }
         for expr in select
@@ -294,7 +296,7 @@ impl Resolver<'_> {
             .chain(&select.having)
         {
             if !keys.contains(&std::ptr::from_ref(expr)) {
-                self.subqueries_in(expr, place, Which::Arguments, given)?;
+                self.subqueries_in(expr, place, WhichSubqueries::Arguments, given)?;
             }
         }
         Ok(())
@@ -398,7 +400,7 @@ impl Resolver<'_> {
         };
         let mut grouping = PerUnitGrouping::default();
         let mut aggregated = ResolvedParts::default();
-        self.subqueries_in(item, place, Which::Arguments, &mut aggregated)?;
+        self.subqueries_in(item, place, WhichSubqueries::Arguments, &mut aggregated)?;
         self.aggregates_in(item, place, &mut grouping, &mut aggregated)?;
         let input = computing(aggregated.below(relation), computed);
         let value = self.expressions_at(place, &aggregated).value(item)?;

@@ -15,7 +15,7 @@ use crate::resolve::Resolver;
 use crate::resolve::classify::bound_from::BoundFrom;
 use crate::resolve::expression::aggregate_call::aggregate;
 use crate::resolve::expression::plain_arguments;
-use crate::resolve::expression::window_spec::{Over, over, placed_frame, resolve_frame};
+use crate::resolve::expression::window_spec::{OverClause, over, placed_frame, resolve_frame};
 use crate::resolve::names::scope::Named;
 use crate::resolve::syntax::{called_name, names_of};
 
@@ -93,7 +93,7 @@ impl Resolver<'_> {
         given: &ResolvedParts,
     ) -> Result<(Window, Type), Refusal> {
         let name = names_of(&function.name)?.pop().unwrap_or_default();
-        let Over {
+        let OverClause {
             partition_by,
             order_by,
             frame,

@@ -7,7 +7,7 @@ use crate::aggregates::{NEWTON_STEPS, Output};
 use crate::analyze::{Analyzed, AnalyzedRelease};
 use crate::ir::{AggregateId, Release};
 use crate::mechanism::{
-    Either, Fixed, Loss, Mechanism, choose, epsilon_of_mu, loss_gaussian, loss_laplace,
+    Fixed, Loss, LossByMechanism, Mechanism, choose, epsilon_of_mu, loss_gaussian, loss_laplace,
 };
 use crate::policy::{ClipChoice, Policy, StatementAggregate, TargetErrors};
 use crate::refusal::{Refusal, reason};
@@ -313,7 +313,7 @@ pub(in crate::rewrite) fn mechanism(
         let Ok(laplace) = one.loss(policy, &one.portion(terms, Mechanism::Laplace)) else {
             return Ok(Mechanism::Gaussian);
         };
-        releases.push(Either { laplace, gaussian });
+        releases.push(LossByMechanism { laplace, gaussian });
     }
     let whole = releases
         .iter()

@@ -118,7 +118,7 @@ impl<S: Service> Connection<S> {
                 let mut sent = 0;
                 for row in rows.by_ref().take(limit) {
                     self.channel.data_row(&row);
-                    self.channel.relieve().await?;
+                    self.channel.flush_if_full().await?;
                     sent += 1;
                 }
                 // Like PostgreSQL, which stops at the limit without looking whether a row follows.
@@ -232,7 +232,7 @@ impl<S: Service> Connection<S> {
         };
         for row in &rows {
             self.channel.data_row(row);
-            self.channel.relieve().await?;
+            self.channel.flush_if_full().await?;
         }
         match is_met {
             true => self.channel.send(&PortalSuspended::new()),

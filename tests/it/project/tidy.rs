@@ -1075,6 +1075,22 @@ fn the_demo_is_imported_by_its_command_alone() {
     }
 }
 
+/// Asserts that no source of the folder imports one of the forbidden ones.
+fn assert_not_imported(folder: &str, forbidden: &[&str]) {
+    for source in sources() {
+        if source.module.as_deref() != Some(folder) {
+            continue;
+        }
+        for (module, names) in imports(&source) {
+            assert!(
+                !forbidden.contains(&module.as_str()),
+                "{}: the {folder} may not import {module}::{names:?}",
+                source.path.display()
+            );
+        }
+    }
+}
+
 /// Operators see prices, budgets and the record. Nothing that runs statements, opens rows, draws
 /// noise or charges is within the console's reach.
 #[test]
@@ -1082,18 +1098,7 @@ fn the_console_has_no_way_to_rows() {
     let forbidden = [
         "execute", "release", "finish", "shadow", "postgres", "rewrite", "analyze",
     ];
-    for source in sources() {
-        if source.module.as_deref() != Some("console") {
-            continue;
-        }
-        for (module, names) in imports(&source) {
-            assert!(
-                !forbidden.contains(&module.as_str()),
-                "{}: the console may not import {module}::{names:?}",
-                source.path.display()
-            );
-        }
-    }
+    assert_not_imported("console", &forbidden);
     let inside = |s: &Source| s.module.as_deref() == Some("console");
     let calls = [
         ".answer(",
@@ -1118,18 +1123,7 @@ fn the_desk_asks_as_the_wire_does() {
         "execute", "release", "finish", "shadow", "postgres", "rewrite", "analyze", "operator",
         "console",
     ];
-    for source in sources() {
-        if source.module.as_deref() != Some("desk") {
-            continue;
-        }
-        for (module, names) in imports(&source) {
-            assert!(
-                !forbidden.contains(&module.as_str()),
-                "{}: the desk may not import {module}::{names:?}",
-                source.path.display()
-            );
-        }
-    }
+    assert_not_imported("desk", &forbidden);
     let inside = |s: &Source| s.module.as_deref() == Some("desk");
     let calls = [
         ".debit(",

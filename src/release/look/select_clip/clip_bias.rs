@@ -43,7 +43,7 @@ pub struct ClipBias {
 
 /// The values that lack the length that a clip took.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Lacking {
+pub enum ClippedValues {
     /// One value lacks all of the length. One unit of length is this much in the value's own unit.
     All { unit: f64 },
     /// Several values lack the length: each lacks its share.
@@ -196,11 +196,11 @@ impl ClipBias {
     /// An estimate of the amount that a value lacks, which is right on average over looks; `None`
     /// where it is not known. Groups are assumed to lack the same share. `value` is the clipped
     /// sum, with the sign of the summed values.
-    pub fn expected_of(&self, value: f64, of: Lacking) -> Option<f64> {
+    pub fn expected_of(&self, value: f64, of: ClippedValues) -> Option<f64> {
         let expected = self.expected?;
         Some(match of {
-            Lacking::All { unit } => unit * expected,
-            Lacking::Part => {
+            ClippedValues::All { unit } => unit * expected,
+            ClippedValues::Part => {
                 let share = self.share(expected);
                 value.max(0.0) * share / (1.0 - share)
             }
@@ -244,8 +244,8 @@ impl Smoothed {
         let of = self.units.iter().sum::<f64>() + beyond;
         let widest = WINDOWS.iter().max().map_or(1.0, |width| *width as f64);
         let hidden = BEYOND_DEVIATIONS * histogram.deviation * widest.sqrt();
-        let (length, error) = self.ways(histogram, OF_SUMS).lost_length(clip);
-        let (likely_rows, rows_error) = self.ways(histogram, OF_ROWS).lost_length(clip);
+        let (length, error) = self.possible_tails(histogram, OF_SUMS).lost_length(clip);
+        let (likely_rows, rows_error) = self.possible_tails(histogram, OF_ROWS).lost_length(clip);
         ClipBias {
             clip,
             units: units + beyond,
@@ -263,23 +263,32 @@ impl Smoothed {
     }
 
     /// The possible tails where a clip is chosen: from the last bin that a clip follows.
-    pub(super) fn ways_of_choice<'h>(&self, histogram: &'h Histogram) -> Ways<'h> {
-        self.ways_from(histogram, self.last, OF_SUMS)
+    pub(super) fn tails_of_choice<'h>(&self, histogram: &'h Histogram) -> PossibleTails<'h> {
+        self.tails_from(histogram, self.last, OF_SUMS)
     }
 
     /// The possible tails where the cut of a clip is reported: also past gaps between bins.
-    fn ways<'h>(&self, histogram: &'h Histogram, possible: Possible) -> Ways<'h> {
+    fn possible_tails<'h>(
+        &self,
+        histogram: &'h Histogram,
+        possible: Possible,
+    ) -> PossibleTails<'h> {
         let mut last = self.last;
         let least = BEYOND_DEVIATIONS * histogram.deviation;
         while let Some(end) = beyond_a_gap(&histogram.counts, last, &WINDOWS, least) {
             last = end;
         }
-        self.ways_from(histogram, last, possible)
+        self.tails_from(histogram, last, possible)
     }
 
-    fn ways_from<'h>(&self, histogram: &'h Histogram, last: usize, possible: Possible) -> Ways<'h> {
+    fn tails_from<'h>(
+        &self,
+        histogram: &'h Histogram,
+        last: usize,
+        possible: Possible,
+    ) -> PossibleTails<'h> {
         let shares = (0..=SHARE_STEPS).map(|step| possible.heaviest - SHARE_STEP * f64::from(step));
-        Ways {
+        PossibleTails {
             histogram,
             possible,
             last,
@@ -299,7 +308,7 @@ fn of_beyond(histogram: &Histogram, clip: f64) -> f64 {
 }
 
 /// The possible tails beyond the last bin that shows, whatever the clip.
-pub(super) struct Ways<'h> {
+pub(super) struct PossibleTails<'h> {
     histogram: &'h Histogram,
     possible: Possible,
     last: usize,
@@ -308,7 +317,7 @@ pub(super) struct Ways<'h> {
     units: f64,
 }
 
-impl Ways<'_> {
+impl PossibleTails<'_> {
     /// The length that the clip takes from all units together: the likeliest, and its standard
     /// deviation upwards. Units above the ceiling count as of the first bin above it.
     ///

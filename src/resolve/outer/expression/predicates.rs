@@ -4,7 +4,7 @@ use sqlparser::ast;
 
 use crate::refusal::Refusal;
 use crate::resolve::Resolver;
-use crate::resolve::cut::Above;
+use crate::resolve::cut::OuterPlace;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::outer::allow_list;
 
@@ -14,10 +14,10 @@ impl Resolver<'_> {
         &mut self,
         expr: &ast::Expr,
         environment: &Environment,
-        place: &mut Above<'_>,
+        place: &mut OuterPlace<'_>,
     ) -> Result<ast::Expr, Refusal> {
         use ast::Expr as E;
-        let one = |this: &mut Self, e: &ast::Expr, place: &mut Above<'_>| {
+        let one = |this: &mut Self, e: &ast::Expr, place: &mut OuterPlace<'_>| {
             this.above(e, environment, place).map(Box::new)
         };
         Ok(match expr {
@@ -82,13 +82,13 @@ impl Resolver<'_> {
         &mut self,
         expr: &ast::Expr,
         environment: &Environment,
-        place: &mut Above<'_>,
+        place: &mut OuterPlace<'_>,
     ) -> Result<ast::Expr, Refusal> {
         use ast::Expr as E;
-        let one = |this: &mut Self, e: &ast::Expr, place: &mut Above<'_>| {
+        let one = |this: &mut Self, e: &ast::Expr, place: &mut OuterPlace<'_>| {
             this.above(e, environment, place).map(Box::new)
         };
-        let maybe = |this: &mut Self, e: &Option<Box<ast::Expr>>, place: &mut Above<'_>| {
+        let maybe = |this: &mut Self, e: &Option<Box<ast::Expr>>, place: &mut OuterPlace<'_>| {
             e.as_ref()
                 .map(|e| this.above(e, environment, place).map(Box::new))
                 .transpose()

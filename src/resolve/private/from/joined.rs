@@ -12,7 +12,9 @@ use crate::resolve::Resolver;
 use crate::resolve::classify::bound_from::{BoundFrom, BoundTables};
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::scope::Scope;
-use crate::resolve::private::expression_context::{ResolvedParts, SubqueryPlace, Which, computing};
+use crate::resolve::private::expression_context::{
+    ResolvedParts, SubqueryPlace, WhichSubqueries, computing,
+};
 use crate::resolve::syntax::place_of;
 use crate::visit;
 
@@ -134,7 +136,7 @@ impl Resolver<'_> {
             is_extended: relation.is_extended(),
         };
         let mut given = ResolvedParts::default();
-        self.subqueries_in(condition, place, Which::Condition, &mut given)?;
+        self.subqueries_in(condition, place, WhichSubqueries::Condition, &mut given)?;
         let predicate = self
             .expressions_at(place, &given)
             .condition(condition, "JOIN/ON")?;

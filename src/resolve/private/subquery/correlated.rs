@@ -11,7 +11,7 @@ use crate::resolve::expression::ExpressionResolver;
 use crate::resolve::names::environment::Environment;
 use crate::resolve::names::scope::Scope;
 use crate::resolve::private::expression_context::{
-    ResolvedParts, SubqueryPlace, Which, computed_column,
+    ResolvedParts, SubqueryPlace, WhichSubqueries, computed_column,
 };
 use crate::resolve::syntax::{item_expr, place_of};
 use sqlparser::ast;
@@ -157,7 +157,7 @@ impl Resolver<'_> {
             .at(place_of(condition)));
         }
         let mut given = ResolvedParts::default();
-        self.subqueries_in(condition, place, Which::Condition, &mut given)?;
+        self.subqueries_in(condition, place, WhichSubqueries::Condition, &mut given)?;
         let predicate = self
             .expressions_at(place, &given)
             .condition(condition, "WHERE")?;

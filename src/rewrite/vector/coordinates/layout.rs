@@ -12,7 +12,7 @@ use crate::rewrite::choice::ChoiceQueries;
 use crate::rewrite::vector::coordinate::{Coordinate, Count, Mask, Measure};
 use crate::rewrite::vector::coordinate_id::CoordinateId;
 use crate::rewrite::vector::fixed_point::FixedPoint;
-use builder::Laying;
+use builder::LayoutBuilder;
 
 /// At most this many filters that exclude each other are counted by themselves, without flags.
 const PIVOT: usize = 3;
@@ -41,7 +41,7 @@ impl Coordinates {
         };
         let mut queries = ChoiceQueries::default();
         for (at, aggregate) in release.aggregates.iter().enumerate() {
-            let mut laying = Laying {
+            let mut laying = LayoutBuilder {
                 vector: &mut layout,
                 queries: &mut queries,
                 release,

@@ -241,7 +241,7 @@ fn weighs_within(weight_max: u64, whole: &Groups, rest: &Groups) -> Result<(), S
 }
 
 /// The heavy unit with many values in many groups, more than its bound.
-const ROWS: &str = "BEGIN; SET LOCAL session_replication_role = replica; TRUNCATE w.people, \
+pub const ROWS: &str = "BEGIN; SET LOCAL session_replication_role = replica; TRUNCATE w.people, \
     w.visits, w.items, w.rounds;
      INSERT INTO w.people (id, i4) SELECT g, g FROM generate_series(1, 9) g;
      INSERT INTO w.visits (id, person, i4, j4, tx, kd) SELECT g, 7, g % 50, g, 'k' || g % 40, 'a' \

@@ -10,7 +10,7 @@ use pgveil::rewrite::{
     BinNumber, CandidateId, ChoiceKind, ChoicePlan, ROW_WEIGHT, ReleasePlan, RowsLook,
 };
 
-use super::choices::{is_silent, keys, noise_hides, within};
+use super::choices::{ROWS, is_silent, keys, noise_hides, within};
 use super::world::{Groups, HEAVY, Missing, World};
 
 pub async fn holds(
@@ -133,16 +133,6 @@ fn weighed(rows: &Groups, look: &RowsLook, candidate: CandidateId) -> Result<Gro
     }
     Ok(weights)
 }
-
-const ROWS: &str = "BEGIN; SET LOCAL session_replication_role = replica; TRUNCATE w.people, \
-    w.visits, w.items, w.rounds;
-     INSERT INTO w.people (id, i4) SELECT g, g FROM generate_series(1, 9) g;
-     INSERT INTO w.visits (id, person, i4, j4, tx, kd) SELECT g, 7, g % 50, g, 'k' || g % 40, 'a' \
-     FROM generate_series(1, 400) g;
-     INSERT INTO w.visits (id, person, i4, j4, kd) SELECT 1000 + g, g, 3, g, 'b' FROM \
-     generate_series(1, 6) g;
-     INSERT INTO w.visits (id, person, i4, j4, kd) SELECT 2000 + g, NULL, 40, 5000 + g, 'a' FROM \
-     generate_series(1, 20) g; COMMIT";
 
 const MUTANTS: &[(&str, &str, &str, &str)] = &[
     (

@@ -190,8 +190,8 @@ impl Found {
                     let holds = off <= Z * noise && -off <= most;
                     self.hold += f64::from(u8::from(holds));
                     let lacking = match groups {
-                        1 => Lacking::All { unit: 1.0 },
-                        _ => Lacking::Part,
+                        1 => ClippedValues::All { unit: 1.0 },
+                        _ => ClippedValues::Part,
                     };
                     let expected = cut.expected_of(*exact + off, lacking).unwrap();
                     self.lost += (*lost / noise).powi(2);

@@ -15,7 +15,7 @@ use crate::rewrite::vector::coordinates::Coordinates;
 use crate::rewrite::vector::fixed_point::FixedPoint;
 
 /// Where the aggregates of a release are laid out: the vector and the choices.
-pub(super) struct Laying<'l> {
+pub(super) struct LayoutBuilder<'l> {
     pub vector: &'l mut Coordinates,
     pub queries: &'l mut ChoiceQueries,
     pub release: &'l AnalyzedRelease,
@@ -24,7 +24,7 @@ pub(super) struct Laying<'l> {
     pub reports_error: bool,
 }
 
-impl Laying<'_> {
+impl LayoutBuilder<'_> {
     fn fixed_point(&self, value: &Expr, range: Interval) -> Result<FixedPoint, Refusal> {
         FixedPoint::new(&inline(value, &self.release.computed), range, self.columns)
     }
@@ -66,7 +66,7 @@ impl Laying<'_> {
     }
 }
 
-impl Layout for Laying<'_> {
+impl Layout for LayoutBuilder<'_> {
     fn rows(&mut self, filter: &Option<Expr>) -> MeasureId {
         let count = self.vector.rows_of(filter, &self.release.aggregates);
         self.count(count)
