@@ -20,8 +20,8 @@
 //! ledger. Its result decides the noise and the clips of every later answer, and `pgveil.columns`
 //! shows it, so it is part of every role's transcript. Therefore each role pays the same loss once,
 //! before its first query under a policy that uses the result
-//! ([`crate::engine::Engine::with_findings`]), and sees nothing that depends on the result before it
-//! has paid. The loss counts against the role's budget like an answer that was made for another
+//! ([`crate::engine::Engine::with_findings`]), and sees nothing that depends on the result before
+//! it has paid. The loss counts against the role's budget like an answer that was made for another
 //! role. A crash between the debit and the storing of the result costs a second search; it never
 //! gives one away.
 //!
