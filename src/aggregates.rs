@@ -418,7 +418,7 @@ impl Output {
         self.of().is_unbounded()
     }
 
-    /// Whether it is a quotient by a number of rows: NULL where they are too few.
+    /// Whether the value is a quotient by a number of rows: NULL where they are too few.
     pub fn needs_rows(&self) -> bool {
         self.of().divisor().is_some()
     }
@@ -457,7 +457,7 @@ impl Output {
         }
     }
 
-    /// Whether it is of a step of a logistic regression that another one follows.
+    /// Whether the value is of a step of a logistic regression that another one follows.
     pub fn leads_on(&self) -> bool {
         let fitted = self.of().model_field().map(|(model, _)| model);
         matches!(fitted, Some(Model::Newton { sums: _, step }) if step.at + 1 < NEWTON_STEPS)
@@ -470,7 +470,7 @@ impl Output {
         }
     }
 
-    /// Whether it is a count of rows, units or values of the vector.
+    /// Whether the value is a count of rows, units or values of the vector.
     pub fn is_count(&self) -> bool {
         matches!(
             self,

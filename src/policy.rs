@@ -355,7 +355,8 @@ pub struct Limits {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WitnessAddress {
     pub place: WitnessPlace,
-    /// Whether it may lie on the ledger's own disk or server. Setting that back sets both back.
+    /// Whether the witness may be on the ledger's own disk or server. Setting that back sets both
+    /// back.
     pub same_disk: bool,
 }
 

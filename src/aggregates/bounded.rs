@@ -97,7 +97,7 @@ pub enum Counts<'a> {
 /// How a text argument is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TextRead {
-    /// Whether it is NULL.
+    /// Whether the value is NULL.
     Presence,
     /// Compared with others.
     Compared,

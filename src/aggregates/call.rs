@@ -13,10 +13,10 @@ pub trait Call {
 
     fn is_distinct(&self) -> bool;
 
-    /// Whether it has WITHIN GROUP.
+    /// Whether the call has WITHIN GROUP.
     fn is_ordered(&self) -> bool;
 
-    /// Whether it is `name(*)`.
+    /// Whether the call is `name(*)`.
     fn is_of_rows(&self) -> bool;
 
     fn has_arguments(&self) -> bool;

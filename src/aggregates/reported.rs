@@ -77,7 +77,7 @@ impl Operation {
         })
     }
 
-    /// Whether it counts the rows that have a report of this column, or all rows.
+    /// Whether the operation counts the rows that have a report of this column, or all rows.
     pub fn counts_reports(&self, report: ColumnId) -> bool {
         match self {
             Self::CountRows => true,

@@ -71,7 +71,7 @@ pub trait Unbounded<'o> {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Facts<'o> {
     pub clamped: Clamped,
-    /// Whether it is a number of rows or values: 0 of no row.
+    /// Whether the result is a number of rows or values: 0 of no row.
     pub is_count: bool,
     /// Whether its call gives the order of values, so that it is no window call: PERCENTILE and
     /// MODE.

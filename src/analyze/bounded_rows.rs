@@ -60,7 +60,7 @@ pub(super) fn filter(relation: Relation, conditions: Vec<Expr>) -> Relation {
     }
 }
 
-/// Whether it reads these columns alone, and no subquery.
+/// Whether a condition reads these columns alone, and no subquery.
 fn is_about(condition: &Expr, own: &[ColumnId]) -> bool {
     let columns = condition.columns();
     condition.relations().is_empty()

@@ -191,7 +191,7 @@ fn takes_ends(function: Function, result: &Type) -> bool {
         )
 }
 
-/// Whether it gives whole numbers for whole numbers, so that its range's ends are exact.
+/// Whether a function gives whole numbers for whole numbers, so that its range's ends are exact.
 fn keeps_whole(function: Function, result: &Type) -> bool {
     use Function as F;
     match function {

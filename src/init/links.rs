@@ -28,7 +28,7 @@ pub struct Link {
 }
 
 impl Link {
-    /// Whether it is a guess that nobody has confirmed.
+    /// Whether the link is a guess that nobody has confirmed.
     pub fn is_open(&self) -> bool {
         matches!(self.basis, LinkBasis::Guessed(_))
     }

@@ -160,7 +160,7 @@ impl Charge {
         &self.fingerprint
     }
 
-    /// Whether it was paid for this plan.
+    /// Whether the charge pays for this plan.
     pub fn covers(&self, fingerprint: &Fingerprint) -> bool {
         self.fingerprint == *fingerprint
     }

@@ -81,7 +81,7 @@ impl LedgerReader {
             .await
     }
 
-    /// Whether it is a file of SQLite, which `pgveil ledger backup` copies.
+    /// Whether the ledger is a file of SQLite, which `pgveil ledger backup` copies.
     pub fn is_file(&self) -> bool {
         self.file.is_some()
     }

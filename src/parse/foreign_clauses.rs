@@ -21,7 +21,7 @@ pub(super) fn check(query: &ast::Query) -> Result<(), Refusal> {
     }
 }
 
-/// Whether it has the clause FETCH, in any of its queries.
+/// Whether a query has the clause FETCH, in any of its subqueries too.
 pub(super) fn has_fetch(query: &ast::Query) -> bool {
     struct Fetches;
 

@@ -35,7 +35,7 @@ impl<'c> FunctionCall<'c> {
         })
     }
 
-    /// Whether it has arguments alone, and no other clause.
+    /// Whether the call has arguments alone, and no other clause.
     pub fn is_plain(&self) -> bool {
         self.within_group.is_empty() && self.filter.is_none() && self.over.is_none()
     }

@@ -47,7 +47,7 @@ impl MonitorQuery {
 }
 
 impl Query {
-    /// Whether it calls `pgveil.above`.
+    /// Whether the query calls `pgveil.above`.
     pub fn asks_monitor(&self) -> bool {
         visit::visit(&*self.0, &mut Calls).is_break()
     }

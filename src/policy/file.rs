@@ -140,7 +140,7 @@ impl File {
         }
     }
 
-    /// Whether it lists this table.
+    /// Whether the file lists this table.
     pub fn names(&self, schema: &str, table: &str) -> bool {
         self.tables
             .iter()

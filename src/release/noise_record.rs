@@ -41,7 +41,7 @@ pub struct NoiseRecord {
     /// values mean nothing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     unseen: Vec<(CoordinateId, TooFew)>,
-    /// Whether it is proved that no rows of a unit are cut. Older records do not say.
+    /// Whether a proof says that no rows of a unit are cut. Older records do not say.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     has_all_rows: bool,
     /// The noise of groups that are computed from effects, if they are. The draws above are then

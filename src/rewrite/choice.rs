@@ -118,7 +118,7 @@ impl Degree {
         }
     }
 
-    /// Whether it gives all columns of the other.
+    /// Whether this degree has all columns of the other.
     fn includes(&self, other: &Self) -> bool {
         match (self, other) {
             (_, Self::Count) => true,

@@ -17,7 +17,7 @@ pub(super) const SCHEMAS: [&str; 2] = ["pg_catalog", "information_schema"];
 
 pub(super) enum StatementSubject {
     Catalogs {
-        /// Whether it reads relations and not only functions.
+        /// Whether the statement reads relations and not only functions.
         reads_relations: bool,
     },
     Tables,

@@ -53,7 +53,7 @@ pub struct IntervalCandidate {
     expression: Expr,
 }
 
-/// Whether it calls a function, as every aggregate does.
+/// Whether an expression calls a function, as every aggregate does.
 fn has_call(expression: &Expr) -> bool {
     let found = visit_expressions(expression, |part| match part {
         Expr::Function(_) => ControlFlow::Break(()),

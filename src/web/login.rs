@@ -48,8 +48,8 @@ pub struct LoginRefusal {
     pub why: String,
     /// The ending of the login's record.
     pub ending: Ending,
-    /// Whether it is recorded. Of the tries that come too early only the first is; they compare
-    /// nothing.
+    /// Whether the refusal is recorded. If several attempts come too early, only the first is; none
+    /// of them compares a password.
     pub is_recorded: bool,
 }
 

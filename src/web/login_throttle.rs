@@ -49,7 +49,8 @@ struct Failures {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Wait {
     pub left: Duration,
-    /// Whether it is the first since the last failure: the others are not recorded one by one.
+    /// Whether the attempt is the first since the last failure: the others are not recorded one by
+    /// one.
     pub is_first: bool,
 }
 

@@ -77,7 +77,7 @@ impl<S: Service> Connection<S> {
     }
 }
 
-/// Whether it was held.
+/// Whether the lock was held.
 fn unlock(locks: &mut Locks, lock: (Vec<LockKey>, bool)) -> bool {
     match locks.get_mut(&lock) {
         Some(times) if *times > 1 => *times -= 1,

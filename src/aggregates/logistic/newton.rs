@@ -85,8 +85,8 @@ pub struct LogisticFit {
     pub std_err: Vec<f64>,
     /// Standard errors of the noise alone.
     pub noise_err: Vec<f64>,
-    /// Whether it is the last step, and the curvature was raised to what the noise leaves of it, or
-    /// the step was cut. Steps before are corrected by those after them.
+    /// Whether this is the last step, and the curvature was raised to what the noise leaves of it,
+    /// or the step was cut. Steps before are corrected by those after them.
     pub is_held: bool,
 }
 

@@ -60,7 +60,7 @@ impl Cardinalities<'_> {
         keys.iter().filter_map(counted).collect()
     }
 
-    /// Whether it reads a column of which other values than the listed ones occur.
+    /// Whether an expression reads a column that may have other values than the listed ones.
     fn is_open(&self, expr: &Expr) -> bool {
         let mut columns = expr
             .columns()

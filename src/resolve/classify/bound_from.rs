@@ -14,7 +14,7 @@ use crate::resolve::syntax::name_of;
 /// not columns of the plan.
 #[derive(Debug)]
 pub(in crate::resolve) struct BoundFrom {
-    /// Whether it reads a private table, at any depth outside releases.
+    /// Whether the FROM reads a private table, at any depth outside releases.
     pub private: bool,
     /// The names that it brings into scope.
     pub scope: Scope,
@@ -38,7 +38,7 @@ pub(in crate::resolve) struct BoundTables {
 pub(in crate::resolve) enum BoundFactor {
     Named(TableSource),
     Derived {
-        /// Whether it must run before rows that read it.
+        /// Whether the derived table must run before rows that read it.
         is_middle: bool,
     },
     Nested(Box<BoundTables>),

@@ -40,7 +40,7 @@ struct ReportKey {
 }
 
 impl Reports {
-    /// Whether it has something that only estimates can take part in.
+    /// Whether some use needs an estimate.
     pub(super) fn is_read(&self) -> bool {
         self.key.is_some() || !self.conditions.is_empty()
     }

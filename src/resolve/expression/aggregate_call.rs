@@ -105,7 +105,7 @@ struct Called<'c> {
     arguments: &'c [ast::FunctionArg],
     /// WITHIN GROUP (ORDER BY …).
     ordering: &'c [ast::OrderByExpr],
-    /// Whether it is a window over groups, whose aggregates it may read.
+    /// Whether the call is a window over groups, whose aggregates it may read.
     is_over: bool,
     field: Option<&'static RecordField>,
     expressions: &'c ExpressionResolver<'c>,

@@ -25,7 +25,7 @@ pub struct CteDefinition {
     /// The definition to print, over released and public tables. `None` if it selects private rows:
     /// then it is inlined.
     pub opened: Option<ast::Cte>,
-    /// Whether it must run before rows that read it.
+    /// Whether the query must run before rows that read it.
     pub is_middle: bool,
     pub recursion: Recursion,
     outside: Environment,

@@ -33,7 +33,7 @@ impl EmittedStatement {
         &self.sql
     }
 
-    /// Whether it reads `$number`.
+    /// Whether the statement reads `$number`.
     pub fn reads(&self, number: u32) -> bool {
         self.parameters.contains(&number)
     }

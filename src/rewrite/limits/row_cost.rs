@@ -72,7 +72,7 @@ impl AddAssign for RowCost {
 }
 
 impl RowCost {
-    /// Whether it is a small part of one question's limit.
+    /// Whether the cost is a small part of one question's limit.
     pub fn is_small(self) -> bool {
         self.row <= NANOSECONDS_MAX / SMALL
             && self.unit <= UNIT_NANOSECONDS_MAX / SMALL

@@ -15,7 +15,7 @@ pub struct ReleaseFacts {
     /// a vector, and where a look chooses the clip.
     pub sensitivity: Option<f64>,
     pub sums: Vec<CoordinateFacts>,
-    /// Whether it is proved that no rows of a unit are cut.
+    /// Whether a proof says that no rows of a unit are cut.
     pub has_all_rows: bool,
     /// Where answers may be off by more than their noise, a sentence each.
     pub cautions: Vec<String>,

@@ -110,7 +110,7 @@ fn scale<'c>(
     }
 }
 
-/// Whether it is bounded together with the number of rows that it is centred on.
+/// Whether a coordinate is bounded together with the number of rows that it is centred on.
 fn is_moment(coordinate: &Coordinate) -> bool {
     match coordinate {
         Coordinate::Values { centred, .. } => *centred,

@@ -56,7 +56,7 @@ pub enum Coordinate {
 }
 
 impl Coordinate {
-    /// Whether it adds up squares: products of a value with itself.
+    /// Whether the coordinate adds up squares: products of a value with itself.
     pub fn is_square(&self) -> bool {
         matches!(self, Self::Products { y, x, .. } if y == x)
     }

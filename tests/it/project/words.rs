@@ -39,7 +39,7 @@ const PLAIN: [(&str, &str); 3] = [
 
 /// Beginnings of doc comments that are refused: words that stand for something outside the comment.
 /// Editors and rustdoc show an item alone, and its reader then does not know what is meant.
-const UNNAMED: [&str; 17] = [
+const UNNAMED: [&str; 18] = [
     "All of it",
     "All of them",
     "As",
@@ -56,6 +56,7 @@ const UNNAMED: [&str; 17] = [
     "What it",
     "What they",
     "Where it",
+    "Whether it",
     "Whose",
 ];
 

@@ -307,7 +307,7 @@ impl Count {
     }
 }
 
-/// Whether it adds up values that a step within a unit computed of several rows.
+/// Whether a coordinate adds up values that a step within a unit computed from several rows.
 fn is_made_of_rows(
     coordinate: &Coordinate,
     release: &AnalyzedRelease,
