@@ -10,6 +10,7 @@ use crate::mechanism::Loss;
 use crate::refusal::Refusal;
 use crate::web;
 use crate::web::answer::cells;
+use crate::web::intervals::FOLLOWING;
 use crate::web::page::{charge_words, digest};
 use crate::web::spending::share_of;
 
@@ -122,7 +123,7 @@ fn page(answer: &Answer, around: &AnswerContext<'_>) -> Markup {
         held: _,
     } = answer;
     let NoisyColumns { intervals, others } = around.columns;
-    let width = columns.len().saturating_sub(2 * intervals.len());
+    let width = columns.len().saturating_sub(FOLLOWING * intervals.len());
     let Fitting {
         rows: fitting,
         is_cut,
@@ -169,6 +170,7 @@ fn page(answer: &Answer, around: &AnswerContext<'_>) -> Markup {
                     policy's bounds and limits cut off is in neither."
                 }
             }
+            (shown.note_of_cuts())
             @for caution in around.cautions { p .note { "Caution: " (caution) } }
             (digest(around.digest))
             @if !notices.is_empty() {

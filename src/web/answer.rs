@@ -4,6 +4,7 @@ use maud::{Markup, html};
 
 use super::chart;
 use super::chart::{Bar, PrintedInterval, within_error};
+use super::intervals::FOLLOWING;
 
 /// The most groups that are drawn; the table has all of them.
 const DRAWN_MAX: usize = 40;
@@ -19,6 +20,8 @@ const LABEL_MAX: usize = 100;
 pub struct AnswerCell {
     pub text: Option<String>,
     pub interval: Option<PrintedInterval>,
+    /// By how much a chosen clip made the value too low, as far as a look shows.
+    pub low_by: Option<String>,
     /// Only in the demo.
     pub exact: Option<String>,
 }
@@ -34,17 +37,16 @@ pub struct AnswerTable {
     pub has_exact: bool,
 }
 
-/// The first `width` values of a row, with the intervals that follow them.
+/// The first `width` values of a row, with the intervals that follow them, each with what was cut.
 pub fn cells(row: &[Option<String>], width: usize, intervals: &[usize]) -> Vec<AnswerCell> {
     let end = |at: usize| -> Option<&str> { row.get(at)?.as_deref() };
     let cell = |(at, text): (usize, &Option<String>)| {
         let place = intervals.iter().position(|of| *of == at);
+        let low = place.map(|place| width + FOLLOWING * place);
         AnswerCell {
             text: text.clone(),
-            interval: place.and_then(|place| {
-                let low = width + 2 * place;
-                PrintedInterval::new(end(low)?, end(low + 1)?)
-            }),
+            interval: low.and_then(|low| PrintedInterval::new(end(low)?, end(low + 1)?)),
+            low_by: low.and_then(|low| end(low + 2)).map(str::to_owned),
             exact: None,
         }
     };
@@ -140,9 +142,35 @@ impl AnswerTable {
         self.rows.iter().filter_map(bar).collect()
     }
 
+    /// Whether a clip cut something from a measure, as far as is known.
+    fn is_cut(&self, at: usize) -> bool {
+        let cells = self.rows.iter().filter_map(|row| row.get(at));
+        let mut cuts = cells.filter_map(|cell| cell.low_by.as_deref()?.parse::<f64>().ok());
+        cuts.any(|cut| cut != 0.0)
+    }
+
+    /// The meaning of *low by*, where the table has it.
+    pub fn note_of_cuts(&self) -> Markup {
+        let is_any = self.measures.iter().any(|at| self.is_cut(*at));
+        html! {
+            @if is_any {
+                p .note {
+                    em { "Low by" } ": about how much the clip that was chosen cut from the value, \
+                    as far as the look shows. The value does not contain it, the interval does."
+                }
+            }
+        }
+    }
+
     /// The whole table of the answer.
     pub fn table(&self) -> Markup {
         let is_measure = |at: &usize| self.measures.contains(at);
+        let cut: Vec<usize> = self
+            .measures
+            .iter()
+            .copied()
+            .filter(|at| self.is_cut(*at))
+            .collect();
         let heads_row = |at: usize| !self.measures.is_empty() && self.is_key(at);
         html! {
             div .scroll tabindex="0" role="region" aria-label="The answer as a table" {
@@ -153,6 +181,9 @@ impl AnswerTable {
                                 th scope="col" .number[is_measure(&at)] { (name) }
                                 @if is_measure(&at) {
                                     th scope="col" .number { "95 % interval" }
+                                    @if cut.contains(&at) {
+                                        th scope="col" .number { "low by" }
+                                    }
                                     @if self.has_exact { th scope="col" .number { "exact" } }
                                 }
                             }
@@ -165,7 +196,10 @@ impl AnswerTable {
                                     @if heads_row(at) {
                                         th scope="row" { (text_of(cell)) }
                                     } @else {
-                                        (value(cell, is_measure(&at), self.has_exact))
+                                        (value(cell, is_measure(&at)))
+                                        @if is_measure(&at) {
+                                            (self.next_to_value(cell, cut.contains(&at)))
+                                        }
                                     }
                                 }
                             }
@@ -173,6 +207,22 @@ impl AnswerTable {
                     }
                 }
             }
+        }
+    }
+}
+
+impl AnswerTable {
+    /// The cells that follow a measure's value.
+    fn next_to_value(&self, cell: &AnswerCell, is_cut: bool) -> Markup {
+        let interval = cell.interval.as_ref();
+        html! {
+            td .number {
+                @if let Some(PrintedInterval { texts: (low, high), .. }) = interval {
+                    (low) " to " (high)
+                }
+            }
+            @if is_cut { td .number { (cell.low_by.as_deref().unwrap_or("")) } }
+            @if self.has_exact { td .number .exact { (cell.exact.as_deref().unwrap_or("")) } }
         }
     }
 }
@@ -204,7 +254,7 @@ fn shorten(text: &str) -> String {
     }
 }
 
-fn value(cell: &AnswerCell, is_measure: bool, has_exact: bool) -> Markup {
+fn value(cell: &AnswerCell, is_measure: bool) -> Markup {
     let interval = cell.interval.as_ref();
     let rounded = interval.and_then(|interval| {
         let value: f64 = cell.text.as_deref()?.parse().ok()?;
@@ -217,14 +267,6 @@ fn value(cell: &AnswerCell, is_measure: bool, has_exact: bool) -> Markup {
                 None => (text_of(cell)),
             }
         }
-        @if is_measure {
-            td .number {
-                @if let Some(PrintedInterval { texts: (low, high), .. }) = interval {
-                    (low) " to " (high)
-                }
-            }
-            @if has_exact { td .number .exact { (cell.exact.as_deref().unwrap_or("")) } }
-        }
     }
 }
 
@@ -235,7 +277,7 @@ mod tests {
     #[test]
     fn values_are_escaped_and_what_is_no_number_is_not_drawn() {
         let row = |key: &str, value: &str| {
-            let values = [key, value, "1", "3"].map(|text| Some(text.to_owned()));
+            let values = [key, value, "1", "3", "0"].map(|text| Some(text.to_owned()));
             cells(&values, 2, &[1])
         };
         let answer = AnswerTable {
@@ -251,7 +293,7 @@ mod tests {
         assert!(!shown.contains("<script") && !shown.contains("<i>"));
         assert!(shown.contains("&lt;script&gt;a") && shown.contains("1 to 3"));
         assert_eq!(shown.matches("<rect").count(), 1, "{shown}");
-        assert!(!shown.contains("exact"));
+        assert!(!shown.contains("exact") && !shown.contains("low by"));
     }
 
     /// An answer of a key, a median and an average with its interval.
@@ -291,6 +333,30 @@ mod tests {
             table.contains(">2,214<") && table.contains("2199 to 2229"),
             "{table}"
         );
+    }
+
+    /// What a clip cut stands next to the interval, where something was cut.
+    #[test]
+    fn what_was_cut_is_shown() {
+        let row = |key: &str, low_by: Option<&str>| {
+            let values = [key, "20", "19", "29"].map(|text| Some(text.to_owned()));
+            let low_by = low_by.map(str::to_owned);
+            cells(&[&values[..], &[low_by]].concat(), 2, &[1])
+        };
+        let answer = AnswerTable {
+            columns: vec!["key".to_owned(), "n".to_owned()],
+            measures: vec![1],
+            others: Vec::new(),
+            rows: vec![row("a", Some("3.14")), row("b", None)],
+            has_exact: false,
+        };
+        let shown = (answer.table().0 + &answer.note_of_cuts().0).to_lowercase();
+        assert!(
+            shown.contains(">low by</th>") && shown.contains("3.14"),
+            "{shown}"
+        );
+        assert!(shown.contains("about how much the clip"), "{shown}");
+        assert_eq!(shown.matches("<td").count(), 6, "{shown}");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Error bars: a statement once more, with the ends of an interval for each aggregate.
+//! Error bars: a statement once more, with the ends of an interval for each aggregate, and with
+//! what a chosen clip cut from it.
 
 use std::ops::ControlFlow;
 
@@ -9,17 +10,24 @@ use sqlparser::parser::Parser;
 use crate::parse::{as_written, with_room_for_text};
 use crate::visit::visit_expressions;
 
+/// The functions that follow for each column, in order.
+const FUNCTIONS: [&str; 3] = ["ci_low", "ci_high", "low_by"];
+
+/// How many columns follow for each column that has an interval.
+pub const FOLLOWING: usize = FUNCTIONS.len();
+
 /// One query, as its columns can get intervals.
 #[derive(Debug)]
 pub struct IntervalQuery {
     statement: Statement,
 }
 
-/// A statement whose last columns are pairs of an interval's ends.
+/// A statement whose last columns are the ends of an interval and what was cut, for each of some
+/// columns.
 #[derive(Debug, Clone)]
 pub struct WithIntervals {
     pub sql: String,
-    /// The columns that the pairs belong to.
+    /// The columns that these belong to.
     pub columns: Vec<usize>,
 }
 
@@ -136,8 +144,8 @@ impl IntervalQuery {
             return None;
         };
         for IntervalCandidate { expression, .. } in of {
-            for end in ["ci_low", "ci_high"] {
-                let call = format!("SELECT pgveil.{end}({expression})");
+            for function in FUNCTIONS {
+                let call = format!("SELECT pgveil.{function}({expression})");
                 let parsed = Parser::parse_sql(&PostgreSqlDialect {}, &call).ok()?;
                 let Some(Statement::Query(call)) = parsed.into_iter().next() else {
                     return None;
@@ -221,8 +229,8 @@ mod tests {
         let widened = question.widen(&question.candidates()).unwrap();
         assert_eq!(
             widened.sql,
-            "SELECT race, count(*) AS n, pgveil.ci_low(count(*)), pgveil.ci_high(count(*)) FROM t \
-                GROUP BY race"
+            "SELECT race, count(*) AS n, pgveil.ci_low(count(*)), pgveil.ci_high(count(*)), \
+                pgveil.low_by(count(*)) FROM t GROUP BY race"
         );
         assert_eq!(widened.columns, [1]);
         for without in [

@@ -87,6 +87,7 @@ fn answer(answered: &BothAnswers, sql: &str) -> Markup {
         details open[!answered.answer.is_drawn()] {
             summary { "The numbers as a table" }
             (answered.answer.table())
+            (answered.answer.note_of_cuts())
         }
         div .buttons {
             (again(trimmed, "Ask again (free)"))
