@@ -12,6 +12,7 @@ mod failures;
 mod first_answer;
 mod fits;
 mod group_privacy;
+mod known_units;
 mod metrics;
 mod middle_queries;
 mod monitor_words;

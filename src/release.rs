@@ -27,13 +27,13 @@ use crate::mechanism::{Calibrated, SampleError, Sampler};
 use crate::rewrite::{CoordinateId, Draw, Plan, ReleasePlan, UnpaidPart, made_of};
 
 pub use epoch::{Epoch, EpochTerms, EpochVerdict, MonitoredRows};
-pub use look::{ClipBias, ClippedValues, Looked, TooFew};
+pub use look::{ClipBias, ClippedValues, FailedLook, Looked, TooFew};
 pub use noise_record::{KnownCut, NoiseRecord};
 pub use owner::{ONLY, OwnerError, OwnerRelease};
 pub use paid::{EndedPart, Keeping, LockedPart, PaidPart, PaidRows};
 pub use periods::{PeriodAnswer, PeriodsRecord};
 pub use quantiles::CandidateRows;
-pub use rollup::{Rollup, coarser, from_finer, read_off, reads_off, stand_in};
+pub use rollup::{Rollup, coarser, from_finer, read_off, reads_off, stand_in, units_at_most};
 
 use decode::Rational;
 use groups::{FoundGroups, PrintedKey, arrange, cells, groups, is_listed, refine};

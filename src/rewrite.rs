@@ -42,7 +42,7 @@ pub use price::whole_statement::{fits_one_query, most_of_one_query};
 use price::{AskedRelease, whole_statement};
 pub use price::{Block, BlockId, ByEffects, Look, Price, SEEN, Terms};
 use release_statements::Emission;
-pub use useless::{Useless, best_error, thin_groups, useless};
+pub use useless::{UnitCount, Useless, best_error, thin_groups, useless};
 pub use vector::base_rows::key_text;
 pub use vector::bins::{BinNumber, Bins, CandidateId};
 pub use vector::coordinate::{Coordinate, Count, Measure};

@@ -101,7 +101,7 @@ fn heading(role: &str) -> String {
 fn units_unknown(policy: &Policy) -> Option<String> {
     policy.privacy.units.is_none().then(|| {
         "  privacy.units is not set: a question whose answer the noise would hide is charged, not \
-            refused"
+            refused, until the role has counted the units"
             .to_owned()
     })
 }

@@ -17,7 +17,7 @@ use crate::mechanism::{AccountState, Fixed, Loss};
 use crate::parse::{Query, Statement, parse};
 use crate::policy::{File, Policy, SessionSettings, schemas};
 use crate::refusal::Refusal;
-use crate::rewrite::Terms;
+use crate::rewrite::{Terms, UnitCount};
 
 pub async fn run(options: ExplainOptions) -> Result<(), Failure> {
     match (&options.meaning, &options.policy, &options.sql) {
@@ -75,6 +75,7 @@ async fn explain_with(options: &ExplainOptions, path: &Path, sql: &str) -> Resul
             search_path: &requester.search_path,
             constants: &constants,
             terms: &terms,
+            units: UnitCount::of_policy(&policy),
         };
         if options.curve {
             let found = engine::curve(&asked);

@@ -11,7 +11,7 @@ use crate::analyze::PlanningEffort;
 use crate::ledger::Balance;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
-use crate::rewrite::{Plan, Terms, useless};
+use crate::rewrite::{Plan, Terms, UnitCount, useless};
 
 /// The most rows of a table.
 const ROWS: usize = 12;
@@ -61,7 +61,7 @@ pub(super) fn curve_within(
         terms.session_settings.epsilon = Some(epsilon);
         terms.session_settings.target_error = None;
         let answer = match at(&terms) {
-            Ok(plan) => Ok(bought_by(&plan, &terms, asked.policy)),
+            Ok(plan) => Ok(bought_by(&plan, &terms, asked.units)),
             Err(refusal) => Err(refusal.message),
         };
         CurvePoint {
@@ -92,6 +92,7 @@ fn at(
         search_path,
         constants,
         terms: _,
+        units: _,
     } = asked;
     let effort = effort.cloned().unwrap_or_default();
     let planned = plan_within(query, policy, search_path, constants, terms, &effort);
@@ -121,7 +122,7 @@ fn epsilons(policy: &Policy, own: f64) -> Vec<f64> {
     kept
 }
 
-fn bought_by(plan: &Plan, terms: &Terms, policy: &Policy) -> Bought {
+fn bought_by(plan: &Plan, terms: &Terms, units: Option<UnitCount>) -> Bought {
     let loss = plan.loss();
     let account = terms.accounts.first();
     let several = plan.releases().len() > 1;
@@ -143,7 +144,7 @@ fn bought_by(plan: &Plan, terms: &Terms, policy: &Policy) -> Bought {
         errors,
         share,
         answers: account.map_or(0, |account| answers(account, loss)),
-        is_useless: !useless(plan, policy).is_empty(),
+        is_useless: !useless(plan, units).is_empty(),
     }
 }
 

@@ -3,7 +3,9 @@
 
 use sha2::{Digest, Sha256};
 
+use super::middle_queries::PrintedColumn;
 use super::planning_limit::aside;
+use super::reuse::question;
 use super::run_error::RunError;
 use super::statement_log::StatementFacts;
 use super::timing::Timing;
@@ -13,23 +15,23 @@ use crate::error::Error;
 use crate::execute;
 use crate::ir::ReleaseId;
 use crate::ledger::{QuestionDigest, QuestionId, Stored};
-use crate::mechanism::Sampler;
+use crate::mechanism::{Loss, Sampler};
 use crate::refusal::{Refusal, reason};
-use crate::release::{self, PaidPart, PaidRows, TooFew};
+use crate::release::{self, FailedLook, PaidPart, PaidRows, TooFew};
 use crate::rewrite::{Look, Plan, ReleasePlan};
 use crate::shadow::Requester;
 
 impl Engine {
     /// Draws a release. Where it has a look, only the look is paid for at first; what follows
-    /// depends on what the look drew, never on the rows. Returns what the look saw where that is
-    /// too little for every aggregate; then the second debit is not made.
+    /// depends on what the look and the role's `earlier` ones drew, never on the rows. Returns what
+    /// they saw where that is too little for every aggregate; then the second debit is not made.
     pub(super) async fn draw(
         &self,
         made: &mut PaidPart<'_>,
-        (release, read): (ReleaseId, PaidRows),
+        (release, read, earlier): (ReleaseId, PaidRows, Option<&FailedLook>),
         (requester, facts, timing): (&Requester, &StatementFacts, &Timing),
         sampler: &mut (dyn Sampler + Send),
-    ) -> Result<Option<TooFew>, RunError> {
+    ) -> Result<Option<FailedLook>, RunError> {
         let failed = |error: release::Error| {
             RunError::Backend(execute::Error::Backend(format!(
                 "the release failed: {error}"
@@ -40,14 +42,14 @@ impl Engine {
             aside(|| made.release(read, sampler)).map_err(failed)?;
             return Ok(None);
         }
-        let looked = aside(|| made.look(read, sampler)).map_err(failed)?;
+        let looked = aside(|| made.look(read, earlier, sampler)).map_err(failed)?;
         // The second debit is visible, and must not reveal when the rows were read.
         timing.rest().await;
         if timing.cancel().is_cancelled() {
             return Err(RunError::Backend(execute::Error::Cancelled));
         }
-        if let Err(few) = looked.outcome() {
-            return Ok(Some(few));
+        if let Err(failed) = looked.outcome() {
+            return Ok(Some(failed.clone()));
         }
         let charge = self
             .charge_after_look(requester, made, release, facts)
@@ -58,9 +60,9 @@ impl Engine {
         Ok(None)
     }
 
-    /// Refuses a question for which the role's own look has already seen too few units. Asking
-    /// again would charge for the same look, or for a less accurate one. Reads only what the role
-    /// has paid for.
+    /// Refuses a question for which the role's own look has already seen too few units, where
+    /// another look will probably not show enough together with it. Reads only what the role has
+    /// paid for.
     ///
     /// # Errors
     /// PV002. Nothing is charged.
@@ -68,28 +70,129 @@ impl Engine {
         &self,
         requester: &Requester,
         plan: &Plan,
-        open: &[(ReleaseId, QuestionDigest)],
+        asked: impl Iterator<Item = (ReleaseId, QuestionDigest)>,
     ) -> Result<(), Error> {
-        for (release, question) in open {
-            let Some(look) = plan.release(*release).look() else {
+        for (release, question) in asked {
+            let plan = plan.release(release);
+            let Some(look) = plan.look() else {
                 continue;
             };
-            let question = look_at(question, look);
-            let kept = self.ledger.find(&requester.role, question).await;
-            // Another role's look decides nothing.
-            if let Some(Stored::Held { released, .. }) = kept.map_err(|e| ledger_failed(&e))? {
-                let few = serde_json::from_slice(&released);
-                let few = few.map_err(|e| internal("release", &e))?;
-                return Err(Error::Release(seen_before(few)));
+            let Some(held) = self.failed_look(requester, &question, look).await? else {
+                continue;
+            };
+            let HeldLook { failed, accuracy } = held;
+            let pays = match failed.loss_to_add(look) {
+                Some(_) => aside(|| failed.would_show(plan)),
+                None => question.accuracy * (1.0 - SLACK) > accuracy,
+            };
+            if !pays {
+                return Err(Error::Release(seen_before(failed.few)));
             }
         }
         Ok(())
     }
+
+    /// The questions under which a release is kept, with the role's earlier look at the same.
+    pub(super) async fn keeps<'p>(
+        &self,
+        requester: &Requester,
+        plan: &'p Plan,
+        release: ReleaseId,
+        constants: &[PrintedColumn],
+    ) -> Result<Keeps<'p>, Error> {
+        let asked = question(plan, release, constants);
+        let look = plan.release(release).look();
+        let held = match (&asked, look) {
+            (Some(asked), Some(look)) => self.failed_look(requester, asked, look).await?,
+            (None, _) | (_, None) => None,
+        };
+        let earlier = held.and_then(|held| {
+            let loss = held.failed.loss_to_add(look?)?;
+            Some((held, loss))
+        });
+        Ok(Keeps {
+            asked,
+            look,
+            earlier,
+        })
+    }
+
+    /// The role's look at a question that led to no answer; of several, the most accurate one.
+    /// Another role's look decides nothing. Sessions that use no stored answers have none.
+    async fn failed_look(
+        &self,
+        requester: &Requester,
+        question: &QuestionDigest,
+        look: &Look,
+    ) -> Result<Option<HeldLook>, Error> {
+        if !self.recalls(requester) {
+            return Ok(None);
+        }
+        let any = QuestionDigest {
+            accuracy: 0.0,
+            ..look_at(question, look)
+        };
+        let kept = self.ledger.find(&requester.role, any).await;
+        match kept.map_err(|e| ledger_failed(&e))? {
+            Some(Stored::Held { released, accuracy }) => {
+                let failed = FailedLook::read(&released);
+                let failed = failed.map_err(|e| internal("release", &e))?;
+                Ok(Some(HeldLook { failed, accuracy }))
+            }
+            Some(Stored::Offered(_)) | None => Ok(None),
+        }
+    }
 }
+
+/// A look that led to no answer, which the role has paid for.
+struct HeldLook {
+    failed: FailedLook,
+    /// The accuracy of the question, or of all looks that count together.
+    accuracy: f64,
+}
+
+/// The questions under which the results of a release are kept.
+pub(super) struct Keeps<'p> {
+    asked: Option<QuestionDigest>,
+    look: Option<&'p Look>,
+    /// The look at the same question that the role holds, and the loss that it adds to an answer.
+    earlier: Option<(HeldLook, Loss)>,
+}
+
+impl Keeps<'_> {
+    /// The look that counts together with the next one.
+    pub fn failed_look(&self) -> Option<&FailedLook> {
+        let (held, _) = self.earlier.as_ref()?;
+        Some(&held.failed)
+    }
+
+    /// The question of an answer.
+    ///
+    /// # Guarantee
+    /// Where an earlier look is part of it, its loss is that of both. No question has that loss at
+    /// this accuracy, so the answer is not offered to other roles, who have not paid for that look.
+    pub fn as_answer(&self) -> Option<QuestionDigest> {
+        let asked = self.asked?;
+        let earlier = self.earlier.as_ref().map_or(Loss::ZERO, |(_, loss)| *loss);
+        let loss = asked.loss.compose(earlier)?;
+        Some(QuestionDigest { loss, ..asked })
+    }
+
+    /// The question of a look that led to no answer.
+    pub fn as_look(&self) -> Option<QuestionDigest> {
+        let asked = look_at(self.asked.as_ref()?, self.look?);
+        let earlier = self.earlier.as_ref().map_or(0.0, |(held, _)| held.accuracy);
+        let accuracy = asked.accuracy.hypot(earlier);
+        Some(QuestionDigest { accuracy, ..asked })
+    }
+}
+
+/// Accuracies closer than this are equal.
+const SLACK: f64 = 1e-9;
 
 /// The digest under which a look that led to no answer is kept, next to the answers to its
 /// question.
-pub(super) fn look_at(question: &QuestionDigest, look: &Look) -> QuestionDigest {
+fn look_at(question: &QuestionDigest, look: &Look) -> QuestionDigest {
     let mut digest = Sha256::new();
     digest.update(b"look");
     digest.update(question.digest.0);
@@ -125,6 +228,8 @@ pub(super) struct ShortLook<'a> {
     pub epsilon_max: f64,
     /// The rest of the role's budget, in words.
     pub left: Option<String>,
+    /// Whether the session's next look counts together with this one.
+    pub counts_again: bool,
 }
 
 impl ShortLook<'_> {
@@ -144,6 +249,7 @@ impl ShortLook<'_> {
     fn remedy(&self) -> String {
         let times = match self.few {
             TooFew::Units(..) => None,
+            TooFew::Short { again, .. } if self.counts_again => again,
             TooFew::Short { times, .. } => times,
             TooFew::Groups => {
                 let least = self.plan.units_to_show().map_or(String::new(), |least| {
@@ -152,6 +258,12 @@ impl ShortLook<'_> {
                 return format!("{least}GROUP BY fewer or coarser keys, or raise pgveil.epsilon.");
             }
         };
+        if self.counts_again && times.is_some_and(|times| times <= 1.0) {
+            return format!(
+                "Ask the same again: another look would probably show enough together with this \
+                    one. Otherwise ask of more rows, or {FIXED}."
+            );
+        }
         let wanted = times.zip(self.epsilon);
         match wanted.map(|(times, epsilon)| up_to_two_digits(times * epsilon)) {
             Some(epsilon) if epsilon <= self.epsilon_max => format!(

@@ -22,7 +22,7 @@ use crate::ledger::{Balance, Balances, Origin, Verdict};
 use crate::parse::{Query, Statement, parse};
 use crate::policy::{Role, SessionSettings};
 use crate::refusal::Refusal;
-use crate::rewrite::{Plan, Widened};
+use crate::rewrite::{Plan, UnitCount, Widened};
 
 /// The name under which explorations wait to be planned: all operators count as one role. No role
 /// has this name. Every exploration counts as a large statement, since it is planned at many
@@ -56,6 +56,7 @@ fn planned_within(asked: &QuestionPlan<'_>, effort: &Arc<PlanningEffort>) -> Res
         search_path,
         constants,
         terms,
+        units: _,
     } = asked;
     plan_within(query, policy, search_path, constants, terms, effort)
 }
@@ -181,6 +182,7 @@ impl Engine {
             search_path: &requester.search_path,
             constants: &constants,
             terms: &terms,
+            units: UnitCount::of_policy(&self.policy),
         };
         let effort = Arc::default();
         let planned = planned_within(&asked, &effort)?;

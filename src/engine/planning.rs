@@ -20,7 +20,7 @@ use crate::parse::Query;
 use crate::policy::{ClipChoice, Policy, Reuse, Role, SessionSettings, Table, UselessMode};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::{Constants, SessionFacts, resolve};
-use crate::rewrite::{Plan, Terms, needs_first_answer, rewrite, useless};
+use crate::rewrite::{Plan, Terms, UnitCount, needs_first_answer, rewrite, useless};
 
 /// The most memory that planning one statement takes, without the statement itself.
 pub(super) const PLANNING_BYTES: usize = 200 << 20;
@@ -107,8 +107,10 @@ fn first_answer(
     };
     let mut first = terms.of_first_answer(policy);
     let settings = &terms.session_settings;
-    let is_useless =
-        |plan: &Plan| settings.useless != UselessMode::Allow && !useless(plan, policy).is_empty();
+    let is_useless = |plan: &Plan| {
+        settings.useless != UselessMode::Allow
+            && !useless(plan, UnitCount::of_policy(policy)).is_empty()
+    };
     let (mut useless_one, mut refused) = (None, None);
     loop {
         match rewrite(analyzed, policy, &first) {

@@ -24,7 +24,7 @@ use crate::mechanism::{Fixed, Loss};
 use crate::parse::{ExplainFormat, Query};
 use crate::policy::UselessMode;
 use crate::refusal::Refusal;
-use crate::rewrite::{ChoiceKind, ChoicePlan, Plan, ReleasePlan, most_of_one_query};
+use crate::rewrite::{ChoiceKind, ChoicePlan, Plan, ReleasePlan, UnitCount, most_of_one_query};
 
 /// The terms that somebody agreed to: the charge and the expected error, under one policy.
 #[derive(Debug, Clone, PartialEq)]
@@ -271,7 +271,10 @@ impl Engine {
         let lines = explain::text(&plan, Sql::LeftOut, settings, &due, &balances.role, of_role);
         let loss = due.loss();
         let curve = match with_curve && !loss.is_zero() {
-            true => self.curve_of(requester, &query, &balances).await,
+            true => {
+                let units = self.known_units(requester, &plan).await?;
+                self.curve_of(requester, (&query, units), &balances).await
+            }
             false => None,
         };
         let refuses = settings.useless == UselessMode::Refuse;
@@ -320,7 +323,7 @@ impl Engine {
     async fn curve_of(
         &self,
         requester: &Requester,
-        query: &Query,
+        (query, units): (&Query, Option<UnitCount>),
         balances: &Balances,
     ) -> Option<Curve> {
         let terms = self.terms(requester, accounts(balances));
@@ -331,6 +334,7 @@ impl Engine {
             search_path: &requester.search_path,
             constants: &constants,
             terms: &terms,
+            units,
         };
         let permit = self
             .planning_limit

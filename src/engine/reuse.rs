@@ -3,7 +3,6 @@
 
 use sha2::{Digest, Sha256};
 
-use super::draw_release::look_at;
 use super::middle_queries::{MiddleQueries, PrintedColumn};
 use super::planning_limit::aside;
 use super::rollup::FromFiner;
@@ -64,7 +63,14 @@ impl Recalled {
 pub(super) struct Offer {
     pub release: ReleaseId,
     answer: AnswerId,
-    loss: Loss,
+    question: QuestionDigest,
+}
+
+impl Offer {
+    /// The question that the role asks.
+    pub fn question(&self) -> (ReleaseId, QuestionDigest) {
+        (self.release, self.question)
+    }
 }
 
 impl Engine {
@@ -141,7 +147,7 @@ impl Engine {
                         (None, Some(Stored::Offered(answer))) => recalled.offered.push(Offer {
                             release,
                             answer,
-                            loss: question.loss,
+                            question,
                         }),
                         (None, Some(Stored::Held { .. }) | None) => {
                             recalled.open.push((release, question))
@@ -271,20 +277,10 @@ impl Engine {
     }
 }
 
-/// The digest under which a look that led to no answer is kept, so that it is not paid for again.
-pub(super) fn look_question(
-    plan: &Plan,
-    release: ReleaseId,
-    constants: &[PrintedColumn],
-) -> Option<QuestionDigest> {
-    let question = question(plan, release, constants)?;
-    Some(look_at(&question, plan.release(release).look()?))
-}
-
 /// The price of all offers.
 pub(super) fn sum(offered: &[Offer]) -> Loss {
     offered.iter().fold(Loss::ZERO, |sum, offer| {
-        sum.compose(offer.loss).unwrap_or(sum)
+        sum.compose(offer.question.loss).unwrap_or(sum)
     })
 }
 

@@ -10,7 +10,7 @@ use super::budget_left::budget_left;
 use super::draw_release::ShortLook;
 use super::failures::FailureSlot;
 use super::middle_queries::MiddleQueries;
-use super::reuse::{Offer, Recalled, look_question, question, sum};
+use super::reuse::{Offer, Recalled, sum};
 use super::rollup::FromFiner;
 use super::run_error::RunError;
 use super::shown_periods::{PeriodsClaim, ShownPeriods};
@@ -149,7 +149,12 @@ impl Engine {
         } = self
             .recall_in(requester, plan, &mut middles, timing)
             .await?;
-        self.refuse_repeated_look(requester, plan, &open).await?;
+        // Whether another role holds an answer makes no difference.
+        let asked = open
+            .iter()
+            .copied()
+            .chain(offered.iter().map(Offer::question));
+        self.refuse_repeated_look(requester, plan, asked).await?;
         self.refuse_to_buy(requester, open.len() + offered.len())?;
         let part = plan.part(|release| {
             released.table(release).is_none()
@@ -345,6 +350,7 @@ impl Engine {
                     return Err(RunError::Backend(execute::Error::Cancelled));
                 }
             };
+            let keeps = self.keeps(requester, plan, release, &constants).await?;
             timing.begin();
             let mut read = match std::mem::replace(&mut ready, Ok(())) {
                 Ok(()) => paid.run(release, &constants, timing.cancel()).await,
@@ -360,22 +366,23 @@ impl Engine {
                 };
             }
             let drawn = match read {
-                Ok(read) => self.draw(paid, (release, read), payer, &mut *sampler).await,
+                Ok(read) => {
+                    let rows = (release, read, keeps.failed_look());
+                    self.draw(paid, rows, payer, &mut *sampler).await
+                }
                 Err(error) => Err(RunError::Backend(error)),
             };
             timing.rest().await;
             match drawn {
                 Ok(None) => {}
                 Ok(Some(seen)) => {
-                    if let Some(question) = look_question(plan, release, &constants) {
+                    if let Some(question) = keeps.as_look() {
                         paid.keep_finding(question, &seen)
                             .map_err(|e| internal("release", &e))?;
                     }
                     if few.is_none() {
-                        few = Some(
-                            self.short_look(requester, plan.release(release), seen)
-                                .await,
-                        );
+                        let plan = plan.release(release);
+                        few = Some(self.short_look(requester, plan, seen.few).await);
                     }
                     continue;
                 }
@@ -386,7 +393,7 @@ impl Engine {
                 }
                 Err(fault) => return Err(fault),
             }
-            if let Some(question) = question(plan, release, &constants) {
+            if let Some(question) = keeps.as_answer() {
                 paid.keep_release(question, release);
             }
         }
@@ -410,6 +417,8 @@ impl Engine {
             },
             epsilon_max: privacy.epsilon_max,
             left: balance.ok().map(|balance| budget_left(&balance)),
+            counts_again: self.recalls(requester)
+                && plan.look().is_some_and(|look| look.shown.is_none()),
         };
         look.refusal()
     }

@@ -15,7 +15,7 @@ use crate::policy::{ClipChoice, Policy, UselessMode};
 use crate::refusal::{Refusal, reason};
 use crate::release::Released;
 use crate::resolve::{Constants, resolve};
-use crate::rewrite::{Plan, Terms, Useless, best_error, rewrite, thin_groups, useless};
+use crate::rewrite::{Plan, Terms, UnitCount, Useless, best_error, rewrite, thin_groups, useless};
 
 /// The most variants of one kind that are priced.
 const TRIALS: usize = 6;
@@ -28,6 +28,8 @@ pub struct QuestionPlan<'a> {
     pub search_path: &'a [String],
     pub constants: &'a Constants,
     pub terms: &'a Terms,
+    /// About how many units there are, where that is known.
+    pub units: Option<UnitCount>,
 }
 
 /// How useful a question's answer would be despite the noise.
@@ -44,14 +46,14 @@ pub(super) struct Usefulness {
 ///
 /// # Guarantee
 /// The refusal depends on the arguments alone: the statement, the policy, the session, what the
-/// role itself has spent, and which answers it holds. No private row decides, nor what other roles
-/// did.
+/// role itself has spent, and the answers that it holds. No private row decides, nor what other
+/// roles did.
 pub fn refuse_useless(
     asked: &QuestionPlan<'_>,
     plan: &Plan,
     is_bought: impl Fn(ReleaseId) -> bool,
 ) -> Option<Refusal> {
-    let mut found = useless(plan, asked.policy);
+    let mut found = useless(plan, asked.units);
     found.retain(|useless| is_bought(useless.release));
     let first = found.first()?;
     let mut hints: Vec<String> = hint(asked, plan, &found).into_iter().collect();
@@ -61,12 +63,15 @@ pub fn refuse_useless(
         ));
     }
     let refusal = Refusal::new(reason::USELESS_QUESTION, &first.message);
-    let privacy = &asked.policy.privacy;
+    let known = match asked.units? {
+        UnitCount::Policy(units) => format!("The policy says that there are about {units}"),
+        UnitCount::Released(units) => {
+            format!("Answers that you hold say that there are at most about {units}")
+        }
+    };
     let refusal = refusal.detail(format!(
-        "Nothing was charged. The policy says that there are about {} units, each a {}; SET \
-            pgveil.useless = warn asks anyway.",
-        privacy.units.unwrap_or(0),
-        privacy.unit
+        "Nothing was charged. {known} units, each a {}; SET pgveil.useless = warn asks anyway.",
+        asked.policy.privacy.unit
     ));
     Some(if hints.is_empty() {
         refusal
@@ -88,9 +93,15 @@ impl Engine {
         plan: &Plan,
     ) -> Result<Vec<Refusal>, Error> {
         let mode = requester.session_settings.useless;
-        let is_fine =
-            || useless(plan, &self.policy).is_empty() && thin_groups(plan, &self.policy).is_empty();
-        if mode == UselessMode::Allow || is_fine() {
+        if mode == UselessMode::Allow {
+            return Ok(Vec::new());
+        }
+        let is_declared = self.policy.privacy.units.is_some();
+        if !is_declared && self.holds_all(requester, plan).await? {
+            return Ok(Vec::new());
+        }
+        let units = self.known_units(requester, plan).await?;
+        if useless(plan, units).is_empty() && thin_groups(plan, units).is_empty() {
             return Ok(Vec::new());
         }
         let mut middles = MiddleQueries::new(self, requester, plan);
@@ -99,7 +110,7 @@ impl Engine {
             useless,
             mut warnings,
         } = self
-            .usefulness(requester, query, plan, &held.released)
+            .usefulness_for(requester, query, (plan, &held.released), units)
             .await?;
         match (useless, mode) {
             (Some(refusal), UselessMode::Refuse) => return Err(Error::Rewrite(refusal)),
@@ -123,14 +134,27 @@ impl Engine {
         plan: &Plan,
         held: &Released,
     ) -> Result<Usefulness, Error> {
+        let units = self.known_units(requester, plan).await?;
+        self.usefulness_for(requester, query, (plan, held), units)
+            .await
+    }
+
+    /// [`Self::usefulness`] with this number of units.
+    async fn usefulness_for(
+        &self,
+        requester: &Requester,
+        query: &Query,
+        (plan, held): (&Plan, &Released),
+        units: Option<UnitCount>,
+    ) -> Result<Usefulness, Error> {
         let is_bought = |release: ReleaseId| held.table(release).is_none();
-        let thin = thin_groups(plan, &self.policy);
+        let thin = thin_groups(plan, units);
         let warnings = thin
             .into_iter()
             .filter(|(release, _)| is_bought(*release))
             .map(|(_, message)| Refusal::new(reason::SMALL_GROUPS, message))
             .collect();
-        let found = useless(plan, &self.policy);
+        let found = useless(plan, units);
         let useless = if found.iter().any(|found| is_bought(found.release)) {
             let mut key = self.key_now(requester, query).await?;
             if let Some(epsilon) = plan.first_answer() {
@@ -143,6 +167,7 @@ impl Engine {
                 search_path: &requester.search_path,
                 constants: &key.constants,
                 terms: &key.terms,
+                units,
             };
             // Variants are priced for nothing, so they take turns.
             let permit = self
@@ -211,7 +236,7 @@ impl Variants<'_> {
             let analyzed = analyze(query, policy, &terms.session_settings, effort).ok()?;
             rewrite(&analyzed, policy, terms).ok()
         })?;
-        useless(&plan, policy).is_empty().then_some(plan)
+        useless(&plan, self.asked.units).is_empty().then_some(plan)
     }
 
     /// How far off the useless answer would be in another plan.
@@ -219,7 +244,7 @@ impl Variants<'_> {
         let error = self
             .found
             .first()
-            .and_then(|first| best_error(plan, self.asked.policy, first.release, first.aggregate?));
+            .and_then(|first| best_error(plan, self.asked.units, first.release, first.aggregate?));
         error.map_or("would do".to_owned(), |error| format!("would give {error}"))
     }
 

@@ -20,7 +20,9 @@ use crate::parse::{Statement, parse};
 use crate::policy::{ClipChoice, Column, Policy, Protection, Role, Table};
 use crate::postgres::{identifier, qualify};
 use crate::resolve::Constants;
-use crate::rewrite::{Measure, Plan, ReleasePlan, Terms, measure_deviation, times_clip, useless};
+use crate::rewrite::{
+    Measure, Plan, ReleasePlan, Terms, UnitCount, measure_deviation, times_clip, useless,
+};
 
 /// The most answers that are counted.
 const ANSWERS_MAX: u64 = 1_000_000;
@@ -299,7 +301,7 @@ impl<'a> Pricing<'a> {
             error,
             is_chosen: release.look().is_some(),
             in_units,
-            is_useless: !useless(plan, self.policy).is_empty(),
+            is_useless: !useless(plan, UnitCount::of_policy(self.policy)).is_empty(),
             loss: plan.loss(),
             rows,
         })

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 use zeroize::{Zeroize, Zeroizing};
 
-pub use chosen::TooFew;
+pub use chosen::{FailedLook, TooFew};
 pub use select_clip::{ClipBias, ClippedValues};
 
 use super::{
@@ -37,7 +37,7 @@ pub struct Looked {
     others: Zeroizing<Vec<TextRows>>,
     /// Groups that are shown by threshold, with the noisy number that decided.
     shown: Option<HashMap<PrintedKey, i128>>,
-    chosen: Result<ChosenBlocks, TooFew>,
+    chosen: Result<ChosenBlocks, FailedLook>,
 }
 
 impl std::fmt::Debug for Looked {
@@ -51,22 +51,24 @@ impl Looked {
     ///
     /// # Errors
     /// What was seen instead.
-    pub fn outcome(&self) -> Result<(), TooFew> {
-        self.chosen.as_ref().map(drop).map_err(|few| *few)
+    pub fn outcome(&self) -> Result<(), &FailedLook> {
+        self.chosen.as_ref().map(drop)
     }
 }
 
 impl Releasing<'_> {
     /// Opens the rows of a release, and draws the noisy number of units in each bin of each block
     /// with a choice. Where groups are shown by threshold, draws the number that decides, too.
+    /// Looks at the same question that led to no answer count together with it.
     ///
     /// # Guarantee
     /// What is drawn costs at most the look's `first` loss, for neighbours that differ in all rows
-    /// of one unit: a unit is in one bin of each block. The choice reads these numbers, and how
-    /// many groups are shown or listed; nothing else.
+    /// of one unit: a unit is in one bin of each block. The choice reads these numbers, those of
+    /// `earlier`, and how many groups are shown or listed; nothing else.
     ///
     /// # Requires
-    /// As [`Releasing::release`]. Each release is looked at once (asserted).
+    /// As [`Releasing::release`]. Each release is looked at once (asserted). Whoever sees the
+    /// answer has paid for `earlier`.
     ///
     /// # Reference
     /// `docs/look.md`, lemma 2.
@@ -74,6 +76,7 @@ impl Releasing<'_> {
         &mut self,
         release: ReleaseId,
         rows: Sealed<Vec<TextRows>>,
+        earlier: Option<&FailedLook>,
         sampler: &mut dyn Sampler,
     ) -> Result<Looked, Error> {
         assert!(
@@ -98,12 +101,21 @@ impl Releasing<'_> {
             let seen = has_choice.then(|| histogram(&binned, (at, block), look.counts, sampler));
             histograms.push(seen.transpose()?);
         }
+        let earlier = earlier.and_then(|of| Some((of, of.loss_to_add(look)?)));
+        let (histograms, loss) = match earlier {
+            Some((failed, loss)) => (
+                failed.add_to(histograms),
+                look.first.compose(loss).ok_or(Error::Mismatch)?,
+            ),
+            None => (histograms, look.first),
+        };
+        let chosen = ChosenBlocks::of(plan, look, groups, &histograms);
         Ok(Looked {
             release,
             binned,
             others: Zeroizing::new(std::mem::take(&mut *rows)),
             shown,
-            chosen: ChosenBlocks::of(plan, look, groups, &histograms),
+            chosen: chosen.map_err(|few| FailedLook::new(few, histograms, loss)),
         })
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
-use super::{Error, Looked, Released, ReleasedTable, Releasing};
+use super::{Error, FailedLook, Looked, Released, ReleasedTable, Releasing};
 use crate::execute::{self, Backend, Sealed, Snapshot, TextRows};
 use crate::ir::ReleaseId;
 use crate::ledger::{self, Charge, HistoryEntry, Ledger, QuestionDigest};
@@ -185,8 +185,14 @@ impl<'p> PaidPart<'p> {
     ///
     /// # Errors
     /// [`Error`]. The charge stands.
-    pub fn look(&mut self, read: PaidRows, sampler: &mut dyn Sampler) -> Result<Looked, Error> {
-        self.releasing.look(read.release, read.rows, sampler)
+    pub fn look(
+        &mut self,
+        read: PaidRows,
+        earlier: Option<&FailedLook>,
+        sampler: &mut dyn Sampler,
+    ) -> Result<Looked, Error> {
+        let PaidRows { release, rows } = read;
+        self.releasing.look(release, rows, earlier, sampler)
     }
 
     /// Draws the sums after a look, by the receipt of its second debit:

@@ -4,8 +4,10 @@
 mod determines;
 mod reads_off;
 mod unclamped;
+mod units_seen;
 
 pub use reads_off::{read_off, reads_off, stand_in};
+pub use units_seen::units_at_most;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -25,8 +27,8 @@ use crate::ir::evaluate::evaluate;
 use crate::ir::{ColumnId, Expr, GroupingSet, KeyId, SetId};
 use crate::policy::Scalar;
 use crate::rewrite::{
-    CoordinateId, Family, Measure, ReleasePlan, SqlDigest, Total, key_text, measure_deviation,
-    measure_terms,
+    Coordinate, CoordinateId, Family, Measure, ReleasePlan, SqlDigest, Total, key_text,
+    measure_deviation, measure_terms,
 };
 
 /// An answer's groups and the noisy integers behind its measures, kept with it so that they can be
@@ -41,6 +43,9 @@ pub struct Grain {
     /// The keys of each grouping set; empty for a plain GROUP BY of all keys.
     sets: Vec<Vec<FinerKey>>,
     totals: Vec<Total>,
+    /// The coordinate that counts every row once. Older answers do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    rows: Option<CoordinateId>,
     /// For each coordinate: its integers are in units of 2^-refined, divided by `divisor`.
     refined: Vec<u32>,
     #[serde(default = "one")]
@@ -108,6 +113,7 @@ impl Grain {
                 .collect::<Option<_>>()?,
             sets: release.sets().iter().map(finer).collect(),
             totals: family.totals.clone(),
+            rows: coordinate_of_rows(release),
             refined: refined.to_vec(),
             divisor,
             noisy: noisy
@@ -116,6 +122,16 @@ impl Grain {
                 .collect(),
         })
     }
+}
+
+/// The coordinate that counts every row once.
+fn coordinate_of_rows(release: &ReleasePlan) -> Option<CoordinateId> {
+    let is_of_rows = |coordinate: &Coordinate| match coordinate {
+        Coordinate::Rows { mask } => mask.filter.is_none() && mask.not_null.is_none(),
+        _ => false,
+    };
+    let at = release.coordinates().iter().position(is_of_rows);
+    at.map(CoordinateId)
 }
 
 /// An answer that was computed from a finer one.

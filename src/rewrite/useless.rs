@@ -1,8 +1,8 @@
 //! Questions whose answers the noise hides, whatever the data are.
 //!
 //! The noise is known before a row is read. So is about how many units there are, where the policy
-//! says it. Each rule takes the best case: all units are in one group, each with the most rows that
-//! count. An answer that says nothing then never says anything.
+//! says it, or an answer that the role holds. Each rule takes the best case: all units are in one
+//! group, each with the most rows that count. An answer that says nothing then never says anything.
 
 mod best_case;
 
@@ -14,6 +14,35 @@ use crate::aggregates::{DrawId, Expected, Foreseen, Output, rounded_text, three_
 use crate::ir::{AggregateId, ReleaseId};
 use crate::mechanism::quantile_95;
 use crate::policy::Policy;
+
+/// About how many units there are, and where that is known from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnitCount {
+    /// The number in the policy.
+    Policy(u64),
+    /// The upper end of an interval that was released to the role.
+    Released(u64),
+}
+
+impl UnitCount {
+    pub fn of_policy(policy: &Policy) -> Option<Self> {
+        policy.privacy.units.map(Self::Policy)
+    }
+
+    pub fn units(self) -> u64 {
+        match self {
+            Self::Policy(units) | Self::Released(units) => units,
+        }
+    }
+
+    /// The number in a message, in front of `units`.
+    fn in_words(self) -> String {
+        match self {
+            Self::Policy(units) => format!("about {units}"),
+            Self::Released(units) => format!("at most about {units}"),
+        }
+    }
+}
 
 /// An aggregate, or the groups of a release, that noise makes useless.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,13 +57,14 @@ pub struct Useless {
     pub known: Option<(String, String)>,
 }
 
-/// What is useless in a plan: nothing where the policy does not say how many units there are.
+/// What is useless in a plan: nothing where it is not known how many units there are.
 ///
 /// # Guarantee
-/// The result depends on the plan and the policy alone, so on the policy, the schema, the session,
-/// the statement and what the role itself has spent. No private row is read.
-pub fn useless(plan: &Plan, policy: &Policy) -> Vec<Useless> {
-    let Some(units) = policy.privacy.units else {
+/// The result depends on the plan and the number of units alone, so on the policy, the schema, the
+/// session, the statement, what the role itself has spent, and a value that was released to it. No
+/// private row is read.
+pub fn useless(plan: &Plan, units: Option<UnitCount>) -> Vec<Useless> {
+    let Some(units) = units else {
         return Vec::new();
     };
     let releases = plan.releases().iter().enumerate();
@@ -61,12 +91,13 @@ fn whole_release(release: ReleaseId, message: String) -> Useless {
 }
 
 /// Where a look would not see all units, were they as long as each other.
-fn unseen(look: &Look, units: u64) -> Option<String> {
+fn unseen(look: &Look, units: UnitCount) -> Option<String> {
     let least = SEEN * look.deviation();
-    (least > units as f64).then(|| {
+    (least > units.units() as f64).then(|| {
         format!(
-            "a clip could be chosen from about {} units on, and there are about {units} in all",
-            rounded_text(least.ceil())
+            "a clip could be chosen from about {} units on, and there are {} in all",
+            rounded_text(least.ceil()),
+            units.in_words()
         )
     })
 }
@@ -90,20 +121,20 @@ fn is_known(release: &ReleasePlan) -> bool {
 /// How far off an aggregate may be in the best case, in words.
 pub fn best_error(
     plan: &Plan,
-    policy: &Policy,
+    units: Option<UnitCount>,
     release: ReleaseId,
     aggregate: AggregateId,
 ) -> Option<String> {
     let release = plan.releases().get(release.0).filter(|r| is_known(r))?;
     let (output, _) = release.output(aggregate)?;
-    expected_error(release, output, policy.privacy.units?).error
+    expected_error(release, output, units?.units()).error
 }
 
 /// Releases of which most groups hold fewer units than the noise of their number, in words. Such an
 /// answer may be right for a few large groups. Where a look chooses the clip, units are meant that
 /// add as much as the clip lets them: of others, the noise hides more.
-pub fn thin_groups(plan: &Plan, policy: &Policy) -> Vec<(ReleaseId, String)> {
-    let Some(units) = policy.privacy.units else {
+pub fn thin_groups(plan: &Plan, units: Option<UnitCount>) -> Vec<(ReleaseId, String)> {
+    let Some(units) = units.map(UnitCount::units) else {
         return Vec::new();
     };
     let releases = plan.releases().iter().enumerate();
@@ -134,12 +165,12 @@ fn thin(release: &ReleasePlan, units: u64) -> Option<String> {
     })
 }
 
-fn of_release(at: ReleaseId, release: &ReleasePlan, units: u64) -> Vec<Useless> {
+fn of_release(at: ReleaseId, release: &ReleasePlan, units: UnitCount) -> Vec<Useless> {
     let hidden = hidden_groups(release, units).map(|message| whole_release(at, message));
     let is_one = release.outputs().len() == 1;
     let aggregates = AggregateId::with_numbers(release.outputs());
     let answers = aggregates.filter_map(|(aggregate, (output, _))| {
-        let predicate = expected_error(release, output, units).useless?;
+        let predicate = expected_error(release, output, units.units()).useless?;
         let subject = if is_one {
             "this answer".to_owned()
         } else {
@@ -157,14 +188,15 @@ fn of_release(at: ReleaseId, release: &ReleasePlan, units: u64) -> Vec<Useless> 
 
 /// Where groups are shown by threshold: a group of more than half of all units would be hidden as
 /// often as shown.
-fn hidden_groups(release: &ReleasePlan, units: u64) -> Option<String> {
+fn hidden_groups(release: &ReleasePlan, units: UnitCount) -> Option<String> {
     let price = release.price()?;
     let (presence, _) = price.threshold?;
     let least = threshold_units(release, price, presence);
-    (least > units as f64 / 2.0).then(|| {
+    (least > units.units() as f64 / 2.0).then(|| {
         format!(
-            "a group needs about {} units to be shown, and there are about {units} in all",
-            rounded_text(least.ceil())
+            "a group needs about {} units to be shown, and there are {} in all",
+            rounded_text(least.ceil()),
+            units.in_words()
         )
     })
 }

@@ -9,6 +9,7 @@ pub mod end_to_end;
 pub mod explain;
 pub mod instants;
 pub mod key_paths;
+mod known_units;
 mod logistic;
 pub mod look;
 pub mod middle_query;

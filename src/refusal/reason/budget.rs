@@ -35,13 +35,14 @@ reasons! {
         "Set a larger target error, or use fewer groups and aggregates. The hint says how to show \
             the first answer again, free.";
     USELESS_QUESTION = "useless-question", USELESS_QUESTION, Other,
-        "For the number of units that the policy states, the noise would hide every possible \
-            answer. Nothing was charged.",
+        "For the number of units that the policy states, or that answers of the role show, the \
+            noise would hide every possible answer. Nothing was charged.",
         "Ask for fewer groups or parts, or spend more: the hint says how much. `SET pgveil.useless \
             = warn` runs the query anyway.";
     TOO_FEW_UNITS = "too-few-units", TOO_FEW_UNITS, Other,
         "Before the answer, noisy counts showed too few units to choose a clip for any sum, or to \
-            show a group. Only these counts were charged. The same query again is free.",
+            show a group. Only these counts were charged. The same query again is free, unless \
+            the hint says to ask it again.",
         "Ask about more rows, about fewer or coarser groups, or with the `pgveil.epsilon` that the \
             hint names; or `SET pgveil.clip = fixed`.";
     LOOK_ALONE_PAID = "look-alone-paid", CONFIGURATION_LIMIT_EXCEEDED, Exhausted,

@@ -1,8 +1,12 @@
 //! What a look decides: the clip of each block, and which blocks are drawn. Post-processing: it
 //! reads noisy numbers and public facts alone.
 
-use super::select_clip::{Choice, DrawnSums, Histogram, Shortfall, choose, total};
-use crate::rewrite::{Bins, Block, BlockId, CandidateId, Look, ReleasePlan, drawn_for};
+use super::select_clip::{
+    Choice, DrawnSums, Histogram, Shortfall, choose, combined_deviation, total,
+};
+use crate::mechanism::Loss;
+use crate::release::cells;
+use crate::rewrite::{Bins, Block, BlockId, CandidateId, Look, ReleasePlan, SEEN, drawn_for};
 
 /// Why no clip was chosen: noisy numbers.
 #[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -14,9 +18,92 @@ pub enum TooFew {
         units: f64,
         error: f64,
         times: Option<f64>,
+        /// How many times as large it would have to be for another look that counts together with
+        /// this one.
+        #[serde(default)]
+        again: Option<f64>,
     },
     /// No group has enough of them.
     Groups,
+}
+
+/// A look that led to no answer, as the role that paid for it keeps it.
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct FailedLook {
+    pub few: TooFew,
+    /// The noisy numbers of each block with a choice, of this look and earlier ones together. Empty
+    /// where an older version kept it.
+    histograms: Vec<Option<Histogram>>,
+    /// The loss of all these looks.
+    loss: Loss,
+}
+
+impl FailedLook {
+    pub(super) fn new(few: TooFew, histograms: Vec<Option<Histogram>>, loss: Loss) -> Self {
+        Self {
+            few,
+            histograms,
+            loss,
+        }
+    }
+
+    /// A look as it is stored. Older versions keep nothing but why it failed.
+    ///
+    /// # Errors
+    /// Where it is neither.
+    pub fn read(stored: &[u8]) -> Result<Self, serde_json::Error> {
+        serde_json::from_slice(stored).or_else(|_| {
+            let few = serde_json::from_slice(stored)?;
+            Ok(Self::new(few, Vec::new(), Loss::ZERO))
+        })
+    }
+
+    /// The loss of its looks, if another look at the plan's question counts together with them.
+    /// Where the look decides which groups are shown, none does.
+    pub fn loss_to_add(&self, look: &Look) -> Option<Loss> {
+        let is_of_units = match self.few {
+            TooFew::Units(..) | TooFew::Short { .. } => true,
+            TooFew::Groups => false,
+        };
+        let is_as_planned = self.histograms.len() == look.blocks.len();
+        (is_of_units && is_as_planned && look.shown.is_none()).then_some(self.loss)
+    }
+
+    /// What these looks and a new one, which was just drawn, show of each block.
+    pub(super) fn add_to(&self, drawn: Vec<Option<Histogram>>) -> Vec<Option<Histogram>> {
+        let both = drawn.into_iter().zip(&self.histograms);
+        let combined = both.map(|(drawn, before)| {
+            let combined = drawn.as_ref().zip(before.as_ref());
+            combined
+                .and_then(|(drawn, before)| drawn.combine(before))
+                .or(drawn)
+        });
+        combined.collect()
+    }
+
+    /// Whether a look as the plan has it will probably show enough, together with these. Of one
+    /// that is no better than they are, more is demanded: it may be a repeat that nobody wants to
+    /// pay for.
+    ///
+    /// # Guarantee
+    /// A function of the plan and of noisy numbers that were paid for.
+    pub fn would_show(&self, plan: &ReleasePlan) -> bool {
+        let Some(look) = plan.look() else {
+            return false;
+        };
+        let next = look.deviation();
+        let predicted: Vec<Option<Histogram>> = self
+            .histograms
+            .iter()
+            .map(|histogram| {
+                let histogram = histogram.as_ref()?;
+                let is_better = next < 0.99 * histogram.deviation;
+                let margin = if is_better { 1.0 } else { MARGIN };
+                Some(with_next(histogram, next, margin))
+            })
+            .collect();
+        ChosenBlocks::of(plan, look, cells(plan).len(), &predicted).is_ok()
+    }
 }
 
 /// The clips to choose from.
@@ -46,13 +133,16 @@ impl ChosenClip {
             cells: (groups * block.coordinates.len()) as f64,
             noise: 1.0 / block.mu.to_f64(),
         };
-        choose(histogram, &clips(&block.bins), sums).map_or_else(
+        let clips = clips(&block.bins);
+        choose(histogram, &clips, sums).map_or_else(
             |Shortfall(times)| {
                 let (units, error) = total(histogram);
+                let again = times.and_then(|_| times_again(histogram, &clips, sums));
                 Self::Unseen(TooFew::Short {
                     units,
                     error,
                     times,
+                    again,
                 })
             },
             Self::Chosen,
@@ -150,6 +240,35 @@ impl ChosenBlocks {
     }
 }
 
+/// How many times as large the next look's privacy parameter has to be, at least as large as now,
+/// for both looks together to show enough with a margin of one standard deviation.
+fn times_again(histogram: &Histogram, clips: &[f64], sums: DrawnSums) -> Option<f64> {
+    let mut trials = (0..TRIALS).map(|trial| TRIAL_FACTOR.powi(trial));
+    trials.find(|times| {
+        let sums = DrawnSums {
+            noise: sums.noise / times,
+            ..sums
+        };
+        let next = histogram.deviation / times;
+        choose(&with_next(histogram, next, MARGIN), clips, sums).is_ok()
+    })
+}
+
+/// The factor between trials, and their number: up to 18 times.
+const TRIAL_FACTOR: f64 = 1.05;
+const TRIALS: i32 = 60;
+
+/// The noise that a margin of one standard deviation allows for.
+const MARGIN: f64 = (SEEN + 1.0) / SEEN;
+
+/// What this look and another one, of this deviation, will probably show together.
+fn with_next(histogram: &Histogram, next: f64, margin: f64) -> Histogram {
+    Histogram {
+        deviation: margin * combined_deviation(histogram.deviation, next),
+        ..histogram.clone()
+    }
+}
+
 /// Whether some aggregate is made of these blocks alone, and not only of the one that is drawn with
 /// the look.
 fn is_worth_buying(plan: &ReleasePlan, look: &Look, is_drawn: &[bool]) -> bool {
@@ -161,4 +280,25 @@ fn is_worth_buying(plan: &ReleasePlan, look: &Look, is_drawn: &[bool]) -> bool {
         let is_here = |at: &Option<BlockId>| at.is_some_and(|at| is_drawn[at.0]);
         blocks.iter().all(is_here) && blocks.iter().any(|at| *at != look.shown)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FailedLook, Loss, TooFew};
+
+    /// Older versions kept nothing but what a look saw.
+    #[test]
+    fn older_looks_are_read() {
+        for few in [
+            r#"{"Units":[3.0,1.5]}"#,
+            r#"{"Short":{"units":3.0,"error":1.5,"times":null}}"#,
+            r#""Groups""#,
+        ] {
+            let read = FailedLook::read(few.as_bytes()).unwrap();
+            assert_eq!((read.histograms.len(), read.loss), (0, Loss::ZERO));
+        }
+        let new = FailedLook::new(TooFew::Groups, vec![None], Loss::ZERO);
+        let stored = serde_json::to_vec(&new).unwrap();
+        assert_eq!(FailedLook::read(&stored).unwrap(), new);
+    }
 }

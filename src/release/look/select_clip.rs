@@ -14,7 +14,7 @@ use clip_bias::no_growth;
 mod clip_bias;
 
 /// Noisy numbers of units in neighbouring bins of growing length, and how noisy they are.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Histogram {
     pub counts: Vec<f64>,
     /// The longest that a unit of each bin is, in the block's unit of length.
@@ -23,6 +23,33 @@ pub struct Histogram {
     pub deviation: f64,
     /// The noisy number of units above the last edge.
     pub beyond: f64,
+}
+
+impl Histogram {
+    /// What two looks at the same question show together: means, weighted by inverse variances.
+    /// `None` where their bins differ.
+    pub fn combine(&self, other: &Self) -> Option<Self> {
+        let mut edges = self.edges.iter().zip(&other.edges);
+        // Stored numbers are read back to the last digit or nearly so.
+        let is_same = self.edges.len() == other.edges.len()
+            && self.counts.len() == other.counts.len()
+            && edges.all(|(own, other)| (own - other).abs() <= 1e-9 * own.abs());
+        let deviation = combined_deviation(self.deviation, other.deviation);
+        let weights = [self, other].map(|of| (deviation / of.deviation).powi(2));
+        let mean = |own: f64, other: f64| own * weights[0] + other * weights[1];
+        let counts = self.counts.iter().zip(&other.counts);
+        is_same.then(|| Self {
+            counts: counts.map(|(own, other)| mean(*own, *other)).collect(),
+            edges: self.edges.clone(),
+            deviation,
+            beyond: mean(self.beyond, other.beyond),
+        })
+    }
+}
+
+/// The deviation of the mean of two numbers that is weighted by inverse variances.
+pub fn combined_deviation(one: f64, other: f64) -> f64 {
+    1.0 / (1.0 / one).hypot(1.0 / other)
 }
 
 /// The sums to be drawn: their number, and the noise of each per unit of length.

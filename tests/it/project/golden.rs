@@ -7,7 +7,7 @@ use pgveil::mechanism::{AccountState, Cap, Fixed, Loss, OneBit, Randomiser};
 use pgveil::parse::{Statement, parse};
 use pgveil::policy::{Budget, ClipChoice, Collected, Policy, Scalar, SessionSettings};
 use pgveil::resolve::Constants;
-use pgveil::rewrite::Terms;
+use pgveil::rewrite::{Terms, UnitCount};
 
 use crate::fixture::Veil;
 
@@ -63,6 +63,7 @@ fn story(sql: &str, policy: &Policy, clip: ClipChoice) -> String {
                 search_path: &search_path,
                 constants: &constants,
                 terms: &terms,
+                units: UnitCount::of_policy(policy),
             };
             let planned = pgveil::engine::plan(query, policy, &search_path, &constants, &terms);
             planned.and_then(|plan| match refuse_useless(&asked, &plan, |_| true) {

@@ -6,7 +6,7 @@ use pgveil::ir::ReleaseId;
 use pgveil::parse::{Query, Statement, parse};
 use pgveil::policy::{ClipChoice, Policy, SessionSettings, UselessMode};
 use pgveil::refusal::Refusal;
-use pgveil::rewrite::{Plan, Terms, measure_deviation};
+use pgveil::rewrite::{Plan, Terms, UnitCount, measure_deviation};
 
 use super::types::serve;
 use crate::fixture::Veil;
@@ -45,6 +45,7 @@ fn judged(demo: &Policy, units: Option<u64>, sql: &str, terms: &Terms) -> (Plan,
         search_path: &search_path,
         constants: &constants,
         terms,
+        units: UnitCount::of_policy(&policy),
     };
     let refused = refuse_useless(&asked, &planned, |_| true);
     (planned, refused)
@@ -209,10 +210,9 @@ async fn the_demo_answers_what_it_proposes() {
         for terms in [&terms(demo), &looking] {
             let (plan, refused) = judged(demo, Some(5000), &sql, terms);
             assert_eq!(refused, None, "{sql}");
-            let mut policy = demo.clone();
-            policy.privacy.units = Some(5000);
+            let units = Some(UnitCount::Policy(5000));
             assert!(
-                pgveil::rewrite::thin_groups(&plan, &policy).is_empty(),
+                pgveil::rewrite::thin_groups(&plan, units).is_empty(),
                 "{sql}"
             );
             let groups = plan.release(ReleaseId(0)).listed_groups();

@@ -1,7 +1,9 @@
 //! The amount that a clip takes from the sums, estimated from the noisy histogram by which it was
 //! chosen.
 
-use super::{Histogram, Smoothed, WINDOWS, beyond_a_gap, fullest, least_squares, lost_length};
+use super::{
+    Histogram, Smoothed, WINDOWS, beyond_a_gap, fullest, least_squares, lost_length, total,
+};
 
 /// The amount that a clip takes from the sums, in the block's unit of length. Estimates from noisy
 /// numbers.
@@ -15,6 +17,9 @@ pub struct ClipBias {
     pub units_error: f64,
     /// All units that the histogram shows.
     pub of: f64,
+    /// A number that at most one look in 700 has below the true number of units, wherever they lie.
+    /// Older answers do not say.
+    pub units_at_most: Option<f64>,
     /// How many units could be far longer than all others and not show, where intervals allow for
     /// fewer. Older answers do not say.
     pub hidden: Option<f64>,
@@ -57,6 +62,7 @@ struct Stored {
     units: f64,
     units_error: f64,
     of: f64,
+    units_at_most: Option<f64>,
     hidden: Option<f64>,
     #[serde(default)]
     beyond: f64,
@@ -83,6 +89,7 @@ impl From<Stored> for ClipBias {
             units: stored.units,
             units_error: stored.units_error,
             of: stored.of,
+            units_at_most: stored.units_at_most,
             hidden: stored.hidden,
             beyond: stored.beyond,
             expected: stored.expected,
@@ -94,6 +101,9 @@ impl From<Stored> for ClipBias {
         }
     }
 }
+
+/// Standard deviations to the end of a one-sided interval that at most one of 700 misses.
+const QUANTILE_OF_700: f64 = 3.0;
 
 /// How often the noise is halved in [`ClipBias::growth`].
 const HALVINGS: usize = 7;
@@ -243,6 +253,7 @@ impl Smoothed {
         let beyond = if is_exceeded { histogram.beyond } else { 0.0 };
         let of = self.units.iter().sum::<f64>() + beyond;
         let widest = WINDOWS.iter().max().map_or(1.0, |width| *width as f64);
+        let (all, all_error) = total(histogram);
         let hidden = BEYOND_DEVIATIONS * histogram.deviation * widest.sqrt();
         let (length, error) = self.possible_tails(histogram, OF_SUMS).lost_length(clip);
         let (likely_rows, rows_error) = self.possible_tails(histogram, OF_ROWS).lost_length(clip);
@@ -251,6 +262,7 @@ impl Smoothed {
             units: units + beyond,
             units_error: histogram.deviation * f64::sqrt(cut_bins),
             of,
+            units_at_most: Some(all + QUANTILE_OF_700 * all_error),
             hidden: (hidden > HIDDEN_UNITS * of).then_some(hidden),
             beyond,
             expected: Some(self.cut(histogram, clip) + beyond * of_beyond(histogram, clip)),

@@ -179,6 +179,25 @@ fn a_short_look_says_how_much_more_would_do() {
     assert_eq!(hidden, Shortfall(None));
 }
 
+/// Two looks together have the mean of their numbers, and less noise. What is read back from a
+/// ledger is of the same bins.
+#[test]
+fn two_looks_are_one_of_less_noise() {
+    let (one, _) = histogram(bell(80, 30.0, 400.0), 30.0);
+    let (other, _) = histogram(bell(80, 30.0, 800.0), 40.0);
+    let stored = serde_json::to_string(&other).unwrap();
+    let other = serde_json::from_str(&stored).unwrap();
+    let both = one.combine(&other).unwrap();
+    assert!((both.deviation - 24.0).abs() < 1e-9);
+    let units: f64 = both.counts.iter().sum();
+    assert!(
+        (units - (400.0 * 0.64 + 800.0 * 0.36)).abs() < 1e-6,
+        "{units}"
+    );
+    let (fewer_bins, _) = histogram(bell(40, 30.0, 400.0), 30.0);
+    assert_eq!(one.combine(&fewer_bins), None);
+}
+
 /// A far bin of noise is not followed; one of fifty units is.
 #[test]
 fn a_far_bin_counts_where_it_stands_out() {
@@ -216,6 +235,7 @@ fn a_group_lacks_an_even_part_or_its_share() {
         units: 0.0,
         units_error: 0.0,
         of: 0.0,
+        units_at_most: None,
         hidden: None,
         beyond: 0.0,
         expected: None,

@@ -1,0 +1,93 @@
+//! A look that saw too few units counts together with the next look at the same question.
+
+use pgveil::policy::{ClipChoice, Reuse, SessionSettings};
+use pgveil::shadow::Requester;
+
+use super::{requester, veil};
+use crate::fixture::Veil;
+
+const FEW: &str = "SELECT sum(amount) FROM retail.line WHERE week = 1 AND store > 8";
+
+fn asking(role: &str, epsilon: f64, reuse: Reuse) -> Requester {
+    Requester {
+        role: role.to_owned(),
+        session_settings: SessionSettings {
+            reuse,
+            ..requester(epsilon, ClipChoice::Auto).session_settings
+        },
+        ..Veil::requester()
+    }
+}
+
+async fn spent(veil: &Veil, role: &str) -> f64 {
+    let balance = veil.engine.ledger().balance(role).await.unwrap();
+    balance.spent.mu_squared.to_f64()
+}
+
+/// An epsilon at which the strongest window of one look holds between 3.54 and 4 standard
+/// deviations. Without noise, a look sees the exact numbers of units, and compares them with the
+/// noise that is planned. The hint names epsilon times 5 over what they are.
+async fn epsilon_that_falls_short(veil: &Veil) -> f64 {
+    let mut epsilon = 0.02;
+    loop {
+        let asked = asking("analyst", epsilon, Reuse::Off);
+        let refused = veil.ask_as(&asked, FEW).await.unwrap_err().report();
+        assert_eq!(refused.sqlstate, "PV002", "{refused:?}");
+        let hint = refused.hint.unwrap();
+        let named = hint.strip_prefix("SET pgveil.epsilon = ");
+        let named = named.and_then(|rest| rest.split(' ').next()?.parse::<f64>().ok());
+        if named.is_some_and(|named| named < 1.4 * epsilon) {
+            return epsilon;
+        }
+        epsilon *= 1.03;
+    }
+}
+
+/// A repeat of the question pays for another look, and both together show enough. The answer is
+/// held then. Another role is not sold it: it depends on a look that this role has not paid for.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_looks_together_show_what_one_does_not() {
+    // What is looked at here does not count there.
+    let epsilon = epsilon_that_falls_short(&veil(true).await).await;
+    let veil = veil(true).await;
+    for role in ["analyst", "other"] {
+        let asked = asking(role, epsilon, Reuse::On);
+        let before = spent(&veil, role).await;
+        let refused = veil.ask_as(&asked, FEW).await.unwrap_err().report();
+        assert_eq!(refused.sqlstate, "PV002", "{refused:?}");
+        let hint = refused.hint.unwrap();
+        let again = "Ask the same again: another look would probably show enough together with \
+            this one. Otherwise ask of more rows, or ";
+        assert!(hint.starts_with(again), "{hint}");
+        let of_look = spent(&veil, role).await - before;
+        let rows = veil.rows_as(&asked, FEW).await.unwrap();
+        let of_both = spent(&veil, role).await - before;
+        assert!(
+            (of_both / of_look - (1.0 + 1.0 / 0.3)).abs() < 0.01,
+            "{of_look}, {of_both}"
+        );
+        assert_eq!(veil.rows_as(&asked, FEW).await.unwrap(), rows);
+        assert_eq!(spent(&veil, role).await - before, of_both);
+    }
+}
+
+/// What another role has bought meanwhile changes nothing for a role whose look saw too little: the
+/// repeat is refused, and not answered by the other role's answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_of_another_role_does_not_end_a_refusal() {
+    let veil = veil(true).await;
+    let few = "SELECT sum(amount) FROM retail.line WHERE store = 30 AND week = 1";
+    let analyst = asking("analyst", 0.3, Reuse::On);
+    let refused = veil.ask_as(&analyst, few).await.unwrap_err().report();
+    let more = "INSERT INTO retail.line SELECT id, 1, 30, 5 FROM retail.household";
+    veil.client.batch_execute(more).await.unwrap();
+    let other = asking("other", 0.3, Reuse::On);
+    assert!(veil.ask_as(&other, few).await.is_ok());
+    let before = spent(&veil, "analyst").await;
+    let again = veil.ask_as(&analyst, few).await.unwrap_err().report();
+    assert_eq!(
+        (again.sqlstate, again.message),
+        (refused.sqlstate, refused.message)
+    );
+    assert_eq!(spent(&veil, "analyst").await, before);
+}
