@@ -4,11 +4,11 @@ as the unit.
     python3 -m venv venv && venv/bin/pip install psycopg2-binary tpchgen-cli
     venv/bin/python benches/tpch.py --pgveil target/release/pgveil --scale 1
 
-Each question is planned three times: with clips by the policy's limits (`fixed`), with clips chosen
+It starts a PostgreSQL of its own and loads TPC-H, with TPC-H's own types and keys. Each question is planned three times: with clips by the policy's limits (`fixed`), with clips chosen
 from a look (`auto`), and not at all (exact). The three are run in turns, warm, on one connection to
 PostgreSQL; medians are printed. `--other PROGRAM` plans with another build too. `--dsn` takes a
-server that is loaded already (`public`, TPC-H's own names), `--only TEXT` the questions whose name
-contains it, `--show` prints the emitted statements, `--cpu` measures the backend's CPU time.
+server that is loaded already (in `public`), `--only TEXT` the questions whose name contains it,
+`--show` prints the emitted statements, `--cpu` measures the backend's CPU time.
 """
 
 import argparse
@@ -16,7 +16,6 @@ import contextlib
 import json
 import math
 import os
-import socket
 import statistics
 import subprocess
 import sys
@@ -24,6 +23,65 @@ import tempfile
 import time
 
 import psycopg2
+import psycopg2.extensions
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "peers"))
+from peers import cluster, free_port
+
+SCHEMA = """
+CREATE TABLE region (r_regionkey int, r_name char(25) NOT NULL, r_comment varchar(152));
+CREATE TABLE nation (
+    n_nationkey int, n_name char(25) NOT NULL, n_regionkey int NOT NULL, n_comment varchar(152));
+CREATE TABLE part (
+    p_partkey int, p_name varchar(55) NOT NULL, p_mfgr char(25) NOT NULL,
+    p_brand char(10) NOT NULL, p_type varchar(25) NOT NULL, p_size int NOT NULL,
+    p_container char(10) NOT NULL, p_retailprice numeric(15,2) NOT NULL,
+    p_comment varchar(23) NOT NULL);
+CREATE TABLE supplier (
+    s_suppkey int, s_name char(25) NOT NULL, s_address varchar(40) NOT NULL,
+    s_nationkey int NOT NULL, s_phone char(15) NOT NULL, s_acctbal numeric(15,2) NOT NULL,
+    s_comment varchar(101) NOT NULL);
+CREATE TABLE partsupp (
+    ps_partkey int, ps_suppkey int, ps_availqty int NOT NULL,
+    ps_supplycost numeric(15,2) NOT NULL, ps_comment varchar(199) NOT NULL);
+CREATE TABLE customer (
+    c_custkey int, c_name varchar(25) NOT NULL, c_address varchar(40) NOT NULL,
+    c_nationkey int NOT NULL, c_phone char(15) NOT NULL, c_acctbal numeric(15,2) NOT NULL,
+    c_mktsegment char(10) NOT NULL, c_comment varchar(117) NOT NULL);
+CREATE TABLE orders (
+    o_orderkey bigint, o_custkey int NOT NULL, o_orderstatus char(1) NOT NULL,
+    o_totalprice numeric(15,2) NOT NULL, o_orderdate date NOT NULL,
+    o_orderpriority char(15) NOT NULL, o_clerk char(15) NOT NULL, o_shippriority int NOT NULL,
+    o_comment varchar(79) NOT NULL);
+CREATE TABLE lineitem (
+    l_orderkey bigint, l_partkey int NOT NULL, l_suppkey int NOT NULL, l_linenumber int,
+    l_quantity numeric(15,2) NOT NULL, l_extendedprice numeric(15,2) NOT NULL,
+    l_discount numeric(15,2) NOT NULL, l_tax numeric(15,2) NOT NULL,
+    l_returnflag char(1) NOT NULL, l_linestatus char(1) NOT NULL, l_shipdate date NOT NULL,
+    l_commitdate date NOT NULL, l_receiptdate date NOT NULL, l_shipinstruct char(25) NOT NULL,
+    l_shipmode char(10) NOT NULL, l_comment varchar(44) NOT NULL);
+"""
+
+KEYS = """
+ALTER TABLE region ADD PRIMARY KEY (r_regionkey);
+ALTER TABLE nation ADD PRIMARY KEY (n_nationkey), ADD FOREIGN KEY (n_regionkey) REFERENCES region;
+ALTER TABLE part ADD PRIMARY KEY (p_partkey);
+ALTER TABLE supplier
+    ADD PRIMARY KEY (s_suppkey), ADD FOREIGN KEY (s_nationkey) REFERENCES nation;
+ALTER TABLE partsupp
+    ADD PRIMARY KEY (ps_partkey, ps_suppkey), ADD FOREIGN KEY (ps_partkey) REFERENCES part,
+    ADD FOREIGN KEY (ps_suppkey) REFERENCES supplier;
+ALTER TABLE customer
+    ADD PRIMARY KEY (c_custkey), ADD FOREIGN KEY (c_nationkey) REFERENCES nation;
+ALTER TABLE orders
+    ADD PRIMARY KEY (o_orderkey), ADD FOREIGN KEY (o_custkey) REFERENCES customer;
+ALTER TABLE lineitem
+    ADD PRIMARY KEY (l_orderkey, l_linenumber),
+    ADD FOREIGN KEY (l_orderkey) REFERENCES orders, ADD FOREIGN KEY (l_partkey) REFERENCES part,
+    ADD FOREIGN KEY (l_suppkey) REFERENCES supplier;
+"""
+
+TABLES = ["region", "nation", "part", "supplier", "partsupp", "customer", "orders", "lineitem"]
 
 POLICY = """
 version: 1
@@ -181,10 +239,27 @@ QUESTIONS = {
 }
 
 
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+@contextlib.contextmanager
+def loaded(scale):
+    """The URLs of a server with TPC-H at that scale, and of one for the shadows."""
+    with cluster() as (directory, url), cluster() as (_, shadow):
+        generate = os.path.join(os.path.dirname(sys.executable), "tpchgen-cli")
+        with contextlib.closing(psycopg2.connect(url)) as connection:
+            connection.autocommit = True
+            cursor = connection.cursor()
+            cursor.execute(SCHEMA)
+            for table in TABLES:
+                subprocess.run(
+                    [generate, "csv", "-s", str(scale), "-q", "-o", directory, "-T", table],
+                    check=True,
+                )
+                path = os.path.join(directory, f"{table}.csv")
+                with open(path) as file:
+                    cursor.copy_expert(f"COPY {table} FROM STDIN (FORMAT csv, HEADER)", file)
+                os.remove(path)
+            cursor.execute(KEYS)
+            cursor.execute("VACUUM ANALYZE")
+        yield url, shadow
 
 
 @contextlib.contextmanager
@@ -214,14 +289,14 @@ def served(program, url, shadow):
                             port=port,
                             user=role,
                             password="bench",
-                            dbname="postgres",
+                            dbname=psycopg2.extensions.parse_dsn(url)["dbname"],
                         )
                         for role in ("auto", "fixed")
                     }
                     break
-                except psycopg2.OperationalError:
-                    if server.poll() is not None:
-                        sys.exit(open(log).read())
+                except psycopg2.OperationalError as error:
+                    if server.poll() is not None or "FATAL" in str(error):
+                        sys.exit(f"{error}{open(log).read()}")
                     time.sleep(0.1)
             yield roles
         finally:
@@ -267,7 +342,8 @@ def main():
     )
     parser.add_argument("--pgveil", required=True, help="the program")
     parser.add_argument("--other", help="another build")
-    parser.add_argument("--dsn", required=True, help="URL of a loaded server")
+    parser.add_argument("--scale", type=float, default=0.1, help="TPC-H's scale factor")
+    parser.add_argument("--dsn", help="URL of a server that is loaded already")
     parser.add_argument("--shadow", help="URL of a shadow server; without it pgveil starts one")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--only", default="")
@@ -280,6 +356,8 @@ def main():
     arguments = parser.parse_args()
     ways = {"exact": lambda question: [question]}
     with contextlib.ExitStack() as stack:
+        if not arguments.dsn:
+            arguments.dsn, arguments.shadow = stack.enter_context(loaded(arguments.scale))
         for name, program in [("", arguments.pgveil), ("other ", arguments.other)]:
             if program:
                 roles = stack.enter_context(served(program, arguments.dsn, arguments.shadow))

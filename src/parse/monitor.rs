@@ -34,12 +34,13 @@ pub struct MonitorQuery {
 impl MonitorQuery {
     /// The statement that shows the verdict among the query's constants.
     pub fn statement_of(&self, is_above: bool) -> String {
-        let value = ast::Expr::Value(ast::Value::Boolean(is_above).into());
         let items = self.items.iter().enumerate().map(|(at, item)| match item {
-            ast::SelectItem::ExprWithAlias { expr: _, alias } if at == self.verdict => {
-                format!("{value} AS {alias}")
+            ast::SelectItem::ExprWithAlias { expr, alias } if at == self.verdict => {
+                format!("{} AS {alias}", shown(expr, is_above))
             }
-            _ if at == self.verdict => format!("{value} AS above"),
+            ast::SelectItem::UnnamedExpr(expr) if at == self.verdict => {
+                format!("{} AS above", shown(expr, is_above))
+            }
             item => item.to_string(),
         });
         format!("SELECT {}", items.collect::<Vec<_>>().join(", "))
@@ -141,11 +142,45 @@ fn is_above(name: &ast::ObjectName) -> bool {
     matches!(name.0.as_slice(), [schema, name] if is(schema, "pgveil") && is(name, "above"))
 }
 
+/// The call that an item of SELECT shows, also as a number or a text.
 fn call_in(expr: &ast::Expr) -> Option<&ast::Function> {
     match expr {
         ast::Expr::Function(function) if is_above(&function.name) => Some(function),
         ast::Expr::Nested(expr) => call_in(expr),
+        ast::Expr::Cast {
+            kind: _,
+            expr,
+            data_type,
+            format: None,
+        } if takes_verdicts(data_type) => call_in(expr),
         _ => None,
+    }
+}
+
+/// Whether PostgreSQL casts a boolean to the type.
+fn takes_verdicts(data_type: &ast::DataType) -> bool {
+    matches!(
+        data_type,
+        ast::DataType::Int(None)
+            | ast::DataType::Integer(None)
+            | ast::DataType::Int4(None)
+            | ast::DataType::Text
+            | ast::DataType::Bool
+            | ast::DataType::Boolean
+    )
+}
+
+/// The item's expression with the verdict in place of the call.
+fn shown(expr: &ast::Expr, is_above: bool) -> String {
+    match expr {
+        ast::Expr::Nested(expr) => shown(expr, is_above),
+        ast::Expr::Cast {
+            kind: _,
+            expr,
+            data_type,
+            format: None,
+        } => format!("CAST({} AS {data_type})", shown(expr, is_above)),
+        _ => is_above.to_string(),
     }
 }
 
@@ -333,6 +368,15 @@ mod tests {
             taken.statement_of(false),
             "SELECT 'a' AS kind, false AS is_high"
         );
+        let sql = "SELECT ((pgveil.above(count(*), 1))::int)::text AS value FROM t";
+        let taken = monitor(sql).unwrap().unwrap();
+        let wanted = "SELECT CAST(CAST(true AS INT) AS TEXT) AS value";
+        assert_eq!(taken.statement_of(true), wanted);
+        let sql = "SELECT pgveil.above(count(*), 1)::bool FROM t";
+        let taken = monitor(sql).unwrap().unwrap();
+        let wanted = "SELECT CAST(false AS BOOL) AS above";
+        assert_eq!(taken.statement_of(false), wanted);
+        assert!(monitor("SELECT pgveil.above(count(*), 1)::bigint FROM t").is_err());
     }
 
     #[test]

@@ -18,7 +18,7 @@ const POLL: Duration = Duration::from_millis(10);
 const PRISTINE: &str = r#"
 dir=$1; bin=$2; umask 077
 if "$bin/initdb" -D "$dir/data" -U postgres -E UTF8 --locale=C -A trust --no-sync \
-   --no-instructions --wal-segsize=1 >"$dir/log" 2>&1
+   --wal-segsize=1 >"$dir/log" 2>&1
 then : >"$dir/ready"; else : >"$dir/failed"
 fi
 read -r _

@@ -318,7 +318,8 @@ fn digits(text: &str) -> Option<i64> {
     text.parse().ok()
 }
 
-/// The text that PostgreSQL reads back as exactly these parts.
+/// The text that PostgreSQL reads back as exactly these parts. Before version 15, a field has at
+/// most four bytes: more seconds are written with hours.
 pub fn interval_text(months: i32, days: i32, micros: i64) -> String {
     let sign = if micros < 0 { "-" } else { "" };
     let (seconds, fraction) = (
@@ -330,7 +331,17 @@ pub fn interval_text(months: i32, days: i32, micros: i64) -> String {
     } else {
         format!(".{fraction:06}").trim_end_matches('0').to_owned()
     };
-    format!("{months} mons {days} days {sign}{seconds}{fraction} secs")
+    let time = if seconds <= i32::MAX.unsigned_abs().into() {
+        format!("{seconds}{fraction} secs")
+    } else {
+        let (minutes, seconds) = (seconds / 60, seconds % 60);
+        format!(
+            "{}:{:02}:{seconds:02}{fraction}",
+            minutes / 60,
+            minutes % 60
+        )
+    };
+    format!("{months} mons {days} days {sign}{time}")
 }
 
 /// Longest time that the interval can mean, in microseconds: months of 31 days, days of 25 hours.
@@ -343,6 +354,19 @@ pub fn interval_reach(months: i32, days: i32, micros: i64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_field_of_a_printed_interval_has_more_than_four_bytes() {
+        let most = i64::from(i32::MAX) * 1_000_000;
+        for (micros, wanted) in [
+            (-1_500_000, "1 mons -2 days -1.5 secs"),
+            (most, "1 mons -2 days 2147483647 secs"),
+            (most + 1_000_000, "1 mons -2 days 596523:14:08"),
+            (-most - 1_250_000, "1 mons -2 days -596523:14:08.25"),
+        ] {
+            assert_eq!(interval_text(1, -2, micros), wanted);
+        }
+    }
 
     #[allow(clippy::too_many_lines, reason = "one table of cases")]
     #[test]

@@ -119,6 +119,31 @@ async fn verdicts_are_postgresqls() {
     }
 }
 
+/// As tools that draw numbers alone ask.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_verdict_may_be_a_number_or_a_text() {
+    let veil = till(true).await;
+    for (threshold, data_type, wanted) in [
+        (1_000_000, "int", "0"),
+        (1_000_000, "text", "false"),
+        (0, "int4", "1"),
+    ] {
+        let sql = format!(
+            "SELECT 'a' AS kind, pgveil.above(count(*), {threshold}, 'n')::{data_type} AS value \
+                FROM {SALES}"
+        );
+        let rows = rows_of(&veil.engine, &session(), &sql).await.unwrap();
+        assert_eq!(rows, [format!("a|{wanted}")], "{sql}");
+    }
+    let sql = format!("SELECT pgveil.above(count(*), 0)::int FROM {SALES}");
+    let described = veil.engine.describe(&session(), &query(&sql), &[]).await;
+    let columns = described.unwrap().columns;
+    assert_eq!(
+        (columns[0].name.as_str(), columns[0].type_oid),
+        ("above", 23)
+    );
+}
+
 /// What an epoch costs of mu squared.
 fn of_epoch(epsilon: f64) -> f64 {
     let epsilon = pgveil::mechanism::Fixed::round_down(epsilon);

@@ -21,6 +21,11 @@ async fn plan_flip_same_partials() {
     let seed = seeds()[0];
     let mut random = Random::new(seed ^ 1);
     let mut flipped = 0;
+    // Its name since version 16.
+    let parallel = match world.client.simple_query("SHOW debug_parallel_query").await {
+        Ok(_) => "debug_parallel_query",
+        Err(_) => "force_parallel_mode",
+    };
     for heavy in [false, true] {
         world.fill(&mut random, heavy).await;
         world.lay_aside(&mut random).await;
@@ -59,9 +64,7 @@ async fn plan_flip_same_partials() {
                 for settings in PLANS {
                     world
                         .client
-                        .batch_execute(
-                            &settings.replace("debug_parallel_query", "force_parallel_mode"),
-                        )
+                        .batch_execute(&settings.replace("debug_parallel_query", parallel))
                         .await
                         .unwrap();
                     let again = kept(world.run(text, keys).await.unwrap());
