@@ -4,11 +4,12 @@ as the unit.
     python3 -m venv venv && venv/bin/pip install psycopg2-binary tpchgen-cli
     venv/bin/python benches/tpch.py --pgveil target/release/pgveil --scale 1
 
-It starts a PostgreSQL of its own and loads TPC-H, with TPC-H's own types and keys. Each question is planned three times: with clips by the policy's limits (`fixed`), with clips chosen
-from a look (`auto`), and not at all (exact). The three are run in turns, warm, on one connection to
-PostgreSQL; medians are printed. `--other PROGRAM` plans with another build too. `--dsn` takes a
-server that is loaded already (in `public`), `--only TEXT` the questions whose name contains it,
-`--show` prints the emitted statements, `--cpu` measures the backend's CPU time.
+It starts a PostgreSQL of its own and loads TPC-H, with TPC-H's own types and keys. Each question is
+planned three times: with clips by the policy's limits (`fixed`), with clips chosen from a look
+(`auto`), and not at all (exact). The three are run in turns, warm, on one connection to PostgreSQL;
+medians are printed. `--other PROGRAM` plans with another build too. `--dsn` takes a server that is
+loaded already (in `public`), `--only TEXT` the questions whose name contains it, `--show` prints
+the emitted statements, `--cpu` measures the backend's CPU time.
 """
 
 import argparse

@@ -36,10 +36,10 @@ impl MonitorQuery {
     pub fn statement_of(&self, is_above: bool) -> String {
         let items = self.items.iter().enumerate().map(|(at, item)| match item {
             ast::SelectItem::ExprWithAlias { expr, alias } if at == self.verdict => {
-                format!("{} AS {alias}", shown(expr, is_above))
+                format!("{} AS {alias}", write_verdict(expr, is_above))
             }
             ast::SelectItem::UnnamedExpr(expr) if at == self.verdict => {
-                format!("{} AS above", shown(expr, is_above))
+                format!("{} AS above", write_verdict(expr, is_above))
             }
             item => item.to_string(),
         });
@@ -171,15 +171,15 @@ fn takes_verdicts(data_type: &ast::DataType) -> bool {
 }
 
 /// The item's expression with the verdict in place of the call.
-fn shown(expr: &ast::Expr, is_above: bool) -> String {
+fn write_verdict(expr: &ast::Expr, is_above: bool) -> String {
     match expr {
-        ast::Expr::Nested(expr) => shown(expr, is_above),
+        ast::Expr::Nested(expr) => write_verdict(expr, is_above),
         ast::Expr::Cast {
             kind: _,
             expr,
             data_type,
             format: None,
-        } => format!("CAST({} AS {data_type})", shown(expr, is_above)),
+        } => format!("CAST({} AS {data_type})", write_verdict(expr, is_above)),
         _ => is_above.to_string(),
     }
 }

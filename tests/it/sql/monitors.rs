@@ -119,7 +119,7 @@ async fn verdicts_are_postgresqls() {
     }
 }
 
-/// As tools that draw numbers alone ask.
+/// Tools that draw numbers cast it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_verdict_may_be_a_number_or_a_text() {
     let veil = till(true).await;
