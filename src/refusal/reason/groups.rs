@@ -23,7 +23,7 @@ reasons! {
         "Cast the key to text, or group by another column.";
     GROUP_KEY_NOT_DECLARED = "group-key-not-declared", FEATURE_NOT_SUPPORTED, Unsupported,
         "`pgveil.keys` is `domain`, or accounting is pure, so the values of group keys must be \
-            listed in the policy. The policy does not list those of this key.",
+            known without the data. Those of this key are not.",
         "`SET pgveil.keys = auto` shows the groups that have enough units. Under pure accounting, \
             ask the data owner to declare the column's values.";
     NONDETERMINISTIC_COLLATION = "nondeterministic-collation", FEATURE_NOT_SUPPORTED, Unsupported,

@@ -203,8 +203,8 @@ impl ClipBias {
         own.max(unit * lacks / (groups as f64).sqrt())
     }
 
-    /// An estimate of the amount that a value lacks, which is right on average over looks; `None`
-    /// where it is not known. Groups are assumed to lack the same share. `value` is the clipped
+    /// An estimate of the amount that a value lacks: on average over looks it is near that amount;
+    /// `None` where it is not known. Groups are assumed to lack the same share. `value` is the clipped
     /// sum, with the sign of the summed values.
     pub fn expected_of(&self, value: f64, of: ClippedValues) -> Option<f64> {
         let expected = self.expected?;
