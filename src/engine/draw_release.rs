@@ -92,6 +92,21 @@ impl Engine {
         Ok(())
     }
 
+    /// Whether an earlier look of the role counts together with the one that the release has. Its
+    /// answer then has another noise than one that another role bought.
+    pub(super) async fn adds_a_look(
+        &self,
+        requester: &Requester,
+        release: &ReleasePlan,
+        question: &QuestionDigest,
+    ) -> Result<bool, Error> {
+        let Some(look) = release.look() else {
+            return Ok(false);
+        };
+        let held = self.failed_look(requester, question, look).await?;
+        Ok(held.is_some_and(|held| held.failed.loss_to_add(look).is_some()))
+    }
+
     /// The questions under which a release is kept, with the role's earlier look at the same.
     pub(super) async fn keeps<'p>(
         &self,

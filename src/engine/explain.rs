@@ -83,6 +83,7 @@ impl Due {
             summed,
             better: _,
             open: _,
+            unshared: _,
             held: _,
         } = recalled;
         let is_summed = |release: ReleaseId| summed.iter().any(|made| made.release == release);

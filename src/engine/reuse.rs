@@ -35,8 +35,12 @@ pub(super) struct Recalled {
     pub summed: Vec<FromFiner>,
     /// For each recalled answer, how many times more accurate than the plan's it is.
     pub better: Vec<(ReleaseId, f64)>,
-    /// The releases that have to be made and are known before the first one is made.
+    /// The releases that have to be made and are known before the first one is made, but for those
+    /// that are unshared.
     pub open: Vec<(ReleaseId, QuestionDigest)>,
+    /// The open releases that an earlier look of the role is part of: they are made whatever other
+    /// roles hold, and nobody waits for them.
+    pub unshared: Vec<(ReleaseId, QuestionDigest)>,
     /// The memory of the recalled answers, of the requester's share.
     pub held: HeldMemory,
 }
@@ -95,6 +99,7 @@ impl Engine {
             summed: Vec::new(),
             better: Vec::new(),
             open: Vec::new(),
+            unshared: Vec::new(),
             held,
         };
         if !self.recalls(requester) {
@@ -131,7 +136,17 @@ impl Engine {
                 }
                 other => {
                     let derived = self.derive_from_held(requester, plan, release, &effort);
-                    match (derived.await?, other) {
+                    let derived = derived.await?;
+                    // The noise of another role's answer would reveal that it was bought.
+                    if derived.is_none()
+                        && self
+                            .adds_a_look(requester, plan.release(release), &question)
+                            .await?
+                    {
+                        recalled.unshared.push((release, question));
+                        continue;
+                    }
+                    match (derived, other) {
                         (Some((made, summed)), _) => {
                             recalled.released.take(release, made);
                             recalled.better.push((release, 1.0 / summed.worse));

@@ -145,6 +145,7 @@ impl Engine {
             summed,
             better,
             open,
+            unshared,
             held,
         } = self
             .recall_in(requester, plan, &mut middles, timing)
@@ -152,10 +153,11 @@ impl Engine {
         // Whether another role holds an answer makes no difference.
         let asked = open
             .iter()
+            .chain(&unshared)
             .copied()
             .chain(offered.iter().map(Offer::question));
         self.refuse_repeated_look(requester, plan, asked).await?;
-        self.refuse_to_buy(requester, open.len() + offered.len())?;
+        self.refuse_to_buy(requester, open.len() + unshared.len() + offered.len())?;
         let part = plan.part(|release| {
             released.table(release).is_none()
                 && offered.iter().all(|offer| offer.release != release)

@@ -148,11 +148,20 @@ fn call_in(expr: &ast::Expr) -> Option<&ast::Function> {
         ast::Expr::Function(function) if is_above(&function.name) => Some(function),
         ast::Expr::Nested(expr) => call_in(expr),
         ast::Expr::Cast {
-            kind: _,
+            kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
             expr,
             data_type,
             format: None,
-        } if takes_verdicts(data_type) => call_in(expr),
+        } if takes_verdicts(data_type) => bare_call(expr),
+        _ => None,
+    }
+}
+
+/// The call without a cast: PostgreSQL cannot cast every text or number of a verdict further.
+fn bare_call(expr: &ast::Expr) -> Option<&ast::Function> {
+    match expr {
+        ast::Expr::Function(function) if is_above(&function.name) => Some(function),
+        ast::Expr::Nested(expr) => bare_call(expr),
         _ => None,
     }
 }
@@ -368,15 +377,18 @@ mod tests {
             taken.statement_of(false),
             "SELECT 'a' AS kind, false AS is_high"
         );
-        let sql = "SELECT ((pgveil.above(count(*), 1))::int)::text AS value FROM t";
+        let sql = "SELECT ((pgveil.above(count(*), 1))::int) AS value FROM t";
         let taken = monitor(sql).unwrap().unwrap();
-        let wanted = "SELECT CAST(CAST(true AS INT) AS TEXT) AS value";
+        let wanted = "SELECT CAST(true AS INT) AS value";
         assert_eq!(taken.statement_of(true), wanted);
         let sql = "SELECT pgveil.above(count(*), 1)::bool FROM t";
         let taken = monitor(sql).unwrap().unwrap();
         let wanted = "SELECT CAST(false AS BOOL) AS above";
         assert_eq!(taken.statement_of(false), wanted);
-        assert!(monitor("SELECT pgveil.above(count(*), 1)::bigint FROM t").is_err());
+        for casts in ["::bigint", "::text::int", "::int::bool"] {
+            let sql = format!("SELECT pgveil.above(count(*), 1){casts} FROM t");
+            assert!(monitor(&sql).is_err(), "{sql}");
+        }
     }
 
     #[test]

@@ -69,21 +69,27 @@ impl FailedLook {
         (is_of_units && is_as_planned && look.shown.is_none()).then_some(self.loss)
     }
 
-    /// What these looks and a new one, which was just drawn, show of each block.
+    /// What these looks and a new one, which was just drawn, show of each block. Where they cannot
+    /// be of the same rows, the new one alone counts: rows have come or gone.
     pub(super) fn add_to(&self, drawn: Vec<Option<Histogram>>) -> Vec<Option<Histogram>> {
-        let both = drawn.into_iter().zip(&self.histograms);
-        let combined = both.map(|(drawn, before)| {
+        let both = || drawn.iter().zip(&self.histograms);
+        let mut seen = both().filter_map(|(drawn, before)| drawn.as_ref().zip(before.as_ref()));
+        if seen.any(|(drawn, before)| !drawn.is_plausibly_of_the_same_rows(before)) {
+            return drawn;
+        }
+        let combined = both().map(|(drawn, before)| {
             let combined = drawn.as_ref().zip(before.as_ref());
             combined
                 .and_then(|(drawn, before)| drawn.combine(before))
-                .or(drawn)
+                .or_else(|| drawn.clone())
         });
         combined.collect()
     }
 
     /// Whether a look as the plan has it will probably show enough, together with these. Of one
     /// that is no better than they are, more is demanded: it may be a repeat that nobody wants to
-    /// pay for.
+    /// pay for. A look of half their deviation is always worth its price: what they saw may have
+    /// been bad luck.
     ///
     /// # Guarantee
     /// A function of the plan and of noisy numbers that were paid for.
@@ -92,6 +98,10 @@ impl FailedLook {
             return false;
         };
         let next = look.deviation();
+        let mut seen = self.histograms.iter().flatten();
+        if seen.all(|histogram| next <= 0.5 * histogram.deviation) {
+            return true;
+        }
         let predicted: Vec<Option<Histogram>> = self
             .histograms
             .iter()
@@ -125,7 +135,8 @@ pub enum ChosenClip {
 }
 
 impl ChosenClip {
-    fn of(block: &Block, histogram: Option<&Histogram>, groups: usize) -> Self {
+    /// `next` is the deviation that another look at the question would have.
+    fn of(block: &Block, histogram: Option<&Histogram>, groups: usize, next: f64) -> Self {
         let Some(histogram) = histogram else {
             return Self::Known;
         };
@@ -137,7 +148,7 @@ impl ChosenClip {
         choose(histogram, &clips, sums).map_or_else(
             |Shortfall(times)| {
                 let (units, error) = total(histogram);
-                let again = times.and_then(|_| times_again(histogram, &clips, sums));
+                let again = times.and_then(|_| times_again((histogram, next), &clips, sums));
                 Self::Unseen(TooFew::Short {
                     units,
                     error,
@@ -197,8 +208,9 @@ impl ChosenBlocks {
         }
         let chosen = |blocks: &[Block]| -> Vec<ChosenClip> {
             let blocks = blocks.iter().zip(histograms);
-            let clip =
-                |(block, seen): (_, &Option<_>)| ChosenClip::of(block, seen.as_ref(), groups);
+            let clip = |(block, seen): (_, &Option<_>)| {
+                ChosenClip::of(block, seen.as_ref(), groups, look.deviation())
+            };
             blocks.map(clip).collect()
         };
         let planned = chosen(&look.blocks);
@@ -241,16 +253,20 @@ impl ChosenBlocks {
 }
 
 /// How many times as large the next look's privacy parameter has to be, at least as large as now,
-/// for both looks together to show enough with a margin of one standard deviation.
-fn times_again(histogram: &Histogram, clips: &[f64], sums: DrawnSums) -> Option<f64> {
+/// for it and what was seen before to show enough with a margin of one standard deviation. `next`
+/// is its deviation at the parameter of now.
+fn times_again(
+    (histogram, next): (&Histogram, f64),
+    clips: &[f64],
+    sums: DrawnSums,
+) -> Option<f64> {
     let mut trials = (0..TRIALS).map(|trial| TRIAL_FACTOR.powi(trial));
     trials.find(|times| {
         let sums = DrawnSums {
             noise: sums.noise / times,
             ..sums
         };
-        let next = histogram.deviation / times;
-        choose(&with_next(histogram, next, MARGIN), clips, sums).is_ok()
+        choose(&with_next(histogram, next / times, MARGIN), clips, sums).is_ok()
     })
 }
 

@@ -15,8 +15,8 @@ use crate::rewrite::{ReleasePlan, SqlDigest};
 ///
 /// Each row of the release is one of the answer's: both read the same FROM, the answer's conditions
 /// are the release's own too, and no row has a key value that the answer does not list. So each
-/// unit with such a row was in a bin of the answer's look. At most one look in 700 has the number
-/// below that of its units.
+/// unit with such a row was in a bin of the answer's look. At most one look in 30,000 has the
+/// number below that of its units.
 pub fn units_at_most(release: &ReleasePlan, stored: &[u8], effort: &PlanningEffort) -> Option<f64> {
     effort.take((stored.len() / BYTES_READ) as u64)?;
     let table: ReleasedTable = serde_json::from_slice(stored).ok()?;

@@ -17,8 +17,8 @@ pub struct ClipBias {
     pub units_error: f64,
     /// All units that the histogram shows.
     pub of: f64,
-    /// A number that at most one look in 700 has below the true number of units, wherever they lie.
-    /// Older answers do not say.
+    /// A number that at most one look in 30,000 has below the true number of units, wherever they
+    /// lie. Older answers do not say.
     pub units_at_most: Option<f64>,
     /// How many units could be far longer than all others and not show, where intervals allow for
     /// fewer. Older answers do not say.
@@ -102,8 +102,9 @@ impl From<Stored> for ClipBias {
     }
 }
 
-/// Standard deviations to the end of a one-sided interval that at most one of 700 misses.
-const QUANTILE_OF_700: f64 = 3.0;
+/// Standard deviations to the end of a one-sided interval that at most one of 30,000 misses. Many
+/// looks may say how many units there are, and the least number counts.
+const QUANTILE_OF_30_000: f64 = 4.0;
 
 /// How often the noise is halved in [`ClipBias::growth`].
 const HALVINGS: usize = 7;
@@ -204,8 +205,8 @@ impl ClipBias {
     }
 
     /// An estimate of the amount that a value lacks: on average over looks it is near that amount;
-    /// `None` where it is not known. Groups are assumed to lack the same share. `value` is the clipped
-    /// sum, with the sign of the summed values.
+    /// `None` where it is not known. Groups are assumed to lack the same share. `value` is the
+    /// clipped sum, with the sign of the summed values.
     pub fn expected_of(&self, value: f64, of: ClippedValues) -> Option<f64> {
         let expected = self.expected?;
         Some(match of {
@@ -262,7 +263,7 @@ impl Smoothed {
             units: units + beyond,
             units_error: histogram.deviation * f64::sqrt(cut_bins),
             of,
-            units_at_most: Some(all + QUANTILE_OF_700 * all_error),
+            units_at_most: Some(all + QUANTILE_OF_30_000 * all_error),
             hidden: (hidden > HIDDEN_UNITS * of).then_some(hidden),
             beyond,
             expected: Some(self.cut(histogram, clip) + beyond * of_beyond(histogram, clip)),

@@ -91,3 +91,35 @@ async fn an_answer_of_another_role_does_not_end_a_refusal() {
     );
     assert_eq!(spent(&veil, "analyst").await, before);
 }
+
+/// What another role has bought meanwhile changes nothing either where the repeat is answered: its
+/// noise is that of the role's own two looks.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_of_another_role_is_not_sold_after_a_look_of_ones_own() {
+    let epsilon = epsilon_that_falls_short(&veil(true).await).await;
+    let mut answers = Vec::new();
+    for has_colleague in [false, true] {
+        let veil = veil(true).await;
+        let analyst = asking("analyst", epsilon, Reuse::On);
+        let refused = veil.ask_as(&analyst, FEW).await.unwrap_err().report();
+        assert_eq!(refused.sqlstate, "PV002", "{refused:?}");
+        // A quarter more households have the same rows, so that one look shows enough.
+        let more =
+            "WITH has AS (SELECT household_id, row_number() OVER (ORDER BY household_id) AS n
+             FROM retail.line WHERE week = 1 AND store > 8 GROUP BY household_id),
+             lacks AS (SELECT id, row_number() OVER (ORDER BY id) AS n FROM retail.household
+             WHERE id NOT IN (SELECT household_id FROM has))
+             INSERT INTO retail.line SELECT id, week, store, amount FROM has JOIN lacks USING (n)
+             JOIN retail.line USING (household_id) WHERE week = 1 AND store > 8 AND n % 4 = 0";
+        veil.client.batch_execute(more).await.unwrap();
+        if has_colleague {
+            let colleague = asking("other", epsilon, Reuse::On);
+            assert!(veil.ask_as(&colleague, FEW).await.is_ok());
+        }
+        let before = spent(&veil, "analyst").await;
+        let answer = veil.ask_as(&analyst, FEW).await.unwrap();
+        let paid = spent(&veil, "analyst").await - before;
+        answers.push((answer.rows, answer.notices, paid));
+    }
+    assert_eq!(answers[0], answers[1]);
+}

@@ -93,6 +93,6 @@ fn cuts_of_older_answers_keep_their_meaning() {
     let again: ClipBias = serde_json::from_str(&serde_json::to_string(&own).unwrap()).unwrap();
     assert_eq!(again, own);
     let written = serde_json::to_value(own).unwrap();
-    assert_eq!(written.as_object().unwrap().len(), 12);
+    assert_eq!(written.as_object().unwrap().len(), 13);
     assert!(serde_json::from_str::<ClipBias>("{}").is_err());
 }
