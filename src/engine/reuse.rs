@@ -135,43 +135,55 @@ impl Engine {
                     recalled.better.push((release, better));
                 }
                 other => {
-                    let derived = self.derive_from_held(requester, plan, release, &effort);
-                    let derived = derived.await?;
-                    // The noise of another role's answer would reveal that it was bought.
-                    if derived.is_none()
-                        && self
-                            .adds_a_look(requester, plan.release(release), &question)
-                            .await?
-                    {
-                        recalled.unshared.push((release, question));
-                        continue;
-                    }
-                    match (derived, other) {
-                        (Some((made, summed)), _) => {
-                            recalled.released.take(release, made);
-                            recalled.better.push((release, 1.0 / summed.worse));
-                            recalled.summed.push(summed);
-                        }
-                        // A widened release is bought even if another role has asked the plain
-                        // one: the difference would reveal that.
-                        (None, Some(Stored::Offered(_)))
-                            if self.widens(requester, plan).is_some() =>
-                        {
-                            recalled.open.push((release, question))
-                        }
-                        (None, Some(Stored::Offered(answer))) => recalled.offered.push(Offer {
-                            release,
-                            answer,
-                            question,
-                        }),
-                        (None, Some(Stored::Held { .. }) | None) => {
-                            recalled.open.push((release, question))
-                        }
-                    }
+                    let asked = (release, question);
+                    self.recall_other(requester, plan, asked, other, (&mut recalled, &effort))
+                        .await?;
                 }
             }
         }
         Ok(recalled)
+    }
+
+    /// Where the role does not hold the answer to a release: one that follows from what it holds, an
+    /// offer, or an open question.
+    async fn recall_other(
+        &self,
+        requester: &Requester,
+        plan: &Plan,
+        (release, question): (ReleaseId, QuestionDigest),
+        found: Option<Stored>,
+        (recalled, effort): (&mut Recalled, &PlanningEffort),
+    ) -> Result<(), Error> {
+        let derived = self.derive_from_held(requester, plan, release, effort);
+        let derived = derived.await?;
+        // The noise of another role's answer would reveal that it was bought.
+        if derived.is_none()
+            && self
+                .adds_a_look(requester, plan.release(release), &question)
+                .await?
+        {
+            recalled.unshared.push((release, question));
+            return Ok(());
+        }
+        match (derived, found) {
+            (Some((made, summed)), _) => {
+                recalled.released.take(release, made);
+                recalled.better.push((release, 1.0 / summed.worse));
+                recalled.summed.push(summed);
+            }
+            // A widened release is bought even if another role has asked the plain one: the
+            // difference would reveal that.
+            (None, Some(Stored::Offered(_))) if self.widens(requester, plan).is_some() => {
+                recalled.open.push((release, question));
+            }
+            (None, Some(Stored::Offered(answer))) => recalled.offered.push(Offer {
+                release,
+                answer,
+                question,
+            }),
+            (None, Some(Stored::Held { .. }) | None) => recalled.open.push((release, question)),
+        }
+        Ok(())
     }
 
     /// The release as computed from another answer that the role holds.
