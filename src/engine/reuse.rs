@@ -144,8 +144,8 @@ impl Engine {
         Ok(recalled)
     }
 
-    /// Where the role does not hold the answer to a release: one that follows from what it holds, an
-    /// offer, or an open question.
+    /// Where the role does not hold the answer to a release: one that follows from what it holds,
+    /// an offer, or an open question.
     async fn recall_other(
         &self,
         requester: &Requester,
