@@ -145,7 +145,6 @@ fn is_above(name: &ast::ObjectName) -> bool {
 /// The call that an item of SELECT shows, also as a number or a text.
 fn call_in(expr: &ast::Expr) -> Option<&ast::Function> {
     match expr {
-        ast::Expr::Function(function) if is_above(&function.name) => Some(function),
         ast::Expr::Nested(expr) => call_in(expr),
         ast::Expr::Cast {
             kind: ast::CastKind::Cast | ast::CastKind::DoubleColon,
@@ -153,7 +152,7 @@ fn call_in(expr: &ast::Expr) -> Option<&ast::Function> {
             data_type,
             format: None,
         } if takes_verdicts(data_type) => bare_call(expr),
-        _ => None,
+        bare => bare_call(bare),
     }
 }
 

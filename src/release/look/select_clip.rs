@@ -45,9 +45,7 @@ impl Histogram {
             beyond: mean(self.beyond, other.beyond),
         })
     }
-}
 
-impl Histogram {
     /// Whether two looks differ by no more than their noise, with a chance of 1 in 10,000 that
     /// looks at the same rows do: the sum of squares has about a chi-square distribution, whose
     /// quantile is that of Wilson and Hilferty (1931).

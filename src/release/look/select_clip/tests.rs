@@ -289,6 +289,21 @@ fn units_above_the_ceiling_are_counted() {
     assert!(many.length - noise.length > past);
 }
 
+/// Looks at the same rows, and at ten times as many.
+#[test]
+fn looks_at_other_rows_differ_by_more_than_noise() {
+    let (few, _) = histogram(bell(20, 12.0, 2_500.0), 15.0);
+    let (many, _) = histogram(bell(20, 12.0, 25_000.0), 15.0);
+    let shifted = |by: f64| Histogram {
+        counts: few.counts.iter().map(|count| count + by).collect(),
+        ..few.clone()
+    };
+    assert!(few.is_plausibly_of_the_same_rows(&few));
+    assert!(few.is_plausibly_of_the_same_rows(&shifted(15.0)));
+    assert!(!few.is_plausibly_of_the_same_rows(&shifted(45.0)));
+    assert!(!few.is_plausibly_of_the_same_rows(&many));
+}
+
 mod errors;
 mod laws;
 mod means;
