@@ -1,9 +1,11 @@
 //! Stage 5: Plan + Charge → [`Sealed`] rows, in one read-only snapshot with pinned settings and a
 //! timeout.
 
+pub mod fold;
 mod list;
 mod pool;
 mod sealed;
+mod stream;
 
 use std::future::Future;
 use std::time::Duration;
@@ -11,7 +13,6 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio_postgres::SimpleQueryMessage;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::{ToSql, Type};
 use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
 
@@ -300,19 +301,37 @@ impl Snapshot {
         // An engine without statement_timeout is abandoned a little later.
         let limit = self.timeout + Duration::from_secs(5);
         let answered = tokio::select! {
-            answered = tokio::time::timeout(limit, rows(client, statement, constants)) => answered,
+            answered = tokio::time::timeout(limit, self.rows(client, statement, constants)) => answered,
             () = cancel.cancelled() => {
                 self.stop().await;
                 return Err(Error::Cancelled);
             }
         };
         match answered {
-            Ok(rows) => rows.map_err(|e| backend(&e)),
+            Ok(rows) => rows,
             Err(_) => {
                 self.stop().await;
                 Err(Error::Backend("statement timeout".to_owned()))
             }
         }
+    }
+
+    /// A stream's, if there is one. Workers of a cluster add up rows where these are.
+    async fn rows(
+        &self,
+        client: &tokio_postgres::Client,
+        statement: &EmittedStatement,
+        constants: &[Vec<Option<String>>],
+    ) -> Result<TextRows, Error> {
+        if let Some(stream) = statement.stream()
+            && !self.lease()?.is_citus()
+            && let Some(rows) = stream::rows(client, stream, constants).await?
+        {
+            return Ok(rows);
+        }
+        rows(client, statement, constants)
+            .await
+            .map_err(|e| backend(&e))
     }
 
     /// Ends the transaction, and keeps the connection if it ended well. A transaction that only
@@ -406,14 +425,7 @@ async fn rows(
         return Ok(rows);
     }
     let lists: Vec<List> = constants.iter().map(|values| List(values)).collect();
-    let types = (1..)
-        .take(lists.len())
-        .map(|number| list::type_of(statement, number));
-    let parameters: Vec<(&(dyn ToSql + Sync), Type)> = lists
-        .iter()
-        .map(|list| list as &(dyn ToSql + Sync))
-        .zip(types)
-        .collect();
+    let parameters = list::parameters(statement, &lists);
     for row in client.query_typed(statement.sql(), &parameters).await? {
         rows.push(
             (0..row.len())

@@ -346,6 +346,8 @@ pub struct Limits {
     /// The most questions of one epoch of a monitor; 0: no monitors.
     pub monitor_questions: u32,
     pub statement_timeout: std::time::Duration,
+    /// Whether single rows may be read from the database and added up here.
+    pub stream_rows: bool,
     pub connections: u32,
     pub connections_per_role: u32,
     pub connections_per_address: u32,

@@ -12,6 +12,7 @@ pub(crate) mod plan;
 mod price;
 mod redundant_joins;
 mod release_statements;
+mod stream;
 mod useless;
 pub(crate) mod vector;
 pub mod widen;
@@ -25,7 +26,7 @@ pub use choice::{
     Target, ratio_of,
 };
 pub use describe::{choice_noise, chosen_noise, ranks_of, times_clip};
-pub use emit::statement::EmittedStatement;
+pub use emit::statement::{EmittedStatement, RowStream};
 use limits::row_cost::RowCost;
 pub use monitored::MonitoredSum;
 pub use plan::by_periods::PeriodBatch;
@@ -42,10 +43,11 @@ pub use price::whole_statement::{fits_one_query, most_of_one_query};
 use price::{AskedRelease, whole_statement};
 pub use price::{Block, BlockId, ByEffects, Look, Price, SEEN, Terms};
 use release_statements::Emission;
+pub use stream::{Cell, CellReading, Column, Fold, FoldBlock, FoldResult, KeptGroups};
 pub use useless::{UnitCount, Useless, best_error, thin_groups, useless};
 pub use vector::base_rows::key_text;
 pub use vector::bins::{BinNumber, Bins, CandidateId};
-pub use vector::coordinate::{Coordinate, Count, Measure};
+pub use vector::coordinate::{Coordinate, Count, Measure, PRESENCE};
 pub use vector::coordinate_id::CoordinateId;
 pub use vector::fixed_point::{FixedPoint, GridStep};
 pub use vector::rotation::made_of;
@@ -258,7 +260,12 @@ fn add_vector(
     let (statement, groups_are_columns) = emission.vector(&plan.coordinates, &price)?;
     plan.groups_are_columns = groups_are_columns;
     plan.work += emission.row_cost(&statement);
-    plan.statement = Some(emission.print(&statement)?);
+    let stream = if groups_are_columns {
+        None
+    } else {
+        emission.vector_stream(&plan.coordinates, &price)?
+    };
+    plan.statement = Some(emission.print(&statement)?.or_streamed(stream));
     plan.refined = !price.within_clip;
     plan.price = Some(price);
     Ok((plain_coordinates, plain))
@@ -275,8 +282,9 @@ fn add_choice(
         price::choice(&query, limit, emission.release, portion)?;
     let statement = emission.choice(&query, (limit, look.as_ref()))?;
     plan.work += emission.row_cost(&statement);
+    let stream = emission.choice_stream(&query, (limit, look.as_ref()))?;
     plan.choices.push(ChoicePlan {
-        statement: emission.print(&statement)?,
+        statement: emission.print(&statement)?.or_streamed(stream),
         question: query,
         kind,
         loss,

@@ -18,7 +18,7 @@ use crate::policy::{Policy, Protection, SESSION_SETTINGS, SessionSettings, UnitS
 use crate::postgres::create_index;
 use crate::refusal::Refusal;
 use crate::rewrite::{
-    CoordinateFacts, EmittedStatement, Plan, ReleasePlan, Widened, measure_deviation,
+    CoordinateFacts, EmittedStatement, Plan, ReleasePlan, RowStream, Widened, measure_deviation,
 };
 
 /// The releases that the role holds already, and what the others would cost now.
@@ -404,11 +404,17 @@ fn release(plan: &ReleasePlan, policy: &Policy) -> serde_json::Value {
         "groups_per_unit": plan.price().and_then(|price| price.groups_per_unit),
         "description": plan.description(),
         "sql": plan.statements().into_iter().map(EmittedStatement::sql).collect::<Vec<_>>(),
+        "streams": plan.statements().into_iter().map(rows_of).collect::<Vec<_>>(),
         "noise": noise(plan, None),
         "no_row": plan.no_row(),
         "cautions": facts.cautions,
         "index": facts.index.as_ref().map(create_index),
     })
+}
+
+/// The rows that are read in place of the statement's, if they are.
+fn rows_of(statement: &EmittedStatement) -> Option<&str> {
+    statement.stream().map(RowStream::sql)
 }
 
 fn coordinate_json(summed: &CoordinateFacts) -> serde_json::Value {

@@ -13,7 +13,7 @@ use crate::ledger::Balances;
 use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
 use crate::parse::Query;
 use crate::policy::{Notices, Policy};
-use crate::rewrite::{Plan, ReleasePlan};
+use crate::rewrite::{Plan, ReleasePlan, RowStream};
 pub(super) use errors::noise;
 use errors::{left_out, noise_released};
 
@@ -154,12 +154,12 @@ pub fn describe(plan: &Plan, delta: f64, sql: Sql) -> Vec<String> {
         if sql == Sql::LeftOut {
             continue;
         }
-        lines.extend(
-            release
-                .statements()
-                .iter()
-                .map(|statement| format!("  SQL: {}", statement.sql())),
-        );
+        for statement in release.statements() {
+            lines.push(format!("  SQL: {}", statement.sql()));
+            let stream = statement.stream();
+            let rows = |stream: &RowStream| format!("  Read and added up here: {}", stream.sql());
+            lines.extend(stream.map(rows));
+        }
         for (parameter, constant) in release.constants().iter().enumerate() {
             lines.push(format!(
                 "  ${}: column {} of middle query {}",

@@ -32,9 +32,20 @@ impl ToSql for List<'_> {
     to_sql_checked!();
 }
 
+/// The parameters of a statement, each with its declared type.
+pub fn parameters<'l>(
+    statement: &EmittedStatement,
+    lists: &'l [List<'_>],
+) -> Vec<(&'l (dyn ToSql + Sync), Type)> {
+    let numbers = lists.iter().zip(1..);
+    numbers
+        .map(|(list, number)| (list as &(dyn ToSql + Sync), type_of(statement, number)))
+        .collect()
+}
+
 /// The declared type of a parameter: unspecified if the statement casts it, and arbitrary if this
 /// statement does not read it.
-pub fn type_of(statement: &EmittedStatement, number: u32) -> Type {
+fn type_of(statement: &EmittedStatement, number: u32) -> Type {
     if statement.reads(number) {
         Type::UNKNOWN
     } else {

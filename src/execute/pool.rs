@@ -222,6 +222,11 @@ pub(super) async fn which_changed(
 }
 
 impl DatabaseLease {
+    /// Whether the database is a Citus coordinator.
+    pub(super) fn is_citus(&self) -> bool {
+        self.connection.is_citus
+    }
+
     /// Begins a snapshot under the pins and takes these locks.
     pub(super) async fn pin(&self, locks: &str) -> Result<(), tokio_postgres::Error> {
         let hand_on = self.connection.is_citus.then_some(HAND_ON);

@@ -401,6 +401,7 @@ impl Difference {
             monitor_questions,
             // Compared with the quantum.
             statement_timeout: _,
+            stream_rows,
             connections,
             connections_per_role,
             connections_per_address,
@@ -435,6 +436,7 @@ impl Difference {
         limit("rows_per_unit", &old.rows_per_unit, rows_per_unit, noise);
         limit("groups", &old.groups, groups, "");
         limit("mirror_rows", &old.mirror_rows, mirror_rows, "");
+        limit("stream_rows", &old.stream_rows, stream_rows, "");
         limit("connections", &old.connections, connections, "");
         limit(
             "connections_per_role",

@@ -410,6 +410,7 @@ const LIMITS: Limits = Limits {
     failures: 10,
     monitor_questions: 0,
     statement_timeout: Duration::from_secs(60),
+    stream_rows: true,
     connections: 200,
     connections_per_role: CONNECTIONS_MAX,
     connections_per_address: CONNECTIONS_MAX,
@@ -482,6 +483,9 @@ fn limits(node: &YamlNode, findings: &mut Findings) -> Option<Limits> {
     let time = fields.optional("statement_timeout");
     let time = time.and_then(|node| duration(node, "limits.statement_timeout", findings));
     limits.statement_timeout = time.unwrap_or(limits.statement_timeout);
+    let stream = fields.optional("stream_rows");
+    let stream = stream.and_then(|node| read::truth(node, "limits.stream_rows", findings));
+    limits.stream_rows = stream.unwrap_or(limits.stream_rows);
     fields.done(findings);
     Some(limits)
 }

@@ -118,6 +118,8 @@ pub(super) fn add_limits(limits: &Limits, text: &mut String) {
         failures: _,
         monitor_questions: _,
         statement_timeout: _,
+        // The answers are the same.
+        stream_rows: _,
         connections: _,
         connections_per_role: _,
         connections_per_address: _,

@@ -10,6 +10,7 @@ pub(in crate::rewrite) mod candidates;
 mod halving;
 mod queries;
 mod statement;
+mod streamed;
 mod target;
 
 use num_bigint::BigUint;

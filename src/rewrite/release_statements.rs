@@ -10,11 +10,12 @@ use super::choice::{ChoiceQuery, RowLimit, RowsLook};
 use super::emit::constants::ConstantOrder;
 use super::emit::limits::too_complex;
 use super::emit::relation::{Flat, Relations};
-use super::emit::statement::EmittedStatement;
+use super::emit::statement::{EmittedStatement, RowStream};
 use super::emit::text::Derived;
 use super::limits::row_cost::{self, RowCost};
 use super::price::{Bounding, Price};
 use super::redundant_joins::{ScannedOnce, without_redundant_scans};
+use super::stream::Fold;
 use super::vector::base_rows::base_rows;
 use super::vector::clipped_aggregate::ClippedAggregate;
 use super::vector::coordinate::Coordinate;
@@ -124,6 +125,63 @@ impl<'a> Emission<'a> {
         Ok(self.finish(statement))
     }
 
+    /// The stream of the vector, with a row for each group of a unit.
+    pub fn vector_stream(
+        &self,
+        coordinates: &[Coordinate],
+        price: &Price,
+    ) -> Result<Option<RowStream>, Refusal> {
+        if !self.policy.limits.stream_rows {
+            return Ok(None);
+        }
+        let bounding = price.bounding();
+        let by_all_keys = price.effects.as_ref().map(|_| self.by_all_keys());
+        let levels = ClippedAggregate {
+            release: by_all_keys.as_ref().unwrap_or(self.release),
+            ..self.levels(coordinates, price, &bounding)
+        };
+        self.row_stream(levels.stream(|| self.flat())?)
+    }
+
+    /// The stream of a choice.
+    pub fn choice_stream(
+        &self,
+        query: &ChoiceQuery,
+        limit: (RowLimit, Option<&RowsLook>),
+    ) -> Result<Option<RowStream>, Refusal> {
+        if !self.policy.limits.stream_rows {
+            return Ok(None);
+        }
+        let columns = self.analyzed.columns();
+        let rows = || base_rows(self.release, self.policy, columns, self.flat()?);
+        self.row_stream(query.stream(limit, self.release, rows)?)
+    }
+
+    /// Its constants have the numbers that the aggregating statement gave them.
+    fn row_stream(
+        &self,
+        emitted: Option<(ast::Query, Fold)>,
+    ) -> Result<Option<RowStream>, Refusal> {
+        let Some((mut query, fold)) = emitted else {
+            return Ok(None);
+        };
+        self.keep_collations(&mut query);
+        let mut order = self.order.clone();
+        order.number(&mut query);
+        if order.ids != self.order.ids {
+            return Ok(None);
+        }
+        let statement = self.print(&query)?;
+        Ok(Some(RowStream { statement, fold }))
+    }
+
+    fn by_all_keys(&self) -> AnalyzedRelease {
+        AnalyzedRelease {
+            sets: Vec::new(),
+            ..self.release.clone()
+        }
+    }
+
     /// The statement of the cells that grouping sets are computed from: groups of all keys.
     fn cells(
         &mut self,
@@ -131,10 +189,7 @@ impl<'a> Emission<'a> {
         price: &Price,
         bounding: &Bounding,
     ) -> Result<ast::Query, Refusal> {
-        let by_all_keys = AnalyzedRelease {
-            sets: Vec::new(),
-            ..self.release.clone()
-        };
+        let by_all_keys = self.by_all_keys();
         let levels = ClippedAggregate {
             release: &by_all_keys,
             ..self.levels(coordinates, price, bounding)

@@ -159,6 +159,7 @@ fn every_limit_is_seen() {
         };
         let (old, new) = match name {
             "failures" => (with("failures: 7"), with("failures: 8")),
+            "stream_rows" => (with(fixed), with("failures: 7, stream_rows: false")),
             "statement_timeout" => (with(fixed), with("failures: 7, statement_timeout: 59s")),
             name => (with(fixed), with(&format!("failures: 7, {name}: 17"))),
         };

@@ -61,6 +61,14 @@ pub(super) const KEYS: &[PolicyKey] = &[
         "statement_timeout: 60s",
     ),
     key(
+        "limits.stream_rows",
+        KeyShape::Truth,
+        "true",
+        "Whether pgveil reads single rows and adds them up itself where that is faster. With \
+            false the database adds them up, and sums alone leave it.",
+        "stream_rows: false",
+    ),
+    key(
         "limits.connections",
         KeyShape::Count(1, 100_000),
         "200",

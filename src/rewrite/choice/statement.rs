@@ -40,25 +40,7 @@ impl ChoiceQuery {
         release: &AnalyzedRelease,
         base_rows: BaseRows,
     ) -> Result<ast::Query, Refusal> {
-        let expressions = ExpressionEmitter {
-            cells: &base_rows.cells,
-            relations: None,
-        };
-        let mut conditions: Vec<ast::Expr> =
-            base_rows.condition.iter().cloned().map(sql::nest).collect();
-        if let Some(filter) = &self.filter {
-            conditions.push(sql::nest(expressions.condition(filter)?));
-        }
-        if let Some(value) = self.subject.not_null() {
-            conditions.push(sql::is_not_null(expressions.presence(value)?));
-        }
-        let rows = ChoiceRows {
-            release,
-            base_rows: &base_rows,
-            condition: sql::all(conditions),
-            values: self.subject.emit(&expressions)?,
-            types: self.subject.types(),
-        };
+        let rows = self.rows(release, &base_rows)?;
         let pairs = self.pair_limits(release);
         Ok(match &self.subject {
             // A NULL counts as a distinct row, but not as a distinct value.
@@ -81,6 +63,35 @@ impl ChoiceQuery {
                 Some(look) => rows.bin_rows(limit, &look.bins),
                 None => rows.weights(limit),
             },
+        })
+    }
+}
+
+impl ChoiceQuery {
+    /// The rows that count, with what they are grouped by.
+    pub(super) fn rows<'a>(
+        &self,
+        release: &'a AnalyzedRelease,
+        base_rows: &'a BaseRows,
+    ) -> Result<ChoiceRows<'a>, Refusal> {
+        let expressions = ExpressionEmitter {
+            cells: &base_rows.cells,
+            relations: None,
+        };
+        let mut conditions: Vec<ast::Expr> =
+            base_rows.condition.iter().cloned().map(sql::nest).collect();
+        if let Some(filter) = &self.filter {
+            conditions.push(sql::nest(expressions.condition(filter)?));
+        }
+        if let Some(value) = self.subject.not_null() {
+            conditions.push(sql::is_not_null(expressions.presence(value)?));
+        }
+        Ok(ChoiceRows {
+            release,
+            base_rows,
+            condition: sql::all(conditions),
+            values: self.subject.emit(&expressions)?,
+            types: self.subject.types(),
         })
     }
 }
@@ -170,9 +181,9 @@ fn distinct_value(value: &Expr, expressions: &ExpressionEmitter<'_>) -> Result<a
 pub(super) struct ChoiceRows<'a> {
     release: &'a AnalyzedRelease,
     base_rows: &'a BaseRows,
-    condition: Option<ast::Expr>,
-    values: Vec<ast::Expr>,
-    types: Vec<Type>,
+    pub(super) condition: Option<ast::Expr>,
+    pub(super) values: Vec<ast::Expr>,
+    pub(super) types: Vec<Type>,
 }
 
 impl ChoiceRows<'_> {

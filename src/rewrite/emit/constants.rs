@@ -136,7 +136,7 @@ fn is_limited(data_type: &Type) -> bool {
 }
 
 /// The constants that statements read, in the order of their parameters.
-#[derive(Default)]
+#[derive(Default, Clone)]
 pub(in crate::rewrite) struct ConstantOrder {
     pub ids: Vec<ConstantId>,
     /// One entry for each time a constant is searched as a list once per row; four where the list

@@ -7,6 +7,7 @@ use sqlparser::ast;
 
 use super::{constants, sql};
 use crate::refusal::Refusal;
+use crate::rewrite::stream::Fold;
 use crate::visit;
 
 /// The text, and which of the release's parameters it reads. Parameters of the other statements
@@ -15,6 +16,7 @@ use crate::visit;
 pub struct EmittedStatement {
     sql: String,
     parameters: BTreeSet<u32>,
+    stream: Option<Box<RowStream>>,
 }
 
 impl EmittedStatement {
@@ -26,7 +28,21 @@ impl EmittedStatement {
         Ok(Self {
             sql: sql::print(query)?,
             parameters: read.0,
+            stream: None,
         })
+    }
+
+    /// The statement, which may run as this stream.
+    pub(in crate::rewrite) fn or_streamed(self, stream: Option<RowStream>) -> Self {
+        Self {
+            stream: stream.map(Box::new),
+            ..self
+        }
+    }
+
+    /// The stream that gives the same rows in less time, where there is one.
+    pub fn stream(&self) -> Option<&RowStream> {
+        self.stream.as_deref()
     }
 
     pub fn sql(&self) -> &str {
@@ -36,6 +52,26 @@ impl EmittedStatement {
     /// Whether the statement reads `$number`.
     pub fn reads(&self, number: u32) -> bool {
         self.parameters.contains(&number)
+    }
+}
+
+/// A statement that returns rows as they are stored, and the fold that makes of them the rows of
+/// the aggregating statement.
+///
+/// # Guarantee
+/// For all tables, [`Fold`] over this statement's rows gives the rows that the aggregating
+/// statement gives in the same snapshot, as texts, in any order. (Which of a unit's rows counts the
+/// unit may differ: only the sum over all rows of one bin is the same.) So every bound that holds
+/// for the one holds for the other.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RowStream {
+    pub statement: EmittedStatement,
+    pub fold: Fold,
+}
+
+impl RowStream {
+    pub fn sql(&self) -> &str {
+        self.statement.sql()
     }
 }
 

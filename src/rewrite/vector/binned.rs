@@ -48,7 +48,7 @@ impl ClippedAggregate<'_> {
     }
 
     /// Whether a unit's groups are one row, and need no window.
-    fn is_whole(&self) -> bool {
+    pub(super) fn is_whole(&self) -> bool {
         self.release.one_group_per_unit || self.groups().is_empty()
     }
 
@@ -64,7 +64,7 @@ impl ClippedAggregate<'_> {
     /// So it is where the block is a presence that the unit's groups share
     /// ([`Self::equal_share`]): its squared length over the kept groups, of which there is one at
     /// least, is between 1 and [`PRESENCE`]^2.
-    fn has_one_bin(&self, block: &Block) -> bool {
+    pub(super) fn has_one_bin(&self, block: &Block) -> bool {
         let [at] = block.coordinates.as_slice() else {
             return false;
         };

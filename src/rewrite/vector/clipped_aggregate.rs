@@ -315,7 +315,7 @@ impl ClippedAggregate<'_> {
     }
 
     /// The integer of one row, for coordinates that add up values.
-    fn row_integer(
+    pub(super) fn row_integer(
         &self,
         coordinate: &Coordinate,
         expressions: &ExpressionEmitter<'_>,

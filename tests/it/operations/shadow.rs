@@ -166,6 +166,7 @@ fn policy() -> Policy {
             connections: 4,
             connections_per_role: 4,
             connections_per_address: 4,
+            stream_rows: true,
         },
         previews: Previews::Refused,
         records_shape: false,

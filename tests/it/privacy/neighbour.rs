@@ -33,6 +33,7 @@ mod replay;
 mod reports;
 mod row_look;
 mod searches;
+mod streams;
 mod subqueries;
 mod total;
 mod types;
@@ -100,6 +101,7 @@ async fn neighbours_differ_within_the_declared_bound_under_collations() {
 async fn differ_within_the_bound(seed: u64, world: World, queries: usize) -> Vec<String> {
     let mut random = Random::new(seed);
     let (mut planned, mut refused) = (Vec::new(), Vec::new());
+    let mut agreed = streams::Agreed::default();
     for database in 0..DATABASES {
         world.fill(&mut random, database % 3 == 2).await;
         let missing = world.lay_aside(&mut random).await;
@@ -110,6 +112,14 @@ async fn differ_within_the_bound(seed: u64, world: World, queries: usize) -> Vec
                 Ok(plan) => {
                     if let Err(fault) = bound::holds(&world, missing, &plan, &mut random).await {
                         panic!("PGVEIL_SEED={seed}, database {database}\n{sql}\n{fault}");
+                    }
+                    match streams::agree(&world, &plan, &random).await {
+                        Ok(more) => agreed.add(more),
+                        Err(fault) => {
+                            panic!(
+                                "PGVEIL_SEED={seed}, stream, database {database}\n{sql}\n{fault}"
+                            )
+                        }
                     }
                     if let Some(wide) = plan.bought_instead()
                         && let Err(fault) =
@@ -138,6 +148,11 @@ async fn differ_within_the_bound(seed: u64, world: World, queries: usize) -> Vec
         "PGVEIL_SEED={seed}: {} queries planned, {} refused",
         planned.len(),
         refused.len()
+    );
+    eprintln!("  streams that agree: {agreed:?}");
+    assert!(
+        queries < 200 || (agreed.kinds.iter().all(|of_kind| *of_kind > 0) && agreed.parted > 0),
+        "never streamed: {agreed:?}"
     );
     if std::env::var("PGVEIL_NEIGHBOUR_REFUSED").is_ok() {
         refused.iter().for_each(|r| eprintln!("  {r}"));

@@ -183,6 +183,7 @@ tables: {public.t: public}
         default("statement_timeout"),
         format!("{}s", limits.statement_timeout.as_secs())
     );
+    assert_eq!(default("stream_rows"), limits.stream_rows.to_string());
     assert_eq!(default("connections"), limits.connections.to_string());
     assert_eq!(
         default("connections_per_role"),

@@ -36,14 +36,10 @@ fn paid(part: &ChoicePlan, look: &RowsLook) -> Result<(), String> {
     };
     let unit = 2f64.powi(look.counts.refine as i32);
     let of_look = (unit / *sigma as f64).powi(2);
-    let ChoiceKind::Choice { draws, halving, .. } = &part.kind else {
+    let ChoiceKind::Choice { draws, .. } = &part.kind else {
         return Err("a look at a count".to_owned());
     };
-    let fractions = part.question.fractions().len();
-    let levels = halving.as_ref().map_or(fractions, |_| {
-        pgveil::rewrite::Halving::levels(fractions) as usize
-    });
-    let steps = draws.len() - fractions + levels;
+    let steps = steps(part);
     let eta = draws[0].eta as f64 / 2f64.powi(30);
     let of_draws = steps as f64 * eta * eta * std::f64::consts::FRAC_PI_8;
     let charged = part.loss.mu_squared.to_f64();
@@ -52,6 +48,18 @@ fn paid(part: &ChoicePlan, look: &RowsLook) -> Result<(), String> {
     } else {
         Err(format!("{of_look} + {of_draws} is more than {charged}"))
     }
+}
+
+/// How many draws the charge counts: fractions that are chosen together count as a few.
+fn steps(part: &ChoicePlan) -> usize {
+    let ChoiceKind::Choice { draws, halving, .. } = &part.kind else {
+        return 0;
+    };
+    let fractions = part.question.fractions().len();
+    let levels = halving.as_ref().map_or(fractions, |_| {
+        pgveil::rewrite::Halving::levels(fractions) as usize
+    });
+    draws.len() - fractions + levels
 }
 
 /// One unit moves one number of units by one, and at each limit no more weight than that.
@@ -90,7 +98,7 @@ fn adds_up(part: &ChoicePlan, whole: &Groups, rest: &Groups) -> Result<(), Strin
         return Ok(());
     };
     let by_squares = draws[0].loss_by_squares().mu_squared.to_f64();
-    let one = part.loss.mu_squared.to_f64() / draws.len() as f64;
+    let one = part.loss.mu_squared.to_f64() / steps(part) as f64;
     let moved: BigInt = whole
         .iter()
         .map(|(key, values)| {
