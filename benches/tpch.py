@@ -5,11 +5,14 @@ as the unit.
     venv/bin/python benches/tpch.py --pgveil target/release/pgveil --scale 1
 
 It starts a PostgreSQL of its own and loads TPC-H, with TPC-H's own types and keys. Each question is
-planned three times: with clips by the policy's limits (`fixed`), with clips chosen from a look
-(`auto`), and not at all (exact). The three are run in turns, warm, on one connection to PostgreSQL;
-medians are printed. `--other PROGRAM` plans with another build too. `--dsn` takes a server that is
-loaded already (in `public`), `--only TEXT` the questions whose name contains it, `--show` prints
-the emitted statements, `--cpu` measures the backend's CPU time.
+asked three times: with clips by the policy's limits (`fixed`), with clips chosen from a look
+(`auto`), and not at all (exact). The emitted statements are run in turns with the exact one, warm,
+on one connection to PostgreSQL. Then each answer is bought through pgveil (`bought`): that is what
+an analyst waits for, with rows that pgveil adds up itself, with planning, debits and noise. Medians
+are printed. `--other PROGRAM` asks another build too. `--dsn` takes a server that is loaded already
+(in `public`), `--only TEXT` the questions whose name contains it, `--show` prints the emitted
+statements. `--cpu` measures CPU time: of the backend, and for what is bought of pgveil and of all
+backends of the database.
 """
 
 import argparse
@@ -299,7 +302,11 @@ def served(program, url, shadow):
                     if server.poll() is not None or "FATAL" in str(error):
                         sys.exit(f"{error}{open(log).read()}")
                     time.sleep(0.1)
-            yield roles
+            for connection in roles.values():
+                connection.autocommit = True
+                with connection.cursor() as cursor:
+                    cursor.execute("SET pgveil.reuse = off")
+            yield roles, server.pid
         finally:
             server.terminate()
             server.wait()
@@ -329,6 +336,22 @@ def processor_time(backend):
         return int(file.read().split()[0]) / 1e9
 
 
+def processor_time_of(process):
+    """Seconds of CPU that all threads of a process have used."""
+    tasks = f"/proc/{process}/task"
+    return sum(processor_time(f"{process}/task/{task}") for task in os.listdir(tasks))
+
+
+def bought_time(cursor, proxy):
+    """Seconds of CPU that pgveil and all other backends of the database have used."""
+    cursor.execute(
+        "SELECT pid FROM pg_stat_activity WHERE backend_type = 'client backend'"
+        " AND pid <> pg_backend_pid() AND datname = current_database()"
+    )
+    backends = [pid for (pid,) in cursor.fetchall()]
+    return processor_time_of(proxy) + sum(map(processor_time, backends))
+
+
 def seconds(cursor, statements, clock):
     start = clock()
     for sql in statements:
@@ -356,16 +379,26 @@ def main():
     )
     arguments = parser.parse_args()
     ways = {"exact": lambda question: [question]}
+    buyers = {}
     with contextlib.ExitStack() as stack:
         if not arguments.dsn:
             arguments.dsn, arguments.shadow = stack.enter_context(loaded(arguments.scale))
+        if arguments.cpu:
+            with contextlib.closing(psycopg2.connect(arguments.dsn)) as connection:
+                connection.autocommit = True
+                # pgveil's connections too: CPU time of workers is not a backend's.
+                alter = "ALTER DATABASE {} SET max_parallel_workers_per_gather = 0"
+                name = connection.get_dsn_parameters()["dbname"]
+                connection.cursor().execute(alter.format(name))
         for name, program in [("", arguments.pgveil), ("other ", arguments.other)]:
             if program:
-                roles = stack.enter_context(served(program, arguments.dsn, arguments.shadow))
+                served_by = served(program, arguments.dsn, arguments.shadow)
+                roles, proxy = stack.enter_context(served_by)
                 for role, connection in roles.items():
                     ways[name + role] = lambda question, connection=connection: emitted(
                         connection, question
                     )
+                    buyers[f"{name}{role}, bought"] = (name + role, connection, proxy)
         direct = psycopg2.connect(arguments.dsn)
         direct.autocommit = True
         cursor = direct.cursor()
@@ -375,7 +408,7 @@ def main():
             cursor.execute("SET max_parallel_workers_per_gather = 0; SELECT pg_backend_pid()")
             backend = cursor.fetchone()[0]
             clock = lambda: processor_time(backend)
-        private = [way for way in ways if way != "exact"]
+        private = [way for way in ways if way != "exact"] + list(buyers)
         print(
             f"| question | exact ms | {' | '.join(private)} |\n|---|---:|{'---:|' * len(private)}"
         )
@@ -396,6 +429,15 @@ def main():
                     # The first turn warms.
                     if turn:
                         times[way].append(took)
+                for way, (like, connection, proxy) in buyers.items():
+                    if like not in runs:
+                        continue
+                    of_all = lambda proxy=proxy: bought_time(cursor, proxy)
+                    timer = of_all if arguments.cpu else time.perf_counter
+                    with connection.cursor() as buying:
+                        took = seconds(buying, [question], timer)
+                    if turn:
+                        times.setdefault(way, []).append(took)
             exact = statistics.median(times["exact"])
             cells = []
             for way in private:
@@ -404,7 +446,7 @@ def main():
                     ratios[way].append(ratio)
                     cells.append(f"{ratio:.2f}")
                 else:
-                    cells.append(planned[way])
+                    cells.append(planned.get(way, ""))
             print(f"| {name} | {exact * 1e3:.1f} | {' | '.join(cells)} |", flush=True)
         means = [
             math.exp(statistics.mean(map(math.log, found))) if found else float("nan")

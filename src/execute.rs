@@ -300,8 +300,9 @@ impl Snapshot {
         let client = self.client()?;
         // An engine without statement_timeout is abandoned a little later.
         let limit = self.timeout + Duration::from_secs(5);
+        let rows = self.rows(client, statement, constants);
         let answered = tokio::select! {
-            answered = tokio::time::timeout(limit, self.rows(client, statement, constants)) => answered,
+            answered = tokio::time::timeout(limit, rows) => answered,
             () = cancel.cancelled() => {
                 self.stop().await;
                 return Err(Error::Cancelled);
@@ -325,9 +326,8 @@ impl Snapshot {
     ) -> Result<TextRows, Error> {
         if let Some(stream) = statement.stream()
             && !self.lease()?.is_citus()
-            && let Some(rows) = stream::rows(client, stream, constants).await?
         {
-            return Ok(rows);
+            return stream::rows(client, stream, constants).await;
         }
         rows(client, statement, constants)
             .await

@@ -263,7 +263,7 @@ fn add_vector(
     let stream = if groups_are_columns {
         None
     } else {
-        emission.vector_stream(&plan.coordinates, &price)?
+        emission.vector_stream(&plan.coordinates, &price)
     };
     plan.statement = Some(emission.print(&statement)?.or_streamed(stream));
     plan.refined = !price.within_clip;
@@ -282,7 +282,7 @@ fn add_choice(
         price::choice(&query, limit, emission.release, portion)?;
     let statement = emission.choice(&query, (limit, look.as_ref()))?;
     plan.work += emission.row_cost(&statement);
-    let stream = emission.choice_stream(&query, (limit, look.as_ref()))?;
+    let stream = emission.choice_stream(&query, (limit, look.as_ref()));
     plan.choices.push(ChoicePlan {
         statement: emission.print(&statement)?.or_streamed(stream),
         question: query,

@@ -3,13 +3,19 @@
 //!
 //! The tables hold what each unit adds to each of its groups. If they become too large, only units
 //! with one value of a bit of their hash are kept, and the statement is read once more for the
-//! others. So memory is limited by a number, whatever the tables hold, and nothing is written to a
-//! disk. The sums of all readings add up, because a unit is in one reading whole.
+//! others. The sums of all readings add up, because a unit is in one reading whole. Nothing is
+//! written to a disk.
+//!
+//! # Time
+//! How often a statement is read is a step: one row more may add a reading. So the size at which
+//! the tables count as too large is drawn anew for each statement, between half of it and all. A
+//! unit whose rows take a share p of half the size then adds a reading with probability p at most.
 
 mod distinct;
 mod group_key;
 mod integers;
 mod length;
+mod pair_digest;
 mod postgres_hash;
 mod results;
 mod row_bins;
@@ -18,24 +24,23 @@ mod unit_bins;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
+use rand::RngExt;
 use zeroize::Zeroize;
 
-use self::group_key::{KnownGroups, UnitPart};
 use self::results::Results;
 use super::TextRows;
-use crate::rewrite::{Cell, CellReading, Column, Fold, FoldResult};
+use crate::rewrite::{CellReading, Fold};
 
-/// What a table entry takes in addition to its key.
+/// About what an entry of a table takes, in addition to its integers.
 const ENTRY_BYTES: usize = 48;
 
-/// Why rows cannot be added up here.
+/// The most halvings of units: a statement is read at most 2^4 times. Past it the tables grow: then
+/// a few units have most of the rows.
+const HALVINGS: u32 = 4;
+
+/// A row whose columns are not those of the fold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FoldError {
-    /// A row's columns are not those of the fold.
-    UnlikeRow,
-    /// There are more groups than the memory holds.
-    TooManyGroups,
-}
+pub struct UnlikeRow;
 
 /// The units whose hash begins with these bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,30 +64,22 @@ impl Part {
     }
 }
 
-/// What the tables of one statement may take, in bytes. What the result takes is limited by the
-/// groups.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FoldMemory {
-    /// Units, and what they add. Past it, the units are read in several readings.
-    pub units: usize,
-    /// The keys of groups, and values that are counted. Past it, [`FoldError::TooManyGroups`].
-    pub groups: usize,
-}
-
 /// The tables of one statement.
 pub struct Folding {
     fold: Fold,
-    memory: FoldMemory,
+    /// From how many bytes on the tables of units count as too large.
+    units_max: usize,
     hasher: RandomState,
     part: Part,
     /// Parts that are still to be read.
     rest: Vec<Part>,
     units: HashMap<Box<[u8]>, u32>,
-    groups: KnownGroups,
-    /// The place of a unit and group in `integers`.
+    /// The place of a unit and group in `sums`.
     places: HashMap<(u32, u32), u32>,
-    /// One for each cell, for each unit and group.
-    integers: Vec<i64>,
+    /// One for each cell, for each unit and group; two for a wide one, the low half first.
+    sums: Vec<u64>,
+    /// How many of them one unit and group has.
+    words: usize,
     /// What the keys of units take.
     unit_bytes: usize,
     results: Results,
@@ -95,23 +92,20 @@ impl Drop for Folding {
 }
 
 impl Folding {
-    /// Before the first row.
-    pub fn new(fold: Fold, memory: FoldMemory) -> Self {
-        let keys = match fold.result {
-            FoldResult::Bins { .. } => fold.groups.len(),
-            FoldResult::Distinct { keys, .. } | FoldResult::RowBins { keys, .. } => keys,
-        };
+    /// Before the first row. The tables of units take about `units_max` bytes, or half of it.
+    pub fn new(fold: Fold, units_max: usize) -> Self {
+        let share = rand::rng().random_range(0.5..1.0);
         Self {
-            results: Results::new(&fold.result),
-            groups: KnownGroups::new(fold.groups.clone(), keys),
+            results: Results::new(&fold),
+            words: fold.cells.iter().map(|cell| words(cell.reading)).sum(),
             fold,
-            memory,
+            units_max: (units_max as f64 * share) as usize,
             hasher: RandomState::new(),
             part: Part::ALL,
             rest: Vec::new(),
             units: HashMap::new(),
             places: HashMap::new(),
-            integers: Vec::new(),
+            sums: Vec::new(),
             unit_bytes: 0,
         }
     }
@@ -119,40 +113,36 @@ impl Folding {
     /// One row, by the binary forms of its columns.
     ///
     /// # Errors
-    /// [`FoldError`]; what was added is of no use then.
+    /// [`UnlikeRow`] where a column is missing or is not of its type.
     pub fn add<'r>(
         &mut self,
         mut column: impl FnMut(usize) -> Option<&'r [u8]>,
-    ) -> Result<(), FoldError> {
+    ) -> Result<(), UnlikeRow> {
         // The statement leaves out rows of nobody.
-        let unit = column(0).ok_or(FoldError::UnlikeRow)?;
+        let unit = column(0).ok_or(UnlikeRow)?;
         if self.part.bits > 0 && !self.part.contains(self.hasher.hash_one(unit)) {
             return Ok(());
         }
         let unit = self.unit(unit);
-        let group = self.groups.number(|at| column(at + 1))?;
-        let width = self.fold.cells.len();
+        let columns = &self.fold.groups;
+        let group = self.results.group(columns, |at| column(at + 1))?;
         let next = self.places.len() as u32;
         let place = *self.places.entry((unit, group)).or_insert(next);
         if place == next {
-            self.integers.resize(self.integers.len() + width, 0);
+            self.sums.resize(self.sums.len() + self.words, 0);
         }
-        let integers = &mut self.integers[place as usize * width..][..width];
-        let mut read = 1 + self.fold.groups.len();
-        for (cell, sum) in self.fold.cells.iter().zip(integers) {
+        let mut sums = &mut self.sums[place as usize * self.words..][..self.words];
+        let mut read = 1 + columns.len();
+        for cell in &self.fold.cells {
             let value = if cell.reading.has_column() {
                 read += 1;
                 column(read - 1)
             } else {
                 None
             };
-            add_cell(*cell, value, sum)?;
-        }
-        if self.bytes() > self.memory.units {
-            self.halve();
-        }
-        if self.groups.bytes() > self.memory.groups {
-            return Err(FoldError::TooManyGroups);
+            let (own, others) = sums.split_at_mut(words(cell.reading));
+            add_to(cell.reading, value, own)?;
+            sums = others;
         }
         Ok(())
     }
@@ -167,40 +157,37 @@ impl Folding {
         number
     }
 
-    fn bytes(&self) -> usize {
-        let each = ENTRY_BYTES + size_of::<i64>() * self.fold.cells.len();
-        self.unit_bytes + self.places.len() * each
+    /// Whether half of the units are to be left to another reading.
+    pub fn is_too_large(&self) -> bool {
+        let each = ENTRY_BYTES + size_of::<u64>() * self.words;
+        let bytes = self.unit_bytes + self.places.len() * each;
+        bytes > self.units_max && self.part.bits < HALVINGS
     }
 
-    /// Leaves half of the units to another reading. A single unit is kept, however large it is.
-    fn halve(&mut self) {
-        if self.units.len() < 2 || self.part.bits == 63 {
-            return;
-        }
+    /// Leaves half of the units to another reading.
+    pub fn halve(&mut self) {
         let [kept, later] = self.part.halves();
         self.part = kept;
         self.rest.push(later);
-        let width = self.fold.cells.len();
         let old = std::mem::take(&mut self.units);
         let mut numbers = vec![None; old.len()];
         self.unit_bytes = 0;
-        for (unit, number) in old {
+        for (mut unit, number) in old {
             if kept.contains(self.hasher.hash_one(&*unit)) {
                 numbers[number as usize] = Some(self.units.len() as u32);
                 self.unit_bytes += unit.len() + ENTRY_BYTES;
                 self.units.insert(unit, self.units.len() as u32);
             } else {
-                let mut unit = unit;
                 unit.zeroize();
             }
         }
         let places = std::mem::take(&mut self.places);
-        let mut old = std::mem::take(&mut self.integers);
+        let mut old = std::mem::take(&mut self.sums);
         for ((unit, group), place) in places {
             if let Some(unit) = numbers[unit as usize] {
                 self.places.insert((unit, group), self.places.len() as u32);
-                let integers = &old[place as usize * width..][..width];
-                self.integers.extend_from_slice(integers);
+                let sums = &old[place as usize * self.words..][..self.words];
+                self.sums.extend_from_slice(sums);
             }
         }
         old.zeroize();
@@ -208,21 +195,22 @@ impl Folding {
 
     /// Adds what the units of this reading make to the result. Whether the statement has to be read
     /// once more, for other units.
+    ///
+    /// # Guarantee
+    /// What a unit makes is a function of the set of its rows. Each unit is in one reading.
     pub fn end_reading(&mut self) -> bool {
         let by_unit = self.by_unit();
-        let width = self.fold.cells.len();
-        let mut at = 0;
-        while at < by_unit.len() {
-            let unit = by_unit[at].0;
-            let end = at + by_unit[at..].iter().take_while(|of| of.0 == unit).count();
-            let parts = by_unit[at..end].iter().map(|(_, group, place)| {
-                let integers = &self.integers[*place as usize * width..][..width];
-                (*group, integers)
-            });
-            let parts: Vec<UnitPart<'_>> = parts.collect();
-            self.results.add_unit(&self.fold, &self.groups, &parts);
-            at = end;
+        let mut integers = Vec::new();
+        for of_unit in by_unit.chunk_by(|a, b| a.0 == b.0) {
+            integers.clear();
+            for (_, _, place) in of_unit {
+                let sums = &self.sums[*place as usize * self.words..][..self.words];
+                add_integers(&self.fold, sums, &mut integers);
+            }
+            let groups: Vec<u32> = of_unit.iter().map(|(_, group, _)| *group).collect();
+            self.results.add_unit(&groups, &mut integers);
         }
+        integers.zeroize();
         self.forget_units();
         let next = self.rest.pop();
         self.part = next.unwrap_or(Part::ALL);
@@ -242,55 +230,80 @@ impl Folding {
             unit.zeroize();
         }
         self.places.clear();
-        self.integers.zeroize();
+        self.sums.zeroize();
         self.unit_bytes = 0;
     }
 
     /// The rows of the aggregating statement.
-    pub fn rows(&self) -> TextRows {
-        self.results.rows(&self.fold, &self.groups)
+    pub fn rows(&mut self) -> TextRows {
+        self.results.take_rows()
     }
 }
 
-/// Adds what a row adds to one integer. The sum stays within eight bytes: a row adds less than
-/// 2^40.
-fn add_cell(cell: Cell, value: Option<&[u8]>, sum: &mut i64) -> Result<(), FoldError> {
+/// How many words a sum takes.
+fn words(reading: CellReading) -> usize {
+    match reading {
+        CellReading::WideInteger => 2,
+        CellReading::EveryRow
+        | CellReading::AnyRow
+        | CellReading::Condition
+        | CellReading::AnyCondition
+        | CellReading::Sign
+        | CellReading::Integer => 1,
+    }
+}
+
+/// Adds what a row adds to one sum. Four billion rows of one unit and group fit: a row adds less
+/// than 2^31 to a sum of one word.
+fn add_to(reading: CellReading, value: Option<&[u8]>, sum: &mut [u64]) -> Result<(), UnlikeRow> {
     let holds = || match value {
         None | Some([0]) => Ok(false),
         Some([1]) => Ok(true),
-        Some(_) => Err(FoldError::UnlikeRow),
+        Some(_) => Err(UnlikeRow),
     };
-    let added = match cell.reading {
+    let added = match reading {
         CellReading::AnyRow => {
-            *sum = 1;
+            sum[0] = 1;
             return Ok(());
         }
         CellReading::AnyCondition => {
-            *sum |= i64::from(holds()?);
+            sum[0] |= u64::from(holds()?);
             return Ok(());
         }
         CellReading::EveryRow => 1,
         CellReading::Condition => i64::from(holds()?),
         CellReading::Sign => 2 * i64::from(holds()?) - 1,
-        CellReading::Integer => match value {
+        CellReading::Integer | CellReading::WideInteger => match value {
             None => 0,
             Some(bytes) => integers::read(bytes)?,
         },
     };
-    *sum = sum.saturating_add(added);
+    match sum {
+        [low, high] => {
+            let before = (i128::from(*high as i64) << 64) | i128::from(*low);
+            let after = before + i128::from(added);
+            (*low, *high) = (after as u64, (after >> 64) as u64);
+        }
+        [one] => *one = one.wrapping_add(added as u64),
+        _ => return Err(UnlikeRow),
+    }
     Ok(())
 }
 
-/// What one unit adds to each of its groups, each within its bound.
-fn clamp(cell: Cell, sum: i64) -> i64 {
-    let most = i64::try_from(cell.most).unwrap_or(i64::MAX);
-    sum.clamp(-most, most)
+/// The integers of one unit and group, each within its bound.
+fn add_integers(fold: &Fold, mut sums: &[u64], integers: &mut Vec<i64>) {
+    for cell in &fold.cells {
+        let (own, others) = sums.split_at(words(cell.reading));
+        let sum = match *own {
+            [low, high] => (i128::from(high as i64) << 64) | i128::from(low),
+            [one] => i128::from(one as i64),
+            _ => 0,
+        };
+        let most = i128::from(cell.most);
+        integers.push(sum.clamp(-most, most) as i64);
+        sums = others;
+    }
 }
 
-/// A column's text; `None` is NULL.
-fn text(column: Column, bytes: Option<&[u8]>) -> Option<String> {
-    bytes.map(|bytes| match column {
-        Column::Integer => integers::read(bytes).map_or_else(|_| String::new(), |n| n.to_string()),
-        Column::Bytes => String::from_utf8_lossy(bytes).into_owned(),
-    })
-}
+#[cfg(test)]
+mod tests;

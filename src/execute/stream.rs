@@ -5,18 +5,16 @@ use std::pin::pin;
 use futures::TryStreamExt;
 use tokio_postgres::types::{FromSql, Type};
 
-use super::fold::{FoldError, FoldMemory, Folding};
+use super::fold::{Folding, UnlikeRow};
 use super::list::{List, parameters};
 use super::{Error, TextRows, backend};
 use crate::rewrite::RowStream;
 
-/// What the tables of one statement may take. Each connection to the database runs one at a time.
-const MEMORY: FoldMemory = FoldMemory {
-    units: 192 << 20,
-    groups: 128 << 20,
-};
+/// What the tables of units of one statement may take. Each connection to the database runs one
+/// statement at a time.
+const UNITS_MAX: usize = 256 << 20;
 
-/// The rows of the aggregating statement; `None` where they have more groups than the memory holds.
+/// The rows of the aggregating statement.
 ///
 /// # Errors
 /// As [`Snapshot::run`](super::Snapshot::run).
@@ -24,10 +22,10 @@ pub async fn rows(
     client: &tokio_postgres::Client,
     stream: &RowStream,
     constants: &[Vec<Option<String>>],
-) -> Result<Option<TextRows>, Error> {
+) -> Result<TextRows, Error> {
     let lists: Vec<List> = constants.iter().map(|values| List(values)).collect();
     let parameters = parameters(&stream.statement, &lists);
-    let mut folding = Folding::new(stream.fold.clone(), MEMORY);
+    let mut folding = Folding::new(stream.fold.clone(), UNITS_MAX);
     loop {
         let read = client
             .query_typed_raw(stream.statement.sql(), parameters.iter().cloned())
@@ -35,22 +33,36 @@ pub async fn rows(
             .map_err(|e| backend(&e))?;
         let mut read = pin!(read);
         while let Some(row) = read.try_next().await.map_err(|e| backend(&e))? {
-            match folding.add(|at| row.try_get(at).ok().and_then(|Raw(bytes)| bytes)) {
-                Ok(()) => {}
-                Err(FoldError::TooManyGroups) => return Ok(None),
-                Err(FoldError::UnlikeRow) => return Err(unlike()),
+            folding
+                .add(|at| row.try_get(at).ok().and_then(|Raw(bytes)| bytes))
+                .map_err(|UnlikeRow| faulty())?;
+            if folding.is_too_large() {
+                folding = aside(move || {
+                    folding.halve();
+                    folding
+                })
+                .await?;
             }
         }
-        let ended = tokio::task::spawn_blocking(move || (folding.end_reading(), folding));
-        let (is_more, added) = ended.await.map_err(|_| unlike())?;
-        folding = added;
-        if !is_more {
-            return Ok(Some(folding.rows()));
+        let (next, ended) = aside(move || {
+            let rows = (!folding.end_reading()).then(|| folding.rows());
+            (folding, rows)
+        })
+        .await?;
+        match ended {
+            Some(rows) => return Ok(rows),
+            None => folding = next,
         }
     }
 }
 
-fn unlike() -> Error {
+/// Work that takes long, on a thread that no session waits for.
+async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Error> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|_| faulty())
+}
+
+fn faulty() -> Error {
     Error::Backend("the rows of a stream could not be added up".to_owned())
 }
 

@@ -355,7 +355,7 @@ impl ReleasePlan {
     pub(in crate::rewrite) fn printed_bytes(&self) -> usize {
         self.statements()
             .into_iter()
-            .map(|statement| statement.sql().len())
+            .map(EmittedStatement::printed_bytes)
             .sum()
     }
 

@@ -126,21 +126,13 @@ impl<'a> Emission<'a> {
     }
 
     /// The stream of the vector, with a row for each group of a unit.
-    pub fn vector_stream(
-        &self,
-        coordinates: &[Coordinate],
-        price: &Price,
-    ) -> Result<Option<RowStream>, Refusal> {
+    pub fn vector_stream(&self, coordinates: &[Coordinate], price: &Price) -> Option<RowStream> {
         if !self.policy.limits.stream_rows {
-            return Ok(None);
+            return None;
         }
         let bounding = price.bounding();
-        let by_all_keys = price.effects.as_ref().map(|_| self.by_all_keys());
-        let levels = ClippedAggregate {
-            release: by_all_keys.as_ref().unwrap_or(self.release),
-            ..self.levels(coordinates, price, &bounding)
-        };
-        self.row_stream(levels.stream(|| self.flat())?)
+        let levels = self.levels(coordinates, price, &bounding);
+        self.row_stream(levels.stream(|| self.flat()))
     }
 
     /// The stream of a choice.
@@ -148,38 +140,30 @@ impl<'a> Emission<'a> {
         &self,
         query: &ChoiceQuery,
         limit: (RowLimit, Option<&RowsLook>),
-    ) -> Result<Option<RowStream>, Refusal> {
+    ) -> Option<RowStream> {
         if !self.policy.limits.stream_rows {
-            return Ok(None);
+            return None;
         }
         let columns = self.analyzed.columns();
         let rows = || base_rows(self.release, self.policy, columns, self.flat()?);
-        self.row_stream(query.stream(limit, self.release, rows)?)
+        self.row_stream(query.stream(limit, self.release, rows))
     }
 
-    /// Its constants have the numbers that the aggregating statement gave them.
+    /// Its constants have the numbers that the aggregating statement gave them. A stream that
+    /// cannot be written is left out: the aggregating statement answers.
     fn row_stream(
         &self,
-        emitted: Option<(ast::Query, Fold)>,
-    ) -> Result<Option<RowStream>, Refusal> {
-        let Some((mut query, fold)) = emitted else {
-            return Ok(None);
-        };
+        emitted: Result<Option<(ast::Query, Fold)>, Refusal>,
+    ) -> Option<RowStream> {
+        let (mut query, fold) = emitted.ok()??;
         self.keep_collations(&mut query);
         let mut order = self.order.clone();
         order.number(&mut query);
         if order.ids != self.order.ids {
-            return Ok(None);
+            return None;
         }
-        let statement = self.print(&query)?;
-        Ok(Some(RowStream { statement, fold }))
-    }
-
-    fn by_all_keys(&self) -> AnalyzedRelease {
-        AnalyzedRelease {
-            sets: Vec::new(),
-            ..self.release.clone()
-        }
+        let statement = self.print(&query).ok()?;
+        Some(RowStream { statement, fold })
     }
 
     /// The statement of the cells that grouping sets are computed from: groups of all keys.
@@ -189,7 +173,10 @@ impl<'a> Emission<'a> {
         price: &Price,
         bounding: &Bounding,
     ) -> Result<ast::Query, Refusal> {
-        let by_all_keys = self.by_all_keys();
+        let by_all_keys = AnalyzedRelease {
+            sets: Vec::new(),
+            ..self.release.clone()
+        };
         let levels = ClippedAggregate {
             release: &by_all_keys,
             ..self.levels(coordinates, price, bounding)

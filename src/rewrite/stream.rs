@@ -49,8 +49,10 @@ pub enum CellReading {
     AnyCondition,
     /// A truth value: 1 for each row where it is true, -1 for every other.
     Sign,
-    /// An integer that is added; NULL adds nothing.
+    /// An integer below 2^31 that is added; NULL adds nothing.
     Integer,
+    /// A larger integer that is added; NULL adds nothing.
+    WideInteger,
 }
 
 impl CellReading {
@@ -121,7 +123,9 @@ pub(in crate::rewrite) fn group_column(
 ) -> Option<(ast::Expr, Column)> {
     let text = || (sql::cast(expr.clone(), &Type::Text), Column::Bytes);
     Some(match data_type {
-        Type::Int2 | Type::Int4 | Type::Int8 => (expr.clone(), Column::Integer),
+        Type::Int2 | Type::Int4 | Type::Int8 => {
+            (sql::cast(expr.clone(), data_type), Column::Integer)
+        }
         Type::Text | Type::Varchar(_) => (expr.clone(), Column::Bytes),
         Type::Char(_)
         | Type::Bool
@@ -139,10 +143,14 @@ pub(in crate::rewrite) fn group_column(
     })
 }
 
-/// How a unit's column is read; `None` where equal units may have different bytes.
-pub(in crate::rewrite) fn unit_column(data_type: &Type) -> Option<Column> {
-    match data_type {
-        Type::Int2 | Type::Int4 | Type::Int8 => Some(Column::Integer),
+/// The unit's column in a form that is equal where units are, and how it is read. `None` where no
+/// such form is at hand.
+pub(in crate::rewrite) fn unit_column(
+    unit: &ast::Expr,
+    data_type: &Type,
+) -> Option<(ast::Expr, Column)> {
+    Some(match data_type {
+        Type::Int2 | Type::Int4 | Type::Int8 => (unit.clone(), Column::Integer),
         Type::Text
         | Type::Varchar(_)
         | Type::Bool
@@ -150,13 +158,11 @@ pub(in crate::rewrite) fn unit_column(data_type: &Type) -> Option<Column> {
         | Type::Date
         | Type::Timestamp
         | Type::Timestamptz
-        | Type::Time => Some(Column::Bytes),
-        Type::Char(_)
-        | Type::Numeric(_)
-        | Type::Float4
-        | Type::Float8
-        | Type::Interval
-        | Type::Enum(_)
-        | Type::Other { .. } => None,
-    }
+        | Type::Time => (unit.clone(), Column::Bytes),
+        // Without blanks at the end; a label.
+        Type::Char(_) | Type::Enum(_) => (sql::cast(unit.clone(), &Type::Text), Column::Bytes),
+        Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Interval | Type::Other { .. } => {
+            return None;
+        }
+    })
 }

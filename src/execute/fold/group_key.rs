@@ -1,154 +1,143 @@
-//! The groups of a statement, each with a number.
+//! The groups of a statement by number, and their columns' texts.
 
-use std::cmp::Ordering;
-use std::collections::HashMap;
+use indexmap::IndexSet;
+use zeroize::Zeroize;
 
-use super::{ENTRY_BYTES, FoldError, integers, postgres_hash, text};
+use super::{UnlikeRow, integers, postgres_hash};
 use crate::rewrite::Column;
 
-/// A group of a unit, and the integers that the unit adds to it.
-pub type UnitPart<'a> = (u32, &'a [i64]);
-
-/// A group's columns: for each, whether it is NULL, its length and its bytes.
+/// A group's columns as texts, one after the other: for each, whether it is NULL, its length and
+/// its bytes.
 type Encoded = Box<[u8]>;
 
-/// The groups, in the order in which they came.
+/// Groups, in the order in which they came.
+#[derive(Default)]
 pub struct KnownGroups {
-    columns: Vec<Column>,
-    /// How many of the columns are keys; the others are a value.
-    keys: usize,
-    numbers: HashMap<Encoded, u32>,
-    all: Vec<Encoded>,
-    /// The number of each group's keys, where groups have more columns than keys.
-    key_numbers: HashMap<Encoded, u32>,
-    keys_of: Vec<u32>,
+    all: IndexSet<Encoded>,
     scratch: Vec<u8>,
-    bytes: usize,
+}
+
+impl Drop for KnownGroups {
+    fn drop(&mut self) {
+        for mut group in self.all.drain(..) {
+            group.zeroize();
+        }
+        self.scratch.zeroize();
+    }
 }
 
 impl KnownGroups {
-    pub fn new(columns: Vec<Column>, keys: usize) -> Self {
-        Self {
-            columns,
-            keys,
-            numbers: HashMap::new(),
-            all: Vec::new(),
-            key_numbers: HashMap::new(),
-            keys_of: Vec::new(),
-            scratch: Vec::new(),
-            bytes: 0,
-        }
-    }
-
     /// The number of a row's group.
     ///
     /// # Errors
-    /// [`FoldError::UnlikeRow`] where a column is longer than four bytes can say.
+    /// [`UnlikeRow`] where a column is not of its type.
     pub fn number<'r>(
         &mut self,
+        columns: &[Column],
         mut column: impl FnMut(usize) -> Option<&'r [u8]>,
-    ) -> Result<u32, FoldError> {
+    ) -> Result<u32, UnlikeRow> {
         self.scratch.clear();
-        let mut keys_end = 0;
-        for at in 0..self.columns.len() {
-            match column(at) {
-                None => self.scratch.push(0),
-                Some(bytes) => {
-                    let length = u32::try_from(bytes.len()).map_err(|_| FoldError::UnlikeRow)?;
-                    self.scratch.push(1);
-                    self.scratch.extend_from_slice(&length.to_le_bytes());
-                    self.scratch.extend_from_slice(bytes);
-                }
-            }
-            if at + 1 == self.keys {
-                keys_end = self.scratch.len();
-            }
+        for (at, of) in columns.iter().enumerate() {
+            encode(*of, column(at), &mut self.scratch)?;
         }
-        if let Some(number) = self.numbers.get(self.scratch.as_slice()) {
-            return Ok(*number);
-        }
-        let number = self.all.len() as u32;
-        let encoded: Encoded = self.scratch.as_slice().into();
-        self.bytes += 2 * (encoded.len() + ENTRY_BYTES);
-        self.numbers.insert(encoded.clone(), number);
-        self.all.push(encoded);
-        if self.keys < self.columns.len() {
-            let next = self.key_numbers.len() as u32;
-            let keys = self.scratch[..keys_end].into();
-            self.keys_of
-                .push(*self.key_numbers.entry(keys).or_insert(next));
-        }
-        Ok(number)
+        self.number_of_encoded()
     }
 
-    /// About what they take.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    pub fn len(&self) -> usize {
-        self.all.len()
-    }
-
-    /// The number of a group's keys among those of all groups.
-    pub fn keys_of(&self, group: u32) -> u32 {
-        self.keys_of.get(group as usize).copied().unwrap_or(group)
+    fn number_of_encoded(&mut self) -> Result<u32, UnlikeRow> {
+        let number = match self.all.get_index_of(self.scratch.as_slice()) {
+            Some(number) => number,
+            None => self.all.insert_full(self.scratch.as_slice().into()).0,
+        };
+        u32::try_from(number).map_err(|_| UnlikeRow)
     }
 
     /// The texts of a group's columns; `None` is NULL.
     pub fn texts(&self, group: u32) -> Vec<Option<String>> {
-        let columns = self.columns.iter().zip(self.values(group));
-        columns.map(|(of, bytes)| text(*of, bytes)).collect()
+        let columns = self.all.get_index(group as usize);
+        columns.map_or_else(Vec::new, |columns| texts(columns))
     }
 
-    /// Whether the last column of a group is NULL.
-    pub fn ends_with_null(&self, group: u32) -> bool {
-        self.values(group)
-            .last()
-            .is_some_and(|value| value.is_none())
+    /// The first columns of a group, in a form that is equal where they are.
+    pub fn first_columns(&self, group: u32, columns: usize) -> &[u8] {
+        let all = self.all.get_index(group as usize);
+        let all = all.map_or(&[][..], |columns| columns);
+        let mut end = 0;
+        for value in values(all).take(columns) {
+            end += value.map_or(1, |bytes| 1 + size_of::<u32>() + bytes.len());
+        }
+        &all[..end]
     }
 
-    /// The order in which a unit's groups are taken: by the hash of all columns, then by their
-    /// values, NULL last.
-    pub fn hash_order(&self, a: u32, b: u32) -> Ordering {
-        let by_hash = self.hash(a).cmp(&self.hash(b));
-        by_hash.then_with(|| {
-            let values = self.values(a).zip(self.values(b)).zip(&self.columns);
-            let each = values.map(|((a, b), of)| value_order(*of, a, b));
-            each.fold(Ordering::Equal, Ordering::then)
-        })
+    /// The hash by which the groups of a unit are taken.
+    pub fn hash(&self, group: u32) -> i64 {
+        self.all
+            .get_index(group as usize)
+            .map_or(0, |columns| hash(columns))
     }
 
-    fn hash(&self, group: u32) -> i64 {
-        self.texts(group).into_iter().fold(0, |seed, text| {
-            postgres_hash::of_text(text.unwrap_or_default().as_bytes(), seed)
-        })
-    }
-
-    fn values(&self, group: u32) -> impl Iterator<Item = Option<&[u8]>> {
-        let mut rest: &[u8] = &self.all[group as usize];
-        std::iter::from_fn(move || {
-            let (is_there, after) = rest.split_first()?;
-            rest = after;
-            if *is_there == 0 {
-                return Some(None);
-            }
-            let (length, after) = rest.split_first_chunk()?;
-            let (bytes, after) = after.split_at(u32::from_le_bytes(*length) as usize);
-            rest = after;
-            Some(Some(bytes))
-        })
+    /// Which columns of a group are NULL, the first as the highest bit.
+    pub fn nulls(&self, group: u32) -> u64 {
+        self.all
+            .get_index(group as usize)
+            .map_or(0, |columns| nulls(columns))
     }
 }
 
-fn value_order(of: Column, a: Option<&[u8]>, b: Option<&[u8]>) -> Ordering {
-    match (a, b) {
-        (None, None) => Ordering::Equal,
-        (None, Some(_)) => Ordering::Greater,
-        (Some(_), None) => Ordering::Less,
-        (Some(a), Some(b)) => match of {
-            Column::Integer => integers::read(a).ok().cmp(&integers::read(b).ok()),
-            Column::Bytes => a.cmp(b),
-        },
+/// Appends a column's text. Integers are printed: they are what the database prints.
+///
+/// # Errors
+/// [`UnlikeRow`] where the bytes are not of the type.
+pub fn encode(of: Column, bytes: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(), UnlikeRow> {
+    let Some(bytes) = bytes else {
+        out.push(0);
+        return Ok(());
+    };
+    out.push(1);
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    match of {
+        Column::Integer => {
+            let mut digits = itoa::Buffer::new();
+            out.extend_from_slice(digits.format(integers::read(bytes)?).as_bytes());
+        }
+        Column::Bytes => out.extend_from_slice(bytes),
     }
+    let length = u32::try_from(out.len() - start - 4).map_err(|_| UnlikeRow)?;
+    out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    Ok(())
+}
+
+/// The columns of an encoded group.
+fn values(encoded: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
+    let mut rest = encoded;
+    std::iter::from_fn(move || {
+        let (is_there, after) = rest.split_first()?;
+        rest = after;
+        if *is_there == 0 {
+            return Some(None);
+        }
+        let (length, after) = rest.split_first_chunk()?;
+        let (bytes, after) = after.split_at(u32::from_le_bytes(*length) as usize);
+        rest = after;
+        Some(Some(bytes))
+    })
+}
+
+fn texts(encoded: &[u8]) -> Vec<Option<String>> {
+    values(encoded)
+        .map(|value| value.map(|bytes| String::from_utf8_lossy(bytes).into_owned()))
+        .collect()
+}
+
+/// The hash of all columns of an encoded group, where NULL counts as no text.
+pub fn hash(encoded: &[u8]) -> i64 {
+    values(encoded).fold(0, |seed, value| {
+        postgres_hash::of_text(value.unwrap_or_default(), seed)
+    })
+}
+
+/// Which columns of an encoded group are NULL, the first as the highest bit. Groups of one hash
+/// differ in this alone: NULL comes after the empty text.
+pub fn nulls(encoded: &[u8]) -> u64 {
+    values(encoded).fold(0, |mask, value| mask << 1 | u64::from(value.is_none()))
 }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use num_bigint::BigUint;
 use num_traits::One;
 
-use super::group_key::{KnownGroups, UnitPart};
+use super::group_key::KnownGroups;
 use super::length::{BinEdges, Squared};
 use crate::execute::TextRows;
 
@@ -17,50 +17,49 @@ struct Rows {
 }
 
 pub struct RowBins {
-    by_group: bool,
-    thresholds: BinEdges,
+    /// How many columns are keys, where a unit's length is the root of the sum over groups of
+    /// squared rows.
+    by_keys: Option<usize>,
+    edges: BinEdges,
     rows: HashMap<(u32, u32), Rows>,
 }
 
 impl RowBins {
-    pub fn new(by_group: bool, thresholds: &[BigUint]) -> Self {
+    pub fn new(by_keys: Option<usize>, thresholds: &[BigUint]) -> Self {
         Self {
-            by_group,
-            thresholds: BinEdges::new(thresholds),
+            by_keys,
+            edges: BinEdges::new(thresholds),
             rows: HashMap::new(),
         }
     }
 
     /// # Guarantee
     /// All rows of the unit are in one bin, by how many it has in each group.
-    pub fn add_unit(&mut self, groups: &KnownGroups, parts: &[UnitPart<'_>]) {
-        let mut by_keys: HashMap<u32, i64> = HashMap::new();
-        for (group, rows) in parts {
-            let keys = if self.by_group {
-                groups.keys_of(*group)
-            } else {
-                0
-            };
-            *by_keys.entry(keys).or_default() += rows[0];
+    pub fn add_unit(&mut self, groups: &KnownGroups, of_unit: &[u32], rows: &[i64]) {
+        let mut by_keys: HashMap<&[u8], i64> = HashMap::new();
+        for (group, rows) in of_unit.iter().zip(rows) {
+            let keys = self.by_keys.map(|keys| groups.first_columns(*group, keys));
+            *by_keys.entry(keys.unwrap_or_default()).or_default() += rows;
         }
         let mut squared = Squared::default();
-        let lengths = by_keys.values();
-        lengths.for_each(|rows| squared.add(&BigUint::one(), *rows));
-        let bin = self.thresholds.bin(&squared);
-        for (at, (group, rows)) in parts.iter().enumerate() {
+        for rows in by_keys.values() {
+            squared.add(&BigUint::one(), *rows);
+        }
+        let bin = self.edges.bin(&squared);
+        for (at, (group, rows)) in of_unit.iter().zip(rows).enumerate() {
             let sum = self.rows.entry((*group, bin)).or_default();
-            sum.rows += i128::from(rows[0]);
+            sum.rows += i128::from(*rows);
             sum.units += u64::from(at == 0);
         }
     }
 
-    pub fn rows(&self, groups: &KnownGroups) -> TextRows {
-        let row = |((group, bin), sum): (&(u32, u32), &Rows)| {
-            let mut row = groups.texts(*group);
+    pub fn take_rows(&mut self, groups: &KnownGroups) -> TextRows {
+        let row = |((group, bin), sum): ((u32, u32), Rows)| {
+            let mut row = groups.texts(group);
             let numbers = [bin.to_string(), sum.rows.to_string(), sum.units.to_string()];
             row.extend(numbers.map(Some));
             row
         };
-        self.rows.iter().map(row).collect()
+        self.rows.drain().map(row).collect()
     }
 }

@@ -1,21 +1,19 @@
 //! Sums by group and bin, for each block of a vector.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
 use num_bigint::BigUint;
 
-use super::clamp;
-use super::group_key::{KnownGroups, UnitPart};
+use super::group_key::KnownGroups;
 use super::length::{BinEdges, Squared};
 use crate::execute::TextRows;
 use crate::mechanism::Norm;
-use crate::rewrite::{Cell, FoldBlock, KeptGroups, PRESENCE};
+use crate::rewrite::{FoldBlock, KeptGroups, PRESENCE};
 
 /// The cells of a block, with their weights, and the edges of its bins.
 struct Block {
     cells: Vec<(usize, BigUint)>,
-    thresholds: BinEdges,
+    edges: BinEdges,
 }
 
 impl Block {
@@ -24,14 +22,15 @@ impl Block {
         self.cells.is_empty()
     }
 
-    fn bin(&self, parts: &[(u32, Cow<'_, [i64]>)]) -> u32 {
+    /// The bin of a unit, by what it adds to each of its groups.
+    fn bin<'p>(&self, parts: impl Iterator<Item = &'p [i64]>) -> u32 {
         let mut squared = Squared::default();
-        for (_, integers) in parts {
+        for integers in parts {
             for (at, weight) in &self.cells {
                 squared.add(weight, integers[*at]);
             }
         }
-        self.thresholds.bin(&squared)
+        self.edges.bin(&squared)
     }
 }
 
@@ -43,6 +42,8 @@ struct Sums {
 }
 
 pub struct UnitBins {
+    /// How many integers a unit adds to a group.
+    width: usize,
     kept: Option<KeptGroups>,
     blocks: Vec<Block>,
     /// By the place of a block, group and bin.
@@ -50,12 +51,13 @@ pub struct UnitBins {
 }
 
 impl UnitBins {
-    pub fn new(kept: Option<KeptGroups>, blocks: &[FoldBlock]) -> Self {
+    pub fn new(width: usize, kept: Option<KeptGroups>, blocks: &[FoldBlock]) -> Self {
         let blocks = blocks.iter().map(|block| Block {
             cells: block.cells.clone(),
-            thresholds: BinEdges::new(&block.thresholds),
+            edges: BinEdges::new(&block.thresholds),
         });
         Self {
+            width: width.max(1),
             kept,
             blocks: blocks.collect(),
             sums: HashMap::new(),
@@ -65,83 +67,74 @@ impl UnitBins {
     /// # Guarantee
     /// The unit is in one bin of each block, by the length of its vector over all kept groups.
     /// Which groups are kept, and what it adds, depends on its own rows alone.
-    pub fn add_unit(&mut self, cells: &[Cell], groups: &KnownGroups, parts: &[UnitPart<'_>]) {
-        let parts = self.keep(cells, groups, parts);
+    pub fn add_unit(&mut self, groups: &KnownGroups, of_unit: &[u32], integers: &mut [i64]) {
+        let kept = self.keep(groups, of_unit, integers);
+        let integers = &*integers;
+        let part = |at: usize| &integers[at * self.width..][..self.width];
         let sorted = self.blocks.iter().enumerate();
         let mut bins: Vec<(usize, u32)> = sorted
             .filter(|(_, block)| !block.has_one_bin())
-            .map(|(at, block)| (at, block.bin(&parts)))
+            .map(|(at, block)| (at, block.bin(kept.iter().map(|kept| part(*kept)))))
             .collect();
         if bins.is_empty() {
             bins.push((0, 1));
         }
-        for (at, (group, integers)) in parts.iter().enumerate() {
+        for (number, at) in kept.iter().enumerate() {
             for (block, bin) in &bins {
-                let sums = self.sums.entry((*block, *group, *bin)).or_default();
-                sums.integers.resize(integers.len(), 0);
-                let added = sums.integers.iter_mut().zip(integers.iter());
-                added.for_each(|(sum, integer)| *sum += i128::from(*integer));
-                sums.units += u64::from(at == 0);
+                let sums = self.sums.entry((*block, of_unit[*at], *bin)).or_default();
+                sums.integers.resize(self.width, 0);
+                for (sum, integer) in sums.integers.iter_mut().zip(part(*at)) {
+                    *sum += i128::from(*integer);
+                }
+                sums.units += u64::from(number == 0);
             }
         }
     }
 
-    /// The groups that count, each integer within its bound, and each presence shared.
-    fn keep<'p>(
-        &self,
-        cells: &[Cell],
-        groups: &KnownGroups,
-        parts: &[UnitPart<'p>],
-    ) -> Vec<(u32, Cow<'p, [i64]>)> {
-        let clamped = |integers: &'p [i64]| {
-            let mut each = cells.iter().zip(integers);
-            if each.all(|(cell, sum)| clamp(*cell, *sum) == *sum) {
-                Cow::Borrowed(integers)
-            } else {
-                let each = cells.iter().zip(integers);
-                Cow::Owned(each.map(|(cell, sum)| clamp(*cell, *sum)).collect())
-            }
-        };
-        let parts = parts.iter().map(|(group, sums)| (*group, clamped(sums)));
-        let mut parts: Vec<(u32, Cow<'p, [i64]>)> = parts.collect();
+    /// The places of the groups that count. What each adds to the presence becomes its share.
+    fn keep(&self, groups: &KnownGroups, of_unit: &[u32], integers: &mut [i64]) -> Vec<usize> {
+        let mut places: Vec<usize> = (0..of_unit.len()).collect();
         let Some(kept) = &self.kept else {
-            return parts;
+            return places;
         };
-        if parts.len() > kept.limit as usize {
-            parts.sort_by(|(a, _), (b, _)| groups.hash_order(*a, *b));
-            parts.truncate(kept.limit as usize);
+        if places.len() > kept.limit as usize {
+            places.sort_by_cached_key(|at| {
+                let group = of_unit[*at];
+                (groups.hash(group), groups.nulls(group))
+            });
+            places.truncate(kept.limit as usize);
         }
         if let Some(presence) = kept.presence {
-            let share = share_of(parts.len() as u64, kept.norm);
-            for (_, integers) in &mut parts {
-                integers.to_mut()[presence] *= share;
+            let share = share_of(places.len() as u64, kept.norm);
+            for at in &places {
+                integers[at * self.width + presence] *= share;
             }
         }
-        parts
+        places
     }
 
     /// The keys, the bins, the sums and the units, as texts. A row is of one block: the bins of
     /// others are NULL, but for the one bin that all units are in, which the first block's rows
     /// have too.
-    pub fn rows(&self, width: usize, groups: &KnownGroups) -> TextRows {
-        let mut sorted = (0..self.blocks.len()).filter(|at| !self.blocks[*at].has_one_bin());
-        let first = sorted.next().unwrap_or(0);
+    pub fn take_rows(&mut self, groups: &KnownGroups) -> TextRows {
+        let blocks = &self.blocks;
+        let first = blocks.iter().position(|block| !block.has_one_bin());
+        let first = first.unwrap_or(0);
         let bin_of = |at: usize, (block, bin): (usize, u32)| {
-            if self.blocks[at].has_one_bin() {
+            if blocks[at].has_one_bin() {
                 (block == first).then(|| "1".to_owned())
             } else {
                 (block == at).then(|| bin.to_string())
             }
         };
-        let row = |((block, group, bin), sums): (&(usize, u32, u32), &Sums)| {
-            let mut row = groups.texts(*group);
-            row.extend((0..self.blocks.len()).map(|at| bin_of(at, (*block, *bin))));
-            let integers = sums.integers.iter().take(width);
-            row.extend(integers.map(|sum| Some(sum.to_string())));
+        let row = |((block, group, bin), sums): ((usize, u32, u32), Sums)| {
+            let mut row = groups.texts(group);
+            row.extend((0..blocks.len()).map(|at| bin_of(at, (block, bin))));
+            row.extend(sums.integers.iter().map(|sum| Some(sum.to_string())));
             row.push(Some(sums.units.to_string()));
             row
         };
-        self.sums.iter().map(row).collect()
+        self.sums.drain().map(row).collect()
     }
 }
 

@@ -1,4 +1,5 @@
-//! The rows of a choice, for [`RowStream`](crate::rewrite::RowStream): the unit, the keys and the value.
+//! The rows of a choice, for [`RowStream`](crate::rewrite::RowStream): the unit, the keys and the
+//! value.
 
 use sqlparser::ast;
 
@@ -32,12 +33,9 @@ impl ChoiceQuery {
         release: &AnalyzedRelease,
         base_rows: impl FnOnce() -> Result<BaseRows, Refusal>,
     ) -> Result<Option<(ast::Query, Fold)>, Refusal> {
-        let (Some(result), Some(unit), false, true) = (
-            self.result_of_fold((limit, look), release),
-            unit_column(&release.lineage.data_type),
-            release.one_row_per_unit,
-            release.sets.is_empty(),
-        ) else {
+        let result = self.result_of_fold((limit, look), release);
+        let is_simple = !release.one_row_per_unit && release.sets.is_empty();
+        let Some(result) = result.filter(|_| is_simple) else {
             return Ok(None);
         };
         let base_rows = base_rows()?;
@@ -56,7 +54,8 @@ impl ChoiceQuery {
                 groups
             });
         }
-        let Some(groups) = groups else {
+        let unit = unit_column(&base_rows.unit, &release.lineage.data_type);
+        let (Some(groups), Some((unit, unit_reading))) = (groups, unit) else {
             return Ok(None);
         };
         let cell = Cell {
@@ -64,7 +63,7 @@ impl ChoiceQuery {
             most: ROWS_MAX,
         };
         let fold = Fold {
-            unit,
+            unit: unit_reading,
             groups: groups.iter().map(|(_, column)| *column).collect(),
             cells: match result {
                 FoldResult::Distinct { .. } => Vec::new(),
@@ -72,7 +71,7 @@ impl ChoiceQuery {
             },
             result,
         };
-        let mut projection = vec![sql::alias(base_rows.unit.clone(), "u")];
+        let mut projection = vec![sql::alias(unit, "u")];
         let columns = groups.into_iter().map(|(column, _)| column).enumerate();
         projection.extend(columns.map(|(at, column)| sql::alias(column, &format!("k{at}"))));
         let from = vec![base_rows.from.clone()];

@@ -1,6 +1,7 @@
 //! One statement of a release, as PostgreSQL is to read it.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::ops::ControlFlow;
 
 use sqlparser::ast;
@@ -12,11 +13,21 @@ use crate::visit;
 
 /// The text, and which of the release's parameters it reads. Parameters of the other statements
 /// have no type in this one.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct EmittedStatement {
     sql: String,
     parameters: BTreeSet<u32>,
     stream: Option<Box<RowStream>>,
+}
+
+/// Leaves out the stream, because digests of stored answers are taken of the text.
+impl fmt::Debug for EmittedStatement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EmittedStatement")
+            .field("sql", &self.sql)
+            .field("parameters", &self.parameters)
+            .finish()
+    }
 }
 
 impl EmittedStatement {
@@ -43,6 +54,12 @@ impl EmittedStatement {
     /// The stream that gives the same rows in less time, where there is one.
     pub fn stream(&self) -> Option<&RowStream> {
         self.stream.as_deref()
+    }
+
+    /// The bytes of its text, and of its stream's.
+    pub(in crate::rewrite) fn printed_bytes(&self) -> usize {
+        let stream = self.stream.as_ref();
+        self.sql.len() + stream.map_or(0, |stream| stream.sql().len())
     }
 
     pub fn sql(&self) -> &str {

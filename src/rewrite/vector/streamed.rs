@@ -1,5 +1,6 @@
-//! The rows of a vector whose clips are chosen from a look, for [`RowStream`](crate::rewrite::RowStream):
-//! what each row adds to its unit and group, and how that becomes sums by group and bin.
+//! The rows of a vector whose clips are chosen from a look, for
+//! [`RowStream`](crate::rewrite::RowStream): what each row adds to its unit and group, and how that
+//! becomes sums by group and bin.
 
 use sqlparser::ast;
 
@@ -17,8 +18,8 @@ use crate::rewrite::stream::{
     Cell, CellReading, Fold, FoldBlock, FoldResult, KeptGroups, group_column, unit_column,
 };
 
-/// A row's integer below this magnitude: eight bytes hold the sum of eight million of them.
-const ROW_MAX: u64 = 1 << 40;
+/// The sum of four billion integers below this fits eight bytes.
+const NARROW: u64 = 1 << 31;
 
 impl ClippedAggregate<'_> {
     /// The rows below level 1, and the fold that makes of them what [`Self::statement`] returns.
@@ -34,16 +35,8 @@ impl ClippedAggregate<'_> {
         &self,
         flat: impl FnOnce() -> Result<Flat, Refusal>,
     ) -> Result<Option<(ast::Query, Fold)>, Refusal> {
-        let (false, false, true, Some(unit)) = (
-            self.blocks.is_empty(),
-            self.is_whole(),
-            self.release.sets.is_empty() && self.listed.is_empty(),
-            unit_column(&self.release.lineage.data_type),
-        ) else {
-            return Ok(None);
-        };
-        let wide = |c: &Coordinate| *c != Coordinate::Presence && c.magnitude() >= ROW_MAX;
-        if self.coordinates.iter().any(wide) {
+        let is_simple = self.release.sets.is_empty() && self.listed.is_empty();
+        if self.blocks.is_empty() || self.is_whole() || !is_simple {
             return Ok(None);
         }
         let mut rows = base_rows(self.release, self.policy, self.columns, flat()?)?;
@@ -53,16 +46,17 @@ impl ClippedAggregate<'_> {
         let types = self.release.keys.iter().map(|(key, _)| &key.data_type);
         let keys = rows.keys.iter().zip(types);
         let keys: Option<Vec<_>> = keys.map(|(key, of)| group_column(key, of)).collect();
-        let Some(keys) = keys else {
+        let unit = unit_column(&rows.unit, &self.release.lineage.data_type);
+        let (Some(keys), Some((unit, unit_reading))) = (keys, unit) else {
             return Ok(None);
         };
         let cells = self.cells(&coordinates, &rows)?;
-        let mut projection = vec![sql::alias(rows.unit, "u")];
+        let mut projection = vec![sql::alias(unit, "u")];
         let named = |(at, key): (usize, &ast::Expr)| sql::alias(key.clone(), &format!("k{at}"));
         projection.extend(keys.iter().map(|(key, _)| key).enumerate().map(named));
         let most = self.magnitudes();
         let fold = Fold {
-            unit,
+            unit: unit_reading,
             groups: keys.iter().map(|(_, column)| *column).collect(),
             cells: cells
                 .iter()
@@ -138,7 +132,12 @@ impl ClippedAggregate<'_> {
                     Ok(sql::case(vec![(met, integer.clone())], None))
                 };
                 let column = filter.as_ref().map_or_else(|| Ok(integer.clone()), met)?;
-                (CellReading::Integer, Some(column))
+                let reading = if coordinate.magnitude() < NARROW {
+                    CellReading::Integer
+                } else {
+                    CellReading::WideInteger
+                };
+                (reading, Some(column))
             }
         })
     }

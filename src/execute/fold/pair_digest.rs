@@ -1,0 +1,96 @@
+//! Pairs of a group and a value that are counted but never shown: by a digest, so that long values
+//! take no more memory than short ones.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, RandomState};
+
+use zeroize::Zeroize;
+
+use super::UnlikeRow;
+use super::group_key::{KnownGroups, encode, hash, nulls};
+use crate::rewrite::Column;
+
+/// What is known of a pair.
+#[derive(Debug, Clone, Copy)]
+pub struct CountedPair {
+    /// The number of its keys among the groups.
+    pub keys: u32,
+    /// By which a unit's pairs are taken, first.
+    hash: i64,
+    /// Which columns are NULL: pairs of one hash differ in this.
+    nulls: u64,
+    /// Whether the last column is NULL.
+    pub ends_with_null: bool,
+    /// Whether some unit counts in it.
+    pub counts: bool,
+}
+
+impl CountedPair {
+    /// In ascending order of which a unit's pairs are taken.
+    pub fn order(&self) -> (i64, u64) {
+        (self.hash, self.nulls)
+    }
+}
+
+/// The pairs, in the order in which they came. Two pairs with one digest of 128 bits, which depends
+/// on secret random keys, would count as one: among n pairs that happens with probability n^2 /
+/// 2^129.
+pub struct KnownPairs {
+    keys: usize,
+    hashers: [RandomState; 2],
+    numbers: HashMap<[u64; 2], u32>,
+    pub all: Vec<CountedPair>,
+    pub groups: KnownGroups,
+    scratch: Vec<u8>,
+}
+
+impl Drop for KnownPairs {
+    fn drop(&mut self) {
+        self.scratch.zeroize();
+    }
+}
+
+impl KnownPairs {
+    /// The first `keys` columns are those of the group.
+    pub fn new(keys: usize) -> Self {
+        Self {
+            keys,
+            hashers: [RandomState::new(), RandomState::new()],
+            numbers: HashMap::new(),
+            all: Vec::new(),
+            groups: KnownGroups::default(),
+            scratch: Vec::new(),
+        }
+    }
+
+    /// The number of a row's pair.
+    ///
+    /// # Errors
+    /// [`UnlikeRow`] where a column is not of its type.
+    pub fn number<'r>(
+        &mut self,
+        columns: &[Column],
+        mut column: impl FnMut(usize) -> Option<&'r [u8]>,
+    ) -> Result<u32, UnlikeRow> {
+        self.scratch.clear();
+        for (at, of) in columns.iter().enumerate() {
+            encode(*of, column(at), &mut self.scratch)?;
+        }
+        let [first, second] = &self.hashers;
+        let digest = [first, second].map(|hasher| hasher.hash_one(self.scratch.as_slice()));
+        if let Some(number) = self.numbers.get(&digest) {
+            return Ok(*number);
+        }
+        let number = u32::try_from(self.all.len()).map_err(|_| UnlikeRow)?;
+        let keys = self.groups.number(&columns[..self.keys], &mut column)?;
+        self.numbers.insert(digest, number);
+        self.all.push(CountedPair {
+            keys,
+            hash: hash(&self.scratch),
+            nulls: nulls(&self.scratch),
+            ends_with_null: column(columns.len() - 1).is_none(),
+            counts: false,
+        });
+        Ok(number)
+    }
+}
