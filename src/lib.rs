@@ -40,8 +40,9 @@
 //!     [`ledger::Ledger::purchase`] writes the loss to the role's and the owner's account and syncs
 //!     it to disk, or refuses. Only then is there a [`ledger::Charge`]. `Snapshot::run` in
 //!     [`execute`] takes the charge by reference. It compares the snapshot's catalog with the
-//!     plan's, and runs one release's statements in the plan's one read-only snapshot. The result
-//!     is [`execute::Sealed`] rows.
+//!     plan's, and runs one release's statements in the plan's one read-only snapshot. Where a unit
+//!     may be in many groups, it reads the rows of a [`rewrite::RowStream`] instead and adds them
+//!     up, to the same result: [`execute::Sealed`] rows.
 //!  6. [`release::PaidPart`] holds the charge by value, opens the rows, adds a fresh draw of exact
 //!     integer noise to every coordinate of every group, drops groups below their threshold and
 //!     decodes: [`release::Released`]. Grouping sets are computed from noisy *effects* instead,
@@ -121,6 +122,8 @@
 //! - **measure**: a count or sum that is decoded from coordinates. (statistic)
 //! - **aggregate, derived aggregate**: a file of [`aggregates`]; arithmetic over others, which
 //!   [`parse`] writes out. (function)
+//! - **row stream, fold**: the rows of a statement before they are grouped, which pgveil reads in
+//!   its place; how it adds them up to the statement's rows. (scan)
 //! - **choice**: a value or a distinct count with its own mechanism and statement. What chooses
 //!   laws, bounds or clips is named after what it selects. (part)
 //! - **candidates**: the public grid of values that a choice chooses from, or of the clips that a
