@@ -244,8 +244,10 @@ QUESTIONS = {
 
 
 @contextlib.contextmanager
-def loaded(scale):
-    """The URLs of a server with TPC-H at that scale, and of one for the shadows."""
+def loaded(scale, is_serial):
+    """The URLs of a server with TPC-H at that scale, and of one for the shadows. The settings of the
+    bench's own connection hold for pgveil's too.
+    """
     with cluster() as (directory, url), cluster() as (_, shadow):
         generate = os.path.join(os.path.dirname(sys.executable), "tpchgen-cli")
         with contextlib.closing(psycopg2.connect(url)) as connection:
@@ -263,6 +265,11 @@ def loaded(scale):
                 os.remove(path)
             cursor.execute(KEYS)
             cursor.execute("VACUUM ANALYZE")
+            cursor.execute("ALTER DATABASE postgres SET jit = off")
+            if is_serial:
+                # CPU time of workers is not a backend's.
+                alter = "ALTER DATABASE postgres SET max_parallel_workers_per_gather = 0"
+                cursor.execute(alter)
         yield url, shadow
 
 
@@ -382,14 +389,8 @@ def main():
     buyers = {}
     with contextlib.ExitStack() as stack:
         if not arguments.dsn:
-            arguments.dsn, arguments.shadow = stack.enter_context(loaded(arguments.scale))
-        if arguments.cpu:
-            with contextlib.closing(psycopg2.connect(arguments.dsn)) as connection:
-                connection.autocommit = True
-                # pgveil's connections too: CPU time of workers is not a backend's.
-                alter = "ALTER DATABASE {} SET max_parallel_workers_per_gather = 0"
-                name = connection.get_dsn_parameters()["dbname"]
-                connection.cursor().execute(alter.format(name))
+            servers = stack.enter_context(loaded(arguments.scale, arguments.cpu))
+            arguments.dsn, arguments.shadow = servers
         for name, program in [("", arguments.pgveil), ("other ", arguments.other)]:
             if program:
                 served_by = served(program, arguments.dsn, arguments.shadow)

@@ -260,12 +260,13 @@ fn add_vector(
     let (statement, groups_are_columns) = emission.vector(&plan.coordinates, &price)?;
     plan.groups_are_columns = groups_are_columns;
     plan.work += emission.row_cost(&statement);
+    let printed = emission.print(&statement)?;
     let stream = if groups_are_columns {
         None
     } else {
         emission.vector_stream(&plan.coordinates, &price)
     };
-    plan.statement = Some(emission.print(&statement)?.or_streamed(stream));
+    plan.statement = Some(printed.or_streamed(stream));
     plan.refined = !price.within_clip;
     plan.price = Some(price);
     Ok((plain_coordinates, plain))
@@ -282,9 +283,10 @@ fn add_choice(
         price::choice(&query, limit, emission.release, portion)?;
     let statement = emission.choice(&query, (limit, look.as_ref()))?;
     plan.work += emission.row_cost(&statement);
+    let printed = emission.print(&statement)?;
     let stream = emission.choice_stream(&query, (limit, look.as_ref()));
     plan.choices.push(ChoicePlan {
-        statement: emission.print(&statement)?.or_streamed(stream),
+        statement: printed.or_streamed(stream),
         question: query,
         kind,
         loss,

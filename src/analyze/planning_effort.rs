@@ -71,6 +71,17 @@ impl PlanningEffort {
         (taken.saturating_add(steps) <= self.most).then(|| self.take(steps))?
     }
 
+    /// Work that can be left out: within what is left, but it takes nothing from what comes later.
+    pub fn apart<T>(&self, work: impl FnOnce() -> T) -> T {
+        let counters = [&self.evaluated, &self.emitted];
+        let before = counters.map(|taken| taken.load(Ordering::Relaxed));
+        let done = work();
+        for (taken, before) in counters.into_iter().zip(before) {
+            taken.store(before, Ordering::Relaxed);
+        }
+        done
+    }
+
     /// Counts the steps of emission, up to a separate limit of the same size.
     pub fn emit(&self, steps: u64) -> Option<()> {
         self.count(&self.emitted, steps)
@@ -121,6 +132,8 @@ mod tests {
         ] {
             assert_eq!([effort.take(most), effort.emit(most)], [Some(()); 2]);
             assert!(!effort.is_spent() && effort.within().is_ok());
+            assert_eq!(effort.apart(|| effort.take(1)), None);
+            assert!(!effort.is_spent());
             assert_eq!(effort.take(1), None);
             assert!(effort.is_spent());
             assert_eq!(effort.within().unwrap_err().sqlstate, "54001");

@@ -3,7 +3,7 @@
 
 use super::budget_left::budget_left;
 use super::expected_error::{after, in_words, percent};
-use super::notice::{Sql, cost, describe, noise, three_digits};
+use super::notice::{Sql, cost, describe, noise, statement_lines, three_digits};
 use super::reuse::Recalled;
 use super::rollup::FromFiner;
 use super::shown_periods::ShownPeriods;
@@ -176,7 +176,7 @@ pub(super) fn text(
     if let Some(wide) = wider(plan, due) {
         lines.push(wide.describe());
         if sql == Sql::Shown {
-            lines.extend(wide.statements().map(|sql| format!("  SQL: {sql}")));
+            lines.extend(wide.statements().flat_map(statement_lines));
         }
     }
     lines.extend(due.periods.iter().map(|line| format!("By {line}")));
@@ -317,7 +317,7 @@ pub(super) fn json(
 }
 
 fn widened_json(wide: &Widened) -> serde_json::Value {
-    let sql: Vec<_> = wide.statements().collect();
+    let sql: Vec<_> = wide.statements().map(EmittedStatement::sql).collect();
     serde_json::json!({ "columns": wide.columns, "groups": wide.groups(), "sql": sql })
 }
 

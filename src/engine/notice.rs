@@ -13,7 +13,7 @@ use crate::ledger::Balances;
 use crate::mechanism::{Fixed, Loss, epsilon_of_mu};
 use crate::parse::Query;
 use crate::policy::{Notices, Policy};
-use crate::rewrite::{Plan, ReleasePlan, RowStream};
+use crate::rewrite::{EmittedStatement, Plan, ReleasePlan, RowStream};
 pub(super) use errors::noise;
 use errors::{left_out, noise_released};
 
@@ -145,6 +145,14 @@ pub enum Sql {
     LeftOut,
 }
 
+/// A statement, and the one whose rows are read in its place.
+pub fn statement_lines(statement: &EmittedStatement) -> Vec<String> {
+    let stream = statement.stream();
+    let rows = |stream: &RowStream| format!("  Read and added up here: {}", stream.sql());
+    let sql = format!("  SQL: {}", statement.sql());
+    std::iter::once(sql).chain(stream.map(rows)).collect()
+}
+
 /// The plan's notices, for a role with this delta: as `pgveil explain` and the golden files show
 /// them.
 pub fn describe(plan: &Plan, delta: f64, sql: Sql) -> Vec<String> {
@@ -154,12 +162,7 @@ pub fn describe(plan: &Plan, delta: f64, sql: Sql) -> Vec<String> {
         if sql == Sql::LeftOut {
             continue;
         }
-        for statement in release.statements() {
-            lines.push(format!("  SQL: {}", statement.sql()));
-            let stream = statement.stream();
-            let rows = |stream: &RowStream| format!("  Read and added up here: {}", stream.sql());
-            lines.extend(stream.map(rows));
-        }
+        lines.extend(release.statements().into_iter().flat_map(statement_lines));
         for (parameter, constant) in release.constants().iter().enumerate() {
             lines.push(format!(
                 "  ${}: column {} of middle query {}",

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::parse::Query;
 use crate::resolve::{Constants, SessionFacts};
-use crate::rewrite::{Plan, Terms};
+use crate::rewrite::{EmittedStatement, Plan, Terms};
 
 /// The most plans kept.
 const KEPT: usize = 32;
@@ -94,7 +94,7 @@ impl PlanCache {
         let bytes = question.len()
             + releases
                 .flat_map(|release| release.statements())
-                .map(|statement| statement.sql().len())
+                .map(EmittedStatement::printed_bytes)
                 .sum::<usize>();
         if bytes > BYTES_MAX {
             return;

@@ -9,7 +9,9 @@
 //! # Time
 //! How often a statement is read is a step: one row more may add a reading. So the size at which
 //! the tables count as too large is drawn anew for each statement, between half of it and all. A
-//! unit whose rows take a share p of half the size then adds a reading with probability p at most.
+//! unit whose rows take a share p of half the size then adds a reading with probability p, or about
+//! that where there are several; one with more rows than the size adds up to four. Tables that
+//! grow in memory take some tens of milliseconds at certain sizes, as the database's do.
 
 mod distinct;
 mod group_key;
@@ -38,9 +40,18 @@ const ENTRY_BYTES: usize = 48;
 /// a few units have most of the rows.
 const HALVINGS: u32 = 4;
 
-/// A row whose columns are not those of the fold.
+/// The most bytes of all tables of a statement, with the groups and values. Past it the statement
+/// fails: pgveil would take the memory of all sessions.
+const TABLES_MAX: usize = 4 << 30;
+
+/// Why rows are not added up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UnlikeRow;
+pub enum FoldError {
+    /// A row's columns are not those of the fold.
+    UnlikeRow,
+    /// The tables would take more than [`TABLES_MAX`].
+    TooLarge,
+}
 
 /// The units whose hash begins with these bits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,23 +124,26 @@ impl Folding {
     /// One row, by the binary forms of its columns.
     ///
     /// # Errors
-    /// [`UnlikeRow`] where a column is missing or is not of its type.
+    /// [`FoldError`]: where a column is missing or is not of its type, and past [`TABLES_MAX`].
     pub fn add<'r>(
         &mut self,
         mut column: impl FnMut(usize) -> Option<&'r [u8]>,
-    ) -> Result<(), UnlikeRow> {
+    ) -> Result<(), FoldError> {
         // The statement leaves out rows of nobody.
-        let unit = column(0).ok_or(UnlikeRow)?;
+        let unit = column(0).ok_or(FoldError::UnlikeRow)?;
         if self.part.bits > 0 && !self.part.contains(self.hasher.hash_one(unit)) {
             return Ok(());
         }
-        let unit = self.unit(unit);
+        let unit = self.unit(unit)?;
         let columns = &self.fold.groups;
         let group = self.results.group(columns, |at| column(at + 1))?;
-        let next = self.places.len() as u32;
+        let next = u32::try_from(self.places.len()).map_err(|_| FoldError::TooLarge)?;
         let place = *self.places.entry((unit, group)).or_insert(next);
         if place == next {
             self.sums.resize(self.sums.len() + self.words, 0);
+            if self.bytes() + self.results.bytes() > TABLES_MAX {
+                return Err(FoldError::TooLarge);
+            }
         }
         let mut sums = &mut self.sums[place as usize * self.words..][..self.words];
         let mut read = 1 + columns.len();
@@ -147,21 +161,25 @@ impl Folding {
         Ok(())
     }
 
-    fn unit(&mut self, unit: &[u8]) -> u32 {
+    fn unit(&mut self, unit: &[u8]) -> Result<u32, FoldError> {
         if let Some(number) = self.units.get(unit) {
-            return *number;
+            return Ok(*number);
         }
-        let number = self.units.len() as u32;
+        let number = u32::try_from(self.units.len()).map_err(|_| FoldError::TooLarge)?;
         self.unit_bytes += unit.len() + ENTRY_BYTES;
         self.units.insert(unit.into(), number);
-        number
+        Ok(number)
     }
 
     /// Whether half of the units are to be left to another reading.
     pub fn is_too_large(&self) -> bool {
+        self.bytes() > self.units_max && self.part.bits < HALVINGS
+    }
+
+    /// About what the tables of units take.
+    fn bytes(&self) -> usize {
         let each = ENTRY_BYTES + size_of::<u64>() * self.words;
-        let bytes = self.unit_bytes + self.places.len() * each;
-        bytes > self.units_max && self.part.bits < HALVINGS
+        self.unit_bytes + self.places.len() * each
     }
 
     /// Leaves half of the units to another reading.
@@ -255,11 +273,11 @@ fn words(reading: CellReading) -> usize {
 
 /// Adds what a row adds to one sum. Four billion rows of one unit and group fit: a row adds less
 /// than 2^31 to a sum of one word.
-fn add_to(reading: CellReading, value: Option<&[u8]>, sum: &mut [u64]) -> Result<(), UnlikeRow> {
+fn add_to(reading: CellReading, value: Option<&[u8]>, sum: &mut [u64]) -> Result<(), FoldError> {
     let holds = || match value {
         None | Some([0]) => Ok(false),
         Some([1]) => Ok(true),
-        Some(_) => Err(UnlikeRow),
+        Some(_) => Err(FoldError::UnlikeRow),
     };
     let added = match reading {
         CellReading::AnyRow => {
@@ -285,7 +303,7 @@ fn add_to(reading: CellReading, value: Option<&[u8]>, sum: &mut [u64]) -> Result
             (*low, *high) = (after as u64, (after >> 64) as u64);
         }
         [one] => *one = one.wrapping_add(added as u64),
-        _ => return Err(UnlikeRow),
+        _ => return Err(FoldError::UnlikeRow),
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::pin::pin;
 use futures::TryStreamExt;
 use tokio_postgres::types::{FromSql, Type};
 
-use super::fold::{Folding, UnlikeRow};
+use super::fold::Folding;
 use super::list::{List, parameters};
 use super::{Error, TextRows, backend};
 use crate::rewrite::RowStream;
@@ -35,7 +35,7 @@ pub async fn rows(
         while let Some(row) = read.try_next().await.map_err(|e| backend(&e))? {
             folding
                 .add(|at| row.try_get(at).ok().and_then(|Raw(bytes)| bytes))
-                .map_err(|UnlikeRow| faulty())?;
+                .map_err(|_| faulty())?;
             if folding.is_too_large() {
                 folding = aside(move || {
                     folding.halve();

@@ -132,7 +132,7 @@ impl<'a> Emission<'a> {
         }
         let bounding = price.bounding();
         let levels = self.levels(coordinates, price, &bounding);
-        self.row_stream(levels.stream(|| self.flat()))
+        self.row_stream(|| levels.stream(|| self.flat()))
     }
 
     /// The stream of a choice.
@@ -146,24 +146,25 @@ impl<'a> Emission<'a> {
         }
         let columns = self.analyzed.columns();
         let rows = || base_rows(self.release, self.policy, columns, self.flat()?);
-        self.row_stream(query.stream(limit, self.release, rows))
+        self.row_stream(|| query.stream(limit, self.release, rows))
     }
 
     /// Its constants have the numbers that the aggregating statement gave them. A stream that
     /// cannot be written is left out: the aggregating statement answers.
     fn row_stream(
         &self,
-        emitted: Result<Option<(ast::Query, Fold)>, Refusal>,
+        emit: impl FnOnce() -> Result<Option<(ast::Query, Fold)>, Refusal>,
     ) -> Option<RowStream> {
-        let (mut query, fold) = emitted.ok()??;
-        self.keep_collations(&mut query);
-        let mut order = self.order.clone();
-        order.number(&mut query);
-        if order.ids != self.order.ids {
-            return None;
-        }
-        let statement = self.print(&query).ok()?;
-        Some(RowStream { statement, fold })
+        let emitted = self.analyzed.effort().apart(|| {
+            let (mut query, fold) = emit().ok()??;
+            self.keep_collations(&mut query);
+            let mut order = self.order.clone();
+            order.number(&mut query);
+            let statement = self.print(&query).ok()?;
+            Some((order, RowStream { statement, fold }))
+        });
+        let (order, stream) = emitted?;
+        (order.ids == self.order.ids).then_some(stream)
     }
 
     /// The statement of the cells that grouping sets are computed from: groups of all keys.

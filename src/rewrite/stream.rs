@@ -12,7 +12,6 @@ use sqlparser::ast;
 /// read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fold {
-    pub unit: Column,
     /// The keys; then, where values are counted or chosen, the value's columns.
     pub groups: Vec<Column>,
     /// What a row adds to its unit and group.
@@ -143,24 +142,23 @@ pub(in crate::rewrite) fn group_column(
     })
 }
 
-/// The unit's column in a form that is equal where units are, and how it is read. `None` where no
-/// such form is at hand.
-pub(in crate::rewrite) fn unit_column(
-    unit: &ast::Expr,
-    data_type: &Type,
-) -> Option<(ast::Expr, Column)> {
+/// The unit's column in a form whose bytes are equal where units are. `None` where no such form is
+/// at hand. (A unit of a nondeterministic collation is refused when the policy is checked.)
+pub(in crate::rewrite) fn unit_column(unit: &ast::Expr, data_type: &Type) -> Option<ast::Expr> {
     Some(match data_type {
-        Type::Int2 | Type::Int4 | Type::Int8 => (unit.clone(), Column::Integer),
-        Type::Text
+        Type::Int2
+        | Type::Int4
+        | Type::Int8
+        | Type::Text
         | Type::Varchar(_)
         | Type::Bool
         | Type::Uuid
         | Type::Date
         | Type::Timestamp
         | Type::Timestamptz
-        | Type::Time => (unit.clone(), Column::Bytes),
+        | Type::Time => unit.clone(),
         // Without blanks at the end; a label.
-        Type::Char(_) | Type::Enum(_) => (sql::cast(unit.clone(), &Type::Text), Column::Bytes),
+        Type::Char(_) | Type::Enum(_) => sql::cast(unit.clone(), &Type::Text),
         Type::Numeric(_) | Type::Float4 | Type::Float8 | Type::Interval | Type::Other { .. } => {
             return None;
         }

@@ -3,7 +3,7 @@
 use indexmap::IndexSet;
 use zeroize::Zeroize;
 
-use super::{UnlikeRow, integers, postgres_hash};
+use super::{ENTRY_BYTES, FoldError, integers, postgres_hash};
 use crate::rewrite::Column;
 
 /// A group's columns as texts, one after the other: for each, whether it is NULL, its length and
@@ -15,6 +15,7 @@ type Encoded = Box<[u8]>;
 pub struct KnownGroups {
     all: IndexSet<Encoded>,
     scratch: Vec<u8>,
+    bytes: usize,
 }
 
 impl Drop for KnownGroups {
@@ -30,12 +31,12 @@ impl KnownGroups {
     /// The number of a row's group.
     ///
     /// # Errors
-    /// [`UnlikeRow`] where a column is not of its type.
+    /// [`FoldError`] where a column is not of its type.
     pub fn number<'r>(
         &mut self,
         columns: &[Column],
         mut column: impl FnMut(usize) -> Option<&'r [u8]>,
-    ) -> Result<u32, UnlikeRow> {
+    ) -> Result<u32, FoldError> {
         self.scratch.clear();
         for (at, of) in columns.iter().enumerate() {
             encode(*of, column(at), &mut self.scratch)?;
@@ -43,12 +44,15 @@ impl KnownGroups {
         self.number_of_encoded()
     }
 
-    fn number_of_encoded(&mut self) -> Result<u32, UnlikeRow> {
+    fn number_of_encoded(&mut self) -> Result<u32, FoldError> {
         let number = match self.all.get_index_of(self.scratch.as_slice()) {
             Some(number) => number,
-            None => self.all.insert_full(self.scratch.as_slice().into()).0,
+            None => {
+                self.bytes += self.scratch.len() + ENTRY_BYTES;
+                self.all.insert_full(self.scratch.as_slice().into()).0
+            }
         };
-        u32::try_from(number).map_err(|_| UnlikeRow)
+        u32::try_from(number).map_err(|_| FoldError::TooLarge)
     }
 
     /// The texts of a group's columns; `None` is NULL.
@@ -68,26 +72,27 @@ impl KnownGroups {
         &all[..end]
     }
 
-    /// The hash by which the groups of a unit are taken.
-    pub fn hash(&self, group: u32) -> i64 {
-        self.all
-            .get_index(group as usize)
-            .map_or(0, |columns| hash(columns))
+    /// In ascending order of which a unit's groups are taken: by the hash of all columns, then by
+    /// their texts, NULL last. It is the group's own: no two groups are equal in it, so none is
+    /// taken because another unit came first.
+    pub fn order(&self, group: u32) -> (i64, Vec<(bool, &[u8])>) {
+        let columns = self.all.get_index(group as usize);
+        let columns = columns.map_or(&[][..], |columns| columns);
+        let texts = values(columns).map(|text| (text.is_none(), text.unwrap_or_default()));
+        (hash(columns), texts.collect())
     }
 
-    /// Which columns of a group are NULL, the first as the highest bit.
-    pub fn nulls(&self, group: u32) -> u64 {
-        self.all
-            .get_index(group as usize)
-            .map_or(0, |columns| nulls(columns))
+    /// About what they take.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 }
 
 /// Appends a column's text. Integers are printed: they are what the database prints.
 ///
 /// # Errors
-/// [`UnlikeRow`] where the bytes are not of the type.
-pub fn encode(of: Column, bytes: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(), UnlikeRow> {
+/// [`FoldError`] where the bytes are not of the type.
+pub fn encode(of: Column, bytes: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(), FoldError> {
     let Some(bytes) = bytes else {
         out.push(0);
         return Ok(());
@@ -102,7 +107,7 @@ pub fn encode(of: Column, bytes: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(),
         }
         Column::Bytes => out.extend_from_slice(bytes),
     }
-    let length = u32::try_from(out.len() - start - 4).map_err(|_| UnlikeRow)?;
+    let length = u32::try_from(out.len() - start - 4).map_err(|_| FoldError::TooLarge)?;
     out[start..start + 4].copy_from_slice(&length.to_le_bytes());
     Ok(())
 }
@@ -136,8 +141,7 @@ pub fn hash(encoded: &[u8]) -> i64 {
     })
 }
 
-/// Which columns of an encoded group are NULL, the first as the highest bit. Groups of one hash
-/// differ in this alone: NULL comes after the empty text.
+/// Which columns of an encoded group are NULL, the first as the highest bit.
 pub fn nulls(encoded: &[u8]) -> u64 {
     values(encoded).fold(0, |mask, value| mask << 1 | u64::from(value.is_none()))
 }

@@ -6,9 +6,12 @@ use std::hash::{BuildHasher, RandomState};
 
 use zeroize::Zeroize;
 
-use super::UnlikeRow;
+use super::FoldError;
 use super::group_key::{KnownGroups, encode, hash, nulls};
 use crate::rewrite::Column;
+
+/// About what a pair takes, with its place in the table of digests.
+const PAIR_BYTES: usize = 100;
 
 /// What is known of a pair.
 #[derive(Debug, Clone, Copy)]
@@ -17,8 +20,9 @@ pub struct CountedPair {
     pub keys: u32,
     /// By which a unit's pairs are taken, first.
     hash: i64,
-    /// Which columns are NULL: pairs of one hash differ in this.
+    /// Which columns are NULL: it comes after the empty text, which has the same hash.
     nulls: u64,
+    digest: [u64; 2],
     /// Whether the last column is NULL.
     pub ends_with_null: bool,
     /// Whether some unit counts in it.
@@ -26,15 +30,16 @@ pub struct CountedPair {
 }
 
 impl CountedPair {
-    /// In ascending order of which a unit's pairs are taken.
-    pub fn order(&self) -> (i64, u64) {
-        (self.hash, self.nulls)
+    /// In ascending order of which a unit's pairs are taken. It is the pair's own: no two pairs
+    /// are equal in it, so none is taken because another unit came first.
+    pub fn order(&self) -> (i64, u64, [u64; 2]) {
+        (self.hash, self.nulls, self.digest)
     }
 }
 
-/// The pairs, in the order in which they came. Two pairs with one digest of 128 bits, which depends
-/// on secret random keys, would count as one: among n pairs that happens with probability n^2 /
-/// 2^129.
+/// The pairs, in the order in which they came. Two pairs with one digest of 128 bits would count as
+/// one. The digest has secret keys, drawn for this statement: for digests like random ones, that
+/// happens among n pairs with probability n^2 / 2^129.
 pub struct KnownPairs {
     keys: usize,
     hashers: [RandomState; 2],
@@ -63,32 +68,41 @@ impl KnownPairs {
         }
     }
 
+    /// About what they take.
+    pub fn bytes(&self) -> usize {
+        self.all.len() * PAIR_BYTES + self.groups.bytes()
+    }
+
     /// The number of a row's pair.
     ///
     /// # Errors
-    /// [`UnlikeRow`] where a column is not of its type.
+    /// [`FoldError`] where a column is not of its type.
     pub fn number<'r>(
         &mut self,
         columns: &[Column],
         mut column: impl FnMut(usize) -> Option<&'r [u8]>,
-    ) -> Result<u32, UnlikeRow> {
+    ) -> Result<u32, FoldError> {
         self.scratch.clear();
+        let mut ends_with_null = false;
         for (at, of) in columns.iter().enumerate() {
-            encode(*of, column(at), &mut self.scratch)?;
+            let value = column(at);
+            ends_with_null = value.is_none();
+            encode(*of, value, &mut self.scratch)?;
         }
         let [first, second] = &self.hashers;
         let digest = [first, second].map(|hasher| hasher.hash_one(self.scratch.as_slice()));
         if let Some(number) = self.numbers.get(&digest) {
             return Ok(*number);
         }
-        let number = u32::try_from(self.all.len()).map_err(|_| UnlikeRow)?;
+        let number = u32::try_from(self.all.len()).map_err(|_| FoldError::TooLarge)?;
         let keys = self.groups.number(&columns[..self.keys], &mut column)?;
         self.numbers.insert(digest, number);
         self.all.push(CountedPair {
             keys,
             hash: hash(&self.scratch),
             nulls: nulls(&self.scratch),
-            ends_with_null: column(columns.len() - 1).is_none(),
+            digest,
+            ends_with_null,
             counts: false,
         });
         Ok(number)

@@ -1,6 +1,6 @@
 //! What the units of all readings make together.
 
-use super::UnlikeRow;
+use super::FoldError;
 use super::distinct::DistinctCounts;
 use super::group_key::KnownGroups;
 use super::row_bins::RowBins;
@@ -41,15 +41,24 @@ impl Results {
     /// The number of a row's group.
     ///
     /// # Errors
-    /// [`UnlikeRow`] where a column is not of its type.
+    /// [`FoldError`] where a column is not of its type.
     pub fn group<'r>(
         &mut self,
         columns: &[Column],
         column: impl FnMut(usize) -> Option<&'r [u8]>,
-    ) -> Result<u32, UnlikeRow> {
+    ) -> Result<u32, FoldError> {
         match self {
             Self::Bins(groups, _) | Self::RowBins(groups, _) => groups.number(columns, column),
             Self::Distinct(counts) => counts.pairs.number(columns, column),
+        }
+    }
+
+    /// About what groups, values and sums take.
+    pub fn bytes(&self) -> usize {
+        match self {
+            Self::Bins(groups, bins) => groups.bytes() + bins.bytes(),
+            Self::Distinct(counts) => counts.pairs.bytes(),
+            Self::RowBins(groups, bins) => groups.bytes() + bins.bytes(),
         }
     }
 

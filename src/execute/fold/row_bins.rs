@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use num_bigint::BigUint;
 use num_traits::One;
 
+use super::ENTRY_BYTES;
 use super::group_key::KnownGroups;
 use super::length::{BinEdges, Squared};
 use crate::execute::TextRows;
@@ -51,6 +52,11 @@ impl RowBins {
             sum.rows += i128::from(*rows);
             sum.units += u64::from(at == 0);
         }
+    }
+
+    /// About what the rows take.
+    pub fn bytes(&self) -> usize {
+        self.rows.len() * 2 * ENTRY_BYTES
     }
 
     pub fn take_rows(&mut self, groups: &KnownGroups) -> TextRows {

@@ -4,7 +4,6 @@ use crate::rewrite::{Cell, Column, FoldBlock, FoldResult};
 /// Rows of a unit and a group, with one sum in one bin.
 fn sums(reading: CellReading) -> Fold {
     Fold {
-        unit: Column::Integer,
         groups: vec![Column::Integer],
         cells: vec![Cell {
             reading,
@@ -54,8 +53,8 @@ fn a_row_is_read_as_its_columns_say() {
     add(&mut folding, &[number(1), None, None]);
     add(&mut folding, &[number(1), None, number(-7)]);
     let three = [0u8; 3];
-    assert_eq!(folding.add(|_| Some(&three[..])), Err(UnlikeRow));
-    assert_eq!(folding.add(|_| None), Err(UnlikeRow));
+    assert_eq!(folding.add(|_| Some(&three[..])), Err(FoldError::UnlikeRow));
+    assert_eq!(folding.add(|_| None), Err(FoldError::UnlikeRow));
     assert!(!folding.end_reading());
     let row = [None, Some("1"), Some("-7"), Some("1")].map(|text| text.map(str::to_owned));
     assert_eq!(folding.rows(), [row.to_vec()]);

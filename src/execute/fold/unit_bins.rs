@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use num_bigint::BigUint;
 
+use super::ENTRY_BYTES;
 use super::group_key::KnownGroups;
 use super::length::{BinEdges, Squared};
 use crate::execute::TextRows;
@@ -91,6 +92,11 @@ impl UnitBins {
         }
     }
 
+    /// About what the sums take.
+    pub fn bytes(&self) -> usize {
+        self.sums.len() * (2 * ENTRY_BYTES + size_of::<i128>() * self.width)
+    }
+
     /// The places of the groups that count. What each adds to the presence becomes its share.
     fn keep(&self, groups: &KnownGroups, of_unit: &[u32], integers: &mut [i64]) -> Vec<usize> {
         let mut places: Vec<usize> = (0..of_unit.len()).collect();
@@ -98,10 +104,7 @@ impl UnitBins {
             return places;
         };
         if places.len() > kept.limit as usize {
-            places.sort_by_cached_key(|at| {
-                let group = of_unit[*at];
-                (groups.hash(group), groups.nulls(group))
-            });
+            places.sort_by_cached_key(|at| groups.order(of_unit[*at]));
             places.truncate(kept.limit as usize);
         }
         if let Some(presence) = kept.presence {

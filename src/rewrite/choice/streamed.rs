@@ -55,7 +55,7 @@ impl ChoiceQuery {
             });
         }
         let unit = unit_column(&base_rows.unit, &release.lineage.data_type);
-        let (Some(groups), Some((unit, unit_reading))) = (groups, unit) else {
+        let (Some(groups), Some(unit)) = (groups, unit) else {
             return Ok(None);
         };
         let cell = Cell {
@@ -63,7 +63,6 @@ impl ChoiceQuery {
             most: ROWS_MAX,
         };
         let fold = Fold {
-            unit: unit_reading,
             groups: groups.iter().map(|(_, column)| *column).collect(),
             cells: match result {
                 FoldResult::Distinct { .. } => Vec::new(),

@@ -57,7 +57,7 @@ impl EmittedStatement {
     }
 
     /// The bytes of its text, and of its stream's.
-    pub(in crate::rewrite) fn printed_bytes(&self) -> usize {
+    pub fn printed_bytes(&self) -> usize {
         let stream = self.stream.as_ref();
         self.sql.len() + stream.map_or(0, |stream| stream.sql().len())
     }
@@ -77,9 +77,10 @@ impl EmittedStatement {
 ///
 /// # Guarantee
 /// For all tables, [`Fold`] over this statement's rows gives the rows that the aggregating
-/// statement gives in the same snapshot, as texts, in any order. (Which of a unit's rows counts the
-/// unit may differ: only the sum over all rows of one bin is the same.) So every bound that holds
-/// for the one holds for the other.
+/// statement gives in the same snapshot, as texts, in any order. Which of a unit's rows counts the
+/// unit may differ: only the sum over all rows of one bin is the same. Which of a unit's groups and
+/// values are kept may differ where several have one hash of 64 bits; it is a function of the
+/// unit's own set there too. So every bound that holds for the one holds for the other.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RowStream {
     pub statement: EmittedStatement,

@@ -23,9 +23,9 @@ impl Widened {
     }
 
     /// The statements that run in place of the plan's own.
-    pub fn statements(&self) -> impl Iterator<Item = &str> {
+    pub fn statements(&self) -> impl Iterator<Item = &EmittedStatement> {
         let releases = self.plan.releases.iter();
-        releases.flat_map(|release| release.statements().into_iter().map(EmittedStatement::sql))
+        releases.flat_map(ReleasePlan::statements)
     }
 
     /// How many groups are bought.

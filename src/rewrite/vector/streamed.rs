@@ -8,6 +8,7 @@ use super::base_rows::{BaseRows, base_rows};
 use super::clipped_aggregate::ClippedAggregate;
 use super::computed_once::share_terms;
 use super::coordinate::{Coordinate, Mask};
+use crate::analyze::KeyRule;
 use crate::catalog::Type;
 use crate::ir::{ColumnId, Expr};
 use crate::refusal::Refusal;
@@ -20,6 +21,9 @@ use crate::rewrite::stream::{
 
 /// The sum of four billion integers below this fits eight bytes.
 const NARROW: u64 = 1 << 31;
+
+/// From this many listed groups on, rows are read and added up in less time than the database takes.
+const MANY_GROUPS: usize = 32;
 
 impl ClippedAggregate<'_> {
     /// The rows below level 1, and the fold that makes of them what [`Self::statement`] returns.
@@ -36,7 +40,7 @@ impl ClippedAggregate<'_> {
         flat: impl FnOnce() -> Result<Flat, Refusal>,
     ) -> Result<Option<(ast::Query, Fold)>, Refusal> {
         let is_simple = self.release.sets.is_empty() && self.listed.is_empty();
-        if self.blocks.is_empty() || self.is_whole() || !is_simple {
+        if self.blocks.is_empty() || self.is_whole() || !is_simple || !self.has_many_groups() {
             return Ok(None);
         }
         let mut rows = base_rows(self.release, self.policy, self.columns, flat()?)?;
@@ -47,7 +51,7 @@ impl ClippedAggregate<'_> {
         let keys = rows.keys.iter().zip(types);
         let keys: Option<Vec<_>> = keys.map(|(key, of)| group_column(key, of)).collect();
         let unit = unit_column(&rows.unit, &self.release.lineage.data_type);
-        let (Some(keys), Some((unit, unit_reading))) = (keys, unit) else {
+        let (Some(keys), Some(unit)) = (keys, unit) else {
             return Ok(None);
         };
         let cells = self.cells(&coordinates, &rows)?;
@@ -56,7 +60,6 @@ impl ClippedAggregate<'_> {
         projection.extend(keys.iter().map(|(key, _)| key).enumerate().map(named));
         let most = self.magnitudes();
         let fold = Fold {
-            unit: unit_reading,
             groups: keys.iter().map(|(_, column)| *column).collect(),
             cells: cells
                 .iter()
@@ -73,6 +76,16 @@ impl ClippedAggregate<'_> {
         projection.extend(columns.map(|(at, column)| sql::alias(column, &format!("v{at}"))));
         let query = sql::select(projection, vec![rows.from], rows.condition, Vec::new());
         Ok(Some((query, fold)))
+    }
+
+    /// Whether a unit may be in many groups. In few, the database's windows see few rows of it.
+    fn has_many_groups(&self) -> bool {
+        let mut rules = self.release.keys.iter().map(|(_, rule)| rule);
+        let listed = rules.try_fold(1usize, |all, rule| match rule {
+            KeyRule::Domain(values) => Some(all.saturating_mul(values.len())),
+            KeyRule::Threshold => None,
+        });
+        listed.is_none_or(|listed| listed >= MANY_GROUPS)
     }
 
     /// What a row adds to each coordinate, and the column that says so where there is one.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::{StreamExt, TryStreamExt};
-use pgveil::execute::fold::{Folding, UnlikeRow};
+use pgveil::execute::fold::{FoldError, Folding};
 use pgveil::mechanism::Accounting;
 use pgveil::policy::SessionSettings;
 use pgveil::rewrite::{FoldResult, Plan, ReleasePlan, RowStream};
@@ -129,7 +129,7 @@ async fn streamed(
         for row in &rows {
             folding
                 .add(|at| row.try_get(at).ok().and_then(|Raw(bytes)| bytes))
-                .map_err(|error: UnlikeRow| format!("{error:?}\n{sql}"))?;
+                .map_err(|error: FoldError| format!("{error:?}\n{sql}"))?;
             if folding.is_too_large() {
                 folding.halve();
             }
@@ -331,4 +331,51 @@ async fn who_adds_rows_up_is_no_part_of_a_question() {
         }
     }
     assert_eq!(digests[..2], digests[2..]);
+}
+
+/// Two texts of one hash: PostgreSQL's hash is no secret, and others are as easily found.
+const ONE_HASH: [&str; 2] = ["xN1Ut9JXZWWxmmmmmmmmmmmm", "DDtRD0nyVvu3][_l`!4y`se1"];
+
+/// Of two groups with one hash, a unit counts in the same one whoever came first.
+#[tokio::test]
+async fn groups_of_one_hash_are_taken_by_their_own_texts() {
+    let schema = "CREATE SCHEMA v; CREATE TABLE v.many (id int NOT NULL, i2 smallint, tx text)";
+    let world = World::with(schema, STREAM_POLICY).await;
+    let hashes = format!(
+        "SELECT hashtextextended('{}', 0) = hashtextextended('{}', 0)",
+        ONE_HASH[0], ONE_HASH[1]
+    );
+    let hashes = in_database(&world, &hashes).await.unwrap();
+    assert_eq!(hashes, [[Some("t".to_owned())]]);
+    let settings = SessionSettings {
+        groups_per_unit: Some(1),
+        ..SessionSettings::default()
+    };
+    let mut random = Random::new(1);
+    let sql = "SELECT tx, count(*) FROM v.many GROUP BY tx";
+    let plan = world
+        .plan_with(sql, Accounting::Gdp, 1.0, settings.clone())
+        .unwrap();
+    let counts = "SELECT count(DISTINCT tx) FROM v.many";
+    let counts = world
+        .plan_with(counts, Accounting::Gdp, 1.0, settings)
+        .unwrap();
+    for first in [0, 1] {
+        let rows = format!(
+            "TRUNCATE v.many; INSERT INTO v.many VALUES (0, 1, '{}');
+             INSERT INTO v.many SELECT n, 1, t FROM generate_series(1, 20) n,
+                unnest(ARRAY['{}', '{}']) t",
+            ONE_HASH[first], ONE_HASH[0], ONE_HASH[1]
+        );
+        world.client.batch_execute(&rows).await.unwrap();
+        let agreed = agree(&world, &plan, &random).await.unwrap();
+        assert_eq!(agreed.kinds, [1, 0, 0]);
+        // Every unit takes the same of the two values, so that one counts, or two with the first.
+        let statement = counts.releases()[0].statements()[0];
+        let stream = statement.stream().unwrap();
+        let read = filled(&counts, &counts.releases()[0], stream.sql(), &mut random);
+        let (rows, _) = streamed(&world, stream, &read, AMPLE).await.unwrap();
+        let number: u32 = rows[0][0].as_ref().unwrap().parse().unwrap();
+        assert!((1..=2).contains(&number), "{rows:?}");
+    }
 }
