@@ -84,6 +84,7 @@ impl Due {
             better: _,
             open: _,
             unshared: _,
+            looks: _,
             held: _,
         } = recalled;
         let is_summed = |release: ReleaseId| summed.iter().any(|made| made.release == release);
