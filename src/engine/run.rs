@@ -135,9 +135,8 @@ impl Engine {
         plan: &Plan,
         timing: &Timing,
         facts: &StatementFacts,
-        buying: Buying,
+        Buying { waits, periods }: Buying,
     ) -> Result<Attempt, Error> {
-        let Buying { waits, periods } = buying;
         let mut middles = MiddleQueries::new(self, requester, plan);
         let Recalled {
             mut released,
@@ -153,11 +152,8 @@ impl Engine {
             .recall_in(requester, plan, &mut middles, timing)
             .await?;
         // Whether another role holds an answer makes no difference.
-        let asked = open
-            .iter()
-            .chain(&unshared)
-            .copied()
-            .chain(offered.iter().map(Offer::question));
+        let asked = open.iter().chain(&unshared).copied();
+        let asked = asked.chain(offered.iter().map(Offer::question));
         self.refuse_repeated_look(requester, plan, asked, &looks)?;
         self.refuse_to_buy(requester, open.len() + unshared.len() + offered.len())?;
         let part = plan.part(|release| {
