@@ -151,7 +151,7 @@ async fn a_third_look_is_paid_where_it_is_better() {
     let Some(Noise::Gaussian { sigma }) = sampler.laws().first().copied() else {
         panic!("{:?}", sampler.laws())
     };
-    sampler.begin(vec![-i128::try_from(sigma).unwrap(); 300]);
+    sampler.begin(vec![-i128::from(sigma); 300]);
     let (hint, _, second) = refused(&analyst).await;
     assert!(!hint.starts_with("Ask the same again"), "{hint}");
     assert!(second > 0.0 && (second - first).abs() < 1e-9 * first);
