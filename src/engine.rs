@@ -5,6 +5,7 @@ mod by_periods;
 mod constant_answers;
 mod curve;
 mod draw_release;
+mod earlier_looks;
 mod expected_error;
 mod explain;
 mod explore;

@@ -1,8 +1,8 @@
 //! Draws a release from its rows: at once, or first the look and then, after a second debit, the
 //! sums.
 
-use sha2::{Digest, Sha256};
-
+use super::Engine;
+use super::earlier_looks::{EarlierLooks, HeldLook, look_at};
 use super::middle_queries::PrintedColumn;
 use super::planning_limit::aside;
 use super::reuse::question;
@@ -10,11 +10,10 @@ use super::run_error::RunError;
 use super::statement_log::StatementFacts;
 use super::timing::Timing;
 use super::useless::up_to_two_digits;
-use super::{Engine, internal, ledger_failed};
 use crate::error::Error;
 use crate::execute;
 use crate::ir::ReleaseId;
-use crate::ledger::{QuestionDigest, QuestionId, Stored};
+use crate::ledger::QuestionDigest;
 use crate::mechanism::{Loss, Sampler};
 use crate::refusal::{Refusal, reason};
 use crate::release::{self, FailedLook, PaidPart, PaidRows, TooFew};
@@ -66,45 +65,30 @@ impl Engine {
     ///
     /// # Errors
     /// PV002. Nothing is charged.
-    pub(super) async fn refuse_repeated_look(
+    pub(super) fn refuse_repeated_look(
         &self,
         requester: &Requester,
         plan: &Plan,
         asked: impl Iterator<Item = (ReleaseId, QuestionDigest)>,
+        earlier: &EarlierLooks,
     ) -> Result<(), Error> {
         for (release, question) in asked {
             let plan = plan.release(release);
-            let Some(look) = plan.look() else {
-                continue;
-            };
-            let Some(held) = self.failed_look(requester, &question, look).await? else {
+            let held = earlier.get(release).flatten();
+            let Some((look, held)) = plan.look().zip(held) else {
                 continue;
             };
             let HeldLook { failed, accuracy } = held;
             let pays = match failed.loss_to_add(look) {
                 Some(_) => aside(|| failed.would_show(plan)),
-                None => question.accuracy * (1.0 - SLACK) > accuracy,
+                None => question.accuracy * (1.0 - SLACK) > *accuracy,
             };
             if !pays {
-                return Err(Error::Release(seen_before(failed.few)));
+                let may_look_anew = self.may_reuse_nothing(requester);
+                return Err(Error::Release(seen_before(failed.few, may_look_anew)));
             }
         }
         Ok(())
-    }
-
-    /// Whether an earlier look of the role counts together with the one that the release has. Its
-    /// answer then has another noise than one that another role bought.
-    pub(super) async fn adds_a_look(
-        &self,
-        requester: &Requester,
-        release: &ReleasePlan,
-        question: &QuestionDigest,
-    ) -> Result<bool, Error> {
-        let Some(look) = release.look() else {
-            return Ok(false);
-        };
-        let held = self.failed_look(requester, question, look).await?;
-        Ok(held.is_some_and(|held| held.failed.loss_to_add(look).is_some()))
     }
 
     /// The questions under which a release is kept, with the role's earlier look at the same.
@@ -112,14 +96,15 @@ impl Engine {
         &self,
         requester: &Requester,
         plan: &'p Plan,
-        release: ReleaseId,
-        constants: &[PrintedColumn],
+        (release, constants): (ReleaseId, &[PrintedColumn]),
+        earlier: &EarlierLooks,
     ) -> Result<Keeps<'p>, Error> {
         let asked = question(plan, release, constants);
         let look = plan.release(release).look();
-        let held = match (&asked, look) {
-            (Some(asked), Some(look)) => self.failed_look(requester, asked, look).await?,
-            (None, _) | (_, None) => None,
+        let held = match (earlier.get(release), &asked, look) {
+            (Some(known), _, _) => known.cloned(),
+            (None, Some(asked), Some(look)) => self.failed_look(requester, asked, look).await?,
+            (None, None, _) | (None, _, None) => None,
         };
         let earlier = held.and_then(|held| {
             let loss = held.failed.loss_to_add(look?)?;
@@ -131,39 +116,6 @@ impl Engine {
             earlier,
         })
     }
-
-    /// The role's look at a question that led to no answer; of several, the most accurate one.
-    /// Another role's look decides nothing. Sessions that use no stored answers have none.
-    async fn failed_look(
-        &self,
-        requester: &Requester,
-        question: &QuestionDigest,
-        look: &Look,
-    ) -> Result<Option<HeldLook>, Error> {
-        if !self.recalls(requester) {
-            return Ok(None);
-        }
-        let any = QuestionDigest {
-            accuracy: 0.0,
-            ..look_at(question, look)
-        };
-        let kept = self.ledger.find(&requester.role, any).await;
-        match kept.map_err(|e| ledger_failed(&e))? {
-            Some(Stored::Held { released, accuracy }) => {
-                let failed = FailedLook::read(&released);
-                let failed = failed.map_err(|e| internal("release", &e))?;
-                Ok(Some(HeldLook { failed, accuracy }))
-            }
-            Some(Stored::Offered(_)) | None => Ok(None),
-        }
-    }
-}
-
-/// A look that led to no answer, which the role has paid for.
-struct HeldLook {
-    failed: FailedLook,
-    /// The accuracy of the question, or of all looks that count together.
-    accuracy: f64,
 }
 
 /// The questions under which the results of a release are kept.
@@ -204,20 +156,6 @@ impl Keeps<'_> {
 
 /// Accuracies closer than this are equal.
 const SLACK: f64 = 1e-9;
-
-/// The digest under which a look that led to no answer is kept, next to the answers to its
-/// question.
-fn look_at(question: &QuestionDigest, look: &Look) -> QuestionDigest {
-    let mut digest = Sha256::new();
-    digest.update(b"look");
-    digest.update(question.digest.0);
-    QuestionDigest {
-        digest: QuestionId(digest.finalize().into()),
-        family: None,
-        accuracy: question.accuracy,
-        loss: look.first,
-    }
-}
 
 /// The second debit was refused: other questions have spent what was left at the first debit. The
 /// look stays charged. Other releases that are paid for are still made.
@@ -295,19 +233,32 @@ impl ShortLook<'_> {
     }
 }
 
-/// The refusal of the same question, asked again.
-fn seen_before(few: TooFew) -> Refusal {
-    let remedy = match few {
+/// The refusal of the same question, asked again. `may_look_anew`: the role may pay for a look that
+/// counts alone.
+fn seen_before(few: TooFew, may_look_anew: bool) -> Refusal {
+    let mut remedies = match few {
         TooFew::Units(..) | TooFew::Short { .. } => {
-            format!("Ask of more rows, raise pgveil.epsilon, {FIXED}")
+            vec!["ask of more rows", "raise pgveil.epsilon", FIXED]
         }
-        TooFew::Groups => "GROUP BY fewer or coarser keys, raise pgveil.epsilon".to_owned(),
+        TooFew::Groups => vec!["GROUP BY fewer or coarser keys", "raise pgveil.epsilon"],
     };
+    if may_look_anew {
+        remedies.push("SET pgveil.reuse = off to pay for another look");
+    }
     Refusal::new(reason::TOO_FEW_UNITS, saw(few))
         .detail("Nothing was charged: an earlier look, which is paid for, showed this.")
-        .hint(format!(
-            "{remedy}, or SET pgveil.reuse = off to pay for another look."
-        ))
+        .hint(sentence_of(&remedies))
+}
+
+/// Alternatives as a sentence: `A, b, or c.`
+fn sentence_of(alternatives: &[&str]) -> String {
+    let mut text = alternatives.join(", ");
+    if let [before @ .., last] = alternatives {
+        let comma = if before.len() > 1 { "," } else { "" };
+        text = format!("{}{comma} or {last}", before.join(", "));
+    }
+    let (first, rest) = text.split_at(1);
+    format!("{}{rest}.", first.to_uppercase())
 }
 
 const FIXED: &str = "SET pgveil.clip = fixed to bound each unit by the policy's limits";

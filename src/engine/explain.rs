@@ -84,6 +84,7 @@ impl Due {
             better: _,
             open: _,
             unshared: _,
+            looks: _,
             held: _,
         } = recalled;
         let is_summed = |release: ReleaseId| summed.iter().any(|made| made.release == release);
@@ -154,7 +155,7 @@ pub(super) fn text(
         lines.push(format!(
             "Target error: this is a first answer; what it shows to be needed is bought next, for \
                 epsilon {} at most in all",
-            policy.privacy.epsilon_max
+            session_settings.most_of_wanted(policy)
         ));
     }
     let which = |release: ReleaseId| {

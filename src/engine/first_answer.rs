@@ -55,8 +55,8 @@ impl Engine {
     /// released before. Its charge is a separate debit, before a row is read for it.
     ///
     /// # Errors
-    /// 22023 where more epsilon is needed than the policy allows for one query; 53400 where the
-    /// budget does not cover it. The first answer was charged then.
+    /// 22023 where more epsilon is needed than the policy or the session allows for one query;
+    /// 53400 where the budget does not cover it. The first answer was charged then.
     pub(super) async fn answer_within_error(
         &self,
         requester: &Requester,
@@ -119,8 +119,9 @@ impl Engine {
         if timing.client_cancel().is_cancelled() {
             return Err(Error::Cancelled);
         }
-        let most = self.policy.privacy.epsilon_max;
-        let too_expensive = || Error::Release(too_expensive(epsilon, most));
+        let most = requester.session_settings.most_of_wanted(&self.policy);
+        let is_own = most < self.policy.privacy.epsilon_max;
+        let too_expensive = || Error::Release(too_expensive(epsilon, most, is_own));
         if epsilon > most {
             return Err(too_expensive());
         }
@@ -286,7 +287,12 @@ fn errors_now(plan: &Plan, answered: &Answered, targets: &TargetErrors) -> Strin
     format!("standard error: {}", parts.join(", "))
 }
 
-fn too_expensive(needed: f64, most: f64) -> Refusal {
+/// `is_own`: the limit is the session's, not the policy's.
+fn too_expensive(needed: f64, most: f64, is_own: bool) -> Refusal {
+    let limit = match is_own {
+        true => format!("pgveil.max_cost = {most} allows"),
+        false => format!("the limit of {most} per query allows"),
+    };
     let needs = if needed.is_finite() {
         format!("epsilon {}", three_digits(needed))
     } else {
@@ -294,10 +300,7 @@ fn too_expensive(needed: f64, most: f64) -> Refusal {
     };
     Refusal::new(
         reason::TARGET_ERROR_TOO_SMALL,
-        format!(
-            "pgveil.target_error needs about {needs} after a first answer, more than the limit of \
-                {most} per query allows"
-        ),
+        format!("pgveil.target_error needs about {needs} after a first answer, more than {limit}"),
     )
 }
 

@@ -125,12 +125,12 @@ fn first_answer(
             }
             Err(refusal) => refused = refused.or(Some(refusal)),
         }
-        if settings.epsilon.is_some() || first.epsilon >= policy.privacy.epsilon_max {
+        if settings.epsilon.is_some() || first.epsilon >= settings.most_of_wanted(policy) {
             break;
         }
         // If noise hides the first answer whatever the data are, it shows nothing. Then more is
         // spent, but only if the session sets no epsilon.
-        first.epsilon = (2.0 * first.epsilon).min(policy.privacy.epsilon_max);
+        first.epsilon = (2.0 * first.epsilon).min(settings.most_of_wanted(policy));
     }
     match (useless_one, refused) {
         (Some(plan), _) => Ok(Some(plan)),

@@ -284,7 +284,7 @@ impl Engine {
             None => Vec::new(),
         };
         let at_most = plan.first_answer().map(|_| AtMost {
-            epsilon: self.policy.privacy.epsilon_max,
+            epsilon: settings.most_of_wanted(&self.policy),
             after: least_left(&balances.role, &in_all),
         });
         Ok(QuestionPrice {

@@ -3,6 +3,7 @@
 
 use sha2::{Digest, Sha256};
 
+use super::earlier_looks::EarlierLooks;
 use super::middle_queries::{MiddleQueries, PrintedColumn};
 use super::planning_limit::aside;
 use super::rollup::FromFiner;
@@ -41,6 +42,8 @@ pub(super) struct Recalled {
     /// The open releases that an earlier look of the role is part of: they are made whatever other
     /// roles hold, and nobody waits for them.
     pub unshared: Vec<(ReleaseId, QuestionDigest)>,
+    /// The role's looks at open, unshared and offered releases that led to no answer.
+    pub looks: EarlierLooks,
     /// The memory of the recalled answers, of the requester's share.
     pub held: HeldMemory,
 }
@@ -100,6 +103,7 @@ impl Engine {
             better: Vec::new(),
             open: Vec::new(),
             unshared: Vec::new(),
+            looks: EarlierLooks::default(),
             held,
         };
         if !self.recalls(requester) {
@@ -157,13 +161,13 @@ impl Engine {
         let derived = self.derive_from_held(requester, plan, release, effort);
         let derived = derived.await?;
         // The noise of another role's answer would reveal that it was bought.
-        if derived.is_none()
-            && self
-                .adds_a_look(requester, plan.release(release), &question)
-                .await?
-        {
-            recalled.unshared.push((release, question));
-            return Ok(());
+        if derived.is_none() {
+            let asked = (release, &question);
+            let adds = self.adds_a_look(requester, plan, asked, &mut recalled.looks);
+            if adds.await? {
+                recalled.unshared.push((release, question));
+                return Ok(());
+            }
         }
         match (derived, found) {
             (Some((made, summed)), _) => {

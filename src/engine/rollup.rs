@@ -59,14 +59,16 @@ pub(super) enum CutAt {
 impl Engine {
     /// How the session, or the role's policy, lets stored answers be used.
     pub(super) fn reuse(&self, requester: &Requester) -> Reuse {
-        let always = self
-            .policy
-            .role(&requester.role)
-            .is_some_and(|role| role.reuse == RoleReuse::Always);
         match requester.session_settings.reuse {
-            Reuse::Off if always => Reuse::On,
+            Reuse::Off if !self.may_reuse_nothing(requester) => Reuse::On,
             chosen => chosen,
         }
+    }
+
+    /// Whether `pgveil.reuse = off` has an effect for the role.
+    pub(super) fn may_reuse_nothing(&self, requester: &Requester) -> bool {
+        let role = self.policy.role(&requester.role);
+        role.is_none_or(|role| role.reuse != RoleReuse::Always)
     }
 
     /// The release as sums of a finer answer that the role holds; if there are several, of the one

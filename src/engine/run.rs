@@ -8,6 +8,7 @@ use futures::FutureExt;
 
 use super::budget_left::budget_left;
 use super::draw_release::ShortLook;
+use super::earlier_looks::EarlierLooks;
 use super::failures::FailureSlot;
 use super::middle_queries::MiddleQueries;
 use super::reuse::{Offer, Recalled, sum};
@@ -134,9 +135,8 @@ impl Engine {
         plan: &Plan,
         timing: &Timing,
         facts: &StatementFacts,
-        buying: Buying,
+        Buying { waits, periods }: Buying,
     ) -> Result<Attempt, Error> {
-        let Buying { waits, periods } = buying;
         let mut middles = MiddleQueries::new(self, requester, plan);
         let Recalled {
             mut released,
@@ -146,17 +146,15 @@ impl Engine {
             better,
             open,
             unshared,
+            looks,
             held,
         } = self
             .recall_in(requester, plan, &mut middles, timing)
             .await?;
         // Whether another role holds an answer makes no difference.
-        let asked = open
-            .iter()
-            .chain(&unshared)
-            .copied()
-            .chain(offered.iter().map(Offer::question));
-        self.refuse_repeated_look(requester, plan, asked).await?;
+        let asked = open.iter().chain(&unshared).copied();
+        let asked = asked.chain(offered.iter().map(Offer::question));
+        self.refuse_repeated_look(requester, plan, asked, &looks)?;
         self.refuse_to_buy(requester, open.len() + unshared.len() + offered.len())?;
         let part = plan.part(|release| {
             released.table(release).is_none()
@@ -201,7 +199,8 @@ impl Engine {
             self.receive(requester, plan, &offered, &mut released)
                 .await?;
             let paid = opened.with_charge(charge, released);
-            self.make_and_keep(requester, paid, &mut middles, (timing, facts))
+            let making = (timing, facts, &looks);
+            self.make_and_keep(requester, paid, &mut middles, making)
                 .await
         };
         let made = self.ledger.holding(&claimed, making).await;
@@ -302,10 +301,10 @@ impl Engine {
         requester: &Requester,
         mut paid: PaidPart<'_>,
         middles: &mut MiddleQueries<'_>,
-        (timing, facts): (&Timing, &StatementFacts),
+        (timing, facts, looks): (&Timing, &StatementFacts, &EarlierLooks),
     ) -> Result<Released, RunError> {
         let payer = (requester, facts, timing);
-        let making = self.make_releases(&mut paid, middles, payer);
+        let making = self.make_releases(&mut paid, (middles, looks), payer);
         let made = match AssertUnwindSafe(making).catch_unwind().await {
             Ok(made) => made,
             Err(_) => {
@@ -331,7 +330,7 @@ impl Engine {
     async fn make_releases(
         &self,
         paid: &mut PaidPart<'_>,
-        middles: &mut MiddleQueries<'_>,
+        (middles, looks): (&mut MiddleQueries<'_>, &EarlierLooks),
         payer: (&Requester, &StatementFacts, &Timing),
     ) -> Result<(), RunError> {
         let (requester, _, timing) = payer;
@@ -352,7 +351,8 @@ impl Engine {
                     return Err(RunError::Backend(execute::Error::Cancelled));
                 }
             };
-            let keeps = self.keeps(requester, plan, release, &constants).await?;
+            let asked = (release, constants.as_slice());
+            let keeps = self.keeps(requester, plan, asked, looks).await?;
             timing.begin();
             let mut read = match std::mem::replace(&mut ready, Ok(())) {
                 Ok(()) => paid.run(release, &constants, timing.cancel()).await,

@@ -204,6 +204,7 @@ fn column_rows(table: &Table) -> impl Iterator<Item = ViewRow> {
             bounds.as_ref().map(|b| sql::scalar_text(&b.lower)),
             bounds.as_ref().map(|b| sql::scalar_text(&b.upper)),
             unit_total.map(|most| most.to_string()),
+            ceiling(table, column).and_then(number_cell),
             values_known.map(|count| count.to_string()),
             domain
                 .as_ref()
@@ -227,6 +228,31 @@ fn column_rows(table: &Table) -> impl Iterator<Item = ViewRow> {
             collected.as_ref().map(local),
         ]
     })
+}
+
+/// The most that one unit's values of a column may add to a sum over the table, if they are clamped
+/// to their bounds. `None` where nothing limits it, or nobody is protected.
+fn ceiling(table: &Table, column: &Column) -> Option<f64> {
+    let Protection::Private(unit) = &table.protection else {
+        return None;
+    };
+    let number = |bound: &Scalar| sql::scalar_text(bound).parse::<f64>().ok();
+    let of_bounds = || {
+        let bounds = column
+            .bounds
+            .as_ref()
+            .filter(|_| column.collected.is_none())?;
+        let row = number(&bounds.lower)?
+            .abs()
+            .max(number(&bounds.upper)?.abs());
+        Some(row * f64::from(unit.rows_per_unit))
+    };
+    let is_number = is_summed(&column.data_type, column.bounds.is_some());
+    let by_rows = is_number.then(of_bounds).flatten();
+    by_rows
+        .into_iter()
+        .chain(column.unit_total)
+        .reduce(f64::min)
 }
 
 /// How a column's values were randomised, and the epsilon of a report.
@@ -278,7 +304,7 @@ fn grouping_kind(
 fn settings(session_settings: &SessionSettings, policy: &Policy) -> Vec<ViewRow> {
     let row = |setting: &crate::policy::SessionSetting| {
         let most = match setting.name {
-            "pgveil.epsilon" => Some(policy.privacy.epsilon_max.to_string()),
+            "pgveil.epsilon" | "pgveil.max_cost" => Some(policy.privacy.epsilon_max.to_string()),
             "pgveil.max_groups_per_unit" => Some(policy.limits.groups_per_unit.to_string()),
             "pgveil.max_rows_per_unit" => Some(policy.rows_per_unit_max().to_string()),
             _ => None,

@@ -26,6 +26,9 @@ pub struct SessionSettings {
     /// The standard error that is wanted, whatever it costs up to the policy's `max_epsilon`; goes
     /// before `epsilon`.
     pub target_error: Option<TargetErrors>,
+    /// The most epsilon that a query with a wanted error may spend, > 0; never more than the
+    /// policy's `max_epsilon`.
+    pub max_cost: Option<f64>,
     pub reuse: Reuse,
     pub widen: Widen,
     pub open_periods: OpenPeriods,
@@ -104,7 +107,7 @@ pub struct SessionSetting {
 }
 
 /// Every setting of this kind.
-pub const SESSION_SETTINGS: [SessionSetting; 12] = [
+pub const SESSION_SETTINGS: [SessionSetting; 13] = [
     SessionSetting {
         name: "pgveil.epsilon",
         default: "",
@@ -116,6 +119,12 @@ pub const SESSION_SETTINGS: [SessionSetting; 12] = [
         description: "The wanted standard error: absolute (10), of the answer (2%) or of the most \
             that one row can add (50% of a row), or a list of one for each aggregate; the cost \
             follows.",
+    },
+    SessionSetting {
+        name: "pgveil.max_cost",
+        default: "",
+        description: "The most epsilon that a query with a wanted error may spend, all its answers \
+            together; may only narrow the policy's.",
     },
     SessionSetting {
         name: "pgveil.reuse",
@@ -202,6 +211,7 @@ impl SessionSettings {
         match name {
             "pgveil.epsilon" => self.epsilon = optional(text, |t| positive(name, t, "0.5"))?,
             "pgveil.target_error" => self.target_error = optional(text, |t| targets(name, t))?,
+            "pgveil.max_cost" => self.max_cost = optional(text, |t| positive(name, t, "0.5"))?,
             "pgveil.reuse" => self.reuse = choice(name, text, &Reuse::WORDS)?,
             "pgveil.widen" => self.widen = choice(name, text, &Widen::WORDS)?,
             "pgveil.open_periods" => self.open_periods = choice(name, text, &OpenPeriods::WORDS)?,
@@ -256,6 +266,7 @@ impl SessionSettings {
             "pgveil.target_error" => self
                 .target_error
                 .map_or(String::new(), |targets| targets.to_string()),
+            "pgveil.max_cost" => number(self.max_cost),
             "pgveil.reuse" => self.reuse.name().to_owned(),
             "pgveil.widen" => self.widen.name().to_owned(),
             "pgveil.open_periods" => self.open_periods.name().to_owned(),
@@ -292,10 +303,17 @@ impl SessionSettings {
         match name {
             _ if !shown.is_empty() => shown,
             "pgveil.epsilon" => policy.privacy.epsilon_default.to_string(),
+            "pgveil.max_cost" => policy.privacy.epsilon_max.to_string(),
             "pgveil.max_groups_per_unit" => policy.limits.groups_per_unit.to_string(),
             "pgveil.max_rows_per_unit" => policy.rows_per_unit_max().to_string(),
             _ => shown,
         }
+    }
+
+    /// The most epsilon that a query with a wanted error may spend: the policy's, or less.
+    pub fn most_of_wanted(&self, policy: &Policy) -> f64 {
+        let most = policy.privacy.epsilon_max;
+        self.max_cost.map_or(most, |own| own.min(most))
     }
 
     /// Checks that the policy allows each setting.
@@ -334,24 +352,22 @@ impl SessionSettings {
             );
             Some(refusal.detail("The data owner's policy sets the ceiling."))
         };
-        let under = epsilon_least
-            .filter(|least| self.epsilon.is_some_and(|wanted| wanted < *least))
-            .map(|least| {
-                Refusal::new(
-                    reason::SETTING_CEILING,
-                    format!(
-                        "pgveil.epsilon must be at \
-                least {least} here"
-                    ),
-                )
-                .detail(
-                    "The data owner's policy sets the minimum that a query must spend, which \
-                        bounds the number of queries.",
-                )
-            });
+        let under = |name: &str, wanted: Option<f64>| {
+            let least = epsilon_least.filter(|least| wanted.is_some_and(|own| own < *least))?;
+            let refusal = Refusal::new(
+                reason::SETTING_CEILING,
+                format!("{name} must be at least {least} here"),
+            );
+            Some(refusal.detail(
+                "The data owner's policy sets the minimum that a query must spend, which bounds \
+                    the number of queries.",
+            ))
+        };
         let past = [
-            under,
+            under("pgveil.epsilon", self.epsilon),
+            under("pgveil.max_cost", self.max_cost),
             over("pgveil.epsilon", self.epsilon, epsilon),
+            over("pgveil.max_cost", self.max_cost, epsilon),
             over(
                 "pgveil.max_groups_per_unit",
                 self.groups_per_unit.map(f64::from),
@@ -395,6 +411,7 @@ mod tests {
             ("pgveil.target_error", "50 %", "50%"),
             ("pgveil.target_error", "7 %  of a  row", "7% of a row"),
             ("pgveil.target_error", "2% of the answer", "2%"),
+            ("pgveil.max_cost", "0.250", "0.25"),
             ("pgveil.reuse", "Exact", "exact"),
             ("pgveil.reuse", "FALSE", "off"),
             ("pgveil.widen", "Off", "off"),
@@ -413,6 +430,7 @@ mod tests {
         let SessionSettings {
             epsilon,
             target_error,
+            max_cost,
             reuse,
             widen,
             open_periods,
@@ -424,21 +442,15 @@ mod tests {
             useless,
             hints,
         } = session_settings;
-        assert_eq!(useless, UselessMode::Warn);
+        assert_eq!((useless, hints), (UselessMode::Warn, Hints::Message));
+        assert_eq!((widen, open_periods), (Widen::Off, OpenPeriods::On));
+        assert_eq!(clip, ClipChoice::Fixed);
         assert_eq!(
-            (clip, hints, widen, open_periods),
-            (
-                ClipChoice::Fixed,
-                Hints::Message,
-                Widen::Off,
-                OpenPeriods::On
-            )
-        );
-        assert_eq!(
-            (epsilon, target_error, reuse),
+            (epsilon, target_error, max_cost, reuse),
             (
                 Some(0.5),
                 Some(TargetError::OfAnswer(0.02).into()),
+                Some(0.25),
                 Reuse::Off
             )
         );
@@ -463,6 +475,7 @@ mod tests {
                 "pgveil.target_error",
                 "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17",
             ),
+            ("pgveil.max_cost", "0"),
             ("pgveil.reuse", "perhaps"),
             ("pgveil.reuse", ""),
             ("pgveil.keys", "on"),

@@ -107,6 +107,7 @@ pub static VIEWS: [View; 10] = [
             ("lower_bound", Type::Text),
             ("upper_bound", Type::Text),
             ("unit_total", Type::Float8),
+            ("ceiling", Type::Float8),
             ("values_known", Type::Int4),
             ("known_values", Type::Text),
             ("may_be_summed", Type::Bool),

@@ -297,13 +297,16 @@ impl Terms {
     }
 
     /// The terms of a first answer, which shows what a target error needs. It spends
-    /// `pgveil.epsilon` if the session sets it, otherwise half of the default epsilon.
+    /// `pgveil.epsilon` if the session sets it, otherwise half of the default epsilon; never more
+    /// than `pgveil.max_cost`.
     pub fn of_first_answer(&self, policy: &Policy) -> Self {
         let mut terms = self.clone();
         terms.session_settings.target_error = None;
         if terms.session_settings.epsilon.is_none() {
             terms.epsilon = (terms.epsilon / 2.0).max(policy.privacy.epsilon_min);
         }
+        let most = terms.session_settings.most_of_wanted(policy);
+        terms.epsilon = terms.epsilon.min(most);
         terms
     }
 }

@@ -108,3 +108,33 @@ fn at_most_sixteen_readings() {
     let row = [None, Some("1"), Some("500"), Some("500")].map(|text| text.map(str::to_owned));
     assert_eq!(folding.rows(), [row.to_vec()]);
 }
+
+/// Every unit has two values of one hash and counts for one: for the same one, whichever came first
+/// and whoever.
+#[test]
+fn pairs_of_one_hash_are_taken_by_themselves() {
+    let texts: [&[u8]; 2] = [b"xN1Ut9JXZWWxmmmmmmmmmmmm", b"DDtRD0nyVvu3][_l`!4y`se1"];
+    for first in [0, 1] {
+        let fold = Fold {
+            groups: vec![Column::Bytes],
+            cells: Vec::new(),
+            result: FoldResult::Distinct {
+                keys: 0,
+                in_all: 1,
+                in_group: 1,
+                skips_null: true,
+            },
+        };
+        let mut folding = Folding::new(fold, 1 << 20);
+        for unit in 0..40u64 {
+            for turn in 0..2 {
+                let text = texts[(first + turn + unit as usize) % 2];
+                let unit = unit.to_be_bytes();
+                let column = |at| Some(if at == 0 { &unit[..] } else { text });
+                folding.add(column).unwrap();
+            }
+        }
+        folding.end_reading();
+        assert_eq!(folding.rows(), [[Some("1".to_owned())]]);
+    }
+}

@@ -214,6 +214,32 @@ mod tests {
         }
     }
 
+    /// The factor of a bin is rounded down, and the sum is not: else the rounding of each group
+    /// would move the sums by more than the unit.
+    #[test]
+    fn factors_are_rounded_and_sums_are_not() {
+        let blocks = blocks();
+        for candidate in (0..4).map(CandidateId) {
+            let calibrated = blocks
+                .each_ref()
+                .map(|b| b.calibrate(candidate).unwrap()[0]);
+            let refine = calibrated[0].refine;
+            let binned = Binned {
+                rows: Zeroizing::new(vec![row("a", [Some(5), None], [1_001, 0], 300)]),
+                blocks: 2,
+                keys: 1,
+            };
+            let chosen = (&blocks[..], &[candidate; 2][..]);
+            let found = binned.sums_at_clips(&[BlockId(0)], chosen, &calibrated);
+            let factor = blocks[0].bins.factor(candidate, BinNumber(5), refine);
+            let clip = candidate.0 as i128 + 1;
+            assert_eq!(factor, (clip << refine) / 5);
+            let sum = found[&vec![Some("a".to_owned())]][0];
+            assert_eq!(sum, 1_001 * factor);
+            assert_ne!(sum, 1_001 * (clip << refine) / 5);
+        }
+    }
+
     /// No sum of a block that is not drawn leaves.
     #[test]
     fn sums_of_blocks_that_are_not_drawn_stay() {

@@ -255,7 +255,8 @@ impl Needs {
     /// releases under `terms`; counted.
     ///
     /// # Errors
-    /// 22023 where the statement would need more than the policy's ceiling: says how much.
+    /// 22023 where the statement would need more than the policy's ceiling, or the session's: says
+    /// how much.
     pub fn add(
         &mut self,
         factor: f64,
@@ -279,9 +280,8 @@ impl Needs {
             self.mu_squared += mu_squared.max(least_squared);
             (needs(mu_squared).max(least), needs(self.mu_squared))
         };
-        let most = policy.privacy.epsilon_max;
-        if whole > most {
-            Err(too_expensive(whole, most))
+        if whole > terms.session_settings.most_of_wanted(policy) {
+            Err(too_expensive(whole, policy, terms))
         } else {
             Ok(own)
         }
@@ -289,7 +289,9 @@ impl Needs {
 }
 
 /// The refusal (22023) that says how much the wanted error needs.
-pub(in crate::rewrite) fn too_expensive(needed: f64, most: f64) -> Refusal {
+pub(in crate::rewrite) fn too_expensive(needed: f64, policy: &Policy, terms: &Terms) -> Refusal {
+    let most = terms.session_settings.most_of_wanted(policy);
+    let is_own = most < policy.privacy.epsilon_max;
     let need = if needed.is_finite() {
         format!("epsilon {needed:.3}")
     } else {
@@ -302,6 +304,14 @@ pub(in crate::rewrite) fn too_expensive(needed: f64, most: f64) -> Refusal {
                 {most} per query"
         ),
     )
-    .detail("Nothing was charged. The data owner's policy sets the ceiling.")
-    .hint("Set a larger target error, or use fewer groups and aggregates.")
+    .detail(match is_own {
+        true => "Nothing was charged. pgveil.max_cost sets the limit.",
+        false => "Nothing was charged. The data owner's policy sets the ceiling.",
+    })
+    .hint(match is_own {
+        true => {
+            "Raise pgveil.max_cost, set a larger target error, or use fewer groups and aggregates."
+        }
+        false => "Set a larger target error, or use fewer groups and aggregates.",
+    })
 }

@@ -326,11 +326,11 @@ pub(in crate::rewrite) fn mechanism(
     })
 }
 
-/// The most epsilon that this statement may cost: what the session says, or the policy's most where
-/// an error is wanted.
+/// The most epsilon that this statement may cost: what the session says, or, where an error is
+/// wanted, the policy's most or the session's.
 fn ceiling(policy: &Policy, terms: &Terms) -> f64 {
     if terms.session_settings.target_error.is_some() {
-        policy.privacy.epsilon_max
+        terms.session_settings.most_of_wanted(policy)
     } else {
         terms.epsilon
     }
@@ -347,16 +347,16 @@ fn is_within(loss: &Loss, epsilon: f64, terms: &Terms) -> bool {
                 .is_some_and(|mu| loss.mu_squared <= mu.square())
 }
 
-/// Whether one query may spend this loss, of all answers that it buys.
+/// Whether one query with a wanted error may spend this loss, of all answers that it buys.
 pub fn fits_one_query(loss: &Loss, policy: &Policy, terms: &Terms) -> bool {
-    is_within(loss, policy.privacy.epsilon_max, terms)
+    is_within(loss, terms.session_settings.most_of_wanted(policy), terms)
 }
 
-/// The most that one query may spend: as a pure epsilon, and, unless accounting is pure, in mu. A
-/// loss [fits](fits_one_query) if it is within one of the two. The delta of thresholds is counted
-/// apart.
+/// The most that one query with a wanted error may spend: as a pure epsilon, and, unless accounting
+/// is pure, in mu. A loss [fits](fits_one_query) if it is within one of the two. The delta of
+/// thresholds is counted apart.
 pub fn most_of_one_query(policy: &Policy, terms: &Terms) -> (Loss, Option<Loss>) {
-    let most = policy.privacy.epsilon_max;
+    let most = terms.session_settings.most_of_wanted(policy);
     let mu = terms.mu(most).filter(|_| !terms.is_pure());
     (loss_laplace(to_fixed(most)), mu.map(loss_gaussian))
 }
@@ -374,8 +374,7 @@ pub(in crate::rewrite) fn within_ceiling(
     policy: &Policy,
     terms: &Terms,
 ) -> Result<(), Refusal> {
-    let most = ceiling(policy, terms);
-    if is_within(loss, most, terms) {
+    if is_within(loss, ceiling(policy, terms), terms) {
         return Ok(());
     }
     if terms.session_settings.target_error.is_some() {
@@ -386,7 +385,8 @@ pub(in crate::rewrite) fn within_ceiling(
         };
         return Err(target_error::too_expensive(
             needed.map_or(f64::INFINITY, |epsilon| epsilon.to_f64()),
-            most,
+            policy,
+            terms,
         ));
     }
     Err(Refusal::new(

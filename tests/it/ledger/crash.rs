@@ -25,6 +25,10 @@ const SLOW: &str = "SELECT count(*) FROM nls.interviews CROSS JOIN nls.industrie
 const FIT: &str = "SELECT (pgveil.logregr(college_graduate = 1, ARRAY[1, birth_year - 1948])).coef \
     FROM nls.women";
 
+/// A sum whose clip a look chooses.
+const LOOKED_AT: &str = "SELECT sum(hours_per_week) FROM nls.interviews JOIN nls.women USING \
+    (woman_id) WHERE college_graduate >= 0 AND birth_year > 1940";
+
 /// For a busy machine.
 const PATIENCE: Duration = Duration::from_secs(300);
 
@@ -204,6 +208,38 @@ async fn killed_at_the_third_step_of_a_fit() {
     let again = analyst.simple_query(FIT).await.unwrap();
     assert_eq!(format!("{again:?}"), format!("{first:?}"));
     assert_eq!(stage.spent().await, twice, "an answer that is kept is free");
+}
+
+/// The network keeps the statement, so that the proxy dies between the debit of the look and that
+/// of the sums: the first one stands alone. The repeat has another look, and both debits.
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_between_the_two_debits_of_a_look() {
+    let (server, client) = crate::fixture::started("nls", Vec::new()).await;
+    let network = Network::new(&server, 1).await;
+    let stage = Stage::new((&server, &client), network.url.clone()).await;
+    let mut proxy = stage.start();
+    let analyst = stage.analyst().await;
+    let asked = tokio::spawn(async move { analyst.simple_query(LOOKED_AT).await.map(|_| ()) });
+    tokio::time::timeout(PATIENCE, network.kept.notified())
+        .await
+        .unwrap_or_else(|_| panic!("no statement came; ended: {}", asked.is_finished()));
+    let look = stage.spent().await;
+    proxy.kill();
+    assert!(asked.await.unwrap().is_err(), "no answer came");
+    assert_eq!(stage.spent().await, look);
+
+    let _proxy = stage.start();
+    let analyst = stage.analyst().await;
+    let first = analyst.simple_query(LOOKED_AT).await.unwrap();
+    let all = stage.spent().await;
+    for (all, look) in all.iter().zip(&look) {
+        let [all, look] = [all, look].map(|loss| loss.mu_squared.to_f64());
+        let whole = all - look;
+        assert!((look / whole - 0.3).abs() < 1e-3, "{look}, {whole}");
+    }
+    let again = analyst.simple_query(LOOKED_AT).await.unwrap();
+    assert_eq!(format!("{again:?}"), format!("{first:?}"));
+    assert_eq!(stage.spent().await, all, "an answer that is kept is free");
 }
 
 /// Passes messages between proxies and the server, but for one step's statement.

@@ -236,6 +236,7 @@ fn no_switch_turns_noise_off() {
         [
             "pgveil.epsilon",
             "pgveil.target_error",
+            "pgveil.max_cost",
             "pgveil.reuse",
             "pgveil.widen",
             "pgveil.open_periods",

@@ -1,4 +1,4 @@
-//! docs/security.md names tests that exist.
+//! The documents name tests that exist; docs/security.md has one for each attack that is closed.
 
 use std::path::Path;
 
@@ -51,7 +51,7 @@ fn names(page: &str) -> Vec<&str> {
                 && *code != "file::name"
                 && code
                     .chars()
-                    .all(|c| c.is_ascii_alphanumeric() || "_:/".contains(c))
+                    .all(|c| c.is_ascii_alphanumeric() || "_:/*".contains(c))
         })
         .collect()
 }
@@ -89,6 +89,46 @@ fn exists(name: &str) -> bool {
             .find(|line| line.trim().starts_with("#["))
             .is_some_and(|line| line.contains("test"))
     })
+}
+
+/// As [`exists`], for the names of other documents too: a module of tests, a path as `cargo test
+/// --lib` takes it, and names that begin alike, as in `sql/per_unit::groups_*`.
+fn is_there(name: &str) -> bool {
+    let (path, last) = name.rsplit_once("::").unwrap();
+    let path = path.replace("::", "/");
+    let own = path.strip_suffix("/tests").unwrap_or(&path);
+    let has = |file: String, text: &str| {
+        std::fs::read_to_string(file).is_ok_and(|source| source.contains(text))
+    };
+    let is_module = || {
+        let folders = ["tests/it", "src"].map(|root| format!("{root}/{path}/{last}.rs"));
+        folders.iter().any(|file| Path::new(file).exists())
+            || has(format!("src/{path}.rs"), &format!("mod {last} {{"))
+    };
+    match last.strip_suffix('*') {
+        Some(start) => has(format!("tests/it/{path}.rs"), &format!("fn {start}")),
+        None => exists(&format!("{own}::{last}")) || is_module(),
+    }
+}
+
+/// The names of tests are those in backquotes with a path of files, or within `tests`.
+#[test]
+fn every_test_that_a_document_names_exists() {
+    let (mut gone, mut found) = (Vec::new(), 0);
+    for entry in std::fs::read_dir("docs").unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let page = std::fs::read_to_string(&path).unwrap();
+        let is_test = |name: &&str| name.contains('/') || name.contains("::tests");
+        let named: Vec<&str> = names(&page).into_iter().filter(is_test).collect();
+        found += named.len();
+        let missing = named.iter().filter(|name| !is_there(name));
+        gone.extend(missing.map(|name| format!("{}: {name}", path.display())));
+    }
+    assert!(found > 500, "{found} names were found");
+    assert!(gone.is_empty(), "tests that are not there: {gone:#?}");
 }
 
 #[test]

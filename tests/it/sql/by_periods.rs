@@ -779,6 +779,35 @@ async fn a_look_that_sees_too_few_units_buys_no_period() {
     assert_eq!(veil.rows_as(&analyst, &days(1, 6)).await.unwrap().len(), 5);
 }
 
+/// What a look saw of closed periods is kept, as their answers are: under another version of the
+/// data too. If rows have come all the same, a look at twice the mu sees them.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_look_that_saw_too_little_stays() {
+    let veil = busy(true).await;
+    let few = "DELETE FROM \"Clinic East\".\"Visits\" WHERE \"SeenAt\"::date = '2024-03-04'";
+    veil.client.batch_execute(few).await.unwrap();
+    let asked = of_days(4, 5).replace(" HAVING count(*) > 0", "");
+    veil.rows_as(&at(1_000.0), &asked).await.unwrap_err();
+    let late = "INSERT INTO \"Clinic East\".\"Visits\" SELECT 90000 + p, p, '2024-03-04 \
+        12:00+00' FROM generate_series(1, 400) AS p";
+    veil.client.batch_execute(late).await.unwrap();
+    let versioned = |yaml: String| {
+        yaml.replace(
+            "unit: person, budget",
+            "data_version: \"2\", unit: person, budget",
+        )
+    };
+    let versioned = veil.proxy_with(&veil.ledger, versioned).await;
+    for engine in [&veil.engine, &versioned] {
+        let before = spent(engine, "analyst").await;
+        let refused = rows_of(engine, &at(1_000.0), &asked).await;
+        assert_eq!(refused.unwrap_err().report().sqlstate, "PV002");
+        assert_eq!(spent(engine, "analyst").await, before);
+    }
+    let twice = rows_of(&versioned, &at(9_000.0), &asked).await;
+    assert_eq!(twice.unwrap().len(), 1);
+}
+
 /// A sum of which the look of one purchase saw too few units is NULL in its days alone.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_look_leaves_out_is_null_in_its_own_days() {

@@ -196,6 +196,62 @@ async fn a_target_out_of_reach_costs_the_first_answer() {
     assert_eq!(spent, veil.spent().await, "the first answer is paid for");
 }
 
+/// The session's own limit on what a wanted error may cost: past it the first answer alone is
+/// charged, and what is known from the plan is refused free. It never raises the policy's.
+#[tokio::test(flavor = "multi_thread")]
+async fn max_cost_limits_what_a_wanted_error_costs() {
+    let veil = veil(true).await;
+    let sql = "SELECT count(*) FROM retail.household";
+    let at_most = |target: &str, most: &str| {
+        let mut asked = with_target(target);
+        asked.session_settings.reuse = Reuse::Off;
+        asked.session_settings.set("pgveil.max_cost", most).unwrap();
+        asked
+    };
+    let spent = async |asked: &Requester| {
+        let before = veil.spent().await;
+        let answer = veil.ask_as(asked, sql).await;
+        let refused = answer.err().map(|error| error.report());
+        (refused, veil.spent().await - before)
+    };
+    let mut first = at_most("50%", "");
+    first.session_settings.epsilon = Some(0.25);
+    let (_, of_first) = spent(&first).await;
+    let (refused, paid) = spent(&at_most("0.1%", "0.3")).await;
+    let refused = refused.unwrap();
+    assert_eq!(refused.sqlstate, "22023", "{refused}");
+    assert!(
+        refused
+            .message
+            .ends_with("more than pgveil.max_cost = 0.3 allows"),
+        "{refused}"
+    );
+    assert!((paid / of_first - 1.0).abs() < 1e-9, "{paid}, {of_first}");
+    let (refused, paid) = spent(&at_most("0.1%", "20")).await;
+    assert!(refused.is_none() && paid > 2.0 * of_first, "{paid}");
+    // A first answer costs no more either.
+    let plan = planned(&veil, &at_most("0.1%", "0.1"), sql).await;
+    assert_eq!(plan.first_answer(), Some(0.1));
+    let (refused, paid) = spent(&at_most("2", "0.3")).await;
+    let refused = refused.unwrap();
+    let detail = "Nothing was charged. pgveil.max_cost sets the limit.";
+    assert_eq!(refused.detail.as_deref(), Some(detail));
+    assert!(refused.hint.unwrap().starts_with("Raise pgveil.max_cost, "));
+    assert_eq!((refused.sqlstate.as_str(), paid), ("22023", 0.0));
+    let past = at_most("2", "201")
+        .session_settings
+        .within(veil.engine.policy());
+    assert_eq!(
+        past.unwrap_err().message,
+        "pgveil.max_cost may be at most 200 here"
+    );
+    // It limits nothing else.
+    let mut plain = at_most("2", "0.1");
+    plain.session_settings.target_error = None;
+    let (refused, paid) = spent(&plain).await;
+    assert!(refused.is_none() && paid > of_first, "{paid}");
+}
+
 /// A target that the first answer meets costs no second one, and fresh noise is bought each time.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_loose_target_costs_the_first_answer() {

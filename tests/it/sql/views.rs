@@ -82,6 +82,13 @@ async fn views_tell_a_role_what_it_may_know() {
             "race|∅|∅|[\"white\",\"black\",\"other\"]|listed"
         ]
     );
+    // One row of a unit, and fifteen. What is no number has none.
+    let ceilings = "SELECT column_name, ceiling FROM pgveil.columns WHERE column_name IN \
+        ('birth_year', 'hourly_wage', 'race') ORDER BY 1";
+    assert_eq!(
+        rows(&veil, ceilings).await,
+        ["birth_year|1954", "hourly_wage|450", "race|∅"]
+    );
     assert_eq!(
         rows(
             &veil,

@@ -304,6 +304,7 @@ fn looks_at_other_rows_differ_by_more_than_noise() {
     assert!(!few.is_plausibly_of_the_same_rows(&many));
 }
 
+mod again;
 mod errors;
 mod laws;
 mod means;

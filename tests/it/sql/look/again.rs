@@ -1,9 +1,13 @@
 //! A look that saw too few units counts together with the next look at the same question.
 
+use std::sync::Arc;
+
+use pgveil::mechanism::Noise;
 use pgveil::policy::{ClipChoice, Reuse, SessionSettings};
 use pgveil::shadow::Requester;
 
-use super::{requester, veil};
+use super::scripted::Scripted;
+use super::{requester, seeded_veil, silent_veil_of, veil};
 use crate::fixture::Veil;
 
 const FEW: &str = "SELECT sum(amount) FROM retail.line WHERE week = 1 AND store > 8";
@@ -122,4 +126,71 @@ async fn an_answer_of_another_role_is_not_sold_after_a_look_of_ones_own() {
         answers.push((answer.rows, answer.notices, paid));
     }
     assert_eq!(answers[0], answers[1]);
+}
+
+/// After two looks that saw too little together, a third one at the same epsilon is refused free,
+/// as it would probably not show enough either. At a larger epsilon it is paid, and the answer
+/// follows.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_third_look_is_paid_where_it_is_better() {
+    let epsilon = epsilon_that_falls_short(&veil(true).await).await;
+    let sampler = Scripted::default();
+    let made = sampler.clone();
+    let veil = seeded_veil(Arc::new(move || Box::new(made.clone()))).await;
+    let analyst = asking("analyst", epsilon, Reuse::On);
+    let refused = async |asked: &Requester| {
+        let before = spent(&veil, "analyst").await;
+        let refused = veil.ask_as(asked, FEW).await.unwrap_err().report();
+        assert_eq!(refused.sqlstate, "PV002", "{refused:?}");
+        let paid = spent(&veil, "analyst").await - before;
+        (refused.hint.unwrap(), refused.detail.unwrap(), paid)
+    };
+    let (hint, _, first) = refused(&analyst).await;
+    assert!(hint.starts_with("Ask the same again: "), "{hint}");
+    // The second look has a standard deviation less in each bin.
+    let Some(Noise::Gaussian { sigma }) = sampler.laws().first().copied() else {
+        panic!("{:?}", sampler.laws())
+    };
+    sampler.begin(vec![-i128::from(sigma); 300]);
+    let (hint, _, second) = refused(&analyst).await;
+    assert!(!hint.starts_with("Ask the same again"), "{hint}");
+    assert!(second > 0.0 && (second - first).abs() < 1e-9 * first);
+    sampler.begin([]);
+    let (_, detail, third) = refused(&analyst).await;
+    assert!(detail.starts_with("Nothing was charged"), "{detail}");
+    assert_eq!((third, sampler.laws().len()), (0.0, 0));
+    let better = asking("analyst", 3.0 * epsilon, Reuse::On);
+    let rows = veil.rows_as(&better, FEW).await.unwrap();
+    let paid = spent(&veil, "analyst").await;
+    assert!(paid > 10.0 * first, "{paid}, {first}");
+    assert_eq!(veil.rows_as(&better, FEW).await.unwrap(), rows);
+    assert_eq!(spent(&veil, "analyst").await, paid);
+}
+
+/// A role whose policy says `reuse: always` has no other look: no hint advises one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_that_always_reuses_is_not_advised_to_stop() {
+    let always = |policy: &str| policy.replace("{name: analyst,", "{name: analyst, reuse: always,");
+    let veil = silent_veil_of(always).await;
+    let few = "SELECT sum(amount) FROM retail.line WHERE store = 30 AND week = 1";
+    for (role, advised) in [("analyst", false), ("other", true)] {
+        let asked = asking(role, 0.3, Reuse::On);
+        veil.ask_as(&asked, few).await.unwrap_err();
+        let again = veil.ask_as(&asked, few).await.unwrap_err().report();
+        let hint = again.hint.unwrap();
+        assert!(
+            hint.starts_with("Ask of more rows, raise pgveil.epsilon, "),
+            "{hint}"
+        );
+        assert_eq!(hint.contains("pgveil.reuse = off"), advised, "{hint}");
+        assert!(hint.ends_with('.'), "{hint}");
+    }
+    // The setting changes nothing for it.
+    let before = spent(&veil, "analyst").await;
+    let off = asking("analyst", 0.3, Reuse::Off);
+    assert_eq!(
+        veil.ask_as(&off, few).await.unwrap_err().report().sqlstate,
+        "PV002"
+    );
+    assert_eq!(spent(&veil, "analyst").await, before);
 }

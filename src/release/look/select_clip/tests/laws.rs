@@ -73,7 +73,7 @@ impl Law {
     }
 }
 
-fn length(unit: &[f64]) -> f64 {
+pub(super) fn length(unit: &[f64]) -> f64 {
     unit.iter().map(|part| part * part).sum::<f64>().sqrt()
 }
 
@@ -100,8 +100,8 @@ pub(super) fn spread_out(
 
 /// Over all groups and looks.
 #[derive(Default)]
-struct Found {
-    looks: f64,
+pub(super) struct Found {
+    pub looks: f64,
     hold: f64,
     /// The width of each interval, as a multiple of the width by the noise alone.
     widths: Vec<f64>,
@@ -111,11 +111,11 @@ struct Found {
 }
 
 impl Found {
-    fn coverage(&self) -> f64 {
+    pub fn coverage(&self) -> f64 {
         self.hold / self.widths.len() as f64
     }
 
-    fn median_width(&mut self) -> f64 {
+    pub fn median_width(&mut self) -> f64 {
         self.widths.sort_by(f64::total_cmp);
         self.widths[self.widths.len() / 2]
     }
@@ -128,7 +128,12 @@ pub(super) const Z: f64 = 1.96;
 
 /// What each group lacks at a clip, and its exact sum. A unit is scaled by the ratio of the clip
 /// and its own bin's edge.
-fn lost_of_groups(units: &[Vec<f64>], bins: &[usize], clip: f64, clips: &[f64]) -> Vec<(f64, f64)> {
+pub(super) fn lost_of_groups(
+    units: &[Vec<f64>],
+    bins: &[usize],
+    clip: f64,
+    clips: &[f64],
+) -> Vec<(f64, f64)> {
     let mut groups = vec![(0.0, 0.0); units[0].len()];
     for (unit, bin) in units.iter().zip(bins) {
         let share = (1.0 - clip / clips[*bin]).max(0.0);
@@ -180,25 +185,36 @@ impl Found {
                 let lost = known
                     .entry(candidate)
                     .or_insert_with(|| lost_of_groups(&units, &bins, clips[candidate.0], &clips));
-                for (lost, exact) in lost {
-                    let noise = cut.clip * sums.noise;
-                    let off = noise * normal(random) - *lost;
-                    let place = (*exact + off, groups, 1.0);
-                    let likely = cut.of_group(cut.length, place);
-                    let more = cut.of_group(cut.most(Z), place) - likely;
-                    let most = likely + more.hypot(Z * noise);
-                    let holds = off <= Z * noise && -off <= most;
-                    self.hold += f64::from(u8::from(holds));
-                    let lacking = match groups {
-                        1 => ClippedValues::All { unit: 1.0 },
-                        _ => ClippedValues::Part,
-                    };
-                    let expected = cut.expected_of(*exact + off, lacking).unwrap();
-                    self.lost += (*lost / noise).powi(2);
-                    self.left += ((*lost - expected) / noise).powi(2);
-                    self.widths.push((most + Z * noise) / (2.0 * Z * noise));
-                }
+                self.compare((&cut, sums.noise), lost, random);
             }
+        }
+    }
+
+    /// Draws the sum of each group at a chosen clip, and compares its interval with what the group
+    /// has.
+    pub fn compare(
+        &mut self,
+        (cut, noise): (&ClipBias, f64),
+        lost: &[(f64, f64)],
+        random: &mut Seeded,
+    ) {
+        let (groups, noise) = (lost.len(), cut.clip * noise);
+        for (lost, exact) in lost {
+            let off = noise * normal(random) - *lost;
+            let place = (*exact + off, groups, 1.0);
+            let likely = cut.of_group(cut.length, place);
+            let more = cut.of_group(cut.most(Z), place) - likely;
+            let most = likely + more.hypot(Z * noise);
+            let holds = off <= Z * noise && -off <= most;
+            self.hold += f64::from(u8::from(holds));
+            let lacking = match groups {
+                1 => ClippedValues::All { unit: 1.0 },
+                _ => ClippedValues::Part,
+            };
+            let expected = cut.expected_of(*exact + off, lacking).unwrap();
+            self.lost += (*lost / noise).powi(2);
+            self.left += ((*lost - expected) / noise).powi(2);
+            self.widths.push((most + Z * noise) / (2.0 * Z * noise));
         }
     }
 }
