@@ -26,6 +26,7 @@ mod unit_bins;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 
+use foldhash::fast::RandomState as QuickState;
 use rand::RngExt;
 use zeroize::Zeroize;
 
@@ -84,9 +85,9 @@ pub struct Folding {
     part: Part,
     /// Parts that are still to be read.
     rest: Vec<Part>,
-    units: HashMap<Box<[u8]>, u32>,
+    units: HashMap<Box<[u8]>, u32, QuickState>,
     /// The place of a unit and group in `sums`.
-    places: HashMap<(u32, u32), u32>,
+    places: HashMap<(u32, u32), u32, QuickState>,
     /// One for each cell, for each unit and group; two for a wide one, the low half first.
     sums: Vec<u64>,
     /// How many of them one unit and group has.
@@ -114,8 +115,8 @@ impl Folding {
             hasher: RandomState::new(),
             part: Part::ALL,
             rest: Vec::new(),
-            units: HashMap::new(),
-            places: HashMap::new(),
+            units: HashMap::default(),
+            places: HashMap::default(),
             sums: Vec::new(),
             unit_bytes: 0,
         }
@@ -217,16 +218,18 @@ impl Folding {
     /// # Guarantee
     /// What a unit makes is a function of the set of its rows. Each unit is in one reading.
     pub fn end_reading(&mut self) -> bool {
-        let by_unit = self.by_unit();
-        let mut integers = Vec::new();
-        for of_unit in by_unit.chunk_by(|a, b| a.0 == b.0) {
+        let (ends, by_unit) = self.by_unit();
+        let (mut start, mut groups, mut integers) = (0, Vec::new(), Vec::new());
+        for end in ends {
+            groups.clear();
             integers.clear();
-            for (_, _, place) in of_unit {
+            for (group, place) in &by_unit[start..end] {
                 let sums = &self.sums[*place as usize * self.words..][..self.words];
+                groups.push(*group);
                 add_integers(&self.fold, sums, &mut integers);
             }
-            let groups: Vec<u32> = of_unit.iter().map(|(_, group, _)| *group).collect();
             self.results.add_unit(&groups, &mut integers);
+            start = end;
         }
         integers.zeroize();
         self.forget_units();
@@ -235,12 +238,24 @@ impl Folding {
         next.is_some()
     }
 
-    /// Units, groups and places, in the order of units.
-    fn by_unit(&self) -> Vec<(u32, u32, u32)> {
-        let places = self.places.iter();
-        let mut all: Vec<_> = places.map(|((u, g), place)| (*u, *g, *place)).collect();
-        all.sort_unstable();
-        all
+    /// Groups and places, one unit's after another's; and where each unit's end.
+    fn by_unit(&self) -> (Vec<usize>, Vec<(u32, u32)>) {
+        let mut next = vec![0; self.units.len() + 1];
+        for (unit, _) in self.places.keys() {
+            next[*unit as usize + 1] += 1;
+        }
+        for at in 1..next.len() {
+            next[at] += next[at - 1];
+        }
+        let mut all = vec![(0, 0); self.places.len()];
+        for ((unit, group), place) in &self.places {
+            let at = &mut next[*unit as usize];
+            all[*at] = (*group, *place);
+            *at += 1;
+        }
+        // Each has come to where the next one begins.
+        next.pop();
+        (next, all)
     }
 
     fn forget_units(&mut self) {

@@ -1,5 +1,6 @@
 //! The groups of a statement by number, and their columns' texts.
 
+use foldhash::fast::RandomState as QuickState;
 use indexmap::IndexSet;
 use zeroize::Zeroize;
 
@@ -13,7 +14,7 @@ type Encoded = Box<[u8]>;
 /// Groups, in the order in which they came.
 #[derive(Default)]
 pub struct KnownGroups {
-    all: IndexSet<Encoded>,
+    all: IndexSet<Encoded, QuickState>,
     scratch: Vec<u8>,
     bytes: usize,
 }

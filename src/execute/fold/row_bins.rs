@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState as QuickState;
 use num_bigint::BigUint;
 use num_traits::One;
 
@@ -22,7 +23,7 @@ pub struct RowBins {
     /// squared rows.
     by_keys: Option<usize>,
     edges: BinEdges,
-    rows: HashMap<(u32, u32), Rows>,
+    rows: HashMap<(u32, u32), Rows, QuickState>,
 }
 
 impl RowBins {
@@ -30,7 +31,7 @@ impl RowBins {
         Self {
             by_keys,
             edges: BinEdges::new(thresholds),
-            rows: HashMap::new(),
+            rows: HashMap::default(),
         }
     }
 

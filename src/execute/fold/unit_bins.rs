@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState as QuickState;
 use num_bigint::BigUint;
 
 use super::ENTRY_BYTES;
@@ -48,7 +49,7 @@ pub struct UnitBins {
     kept: Option<KeptGroups>,
     blocks: Vec<Block>,
     /// By the place of a block, group and bin.
-    sums: HashMap<(usize, u32, u32), Sums>,
+    sums: HashMap<(usize, u32, u32), Sums, QuickState>,
 }
 
 impl UnitBins {
@@ -61,7 +62,7 @@ impl UnitBins {
             width: width.max(1),
             kept,
             blocks: blocks.collect(),
-            sums: HashMap::new(),
+            sums: HashMap::default(),
         }
     }
 
