@@ -245,8 +245,8 @@ QUESTIONS = {
 
 @contextlib.contextmanager
 def loaded(scale, is_serial):
-    """The URLs of a server with TPC-H at that scale, and of one for the shadows. The settings of the
-    bench's own connection hold for pgveil's too.
+    """The URLs of a server with TPC-H at that scale, and of one for the shadows. The settings of
+    the bench's own connection hold for pgveil's too.
     """
     with cluster() as (directory, url), cluster() as (_, shadow):
         generate = os.path.join(os.path.dirname(sys.executable), "tpchgen-cli")

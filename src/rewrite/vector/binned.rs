@@ -7,7 +7,7 @@ use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::bins::{Bins, CandidateId};
 use super::clip::VALUE_BITS;
-use super::clipped_aggregate::ClippedAggregate;
+use super::clipped_aggregate::{ClippedAggregate, positions};
 use super::coordinate::{Coordinate, PRESENCE};
 use super::row_lengths::ceil_sqrt;
 use crate::catalog::Type;
@@ -141,15 +141,41 @@ impl ClippedAggregate<'_> {
 
     /// Sums by group and bin, for one block after the other. Where the bin is known, the rows of
     /// the first other block have it too: all units are in them, each in one.
+    ///
+    /// With several blocks to sort, rows are first added up by the bins of all of them: few rows
+    /// are left for the grouping sets, which the workers of a Citus cluster cannot compute.
     fn sums(&self, bins: ast::Query) -> ast::Query {
+        let sorted: Vec<String> = self.blocks_to_sort().map(|(at, _)| bin(at)).collect();
+        if sorted.len() < 2 {
+            return self.sums_of_blocks(bins, &sorted);
+        }
+        let groups = self.groups();
+        let named = groups.iter().chain(&sorted);
+        let mut projection: Vec<ast::SelectItem> = named
+            .map(|name| ast::SelectItem::UnnamedExpr(sql::bare(name)))
+            .collect();
+        let by = positions(1, projection.len());
+        for i in 0..self.coordinates.len() {
+            let name = format!("v{i}");
+            let sum = sql::aggregate("sum", Some(sql::bare(&name)), None);
+            projection.push(sql::alias(sum, &name));
+        }
+        projection.push(sql::alias(units_of("t"), "r"));
+        let from = vec![sql::tables(sql::derived_table(bins, "t"))];
+        let by_all = sql::select(projection, from, None, by);
+        self.sums_of_blocks(by_all, &sorted)
+    }
+
+    /// Sums by group and the bin of each of these blocks. Of one block, `r` is the number of a row
+    /// among the unit's; of several, how many units have their first row there.
+    fn sums_of_blocks(&self, bins: ast::Query, names: &[String]) -> ast::Query {
         let groups = self.groups();
         let text = |expr| sql::cast(expr, &Type::Text);
-        let names: Vec<String> = self.blocks_to_sort().map(|(at, _)| bin(at)).collect();
         let column = |name: &String| sql::alias(text(sql::column("s", name)), name);
         let mut projection: Vec<ast::SelectItem> = groups.iter().map(column).collect();
         for (at, block) in self.blocks.iter().enumerate() {
             projection.push(if self.has_one_bin(block) {
-                sql::alias(first_bin(&names), &bin(at))
+                sql::alias(first_bin(names), &bin(at))
             } else {
                 column(&bin(at))
             });
@@ -159,14 +185,17 @@ impl ClippedAggregate<'_> {
             let sum = sql::aggregate("sum", Some(sql::column("s", &name)), None);
             projection.push(sql::alias(text(sum), &name));
         }
-        let is_first = sql::binary(sql::column("s", "r"), B::Eq, sql::number_literal("1"));
-        let units = sql::aggregate("count", None, Some(is_first));
+        let units = if names.len() > 1 {
+            sql::aggregate("sum", Some(sql::column("s", "r")), None)
+        } else {
+            units_of("s")
+        };
         projection.push(sql::alias(text(units), UNITS));
         let by = |block: &String| -> Vec<ast::Expr> {
             let names = groups.iter().chain(std::iter::once(block));
             names.map(|name| sql::column("s", name)).collect()
         };
-        let keys = match names.as_slice() {
+        let keys = match names {
             [] => groups.iter().map(|name| sql::column("s", name)).collect(),
             [block] => by(block),
             blocks => vec![ast::Expr::GroupingSets(blocks.iter().map(by).collect())],
@@ -178,6 +207,12 @@ impl ClippedAggregate<'_> {
             keys,
         )
     }
+}
+
+/// How many units have their first row among these.
+fn units_of(relation: &str) -> ast::Expr {
+    let is_first = sql::binary(sql::column(relation, "r"), B::Eq, sql::number_literal("1"));
+    sql::aggregate("count", None, Some(is_first))
 }
 
 /// The number of a bin that all units are in, in the rows of the first block that is sorted.

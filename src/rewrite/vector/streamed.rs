@@ -22,7 +22,8 @@ use crate::rewrite::stream::{
 /// The sum of four billion integers below this fits eight bytes.
 const NARROW: u64 = 1 << 31;
 
-/// From this many listed groups on, rows are read and added up in less time than the database takes.
+/// From this many listed groups on, rows are read and added up in less time than the database
+/// takes.
 const MANY_GROUPS: usize = 32;
 
 impl ClippedAggregate<'_> {

@@ -336,7 +336,7 @@ async fn who_adds_rows_up_is_no_part_of_a_question() {
 /// Two texts of one hash: PostgreSQL's hash is no secret, and others are as easily found.
 const ONE_HASH: [&str; 2] = ["xN1Ut9JXZWWxmmmmmmmmmmmm", "DDtRD0nyVvu3][_l`!4y`se1"];
 
-/// Of two groups with one hash, a unit counts in the same one whoever came first.
+/// A unit of two groups with one hash counts in the same one, whoever came first.
 #[tokio::test]
 async fn groups_of_one_hash_are_taken_by_their_own_texts() {
     let schema = "CREATE SCHEMA v; CREATE TABLE v.many (id int NOT NULL, i2 smallint, tx text)";
