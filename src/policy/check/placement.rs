@@ -28,15 +28,15 @@ pub fn check(
         };
         match placed {
             Some((first, known)) if known.colocation != hash.colocation => {
-                let (name, first, column) = (table.name(), first.name(), &hash.column);
+                let (name, column) = (table.name(), &hash.column);
+                let (shown, again, with) = (first.name(), regclass(table), regclass(first));
                 findings.error(
                     table.entry.place,
                     format!(
-                        "{name} and {first} are not colocated, so that rows of one {} lie in two \
-                            places that are read at two moments; redistribute it: \
-                         SELECT undistribute_table('{name}'), then \
-                         create_distributed_table('{name}', '{column}', colocate_with => \
-                         '{first}')",
+                        "{name} and {shown} are not colocated, so that rows of one {} lie in two \
+                            places that are read at two moments; without its foreign keys: \
+                         SELECT undistribute_table({again}), then SELECT \
+                         create_distributed_table({again}, '{column}', colocate_with => {with})",
                         file.privacy.unit
                     ),
                 );
@@ -70,10 +70,12 @@ fn by_unit<'a>(
     findings: &mut Findings,
 ) -> Option<&'a Hash> {
     let (name, word) = (table.name(), &file.privacy.unit);
+    let again = regclass(table);
     let remedy = match holder(unit) {
         Some(column) => format!(
-            "distribute it by the column that holds the {word}: SELECT \
-                create_distributed_table('{name}', '{column}')"
+            "distribute it by the column that holds the {word}, without its foreign keys: SELECT \
+                undistribute_table({again}), then SELECT create_distributed_table({again}, \
+                '{column}')"
         ),
         None => {
             format!("give it a column that holds the {word} itself, and distribute it by that one")
@@ -113,6 +115,13 @@ fn by_unit<'a>(
     };
     findings.error(table.entry.place, wrong);
     None
+}
+
+/// A table as Citus's functions take it.
+fn regclass(table: &Listed<'_>) -> String {
+    let names = [&table.relation.schema, &table.relation.name];
+    let [schema, name] = names.map(|name| name.replace('"', "\"\"").replace('\'', "''"));
+    format!("'\"{schema}\".\"{name}\"'")
 }
 
 /// The column of the table itself whose values are units.

@@ -160,8 +160,8 @@ impl ClippedAggregate<'_> {
             let sum = sql::aggregate("sum", Some(sql::bare(&name)), None);
             projection.push(sql::alias(sum, &name));
         }
-        projection.push(sql::alias(units_of("t"), "r"));
-        let from = vec![sql::tables(sql::derived_table(bins, "t"))];
+        projection.push(sql::alias(first_rows(), "r"));
+        let from = vec![sql::tables(sql::derived_table(bins, "s"))];
         let by_all = sql::select(projection, from, None, by);
         self.sums_of_blocks(by_all, &sorted)
     }
@@ -188,7 +188,7 @@ impl ClippedAggregate<'_> {
         let units = if names.len() > 1 {
             sql::aggregate("sum", Some(sql::column("s", "r")), None)
         } else {
-            units_of("s")
+            first_rows()
         };
         projection.push(sql::alias(text(units), UNITS));
         let by = |block: &String| -> Vec<ast::Expr> {
@@ -210,8 +210,8 @@ impl ClippedAggregate<'_> {
 }
 
 /// How many units have their first row among these.
-fn units_of(relation: &str) -> ast::Expr {
-    let is_first = sql::binary(sql::column(relation, "r"), B::Eq, sql::number_literal("1"));
+fn first_rows() -> ast::Expr {
+    let is_first = sql::binary(sql::column("s", "r"), B::Eq, sql::number_literal("1"));
     sql::aggregate("count", None, Some(is_first))
 }
 

@@ -529,7 +529,7 @@ async fn workers_are_pinned(cluster: &Cluster, owner: &Client) {
     let directory = TemporaryDirectory::new("citus-veil");
     let ledger = format!("sqlite://{}", directory.0.join("ledger.db").display());
     let tables = format!(
-        "{PEOPLE}  s.visits: {{unit: {{path: [uid -> s.people.id]}}, rows_per_unit: 2, columns: \
+        "{PEOPLE}  s.visits: {{unit: {{path: [uid -> s.people.id]}}, rows_per_unit: 20, columns: \
             {{cost: {{bounds: [0, 10]}}}}}}\n"
     );
     let engine: Arc<Engine> =
@@ -541,6 +541,9 @@ async fn workers_are_pinned(cluster: &Cluster, owner: &Client) {
         "SELECT p.town, sum(v.cost) FROM s.people p JOIN s.visits v ON v.uid = p.id GROUP BY \
             p.town \
             ORDER BY p.town",
+        "SELECT count(*), sum(cost) FROM s.visits",
+        "SELECT p.town, count(*), sum(v.cost) FROM s.people p JOIN s.visits v ON v.uid = p.id \
+            GROUP BY p.town ORDER BY p.town",
         "SELECT count(*) FROM s.people p JOIN s.towns t ON t.town = p.town WHERE EXISTS (SELECT 1 \
             FROM s.visits v WHERE v.uid = p.id AND v.cost > 3)",
     ] {
