@@ -483,11 +483,16 @@ fn limits(node: &YamlNode, findings: &mut Findings) -> Option<Limits> {
     let time = fields.optional("statement_timeout");
     let time = time.and_then(|node| duration(node, "limits.statement_timeout", findings));
     limits.statement_timeout = time.unwrap_or(limits.statement_timeout);
-    let stream = fields.optional("stream_rows");
-    let stream = stream.and_then(|node| read::truth(node, "limits.stream_rows", findings));
-    limits.stream_rows = stream.unwrap_or(limits.stream_rows);
+    limits.stream_rows = stream_rows(&mut fields, findings);
     fields.done(findings);
     Some(limits)
+}
+
+fn stream_rows(fields: &mut Fields<'_>, findings: &mut Findings) -> bool {
+    fields
+        .optional("stream_rows")
+        .and_then(|node| read::truth(node, "limits.stream_rows", findings))
+        .unwrap_or(LIMITS.stream_rows)
 }
 
 /// `500ms`, `60s`, `5min` or `1h`; at most a day.
