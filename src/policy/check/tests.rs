@@ -358,7 +358,7 @@ async fn distributed_rows_lie_where_their_unit_does() {
             matches!(
                 found.as_slice(),
                 [one] if one.contains(why)
-                    && one.contains("create_distributed_table('s.people', 'id')")
+                    && one.contains("create_distributed_table('\"s\".\"people\"', 'id')")
             ),
             "{found:?}"
         );
