@@ -240,6 +240,12 @@ QUESTIONS = {
     "keys by threshold": "SELECT l_suppkey, count(*) FROM lineitem GROUP BY l_suppkey",
     "distinct values": "SELECT count(DISTINCT l_partkey) FROM lineitem",
     "median": "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY l_quantity) FROM lineitem",
+    "median of prices": (
+        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY l_extendedprice) FROM lineitem"
+    ),
+    "median of orders": (
+        "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY o_totalprice) FROM orders"
+    ),
 }
 
 

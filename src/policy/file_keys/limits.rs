@@ -64,8 +64,8 @@ pub(super) const KEYS: &[PolicyKey] = &[
         "limits.stream_rows",
         KeyShape::Truth,
         "true",
-        "Whether pgveil reads single rows and adds them up itself where that is faster. With \
-            false the database adds them up, and sums alone leave it.",
+        "Whether pgveil reads single rows and adds them up itself where that is usually quicker. \
+            With false the database adds them up, and sums alone leave it.",
         "stream_rows: false",
     ),
     key(
