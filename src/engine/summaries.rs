@@ -315,7 +315,10 @@ impl Engine {
             return Ok(true);
         }
         let epsilon: f64 = summaries.iter().map(|(_, d)| d.question.epsilon).sum();
-        let most = requester.session_settings.epsilon;
+        let settings = &requester.session_settings;
+        let of_target = settings.target_error.as_ref();
+        let of_target = of_target.map(|_| settings.most_of_wanted(&self.policy));
+        let most = settings.epsilon.or(of_target);
         let losses = summaries.iter().map(|(_, d)| d.question.kept_as.loss);
         let whole = losses
             .chain(bought)

@@ -231,7 +231,7 @@ fn column_rows(table: &Table) -> impl Iterator<Item = ViewRow> {
 }
 
 /// The most that one unit's values of a column may add to a sum over the table, if they are clamped
-/// to their bounds. `None` where nothing limits it, or nobody is protected.
+/// to their bounds. `None` where the policy gives no bounds, or nobody is protected.
 fn ceiling(table: &Table, column: &Column) -> Option<f64> {
     let Protection::Private(unit) = &table.protection else {
         return None;
