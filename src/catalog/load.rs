@@ -356,8 +356,8 @@ SELECT r.rolsuper, r.rolbypassrls, r.rolcreaterole, r.rolcreatedb, r.rolreplicat
                  AND pg_catalog.has_schema_privilege(n.oid, 'CREATE') ORDER BY 1)
 FROM pg_catalog.pg_roles r WHERE r.rolname = current_user"#;
 
-// Schemas named pg_* are PostgreSQL's own: catalog, toast and the temporary ones of sessions. Views
-// of Citus show no rows of tables.
+// Schemas named pg_* are PostgreSQL's own: catalog, toast and the temporary ones of sessions. What
+// belongs to Citus shows no rows of tables.
 const TABLES_SQL: &str = r#"
 SELECT c.oid, n.nspname::text, c.relname::text, c.relkind::text, c.relrowsecurity
     OR c.relforcerowsecurity,
@@ -375,7 +375,7 @@ WHERE c.relkind IN ('r', 'p', 'f', 'v', 'm') AND pg_catalog.left(n.nspname, 3) <
                       WHERE d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
                           AND d.objid = c.oid AND d.deptype = 'e'
                             AND d.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass
-                                AND e.extname = 'citus')"#;
+                                AND e.extname IN ('citus', 'citus_columnar'))"#;
 
 // Since PostgreSQL 18, a NOT NULL constraint that is NOT VALID also sets attnotnull. A string type
 // from an extension (citext) defines equality differently.
