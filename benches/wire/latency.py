@@ -51,8 +51,9 @@ def throughput(stage, port, user, sql, clients):
     script.write_text(sql.rstrip(";") + ";\n")
     environment = os.environ | {"PGSSLMODE": "disable", "PGPASSWORD": "analyst"}
     if user == "analyst":
+        settings = FRESH_LARGE.split("; ")
         environment["PGOPTIONS"] = " ".join(
-            f"-c {part.removeprefix('SET ').replace(' = ', '=')}" for part in FRESH_LARGE.split("; ")
+            f"-c {part.removeprefix('SET ').replace(' = ', '=')}" for part in settings
         )
     command = [
         BINARIES / "pgbench",
