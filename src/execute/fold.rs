@@ -20,6 +20,7 @@ mod length;
 mod pair_digest;
 mod postgres_hash;
 mod results;
+mod row;
 mod row_bins;
 mod unit_bins;
 
@@ -311,29 +312,28 @@ fn add_to(reading: CellReading, value: Option<&[u8]>, sum: &mut [u64]) -> Result
             Some(bytes) => integers::read(bytes)?,
         },
     };
-    match sum {
-        [low, high] => {
-            let before = (i128::from(*high as i64) << 64) | i128::from(*low);
-            let after = before + i128::from(added);
-            (*low, *high) = (after as u64, (after >> 64) as u64);
-        }
-        [one] => *one = one.wrapping_add(added as u64),
-        _ => return Err(FoldError::UnlikeRow),
+    let after = sum_of(sum) + i128::from(added);
+    for (word, at) in sum.iter_mut().zip([0, 64]) {
+        *word = (after >> at) as u64;
     }
     Ok(())
+}
+
+/// A sum of one word or two.
+fn sum_of(words: &[u64]) -> i128 {
+    match *words {
+        [low, high] => (i128::from(high as i64) << 64) | i128::from(low),
+        [one] => i128::from(one as i64),
+        _ => 0,
+    }
 }
 
 /// The integers of one unit and group, each within its bound.
 fn add_integers(fold: &Fold, mut sums: &[u64], integers: &mut Vec<i64>) {
     for cell in &fold.cells {
         let (own, others) = sums.split_at(words(cell.reading));
-        let sum = match *own {
-            [low, high] => (i128::from(high as i64) << 64) | i128::from(low),
-            [one] => i128::from(one as i64),
-            _ => 0,
-        };
         let most = i128::from(cell.most);
-        integers.push(sum.clamp(-most, most) as i64);
+        integers.push(sum_of(own).clamp(-most, most) as i64);
         sums = others;
     }
 }

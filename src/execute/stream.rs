@@ -3,7 +3,6 @@
 use std::pin::pin;
 
 use futures::TryStreamExt;
-use tokio_postgres::types::{FromSql, Type};
 
 use super::fold::Folding;
 use super::list::{List, parameters};
@@ -33,9 +32,7 @@ pub async fn rows(
             .map_err(|e| backend(&e))?;
         let mut read = pin!(read);
         while let Some(row) = read.try_next().await.map_err(|e| backend(&e))? {
-            folding
-                .add(|at| row.try_get(at).ok().and_then(|Raw(bytes)| bytes))
-                .map_err(|_| faulty())?;
+            folding.add_row(&row).map_err(|_| faulty())?;
             if folding.is_too_large() {
                 folding = aside(move || {
                     folding.halve();
@@ -64,24 +61,4 @@ async fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> 
 
 fn faulty() -> Error {
     Error::Backend("the rows of a stream could not be added up".to_owned())
-}
-
-/// A column as it came; `None` is NULL.
-struct Raw<'r>(Option<&'r [u8]>);
-
-impl<'r> FromSql<'r> for Raw<'r> {
-    fn from_sql(
-        _: &Type,
-        bytes: &'r [u8],
-    ) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
-        Ok(Self(Some(bytes)))
-    }
-
-    fn from_sql_null(_: &Type) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
-        Ok(Self(None))
-    }
-
-    fn accepts(_: &Type) -> bool {
-        true
-    }
 }

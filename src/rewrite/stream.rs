@@ -70,7 +70,7 @@ pub enum FoldResult {
         blocks: Vec<FoldBlock>,
     },
     /// The number of each group's distinct values. `keys` of the group's columns are keys; the
-    /// others are the value. One unit counts for its first pairs, by hash and then by value.
+    /// others are the value. One unit counts for its first pairs, by hash.
     Distinct {
         keys: usize,
         in_all: u64,

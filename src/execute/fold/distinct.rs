@@ -27,7 +27,7 @@ impl DistinctCounts {
 
     /// # Guarantee
     /// At most `in_all` of the unit's pairs count, and `in_group` of those of one group: the first
-    /// by hash and then by value, so that it depends on the set of its pairs alone.
+    /// by hash, so that it depends on the set of its pairs alone.
     pub fn add_unit(&mut self, of_unit: &[u32]) {
         let number = of_unit.len() as u64;
         let all = &mut self.pairs.all;
@@ -51,7 +51,7 @@ impl DistinctCounts {
     pub fn take_rows(&mut self) -> TextRows {
         let mut numbers: BTreeMap<u32, u64> = BTreeMap::new();
         for pair in self.pairs.all.iter().filter(|pair| pair.counts) {
-            let is_counted = !(self.skips_null && pair.ends_with_null);
+            let is_counted = !(self.skips_null && pair.ends_with_null());
             *numbers.entry(pair.keys).or_default() += u64::from(is_counted);
         }
         if self.keys == 0 {

@@ -36,16 +36,9 @@ impl KnownGroups {
     pub fn number<'r>(
         &mut self,
         columns: &[Column],
-        mut column: impl FnMut(usize) -> Option<&'r [u8]>,
+        column: impl FnMut(usize) -> Option<&'r [u8]>,
     ) -> Result<u32, FoldError> {
-        self.scratch.clear();
-        for (at, of) in columns.iter().enumerate() {
-            encode(*of, column(at), &mut self.scratch)?;
-        }
-        self.number_of_encoded()
-    }
-
-    fn number_of_encoded(&mut self) -> Result<u32, FoldError> {
+        encode_all(columns, column, &mut self.scratch)?;
         let number = match self.all.get_index_of(self.scratch.as_slice()) {
             Some(number) => number,
             None => {
@@ -89,11 +82,25 @@ impl KnownGroups {
     }
 }
 
+/// A group's columns as texts, in place of what was there.
+///
+/// # Errors
+/// [`FoldError`] where a column is not of its type.
+pub fn encode_all<'r>(
+    columns: &[Column],
+    mut column: impl FnMut(usize) -> Option<&'r [u8]>,
+    out: &mut Vec<u8>,
+) -> Result<(), FoldError> {
+    out.clear();
+    let mut columns = columns.iter().enumerate();
+    columns.try_for_each(|(at, of)| encode(*of, column(at), out))
+}
+
 /// Appends a column's text. Integers are printed: they are what the database prints.
 ///
 /// # Errors
 /// [`FoldError`] where the bytes are not of the type.
-pub fn encode(of: Column, bytes: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(), FoldError> {
+fn encode(of: Column, bytes: Option<&[u8]>, out: &mut Vec<u8>) -> Result<(), FoldError> {
     let Some(bytes) = bytes else {
         out.push(0);
         return Ok(());

@@ -7,7 +7,7 @@ use std::hash::{BuildHasher, RandomState};
 use zeroize::Zeroize;
 
 use super::FoldError;
-use super::group_key::{KnownGroups, encode, hash, nulls};
+use super::group_key::{KnownGroups, encode_all, hash, nulls};
 use crate::rewrite::Column;
 
 /// About what a pair takes, with its place in the table of digests.
@@ -23,13 +23,16 @@ pub struct CountedPair {
     /// Which columns are NULL: it comes after the empty text, which has the same hash.
     nulls: u64,
     digest: [u64; 2],
-    /// Whether the last column is NULL.
-    pub ends_with_null: bool,
     /// Whether some unit counts in it.
     pub counts: bool,
 }
 
 impl CountedPair {
+    /// Whether the last column is NULL.
+    pub fn ends_with_null(&self) -> bool {
+        self.nulls & 1 == 1
+    }
+
     /// In ascending order of which a unit's pairs are taken. It is the pair's own: no two pairs
     /// are equal in it, so none is taken because another unit came first.
     pub fn order(&self) -> (i64, u64, [u64; 2]) {
@@ -82,13 +85,7 @@ impl KnownPairs {
         columns: &[Column],
         mut column: impl FnMut(usize) -> Option<&'r [u8]>,
     ) -> Result<u32, FoldError> {
-        self.scratch.clear();
-        let mut ends_with_null = false;
-        for (at, of) in columns.iter().enumerate() {
-            let value = column(at);
-            ends_with_null = value.is_none();
-            encode(*of, value, &mut self.scratch)?;
-        }
+        encode_all(columns, &mut column, &mut self.scratch)?;
         let [first, second] = &self.hashers;
         let digest = [first, second].map(|hasher| hasher.hash_one(self.scratch.as_slice()));
         if let Some(number) = self.numbers.get(&digest) {
@@ -102,7 +99,6 @@ impl KnownPairs {
             hash: hash(&self.scratch),
             nulls: nulls(&self.scratch),
             digest,
-            ends_with_null,
             counts: false,
         });
         Ok(number)

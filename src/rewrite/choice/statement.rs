@@ -65,9 +65,7 @@ impl ChoiceQuery {
             },
         })
     }
-}
 
-impl ChoiceQuery {
     /// The rows that count, with what they are grouped by.
     pub(super) fn rows<'a>(
         &self,

@@ -42,18 +42,14 @@ impl ChoiceQuery {
         let rows = self.rows(release, &base_rows)?;
         let types = release.keys.iter().map(|(key, _)| &key.data_type);
         let keys = base_rows.keys.iter().zip(types);
-        let mut groups: Option<Vec<_>> = keys.map(|(key, of)| group_column(key, of)).collect();
-        for (value, of) in rows.values.iter().zip(&rows.types) {
-            let column = if self.is_chosen_from_a_grid() {
-                Some((sql::cast(value.clone(), &Type::Int8), Column::Integer))
-            } else {
-                group_column(value, of)
-            };
-            groups = groups.zip(column).map(|(mut groups, column)| {
-                groups.push(column);
-                groups
-            });
-        }
+        let keys = keys.map(|(key, of)| group_column(key, of));
+        let is_number = self.is_chosen_from_a_grid();
+        let values = rows.values.iter().zip(&rows.types);
+        let values = values.map(|(value, of)| match is_number {
+            true => Some((sql::cast(value.clone(), &Type::Int8), Column::Integer)),
+            false => group_column(value, of),
+        });
+        let groups: Option<Vec<_>> = keys.chain(values).collect();
         let unit = unit_column(&base_rows.unit, &release.lineage.data_type);
         let (Some(groups), Some(unit)) = (groups, unit) else {
             return Ok(None);

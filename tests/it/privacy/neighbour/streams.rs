@@ -8,7 +8,7 @@ use pgveil::mechanism::Accounting;
 use pgveil::policy::SessionSettings;
 use pgveil::rewrite::{FoldResult, Plan, ReleasePlan, RowStream};
 use tokio_postgres::SimpleQueryMessage;
-use tokio_postgres::types::{FromSql, ToSql, Type};
+use tokio_postgres::types::{ToSql, Type};
 
 use super::bound::filled;
 use super::random::{self, Random};
@@ -128,7 +128,7 @@ async fn streamed(
             .map_err(|e| format!("{e:?}"))?;
         for row in &rows {
             folding
-                .add(|at| row.try_get(at).ok().and_then(|Raw(bytes)| bytes))
+                .add_row(row)
                 .map_err(|error: FoldError| format!("{error:?}\n{sql}"))?;
             if folding.is_too_large() {
                 folding.halve();
@@ -139,25 +139,6 @@ async fn streamed(
         }
     }
     unreachable!("parts of units end")
-}
-
-struct Raw<'r>(Option<&'r [u8]>);
-
-impl<'r> FromSql<'r> for Raw<'r> {
-    fn from_sql(
-        _: &Type,
-        bytes: &'r [u8],
-    ) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
-        Ok(Self(Some(bytes)))
-    }
-
-    fn from_sql_null(_: &Type) -> Result<Self, Box<dyn std::error::Error + Sync + Send>> {
-        Ok(Self(None))
-    }
-
-    fn accepts(_: &Type) -> bool {
-        true
-    }
 }
 
 /// Columns of every type that may be a key, each with hostile values: several spellings of one

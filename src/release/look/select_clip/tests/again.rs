@@ -3,7 +3,7 @@
 //! Seeds are fixed: the same looks are drawn each time.
 
 use super::super::*;
-use super::laws::{Found, Law, MU, length, lost_of_groups, normal, spread_out};
+use super::laws::{Found, Law, MU, draw_look, length, lost_of_groups, noise_of, units_of};
 use super::{binned, histogram, seeded};
 use crate::mechanism::testing::Seeded;
 
@@ -24,11 +24,7 @@ fn looks(
 ) -> Option<(usize, Choice)> {
     let mut held: Option<Histogram> = None;
     for asked in 1..=ASKED {
-        let counts = truth.iter().map(|n| n + deviation * normal(random));
-        let drawn = Histogram {
-            counts: counts.collect(),
-            ..plain.clone()
-        };
+        let drawn = draw_look((plain, deviation), truth, random);
         let seen = match &held {
             Some(held) if drawn.is_plausibly_of_the_same_rows(held) => drawn.combine(held)?,
             Some(_) | None => drawn,
@@ -60,22 +56,13 @@ fn ask(
     answers: usize,
     random: &mut Seeded,
 ) -> ByLooks {
-    let share: f64 = if groups <= 4 { 0.3 } else { 0.15 };
-    let deviation = 1.0 / (MU * share.sqrt());
-    let sums = DrawnSums {
-        cells: groups as f64,
-        noise: 1.0 / (MU * (1.0 - share).sqrt()),
-    };
+    let (deviation, sums) = noise_of(groups, MU);
     let (plain, clips) = histogram(vec![0.0; 56], deviation);
     let (mut found, mut tables) = (ByLooks::default(), 0);
     while found.again.looks < answers as f64 {
         tables += 1;
         assert!(tables < 100 * answers, "{law:?} in {groups} groups");
-        let units = law.lengths(random).into_iter().map(|own| match groups {
-            1 => vec![own],
-            _ => spread_out(random, own, groups, favourite),
-        });
-        let units: Vec<Vec<f64>> = units.collect();
+        let units = units_of(law, (groups, favourite), random);
         let (bins, truth) = binned(units.iter().map(|unit| length(unit)), &plain, &clips);
         let choice_of = |seen: &Histogram| choose(seen, &clips, sums).ok();
         let looked = looks((&plain, deviation), &truth, &choice_of, random);

@@ -126,6 +126,42 @@ pub(super) const MU: f64 = 0.3;
 
 pub(super) const Z: f64 = 1.96;
 
+/// The deviation of a look at a question of this many groups, and the noise of its sums.
+pub(super) fn noise_of(groups: usize, mu: f64) -> (f64, DrawnSums) {
+    let share: f64 = if groups <= 4 { 0.3 } else { 0.15 };
+    let sums = DrawnSums {
+        cells: groups as f64,
+        noise: 1.0 / (mu * (1.0 - share).sqrt()),
+    };
+    (1.0 / (mu * share.sqrt()), sums)
+}
+
+/// What units of this law add to each of this many groups, of which one has more.
+pub(super) fn units_of(
+    law: Law,
+    (groups, favourite): (usize, f64),
+    random: &mut Seeded,
+) -> Vec<Vec<f64>> {
+    let units = law.lengths(random).into_iter().map(|own| match groups {
+        1 => vec![own],
+        _ => spread_out(random, own, groups, favourite),
+    });
+    units.collect()
+}
+
+/// A look at these numbers of units.
+pub(super) fn draw_look(
+    (plain, deviation): (&Histogram, f64),
+    truth: &[f64],
+    random: &mut Seeded,
+) -> Histogram {
+    let counts = truth.iter().map(|n| n + deviation * normal(random));
+    Histogram {
+        counts: counts.collect(),
+        ..plain.clone()
+    }
+}
+
 /// What each group lacks at a clip, and its exact sum. A unit is scaled by the ratio of the clip
 /// and its own bin's edge.
 pub(super) fn lost_of_groups(
@@ -155,29 +191,15 @@ impl Found {
         (tables, looks, mu): (usize, usize, f64),
         random: &mut Seeded,
     ) {
-        let share: f64 = if groups <= 4 { 0.3 } else { 0.15 };
-        let deviation = 1.0 / (mu * share.sqrt());
-        let sums = DrawnSums {
-            cells: groups as f64,
-            noise: 1.0 / (mu * (1.0 - share).sqrt()),
-        };
+        let (deviation, sums) = noise_of(groups, mu);
         let (plain, clips) = histogram(vec![0.0; 56], deviation);
         for _ in 0..tables {
-            let lengths = law.lengths(random);
-            let units = lengths.into_iter().map(|own| match groups {
-                1 => vec![own],
-                _ => spread_out(random, own, groups, favourite),
-            });
-            let units: Vec<Vec<f64>> = units.collect();
+            let units = units_of(law, (groups, favourite), random);
             let lengths = units.iter().map(|unit| length(unit));
             let (bins, truth) = binned(lengths, &plain, &clips);
             let mut known = HashMap::new();
             for _ in 0..looks {
-                let counts = truth.iter().map(|n| n + deviation * normal(random));
-                let seen = Histogram {
-                    counts: counts.collect(),
-                    ..plain.clone()
-                };
+                let seen = draw_look((&plain, deviation), &truth, random);
                 let Ok(Choice { candidate, cut }) = choose(&seen, &clips, sums) else {
                     continue;
                 };
