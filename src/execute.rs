@@ -177,29 +177,22 @@ impl Snapshot {
         };
         let shown = |table: &TableVersion| format!("{}.{}", table.schema, table.name);
         let locks: Vec<String> = tables.iter().map(lock).collect();
-        lease
-            .pin(&locks.join("; "))
-            .await
-            .map_err(|e| match e.code() {
-                // The smaller of lock_timeout and statement_timeout.
-                Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED) => {
-                    Error::Locked.into()
-                }
-                Some(&SqlState::UNDEFINED_TABLE | &SqlState::INVALID_SCHEMA_NAME) => Error::Stale(
-                    tables
-                        .iter()
-                        .map(|table| shown(table))
-                        .collect::<Vec<_>>()
-                        .join(" or "),
-                )
-                .into(),
-                _ => Unpinned::from(&e),
-            })?;
         let oids: Vec<u32> = tables.iter().map(|table| table.oid).collect();
-        let current = lease
-            .fingerprints(&oids)
-            .await
-            .map_err(|e| Unpinned::read(&e))?;
+        let (pinned, current) = lease.pin(&locks.join("; "), &oids).await;
+        pinned.map_err(|e| match e.code() {
+            // The smaller of lock_timeout and statement_timeout.
+            Some(&SqlState::LOCK_NOT_AVAILABLE | &SqlState::QUERY_CANCELED) => Error::Locked.into(),
+            Some(&SqlState::UNDEFINED_TABLE | &SqlState::INVALID_SCHEMA_NAME) => Error::Stale(
+                tables
+                    .iter()
+                    .map(|table| shown(table))
+                    .collect::<Vec<_>>()
+                    .join(" or "),
+            )
+            .into(),
+            _ => Unpinned::from(&e),
+        })?;
+        let current = current.map_err(|e| Unpinned::read(&e))?;
         for table in &tables {
             if current.get(&table.oid) != Some(&table.fingerprint) {
                 return Err(Error::Stale(shown(table)).into());
@@ -235,24 +228,6 @@ impl Snapshot {
         };
         patiently(async {
             pool::which_changed(lease.client(), contents)
-                .await
-                .map_err(|e| backend(&e))
-        })
-        .await
-    }
-
-    /// Sets the policy's time limit for statements: the catalog was read under a separate limit.
-    ///
-    /// # Errors
-    /// [`Error::Backend`].
-    pub async fn allow(&self) -> Result<(), Error> {
-        let Some(lease) = &self.lease else {
-            return Ok(());
-        };
-        let limit = format!("SET LOCAL statement_timeout = {}", self.timeout.as_millis());
-        patiently(async {
-            lease
-                .set([limit.as_str(), "SET LOCAL plan_cache_mode = auto"])
                 .await
                 .map_err(|e| backend(&e))
         })
@@ -317,21 +292,32 @@ impl Snapshot {
         }
     }
 
-    /// A stream's, if there is one. Workers of a cluster add up rows where these are.
+    /// A stream's, if there is one. Workers of a cluster add up rows where these are. The policy's
+    /// time limit is sent with the statement: the catalog was read under another one.
     async fn rows(
         &self,
         client: &tokio_postgres::Client,
         statement: &EmittedStatement,
         constants: &[Vec<Option<String>>],
     ) -> Result<TextRows, Error> {
-        if let Some(stream) = statement.stream()
-            && !self.lease()?.is_citus()
-        {
-            return stream::rows(client, stream, constants).await;
-        }
-        rows(client, statement, constants)
-            .await
-            .map_err(|e| backend(&e))
+        let lease = self.lease()?;
+        let allowed = lease.allow(self.timeout);
+        let whole = rows(client, statement, constants);
+        let (allowed, read) = match statement.stream() {
+            _ if lease.is_citus() => {
+                allowed.await.map_err(|e| backend(&e))?;
+                return whole.await.map_err(|e| backend(&e));
+            }
+            Some(stream) => {
+                tokio::join!(biased; allowed, stream::rows(client, stream, constants))
+            }
+            None => {
+                let (allowed, whole) = tokio::join!(biased; allowed, whole);
+                (allowed, whole.map_err(|e| backend(&e)))
+            }
+        };
+        allowed.map_err(|e| backend(&e))?;
+        read
     }
 
     /// Ends the transaction, and keeps the connection if it ended well. A transaction that only

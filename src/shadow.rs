@@ -102,6 +102,8 @@ pub struct Shadow {
     warnings: Vec<String>,
     sizes: HashMap<u32, i16>,
     cache: typing::TypeCache,
+    /// Statements that were run, with the columns that were expected of them.
+    run_before: typing::TypeCache,
     roles: HashSet<String>,
     version: String,
     callable: HashSet<String>,
@@ -171,6 +173,7 @@ impl Shadow {
             warnings: built.warnings,
             sizes: built.sizes,
             cache: typing::TypeCache::default(),
+            run_before: typing::TypeCache::default(),
             roles: built.roles,
             version: built.version,
             callable: built.callable,
@@ -462,12 +465,13 @@ impl Shadow {
         formats: &[Format],
     ) -> Result<HeldRows, ShadowError> {
         let preamble = settings::preamble(requester, self.statement_timeout)?;
-        // A statement that was described was prepared, so it is one statement and has these
-        // columns.
-        let is_known = self
-            .cache
-            .find(&typing::DescribeKey::new(&preamble, sql, &[]))
-            .is_some_and(|known| known == *columns_expected);
+        // A statement that was described, or run before, was prepared, so it is one statement and
+        // has these columns.
+        let key = typing::DescribeKey::new(&preamble, sql, &[]);
+        let is_known = [&self.cache, &self.run_before]
+            .into_iter()
+            .filter_map(|cache| cache.find(&key))
+            .any(|known| known == *columns_expected);
         let is_text = formats.iter().all(|format| *format == Format::Text);
         let _share = self.shares.take(&requester.role).await;
         let mut attempts = pool::Attempts::default();
@@ -487,7 +491,8 @@ impl Shadow {
                 self.limit_time(running).await
             };
             if let Some(outcome) = lease.settle(outcome, &mut attempts) {
-                return outcome;
+                // A stored answer that is shown again is printed by the same statement.
+                return outcome.inspect(|_| self.run_before.keep(key, columns_expected));
             }
         }
     }

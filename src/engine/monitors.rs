@@ -413,7 +413,6 @@ impl Engine {
     ) -> Result<MonitoredRows, execute::Error> {
         let cancel = timing.cancel();
         for may_retry in [true, false] {
-            locked.snapshot().allow().await?;
             timing.begin();
             match epoch.read(locked, sum, cancel).await {
                 Err(execute::Error::Interrupted) if may_retry => {

@@ -335,7 +335,6 @@ impl Engine {
     ) -> Result<(), RunError> {
         let (requester, _, timing) = payer;
         let mut few = None;
-        let mut ready = paid.allow().await;
         let mut may_retry = true;
         let plan = paid.part().plan();
         let mut sampler = (self.sampler)();
@@ -354,10 +353,7 @@ impl Engine {
             let asked = (release, constants.as_slice());
             let keeps = self.keeps(requester, plan, asked, looks).await?;
             timing.begin();
-            let mut read = match std::mem::replace(&mut ready, Ok(())) {
-                Ok(()) => paid.run(release, &constants, timing.cancel()).await,
-                Err(error) => Err(error),
-            };
+            let mut read = paid.run(release, &constants, timing.cancel()).await;
             let is_interrupted = matches!(read, Err(execute::Error::Interrupted));
             if is_interrupted && std::mem::take(&mut may_retry) {
                 // The connection is given back here, which operators see.
@@ -435,9 +431,7 @@ impl Engine {
     ) -> Result<(), execute::Error> {
         paid.reopen((&self.backend, &requester.role), timing.cancel())
             .await?;
-        self.compare_rows(paid.part().plan(), paid.snapshot())
-            .await?;
-        paid.allow().await
+        self.compare_rows(paid.part().plan(), paid.snapshot()).await
     }
 
     /// A failure after the charge is visible, so it may reveal a bit of the data. It is counted,

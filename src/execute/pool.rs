@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::Statement;
@@ -35,6 +36,9 @@ const PINS: [&str; 14] = [
     "SET LOCAL statement_timeout = '10s'",
     "SET LOCAL plan_cache_mode = force_generic_plan",
 ];
+
+/// Emitted statements are planned for their values; the check of definitions is not.
+const ANY_PLAN: &str = "SET LOCAL plan_cache_mode = auto";
 
 /// The backing database.
 pub struct Backend {
@@ -227,17 +231,36 @@ impl DatabaseLease {
         self.connection.is_citus
     }
 
-    /// Begins a snapshot under the pins and takes these locks.
-    pub(super) async fn pin(&self, locks: &str) -> Result<(), tokio_postgres::Error> {
+    /// Begins a snapshot under the pins and takes these locks; then reads the definitions of these
+    /// tables in it. Both take one round trip, but for Citus.
+    pub(super) async fn pin(
+        &self,
+        locks: &str,
+        tables: &[u32],
+    ) -> (
+        Result<(), tokio_postgres::Error>,
+        Result<BTreeMap<u32, TableFingerprint>, catalog::Error>,
+    ) {
         let hand_on = self.connection.is_citus.then_some(HAND_ON);
-        self.set(
+        let begun = self.set(
             [BEGIN]
                 .into_iter()
                 .chain(hand_on)
                 .chain(PINS)
                 .chain((!locks.is_empty()).then_some(locks)),
-        )
-        .await
+        );
+        let read = self.fingerprints(tables);
+        match self.connection.is_citus {
+            true => (begun.await, read.await),
+            // Sent in this order, and done by the server one after the other.
+            false => tokio::join!(biased; begun, read),
+        }
+    }
+
+    /// Allows statements this much time from here on.
+    pub(super) async fn allow(&self, timeout: Duration) -> Result<(), tokio_postgres::Error> {
+        let limit = format!("SET LOCAL statement_timeout = {}", timeout.as_millis());
+        self.set([limit.as_str(), ANY_PLAN]).await
     }
 
     /// Runs SET statements in one round trip. Citus forwards each with the whole text that

@@ -185,6 +185,11 @@ impl Store for Sqlite {
         committed
     }
 
+    /// A rollback journal has no commit that a loss of power may undo and leave the file whole.
+    fn commits_cost_syncs(&self) -> bool {
+        true
+    }
+
     fn bytes(&mut self) -> Result<Option<i64>, Error> {
         let rows = self.query(structure::BYTES, &[])?;
         first_row(&rows)?.int(0).map(Some)

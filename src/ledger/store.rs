@@ -82,6 +82,11 @@ pub trait Store {
     /// `outcome`'s, or the commit's.
     fn end(&mut self, outcome: Result<(), Error>) -> Result<(), Error>;
 
+    /// Whether each commit costs syncs, also one that was begun with [`Access::WriteSoon`].
+    fn commits_cost_syncs(&self) -> bool {
+        false
+    }
+
     /// The system identifier of its PostgreSQL, where it is in one that says so. No transaction is
     /// open.
     fn cluster(&mut self) -> Option<String> {

@@ -1,7 +1,10 @@
 //! The thread that owns the ledger's connection. Jobs that wait together share one transaction and
-//! one fsync, and are answered after it. A job that fails is undone by itself.
+//! its syncs, and are answered after it. A job that fails is undone by itself.
+//!
+//! Where each commit costs syncs, writes that nobody waits for leave their transaction open for a
+//! moment: the next debit commits them with itself. Reads in between see them.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use prometheus_client::metrics::histogram::Histogram;
 use tokio::sync::{mpsc, oneshot};
@@ -14,6 +17,10 @@ use super::store::Access;
 const BATCH_MAX: usize = 256;
 /// Most jobs that wait; further callers wait to enqueue.
 const QUEUE_MAX: usize = 1024;
+
+/// How long a transaction stays open for a debit that shares its syncs. Other processes that write
+/// wait as long.
+const OPEN_MAX: Duration = Duration::from_millis(10);
 
 /// Upper edges of the times of commits, in seconds. The last bucket has no edge.
 const COMMIT_EDGES: [f64; 11] = [
@@ -30,7 +37,25 @@ type Run = Box<dyn FnOnce(Result<&mut Rules, Error>) -> (Result<(), Error>, Answ
 
 struct Job {
     access: Access,
+    /// Whether somebody waits for its commit.
+    is_awaited: bool,
     run: Run,
+}
+
+impl Job {
+    /// Whether its batch has to be committed before anybody is answered.
+    fn needs_commit(&self) -> bool {
+        self.access != Access::Read && self.is_awaited
+    }
+
+    /// Does nothing: its batch commits what was left open.
+    fn commit() -> Self {
+        Self {
+            access: Access::WriteSoon,
+            is_awaited: true,
+            run: Box::new(|rules| (rules.map(drop), Box::new(drop))),
+        }
+    }
 }
 
 /// Hands jobs to the thread. The thread ends, and the file is closed, when the last `Worker` is
@@ -39,6 +64,8 @@ struct Job {
 pub(super) struct Worker {
     jobs: mpsc::Sender<Job>,
     commits: Histogram,
+    /// As [`super::Store::commits_cost_syncs`].
+    commits_cost_syncs: bool,
 }
 
 impl Worker {
@@ -59,15 +86,19 @@ impl Worker {
             .spawn(move || match open() {
                 Ok(mut rules) => {
                     // A caller that left drops `jobs`, which ends the loop at once.
-                    let _ = opened.send(Ok(()));
+                    let _ = opened.send(Ok(rules.store.commits_cost_syncs()));
                     serve(&mut rules, queue, &times);
                 }
                 Err(error) => {
                     let _ = opened.send(Err(error));
                 }
             })?;
-        wait.await.map_err(|_| Error::Stopped)??;
-        Ok(Self { jobs, commits })
+        let commits_cost_syncs = wait.await.map_err(|_| Error::Stopped)??;
+        Ok(Self {
+            jobs,
+            commits,
+            commits_cost_syncs,
+        })
     }
 
     /// How long commits took that outlast a loss of power, in seconds: from the COMMIT until the
@@ -102,12 +133,18 @@ impl Worker {
                 )
             },
         );
-        self.queue(Job { access, run }).await?;
+        self.queue(Job {
+            access,
+            is_awaited: true,
+            run,
+        })
+        .await?;
         wait.await.map_err(|_| Error::Stopped)?
     }
 
     /// Queues `work` for a writing transaction that need not be synced, and does not wait for it.
-    /// Work that is queued later sees what it did. An error is logged.
+    /// Work that is queued later sees what it did; other processes see it a little later. An error
+    /// is logged.
     ///
     /// # Errors
     ///
@@ -125,8 +162,21 @@ impl Worker {
                 (done, Box::new(|_| {}))
             },
         );
-        let access = Access::WriteSoon;
-        self.queue(Job { access, run }).await
+        self.queue(Job {
+            access: Access::WriteSoon,
+            is_awaited: false,
+            run,
+        })
+        .await?;
+        if self.commits_cost_syncs {
+            let worker = self.clone();
+            tokio::spawn(async move {
+                tokio::time::sleep(OPEN_MAX).await;
+                // Where the thread has ended, it has committed.
+                let _ = worker.queue(Job::commit()).await;
+            });
+        }
+        Ok(())
     }
 
     async fn queue(&self, job: Job) -> Result<(), Error> {
@@ -157,6 +207,7 @@ impl ReadingWorker {
 }
 
 fn serve(rules: &mut Rules, mut queue: mpsc::Receiver<Job>, commits: &Histogram) {
+    let mut is_open = false;
     while let Some(first) = queue.blocking_recv() {
         let mut batch = vec![first];
         while batch.len() < BATCH_MAX
@@ -164,28 +215,29 @@ fn serve(rules: &mut Rules, mut queue: mpsc::Receiver<Job>, commits: &Histogram)
         {
             batch.push(job);
         }
-        run(rules, batch, commits);
+        is_open = run(rules, batch, is_open, commits);
+    }
+    if is_open {
+        let _ = run(rules, vec![Job::commit()], is_open, commits);
     }
 }
 
 /// One transaction for all jobs, each decided in order on what those before it left; nobody is
-/// answered before the commit returned.
-fn run(rules: &mut Rules, batch: Vec<Job>, commits: &Histogram) {
+/// answered before the commit returned. Returns whether the transaction is left open, as it is
+/// where nobody waits for what was written in it. `is_open`: the batch before left it open.
+fn run(rules: &mut Rules, batch: Vec<Job>, is_open: bool, commits: &Histogram) -> bool {
     let wanted = batch.iter().map(|job| job.access).max();
     let access = wanted.unwrap_or(Access::Read);
-    let writes = access != Access::Read;
+    let writes = is_open || access != Access::Read;
+    let may_stay = rules.store.commits_cost_syncs() && !batch.iter().any(Job::needs_commit);
     let mut answers = Vec::with_capacity(batch.len());
-    let mut state = rules.store.begin(access);
-    let begun = state.is_ok();
-    if begun {
-        state = rules.catch_up();
-    }
-    if state.is_ok() && writes {
-        state = rules.check_not_behind();
-    }
+    let (begun, mut state) = match is_open {
+        true => (true, Ok(())),
+        false => begin(rules, access),
+    };
     // Each can be undone alone, also one that only reads: a statement that fails ends a transaction
     // of PostgreSQL. Where nothing is written, a read that fails can cost nobody a charge.
-    let is_marked = writes && batch.len() > 1;
+    let is_marked = writes && (is_open || batch.len() > 1);
     for job in batch {
         // After a failure of the whole the rest of the batch runs nothing: the store may have left
         // the transaction.
@@ -202,6 +254,38 @@ fn run(rules: &mut Rules, batch: Vec<Job>, commits: &Histogram) {
             };
         }
     }
+    let stays = writes && may_stay && state.is_ok();
+    let committed = match stays {
+        true => Ok(()),
+        false => end(rules, (begun, state), (access, writes), commits),
+    };
+    if let Err(error) = &committed {
+        tracing::error!(%error, jobs = answers.len(), "ledger transaction failed");
+    }
+    for answer in answers {
+        answer(committed.clone());
+    }
+    stays
+}
+
+/// Whether a transaction is open, and whether work may begin in it.
+fn begin(rules: &mut Rules, access: Access) -> (bool, Result<(), Error>) {
+    let begun = rules.store.begin(access);
+    let is_open = begun.is_ok();
+    let mut state = begun.and_then(|()| rules.catch_up());
+    if state.is_ok() && access != Access::Read {
+        state = rules.check_not_behind();
+    }
+    (is_open, state)
+}
+
+/// Commits, or undoes everything where the state is an error.
+fn end(
+    rules: &mut Rules,
+    (begun, state): (bool, Result<(), Error>),
+    (access, writes): (Access, bool),
+    commits: &Histogram,
+) -> Result<(), Error> {
     let reached = match (&state, writes) {
         (Ok(()), true) => rules.reached_height().map(Some),
         (Ok(()), false) | (Err(_), _) => Ok(None),
@@ -218,12 +302,7 @@ fn run(rules: &mut Rules, batch: Vec<Job>, commits: &Histogram) {
     if is_durable {
         commits.observe(since.elapsed().as_secs_f64());
     }
-    if let Err(error) = &committed {
-        tracing::error!(%error, jobs = answers.len(), "ledger transaction failed");
-    }
-    for answer in answers {
-        answer(committed.clone());
-    }
+    committed
 }
 
 /// Marks where a job begins.

@@ -116,7 +116,6 @@ async fn release(
     sampler: &mut (dyn Sampler + Send),
     cancel: &CancellationToken,
 ) -> Result<(), OwnerError> {
-    paid.allow().await?;
     let read = paid.run(ONLY, &[], cancel).await?;
     paid.release(read, sampler)?;
     Ok(())

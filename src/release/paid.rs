@@ -133,14 +133,6 @@ impl<'p> PaidPart<'p> {
         &self.snapshot
     }
 
-    /// Allows statements the policy's time.
-    ///
-    /// # Errors
-    /// As [`Snapshot::allow`].
-    pub async fn allow(&self) -> Result<(), execute::Error> {
-        self.snapshot.allow().await
-    }
-
     /// Runs the statements of one release with its constants.
     ///
     /// # Errors

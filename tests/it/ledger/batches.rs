@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use pgveil::ledger::{
-    Access, Clock, DebitError, Error, Event, FamilyId, Ledger, Origin, Record, Row, Store,
-    StoreValue, Stored, open_store,
+    Access, Clock, DebitError, Error, Event, FamilyId, Ledger, Origin, QuestionDigest, Record, Row,
+    Store, StoreValue, Stored, open_store,
 };
 use pgveil::mechanism::{Accounting, Loss};
 
@@ -23,6 +23,9 @@ on_both_stores!(
     a_record_that_is_not_written_fails_no_debit,
     a_read_that_fails_fails_no_debit,
     each_mark_is_taken_back,
+    an_answer_that_nobody_waits_for_is_there_with_the_next_debit,
+    an_answer_that_nobody_waits_for_is_written_soon,
+    a_debit_that_fails_takes_no_answer_with_it,
 );
 
 /// The number whose debit the store refuses.
@@ -192,6 +195,67 @@ async fn a_lost_answers_number_sells_no_other(url: &str) {
     assert_eq!(ledger.balance("bob").await.unwrap().lifetime, Loss::ZERO);
     let held = ledger.find("bob", other).await.unwrap();
     assert!(matches!(held, Some(Stored::Offered(_))), "{held:?}");
+}
+
+/// Whether the role holds the answer, as that ledger has it.
+async fn holds(ledger: &Ledger, asked: QuestionDigest) -> bool {
+    ledger.find("ann", asked).await.unwrap().is_some()
+}
+
+async fn until_held(ledger: &Ledger, asked: QuestionDigest) {
+    while !holds(ledger, asked).await {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Bought and kept, without waiting for the disk.
+async fn keep_soon(ledger: &Ledger, number: u8) -> QuestionDigest {
+    let asked = question(number, 0.1, gaussian(0.001));
+    let _charge = ledger.purchase("ann", buying(asked)).await.unwrap();
+    let kept = ledger.keep_soon("ann", asked, vec![number]).await;
+    kept.unwrap();
+    asked
+}
+
+async fn an_answer_that_nobody_waits_for_is_there_with_the_next_debit(url: &str) {
+    let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
+    let elsewhere = at_usual(url, Accounting::Gdp).await.unwrap();
+    for number in 0..20 {
+        let asked = keep_soon(&ledger, number).await;
+        assert!(holds(&ledger, asked).await, "{number}");
+        ledger.balances("ann").await.unwrap();
+        let paid = ledger.debit("ann", laplace(0.001), fingerprint(u64::from(number)));
+        let _charge = paid.await.unwrap();
+        assert!(holds(&elsewhere, asked).await, "{number}");
+    }
+}
+
+async fn an_answer_that_nobody_waits_for_is_written_soon(url: &str) {
+    let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
+    let elsewhere = at_usual(url, Accounting::Gdp).await.unwrap();
+    // No debit follows.
+    let asked = keep_soon(&ledger, 1).await;
+    until_held(&elsewhere, asked).await;
+    let last = keep_soon(&ledger, 2).await;
+    drop(ledger);
+    until_held(&elsewhere, last).await;
+}
+
+async fn a_debit_that_fails_takes_no_answer_with_it(url: &str) {
+    let ledger = at_usual(url, Accounting::Gdp).await.unwrap();
+    let elsewhere = at_usual(url, Accounting::Gdp).await.unwrap();
+    let denied = bytes(url, fingerprint(DENIED).as_bytes());
+    deny(url, "debit", &format!("NEW.fingerprint = {denied}")).await;
+    let asked = keep_soon(&ledger, 1).await;
+    let refused = ledger.debit("ann", laplace(0.001), fingerprint(DENIED));
+    let refused = refused.await.map(drop);
+    assert!(
+        matches!(refused, Err(DebitError::Ledger(Error::Storage(_)))),
+        "{refused:?}"
+    );
+    assert_eq!(ledger.balance("ann").await.unwrap().lifetime, asked.loss);
+    assert!(holds(&ledger, asked).await);
+    until_held(&elsewhere, asked).await;
 }
 
 async fn a_record_that_is_not_written_fails_no_debit(url: &str) {

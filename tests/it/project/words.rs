@@ -136,6 +136,16 @@ fn plain_words_are_used() {
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
+/// A merge that was left half done.
+#[test]
+fn no_document_has_the_marks_of_a_merge() {
+    let is_mark = |line: &&str| line.starts_with("<<<<<<< ") || line.starts_with(">>>>>>> ");
+    for (path, text) in documents() {
+        let marks: Vec<&str> = text.lines().filter(is_mark).collect();
+        assert!(marks.is_empty(), "{}: {marks:?}", path.display());
+    }
+}
+
 /// Whether a line continues or is a doc comment of this kind (`/` or `!`), and its text.
 fn doc_text(line: &str) -> Option<(char, &str)> {
     let rest = line.trim_start().strip_prefix("//")?;
