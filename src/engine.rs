@@ -85,6 +85,7 @@ use constant_answers::{ConstantAnswers, ConstantKey};
 use failures::Failures;
 use monitors::Monitors;
 use plan_cache::PlanCache;
+use preview::MadeUpPreviews;
 use public_matches::PublicMatches;
 use search_payment::SearchPayment;
 use single_flight::SingleFlight;
@@ -127,6 +128,7 @@ pub struct Engine {
     constant_answers: ConstantAnswers,
     admission: SearchPayment,
     summaries: Summaries,
+    made_up_previews: MadeUpPreviews,
     /// Rows of each public table in the shadow; `None` where they were too many for it.
     copied: HashMap<TableId, Option<u64>>,
     public_matches: PublicMatches,
@@ -172,6 +174,7 @@ impl Engine {
             constant_answers,
             admission,
             summaries: Summaries::default(),
+            made_up_previews: MadeUpPreviews::default(),
             copied,
             public_matches,
             changed_rows,

@@ -181,6 +181,8 @@ pub enum Previews {
     /// The right columns, no row, and a notice: for tools that give up on a table whose preview
     /// fails.
     Empty,
+    /// Rows made up from a summary that the role holds; as `Empty` where it holds none.
+    Synthetic,
 }
 
 /// Whether a role's sessions show a certificate in addition to the password.

@@ -138,7 +138,7 @@ impl ReleasedTable {
     }
 
     /// The answer in the form that the ledger keeps.
-    fn to_stored(&self) -> Vec<u8> {
+    pub fn to_stored(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }
 }

@@ -102,7 +102,7 @@ pub struct Shadow {
     warnings: Vec<String>,
     sizes: HashMap<u32, i16>,
     cache: typing::TypeCache,
-    /// Statements that were run, with the columns that were expected of them.
+    /// Statements that were run, by their digests, with the columns that were expected of them.
     run_before: typing::TypeCache,
     roles: HashSet<String>,
     version: String,
@@ -467,10 +467,13 @@ impl Shadow {
         let preamble = settings::preamble(requester, self.statement_timeout)?;
         // A statement that was described, or run before, was prepared, so it is one statement and
         // has these columns.
-        let key = typing::DescribeKey::new(&preamble, sql, &[]);
-        let is_known = [&self.cache, &self.run_before]
+        let described = self
+            .cache
+            .find(&typing::DescribeKey::new(&preamble, sql, &[]));
+        let key = typing::DescribeKey::of_digest((role, &preamble), sql);
+        let is_known = [described, self.run_before.find(&key)]
             .into_iter()
-            .filter_map(|cache| cache.find(&key))
+            .flatten()
             .any(|known| known == *columns_expected);
         let is_text = formats.iter().all(|format| *format == Format::Text);
         let _share = self.shares.take(&requester.role).await;

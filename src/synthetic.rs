@@ -10,9 +10,11 @@ mod filler;
 mod law;
 mod marginals;
 mod model;
+mod preview;
 mod sample;
 
 pub use filler::{ColumnSource, FillContext, Filler, first_step};
 pub use marginals::{Cells, Marginal, NoisyMarginals, NoisyQuantity, Quantity};
 pub use model::KeyModel;
+pub use preview::PreviewRows;
 pub use sample::{Sample, draw};

@@ -7,6 +7,7 @@ use super::by_periods::PeriodsDue;
 use super::first_answer::AnswerWithinError;
 use super::middle_queries::MiddleQueries;
 use super::planning_limit::{StatementSize, aside};
+use super::preview::Preview;
 use super::run::Answered;
 use super::service::Answer;
 use super::statement_log::StatementFacts;
@@ -14,7 +15,7 @@ use super::summaries::Received;
 use super::timing::Timing;
 use super::{
     Argument, COPIES, Description, Engine, Format, HeldMemory, Requester, Sql, error_in_text,
-    explain, internal, ledger_failed, notice, preview, shadow_error, system_catalog,
+    explain, internal, ledger_failed, notice, shadow_error, system_catalog,
 };
 use crate::error::Error;
 use crate::finish::{self, Fits, ViewRows};
@@ -243,7 +244,15 @@ impl Engine {
         laps.lap("release");
         let views = self.views(requester, &plan).await?;
         let fits = self.fits_of(requester, &plan, &answered, timing).await?;
-        let statement = final_statement(&plan, (&answered.released, &fits), &views)?;
+        let preview = match is_preview {
+            true => Some(self.preview(requester, &bound, &description).await?),
+            false => None,
+        };
+        let made_up = preview.as_ref().and_then(Preview::statement);
+        let statement = match made_up {
+            Some(statement) => statement.to_owned(),
+            None => final_statement(&plan, (&answered.released, &fits), &views)?,
+        };
         let (_, _, formats) = values;
         let HeldRows { rows, held } = tokio::select! {
             weighed = self.shadow.run(requester, &statement, &description, formats) => {
@@ -260,7 +269,7 @@ impl Engine {
         if requester.session_settings.notices == Notices::Full {
             notices.extend(aimed);
         }
-        notices.extend(is_preview.then(preview::notice));
+        notices.extend(preview.as_ref().map(Preview::notice));
         let is_free = answered.paid.is_zero() && received.is_empty();
         let verdict = match !plan.loss().is_zero() && is_free {
             true => Verdict::Reused,

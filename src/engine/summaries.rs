@@ -343,7 +343,7 @@ impl Engine {
 
     /// The values of a summary that the role holds. The ledger itself says so; one that was read
     /// before is not read again.
-    async fn read(
+    pub(super) async fn read(
         &self,
         requester: &Requester,
         at: usize,

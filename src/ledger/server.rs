@@ -402,6 +402,15 @@ impl Store for Server {
         })
     }
 
+    fn may_stay_open(&self) -> bool {
+        false
+    }
+
+    /// No transaction of it stays open.
+    fn check_place(&mut self) -> Result<(), Error> {
+        Ok(())
+    }
+
     fn end(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
         let writing = self.writing.take();
         if let Err(error) = outcome {

@@ -10,7 +10,7 @@ mod schema;
 mod structure;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags, ToSql};
@@ -28,6 +28,9 @@ pub(super) const FORMAT: u32 = schema::FORMAT;
 /// How long a statement waits for other processes' locks.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How long after another process has written it may be about to write again.
+const ALONE_AFTER: Duration = Duration::from_secs(60);
+
 /// An open file.
 #[derive(Debug)]
 pub(super) struct Sqlite {
@@ -35,6 +38,15 @@ pub(super) struct Sqlite {
     path: PathBuf,
     /// Device and inode of the file.
     file: (u64, u64),
+    others: OtherWriters,
+}
+
+/// When another process last wrote to the file.
+#[derive(Debug, Default)]
+struct OtherWriters {
+    /// SQLite's number of the file's contents: it changes when another connection has written.
+    seen: Option<i64>,
+    last: Option<Instant>,
 }
 
 impl Sqlite {
@@ -82,11 +94,27 @@ impl Sqlite {
             connection,
             path,
             file,
+            others: OtherWriters::default(),
         })
     }
 
     fn name(&self) -> String {
         format!("ledger {:?}", self.path)
+    }
+
+    /// Notes whether another process has written since the last transaction.
+    fn note_others(&mut self) -> Result<(), Error> {
+        let mut number = self.connection.prepare_cached("PRAGMA data_version")?;
+        let now: i64 = number.query_row([], |row| row.get(0))?;
+        if self
+            .others
+            .seen
+            .replace(now)
+            .is_some_and(|seen| seen != now)
+        {
+            self.others.last = Some(Instant::now());
+        }
+        Ok(())
     }
 
     fn format(&self) -> Result<u32, Error> {
@@ -143,16 +171,15 @@ impl Store for Sqlite {
             Access::WriteSoon | Access::Write => "BEGIN IMMEDIATE",
         };
         self.connection.prepare_cached(sql)?.execute([])?;
-        // If the file was replaced or removed, writes to it are lost. Checked under the lock, since
-        // that may have happened while we waited for it.
-        let is_named = || file::place(&self.path).is_ok_and(|place| place == self.file);
-        if access != Access::Read && !is_named() {
-            self.connection.execute_batch("ROLLBACK")?;
-            return Err(Error::WentBack {
-                lacks: format!("{:?} is another file now", self.path),
-            });
+        if access == Access::Read {
+            return Ok(());
         }
-        Ok(())
+        // Under the lock, since that may have happened while we waited for it.
+        let may = self.check_place().and_then(|()| self.note_others());
+        if may.is_err() {
+            self.connection.execute_batch("ROLLBACK")?;
+        }
+        may
     }
 
     fn query(&mut self, sql: &'static str, values: &[StoreValue]) -> Result<Vec<Row>, Error> {
@@ -186,8 +213,21 @@ impl Store for Sqlite {
     }
 
     /// A rollback journal has no commit that a loss of power may undo and leave the file whole.
-    fn commits_cost_syncs(&self) -> bool {
-        true
+    /// SQLite's lock is no queue: a process that holds it most of the time keeps others from it.
+    fn may_stay_open(&self) -> bool {
+        let last = self.others.last;
+        last.is_none_or(|last| last.elapsed() > ALONE_AFTER)
+    }
+
+    /// If the file was replaced or removed, writes to it are lost.
+    fn check_place(&mut self) -> Result<(), Error> {
+        let is_named = file::place(&self.path).is_ok_and(|place| place == self.file);
+        match is_named {
+            true => Ok(()),
+            false => Err(Error::WentBack {
+                lacks: format!("{:?} is another file now", self.path),
+            }),
+        }
     }
 
     fn bytes(&mut self) -> Result<Option<i64>, Error> {

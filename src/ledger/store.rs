@@ -82,10 +82,18 @@ pub trait Store {
     /// `outcome`'s, or the commit's.
     fn end(&mut self, outcome: Result<(), Error>) -> Result<(), Error>;
 
-    /// Whether each commit costs syncs, also one that was begun with [`Access::WriteSoon`].
-    fn commits_cost_syncs(&self) -> bool {
-        false
-    }
+    /// Whether an open transaction that writes is worth leaving open for a moment: each commit
+    /// costs syncs, also one that was begun with [`Access::WriteSoon`], and no other process waits
+    /// to write.
+    fn may_stay_open(&self) -> bool;
+
+    /// Whether the store is still the one that was opened, for a debit in a transaction that was
+    /// left open.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::WentBack`].
+    fn check_place(&mut self) -> Result<(), Error>;
 
     /// The system identifier of its PostgreSQL, where it is in one that says so. No transaction is
     /// open.
@@ -127,6 +135,14 @@ impl<S: Store> Store for ReadOnly<S> {
 
     fn end(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
         self.0.end(outcome)
+    }
+
+    fn may_stay_open(&self) -> bool {
+        false
+    }
+
+    fn check_place(&mut self) -> Result<(), Error> {
+        self.0.check_place()
     }
 
     fn cluster(&mut self) -> Option<String> {

@@ -1,13 +1,15 @@
 //! The thread that owns the ledger's connection. Jobs that wait together share one transaction and
 //! its syncs, and are answered after it. A job that fails is undone by itself.
 //!
-//! Where each commit costs syncs, writes that nobody waits for leave their transaction open for a
+//! Where a commit costs syncs, writes that nobody waits for leave their transaction open for a
 //! moment: the next debit commits them with itself. Reads in between see them.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use prometheus_client::metrics::histogram::Histogram;
+use tokio::runtime::{Builder, Runtime};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, timeout_at};
 
 use super::error::Error;
 use super::rules::Rules;
@@ -18,8 +20,7 @@ const BATCH_MAX: usize = 256;
 /// Most jobs that wait; further callers wait to enqueue.
 const QUEUE_MAX: usize = 1024;
 
-/// How long a transaction stays open for a debit that shares its syncs. Other processes that write
-/// wait as long.
+/// How long a transaction stays open for a debit that shares its syncs.
 const OPEN_MAX: Duration = Duration::from_millis(10);
 
 /// Upper edges of the times of commits, in seconds. The last bucket has no edge.
@@ -47,15 +48,6 @@ impl Job {
     fn needs_commit(&self) -> bool {
         self.access != Access::Read && self.is_awaited
     }
-
-    /// Does nothing: its batch commits what was left open.
-    fn commit() -> Self {
-        Self {
-            access: Access::WriteSoon,
-            is_awaited: true,
-            run: Box::new(|rules| (rules.map(drop), Box::new(drop))),
-        }
-    }
 }
 
 /// Hands jobs to the thread. The thread ends, and the file is closed, when the last `Worker` is
@@ -64,8 +56,6 @@ impl Job {
 pub(super) struct Worker {
     jobs: mpsc::Sender<Job>,
     commits: Histogram,
-    /// As [`super::Store::commits_cost_syncs`].
-    commits_cost_syncs: bool,
 }
 
 impl Worker {
@@ -81,24 +71,21 @@ impl Worker {
         let (opened, wait) = oneshot::channel();
         let commits = Histogram::new(COMMIT_EDGES);
         let times = commits.clone();
+        let timer = Builder::new_current_thread().enable_time().build()?;
         std::thread::Builder::new()
             .name("ledger".to_owned())
             .spawn(move || match open() {
                 Ok(mut rules) => {
                     // A caller that left drops `jobs`, which ends the loop at once.
-                    let _ = opened.send(Ok(rules.store.commits_cost_syncs()));
-                    serve(&mut rules, queue, &times);
+                    let _ = opened.send(Ok(()));
+                    serve(&mut rules, queue, &timer, &times);
                 }
                 Err(error) => {
                     let _ = opened.send(Err(error));
                 }
             })?;
-        let commits_cost_syncs = wait.await.map_err(|_| Error::Stopped)??;
-        Ok(Self {
-            jobs,
-            commits,
-            commits_cost_syncs,
-        })
+        wait.await.map_err(|_| Error::Stopped)??;
+        Ok(Self { jobs, commits })
     }
 
     /// How long commits took that outlast a loss of power, in seconds: from the COMMIT until the
@@ -167,16 +154,7 @@ impl Worker {
             is_awaited: false,
             run,
         })
-        .await?;
-        if self.commits_cost_syncs {
-            let worker = self.clone();
-            tokio::spawn(async move {
-                tokio::time::sleep(OPEN_MAX).await;
-                // Where the thread has ended, it has committed.
-                let _ = worker.queue(Job::commit()).await;
-            });
-        }
-        Ok(())
+        .await
     }
 
     async fn queue(&self, job: Job) -> Result<(), Error> {
@@ -206,66 +184,105 @@ impl ReadingWorker {
     }
 }
 
-fn serve(rules: &mut Rules, mut queue: mpsc::Receiver<Job>, commits: &Histogram) {
-    let mut is_open = false;
-    while let Some(first) = queue.blocking_recv() {
-        let mut batch = vec![first];
-        while batch.len() < BATCH_MAX
+fn serve(rules: &mut Rules, mut queue: mpsc::Receiver<Job>, timer: &Runtime, commits: &Histogram) {
+    let mut open_until: Option<Instant> = None;
+    loop {
+        let next = match open_until {
+            None => Ok(queue.blocking_recv()),
+            Some(at) => timer.block_on(async { timeout_at(at, queue.recv()).await }),
+        };
+        let is_closed = matches!(next, Ok(None));
+        let mut batch: Vec<Job> = next.ok().flatten().into_iter().collect();
+        while !batch.is_empty()
+            && batch.len() < BATCH_MAX
             && let Ok(job) = queue.try_recv()
         {
             batch.push(job);
         }
-        is_open = run(rules, batch, is_open, commits);
-    }
-    if is_open {
-        let _ = run(rules, vec![Job::commit()], is_open, commits);
+        let window = Window {
+            is_open: open_until.is_some(),
+            may_stay: !batch.is_empty() && open_until.is_none_or(|at| Instant::now() < at),
+        };
+        if window.is_open || !batch.is_empty() {
+            let stays = run(rules, batch, window, commits);
+            let until = open_until.unwrap_or_else(|| Instant::now() + OPEN_MAX);
+            open_until = stays.then_some(until);
+        }
+        if is_closed {
+            return;
+        }
     }
 }
 
+/// The transaction of a batch.
+#[derive(Clone, Copy)]
+struct Window {
+    /// Whether the batch before left it open.
+    is_open: bool,
+    /// Whether the transaction may stay open after this batch.
+    may_stay: bool,
+}
+
 /// One transaction for all jobs, each decided in order on what those before it left; nobody is
-/// answered before the commit returned. Returns whether the transaction is left open, as it is
-/// where nobody waits for what was written in it. `is_open`: the batch before left it open.
-fn run(rules: &mut Rules, batch: Vec<Job>, is_open: bool, commits: &Histogram) -> bool {
+/// answered before the commit returned. Returns whether the transaction is left open, as it may be
+/// where nobody waits for what was written in it.
+fn run(rules: &mut Rules, batch: Vec<Job>, window: Window, commits: &Histogram) -> bool {
     let wanted = batch.iter().map(|job| job.access).max();
     let access = wanted.unwrap_or(Access::Read);
-    let writes = is_open || access != Access::Read;
-    let may_stay = rules.store.commits_cost_syncs() && !batch.iter().any(Job::needs_commit);
+    let writes = window.is_open || access != Access::Read;
+    let may_stay = window.may_stay && !batch.iter().any(Job::needs_commit);
     let mut answers = Vec::with_capacity(batch.len());
-    let (begun, mut state) = match is_open {
-        true => (true, Ok(())),
+    let (begun, mut state) = match window.is_open {
+        true => (true, check_again(rules, access)),
         false => begin(rules, access),
     };
     // Each can be undone alone, also one that only reads: a statement that fails ends a transaction
     // of PostgreSQL. Where nothing is written, a read that fails can cost nobody a charge.
-    let is_marked = writes && (is_open || batch.len() > 1);
+    let is_marked = writes && (window.is_open || batch.len() > 1);
     for job in batch {
         // After a failure of the whole the rest of the batch runs nothing: the store may have left
         // the transaction.
         if is_marked && state.is_ok() {
             state = mark(rules);
         }
+        let reads = window.is_open && job.access == Access::Read;
         let (outcome, answer) = (job.run)(state.clone().map(|()| &mut *rules));
         answers.push(answer);
         if state.is_ok() {
             state = match outcome {
                 Ok(()) if is_marked => release(rules),
-                Err(error) if is_marked && is_alone(&error) => undo(rules).map_err(|_| error),
+                // A read harms nothing that was written before it.
+                Err(error) if is_marked && (reads || is_alone(&error)) => {
+                    undo(rules).map_err(|_| error)
+                }
                 outcome => outcome,
             };
         }
     }
-    let stays = writes && may_stay && state.is_ok();
+    let stays = writes && may_stay && state.is_ok() && rules.store.may_stay_open();
     let committed = match stays {
         true => Ok(()),
         false => end(rules, (begun, state), (access, writes), commits),
     };
     if let Err(error) = &committed {
-        tracing::error!(%error, jobs = answers.len(), "ledger transaction failed");
+        let jobs = answers.len();
+        tracing::error!(%error, jobs, was_open = window.is_open, "ledger transaction failed");
     }
     for answer in answers {
         answer(committed.clone());
     }
     stays
+}
+
+/// What [`begin`] checks before a debit, for one that joins an open transaction.
+fn check_again(rules: &mut Rules, access: Access) -> Result<(), Error> {
+    match access {
+        Access::Read | Access::WriteSoon => Ok(()),
+        Access::Write => {
+            rules.store.check_place()?;
+            rules.check_not_behind()
+        }
+    }
 }
 
 /// Whether a transaction is open, and whether work may begin in it.

@@ -308,20 +308,21 @@ fn ceilings(
     }
 }
 
-/// `previews: refused` or `previews: empty`.
+/// `previews: refused`, `previews: empty` or `previews: synthetic`.
 fn previews(node: Option<&YamlNode>, findings: &mut Findings) -> Option<Previews> {
     let Some(node) = node else {
         return Some(Previews::Refused);
     };
-    match read::scalar(node, "previews", "refused or empty", findings)?.0 {
+    match read::scalar(node, "previews", "refused, empty or synthetic", findings)?.0 {
         "refused" => Some(Previews::Refused),
         "empty" => Some(Previews::Empty),
+        "synthetic" => Some(Previews::Synthetic),
         other => {
             findings.error(
                 node.place,
                 format!(
-                    "previews must be refused or empty (the right \
-                columns and no row), not \"{other}\""
+                    "previews must be refused, empty (the right columns and no row) or \
+                        synthetic (rows made up from a summary), not \"{other}\""
                 ),
             );
             None

@@ -3,6 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 
+use sha2::{Digest, Sha256};
 use tokio_postgres::Client;
 use tokio_postgres::types::{Kind, Type};
 
@@ -34,6 +35,16 @@ impl DescribeKey {
             oids: oids.to_vec(),
         }
     }
+
+    /// The key of a statement that a role runs, without its text, which may hold released values.
+    pub fn of_digest((role, preamble): (&str, &str), sql: &str) -> Self {
+        let digest: [u8; 32] = Sha256::digest(sql).into();
+        Self::new(preamble, &format!("{role} {}", hex(&digest)), &[])
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[derive(Debug, Default)]

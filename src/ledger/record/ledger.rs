@@ -79,7 +79,7 @@ impl Ledger {
     pub async fn flush(&self) {
         self.records.flush().await;
         // Work is done in order; what could not be written is logged already.
-        let _ = self.worker.call(Access::Read, |_| Ok(())).await;
+        let _ = self.worker.call(Access::WriteSoon, |_| Ok(())).await;
     }
 
     /// The newest acts of operators and of the owner, newest first.

@@ -111,9 +111,10 @@ pub(super) const KEYS: &[PolicyKey] = &[
     ),
     key(
         "previews",
-        KeyShape::Words(&["refused", "empty"]),
+        KeyShape::Words(&["refused", "empty", "synthetic"]),
         "refused",
-        "empty: a preview of private rows answers its columns and no row, with a notice.",
+        "empty: a preview of private rows answers its columns and no row; synthetic: made-up rows \
+            of a summary that the role has received.",
         "previews: empty",
     ),
     key(

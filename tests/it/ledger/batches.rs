@@ -13,7 +13,7 @@ use pgveil::mechanism::{Accounting, Loss};
 
 use super::conformance::on_both_stores;
 use super::{
-    at_usual, buying, fingerprint, gaussian, laplace, question, specs_usual, stage, taking,
+    Scratch, at_usual, buying, fingerprint, gaussian, laplace, question, specs_usual, stage, taking,
 };
 
 on_both_stores!(
@@ -258,6 +258,24 @@ async fn a_debit_that_fails_takes_no_answer_with_it(url: &str) {
     until_held(&elsewhere, asked).await;
 }
 
+/// Whether or not the answer's transaction is still open by then.
+#[tokio::test]
+async fn no_debit_is_made_in_a_file_that_was_replaced() {
+    let scratch = Scratch::new();
+    let ledger = at_usual(&scratch.url(), Accounting::Gdp).await.unwrap();
+    let loss = laplace(0.001);
+    drop(ledger.debit("ann", loss, fingerprint(1)).await.unwrap());
+    let copy = scratch.0.join("copy.db");
+    std::fs::copy(scratch.file(), &copy).unwrap();
+    keep_soon(&ledger, 1).await;
+    std::fs::rename(copy, scratch.file()).unwrap();
+    let refused = ledger.debit("ann", loss, fingerprint(2)).await.map(drop);
+    assert!(
+        matches!(refused, Err(DebitError::Ledger(Error::WentBack { .. }))),
+        "{refused:?}"
+    );
+}
+
 async fn a_record_that_is_not_written_fails_no_debit(url: &str) {
     let ledger = Arc::new(at_usual(url, Accounting::Gdp).await.unwrap());
     deny(url, "record", "true").await;
@@ -337,6 +355,14 @@ impl Store for Marking {
         self.seen[0].fetch_max(self.marks, Ordering::SeqCst);
         self.statements.lock().unwrap().push(sql);
         self.store.query(sql, values)
+    }
+
+    fn may_stay_open(&self) -> bool {
+        self.store.may_stay_open()
+    }
+
+    fn check_place(&mut self) -> Result<(), Error> {
+        self.store.check_place()
     }
 
     fn end(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {

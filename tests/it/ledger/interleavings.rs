@@ -315,6 +315,14 @@ impl Store for Crashing {
         self.store.query(sql, values)
     }
 
+    fn may_stay_open(&self) -> bool {
+        self.store.may_stay_open()
+    }
+
+    fn check_place(&mut self) -> Result<(), Error> {
+        self.store.check_place()
+    }
+
     fn end(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
         if !self.has_debit || outcome.is_err() {
             return self.store.end(outcome);

@@ -39,6 +39,14 @@ impl Store for Dying {
         rows
     }
 
+    fn may_stay_open(&self) -> bool {
+        self.0.may_stay_open()
+    }
+
+    fn check_place(&mut self) -> Result<(), Error> {
+        self.0.check_place()
+    }
+
     fn end(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
         let ended = self.0.end(outcome);
         step();

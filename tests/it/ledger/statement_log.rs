@@ -306,6 +306,14 @@ impl Store for Picky {
         self.0.query(sql, values)
     }
 
+    fn may_stay_open(&self) -> bool {
+        self.0.may_stay_open()
+    }
+
+    fn check_place(&mut self) -> Result<(), Error> {
+        self.0.check_place()
+    }
+
     fn end(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {
         self.0.end(outcome)
     }
@@ -327,6 +335,14 @@ impl Store for Broken {
     fn query(&mut self, sql: &'static str, values: &[StoreValue]) -> Result<Vec<Row>, Error> {
         self.has_records |= sql.starts_with("INSERT INTO record");
         self.store.query(sql, values)
+    }
+
+    fn may_stay_open(&self) -> bool {
+        self.store.may_stay_open()
+    }
+
+    fn check_place(&mut self) -> Result<(), Error> {
+        self.store.check_place()
     }
 
     fn end(&mut self, outcome: Result<(), Error>) -> Result<(), Error> {

@@ -131,6 +131,90 @@ async fn what_a_summary_answers_is_postgresqls_own() {
     }
 }
 
+/// The number of rows, their bytes, and the notices as one text.
+async fn shown(veil: &Veil, requester: &Requester, sql: &str) -> (usize, String, String) {
+    let answer = veil.ask_as(requester, sql).await;
+    let answer = answer.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let rows = format!("{:?}", answer.rows);
+    (answer.rows.len(), rows, answer.notices.join("\n"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn previews_show_made_up_rows_to_roles_that_hold_a_summary() {
+    let with_previews = |yaml| format!("{}previews: synthetic\n", precise(yaml));
+    let veil = Veil::demo(with_previews, Veil::silent()).await;
+    let (analyst, colleague) = (session("analyst"), session("colleague"));
+    let all = "SELECT * FROM nls.women LIMIT 100";
+    let (rows, _, notices) = shown(&veil, &analyst, all).await;
+    assert_eq!(rows, 0);
+    assert!(notices.contains("has received summary women"), "{notices}");
+    make(&veil, &veil.engine, &mut Silent).await.unwrap();
+    // The owner made it in the name of the first role, which holds it.
+    let (rows, values, notices) = shown(&veil, &analyst, all).await;
+    assert_eq!(rows, 100);
+    assert!(
+        notices.contains("made up from summary women, and belong to nobody")
+            && notices.contains("the summary does not have woman_id"),
+        "{notices}"
+    );
+    let before = spent(&veil.engine, "analyst").await;
+    let again = shown(&veil, &analyst, all).await;
+    assert_eq!(again.1, values, "always the same");
+    // Names with their schema, other names, conditions and orders, as over the table itself.
+    for (sql, wanted) in [
+        ("SELECT woman_id FROM nls.women", 1_000),
+        (
+            "SELECT w.race FROM nls.women AS w WHERE w.race = 'nobody'",
+            0,
+        ),
+        (
+            "SELECT nls.women.race, women.birth_year FROM nls.women LIMIT 5",
+            5,
+        ),
+        ("SELECT nls.women.* FROM nls.women OFFSET 990", 10),
+        (
+            "SELECT race || '!' AS r FROM nls.women ORDER BY r LIMIT 3",
+            3,
+        ),
+        (
+            "SELECT birth_year + 0.5 AS b FROM nls.women ORDER BY b LIMIT 1",
+            1,
+        ),
+    ] {
+        let (rows, values, notices) = shown(&veil, &analyst, sql).await;
+        assert_eq!(rows, wanted, "{sql}: {values}");
+        assert!(notices.contains("belong to nobody"), "{sql}: {notices}");
+    }
+    // The share of each value of a key is the table's, within one row.
+    let black = "SELECT 1 FROM nls.women WHERE race = 'black'";
+    let (black, _, _) = shown(&veil, &analyst, black).await;
+    let share = "SELECT round(1000.0 * count(*) FILTER (WHERE race = 'black') / count(*)) FROM \
+        nls.women";
+    let real: i64 = veil.direct(share).await[0].parse().unwrap();
+    assert!((black as i64 - real).abs() <= 1, "{black} {real}");
+    // Other statements show columns alone.
+    for sql in [
+        "SELECT w.race FROM nls.women w JOIN nls.interviews i USING (woman_id)",
+        "SELECT year FROM nls.interviews",
+        "SELECT v.race FROM (SELECT race FROM nls.women) AS v",
+    ] {
+        let (rows, _, notices) = shown(&veil, &analyst, sql).await;
+        assert!(
+            rows == 0 && notices.contains("are not shown"),
+            "{sql}: {notices}"
+        );
+    }
+    let now = spent(&veil.engine, "analyst").await;
+    assert_eq!(now, before, "previews are free");
+    let (rows, _, notices) = shown(&veil, &colleague, all).await;
+    assert_eq!(rows, 0, "a role that does not hold the summary");
+    assert!(notices.contains("has received summary women"), "{notices}");
+    // A question that the summary answers receives it.
+    veil.answers_as_postgresql(&colleague, &["SELECT count(*) FROM nls.women"])
+        .await;
+    assert_eq!(shown(&veil, &colleague, all).await.1, values);
+}
+
 /// A condition over keys, which may be in no set together.
 fn condition(random: &mut Random, depth: usize) -> String {
     let atoms = [
@@ -522,4 +606,104 @@ async fn a_wanted_error_has_its_price() {
     let summary = &engine.policy().summaries[0];
     let refused = SummaryQuestion::new(engine.policy(), summary).unwrap_err();
     assert_eq!(refused.report().reason.id(), "target-error-too-small");
+}
+
+/// Names that need quotes, an enum, fixed-length text, no key, several rows a unit, and a domain
+/// with a condition.
+const CLINIC: &str = "CREATE SCHEMA \"Clinic East\";
+    CREATE TYPE \"Clinic East\".ward AS ENUM ('north', 'south');
+    CREATE DOMAIN \"Clinic East\".odd AS int CHECK (VALUE > 1000000);
+    CREATE TABLE \"Clinic East\".\"Visits\" (patient int NOT NULL, \"Ward\" \"Clinic East\".ward,
+        kind char(3) NOT NULL, seen date, \"Minutes\" numeric(6, 2), note text);
+    INSERT INTO \"Clinic East\".\"Visits\" SELECT g % 500,
+        (ARRAY['north', 'south', NULL])[1 + g % 3]::\"Clinic East\".ward,
+        (ARRAY['a', 'b'])[1 + g % 2], date '2001-02-03' + g % 100, g % 60,
+        'canary' FROM generate_series(1, 3000) g;
+    CREATE TABLE \"Clinic East\".odds (patient int NOT NULL, kind char(3) NOT NULL,
+        n \"Clinic East\".odd NOT NULL);
+    INSERT INTO \"Clinic East\".odds SELECT g, 'a', 1000001 FROM generate_series(1, 500) g;";
+
+const VERIFIER: &str = "SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TC\
+    AbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=";
+
+const CLINIC_POLICY: &str = "version: 1
+database: {url: \"${DATABASE_URL}\"}
+ledger: {url: \"${PGVEIL_LEDGER}\"}
+privacy:
+  unit: patient
+  budget: {epsilon: 100, delta: 1e-6}
+  per_query: {epsilon: 0.5, max_epsilon: 20}
+previews: synthetic
+roles:
+  - {name: analyst, password: VERIFIER, budget: {epsilon: 90, delta: 1e-7}}
+tables:
+  Clinic East.Visits:
+    unit: patient
+    rows_per_unit: 6
+    columns:
+      Ward: {values: [north, south], complete: true}
+      kind: {values: [a, b], complete: true}
+      seen: {bounds: [2001-01-01, 2001-12-31]}
+      Minutes: {bounds: [0, 60]}
+      note: visible
+  Clinic East.odds:
+    unit: patient
+    columns:
+      kind: {values: [a, b], complete: true}
+      n: {bounds: [0, 10]}
+summaries:
+  visits: {of: Clinic East.Visits, keys: [Ward, kind], measures: [Minutes], marginals: all 2,
+    epsilon: 10}
+  odds: {of: Clinic East.odds, keys: [kind], marginals: all 1, epsilon: 10}
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn previews_have_the_types_of_the_table() {
+    let fill = async |client: &tokio_postgres::Client| client.batch_execute(CLINIC).await.unwrap();
+    let policy = CLINIC_POLICY.replace("VERIFIER", VERIFIER);
+    let veil = Veil::over(fill, &policy, Veil::silent()).await;
+    make(&veil, &veil.engine, &mut Silent).await.unwrap();
+    let mut analyst = session("analyst");
+    analyst.search_path = vec!["Clinic East".to_owned()];
+    let (rows, values, notices) = shown(&veil, &analyst, "SELECT * FROM \"Visits\"").await;
+    assert_eq!(rows, 1_000, "{notices}");
+    assert!(!values.contains("canary"), "a value of a real row");
+    assert!(
+        notices.contains("the summary does not have patient, seen, note"),
+        "{notices}"
+    );
+    for (sql, wanted) in [
+        (
+            "SELECT DISTINCT \"Ward\", kind, pg_typeof(\"Ward\")::text FROM \"Visits\" LIMIT 0",
+            0,
+        ),
+        (
+            "SELECT kind || '.' AS k FROM \"Clinic East\".\"Visits\" AS v (p, w) LIMIT 3",
+            3,
+        ),
+        (
+            "SELECT \"Clinic East\".\"Visits\".\"Ward\" FROM \"Visits\" WHERE \"Ward\" > 'north'",
+            333,
+        ),
+        (
+            "SELECT seen + 1 AS next FROM \"Visits\" WHERE \"Minutes\" NOT BETWEEN 0 AND 60",
+            0,
+        ),
+    ] {
+        match veil.ask_as(&analyst, sql).await {
+            Ok(answer) => {
+                let found = answer.rows.len().abs_diff(wanted);
+                assert!(
+                    found <= 1,
+                    "{sql}: {} {:?}",
+                    answer.rows.len(),
+                    answer.notices
+                );
+            }
+            Err(error) => assert!(sql.contains("pg_typeof"), "{sql}: {error}"),
+        }
+    }
+    // The shadow's domains have no conditions: nothing real is checked by them.
+    let (rows, _, notices) = shown(&veil, &analyst, "SELECT * FROM odds").await;
+    assert_eq!(rows, 500, "{notices}");
 }
