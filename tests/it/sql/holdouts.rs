@@ -1,16 +1,18 @@
 //! Holdouts: means are PostgreSQL's own where no noise is drawn, an epoch is paid for once and is
 //! one of a few for ever, and what cannot be asked is refused for nothing.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
-use pgveil::engine::{Argument, Engine, Format, Requester, Service};
+use pgveil::engine::{Argument, Engine, Format, MakeSampler, Requester, Service};
 use pgveil::ledger::{Act, Decision};
-use pgveil::mechanism::{Fixed, loss_of_holdout};
+use pgveil::mechanism::{
+    CandidateRun, Exponential, Fixed, Noise, SampleError, Sampler, loss_of_holdout,
+};
 use pgveil::parse::{ExplainFormat, Query, Statement, parse};
 use pgveil::policy::{Reuse, SessionSettings};
 use tokio_util::sync::CancellationToken;
 
-use crate::fixture::{Veil, rows_of};
+use crate::fixture::{Silent, Veil, rows_of};
 
 /// One row a person, with NULLs, numbers outside 0 to 1, and texts; and many rows a person.
 const SCHEMA: &str = "
@@ -481,6 +483,61 @@ async fn values_may_be_parameters_and_an_epoch_has_an_end() {
     );
 }
 
+/// Records what is drawn, and draws zeros.
+struct Recorded(Arc<Mutex<Vec<Noise>>>);
+
+impl Sampler for Recorded {
+    fn sample(&mut self, noise: &Noise) -> Result<i128, SampleError> {
+        self.0.lock().unwrap().push(*noise);
+        Ok(0)
+    }
+
+    fn choose(
+        &mut self,
+        exponential: &Exponential,
+        runs: &[CandidateRun],
+    ) -> Result<(usize, u64), SampleError> {
+        Silent.choose(exponential, runs)
+    }
+}
+
+/// Each opening draws the noise of its thresholds, each question its noise, and each mean that is
+/// shown its own; all of the size that the policy says, whatever the value.
+#[tokio::test(flavor = "multi_thread")]
+async fn each_draw_is_its_own_and_of_the_declared_size() {
+    let drawn = Arc::new(Mutex::new(Vec::new()));
+    let record = Arc::clone(&drawn);
+    let sampler: MakeSampler = Arc::new(move || Box::new(Recorded(Arc::clone(&record))));
+    let fill = async |client: &tokio_postgres::Client| {
+        client.batch_execute(SCHEMA).await.unwrap();
+    };
+    let veil = Veil::over(fill, POLICY, Some(sampler)).await;
+    // At epsilon 1 for a row; the mean is 0.5 and the tolerance 0.05.
+    for value in ["0.5", "0.51", "0", "0.5", "0.83"] {
+        mean(&veil.engine, &asking(RIGHT, value, OUT)).await;
+    }
+    let drawn = drawn.lock().unwrap().clone();
+    let scales = drawn.iter().map(|noise| match noise {
+        Noise::Laplace { scale } => *scale as f64,
+        other => panic!("{other:?}"),
+    });
+    let scales: Vec<f64> = scales.collect();
+    let [first, a, b, c, shown, second, d, e, last] = scales.as_slice() else {
+        panic!("{scales:?}");
+    };
+    let of_threshold = 2.0 * 2f64.powi(40);
+    assert_eq!((*first, *second), (of_threshold, of_threshold));
+    // In refined steps of each question's grid: a tenth, a hundredth or one row times 2^-s.
+    let is_rows = |scale: f64, step: f64, rows: f64| {
+        let doublings = (scale / (rows / step)).log2();
+        (doublings - doublings.round()).abs() < 1e-9
+    };
+    for (scale, step) in [(a, 0.1), (b, 0.01), (c, 1.0), (d, 0.1), (e, 0.01)] {
+        assert!(is_rows(*scale, step, 4.0), "{scale} {step}");
+    }
+    assert_eq!((c / shown, e / last), (4.0, 4.0));
+}
+
 /// With real noise: a mean far from the value is shown, near the true one and not equal to it.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_shown_has_noise() {
@@ -509,4 +566,15 @@ async fn what_is_shown_has_noise() {
         "{found:?}"
     );
     close(veil.spent().await, 40.0 * of_epoch(1.0, 5.0));
+    // Noise moves a mean of 1 past it in one of two answers, and none past it is shown.
+    let always = "CASE WHEN kind IS NULL THEN 0 ELSE 1 END";
+    let more = veil
+        .proxy_with(&veil.ledger, |yaml| {
+            yaml.replace("overflows: 40", "overflows: 70")
+        })
+        .await;
+    for _ in 0..30 {
+        let found = mean(&more, &asking(always, "0.2", OUT)).await;
+        assert!((0.84..=1.0).contains(&found), "{found}");
+    }
 }
