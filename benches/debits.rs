@@ -69,6 +69,7 @@ async fn answer(ledger: &Ledger, number: u64) {
         bought: plan,
         follows: None,
         held_before: None,
+        series_max: None,
         questions: vec![asked],
     };
     let charge = ledger.purchase("ann", purchase).await.expect("it is paid");

@@ -4,8 +4,10 @@ mod budget_left;
 mod by_periods;
 mod constant_answers;
 mod curve;
+mod declared_holdout;
 mod draw_release;
 mod earlier_looks;
+mod epochs;
 mod expected_error;
 mod explain;
 mod explore;
@@ -13,6 +15,8 @@ mod failures;
 mod first_answer;
 mod fits;
 mod group_privacy;
+mod holdout_words;
+mod holdouts;
 mod known_units;
 mod metrics;
 mod middle_queries;
@@ -82,8 +86,8 @@ pub use worth::{
 };
 
 use constant_answers::{ConstantAnswers, ConstantKey};
+use epochs::Epochs;
 use failures::Failures;
-use monitors::Monitors;
 use plan_cache::PlanCache;
 use preview::MadeUpPreviews;
 use public_matches::PublicMatches;
@@ -121,7 +125,8 @@ pub struct Engine {
     sampler: MakeSampler,
     failures: Arc<Failures>,
     single_flight: Arc<SingleFlight>,
-    monitors: Monitors,
+    monitors: Epochs,
+    holdouts: Epochs,
     metrics: Arc<Metrics>,
     planning_limit: Arc<PlanningLimit>,
     plans: PlanCache,
@@ -167,7 +172,8 @@ impl Engine {
             sampler,
             failures,
             single_flight,
-            monitors: Monitors::default(),
+            monitors: Epochs::default(),
+            holdouts: Epochs::default(),
             metrics,
             planning_limit,
             plans,

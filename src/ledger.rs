@@ -52,7 +52,8 @@ mod worker;
 
 pub use address::{Address, open_store};
 pub use answers::{
-    AnswerId, Buyer, FamilyId, Found, Newest, Purchase, QuestionDigest, QuestionId, Stored,
+    AnswerId, Buyer, FamilyId, Found, Newest, Purchase, QuestionDigest, QuestionId, SeriesId,
+    Stored,
 };
 pub use backups::LastBackup;
 pub use balance::{Balance, Balances};

@@ -67,7 +67,8 @@
 //!     `project/tidy::imports_point_one_way`.
 //!  2. The charge is durable before the backend sees the query, covers the plan it is used with,
 //!     and is never refunded; what is drawn after a look has a separate durable charge; the
-//!     questions of a monitor's epoch share one, under which nothing but verdicts is shown:
+//!     questions of an epoch share one, under which nothing but verdicts is shown, and the number
+//!     that ends a holdout's:
 //!     `a_charge_is_durable_before_the_backend_sees_the_query`,
 //!     `project/tidy::charges_are_made_by_the_ledger_alone`, the kills in `ledger::processes`.
 //!  3. No switch (flag, environment, feature, policy key, SET) turns noise or accounting off:
@@ -160,6 +161,8 @@
 //!   *closed*. (stream, bucket)
 //! - **monitor, epoch, verdict**: questions whether sums are above thresholds; those of one debit,
 //!   up to the first that is; one of their answers. (alarm, trigger)
+//! - **holdout, overflow**: test rows whose means are compared with an analyst's value; a mean that
+//!   differs, which ends the epoch and is shown. (test set)
 //! - **summary**: groups that the owner declares and releases once, to answer later questions from.
 //!   (synopsis, sketch)
 //! - **auto bounds, search**: bounds that the policy leaves to `auto`, and the release that

@@ -15,6 +15,7 @@
 //! | Gaussian | a number to add | an L2 norm | [`loss_gaussian`] | `gaussian.rs` |
 //! | threshold | nothing; counts decide | which keys exist | [`loss_threshold`] | `threshold.rs` |
 //! | above threshold | a verdict | an L1 norm | [`loss_of_epoch`] | `above_threshold.rs` |
+//! | holdout | a verdict, and a number | an L1 norm | [`loss_of_holdout`] | `holdout.rs` |
 //! | exponential | a candidate | the width of penalties | `Exponential::loss` | `exponential.rs` |
 //!
 //! Grouping sets may be measured by [`Effects`] in place of their groups: Gaussian noise then hides
@@ -36,6 +37,7 @@ mod event_bits;
 mod exponential;
 mod gaussian;
 mod group_privacy;
+mod holdout;
 mod laplace;
 mod laws;
 mod local;
@@ -61,6 +63,7 @@ pub use event_bits::bits;
 pub use exponential::{CandidateRun, Exponential};
 pub use gaussian::{gaussian, gaussian_finer, loss_gaussian};
 pub use group_privacy::{FALSE_ALARMS, Meaning, UNITS};
+pub use holdout::{HoldoutNoise, holdout_noise, loss_of_holdout};
 pub use laplace::{laplace, loss_laplace};
 pub use laws::Mechanism;
 pub use local::{Channel, OneBit, Randomiser};

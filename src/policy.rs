@@ -7,6 +7,7 @@ mod difference;
 mod error;
 mod file;
 mod file_keys;
+mod holdouts;
 mod periods;
 mod record_aggregates;
 mod scalar;
@@ -32,6 +33,7 @@ pub use file::{
     SummaryEntry, TableEntry, TableRule, UnitRule, names, time_of,
 };
 pub use file_keys::{KEYS, KeyShape, PolicyKey};
+pub use holdouts::Holdout;
 pub use periods::Periods;
 pub use record_aggregates::{
     ComponentsField, FieldKind, LogisticField, RECORD_AGGREGATES, RecordAggregate, RecordField,
@@ -328,6 +330,8 @@ pub struct Table {
     pub lists_from: Vec<(String, String)>,
     /// The periods of a private table whose rows are asked about by time.
     pub periods: Option<Periods>,
+    /// What the owner declares of a private table that is a holdout.
+    pub holdout: Option<Holdout>,
 }
 
 /// Rows of a public table, in its columns with listed values.
@@ -345,7 +349,7 @@ pub struct Limits {
     pub groups: u32,
     pub mirror_rows: u64,
     pub failures: u32,
-    /// The most questions of one epoch of a monitor; 0: no monitors.
+    /// The most questions of one epoch of a monitor or a holdout; 0: there are none.
     pub monitor_questions: u32,
     pub statement_timeout: std::time::Duration,
     /// Whether single rows may be read from the database and added up here.

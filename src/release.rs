@@ -26,7 +26,7 @@ use crate::ledger::Charge;
 use crate::mechanism::{Calibrated, SampleError, Sampler};
 use crate::rewrite::{CoordinateId, Draw, Plan, ReleasePlan, UnpaidPart, made_of};
 
-pub use epoch::{Epoch, EpochTerms, EpochVerdict, MonitoredRows};
+pub use epoch::{Epoch, EpochKind, EpochTerms, EpochVerdict, HoldoutVerdict, MonitoredRows};
 pub use look::{ClipBias, ClippedValues, FailedLook, Looked, TooFew};
 pub use noise_record::{KnownCut, NoiseRecord};
 pub use owner::{ONLY, OwnerError, OwnerRelease};

@@ -1,8 +1,9 @@
 //! A policy in words: what it protects, shows and allows.
 
+use crate::aggregates::three_digits;
 use crate::ledger::AccountSpec;
 use crate::mechanism::{Fixed, bits};
-use crate::policy::{Column, Policy, Protection, Renew, Scalar, Table, Unit, Unlisted};
+use crate::policy::{Column, Holdout, Policy, Protection, Renew, Scalar, Table, Unit, Unlisted};
 
 /// Number of values of a domain that the summary lists.
 const VALUES_SHOWN: usize = 6;
@@ -73,14 +74,14 @@ fn describe_budget(role: &AccountSpec, owner: &AccountSpec, policy: &Policy) -> 
         Fixed::round_down(policy.privacy.epsilon_min),
         Fixed::round_down(budget.delta),
     );
-    // Each charge may be for a monitor, and each of its questions may fail.
+    // Each charge may be for a monitor or a holdout, and each of its questions may fail.
     let per_charge = u64::from(policy.limits.monitor_questions.max(1));
     let asked = questions.saturating_mul(per_charge);
     let failures = policy.limits.failures;
     let (epsilon, delta, leaked) = (budget.epsilon, budget.delta, bits(asked, failures).ceil());
     let each = match policy.limits.monitor_questions {
         0 | 1 => String::new(),
-        most => format!(", each a monitor of up to {most} statements"),
+        most => format!(", each a monitor or a holdout of up to {most} statements"),
     };
     format!(
         "  {name}: epsilon {epsilon}, delta {delta:e}; at most {questions} charged \
@@ -112,9 +113,24 @@ fn describe_table(table: &Table, unlisted: &[&str], word: &str) -> Vec<String> {
                 let column = &table.columns[periods.column.0].name;
                 format!("    Questions by time: {}", periods.describe(column))
             }));
+            lines.extend(table.holdout.map(|holdout| holdout_of(&holdout, unit)));
             lines
         }
     }
+}
+
+fn holdout_of(holdout: &Holdout, unit: &Unit) -> String {
+    let Holdout {
+        rows,
+        tolerance,
+        scale: _,
+        overflows,
+    } = holdout;
+    let epsilon = three_digits(holdout.epsilon_of_epoch(unit.rows_per_unit));
+    format!(
+        "    A holdout of {rows} rows: a role pays epsilon {epsilon} (pure) for its questions \
+            until a mean differs by {tolerance}, {overflows} times at most"
+    )
 }
 
 fn rows(unit: &Unit, word: &str) -> String {

@@ -20,7 +20,9 @@ use super::{
 use crate::error::Error;
 use crate::finish::{self, Fits, ViewRows};
 use crate::ledger::{Balances, Verdict};
-use crate::parse::{ExplainFormat, MonitorQuery, ParameterValue, Query, parameter_type};
+use crate::parse::{
+    ExplainFormat, HoldoutQuery, MonitorQuery, ParameterValue, Query, parameter_type,
+};
 use crate::policy::Notices;
 use crate::refusal::{Refusal, reason};
 use crate::release::Released;
@@ -57,6 +59,8 @@ enum Unplanned {
     Answered(Answer, Verdict),
     /// A question to a monitor; and the memory of its constants.
     Monitor(Box<MonitorQuery>, Description, HeldMemory),
+    /// A question to a holdout; and the memory of its constants.
+    Holdout(Box<HoldoutQuery>, Description, HeldMemory),
 }
 
 /// A question that is explained, and not asked.
@@ -76,11 +80,15 @@ fn final_statement(
     aside(|| finish::finish(plan, released, views)).map_err(Error::Rewrite)
 }
 
-/// The refusal of a monitor at the desk, where prices are shown before a question and no epoch is
-/// kept.
-fn only_in_sessions() -> Refusal {
-    Refusal::unsupported(reason::MONITOR_FORM, "pgveil.above() at the desk")
-        .detail("A price is agreed on for each question there. A monitor is paid for once.")
+/// The refusal of a monitor or a holdout at the desk, where prices are shown before a question and
+/// no epoch is kept.
+fn only_in_sessions(query: &Query) -> Refusal {
+    let (reason, what) = match query.asks_monitor() {
+        true => (reason::MONITOR_FORM, "pgveil.above() at the desk"),
+        false => (reason::HOLDOUT_FORM, "pgveil.holdout() at the desk"),
+    };
+    Refusal::unsupported(reason, what)
+        .detail("A price is agreed on for each question there. This one is paid for once.")
         .hint("Ask it in a session, for example of psql; EXPLAIN shows its price there.")
 }
 
@@ -192,6 +200,11 @@ impl Engine {
                 self.plan_monitor_now(requester, &monitor, &facts).await?;
                 return Ok(description);
             }
+            if let Some(asked) = query.holdout().map_err(Error::Parse)? {
+                let facts = StatementFacts::new();
+                self.plan_holdout(requester, &asked, &facts).await?;
+                return Ok(description);
+            }
             self.plan_or_preview(requester, &query, &StatementFacts::new())
                 .await?;
         }
@@ -301,6 +314,11 @@ impl Engine {
                 self.answer_monitor(requester, question, formats, (timing, facts))
                     .await
             }
+            Unplanned::Holdout(asked, description, _held) => {
+                let question = (&*asked, description);
+                self.answer_holdout(requester, question, formats, (timing, facts))
+                    .await
+            }
         }
     }
 
@@ -327,6 +345,10 @@ impl Engine {
         let (bound, held) = self.bind(requester, &query, parameters, arguments).await?;
         if let Some(monitor) = bound.monitor().map_err(Error::Parse)? {
             let unplanned = Unplanned::Monitor(Box::new(monitor), description, held);
+            return Ok(ControlFlow::Break(unplanned));
+        }
+        if let Some(asked) = bound.holdout().map_err(Error::Parse)? {
+            let unplanned = Unplanned::Holdout(Box::new(asked), description, held);
             return Ok(ControlFlow::Break(unplanned));
         }
         let (plan, is_preview) = Box::pin(self.plan_or_preview(requester, &bound, facts)).await?;
@@ -395,11 +417,9 @@ impl Engine {
         facts: &StatementFacts,
     ) -> Result<Vec<String>, Error> {
         let values = (parameters, arguments);
-        if query.asks_monitor() {
-            let monitor = self.bound_monitor(requester, query, values).await?;
-            return self
-                .explain_monitor(requester, &monitor, (format, facts))
-                .await;
+        if query.asks_epoch() {
+            let bound = self.bound_epoch(requester, query, values).await?;
+            return self.explain_epoch(requester, &bound, (format, facts)).await;
         }
         let foreseen = self.foresee(requester, query, values, facts).await?;
         let Some(ExplainedQuestion {
@@ -421,19 +441,34 @@ impl Engine {
         })
     }
 
-    /// The question to a monitor, with its parameters as constants.
-    async fn bound_monitor(
+    async fn explain_epoch(
+        &self,
+        requester: &Requester,
+        bound: &Query,
+        (format, facts): (ExplainFormat, &StatementFacts),
+    ) -> Result<Vec<String>, Error> {
+        let asked = (format, facts);
+        if let Some(monitor) = bound.monitor().map_err(Error::Parse)? {
+            return self.explain_monitor(requester, &monitor, asked).await;
+        }
+        match bound.holdout().map_err(Error::Parse)? {
+            Some(holdout) => self.explain_holdout(requester, &holdout, asked).await,
+            None => Err(internal("parse", &"no epoch is asked")),
+        }
+    }
+
+    /// The question to a monitor or a holdout, with its parameters as constants.
+    async fn bound_epoch(
         &self,
         requester: &Requester,
         query: &Query,
         (parameters, arguments): (&[u32], &[Argument]),
-    ) -> Result<MonitorQuery, Error> {
+    ) -> Result<Query, Error> {
         let query = match self.classify(requester, query, parameters).await? {
             Described::Catalogs(query) | Described::Question(query, _) => query,
         };
         let (bound, _held) = self.bind(requester, &query, parameters, arguments).await?;
-        let monitor = bound.monitor().map_err(Error::Parse)?;
-        monitor.ok_or_else(|| internal("parse", &"no monitor is asked"))
+        Ok(bound)
     }
 
     /// The facts about a question before it is asked; `None` for one about the catalogs.
@@ -453,8 +488,8 @@ impl Engine {
             Described::Question(query, description) => (query, description),
         };
         let (query, _held) = self.bind(requester, &query, parameters, arguments).await?;
-        if query.asks_monitor() {
-            return Err(Error::Parse(only_in_sessions()));
+        if query.asks_epoch() {
+            return Err(Error::Parse(only_in_sessions(&query)));
         }
         let (plan, balances) = self.plan_for(requester, &query, facts).await?;
         facts.note_plan(&plan, &self.policy);

@@ -55,7 +55,8 @@ impl Engine {
                 ViewKind::GroupPrivacy => self.group_privacy(requester).await?,
                 ViewKind::Meaning => self.meaning(requester).await?,
                 ViewKind::Summaries => self.summary_rows(requester).await?,
-                ViewKind::Monitors => self.monitors.rows(&requester.role),
+                ViewKind::Monitors => self.monitor_rows(&requester.role),
+                ViewKind::Holdouts => self.holdout_rows(requester).await?,
             };
             views.push(ViewRows { kind: *kind, rows });
         }

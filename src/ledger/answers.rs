@@ -115,6 +115,41 @@ pub struct Purchase {
     /// How many answers of a family the role held when it was decided what to buy. Where it holds
     /// others by now, nothing is bought.
     pub held_before: Option<(FamilyId, u64)>,
+    /// The most debits of the role whose names begin as `bought` does ([`SeriesId`]). Where it has
+    /// as many, nothing is bought.
+    pub series_max: Option<u32>,
+}
+
+/// Identifies debits that are counted together, for ever: the first bytes of their names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SeriesId([u8; Self::BYTES]);
+
+impl SeriesId {
+    const BYTES: usize = 16;
+
+    /// The series of a digest.
+    pub fn new(digest: [u8; 32]) -> Self {
+        Self::of(&Fingerprint::new(digest))
+    }
+
+    /// The series of a debit of this name.
+    pub(super) fn of(name: &Fingerprint) -> Self {
+        let mut first = [0; Self::BYTES];
+        first.copy_from_slice(&name.as_bytes()[..Self::BYTES]);
+        Self(first)
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// The name of one debit of the series.
+    pub fn name(self, of_debit: [u8; Self::BYTES]) -> Fingerprint {
+        let mut name = [0; 32];
+        name[..Self::BYTES].copy_from_slice(&self.0);
+        name[Self::BYTES..].copy_from_slice(&of_debit);
+        Fingerprint::new(name)
+    }
 }
 
 impl Purchase {
@@ -136,6 +171,7 @@ impl Purchase {
             follows: None,
             questions,
             held_before: None,
+            series_max: None,
         }
     }
 }

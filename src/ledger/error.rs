@@ -212,6 +212,9 @@ pub enum DebitError {
     /// The owner has frozen the role's account, or all of them.
     #[error("the account of role {role:?} is frozen")]
     Frozen { role: String },
+    /// The role has as many debits of a series as it may have.
+    #[error("{most} debits of a series are made")]
+    UsedUp { most: u32 },
     /// Another process is making an answer to the same question, or has just made one, or an answer
     /// that was to be taken is gone: look for it again in a moment.
     #[error("the same question is being answered by another process")]
@@ -233,6 +236,7 @@ impl DebitError {
             Self::TotalExhausted { role: _ } => Some(refuse::total_exhausted()),
             Self::Closed { role: _ } => Some(refuse::refuse_closed()),
             Self::Frozen { role: _ } => Some(refuse::frozen()),
+            Self::UsedUp { most } => Some(refuse::holdout_used_up(*most)),
             Self::Awaited | Self::Ledger(_) => None,
         }
     }

@@ -1,9 +1,10 @@
 //! Entries of a role's history.
 
+use super::answers::SeriesId;
 use super::charge::Fingerprint;
 use super::error::Error;
 use super::rules::Rules;
-use super::store::{Row, StoreValue};
+use super::store::{Row, StoreValue, blob, first_row};
 use crate::mechanism::Loss;
 
 /// One debit of a role, as the history has it.
@@ -44,6 +45,16 @@ pub(super) fn join_statements(entries: &mut Vec<Entry>) {
 const ROWS_OF_ENTRY: i64 = 8;
 
 impl Rules {
+    /// How many debits of a series the role has. Debits are never removed, so it never falls.
+    pub(super) fn debits_of_series(&mut self, role: &str, series: SeriesId) -> Result<i64, Error> {
+        let sql = "SELECT count(*) FROM debit WHERE role = $1 AND substr(fingerprint, 1, 16) = $2";
+        let values = [
+            StoreValue::Int(self.role(role)?.id),
+            blob(series.as_bytes()),
+        ];
+        first_row(&self.store.query(sql, &values)?)?.int(0)
+    }
+
     /// The newest debits of a role, newest first.
     pub(super) fn history(&mut self, role: &str, rows_max: u32) -> Result<Vec<Entry>, Error> {
         let sql = "SELECT epsilon, rho, mu_squared, delta, microseconds, fingerprint, id, \

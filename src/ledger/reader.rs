@@ -12,7 +12,7 @@ use super::upgrade::check_readable;
 use super::worker::{ReadingWorker, Worker};
 use super::{
     AccountSpec, Address, Balance, Balances, Clock, Decided, Entry, Error, Found, LastBackup,
-    LedgerHeight, QuestionId,
+    LedgerHeight, QuestionId, SeriesId,
 };
 
 /// A ledger that is read. No method writes, and [`LedgerReader::open`] opens one whose store
@@ -162,6 +162,18 @@ impl LedgerReader {
     /// [`Error`].
     pub async fn failures_left(&self, role: &str, limit: u32) -> Result<u32, Error> {
         Ok(limit.saturating_sub(self.failures(role).await?))
+    }
+
+    /// How many debits of a series the role has.
+    ///
+    /// # Errors
+    ///
+    /// [`Error`].
+    pub async fn debits_of_series(&self, role: &str, series: SeriesId) -> Result<i64, Error> {
+        let role = self.require_role(role)?;
+        self.worker
+            .call(move |rules| rules.debits_of_series(&role, series))
+            .await
     }
 
     /// The role's newest debits, newest first, at most `rows_max`.

@@ -103,6 +103,20 @@ pub(super) fn frozen() -> Refusal {
     )
 }
 
+/// The role has opened a holdout as often as its owner allows.
+pub(super) fn holdout_used_up(most: u32) -> Refusal {
+    let detail = format!(
+        "Each role may open it {most} times: after more of its answers, questions fit its own rows \
+            alone. Nothing was charged."
+    );
+    refusal(
+        reason::HOLDOUT_USED_UP,
+        "the holdout is used up".to_owned(),
+        &detail,
+    )
+    .hint("Its owner has to draw a new one, in another table.")
+}
+
 fn refusal(reason: Reason, message: String, detail: &str) -> Refusal {
     Refusal::new(reason, message).detail(detail)
 }

@@ -13,7 +13,7 @@ use super::error::{DebitError, Error};
 use super::height::LedgerHeight;
 use super::store::{Access, Row, Store, StoreValue, first_row, fixed_value, gone, loss as columns};
 use super::witness::Witness;
-use super::{AccountSpec, Buyer, Purchase};
+use super::{AccountSpec, Buyer, Purchase, SeriesId};
 use crate::mechanism::{Cap, Fixed, Loss};
 use crate::policy::Renew;
 pub(super) use admission::is_frozen;
@@ -137,6 +137,7 @@ impl Rules {
             follows,
             questions,
             held_before,
+            series_max,
         } = purchase;
         let account = self.role(role)?;
         let now = self.clock.now();
@@ -158,6 +159,11 @@ impl Rules {
             return Ok(Err(DebitError::Closed {
                 role: role.to_owned(),
             }));
+        }
+        if let Some(most) = *series_max
+            && self.debits_of_series(role, SeriesId::of(bought))? >= i64::from(most)
+        {
+            return Ok(Err(DebitError::UsedUp { most }));
         }
         let (whole, of_owner, lifetime) = match cover(purchase, &mine, &total) {
             Ok(debited) => debited,

@@ -127,7 +127,7 @@ pub fn check_epoch(epsilon: Fixed) -> Result<(), CalibrationError> {
     scale_of_threshold(epsilon, STEP_BITS).map(|_| ())
 }
 
-fn scale_of_threshold(epsilon: Fixed, step_bits: u32) -> Result<u64, CalibrationError> {
+pub(super) fn scale_of_threshold(epsilon: Fixed, step_bits: u32) -> Result<u64, CalibrationError> {
     let scale = match epsilon.0 {
         0 => None,
         epsilon => Some((1u128 << (step_bits + 1 + Fixed::BITS)).div_ceil(epsilon)),
@@ -139,7 +139,7 @@ fn scale_of_threshold(epsilon: Fixed, step_bits: u32) -> Result<u64, Calibration
 }
 
 /// `noisy >= threshold + noise * 2^-step_bits * sensitivity`.
-fn is_above(
+pub(super) fn is_above(
     (noise, step_bits): (i128, u32),
     noisy: i128,
     ThresholdQuestion {

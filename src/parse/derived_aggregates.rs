@@ -97,7 +97,7 @@ fn called_aggregate(function: &ast::Function) -> Option<(&'static Derived, Span)
     (schema == SCHEMA).then_some((derived, place))
 }
 
-fn fold_case(ident: &ast::Ident) -> String {
+pub(super) fn fold_case(ident: &ast::Ident) -> String {
     match ident.quote_style {
         Some(_) => ident.value.clone(),
         None => ident.value.to_ascii_lowercase(),
@@ -141,15 +141,13 @@ fn written_out(derived: &Derived, call: &ast::Function, place: Span) -> Result<a
             ),
         ));
     }
-    let mut expr = read(derived.stands_for).ok_or_else(form)?;
-    let mut fill = Fill {
-        derived,
+    let fill = Fill {
+        over: derived.over,
         arguments: &arguments,
         filter: call.filter,
         place,
     };
-    let ControlFlow::Continue(()) = visit::visit_mut(&mut expr, &mut fill);
-    Ok(expr)
+    fill.write(derived.stands_for).ok_or_else(form)
 }
 
 fn read(sql: &str) -> Option<ast::Expr> {
@@ -158,11 +156,21 @@ fn read(sql: &str) -> Option<ast::Expr> {
 }
 
 /// Puts a call's arguments and its FILTER in. What is written has the call's place in the text.
-struct Fill<'f> {
-    derived: &'f Derived,
-    arguments: &'f [ast::Expr],
-    filter: Option<&'f ast::Expr>,
-    place: Span,
+pub(super) struct Fill<'f> {
+    /// The functions that take the FILTER.
+    pub over: &'f [&'f str],
+    pub arguments: &'f [ast::Expr],
+    pub filter: Option<&'f ast::Expr>,
+    pub place: Span,
+}
+
+impl Fill<'_> {
+    /// The expression of this text, whose `$1` is the first argument; `None` where it is none.
+    pub(super) fn write(mut self, text: &str) -> Option<ast::Expr> {
+        let mut expr = read(text)?;
+        let ControlFlow::Continue(()) = visit::visit_mut(&mut expr, &mut self);
+        Some(expr)
+    }
 }
 
 impl ast::VisitorMut for Fill<'_> {
@@ -175,7 +183,7 @@ impl ast::VisitorMut for Fill<'_> {
         } else if let ast::Expr::Function(function) = expr {
             for part in &mut function.name.0 {
                 if let ast::ObjectNamePart::Identifier(ident) = part {
-                    if self.derived.over.contains(&ident.value.as_str()) {
+                    if self.over.contains(&ident.value.as_str()) {
                         function.filter = self.filter.cloned().map(Box::new);
                     }
                     ident.span = self.place;

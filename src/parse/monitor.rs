@@ -132,6 +132,11 @@ impl ast::Visitor for Calls {
 }
 
 fn is_above(name: &ast::ObjectName) -> bool {
+    is_own(name, "above")
+}
+
+/// Whether a name is that of pgveil's own `function`.
+pub(super) fn is_own(name: &ast::ObjectName, function: &str) -> bool {
     let is = |part: &ast::ObjectNamePart, wanted: &str| match part {
         ast::ObjectNamePart::Identifier(ident) => match ident.quote_style {
             Some(_) => ident.value == wanted,
@@ -139,7 +144,7 @@ fn is_above(name: &ast::ObjectName) -> bool {
         },
         ast::ObjectNamePart::Function(_) => false,
     };
-    matches!(name.0.as_slice(), [schema, name] if is(schema, "pgveil") && is(name, "above"))
+    matches!(name.0.as_slice(), [schema, name] if is(schema, "pgveil") && is(name, function))
 }
 
 /// The call that an item of SELECT shows, also as a number or a text.
@@ -192,7 +197,7 @@ fn write_verdict(expr: &ast::Expr, is_above: bool) -> String {
     }
 }
 
-fn is_constant(item: &ast::SelectItem) -> bool {
+pub(super) fn is_constant(item: &ast::SelectItem) -> bool {
     match item {
         ast::SelectItem::UnnamedExpr(expr) | ast::SelectItem::ExprWithAlias { expr, alias: _ } => {
             matches!(expr, ast::Expr::Value(_))
@@ -202,7 +207,7 @@ fn is_constant(item: &ast::SelectItem) -> bool {
 }
 
 /// Whether the query groups, sorts or limits its rows, or the like.
-fn has_other_clauses(query: &ast::Query) -> bool {
+pub(super) fn has_other_clauses(query: &ast::Query) -> bool {
     let ast::SetExpr::Select(select) = &*query.body else {
         return true;
     };
@@ -221,7 +226,7 @@ fn has_other_clauses(query: &ast::Query) -> bool {
 }
 
 /// A constant number as a fraction.
-fn fraction(expr: &ast::Expr) -> Option<(BigInt, BigInt)> {
+pub(super) fn fraction(expr: &ast::Expr) -> Option<(BigInt, BigInt)> {
     match expr {
         ast::Expr::Nested(expr) => fraction(expr),
         ast::Expr::UnaryOp {

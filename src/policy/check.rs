@@ -3,6 +3,7 @@
 mod collected;
 mod columns;
 mod domains;
+mod holdouts;
 mod periods;
 mod placement;
 mod relations;
@@ -133,6 +134,7 @@ async fn check_tables(
             &columns,
             findings,
         ));
+        let holdout = holdouts::check(file, table, unit.as_ref(), findings);
         let protection = match (table.is_public(), unit) {
             (true, _) => Protection::Public,
             (false, Some(unit)) => Protection::Private(unit),
@@ -158,6 +160,7 @@ async fn check_tables(
             content,
             lists_from: lists_from(table),
             periods,
+            holdout,
         });
     }
     (tables, searches)
@@ -184,6 +187,7 @@ fn lists_from(table: &Listed<'_>) -> Vec<(String, String)> {
         rows_per_unit: _,
         shows_other_columns: _,
         periods: _,
+        holdout: _,
     } = &table.entry.rule
     else {
         return Vec::new();

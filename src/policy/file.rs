@@ -2,6 +2,7 @@
 
 mod collected;
 mod columns;
+mod holdout;
 mod ledger;
 mod operators;
 mod periods;

@@ -171,6 +171,8 @@ fn add_table(table: &Table, text: &mut String) {
         lists_from: _,
         // When an answer is bought, not what it is.
         periods: _,
+        // What questions to the holdout cost, not what another question is answered.
+        holdout: _,
     } = table;
     line(text, format_args!("table {schema:?} {name:?}"));
     match protection {

@@ -35,6 +35,8 @@ pub enum ViewKind {
     Summaries,
     /// The role's monitors in this process.
     Monitors,
+    /// The holdouts, with what the role has opened of them.
+    Holdouts,
 }
 
 /// The functions of an aggregate's error: its standard error, the ends of its interval, and what
@@ -42,7 +44,7 @@ pub enum ViewKind {
 pub const STATISTICS: [&str; 4] = ["stderr", "ci_low", "ci_high", "low_by"];
 
 /// Every view.
-pub static VIEWS: [View; 10] = [
+pub static VIEWS: [View; 11] = [
     View {
         kind: ViewKind::Budget,
         name: "budget",
@@ -191,6 +193,23 @@ pub static VIEWS: [View; 10] = [
             ("opened_at", Type::Timestamptz),
             ("asked", Type::Int8),
             ("last_answer", Type::Bool),
+            ("is_open", Type::Bool),
+        ],
+    },
+    View {
+        kind: ViewKind::Holdouts,
+        name: "holdouts",
+        columns: &[
+            ("table_schema", Type::Text),
+            ("table_name", Type::Text),
+            ("rows", Type::Int8),
+            ("tolerance", Type::Float8),
+            ("scale", Type::Float8),
+            ("epsilon", Type::Float8),
+            ("overflows", Type::Int8),
+            ("opened", Type::Int8),
+            ("opened_at", Type::Timestamptz),
+            ("asked", Type::Int8),
             ("is_open", Type::Bool),
         ],
     },

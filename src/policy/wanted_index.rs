@@ -176,6 +176,7 @@ mod tests {
             content: None,
             lists_from: Vec::new(),
             periods: None,
+            holdout: None,
         }
     }
 

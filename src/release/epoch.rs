@@ -1,5 +1,5 @@
-//! Epochs of monitors: verdicts whether sums are above thresholds, for one debit up to the first
-//! that is.
+//! Epochs of monitors and of holdouts: verdicts whether sums are above thresholds, for one debit up
+//! to the first that is.
 
 use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
@@ -9,15 +9,37 @@ use super::groups::groups;
 use crate::execute;
 use crate::ledger::{Charge, EpochDebit};
 use crate::mechanism::{
-    Fixed, NoisyThreshold, SampleError, Sampler, SumDirection, ThresholdQuestion,
+    Fixed, HoldoutNoise, Loss, NoisyThreshold, SampleError, Sampler, SumDirection,
+    ThresholdQuestion, loss_of_epoch, loss_of_holdout,
 };
 use crate::rewrite::MonitoredSum;
+
+/// What an epoch shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EpochKind {
+    /// Verdicts alone.
+    Monitor,
+    /// Verdicts, and with the first that is true its noisy sum.
+    Holdout,
+}
 
 /// The price of an epoch, and the sums that it admits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EpochTerms {
+    pub kind: EpochKind,
+    /// The price of all verdicts together; for a holdout, of its answer once more.
     pub epsilon: Fixed,
     pub direction: SumDirection,
+}
+
+impl EpochTerms {
+    /// What an epoch costs; `None` where it is too large to be counted.
+    pub fn loss(&self) -> Option<Loss> {
+        match self.kind {
+            EpochKind::Monitor => Some(loss_of_epoch(self.epsilon)),
+            EpochKind::Holdout => loss_of_holdout(self.epsilon),
+        }
+    }
 }
 
 /// An open epoch. It lives in the memory of one process, and ends with it.
@@ -39,24 +61,34 @@ pub enum EpochVerdict {
     Above,
 }
 
+/// The verdict of a question to a holdout.
+pub enum HoldoutVerdict {
+    /// The means agree, and the epoch goes on.
+    Agrees(Epoch),
+    /// The means differ: the sum with its own noise, in steps of its refined grid. The epoch has
+    /// ended.
+    Overflow(i128),
+}
+
 impl Epoch {
     /// Draws the noise of its thresholds.
     ///
     /// # Guarantee
-    /// All verdicts of the epoch together cost at most what was charged:
-    /// [`NoisyThreshold::draw`]. The noise leaves in no other way: it is in no record and in no
-    /// message, and is wiped at the end.
-    ///
-    /// # Requires
-    /// `charge` is a debit of [`crate::mechanism::loss_of_epoch`] of its epsilon.
+    /// All that the epoch shows costs what was charged: [`NoisyThreshold::draw`],
+    /// [`crate::mechanism::holdout_noise`]. The noise leaves in no other way: it is in no record
+    /// and in no message, and is wiped at the end.
     ///
     /// # Errors
-    /// [`SampleError`]. The charge stands.
+    /// [`SampleError`], also where `charge` is not a debit of [`EpochTerms::loss`]. The charge
+    /// stands.
     pub fn begin(
         charge: Charge,
         terms: EpochTerms,
         sampler: &mut dyn Sampler,
     ) -> Result<Self, SampleError> {
+        if terms.loss().as_ref() != Some(charge.loss()) {
+            return Err(SampleError::Parameter);
+        }
         Ok(Self {
             threshold: NoisyThreshold::draw(terms.epsilon, sampler)?,
             debit: charge.into_epoch(),
@@ -98,7 +130,7 @@ impl Epoch {
         Ok(MonitoredRows(Zeroizing::new(sum.unwrap_or(0))))
     }
 
-    /// The verdict over the sum that was read.
+    /// The verdict of a monitor over the sum that was read.
     ///
     /// # Guarantee
     /// One draw of noise decides it. The epoch ends with the first verdict above, by type.
@@ -108,18 +140,56 @@ impl Epoch {
     /// admitted.
     ///
     /// # Errors
-    /// [`SampleError`]; the epoch has ended then.
+    /// [`SampleError`], also in an epoch of a holdout; the epoch has ended then.
     pub fn decide(
         self,
         MonitoredRows(sum): MonitoredRows,
         (question, asked): (&MonitoredSum<'_>, &ThresholdQuestion),
         sampler: &mut dyn Sampler,
     ) -> Result<EpochVerdict, SampleError> {
+        self.check_kind(EpochKind::Monitor)?;
         let noisy = Zeroizing::new(sum.saturating_add(sampler.sample(&question.noise().noise)?));
         let is_above = self.threshold.is_above(*noisy, asked);
         Ok(match is_above {
             true => EpochVerdict::Above,
             false => EpochVerdict::Below(self),
         })
+    }
+
+    /// The verdict of a holdout over the sum that was read, and the noisy sum where it is far from
+    /// zero.
+    ///
+    /// # Guarantee
+    /// One draw of noise decides it, and another one is in what is shown. The epoch ends with the
+    /// first sum that is shown, by type.
+    ///
+    /// # Requires
+    /// `noise` was calibrated for this epoch's epsilon and the question's sensitivity; the epoch
+    /// admits sums of every direction.
+    ///
+    /// # Errors
+    /// [`SampleError`], also in an epoch of a monitor; the epoch has ended then.
+    pub fn decide_holdout(
+        self,
+        MonitoredRows(sum): MonitoredRows,
+        (asked, noise): (&ThresholdQuestion, &HoldoutNoise),
+        sampler: &mut dyn Sampler,
+    ) -> Result<HoldoutVerdict, SampleError> {
+        self.check_kind(EpochKind::Holdout)?;
+        let distance = Zeroizing::new(sum.saturating_abs());
+        let noisy = Zeroizing::new(distance.saturating_add(sampler.sample(&noise.question)?));
+        if !self.threshold.is_above(*noisy, asked) {
+            return Ok(HoldoutVerdict::Agrees(self));
+        }
+        let shown = sum.saturating_add(sampler.sample(&noise.answer)?);
+        Ok(HoldoutVerdict::Overflow(shown))
+    }
+
+    /// An epoch answers what it was paid for.
+    fn check_kind(&self, wanted: EpochKind) -> Result<(), SampleError> {
+        match self.terms.kind == wanted {
+            true => Ok(()),
+            false => Err(SampleError::Parameter),
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The plan of a sum that a monitor compares with a threshold.
 
 use num_bigint::{BigInt, BigUint};
+use num_integer::Integer;
 use sqlparser::ast;
 
 use super::plan::Plan;
@@ -9,7 +10,10 @@ use super::vector::fixed_point::GridStep;
 use super::{ReleasePlan, UnpaidPart};
 use crate::aggregates::Foreseen;
 use crate::ir::{AggregateId, ReleaseId, aggregate_column, release_alias};
-use crate::mechanism::{Calibrated, Norm, SumDirection, ThresholdQuestion};
+use crate::mechanism::{
+    Calibrated, CalibrationError, Fixed, HoldoutNoise, Norm, SumDirection, ThresholdQuestion,
+    holdout_noise,
+};
 use crate::refusal::{Refusal, reason};
 
 /// The only release of a plan for a monitor.
@@ -93,6 +97,39 @@ impl<'p> MonitoredSum<'p> {
             threshold,
             sensitivity: BigInt::from(self.sensitivity.clone()),
         }
+    }
+}
+
+impl MonitoredSum<'_> {
+    /// The question whether a sum over a holdout is at least this fraction away from zero, and its
+    /// noise.
+    ///
+    /// # Guarantee
+    /// The sensitivity is that of `rows_per_unit` rows of values from -1 to 1, whatever value they
+    /// are compared with, or of this plan's clip if that is more.
+    ///
+    /// # Errors
+    /// [`CalibrationError`].
+    pub fn holdout_question(
+        &self,
+        threshold: &(BigInt, BigInt),
+        (rows_per_unit, epsilon): (u32, Fixed),
+    ) -> Result<(ThresholdQuestion, HoldoutNoise), CalibrationError> {
+        let asked = self.question(threshold);
+        let (steps, parts) = self.question(&(rows_per_unit.into(), 1.into())).threshold;
+        let of_rows = steps.magnitude().div_ceil(parts.magnitude());
+        let sensitivity = of_rows.max(self.sensitivity.clone());
+        let noise = holdout_noise(&sensitivity, epsilon)?;
+        let asked = ThresholdQuestion {
+            sensitivity: sensitivity.into(),
+            ..asked
+        };
+        Ok((asked, noise))
+    }
+
+    /// A sum on the refined grid, in the sum's unit.
+    pub fn value(&self, refined: i128) -> f64 {
+        refined as f64 * 2f64.powi(-(self.noise.refine as i32)) * self.step.size()
     }
 }
 

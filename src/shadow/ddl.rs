@@ -173,10 +173,17 @@ fn own() -> Vec<String> {
                 )
             })
         });
+    let holdout = ["numeric", "double precision"].map(|number| {
+        format!(
+            "CREATE FUNCTION {schema}.holdout({number}, {number}) RETURNS double precision \
+                LANGUAGE sql IMMUTABLE AS 'SELECT NULL::double precision'"
+        )
+    });
     std::iter::once(format!("CREATE SCHEMA IF NOT EXISTS {schema}"))
         .chain(tables)
         .chain(functions)
         .chain(above)
+        .chain(holdout)
         .chain(RECORD_AGGREGATES.iter().flat_map(record_aggregate))
         .collect()
 }

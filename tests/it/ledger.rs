@@ -116,6 +116,7 @@ fn buying(asked: QuestionDigest) -> Purchase {
         bought,
         follows: None,
         held_before: None,
+        series_max: None,
         questions: vec![asked],
     }
 }
@@ -133,6 +134,7 @@ fn taking(answer: AnswerId, offered: Loss, fresh: Loss) -> Purchase {
         bought,
         follows: None,
         held_before: None,
+        series_max: None,
         questions: Vec::new(),
     }
 }

@@ -59,6 +59,7 @@ fn table(name: &str, columns: Vec<Column>, keys: &[&[&str]], unit: Unit) -> Tabl
         content: None,
         lists_from: Vec::new(),
         periods: None,
+        holdout: None,
     }
 }
 

@@ -61,6 +61,8 @@ fn table(entry: &TableEntry) -> String {
         columns,
         // When an answer is bought, not what it is.
         periods: _,
+        // What questions to the holdout cost, not what another question is answered.
+        holdout: _,
     } = rule
     else {
         return format!("{name} public");

@@ -1,6 +1,7 @@
 //! The changes of the tables.
 
 use super::{Difference, words};
+use crate::policy::Holdout;
 use crate::policy::error::At;
 use crate::policy::file::{
     ColumnEntry, ColumnRule, PeriodsRule, RowsRule, TableEntry, TableRule, UnitRule,
@@ -13,6 +14,7 @@ struct Private<'a> {
     shows_other_columns: bool,
     columns: &'a [ColumnEntry],
     periods: Option<&'a PeriodsRule>,
+    holdout: Option<Holdout>,
 }
 
 /// `None` where it is public.
@@ -25,12 +27,14 @@ fn private(rule: &TableRule) -> Option<Private<'_>> {
             shows_other_columns,
             columns,
             periods,
+            holdout,
         } => Some(Private {
             unit,
             rows_per_unit: rows_per_unit.as_ref(),
             shows_other_columns: *shows_other_columns,
             columns,
             periods: periods.as_ref(),
+            holdout: holdout.as_ref().map(|holdout| holdout.value),
         }),
     }
 }
@@ -104,6 +108,7 @@ impl Difference {
                     ));
                     self.trust(&what, false, now.is_trusted());
                     self.searches(&what, &now);
+                    self.holdout(&what, None, now.holdout);
                 }
                 (Some(None), Some(now)) => {
                     self.tightens.push(format!(
@@ -111,6 +116,7 @@ impl Difference {
                     ));
                     self.trust(&what, false, now.is_trusted());
                     self.searches(&what, &now);
+                    self.holdout(&what, None, now.holdout);
                 }
                 (Some(Some(before)), Some(now)) => self.private(&what, &before, &now),
             }
@@ -130,6 +136,7 @@ impl Difference {
             shows_other_columns,
             columns,
             periods,
+            holdout,
         } = new;
         let (before, now) = (words::unit(old.unit), words::unit(unit));
         if before != now {
@@ -139,6 +146,7 @@ impl Difference {
             ));
         }
         self.periods(what, old.periods, *periods);
+        self.holdout(what, old.holdout, *holdout);
         self.trust(what, old.is_trusted(), new.is_trusted());
         let (before, now) = (words::rows(old.rows_per_unit), words::rows(*rows_per_unit));
         self.change(
@@ -199,6 +207,47 @@ impl Difference {
                 old.close_after != new.close_after,
                 format!("close_after of {what} changes: periods are bought at another time"),
             ),
+        }
+    }
+
+    /// What one charge answers, and how often there may be one.
+    fn holdout(&mut self, what: &str, old: Option<Holdout>, new: Option<Holdout>) {
+        match (old, new) {
+            (None, None) => {}
+            (None, Some(new)) => self.loosens.push(format!(
+                "{what} is a holdout, which each role may open {} times: one charge answers many \
+                    questions",
+                new.overflows
+            )),
+            (Some(_), None) => self.tightens.push(format!("{what} is no holdout any more")),
+            (Some(old), Some(new)) => {
+                let Holdout {
+                    rows,
+                    tolerance,
+                    scale,
+                    overflows,
+                } = new;
+                if overflows > old.overflows {
+                    self.loosens.push(format!(
+                        "each role may open the holdout {what} {overflows} times, not {}",
+                        old.overflows
+                    ));
+                } else if overflows < old.overflows {
+                    self.tightens.push(format!(
+                        "each role may open the holdout {what} {overflows} times, not {}",
+                        old.overflows
+                    ));
+                }
+                let before = (old.rows, old.tolerance, old.scale);
+                self.change(
+                    (rows, tolerance, scale) != before,
+                    format!(
+                        "the holdout {what} has rows {rows}, tolerance {tolerance} and scale \
+                            {scale}, not {}, {} and {}: its answers and prices change",
+                        old.rows, old.tolerance, old.scale
+                    ),
+                );
+            }
         }
     }
 

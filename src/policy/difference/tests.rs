@@ -311,6 +311,49 @@ fn a_new_role_and_a_new_table_loosen() {
     );
 }
 
+/// A holdout changes no other answer. What a role may learn grows with the times it may open it.
+#[test]
+fn changes_of_holdouts_are_reported() {
+    let demo = std::fs::read_to_string("policies/demo.yaml").unwrap();
+    let place = "    rows_per_unit: 15 ";
+    let with = |holdout: &str| file(&demo.replacen(place, &format!("    {holdout}\n{place}"), 1));
+    let lines_of = |old: &File, new: &File| {
+        let found = Difference::between(old, new);
+        assert!(!found.buys_again());
+        let lines = found.lines().map(|(kind, line)| format!("{kind}: {line}"));
+        lines.collect::<Vec<String>>()
+    };
+    let holdout = "holdout: {rows: 50000, tolerance: 0.04, scale: 0.0013, overflows: 30}";
+    let (none, some) = (file(&demo), with(holdout));
+    assert_eq!(
+        lines_of(&none, &some),
+        [
+            "loosens: nls.interviews is a holdout, which each role may open 30 times: one charge \
+                answers many questions"
+        ]
+    );
+    assert_eq!(
+        lines_of(&some, &none),
+        ["tightens: nls.interviews is no holdout any more"]
+    );
+    let more = with(&holdout.replace("30", "31"));
+    assert_eq!(
+        lines_of(&some, &more),
+        ["loosens: each role may open the holdout nls.interviews 31 times, not 30"]
+    );
+    assert_eq!(
+        lines_of(&more, &some),
+        ["tightens: each role may open the holdout nls.interviews 30 times, not 31"]
+    );
+    assert_eq!(
+        lines_of(&some, &with(&holdout.replace("0.04", "0.05"))),
+        [
+            "changes: the holdout nls.interviews has rows 50000, tolerance 0.05 and scale 0.0013, \
+                not 50000, 0.04 and 0.0013: its answers and prices change"
+        ]
+    );
+}
+
 /// Periods change no other answer; others of them are bought again.
 #[test]
 fn changes_of_periods_are_reported() {

@@ -2,9 +2,11 @@
 //! their columns.
 
 use super::columns::{ColumnEntry, columns, is_auto, names};
+use super::holdout;
 use super::periods;
 use super::periods::PeriodsRule;
 use crate::policy::error::{At, Findings, Location};
+use crate::policy::holdouts::Holdout;
 use crate::policy::views::SCHEMA as VIEW_SCHEMA;
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::Fields;
@@ -30,6 +32,7 @@ pub enum TableRule {
         shows_other_columns: bool,
         columns: Vec<ColumnEntry>,
         periods: Option<PeriodsRule>,
+        holdout: Option<Box<At<Holdout>>>,
     },
 }
 
@@ -162,6 +165,10 @@ fn private(node: &YamlNode, table: &str, findings: &mut Findings) -> Option<Tabl
     let periods = fields
         .optional("periods")
         .and_then(|node| periods::read(node, table, findings));
+    let holdout = fields
+        .optional("holdout")
+        .and_then(|node| holdout::read(node, table, findings))
+        .map(Box::new);
     fields.not_offered(
         "trusted",
         "views and materialized views are refused",
@@ -174,6 +181,7 @@ fn private(node: &YamlNode, table: &str, findings: &mut Findings) -> Option<Tabl
         shows_other_columns,
         columns,
         periods,
+        holdout,
     })
 }
 

@@ -50,7 +50,8 @@ pub(super) const KEYS: &[PolicyKey] = &[
         "limits.monitor_questions",
         KeyShape::Count(0, 1_000_000),
         "0",
-        "The most questions that a monitor answers for one charge. With 0 there are no monitors.",
+        "The most questions that a monitor or a holdout answers for one charge. With 0 there are \
+            none.",
         "monitor_questions: 1000",
     ),
     key(

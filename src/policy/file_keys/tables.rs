@@ -83,6 +83,40 @@ pub(super) const KEYS: &[PolicyKey] = &[
         "close_after: 2d",
     ),
     key(
+        "tables.*.holdout",
+        KeyShape::Map,
+        "none",
+        "The table is a holdout: pgveil.holdout() says whether means over its rows agree with \
+            means that analysts have from other rows, for one charge until one does not.",
+        "holdout: {rows: 50000, tolerance: 0.04, scale: 0.0013, overflows: 30}",
+    ),
+    required_key(
+        "tables.*.holdout.rows",
+        KeyShape::Count(1, 1_000_000_000),
+        "How many rows the table has. The number becomes public.",
+        "rows: 50000",
+    ),
+    required_key(
+        "tables.*.holdout.tolerance",
+        KeyShape::Number,
+        "How far a mean may be from the analyst's and still agree with it. At most 1.",
+        "tolerance: 0.04",
+    ),
+    required_key(
+        "tables.*.holdout.scale",
+        KeyShape::Number,
+        "The scale of the noise in a mean that is shown. Opening the holdout costs epsilon \
+            2 rows_per_unit / (scale rows). At most 1.",
+        "scale: 0.0013",
+    ),
+    required_key(
+        "tables.*.holdout.overflows",
+        KeyShape::Count(1, 1_000_000),
+        "How often each role may open it, for ever: it ends with the first mean that does not \
+            agree.",
+        "overflows: 30",
+    ),
+    key(
         "tables.*.other_columns",
         KeyShape::Words(&["visible", "hidden"]),
         "hidden",

@@ -48,6 +48,19 @@ reasons! {
         "The monitor was opened by a count or by a sum of one sign, which needs half of the noise. \
             All of its questions must be of that kind.",
         "Open another monitor for this question: `pgveil.above(…, 'another name')`.";
+    HOLDOUT_FORM = "holdout-form", FEATURE_NOT_SUPPORTED, Unsupported,
+        "`pgveil.holdout()` compares the average of one expression, over all rows of a table that \
+            the policy declares as a holdout, with a constant.",
+        "Write `SELECT pgveil.holdout(avg(CASE WHEN predicted = label THEN 1 ELSE 0 END), 0.83) \
+            FROM t`, without other clauses. See [holdout.md](holdout.md).";
+    HOLDOUT_ARGUMENT = "holdout-argument", INVALID_PARAMETER_VALUE, Other,
+        "The second argument of `pgveil.holdout()` must be a constant number from 0 to 1: your own \
+            mean, over training data that the table does not have.",
+        "Write `pgveil.holdout(avg(x), 0.83)`.";
+    NO_HOLDOUT = "no-holdout", FEATURE_NOT_SUPPORTED, Unsupported,
+        "The policy does not declare the table as a holdout.",
+        "Ask for the average itself, or ask the data owner for `holdout:` of the table. \
+            `pgveil.holdouts` lists those there are.";
     COLLECTED_VALUE = "collected-value", FEATURE_NOT_SUPPORTED, Unsupported,
         "The column's values were randomised before they were stored. pgveil estimates counts, \
             sums and averages from such reports. It does not compare, sort or show single reports.",

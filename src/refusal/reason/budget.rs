@@ -71,6 +71,21 @@ reasons! {
     MONITOR_BUSY = "monitor-busy", OBJECT_NOT_IN_PREREQUISITE_STATE, Other,
         "Other sessions of the role are asking the same monitor. Nothing was charged.",
         "Ask again later, or ask another monitor.";
+    HOLDOUT_USED_UP = "holdout-used-up", CONFIGURATION_LIMIT_EXCEEDED, Exhausted,
+        "The role has opened the holdout as often as the policy's `overflows` allows. After more \
+            answers, questions would fit the holdout's own rows. Nothing was charged.",
+        "Ask the data owner for a new holdout: rows that nobody has asked about, in another table.";
+    HOLDOUT_ENDED = "holdout-ended", OBJECT_NOT_IN_PREREQUISITE_STATE, Other,
+        "While the question waited, another session's question ended the holdout's epoch, so this \
+            answer would no longer be free. Nothing was charged.",
+        "Ask again. That opens the holdout again, for its price.";
+    HOLDOUT_NOT_OPEN = "holdout-not-open", OBJECT_NOT_IN_PREREQUISITE_STATE, Other,
+        "`pgveil.reuse` is `summary`, so pgveil buys nothing, and the holdout is not open. Nothing \
+            was charged.",
+        "`SET pgveil.reuse = on` opens it, for its price, which `EXPLAIN` shows.";
+    HOLDOUT_BUSY = "holdout-busy", OBJECT_NOT_IN_PREREQUISITE_STATE, Other,
+        "Other sessions of the role are asking the same holdout. Nothing was charged.",
+        "Ask again later.";
     COST_TOO_LARGE = "cost-too-large", PROGRAM_LIMIT_EXCEEDED, TooLarge,
         "The query costs more than pgveil can count.",
         "Ask for fewer parts, or lower `pgveil.epsilon`.";

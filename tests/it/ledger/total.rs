@@ -1,6 +1,6 @@
 //! The knowledge of the owner's total that roles gain by refusals: one refusal, on both stores.
 
-use pgveil::ledger::{Act, Buyer, DebitError, Purchase, Stored};
+use pgveil::ledger::{Act, Buyer, DebitError, Purchase, SeriesId, Stored};
 use pgveil::mechanism::{Accounting, Loss};
 
 use super::conformance::{decision, on_both_stores};
@@ -10,7 +10,45 @@ on_both_stores!(
     the_total_refuses_a_role_once,
     what_was_made_for_others_is_refused_like_what_is_new,
     what_is_paid_later_has_to_fit_and_is_not_debited,
+    a_series_of_debits_has_an_end,
 );
+
+/// A role has at most this many debits of a series, whoever makes them and however often the ledger
+/// is opened. Other series, other debits and other roles do not count.
+async fn a_series_of_debits_has_an_end(url: &str) {
+    let owner = account("owner", 8.0, 0.0, Accounting::Pure);
+    let roles = ["ann", "bob"].map(|name| account(name, 4.0, 0.0, Accounting::Pure));
+    let ledger = at(url, owner.clone(), &roles).await.unwrap();
+    let (mine, other) = (SeriesId::new([7; 32]), SeriesId::new([8; 32]));
+    let debit = |series: SeriesId, number: u8| Purchase {
+        series_max: Some(2),
+        ..Purchase::fresh(
+            Buyer::Role,
+            laplace(0.25),
+            series.name([number; 16]),
+            Vec::new(),
+        )
+    };
+    let _ = ledger.purchase("ann", debit(mine, 1)).await.unwrap();
+    let _ = ledger
+        .debit("ann", laplace(0.25), fingerprint(1))
+        .await
+        .unwrap();
+    let again = at(url, owner, &roles).await.unwrap();
+    let _ = again.purchase("ann", debit(mine, 2)).await.unwrap();
+    let _ = again.purchase("ann", debit(other, 1)).await.unwrap();
+    let _ = again.purchase("bob", debit(mine, 1)).await.unwrap();
+    for ledger in [&ledger, &again] {
+        assert_eq!(ledger.debits_of_series("ann", mine).await.unwrap(), 2);
+        assert_eq!(ledger.debits_of_series("ann", other).await.unwrap(), 1);
+        assert_eq!(ledger.debits_of_series("bob", mine).await.unwrap(), 1);
+        assert_eq!(ledger.debits_of_series("bob", other).await.unwrap(), 0);
+        let refused = ledger.purchase("ann", debit(mine, 3)).await;
+        assert!(matches!(refused, Err(DebitError::UsedUp { most: 2 })));
+        let spent = ledger.balance("ann").await.unwrap().spent.epsilon;
+        assert_eq!(spent, laplace(1.0).epsilon);
+    }
+}
 
 /// The first of two debits is refused where the second would not fit: by the role's budget, and by
 /// the owner's total.

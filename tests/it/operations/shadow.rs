@@ -66,6 +66,7 @@ fn table(
         content: None,
         lists_from: Vec::new(),
         periods: None,
+        holdout: None,
     }
 }
 

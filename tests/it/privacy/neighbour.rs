@@ -13,6 +13,7 @@ mod flip;
 mod forms;
 mod goldens;
 mod grammar;
+mod holdouts;
 mod joins;
 mod listed_groups;
 mod look;

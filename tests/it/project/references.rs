@@ -212,9 +212,13 @@ fn named_under<'a>(text: &'a str, heading: &str) -> Vec<&'a str> {
 /// Keys of every object that the JSON of EXPLAIN is made of.
 #[test]
 fn the_keys_of_explain_are_described() {
-    let source = ["src/engine/explain.rs", "src/engine/monitor_words.rs"]
-        .map(document)
-        .concat();
+    let source = [
+        "src/engine/explain.rs",
+        "src/engine/monitor_words.rs",
+        "src/engine/holdout_words.rs",
+    ]
+    .map(document)
+    .concat();
     let keys: BTreeSet<&str> = source
         .match_indices("\": ")
         .filter_map(|(at, _)| source[..at].rsplit('"').next())

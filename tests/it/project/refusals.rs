@@ -20,6 +20,13 @@ const ELSEWHERE: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "a question to a holdout, which has another plan: parse::holdout, sql::holdouts",
+        &[
+            "the value of pgveil.holdout() must be a constant number from 0 to 1",
+            "this form of pgveil.holdout()",
+        ],
+    ),
+    (
         "a catalog's path, which is taken before a plan is made: catalogs::reach",
         &[
             "FOR UPDATE and FOR SHARE are not allowed",

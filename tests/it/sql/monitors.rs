@@ -459,6 +459,55 @@ async fn the_owner_decides_how_much_one_charge_covers() {
     close(veil.spent().await, 4.0 * of_epoch(8.0));
 }
 
+/// Planning a question waits for the lock on an index of its table, which is held until the
+/// question is cancelled.
+async fn cancel_while_it_reads(veil: &Veil, sql: &str) -> String {
+    let hold = "BEGIN; REINDEX INDEX \"Till\".\"Sales_pkey\"";
+    veil.client.batch_execute(hold).await.unwrap();
+    let cancel = CancellationToken::new();
+    let (engine, query, token) = (Arc::clone(&veil.engine), query(sql), cancel.clone());
+    let asked = tokio::spawn(async move {
+        let session = session();
+        let asked = engine.answer(&session, &query, &[], &[], &[Format::Text], token);
+        asked.await.map(|_| ())
+    });
+    let waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted";
+    while veil.direct(waiting).await == ["0"] {
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    cancel.cancel();
+    let ended = asked.await.unwrap().err().unwrap();
+    veil.client.batch_execute("ROLLBACK").await.unwrap();
+    ended.report().sqlstate.to_string()
+}
+
+/// A question that is cancelled while it reads ends nothing: it is paid for where it opened the
+/// monitor, counts among the questions of the charge, and later ones are free.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_question_leaves_its_epoch_open() {
+    let three = POLICY.replace("monitor_questions: 1000", "monitor_questions: 3");
+    let veil = till_with(true, &three).await;
+    let sql = format!("SELECT pgveil.above(count(*), 700) FROM {SALES}");
+    let one = of_epoch(8.0);
+    let view = "SELECT asked, last_answer, is_open FROM pgveil.monitors";
+    let known = async || rows_of(&veil.engine, &session(), view).await.unwrap();
+    // The first question opens it.
+    assert_eq!(cancel_while_it_reads(&veil, &sql).await, "57014");
+    close(veil.spent().await, one);
+    assert_eq!(known().await, ["0|∅|t"]);
+    assert!(!verdict(&veil.engine, &sql).await);
+    close(veil.spent().await, one);
+    assert_eq!(known().await, ["1|f|t"]);
+    // The third ends it, as the last that the charge covers.
+    assert_eq!(cancel_while_it_reads(&veil, &sql).await, "57014");
+    assert_eq!(known().await, ["1|f|f"]);
+    assert!(!verdict(&veil.engine, &sql).await);
+    close(veil.spent().await, 2.0 * one);
+    let failed = "SELECT queries_failed FROM pgveil.budget";
+    let failed = rows_of(&veil.engine, &session(), failed).await.unwrap();
+    assert_eq!(failed, ["0"]);
+}
+
 /// Names that nothing was paid for take no room.
 #[tokio::test(flavor = "multi_thread")]
 async fn names_of_monitors_that_ended_take_no_room() {

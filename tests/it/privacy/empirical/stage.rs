@@ -36,6 +36,7 @@ privacy:
   accounting: ACCOUNTING
   threshold_share: 0.5
   data_version: "1"
+limits: {monitor_questions: 1000}
 roles:
   - name: analyst
     password: SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=
@@ -263,6 +264,36 @@ impl Stage {
             each(minus(self.spent().await, before), answers / 2),
             alone,
         )
+    }
+}
+
+impl Stage {
+    /// Opens a monitor for each trial, at the count of a cell with its canary, and asks it until
+    /// an answer is true, at most `questions` times: the attacker sees which one was. Also returns
+    /// the cost of one trial.
+    pub async fn monitored(&self, trials: usize, questions: usize) -> (Trials, Loss) {
+        let before = self.spent().await;
+        let side = async |cell: usize| {
+            let mut session = self.session().await;
+            let mut seen = Vec::new();
+            for trial in 0..trials {
+                let sql = format!(
+                    "SELECT 'a', pgveil.above(count(*), {}, '{cell} {trial}')::int FROM a.people \
+                        WHERE cell = {cell}",
+                    OTHERS + 1
+                );
+                let mut asked = 0;
+                while asked < questions && bought(&mut session, &sql).await["a"] == [0.0] {
+                    asked += 1;
+                }
+                seen.push(vec![asked as f64]);
+            }
+            seen
+        };
+        // The first cell has a canary, and the second has none.
+        let (with, without) = tokio::join!(side(1), side(2));
+        let charged = each(minus(self.spent().await, before), 2 * trials);
+        (Trials { with, without }, charged)
     }
 }
 

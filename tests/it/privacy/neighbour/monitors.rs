@@ -4,7 +4,7 @@
 use num_bigint::BigInt;
 use pgveil::engine::plan;
 use pgveil::mechanism::{AccountState, Accounting, Cap, Fixed, Loss, SumDirection};
-use pgveil::parse::{Statement, parse};
+use pgveil::parse::{Query, Statement, parse};
 use pgveil::policy::{ClipChoice, SessionSettings};
 use pgveil::resolve::Constants;
 use pgveil::rewrite::{MonitoredSum, Plan, Terms};
@@ -43,11 +43,16 @@ const PLACES: [&str; 7] = [
         max(f4) AS f4, max(ni) AS ni, bool_or(b) AS b FROM w.visits GROUP BY person) AS x",
 ];
 
-fn planned(world: &World, sql: &str, epsilon: f64) -> Option<Plan> {
+pub fn query(sql: &str) -> Query {
     let statements = parse(sql).unwrap();
     let [Statement::Query(query)] = statements.as_slice() else {
         panic!("{sql}")
     };
+    query.clone()
+}
+
+/// The plan of a sum in an epoch.
+pub fn planned_query(world: &World, query: &Query, epsilon: f64) -> Option<Plan> {
     let fixed = Fixed::round_down;
     let cap = Cap::new(fixed(8.0), Fixed::ZERO, fixed(0.5), Accounting::Pure).unwrap();
     let terms = Terms {
@@ -75,7 +80,7 @@ fn planned(world: &World, sql: &str, epsilon: f64) -> Option<Plan> {
 }
 
 /// The statement's only integer on its refined grid.
-fn integer(groups: &Groups, sum: &MonitoredSum<'_>) -> BigInt {
+pub fn integer(groups: &Groups, sum: &MonitoredSum<'_>) -> BigInt {
     let refine = sum.noise().refine;
     let is_refined = sum.plan().release(sum.release()).is_refined();
     let found = groups
@@ -100,7 +105,9 @@ async fn sums_of_monitors_move_as_they_say() {
         for (sum, direction) in SUMS {
             let place = random.pick(&PLACES);
             let sql = format!("SELECT {sum} FROM {place}");
-            let Some(plan) = planned(&world, &sql, *random.pick(&[&0.05, &0.5, &4.0])) else {
+            let Some(plan) =
+                planned_query(&world, &query(&sql), *random.pick(&[&0.05, &0.5, &4.0]))
+            else {
                 continue;
             };
             let Ok(sum) = MonitoredSum::of(&plan) else {
