@@ -69,6 +69,7 @@ async fn answer(ledger: &Ledger, number: u64) {
         bought: plan,
         follows: None,
         held_before: None,
+        prepaid: None,
         questions: vec![asked],
     };
     let charge = ledger.purchase("ann", purchase).await.expect("it is paid");

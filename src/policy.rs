@@ -32,7 +32,7 @@ pub use file::{
     SummaryEntry, TableEntry, TableRule, UnitRule, names, time_of,
 };
 pub use file_keys::{KEYS, KeyShape, PolicyKey};
-pub use periods::Periods;
+pub use periods::{Horizon, Periods, Prepaid};
 pub use record_aggregates::{
     ComponentsField, FieldKind, LogisticField, RECORD_AGGREGATES, RecordAggregate, RecordField,
     RegressionField,

@@ -234,6 +234,7 @@ impl Engine {
             follows: None,
             questions: questions.to_vec(),
             held_before: periods.map(|of| (of.family, of.count)),
+            prepaid: None,
         };
         self.pay(requester, purchase, facts).await
     }

@@ -56,6 +56,7 @@ impl Engine {
                 ViewKind::Meaning => self.meaning(requester).await?,
                 ViewKind::Summaries => self.summary_rows(requester).await?,
                 ViewKind::Monitors => self.monitors.rows(&requester.role),
+                ViewKind::Periods => self.period_rows(requester).await?,
             };
             views.push(ViewRows { kind: *kind, rows });
         }

@@ -4,6 +4,7 @@
 use super::charge::{Fingerprint, HistoryEntry};
 use super::clock::LEASE;
 use super::error::{DebitError, Error};
+use super::prepaid_step::PrepaidStep;
 use super::rules::Rules;
 use super::store::{Row, StoreValue, blob, first_row, loss as columns};
 use crate::mechanism::Loss;
@@ -115,6 +116,8 @@ pub struct Purchase {
     /// How many answers of a family the role held when it was decided what to buy. Where it holds
     /// others by now, nothing is bought.
     pub held_before: Option<(FamilyId, u64)>,
+    /// The prepaid periods that it pays for or draws, if it does.
+    pub prepaid: Option<PrepaidStep>,
 }
 
 impl Purchase {
@@ -136,6 +139,7 @@ impl Purchase {
             follows: None,
             questions,
             held_before: None,
+            prepaid: None,
         }
     }
 }
@@ -394,6 +398,7 @@ impl Rules {
                 "INSERT INTO family (answer, digest) VALUES ($1, $2)",
                 &[StoreValue::Int(answer.number), blob(&family.0)],
             )?;
+            self.hold_drawn(answer.number, *family)?;
         }
         self.release(&[*digest])?;
         self.hold(role, answer)

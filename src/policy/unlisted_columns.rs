@@ -85,6 +85,7 @@ fn shows_unlisted(entry: &TableEntry, name: &str) -> bool {
             shows_other_columns,
             columns,
             periods: _,
+            is_append_only: _,
         } => {
             *shows_other_columns
                 && !is_of_unit(unit, name)

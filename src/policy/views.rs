@@ -35,6 +35,8 @@ pub enum ViewKind {
     Summaries,
     /// The role's monitors in this process.
     Monitors,
+    /// The tables with periods, and the horizons that the role has paid for.
+    Periods,
 }
 
 /// The functions of an aggregate's error: its standard error, the ends of its interval, and what
@@ -42,7 +44,7 @@ pub enum ViewKind {
 pub const STATISTICS: [&str; 4] = ["stderr", "ci_low", "ci_high", "low_by"];
 
 /// Every view.
-pub static VIEWS: [View; 10] = [
+pub static VIEWS: [View; 11] = [
     View {
         kind: ViewKind::Budget,
         name: "budget",
@@ -192,6 +194,23 @@ pub static VIEWS: [View; 10] = [
             ("asked", Type::Int8),
             ("last_answer", Type::Bool),
             ("is_open", Type::Bool),
+        ],
+    },
+    View {
+        kind: ViewKind::Periods,
+        name: "periods",
+        columns: &[
+            ("table_schema", Type::Text),
+            ("table_name", Type::Text),
+            ("period", Type::Text),
+            ("since", Type::Timestamptz),
+            ("closed_to", Type::Timestamptz),
+            ("periods_per_unit", Type::Int8),
+            ("horizon", Type::Int8),
+            ("question", Type::Text),
+            ("horizon_end", Type::Timestamptz),
+            ("drawn_to", Type::Timestamptz),
+            ("mu", Type::Float8),
         ],
     },
 ];

@@ -61,6 +61,8 @@ fn table(entry: &TableEntry) -> String {
         columns,
         // When an answer is bought, not what it is.
         periods: _,
+        // A promise, without which nothing is prepaid.
+        is_append_only: _,
     } = rule
     else {
         return format!("{name} public");

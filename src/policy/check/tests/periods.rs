@@ -52,12 +52,13 @@ async fn periods_have_the_place_of_their_column() {
             length: PeriodLength::Week,
             from: PeriodLength::Week.period_of(from),
             close_after: Duration::from_secs(36 * 3_600),
+            prepaid: None,
         })
     );
 }
 
 /// What is written in place of what, and the error that follows.
-const FAULTS: [((&str, &str), &str); 17] = [
+const FAULTS: [((&str, &str), &str); 22] = [
     (
         ("column: seen, ", ""),
         "8:14: periods of table s.people has no \"column\"; write `column: visited_at`",
@@ -109,12 +110,32 @@ const FAULTS: [((&str, &str), &str); 17] = [
     (("36h", "367d"), "8:70: close_after of periods of table"),
     (("36h", "-2d"), "8:70: close_after of periods of table"),
     (
-        ("36h", "36h, per_unit: 30"),
-        "8:75: \"per_unit\" is not offered yet; each question pays for the periods that it buys",
+        ("36h", "36h, answers: totals"),
+        "8:75: \"answers\" is not offered yet; each period has its own answer",
+    ),
+    (
+        ("36h", "36h, per_unit: 3, append_only: true"),
+        "8:85: per_unit of periods of table s.people needs a horizon, the number of periods",
+    ),
+    (
+        ("36h", "36h, per_unit: 3, horizon: 52"),
+        "8:85: per_unit of periods of table s.people needs `append_only: true`: you promise that",
+    ),
+    (
+        ("36h", "36h, per_unit: 3, horizon: 52, append_only: false"),
+        "8:114: per_unit of periods of table s.people needs `append_only: true`: you promise that",
+    ),
+    (
+        ("36h", "36h, horizon: 52"),
+        "8:84: horizon of periods of table s.people goes with per_unit, the most periods of a unit",
     ),
     (
         ("36h", "36h, append_only: true"),
-        "8:75: \"append_only\" is not offered yet",
+        "8:88: append_only of periods of table s.people goes with per_unit",
+    ),
+    (
+        ("36h", "36h, per_unit: 0, horizon: 52, append_only: true"),
+        "8:85: per_unit of periods of table s.people must be a whole number from 1 to 9000",
     ),
     (
         ("36h", "36h, length: 3"),
