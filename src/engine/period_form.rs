@@ -193,23 +193,19 @@ fn plan_periods(
     rewrite(&analyzed, policy, terms).map_err(Error::Rewrite)
 }
 
-/// The plan that draws these periods of a horizon that begins with `since`, planned with the
-/// epsilon that was paid; `None` where no row can be in them. Its loss is that of the horizon.
+/// The plan that draws these periods of a horizon that begins with `since`, under the terms that
+/// were paid; `None` where no row can be in them. Its loss is that of the horizon.
 ///
 /// # Errors
 /// As [`plan_batch`].
 pub fn plan_draw(
     form: &Plan,
     (since, periods): (Period, &PeriodSet),
-    epsilon: f64,
     (policy, terms): (&Policy, &Terms),
     effort: &Arc<PlanningEffort>,
 ) -> Result<Option<Plan>, Error> {
     let asked = form.periods().ok_or_else(not_by_periods)?;
-    let terms = Terms {
-        epsilon,
-        ..with_clip(terms, ClipChoice::Declared)
-    };
+    let terms = with_clip(terms, ClipChoice::Declared);
     let planned = plan_periods(asked, (since, periods), (policy, &terms, effort))?;
     let (release, shape) = (planned.release(ONLY), form.release(ONLY));
     if release.statements().is_empty() {
@@ -221,7 +217,7 @@ pub fn plan_draw(
     let batch = PeriodBatch {
         question: shape.question(),
         periods: periods.clone(),
-        epsilon,
+        epsilon: terms.epsilon,
     };
     Ok(Some(planned.into_batch(ONLY, batch)))
 }

@@ -29,11 +29,13 @@ use crate::analyze::PlanningEffort;
 use crate::calendar::period::{Period, PeriodSet};
 use crate::error::Error;
 use crate::execute;
-use crate::ledger::{Charge, Fingerprint, Purchase, QuestionDigest, QuestionId, drawing};
+use crate::ledger::{
+    Charge, Fingerprint, PrepaidPrice, Purchase, QuestionDigest, QuestionId, drawing,
+};
 use crate::mechanism::Loss;
 use crate::refusal::{Refusal, reason};
 use crate::release::{EndedPart, Keeping, LockedPart, Released};
-use crate::rewrite::Plan;
+use crate::rewrite::{Plan, Terms};
 use crate::shadow::Requester;
 
 impl Engine {
@@ -43,17 +45,21 @@ impl Engine {
         requester: &Requester,
         form: &Plan,
         (since, periods): (Period, &PeriodSet),
-        epsilon: f64,
+        price: &PrepaidPrice,
     ) -> Result<Option<Plan>, Error> {
         if periods.is_empty() {
             return Ok(None);
         }
         let balances = self.ledger.balances(&requester.role).await;
         let balances = balances.map_err(|e| ledger_failed(&e))?;
-        let terms = self.terms(requester, accounts(&balances));
+        let terms = Terms {
+            epsilon: price.epsilon,
+            delta: price.delta,
+            ..self.terms(requester, accounts(&balances))
+        };
         let plan = |effort: &Arc<PlanningEffort>| {
             let terms = (&self.policy, &terms);
-            crate::parse::with_room(|| plan_draw(form, (since, periods), epsilon, terms, effort))
+            crate::parse::with_room(|| plan_draw(form, (since, periods), terms, effort))
         };
         let effort = Arc::new(PlanningEffort::small());
         let planned = aside(|| plan(&effort));
@@ -82,7 +88,7 @@ impl Engine {
             None => None,
             Some(one) => {
                 let draw = (one.horizon.first, &one.as_new());
-                let planned = self.plan_prepaid(requester, plan, draw, one.price.epsilon);
+                let planned = self.plan_prepaid(requester, plan, draw, &one.price);
                 planned.await?
             }
         };
@@ -129,7 +135,7 @@ impl Engine {
             let draw = next.next_draw();
             let planned = (next.horizon.first, &draw);
             let batch = self
-                .plan_prepaid(requester, plan, planned, next.price.epsilon)
+                .plan_prepaid(requester, plan, planned, &next.price)
                 .await?;
             if batch.is_none() {
                 skipped = skipped.or(&draw);

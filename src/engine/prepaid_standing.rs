@@ -151,6 +151,7 @@ impl Engine {
             let known = known.map_err(|e| ledger_failed(&e))?;
             let own = PrepaidPrice {
                 epsilon: terms.epsilon,
+                delta: self.delta(&requester.role),
                 loss: plan.loss(),
             };
             let paid = serving(known, &own);

@@ -52,7 +52,8 @@ pub fn drawing(family: FamilyId) -> QuestionId {
     QuestionId(digest.finalize().into())
 }
 
-const COLUMNS: &str = "SELECT p.id, p.family, p.asked, p.epsilon, p.rho, p.mu_squared, p.delta, \
+const COLUMNS: &str = "SELECT p.id, p.family, p.asked_epsilon, p.asked_delta, p.epsilon, p.rho, \
+    p.mu_squared, p.delta, \
     (SELECT count(*) FROM prepaid_holder AS h WHERE h.prepaid = p.id AND h.role = $1), \
     (SELECT count(*) FROM prepaid_draw AS d WHERE d.prepaid = p.id) FROM prepaid AS p WHERE \
     p.question = $2 AND p.horizon = $3 AND p.generation = $4 ORDER BY p.id";
@@ -88,9 +89,10 @@ impl Rules {
                     family,
                     price: PrepaidPrice {
                         epsilon: row.real(2)?,
-                        loss: row.loss(3)?,
+                        delta: row.real(3)?,
+                        loss: row.loss(4)?,
                     },
-                    is_held: row.int(7)? > 0,
+                    is_held: row.int(8)? > 0,
                     draws: self.draws(row.int(0)?)?,
                     is_drawing: self.is_drawing(family)?,
                 })
@@ -173,9 +175,9 @@ impl Rules {
         if is_new {
             let [epsilon, rho, mu_squared, delta] = columns(&step.price.loss);
             let sql = "INSERT INTO prepaid (id, family, question, horizon, generation, name, \
-                asked, epsilon, rho, mu_squared, delta, debit)
+                asked_epsilon, asked_delta, epsilon, rho, mu_squared, delta, debit)
                        VALUES ((SELECT coalesce(max(id), 0) + 1 FROM prepaid), $1, $2, $3, $4, $5, \
-                       $6, $7, $8, $9, $10, (SELECT max(id) FROM debit))";
+                       $6, $7, $8, $9, $10, $11, (SELECT max(id) FROM debit))";
             let generation = self.height()?.generation;
             let values = [
                 blob(&family.0),
@@ -184,6 +186,7 @@ impl Rules {
                 StoreValue::Int(generation),
                 text_value(&step.table),
                 StoreValue::Real(step.price.epsilon),
+                StoreValue::Real(step.price.delta),
                 epsilon,
                 rho,
                 mu_squared,
@@ -232,7 +235,8 @@ pub struct PaidHorizon {
     pub drawn_to: Option<i64>,
 }
 
-const OF_ROLE: &str = "SELECT p.name, p.question, p.horizon, p.asked, p.epsilon, p.rho, \
+const OF_ROLE: &str = "SELECT p.name, p.question, p.horizon, p.asked_epsilon, p.asked_delta, \
+    p.epsilon, p.rho, \
     p.mu_squared, p.delta, (SELECT max(until) FROM prepaid_draw AS d WHERE d.prepaid = p.id) FROM \
     prepaid AS p JOIN prepaid_holder AS h ON h.prepaid = p.id WHERE h.role = $1 AND p.generation = \
     $2 ORDER BY p.id";
@@ -251,11 +255,12 @@ impl Ledger {
                 horizon: row.int(2)?,
                 price: PrepaidPrice {
                     epsilon: row.real(3)?,
-                    loss: row.loss(4)?,
+                    delta: row.real(4)?,
+                    loss: row.loss(5)?,
                 },
-                drawn_to: match row.is_null(8) {
+                drawn_to: match row.is_null(9) {
                     true => None,
-                    false => Some(row.int(8)?),
+                    false => Some(row.int(9)?),
                 },
             })
         };

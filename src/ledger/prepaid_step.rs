@@ -14,8 +14,9 @@ pub struct PrepaidQuestion {
 /// The price of all periods of a horizon.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PrepaidPrice {
-    /// The epsilon that was asked for, with which draws are planned.
+    /// The epsilon that was asked for, and the role's delta then, with which draws are planned.
     pub epsilon: f64,
+    pub delta: f64,
     pub loss: Loss,
 }
 

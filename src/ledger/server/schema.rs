@@ -321,7 +321,8 @@ CREATE TABLE prepaid (
   horizon bigint NOT NULL,
   generation bigint NOT NULL,
   name text NOT NULL,
-  asked double precision NOT NULL,
+  asked_epsilon double precision NOT NULL,
+  asked_delta double precision NOT NULL,
   epsilon bytea,
   rho bytea NOT NULL,
   mu_squared bytea NOT NULL,
@@ -446,7 +447,7 @@ mod tests {
                 .count(),
             20
         );
-        assert_eq!(expected.len(), 143);
+        assert_eq!(expected.len(), 144);
         assert_eq!(super::expected_catalog(super::FIRST).len(), 81);
     }
 }

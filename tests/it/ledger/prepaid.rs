@@ -29,6 +29,7 @@ pub(super) const OF: PrepaidQuestion = PrepaidQuestion {
 pub(super) fn price(mu_squared: f64) -> PrepaidPrice {
     PrepaidPrice {
         epsilon: 0.5,
+        delta: 1e-6,
         loss: gaussian(mu_squared),
     }
 }

@@ -3,9 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use pgveil::engine::{Engine, Requester};
+use pgveil::engine::{Engine, Format, Requester, Service};
+use pgveil::parse::{Statement, parse};
 use pgveil::policy::{OpenPeriods, Reuse, SessionSettings};
+use tokio_util::sync::CancellationToken;
 
 use crate::fixture::{Veil, rows_of};
 
@@ -281,6 +284,23 @@ async fn a_smaller_epsilon_is_served() {
     );
 }
 
+/// What was paid for goes on at its own price, also where the policy gives the role another delta.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_budget_goes_on_with_what_was_paid_for() {
+    let veil = web(MANY, false).await;
+    let analyst = session("analyst");
+    let first = veil.rows_as(&analyst, &of_days(1, 6)).await.unwrap();
+    let once = spent(&veil.engine, "analyst").await;
+    let smaller = veil
+        .proxy_with(&veil.ledger, |yaml| {
+            yaml.replace("delta: 1e-4", "delta: 1e-5")
+        })
+        .await;
+    let more = rows_of(&smaller, &analyst, &of_days(1, 9)).await.unwrap();
+    assert_eq!((&more[..5], more.len()), (&first[..], 8));
+    assert_eq!(spent(&smaller, "analyst").await, once);
+}
+
 /// Sessions of two roles at two proxies, in any order: each day has one value, and is drawn once.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_proxies_draw_a_day_once() {
@@ -351,6 +371,41 @@ async fn days_of_a_draw_that_failed_are_lost() {
     all.session_settings.open_periods = OpenPeriods::On;
     all.session_settings.set("pgveil.clip", "fixed").unwrap();
     assert!(rows(&veil, &all, &of_days(1, 9)).await.len() > 5);
+}
+
+/// A client that cancels loses no day: a draw that is recorded goes on to its end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_loses_no_day() {
+    let veil = web(MANY, true).await;
+    let many = "INSERT INTO web.visits (person, seen, fee) SELECT 1 + n % 30, '2024-03-01 \
+        12:00+00', 1 FROM generate_series(1, 30000) AS n";
+    veil.client.batch_execute(many).await.unwrap();
+    for wait in [0, 1, 3, 10, 30, 60, 100, 200, 400] {
+        let cancel = CancellationToken::new();
+        let later = cancel.clone();
+        tokio::spawn(async move {
+            tokio::time::sleep(Duration::from_millis(wait)).await;
+            later.cancel();
+        });
+        let sql = of_days(1, 3 + u32::try_from(wait / 12).unwrap());
+        let statements = parse(&sql).unwrap();
+        let [Statement::Query(query)] = statements.as_slice() else {
+            panic!("one query is wanted: {sql}")
+        };
+        let requester = session("analyst");
+        let formats = [Format::Text];
+        let asked = veil
+            .engine
+            .answer(&requester, query, &[], &[], &formats, cancel);
+        let _ = asked.await;
+    }
+    let answer = veil
+        .ask_as(&session("analyst"), &of_days(1, 37))
+        .await
+        .unwrap();
+    let notices = answer.notices.join("\n");
+    assert_eq!(answer.rows.len(), 36, "{notices}");
+    assert!(!notices.contains("lost"), "{notices}");
 }
 
 /// A clock that is behind closes fewer days, and opens none again.

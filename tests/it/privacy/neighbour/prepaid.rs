@@ -195,7 +195,6 @@ fn draw(world: &World, form: &Plan, (since, first, end): (usize, usize, usize)) 
     let planned = plan_draw(
         form,
         (day(since), &periods),
-        1.0,
         (&world.policy, &terms),
         &Arc::new(PlanningEffort::default()),
     );
