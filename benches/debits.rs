@@ -70,6 +70,7 @@ async fn answer(ledger: &Ledger, number: u64) {
         follows: None,
         held_before: None,
         series_max: None,
+        prepaid: None,
         questions: vec![asked],
     };
     let charge = ledger.purchase("ann", purchase).await.expect("it is paid");

@@ -74,6 +74,24 @@ impl Analyzed {
     pub fn effort(&self) -> &PlanningEffort {
         &self.effort
     }
+
+    /// The only release with each period of a unit clipped by itself. Facts that are proved of all
+    /// rows of a unit are forgotten: a clip is emitted whatever they say.
+    pub fn by_period(mut self, by_period: &ByPeriod, limits: PeriodLimits) -> Self {
+        for release in &mut self.releases {
+            release.one_row_per_unit = false;
+            release.one_group_per_unit = false;
+            release.cells = None;
+            release.by_period = Some(by_period.clone());
+            let rows = &mut release.lineage.rows_per_unit;
+            *rows = (*rows).min(limits.rows).max(1);
+            for of_unit in &mut release.unit_groups {
+                of_unit.groups = of_unit.groups.min(limits.groups).max(1);
+                of_unit.rows = of_unit.rows.min(*rows);
+            }
+        }
+        self
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -117,6 +135,24 @@ pub struct AnalyzedRelease {
     pub fan_outs: Vec<FanOut>,
     /// Why no row can be in the release, whatever the tables hold.
     pub no_row: Option<NoRow>,
+    /// Where its periods are prepaid: each period of a unit is clipped by itself.
+    pub by_period: Option<ByPeriod>,
+}
+
+/// How one debit covers what a unit adds to prepaid periods.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ByPeriod {
+    /// The period of a row, by its first moment. It follows from a group key.
+    pub period: Expr,
+    /// In how many periods a unit counts at most, in all statements of one debit together.
+    pub counted: u32,
+}
+
+/// What one unit may have in one period: it chooses the clip.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeriodLimits {
+    pub rows: u64,
+    pub groups: u64,
 }
 
 impl AnalyzedRelease {

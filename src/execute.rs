@@ -234,6 +234,26 @@ impl Snapshot {
         .await
     }
 
+    /// Whether the server is a standby, which may be behind what another server has shown.
+    ///
+    /// # Errors
+    /// [`Error::Backend`].
+    pub async fn is_of_standby(&self) -> Result<bool, Error> {
+        let Some(lease) = &self.lease else {
+            return Ok(false);
+        };
+        patiently(async {
+            let asked = lease.client().simple_query("SELECT pg_is_in_recovery()");
+            let messages = asked.await.map_err(|e| backend(&e))?;
+            let shown = messages.iter().find_map(|message| match message {
+                SimpleQueryMessage::Row(row) => row.get(0),
+                _ => None,
+            });
+            Ok(shown != Some("f"))
+        })
+        .await
+    }
+
     /// Runs the statements of one release with its constants: an array of texts for each parameter.
     ///
     /// # Requires

@@ -35,6 +35,8 @@ mod inspect;
 mod migrate;
 mod owner_answers;
 mod policies;
+mod prepaid;
+mod prepaid_step;
 mod reader;
 mod record;
 mod refuse;
@@ -69,6 +71,8 @@ pub use history_entry::Entry;
 pub use inspect::{LedgerStanding, inspect};
 pub use migrate::migrate;
 pub use policies::PolicyRecord;
+pub use prepaid::{PaidHorizon, PrepaidPeriods, drawing};
+pub use prepaid_step::{PrepaidPrice, PrepaidQuestion, PrepaidStep};
 pub use reader::LedgerReader;
 pub use record::{
     Event, LOGINS_KEPT, LoggedStatement, NewestWithin, Origin, Record, RecordFile, STATEMENTS_KEPT,
@@ -304,7 +308,7 @@ impl Ledger {
             microseconds: 0,
             bought: purchase.bought,
         };
-        if !loss.is_zero() || !purchase.answers.is_empty() {
+        if !loss.is_zero() || !purchase.answers.is_empty() || purchase.prepaid.is_some() {
             entry.microseconds = self
                 .worker
                 .call(Access::Write, move |rules| rules.purchase(&role, &purchase))

@@ -68,9 +68,11 @@
 //!  2. The charge is durable before the backend sees the query, covers the plan it is used with,
 //!     and is never refunded; what is drawn after a look has a separate durable charge; the
 //!     questions of an epoch share one, under which nothing but verdicts is shown, and the number
-//!     that ends a holdout's:
+//!     that ends a holdout's; prepaid periods share one, of which each is drawn once, in their order,
+//!     by a durable record:
 //!     `a_charge_is_durable_before_the_backend_sees_the_query`,
-//!     `project/tidy::charges_are_made_by_the_ledger_alone`, the kills in `ledger::processes`.
+//!     `project/tidy::charges_are_made_by_the_ledger_alone`, the kills in `ledger::processes`,
+//!     `ledger/prepaid::periods_are_drawn_in_their_order`.
 //!  3. No switch (flag, environment, feature, policy key, SET) turns noise or accounting off:
 //!     `no_switch_turns_noise_off`, `project/tidy::noise_and_accounting_read_no_switch`,
 //!     `project/tidy::no_other_noise_is_ever_plugged_in`. Test doubles live under `tests/`.
@@ -159,6 +161,8 @@
 //!   (coarsen)
 //! - **period**: an hour, day, week or month of a table, whose answers are bought once, when it is
 //!   *closed*. (stream, bucket)
+//! - **prepaid, horizon**: periods that one debit pays for before they are closed; a run of them.
+//!   To *draw* some is to read their rows and to add noise, once. (subscription)
 //! - **monitor, epoch, verdict**: questions whether sums are above thresholds; those of one debit,
 //!   up to the first that is; one of their answers. (alarm, trigger)
 //! - **holdout, overflow**: test rows whose means are compared with an analyst's value; a mean that

@@ -79,14 +79,15 @@ pub(super) fn analyze_release(
         keys: &keys,
     };
     let aggregates = facts.bounded_aggregates(&opaque)?;
-    let exclusive_filters = facts.exclusive_filters(&aggregates);
     let (cells, one_group_per_unit) = (facts.cells(), facts.has_one_group_per_unit());
     Ok(AnalyzedRelease {
         no_row: ruled.no_row(),
+        by_period: None,
         one_row_by_keys: grouped_rows.is_one_row(),
         unit_groups: facts.unit_groups(),
         unit_totals: facts.unit_totals(),
         one_row_per_unit: facts.has_one_row_per_unit(),
+        exclusive_filters: facts.exclusive_filters(&aggregates),
         tables: scanned_tables(&input),
         input,
         lineage,
@@ -95,7 +96,6 @@ pub(super) fn analyze_release(
         sets: release.sets.clone(),
         key_texts: release.keys.iter().map(|k| k.text.clone()).collect(),
         aggregates,
-        exclusive_filters,
         rows_by_tables,
         cells,
         one_group_per_unit,

@@ -1,4 +1,4 @@
-//! Hours, days, weeks and months in UTC, numbered; and sets of them.
+//! Hours, days, weeks and months in UTC, of_number; and sets of them.
 
 use serde::{Deserialize, Serialize};
 
@@ -30,6 +30,26 @@ impl Period {
 
     pub fn previous(self) -> Self {
         Self(self.0.saturating_sub(1))
+    }
+
+    /// The period this many later.
+    pub fn plus(self, periods: i64) -> Self {
+        Self(self.0.saturating_add(periods))
+    }
+
+    /// How many periods later the other one is.
+    pub fn distance_to(self, later: Self) -> i64 {
+        later.0.saturating_sub(self.0)
+    }
+
+    /// Its number, by which the ledger knows it.
+    pub fn number(self) -> i64 {
+        self.0
+    }
+
+    /// The period with this number.
+    pub fn of_number(number: i64) -> Self {
+        Self(number)
     }
 }
 

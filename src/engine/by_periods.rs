@@ -37,7 +37,7 @@ use crate::rewrite::{Plan, ReleasePlan};
 use crate::shadow::Requester;
 
 /// The most bytes of memory for each byte of a stored answer.
-const OPENED: u64 = 16;
+pub(super) const OPENED: u64 = 16;
 
 /// What the role holds of a question by periods, and what it lacks.
 pub(super) struct Standing {
@@ -52,13 +52,15 @@ pub(super) struct Standing {
 
 /// The purchase that a question by periods would make now.
 pub(super) struct PeriodsDue {
-    /// The plan that would run; `None` where everything is held.
+    /// The plan that would run; `None` where nothing has to be paid.
     pub batch: Option<Plan>,
+    /// What is paid for.
+    pub loss: Loss,
     pub shown: ShownPeriods,
 }
 
 /// Microseconds since 2000-01-01.
-fn now() -> i64 {
+pub(super) fn now() -> i64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH);
     let micros = since_1970.unwrap_or_default().as_micros();
     i64::try_from(micros).unwrap_or(i64::MAX) - FROM_1970_US
@@ -126,6 +128,7 @@ impl Engine {
                 open: open.map(|(first, _)| first),
                 few: None,
                 earlier: asked.asks_for_earlier().then(|| asked.periods().from),
+                prepaid: None,
             },
             missing,
             held,
@@ -165,13 +168,17 @@ impl Engine {
         requester: &Requester,
         plan: &Plan,
     ) -> Result<Option<PeriodsDue>, Error> {
-        if plan.periods().is_none() {
+        let Some(asked) = plan.periods() else {
             return Ok(None);
+        };
+        if asked.prepaid().is_some() {
+            return self.prepaid_due(requester, plan).await.map(Some);
         }
         let Standing { missing, shown, .. } = self.standing(requester, plan).await?;
         let batch = self.plan_batch(requester, plan, &missing).await?;
         let shown = shown.of_purchase(batch.is_some());
-        Ok(Some(PeriodsDue { batch, shown }))
+        let loss = batch.as_ref().map_or(Loss::ZERO, Plan::loss);
+        Ok(Some(PeriodsDue { batch, loss, shown }))
     }
 
     /// Answers a question by periods.
@@ -185,6 +192,10 @@ impl Engine {
         timing: &Timing,
         facts: &StatementFacts,
     ) -> Result<Answered, Error> {
+        let asked = plan.periods().ok_or_else(not_by_periods)?;
+        if asked.prepaid().is_some() {
+            return Box::pin(self.run_prepaid(requester, plan, timing, facts)).await;
+        }
         let timeout = self.policy.limits.statement_timeout;
         let others = self.single_flight.wait(plan, &requester.role, timeout);
         let _flights = timing.until_cancelled(async { Ok(others.await) }).await?;
@@ -276,7 +287,7 @@ fn pick(
 }
 
 /// The least and the largest noise in these answers, of each aggregate that is one measure.
-fn noise_of(
+pub(super) fn noise_of(
     shape: &ReleasePlan,
     answers: &[(PeriodAnswer, PeriodSet)],
 ) -> Vec<(AggregateId, f64, f64)> {

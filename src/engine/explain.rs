@@ -50,6 +50,18 @@ impl Due {
         Self { periods, ..self }
     }
 
+    /// With the loss of all that is bought, where it is more than the plan's.
+    pub fn of_loss(self, loss: Loss) -> Self {
+        match loss.mu_squared > self.loss.mu_squared {
+            true => Self {
+                loss,
+                at_first: loss,
+                ..self
+            },
+            false => self,
+        }
+    }
+
     /// Nothing is due for a question all of whose periods the role holds.
     pub fn of_held_periods() -> Self {
         Self {

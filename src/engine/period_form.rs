@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use super::internal;
 use crate::aggregates::Foreseen;
-use crate::analyze::{KeyRule, PlanningEffort, analyze};
-use crate::calendar::period::PeriodSet;
+use crate::analyze::{AnalyzedRelease, KeyRule, PeriodLimits, PlanningEffort, analyze, unit_of};
+use crate::calendar::period::{Period, PeriodSet};
 use crate::error::Error;
 use crate::ir::{ReleaseId, ResolvedQuery};
+use crate::mechanism::{Fixed, Mechanism};
 use crate::policy::{ClipChoice, OpenPeriods, Policy, Reuse, SessionSettings};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Constants;
-use crate::rewrite::periods::AskedPeriods;
-use crate::rewrite::{PeriodBatch, Plan, ReleasePlan, Terms, rewrite};
+use crate::rewrite::periods::{AskedPeriods, PrepaidTerms};
+use crate::rewrite::{PeriodBatch, Plan, Price, ReleasePlan, Terms, rewrite};
 
 /// A number of periods whose plan stands for those of several.
 const MANY: usize = 8;
@@ -60,6 +61,9 @@ impl Candidate {
         terms: &Terms,
         effort: &Arc<PlanningEffort>,
     ) -> Plan {
+        if let Some(form) = self.prepaid_form(policy, terms, effort) {
+            return plan.or_by_periods(Some(form));
+        }
         let form = |clip: ClipChoice| {
             let terms = with_clip(terms, clip);
             let periods = self.asked.periods();
@@ -87,8 +91,135 @@ impl Candidate {
             ClipChoice::Fixed | ClipChoice::Declared => None,
         };
         let form = by_looks.or_else(|| form(ClipChoice::Declared));
+        let plan = match (form.is_some(), self.asked.periods().prepaid) {
+            (false, Some(_)) => {
+                let table = &policy.tables[self.asked.table().0];
+                plan.noting(format!(
+                    "periods of {}.{} are prepaid for counts, sums and arithmetic on them, with \
+                        listed keys: this question is bought as a whole",
+                    table.schema, table.name
+                ))
+            }
+            _ => plan,
+        };
         plan.or_by_periods(form)
     }
+
+    /// The form with prepaid periods, where the policy has a price for a horizon: noise is
+    /// Gaussian, of a clip by declared bounds that is known from the first draw on, and all keys
+    /// are listed.
+    fn prepaid_form(
+        &self,
+        policy: &Policy,
+        terms: &Terms,
+        effort: &Arc<PlanningEffort>,
+    ) -> Option<Plan> {
+        let (asked, periods) = (&self.asked, self.asked.periods());
+        let declared = periods.prepaid?;
+        let by_period = asked.by_period()?;
+        let terms = with_clip(terms, ClipChoice::Declared);
+        let first = |count: usize| {
+            let end = (0..count).fold(periods.from, |end, _| end.next());
+            PeriodSet::between(periods.from, end)
+        };
+        let settings = &terms.session_settings;
+        let one_period = analyze(asked.within(&first(1)), policy, settings, effort).ok()?;
+        let [of_one] = one_period.releases() else {
+            return None;
+        };
+        let table = &policy.tables[asked.table().0];
+        let rows_of_table = u64::from(unit_of(table)?.rows_per_unit.max(1));
+        let rows = declared.rows.map_or(rows_of_table, u64::from);
+        // A join may pair a row with several.
+        let limits = PeriodLimits {
+            rows: rows.saturating_mul(of_one.rows_by_tables.div_ceil(rows_of_table)),
+            groups: of_one.listed_groups(),
+        };
+        let prepaid = PrepaidTerms {
+            declared,
+            by_period,
+            limits,
+            epsilon: terms.epsilon,
+        };
+        let asked = asked.clone().with_prepaid(prepaid);
+        let drawn = |count: usize| {
+            let effort = (policy, &terms, effort);
+            plan_periods(&asked, (periods.from, &first(count)), effort).ok()
+        };
+        let (one, many) = (drawn(1)?, drawn(MANY.min(declared.horizon as usize))?);
+        let [of_one, of_many] = [&one, &many].map(|plan| plan.release(ONLY));
+        let is_right = [of_one, of_many].into_iter().all(is_prepayable)
+            && is_same_form(of_many, of_one)
+            && one.loss() == many.loss();
+        let question = of_one.lasting().filter(|_| is_right)?;
+        Some(one.into_form_by_periods(asked, question))
+    }
+}
+
+/// Whether one price may cover draws of this release: their only loss is that of Gaussian noise.
+fn is_prepayable(release: &ReleasePlan) -> bool {
+    let is_listed = |(_, rule): &(_, KeyRule)| matches!(rule, KeyRule::Domain(_));
+    let is_gaussian = |price: &Price| {
+        price.mechanism == Mechanism::Gaussian
+            && price.threshold.is_none()
+            && !price.within_clip
+            && price.loss.delta == Fixed::ZERO
+    };
+    may_be_joined(release)
+        && release.look().is_none()
+        && release.keys().iter().all(is_listed)
+        && release.price().is_some_and(is_gaussian)
+}
+
+/// The plan of a statement for some periods of a horizon that begins with `since`.
+fn plan_periods(
+    asked: &AskedPeriods,
+    (since, periods): (Period, &PeriodSet),
+    (policy, terms, effort): (&Policy, &Terms, &Arc<PlanningEffort>),
+) -> Result<Plan, Error> {
+    let prepaid = asked.prepaid().ok_or_else(not_by_periods)?;
+    let query = asked.first_within(since, periods);
+    let query = query.ok_or_else(not_by_periods)?;
+    let analyzed = analyze(query, policy, &terms.session_settings, effort);
+    let analyzed = analyzed.map_err(Error::Analyze)?;
+    if analyzed
+        .releases()
+        .iter()
+        .any(AnalyzedRelease::is_thresholded)
+    {
+        return Err(Error::Rewrite(too_many(periods, asked).detail(UNLISTED)));
+    }
+    let analyzed = analyzed.by_period(&prepaid.by_period, prepaid.limits);
+    rewrite(&analyzed, policy, terms).map_err(Error::Rewrite)
+}
+
+/// The plan that draws these periods of a horizon that begins with `since`, under the terms that
+/// were paid; `None` where no row can be in them. Its loss is that of the horizon.
+///
+/// # Errors
+/// As [`plan_batch`].
+pub fn plan_draw(
+    form: &Plan,
+    (since, periods): (Period, &PeriodSet),
+    (policy, terms): (&Policy, &Terms),
+    effort: &Arc<PlanningEffort>,
+) -> Result<Option<Plan>, Error> {
+    let asked = form.periods().ok_or_else(not_by_periods)?;
+    let terms = with_clip(terms, ClipChoice::Declared);
+    let planned = plan_periods(asked, (since, periods), (policy, &terms, effort))?;
+    let (release, shape) = (planned.release(ONLY), form.release(ONLY));
+    if release.statements().is_empty() {
+        return Ok(None);
+    }
+    if !is_prepayable(release) || !is_same_form(release, shape) {
+        return Err(Error::Rewrite(too_many(periods, asked).detail(UNLISTED)));
+    }
+    let batch = PeriodBatch {
+        question: shape.question(),
+        periods: periods.clone(),
+        epsilon: terms.epsilon,
+    };
+    Ok(Some(planned.into_batch(ONLY, batch)))
 }
 
 /// The plan that buys these periods, at least one, of a question that has this form; `None` where
@@ -183,7 +314,7 @@ const NOT_LOOKED_AT: &str = "They have too many groups for a look, which chooses
 const OTHERWISE_BOUNDED: &str = "Together their values are bounded in another way than those of \
     one period. Nothing was charged.";
 
-fn too_many(missing: &PeriodSet, asked: &AskedPeriods) -> Refusal {
+pub(super) fn too_many(missing: &PeriodSet, asked: &AskedPeriods) -> Refusal {
     let length = asked.periods().length.name();
     let missing = missing.count();
     Refusal::new(

@@ -534,7 +534,7 @@ impl Engine {
         (plan, due): (Arc<Plan>, PeriodsDue),
         balances: Balances,
     ) -> Result<ExplainedQuestion, Error> {
-        let PeriodsDue { batch, shown } = due;
+        let PeriodsDue { batch, loss, shown } = due;
         let mut lines = shown.describe(&plan, &self.policy, "to be bought");
         lines.extend(explain::noise_of_periods(&shown, &plan, &self.policy));
         let (plan, due) = match batch {
@@ -543,7 +543,7 @@ impl Engine {
                 let recalled = self.recall(requester, &batch, &mut middles).await?;
                 let known = &recalled.released;
                 let useful = self.usefulness(requester, &query, &batch, known).await?;
-                let due = explain::Due::of(&batch, recalled, useful, false);
+                let due = explain::Due::of(&batch, recalled, useful, false).of_loss(loss);
                 (Arc::new(batch), due)
             }
             None => (plan, explain::Due::of_held_periods()),

@@ -235,6 +235,7 @@ impl Engine {
             questions: questions.to_vec(),
             held_before: periods.map(|of| (of.family, of.count)),
             series_max: None,
+            prepaid: None,
         };
         self.pay(requester, purchase, facts).await
     }

@@ -31,7 +31,7 @@ use crate::rewrite::{Plan, ReleasePlan, UnpaidPart};
 use crate::shadow::Requester;
 
 /// The interval at which the ledger is asked for another process's answer.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// An answer's basis, and the payment for it.
 pub(super) struct Answered {
@@ -99,7 +99,11 @@ impl Engine {
     }
 
     /// Refuses to buy any of these releases, if the session asks only for what the role holds.
-    fn refuse_to_buy(&self, requester: &Requester, releases: usize) -> Result<(), Error> {
+    pub(super) fn refuse_to_buy(
+        &self,
+        requester: &Requester,
+        releases: usize,
+    ) -> Result<(), Error> {
         match self.reuse(requester) {
             Reuse::Summary if releases > 0 => Err(Error::Ledger(not_held())),
             Reuse::On | Reuse::Exact | Reuse::Summary | Reuse::Off => Ok(()),
@@ -208,14 +212,14 @@ impl Engine {
     }
 
     /// The result of an attempt. A failure is counted.
-    async fn end_attempt(
+    pub(super) async fn end_attempt<T>(
         &self,
         requester: &Requester,
         slot: FailureSlot,
-        made: Result<Released, RunError>,
-    ) -> Result<Released, Error> {
+        made: Result<T, RunError>,
+    ) -> Result<T, Error> {
         match made {
-            Ok(released) => Ok(released),
+            Ok(made) => Ok(made),
             Err(RunError::Backend(execute::Error::Cancelled)) => Err(Error::Cancelled),
             Err(RunError::Backend(error)) => {
                 Err(self.record_failure(requester, slot, error).await?)

@@ -46,7 +46,7 @@ pub fn reveals_nothing(plan: &Plan) -> bool {
         ViewKind::Budget | ViewKind::History => true,
         ViewKind::GroupPrivacy | ViewKind::Meaning => true,
         ViewKind::Tables | ViewKind::Columns | ViewKind::Settings | ViewKind::Worth => false,
-        ViewKind::Monitors => true,
+        ViewKind::Monitors | ViewKind::Periods => true,
         ViewKind::Holdouts => false,
         ViewKind::Summaries => false,
     };

@@ -1,14 +1,18 @@
 //! The periods whose answers an answer joins, in words; and the claim while some are bought.
 
-use crate::calendar::period::{Period, PeriodSet};
+use crate::calendar::period::{Period, PeriodLength, PeriodSet};
 use crate::ir::AggregateId;
 use crate::ledger::{FamilyId, QuestionDigest, QuestionId};
 use crate::mechanism::Loss;
-use crate::policy::Policy;
+use crate::policy::{Policy, Prepaid};
 use crate::rewrite::Plan;
 
 /// How many stretches of missing periods are named.
 const RUNS_SHOWN: usize = 3;
+
+/// Where the policy has a price for a horizon, and the question is none that it covers.
+const NOT_PREPAID: &str = "they are prepaid for counts, sums and arithmetic on them, with listed \
+    keys and Gaussian noise; this question pays for those that it buys";
 
 /// What was bought stays as it is.
 const LATE: &str = ", without rows that came later";
@@ -27,6 +31,21 @@ pub(super) struct ShownPeriods {
     pub open: Option<Period>,
     /// The first period of the policy, where the question asks for earlier ones too.
     pub earlier: Option<Period>,
+    /// Where they are prepaid.
+    pub prepaid: Option<ShownPrepaid>,
+}
+
+/// The prepaid periods of an answer.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(super) struct ShownPrepaid {
+    /// Horizons that are paid for now: the first period of each, and the one after its last.
+    pub paid: Vec<(Period, Period)>,
+    /// The first period of the first horizon that is asked for.
+    pub since: Option<Period>,
+    /// Periods whose draw led to no answer, and never will.
+    pub lost: PeriodSet,
+    /// Periods that are being drawn in another session.
+    pub drawing: PeriodSet,
 }
 
 impl ShownPeriods {
@@ -48,6 +67,17 @@ impl ShownPeriods {
         }
     }
 
+    /// The periods after draws: what is lost is known then.
+    pub fn after_draws(self, after: Self) -> Self {
+        let lost = after.prepaid.unwrap_or_default();
+        let prepaid = self.prepaid.map(|before| ShownPrepaid {
+            lost: lost.lost,
+            drawing: lost.drawing,
+            ..before
+        });
+        Self { prepaid, ..self }
+    }
+
     /// The periods in words, a line each. `buys` introduces the missing ones.
     pub fn describe(&self, plan: &Plan, policy: &Policy, buys: &str) -> Vec<String> {
         let Some(asked) = plan.periods() else {
@@ -64,10 +94,14 @@ impl ShownPeriods {
             false => format!("{} to {}", length.text(*first), length.text(end.previous())),
         };
         let mut lines = Vec::new();
+        let (bought, buys) = match self.prepaid {
+            None => ("bought", buys.to_owned()),
+            Some(_) => ("drawn", buys.replace("bought", "drawn")),
+        };
         let held = match self.held {
             0 => None,
-            1 => Some(format!("{} was bought before{LATE}", count(1))),
-            held => Some(format!("{} were bought before{LATE}", count(held))),
+            1 => Some(format!("{} was {bought} before{LATE}", count(1))),
+            held => Some(format!("{} were {bought} before{LATE}", count(held))),
         };
         let in_words = |periods: &PeriodSet| {
             let runs = periods.runs();
@@ -83,6 +117,14 @@ impl ShownPeriods {
         let both: Vec<String> = held.into_iter().chain(missing).collect();
         if !both.is_empty() {
             lines.push(format!("periods of {name}: {}", both.join("; ")));
+        }
+        match (&self.prepaid, asked.periods().prepaid) {
+            (Some(shown), Some(declared)) => {
+                let unit = &policy.privacy.unit;
+                lines.extend(shown.describe(&declared, (&name, length, unit), &in_words));
+            }
+            (None, Some(_)) => lines.push(format!("periods of {name}: {NOT_PREPAID}")),
+            (_, None) => {}
         }
         if let Some((periods, saw)) = &self.few {
             lines.push(format!(
@@ -103,6 +145,48 @@ impl ShownPeriods {
                 "periods of {name}: rows before {} are left out, as the periods begin there; SET \
                     pgveil.open_periods = on asks for them too, and buys all of the answer",
                 length.text(first)
+            ));
+        }
+        lines
+    }
+}
+
+impl ShownPrepaid {
+    fn describe(
+        &self,
+        declared: &Prepaid,
+        (name, length, unit): (&str, PeriodLength, &str),
+        in_words: &dyn Fn(&PeriodSet) -> String,
+    ) -> Vec<String> {
+        let mut lines = Vec::new();
+        let by = length.name();
+        for (first, end) in &self.paid {
+            let (first, end) = (length.text(*first), length.text(end.previous()));
+            lines.push(format!(
+                "periods of {name}: the price is for all {} {by}s from {first} to {end}; each is \
+                    drawn when it is closed, and costs nothing more",
+                declared.horizon
+            ));
+        }
+        if let Some(since) = self.since {
+            let counted = declared.counted_periods();
+            lines.push(format!(
+                "periods of {name}: of each {unit} the first {counted} {by}s with rows since {} \
+                    count; later {by}s come out too low where a {unit} is in more",
+                length.text(since)
+            ));
+        }
+        if !self.lost.is_empty() {
+            lines.push(format!(
+                "periods of {name}: lost, as drawing them failed, and left out: {}; SET \
+                    pgveil.open_periods = on asks an ordinary question of all",
+                in_words(&self.lost)
+            ));
+        }
+        if !self.drawing.is_empty() {
+            lines.push(format!(
+                "periods of {name}: left out, as another session is drawing them: {}; ask again",
+                in_words(&self.drawing)
             ));
         }
         lines

@@ -57,6 +57,7 @@ impl Engine {
                 ViewKind::Summaries => self.summary_rows(requester).await?,
                 ViewKind::Monitors => self.monitor_rows(&requester.role),
                 ViewKind::Holdouts => self.holdout_rows(requester).await?,
+                ViewKind::Periods => self.period_rows(requester).await?,
             };
             views.push(ViewRows { kind: *kind, rows });
         }

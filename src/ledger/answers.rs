@@ -4,6 +4,7 @@
 use super::charge::{Fingerprint, HistoryEntry};
 use super::clock::LEASE;
 use super::error::{DebitError, Error};
+use super::prepaid_step::PrepaidStep;
 use super::rules::Rules;
 use super::store::{Row, StoreValue, blob, first_row, loss as columns};
 use crate::mechanism::Loss;
@@ -118,6 +119,8 @@ pub struct Purchase {
     /// The most debits of the role whose names begin as `bought` does ([`SeriesId`]). Where it has
     /// as many, nothing is bought.
     pub series_max: Option<u32>,
+    /// The prepaid periods that it pays for or draws, if it does.
+    pub prepaid: Option<PrepaidStep>,
 }
 
 /// Identifies debits that are counted together, for ever: the first bytes of their names.
@@ -172,6 +175,7 @@ impl Purchase {
             questions,
             held_before: None,
             series_max: None,
+            prepaid: None,
         }
     }
 }
@@ -430,6 +434,7 @@ impl Rules {
                 "INSERT INTO family (answer, digest) VALUES ($1, $2)",
                 &[StoreValue::Int(answer.number), blob(&family.0)],
             )?;
+            self.hold_drawn(answer.number, *family)?;
         }
         self.release(&[*digest])?;
         self.hold(role, answer)

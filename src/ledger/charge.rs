@@ -73,9 +73,10 @@ impl KeyedStatementDigest {
 /// # Guarantee
 ///
 /// A `Charge` exists only after the commit of its debit returned (or for a loss of zero, which
-/// shows nothing private). It can neither be copied nor be made elsewhere: running a plan borrows
-/// it, releasing the plan's rows consumes it. A debit is never refunded, not even if its charge is
-/// dropped unused.
+/// shows nothing private). That of a draw of prepaid periods has a loss of zero too: it exists only
+/// after the commit of the draw, whose periods an earlier debit covers. It can neither be copied
+/// nor be made elsewhere: running a plan borrows it, releasing the plan's rows consumes it. A debit
+/// is never refunded, not even if its charge is dropped unused.
 #[derive(Debug)]
 #[must_use = "a charge is paid for; run the plan it covers"]
 pub struct Charge {

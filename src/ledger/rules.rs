@@ -114,6 +114,18 @@ impl Rules {
         found
     }
 
+    /// [`Self::debit`], and what it does to prepaid periods.
+    pub(super) fn purchase(
+        &mut self,
+        role: &str,
+        purchase: &Purchase,
+    ) -> Result<Result<i64, DebitError>, Error> {
+        match &purchase.prepaid {
+            None => self.debit(role, purchase),
+            Some(step) => self.step(role, (purchase, step)),
+        }
+    }
+
     /// Debits the role for everything and the owner for the fresh part, or neither. Claims the
     /// questions whose answers will be made. Returns the time that the history shows.
     ///
@@ -121,7 +133,7 @@ impl Rules {
     ///
     /// A `Write` transaction is open, so that no other process debits between reading the sums and
     /// the commit.
-    pub(super) fn purchase(
+    pub(super) fn debit(
         &mut self,
         role: &str,
         purchase: &Purchase,
@@ -138,6 +150,7 @@ impl Rules {
             questions,
             held_before,
             series_max,
+            prepaid: _,
         } = purchase;
         let account = self.role(role)?;
         let now = self.clock.now();

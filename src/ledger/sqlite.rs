@@ -341,7 +341,7 @@ mod tests {
         ];
         for (name, wanted) in settings.into_iter().chain([
             ("busy_timeout", "30000"),
-            ("user_version", "9"),
+            ("user_version", "10"),
             ("application_id", "1885828716"),
         ]) {
             let sql = format!("SELECT CAST({name} AS TEXT) FROM pragma_{name}");

@@ -79,7 +79,44 @@ fn fault(store: &mut dyn Store, format: i64) -> Result<Option<String>, Error> {
             return Ok(fault);
         }
     }
+    if format >= 10
+        && let Some(fault) = fault_of_draws(store)?
+    {
+        return Ok(Some(fault));
+    }
     Ok(accounts.values().find_map(disagreement))
+}
+
+/// Whether each horizon was paid for by a debit, and its periods were drawn once, in their order,
+/// each draw by a debit.
+fn fault_of_draws(store: &mut dyn Store) -> Result<Option<String>, Error> {
+    let sql = "SELECT p.id, p.epsilon, p.rho, p.mu_squared, p.delta, d.epsilon, d.rho, \
+        d.mu_squared, d.delta FROM prepaid AS p JOIN debit AS d ON d.id = p.debit";
+    for row in store.query(sql, &[])? {
+        if row.loss(1)? != row.loss(5)? {
+            let id = row.int(0)?;
+            return Ok(Some(format!(
+                "what was prepaid as number {id} was not debited"
+            )));
+        }
+    }
+    let sql = "SELECT w.prepaid, w.first, w.until, d.id FROM prepaid_draw AS w LEFT JOIN debit AS \
+        d ON d.id = w.debit ORDER BY w.prepaid, w.first";
+    let mut last = None;
+    for row in store.query(sql, &[])? {
+        let (prepaid, first, until) = (row.int(0)?, row.int(1)?, row.int(2)?);
+        let follows = match last {
+            Some((before, end)) if before == prepaid => end == first,
+            Some(_) | None => true,
+        };
+        if !follows || row.is_null(3) || until <= first {
+            return Ok(Some(format!(
+                "the draws of what was prepaid as number {prepaid} do not follow each other"
+            )));
+        }
+        last = Some((prepaid, until));
+    }
+    Ok(None)
 }
 
 fn disagreement(account: &Expected) -> Option<String> {

@@ -145,7 +145,7 @@ async fn check_tables(
             Protection::Public => domains.listing(table.relation, &columns).await,
             Protection::Private(_) => None,
         };
-        let periods = periods::check(table, &columns, findings);
+        let periods = periods::check(table, listed, &columns, findings);
         tables.push(Table {
             oid: table.relation.oid,
             schema: table.relation.schema.clone(),
@@ -188,6 +188,7 @@ fn lists_from(table: &Listed<'_>) -> Vec<(String, String)> {
         shows_other_columns: _,
         periods: _,
         holdout: _,
+        is_append_only: _,
     } = &table.entry.rule
     else {
         return Vec::new();

@@ -12,7 +12,7 @@ mod summaries;
 mod tables;
 
 pub use columns::{ColumnEntry, ColumnRule, Literal, names};
-pub use periods::PeriodsRule;
+pub use periods::{PeriodsRule, PrepaidRule};
 pub use summaries::SummaryEntry;
 pub use tables::{PathStep, RowsRule, TableEntry, TableRule, UnitRule};
 

@@ -86,6 +86,7 @@ fn shows_unlisted(entry: &TableEntry, name: &str) -> bool {
             columns,
             periods: _,
             holdout: _,
+            is_append_only: _,
         } => {
             *shows_other_columns
                 && !is_of_unit(unit, name)

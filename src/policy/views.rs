@@ -37,6 +37,8 @@ pub enum ViewKind {
     Monitors,
     /// The holdouts, with what the role has opened of them.
     Holdouts,
+    /// The tables with periods, and the horizons that the role has paid for.
+    Periods,
 }
 
 /// The functions of an aggregate's error: its standard error, the ends of its interval, and what
@@ -44,7 +46,7 @@ pub enum ViewKind {
 pub const STATISTICS: [&str; 4] = ["stderr", "ci_low", "ci_high", "low_by"];
 
 /// Every view.
-pub static VIEWS: [View; 11] = [
+pub static VIEWS: [View; 12] = [
     View {
         kind: ViewKind::Budget,
         name: "budget",
@@ -211,6 +213,23 @@ pub static VIEWS: [View; 11] = [
             ("opened_at", Type::Timestamptz),
             ("asked", Type::Int8),
             ("is_open", Type::Bool),
+        ],
+    },
+    View {
+        kind: ViewKind::Periods,
+        name: "periods",
+        columns: &[
+            ("table_schema", Type::Text),
+            ("table_name", Type::Text),
+            ("period", Type::Text),
+            ("since", Type::Timestamptz),
+            ("closed_to", Type::Timestamptz),
+            ("periods_per_unit", Type::Int8),
+            ("horizon", Type::Int8),
+            ("question", Type::Text),
+            ("horizon_end", Type::Timestamptz),
+            ("drawn_to", Type::Timestamptz),
+            ("mu", Type::Float8),
         ],
     },
 ];

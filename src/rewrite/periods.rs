@@ -3,14 +3,17 @@
 //! on the rows of that period alone. So they are bought once, when the period is closed, and shown
 //! again from then on.
 
+mod first_periods;
+
 use super::outermost::{outermost, without};
+use crate::analyze::{ByPeriod, PeriodLimits};
 use crate::calendar::MICROS_PER_DAY;
 use crate::calendar::period::{Period, PeriodLength, PeriodSet};
 use crate::catalog::Type;
 use crate::ir::evaluate::evaluate;
 use crate::ir::functions::Function;
 use crate::ir::{ColumnId, Expr, Node, Relation, Release, ResolvedQuery, TableId};
-use crate::policy::{ClipChoice, Periods, Policy, Scalar};
+use crate::policy::{ClipChoice, Periods, Policy, Prepaid, Scalar};
 
 /// A question that asks for whole periods.
 #[derive(Debug, Clone, PartialEq)]
@@ -28,6 +31,19 @@ pub struct AskedPeriods {
     before: Option<i64>,
     /// How clips are chosen for the periods that are bought.
     clip: ClipChoice,
+    /// Where its periods are prepaid.
+    prepaid: Option<PrepaidTerms>,
+}
+
+/// What is known of a question whose periods are prepaid before any is drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PrepaidTerms {
+    pub declared: Prepaid,
+    pub by_period: ByPeriod,
+    /// The limits of one unit in one period.
+    pub limits: PeriodLimits,
+    /// The epsilon of the whole horizon.
+    pub epsilon: f64,
 }
 
 impl AskedPeriods {
@@ -102,6 +118,7 @@ impl AskedPeriods {
             from,
             before,
             clip: ClipChoice::Declared,
+            prepaid: None,
         })
     }
 
@@ -115,8 +132,30 @@ impl AskedPeriods {
         self.clip
     }
 
-    /// The question for these periods alone. The set has to have one.
-    pub fn within(&self, periods: &PeriodSet) -> ResolvedQuery {
+    /// The question with prepaid periods.
+    pub fn with_prepaid(self, prepaid: PrepaidTerms) -> Self {
+        Self {
+            prepaid: Some(prepaid),
+            ..self
+        }
+    }
+
+    /// Where its periods are prepaid.
+    pub fn prepaid(&self) -> Option<&PrepaidTerms> {
+        self.prepaid.as_ref()
+    }
+
+    /// The period of a row, by its first moment, and in how many of them a unit counts; `None`
+    /// where the policy has no price for a horizon.
+    pub fn by_period(&self) -> Option<ByPeriod> {
+        Some(ByPeriod {
+            period: first_periods::period_of(&self.column, self.periods.length),
+            counted: self.periods.prepaid?.counted_periods(),
+        })
+    }
+
+    /// The column's moments from the first period to before the end.
+    fn between(&self, (first, end): (Period, Period)) -> [Expr; 2] {
         let compare = |function: Function, period: Period| {
             let micros = self.periods.length.start(period);
             let value = match self.column.data_type {
@@ -127,12 +166,30 @@ impl AskedPeriods {
             let moment = Expr::literal(Some(value), self.column.data_type.clone());
             Expr::call(function, vec![self.column.clone(), moment], Type::Bool)
         };
-        let between = |(first, end): (Period, Period)| {
-            [
-                compare(Function::GreaterOrEqual, first),
-                compare(Function::Less, end),
-            ]
-        };
+        [
+            compare(Function::GreaterOrEqual, first),
+            compare(Function::Less, end),
+        ]
+    }
+
+    /// The question for these periods of a horizon, of each unit the first few periods since the
+    /// beginning of the horizon.
+    ///
+    /// # Guarantee
+    /// A row counts if at most `counted` periods from `since` to its own have a row of its unit in
+    /// the table of the periods, whatever else the question asks: [`first_periods`].
+    pub fn first_within(&self, since: Period, periods: &PeriodSet) -> Option<ResolvedQuery> {
+        let by_period = self.by_period()?;
+        let (_, end) = periods.hull()?;
+        let mut query = self.within(periods);
+        let since = self.between((since, end));
+        first_periods::keep(&mut query, &self.column, &by_period, since)?;
+        Some(query)
+    }
+
+    /// The question for these periods alone. The set has to have one.
+    pub fn within(&self, periods: &PeriodSet) -> ResolvedQuery {
+        let between = |run: (Period, Period)| self.between(run);
         let mut conditions: Vec<Expr> = periods.hull().map(between).into_iter().flatten().collect();
         if periods.runs().len() > 1 {
             let run = |run: &(Period, Period)| {

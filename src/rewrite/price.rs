@@ -13,7 +13,7 @@ use num_bigint::BigUint;
 
 pub use choice::{PricedChoice, choice};
 pub use chosen_clips::{Block, BlockId, Look, SEEN};
-use clips::{ClipByLimits, clip_by_limits, clips, raise_totals};
+use clips::{ClipByLimits, clip_by_limits, clips, mu_of_one, raise_totals};
 pub use effects::ByEffects;
 
 use super::limits::out_of_reach;
@@ -71,6 +71,7 @@ impl AskedRelease<'_> {
             share: self.share,
             parts: self.parts,
             mechanism,
+            counted: self.release.by_period.as_ref().map_or(1, |of| of.counted),
         }
     }
 }
@@ -157,6 +158,8 @@ pub(super) struct Portion<'a> {
     pub parts: usize,
     /// The mechanism of all releases of the analyst's statement.
     pub mechanism: Mechanism,
+    /// The most vectors that one unit adds under one debit: more than one if periods are prepaid.
+    pub counted: u32,
 }
 
 /// The vector of a release in its most accurate layout, and its price. Grouping sets are computed
@@ -217,7 +220,9 @@ pub(super) struct Vector {
 ///
 /// # Guarantee
 /// Adding noise from `calibrated` to every coordinate of every group costs at most `loss`, for
-/// neighbours that differ in all rows of one unit.
+/// neighbours that differ in all rows of one unit. Where periods are prepaid, `loss` is that of all
+/// statements under one debit, in which at most `counted` periods of a unit count, each within
+/// `clip` and in other groups (docs/periods.md).
 ///
 /// # Requires
 /// - Every row belongs to exactly one unit, and the rows of one unit depend on no other unit's:
@@ -266,6 +271,10 @@ pub fn price(
             "pure accounting requires declared values for GROUP BY columns",
         )
         .hint("Ask the data owner to declare the column's values."));
+    }
+    // A threshold's delta is that of one statement.
+    if keyed && release.by_period.is_some() {
+        return Err(out_of_reach());
     }
     let mut price = noise((clip.l2, clip.l1), weights, portion)?;
     price.within_clip = within_clip;
@@ -329,6 +338,7 @@ fn budget(portion: &Portion<'_>) -> Budget {
         share,
         parts,
         mechanism: _,
+        counted: _,
     } = portion;
     let (share, parts) = (*share as u128, *parts as u128);
     let part = |whole: Mu| {
@@ -369,7 +379,10 @@ fn noise(
         .iter()
         .map(|weight| {
             let drawn = match (mechanism, mu) {
-                (Mechanism::Gaussian, Some(mu)) => gaussian(&clip, weight, mu),
+                (Mechanism::Gaussian, Some(mu)) => {
+                    let mu = mu_of_one(mu, portion.counted).ok_or_else(out_of_reach)?;
+                    gaussian(&clip, weight, mu)
+                }
                 (Mechanism::Gaussian, None) | (Mechanism::Laplace, _) => {
                     laplace(&clip, weight, loss.epsilon.unwrap_or(Fixed::ZERO))
                 }

@@ -11,6 +11,8 @@ mod keyed;
 mod kill_points;
 mod looking;
 mod older_copies;
+mod prepaid;
+mod prepaid_kills;
 mod processes;
 mod properties;
 mod relay;
@@ -117,6 +119,7 @@ fn buying(asked: QuestionDigest) -> Purchase {
         follows: None,
         held_before: None,
         series_max: None,
+        prepaid: None,
         questions: vec![asked],
     }
 }
@@ -135,6 +138,7 @@ fn taking(answer: AnswerId, offered: Loss, fresh: Loss) -> Purchase {
         follows: None,
         held_before: None,
         series_max: None,
+        prepaid: None,
         questions: Vec::new(),
     }
 }
@@ -312,7 +316,11 @@ fn set_back(path: &Path, sql: &str) {
 }
 
 /// The additions of each format to the one before it, newest first.
-const ADDED: [(u32, &str); 8] = [
+const ADDED: [(u32, &str); 9] = [
+    (
+        10,
+        "DROP TABLE prepaid_draw; DROP TABLE prepaid_holder; DROP TABLE prepaid;",
+    ),
     (9, "DROP INDEX record_of_role;"),
     (
         8,
@@ -341,7 +349,7 @@ pub fn to_format(format: u32) -> String {
 
 #[tokio::test]
 async fn ledgers_of_older_formats_are_kept_whole() {
-    for format in 1..9 {
+    for format in 1..10 {
         let scratch = Scratch::new();
         let ledger = open_usual(&scratch.file(), Accounting::Gdp).await.unwrap();
         let _charge = ledger

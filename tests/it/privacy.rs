@@ -9,4 +9,5 @@ pub mod empirical;
 pub mod neighbour;
 pub mod neighbouring_databases;
 pub mod oracle;
+pub mod prepaid_schedules;
 pub mod timing;

@@ -18,6 +18,7 @@ mod monitors;
 mod no_row;
 pub mod outer_query;
 pub mod per_unit;
+mod prepaid;
 pub mod previews;
 pub mod public_matches;
 mod regression;

@@ -14,13 +14,14 @@ pub(super) const FORMAT: i64 = FIRST + STEPS.len() as i64;
 const FIRST: i64 = 3;
 
 /// What each later format added to the one before it, in the style of the first.
-const STEPS: [&str; 6] = [
+const STEPS: [&str; 7] = [
     FAMILIES,
     REFUSALS,
     IDENTITY,
     POLICIES,
     RECORDS,
     RECORDS_OF_ROLES,
+    PREPAID,
 ];
 
 /// Added by the fourth: answers of one family may be summed for each other's questions.
@@ -309,6 +310,56 @@ CREATE TRIGGER period_forward BEFORE UPDATE ON period FOR EACH ROW
 INSERT INTO format VALUES (1, 3);
 ";
 
+/// Added by the tenth: prepaid periods of a question, who paid for them, and how far they are
+/// drawn. A draw is a debit too, of nothing where the periods were paid for before: so the ledger's
+/// height has it.
+const PREPAID: &str = "
+CREATE TABLE prepaid (
+  id bigint NOT NULL,
+  family bytea NOT NULL,
+  question bytea NOT NULL,
+  horizon bigint NOT NULL,
+  generation bigint NOT NULL,
+  name text NOT NULL,
+  asked_epsilon double precision NOT NULL,
+  asked_delta double precision NOT NULL,
+  epsilon bytea,
+  rho bytea NOT NULL,
+  mu_squared bytea NOT NULL,
+  delta bytea NOT NULL,
+  debit bigint NOT NULL,
+  PRIMARY KEY (id),
+  UNIQUE (family),
+  UNIQUE (debit),
+  FOREIGN KEY (debit) REFERENCES debit (id),
+  CHECK (length(family) = 32 AND length(question) = 32 AND length(epsilon) = 16 AND length(rho) = \
+  16 AND length(mu_squared) = 16 AND length(delta) = 16)
+);
+CREATE INDEX prepaid_question ON prepaid (question, horizon);
+CREATE TABLE prepaid_holder (
+  role bigint NOT NULL,
+  prepaid bigint NOT NULL,
+  PRIMARY KEY (role, prepaid),
+  FOREIGN KEY (role) REFERENCES account (id),
+  FOREIGN KEY (prepaid) REFERENCES prepaid (id)
+);
+CREATE TABLE prepaid_draw (
+  prepaid bigint NOT NULL,
+  first bigint NOT NULL,
+  until bigint NOT NULL,
+  debit bigint NOT NULL,
+  PRIMARY KEY (prepaid, first),
+  UNIQUE (debit),
+  FOREIGN KEY (prepaid) REFERENCES prepaid (id),
+  FOREIGN KEY (debit) REFERENCES debit (id),
+  CHECK (until > first)
+);
+CREATE TRIGGER prepaid_fixed BEFORE UPDATE OR DELETE OR TRUNCATE ON prepaid EXECUTE FUNCTION \
+refuse('what was prepaid is never changed');
+CREATE TRIGGER prepaid_draw_fixed BEFORE UPDATE OR DELETE OR TRUNCATE ON prepaid_draw EXECUTE \
+FUNCTION refuse('a draw is never changed');
+";
+
 /// Everything that a new schema holds.
 pub(super) fn whole() -> String {
     format!("{TABLES}{}", since(FIRST))
@@ -394,9 +445,9 @@ mod tests {
                 .iter()
                 .filter(|line| line.starts_with("trigger"))
                 .count(),
-            18
+            20
         );
-        assert_eq!(expected.len(), 123);
+        assert_eq!(expected.len(), 144);
         assert_eq!(super::expected_catalog(super::FIRST).len(), 81);
     }
 }

@@ -253,6 +253,52 @@ const RECORDS_OF_ROLES: &str = "
 CREATE INDEX record_of_role ON record (name, id) WHERE kind = 'statement' AND actor IS NULL;
 ";
 
+/// Added by the tenth: prepaid periods of a question, who paid for them, and how far they are
+/// drawn. A draw is a debit too, of nothing where the periods were paid for before: so the ledger's
+/// height has it.
+const PREPAID: &str = "
+CREATE TABLE prepaid (
+  id INTEGER PRIMARY KEY,
+  family BLOB NOT NULL UNIQUE CHECK (length(family) = 32),
+  question BLOB NOT NULL CHECK (length(question) = 32),
+  horizon INTEGER NOT NULL,
+  generation INTEGER NOT NULL,
+  name TEXT NOT NULL,
+  asked_epsilon REAL NOT NULL,
+  asked_delta REAL NOT NULL,
+  epsilon BLOB CHECK (length(epsilon) = 16),
+  rho BLOB NOT NULL CHECK (length(rho) = 16),
+  mu_squared BLOB NOT NULL CHECK (length(mu_squared) = 16),
+  delta BLOB NOT NULL CHECK (length(delta) = 16),
+  debit INTEGER NOT NULL UNIQUE REFERENCES debit (id)
+) STRICT;
+CREATE INDEX prepaid_question ON prepaid (question, horizon);
+CREATE TABLE prepaid_holder (
+  role INTEGER NOT NULL REFERENCES account (id),
+  prepaid INTEGER NOT NULL REFERENCES prepaid (id),
+  PRIMARY KEY (role, prepaid)
+) STRICT;
+CREATE TABLE prepaid_draw (
+  prepaid INTEGER NOT NULL REFERENCES prepaid (id),
+  first INTEGER NOT NULL,
+  until INTEGER NOT NULL CHECK (until > first),
+  debit INTEGER NOT NULL UNIQUE REFERENCES debit (id),
+  PRIMARY KEY (prepaid, first)
+) STRICT;
+CREATE TRIGGER prepaid_update BEFORE UPDATE ON prepaid BEGIN SELECT RAISE(ABORT, 'what was prepaid \
+is never changed'); END;
+CREATE TRIGGER prepaid_delete BEFORE DELETE ON prepaid BEGIN SELECT RAISE(ABORT, 'what was prepaid \
+is never removed'); END;
+CREATE TRIGGER prepaid_draw_update BEFORE UPDATE ON prepaid_draw BEGIN SELECT RAISE(ABORT, 'a draw \
+is never changed'); END;
+CREATE TRIGGER prepaid_draw_delete BEFORE DELETE ON prepaid_draw BEGIN SELECT RAISE(ABORT, 'a draw \
+is never removed'); END;
+CREATE TRIGGER prepaid_draw_once BEFORE INSERT ON prepaid_draw
+  WHEN NEW.first <> (SELECT coalesce(max(until), NEW.first) FROM prepaid_draw WHERE prepaid = \
+  NEW.prepaid)
+  BEGIN SELECT RAISE(ABORT, 'periods are drawn once, in their order'); END;
+";
+
 /// Accounts that were opened before there were periods have one that never ends.
 const FIRST_PERIODS: &str = "
 INSERT INTO period SELECT id, 'never', 0, spent_epsilon, spent_rho, spent_mu_squared, spent_delta, \
@@ -260,7 +306,7 @@ INSERT INTO period SELECT id, 'never', 0, spent_epsilon, spent_rho, spent_mu_squ
 ";
 
 /// The newest format.
-pub(super) const FORMAT: u32 = 9;
+pub(super) const FORMAT: u32 = 10;
 
 /// What each format added to the one before it: tables, and the rows that older accounts have in
 /// them.
@@ -274,6 +320,7 @@ const STEPS: [(&str, &str); FORMAT as usize] = [
     (POLICIES, ""),
     (RECORDS, ""),
     (RECORDS_OF_ROLES, ""),
+    (PREPAID, ""),
 ];
 
 /// Everything that a file of this format holds.

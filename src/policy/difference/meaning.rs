@@ -63,6 +63,8 @@ fn table(entry: &TableEntry) -> String {
         periods: _,
         // What questions to the holdout cost, not what another question is answered.
         holdout: _,
+        // A promise, without which nothing is prepaid.
+        is_append_only: _,
     } = rule
     else {
         return format!("{name} public");

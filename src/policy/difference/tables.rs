@@ -15,6 +15,7 @@ struct Private<'a> {
     columns: &'a [ColumnEntry],
     periods: Option<&'a PeriodsRule>,
     holdout: Option<Holdout>,
+    is_append_only: bool,
 }
 
 /// `None` where it is public.
@@ -28,13 +29,15 @@ fn private(rule: &TableRule) -> Option<Private<'_>> {
             columns,
             periods,
             holdout,
+            is_append_only,
         } => Some(Private {
             unit,
             rows_per_unit: rows_per_unit.as_ref(),
             shows_other_columns: *shows_other_columns,
             columns,
-            periods: periods.as_ref(),
+            periods: periods.as_deref(),
             holdout: holdout.as_ref().map(|holdout| holdout.value),
+            is_append_only: *is_append_only,
         }),
     }
 }
@@ -137,6 +140,7 @@ impl Difference {
             columns,
             periods,
             holdout,
+            is_append_only,
         } = new;
         let (before, now) = (words::unit(old.unit), words::unit(unit));
         if before != now {
@@ -147,6 +151,15 @@ impl Difference {
         }
         self.periods(what, old.periods, *periods);
         self.holdout(what, old.holdout, *holdout);
+        match (old.is_append_only, is_append_only) {
+            (false, true) => self.loosens.push(format!(
+                "rows of {what} are taken to be neither changed nor deleted"
+            )),
+            (true, false) => self.tightens.push(format!(
+                "rows of {what} are no longer taken to stay as they are"
+            )),
+            (true, true) | (false, false) => {}
+        }
         self.trust(what, old.is_trusted(), new.is_trusted());
         let (before, now) = (words::rows(old.rows_per_unit), words::rows(*rows_per_unit));
         self.change(
@@ -188,9 +201,27 @@ impl Difference {
                 length,
                 from,
                 close_after: _,
+                prepaid: _,
             } = rule;
             (column.value.clone(), length.value, *from)
         };
+        let prepaid = |rule: &PeriodsRule| {
+            let of = rule.prepaid.as_ref()?;
+            Some((of.per_unit.value, of.horizon, of.rows))
+        };
+        if old.and_then(prepaid) != new.and_then(prepaid) {
+            match new.and_then(prepaid) {
+                None => self.tightens.push(format!(
+                    "rows of {what} are no longer taken to stay as they are; what was prepaid \
+                        of its periods is not drawn any more"
+                )),
+                Some((per_unit, horizon, _)) => self.loosens.push(format!(
+                    "questions about {what} by its periods pay once for {horizon} of them, of \
+                        which {per_unit} of a unit count; rows of {what} are taken to be neither \
+                        changed nor deleted"
+                )),
+            }
+        }
         match (old, new) {
             (None, None) => {}
             (None, Some(rule)) => self.changes.push(format!(

@@ -386,6 +386,27 @@ fn changes_of_periods_are_reported() {
         lines_of(&days_once, &with(&days.replace("2d", "3d"))),
         ["changes: close_after of nls.interviews changes: periods are bought at another time"]
     );
+    let prepaid = days.replace("2d", "2d, per_unit: 3, horizon: 90, append_only: true");
+    assert_eq!(
+        lines_of(&days_once, &with(&prepaid)),
+        [
+            "loosens: questions about nls.interviews by its periods pay once for 90 of them, of \
+                which 3 of a unit count; rows of nls.interviews are taken to be neither changed \
+                nor deleted"
+        ]
+    );
+    assert_eq!(
+        lines_of(&with(&prepaid), &days_once),
+        [
+            "tightens: rows of nls.interviews are no longer taken to stay as they are; what was \
+                prepaid of its periods is not drawn any more"
+        ]
+    );
+    let kept = file(&demo.replacen(place, &format!("    append_only: true\n{place}"), 1));
+    assert_eq!(
+        lines_of(&none, &kept),
+        ["loosens: rows of nls.interviews are taken to be neither changed nor deleted"]
+    );
     assert_eq!(
         lines_of(&days_once, &with(&days.replace("2026", "2025"))),
         [

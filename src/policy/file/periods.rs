@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::columns::names;
 use crate::calendar::iso::{Zone, timestamp};
 use crate::calendar::period::{Period, PeriodLength};
-use crate::policy::error::{At, Findings};
+use crate::policy::error::{At, Findings, Location};
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::Fields;
 use crate::policy::yaml::tree::YamlNode;
@@ -17,20 +17,26 @@ pub struct PeriodsRule {
     pub length: At<PeriodLength>,
     pub from: Period,
     pub close_after: Duration,
+    pub prepaid: Option<PrepaidRule>,
 }
+
+/// `per_unit` and what goes with it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PrepaidRule {
+    pub per_unit: At<u32>,
+    pub horizon: u32,
+    /// The most rows of a unit in one period.
+    pub rows: Option<u32>,
+}
+
+/// The most periods that one price covers: an hour each for a little more than a year.
+const HORIZON_MAX: u64 = 9_000;
 
 /// The longest time that a period stays open after its end.
 const CLOSE_AFTER_MAX: u64 = 366 * 86_400;
 
-/// The keys of mode (b), which has other prices.
-const NOT_OFFERED: [&str; 6] = [
-    "rows",
-    "per_unit",
-    "horizon",
-    "answers",
-    "append_only",
-    "arrived",
-];
+/// Running totals, and a column with the time at which a row came.
+const NOT_OFFERED: [&str; 2] = ["answers", "arrived"];
 
 pub fn read(node: &YamlNode, table: &str, findings: &mut Findings) -> Option<PeriodsRule> {
     let what = format!("periods of table {table}");
@@ -47,8 +53,9 @@ pub fn read(node: &YamlNode, table: &str, findings: &mut Findings) -> Option<Per
     let close_after = fields
         .require("close_after", "close_after: 2d", findings)
         .and_then(|node| close_after(node, &what, findings));
+    let prepaid = prepaid(&mut fields, &what, findings);
     for key in NOT_OFFERED {
-        let why = "each question pays for the periods that it buys";
+        let why = "each period has its own answer, of the rows that it has when it is drawn";
         fields.not_offered(key, why, findings);
     }
     fields.done(findings);
@@ -57,7 +64,75 @@ pub fn read(node: &YamlNode, table: &str, findings: &mut Findings) -> Option<Per
         length: length?,
         from: from?,
         close_after: close_after?,
+        prepaid,
     })
+}
+
+/// Reads `per_unit`, `horizon`, `rows` and `append_only`, which go together.
+fn prepaid(fields: &mut Fields<'_>, what: &str, findings: &mut Findings) -> Option<PrepaidRule> {
+    let mut count = |node: Option<&YamlNode>, key: &str, most: u64| {
+        let node = node?;
+        let value = read::count(node, &format!("{key} of {what}"), 1..=most, findings);
+        Some((node.place, value))
+    };
+    let per_unit = count(fields.optional("per_unit"), "per_unit", HORIZON_MAX);
+    let horizon = count(fields.optional("horizon"), "horizon", HORIZON_MAX);
+    let rows = count(fields.optional("rows"), "rows", 1_000_000);
+    let promised = fields.optional("append_only");
+    let is_promised = promised.map(|node| {
+        let is_true = read::truth(node, &format!("append_only of {what}"), findings);
+        (node.place, is_true)
+    });
+    let Some((per_place, per_unit)) = per_unit else {
+        let others = [
+            ("horizon", horizon.map(|(at, _)| at)),
+            ("rows", rows.map(|(at, _)| at)),
+        ];
+        let promise = ("append_only", is_promised.map(|(at, _)| at));
+        for (key, at) in others.into_iter().chain([promise]) {
+            if let Some(at) = at {
+                let message = format!(
+                    "{key} of {what} goes with per_unit, the most periods of a unit that count; \
+                        write `per_unit: 30`"
+                );
+                findings.error(at, message);
+            }
+        }
+        return None;
+    };
+    if horizon.is_none() {
+        let message = format!(
+            "per_unit of {what} needs a horizon, the number of periods that one price covers; \
+                write `horizon: 366`"
+        );
+        findings.error(per_place, message);
+    }
+    match is_promised {
+        Some((_, Some(true))) => {}
+        Some((_, None)) => return None,
+        Some((place, Some(false))) => not_promised(place, what, findings),
+        None => not_promised(per_place, what, findings),
+    }
+    let (_, horizon) = horizon?;
+    Some(PrepaidRule {
+        per_unit: At {
+            place: per_place,
+            value: per_unit?,
+        },
+        horizon: horizon?,
+        rows: match rows {
+            None => None,
+            Some((_, rows)) => Some(rows?),
+        },
+    })
+}
+
+fn not_promised(place: Location, what: &str, findings: &mut Findings) {
+    let message = format!(
+        "per_unit of {what} needs `append_only: true`: you promise that rows of the table are \
+            neither changed nor deleted, or a unit could count in more periods than are paid for"
+    );
+    findings.error(place, message);
 }
 
 fn column(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<At<String>> {

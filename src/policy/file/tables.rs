@@ -31,8 +31,10 @@ pub enum TableRule {
         /// `other_columns: visible`.
         shows_other_columns: bool,
         columns: Vec<ColumnEntry>,
-        periods: Option<PeriodsRule>,
+        periods: Option<Box<PeriodsRule>>,
         holdout: Option<Box<At<Holdout>>>,
+        /// `append_only: true`: its rows are neither changed nor deleted.
+        is_append_only: bool,
     },
 }
 
@@ -164,11 +166,16 @@ fn private(node: &YamlNode, table: &str, findings: &mut Findings) -> Option<Tabl
     };
     let periods = fields
         .optional("periods")
-        .and_then(|node| periods::read(node, table, findings));
+        .and_then(|node| periods::read(node, table, findings))
+        .map(Box::new);
     let holdout = fields
         .optional("holdout")
         .and_then(|node| holdout::read(node, table, findings))
         .map(Box::new);
+    let is_append_only = fields.optional("append_only").is_some_and(|node| {
+        let what = format!("append_only of table {table}");
+        read::truth(node, &what, findings).unwrap_or(false)
+    });
     fields.not_offered(
         "trusted",
         "views and materialized views are refused",
@@ -182,6 +189,7 @@ fn private(node: &YamlNode, table: &str, findings: &mut Findings) -> Option<Tabl
         columns,
         periods,
         holdout,
+        is_append_only,
     })
 }
 

@@ -117,6 +117,46 @@ pub(super) const KEYS: &[PolicyKey] = &[
         "overflows: 30",
     ),
     key(
+        "tables.*.periods.per_unit",
+        KeyShape::Count(1, 9_000),
+        "none",
+        "One price covers a horizon of periods, of which at most this many of each unit count: its \
+            first ones. Needs horizon and append_only.",
+        "per_unit: 30",
+    ),
+    key(
+        "tables.*.periods.horizon",
+        KeyShape::Count(1, 9_000),
+        "none",
+        "How many periods one price covers, from the first one on; the next horizon has its own \
+            price.",
+        "horizon: 366",
+    ),
+    key(
+        "tables.*.periods.rows",
+        KeyShape::Count(1, 1_000_000),
+        "rows_per_unit",
+        "The most rows that one unit contributes to one period, with per_unit; rows beyond it are \
+            clipped.",
+        "rows: 50",
+    ),
+    key(
+        "tables.*.periods.append_only",
+        KeyShape::Truth,
+        "false",
+        "true: rows of the table are neither changed nor deleted. per_unit rests on this word: if \
+            it is wrong, a unit may count in more periods than were paid for.",
+        "append_only: true",
+    ),
+    key(
+        "tables.*.append_only",
+        KeyShape::Truth,
+        "false",
+        "true: rows of the table are neither changed nor deleted. Wanted of each table that says \
+            whose rows those of a table with per_unit are.",
+        "append_only: true",
+    ),
+    key(
         "tables.*.other_columns",
         KeyShape::Words(&["visible", "hidden"]),
         "hidden",

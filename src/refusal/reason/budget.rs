@@ -86,6 +86,14 @@ reasons! {
     HOLDOUT_BUSY = "holdout-busy", OBJECT_NOT_IN_PREREQUISITE_STATE, Other,
         "Other sessions of the role are asking the same holdout. Nothing was charged.",
         "Ask again later.";
+    PERIODS_BUSY = "periods-busy", OBJECT_NOT_IN_PREREQUISITE_STATE, Other,
+        "Other sessions are drawing the same prepaid periods for longer than a statement may take. \
+            Nothing was charged.",
+        "Ask again later.";
+    PREPAID_ON_STANDBY = "prepaid-on-standby", OBJECT_NOT_IN_PREREQUISITE_STATE, Other,
+        "Prepaid periods are drawn from a primary server, and the policy names a standby. Nothing \
+            was charged.",
+        "Ask the data owner, or `SET pgveil.open_periods = on` for an ordinary question.";
     COST_TOO_LARGE = "cost-too-large", PROGRAM_LIMIT_EXCEEDED, TooLarge,
         "The query costs more than pgveil can count.",
         "Ask for fewer parts, or lower `pgveil.epsilon`.";

@@ -8,8 +8,8 @@ use super::Plan;
 use super::digest::ReleaseDigest;
 use crate::calendar::period::PeriodSet;
 use crate::ir::ReleaseId;
-use crate::policy::ClipChoice;
-use crate::rewrite::periods::AskedPeriods;
+use crate::policy::{ClipChoice, Prepaid};
+use crate::rewrite::periods::{AskedPeriods, PrepaidTerms};
 
 /// The question for any period, for sessions whose clips are chosen in this way. A session that
 /// asks for clips that are known beforehand must not get an answer whose clips a look chose.
@@ -23,6 +23,27 @@ fn of_clip(question: ReleaseDigest, clip: ClipChoice) -> ReleaseDigest {
             ReleaseDigest::new(digest.finalize().into())
         }
     }
+}
+
+/// The question for any period where its periods are prepaid, at any price. Another limit keeps
+/// other periods of a unit, or clips it otherwise.
+fn of_prepaid(question: ReleaseDigest, terms: Option<&PrepaidTerms>) -> ReleaseDigest {
+    let Some(PrepaidTerms {
+        declared: Prepaid {
+            per_unit, horizon, ..
+        },
+        by_period: _,
+        limits,
+        epsilon: _,
+    }) = terms
+    else {
+        return question;
+    };
+    let mut digest = Sha256::new();
+    digest.update(b"prepaid periods 1\n");
+    digest.update(question.as_bytes());
+    digest.update(format!("{per_unit} {horizon} {limits:?}").as_bytes());
+    ReleaseDigest::new(digest.finalize().into())
 }
 
 /// The periods that a release answers, of a question by periods.
@@ -56,6 +77,15 @@ impl Plan {
         }
     }
 
+    /// The plan with a notice that its question, by the periods of a table, is not prepaid.
+    pub fn noting(self, caution: String) -> Self {
+        let mut plan = self;
+        if let Some(release) = plan.releases.first_mut() {
+            release.facts.cautions.push(caution);
+        }
+        plan
+    }
+
     /// The form by periods of its question.
     pub fn by_periods(&self) -> Option<&Arc<Self>> {
         self.by_periods.as_ref()
@@ -70,7 +100,7 @@ impl Plan {
     /// Turns the plan into the form by periods of a question. The digest is that of the question
     /// for any period and any way of choosing clips.
     pub fn into_form_by_periods(self, asked: AskedPeriods, question: ReleaseDigest) -> Self {
-        let question = of_clip(question, asked.clip());
+        let question = of_prepaid(of_clip(question, asked.clip()), asked.prepaid());
         let mut form = self;
         for release in &mut form.releases {
             release.question = question;

@@ -6,7 +6,7 @@ use num_traits::One;
 
 use crate::analyze::AnalyzedRelease;
 use crate::ir::Expr;
-use crate::mechanism::Norm;
+use crate::mechanism::{Mu, Norm};
 use crate::rewrite::vector::clip::roomy;
 use crate::rewrite::vector::coordinate::Coordinate;
 use crate::rewrite::vector::fixed_point::FixedPoint;
@@ -122,6 +122,14 @@ pub(super) fn clip_by_limits(
         within_clip: is_proved && !is_by_total,
         is_by_total,
     }
+}
+
+/// The share of each of `counted` vectors in different coordinates: mu / sqrt(counted), rounded
+/// down. Together they are worth mu.
+pub(super) fn mu_of_one(mu: Mu, counted: u32) -> Option<Mu> {
+    let squared = mu.square().0.checked_div(counted.into())?;
+    let mu = u64::try_from(squared.isqrt()).ok()?;
+    (mu > 0).then_some(Mu(mu))
 }
 
 /// Raises the weight of each sum whose total is declared, by the factor by which its total keeps it

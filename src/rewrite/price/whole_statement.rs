@@ -299,6 +299,10 @@ pub(in crate::rewrite) fn mechanism(
     if terms.is_pure() {
         return Ok(Mechanism::Laplace);
     }
+    // What a unit adds to its periods is added up in L2.
+    if asked.iter().any(|one| one.release.by_period.is_some()) {
+        return Ok(Mechanism::Gaussian);
+    }
     // The epsilon for a wanted error was computed for noise on effects, which is always Gaussian.
     if terms.session_settings.target_error.is_some() {
         for one in asked {

@@ -27,7 +27,8 @@ pub struct BaseRows {
     /// Each in one spelling.
     pub keys: Vec<ast::Expr>,
     /// The bare column, without clamp or cast: a cluster that is distributed by it can then push
-    /// the grouping down.
+    /// the grouping down. Where periods are prepaid, with the period of the row: each period of a
+    /// unit is then bounded as a unit is otherwise.
     pub unit: ast::Expr,
 }
 
@@ -75,6 +76,10 @@ pub fn base_rows(
                 .emit(&Expr::column(unit, release.lineage.data_type.clone()))?
                 .0
         }
+    };
+    let unit = match &release.by_period {
+        None => unit,
+        Some(by_period) => ast::Expr::Tuple(vec![unit, expressions.emit(&by_period.period)?.0]),
     };
     Ok(BaseRows {
         from,

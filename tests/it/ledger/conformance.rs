@@ -1324,7 +1324,9 @@ async fn older_records_are_read_with_the_key() {
     let postgres = values(&format!("'\\x{digest}'"), &format!("'\\x{zero}'"));
     older_records_get_keyed(
         &stage::database().await,
-        "DROP TABLE pgveil_ledger.record; DROP TABLE pgveil_ledger.secret; DROP FUNCTION \
+        "DROP TABLE pgveil_ledger.prepaid_draw, pgveil_ledger.prepaid_holder, \
+            pgveil_ledger.prepaid; DROP TABLE pgveil_ledger.record; DROP TABLE \
+            pgveil_ledger.secret; DROP FUNCTION \
             pgveil_ledger.number_statement CASCADE; UPDATE pgveil_ledger.format SET version = 7",
         &format!("SET search_path = pgveil_ledger; INSERT INTO statement VALUES {postgres}"),
     )
@@ -1467,7 +1469,9 @@ async fn a_schema_of_an_older_format_is_kept_whole() {
     let asked = question(1, 0.1, gaussian(0.01));
     ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
     drop(ledger);
-    let set_back = "DROP TABLE pgveil_ledger.record; DROP TABLE pgveil_ledger.secret; DROP TABLE \
+    let set_back = "DROP TABLE pgveil_ledger.prepaid_draw, pgveil_ledger.prepaid_holder, \
+        pgveil_ledger.prepaid; DROP TABLE pgveil_ledger.record; DROP TABLE pgveil_ledger.secret; \
+        DROP TABLE \
         pgveil_ledger.policy; DROP TABLE pgveil_ledger.identity; DROP TABLE pgveil_ledger.family; \
         DROP TABLE pgveil_ledger.refusal; DROP FUNCTION pgveil_ledger.number_statement CASCADE; \
         UPDATE pgveil_ledger.format SET version = 3";

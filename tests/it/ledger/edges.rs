@@ -180,7 +180,7 @@ async fn every_sum_is_held_against_its_rows() {
 
 #[tokio::test]
 async fn older_formats_are_checked_for_what_they_have() {
-    for format in 2..9 {
+    for format in 2..10 {
         let scratch = Scratch::new();
         two_weeks(&scratch).await;
         set_back(&scratch.file(), &to_format(format));

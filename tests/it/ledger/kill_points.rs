@@ -9,14 +9,14 @@ use pgveil::mechanism::{Accounting, Loss};
 
 use super::{Scratch, at_usual, buying, gaussian, held, question, specs_usual, stage};
 
-const URL: &str = "PGVEIL_TEST_STEPS_URL";
-const STEP: &str = "PGVEIL_TEST_STEPS_STEP";
+pub(super) const URL: &str = "PGVEIL_TEST_STEPS_URL";
+pub(super) const STEP: &str = "PGVEIL_TEST_STEPS_STEP";
 
 /// Calls of the store until the end; negative: not counted yet.
-static LEFT: AtomicI64 = AtomicI64::new(-1);
+pub(super) static LEFT: AtomicI64 = AtomicI64::new(-1);
 
 /// A store that kills its process before or after one of its calls.
-struct Dying(Box<dyn Store>);
+pub(super) struct Dying(pub Box<dyn Store>);
 
 fn step() {
     if LEFT.load(Ordering::SeqCst) >= 0 && LEFT.fetch_sub(1, Ordering::SeqCst) == 0 {

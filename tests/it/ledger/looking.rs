@@ -207,7 +207,8 @@ fn scratch_of(url: &str) -> Scratch {
 fn set_back_to_eight(url: &str) -> String {
     match url.starts_with("sqlite") {
         true => to_format(8),
-        false => "DROP INDEX pgveil_ledger.record_of_role; \
+        false => "DROP TABLE pgveil_ledger.prepaid_draw, pgveil_ledger.prepaid_holder, \
+            pgveil_ledger.prepaid; DROP INDEX pgveil_ledger.record_of_role; \
             UPDATE pgveil_ledger.format SET version = 8"
             .to_owned(),
     }

@@ -25,6 +25,7 @@ mod neighbouring_answers;
 mod padded;
 mod per_unit;
 mod pivots;
+mod prepaid;
 mod proxy;
 mod question;
 pub mod random;

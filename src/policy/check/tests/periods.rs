@@ -52,12 +52,13 @@ async fn periods_have_the_place_of_their_column() {
             length: PeriodLength::Week,
             from: PeriodLength::Week.period_of(from),
             close_after: Duration::from_secs(36 * 3_600),
+            prepaid: None,
         })
     );
 }
 
 /// What is written in place of what, and the error that follows.
-const FAULTS: [((&str, &str), &str); 17] = [
+const FAULTS: [((&str, &str), &str); 22] = [
     (
         ("column: seen, ", ""),
         "8:14: periods of table s.people has no \"column\"; write `column: visited_at`",
@@ -109,12 +110,32 @@ const FAULTS: [((&str, &str), &str); 17] = [
     (("36h", "367d"), "8:70: close_after of periods of table"),
     (("36h", "-2d"), "8:70: close_after of periods of table"),
     (
-        ("36h", "36h, per_unit: 30"),
-        "8:75: \"per_unit\" is not offered yet; each question pays for the periods that it buys",
+        ("36h", "36h, answers: totals"),
+        "8:75: \"answers\" is not offered yet; each period has its own answer",
+    ),
+    (
+        ("36h", "36h, per_unit: 3, append_only: true"),
+        "8:85: per_unit of periods of table s.people needs a horizon, the number of periods",
+    ),
+    (
+        ("36h", "36h, per_unit: 3, horizon: 52"),
+        "8:85: per_unit of periods of table s.people needs `append_only: true`: you promise that",
+    ),
+    (
+        ("36h", "36h, per_unit: 3, horizon: 52, append_only: false"),
+        "8:114: per_unit of periods of table s.people needs `append_only: true`: you promise that",
+    ),
+    (
+        ("36h", "36h, horizon: 52"),
+        "8:84: horizon of periods of table s.people goes with per_unit, the most periods of a unit",
     ),
     (
         ("36h", "36h, append_only: true"),
-        "8:75: \"append_only\" is not offered yet",
+        "8:88: append_only of periods of table s.people goes with per_unit",
+    ),
+    (
+        ("36h", "36h, per_unit: 0, horizon: 52, append_only: true"),
+        "8:85: per_unit of periods of table s.people must be a whole number from 1 to 9000",
     ),
     (
         ("36h", "36h, length: 3"),
@@ -153,4 +174,66 @@ async fn the_versions_of_a_policy_leave_them_out() {
     assert_eq!(undated_digest(&with), undated_digest(&newer));
     newer.limits.rows_per_unit += 1;
     assert_ne!(undated_digest(&with), undated_digest(&newer));
+}
+
+/// Lines of visits of people, whose moments have prepaid periods.
+async fn prepaid(path: &str, visits: &str, lines_lie: catalog::Distribution) -> Vec<String> {
+    let mut catalog = catalog();
+    let of = |oid, name, other| {
+        let columns = vec![column("number", Type::Int8), column(other, Type::Int8)];
+        table(oid, name, columns)
+    };
+    let mut lines = of(4, "lines", "of");
+    lines.columns.push(column("seen", Type::Date));
+    lines.distribution = lines_lie;
+    catalog.tables.extend([of(3, "visits", "uid"), lines]);
+    let text = format!(
+        "version: 1
+privacy: {{unit: p, budget: {{epsilon: 1, delta: 1e-6}}}}
+roles: [{{name: a, \
+password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {{epsilon: 1, delta: 1e-6}}}}]
+tables:
+  s.people: {{unit: id}}
+  s.visits: {{unit: {{path: [uid -> s.people.id], trusted_path: true}}, rows_per_unit: 2{visits}}}
+  s.lines:
+    unit: {{path: [{path}], trusted_path: true}}
+    rows_per_unit: 2
+    periods:
+      {{column: seen, by: day, from: 2026-01-01, close_after: 2d, per_unit: 3, horizon: 90,
+      append_only: true}}
+    columns: {{seen: visible}}"
+    );
+    let file = File::parse("p.yaml", &text, |_| None).unwrap();
+    errors(&file, &catalog, Rows(Ok(Vec::new()))).await
+}
+
+/// Every table that is read to find whose a row is has to keep its rows. One whose unit the foreign
+/// key holds is not read.
+#[tokio::test]
+async fn tables_on_the_path_of_prepaid_periods_are_append_only() {
+    let local = || catalog::Distribution::Local;
+    let (short, long) = (
+        "of -> s.people.id",
+        "of -> s.visits.number, uid -> s.people.id",
+    );
+    assert_eq!(prepaid(short, "", local()).await, [""; 0]);
+    assert_eq!(prepaid(long, ", append_only: true", local()).await, [""; 0]);
+    for visits in ["", ", append_only: false"] {
+        let found = prepaid(long, visits, local()).await;
+        assert!(
+            matches!(
+                found.as_slice(),
+                [one] if one.starts_with("p.yaml:11:76: per_unit of the periods of s.lines needs \
+                    `append_only: true` of s.visits too")
+            ),
+            "{found:?}"
+        );
+    }
+    let found = prepaid(short, "", catalog::Distribution::Single).await;
+    assert!(
+        found
+            .iter()
+            .any(|one| one.contains("is not offered where s.lines is distributed")),
+        "{found:?}"
+    );
 }

@@ -1,0 +1,315 @@
+//! Prepaid periods: the first question pays for a horizon of them, and each is drawn once, when it
+//! is closed. See docs/periods.md for the proof, and [`crate::ledger`] for the order of draws.
+//!
+//! # Guarantee
+//! A draw takes every closed period that is not drawn yet, up to the last one that is asked for, in
+//! one snapshot. That snapshot is opened after the ledger was asked where the last draw ended, and
+//! the draw is recorded only if no other came since. So snapshots follow each other as draws do.
+//! What a draw reads is never read again under its price, also if it fails.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+use futures::FutureExt;
+use tokio_util::sync::CancellationToken;
+
+use super::by_periods::PeriodsDue;
+use super::period_form::{ONLY, plan_draw};
+use super::planning::accounts;
+use super::planning_limit::{StatementSize, aside};
+use super::prepaid_standing::{HorizonStanding, PrepaidStanding};
+use super::run::Answered;
+use super::run_error::RunError;
+use super::shown_periods::ShownPeriods;
+use super::statement_log::StatementFacts;
+use super::timing::Timing;
+use super::{Engine, internal, ledger_failed};
+use crate::analyze::PlanningEffort;
+use crate::calendar::period::{Period, PeriodSet};
+use crate::error::Error;
+use crate::execute;
+use crate::ledger::{
+    Charge, Fingerprint, PrepaidPrice, Purchase, QuestionDigest, QuestionId, drawing,
+};
+use crate::mechanism::Loss;
+use crate::refusal::{Refusal, reason};
+use crate::release::{EndedPart, Keeping, LockedPart, Released};
+use crate::rewrite::{Plan, Terms};
+use crate::shadow::Requester;
+
+impl Engine {
+    /// The plan that draws some periods; `None` where no row can be in them.
+    async fn plan_prepaid(
+        &self,
+        requester: &Requester,
+        form: &Plan,
+        (since, periods): (Period, &PeriodSet),
+        price: &PrepaidPrice,
+    ) -> Result<Option<Plan>, Error> {
+        if periods.is_empty() {
+            return Ok(None);
+        }
+        let balances = self.ledger.balances(&requester.role).await;
+        let balances = balances.map_err(|e| ledger_failed(&e))?;
+        let terms = Terms {
+            epsilon: price.epsilon,
+            delta: price.delta,
+            ..self.terms(requester, accounts(&balances))
+        };
+        let plan = |effort: &Arc<PlanningEffort>| {
+            let terms = (&self.policy, &terms);
+            crate::parse::with_room(|| plan_draw(form, (since, periods), terms, effort))
+        };
+        let effort = Arc::new(PlanningEffort::small());
+        let planned = aside(|| plan(&effort));
+        if !effort.is_spent() {
+            return planned;
+        }
+        let size = StatementSize::Large;
+        let permit = self.planning_limit.acquire(&requester.role, size).await;
+        permit.work(|| plan(&Arc::default()))
+    }
+
+    /// What a question with prepaid periods would pay now. It is free. What other roles have paid
+    /// for makes no difference.
+    pub(super) async fn prepaid_due(
+        &self,
+        requester: &Requester,
+        plan: &Plan,
+    ) -> Result<PeriodsDue, Error> {
+        let PrepaidStanding {
+            horizons, shown, ..
+        } = self.prepaid_standing(requester, plan).await?;
+        let unpaid = || horizons.iter().filter(|one| !one.is_held());
+        let loss = unpaid().try_fold(Loss::ZERO, |sum, one| sum.compose(one.price.loss));
+        let loss = loss.ok_or_else(|| internal("rewrite", &"a loss cannot be counted"))?;
+        let batch = match unpaid().next() {
+            None => None,
+            Some(one) => {
+                let draw = (one.horizon.first, &one.as_new());
+                let planned = self.plan_prepaid(requester, plan, draw, &one.price);
+                planned.await?
+            }
+        };
+        Ok(PeriodsDue { batch, loss, shown })
+    }
+
+    /// Answers a question with prepaid periods: pays for horizons that the role has not paid for,
+    /// and draws what is closed.
+    pub(super) async fn run_prepaid(
+        &self,
+        requester: &Requester,
+        plan: &Plan,
+        timing: &Timing,
+        facts: &StatementFacts,
+    ) -> Result<Answered, Error> {
+        let timeout = self.policy.limits.statement_timeout;
+        let others = self.single_flight.wait(plan, &requester.role, timeout);
+        let _flights = timing.until_cancelled(async { Ok(others.await) }).await?;
+        let patience = Instant::now() + timeout;
+        let (mut paid, mut first, mut skipped) = (Loss::ZERO, None, PeriodSet::default());
+        loop {
+            let standing = self.prepaid_standing(requester, plan);
+            let standing = timing.until_cancelled(standing).await?;
+            let before = first.get_or_insert_with(|| standing.shown.clone()).clone();
+            let is_patient = Instant::now() < patience;
+            let waits = |one: &&HorizonStanding| {
+                is_patient
+                    && one.is_drawing()
+                    && !one.asked.without(&one.shown_periods()).is_empty()
+            };
+            if let Some(busy) = standing.horizons.iter().find(waits) {
+                self.wait_for(&[drawing(busy.family)], patience, timing)
+                    .await?;
+                // Sessions of this proxy do not wait for its claims.
+                tokio::time::sleep(super::run::LOOK_EVERY).await;
+                continue;
+            }
+            let due = |one: &&HorizonStanding| {
+                !one.is_held() || !one.next_draw().without(&skipped).is_empty()
+            };
+            let Some(next) = standing.horizons.iter().find(due) else {
+                return join(plan, standing, (before, paid));
+            };
+            let draw = next.next_draw();
+            let planned = (next.horizon.first, &draw);
+            let batch = self
+                .plan_prepaid(requester, plan, planned, &next.price)
+                .await?;
+            if batch.is_none() {
+                skipped = skipped.or(&draw);
+            }
+            let stepped = self.step_prepaid(requester, (plan, next, batch.as_ref()), timing, facts);
+            match Box::pin(stepped).await? {
+                Some(loss) => paid = paid.compose(loss).unwrap_or(paid),
+                None if Instant::now() < patience => {
+                    tokio::time::sleep(super::run::LOOK_EVERY).await;
+                }
+                None => return Err(busy_elsewhere()),
+            }
+        }
+    }
+
+    /// Pays for a horizon where the role has not, and draws what the plan is for. Returns what was
+    /// paid; `None`, and nothing is paid, where another session has drawn or opened it meanwhile.
+    async fn step_prepaid(
+        &self,
+        requester: &Requester,
+        (form, of, batch): (&Plan, &HorizonStanding, Option<&Plan>),
+        timing: &Timing,
+        facts: &StatementFacts,
+    ) -> Result<Option<Loss>, Error> {
+        self.refuse_to_buy(requester, usize::from(!of.is_held()))?;
+        let table = self.table_of(form);
+        let slot = self.slot_or_cancel(requester, timing).await?;
+        let Some(batch) = batch else {
+            let fingerprint = Fingerprint::new(of.of.question);
+            let purchase = of.purchase(table, None, fingerprint);
+            let loss = price_of(&purchase);
+            let paid = self.pay(requester, purchase, facts).await?;
+            return Ok(paid.map(|_| loss));
+        };
+        if batch.loss() != of.price.loss {
+            return Err(internal(
+                "rewrite",
+                &"a draw has another price than was paid",
+            ));
+        }
+        let part = batch.part(|_| true);
+        let fingerprint = part.digest().into();
+        // No row is read in this snapshot before the draw is recorded.
+        let opened = self.open_snapshot(requester, part, timing).await?;
+        let is_of_standby = opened.snapshot().is_of_standby().await;
+        if is_of_standby.map_err(|e| internal("execute", &e))? {
+            opened.close().await;
+            return Err(on_standby());
+        }
+        let purchase = of.purchase(table, of.next_draw().hull(), fingerprint);
+        let loss = price_of(&purchase);
+        let Some(charge) = self.pay(requester, purchase, facts).await? else {
+            opened.close().await;
+            return Ok(None);
+        };
+        let claim = [drawing(of.family)];
+        let making = self.draw_periods(requester, (opened, charge), (batch, of), timing);
+        let made = self.ledger.holding(&claim, making).await;
+        self.ledger.release(&claim).await;
+        self.end_attempt(requester, slot, made).await?;
+        Ok(Some(loss))
+    }
+
+    /// Runs the statement of a draw that is recorded, adds the noise and keeps the answer, durably:
+    /// the periods cannot be drawn again. A client's cancel does not end it, and an interruption is
+    /// not repaired: a second snapshot might be younger than that of a later draw.
+    async fn draw_periods(
+        &self,
+        requester: &Requester,
+        (opened, charge): (LockedPart<'_>, Charge),
+        (batch, of): (&Plan, &HorizonStanding),
+        timing: &Timing,
+    ) -> Result<(), RunError> {
+        let failed = |error: &dyn std::fmt::Display| {
+            RunError::Backend(execute::Error::Backend(format!("a draw failed: {error}")))
+        };
+        let mut paid = opened.with_charge(charge, Released::before(batch));
+        let never = CancellationToken::new();
+        let making = async {
+            timing.begin();
+            let read = paid.run(ONLY, &[], &never).await;
+            let mut sampler = (self.sampler)();
+            let drawn = match read {
+                Ok(read) => aside(|| paid.release(read, &mut *sampler)).map_err(|e| failed(&e)),
+                Err(error) => Err(failed(&error)),
+            };
+            drawn.map(|()| {
+                let price = batch.release(ONLY).price();
+                let question = QuestionDigest {
+                    digest: QuestionId(*batch.release(ONLY).question().as_bytes()),
+                    family: Some(of.family),
+                    accuracy: price.map_or(1.0, |price| price.accuracy),
+                    loss: of.price.loss,
+                };
+                paid.keep_release(question, ONLY);
+            })
+        };
+        let made = AssertUnwindSafe(making).catch_unwind().await;
+        let made = made.unwrap_or_else(|_| Err(failed(&"it panicked")));
+        timing.rest().await;
+        let ledger = (&self.ledger, requester.role.as_str());
+        let ended = paid.end(made.is_ok(), ledger, Keeping::Durable).await;
+        let EndedPart { released: _, kept } = ended;
+        made?;
+        kept.map_err(|e| RunError::Other(ledger_failed(&e)))
+    }
+
+    /// `schema.table` of the periods.
+    fn table_of(&self, form: &Plan) -> String {
+        let table = form
+            .periods()
+            .and_then(|asked| self.policy.tables.get(asked.table().0));
+        table.map_or(String::new(), |table| {
+            format!("{}.{}", table.schema, table.name)
+        })
+    }
+}
+
+fn price_of(purchase: &Purchase) -> Loss {
+    let whole = purchase.fresh.compose(purchase.offered);
+    whole.unwrap_or(purchase.fresh)
+}
+
+/// The answer from the draws that the role holds. `before` is what it held when it asked.
+fn join(
+    plan: &Plan,
+    standing: PrepaidStanding,
+    (before, paid): (ShownPeriods, Loss),
+) -> Result<Answered, Error> {
+    let PrepaidStanding {
+        horizons,
+        shown,
+        held,
+    } = standing;
+    let shown = before.after_draws(shown);
+    let answers = horizons.into_iter().flat_map(|one| one.answers).collect();
+    let mut released = Released::before(plan);
+    aside(|| released.join_periods(plan, ONLY, answers));
+    Ok(Answered {
+        released,
+        paid,
+        recalled: 0,
+        summed: Vec::new(),
+        better: Vec::new(),
+        periods: Some(shown),
+        _held: held,
+    })
+}
+
+/// A later snapshot of a standby may lack rows that an earlier one of another server had.
+fn on_standby() -> Error {
+    Error::Ledger(
+        Refusal::new(
+            reason::PREPAID_ON_STANDBY,
+            "prepaid periods are drawn from a primary server only",
+        )
+        .detail(
+            "The database is a standby, which may lack rows that another server has shown. Nothing \
+                was charged.",
+        )
+        .hint(
+            "Ask the data owner to name the primary server in database.url. SET \
+                pgveil.open_periods = on asks an ordinary question.",
+        ),
+    )
+}
+
+fn busy_elsewhere() -> Error {
+    Error::Ledger(
+        Refusal::new(
+            reason::PERIODS_BUSY,
+            "other sessions are drawing the same periods",
+        )
+        .detail("Nothing was charged.")
+        .hint("Ask again later."),
+    )
+}
