@@ -161,7 +161,7 @@ impl Engine {
         facts: &StatementFacts,
     ) -> Result<Option<Loss>, Error> {
         self.refuse_to_buy(requester, usize::from(!of.is_held()))?;
-        let table = self.table_of(form);
+        let table = self.table_with_periods(form);
         let slot = self.slot_or_cancel(requester, timing).await?;
         let Some(batch) = batch else {
             let fingerprint = Fingerprint::new(of.of.question);
@@ -244,7 +244,7 @@ impl Engine {
     }
 
     /// `schema.table` of the periods.
-    fn table_of(&self, form: &Plan) -> String {
+    fn table_with_periods(&self, form: &Plan) -> String {
         let table = form
             .periods()
             .and_then(|asked| self.policy.tables.get(asked.table().0));
