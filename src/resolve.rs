@@ -18,7 +18,7 @@ pub(crate) mod syntax;
 pub use expression::{Constants, regex_arcs, regex_of_similar, regex_reach, regex_rereads};
 pub use names::attribute_call::check_dotted;
 pub use outer::query::is_preview;
-pub use preview::{only_table, with_rows};
+pub use preview::{limited_as, only_table, with_rows};
 pub use session_functions::SessionFacts;
 pub use syntax::{empty_select, is_of_constants, plain_table, query_of, unnest};
 

@@ -2,8 +2,8 @@
 //! over made-up rows of a summary that the role holds. A notice says which.
 //!
 //! # Guarantee
-//! A preview reads no private row and charges nothing. Made-up rows are post-processing of a
-//! summary that the role has paid for.
+//! A preview reads no private row and buys nothing, apart from what a role pays once for searches
+//! of the policy. Made-up rows are post-processing of a summary that the role has paid for.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,12 +12,13 @@ use super::statement_log::StatementFacts;
 use super::summaries::Declared;
 use super::{COPIES, ColumnDescription, Description, Engine, Format, shadow_error};
 use crate::error::Error;
-use crate::ledger::AnswerId;
+use crate::ir::sql::print;
+use crate::ledger::{AnswerId, Newest};
 use crate::memory::HeldMemory;
 use crate::parse::{Query, Statement, parse};
 use crate::policy::{Previews, Summary};
 use crate::postgres::identifier;
-use crate::resolve::{is_preview, only_table, with_rows};
+use crate::resolve::{is_preview, limited_as, only_table, with_rows};
 use crate::rewrite::Plan;
 use crate::shadow::{Requester, ShadowError};
 use crate::synthetic::PreviewRows;
@@ -77,40 +78,54 @@ impl Engine {
         }
     }
 
-    /// The preview of a statement whose columns are these.
+    /// The preview of a statement, by the plan of its columns. Made-up rows are read by that plan's
+    /// query: its names, functions and constants are those that were checked.
     pub(super) async fn preview(
         &self,
         requester: &Requester,
         query: &Query,
-        columns: &Description,
+        (plan, columns): (&Plan, &Description),
     ) -> Result<Preview, Error> {
+        let outer = plan.outer();
         let table = match self.policy.previews {
-            Previews::Synthetic => only_table(query, &self.policy, &requester.search_path),
-            Previews::Empty | Previews::Refused => None,
+            // As for answers, a session may do without what is stored.
+            Previews::Synthetic if self.reuse(requester).sums_groups() => {
+                only_table(outer, &self.policy, &requester.search_path)
+            }
+            Previews::Synthetic | Previews::Empty | Previews::Refused => None,
         };
         let of_role = |summary: &Summary| {
             Some(summary.table) == table && summary.roles.contains(&requester.role)
         };
-        let (mut known, mut name) = (None, None);
+        let (mut known, mut unreceived) = (None, None);
         for (at, summary, declared) in self.declared_summaries() {
-            if of_role(summary) && known.is_none() {
-                name = name.or_else(|| Some(summary.name.clone()));
-                let rows = self.preview_rows(requester, at, (summary, declared));
-                known = rows.await?.map(|rows| (summary, rows));
+            if !of_role(summary) || known.is_some() {
+                continue;
+            }
+            let newest = self.newest(requester, declared).await?;
+            match newest.filter(|newest| newest.is_held) {
+                None => unreceived = unreceived.or_else(|| Some(summary.name.clone())),
+                Some(newest) => {
+                    let rows = self.preview_rows(requester, (at, summary, declared), &newest);
+                    known = rows.await?.map(|rows| (summary, rows));
+                }
             }
         }
         let Some((summary, rows)) = known else {
-            return Ok(name.map_or(Preview::Empty, Preview::Unreceived));
+            return Ok(unreceived.map_or(Preview::Empty, Preview::Unreceived));
         };
         let held = requester.share.hold(COPIES * rows.json.len());
         let held = held.map_err(Error::Parse)?;
         let table = &self.policy.tables[summary.table];
-        let Some(query) = with_rows(query, table, rows.json.clone()) else {
+        let over = |rows: &str| {
+            let made_up = limited_as(with_rows(outer, table, rows.to_owned())?, query)?;
+            print(&made_up).ok()
+        };
+        let (Some(statement), Some(of_none)) = (over(&rows.json), over("[]")) else {
             return Ok(Preview::Empty);
         };
-        let statement = query.to_sql();
         // Columns that rows of tables alone have, such as ctid, are not there.
-        let described = self.shadow.describe(requester, &statement, &[]).await;
+        let described = self.shadow.describe(requester, &of_none, &[]).await;
         let types = |of: &Description| -> Vec<u32> {
             of.columns.iter().map(|column| column.type_oid).collect()
         };
@@ -126,19 +141,13 @@ impl Engine {
         }
     }
 
-    /// Rows made up from a summary; `None` where the role does not hold it.
+    /// Rows made up from a summary that the role holds; `None` where that is not possible.
     async fn preview_rows(
         &self,
         requester: &Requester,
-        at: usize,
-        (summary, declared): (&Summary, &Declared),
+        (at, summary, declared): (usize, &Summary, &Declared),
+        newest: &Newest,
     ) -> Result<Option<Arc<PreviewRows>>, Error> {
-        let Some(newest) = self.newest(requester, declared).await? else {
-            return Ok(None);
-        };
-        if !newest.is_held {
-            return Ok(None);
-        }
         let known = || {
             let MadeUpPreviews(made) = &self.made_up_previews;
             made.lock().unwrap_or_else(PoisonError::into_inner)
@@ -149,23 +158,25 @@ impl Engine {
         {
             return Ok(rows);
         }
-        let Some(table) = self.read(requester, at, &newest).await? else {
+        let Some(table) = self.read(requester, at, newest).await? else {
             return Ok(None);
         };
         let size = super::StatementSize::Large;
         let permit = self.planning_limit.acquire(&requester.role, size).await;
         let release = declared.question.release();
         let made = permit.work(|| PreviewRows::of(&self.policy, summary, (release, &table)));
-        let made = match made {
-            Some(made) if self.are_rows(requester, summary, &made).await? => Some(Arc::new(made)),
-            Some(_) | None => {
-                tracing::warn!(
-                    summary = summary.name,
-                    "no rows could be made up for previews of its table"
-                );
-                None
-            }
+        let fits = match &made {
+            Some(made) => self.are_rows(requester, summary, made).await?,
+            None => false,
         };
+        let made = made.filter(|_| fits).map(Arc::new);
+        if made.is_none() {
+            let summary = &summary.name;
+            tracing::warn!(
+                summary,
+                "no rows could be made up for previews of its table"
+            );
+        }
         known().insert(at, (newest.answer, made.clone()));
         Ok(made)
     }
@@ -183,7 +194,7 @@ impl Engine {
         let Ok([Statement::Query(all)]) = all.as_deref() else {
             return Ok(false);
         };
-        let Some(all) = with_rows(all, table, made.json.clone()) else {
+        let Some(all) = with_rows(&all.0, table, made.json.clone()) else {
             return Ok(false);
         };
         let count = Description {
@@ -195,10 +206,15 @@ impl Engine {
                 type_modifier: -1,
             }],
         };
-        let (all, text) = (all.to_sql(), [Format::Text]);
+        let (all, text) = (print(&all).map_err(Error::Rewrite)?, [Format::Text]);
         match self.shadow.run(requester, &all, &count, &text).await {
             Ok(_) => Ok(true),
-            Err(ShadowError::Refusal(_)) => Ok(false),
+            // A value of no value of its type, or against a condition.
+            Err(ShadowError::Refusal(refusal))
+                if refusal.sqlstate.starts_with("22") || refusal.sqlstate.starts_with("23") =>
+            {
+                Ok(false)
+            }
             Err(error) => Err(shadow_error(error)),
         }
     }

@@ -258,7 +258,11 @@ impl Engine {
         let views = self.views(requester, &plan).await?;
         let fits = self.fits_of(requester, &plan, &answered, timing).await?;
         let preview = match is_preview {
-            true => Some(self.preview(requester, &bound, &description).await?),
+            true => {
+                let of_columns = (&*plan, &description);
+                let preview = self.preview(requester, &bound, of_columns);
+                Some(timing.until_cancelled(preview).await?)
+            }
             false => None,
         };
         let made_up = preview.as_ref().and_then(Preview::statement);

@@ -233,7 +233,7 @@ fn run(rules: &mut Rules, batch: Vec<Job>, window: Window, commits: &Histogram) 
     let may_stay = window.may_stay && !batch.iter().any(Job::needs_commit);
     let mut answers = Vec::with_capacity(batch.len());
     let (begun, mut state) = match window.is_open {
-        true => (true, check_again(rules, access)),
+        true => check_again(rules, access, commits),
         false => begin(rules, access),
     };
     // Each can be undone alone, also one that only reads: a statement that fails ends a transaction
@@ -251,8 +251,8 @@ fn run(rules: &mut Rules, batch: Vec<Job>, window: Window, commits: &Histogram) 
         if state.is_ok() {
             state = match outcome {
                 Ok(()) if is_marked => release(rules),
-                // A read harms nothing that was written before it.
-                Err(error) if is_marked && (reads || is_alone(&error)) => {
+                // A read that fails harms nothing that was written before it.
+                Err(error) if is_marked && (is_alone(&error) || reads && !is_faulty(&error)) => {
                     undo(rules).map_err(|_| error)
                 }
                 outcome => outcome,
@@ -274,15 +274,30 @@ fn run(rules: &mut Rules, batch: Vec<Job>, window: Window, commits: &Histogram) 
     stays
 }
 
-/// What [`begin`] checks before a debit, for one that joins an open transaction.
-fn check_again(rules: &mut Rules, access: Access) -> Result<(), Error> {
-    match access {
-        Access::Read | Access::WriteSoon => Ok(()),
-        Access::Write => {
-            rules.store.check_place()?;
-            rules.check_not_behind()
-        }
+/// What [`begin`] checks before a debit, for one that joins an open transaction. Where a witness
+/// cannot be asked, what was written before is committed, and the debit fails alone.
+fn check_again(
+    rules: &mut Rules,
+    access: Access,
+    commits: &Histogram,
+) -> (bool, Result<(), Error>) {
+    if access != Access::Write {
+        return (true, Ok(()));
     }
+    let place = rules.store.check_place();
+    match place.and_then(|()| rules.check_not_behind()) {
+        Err(error) if !is_faulty(&error) => {
+            let written = (Access::WriteSoon, true);
+            let kept = end(rules, (true, Ok(())), written, commits);
+            (false, Err(kept.err().unwrap_or(error)))
+        }
+        checked => (true, checked),
+    }
+}
+
+/// Whether the store itself is not what it was.
+fn is_faulty(error: &Error) -> bool {
+    matches!(error, Error::Damaged { .. } | Error::WentBack { .. })
 }
 
 /// Whether a transaction is open, and whether work may begin in it.

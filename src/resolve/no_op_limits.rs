@@ -46,7 +46,8 @@ impl ast::VisitorMut for Idle {
     }
 }
 
-fn is_null(expr: &ast::Expr) -> bool {
+/// Whether the constant is NULL, of whatever type.
+pub(in crate::resolve) fn is_null(expr: &ast::Expr) -> bool {
     match expr {
         ast::Expr::Nested(inner) | ast::Expr::Cast { expr: inner, .. } => is_null(inner),
         ast::Expr::Value(ast::ValueWithSpan {

@@ -4,16 +4,18 @@ use std::ops::ControlFlow;
 
 use sqlparser::ast;
 
-use super::syntax::names_of;
+use super::classify::empty_query::whole_number;
+use super::no_op_limits::is_null;
+use super::syntax::{aggregate_name, names_of};
 use crate::ir::sql;
 use crate::parse::Query;
 use crate::policy::{Policy, Table};
 use crate::visit;
 
-/// The place in [`Policy::tables`] of the one table that a plain SELECT reads. `None` if FROM has
-/// anything else.
-pub fn only_table(statement: &Query, policy: &Policy, search_path: &[String]) -> Option<usize> {
-    let (name, _) = from_of(statement)?;
+/// The place in [`Policy::tables`] of the one table whose rows a plain SELECT shows. `None` if FROM
+/// has anything else, or if an aggregate or a window adds up rows.
+pub fn only_table(outer: &ast::Query, policy: &Policy, search_path: &[String]) -> Option<usize> {
+    let (name, _) = from_of(outer).filter(|_| !adds_up(outer))?;
     let find = |schema: &str, table: &str| {
         let mut tables = policy.tables.iter();
         tables.position(|t| t.schema == schema && t.name == table)
@@ -25,25 +27,87 @@ pub fn only_table(statement: &Query, policy: &Policy, search_path: &[String]) ->
     }
 }
 
-/// The statement over other rows of its only table: a JSON array of objects, one for each row, by
-/// the names of the columns. They have the columns and types of the table.
+/// The query over other rows of its only table: a JSON array of objects, one for each row, by the
+/// names of the columns. They have the columns and types of the table.
 ///
 /// `None` if FROM has anything else.
-pub fn with_rows(statement: &Query, table: &Table, rows: String) -> Option<Query> {
-    let (_, alias) = from_of(statement)?;
+pub fn with_rows(outer: &ast::Query, table: &Table, rows: String) -> Option<ast::Query> {
+    let (_, alias) = from_of(outer)?;
     let alias = alias.cloned().unwrap_or_else(|| ast::TableAlias {
         explicit: true,
         name: sql::ident(&table.name),
         columns: Vec::new(),
         at: None,
     });
-    let mut changed = statement.clone();
-    let ast::SetExpr::Select(select) = &mut *changed.0.body else {
+    let mut changed = outer.clone();
+    let ast::SetExpr::Select(select) = &mut *changed.body else {
         return None;
     };
     select.from = vec![sql::tables(made_up(table, rows, alias))];
-    let _ = visit::visit_mut(&mut *changed.0, &mut Unqualified(table));
+    let _ = visit::visit_mut(&mut changed, &mut Unqualified(table));
     Some(changed)
+}
+
+/// The query, with the numbers of rows that a statement asks for. `None` where they are no whole
+/// numbers: nothing else in LIMIT, OFFSET and FETCH was checked.
+pub fn limited_as(mut outer: ast::Query, statement: &Query) -> Option<ast::Query> {
+    let (limit, offset) = match &statement.0.limit_clause {
+        None => (None, None),
+        Some(ast::LimitClause::LimitOffset {
+            limit,
+            offset,
+            limit_by,
+        }) if limit_by.is_empty() => (limit.as_ref(), offset.as_ref()),
+        Some(_) => return None,
+    };
+    let (offset, fetch) = (offset.map(|offset| &offset.value), &statement.0.fetch);
+    let fetch = match fetch {
+        None => None,
+        Some(ast::Fetch {
+            with_ties: false,
+            percent: false,
+            quantity,
+        }) => Some(quantity.as_ref().map_or(Some(1), whole_number)?),
+        Some(_) => return None,
+    };
+    let rows = |expr: &ast::Expr| match is_null(expr) {
+        true => Some(None),
+        false => whole_number(expr).filter(|rows| *rows >= 0).map(Some),
+    };
+    let [limit, offset] = [limit, offset].map(|expr| expr.map_or(Some(None), rows));
+    let number = |rows: i64| sql::value(ast::Value::Number(rows.to_string(), false));
+    let limit = limit?.or(fetch).map(number);
+    let offset = offset?.map(|rows| ast::Offset {
+        value: number(rows),
+        rows: ast::OffsetRows::None,
+    });
+    outer.fetch = None;
+    outer.limit_clause =
+        (limit.is_some() || offset.is_some()).then_some(ast::LimitClause::LimitOffset {
+            limit,
+            offset,
+            limit_by: Vec::new(),
+        });
+    Some(outer)
+}
+
+/// Whether a call adds up rows: over made-up rows it would look like an answer.
+fn adds_up(outer: &ast::Query) -> bool {
+    struct Calls;
+    impl ast::Visitor for Calls {
+        type Break = ();
+        fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
+            match expr {
+                ast::Expr::Function(call)
+                    if call.over.is_some() || aggregate_name(call).is_some() =>
+                {
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+    visit::visit(outer, &mut Calls).is_break()
 }
 
 /// `json_populate_recordset(NULL::schema.table, rows)`.
@@ -56,18 +120,26 @@ fn made_up(table: &Table, rows: String, alias: ast::TableAlias) -> ast::TableFac
     };
     let rows = sql::text_literal(&rows);
     let argument = |expr| ast::FunctionArg::Unnamed(ast::FunctionArgExpr::Expr(expr));
-    ast::TableFactor::Function {
-        lateral: false,
+    ast::TableFactor::Table {
         name: sql::name(&["pg_catalog", "json_populate_recordset"]),
-        args: [of_table, rows].map(argument).into(),
-        with_ordinality: false,
         alias: Some(alias),
+        args: Some(ast::TableFunctionArgs {
+            args: [of_table, rows].map(argument).into(),
+            settings: None,
+        }),
+        with_hints: Vec::new(),
+        version: None,
+        with_ordinality: false,
+        partitions: Vec::new(),
+        json_path: None,
+        sample: None,
+        index_hints: Vec::new(),
     }
 }
 
 /// The name and alias of the only table.
-fn from_of(statement: &Query) -> Option<(&ast::ObjectName, Option<&ast::TableAlias>)> {
-    let ast::SetExpr::Select(select) = &*statement.0.body else {
+fn from_of(outer: &ast::Query) -> Option<(&ast::ObjectName, Option<&ast::TableAlias>)> {
+    let ast::SetExpr::Select(select) = &*outer.body else {
         return None;
     };
     let [only] = select.from.as_slice() else {
@@ -84,7 +156,7 @@ fn from_of(statement: &Query) -> Option<(&ast::ObjectName, Option<&ast::TableAli
     else {
         return None;
     };
-    let is_plain = statement.0.with.is_none() && only.joins.is_empty();
+    let is_plain = outer.with.is_none() && only.joins.is_empty();
     is_plain.then_some((name, alias.as_ref()))
 }
 

@@ -173,6 +173,19 @@ async fn previews_show_made_up_rows_to_roles_that_hold_a_summary() {
         ),
         ("SELECT nls.women.* FROM nls.women OFFSET 990", 10),
         (
+            "SELECT race FROM nls.women OFFSET 7 FETCH FIRST 3 ROWS ONLY",
+            3,
+        ),
+        ("SELECT race FROM nls.women LIMIT NULL", 1_000),
+        (
+            "SELECT race FROM nls.women LIMIT CAST('10' AS bigint) OFFSET (2)",
+            10,
+        ),
+        (
+            "SELECT race FROM nls.women WHERE current_user = 'analyst' LIMIT 4",
+            4,
+        ),
+        (
             "SELECT race || '!' AS r FROM nls.women ORDER BY r LIMIT 3",
             3,
         ),
@@ -192,8 +205,13 @@ async fn previews_show_made_up_rows_to_roles_that_hold_a_summary() {
         nls.women";
     let real: i64 = veil.direct(share).await[0].parse().unwrap();
     assert!((black as i64 - real).abs() <= 1, "{black} {real}");
-    // Other statements show columns alone.
+    // Other statements show columns alone: nothing in LIMIT but a number was checked, and numbers
+    // of made-up rows would look like answers.
     for sql in [
+        "SELECT race FROM nls.women LIMIT length('abc')",
+        "SELECT race FROM nls.women OFFSET length('abc') ROWS FETCH FIRST ROW ONLY",
+        "SELECT count(*) OVER () AS total, race FROM nls.women LIMIT 10",
+        "SELECT race FROM nls.women ORDER BY row_number() OVER (ORDER BY birth_year)",
         "SELECT w.race FROM nls.women w JOIN nls.interviews i USING (woman_id)",
         "SELECT year FROM nls.interviews",
         "SELECT v.race FROM (SELECT race FROM nls.women) AS v",
