@@ -1,4 +1,4 @@
-//! Hours, days, weeks and months in UTC, of_number; and sets of them.
+//! Hours, days, weeks and months in UTC, numbered; and sets of them.
 
 use serde::{Deserialize, Serialize};
 

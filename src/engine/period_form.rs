@@ -140,6 +140,7 @@ impl Candidate {
             by_period,
             limits,
             epsilon: terms.epsilon,
+            data_version: policy.privacy.data_version.clone(),
         };
         let asked = asked.clone().with_prepaid(prepaid);
         let drawn = |count: usize| {

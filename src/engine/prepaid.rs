@@ -114,8 +114,10 @@ impl Engine {
             let standing = timing.until_cancelled(standing).await?;
             let before = first.get_or_insert_with(|| standing.shown.clone()).clone();
             let is_patient = Instant::now() < patience;
+            // Before the role has paid, it learns nothing of what others do.
             let waits = |one: &&HorizonStanding| {
                 is_patient
+                    && one.is_held()
                     && one.is_drawing()
                     && !one.asked.without(&one.shown_periods()).is_empty()
             };
@@ -132,7 +134,7 @@ impl Engine {
             let Some(next) = standing.horizons.iter().find(due) else {
                 return join(plan, standing, (before, paid));
             };
-            let draw = next.next_draw();
+            let draw = next.as_new();
             let planned = (next.horizon.first, &draw);
             let batch = self
                 .plan_prepaid(requester, plan, planned, &next.price)
@@ -141,8 +143,10 @@ impl Engine {
                 skipped = skipped.or(&draw);
             }
             let stepped = self.step_prepaid(requester, (plan, next, batch.as_ref()), timing, facts);
-            match Box::pin(stepped).await? {
+            let stepped = Box::pin(stepped).await;
+            match stepped.map_err(|error| after_payment(error, &paid))? {
                 Some(loss) => paid = paid.compose(loss).unwrap_or(paid),
+                None if !next.is_held() => tokio::task::yield_now().await,
                 None if Instant::now() < patience => {
                     tokio::time::sleep(super::run::LOOK_EVERY).await;
                 }
@@ -151,8 +155,11 @@ impl Engine {
         }
     }
 
-    /// Pays for a horizon where the role has not, and draws what the plan is for. Returns what was
+    /// Pays for a horizon where the role has not; else draws what the plan is for. Returns what was
     /// paid; `None`, and nothing is paid, where another session has drawn or opened it meanwhile.
+    ///
+    /// Payment alone comes first, after the checks of a draw of everything that is asked for: a
+    /// refusal does not depend on what was drawn for another role.
     async fn step_prepaid(
         &self,
         requester: &Requester,
@@ -178,12 +185,21 @@ impl Engine {
         }
         let part = batch.part(|_| true);
         let fingerprint = part.digest().into();
+        self.check_pairs(requester, batch.release(ONLY), |_| 1)
+            .await?;
         // No row is read in this snapshot before the draw is recorded.
         let opened = self.open_snapshot(requester, part, timing).await?;
         let is_of_standby = opened.snapshot().is_of_standby().await;
         if is_of_standby.map_err(|e| internal("execute", &e))? {
             opened.close().await;
             return Err(on_standby());
+        }
+        if !of.is_held() {
+            let purchase = of.purchase(table, None, fingerprint);
+            let loss = price_of(&purchase);
+            let paid = self.pay(requester, purchase, facts).await;
+            opened.close().await;
+            return Ok(paid?.map(|_| loss));
         }
         let purchase = of.purchase(table, of.next_draw().hull(), fingerprint);
         let loss = price_of(&purchase);
@@ -283,6 +299,20 @@ fn join(
         periods: Some(shown),
         _held: held,
     })
+}
+
+/// A refusal after an earlier horizon of the question was paid for.
+fn after_payment(error: Error, paid: &Loss) -> Error {
+    let restated = |refusal: Refusal| {
+        let detail = refusal.detail.clone().unwrap_or_default();
+        let detail = detail.replace("Nothing was charged.", "An earlier horizon was paid for.");
+        refusal.detail(detail)
+    };
+    match error {
+        Error::Ledger(refusal) if !paid.is_zero() => Error::Ledger(restated(refusal)),
+        Error::Rewrite(refusal) if !paid.is_zero() => Error::Rewrite(restated(refusal)),
+        error => error,
+    }
 }
 
 /// A later snapshot of a standby may lack rows that an earlier one of another server had.

@@ -141,7 +141,9 @@ impl Rules {
         let follows = |(first, until): (i64, i64)| {
             until > first && now.flatten().is_none_or(|drawn| drawn == first)
         };
-        let is_as_seen = now == step.seen && (purchase.fresh, purchase.offered) == owed;
+        // A payment alone reads nothing: what was drawn meanwhile makes no difference to it.
+        let is_as_seen =
+            (purchase.fresh, purchase.offered) == owed && (step.draw.is_none() || now == step.seen);
         if !is_as_seen || !step.draw.is_none_or(follows) {
             return Ok(Err(DebitError::Awaited));
         }

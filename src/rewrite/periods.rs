@@ -44,6 +44,9 @@ pub struct PrepaidTerms {
     pub limits: PeriodLimits,
     /// The epsilon of the whole horizon.
     pub epsilon: f64,
+    /// The policy's `data_version`. Rows of another one were not only added to, so that units would
+    /// count anew: its horizons have their own price.
+    pub data_version: String,
 }
 
 impl AskedPeriods {

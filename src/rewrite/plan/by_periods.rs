@@ -35,6 +35,7 @@ fn of_prepaid(question: ReleaseDigest, terms: Option<&PrepaidTerms>) -> ReleaseD
         by_period: _,
         limits,
         epsilon: _,
+        data_version,
     }) = terms
     else {
         return question;
@@ -42,7 +43,7 @@ fn of_prepaid(question: ReleaseDigest, terms: Option<&PrepaidTerms>) -> ReleaseD
     let mut digest = Sha256::new();
     digest.update(b"prepaid periods 1\n");
     digest.update(question.as_bytes());
-    digest.update(format!("{per_unit} {horizon} {limits:?}").as_bytes());
+    digest.update(format!("{per_unit} {horizon} {limits:?} {data_version:?}").as_bytes());
     ReleaseDigest::new(digest.finalize().into())
 }
 
