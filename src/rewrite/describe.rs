@@ -1,6 +1,7 @@
 //! A release in words, a line each: the labelled tree, keys, sensitivity and noise. EXPLAIN,
 //! `pgveil explain` and the golden files show it.
 
+mod by_period;
 mod cautions;
 mod choice;
 mod facts;
@@ -39,7 +40,8 @@ pub fn describe(
     )];
     lines.extend(keys(release, plan, unit));
     words.tree(&release.input, 1, &mut lines);
-    lines.push(rows(release, plan, unit));
+    let bounded = &by_period::bounded_subject(release, unit);
+    lines.push(rows(release, plan, bounded));
     lines.extend(estimators(plan));
     lines.extend((plan.facts().cautions.iter()).map(|caution| format!("  Caution: {caution}")));
     match plan.no_row() {
@@ -50,7 +52,8 @@ pub fn describe(
         None => {}
     }
     if let Some(price) = plan.price() {
-        lines.extend(words.noise(plan, price, unit));
+        lines.extend(by_period::together(release, unit));
+        lines.extend(words.noise(plan, price, bounded));
     }
     for choice in plan.choices() {
         lines.extend(words.choice(choice, unit));

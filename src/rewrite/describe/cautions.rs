@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use super::by_period::bounded_subject;
 use super::{Words, threshold_units};
 use crate::aggregates::Clamped;
 use crate::analyze::AnalyzedRelease;
@@ -26,7 +27,7 @@ pub(super) fn cautions(
     if plan.no_row().is_some() {
         return lines;
     }
-    let mut cut = rows_cut(release, plan, unit);
+    let mut cut = rows_cut(release, plan, &bounded_subject(release, unit));
     let has_rows_cut = !cut.is_empty();
     let mut values = Vec::new();
     Values { release, words }.add(plan, &mut values);

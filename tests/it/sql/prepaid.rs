@@ -54,7 +54,7 @@ roles:
     )
 }
 
-const MANY: &str = ", per_unit: 40, horizon: 60, rows: 9, append_only: true";
+const MANY: &str = ", per_unit: 40, horizon: 60, rows: 2, append_only: true";
 const FEW: &str = ", per_unit: 5, horizon: 30, rows: 9, append_only: true";
 
 async fn web(prepaid: &str, is_silent: bool) -> Veil {
@@ -71,6 +71,13 @@ fn session(role: &str) -> Requester {
         session_settings: SessionSettings::default(),
         ..Veil::requester()
     }
+}
+
+/// A session whose noise is seen in a count.
+fn noisy(role: &str, epsilon: f64) -> Requester {
+    let mut requester = session(role);
+    requester.session_settings.epsilon = Some(epsilon);
+    requester
 }
 
 async fn spent(engine: &Engine, role: &str) -> f64 {
@@ -198,7 +205,7 @@ async fn the_first_days_of_each_unit_count() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_day_that_was_drawn_stays() {
     let veil = web(MANY, false).await;
-    let analyst = session("analyst");
+    let analyst = noisy("analyst", 60.0);
     let before = veil.rows_as(&analyst, &of_days(1, 11)).await.unwrap();
     assert_eq!(before.len(), 10);
     let paid = spent(&veil.engine, "analyst").await;
@@ -267,7 +274,7 @@ async fn what_others_drew_is_not_seen_before_it_is_paid_for() {
 #[tokio::test(flavor = "multi_thread")]
 async fn another_role_pays_the_whole_price() {
     let veil = web(MANY, false).await;
-    let (analyst, colleague) = (session("analyst"), session("colleague"));
+    let (analyst, colleague) = (noisy("analyst", 60.0), noisy("colleague", 60.0));
     let first = veil.rows_as(&analyst, &of_days(1, 11)).await.unwrap();
     let whole = spent(&veil.engine, "analyst").await;
     let explained = async |role: &Requester| {
@@ -298,22 +305,18 @@ async fn another_role_pays_the_whole_price() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_smaller_epsilon_is_served() {
     let veil = web(MANY, false).await;
-    let at = |epsilon: f64| {
-        let mut requester = session("analyst");
-        requester.session_settings.epsilon = Some(epsilon);
-        requester
-    };
-    let first = veil.rows_as(&at(5000.0), &of_days(1, 6)).await.unwrap();
+    let at = |epsilon: f64| noisy("analyst", epsilon);
+    let first = veil.rows_as(&at(70.0), &of_days(1, 6)).await.unwrap();
     let once = spent(&veil.engine, "analyst").await;
-    let more = veil.rows_as(&at(2000.0), &of_days(1, 9)).await.unwrap();
+    let more = veil.rows_as(&at(60.0), &of_days(1, 9)).await.unwrap();
     assert_eq!(&more[..5], &first[..]);
     assert_eq!(spent(&veil.engine, "analyst").await, once);
-    let larger = veil.rows_as(&at(8000.0), &of_days(1, 9)).await.unwrap();
+    let larger = veil.rows_as(&at(90.0), &of_days(1, 9)).await.unwrap();
     assert_ne!(larger, more);
     assert!(spent(&veil.engine, "analyst").await > 2.0 * once);
     // From then on the more accurate one is shown.
     assert_eq!(
-        veil.rows_as(&at(2000.0), &of_days(1, 9)).await.unwrap(),
+        veil.rows_as(&at(60.0), &of_days(1, 9)).await.unwrap(),
         larger
     );
 }
@@ -322,7 +325,7 @@ async fn a_smaller_epsilon_is_served() {
 #[tokio::test(flavor = "multi_thread")]
 async fn another_budget_goes_on_with_what_was_paid_for() {
     let veil = web(MANY, false).await;
-    let analyst = session("analyst");
+    let analyst = noisy("analyst", 60.0);
     let first = veil.rows_as(&analyst, &of_days(1, 6)).await.unwrap();
     let once = spent(&veil.engine, "analyst").await;
     let smaller = veil
@@ -346,7 +349,7 @@ async fn two_proxies_draw_a_day_once() {
     let sessions: Vec<_> = (0..16u32)
         .map(|at| {
             let proxy = Arc::clone(&proxies[at as usize % 2]);
-            let requester = session(["analyst", "colleague"][at as usize / 2 % 2]);
+            let requester = noisy(["analyst", "colleague"][at as usize / 2 % 2], 60.0);
             let sql = of_days(1 + at % 5, 8 + at * 7 % 13);
             tokio::spawn(async move { rows_of(&proxy, &requester, &sql).await.unwrap() })
         })
@@ -446,7 +449,7 @@ async fn a_cancel_loses_no_day() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_clock_that_steps_back_draws_nothing_again() {
     let veil = web(MANY, false).await;
-    let analyst = session("analyst");
+    let analyst = noisy("analyst", 60.0);
     let before = veil.rows_as(&analyst, &of_days(1, 11)).await.unwrap();
     let days = async |close_after: &str| {
         let close = format!("close_after: {close_after}");
@@ -470,6 +473,11 @@ async fn explain_and_notices_say_what_is_paid_for() {
     let said = async |sql: &str| {
         let sql = format!("EXPLAIN {sql}");
         let lines = veil.explained(analyst.session_settings, &sql).await;
+        let bounded = "Sensitivity: one period of a person moves the vector by at most 9";
+        assert!(
+            lines.iter().any(|line| line.contains(bounded)),
+            "{lines:#?}"
+        );
         let of_periods = lines
             .into_iter()
             .filter(|line| line.starts_with("By periods"));
