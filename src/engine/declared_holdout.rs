@@ -32,9 +32,14 @@ impl<'p> DeclaredHoldout<'p> {
         })
     }
 
-    /// Its table, as a query may write it.
+    /// The table, as messages name it.
     pub(super) fn name(&self) -> String {
         format!("{}.{}", self.table.schema, self.table.name)
+    }
+
+    /// The name of its epochs, which no other table has, whatever characters are in its name.
+    pub(super) fn slot_name(&self) -> String {
+        format!("{:?} {:?}", self.table.schema, self.table.name)
     }
 
     pub(super) fn terms(&self) -> EpochTerms {

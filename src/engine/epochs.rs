@@ -24,7 +24,7 @@ use crate::ledger::{self, DebitError, Purchase};
 use crate::mechanism::{
     AccountState, Accounting, Cap, Fixed, HoldoutNoise, Loss, ThresholdQuestion, check_epoch,
 };
-use crate::parse::Query;
+use crate::parse::{ExplainFormat, Query};
 use crate::policy::{Policy, Reuse, SessionSettings};
 use crate::refusal::Refusal;
 use crate::release::{Epoch, EpochTerms, EpochVerdict, HoldoutVerdict, LockedPart, MonitoredRows};
@@ -199,6 +199,23 @@ impl Engine {
         answer
     }
 
+    /// EXPLAIN of a question to a monitor or a holdout.
+    pub(super) async fn explain_epoch(
+        &self,
+        requester: &Requester,
+        bound: &Query,
+        (format, facts): (ExplainFormat, &StatementFacts),
+    ) -> Result<Vec<String>, Error> {
+        let asked = (format, facts);
+        if let Some(monitor) = bound.monitor().map_err(Error::Parse)? {
+            return self.explain_monitor(requester, &monitor, asked).await;
+        }
+        match bound.holdout().map_err(Error::Parse)? {
+            Some(holdout) => self.explain_holdout(requester, &holdout, asked).await,
+            None => Err(internal("parse", &"no epoch is asked")),
+        }
+    }
+
     /// Shows an answer among the constants of its query.
     pub(super) async fn show_answer(
         &self,
@@ -242,7 +259,12 @@ impl Engine {
         (timing, facts): (&Timing, &StatementFacts),
     ) -> Result<EpochAnswer, Error> {
         let sum = &question.sum;
-        let is_open = asked.epoch.is_some();
+        let open = asked.epoch.as_ref().map(Epoch::terms);
+        // Its noise is of these terms.
+        if open.is_some_and(|open| open != question.terms) {
+            return Err(internal("release", &"the question is of another epoch"));
+        }
+        let is_open = open.is_some();
         self.check_before_asking(requester, question, is_open)
             .await?;
         let of_release = sum.plan().release(sum.release());

@@ -27,7 +27,9 @@ impl Engine {
         let declared = &planned.declared;
         let sum = MonitoredSum::of(&planned.plan).map_err(Error::Rewrite)?;
         let release = planned.plan.release(sum.release());
-        let known = self.holdouts.open_terms(&requester.role, &declared.name());
+        let known = self
+            .holdouts
+            .open_terms(&requester.role, &declared.slot_name());
         let opened = self.times_opened(requester, declared).await?;
         let left = declared.holdout.overflows.saturating_sub(opened);
         let cost = cost(declared, (known.is_some(), left), self.reuse(requester));

@@ -71,7 +71,7 @@ impl Engine {
         let planned = timing.until_cancelled(planning).await?;
         let declared = &planned.declared;
         let question = planned.question(requester)?;
-        let (role, name) = (&requester.role, declared.name());
+        let (role, name) = (&requester.role, declared.slot_name());
         // A policy declares few of them.
         let slot = self.holdouts.slot(role, &name, usize::MAX);
         let slot = slot.ok_or_else(|| internal("engine", &"there are too many holdouts"))?;
@@ -187,7 +187,7 @@ impl Engine {
                 overflows,
             } = declared.holdout;
             let opened = self.times_opened(requester, &declared).await?;
-            let known = self.holdouts.facts(&requester.role, &declared.name());
+            let known = self.holdouts.facts(&requester.role, &declared.slot_name());
             let epsilon = declared.holdout.epsilon_of_epoch(declared.rows_per_unit);
             rows.push(vec![
                 Some(declared.table.schema.clone()),

@@ -15,7 +15,7 @@ use super::summaries::Received;
 use super::timing::Timing;
 use super::{
     Argument, COPIES, Description, Engine, Format, HeldMemory, Requester, Sql, error_in_text,
-    explain, internal, ledger_failed, notice, shadow_error, system_catalog,
+    explain, ledger_failed, notice, shadow_error, system_catalog,
 };
 use crate::error::Error;
 use crate::finish::{self, Fits, ViewRows};
@@ -443,22 +443,6 @@ impl Engine {
             ExplainFormat::Verbose => text(Sql::Shown),
             ExplainFormat::Json => explain::json(&plan, settings, &due, &balances.role, of_role),
         })
-    }
-
-    async fn explain_epoch(
-        &self,
-        requester: &Requester,
-        bound: &Query,
-        (format, facts): (ExplainFormat, &StatementFacts),
-    ) -> Result<Vec<String>, Error> {
-        let asked = (format, facts);
-        if let Some(monitor) = bound.monitor().map_err(Error::Parse)? {
-            return self.explain_monitor(requester, &monitor, asked).await;
-        }
-        match bound.holdout().map_err(Error::Parse)? {
-            Some(holdout) => self.explain_holdout(requester, &holdout, asked).await,
-            None => Err(internal("parse", &"no epoch is asked")),
-        }
     }
 
     /// The question to a monitor or a holdout, with its parameters as constants.

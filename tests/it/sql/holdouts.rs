@@ -265,6 +265,34 @@ async fn the_ledger_counts_how_often_it_was_opened() {
     assert_eq!(refused(&third, &session(), &agreeing).await, used_up);
 }
 
+/// Names with dots are no other tables' names: each holdout has its own epochs, noise and count.
+#[tokio::test(flavor = "multi_thread")]
+async fn holdouts_of_like_names_are_two() {
+    let fill = async |client: &tokio_postgres::Client| {
+        let tables = "CREATE SCHEMA \"a.b\"; CREATE SCHEMA a;
+            CREATE TABLE \"a.b\".c (person int PRIMARY KEY, x int);
+            CREATE TABLE a.\"b.c\" (person int PRIMARY KEY, x int);
+            INSERT INTO \"a.b\".c SELECT g, g % 2 FROM generate_series(1, 100) AS g;
+            INSERT INTO a.\"b.c\" SELECT g, g % 2 FROM generate_series(1, 100) AS g;";
+        client.batch_execute(tables).await.unwrap();
+    };
+    let head = POLICY.split("tables:").next().unwrap();
+    let policy = format!(
+        "{head}tables:
+  '\"a.b\".c': {{unit: person, holdout: {{rows: 100, tolerance: 0.1, scale: 0.01, overflows: 1}}, \
+            columns: {{x: {{bounds: [0, 1]}}}}}}
+  'a.\"b.c\"': {{unit: person, holdout: {{rows: 100, tolerance: 0.1, scale: 0.02, overflows: 1}}, \
+            columns: {{x: {{bounds: [0, 1]}}}}}}
+"
+    );
+    let veil = Veil::over(fill, &policy, Veil::silent()).await;
+    let (one, other) = ("\"a.b\".c", "a.\"b.c\"");
+    close(mean(&veil.engine, &asking("x", "0.5", one)).await, 0.5);
+    close(veil.spent().await, of_epoch(1.0, 1.0));
+    close(mean(&veil.engine, &asking("x", "0.5", other)).await, 0.5);
+    close(veil.spent().await, of_epoch(1.0, 1.0) + of_epoch(1.0, 2.0));
+}
+
 /// Sessions and proxies that ask at once open no more than there may be.
 #[tokio::test(flavor = "multi_thread")]
 async fn openings_at_once_are_counted() {
