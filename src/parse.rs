@@ -43,7 +43,7 @@ pub use character_classes::SIGNS;
 pub use execute_values::ExecuteValues;
 pub use function_call::FunctionCall;
 use grammar::Goal;
-pub use holdout::HoldoutQuery;
+pub use holdout::{HoldoutQuery, holdout_form};
 pub use limits::copies::is_constant;
 pub use limits::depth::{STACK_BYTES, with_room};
 pub use monitor::MonitorQuery;

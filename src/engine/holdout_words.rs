@@ -9,7 +9,7 @@ use super::statement_log::StatementFacts;
 use super::{Engine, internal, ledger_failed};
 use crate::error::Error;
 use crate::mechanism::Loss;
-use crate::parse::{ExplainFormat, HoldoutQuery};
+use crate::parse::{ExplainFormat, HoldoutQuery, holdout_form};
 use crate::policy::{Holdout, Notices, Reuse};
 use crate::refusal::{Refusal, reason};
 use crate::rewrite::MonitoredSum;
@@ -25,7 +25,7 @@ impl Engine {
     ) -> Result<Vec<String>, Error> {
         let planned = self.plan_holdout(requester, asked, facts).await?;
         let declared = &planned.declared;
-        let sum = MonitoredSum::of(&planned.plan).map_err(Error::Rewrite)?;
+        let sum = MonitoredSum::of(&planned.plan).map_err(|_| Error::Rewrite(holdout_form()))?;
         let release = planned.plan.release(sum.release());
         let known = self
             .holdouts

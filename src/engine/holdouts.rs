@@ -19,7 +19,7 @@ use super::views::{ViewRow, number_cell, time};
 use super::{Engine, Format, internal, ledger_failed};
 use crate::error::Error;
 use crate::ledger::{Buyer, Purchase, Verdict};
-use crate::parse::HoldoutQuery;
+use crate::parse::{HoldoutQuery, holdout_form};
 use crate::policy::{ClipChoice, Holdout, RoleReuse, SessionSettings, Table, Widen};
 use crate::release::Epoch;
 use crate::rewrite::{MonitoredSum, Plan};
@@ -35,7 +35,7 @@ impl PlannedHoldout<'_> {
     fn question(&self, requester: &Requester) -> Result<EpochQuestion<'_>, Error> {
         let declared = &self.declared;
         let terms = declared.terms();
-        let sum = MonitoredSum::of(&self.plan).map_err(Error::Rewrite)?;
+        let sum = MonitoredSum::of(&self.plan).map_err(|_| Error::Rewrite(holdout_form()))?;
         let of_unit = (declared.rows_per_unit, terms.epsilon);
         let asked = sum.holdout_question(&declared.rows_allowed(), of_unit);
         let (threshold, noise) = asked.map_err(|_| Error::Rewrite(no_fitting_noise(declared)))?;
@@ -137,7 +137,7 @@ impl Engine {
         let table = self.table_of(requester, &asked.table);
         let declared = table.and_then(DeclaredHoldout::of);
         let declared = declared.ok_or_else(|| Error::Rewrite(no_holdout(&asked.table)))?;
-        let sum = MonitoredSum::of(&plan).map_err(Error::Rewrite)?;
+        let sum = MonitoredSum::of(&plan).map_err(|_| Error::Rewrite(holdout_form()))?;
         let relied_on = plan.release(sum.release()).relied_on();
         if !relied_on.iter().any(|of| of.oid == declared.table.oid) {
             return Err(internal("resolve", &"the holdout's table is another one"));

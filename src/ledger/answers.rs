@@ -142,10 +142,6 @@ impl SeriesId {
         Self(first)
     }
 
-    pub(super) fn as_bytes(&self) -> &[u8] {
-        &self.0
-    }
-
     /// The name of one debit of the series.
     pub fn name(self, of_debit: [u8; Self::BYTES]) -> Fingerprint {
         let mut name = [0; 32];

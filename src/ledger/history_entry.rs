@@ -47,10 +47,12 @@ const ROWS_OF_ENTRY: i64 = 8;
 impl Rules {
     /// How many debits of a series the role has. Debits are never removed, so it never falls.
     pub(super) fn debits_of_series(&mut self, role: &str, series: SeriesId) -> Result<i64, Error> {
-        let sql = "SELECT count(*) FROM debit WHERE role = $1 AND substr(fingerprint, 1, 16) = $2";
+        let sql = "SELECT count(*) FROM debit WHERE role = $1 AND fingerprint BETWEEN $2 AND $3";
+        let [least, most] = [0, u8::MAX].map(|byte| series.name([byte; 16]));
         let values = [
             StoreValue::Int(self.role(role)?.id),
-            blob(series.as_bytes()),
+            blob(least.as_bytes()),
+            blob(most.as_bytes()),
         ];
         first_row(&self.store.query(sql, &values)?)?.int(0)
     }

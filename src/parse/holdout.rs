@@ -65,7 +65,7 @@ impl Query {
         }
         let mut query = (*self.0).clone();
         let ast::SetExpr::Select(select) = &mut *query.body else {
-            return Err(form());
+            return Err(holdout_form());
         };
         let items = select.projection.clone();
         let calls = items.iter().enumerate();
@@ -73,29 +73,29 @@ impl Query {
             .filter_map(|(at, item)| Some((at, call_of(item)?)))
             .collect();
         let [(mean, call)] = calls.as_slice() else {
-            return Err(form());
+            return Err(holdout_form());
         };
         let others = items.iter().enumerate().filter(|(at, _)| at != mean);
         if !others.map(|(_, item)| item).all(is_constant) {
-            return Err(form());
+            return Err(holdout_form());
         }
         let arguments = FunctionCall::of(call).filter(FunctionCall::is_plain);
         let arguments = arguments.and_then(|call| call.expressions());
         let Some([average, value]) = arguments.as_deref() else {
-            return Err(form());
+            return Err(holdout_form());
         };
-        let averaged = argument_of_average(average).ok_or_else(form)?;
+        let averaged = argument_of_average(average).ok_or_else(holdout_form)?;
         let value = fraction(value).and_then(from_zero_to_one);
         let value = value.ok_or_else(no_value)?;
-        let sum = sum_of(averaged, &value).ok_or_else(form)?;
-        let table = only_table(&query).ok_or_else(form)?;
+        let sum = sum_of(averaged, &value).ok_or_else(holdout_form)?;
+        let table = only_table(&query).ok_or_else(holdout_form)?;
         if let ast::SetExpr::Select(select) = &mut *query.body {
             select.projection = vec![ast::SelectItem::UnnamedExpr(sum)];
         }
         let sum = super::with_room(|| Self::new(Box::new(query)))?.written_as(self);
         // The query of the sum has no further call.
         if sum.asks_holdout() || sum.asks_monitor() {
-            return Err(form());
+            return Err(holdout_form());
         }
         Ok(Some(HoldoutQuery {
             table,
@@ -221,7 +221,8 @@ fn from_zero_to_one((numerator, denominator): (BigInt, BigInt)) -> Option<String
     }
 }
 
-fn form() -> Refusal {
+/// The refusal of a question in another form than that of a holdout.
+pub fn holdout_form() -> Refusal {
     Refusal::unsupported(reason::HOLDOUT_FORM, "this form of pgveil.holdout()")
         .detail(
             "A holdout compares the average of an expression over all rows of its table with a \

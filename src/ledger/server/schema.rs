@@ -310,8 +310,8 @@ CREATE TRIGGER period_forward BEFORE UPDATE ON period FOR EACH ROW
 INSERT INTO format VALUES (1, 3);
 ";
 
-/// Added by the tenth: prepaid periods of a question, who paid for them, and how far they are
-/// drawn. A draw is a debit too, of nothing where the periods were paid for before: so the ledger's
+/// Added by the tenth: debits by their names, of which some are counted; prepaid periods of a
+/// question, who paid for them, and how far they are drawn. A draw is a debit too, of nothing where the periods were paid for before: so the ledger's
 /// height has it.
 const PREPAID: &str = "
 CREATE TABLE prepaid (
@@ -336,6 +336,7 @@ CREATE TABLE prepaid (
   16 AND length(mu_squared) = 16 AND length(delta) = 16)
 );
 CREATE INDEX prepaid_question ON prepaid (question, horizon);
+CREATE INDEX debit_name ON debit (role, fingerprint);
 CREATE TABLE prepaid_holder (
   role bigint NOT NULL,
   prepaid bigint NOT NULL,

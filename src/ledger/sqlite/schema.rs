@@ -253,8 +253,8 @@ const RECORDS_OF_ROLES: &str = "
 CREATE INDEX record_of_role ON record (name, id) WHERE kind = 'statement' AND actor IS NULL;
 ";
 
-/// Added by the tenth: prepaid periods of a question, who paid for them, and how far they are
-/// drawn. A draw is a debit too, of nothing where the periods were paid for before: so the ledger's
+/// Added by the tenth: debits by their names, of which some are counted; prepaid periods of a
+/// question, who paid for them, and how far they are drawn. A draw is a debit too, of nothing where the periods were paid for before: so the ledger's
 /// height has it.
 const PREPAID: &str = "
 CREATE TABLE prepaid (
@@ -273,6 +273,7 @@ CREATE TABLE prepaid (
   debit INTEGER NOT NULL UNIQUE REFERENCES debit (id)
 ) STRICT;
 CREATE INDEX prepaid_question ON prepaid (question, horizon);
+CREATE INDEX debit_name ON debit (role, fingerprint);
 CREATE TABLE prepaid_holder (
   role INTEGER NOT NULL REFERENCES account (id),
   prepaid INTEGER NOT NULL REFERENCES prepaid (id),

@@ -1325,7 +1325,8 @@ async fn older_records_are_read_with_the_key() {
     older_records_get_keyed(
         &stage::database().await,
         "DROP TABLE pgveil_ledger.prepaid_draw, pgveil_ledger.prepaid_holder, \
-            pgveil_ledger.prepaid; DROP TABLE pgveil_ledger.record; DROP TABLE \
+            pgveil_ledger.prepaid; DROP INDEX pgveil_ledger.debit_name; DROP TABLE \
+            pgveil_ledger.record; DROP TABLE \
             pgveil_ledger.secret; DROP FUNCTION \
             pgveil_ledger.number_statement CASCADE; UPDATE pgveil_ledger.format SET version = 7",
         &format!("SET search_path = pgveil_ledger; INSERT INTO statement VALUES {postgres}"),
@@ -1470,7 +1471,8 @@ async fn a_schema_of_an_older_format_is_kept_whole() {
     ledger.keep("ann", asked, b"values".to_vec()).await.unwrap();
     drop(ledger);
     let set_back = "DROP TABLE pgveil_ledger.prepaid_draw, pgveil_ledger.prepaid_holder, \
-        pgveil_ledger.prepaid; DROP TABLE pgveil_ledger.record; DROP TABLE pgveil_ledger.secret; \
+        pgveil_ledger.prepaid; DROP INDEX pgveil_ledger.debit_name; \
+        DROP TABLE pgveil_ledger.record; DROP TABLE pgveil_ledger.secret; \
         DROP TABLE \
         pgveil_ledger.policy; DROP TABLE pgveil_ledger.identity; DROP TABLE pgveil_ledger.family; \
         DROP TABLE pgveil_ledger.refusal; DROP FUNCTION pgveil_ledger.number_statement CASCADE; \

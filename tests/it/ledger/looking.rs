@@ -208,7 +208,8 @@ fn set_back_to_eight(url: &str) -> String {
     match url.starts_with("sqlite") {
         true => to_format(8),
         false => "DROP TABLE pgveil_ledger.prepaid_draw, pgveil_ledger.prepaid_holder, \
-            pgveil_ledger.prepaid; DROP INDEX pgveil_ledger.record_of_role; \
+            pgveil_ledger.prepaid; DROP INDEX pgveil_ledger.record_of_role, \
+            pgveil_ledger.debit_name; \
             UPDATE pgveil_ledger.format SET version = 8"
             .to_owned(),
     }

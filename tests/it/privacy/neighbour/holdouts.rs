@@ -2,7 +2,7 @@
 //! rows of a unit, whatever value they are compared with.
 
 use num_bigint::BigInt;
-use pgveil::mechanism::Fixed;
+use pgveil::mechanism::{Fixed, Noise};
 
 use super::monitors::{integer, planned_query, query};
 use super::random::{Random, seeds};
@@ -60,7 +60,14 @@ async fn sums_of_holdouts_move_by_the_rows_of_a_unit() {
             };
             let allowed = (BigInt::from(10), BigInt::from(1));
             let of_unit = (*rows, Fixed::round_down(0.5));
-            let (question, _) = sum.holdout_question(&allowed, of_unit).unwrap();
+            let (question, noise) = sum.holdout_question(&allowed, of_unit).unwrap();
+            // At epsilon 1/2: the sensitivity over it, and four times that for a question.
+            for (drawn, times) in [(&noise.answer, 2), (&noise.question, 8)] {
+                let Noise::Laplace { scale } = drawn else {
+                    panic!("{drawn:?}")
+                };
+                assert_eq!(BigInt::from(*scale), &question.sensitivity * times, "{sql}");
+            }
             // In rows it is the most of a unit, whatever the value; the plan's own clip may be
             // a little wider.
             let most: f64 = question.sensitivity.to_string().parse().unwrap();
