@@ -292,7 +292,7 @@ async fn a_newer_pgveil_asks_before_it_takes_a_ledger_that_is_in_use() {
     assert_eq!(format().unwrap(), 8);
     let mut running = stage.serve("second", &[&listen[..], &["--migrate"]].concat());
     assert_eq!(stage.reported(), "READY=1", "{}", stage.log("second"));
-    assert_eq!(format().unwrap(), 9);
+    assert_eq!(format().unwrap(), 10);
     drop(claims);
     running.signal("-TERM");
     assert!(running.0.wait().unwrap().success());
