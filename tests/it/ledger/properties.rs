@@ -412,12 +412,12 @@ async fn torn_and_foreign_files_are_refused_and_left() {
         ("another application", patched(&whole, 68, 1), |e| {
             matches!(e, Error::Foreign { .. })
         }),
-        ("newer", patched(&whole, 60, 10), |e| {
+        ("newer", patched(&whole, 60, 11), |e| {
             matches!(
                 e,
                 Error::Newer {
-                    found: 10,
-                    known: 9,
+                    found: 11,
+                    known: 10,
                     ..
                 }
             )

@@ -133,7 +133,7 @@ async fn a_ledger_is_shown_verified_and_attested() {
     );
     let shown = books.done(&["ledger", "show"]);
     for (what, value) in [
-        ("format", "9"),
+        ("format", "10"),
         ("restored", "0 times"),
         ("debits", "1"),
         ("receipts", "0"),
@@ -280,8 +280,8 @@ async fn a_newer_pgveil_asks_before_it_takes_a_ledger_that_is_in_use() {
     assert!(running.0.wait().unwrap().success());
     let file = rusqlite::Connection::open(stage.file("ledger.db")).unwrap();
     file.busy_timeout(WAIT).unwrap();
-    let older = "DROP INDEX record_of_role; PRAGMA user_version = 8";
-    file.execute_batch(older).unwrap();
+    let older = to_format(8);
+    file.execute_batch(&older).unwrap();
     let format = || file.query_row("PRAGMA user_version", [], |row| row.get::<_, u32>(0));
     let claims = Claims::of(stage.file("ledger.db"));
     let mut refused = stage.serve("refused", &listen);
@@ -292,7 +292,7 @@ async fn a_newer_pgveil_asks_before_it_takes_a_ledger_that_is_in_use() {
     assert_eq!(format().unwrap(), 8);
     let mut running = stage.serve("second", &[&listen[..], &["--migrate"]].concat());
     assert_eq!(stage.reported(), "READY=1", "{}", stage.log("second"));
-    assert_eq!(format().unwrap(), 9);
+    assert_eq!(format().unwrap(), 10);
     drop(claims);
     running.signal("-TERM");
     assert!(running.0.wait().unwrap().success());
