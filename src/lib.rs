@@ -68,8 +68,8 @@
 //!  2. The charge is durable before the backend sees the query, covers the plan it is used with,
 //!     and is never refunded; what is drawn after a look has a separate durable charge; the
 //!     questions of an epoch share one, under which nothing but verdicts is shown, and the number
-//!     that ends a holdout's; prepaid periods share one, of which each is drawn once, in their order,
-//!     by a durable record:
+//!     that ends a holdout's; prepaid periods share one, of which each is drawn once, in their
+//!     order, by a durable record:
 //!     `a_charge_is_durable_before_the_backend_sees_the_query`,
 //!     `project/tidy::charges_are_made_by_the_ledger_alone`, the kills in `ledger::processes`,
 //!     `ledger/prepaid::periods_are_drawn_in_their_order`.

@@ -311,8 +311,8 @@ INSERT INTO format VALUES (1, 3);
 ";
 
 /// Added by the tenth: debits by their names, of which some are counted; prepaid periods of a
-/// question, who paid for them, and how far they are drawn. A draw is a debit too, of nothing where the periods were paid for before: so the ledger's
-/// height has it.
+/// question, who paid for them, and how far they are drawn. A draw is a debit too, of nothing where
+/// the periods were paid for before: so the ledger's height has it.
 const PREPAID: &str = "
 CREATE TABLE prepaid (
   id bigint NOT NULL,

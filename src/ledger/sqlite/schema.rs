@@ -254,8 +254,8 @@ CREATE INDEX record_of_role ON record (name, id) WHERE kind = 'statement' AND ac
 ";
 
 /// Added by the tenth: debits by their names, of which some are counted; prepaid periods of a
-/// question, who paid for them, and how far they are drawn. A draw is a debit too, of nothing where the periods were paid for before: so the ledger's
-/// height has it.
+/// question, who paid for them, and how far they are drawn. A draw is a debit too, of nothing where
+/// the periods were paid for before: so the ledger's height has it.
 const PREPAID: &str = "
 CREATE TABLE prepaid (
   id INTEGER PRIMARY KEY,

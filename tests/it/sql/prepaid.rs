@@ -160,9 +160,9 @@ async fn a_horizon_is_paid_once_and_its_days_are_free() {
         veil.rows_as(&session("colleague"), view).await.unwrap(),
         ["visits|day|2024-03-01|40|60|∅|∅|∅"]
     );
-    // Three draws: each is in the history.
+    // The payment and four draws: each is in the history.
     let ledger = veil.engine.ledger();
-    assert_eq!(ledger.history("analyst", 10).await.unwrap().len(), 4);
+    assert_eq!(ledger.history("analyst", 10).await.unwrap().len(), 5);
 }
 
 /// The first days of each unit in the horizon count, whatever the question's bounds are; and the
