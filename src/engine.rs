@@ -12,6 +12,7 @@ mod expected_error;
 mod explain;
 mod explore;
 mod failures;
+mod final_rows;
 mod first_answer;
 mod fits;
 mod group_privacy;

@@ -40,10 +40,13 @@ pub(super) enum Preview {
     },
 }
 
-/// Made-up rows by the place of their summary in the policy; `None` where PostgreSQL does not take
-/// them as rows of the table.
+/// Made-up rows of one making of a summary; `None` where PostgreSQL does not take them as rows of
+/// the table.
+type OfMaking = (AnswerId, Option<Arc<PreviewRows>>);
+
+/// Made-up rows by the place of their summary in the policy.
 #[derive(Default)]
-pub(super) struct MadeUpPreviews(Mutex<HashMap<usize, (AnswerId, Option<Arc<PreviewRows>>)>>);
+pub(super) struct MadeUpPreviews(Mutex<HashMap<usize, OfMaking>>);
 
 impl Engine {
     /// The plan. Where the statement was refused only because it shows rows, and the policy has

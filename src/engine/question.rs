@@ -4,9 +4,10 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::by_periods::PeriodsDue;
+use super::final_rows::FinalRows;
 use super::first_answer::AnswerWithinError;
 use super::middle_queries::MiddleQueries;
-use super::planning_limit::{StatementSize, aside};
+use super::planning_limit::StatementSize;
 use super::preview::Preview;
 use super::run::Answered;
 use super::service::Answer;
@@ -18,14 +19,13 @@ use super::{
     explain, ledger_failed, notice, shadow_error, system_catalog,
 };
 use crate::error::Error;
-use crate::finish::{self, Fits, ViewRows};
+use crate::finish::Fits;
 use crate::ledger::{Balances, Verdict};
 use crate::parse::{
     ExplainFormat, HoldoutQuery, MonitorQuery, ParameterValue, Query, parameter_type,
 };
 use crate::policy::Notices;
 use crate::refusal::{Refusal, reason};
-use crate::release::Released;
 use crate::resolve::check_dotted;
 use crate::rewrite::Plan;
 use crate::shadow::HeldRows;
@@ -69,15 +69,6 @@ pub(super) struct ExplainedQuestion {
     pub plan: Arc<Plan>,
     pub due: explain::Due,
     pub balances: Balances,
-}
-
-/// The statement that answers the question, over released values.
-fn final_statement(
-    plan: &Plan,
-    released: (&Released, &Fits),
-    views: &[ViewRows],
-) -> Result<String, Error> {
-    aside(|| finish::finish(plan, released, views)).map_err(Error::Rewrite)
 }
 
 /// The refusal of a monitor or a holdout at the desk, where prices are shown before a question and
@@ -255,28 +246,15 @@ impl Engine {
             notice: aimed,
         } = Box::pin(aiming).await?;
         laps.lap("release");
-        let views = self.views(requester, &plan).await?;
-        let fits = self.fits_of(requester, &plan, &answered, timing).await?;
-        let preview = match is_preview {
-            true => {
-                let of_columns = (&*plan, &description);
-                let preview = self.preview(requester, &bound, of_columns);
-                Some(timing.until_cancelled(preview).await?)
-            }
-            false => None,
-        };
-        let made_up = preview.as_ref().and_then(Preview::statement);
-        let statement = match made_up {
-            Some(statement) => statement.to_owned(),
-            None => final_statement(&plan, (&answered.released, &fits), &views)?,
-        };
         let (_, _, formats) = values;
-        let HeldRows { rows, held } = tokio::select! {
-            weighed = self.shadow.run(requester, &statement, &description, formats) => {
-                weighed.map_err(shadow_error)?
-            }
-            () = timing.client_cancel().cancelled() => return Err(Error::Cancelled),
-        };
+        let of_columns = (&description, formats);
+        let asked = (&bound, is_preview);
+        let finishing = self.final_rows(requester, asked, (&plan, &answered), of_columns, timing);
+        let FinalRows {
+            rows: HeldRows { rows, held },
+            fits,
+            preview,
+        } = finishing.await?;
         laps.lap("finish");
         let of_answer = (&answered, &fits);
         let mut notices = self.notices(requester, &query, &plan, of_answer).await?;

@@ -148,18 +148,13 @@ impl Rules {
             bought,
             follows,
             questions,
-            held_before,
+            held_before: _,
             series_max,
             prepaid: _,
         } = purchase;
         let account = self.role(role)?;
         let now = self.clock.now();
-        if self.is_awaited(account.id, questions, answers, now)? || !self.are_stored(answers)? {
-            return Ok(Err(DebitError::Awaited));
-        }
-        if let Some((family, count)) = held_before
-            && self.count_of_family(account.id, *family)?.0 != *count
-        {
+        if !self.stands_as_decided(account.id, purchase, now)? {
             return Ok(Err(DebitError::Awaited));
         }
         let (mine, total) = self.standings(account, now)?;
@@ -209,6 +204,29 @@ impl Rules {
         }
         self.claim(questions, now)?;
         Ok(Ok(shown))
+    }
+
+    /// Whether the answers that decided what to buy are as they were, and no other process makes one
+    /// of those that are bought.
+    fn stands_as_decided(
+        &mut self,
+        role: i64,
+        purchase: &Purchase,
+        now: i64,
+    ) -> Result<bool, Error> {
+        let Purchase {
+            answers,
+            questions,
+            held_before,
+            ..
+        } = purchase;
+        if self.is_awaited(role, questions, answers, now)? || !self.are_stored(answers)? {
+            return Ok(false);
+        }
+        match held_before {
+            Some((family, count)) => Ok(self.count_of_family(role, *family)?.0 == *count),
+            None => Ok(true),
+        }
     }
 
     /// Writes a role's sums, with `whole` added to its period. Begins the current period first,

@@ -1,0 +1,67 @@
+//! The last step of a question: the outer query over released values, or a preview.
+
+use super::planning_limit::aside;
+use super::preview::Preview;
+use super::run::Answered;
+use super::timing::Timing;
+use super::{Description, Engine, Format, Requester, shadow_error};
+use crate::error::Error;
+use crate::finish::{self, Fits, ViewRows};
+use crate::parse::Query;
+use crate::release::Released;
+use crate::rewrite::Plan;
+use crate::shadow::HeldRows;
+
+/// What the client gets, before notices.
+pub(super) struct FinalRows {
+    pub rows: HeldRows,
+    /// The fits in the rows.
+    pub fits: Fits,
+    /// What stands for rows of a private table, if the query shows some.
+    pub preview: Option<Preview>,
+}
+
+/// The statement that answers the question, over released values.
+fn final_statement(
+    plan: &Plan,
+    released: (&Released, &Fits),
+    views: &[ViewRows],
+) -> Result<String, Error> {
+    aside(|| finish::finish(plan, released, views)).map_err(Error::Rewrite)
+}
+
+impl Engine {
+    /// The rows of an answered question, until the client cancels.
+    pub(super) async fn final_rows(
+        &self,
+        requester: &Requester,
+        (query, is_preview): (&Query, bool),
+        (plan, answered): (&Plan, &Answered),
+        (columns, formats): (&Description, &[Format]),
+        timing: &Timing,
+    ) -> Result<FinalRows, Error> {
+        let views = self.views(requester, plan).await?;
+        let fits = self.fits_of(requester, plan, answered, timing).await?;
+        let preview = match is_preview {
+            true => {
+                let preview = self.preview(requester, query, (plan, columns));
+                Some(timing.until_cancelled(preview).await?)
+            }
+            false => None,
+        };
+        let statement = match preview.as_ref().and_then(Preview::statement) {
+            Some(statement) => statement.to_owned(),
+            None => final_statement(plan, (&answered.released, &fits), &views)?,
+        };
+        let running = self.shadow.run(requester, &statement, columns, formats);
+        let rows = tokio::select! {
+            rows = running => rows.map_err(shadow_error)?,
+            () = timing.client_cancel().cancelled() => return Err(Error::Cancelled),
+        };
+        Ok(FinalRows {
+            rows,
+            fits,
+            preview,
+        })
+    }
+}
