@@ -10,7 +10,7 @@ use crate::finish::{self, Fits, ViewRows};
 use crate::parse::Query;
 use crate::release::Released;
 use crate::rewrite::Plan;
-use crate::shadow::HeldRows;
+use crate::shadow::{HeldRows, ShadowError};
 
 /// What the client gets, before notices.
 pub(super) struct FinalRows {
@@ -42,20 +42,32 @@ impl Engine {
     ) -> Result<FinalRows, Error> {
         let views = self.views(requester, plan).await?;
         let fits = self.fits_of(requester, plan, answered, timing).await?;
-        let preview = match is_preview {
+        let mut preview = match is_preview {
             true => {
                 let preview = self.preview(requester, query, (plan, columns));
                 Some(timing.until_cancelled(preview).await?)
             }
             false => None,
         };
-        let statement = match preview.as_ref().and_then(Preview::statement) {
-            Some(statement) => statement.to_owned(),
-            None => final_statement(plan, (&answered.released, &fits), &views)?,
+        let running = async {
+            if let Some(statement) = preview.as_ref().and_then(Preview::statement) {
+                match self
+                    .shadow
+                    .run(requester, statement, columns, formats)
+                    .await
+                {
+                    // Real values may all be fit for what made-up ones are not.
+                    Err(ShadowError::Refusal(refusal)) if refusal.sqlstate.starts_with("22") => {}
+                    run => return run.map_err(shadow_error),
+                }
+                preview = Some(Preview::Empty);
+            }
+            let statement = final_statement(plan, (&answered.released, &fits), &views)?;
+            let run = self.shadow.run(requester, &statement, columns, formats);
+            run.await.map_err(shadow_error)
         };
-        let running = self.shadow.run(requester, &statement, columns, formats);
         let rows = tokio::select! {
-            rows = running => rows.map_err(shadow_error)?,
+            rows = running => rows?,
             () = timing.client_cancel().cancelled() => return Err(Error::Cancelled),
         };
         Ok(FinalRows {

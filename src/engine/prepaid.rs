@@ -104,14 +104,34 @@ impl Engine {
         timing: &Timing,
         facts: &StatementFacts,
     ) -> Result<Answered, Error> {
+        let mut paid = Loss::ZERO;
+        let answered = self
+            .pay_and_draw(requester, plan, &mut paid, (timing, facts))
+            .await;
+        answered.map_err(|error| after_payment(error, &paid))
+    }
+
+    /// Goes on until nothing is left to pay or to draw. `paid` counts what was paid so far.
+    async fn pay_and_draw(
+        &self,
+        requester: &Requester,
+        plan: &Plan,
+        paid: &mut Loss,
+        (timing, facts): (&Timing, &StatementFacts),
+    ) -> Result<Answered, Error> {
         let timeout = self.policy.limits.statement_timeout;
-        let others = self.single_flight.wait(plan, &requester.role, timeout);
-        let _flights = timing.until_cancelled(async { Ok(others.await) }).await?;
-        let patience = Instant::now() + timeout;
-        let (mut paid, mut first, mut skipped) = (Loss::ZERO, None, PeriodSet::default());
+        let mut patience = Instant::now() + timeout;
+        let (mut first, mut skipped, mut flights) = (None, PeriodSet::default(), None);
         loop {
             let standing = self.prepaid_standing(requester, plan);
             let standing = timing.until_cancelled(standing).await?;
+            let is_held = standing.horizons.iter().all(HorizonStanding::is_held);
+            // Before the role has paid, it does not wait for other roles' questions either.
+            if is_held && flights.is_none() {
+                let others = self.single_flight.wait(plan, &requester.role, timeout);
+                flights = Some(timing.until_cancelled(async { Ok(others.await) }).await?);
+                continue;
+            }
             let before = first.get_or_insert_with(|| standing.shown.clone()).clone();
             let is_patient = Instant::now() < patience;
             // Before the role has paid, it learns nothing of what others do.
@@ -132,7 +152,7 @@ impl Engine {
                 !one.is_held() || !one.next_draw().without(&skipped).is_empty()
             };
             let Some(next) = standing.horizons.iter().find(due) else {
-                return join(plan, standing, (before, paid));
+                return join(plan, standing, (before, *paid));
             };
             let draw = next.as_new();
             let planned = (next.horizon.first, &draw);
@@ -143,9 +163,11 @@ impl Engine {
                 skipped = skipped.or(&draw);
             }
             let stepped = self.step_prepaid(requester, (plan, next, batch.as_ref()), timing, facts);
-            let stepped = Box::pin(stepped).await;
-            match stepped.map_err(|error| after_payment(error, &paid))? {
-                Some(loss) => paid = paid.compose(loss).unwrap_or(paid),
+            match Box::pin(stepped).await? {
+                Some(loss) => {
+                    *paid = paid.compose(loss).unwrap_or(*paid);
+                    patience = Instant::now() + timeout;
+                }
                 None if !next.is_held() => tokio::task::yield_now().await,
                 None if Instant::now() < patience => {
                     tokio::time::sleep(super::run::LOOK_EVERY).await;
@@ -301,12 +323,14 @@ fn join(
     })
 }
 
-/// A refusal after an earlier horizon of the question was paid for.
+/// A refusal after a horizon of the question was paid for.
 fn after_payment(error: Error, paid: &Loss) -> Error {
-    let restated = |refusal: Refusal| {
-        let detail = refusal.detail.clone().unwrap_or_default();
-        let detail = detail.replace("Nothing was charged.", "An earlier horizon was paid for.");
-        refusal.detail(detail)
+    let restated = |refusal: Refusal| match refusal.detail.clone() {
+        Some(detail) if detail.contains("Nothing was charged") => refusal.detail(
+            "A horizon of the question is paid for: what is closed there is drawn when it is asked \
+                for again, free.",
+        ),
+        _ => refusal,
     };
     match error {
         Error::Ledger(refusal) if !paid.is_zero() => Error::Ledger(restated(refusal)),

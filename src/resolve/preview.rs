@@ -61,18 +61,18 @@ pub fn limited_as(mut outer: ast::Query, statement: &Query) -> Option<ast::Query
         Some(_) => return None,
     };
     let (offset, fetch) = (offset.map(|offset| &offset.value), &statement.0.fetch);
+    let rows = |expr: &ast::Expr| match is_null(expr) {
+        true => Some(None),
+        false => whole_number(expr).filter(|rows| *rows >= 0).map(Some),
+    };
     let fetch = match fetch {
         None => None,
         Some(ast::Fetch {
             with_ties: false,
             percent: false,
             quantity,
-        }) => Some(quantity.as_ref().map_or(Some(1), whole_number)?),
+        }) => quantity.as_ref().map_or(Some(Some(1)), rows)?,
         Some(_) => return None,
-    };
-    let rows = |expr: &ast::Expr| match is_null(expr) {
-        true => Some(None),
-        false => whole_number(expr).filter(|rows| *rows >= 0).map(Some),
     };
     let [limit, offset] = [limit, offset].map(|expr| expr.map_or(Some(None), rows));
     let number = |rows: i64| sql::value(ast::Value::Number(rows.to_string(), false));

@@ -211,6 +211,7 @@ async fn previews_show_made_up_rows_to_roles_that_hold_a_summary() {
         "SELECT race FROM nls.women LIMIT length('abc')",
         "SELECT race FROM nls.women OFFSET length('abc') ROWS FETCH FIRST ROW ONLY",
         "SELECT count(*) OVER () AS total, race FROM nls.women LIMIT 10",
+        "SELECT 1 / (birth_year - birth_year) AS x FROM nls.women",
         "SELECT race FROM nls.women ORDER BY row_number() OVER (ORDER BY birth_year)",
         "SELECT w.race FROM nls.women w JOIN nls.interviews i USING (woman_id)",
         "SELECT year FROM nls.interviews",
