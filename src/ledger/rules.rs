@@ -206,8 +206,8 @@ impl Rules {
         Ok(Ok(shown))
     }
 
-    /// Whether the answers that decided what to buy are as they were, and no other process makes one
-    /// of those that are bought.
+    /// Whether the answers that decided what to buy are as they were, and no other process makes
+    /// one of those that are bought.
     fn stands_as_decided(
         &mut self,
         role: i64,

@@ -319,7 +319,8 @@ fn set_back(path: &Path, sql: &str) {
 const ADDED: [(u32, &str); 9] = [
     (
         10,
-        "DROP INDEX debit_name; DROP TABLE prepaid_draw; DROP TABLE prepaid_holder; DROP TABLE prepaid;",
+        "DROP INDEX debit_name; DROP TABLE prepaid_draw; DROP TABLE prepaid_holder; DROP TABLE \
+            prepaid;",
     ),
     (9, "DROP INDEX record_of_role;"),
     (
