@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 
 use super::period_form::{ONLY, not_by_periods, plan_batch};
 use super::planning::accounts;
-use super::planning_limit::{StatementSize, aside};
+use super::planning_limit::aside;
 use super::rollup::SLACK;
 use super::run::{Answered, Attempt, Buying};
 use super::shown_periods::{PeriodsClaim, ShownPeriods};
@@ -152,14 +152,7 @@ impl Engine {
             let terms = (&self.policy, &terms);
             crate::parse::with_room(|| plan_batch(form, periods, terms, effort))
         };
-        let effort = Arc::new(PlanningEffort::small());
-        let planned = aside(|| plan(&effort));
-        if !effort.is_spent() {
-            return planned;
-        }
-        let size = StatementSize::Large;
-        let permit = self.planning_limit.acquire(&requester.role, size).await;
-        permit.work(|| plan(&Arc::default()))
+        self.little_or_in_turn(&requester.role, plan).await
     }
 
     /// What the plan would buy now; `None` where it is not answered by periods. It is free.

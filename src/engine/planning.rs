@@ -306,6 +306,25 @@ impl Engine {
         permit.work(|| plan(&Arc::default()))
     }
 
+    /// Plans at once where that is little work. More work waits for the role's turn, and begins
+    /// anew with the whole effort of a statement.
+    pub(super) async fn little_or_in_turn<T>(
+        &self,
+        role: &str,
+        plan: impl Fn(&Arc<PlanningEffort>) -> T,
+    ) -> T {
+        let effort = Arc::new(PlanningEffort::small());
+        let planned = aside(|| plan(&effort));
+        if !effort.is_spent() {
+            return planned;
+        }
+        let permit = self
+            .planning_limit
+            .acquire(role, StatementSize::Large)
+            .await;
+        permit.work(|| plan(&Arc::default()))
+    }
+
     /// The plan of a question that was planned before and costs nothing, whatever the accounts
     /// hold.
     pub(super) fn find_free_plan(&self, requester: &Requester, query: &Query) -> Option<Arc<Plan>> {

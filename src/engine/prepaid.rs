@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::by_periods::PeriodsDue;
 use super::period_form::{ONLY, plan_draw};
 use super::planning::accounts;
-use super::planning_limit::{StatementSize, aside};
+use super::planning_limit::aside;
 use super::prepaid_standing::{HorizonStanding, PrepaidStanding};
 use super::run::Answered;
 use super::run_error::RunError;
@@ -61,14 +61,7 @@ impl Engine {
             let terms = (&self.policy, &terms);
             crate::parse::with_room(|| plan_draw(form, (since, periods), terms, effort))
         };
-        let effort = Arc::new(PlanningEffort::small());
-        let planned = aside(|| plan(&effort));
-        if !effort.is_spent() {
-            return planned;
-        }
-        let size = StatementSize::Large;
-        let permit = self.planning_limit.acquire(&requester.role, size).await;
-        permit.work(|| plan(&Arc::default()))
+        self.little_or_in_turn(&requester.role, plan).await
     }
 
     /// What a question with prepaid periods would pay now. It is free. What other roles have paid

@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::planning_limit::aside;
 use super::statement_log::StatementFacts;
 use super::summaries::Declared;
 use super::{COPIES, ColumnDescription, Description, Engine, Format, shadow_error};
@@ -124,7 +125,8 @@ impl Engine {
             let made_up = limited_as(with_rows(outer, table, rows.to_owned())?, query)?;
             print(&made_up).ok()
         };
-        let (Some(statement), Some(of_none)) = (over(&rows.json), over("[]")) else {
+        // Printing reads the whole text again, which may take a while.
+        let (Some(statement), Some(of_none)) = aside(|| (over(&rows.json), over("[]"))) else {
             return Ok(Preview::Empty);
         };
         // Columns that rows of tables alone have, such as ctid, are not there.
