@@ -2,6 +2,8 @@
 
 mod budget_left;
 mod by_periods;
+mod check_words;
+mod checks;
 mod constant_answers;
 mod curve;
 mod declared_holdout;

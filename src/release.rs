@@ -2,6 +2,7 @@
 //! then applies thresholds. Nothing else opens sealed rows.
 
 mod choices;
+mod corrections;
 mod decode;
 mod effects;
 mod epoch;
@@ -26,7 +27,10 @@ use crate::ledger::Charge;
 use crate::mechanism::{Calibrated, SampleError, Sampler};
 use crate::rewrite::{CoordinateId, Draw, Plan, ReleasePlan, UnpaidPart, made_of};
 
-pub use epoch::{Epoch, EpochKind, EpochTerms, EpochVerdict, HoldoutVerdict, MonitoredRows};
+pub use corrections::Corrections;
+pub use epoch::{
+    Compared, Epoch, EpochKind, EpochTerms, EpochVerdict, HoldoutVerdict, MonitoredRows,
+};
 pub use look::{ClipBias, ClippedValues, FailedLook, Looked, TooFew};
 pub use noise_record::{KnownCut, NoiseRecord};
 pub use owner::{ONLY, OwnerError, OwnerRelease};

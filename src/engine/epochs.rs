@@ -27,7 +27,9 @@ use crate::mechanism::{
 use crate::parse::{ExplainFormat, Query};
 use crate::policy::{Policy, Reuse, SessionSettings};
 use crate::refusal::Refusal;
-use crate::release::{Epoch, EpochTerms, EpochVerdict, HoldoutVerdict, LockedPart, MonitoredRows};
+use crate::release::{
+    Compared, Epoch, EpochTerms, EpochVerdict, HoldoutVerdict, LockedPart, MonitoredRows,
+};
 use crate::rewrite::{MonitoredSum, Plan, Terms};
 use crate::shadow::{Description, HeldRows, Requester};
 
@@ -66,6 +68,8 @@ pub(super) struct EpochFacts {
 pub(super) struct EpochQuestion<'q> {
     pub sum: MonitoredSum<'q>,
     pub threshold: ThresholdQuestion,
+    /// What a monitor compares with the threshold.
+    pub compared: Compared,
     /// The noise of a holdout; `None` for a monitor.
     pub noise: Option<HoldoutNoise>,
     /// The terms of the epoch that is open, or would open.
@@ -387,12 +391,17 @@ impl Engine {
         question: &EpochQuestion<'_>,
     ) -> Result<EpochAnswer, execute::Error> {
         let open = epoch.take().ok_or_else(|| failure(&"no epoch is open"))?;
-        let EpochQuestion { sum, threshold, .. } = question;
+        let EpochQuestion {
+            sum,
+            threshold,
+            compared,
+            ..
+        } = question;
         let decided = aside(|| {
             let mut sampler = (self.sampler)();
             match &question.noise {
                 None => open
-                    .decide(rows, (sum, threshold), &mut *sampler)
+                    .decide(rows, (sum, threshold, *compared), &mut *sampler)
                     .map(|verdict| match verdict {
                         EpochVerdict::Below(open) => (Some(open), EpochAnswer::Below),
                         EpochVerdict::Above => (None, EpochAnswer::Above(None)),

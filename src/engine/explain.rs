@@ -37,6 +37,8 @@ pub(super) struct Due {
     receivable: Vec<(String, f64, f64)>,
     /// For a question by periods: which periods are held and which would be bought, in words.
     periods: Vec<String>,
+    /// How the answer of a summary would be compared with the rows, in words.
+    check: Option<String>,
 }
 
 impl Due {
@@ -48,6 +50,11 @@ impl Due {
     /// Adds, for a question by periods, which periods are held and which are bought, in words.
     pub fn by_periods(self, periods: Vec<String>) -> Self {
         Self { periods, ..self }
+    }
+
+    /// Adds how the answer of a summary would be compared with the rows.
+    pub fn or_checked(self, check: Option<String>) -> Self {
+        Self { check, ..self }
     }
 
     /// With the loss of all that is bought, where it is more than the plan's.
@@ -73,6 +80,7 @@ impl Due {
             widens: false,
             receivable: Vec::new(),
             periods: Vec::new(),
+            check: None,
         }
     }
 
@@ -116,6 +124,7 @@ impl Due {
             widens,
             receivable: Vec::new(),
             periods: Vec::new(),
+            check: None,
         }
     }
 }
@@ -206,6 +215,7 @@ pub(super) fn text(
             summed.describe(policy)
         )
     }));
+    lines.extend(due.check.clone());
     lines.extend(due.receivable.iter().map(|(name, epsilon, mu)| {
         format!(
             "Summary: {name} answers it where the owner has made it, for epsilon {epsilon} (mu \
@@ -320,6 +330,7 @@ pub(super) fn json(
         "widened": wider(plan, due).map(widened_json),
         "receivable": due.receivable.iter().map(receivable).collect::<Vec<_>>(),
         "periods": due.periods,
+        "check": due.check,
         "useless": due.useful.useless.as_ref().map(refusal_json),
         "cost_now": components(&due.loss),
         "cost_at_first": components(&due.at_first),

@@ -21,7 +21,7 @@ use crate::error::Error;
 use crate::ledger::{Buyer, Purchase, Verdict};
 use crate::parse::{HoldoutQuery, holdout_form};
 use crate::policy::{ClipChoice, Holdout, RoleReuse, SessionSettings, Table, Widen};
-use crate::release::Epoch;
+use crate::release::{Compared, Epoch};
 use crate::rewrite::{MonitoredSum, Plan};
 use crate::shadow::{Description, HeldRows, Requester};
 
@@ -47,6 +47,7 @@ impl PlannedHoldout<'_> {
         Ok(EpochQuestion {
             sum,
             threshold,
+            compared: Compared::Sum,
             noise: Some(noise),
             terms,
             purchase: Purchase {

@@ -20,15 +20,15 @@ use crate::ledger::{Buyer, Fingerprint, Purchase, Verdict};
 use crate::mechanism::{Fixed, SumDirection, loss_of_epoch};
 use crate::parse::MonitorQuery;
 use crate::policy::{ClipChoice, Policy, RoleReuse, SessionSettings, Widen};
-use crate::release::{Epoch, EpochKind, EpochTerms};
+use crate::release::{Compared, Epoch, EpochKind, EpochTerms};
 use crate::rewrite::{MonitoredSum, Plan};
 use crate::shadow::{Description, HeldRows, Requester};
 
 /// The most open monitors of one role.
-const MONITORS_MAX: usize = 1_000;
+pub(super) const MONITORS_MAX: usize = 1_000;
 
 /// A little less than 1: an epsilon that a double rounds up is still not above the exact one.
-const DOWN: f64 = 1.0 - 4.0 * f64::EPSILON;
+pub(super) const DOWN: f64 = 1.0 - 4.0 * f64::EPSILON;
 
 /// A little more than 1: a share of the policy's least epsilon is not below it.
 const UP: f64 = 1.0 + 4.0 * f64::EPSILON;
@@ -101,7 +101,7 @@ impl Engine {
         Ok((answer, Verdict::Answered))
     }
 
-    fn check_monitors_are_allowed(&self, requester: &Requester) -> Result<(), Error> {
+    pub(super) fn check_monitors_are_allowed(&self, requester: &Requester) -> Result<(), Error> {
         let role = self.policy.role(&requester.role);
         let always = role.is_some_and(|role| role.reuse == RoleReuse::Always);
         match self.policy.limits.monitor_questions {
@@ -188,7 +188,7 @@ impl Engine {
 }
 
 /// Clips by declared bounds, and no other choice of the plan's size.
-fn settings_of(session: &SessionSettings) -> SessionSettings {
+pub(super) fn settings_of(session: &SessionSettings) -> SessionSettings {
     SessionSettings {
         target_error: None,
         clip: ClipChoice::Fixed,
@@ -208,6 +208,7 @@ fn question<'p>(
     Ok(EpochQuestion {
         threshold: sum.question(&monitor.threshold),
         sum,
+        compared: Compared::Sum,
         noise: None,
         terms: planned.terms,
         purchase: Purchase::fresh(Buyer::Role, loss, fingerprint, Vec::new()),
@@ -216,7 +217,7 @@ fn question<'p>(
 }
 
 /// Refuses an epoch whose questions would get less than the policy's least epsilon.
-fn check_least(share: f64, epsilon: Fixed, policy: &Policy) -> Result<(), Error> {
+pub(super) fn check_least(share: f64, epsilon: Fixed, policy: &Policy) -> Result<(), Error> {
     let needed = policy.privacy.epsilon_min / share;
     match epsilon.to_f64() < needed * (1.0 + 1e-9) {
         true => Err(Error::Rewrite(below_least(needed))),
@@ -225,7 +226,7 @@ fn check_least(share: f64, epsilon: Fixed, policy: &Policy) -> Result<(), Error>
 }
 
 /// A name in the history for the epochs of a monitor. No two debits share it.
-fn fingerprint(role: &str, name: &str) -> Fingerprint {
+pub(super) fn fingerprint(role: &str, name: &str) -> Fingerprint {
     let mut digest = Sha256::new();
     digest.update(b"epoch");
     digest.update((role.len() as u64).to_be_bytes());

@@ -15,8 +15,8 @@ use super::statement_log::StatementFacts;
 use super::summaries::Received;
 use super::timing::Timing;
 use super::{
-    Argument, COPIES, Description, Engine, Format, HeldMemory, Requester, Sql, error_in_text,
-    explain, ledger_failed, notice, shadow_error, system_catalog,
+    Argument, COPIES, Description, Engine, Format, HeldMemory, Requester, Sql, check_words,
+    error_in_text, explain, ledger_failed, notice, shadow_error, system_catalog,
 };
 use crate::error::Error;
 use crate::finish::Fits;
@@ -236,9 +236,9 @@ impl Engine {
             received,
         } = planned;
         laps.lap("plan");
-        let answered = timing
-            .run(Box::pin(self.run_plan(requester, &plan, timing, facts)))
-            .await?;
+        let running = self.run_checked(requester, (&bound, plan), (timing, facts));
+        let checked = Box::pin(running).await?;
+        let (plan, answered) = (checked.plan, checked.answered);
         let aiming = self.answer_within_error(requester, &bound, (plan, answered), (timing, facts));
         let AnswerWithinError {
             plan,
@@ -259,17 +259,19 @@ impl Engine {
         let of_answer = (&answered, &fits);
         let mut notices = self.notices(requester, &query, &plan, of_answer).await?;
         if requester.session_settings.notices != Notices::Off {
-            notices.splice(0..0, received.iter().map(Received::describe));
+            let before = received.iter().map(Received::describe);
+            notices.splice(0..0, before.chain(checked.notices));
         }
         if requester.session_settings.notices == Notices::Full {
             notices.extend(aimed);
         }
         notices.extend(preview.as_ref().map(Preview::notice));
-        let is_free = answered.paid.is_zero() && received.is_empty();
+        let is_free = answered.paid.is_zero() && received.is_empty() && !checked.is_paid;
         let verdict = match !plan.loss().is_zero() && is_free {
             true => Verdict::Reused,
             false => Verdict::Answered,
         };
+        warnings.extend(checked.warnings);
         warnings.extend(self.of_changed_rows(&plan));
         let answer = Answer {
             columns: description.columns,
@@ -405,7 +407,7 @@ impl Engine {
         }
         let foreseen = self.foresee(requester, query, values, facts).await?;
         let Some(ExplainedQuestion {
-            query: _,
+            query,
             plan,
             due,
             balances,
@@ -413,6 +415,8 @@ impl Engine {
         else {
             return Ok(system_catalog::explain(format));
         };
+        let checkable = self.checkable(requester, &query, &plan, facts);
+        let due = due.or_checked(check_words::explained(&Box::pin(checkable).await?)?);
         let settings = &requester.session_settings;
         let of_role = (self.delta(&requester.role), &self.policy);
         let text = |sql| explain::text(&plan, sql, settings, &due, &balances.role, of_role);

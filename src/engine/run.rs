@@ -106,7 +106,7 @@ impl Engine {
     ) -> Result<(), Error> {
         match self.reuse(requester) {
             Reuse::Summary if releases > 0 => Err(Error::Ledger(not_held())),
-            Reuse::On | Reuse::Exact | Reuse::Summary | Reuse::Off => Ok(()),
+            Reuse::On | Reuse::Checked | Reuse::Exact | Reuse::Summary | Reuse::Off => Ok(()),
         }
     }
 

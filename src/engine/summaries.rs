@@ -8,6 +8,7 @@
 //! a question follows from the policy ([`crate::release::stand_in`]), and its values are read from
 //! the ledger for roles that hold it alone. What it answers is post-processing.
 
+mod corrections;
 mod maker;
 mod question;
 mod view;
@@ -17,6 +18,8 @@ pub use question::SummaryQuestion;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use corrections::AllCorrections;
 
 use super::expected_error::after;
 use super::middle_queries::MiddleQueries;
@@ -47,6 +50,7 @@ pub(super) struct Summaries {
     /// Parallel to the policy's; `None` where one cannot be planned, which `pgveil check` reports.
     declared: OnceLock<Vec<Option<Declared>>>,
     read: Mutex<HashMap<usize, (AnswerId, Arc<ReleasedTable>)>>,
+    corrections: AllCorrections,
 }
 
 /// A summary that a question received.
@@ -129,6 +133,8 @@ impl Engine {
             let Some(made) = made.filter(|made| shares_as_asked(requester, made)) else {
                 continue;
             };
+            let read = (newest.answer, &*table);
+            let made = self.corrected(requester, read, (shape, made), effort);
             let serves = is_good(requester, &made)
                 || requester.session_settings.target_error.is_none()
                     && (self.reuse(requester) == Reuse::Summary
@@ -267,7 +273,7 @@ impl Engine {
         facts: &StatementFacts,
     ) -> Result<Vec<(&'e Summary, &'e Declared)>, Error> {
         let mut all: Vec<(&'e Summary, &'e Declared)> = Vec::new();
-        let may = self.reuse(requester) == Reuse::On && !facts.is_agreed();
+        let may = self.reuse(requester).buys_as_by_default() && !facts.is_agreed();
         if self.policy.summaries.is_empty() || !may || plan.first_answer().is_some() {
             return Ok(all);
         }

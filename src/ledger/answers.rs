@@ -43,7 +43,7 @@ pub enum Stored {
 /// Identifies a stored answer, by its number and the time at which it was made. The number alone
 /// does not do: a crash may lose an answer that another process has seen, and its number is then
 /// used again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AnswerId {
     number: i64,
     /// Microseconds since 1970.

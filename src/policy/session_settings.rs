@@ -16,7 +16,7 @@ use super::Policy;
 use super::target_error::TargetErrors;
 use crate::refusal::{Refusal, reason};
 pub use read::unknown;
-use read::{choice, count, optional, positive, targets};
+use read::{choice, count, optional, positive, targets, tolerance};
 
 /// The settings of one session, read and in range.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -30,6 +30,9 @@ pub struct SessionSettings {
     /// policy's `max_epsilon`.
     pub max_cost: Option<f64>,
     pub reuse: Reuse,
+    /// How far off an answer of a summary may be under [`Reuse::Checked`], in the answer's unit, >
+    /// 0.
+    pub tolerance: Option<f64>,
     pub widen: Widen,
     pub open_periods: OpenPeriods,
     pub keys: KeyChoice,
@@ -107,7 +110,7 @@ pub struct SessionSetting {
 }
 
 /// Every setting of this kind.
-pub const SESSION_SETTINGS: [SessionSetting; 13] = [
+pub const SESSION_SETTINGS: [SessionSetting; 14] = [
     SessionSetting {
         name: "pgveil.epsilon",
         default: "",
@@ -130,8 +133,15 @@ pub const SESSION_SETTINGS: [SessionSetting; 13] = [
         name: "pgveil.reuse",
         default: "on",
         description: "What answers serve again, free of charge: on (the same question, coarser \
-            ones, and what summaries answer), exact (the same question), off; or summary (as on, \
-            and nothing is bought).",
+            ones, and what summaries answer), exact (the same question), off; summary (as on, and \
+            nothing is bought); or checked (as on, and what summaries answer is compared with the \
+            rows).",
+    },
+    SessionSetting {
+        name: "pgveil.tolerance",
+        default: "",
+        description: "How far off an answer of a summary may be under pgveil.reuse = checked, in \
+            the answer's unit, before the question is bought.",
     },
     SessionSetting {
         name: "pgveil.widen",
@@ -213,6 +223,7 @@ impl SessionSettings {
             "pgveil.target_error" => self.target_error = optional(text, |t| targets(name, t))?,
             "pgveil.max_cost" => self.max_cost = optional(text, |t| positive(name, t, "0.5"))?,
             "pgveil.reuse" => self.reuse = choice(name, text, &Reuse::WORDS)?,
+            "pgveil.tolerance" => self.tolerance = optional(text, |t| tolerance(name, t))?,
             "pgveil.widen" => self.widen = choice(name, text, &Widen::WORDS)?,
             "pgveil.open_periods" => self.open_periods = choice(name, text, &OpenPeriods::WORDS)?,
             "pgveil.keys" => {
@@ -268,6 +279,7 @@ impl SessionSettings {
                 .map_or(String::new(), |targets| targets.to_string()),
             "pgveil.max_cost" => number(self.max_cost),
             "pgveil.reuse" => self.reuse.name().to_owned(),
+            "pgveil.tolerance" => number(self.tolerance),
             "pgveil.widen" => self.widen.name().to_owned(),
             "pgveil.open_periods" => self.open_periods.name().to_owned(),
             "pgveil.keys" => match self.keys {
@@ -413,7 +425,9 @@ mod tests {
             ("pgveil.target_error", "2% of the answer", "2%"),
             ("pgveil.max_cost", "0.250", "0.25"),
             ("pgveil.reuse", "Exact", "exact"),
+            ("pgveil.reuse", "checked", "checked"),
             ("pgveil.reuse", "FALSE", "off"),
+            ("pgveil.tolerance", "3e2", "300"),
             ("pgveil.widen", "Off", "off"),
             ("pgveil.open_periods", "ON", "on"),
             ("pgveil.keys", "Threshold", "threshold"),
@@ -432,6 +446,7 @@ mod tests {
             target_error,
             max_cost,
             reuse,
+            tolerance,
             widen,
             open_periods,
             keys,
@@ -444,7 +459,7 @@ mod tests {
         } = session_settings;
         assert_eq!((useless, hints), (UselessMode::Warn, Hints::Message));
         assert_eq!((widen, open_periods), (Widen::Off, OpenPeriods::On));
-        assert_eq!(clip, ClipChoice::Fixed);
+        assert_eq!((clip, tolerance), (ClipChoice::Fixed, Some(300.0)));
         assert_eq!(
             (epsilon, target_error, max_cost, reuse),
             (

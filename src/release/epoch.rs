@@ -53,6 +53,15 @@ pub struct Epoch {
 /// The exact sum of one question, read under the epoch's debit.
 pub struct MonitoredRows(Zeroizing<i128>);
 
+/// What is compared with the threshold of a question.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Compared {
+    /// The sum.
+    Sum,
+    /// How far the sum is from a released value, in steps of the sum's refined grid.
+    DistanceFrom(i128),
+}
+
 /// The verdict of a question.
 pub enum EpochVerdict {
     /// The epoch goes on.
@@ -137,18 +146,29 @@ impl Epoch {
     ///
     /// # Requires
     /// `question` was calibrated for this epoch's epsilon and direction, and its own direction is
-    /// admitted.
+    /// admitted. A value from which a distance is taken is released, or known without the data.
     ///
     /// # Errors
-    /// [`SampleError`], also in an epoch of a holdout; the epoch has ended then.
+    /// [`SampleError`], also in an epoch of a holdout, and for a distance in an epoch of sums that
+    /// move one way: a distance may rise or fall, by as much as the sum does. The epoch has ended
+    /// then.
     pub fn decide(
         self,
         MonitoredRows(sum): MonitoredRows,
-        (question, asked): (&MonitoredSum<'_>, &ThresholdQuestion),
+        (question, asked, compared): (&MonitoredSum<'_>, &ThresholdQuestion, Compared),
         sampler: &mut dyn Sampler,
     ) -> Result<EpochVerdict, SampleError> {
         self.check_kind(EpochKind::Monitor)?;
-        let noisy = Zeroizing::new(sum.saturating_add(sampler.sample(&question.noise().noise)?));
+        let exact = match (compared, self.terms.direction) {
+            (Compared::Sum, _) => sum,
+            (Compared::DistanceFrom(value), SumDirection::Either) => {
+                Zeroizing::new(sum.saturating_sub(value).saturating_abs())
+            }
+            (Compared::DistanceFrom(_), SumDirection::Up | SumDirection::Down) => {
+                return Err(SampleError::Parameter);
+            }
+        };
+        let noisy = Zeroizing::new(exact.saturating_add(sampler.sample(&question.noise().noise)?));
         let is_above = self.threshold.is_above(*noisy, asked);
         Ok(match is_above {
             true => EpochVerdict::Above,

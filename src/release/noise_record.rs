@@ -1,6 +1,8 @@
 //! The noise of a released table, kept with it, so that replays and roll-ups report the error of
 //! the values that they show.
 
+mod covariance;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::OnceLock;
 
@@ -55,6 +57,9 @@ pub struct NoiseRecord {
     parts: Vec<JoinedAnswer>,
     #[serde(skip)]
     part_of: Vec<usize>,
+    /// The share of its deviation that is left, where other answers correct the values.
+    #[serde(skip)]
+    left: Option<f64>,
 }
 
 /// An answer of which a table has some groups.
@@ -225,6 +230,7 @@ impl NoiseRecord {
             by_effects,
             parts: Vec::new(),
             part_of: Vec::new(),
+            left: None,
         })
     }
 
@@ -412,6 +418,7 @@ impl NoiseRecord {
             by_effects: self.by_effects.clone().map(|by| SetNoise { factors, ..by }),
             parts: Vec::new(),
             part_of: Vec::new(),
+            left: None,
         })
     }
 
@@ -453,6 +460,7 @@ impl NoiseRecord {
     }
 
     fn noise_times(&self, root: f64, measure: &Measure) -> Vec<f64> {
+        let root = root * self.left.unwrap_or(1.0);
         let mut noise = vec![0.0; self.draws.len()];
         for (coordinate, factor) in measure_terms(measure) {
             let Some((terms, divisor)) = self.terms.get(coordinate.0) else {

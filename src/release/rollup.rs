@@ -147,6 +147,8 @@ pub struct Rollup {
     /// The standard error of each measure of a new answer. An estimate where a look would choose
     /// its clip.
     pub bought: Vec<f64>,
+    /// The places of the finer groups that each group is the sum of.
+    pub(super) members: Vec<Vec<usize>>,
 }
 
 /// Bytes of a stored answer that are read in one step.
@@ -199,7 +201,7 @@ pub fn from_finer(
     let totals = totals(grain, family)?;
     let (members, read) = view.members(&table.keys)?;
     let mut made = ReleasedTable::default();
-    let mut summed = Vec::with_capacity(members.len());
+    let mut all = Vec::with_capacity(members.len());
     let shares = shares(grain, &totals, (&members, &read))?;
     let of_keys = |rows: &Vec<usize>| rows.iter().map(|row| &table.keys[*row]).collect();
     let factors = drawn.factors(members.iter().map(|(_, rows)| of_keys(rows)), effort)?;
@@ -208,8 +210,9 @@ pub fn from_finer(
         let of = |CoordinateId(at): CoordinateId| value(grain, totals[at], &sums);
         made.measures.push(decode::measures(release, of));
         made.keys.push(key);
-        summed.push(rows.len());
+        all.push(rows);
     }
+    let summed = all.iter().map(Vec::len).collect();
     let drawn = drawn.added_up(&totals, (summed, factors))?;
     // A session that asks for a clip that is known beforehand must not get a chosen one.
     if drawn.is_cut() && release.look().is_none() {
@@ -230,6 +233,7 @@ pub fn from_finer(
         worse,
         summed,
         bought,
+        members: all,
     })
 }
 

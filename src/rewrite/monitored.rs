@@ -127,6 +127,20 @@ impl MonitoredSum<'_> {
         Ok((asked, noise))
     }
 
+    /// The question whether the sum is at least this far from a value.
+    pub fn question_of_distance(&self, distance: f64) -> ThresholdQuestion {
+        ThresholdQuestion {
+            threshold: (self.steps(distance).into(), 1.into()),
+            sensitivity: BigInt::from(self.sensitivity.clone()),
+        }
+    }
+
+    /// A number in the sum's unit, in steps of its refined grid, rounded.
+    pub fn steps(&self, value: f64) -> i128 {
+        let refined = value / self.step.size() * 2f64.powi(self.noise.refine as i32);
+        refined.round() as i128
+    }
+
     /// A sum on the refined grid, in the sum's unit.
     pub fn value(&self, refined: i128) -> f64 {
         refined as f64 * 2f64.powi(-(self.noise.refine as i32)) * self.step.size()

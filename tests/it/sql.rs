@@ -2,6 +2,7 @@
 
 mod by_periods;
 pub mod characters;
+mod checked;
 pub mod collations;
 pub mod column_types;
 pub mod corpus;

@@ -34,17 +34,22 @@ fn invalid(name: &str, value: &str) -> Refusal {
 }
 
 pub(super) fn positive(name: &str, text: &str, example: &str) -> Result<f64, Refusal> {
-    let number = text
-        .parse::<f64>()
-        .ok()
-        .filter(|n| n.is_finite() && *n > 0.0);
-    number.ok_or_else(|| {
-        invalid(name, text)
-            .detail("It must be a positive number.")
-            .hint(format!(
-                "For example {example}. The policy sets what a query may spend."
-            ))
+    above_zero(name, text).map_err(|refusal| {
+        refusal.hint(format!(
+            "For example {example}. The policy sets what a query may spend."
+        ))
     })
+}
+
+pub(super) fn tolerance(name: &str, text: &str) -> Result<f64, Refusal> {
+    above_zero(name, text)
+        .map_err(|refusal| refusal.hint("For example 300, in the unit of the answer."))
+}
+
+fn above_zero(name: &str, text: &str) -> Result<f64, Refusal> {
+    let number = text.parse::<f64>().ok();
+    let number = number.filter(|n| n.is_finite() && *n > 0.0);
+    number.ok_or_else(|| invalid(name, text).detail("It must be a positive number."))
 }
 
 pub(super) fn targets(name: &str, text: &str) -> Result<TargetErrors, Refusal> {

@@ -9,16 +9,20 @@ pub enum Reuse {
     Exact,
     /// Like `On`, but what the role does not hold is refused: nothing is bought or received.
     Summary,
+    /// Like `On`, but an answer of a summary is compared with the rows first. Where it is too far
+    /// off, the question is bought.
+    Checked,
     /// Each answer is newly made and paid.
     Off,
 }
 
 impl Reuse {
     /// What sessions may set.
-    pub const WORDS: [(&'static str, Self); 4] = [
+    pub const WORDS: [(&'static str, Self); 5] = [
         ("on", Self::On),
         ("exact", Self::Exact),
         ("summary", Self::Summary),
+        ("checked", Self::Checked),
         ("off", Self::Off),
     ];
 
@@ -28,14 +32,23 @@ impl Reuse {
             Self::On => "on",
             Self::Exact => "exact",
             Self::Summary => "summary",
+            Self::Checked => "checked",
             Self::Off => "off",
+        }
+    }
+
+    /// Whether what the role does not hold is bought or received as it is by default.
+    pub fn buys_as_by_default(self) -> bool {
+        match self {
+            Self::On | Self::Checked => true,
+            Self::Exact | Self::Summary | Self::Off => false,
         }
     }
 
     /// Whether sums of groups of held answers serve.
     pub fn sums_groups(self) -> bool {
         match self {
-            Self::On | Self::Summary => true,
+            Self::On | Self::Summary | Self::Checked => true,
             Self::Exact | Self::Off => false,
         }
     }

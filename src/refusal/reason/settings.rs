@@ -10,6 +10,11 @@ reasons! {
     SETTING_CEILING = "setting-ceiling", INVALID_PARAMETER_VALUE, Other,
         "The data owner's policy sets the least and the most that the setting may be.",
         "Stay within it: `SELECT * FROM pgveil.budget` shows what a query may spend.";
+    CHECK_TOLERANCE = "check-tolerance", INVALID_PARAMETER_VALUE, Other,
+        "Under `pgveil.reuse = checked` a summary's answer is compared with the rows. \
+            `pgveil.tolerance` says how far off it may be: it is missing, or smaller than the \
+            comparison's own noise. Nothing was charged.",
+        "Set the tolerance that the hint names. See [summaries.md](summaries.md#checked-answers).";
     SETTING_DENIED = "setting-denied", INSUFFICIENT_PRIVILEGE, Other,
         "A session keeps the role that logged in, because budgets belong to roles.",
         "Connect as the other role.";

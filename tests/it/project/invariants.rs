@@ -238,6 +238,7 @@ fn no_switch_turns_noise_off() {
             "pgveil.target_error",
             "pgveil.max_cost",
             "pgveil.reuse",
+            "pgveil.tolerance",
             "pgveil.widen",
             "pgveil.open_periods",
             "pgveil.keys",

@@ -15,7 +15,7 @@ use crate::fixture::{Silent, Stream, Veil, rows_of, streams};
 use crate::privacy::neighbour::random::{Random, seeds};
 
 /// The demo's policy with two roles and a summary of women.
-fn declared(yaml: String) -> String {
+pub(super) fn declared(yaml: String) -> String {
     let (before, rest) = yaml.split_once("  - name: analyst\n").unwrap();
     let (analyst, after) = rest.split_once("\ntables:").unwrap();
     format!(
@@ -34,12 +34,12 @@ summaries:
 }
 
 /// The policy with a budget under which every answer stands out from its noise.
-fn precise(yaml: String) -> String {
+pub(super) fn precise(yaml: String) -> String {
     declared(Veil::precise(yaml)).replace("    epsilon: 0.5\n", "    epsilon: 5000\n")
 }
 
 /// A session as clients have it.
-fn session(role: &str) -> Requester {
+pub(super) fn session(role: &str) -> Requester {
     Requester {
         role: role.to_owned(),
         session_settings: SessionSettings::default(),
@@ -47,14 +47,14 @@ fn session(role: &str) -> Requester {
     }
 }
 
-fn with_reuse(role: &str, reuse: Reuse) -> Requester {
+pub(super) fn with_reuse(role: &str, reuse: Reuse) -> Requester {
     let mut requester = session(role);
     requester.session_settings.reuse = reuse;
     requester
 }
 
 /// Makes every summary of the policy.
-async fn make(
+pub(super) async fn make(
     veil: &Veil,
     engine: &Engine,
     sampler: &mut (dyn Sampler + Send),
@@ -74,7 +74,7 @@ async fn make(
     Ok(())
 }
 
-async fn spent(engine: &Engine, role: &str) -> f64 {
+pub(super) async fn spent(engine: &Engine, role: &str) -> f64 {
     let balance = engine.ledger().balance(role).await.unwrap();
     balance.spent.mu_squared.to_f64()
 }

@@ -1,0 +1,186 @@
+//! The words about checks of summaries: EXPLAIN, notices and refusals.
+
+use super::budget_left::budget_left;
+use super::checks::{Check, Checkable};
+use super::notice::three_digits;
+use super::{Engine, ledger_failed};
+use crate::error::Error;
+use crate::policy::Notices;
+use crate::refusal::{Refusal, reason};
+use crate::shadow::Requester;
+
+/// The facts that notices tell about a check.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CheckOutcome {
+    /// Whether the summary's answer was too far off.
+    pub is_far: bool,
+    pub has_ended: bool,
+}
+
+impl Engine {
+    /// The notices of a checked answer.
+    pub(super) async fn check_notices(
+        &self,
+        requester: &Requester,
+        check: &Check,
+        outcome: CheckOutcome,
+    ) -> Result<Vec<String>, Error> {
+        let mut notices = Vec::new();
+        if requester.session_settings.notices == Notices::Off {
+            return Ok(notices);
+        }
+        if !check.is_open {
+            let balance = self.ledger.balance(&requester.role).await;
+            let left = budget_left(&balance.map_err(|e| ledger_failed(&e))?);
+            notices.push(format!(
+                "checks of summaries were opened for epsilon {} (pure); they are free until one \
+                    finds an answer too far off; budget: {left}",
+                check.terms.epsilon.to_f64()
+            ));
+        }
+        let Check {
+            name, tolerance, ..
+        } = check;
+        notices.push(match outcome.is_far {
+            true => format!(
+                "checked: summary {name} is {tolerance} or more off here, but for the check's \
+                    noise; the question was bought, and corrects what the summary answers in \
+                    checked sessions"
+            ),
+            false => format!(
+                "checked: summary {name} is less than {tolerance} off here, but for the check's \
+                    noise; {}",
+                reach(check)?
+            ),
+        });
+        if outcome.has_ended {
+            notices.push(
+                "the checks have ended; the next one opens them again, for its price".to_owned(),
+            );
+        }
+        Ok(notices)
+    }
+}
+
+/// The lines of EXPLAIN about the check of an answer.
+pub(super) fn explained(checkable: &Checkable) -> Result<Option<String>, Error> {
+    let check = match checkable {
+        Checkable::No => return Ok(None),
+        Checkable::NotPossible(why) => return Ok(Some(format!("Check: not possible: {why}"))),
+        Checkable::Yes(check) => check,
+    };
+    let opening = match check.is_open {
+        true => "the checks are open, so this one is free".to_owned(),
+        false => format!(
+            "opens the checks for epsilon {} (pure), and later ones are free until an answer is \
+                too far off",
+            check.terms.epsilon.to_f64()
+        ),
+    };
+    Ok(Some(format!(
+        "Check: the answer of summary {} is compared with the rows; {opening}; where it is {} or \
+            more off, the question is bought; {}",
+        check.name,
+        check.tolerance,
+        reach(check)?
+    )))
+}
+
+/// How far off an answer may be so that the check is right, in words.
+fn reach(check: &Check) -> Result<String, Error> {
+    let distance = |questions| Ok::<_, Error>(three_digits(check.margin(questions)?));
+    Ok(format!(
+        "with a chance of 5 %, one that is {} nearer than that is found too far off, and of a \
+            hundred that are {} nearer one or more are",
+        distance(1)?,
+        distance(100)?
+    ))
+}
+
+pub(super) fn many_values() -> &'static str {
+    "the summary answers several values; one COUNT or SUM without groups is compared with the rows"
+}
+
+pub(super) fn not_one_sum() -> &'static str {
+    "only a query that shows one COUNT or SUM of private rows, without groups and without \
+        arithmetic on it, is compared with the rows"
+}
+
+pub(super) fn no_tolerance() -> Refusal {
+    Refusal::new(
+        reason::CHECK_TOLERANCE,
+        "pgveil.reuse = checked needs pgveil.tolerance",
+    )
+    .detail("It is how far off a summary's answer may be. Nothing was charged.")
+    .hint("SET pgveil.tolerance = '300', in the unit of the answer; or SET pgveil.reuse = on.")
+}
+
+pub(super) fn tolerance_too_small(check: &Check, least: f64) -> Refusal {
+    let epsilon = check.terms.epsilon.to_f64();
+    let raise = match check.is_open {
+        true => "",
+        false => " A larger pgveil.epsilon opens checks that tell less.",
+    };
+    Refusal::new(
+        reason::CHECK_TOLERANCE,
+        format!(
+            "a check at epsilon {epsilon} does not tell {} apart from no difference",
+            check.tolerance
+        ),
+    )
+    .detail(
+        "Its noise alone would often find the summary's answer too far off, and end the checks. \
+            Nothing was charged.",
+    )
+    .hint(format!(
+        "SET pgveil.tolerance = '{}', or more; twice as much is better.{raise}",
+        three_digits(least * 1.005)
+    ))
+}
+
+pub(super) fn budget_too_small(role: &str) -> Refusal {
+    Refusal::new(
+        reason::BUDGET_EXHAUSTED,
+        format!("the budget of role {role} does not cover the check and the question"),
+    )
+    .detail(
+        "Where the summary's answer is too far off, the question is bought. Nothing was charged.",
+    )
+    .hint("SET pgveil.reuse = summary shows the summary's answer, free; or lower pgveil.epsilon.")
+}
+
+pub(super) fn other_direction() -> Refusal {
+    Refusal::new(
+        reason::MONITOR_DIRECTION,
+        "monitor pgveil.reuse was opened by pgveil.above(), for sums that move one way",
+    )
+    .detail("Checks of summaries have this name too. Nothing was charged.")
+    .hint("Ask that monitor a question that is surely true: it ends then.")
+}
+
+pub(super) fn too_many_checks(most: usize) -> Refusal {
+    Refusal::new(
+        reason::TOO_MANY_MONITORS,
+        format!("the role has {most} open monitors, and checks of summaries are one more"),
+    )
+    .detail("Nothing was charged.")
+    .hint("SELECT * FROM pgveil.monitors lists them. A question that is surely true ends one.")
+}
+
+pub(super) fn has_ended() -> Refusal {
+    Refusal::new(
+        reason::MONITOR_ENDED,
+        "another session's check opened or ended the checks while this question waited",
+    )
+    .detail("Nothing was charged.")
+    .hint("Ask again.")
+}
+
+pub(super) fn busy() -> Refusal {
+    Refusal::new(
+        reason::MONITOR_BUSY,
+        "other sessions are checking summaries",
+    )
+    .detail("Nothing was charged.")
+    .hint("Ask again later, or SET pgveil.reuse = on.")
+}
