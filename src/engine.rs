@@ -3,6 +3,7 @@
 mod budget_left;
 mod by_periods;
 mod check_words;
+mod checkable;
 mod checks;
 mod constant_answers;
 mod curve;

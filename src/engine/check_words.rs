@@ -1,7 +1,7 @@
 //! The words about checks of summaries: EXPLAIN, notices and refusals.
 
 use super::budget_left::budget_left;
-use super::checks::{Check, Checkable};
+use super::checkable::{Check, Checkable};
 use super::notice::three_digits;
 use super::{Engine, ledger_failed};
 use crate::error::Error;
@@ -17,13 +17,26 @@ pub(super) struct CheckOutcome {
     pub has_ended: bool,
 }
 
+/// What a notice says of the answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Said {
+    /// The summary's answer is near enough.
+    Near,
+    /// Another session has changed the summary's answer after the check.
+    Changed,
+    /// The answer was bought.
+    Bought,
+    /// The answer was bought, and corrects the summary.
+    Corrects,
+}
+
 impl Engine {
     /// The notices of a checked answer.
     pub(super) async fn check_notices(
         &self,
         requester: &Requester,
         check: &Check,
-        outcome: CheckOutcome,
+        (outcome, said): (CheckOutcome, Said),
     ) -> Result<Vec<String>, Error> {
         let mut notices = Vec::new();
         if requester.session_settings.notices == Notices::Off {
@@ -41,17 +54,21 @@ impl Engine {
         let Check {
             name, tolerance, ..
         } = check;
-        notices.push(match outcome.is_far {
-            true => format!(
-                "checked: summary {name} is {tolerance} or more off here, but for the check's \
-                    noise; the question was bought, and corrects what the summary answers in \
-                    checked sessions"
-            ),
-            false => format!(
+        let far = format!(
+            "checked: summary {name} is {tolerance} or more off here, but for the check's noise; \
+                the question was bought"
+        );
+        notices.push(match said {
+            Said::Near => format!(
                 "checked: summary {name} is less than {tolerance} off here, but for the check's \
                     noise; {}",
                 reach(check)?
             ),
+            Said::Changed => format!(
+                "not checked: another session changed what summary {name} answers; ask again"
+            ),
+            Said::Bought => far,
+            Said::Corrects => format!("{far}, and corrects the summary in checked sessions"),
         });
         if outcome.has_ended {
             notices.push(
@@ -62,12 +79,21 @@ impl Engine {
     }
 }
 
-/// The lines of EXPLAIN about the check of an answer.
-pub(super) fn explained(checkable: &Checkable) -> Result<Option<String>, Error> {
+/// The line of EXPLAIN about the check of an answer.
+pub(super) fn explain_check(checkable: Result<Checkable, Error>) -> Result<Option<String>, Error> {
     let check = match checkable {
-        Checkable::No => return Ok(None),
-        Checkable::NotPossible(why) => return Ok(Some(format!("Check: not possible: {why}"))),
-        Checkable::Yes(check) => check,
+        Ok(Checkable::No) => return Ok(None),
+        Ok(Checkable::NotPossible(why)) => {
+            return Ok(Some(format!("Check: not possible: {why}")));
+        }
+        Ok(Checkable::Yes(check)) => check,
+        Err(Error::Rewrite(refusal) | Error::Ledger(refusal) | Error::Release(refusal)) => {
+            return Ok(Some(format!(
+                "Check: it would be refused: {}",
+                refusal.message
+            )));
+        }
+        Err(error) => return Err(error),
     };
     let opening = match check.is_open {
         true => "the checks are open, so this one is free".to_owned(),
@@ -82,7 +108,7 @@ pub(super) fn explained(checkable: &Checkable) -> Result<Option<String>, Error> 
             more off, the question is bought; {}",
         check.name,
         check.tolerance,
-        reach(check)?
+        reach(&check)?
     )))
 }
 
@@ -106,6 +132,45 @@ pub(super) fn not_one_sum() -> &'static str {
         arithmetic on it, is compared with the rows"
 }
 
+pub(super) fn useless_alone() -> &'static str {
+    "bought at this epsilon, the question would be hidden by its noise"
+}
+
+/// The error of a purchase, after a check that was paid for.
+pub(super) fn after_verdict(error: Error, check: &Check) -> Error {
+    let found = format!(
+        "A check found summary {} {} or more off, and the checks have ended. They were charged{}.",
+        check.name,
+        check.tolerance,
+        match check.is_open {
+            true => " before",
+            false => "",
+        }
+    );
+    let refused = |refusal: Refusal| {
+        let detail = match &refusal.detail {
+            Some(detail) => format!("{found} Of the question: {detail}"),
+            None => found.clone(),
+        };
+        refusal.detail(detail)
+    };
+    match error {
+        Error::Rewrite(refusal) => Error::Rewrite(refused(refusal)),
+        Error::Release(refusal) => Error::Release(refused(refusal)),
+        Error::Ledger(refusal) => Error::Ledger(refused(refusal)),
+        other => other,
+    }
+}
+
+pub(super) fn more_than_one_query(most: f64) -> Refusal {
+    Refusal::new(
+        reason::SETTING_CEILING,
+        format!("a check and the question together may spend more than epsilon {most}"),
+    )
+    .detail("That is the most that one query may spend here. Nothing was charged.")
+    .hint(format!("SET pgveil.epsilon = {}, or less.", most / 2.0))
+}
+
 pub(super) fn no_tolerance() -> Refusal {
     Refusal::new(
         reason::CHECK_TOLERANCE,
@@ -119,12 +184,12 @@ pub(super) fn tolerance_too_small(check: &Check, least: f64) -> Refusal {
     let epsilon = check.terms.epsilon.to_f64();
     let raise = match check.is_open {
         true => "",
-        false => " A larger pgveil.epsilon opens checks that tell less.",
+        false => " Checks that are opened at a larger pgveil.epsilon distinguish less.",
     };
     Refusal::new(
         reason::CHECK_TOLERANCE,
         format!(
-            "a check at epsilon {epsilon} does not tell {} apart from no difference",
+            "a check at epsilon {epsilon} cannot distinguish {} from no difference",
             check.tolerance
         ),
     )

@@ -9,13 +9,16 @@
 use std::sync::Arc;
 
 use super::check_words::{
-    CheckOutcome, budget_too_small, busy, has_ended, many_values, no_tolerance, not_one_sum,
-    other_direction, tolerance_too_small, too_many_checks,
+    CheckOutcome, Said, after_verdict, budget_too_small, busy, has_ended, many_values,
+    more_than_one_query, no_tolerance, not_one_sum, other_direction, tolerance_too_small,
+    too_many_checks, useless_alone,
 };
+use super::checkable::{Check, Checkable};
 use super::epochs::EpochQuestion;
 use super::expected_error::after;
 use super::middle_queries::MiddleQueries;
 use super::monitors::{DOWN, MONITORS_MAX, check_least, fingerprint, settings_of};
+use super::reuse::Offer;
 use super::run::Answered;
 use super::statement_log::StatementFacts;
 use super::timing::Timing;
@@ -23,11 +26,11 @@ use super::{Engine, internal, ledger_failed};
 use crate::error::Error;
 use crate::ir::ReleaseId;
 use crate::ledger::{Buyer, Purchase};
-use crate::mechanism::{Fixed, Loss, SumDirection, loss_of_epoch, margin};
+use crate::mechanism::{Fixed, Loss, SumDirection, loss_of_epoch};
 use crate::parse::Query;
 use crate::policy::Reuse;
 use crate::refusal::Refusal;
-use crate::release::{Compared, Epoch, EpochKind, EpochTerms, ReleasedTable};
+use crate::release::{Compared, Epoch, EpochKind, EpochTerms, NoiseRecord, ReleasedTable};
 use crate::rewrite::{MonitoredSum, Plan};
 use crate::shadow::Requester;
 
@@ -45,53 +48,6 @@ pub(super) struct CheckedAnswer {
     pub warnings: Vec<Refusal>,
     /// Whether a check was paid for.
     pub is_paid: bool,
-}
-
-/// Whether an answer is compared with the rows.
-pub(super) enum Checkable {
-    /// The session does not ask for it, or the answer is no summary's.
-    No,
-    /// It cannot be, and why.
-    NotPossible(&'static str),
-    Yes(Box<Check>),
-}
-
-/// An answer of a summary that is compared with the rows.
-pub(super) struct Check {
-    /// The summary.
-    pub name: String,
-    /// The question as the summary answers it.
-    form: Arc<Plan>,
-    release: ReleaseId,
-    /// The summary's answer.
-    value: f64,
-    pub tolerance: f64,
-    /// The plan of the sum that is compared.
-    sum: Plan,
-    pub terms: EpochTerms,
-    pub is_open: bool,
-    /// What is bought where the answer is too far off.
-    asking: Requester,
-    pub bought: Arc<Plan>,
-    warnings: Vec<Refusal>,
-}
-
-impl Check {
-    /// What the statement may cost: for opening the checks, and for the question.
-    pub fn losses(&self) -> (Loss, Loss) {
-        let opening = match self.is_open {
-            true => Loss::ZERO,
-            false => loss_of_epoch(self.terms.epsilon),
-        };
-        (opening, self.bought.loss())
-    }
-
-    /// The distance that is told apart from none in `questions` questions, but for a chance of 5 %.
-    pub fn margin(&self, questions: u32) -> Result<f64, Error> {
-        let sum = MonitoredSum::of(&self.sum).map_err(Error::Rewrite)?;
-        let epsilon = self.terms.epsilon.to_f64();
-        Ok(margin(epsilon, SumDirection::Either, questions) * sum.unit_moves())
-    }
 }
 
 impl Engine {
@@ -122,34 +78,80 @@ impl Engine {
                 });
             }
         };
-        let is_far = self.is_far(requester, &check, (timing, facts)).await?;
-        notices.extend(self.check_notices(requester, &check, is_far).await?);
-        let (asking, plan) = match is_far.is_far {
-            true => (&check.asking, Arc::clone(&check.bought)),
-            false => (requester, plan),
-        };
-        let running = Box::pin(self.run_plan(asking, &plan, timing, facts));
-        let answered = timing.run(running).await?;
-        if is_far.is_far {
-            self.join(requester, &check, &answered).await?;
+        let outcome = self.is_far(requester, &check, (timing, facts)).await?;
+        match outcome.is_far {
+            true => {
+                self.buy_instead(requester, check, outcome, (timing, facts))
+                    .await
+            }
+            false => {
+                self.show_checked(requester, check, outcome, timing, plan)
+                    .await
+            }
         }
+    }
+
+    /// The summary's answer, which is near enough. Nothing is bought any more.
+    async fn show_checked(
+        &self,
+        requester: &Requester,
+        check: Check,
+        outcome: CheckOutcome,
+        timing: &Timing,
+        plan: Arc<Plan>,
+    ) -> Result<CheckedAnswer, Error> {
+        let nothing = StatementFacts::new().up_to(Loss::ZERO);
+        let running = Box::pin(self.run_plan(requester, &plan, timing, &nothing));
+        let answered = timing.run(running).await?;
+        let shown = answered.released.table(check.release).and_then(only_value);
+        let said = match shown == Some(check.value) {
+            true => Said::Near,
+            false => Said::Changed,
+        };
         Ok(CheckedAnswer {
+            notices: self
+                .check_notices(requester, &check, (outcome, said))
+                .await?,
             plan,
             answered,
-            notices,
-            warnings: match is_far.is_far {
-                true => check.warnings,
-                false => Vec::new(),
-            },
+            warnings: Vec::new(),
             is_paid: !check.is_open,
+        })
+    }
+
+    /// The question is bought in place of the summary's answer, and corrects the summary.
+    async fn buy_instead(
+        &self,
+        requester: &Requester,
+        check: Check,
+        outcome: CheckOutcome,
+        (timing, facts): (&Timing, &StatementFacts),
+    ) -> Result<CheckedAnswer, Error> {
+        facts.note_plan(&check.bought, &self.policy);
+        let running = Box::pin(self.run_plan(&check.asking, &check.bought, timing, facts));
+        let running = timing.run(running).await;
+        let answered = running.map_err(|error| after_verdict(error, &check))?;
+        let said = match self.join(requester, &check, &answered).await? {
+            true => Said::Corrects,
+            false => Said::Bought,
+        };
+        Ok(CheckedAnswer {
+            notices: self
+                .check_notices(requester, &check, (outcome, said))
+                .await?,
+            plan: check.bought,
+            answered,
+            warnings: check.warnings,
+            is_paid: true,
         })
     }
 
     /// Whether the answer is compared with the rows: reads what the role holds, and the policy.
     ///
     /// # Errors
-    /// 22023 for a tolerance that is missing, or smaller than a check can tell; 53400 where the
-    /// budget does not cover the check and the question; those of planning.
+    /// 22023 for a tolerance that is missing, or smaller than a check can tell, and where the check
+    /// and the question together may spend more than one query may; 53400 where the budget does not
+    /// cover both; those of planning.
     pub(super) async fn checkable(
         &self,
         requester: &Requester,
@@ -186,7 +188,14 @@ impl Engine {
         let mut asking = requester.clone();
         asking.session_settings.reuse = Reuse::Exact;
         let (bought, _) = Box::pin(self.plan_for(&asking, query, facts)).await?;
-        let warnings = Box::pin(self.check_useful(&asking, query, &bought)).await?;
+        let useful = Box::pin(self.check_useful(&asking, query, &bought)).await;
+        let warnings = match useful {
+            Ok(warnings) => warnings,
+            // The summary's answer may still be of use.
+            Err(Error::Rewrite(_)) => return Ok(Checkable::NotPossible(useless_alone())),
+            Err(error) => return Err(error),
+        };
+        self.refuse_looks_in_vain(&asking, &bought).await?;
         let check = Check {
             name: name.clone(),
             form: Arc::clone(plan),
@@ -211,13 +220,28 @@ impl Engine {
     /// Refuses a check that may cost more than the role has: it would be paid for nothing.
     async fn check_covers(&self, requester: &Requester, check: &Check) -> Result<(), Error> {
         let (opening, question) = check.losses();
+        let most = self.policy.privacy.epsilon_max;
+        let epsilon = check.terms.epsilon.to_f64();
+        if !check.is_open && 2.0 * epsilon > most * (1.0 + 1e-9) {
+            return Err(Error::Rewrite(more_than_one_query(most)));
+        }
         let balance = self.ledger.balance(&requester.role).await;
         let balance = balance.map_err(|e| ledger_failed(&e))?;
         let whole = opening.compose(question);
-        match whole.is_some_and(|loss| after(&balance, loss).is_some()) {
+        let covers = whole.is_some_and(|loss| after(&balance, loss).is_some());
+        match covers && !balance.closed {
             true => Ok(()),
             false => Err(Error::Ledger(budget_too_small(&requester.role))),
         }
+    }
+
+    /// Refuses a purchase whose look would be charged in vain, before the check is.
+    async fn refuse_looks_in_vain(&self, asking: &Requester, bought: &Plan) -> Result<(), Error> {
+        let mut middles = MiddleQueries::new(self, asking, bought);
+        let recalled = self.recall(asking, bought, &mut middles).await?;
+        let asked = recalled.open.iter().chain(&recalled.unshared).copied();
+        let asked = asked.chain(recalled.offered.iter().map(Offer::question));
+        self.refuse_repeated_look(asking, bought, asked, &recalled.looks)
     }
 
     /// The plan of the sum that is compared, with the noise of a question of the epoch that is
@@ -295,22 +319,27 @@ impl Engine {
         })
     }
 
-    /// Corrects the summary by an answer that was bought.
+    /// Corrects the summary by an answer that was bought. False where it corrects nothing: it was
+    /// bought before, or its clip was chosen from a look and may cut from it.
     async fn join(
         &self,
         requester: &Requester,
         check: &Check,
         answered: &Answered,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let table = answered.released.table(ONLY);
         let measure = check.bought.release(ONLY).measures().first();
         let (Some(table), Some(measure)) = (table, measure) else {
-            return Ok(());
+            return Ok(false);
         };
-        let drawn = table.drawn.as_ref().filter(|drawn| !drawn.leaves_out());
+        let is_whole = |drawn: &&NoiseRecord| !drawn.leaves_out() && !drawn.is_cut();
+        let drawn = table.drawn.as_ref().filter(is_whole);
         let (Some(value), Some(drawn)) = (only_value(table), drawn) else {
-            return Ok(());
+            return Ok(false);
         };
+        if answered.paid.is_zero() {
+            return Ok(false);
+        }
         let bought = (value, drawn.deviation(measure));
         let form = (check.name.as_str(), check.form.release(check.release));
         self.correct_summary(requester, form, bought).await

@@ -144,7 +144,7 @@ impl Engine {
         settings.target_error = None;
         settings.epsilon = Some(epsilon);
         settings.open_periods = OpenPeriods::On;
-        if self.reuse(requester).buys_as_by_default() {
+        if matches!(self.reuse(requester), Reuse::On | Reuse::Checked) {
             settings.reuse = Reuse::Exact;
         }
         asking

@@ -416,7 +416,8 @@ impl Engine {
             return Ok(system_catalog::explain(format));
         };
         let checkable = self.checkable(requester, &query, &plan, facts);
-        let due = due.or_checked(check_words::explained(&Box::pin(checkable).await?)?);
+        let check = check_words::explain_check(Box::pin(checkable).await)?;
+        let due = due.or_checked(check);
         let settings = &requester.session_settings;
         let of_role = (self.delta(&requester.role), &self.policy);
         let text = |sql| explain::text(&plan, sql, settings, &due, &balances.role, of_role);

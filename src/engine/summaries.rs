@@ -133,8 +133,8 @@ impl Engine {
             let Some(made) = made.filter(|made| shares_as_asked(requester, made)) else {
                 continue;
             };
-            let read = (newest.answer, &*table);
-            let made = self.corrected(requester, read, (shape, made), effort);
+            let read = (at, newest.answer, &*table);
+            let made = self.correct_answer(requester, read, (shape, made));
             let serves = is_good(requester, &made)
                 || requester.session_settings.target_error.is_none()
                     && (self.reuse(requester) == Reuse::Summary
@@ -273,7 +273,7 @@ impl Engine {
         facts: &StatementFacts,
     ) -> Result<Vec<(&'e Summary, &'e Declared)>, Error> {
         let mut all: Vec<(&'e Summary, &'e Declared)> = Vec::new();
-        let may = self.reuse(requester).buys_as_by_default() && !facts.is_agreed();
+        let may = self.reuse(requester) == Reuse::On && !facts.is_agreed();
         if self.policy.summaries.is_empty() || !may || plan.first_answer().is_some() {
             return Ok(all);
         }

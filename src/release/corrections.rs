@@ -10,7 +10,7 @@ use crate::rewrite::{CoordinateDigest, Measure, ReleasePlan};
 /// The most corrections of one summary.
 const CORRECTIONS_MAX: usize = 64;
 
-/// The most groups of the summary that a correction sums: it keeps their keys.
+/// The most groups of the summary that a corrected answer or a correction sums.
 const GROUPS_MAX: usize = 10_000;
 
 /// The only measure of a sum without groups.
@@ -67,22 +67,22 @@ struct Estimate {
 
 impl Corrections {
     /// The answer that was read off `summary`, corrected. It stays as it is where it has groups or
-    /// several measures, or where correcting it takes more than is left of `effort`.
+    /// several measures, or where correcting it is much work.
     ///
     /// # Guarantee
-    /// Post-processing of released values: those of the summary, and of the answers that were added.
+    /// Post-processing of released values: those of the summary, and of the answers that were
+    /// added.
     pub fn correct(
         &self,
         made: Rollup,
         (summary, release): (&ReleasedTable, &ReleasePlan),
-        effort: &PlanningEffort,
     ) -> Rollup {
         let asked = match self.all.is_empty() {
             true => None,
             false => Asked::of(&made, summary, release),
         };
         let Some((asked, estimate)) = asked.and_then(|asked| {
-            let estimate = self.estimate(&asked, summary, effort)?;
+            let estimate = self.estimate(&asked, summary)?;
             Some((asked, estimate))
         }) else {
             return made;
@@ -109,37 +109,37 @@ impl Corrections {
     }
 
     /// Adds an answer that was bought: its value and its standard deviation. `made` is what the
-    /// summary alone says. Nothing is added where it has another form, or where there are too many.
+    /// summary alone says. False, and nothing is added, where it has groups or several measures,
+    /// where there are too many, or where adding it is much work.
     pub fn add(
         &mut self,
         made: &Rollup,
         (summary, release): (&ReleasedTable, &ReleasePlan),
         (value, deviation): (f64, f64),
-    ) {
-        let effort = PlanningEffort::default();
+    ) -> bool {
         let asked = Asked::of(made, summary, release);
         let Some(asked) = asked.filter(|_| self.all.len() < CORRECTIONS_MAX) else {
-            return;
+            return false;
         };
-        if asked.groups.len() > GROUPS_MAX {
-            return;
+        let Some(estimate) = self.estimate(&asked, summary) else {
+            return false;
+        };
+        let correction = Correction {
+            asked,
+            before: estimate.moves,
+            spread: estimate.variance + deviation * deviation,
+            off: value - estimate.value,
+        };
+        let is_finite = correction.spread.is_finite() && correction.off.is_finite();
+        if is_finite {
+            self.all.push(correction);
         }
-        if let Some(estimate) = self.estimate(&asked, summary, &effort) {
-            self.all.push(Correction {
-                asked,
-                before: estimate.moves,
-                spread: estimate.variance + deviation * deviation,
-                off: value - estimate.value,
-            });
-        }
+        is_finite
     }
 
-    fn estimate(
-        &self,
-        asked: &Asked,
-        summary: &ReleasedTable,
-        effort: &PlanningEffort,
-    ) -> Option<Estimate> {
+    /// `None` where it is much work.
+    fn estimate(&self, asked: &Asked, summary: &ReleasedTable) -> Option<Estimate> {
+        let effort = &PlanningEffort::small();
         let drawn = summary.drawn.as_ref()?;
         let (mut value, mut variance) = (asked.value, asked.variance);
         let mut moves: Vec<f64> = Vec::with_capacity(self.all.len());
@@ -157,10 +157,11 @@ impl Corrections {
             variance -= moved * moved / correction.spread;
             moves.push(moved);
         }
-        Some(Estimate {
+        // Rounding may take it below zero.
+        let variance = variance.max(asked.variance * f64::EPSILON);
+        (value.is_finite() && variance.is_finite()).then_some(Estimate {
             value,
-            // Rounding may take it below zero.
-            variance: variance.max(asked.variance * f64::EPSILON),
+            variance,
             moves,
         })
     }
@@ -179,6 +180,9 @@ impl Asked {
         let [total] = release.family()?.coordinates.as_slice() else {
             return None;
         };
+        if members.len() > GROUPS_MAX {
+            return None;
+        }
         let drawn = made.table.drawn.as_ref()?;
         let groups = members.iter().map(|at| summary.keys.get(*at).cloned());
         let asked = Self {

@@ -15,19 +15,30 @@ use crate::release::{Corrections, ReleasedTable, Rollup};
 use crate::rewrite::ReleasePlan;
 use crate::shadow::Requester;
 
-/// The corrections of each role and summary.
+/// The corrections of each role, by the summary's place in the policy. They are of one making of
+/// the summary.
 #[derive(Default)]
-pub(super) struct AllCorrections(Mutex<HashMap<(String, AnswerId), Arc<Mutex<Corrections>>>>);
+pub(super) struct AllCorrections(Mutex<HashMap<(String, usize), OfMaking>>);
+
+/// A making of a summary, and its corrections.
+type OfMaking = (AnswerId, Arc<Mutex<Corrections>>);
 
 impl AllCorrections {
-    fn find(&self, role: &str, answer: AnswerId) -> Option<Arc<Mutex<Corrections>>> {
-        let key = (role.to_owned(), answer);
-        lock(&self.0).get(&key).map(Arc::clone)
+    fn find(&self, role: &str, at: usize, answer: AnswerId) -> Option<Arc<Mutex<Corrections>>> {
+        let all = lock(&self.0);
+        let found = all.get(&(role.to_owned(), at));
+        found.and_then(|(made, own)| (*made == answer).then(|| Arc::clone(own)))
     }
 
-    fn find_or_begin(&self, role: &str, answer: AnswerId) -> Arc<Mutex<Corrections>> {
-        let key = (role.to_owned(), answer);
-        Arc::clone(lock(&self.0).entry(key).or_default())
+    /// The corrections of this making; those of an earlier one are dropped.
+    fn find_or_begin(&self, role: &str, at: usize, answer: AnswerId) -> Arc<Mutex<Corrections>> {
+        let mut all = lock(&self.0);
+        let begin = || (answer, Arc::default());
+        let found = all.entry((role.to_owned(), at)).or_insert_with(begin);
+        if found.0 != answer {
+            *found = begin();
+        }
+        Arc::clone(&found.1)
     }
 }
 
@@ -37,29 +48,29 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Engine {
     /// What was read off a summary, corrected where the session asks for checks.
-    pub(super) fn corrected(
+    pub(super) fn correct_answer(
         &self,
         requester: &Requester,
-        (answer, summary): (AnswerId, &ReleasedTable),
+        (at, answer, summary): (usize, AnswerId, &ReleasedTable),
         (release, made): (&ReleasePlan, Rollup),
-        effort: &PlanningEffort,
     ) -> Rollup {
         if self.reuse(requester) != Reuse::Checked {
             return made;
         }
-        match self.summaries.corrections.find(&requester.role, answer) {
-            Some(own) => aside(|| lock(&own).correct(made, (summary, release), effort)),
+        match self.summaries.corrections.find(&requester.role, at, answer) {
+            Some(own) => aside(|| lock(&own).correct(made, (summary, release))),
             None => made,
         }
     }
 
-    /// Corrects a summary by an answer to a release, with its standard deviation.
+    /// Corrects a summary by an answer to a release, with its standard deviation. False where the
+    /// answer corrects nothing.
     pub(in crate::engine) async fn correct_summary(
         &self,
         requester: &Requester,
         (name, release): (&str, &ReleasePlan),
         bought: (f64, f64),
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let effort = PlanningEffort::default();
         for (at, summary, declared) in self.related_summaries(requester, release) {
             if summary.name != name {
@@ -75,9 +86,9 @@ impl Engine {
                 continue;
             };
             let corrections = &self.summaries.corrections;
-            let own = corrections.find_or_begin(&requester.role, newest.answer);
-            aside(|| lock(&own).add(&made, (&table, release), bought));
+            let own = corrections.find_or_begin(&requester.role, at, newest.answer);
+            return Ok(aside(|| lock(&own).add(&made, (&table, release), bought)));
         }
-        Ok(())
+        Ok(false)
     }
 }

@@ -37,14 +37,6 @@ impl Reuse {
         }
     }
 
-    /// Whether what the role does not hold is bought or received as it is by default.
-    pub fn buys_as_by_default(self) -> bool {
-        match self {
-            Self::On | Self::Checked => true,
-            Self::Exact | Self::Summary | Self::Off => false,
-        }
-    }
-
     /// Whether sums of groups of held answers serve.
     pub fn sums_groups(self) -> bool {
         match self {

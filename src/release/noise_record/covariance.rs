@@ -21,6 +21,7 @@ impl NoiseRecord {
         match &self.by_effects {
             Some(by) => by.covariance(one, other, effort),
             None => {
+                effort.take_if_left(one.len().saturating_add(other.len()) as u64)?;
                 let known: HashSet<&PrintedKey> = one.iter().collect();
                 let shared = other.iter().filter(|key| known.contains(key));
                 Some(shared.count() as f64)

@@ -3,12 +3,12 @@
 
 use pgveil::engine::Requester;
 use pgveil::mechanism::{CandidateRun, Exponential, Noise, SampleError, Sampler};
-use pgveil::policy::Reuse;
+use pgveil::policy::{Reuse, SessionSettings};
 use rand::SeedableRng;
 use rand_chacha::ChaCha20Rng;
 
 use super::outer_query::rich;
-use super::summaries::{declared, make, precise, spent, with_reuse};
+use super::summaries::{declared, make, precise, session, spent, with_reuse};
 use crate::fixture::{Silent, Stream, Veil};
 
 /// The policy, with monitors, which checks are.
@@ -22,13 +22,20 @@ fn checked(role: &str, tolerance: f64) -> Requester {
     requester
 }
 
+/// Half of the epsilon of [`precise`], since a check and its question are one query.
+fn precisely_checked(role: &str, tolerance: f64) -> Requester {
+    let mut requester = checked(role, tolerance);
+    requester.session_settings.epsilon = Some(2500.0);
+    requester
+}
+
 /// A veil whose summary has large noise, while all other noise is zero: what is bought is exact.
 async fn with_a_bad_summary() -> Veil {
     let yaml = |yaml: String| {
         let yaml = with_monitors(declared(rich(yaml)));
         yaml.replace(
             "{epsilon: 1, max_epsilon: 1}",
-            "{epsilon: 1, max_epsilon: 8}",
+            "{epsilon: 1, max_epsilon: 3}",
         )
     };
     let veil = Veil::demo(yaml, Veil::silent()).await;
@@ -58,9 +65,10 @@ async fn notices(veil: &Veil, requester: &Requester, sql: &str) -> String {
 async fn a_summary_that_is_right_is_checked_for_one_price() {
     let veil = Veil::demo(|yaml| with_monitors(precise(yaml)), Veil::silent()).await;
     make(&veil, &veil.engine, &mut Silent).await.unwrap();
-    let requester = checked("analyst", 300.0);
+    let requester = precisely_checked("analyst", 300.0);
     let before = spent(&veil.engine, "analyst").await;
     let sql = "SELECT count(*) FROM nls.women WHERE race = 'black'";
+    let others = "SELECT count(*) FROM nls.women WHERE race = 'other'";
     let said = notices(&veil, &requester, sql).await;
     assert!(
         said.contains("checks of summaries were opened for epsilon")
@@ -83,11 +91,19 @@ async fn a_summary_that_is_right_is_checked_for_one_price() {
     let view = "SELECT monitor_name, is_open FROM pgveil.monitors";
     let shown = veil.rows_as(&requester, view).await.unwrap();
     assert_eq!(shown, ["pgveil.reuse|t"]);
-    // Another role has checks of its own.
-    let colleague = checked("colleague", 300.0);
-    notices(&veil, &colleague, sql).await;
-    let paid = spent(&veil.engine, "colleague").await;
-    assert!(paid > opened - before);
+    // Another role opens checks by itself. A checked session receives no summary.
+    let colleague = precisely_checked("colleague", 300.0);
+    let said = notices(&veil, &colleague, others).await;
+    assert!(
+        !said.contains("received") && !said.contains("checked"),
+        "{said}"
+    );
+    let early = "SELECT count(*) FROM nls.women WHERE birth_year < 1948";
+    veil.rows_as(&session("colleague"), early).await.unwrap();
+    let received = spent(&veil.engine, "colleague").await;
+    notices(&veil, &colleague, early).await;
+    let paid = spent(&veil.engine, "colleague").await - received;
+    assert!((paid / (opened - before) - 1.0).abs() < 1e-9, "{paid}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -105,10 +121,10 @@ async fn an_answer_that_is_far_off_is_bought_and_corrects_the_others() {
         before.push(value(&veil, &raw, sql).await);
     }
     let off = (before[0] - exact(&veil, black).await).abs();
-    assert!(off > 20.0, "the seed's noise is {off}");
+    assert!(off > 14.0, "the seed's noise is {off}");
     // A check of this tolerance finds it.
     let mut near = checked("analyst", off / 2.0);
-    near.session_settings.epsilon = Some(8.0);
+    near.session_settings.epsilon = Some(1.5);
     let paid = spent(&veil.engine, "analyst").await;
     let said = notices(&veil, &near, black).await;
     assert!(
@@ -194,15 +210,33 @@ async fn what_cannot_be_checked_is_said_and_what_would_be_in_vain_is_refused() {
         assert!(said.contains("not checked: "), "{sql}: {said}");
     }
     assert_eq!(spent(&veil.engine, "analyst").await, before);
+    // One query may spend 3, and a check with its question would spend 4.
+    let mut dear = requester.clone();
+    dear.session_settings.epsilon = Some(2.0);
+    let (code, text) = refused(&dear, sql).await;
+    assert!(
+        code == "22023" && text.contains("pgveil.epsilon = 1.5"),
+        "{text}"
+    );
     // EXPLAIN says it, free.
-    let mut settings = requester.session_settings;
-    let explained = veil.explained(settings, sql).await.join("\n");
+    let explain = format!("EXPLAIN {sql}");
+    let mut settings = SessionSettings {
+        reuse: Reuse::Checked,
+        ..SessionSettings::default()
+    };
+    let explained = veil.explained(settings, &explain).await.join("\n");
+    assert!(
+        explained.contains("Check: it would be refused"),
+        "{explained}"
+    );
+    settings.tolerance = Some(300.0);
+    let explained = veil.explained(settings, &explain).await.join("\n");
     assert!(
         explained.contains("Check: the answer of summary women is compared with the rows; opens"),
         "{explained}"
     );
     settings.reuse = Reuse::On;
-    let explained = veil.explained(settings, sql).await.join("\n");
+    let explained = veil.explained(settings, &explain).await.join("\n");
     assert!(!explained.contains("Check:"), "{explained}");
     assert_eq!(spent(&veil.engine, "analyst").await, before);
     // What no summary answers is bought as ever.
@@ -241,7 +275,10 @@ async fn the_noise_of_a_check_decides_it() {
     let veil = Veil::demo(|yaml| with_monitors(precise(yaml)), Some(sampler)).await;
     make(&veil, &veil.engine, &mut Silent).await.unwrap();
     let sql = "SELECT count(*) FROM nls.women";
-    let answer = veil.ask_as(&checked("analyst", 300.0), sql).await.unwrap();
+    let answer = veil
+        .ask_as(&precisely_checked("analyst", 300.0), sql)
+        .await
+        .unwrap();
     let said = answer.notices.join("\n");
     assert!(said.contains("300 or more off here"), "{said}");
 }
