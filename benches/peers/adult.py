@@ -69,7 +69,7 @@ ledger: {{url: "sqlite://{directory}/ledger.db"}}
 shadow: {{url: "{shadow}"}}
 privacy:
   unit: person
-  budget: {{epsilon: 100000, delta: 1e-3}}
+  budget: {{epsilon: 10000000, delta: 1e-3}}
   per_query: {{epsilon: {epsilon}, max_epsilon: {epsilon}}}
   accounting: gdp
   threshold_share: 1e-9
@@ -81,7 +81,7 @@ roles:
 limits:
   groups_per_unit: 20
   rows_per_unit: 15
-  groups: 1000000
+  groups: 10000000
   failures: 10
   statement_timeout: 600s
   connections: 20
