@@ -170,7 +170,7 @@ def peers_of(kind):
 def area(x, y, coef):
     """The area under the curve: the chance that a row with y = 1 has the higher score."""
     scores = x @ coef
-    values, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    _, places, counts = np.unique(scores, return_inverse=True, return_counts=True)
     ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
     ones = y.sum()
     return (ranks[y == 1].sum() - ones * (ones + 1) / 2) / (ones * (len(y) - ones))
@@ -184,7 +184,7 @@ def asked(cursor, question, epsilon):
     cursor.execute(f"SET pgveil.epsilon = {epsilon}")
     cursor.execute(f"SELECT (pgveil.{function}({left}, ARRAY[1, {array}])).coef FROM {source}")
     coef = cursor.fetchone()[0]
-    if coef is None:
+    if coef is None or None in coef:
         return None
     widths = np.diff(bounds_of([*features, y])).ravel() / 2
     over = widths[-1] if kind == "linear" else 1
