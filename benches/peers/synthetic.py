@@ -15,7 +15,8 @@ each run, and the demo's women. Printed are the mean and the worst total variati
 of columns, between made-up and true rows; for the people the accuracy and the area under the curve
 of a logistic regression for `income`, trained on made-up rows and tested on fresh true ones; and
 the seconds from the data to the rows. The last line has fresh true rows in place of made-up ones.
-With `--keep`, fits are kept in that directory, and are not made again.
+With `--keep`, fits are kept in that directory, and are not made again. A fit of AIM takes many
+minutes: `--only` picks methods.
 """
 
 import argparse
