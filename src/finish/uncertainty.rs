@@ -3,6 +3,7 @@
 
 mod choices;
 mod clip_bias;
+mod running_total;
 mod value;
 
 use crate::aggregates::{
@@ -252,6 +253,7 @@ struct Known {
 /// One group.
 struct Row<'r> {
     release: &'r ReleasePlan,
+    table: &'r ReleasedTable,
     measures: &'r [String],
     /// The noise of these values; without a record they have the plan's.
     drawn: Option<&'r NoiseRecord>,
@@ -280,6 +282,7 @@ impl<'r> Row<'r> {
         let drawn = table.drawn.as_ref();
         Row {
             release,
+            table,
             measures,
             drawn,
             row_cuts: &table.row_cuts,
@@ -355,6 +358,14 @@ impl<'r> Row<'r> {
             Formula::Real(of) => mapped(of, &|e| e).map(|known| Known {
                 is_integer: false,
                 ..known
+            }),
+            Formula::RunningTotal {
+                of,
+                order,
+                partition,
+            } => Some(Known {
+                estimate: self.running_total(*of, (*order, partition))?,
+                is_integer: false,
             }),
         }
     }

@@ -26,7 +26,8 @@ use crate::analyze::{AnalyzedRelease, Axis, KeyRule, UnitGroups, axes};
 use crate::ir::GroupingSet;
 use crate::mechanism::{
     AccountState, Accounting, Calibrated, Fixed, Height, Loss, Mechanism, Mu, Norm, Presence,
-    gaussian, laplace, loss_gaussian, loss_laplace, loss_threshold, mu_of, threshold,
+    SquareRoot, TotalsNoise, gaussian, laplace, loss_gaussian, loss_laplace, loss_threshold, mu_of,
+    threshold,
 };
 use crate::policy::{Policy, SessionSettings};
 use crate::refusal::{Refusal, reason};
@@ -72,6 +73,11 @@ impl AskedRelease<'_> {
             parts: self.parts,
             mechanism,
             counted: self.release.by_period.as_ref().map_or(1, |of| of.counted),
+            totals_over: self
+                .release
+                .by_period
+                .as_ref()
+                .and_then(|of| of.totals_over),
         }
     }
 }
@@ -90,6 +96,9 @@ pub struct Price {
     pub calibrated: Vec<Calibrated>,
     /// The effects from which grouping sets are computed, with their noise, if they are.
     pub effects: Option<ByEffects>,
+    /// Where running totals of prepaid periods are drawn. `calibrated` then has the noise of a
+    /// single period that is computed from them, at most.
+    pub totals: Option<TotalsDrawn>,
     /// A group is shown if this coordinate's noisy integer reaches the value.
     pub threshold: Option<(CoordinateId, i128)>,
     /// The most groups of a unit, where the statement must cap them.
@@ -109,6 +118,14 @@ pub struct Price {
     /// The noisy look from which clips are chosen, if they are. Then `clip`, `weights` and
     /// `calibrated` are those of the largest candidates.
     pub look: Option<Look>,
+}
+
+/// How running totals of prepaid periods are drawn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TotalsDrawn {
+    pub root: SquareRoot,
+    /// The noise of each coordinate of a row.
+    pub drawn: Vec<Calibrated>,
 }
 
 /// The part of a price that a statement needs.
@@ -160,6 +177,8 @@ pub(super) struct Portion<'a> {
     pub mechanism: Mechanism,
     /// The most vectors that one unit adds under one debit: more than one if periods are prepaid.
     pub counted: u32,
+    /// The number of periods whose running totals are drawn, where they are.
+    pub totals_over: Option<u32>,
 }
 
 /// The vector of a release in its most accurate layout, and its price. Grouping sets are computed
@@ -222,7 +241,8 @@ pub(super) struct Vector {
 /// Adding noise from `calibrated` to every coordinate of every group costs at most `loss`, for
 /// neighbours that differ in all rows of one unit. Where periods are prepaid, `loss` is that of all
 /// statements under one debit, in which at most `counted` periods of a unit count, each within
-/// `clip` and in other groups (docs/periods.md).
+/// `clip` and in other groups (docs/periods.md). Where running totals are drawn, the noise is that
+/// of `totals`, for rows with the weights of its root, each drawn once.
 ///
 /// # Requires
 /// - Every row belongs to exactly one unit, and the rows of one unit depend on no other unit's:
@@ -339,6 +359,7 @@ fn budget(portion: &Portion<'_>) -> Budget {
         parts,
         mechanism: _,
         counted: _,
+        totals_over: _,
     } = portion;
     let (share, parts) = (*share as u128, *parts as u128);
     let part = |whole: Mu| {
@@ -375,7 +396,7 @@ fn noise(
         }
         (Mechanism::Gaussian | Mechanism::Laplace, None) => return Err(out_of_reach()),
     };
-    let calibrated = weights
+    let calibrated: Vec<Calibrated> = weights
         .iter()
         .map(|weight| {
             let drawn = match (mechanism, mu) {
@@ -389,13 +410,23 @@ fn noise(
             };
             drawn.map_err(|_| out_of_reach())
         })
-        .collect::<Result<Vec<_>, _>>()?;
+        .collect::<Result<Vec<_>, Refusal>>()?;
+    let (calibrated, totals) = match (portion.totals_over, mechanism, mu) {
+        (Some(periods), Mechanism::Gaussian, Some(mu)) => {
+            let of = (&clip, weights.as_slice(), calibrated.as_slice());
+            let totals = totals_drawn(of, mu, (periods, portion.counted));
+            let (of_period, totals) = totals.ok_or_else(out_of_reach)?;
+            (of_period, Some(totals))
+        }
+        (Some(_) | None, _, _) => (calibrated, None),
+    };
     Ok(Price {
         mechanism,
         clip,
         weights,
         calibrated,
         effects: None,
+        totals,
         threshold: None,
         groups_per_unit: None,
         groups: 1,
@@ -406,6 +437,25 @@ fn noise(
         accuracy,
         look: None,
     })
+}
+
+/// The noise of a period and of rows where running totals are drawn; `None` where no noise of the
+/// supported range hides them. The grid stays as fine as where periods are drawn apart, so that
+/// clips round alike.
+fn totals_drawn(
+    (clip, weights, apart): (&BigUint, &[BigUint], &[Calibrated]),
+    mu: Mu,
+    (periods, counted): (u32, u32),
+) -> Option<(Vec<Calibrated>, TotalsDrawn)> {
+    let root = SquareRoot::new(periods);
+    let noise = weights.iter().zip(apart).map(|(weight, apart)| {
+        let noise = root.noise((clip, weight), mu, (counted, apart.refine));
+        noise.ok()
+    });
+    let noise = noise.collect::<Option<Vec<TotalsNoise>>>()?;
+    let drawn = noise.iter().map(|noise| noise.drawn).collect();
+    let of_period = noise.iter().map(|noise| noise.of_period).collect();
+    Some((of_period, TotalsDrawn { root, drawn }))
 }
 
 /// The amount that a coordinate adds for each unit of a group, where it counts all of them,
