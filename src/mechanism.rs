@@ -74,5 +74,5 @@ pub use noise_law::Norm;
 pub use privacy_filter::{Accounting, Cap, CapError};
 pub use random::{OsRandomness, RandomError, Randomness};
 pub use samplers::SampleError;
-pub use square_root::{SquareRoot, TOTALS_MAX, TotalsErrors, TotalsNoise, scaled};
+pub use square_root::{SquareRoot, TOTALS_MAX, TotalsErrors, TotalsNoise, scale_noise};
 pub use threshold::{Height, Presence, ThresholdError, threshold};

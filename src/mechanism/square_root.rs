@@ -226,13 +226,13 @@ impl SquareRoot {
         let most = self.deviations_of_periods().into_iter().fold(0.0, f64::max);
         Ok(TotalsNoise {
             drawn,
-            of_period: Calibrated::by_its_law(scaled(drawn.noise, most), drawn.refine),
+            of_period: Calibrated::by_its_law(scale_noise(drawn.noise, most), drawn.refine),
         })
     }
 }
 
 /// The noise of a draw that is multiplied by a factor, for what is shown of it.
-pub fn scaled(noise: Noise, factor: f64) -> Noise {
+pub fn scale_noise(noise: Noise, factor: f64) -> Noise {
     let scale = |scale: u64| ((scale as f64 * factor).ceil() as u64).max(1);
     match noise {
         Noise::Gaussian { sigma } => Noise::Gaussian {

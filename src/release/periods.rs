@@ -202,14 +202,14 @@ impl Released {
             groups.extend(of_shown.map(|(at, key, measures)| (at, answer, key, measures)));
         }
         groups.sort_by_key(|(period, ..)| *period);
-        self.tables[release.0] = Some(joined(plan.release(release), records, groups));
+        self.tables[release.0] = Some(join_groups(plan.release(release), records, groups));
     }
 }
 
 /// A group of a joined answer: its period, the place of its record, its key and its measures.
 type JoinedGroup = (Period, usize, PrintedKey, Vec<String>);
 
-fn joined(
+fn join_groups(
     shape: &ReleasePlan,
     records: Vec<JoinedAnswer>,
     groups: Vec<JoinedGroup>,

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
     use crate::mechanism::SquareRoot;
 
-    /// As the sum over all pairs of periods of their covariances.
+    /// Variances are those of the weights of each row in the sum.
     #[test]
     fn variances_of_sums_count_what_periods_share() {
         let root = SquareRoot::new(12);

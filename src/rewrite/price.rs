@@ -1,20 +1,25 @@
 //! The price of a release: the norm bound that its statement enforces, the mechanism, and the noise
 //! of each coordinate.
 
+mod budget;
 mod choice;
 mod chosen_clips;
 mod clips;
 mod effects;
 pub(in crate::rewrite) mod look;
 pub(in crate::rewrite) mod target_error;
+mod totals;
 pub(in crate::rewrite) mod whole_statement;
 
 use num_bigint::BigUint;
 
+use budget::{PortionBudget, budget};
 pub use choice::{PricedChoice, choice};
 pub use chosen_clips::{Block, BlockId, Look, SEEN};
 use clips::{ClipByLimits, clip_by_limits, clips, mu_of_one, raise_totals};
 pub use effects::ByEffects;
+pub use totals::TotalsDrawn;
+use totals::totals_drawn;
 
 use super::limits::out_of_reach;
 use super::vector::coordinate::{Coordinate, Mask, PRESENCE};
@@ -26,8 +31,7 @@ use crate::analyze::{AnalyzedRelease, Axis, KeyRule, UnitGroups, axes};
 use crate::ir::GroupingSet;
 use crate::mechanism::{
     AccountState, Accounting, Calibrated, Fixed, Height, Loss, Mechanism, Mu, Norm, Presence,
-    SquareRoot, TotalsNoise, gaussian, laplace, loss_gaussian, loss_laplace, loss_threshold, mu_of,
-    threshold,
+    gaussian, laplace, loss_gaussian, loss_laplace, loss_threshold, mu_of, threshold,
 };
 use crate::policy::{Policy, SessionSettings};
 use crate::refusal::{Refusal, reason};
@@ -118,14 +122,6 @@ pub struct Price {
     /// The noisy look from which clips are chosen, if they are. Then `clip`, `weights` and
     /// `calibrated` are those of the largest candidates.
     pub look: Option<Look>,
-}
-
-/// How running totals of prepaid periods are drawn.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TotalsDrawn {
-    pub root: SquareRoot,
-    /// The noise of each coordinate of a row.
-    pub drawn: Vec<Calibrated>,
 }
 
 /// The part of a price that a statement needs.
@@ -344,43 +340,13 @@ pub(super) fn to_fixed(value: f64) -> Fixed {
     Fixed::round_down(value.clamp(0.0, 1e6))
 }
 
-/// The limit on the cost of one statement of a portion: as a Gaussian's mu, where delta allows
-/// one, and as pure epsilon. All of them together cost no more than the whole, exactly.
-struct Budget {
-    mu: Option<Mu>,
-    epsilon: Fixed,
-}
-
-fn budget(portion: &Portion<'_>) -> Budget {
-    let Portion {
-        terms,
-        epsilon,
-        share,
-        parts,
-        mechanism: _,
-        counted: _,
-        totals_over: _,
-    } = portion;
-    let (share, parts) = (*share as u128, *parts as u128);
-    let part = |whole: Mu| {
-        u64::try_from((whole.square().0 * parts / share).isqrt())
-            .ok()
-            .filter(|mu| *mu > 0)
-            .map(Mu)
-    };
-    Budget {
-        mu: terms.mu(*epsilon).and_then(part),
-        epsilon: Fixed(to_fixed(*epsilon).0 * parts / share),
-    }
-}
-
 /// Noise for a weighted vector of at most these L2 and L1 norms.
 fn noise(
     (l2, l1): (BigUint, BigUint),
     weights: Vec<BigUint>,
     portion: &Portion<'_>,
 ) -> Result<Price, Refusal> {
-    let Budget { mu, epsilon } = budget(portion);
+    let PortionBudget { mu, epsilon } = budget(portion);
     let mechanism = portion.mechanism;
     let (clip, loss, accuracy) = match (mechanism, mu) {
         (Mechanism::Gaussian, Some(mu)) => (l2.clone(), loss_gaussian(mu), mu.to_f64()),
@@ -437,25 +403,6 @@ fn noise(
         accuracy,
         look: None,
     })
-}
-
-/// The noise of a period and of rows where running totals are drawn; `None` where no noise of the
-/// supported range hides them. The grid stays as fine as where periods are drawn apart, so that
-/// clips round alike.
-fn totals_drawn(
-    (clip, weights, apart): (&BigUint, &[BigUint], &[Calibrated]),
-    mu: Mu,
-    (periods, counted): (u32, u32),
-) -> Option<(Vec<Calibrated>, TotalsDrawn)> {
-    let root = SquareRoot::new(periods);
-    let noise = weights.iter().zip(apart).map(|(weight, apart)| {
-        let noise = root.noise((clip, weight), mu, (counted, apart.refine));
-        noise.ok()
-    });
-    let noise = noise.collect::<Option<Vec<TotalsNoise>>>()?;
-    let drawn = noise.iter().map(|noise| noise.drawn).collect();
-    let of_period = noise.iter().map(|noise| noise.of_period).collect();
-    Some((of_period, TotalsDrawn { root, drawn }))
 }
 
 /// The amount that a coordinate adds for each unit of a group, where it counts all of them,

@@ -7,10 +7,10 @@ use num_bigint::BigInt;
 use zeroize::Zeroizing;
 
 use super::{
-    JoinedAnswer, JoinedGroup, PeriodAnswer, PeriodsRecord, TotalsRecord, joined, period_of,
+    JoinedAnswer, JoinedGroup, PeriodAnswer, PeriodsRecord, TotalsRecord, join_groups, period_of,
 };
 use crate::calendar::period::{Period, PeriodSet};
-use crate::mechanism::{Calibrated, Noise, Sampler, SquareRoot, scaled};
+use crate::mechanism::{Calibrated, Noise, Sampler, SquareRoot, scale_noise};
 use crate::release::decode::{Rational, difference, measures_of_total};
 use crate::release::groups::groups;
 use crate::release::totals_shared::{TotalsBlock, TotalsPlace, TotalsShared};
@@ -157,7 +157,7 @@ pub(super) fn join(shape: &ReleasePlan, answers: &[(PeriodAnswer, PeriodSet)]) -
     } = joining;
     shown.sort_by_key(|((period, ..), _): &(JoinedGroup, TotalsPlace)| *period);
     let (shown, places): (Vec<JoinedGroup>, Vec<TotalsPlace>) = shown.into_iter().unzip();
-    let mut table = joined(shape, records, shown);
+    let mut table = join_groups(shape, records, shown);
     let shared = TotalsShared {
         blocks,
         places,
@@ -237,7 +237,7 @@ impl Joining {
         let root = SquareRoot::new(u32::try_from(rows.count).unwrap_or(0));
         let first = self.records.len();
         for factor in root.deviations_of_periods() {
-            let scale = |(noise, refine): &(Noise, u32)| (scaled(*noise, factor), *refine);
+            let scale = |(noise, refine): &(Noise, u32)| (scale_noise(*noise, factor), *refine);
             let JoinedAnswer { noise, groups } = &rows.first.answer;
             self.records.push(JoinedAnswer {
                 noise: noise.with_draws(rows.draws.iter().map(scale).collect()),

@@ -93,7 +93,7 @@ fn windowed_sum(expr: &ast::Expr) -> Option<(&ast::Function, &ast::WindowSpec)> 
     }
 }
 
-/// Whether it orders upwards, as PostgreSQL does where nothing is said.
+/// Whether a window orders upwards, as PostgreSQL does where nothing is said.
 fn is_upwards(order: &ast::OrderByExpr) -> bool {
     let ast::OrderByExpr {
         expr: _,

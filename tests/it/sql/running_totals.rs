@@ -10,15 +10,15 @@ use crate::fixture::{Veil, rows_of};
 
 const TOTALS: &str = ", per_unit: 3, horizon: 60, rows: 9, append_only: true, answers: totals";
 
-/// Of each person the first three days, in place of all visits.
+/// The question over each person's first three days, in place of all visits.
 fn counted(sql: &str) -> String {
-    sql.replacen(
+    let place = sql.replacen("WHERE", "WHERE place <= 3 AND", 1);
+    place.replacen(
         "FROM web.visits",
         "FROM (SELECT *, dense_rank() OVER (PARTITION BY person ORDER BY seen::date) AS place FROM \
             web.visits WHERE seen >= '2024-03-01') AS visits",
         1,
     )
-    .replacen("WHERE", "WHERE place <= 3 AND", 1)
 }
 
 /// Days, and totals of them, of any part of the horizon and by another key.
@@ -238,7 +238,8 @@ tables:
   Clinic East.Patients: {unit: Id, columns: {}}
   Clinic East.Visits:
     unit: {path: [Patient -> Clinic East.Patients.Id]}
-    periods: {column: Day, by: week, from: 2024-01-01, close_after: 2d, per_unit: 2, horizon: 20, rows: 5, append_only: true, answers: totals}
+    periods: {column: Day, by: week, from: 2024-01-01, close_after: 2d, per_unit: 2,
+      horizon: 20, rows: 5, append_only: true, answers: totals}
     columns: {Ward: {values: [north, south]}, Day: visible, Minutes: {bounds: [0, 50]}}
 ";
     let veil = Veil::over(fill, yaml, Veil::silent()).await;
@@ -246,7 +247,8 @@ tables:
         session_settings: SessionSettings::default(),
         ..Veil::requester()
     };
-    let sql = "SELECT date_trunc('week', \"Day\")::date AS w, \"Ward\", count(*), sum(\"Minutes\"), \
+    let sql = "SELECT date_trunc('week', \"Day\")::date AS w, \"Ward\", count(*), \
+        sum(\"Minutes\"), \
         sum(count(*)) OVER (PARTITION BY \"Ward\" ORDER BY date_trunc('week', \"Day\")::date) FROM \
         \"Clinic East\".\"Visits\" WHERE \"Day\" >= '2024-01-01' AND \"Day\" < '2024-04-29' GROUP \
         BY 1, 2 ORDER BY 1, 2";
