@@ -250,6 +250,16 @@ struct Known {
     is_integer: bool,
 }
 
+impl Known {
+    /// The value as one of a type with fractions.
+    fn as_real(self) -> Self {
+        Self {
+            is_integer: false,
+            ..self
+        }
+    }
+}
+
 /// One group.
 struct Row<'r> {
     release: &'r ReleasePlan,
@@ -343,22 +353,13 @@ impl<'r> Row<'r> {
                     is_integer,
                 })
             }
-            Formula::Root(of) => mapped(of, &Estimate::root).map(|known| Known {
-                is_integer: false,
-                ..known
-            }),
-            Formula::Exponential(of) => mapped(of, &Estimate::exponential).map(|known| Known {
-                is_integer: false,
-                ..known
-            }),
+            Formula::Root(of) => mapped(of, &Estimate::root).map(Known::as_real),
+            Formula::Exponential(of) => mapped(of, &Estimate::exponential).map(Known::as_real),
             Formula::Rounded(of, decimals) => {
                 let unit = 10f64.powi(*decimals);
                 mapped(of, &|e| e.map(|v| (v * unit).round() / unit))
             }
-            Formula::Real(of) => mapped(of, &|e| e).map(|known| Known {
-                is_integer: false,
-                ..known
-            }),
+            Formula::Real(of) => mapped(of, &|e| e).map(Known::as_real),
             Formula::RunningTotal {
                 of,
                 order,

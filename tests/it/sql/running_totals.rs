@@ -105,7 +105,7 @@ async fn errors_of_totals_are_those_of_the_noise() {
     let total = number(exact.last().unwrap(), 2);
     let (mut of_totals, mut of_days, mut covered) = (0.0, 0.0, 0);
     for at in 0..60 {
-        let analyst = noisy("analyst", 20.0 + f64::from(at));
+        let analyst = noisy("analyst", 50.0 + f64::from(at));
         let answer = veil.rows_as(&analyst, sql).await.unwrap();
         let last = answer.last().unwrap();
         assert_eq!(answer.len(), 40);
