@@ -252,7 +252,7 @@ struct Known {
 
 impl Known {
     /// The value as one of a type with fractions.
-    fn as_real(self) -> Self {
+    fn into_real(self) -> Self {
         Self {
             is_integer: false,
             ..self
@@ -353,13 +353,13 @@ impl<'r> Row<'r> {
                     is_integer,
                 })
             }
-            Formula::Root(of) => mapped(of, &Estimate::root).map(Known::as_real),
-            Formula::Exponential(of) => mapped(of, &Estimate::exponential).map(Known::as_real),
+            Formula::Root(of) => mapped(of, &Estimate::root).map(Known::into_real),
+            Formula::Exponential(of) => mapped(of, &Estimate::exponential).map(Known::into_real),
             Formula::Rounded(of, decimals) => {
                 let unit = 10f64.powi(*decimals);
                 mapped(of, &|e| e.map(|v| (v * unit).round() / unit))
             }
-            Formula::Real(of) => mapped(of, &|e| e).map(Known::as_real),
+            Formula::Real(of) => mapped(of, &|e| e).map(Known::into_real),
             Formula::RunningTotal {
                 of,
                 order,
