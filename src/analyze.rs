@@ -146,6 +146,9 @@ pub struct ByPeriod {
     pub period: Expr,
     /// In how many periods a unit counts at most, in all statements of one debit together.
     pub counted: u32,
+    /// The number of periods of a horizon whose running totals are drawn by a square root, where
+    /// they are.
+    pub totals_over: Option<u32>,
 }
 
 /// What one unit may have in one period: it chooses the clip.

@@ -19,7 +19,7 @@
 //! | exponential | a candidate | the width of penalties | `Exponential::loss` | `exponential.rs` |
 //!
 //! Grouping sets may be measured by [`Effects`] in place of their groups: Gaussian noise then hides
-//! a linear function of the finest groups.
+//! a linear function of the finest groups. Running totals are drawn by a [`SquareRoot`].
 //!
 //! Where values were randomised before they were stored, `local.rs` says what they tell.
 //!
@@ -48,6 +48,7 @@ pub mod normal;
 mod privacy_filter;
 mod random;
 pub mod samplers;
+mod square_root;
 #[cfg(test)]
 pub(crate) mod testing;
 mod threshold;
@@ -73,4 +74,5 @@ pub use noise_law::Norm;
 pub use privacy_filter::{Accounting, Cap, CapError};
 pub use random::{OsRandomness, RandomError, Randomness};
 pub use samplers::SampleError;
+pub use square_root::{SquareRoot, TOTALS_MAX, TotalsErrors, TotalsNoise, scale_noise};
 pub use threshold::{Height, Presence, ThresholdError, threshold};

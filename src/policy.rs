@@ -34,7 +34,7 @@ pub use file::{
 };
 pub use file_keys::{KEYS, KeyShape, PolicyKey};
 pub use holdouts::Holdout;
-pub use periods::{Horizon, Periods, Prepaid};
+pub use periods::{Horizon, Periods, Prepaid, PrepaidAnswers};
 pub use record_aggregates::{
     ComponentsField, FieldKind, LogisticField, RECORD_AGGREGATES, RecordAggregate, RecordField,
     RegressionField,

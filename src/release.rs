@@ -14,6 +14,7 @@ mod paid;
 mod periods;
 mod quantiles;
 mod rollup;
+mod totals_shared;
 
 use std::collections::HashSet;
 
@@ -35,6 +36,7 @@ pub use look::{ClipBias, ClippedValues, FailedLook, Looked, TooFew};
 pub use noise_record::{KnownCut, NoiseRecord};
 pub use owner::{ONLY, OwnerError, OwnerRelease};
 pub use paid::{EndedPart, Keeping, LockedPart, PaidPart, PaidRows};
+use periods::draw_totals;
 pub use periods::{PeriodAnswer, PeriodsRecord};
 pub use quantiles::CandidateRows;
 pub use rollup::{Rollup, coarser, from_finer, read_off, reads_off, stand_in, units_at_most};
@@ -276,6 +278,9 @@ fn add_noise(
             Draw::Choice(_) => of_choices.push(rows),
         }
     }
+    if let Some(totals) = release.price().and_then(|price| price.totals.as_ref()) {
+        return draw_totals(release, totals, vector, sampler);
+    }
     let drawn = match release.price().and_then(|price| price.effects.as_ref()) {
         Some(by) => effects::draw(release, by, vector, sampler)?,
         None => drawn_apart(release, vector, sampler)?,
@@ -335,6 +340,29 @@ impl Drawn {
     }
 }
 
+/// How the coordinates of the plain layout follow from those that are drawn.
+struct PlainLayout(Vec<(Vec<(CoordinateId, i64)>, u64)>);
+
+impl PlainLayout {
+    fn of(release: &ReleasePlan) -> Self {
+        let coordinates = release.coordinates();
+        let each = (0..coordinates.len()).map(CoordinateId);
+        Self(each.map(|at| made_of(coordinates, at)).collect())
+    }
+
+    fn coordinate(
+        &self,
+        coordinate: CoordinateId,
+        drawn: impl Fn(CoordinateId) -> Rational,
+    ) -> Rational {
+        let (terms, divisor) = &self.0[coordinate.0];
+        Rational::combine(
+            terms.iter().map(|(at, times)| (drawn(*at), *times)),
+            *divisor,
+        )
+    }
+}
+
 /// The table of groups that are shown, from their noisy integers and the rows of the choices.
 fn decode(
     release: &ReleasePlan,
@@ -373,22 +401,13 @@ fn decode(
         periods: release.batch().map(PeriodsRecord::of),
         ..ReleasedTable::default()
     };
-    let made: Vec<_> = (0..release.coordinates().len())
-        .map(|at| made_of(release.coordinates(), CoordinateId(at)))
-        .collect();
+    let made = PlainLayout::of(release);
     let mut sums = Vec::new();
     for (key, noisy) in drawn {
         let drawn = |CoordinateId(at): CoordinateId| {
             Rational::binary(noisy[at].clone(), refined[at]).over(&divisor)
         };
-        let of = |coordinate: CoordinateId| {
-            let (terms, divisor) = &made[coordinate.0];
-            Rational::combine(
-                terms.iter().map(|(at, times)| (drawn(*at), *times)),
-                *divisor,
-            )
-        };
-        let mut measures = decode::measures(release, of);
+        let mut measures = decode::measures(release, |at| made.coordinate(at, drawn));
         for choice in &choices {
             measures.extend(choice.columns(&key, sampler)?);
         }

@@ -4,17 +4,23 @@
 use std::sync::Arc;
 
 use super::internal;
-use crate::aggregates::Foreseen;
-use crate::analyze::{AnalyzedRelease, KeyRule, PeriodLimits, PlanningEffort, analyze, unit_of};
+use crate::aggregates::{Foreseen, Output};
+use crate::analyze::{
+    AnalyzedRelease, ByPeriod, KeyCombinations, KeyRule, PeriodLimits, PlanningEffort, analyze,
+    unit_of,
+};
 use crate::calendar::period::{Period, PeriodSet};
+use crate::catalog::Type;
 use crate::error::Error;
-use crate::ir::{ReleaseId, ResolvedQuery};
-use crate::mechanism::{Fixed, Mechanism};
-use crate::policy::{ClipChoice, OpenPeriods, Policy, Reuse, SessionSettings};
+use crate::ir::{KeyId, ReleaseId, ResolvedQuery};
+use crate::mechanism::{Fixed, Mechanism, SquareRoot, TotalsErrors};
+use crate::policy::{
+    ClipChoice, OpenPeriods, Policy, Prepaid, PrepaidAnswers, Reuse, SessionSettings,
+};
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Constants;
 use crate::rewrite::periods::{AskedPeriods, PrepaidTerms};
-use crate::rewrite::{PeriodBatch, Plan, Price, ReleasePlan, Terms, rewrite};
+use crate::rewrite::{Measure, PeriodBatch, Plan, Price, ReleasePlan, Terms, TotalsBatch, rewrite};
 
 /// A number of periods whose plan stands for those of several.
 const MANY: usize = 8;
@@ -61,7 +67,9 @@ impl Candidate {
         terms: &Terms,
         effort: &Arc<PlanningEffort>,
     ) -> Plan {
-        if let Some(form) = self.prepaid_form(policy, terms, effort) {
+        let by_root = || self.prepaid_form(policy, terms, effort, PrepaidAnswers::Totals);
+        let apart = || self.prepaid_form(policy, terms, effort, PrepaidAnswers::Periods);
+        if let Some(form) = by_root().or_else(apart) {
             return plan.or_by_periods(Some(form));
         }
         let form = |clip: ClipChoice| {
@@ -113,10 +121,18 @@ impl Candidate {
         policy: &Policy,
         terms: &Terms,
         effort: &Arc<PlanningEffort>,
+        answers: PrepaidAnswers,
     ) -> Option<Plan> {
         let (asked, periods) = (&self.asked, self.asked.periods());
         let declared = periods.prepaid?;
-        let by_period = asked.by_period()?;
+        let totals_over = match answers {
+            PrepaidAnswers::Periods => None,
+            PrepaidAnswers::Totals => Some(self.totals_over()?),
+        };
+        let by_period = ByPeriod {
+            totals_over,
+            ..asked.by_period()?
+        };
         let terms = with_clip(terms, ClipChoice::Declared);
         let first = |count: usize| {
             let end = (0..count).fold(periods.from, |end, _| end.next());
@@ -147,14 +163,58 @@ impl Candidate {
             let effort = (policy, &terms, effort);
             plan_periods(&asked, (periods.from, &first(count)), effort).ok()
         };
-        let (one, many) = (drawn(1)?, drawn(MANY.min(declared.horizon as usize))?);
+        // Each draw of totals reads all periods since the beginning.
+        let most = match answers {
+            PrepaidAnswers::Periods => MANY.min(declared.horizon as usize),
+            PrepaidAnswers::Totals => declared.horizon as usize,
+        };
+        let (one, many) = (drawn(1)?, drawn(most)?);
         let [of_one, of_many] = [&one, &many].map(|plan| plan.release(ONLY));
+        let has_totals = |release: &ReleasePlan| match answers {
+            PrepaidAnswers::Periods => true,
+            PrepaidAnswers::Totals => adds_up(release, asked.key()),
+        };
         let is_right = [of_one, of_many].into_iter().all(is_prepayable)
+            && [of_one, of_many].into_iter().all(has_totals)
             && is_same_form(of_many, of_one)
             && one.loss() == many.loss();
         let question = of_one.lasting().filter(|_| is_right)?;
         Some(one.into_form_by_periods(asked, question))
     }
+}
+
+impl Candidate {
+    /// The number of periods of a horizon, where its running totals are drawn by the square root:
+    /// the policy asks for totals, they have less noise so, and each period has one value of its
+    /// key. It depends on the policy and the question alone.
+    fn totals_over(&self) -> Option<u32> {
+        let declared = self.asked.periods().prepaid?;
+        let is_better = || totals_errors(&declared).is_root_better();
+        let is_by_root = declared.answers == PrepaidAnswers::Totals
+            && is_better()
+            && self.asked.has_one_value_a_period();
+        is_by_root.then_some(declared.horizon)
+    }
+}
+
+/// The errors of running totals over a horizon, by the square root and without it.
+pub(super) fn totals_errors(declared: &Prepaid) -> TotalsErrors {
+    SquareRoot::new(declared.horizon).errors(declared.counted_periods())
+}
+
+/// Whether the release has counts and sums alone, whose totals over periods are sums, and each
+/// combination of its other keys has all periods.
+fn adds_up(release: &ReleasePlan, period: usize) -> bool {
+    let is_sum = |measure: &Measure| matches!(measure, Measure::Count(_) | Measure::Sum { .. });
+    let is_measure = |(output, _): &(Output, Type)| match output.foreseen() {
+        Foreseen::Measure(measure) => is_sum(release.measure(measure)),
+        _ => false,
+    };
+    let is_apart = |of: &KeyCombinations| !of.keys.contains(&KeyId(period));
+    release.outputs().iter().all(is_measure)
+        && release.tuples().iter().all(is_apart)
+        && release.measures().iter().all(is_sum)
+        && release.price().is_some_and(|price| price.totals.is_some())
 }
 
 /// Whether one price may cover draws of this release: their only loss is that of Gaussian noise.
@@ -195,7 +255,8 @@ fn plan_periods(
 }
 
 /// The plan that draws these periods of a horizon that begins with `since`, under the terms that
-/// were paid; `None` where no row can be in them. Its loss is that of the horizon.
+/// were paid; `None` where no row can be in them. Its loss is that of the horizon. Where running
+/// totals are drawn, its statement reads all periods since the beginning.
 ///
 /// # Errors
 /// As [`plan_batch`].
@@ -207,18 +268,32 @@ pub fn plan_draw(
 ) -> Result<Option<Plan>, Error> {
     let asked = form.periods().ok_or_else(not_by_periods)?;
     let terms = with_clip(terms, ClipChoice::Declared);
-    let planned = plan_periods(asked, (since, periods), (policy, &terms, effort))?;
+    let has_totals = form.has_totals();
+    let read = match periods.hull() {
+        Some((_, end)) if has_totals => PeriodSet::between(since, end),
+        Some(_) | None => periods.clone(),
+    };
+    let planned = plan_periods(asked, (since, &read), (policy, &terms, effort))?;
     let (release, shape) = (planned.release(ONLY), form.release(ONLY));
     if release.statements().is_empty() {
         return Ok(None);
     }
-    if !is_prepayable(release) || !is_same_form(release, shape) {
+    let is_right = is_prepayable(release)
+        && is_same_form(release, shape)
+        && (!has_totals
+            || (adds_up(release, asked.key()) && release.coordinates() == shape.coordinates()));
+    if !is_right {
         return Err(Error::Rewrite(too_many(periods, asked).detail(UNLISTED)));
     }
     let batch = PeriodBatch {
         question: shape.question(),
         periods: periods.clone(),
         epsilon: terms.epsilon,
+        totals: has_totals.then(|| TotalsBatch {
+            key: asked.key(),
+            length: asked.periods().length,
+            block: since,
+        }),
     };
     Ok(Some(planned.into_batch(ONLY, batch)))
 }
@@ -260,6 +335,7 @@ pub fn plan_batch(
         question: shape.question(),
         periods: periods.clone(),
         epsilon: terms.epsilon,
+        totals: None,
     };
     Ok(Some(planned.into_batch(ONLY, batch)))
 }

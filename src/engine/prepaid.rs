@@ -44,7 +44,7 @@ impl Engine {
         &self,
         requester: &Requester,
         form: &Plan,
-        (since, periods): (Period, &PeriodSet),
+        (since, block, periods): (Period, Period, &PeriodSet),
         price: &PrepaidPrice,
     ) -> Result<Option<Plan>, Error> {
         if periods.is_empty() {
@@ -61,7 +61,8 @@ impl Engine {
             let terms = (&self.policy, &terms);
             crate::parse::with_room(|| plan_draw(form, (since, periods), terms, effort))
         };
-        self.little_or_in_turn(&requester.role, plan).await
+        let planned = self.little_or_in_turn(&requester.role, plan).await?;
+        Ok(planned.map(|plan| plan.with_block(ONLY, block)))
     }
 
     /// What a question with prepaid periods would pay now. It is free. What other roles have paid
@@ -80,7 +81,7 @@ impl Engine {
         let batch = match unpaid().next() {
             None => None,
             Some(one) => {
-                let draw = (one.horizon.first, &one.as_new());
+                let draw = (one.horizon.first, one.horizon.first, &one.as_new());
                 let planned = self.plan_prepaid(requester, plan, draw, &one.price);
                 planned.await?
             }
@@ -148,7 +149,7 @@ impl Engine {
                 return join(plan, standing, (before, *paid));
             };
             let draw = next.as_new();
-            let planned = (next.horizon.first, &draw);
+            let planned = (next.horizon.first, next.block(), &draw);
             let batch = self
                 .plan_prepaid(requester, plan, planned, &next.price)
                 .await?;

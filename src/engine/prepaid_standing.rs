@@ -110,6 +110,17 @@ impl HorizonStanding {
         }
     }
 
+    /// The first period in the rows of running totals that the next draw takes, where it takes
+    /// some: rows of an earlier draw that led to no answer are missing, so that totals begin anew
+    /// after them.
+    pub fn block(&self) -> Period {
+        let next = self.next_draw().hull().map(|(first, _)| first);
+        let ends_here = |of: &&PeriodAnswer| of.periods().hull().map(|(_, end)| end) == next;
+        let before = self.answers.iter().map(|(of, _)| of).find(ends_here);
+        let block = before.and_then(PeriodAnswer::block);
+        block.or(next).unwrap_or(self.horizon.first)
+    }
+
     /// Before the role has paid, it learns nothing of what others did.
     pub fn as_new(&self) -> PeriodSet {
         match self.is_held() {
@@ -217,7 +228,11 @@ impl Engine {
             let shown = asked.and(answer.periods());
             (answer, shown)
         });
-        Ok(with_shown.filter(|(_, shown)| !shown.is_empty()).collect())
+        // A running total needs all rows before its own.
+        let has_totals = plan.has_totals();
+        Ok(with_shown
+            .filter(|(_, shown)| has_totals || !shown.is_empty())
+            .collect())
     }
 
     fn shown_prepaid(

@@ -1,10 +1,11 @@
 //! The periods whose answers an answer joins, in words; and the claim while some are bought.
 
+use super::period_form::totals_errors;
 use crate::calendar::period::{Period, PeriodLength, PeriodSet};
 use crate::ir::AggregateId;
 use crate::ledger::{FamilyId, QuestionDigest, QuestionId};
 use crate::mechanism::Loss;
-use crate::policy::{Policy, Prepaid};
+use crate::policy::{Policy, Prepaid, PrepaidAnswers};
 use crate::rewrite::Plan;
 
 /// How many stretches of missing periods are named.
@@ -122,6 +123,7 @@ impl ShownPeriods {
             (Some(shown), Some(declared)) => {
                 let unit = &policy.privacy.unit;
                 lines.extend(shown.describe(&declared, (&name, length, unit), &in_words));
+                lines.extend(describe_totals(plan, &declared, (&name, length)));
             }
             (None, Some(_)) => lines.push(format!("periods of {name}: {NOT_PREPAID}")),
             (_, None) => {}
@@ -149,6 +151,42 @@ impl ShownPeriods {
         }
         lines
     }
+}
+
+/// How running totals are drawn, where the policy asks for them. It depends on the policy and the
+/// question alone.
+fn describe_totals(
+    plan: &Plan,
+    declared: &Prepaid,
+    (name, length): (&str, PeriodLength),
+) -> Option<String> {
+    if declared.answers != PrepaidAnswers::Totals {
+        return None;
+    }
+    let (errors, by) = (totals_errors(declared), length.name());
+    let times = |times: f64| format!("{times:.2}");
+    let of_totals = (times(errors.totals), times(errors.totals_by_period));
+    Some(match (plan.has_totals(), errors.is_root_better()) {
+        (true, _) => format!(
+            "periods of {name}: drawn for running totals, by the square root: a total has {} times \
+                the noise of one {by} at this price, and {} times as a sum of {by}s; a single \
+                {by} has {} times, in place of {}",
+            of_totals.0,
+            of_totals.1,
+            times(errors.periods),
+            times(errors.periods_by_period)
+        ),
+        (false, false) => format!(
+            "periods of {name}: running totals are sums of {by}s, which have less noise for this \
+                horizon and per_unit: {} times that of one {by} at this price, and {} times by \
+                the square root",
+            of_totals.1, of_totals.0
+        ),
+        (false, true) => format!(
+            "periods of {name}: running totals of this question are sums of {by}s: the square \
+                root is for counts and sums alone, with one value of its key for each {by}"
+        ),
+    })
 }
 
 impl ShownPrepaid {

@@ -3,6 +3,7 @@
 
 mod choices;
 mod clip_bias;
+mod running_total;
 mod value;
 
 use crate::aggregates::{
@@ -249,9 +250,20 @@ struct Known {
     is_integer: bool,
 }
 
+impl Known {
+    /// The value as one of a type with fractions.
+    fn into_real(self) -> Self {
+        Self {
+            is_integer: false,
+            ..self
+        }
+    }
+}
+
 /// One group.
 struct Row<'r> {
     release: &'r ReleasePlan,
+    table: &'r ReleasedTable,
     measures: &'r [String],
     /// The noise of these values; without a record they have the plan's.
     drawn: Option<&'r NoiseRecord>,
@@ -280,6 +292,7 @@ impl<'r> Row<'r> {
         let drawn = table.drawn.as_ref();
         Row {
             release,
+            table,
             measures,
             drawn,
             row_cuts: &table.row_cuts,
@@ -340,21 +353,20 @@ impl<'r> Row<'r> {
                     is_integer,
                 })
             }
-            Formula::Root(of) => mapped(of, &Estimate::root).map(|known| Known {
-                is_integer: false,
-                ..known
-            }),
-            Formula::Exponential(of) => mapped(of, &Estimate::exponential).map(|known| Known {
-                is_integer: false,
-                ..known
-            }),
+            Formula::Root(of) => mapped(of, &Estimate::root).map(Known::into_real),
+            Formula::Exponential(of) => mapped(of, &Estimate::exponential).map(Known::into_real),
             Formula::Rounded(of, decimals) => {
                 let unit = 10f64.powi(*decimals);
                 mapped(of, &|e| e.map(|v| (v * unit).round() / unit))
             }
-            Formula::Real(of) => mapped(of, &|e| e).map(|known| Known {
+            Formula::Real(of) => mapped(of, &|e| e).map(Known::into_real),
+            Formula::RunningTotal {
+                of,
+                order,
+                partition,
+            } => Some(Known {
+                estimate: self.running_total(*of, (*order, partition))?,
                 is_integer: false,
-                ..known
             }),
         }
     }

@@ -1,6 +1,7 @@
 //! The error of an answer that an analyst can query: a standard error, an end of a confidence
 //! interval, or what clips took.
 
+use super::KeyId;
 use super::aggregate_id::AggregateId;
 use crate::policy::STATISTICS;
 
@@ -45,13 +46,21 @@ pub enum Formula {
     Rounded(Box<Formula>, i32),
     /// A cast to a type with fractions.
     Real(Box<Formula>),
+    /// The sum of an aggregate over the groups up to this one by a key, of those that have equal
+    /// values of some other keys. It is never a part of another formula: it shares noise with the
+    /// aggregates of its group.
+    RunningTotal {
+        of: AggregateId,
+        order: KeyId,
+        partition: Vec<KeyId>,
+    },
 }
 
 impl Formula {
     /// The aggregates that it reads.
     pub fn aggregates(&self) -> Vec<AggregateId> {
         match self {
-            Self::Aggregate(at) => vec![*at],
+            Self::Aggregate(at) | Self::RunningTotal { of: at, .. } => vec![*at],
             Self::Number { .. } => Vec::new(),
             Self::Negated(of) | Self::Root(of) | Self::Exponential(of) => of.aggregates(),
             Self::Rounded(of, _) | Self::Real(of) => of.aggregates(),
@@ -77,6 +86,15 @@ impl Formula {
             Self::Exponential(of) => Self::Exponential(one(of)),
             Self::Rounded(of, decimals) => Self::Rounded(one(of), *decimals),
             Self::Real(of) => Self::Real(one(of)),
+            Self::RunningTotal {
+                of,
+                order,
+                partition,
+            } => Self::RunningTotal {
+                of: other(*of),
+                order: *order,
+                partition: partition.clone(),
+            },
         }
     }
 }

@@ -46,6 +46,17 @@ pub struct Prepaid {
     /// The most rows that a unit contributes to one period; `None`: those of the table. It chooses
     /// the clip.
     pub rows: Option<u32>,
+    pub answers: PrepaidAnswers,
+}
+
+/// What the noise of prepaid periods is made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum PrepaidAnswers {
+    /// Each period has its own noise, and totals have that of all their periods.
+    #[default]
+    Periods,
+    /// Running totals, where they have less noise by a square root. Single periods have more.
+    Totals,
 }
 
 impl Prepaid {
@@ -93,10 +104,17 @@ impl Periods {
                 per_unit,
                 horizon,
                 rows: _,
-            }) => format!(
-                "by {by} of {column} from {from}, {horizon} {by}s at one price, {after} after \
-                    their end; the first {per_unit} {by}s of a unit count"
-            ),
+                answers,
+            }) => {
+                let totals = match answers {
+                    PrepaidAnswers::Periods => "",
+                    PrepaidAnswers::Totals => "; for running totals",
+                };
+                format!(
+                    "by {by} of {column} from {from}, {horizon} {by}s at one price, {after} after \
+                        their end; the first {per_unit} {by}s of a unit count{totals}"
+                )
+            }
         }
     }
 }
@@ -130,6 +148,7 @@ mod tests {
             per_unit: 30,
             horizon: 7,
             rows: None,
+            answers: PrepaidAnswers::Periods,
         };
         assert_eq!(prepaid.counted_periods(), 7);
         let horizon = |text| periods.horizon_of(prepaid, day(text));
@@ -145,6 +164,18 @@ mod tests {
             .describe("seen"),
             "by day of seen from 2026-11-01, 7 days at one price, 2d after their end; the first \
                 30 days of a unit count"
+        );
+        let for_totals = Periods {
+            prepaid: Some(Prepaid {
+                answers: PrepaidAnswers::Totals,
+                ..prepaid
+            }),
+            ..periods
+        };
+        assert!(
+            for_totals
+                .describe("seen")
+                .ends_with("count; for running totals")
         );
         // Before the first one, and at the ends of the calendar.
         assert!(closed("2020-01-01").is_empty());

@@ -16,12 +16,48 @@ use crate::rewrite::{
 /// The measures of one group as decimal text, from its noisy coordinates in steps of their base
 /// grids, in the plain layout ([`crate::rewrite::made_of`]).
 pub fn measures(release: &ReleasePlan, of: impl Fn(CoordinateId) -> Rational) -> Vec<String> {
+    measures_with(release, of, BigInt::ZERO)
+}
+
+/// The measures of a running total. Its counts may be below zero, so that differences of totals add
+/// up.
+pub fn measures_of_total(
+    release: &ReleasePlan,
+    of: impl Fn(CoordinateId) -> Rational,
+) -> Vec<String> {
+    measures_with(release, of, BigInt::from(-COUNT_MAX))
+}
+
+/// The difference of two measures of one kind, which have the same number of decimals.
+pub fn difference(later: &str, earlier: &str) -> String {
+    let decimals = |text: &str| text.split_once('.').map_or(0, |(_, digits)| digits.len());
+    let most = decimals(later).max(decimals(earlier));
+    let units = |text: &str| {
+        let digits: String = text.chars().filter(|c| *c != '.').collect();
+        let units: BigInt = digits.parse().unwrap_or_default();
+        units * power_of_ten((most - decimals(text)) as u32)
+    };
+    let difference = Rational {
+        numerator: units(later) - units(earlier),
+        denominator: power_of_ten(most as u32),
+    };
+    difference.round(most as u32)
+}
+
+/// Counts are within this, so that the difference of two is a bigint.
+const COUNT_MAX: i64 = i64::MAX / 2;
+
+fn measures_with(
+    release: &ReleasePlan,
+    of: impl Fn(CoordinateId) -> Rational,
+    least: BigInt,
+) -> Vec<String> {
     release
         .measures()
         .iter()
         .enumerate()
         .map(|(at, measure)| match measure {
-            Measure::Count(count) => shown_count(noisy_count(*count, &of)),
+            Measure::Count(count) => shown_count(noisy_count(*count, &of), &least),
             Measure::Sum {
                 values,
                 count,
@@ -96,7 +132,7 @@ pub fn distinct(noisy: &[(i128, &Calibrated)], degree: &Degree) -> Option<Vec<St
     };
     let count = of(0)?;
     let count = round_div(&count.numerator, &count.denominator);
-    let mut shown = vec![shown_count(count.clone())];
+    let mut shown = vec![shown_count(count.clone(), &BigInt::ZERO)];
     let Some(fixed_point) = degree.fixed_point() else {
         return Some(shown);
     };
@@ -129,11 +165,13 @@ pub fn distinct(noisy: &[(i128, &Calibrated)], degree: &Degree) -> Option<Vec<St
     Some(shown)
 }
 
-/// A count as text, clamped to a bigint, since noise may be larger.
-fn shown_count(count: BigInt) -> String {
-    count
-        .clamp(BigInt::ZERO, BigInt::from(i64::MAX))
-        .to_string()
+/// A count as text, clamped to what counts may be, since noise may be larger.
+fn shown_count(count: BigInt, least: &BigInt) -> String {
+    let most = match least.is_negative() {
+        true => COUNT_MAX,
+        false => i64::MAX,
+    };
+    count.clamp(least.clone(), BigInt::from(most)).to_string()
 }
 
 /// The noisy count, rounded to an integer; may be negative.
@@ -383,6 +421,16 @@ mod tests {
         assert_eq!([1, -1].map(|n| binary(n, 5).round(2)), ["0.03", "-0.03"]);
         assert_eq!([3, -3].map(|n| binary(n, 20).round(1)), ["0.0", "0.0"]);
         assert_eq!(binary(12_345, 0).round(2), "12345.00");
+    }
+
+    #[test]
+    fn differences_keep_the_decimals() {
+        let difference = |a, b| super::difference(a, b);
+        assert_eq!(difference("5", "7"), "-2");
+        assert_eq!(difference("-0.25", "0.50"), "-0.75");
+        assert_eq!(difference("10.00", "9.95"), "0.05");
+        assert_eq!(difference("0.00", "0.00"), "0.00");
+        assert_eq!(difference("3", "0.5"), "2.5");
     }
 
     #[test]

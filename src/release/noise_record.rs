@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
+use super::totals_shared::TotalsShared;
 use super::{ClipBias, PrintedKey, TooFew};
 use crate::analyze::PlanningEffort;
 use crate::ir::grouping::numbers;
@@ -60,6 +61,9 @@ pub struct NoiseRecord {
     /// The share of its deviation that is left, where other answers correct the values.
     #[serde(skip)]
     left: Option<f64>,
+    /// The noise that groups share, where periods are computed from rows of running totals.
+    #[serde(skip)]
+    totals: Option<TotalsShared>,
 }
 
 /// An answer of which a table has some groups.
@@ -231,6 +235,7 @@ impl NoiseRecord {
             parts: Vec::new(),
             part_of: Vec::new(),
             left: None,
+            totals: None,
         })
     }
 
@@ -238,6 +243,14 @@ impl NoiseRecord {
     /// group do not depend on other groups.
     pub fn may_be_joined(&self) -> bool {
         self.parts.is_empty() && self.is_as_drawn() && !self.is_by_effects()
+    }
+
+    /// The record with other noise of its draws.
+    pub(super) fn with_draws(&self, draws: Vec<(Noise, u32)>) -> Self {
+        Self {
+            draws,
+            ..self.clone()
+        }
     }
 
     /// The noise of groups that come from several answers to one question: `part_of` has the place
@@ -419,6 +432,7 @@ impl NoiseRecord {
             parts: Vec::new(),
             part_of: Vec::new(),
             left: None,
+            totals: None,
         })
     }
 
@@ -439,6 +453,27 @@ impl NoiseRecord {
         match self.answer_of(group) {
             Some(part) => part.noise.noise_times(1.0, measure),
             None => self.noise_times(self.factor(group), measure),
+        }
+    }
+
+    /// The groups whose period is not later than that of a group; `None` where the key is not that
+    /// of the period, or where noise was not drawn for totals.
+    pub fn groups_up_to(&self, group: usize, key: KeyId) -> Option<impl Iterator<Item = usize>> {
+        self.totals.as_ref()?.groups_up_to(group, key)
+    }
+
+    /// As [`Self::noise`], of the sum of a measure over groups that share noise.
+    pub fn noise_of_sum(&self, measure: &Measure, groups: &[usize]) -> Option<Vec<f64>> {
+        let (draws, factor) = self.totals.as_ref()?.noise_of_sum(groups)?;
+        let first = &self.parts.first()?.noise;
+        Some(first.with_draws(draws).noise_times(factor, measure))
+    }
+
+    /// The record with the noise that its groups share.
+    pub(super) fn sharing(self, totals: TotalsShared) -> Self {
+        Self {
+            totals: Some(totals),
+            ..self
         }
     }
 

@@ -1,14 +1,22 @@
 //! Answers for some periods of a question, and the answer to the question that is put together from
-//! them. This is post-processing: it reads released values alone.
+//! them. This is post-processing: it reads released values alone. Rows of running totals are drawn
+//! in `totals`.
 
+mod totals;
+
+pub(super) use totals::draw_totals;
+
+use num_bigint::BigInt;
 use serde::{Deserialize, Serialize};
 
 use super::noise_record::JoinedAnswer;
 use super::{Error, NoiseRecord, PrintedKey, Released, ReleasedTable};
 use crate::calendar::MICROS_PER_DAY;
-use crate::calendar::period::{Period, PeriodSet};
+use crate::calendar::period::{Period, PeriodLength, PeriodSet};
+use crate::catalog::Type;
 use crate::ir::ReleaseId;
 use crate::ir::literal::parse;
+use crate::mechanism::Noise;
 use crate::policy::Scalar;
 use crate::rewrite::{Measure, PeriodBatch, Plan, ReleasePlan, measure_terms};
 
@@ -18,6 +26,18 @@ pub struct PeriodsRecord {
     /// The epsilon of its statement.
     pub epsilon: f64,
     pub periods: PeriodSet,
+    /// Where its values are rows of running totals, not measures of periods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) totals: Option<TotalsRecord>,
+}
+
+/// The rows of running totals that a stored answer has: integers of each coordinate.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct TotalsRecord {
+    /// The first period that is in them.
+    block: Period,
+    /// The noise of each coordinate of a row, and the bits by which its grid was refined.
+    draws: Vec<(Noise, u32)>,
 }
 
 impl PeriodsRecord {
@@ -25,6 +45,7 @@ impl PeriodsRecord {
         Self {
             epsilon: batch.epsilon,
             periods: batch.periods.clone(),
+            totals: None,
         }
     }
 }
@@ -42,6 +63,8 @@ impl ReleasedTable {
 pub struct PeriodAnswer {
     record: PeriodsRecord,
     answer: JoinedAnswer,
+    /// The place of the period's key.
+    at: usize,
     /// In the order of the periods.
     groups: Vec<(Period, PrintedKey, Vec<String>)>,
 }
@@ -56,19 +79,22 @@ impl PeriodAnswer {
         let asked = plan.periods().ok_or(Error::Mismatch)?;
         let (at, length) = (asked.key(), asked.periods().length);
         let (data_type, _) = shape.keys().get(at).ok_or(Error::Mismatch)?;
-        let period_of = |key: &PrintedKey| -> Option<Period> {
-            let micros = match parse(key.get(at)?.as_ref()?, data_type).ok()? {
-                Scalar::Date(days) => i64::from(days) * MICROS_PER_DAY,
-                Scalar::Timestamp(micros) => micros,
-                Scalar::Bool(_) | Scalar::Int(_) | Scalar::Decimal(_) => return None,
-                Scalar::Text(_) | Scalar::Interval { .. } => return None,
-            };
-            Some(length.period_of(micros))
-        };
+        let record = table.periods.ok_or(Error::Unreadable)?;
+        let totals = record.totals.clone();
         let fits = |(key, measures): (&PrintedKey, &Vec<String>)| {
-            key.len() == shape.key_columns() && measures.len() == shape.width()
+            let is_right = match &totals {
+                None => measures.len() == shape.width(),
+                Some(of) => {
+                    let is_number = |text: &String| text.parse::<BigInt>().is_ok();
+                    measures.len() == of.draws.len() && measures.iter().all(is_number)
+                }
+            };
+            key.len() == shape.key_columns() && is_right
         };
-        let is_whole = table.keys.len() == table.measures.len();
+        let is_whole = table.keys.len() == table.measures.len()
+            && totals
+                .as_ref()
+                .is_none_or(|of| of.draws.len() == shape.coordinates().len());
         if !is_whole || !table.keys.iter().zip(&table.measures).all(fits) {
             return Err(Error::Unreadable);
         }
@@ -80,12 +106,13 @@ impl PeriodAnswer {
             if key.get(at).is_some_and(Option::is_none) {
                 continue;
             }
-            let period = period_of(&key).ok_or(Error::Unreadable)?;
+            let period = key.get(at).and_then(Option::as_ref);
+            let period = period_of(period, data_type, length).ok_or(Error::Unreadable)?;
             groups.push((period, key, measures));
         }
         groups.sort_by_key(|(period, ..)| *period);
         Ok(Self {
-            record: table.periods.ok_or(Error::Unreadable)?,
+            record,
             answer: JoinedAnswer {
                 noise: table
                     .drawn
@@ -93,6 +120,7 @@ impl PeriodAnswer {
                     .ok_or(Error::Unreadable)?,
                 groups: drawn_with,
             },
+            at,
             groups,
         })
     }
@@ -105,6 +133,11 @@ impl PeriodAnswer {
     /// The epsilon of its statement.
     pub fn epsilon(&self) -> f64 {
         self.record.epsilon
+    }
+
+    /// The first period in the rows of running totals, where the answer has such rows.
+    pub fn block(&self) -> Option<Period> {
+        self.record.totals.as_ref().map(|of| of.block)
     }
 
     /// The standard deviation of a measure's noise; `None` where a look saw too few units to draw
@@ -157,6 +190,10 @@ impl Released {
         release: ReleaseId,
         answers: Vec<(PeriodAnswer, PeriodSet)>,
     ) {
+        if answers.iter().any(|(of, _)| of.block().is_some()) {
+            self.tables[release.0] = Some(totals::join(plan.release(release), &answers));
+            return;
+        }
         let mut groups = Vec::new();
         let mut records = Vec::new();
         for (answer, (of, shown)) in answers.into_iter().enumerate() {
@@ -165,16 +202,37 @@ impl Released {
             groups.extend(of_shown.map(|(at, key, measures)| (at, answer, key, measures)));
         }
         groups.sort_by_key(|(period, ..)| *period);
-        let part_of = groups.iter().map(|(_, answer, ..)| *answer).collect();
-        let mut table = ReleasedTable {
-            drawn: NoiseRecord::join(records, part_of)
-                .or_else(|| NoiseRecord::of(plan.release(release))),
-            ..ReleasedTable::default()
-        };
-        for (_, _, key, measures) in groups {
-            table.keys.push(key);
-            table.measures.push(measures);
-        }
-        self.tables[release.0] = Some(table);
+        self.tables[release.0] = Some(join_groups(plan.release(release), records, groups));
     }
+}
+
+/// A group of a joined answer: its period, the place of its record, its key and its measures.
+type JoinedGroup = (Period, usize, PrintedKey, Vec<String>);
+
+fn join_groups(
+    shape: &ReleasePlan,
+    records: Vec<JoinedAnswer>,
+    groups: Vec<JoinedGroup>,
+) -> ReleasedTable {
+    let part_of = groups.iter().map(|(_, answer, ..)| *answer).collect();
+    let mut table = ReleasedTable {
+        drawn: NoiseRecord::join(records, part_of).or_else(|| NoiseRecord::of(shape)),
+        ..ReleasedTable::default()
+    };
+    for (_, _, key, measures) in groups {
+        table.keys.push(key);
+        table.measures.push(measures);
+    }
+    table
+}
+
+/// The period that a key's value is in; `None` for NULL and what is no moment.
+fn period_of(value: Option<&String>, data_type: &Type, length: PeriodLength) -> Option<Period> {
+    let micros = match parse(value?, data_type).ok()? {
+        Scalar::Date(days) => i64::from(days) * MICROS_PER_DAY,
+        Scalar::Timestamp(micros) => micros,
+        Scalar::Bool(_) | Scalar::Int(_) | Scalar::Decimal(_) => return None,
+        Scalar::Text(_) | Scalar::Interval { .. } => return None,
+    };
+    Some(length.period_of(micros))
 }

@@ -8,6 +8,7 @@ pub(in crate::resolve) mod grouping;
 pub(in crate::resolve) mod middle_query;
 mod newton;
 mod replace;
+mod running_total;
 
 use sqlparser::ast;
 
@@ -61,6 +62,8 @@ pub(super) struct Cut {
     steps: Vec<ReleaseId>,
     /// The uses of collected columns in the statement.
     reports: Reports,
+    /// Whether HAVING leaves some of its groups out.
+    has_having: bool,
 }
 
 impl Resolver<'_> {
@@ -157,6 +160,7 @@ impl Resolver<'_> {
             given,
             steps,
             reports,
+            has_having: select.having.is_some(),
         };
         Ok((cut, sets.written))
     }
@@ -175,6 +179,7 @@ impl Resolver<'_> {
             given: _,
             steps: _,
             reports: _,
+            has_having: _,
         } = cut;
         if keys.is_empty() && aggregates.is_empty() {
             return Err(Refusal::unsupported(

@@ -154,7 +154,20 @@ impl AskedPeriods {
         Some(ByPeriod {
             period: first_periods::period_of(&self.column, self.periods.length),
             counted: self.periods.prepaid?.counted_periods(),
+            totals_over: self
+                .prepaid
+                .as_ref()
+                .and_then(|of| of.by_period.totals_over),
         })
+    }
+
+    /// Whether each period has one value of its key, so that running totals follow from them.
+    pub fn has_one_value_a_period(&self) -> bool {
+        let [release] = self.query.releases() else {
+            return false;
+        };
+        let key = release.keys.get(self.key);
+        key.is_some_and(|key| is_of_period(&key.expr, self.periods.length))
     }
 
     /// The column's moments from the first period to before the end.
@@ -303,6 +316,27 @@ fn refines(expr: &Expr, id: ColumnId, length: PeriodLength) -> bool {
                 _ => false,
             };
             is_fine && is_moment(&operand.data_type) && refines(operand, id, length)
+        }
+        Node::Literal(_) | Node::Constant(_) => false,
+        Node::Call { .. } | Node::Case { .. } | Node::Exists { .. } => false,
+    }
+}
+
+/// Whether an expression that refines periods has one value for all moments of a period.
+fn is_of_period(expr: &Expr, length: PeriodLength) -> bool {
+    match &expr.node {
+        Node::Column(_) => expr.data_type == Type::Date && length == PeriodLength::Day,
+        Node::Cast(inner) => {
+            (expr.data_type == Type::Date && length == PeriodLength::Day)
+                || is_of_period(inner, length)
+        }
+        Node::Call {
+            function: Function::DateTrunc,
+            arguments,
+        } => {
+            let field = arguments.first().and_then(Expr::as_literal);
+            let is_own = field == Some(&Scalar::Text(length.name().to_owned()));
+            is_own || arguments.get(1).is_some_and(|of| is_of_period(of, length))
         }
         Node::Literal(_) | Node::Constant(_) => false,
         Node::Call { .. } | Node::Case { .. } | Node::Exists { .. } => false,

@@ -1,20 +1,25 @@
 //! The price of a release: the norm bound that its statement enforces, the mechanism, and the noise
 //! of each coordinate.
 
+mod budget;
 mod choice;
 mod chosen_clips;
 mod clips;
 mod effects;
 pub(in crate::rewrite) mod look;
 pub(in crate::rewrite) mod target_error;
+mod totals;
 pub(in crate::rewrite) mod whole_statement;
 
 use num_bigint::BigUint;
 
+use budget::{PortionBudget, budget};
 pub use choice::{PricedChoice, choice};
 pub use chosen_clips::{Block, BlockId, Look, SEEN};
 use clips::{ClipByLimits, clip_by_limits, clips, mu_of_one, raise_totals};
 pub use effects::ByEffects;
+pub use totals::TotalsDrawn;
+use totals::totals_drawn;
 
 use super::limits::out_of_reach;
 use super::vector::coordinate::{Coordinate, Mask, PRESENCE};
@@ -72,6 +77,11 @@ impl AskedRelease<'_> {
             parts: self.parts,
             mechanism,
             counted: self.release.by_period.as_ref().map_or(1, |of| of.counted),
+            totals_over: self
+                .release
+                .by_period
+                .as_ref()
+                .and_then(|of| of.totals_over),
         }
     }
 }
@@ -90,6 +100,9 @@ pub struct Price {
     pub calibrated: Vec<Calibrated>,
     /// The effects from which grouping sets are computed, with their noise, if they are.
     pub effects: Option<ByEffects>,
+    /// Where running totals of prepaid periods are drawn. `calibrated` then has the noise of a
+    /// single period that is computed from them, at most.
+    pub totals: Option<TotalsDrawn>,
     /// A group is shown if this coordinate's noisy integer reaches the value.
     pub threshold: Option<(CoordinateId, i128)>,
     /// The most groups of a unit, where the statement must cap them.
@@ -160,6 +173,8 @@ pub(super) struct Portion<'a> {
     pub mechanism: Mechanism,
     /// The most vectors that one unit adds under one debit: more than one if periods are prepaid.
     pub counted: u32,
+    /// The number of periods whose running totals are drawn, where they are.
+    pub totals_over: Option<u32>,
 }
 
 /// The vector of a release in its most accurate layout, and its price. Grouping sets are computed
@@ -222,7 +237,8 @@ pub(super) struct Vector {
 /// Adding noise from `calibrated` to every coordinate of every group costs at most `loss`, for
 /// neighbours that differ in all rows of one unit. Where periods are prepaid, `loss` is that of all
 /// statements under one debit, in which at most `counted` periods of a unit count, each within
-/// `clip` and in other groups (docs/periods.md).
+/// `clip` and in other groups (docs/periods.md). Where running totals are drawn, the noise is that
+/// of `totals`, for rows with the weights of its root, each drawn once.
 ///
 /// # Requires
 /// - Every row belongs to exactly one unit, and the rows of one unit depend on no other unit's:
@@ -324,42 +340,13 @@ pub(super) fn to_fixed(value: f64) -> Fixed {
     Fixed::round_down(value.clamp(0.0, 1e6))
 }
 
-/// The limit on the cost of one statement of a portion: as a Gaussian's mu, where delta allows
-/// one, and as pure epsilon. All of them together cost no more than the whole, exactly.
-struct Budget {
-    mu: Option<Mu>,
-    epsilon: Fixed,
-}
-
-fn budget(portion: &Portion<'_>) -> Budget {
-    let Portion {
-        terms,
-        epsilon,
-        share,
-        parts,
-        mechanism: _,
-        counted: _,
-    } = portion;
-    let (share, parts) = (*share as u128, *parts as u128);
-    let part = |whole: Mu| {
-        u64::try_from((whole.square().0 * parts / share).isqrt())
-            .ok()
-            .filter(|mu| *mu > 0)
-            .map(Mu)
-    };
-    Budget {
-        mu: terms.mu(*epsilon).and_then(part),
-        epsilon: Fixed(to_fixed(*epsilon).0 * parts / share),
-    }
-}
-
 /// Noise for a weighted vector of at most these L2 and L1 norms.
 fn noise(
     (l2, l1): (BigUint, BigUint),
     weights: Vec<BigUint>,
     portion: &Portion<'_>,
 ) -> Result<Price, Refusal> {
-    let Budget { mu, epsilon } = budget(portion);
+    let PortionBudget { mu, epsilon } = budget(portion);
     let mechanism = portion.mechanism;
     let (clip, loss, accuracy) = match (mechanism, mu) {
         (Mechanism::Gaussian, Some(mu)) => (l2.clone(), loss_gaussian(mu), mu.to_f64()),
@@ -375,7 +362,7 @@ fn noise(
         }
         (Mechanism::Gaussian | Mechanism::Laplace, None) => return Err(out_of_reach()),
     };
-    let calibrated = weights
+    let calibrated: Vec<Calibrated> = weights
         .iter()
         .map(|weight| {
             let drawn = match (mechanism, mu) {
@@ -389,13 +376,23 @@ fn noise(
             };
             drawn.map_err(|_| out_of_reach())
         })
-        .collect::<Result<Vec<_>, _>>()?;
+        .collect::<Result<Vec<_>, Refusal>>()?;
+    let (calibrated, totals) = match (portion.totals_over, mechanism, mu) {
+        (Some(periods), Mechanism::Gaussian, Some(mu)) => {
+            let of = (&clip, weights.as_slice(), calibrated.as_slice());
+            let totals = totals_drawn(of, mu, (periods, portion.counted));
+            let (of_period, totals) = totals.ok_or_else(out_of_reach)?;
+            (of_period, Some(totals))
+        }
+        (Some(_) | None, _, _) => (calibrated, None),
+    };
     Ok(Price {
         mechanism,
         clip,
         weights,
         calibrated,
         effects: None,
+        totals,
         threshold: None,
         groups_per_unit: None,
         groups: 1,

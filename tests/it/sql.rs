@@ -25,6 +25,7 @@ pub mod public_matches;
 mod regression;
 mod reports;
 pub mod rollup;
+mod running_totals;
 pub mod second_reader;
 pub mod settings;
 pub mod statistics;

@@ -75,6 +75,7 @@ pub fn check(
             per_unit: rule.per_unit.value,
             horizon: rule.horizon,
             rows: rule.rows,
+            answers: rule.answers,
         }),
     })
 }

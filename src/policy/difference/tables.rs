@@ -222,6 +222,15 @@ impl Difference {
                 )),
             }
         }
+        let answers = |rule: &PeriodsRule| Some(rule.prepaid.as_ref()?.answers);
+        if let Some((before, now)) = old.and_then(answers).zip(new.and_then(answers))
+            && before != now
+        {
+            self.costs.push(format!(
+                "answers of the periods of {what} changes: noise is drawn in another way, and \
+                    each horizon is paid for again"
+            ));
+        }
         match (old, new) {
             (None, None) => {}
             (None, Some(rule)) => self.changes.push(format!(

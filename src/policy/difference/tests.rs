@@ -402,6 +402,14 @@ fn changes_of_periods_are_reported() {
                 prepaid of its periods is not drawn any more"
         ]
     );
+    let totals = prepaid.replace("90,", "90, answers: totals,");
+    assert_eq!(
+        lines_of(&with(&prepaid), &with(&totals)),
+        [
+            "costs: answers of the periods of nls.interviews changes: noise is drawn in another \
+                way, and each horizon is paid for again"
+        ]
+    );
     let kept = file(&demo.replacen(place, &format!("    append_only: true\n{place}"), 1));
     assert_eq!(
         lines_of(&none, &kept),

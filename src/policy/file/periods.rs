@@ -5,6 +5,8 @@ use std::time::Duration;
 use super::columns::names;
 use crate::calendar::iso::{Zone, timestamp};
 use crate::calendar::period::{Period, PeriodLength};
+use crate::mechanism::TOTALS_MAX;
+use crate::policy::PrepaidAnswers;
 use crate::policy::error::{At, Findings, Location};
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::Fields;
@@ -27,6 +29,8 @@ pub struct PrepaidRule {
     pub horizon: u32,
     /// The most rows of a unit in one period.
     pub rows: Option<u32>,
+    /// `answers: totals`.
+    pub answers: PrepaidAnswers,
 }
 
 /// The most periods that one price covers: an hour each for a little more than a year.
@@ -34,9 +38,6 @@ const HORIZON_MAX: u64 = 9_000;
 
 /// The longest time that a period stays open after its end.
 const CLOSE_AFTER_MAX: u64 = 366 * 86_400;
-
-/// Running totals, and a column with the time at which a row came.
-const NOT_OFFERED: [&str; 2] = ["answers", "arrived"];
 
 pub fn read(node: &YamlNode, table: &str, findings: &mut Findings) -> Option<PeriodsRule> {
     let what = format!("periods of table {table}");
@@ -54,10 +55,8 @@ pub fn read(node: &YamlNode, table: &str, findings: &mut Findings) -> Option<Per
         .require("close_after", "close_after: 2d", findings)
         .and_then(|node| close_after(node, &what, findings));
     let prepaid = prepaid(&mut fields, &what, findings);
-    for key in NOT_OFFERED {
-        let why = "each period has its own answer, of the rows that it has when it is drawn";
-        fields.not_offered(key, why, findings);
-    }
+    let why = "each period has its own answer, of the rows that it has when it is drawn";
+    fields.not_offered("arrived", why, findings);
     fields.done(findings);
     Some(PeriodsRule {
         column: column?,
@@ -68,7 +67,7 @@ pub fn read(node: &YamlNode, table: &str, findings: &mut Findings) -> Option<Per
     })
 }
 
-/// Reads `per_unit`, `horizon`, `rows` and `append_only`, which go together.
+/// Reads `per_unit`, `horizon`, `rows`, `answers` and `append_only`, which go together.
 fn prepaid(fields: &mut Fields<'_>, what: &str, findings: &mut Findings) -> Option<PrepaidRule> {
     let mut count = |node: Option<&YamlNode>, key: &str, most: u64| {
         let node = node?;
@@ -78,6 +77,7 @@ fn prepaid(fields: &mut Fields<'_>, what: &str, findings: &mut Findings) -> Opti
     let per_unit = count(fields.optional("per_unit"), "per_unit", HORIZON_MAX);
     let horizon = count(fields.optional("horizon"), "horizon", HORIZON_MAX);
     let rows = count(fields.optional("rows"), "rows", 1_000_000);
+    let answers = answers(fields.optional("answers"), what, findings);
     let promised = fields.optional("append_only");
     let is_promised = promised.map(|node| {
         let is_true = read::truth(node, &format!("append_only of {what}"), findings);
@@ -87,6 +87,7 @@ fn prepaid(fields: &mut Fields<'_>, what: &str, findings: &mut Findings) -> Opti
         let others = [
             ("horizon", horizon.map(|(at, _)| at)),
             ("rows", rows.map(|(at, _)| at)),
+            ("answers", answers.map(|(at, _)| at)),
         ];
         let promise = ("append_only", is_promised.map(|(at, _)| at));
         for (key, at) in others.into_iter().chain([promise]) {
@@ -114,6 +115,15 @@ fn prepaid(fields: &mut Fields<'_>, what: &str, findings: &mut Findings) -> Opti
         None => not_promised(per_place, what, findings),
     }
     let (_, horizon) = horizon?;
+    if let (Some((place, Some(PrepaidAnswers::Totals))), Some(periods)) = (answers, horizon)
+        && periods > TOTALS_MAX
+    {
+        let message = format!(
+            "answers of {what}: a horizon with running totals has at most {TOTALS_MAX} periods, \
+                not {periods}"
+        );
+        findings.error(place, message);
+    }
     Some(PrepaidRule {
         per_unit: At {
             place: per_place,
@@ -124,7 +134,33 @@ fn prepaid(fields: &mut Fields<'_>, what: &str, findings: &mut Findings) -> Opti
             None => None,
             Some((_, rows)) => Some(rows?),
         },
+        answers: match answers {
+            None => PrepaidAnswers::default(),
+            Some((_, answers)) => answers?,
+        },
     })
+}
+
+/// `periods` or `totals`, and the place of it.
+fn answers(
+    node: Option<&YamlNode>,
+    what: &str,
+    findings: &mut Findings,
+) -> Option<(Location, Option<PrepaidAnswers>)> {
+    const WANTED: &str = "periods or totals";
+    let node = node?;
+    let what = format!("answers of {what}");
+    let text = read::scalar(node, &what, WANTED, findings);
+    let value = text.and_then(|(text, _)| match text {
+        "periods" => Some(PrepaidAnswers::Periods),
+        "totals" => Some(PrepaidAnswers::Totals),
+        _ => {
+            let message = format!("{what} must be {WANTED}, not \"{text}\"");
+            findings.error(node.place, message);
+            None
+        }
+    });
+    Some((node.place, value))
 }
 
 fn not_promised(place: Location, what: &str, findings: &mut Findings) {

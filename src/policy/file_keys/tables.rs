@@ -141,6 +141,14 @@ pub(super) const KEYS: &[PolicyKey] = &[
         "rows: 50",
     ),
     key(
+        "tables.*.periods.answers",
+        KeyShape::Words(&["periods", "totals"]),
+        "periods",
+        "totals: noise is drawn for running totals, with per_unit, where they have less noise so; \
+            single periods have more. periods: each has its own noise.",
+        "answers: totals",
+    ),
+    key(
         "tables.*.periods.append_only",
         KeyShape::Truth,
         "false",

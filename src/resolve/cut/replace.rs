@@ -27,6 +27,9 @@ impl Cut {
         if let Some(arguments) = grouping_arguments(expr) {
             return self.grouping(resolver, arguments).map(Some);
         }
+        if let Some(uncertainty) = self.uncertainty_of_running_total(resolver, expr)? {
+            return Ok(Some(self.uncertainty_reference(&uncertainty)));
+        }
         if let Some(uncertainty) =
             uncertainty::uncertainty_of_call(expr, &mut |function, field| match field {
                 None => self.aggregate(resolver, function),

@@ -59,6 +59,18 @@ pub(in crate::resolve) fn uncertainty_of_call(
     Ok(Some(Uncertainty { formula, statistic }))
 }
 
+/// The statistic that a call asks for, and the call's argument; `None` for other expressions.
+pub(in crate::resolve) fn statistic_of(expr: &ast::Expr) -> Option<(Statistic, &ast::Expr)> {
+    let ast::Expr::Function(function) = expr else {
+        return None;
+    };
+    let statistic = statistic(function)?;
+    match plain_arguments(function)?.as_slice() {
+        [argument] => Some((statistic, argument)),
+        _ => None,
+    }
+}
+
 /// Numbers an aggregate call, or a field of the record that it gives.
 type Number<'n> =
     dyn FnMut(&ast::Function, Option<&ast::Ident>) -> Result<AggregateId, Refusal> + 'n;

@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 
 use super::Plan;
 use super::digest::ReleaseDigest;
-use crate::calendar::period::PeriodSet;
+use crate::calendar::period::{Period, PeriodLength, PeriodSet};
 use crate::ir::ReleaseId;
 use crate::policy::{ClipChoice, Prepaid};
 use crate::rewrite::periods::{AskedPeriods, PrepaidTerms};
@@ -29,10 +29,14 @@ fn of_clip(question: ReleaseDigest, clip: ClipChoice) -> ReleaseDigest {
 /// other periods of a unit, or clips it otherwise.
 fn of_prepaid(question: ReleaseDigest, terms: Option<&PrepaidTerms>) -> ReleaseDigest {
     let Some(PrepaidTerms {
-        declared: Prepaid {
-            per_unit, horizon, ..
-        },
-        by_period: _,
+        declared:
+            Prepaid {
+                per_unit,
+                horizon,
+                rows: _,
+                answers: _,
+            },
+        by_period,
         limits,
         epsilon: _,
         data_version,
@@ -44,6 +48,9 @@ fn of_prepaid(question: ReleaseDigest, terms: Option<&PrepaidTerms>) -> ReleaseD
     digest.update(b"prepaid periods 1\n");
     digest.update(question.as_bytes());
     digest.update(format!("{per_unit} {horizon} {limits:?} {data_version:?}").as_bytes());
+    if by_period.totals_over.is_some() {
+        digest.update(b"running totals by the square root 1\n");
+    }
     ReleaseDigest::new(digest.finalize().into())
 }
 
@@ -55,6 +62,19 @@ pub struct PeriodBatch {
     pub periods: PeriodSet,
     /// The epsilon of its statement.
     pub epsilon: f64,
+    /// Where rows of running totals are drawn.
+    pub totals: Option<TotalsBatch>,
+}
+
+/// The rows of running totals that a release draws: one for each of its periods.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TotalsBatch {
+    /// The place of the key from whose value the period follows. Each value is one period.
+    pub key: usize,
+    pub length: PeriodLength,
+    /// The first period that is in these rows: the first one of the horizon, or the one after the
+    /// last that was lost.
+    pub block: Period,
 }
 
 impl PeriodBatch {
@@ -98,6 +118,12 @@ impl Plan {
         self.periods.as_deref()
     }
 
+    /// Whether running totals of its periods are drawn by the square root.
+    pub fn has_totals(&self) -> bool {
+        let terms = self.periods().and_then(AskedPeriods::prepaid);
+        terms.is_some_and(|terms| terms.by_period.totals_over.is_some())
+    }
+
     /// Turns the plan into the form by periods of a question. The digest is that of the question
     /// for any period and any way of choosing clips.
     pub fn into_form_by_periods(self, asked: AskedPeriods, question: ReleaseDigest) -> Self {
@@ -112,6 +138,20 @@ impl Plan {
             periods: Some(Arc::new(asked)),
             ..form
         }
+    }
+
+    /// The plan with rows of running totals that begin with this period, where it draws some.
+    ///
+    /// # Guarantee
+    /// Weights of earlier periods are zero in place of positive ones, so that the loss is no
+    /// larger.
+    pub fn with_block(self, at: ReleaseId, block: Period) -> Self {
+        let mut plan = self;
+        let batch = plan.releases[at.0].batch.as_mut();
+        if let Some(totals) = batch.and_then(|batch| batch.totals.as_mut()) {
+            totals.block = block;
+        }
+        plan
     }
 
     /// Turns the plan into one that buys some periods. It is an ordinary plan of the question for

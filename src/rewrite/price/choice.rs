@@ -3,7 +3,7 @@
 use num_bigint::BigUint;
 
 use super::look::{ROWS_MAX, SHARE, SHORT, may_look, mu_of_part};
-use super::{Budget, Portion, Price, Terms, budget, noise, out_of_reach};
+use super::{Portion, PortionBudget, Price, Terms, budget, noise, out_of_reach};
 use crate::aggregates::PairLimits;
 use crate::analyze::AnalyzedRelease;
 use crate::ir::Distinct;
@@ -234,7 +234,7 @@ fn draws(
     } else {
         query.targets.len()
     };
-    let Budget { mu, epsilon } = budget(portion);
+    let PortionBudget { mu, epsilon } = budget(portion);
     let mu = match &looked {
         Some(looked) => Some(looked.of_draws),
         None => mu.filter(|_| !is_pure),

@@ -281,6 +281,7 @@ fn price_with(
         weights,
         calibrated,
         effects: None,
+        totals: None,
         threshold: None,
         groups_per_unit: None,
         groups,

@@ -26,6 +26,7 @@ mod padded;
 mod per_unit;
 mod pivots;
 mod prepaid;
+mod prepaid_totals;
 mod proxy;
 mod question;
 pub mod random;

@@ -57,7 +57,7 @@ roles:
 const MANY: &str = ", per_unit: 40, horizon: 60, rows: 2, append_only: true";
 const FEW: &str = ", per_unit: 5, horizon: 30, rows: 9, append_only: true";
 
-async fn web(prepaid: &str, is_silent: bool) -> Veil {
+pub(super) async fn web(prepaid: &str, is_silent: bool) -> Veil {
     let fill = async |client: &tokio_postgres::Client| {
         client.batch_execute(SCHEMA).await.unwrap();
     };
@@ -65,7 +65,7 @@ async fn web(prepaid: &str, is_silent: bool) -> Veil {
     Veil::over(fill, &policy(prepaid), sampler).await
 }
 
-fn session(role: &str) -> Requester {
+pub(super) fn session(role: &str) -> Requester {
     Requester {
         role: role.to_owned(),
         session_settings: SessionSettings::default(),
@@ -74,13 +74,13 @@ fn session(role: &str) -> Requester {
 }
 
 /// A session whose noise is seen in a count.
-fn noisy(role: &str, epsilon: f64) -> Requester {
+pub(super) fn noisy(role: &str, epsilon: f64) -> Requester {
     let mut requester = session(role);
     requester.session_settings.epsilon = Some(epsilon);
     requester
 }
 
-async fn spent(engine: &Engine, role: &str) -> f64 {
+pub(super) async fn spent(engine: &Engine, role: &str) -> f64 {
     let balance = engine.ledger().balance(role).await.unwrap();
     balance.spent.mu_squared.to_f64()
 }
@@ -90,7 +90,7 @@ async fn owner(engine: &Engine) -> f64 {
     balance.spent.mu_squared.to_f64()
 }
 
-fn day(day: u32) -> String {
+pub(super) fn day(day: u32) -> String {
     match day {
         1..=31 => format!("2024-03-{day:02}"),
         _ => format!("2024-04-{:02}", day - 31),
@@ -98,7 +98,7 @@ fn day(day: u32) -> String {
 }
 
 /// Visits of the days from one to before another.
-fn of_days(first: u32, end: u32) -> String {
+pub(super) fn of_days(first: u32, end: u32) -> String {
     format!(
         "SELECT seen::date, count(*) FROM web.visits WHERE seen >= '{}' AND seen < '{}' GROUP BY \
             1 ORDER BY 1",
@@ -109,7 +109,7 @@ fn of_days(first: u32, end: u32) -> String {
 
 /// What PostgreSQL says of the first `per_unit` days of each person since the first of March, or
 /// since the horizon's first day.
-fn first_days(since: u32, per_unit: u32, (first, end): (u32, u32)) -> String {
+pub(super) fn first_days(since: u32, per_unit: u32, (first, end): (u32, u32)) -> String {
     format!(
         "SELECT seen::date, count(*) FROM (SELECT *, dense_rank() OVER (PARTITION BY person ORDER \
             BY seen::date) AS place FROM web.visits WHERE seen >= '{}') AS v WHERE place <= \
@@ -121,13 +121,13 @@ fn first_days(since: u32, per_unit: u32, (first, end): (u32, u32)) -> String {
 }
 
 /// The rows that are not zero: a day without any has a group all the same.
-fn not_zero(rows: Vec<String>) -> Vec<String> {
+pub(super) fn not_zero(rows: Vec<String>) -> Vec<String> {
     rows.into_iter()
         .filter(|row| !row.ends_with("|0"))
         .collect()
 }
 
-async fn rows(veil: &Veil, requester: &Requester, sql: &str) -> Vec<String> {
+pub(super) async fn rows(veil: &Veil, requester: &Requester, sql: &str) -> Vec<String> {
     let rows = veil.rows_as(requester, sql).await;
     not_zero(rows.unwrap_or_else(|e| panic!("{sql}: {e} {:?}", e.report())))
 }
@@ -240,7 +240,7 @@ async fn a_day_that_was_drawn_stays() {
 }
 
 /// EXPLAIN as a role sees it.
-async fn explained_to(veil: &Veil, role: &Requester, sql: &str) -> Vec<String> {
+pub(super) async fn explained_to(veil: &Veil, role: &Requester, sql: &str) -> Vec<String> {
     let statements = parse(&format!("EXPLAIN {sql}")).unwrap();
     let [Statement::Explain(query, format)] = statements.as_slice() else {
         panic!("{sql}")

@@ -58,7 +58,7 @@ async fn periods_have_the_place_of_their_column() {
 }
 
 /// What is written in place of what, and the error that follows.
-const FAULTS: [((&str, &str), &str); 22] = [
+const FAULTS: [((&str, &str), &str); 25] = [
     (
         ("column: seen, ", ""),
         "8:14: periods of table s.people has no \"column\"; write `column: visited_at`",
@@ -110,8 +110,27 @@ const FAULTS: [((&str, &str), &str); 22] = [
     (("36h", "367d"), "8:70: close_after of periods of table"),
     (("36h", "-2d"), "8:70: close_after of periods of table"),
     (
+        ("36h", "36h, arrived: seen"),
+        "8:75: \"arrived\" is not offered yet; each period has its own answer",
+    ),
+    (
         ("36h", "36h, answers: totals"),
-        "8:75: \"answers\" is not offered yet; each period has its own answer",
+        "8:84: answers of periods of table s.people goes with per_unit, the most periods",
+    ),
+    (
+        (
+            "36h",
+            "36h, answers: sums, per_unit: 3, horizon: 9, append_only: true",
+        ),
+        "8:84: answers of periods of table s.people must be periods or totals, not \"sums\"",
+    ),
+    (
+        (
+            "36h",
+            "36h, answers: totals, per_unit: 3, horizon: 1001, append_only: true",
+        ),
+        "8:84: answers of periods of table s.people: a horizon with running totals has at most \
+            1000 periods, not 1001",
     ),
     (
         ("36h", "36h, per_unit: 3, append_only: true"),

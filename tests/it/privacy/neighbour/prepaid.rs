@@ -17,7 +17,7 @@ use super::random::{Random, seeds};
 use super::world::{Groups, World};
 
 /// A path over a table that is read, and rows that break the policy's declarations.
-const SCHEMA: &str = "
+pub(super) const SCHEMA: &str = "
 CREATE SCHEMA w;
 CREATE TABLE w.people (id int PRIMARY KEY, region text);
 CREATE TABLE w.stays (id int PRIMARY KEY, person int REFERENCES w.people, kind text);
@@ -28,10 +28,10 @@ INSERT INTO w.stays SELECT g, NULLIF(g % 7, 0), (ARRAY['in', 'out'])[1 + g % 2] 
 generate_series(1, 20) AS g;
 CREATE SEQUENCE w.numbers;";
 
-const UNITS: usize = 6;
+pub(super) const UNITS: usize = 6;
 const COUNTED: u32 = 3;
 
-const POLICY: &str = "\
+pub(super) const POLICY: &str = "\
 version: 1
 privacy: {unit: person, budget: {epsilon: 8, delta: 1e-6}}
 roles: [{name: ann, password: \"SCRAM-SHA-256$4096:gbbMr9UM5psF6g3GUvH1xQ==$S4OXfpg5f9yLnGFn5CkYrGK5q6TCAbdSqNtSB9fAmvk=:bLQekJ6nCmAW8fIFjGEuqf2om/4jBr55Q9e6FmiRUJk=\", budget: {epsilon: 3, delta: 1e-7}}]
@@ -55,13 +55,13 @@ tables:
       amount: {bounds: [0, 1000]}
 ";
 
-fn day(day: usize) -> Period {
+pub(super) fn day(day: usize) -> Period {
     let text = format!("2024-03-{day:02}");
     PeriodLength::Day.period_of(timestamp(&text, Zone::Refused).unwrap())
 }
 
 /// Some rows of any day, most of one person; and sometimes the stay of rows that came before it.
-async fn insert(world: &World, random: &mut Random) {
+pub(super) async fn insert(world: &World, random: &mut Random) {
     let mut rows = Vec::new();
     for _ in 0..1 + random.below(14) {
         let stay = match random.once_in(3) {
@@ -109,7 +109,7 @@ fn squares(release: &ReleasePlan, whole: &Groups, rest: &Groups) -> BTreeMap<Str
     of_periods
 }
 
-fn finest(release: &ReleasePlan) -> u32 {
+pub(super) fn finest(release: &ReleasePlan) -> u32 {
     let calibrated = &release.price().unwrap().calibrated;
     calibrated.iter().map(|c| c.refine).max().unwrap()
 }
@@ -174,12 +174,12 @@ const QUESTIONS: [&str; 6] = [
         o ON o.person = s.person WHERE v.seen IS NOT NULL GROUP BY 1",
 ];
 
-fn settings() -> SessionSettings {
+pub(super) fn settings() -> SessionSettings {
     SessionSettings::default()
 }
 
 /// The form with prepaid periods of a question.
-fn form(world: &World, sql: &str, epsilon: f64) -> Plan {
+pub(super) fn form(world: &World, sql: &str, epsilon: f64) -> Plan {
     let plan = world
         .plan_with(sql, Accounting::Gdp, epsilon, settings())
         .unwrap();
