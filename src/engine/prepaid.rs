@@ -5,7 +5,7 @@
 //! A draw takes every closed period that is not drawn yet, up to the last one that is asked for, in
 //! one snapshot. That snapshot is opened after the ledger was asked where the last draw ended, and
 //! the draw is recorded only if no other came since. So snapshots follow each other as draws do.
-//! What a draw reads is never read again under its price, also if it fails.
+//! What a draw releases is never drawn again under its price, also if it fails.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;

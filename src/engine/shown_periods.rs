@@ -184,7 +184,8 @@ fn describe_totals(
         ),
         (false, true) => format!(
             "periods of {name}: running totals of this question are sums of {by}s: the square \
-                root is for counts and sums alone, with one value of its key for each {by}"
+                root is for counts and sums alone, with one value of its key for each {by}, and \
+                where groups are not too many and noise is not too large for it"
         ),
     })
 }

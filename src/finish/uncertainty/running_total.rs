@@ -5,8 +5,9 @@ use super::Row;
 use crate::aggregates::{Estimate, Foreseen};
 use crate::ir::{AggregateId, KeyId};
 
-/// The most groups of an answer whose totals have errors. Each total reads all groups.
-const GROUPS_MAX: usize = 4_000;
+/// The most groups of an answer whose totals have errors, times the values that are asked of them.
+/// Each reads all groups.
+const VALUES_MAX: usize = 2_000;
 
 impl Row<'_> {
     /// The sum of a count or a sum over the groups up to this one, by the key of their period, of
@@ -21,7 +22,8 @@ impl Row<'_> {
             return None;
         };
         let (keys, drawn) = (&self.table.keys, self.drawn?);
-        let own = keys.get(self.group).filter(|_| keys.len() <= GROUPS_MAX)?;
+        let values = keys.len().checked_mul(self.release.uncertainties().len())?;
+        let own = keys.get(self.group).filter(|_| values <= VALUES_MAX)?;
         let is_summed = |group: &usize| {
             let is_of = |KeyId(at): &KeyId| keys[*group].get(*at) == own.get(*at);
             partition.iter().all(is_of)
