@@ -271,8 +271,12 @@ impl Engine {
             true => Verdict::Reused,
             false => Verdict::Answered,
         };
-        warnings.extend(checked.warnings);
-        warnings.extend(self.of_changed_rows(&plan));
+        warnings.extend(
+            checked
+                .warnings
+                .into_iter()
+                .chain(self.of_changed_rows(&plan)),
+        );
         let answer = Answer {
             columns: description.columns,
             rows,
