@@ -1,20 +1,24 @@
 //! Made-up rows that have the statistics of a summary: a model of how its keys depend on each
-//! other, rows drawn from it, and values for the columns that the summary does not have.
+//! other, rows drawn from it and weighted to all that was measured, and values for the columns that
+//! the summary does not have.
 //!
 //! # Guarantee
 //! Everything here is post-processing of a summary that was released, and of the policy. Nothing
 //! reads the database, or a number before its noise. So made-up rows cost nothing beyond the
 //! summary, however many are drawn.
 
+mod cells;
 mod filler;
 mod law;
 mod marginals;
 mod model;
 mod preview;
 mod sample;
+mod weigh;
 
 pub use filler::{ColumnSource, FillContext, Filler, first_step};
 pub use marginals::{Cells, Marginal, NoisyMarginals, NoisyQuantity, Quantity};
 pub use model::KeyModel;
 pub use preview::PreviewRows;
 pub use sample::{Sample, draw};
+pub use weigh::TargetShares;

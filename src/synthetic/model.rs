@@ -2,13 +2,11 @@
 //! it, which the summary has a set of.
 
 use std::collections::{BTreeSet, HashMap};
-use std::f64::consts::PI;
 
+use super::cells::{CELLS_MAX, expected_noise, project, shares, without_noise};
 use super::marginals::{Cells, NoisyMarginals, Quantity};
+use super::weigh::{TargetShares, targets};
 use crate::policy::{SummaryKey, SummaryMeasure, combinations};
-
-/// The most combinations of values of a key and of those that it is drawn given.
-const CELLS_MAX: usize = 1 << 18;
 
 /// The most keys that one is drawn given: the work grows with a power of it.
 const GIVEN_MAX: usize = 3;
@@ -20,6 +18,8 @@ const SUBSETS_MAX: usize = 2_048;
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeyModel {
     pub steps: Vec<Step>,
+    /// What rows are weighted to once all keys are drawn; empty where the steps keep all pairs.
+    pub targets: Vec<TargetShares>,
     pub means: Vec<Means>,
     /// The number of rows, >= 0.
     pub rows: f64,
@@ -48,8 +48,9 @@ impl KeyModel {
     /// The model of a summary; `None` where it has no key.
     ///
     /// Each key is drawn given the keys before it on which it depends most, as far as that is more
-    /// than noise: the L1 distance between their joint numbers and those of independent keys, less
-    /// what noise alone makes of it. With sets of two keys that is a maximum spanning tree.
+    /// than noise: the L1 distance between their joint numbers and those of independent keys, in
+    /// squares less what noise adds to it, less what noise adds to the rows. With sets of two keys
+    /// that is a maximum spanning tree. Weights of the rows keep the other pairs.
     ///
     /// # Reference
     /// McKenna, Miklau, Sheldon: "Winning the NIST Contest", J. Privacy and Confidentiality 11(3),
@@ -76,8 +77,11 @@ impl KeyModel {
         }
         let measures = (0..marginals.measures).map(SummaryMeasure);
         let means = measures.map(|measure| means(measure, &subsets, marginals));
+        let drawn = steps.iter().map(|step| (step.key, step.given.as_slice()));
+        let drawn: Vec<_> = drawn.collect();
         Some(Self {
             means: means.collect::<Option<_>>()?,
+            targets: targets(&subsets, &drawn, marginals)?,
             steps,
             rows,
         })
@@ -119,7 +123,10 @@ fn candidates(
                 continue;
             };
             let by_given = by_given(*key, &given, joint, marginals);
-            let score = distance(&by_given, (alone, others), rows) - expected_noise(joint);
+            let noise = expected_noise(joint);
+            let distance = distance(&by_given, (alone, others), rows);
+            // The distance has noise, and so have the rows that are drawn by these numbers.
+            let score = without_noise(distance, noise) - noise;
             if score > 0.0 {
                 candidates.push((*key, given, score));
             }
@@ -138,11 +145,6 @@ fn distance(by_given: &[Vec<f64>], (alone, others): (&[f64], &[f64]), rows: f64)
             .sum()
     };
     by_given.iter().zip(others).map(of_given).sum()
-}
-
-/// The expected sum of the absolute noise of all cells.
-fn expected_noise(cells: &Cells) -> f64 {
-    (2.0 / PI).sqrt() * cells.deviation * cells.values.len() as f64
 }
 
 /// The keys with one more, ascending.
@@ -196,36 +198,6 @@ fn step(
     })
 }
 
-/// The numbers as shares of their sum; equal shares where all are 0.
-fn shares(values: &[f64]) -> Vec<f64> {
-    let sum: f64 = values.iter().sum();
-    let equal = 1.0 / values.len().max(1) as f64;
-    let share = |value: &f64| if sum > 0.0 { value / sum } else { equal };
-    values.iter().map(share).collect()
-}
-
-/// The nearest numbers, in squares, that are >= 0 and add up to `total`.
-///
-/// # Reference
-/// Duchi et al.: "Efficient Projections onto the L1-Ball", ICML 2008, figure 1.
-pub(super) fn project(values: &[f64], total: f64) -> Vec<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_unstable_by(|a, b| b.total_cmp(a));
-    let (mut sum, mut threshold) = (0.0, 0.0);
-    for (at, value) in sorted.iter().enumerate() {
-        sum += value;
-        let above = (sum - total) / (at + 1) as f64;
-        if above >= *value && at > 0 {
-            break;
-        }
-        threshold = above;
-    }
-    values
-        .iter()
-        .map(|value| (value - threshold).max(0.0))
-        .collect()
-}
-
 /// The means of a measure given the keys on which it depends most, as far as that is more than
 /// noise. A cell with too few rows has the mean of all.
 fn means(
@@ -276,13 +248,6 @@ mod tests {
     use super::*;
     use crate::synthetic::{Marginal, NoisyQuantity};
 
-    #[test]
-    fn a_projection_is_not_negative_and_keeps_the_total() {
-        assert_eq!(project(&[3.0, 1.0, -2.0], 3.0), [2.5, 0.5, 0.0]);
-        assert_eq!(project(&[1.0, 1.0], 4.0), [2.0, 2.0]);
-        assert_eq!(project(&[5.0, -5.0], 0.0), [0.0, 0.0]);
-    }
-
     /// Pairs of three keys of two values: the second is the first, the third is by itself.
     fn chain(noise: f64) -> NoisyMarginals {
         let pair = |keys: [usize; 2], rows: [f64; 4]| Marginal {
@@ -325,6 +290,23 @@ mod tests {
     fn what_noise_may_have_made_is_no_dependence() {
         let model = KeyModel::of(&chain(400.0)).unwrap();
         assert!(model.steps.iter().all(|step| step.given.is_empty()));
+    }
+
+    #[test]
+    fn a_dependence_counts_by_what_noise_has_not_added() {
+        // A distance of 960 rows, 958 of noise: too little to be drawn by.
+        let model = KeyModel::of(&chain(300.0)).unwrap();
+        assert!(model.steps.iter().all(|step| step.given.is_empty()));
+        // 718 of noise, and 636 without it: less than what drawing by it would add. The rows are
+        // weighted to a part of it.
+        let model = KeyModel::of(&chain(225.0)).unwrap();
+        assert!(model.steps.iter().all(|step| step.given.is_empty()));
+        let first = model.targets.iter().find(|target| {
+            let keys = target.keys.iter().map(|key| key.0);
+            keys.eq([0, 1])
+        });
+        let shares = &first.unwrap().shares;
+        assert!(shares[0] > 0.4 && shares[0] < 0.55, "{shares:?}");
     }
 
     #[test]

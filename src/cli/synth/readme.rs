@@ -47,6 +47,10 @@ pub(super) fn lines(policy: &Policy, made: &[MadeUp<'_>]) -> Vec<String> {
                 given => format!("  {}: drawn given {}", name(&step.key), names(given)),
             });
         }
+        if !of.modelled.model.targets.is_empty() {
+            let weighted = "  then chosen by weight, so that all measured pairs are kept closely";
+            lines.push(weighted.to_owned());
+        }
         for (at, means) in summary.measures.iter().zip(&of.modelled.model.means) {
             let column = &table.columns[at.0].name;
             if !matches!(of.filler.sources[at.0], ColumnSource::Measure(_)) {

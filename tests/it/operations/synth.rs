@@ -193,6 +193,7 @@ async fn made_up_tables_load_and_keep_what_was_counted() {
         for line in [
             "Clinic East.Patients: ",
             " drawn given ",
+            "  then chosen by weight, so that all measured pairs are kept closely",
             "  Minutes: drawn around the averages by ",
             "  patient: refers to one of ",
             "  note: in no summary: the same value in every row",
@@ -277,6 +278,14 @@ async fn is_made_up(made: &Client) {
         2000,
     )
     .await;
+    // Of the three measured pairs the steps that draw the keys keep at most two.
+    for sql in [
+        "SELECT count(*) FROM \"Visits\" WHERE year = 2001 AND kind = 'b'",
+        "SELECT count(*) FROM \"Visits\" WHERE year = 2001 AND \"Ward\" = 'north'",
+        "SELECT count(*) FROM \"Visits\" WHERE year = 2002 AND \"Ward\" = 'south'",
+    ] {
+        about(sql, 667).await;
+    }
     about(
         "SELECT count(*) FROM \"Visits\" WHERE kind IN ('c', 'd')",
         0,
