@@ -71,6 +71,14 @@ pub(super) struct ExplainedQuestion {
     pub balances: Balances,
 }
 
+/// What the ledger records of an answer that was shown.
+fn verdict_of(plan: &Plan, is_free: bool) -> Verdict {
+    match !plan.loss().is_zero() && is_free {
+        true => Verdict::Reused,
+        false => Verdict::Answered,
+    }
+}
+
 /// The refusal of a monitor or a holdout at the desk, where prices are shown before a question and
 /// no epoch is kept.
 fn only_in_sessions(query: &Query) -> Refusal {
@@ -267,16 +275,9 @@ impl Engine {
         }
         notices.extend(preview.as_ref().map(Preview::notice));
         let is_free = answered.paid.is_zero() && received.is_empty() && !checked.is_paid;
-        let verdict = match !plan.loss().is_zero() && is_free {
-            true => Verdict::Reused,
-            false => Verdict::Answered,
-        };
-        warnings.extend(
-            checked
-                .warnings
-                .into_iter()
-                .chain(self.of_changed_rows(&plan)),
-        );
+        let verdict = verdict_of(&plan, is_free);
+        warnings.extend(checked.warnings);
+        warnings.extend(self.of_changed_rows(&plan));
         let answer = Answer {
             columns: description.columns,
             rows,
