@@ -57,6 +57,7 @@ mod useless;
 mod views;
 mod widen;
 mod worth;
+mod writing;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -88,6 +89,8 @@ pub use useless::{QuestionPlan, refuse_useless};
 pub use worth::{
     AdviceSubject, ExpectedAnswer, Pricing, Worth, WorthAggregate, answers, role_worth,
 };
+
+pub use writing::{CopyRows, CopySink, TransactionModes, WriteRecord, Writer, WriterLease};
 
 use constant_answers::{ConstantAnswers, ConstantKey};
 use epochs::Epochs;
@@ -150,6 +153,8 @@ pub struct Engine {
     loaded: SystemTime,
     /// The names that a shape may have; `None` where the policy records no shapes.
     known_names: Option<KnownNames>,
+    /// What roles write, where some do.
+    writer: Option<Arc<Writer>>,
 }
 
 impl Engine {
@@ -168,6 +173,7 @@ impl Engine {
         let constant_answers = ConstantAnswers::default();
         let server = BackendServer::new(shadow.version());
         let known_names = policy.records_shape.then(|| KnownNames::of(&policy));
+        let writer = Writer::of(&policy);
         Self {
             policy,
             backend,
@@ -193,6 +199,7 @@ impl Engine {
             database,
             loaded: SystemTime::now(),
             known_names,
+            writer,
         }
     }
 
@@ -483,6 +490,14 @@ impl Service for Engine {
 
     fn digest(&self, query: &Query) -> String {
         self.ledger.statement_digest(&query.to_sql()).to_string()
+    }
+
+    fn writer(&self, role: &str) -> Option<Arc<Writer>> {
+        self.writer_of(role)
+    }
+
+    async fn record_write(&self, requester: &Requester, record: WriteRecord) {
+        self.record_written(requester, record).await;
     }
 
     async fn record(&self, record: Record) {

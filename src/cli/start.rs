@@ -16,7 +16,9 @@ use crate::execute::Backend;
 use crate::ledger;
 use crate::ledger::{AccountSpec, Found, Ledger, LedgerReader};
 use crate::policy;
-use crate::policy::{Budget, Checked, File, Finding, Policy, PolicyError, Privacy, Renew, Role};
+use crate::policy::{
+    Budget, Checked, File, Finding, Policy, PolicyError, Privacy, Renew, Role, Writing,
+};
 use crate::postgres;
 use crate::postgres::{Connected, Locale, connect};
 use crate::shadow::{CopiedTable, ServerIdentity, Shadow, ShadowOptions, ShadowSource};
@@ -121,12 +123,44 @@ pub async fn open(file: &File, database: &Config) -> Result<CheckedPolicy, Failu
     let Checked { policy, warnings } = policy::check(file, &catalog, &connected.client)
         .await
         .map_err(Failure::Policy)?;
+    if let Some(writing) = &policy.writing {
+        prove_write_login(writing).await?;
+    }
     Ok(CheckedPolicy {
         policy,
         warnings,
         catalog,
         connected,
     })
+}
+
+/// Whether the login of `database.write_url` may insert into the tables that roles write, and do
+/// nothing else.
+async fn prove_write_login(writing: &Writing) -> Result<(), Failure> {
+    let config = config(writing.url.expose())?;
+    let connected = connect(&config).await.map_err(unreachable_database)?;
+    let tables: Vec<(u32, String)> = writing
+        .tables
+        .iter()
+        .map(|table| (table.oid, table.to_string()))
+        .collect();
+    let excess = catalog::excess_of_write_login(&connected.client, &tables).await;
+    connected.close().await;
+    let excess = excess.map_err(Failure::new)?;
+    if excess.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<&str> = tables.iter().map(|(_, name)| name.as_str()).collect();
+    Err(Failure::with_remedy(
+        format_args!(
+            "the login of database.write_url must be able to INSERT into {} and nothing else, but \
+                it {}",
+            names.join(", "),
+            excess.join("; it ")
+        ),
+        "CREATE ROLE pgveil_writer LOGIN; GRANT USAGE ON SCHEMA … TO pgveil_writer; GRANT INSERT \
+            ON … TO pgveil_writer; and REVOKE what is granted to PUBLIC.",
+    ))
 }
 
 /// The failure for a database that cannot be reached.

@@ -22,6 +22,7 @@ use super::portal::{Portal, Prepared, Reply, command_tag};
 use super::settings::Settings;
 use super::stream::{FramedStream, RawMessage};
 use super::transaction::{Status, Transaction};
+use super::writing::Pinned;
 use crate::engine::{MemoryShare, Service};
 use crate::ledger::Origin;
 use crate::operator::{SessionEntry, State};
@@ -29,7 +30,7 @@ use crate::policy::Hints;
 use crate::refusal::{Refusal, reason};
 
 /// The longest message of a logged-in client.
-const FRAME_BYTES_MAX: usize = 4 << 20;
+pub(super) const FRAME_BYTES_MAX: usize = 4 << 20;
 
 /// The state that a session gets from its server.
 pub(super) struct ServerState {
@@ -52,6 +53,8 @@ pub(super) struct Connection<S> {
     pub(super) portals: HashMap<String, Portal>,
     pub(super) cursors: Cursors,
     pub(super) locks: Locks,
+    /// The transaction of what the session writes.
+    pub(super) pinned: Pinned,
     pub(super) key: CancelKey,
     /// Every running answer holds it, so that the session counts until the last answer ends.
     pub(super) place: Arc<ConnectionSlot>,
@@ -105,6 +108,7 @@ impl<S: Service> Connection<S> {
             portals: HashMap::new(),
             cursors: Cursors::default(),
             locks: Locks::default(),
+            pinned: Pinned::None,
             key,
             place,
             answers,
@@ -236,6 +240,7 @@ impl<S: Service> Connection<S> {
             Frontend::Flush => self.channel.flush().await,
             Frontend::Sync => {
                 self.skipping = false;
+                self.settle_writes().await;
                 self.end_implicit();
                 self.ready().await
             }

@@ -11,3 +11,4 @@ pub mod neighbouring_databases;
 pub mod oracle;
 pub mod prepaid_schedules;
 pub mod timing;
+mod writes;

@@ -36,3 +36,4 @@ pub mod types;
 mod useless;
 pub mod views;
 mod widen;
+pub mod writes;

@@ -5,13 +5,14 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::privacy;
 use super::privacy::PrivacyTerms;
-use crate::policy::error::{Findings, Location};
+use super::writing;
+use crate::policy::error::{At, Findings, Location};
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::{Fields, VariableLookup};
 use crate::policy::yaml::tree::YamlNode;
 use crate::policy::{
     Budget, Ceilings, Certificate, Renew, Role, RoleReuse, SESSION_SETTINGS, Secret,
-    SessionSettings, path_names, path_of,
+    SessionSettings, TableName, path_names, path_of,
 };
 
 /// The limits that the rest of the file sets for roles.
@@ -52,10 +53,12 @@ pub fn read(
 }
 
 /// The places of a role's fields, or that of the role where it has none.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Places {
     pub settings: Location,
     pub certificate: Location,
+    /// The tables that the role writes.
+    pub writes: Vec<At<TableName>>,
 }
 
 fn role(
@@ -75,21 +78,18 @@ fn role(
             findings,
         )
         .and_then(|node| verifier(node, &who, environment, findings));
-    let budget = fields
-        .require(
-            "budget",
-            "budget: {epsilon: 1, delta: 1e-7}; a role without a budget cannot ask",
-            findings,
-        )
-        .and_then(|node| {
-            privacy::budget(
-                node,
-                &format!("the budget of {who}"),
-                owner.accounting,
-                findings,
-            )
-            .map(|b| (node, b))
-        });
+    let budget = fields.require(
+        "budget",
+        "budget: {epsilon: 1, delta: 1e-7}; a role without a budget cannot ask",
+        findings,
+    );
+    let asks = !budget.is_some_and(writing::is_none);
+    let budget = budget.filter(|_| asks).and_then(|node| {
+        let what = format!("the budget of {who}");
+        privacy::budget(node, &what, owner.accounting, findings).map(|budget| (node, budget))
+    });
+    let of_writes = fields.optional("writes");
+    let writes = of_writes.map_or(Vec::new(), |node| writing::tables(node, &who, findings));
     let reuse = match fields.optional("reuse") {
         None => Some(RoleReuse::Chosen),
         Some(node) => reuse(node, findings),
@@ -106,12 +106,23 @@ fn role(
     if let Some((node, (budget, renew))) = budget {
         check_budget(node.place, &who, budget, renew, owner, findings);
     }
+    if !asks && of_writes.is_none() {
+        let message = format!("{who} has budget: none, so it must have `writes: [schema.table]`");
+        findings.error(node.place, message);
+    }
+    let (budget, renew) = match (asks, budget) {
+        (true, Some((_, budget))) => budget,
+        (true, None) => return None,
+        (false, _) => (unused_budget(owner), Renew::Never),
+    };
     let role = Role {
         name: name?.to_owned(),
         verifier: verifier?,
         certificate: certificate?,
-        budget: budget?.1.0,
-        renew: budget?.1.1,
+        budget,
+        asks,
+        writes: writes.iter().map(|table| table.value.clone()).collect(),
+        renew,
         reuse: reuse?,
         session_settings,
         search_path,
@@ -120,9 +131,24 @@ fn role(
     let places = Places {
         settings: place(chosen),
         certificate: place(of_certificate),
+        writes,
     };
     Some((role, places))
 }
+
+/// The budget of a role that asks nothing: next to nothing, which no question reaches.
+fn unused_budget(owner: &PrivacyTerms) -> Budget {
+    let most = owner.budget.unwrap_or(UNUSED);
+    Budget {
+        epsilon: UNUSED.epsilon.min(most.epsilon),
+        delta: UNUSED.delta.min(most.delta),
+    }
+}
+
+const UNUSED: Budget = Budget {
+    epsilon: 0.01,
+    delta: 1e-9,
+};
 
 /// The name of a role or an operator.
 pub(super) fn name_of<'n>(

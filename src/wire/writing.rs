@@ -1,0 +1,330 @@
+//! Statements that write rows, and the transactions that they belong to.
+//!
+//! The first write of a transaction takes a connection of the login that writes, and keeps it to
+//! the transaction's end. A transaction that only asks needs none.
+
+use std::sync::Arc;
+
+use pgwire::messages::copy::CopyInResponse;
+use tokio_util::sync::CancellationToken;
+
+use super::connection::{Connection, FRAME_BYTES_MAX};
+use super::outcome::Outcome;
+use super::portal::Reply;
+use super::transaction::Status;
+use crate::engine::{
+    Argument, CopyRows, QuestionEnd, Requester, Service, TransactionModes, WriteRecord, Writer,
+    WriterLease,
+};
+use crate::error::Error;
+use crate::parse::{CopyFormat, SessionStatement, Write, WrittenRows};
+use crate::refusal::{Ending, Refusal, reason};
+
+/// What a session has of the connections for writing.
+pub(super) enum Pinned {
+    None,
+    /// A transaction is open on it.
+    Open(Box<WriterLease>),
+    /// The connection broke, and the transaction's rows with it.
+    Lost,
+}
+
+impl<S: Service> Connection<S> {
+    /// Whether the role writes any table.
+    pub(super) fn writes(&self) -> bool {
+        self.service.writer(&self.role).is_some()
+    }
+
+    fn writer(&self) -> Result<Arc<Writer>, Refusal> {
+        self.service.writer(&self.role).ok_or_else(|| {
+            let message = "this role writes nothing";
+            Refusal::new(reason::WRITE_NOT_GRANTED, message)
+        })
+    }
+
+    /// The types of a write's parameters.
+    pub(super) fn write_parameters(
+        &self,
+        write: &Write,
+        declared: &[u32],
+    ) -> Result<Vec<u32>, Refusal> {
+        self.writer()?
+            .parameters(&self.requester(), write, declared)
+    }
+
+    /// Writes rows. The log and the record name the table and the columns, by a digest.
+    pub(super) async fn write(
+        &mut self,
+        write: &Write,
+        parameters: &[u32],
+        arguments: &[Argument],
+    ) -> Result<Reply, Outcome> {
+        let requester = self.requester();
+        let mut table = None;
+        let written = match &write.rows {
+            WrittenRows::Values(_) => {
+                let values = (parameters, arguments);
+                self.insert(&requester, write, values, &mut table).await
+            }
+            WrittenRows::Stream(format) => {
+                self.copy_in(&requester, write, format, &mut table).await
+            }
+        };
+        let ending = match &written {
+            Ok(_) => Ending::Succeeded,
+            Err(outcome) => QuestionEnd::from(outcome).ending,
+        };
+        tracing::info!(
+            role = self.role,
+            kind = "write",
+            sqlstate = ending.sqlstate(),
+            "asked"
+        );
+        let record = WriteRecord {
+            named: write.named(),
+            table,
+            ending,
+        };
+        self.service.record_write(&requester, record).await;
+        written
+    }
+
+    async fn insert(
+        &mut self,
+        requester: &Requester,
+        write: &Write,
+        values: (&[u32], &[Argument]),
+        table: &mut Option<String>,
+    ) -> Result<Reply, Outcome> {
+        let writer = self.writer()?;
+        let (sql, sent) = {
+            let plan = writer.plan(requester, &write.target)?;
+            *table = Some(plan.table());
+            let sent = writer.rows(&plan, write, values)?;
+            (plan.insert_sql(&sent), sent)
+        };
+        let lease = self.lease(&writer, requester).await?;
+        let in_transaction = lease.is_open();
+        let given_up = CancellationToken::new();
+        let ended = given_up.clone();
+        let run = self.wait(move |_, token| async move {
+            let mut lease = lease;
+            let cancelled = async {
+                tokio::select! {
+                    () = token.cancelled() => {}
+                    () = ended.cancelled() => {}
+                }
+            };
+            let inserted = lease.insert(&sql, &sent, cancelled).await;
+            Ok::<_, Error>((lease, inserted))
+        });
+        match run.await {
+            Ok((lease, inserted)) => {
+                self.give_back(lease, inserted.is_ok());
+                Ok(Reply::done(format!("INSERT 0 {}", inserted?)))
+            }
+            Err(outcome) => {
+                // It must not be written once the client has heard that it was not.
+                given_up.cancel();
+                if in_transaction {
+                    self.pinned = Pinned::Lost;
+                }
+                Err(outcome)
+            }
+        }
+    }
+
+    /// A connection for the next write, with the transaction that the session is in.
+    async fn lease(
+        &mut self,
+        writer: &Arc<Writer>,
+        requester: &Requester,
+    ) -> Result<Box<WriterLease>, Outcome> {
+        if self.settings.show("transaction_read_only")?.1 == "on" {
+            let message = "cannot write in a read-only transaction";
+            return Err(Refusal::of_postgres("25006", message).into());
+        }
+        let mut lease = match std::mem::replace(&mut self.pinned, Pinned::None) {
+            Pinned::Open(lease) => lease,
+            Pinned::Lost => {
+                self.pinned = Pinned::Lost;
+                return Err(lost().into());
+            }
+            Pinned::None => Box::new(writer.lease().await?),
+        };
+        let is_alone = match self.transaction.status() {
+            Status::Idle => true,
+            // What the client asks for next ends the implicit transaction.
+            Status::Pipeline => self.channel.is_sync_next(),
+            Status::Implicit | Status::Open | Status::Failed => false,
+        };
+        let modes = TransactionModes {
+            isolation: self.settings.show("transaction_isolation")?.1,
+            savepoints: self.transaction.depth(),
+        };
+        let was_open = lease.is_open();
+        let prepared = async {
+            if !was_open && !is_alone {
+                lease.begin(&modes).await?;
+            }
+            lease.read_as(requester).await
+        };
+        match prepared.await {
+            Ok(()) => Ok(lease),
+            Err(refusal) => {
+                if was_open {
+                    self.give_back(lease, false);
+                }
+                Err(refusal.into())
+            }
+        }
+    }
+
+    /// Keeps a connection with an open transaction for the session, and others for all.
+    fn give_back(&mut self, lease: Box<WriterLease>, is_whole: bool) {
+        match (lease.is_open(), lease.is_lost()) {
+            (true, true) => self.pinned = Pinned::Lost,
+            (true, false) => self.pinned = Pinned::Open(lease),
+            (false, _) if is_whole => lease.keep(),
+            (false, _) => {}
+        }
+    }
+
+    /// Reads the rows of a COPY, up to their end.
+    async fn copy_in(
+        &mut self,
+        requester: &Requester,
+        write: &Write,
+        format: &CopyFormat,
+        table: &mut Option<String>,
+    ) -> Result<Reply, Outcome> {
+        let writer = self.writer()?;
+        let plan = writer.plan(requester, &write.target)?;
+        *table = Some(plan.table());
+        let mut lease = self.lease(&writer, requester).await?;
+        let copied = async {
+            let mut sink = lease.copy(&plan).await?;
+            let columns = i16::try_from(plan.width()).unwrap_or(i16::MAX);
+            let formats = vec![0; plan.width()];
+            self.channel.send(&CopyInResponse::new(0, columns, formats));
+            self.channel.flush().await?;
+            let mut rows = CopyRows::new(format);
+            loop {
+                let frame = self
+                    .channel
+                    .frame_within(FRAME_BYTES_MAX, &self.share)
+                    .await?;
+                match frame.kind {
+                    b'd' => {
+                        let sent = rows.take(&writer, &plan, &frame.body, false)?;
+                        if !sent.is_empty() {
+                            sink.send(sent).await?;
+                        }
+                    }
+                    b'c' => break,
+                    b'f' => {
+                        let message = "COPY from stdin failed";
+                        return Err(Refusal::new(reason::STATEMENT_CANCELLED, message).into());
+                    }
+                    b'H' | b'S' => {}
+                    b'X' => return Err(Outcome::Closed),
+                    other => {
+                        let message = format!("unexpected message type {other} during COPY");
+                        return Err(Outcome::protocol(message));
+                    }
+                }
+            }
+            let last = rows.take(&writer, &plan, &[], true)?;
+            if !last.is_empty() {
+                sink.send(last).await?;
+            }
+            Ok::<u64, Outcome>(sink.finish().await?)
+        };
+        let copied = Box::pin(copied).await;
+        self.give_back(lease, copied.is_ok());
+        Ok(Reply::done(format!("COPY {}", copied?)))
+    }
+
+    /// A statement about the session, and what it does to the transaction that writes.
+    pub(super) async fn session_statement(
+        &mut self,
+        statement: &SessionStatement,
+    ) -> Result<Reply, Outcome> {
+        use SessionStatement as Of;
+        match statement {
+            Of::Commit { chain } => {
+                if *chain {
+                    self.transaction.require_block("COMMIT AND CHAIN")?;
+                }
+                let commits = self.transaction.status() != Status::Failed;
+                if let Err(refusal) = self.end_writes(commits).await {
+                    let _ = self.session(&Of::Rollback { chain: false });
+                    return Err(refusal.into());
+                }
+            }
+            Of::Rollback { chain } => {
+                if *chain {
+                    self.transaction.require_block("ROLLBACK AND CHAIN")?;
+                }
+                // A connection that cannot roll back is dropped, which rolls back.
+                let _ = self.end_writes(false).await;
+            }
+            _ => {}
+        }
+        let reply = self.session(statement)?;
+        let depth = self.transaction.depth();
+        match statement {
+            Of::Savepoint { .. } => self.at_savepoint("SAVEPOINT", depth).await?,
+            Of::Release { .. } => self.at_savepoint("RELEASE SAVEPOINT", depth + 1).await?,
+            Of::RollbackTo { .. } => self.at_savepoint("ROLLBACK TO SAVEPOINT", depth).await?,
+            _ => {}
+        }
+        Ok(reply)
+    }
+
+    async fn at_savepoint(&mut self, command: &str, depth: usize) -> Result<(), Refusal> {
+        match &mut self.pinned {
+            Pinned::None => Ok(()),
+            Pinned::Open(lease) => lease.at_savepoint(command, depth).await,
+            Pinned::Lost => Err(lost()),
+        }
+    }
+
+    /// Ends the transaction that writes, where there is one.
+    async fn end_writes(&mut self, commits: bool) -> Result<(), Refusal> {
+        match std::mem::replace(&mut self.pinned, Pinned::None) {
+            Pinned::None => Ok(()),
+            Pinned::Lost if commits => Err(lost()),
+            Pinned::Lost => Ok(()),
+            Pinned::Open(mut lease) => {
+                let ended = lease.end(commits).await;
+                if ended.is_ok() {
+                    lease.keep();
+                }
+                ended
+            }
+        }
+    }
+
+    /// Ends a transaction that no BEGIN began, as its string or its pipeline ends.
+    pub(super) async fn settle_writes(&mut self) {
+        let ended = match self.transaction.status() {
+            Status::Open | Status::Failed => return,
+            // It failed, and was rolled back.
+            Status::Idle => self.end_writes(false).await.or(Ok(())),
+            Status::Implicit | Status::Pipeline => self.end_writes(true).await,
+        };
+        if let Err(refusal) = ended {
+            self.refuse(&refusal);
+        }
+    }
+}
+
+/// 25P02
+fn lost() -> Refusal {
+    Refusal::new(
+        reason::TRANSACTION_ABORTED,
+        "the transaction's connection to the database is lost, and what it wrote is rolled back",
+    )
+    .hint("ROLLBACK, and begin again.")
+}
