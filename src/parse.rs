@@ -183,7 +183,7 @@ impl Query {
         &self.1
     }
 
-    /// Whether it names a table, a view or a query of WITH.
+    /// Whether the query names a table, a view or a query of WITH.
     pub fn names_relation(&self) -> bool {
         struct Finder;
         impl ast::Visitor for Finder {

@@ -140,7 +140,7 @@ pub struct Role {
     pub verifier: Secret,
     pub certificate: Certificate,
     pub budget: Budget,
-    /// Whether it may ask about tables. `false`: its budget is `none`, and it only writes.
+    /// Whether the role may ask about tables. `false`: its budget is `none`, and it only writes.
     pub asks: bool,
     /// The tables that it may write.
     pub writes: Vec<TableName>,

@@ -55,7 +55,7 @@ fn add_role(row: &Row, excess: &mut Vec<String>) -> Result<(), Error> {
         "one that makes roles (CREATEROLE)",
         "one that makes databases (CREATEDB)",
         "one that replicates (REPLICATION)",
-        "defined by PostgreSQL with rights of its own",
+        "defined by PostgreSQL with further rights",
     ]
     .into_iter()
     .enumerate()

@@ -206,6 +206,7 @@ fn column_rows<'t>(
             .filter(|_| !is_public);
         let values_known = domain.as_ref().map(Vec::len).or(within);
         let is_number = collected.as_ref().map(|how| how.one_bit.is_some());
+        let made = written.and_then(|table| table.column(name)?.local.as_ref());
         vec![
             Some(table.schema.clone()),
             Some(table.name.clone()),
@@ -237,10 +238,7 @@ fn column_rows<'t>(
             )
             .filter(|_| is_number != Some(true))
             .map(str::to_owned),
-            collected.as_ref().map(|how| {
-                let column = written.and_then(|table| table.column(name));
-                local(how, column.and_then(|column| column.local.as_ref()))
-            }),
+            collected.as_ref().map(|how| local(how, made)),
         ]
     })
 }

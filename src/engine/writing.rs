@@ -8,6 +8,7 @@ mod binary;
 mod copy_rows;
 mod lease;
 mod memo;
+mod plan;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,12 +25,13 @@ use crate::parse::{TrueText, Write, WriteTarget, WrittenRows, WrittenValue};
 use crate::policy::{
     Local, Policy, Scalar, TableName, Writing, WrittenColumn, WrittenTable, read_value,
 };
-use crate::postgres::{identifier, qualify};
 use crate::refusal::{Ending, Refusal, reason};
 pub use copy_rows::CopyRows;
 use lease::WriterPool;
 pub use lease::{CopySink, TransactionModes, WriterLease};
 use memo::Memo;
+pub use plan::WritePlan;
+use plan::{left_out, more_than_one, not_listed, not_read, null_in};
 
 /// What roles may write, and the connections for it.
 pub struct Writer {
@@ -40,12 +42,6 @@ pub struct Writer {
     known: Vec<(String, String)>,
     memo: Option<Memo>,
     pool: Arc<WriterPool>,
-}
-
-/// The table and the columns of one write.
-pub struct WritePlan<'w> {
-    table: &'w WrittenTable,
-    columns: Vec<&'w WrittenColumn>,
 }
 
 /// A value as its client sent it.
@@ -268,79 +264,6 @@ impl Writer {
     }
 }
 
-impl WritePlan<'_> {
-    /// The name of the table.
-    pub fn table(&self) -> String {
-        self.table.to_string()
-    }
-
-    /// The unit of a row, in one form for all spellings of it.
-    fn unit(&self, given: &[Given]) -> Result<TrueText, Refusal> {
-        let at = self
-            .columns
-            .iter()
-            .position(|column| column.name == self.table.unit);
-        let found = at.and_then(|at| Some((self.columns[at], given.get(at)?)));
-        let Some((column, given)) = found else {
-            let message = format!("the unit of {} is not given", self.table);
-            return Err(Refusal::new(reason::WRITE_COLUMNS, message));
-        };
-        let of_binary;
-        let text = match given {
-            Given::Text(text, _) => text,
-            Given::Binary(bytes, oid) => {
-                of_binary = binary::text(*oid, bytes).ok_or_else(|| not_read(column))?;
-                &of_binary
-            }
-            Given::Null => return Err(null_in(column)),
-            Given::Default => return Err(left_out(self.table, column)),
-        };
-        let read = read_value(&column.data_type, text.expose()).ok_or_else(|| not_read(column))?;
-        let plain = scalar_text(&read);
-        Ok(TrueText::new(match column.data_type {
-            Type::Char(_) => plain.trim_end_matches(' ').to_owned(),
-            _ => plain,
-        }))
-    }
-
-    /// The INSERT of some values, in rows of its columns.
-    pub fn insert_sql(&self, values: &[SentValue]) -> String {
-        let mut sql = format!("INSERT INTO {} VALUES ", self.sql_target());
-        let mut number = 0;
-        for (at, row) in values.chunks(self.columns.len().max(1)).enumerate() {
-            let mut texts = Vec::with_capacity(row.len());
-            for value in row {
-                texts.push(match value {
-                    SentValue::Default => "DEFAULT".to_owned(),
-                    SentValue::Null | SentValue::Text(..) | SentValue::Binary(..) => {
-                        number += 1;
-                        format!("${number}")
-                    }
-                });
-            }
-            let comma = if at > 0 { ", " } else { "" };
-            sql.push_str(&format!("{comma}({})", texts.join(", ")));
-        }
-        sql
-    }
-
-    /// The COPY of rows with its columns.
-    pub fn copy_sql(&self) -> String {
-        format!("COPY {} FROM STDIN", self.sql_target())
-    }
-
-    /// How many values a row has.
-    pub fn width(&self) -> usize {
-        self.columns.len()
-    }
-
-    fn sql_target(&self) -> String {
-        let names: Vec<String> = self.columns.iter().map(|c| identifier(&c.name)).collect();
-        let table = qualify(&self.table.schema, &self.table.name);
-        format!("{table} ({})", names.join(", "))
-    }
-}
-
 /// A true value, as its column reads it. Nothing prints it.
 enum TrueValue {
     /// Its place in the list, and how many values the list has.
@@ -370,7 +293,7 @@ impl TrueValue {
         Ok(Self::Place(place, local.values.len(), canonical.into()))
     }
 
-    /// Whether it is the second value of the list: a set bit.
+    /// Whether the value is the second of the list: a set bit.
     fn is_second(&self) -> bool {
         matches!(self, Self::Place(1, _, _))
     }
@@ -454,50 +377,6 @@ fn as_it_is(column: &WrittenColumn, value: Given) -> SentValue {
 fn not_utf8() -> Refusal {
     let message = "invalid byte sequence for encoding \"UTF8\"";
     Refusal::new(reason::INVALID_ENCODING, message)
-}
-
-/// 22023: the value is not shown.
-fn not_listed(column: &WrittenColumn) -> Refusal {
-    let message = format!("value is not in the list of column \"{}\"", column.name);
-    Refusal::new(reason::WRITTEN_VALUE, message)
-}
-
-fn not_read(column: &WrittenColumn) -> Refusal {
-    let message = format!(
-        "value is not of the type of column \"{}\", or not in a form that pgveil reads",
-        column.name
-    );
-    Refusal::new(reason::WRITTEN_VALUE, message)
-        .hint("Write it as PostgreSQL prints it; dates and times in ISO form.")
-}
-
-fn null_in(column: &WrittenColumn) -> Refusal {
-    let message = format!("NULL is not written into column \"{}\"", column.name);
-    let refusal = Refusal::new(reason::WRITTEN_VALUE, message);
-    match column.local {
-        Some(_) => refusal
-            .detail("NULL is not randomised: it would say that the person has no value.")
-            .hint("The policy's owner may allow it: `nullable: true` of the column."),
-        None => refusal,
-    }
-}
-
-fn left_out(table: &WrittenTable, column: &WrittenColumn) -> Refusal {
-    let message = format!(
-        "a value of column \"{}\" of relation \"{}\" must be given",
-        column.name, table.name
-    );
-    Refusal::new(reason::WRITE_COLUMNS, message)
-}
-
-fn more_than_one(plan: &WritePlan<'_>, group: usize) -> Refusal {
-    let is_of_group = |c: &&&WrittenColumn| c.local.as_ref().is_some_and(|l| l.group == group);
-    let names = plan.columns.iter().filter(is_of_group);
-    let names: Vec<String> = names.map(|column| format!("\"{}\"", column.name)).collect();
-    let message = format!("more than one of the columns {} is true", names.join(", "));
-    Refusal::new(reason::WRITTEN_VALUE, message)
-        .detail("They are the bits of one value, of which one is set.")
-        .hint("Declare columns that do not exclude each other apart, each with its own epsilon.")
 }
 
 fn no_randomness(error: &RandomError) -> Refusal {

@@ -1,5 +1,6 @@
 //! Reads the policy file: its shape and everything that can be known without a database.
 
+mod addresses;
 mod collected;
 mod columns;
 mod holdout;
@@ -33,6 +34,7 @@ use super::{
     Ceilings, Certificate, Limits, Operator, Previews, Privacy, Role, Secret, TableName,
     WitnessAddress,
 };
+use addresses::url;
 use privacy::PrivacyTerms;
 use roles::{Places, RoleLimits};
 
@@ -173,8 +175,6 @@ fn stand_in(variable: &str, what: &str) -> String {
         }
     }
 }
-
-const POSTGRES: [&str; 2] = ["postgres://", "postgresql://"];
 
 fn read(
     name: &str,
@@ -370,61 +370,6 @@ fn timing(node: &YamlNode, findings: &mut Findings) -> Option<Duration> {
         .and_then(|node| duration(node, "timing.quantum", findings));
     fields.done(findings);
     quantum
-}
-
-/// `{url: …}` whose scheme is one of these. The value is a secret: messages show the schemes only.
-fn url(
-    node: &YamlNode,
-    what: &str,
-    environment: VariableLookup<'_>,
-    findings: &mut Findings,
-) -> Option<Secret> {
-    let mut fields = Fields::open(node, what, findings)?;
-    let url = address(&mut fields, what, &POSTGRES, environment, findings);
-    fields.done(findings);
-    url
-}
-
-fn address(
-    fields: &mut Fields<'_>,
-    what: &str,
-    schemes: &[&str],
-    environment: VariableLookup<'_>,
-    findings: &mut Findings,
-) -> Option<Secret> {
-    let node = fields.require(
-        "url",
-        &format!("url: {}…", schemes.first().copied().unwrap_or_default()),
-        findings,
-    );
-    address_at(
-        node?,
-        &format!("{what}.url"),
-        schemes,
-        environment,
-        findings,
-    )
-}
-
-fn address_at(
-    node: &YamlNode,
-    what: &str,
-    schemes: &[&str],
-    environment: VariableLookup<'_>,
-    findings: &mut Findings,
-) -> Option<Secret> {
-    let url = read::expanded_text(node, what, environment, findings)?;
-    if !schemes
-        .iter()
-        .any(|s| url.value.len() > s.len() && url.value.starts_with(s))
-    {
-        findings.error(
-            url.place,
-            format!("{what} must start with {}", schemes.join(" or ")),
-        );
-        return None;
-    }
-    Some(Secret::from(url.value))
 }
 
 /// A limit that is never met.

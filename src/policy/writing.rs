@@ -32,7 +32,7 @@ pub struct WrittenTable {
 #[derive(Debug, Clone, PartialEq)]
 pub struct WrittenColumn {
     pub name: String,
-    /// Of a domain, the type beneath it.
+    /// The type, or the one beneath a domain.
     pub data_type: Type,
     /// How its values are randomised; `None`: they are written as they are.
     pub local: Option<Local>,

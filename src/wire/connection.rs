@@ -22,7 +22,7 @@ use super::portal::{Portal, Prepared, Reply, command_tag};
 use super::settings::Settings;
 use super::stream::{FramedStream, RawMessage};
 use super::transaction::{Status, Transaction};
-use super::writing::Pinned;
+use super::writing::{Pinned, idle_while_writing};
 use crate::engine::{MemoryShare, Service};
 use crate::ledger::Origin;
 use crate::operator::{SessionEntry, State};
@@ -197,11 +197,15 @@ impl<S: Service> Connection<S> {
                 reason::IDLE_TRANSACTION,
                 "terminating connection due to idle-in-transaction timeout",
             ),
-            Status::Implicit | Status::Pipeline => return None,
+            Status::Implicit | Status::Pipeline => {
+                return self
+                    .patience_of_writes()
+                    .map(|limit| (limit, idle_while_writing()));
+            }
         };
-        self.settings
-            .duration(name)
-            .map(|limit| (limit, Refusal::new(reason, message)))
+        let chosen = self.settings.duration(name);
+        let limit = chosen.into_iter().chain(self.patience_of_writes()).min();
+        limit.map(|limit| (limit, Refusal::new(reason, message)))
     }
 
     async fn step(&mut self, frame: RawMessage) -> Result<(), Outcome> {

@@ -4,6 +4,7 @@
 //! the transaction's end. A transaction that only asks needs none.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use pgwire::messages::copy::CopyInResponse;
 use tokio_util::sync::CancellationToken;
@@ -20,6 +21,9 @@ use crate::error::Error;
 use crate::parse::{CopyFormat, SessionStatement, Write, WrittenRows};
 use crate::refusal::{Ending, Refusal, reason};
 
+/// How long a client may be silent within a transaction that writes, or within a COPY.
+const SILENCE_MAX: Duration = Duration::from_secs(300);
+
 /// What a session has of the connections for writing.
 pub(super) enum Pinned {
     None,
@@ -30,6 +34,14 @@ pub(super) enum Pinned {
 }
 
 impl<S: Service> Connection<S> {
+    /// How long a client may be silent that holds one of the connections for writing.
+    pub(super) fn patience_of_writes(&self) -> Option<Duration> {
+        match self.pinned {
+            Pinned::Open(_) => Some(SILENCE_MAX),
+            Pinned::None | Pinned::Lost => None,
+        }
+    }
+
     /// Whether the role writes any table.
     pub(super) fn writes(&self) -> bool {
         self.service.writer(&self.role).is_some()
@@ -164,10 +176,11 @@ impl<S: Service> Connection<S> {
         };
         let was_open = lease.is_open();
         let prepared = async {
-            if !was_open && !is_alone {
-                lease.begin(&modes).await?;
+            lease.read_as(requester).await?;
+            match was_open || is_alone {
+                true => Ok(()),
+                false => lease.begin(&modes).await,
             }
-            lease.read_as(requester).await
         };
         match prepared.await {
             Ok(()) => Ok(lease),
@@ -210,10 +223,9 @@ impl<S: Service> Connection<S> {
             self.channel.flush().await?;
             let mut rows = CopyRows::new(format);
             loop {
-                let frame = self
-                    .channel
-                    .frame_within(FRAME_BYTES_MAX, &self.share)
-                    .await?;
+                let frame = self.channel.frame_within(FRAME_BYTES_MAX, &self.share);
+                let frame = tokio::time::timeout(SILENCE_MAX, frame).await;
+                let frame = frame.map_err(|_| Outcome::Fatal(idle_while_writing()))??;
                 match frame.kind {
                     b'd' => {
                         let sent = rows.take(&writer, &plan, &frame.body, false)?;
@@ -318,6 +330,12 @@ impl<S: Service> Connection<S> {
             self.refuse(&refusal);
         }
     }
+}
+
+/// 25P03
+pub(super) fn idle_while_writing() -> Refusal {
+    let message = "terminating connection due to idle-in-transaction timeout";
+    Refusal::new(reason::IDLE_TRANSACTION, message)
 }
 
 /// 25P02

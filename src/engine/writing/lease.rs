@@ -20,8 +20,8 @@ use crate::refusal::{Refusal, reason};
 const WRITERS_MAX: usize = 16;
 /// How long a session waits for one.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a transaction that writes may be idle.
-const IDLE: Duration = Duration::from_secs(300);
+/// How long a transaction that writes may be idle: longer than the wire waits for its client.
+const IDLE: Duration = Duration::from_secs(600);
 /// The settings of a session by which PostgreSQL reads values.
 const READ_BY: [&str; 3] = ["TimeZone", "DateStyle", "IntervalStyle"];
 
@@ -53,6 +53,8 @@ pub struct WriterLease {
     idle: Arc<Mutex<Vec<Kept>>>,
     /// Whether a transaction is open on it.
     is_open: bool,
+    /// Whether its settings were changed in the transaction, and may be undone with it.
+    is_set_within: bool,
     _place: OwnedSemaphorePermit,
 }
 
@@ -88,6 +90,7 @@ impl WriterPool {
             config,
             idle,
             is_open: false,
+            is_set_within: false,
             _place: place,
         })
     }
@@ -170,8 +173,10 @@ impl WriterLease {
     pub async fn end(&mut self, commits: bool) -> Result<(), Refusal> {
         let ended = self.run(if commits { "COMMIT" } else { "ROLLBACK" }).await;
         self.is_open = ended.is_err() && self.is_lost();
-        // What a transaction set is undone with it, so what is set now is not known.
-        self.kept.settings.clear();
+        if std::mem::take(&mut self.is_set_within) {
+            // What is set now is not known.
+            self.kept.settings.clear();
+        }
         ended
     }
 
@@ -200,6 +205,7 @@ impl WriterLease {
         let all: Vec<String> = resets.into_iter().chain(wanted.iter().map(set)).collect();
         self.run(&all.join("; ")).await?;
         self.kept.settings = wanted;
+        self.is_set_within |= self.is_open;
         Ok(())
     }
 
@@ -272,8 +278,8 @@ fn savepoint(command: &str, depth: usize) -> String {
 }
 
 impl SentValue {
-    /// Of what the client declared. Where that is no type of PostgreSQL's own, PostgreSQL takes the
-    /// column's.
+    /// The type that the client declared. Where that is no type of PostgreSQL's own, PostgreSQL
+    /// takes the column's.
     fn postgres_type(&self) -> Type {
         match self {
             Self::Null | Self::Default => Type::UNKNOWN,

@@ -57,9 +57,9 @@ pub struct Write {
 
 #[derive(Clone, PartialEq)]
 pub enum WrittenRows {
-    /// Those of INSERT.
+    /// The rows of INSERT.
     Values(Vec<Vec<WrittenValue>>),
-    /// Those that the client sends after COPY.
+    /// The rows that the client sends after COPY.
     Stream(CopyFormat),
 }
 

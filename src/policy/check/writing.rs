@@ -71,7 +71,7 @@ fn warn_of_sums(
         };
         if names.iter().any(|name| is_written(&name)) && !is_once {
             let message = format!(
-                "reports add up: with memo: false each row of {}.{} has a report of its own, and \
+                "reports add up: with memo: false each row of {}.{} has its own report, and \
                     a unit with several rows pays the epsilon of each; use a memo, or make the \
                     unit the table's primary key",
                 table.schema, table.name
@@ -102,7 +102,8 @@ fn written_table(
     };
     let UnitRule::Column(unit) = unit else {
         fault(
-            "is written by a role, so its unit must be a column of its own, not a path".to_owned(),
+            "is written by a role, so its unit must be a column of the table, not a path"
+                .to_owned(),
         );
         return None;
     };

@@ -67,7 +67,6 @@ fn role(
     environment: VariableLookup<'_>,
     findings: &mut Findings,
 ) -> Option<(Role, Places)> {
-    let owner = &allowed.owner;
     let mut fields = Fields::open(node, "a role", findings)?;
     let name = name_of(&mut fields, "a role", findings);
     let who = name.map_or("a role".to_owned(), |name| format!("role \"{name}\""));
@@ -78,16 +77,7 @@ fn role(
             findings,
         )
         .and_then(|node| verifier(node, &who, environment, findings));
-    let budget = fields.require(
-        "budget",
-        "budget: {epsilon: 1, delta: 1e-7}; a role without a budget cannot ask",
-        findings,
-    );
-    let asks = !budget.is_some_and(writing::is_none);
-    let budget = budget.filter(|_| asks).and_then(|node| {
-        let what = format!("the budget of {who}");
-        privacy::budget(node, &what, owner.accounting, findings).map(|budget| (node, budget))
-    });
+    let spending = spending(&mut fields, &who, &allowed.owner, findings);
     let of_writes = fields.optional("writes");
     let writes = of_writes.map_or(Vec::new(), |node| writing::tables(node, &who, findings));
     let reuse = match fields.optional("reuse") {
@@ -103,18 +93,11 @@ fn role(
         settings(node, &who, &allowed.ceilings, findings)
     });
     fields.done(findings);
-    if let Some((node, (budget, renew))) = budget {
-        check_budget(node.place, &who, budget, renew, owner, findings);
-    }
+    let (asks, budget, renew) = spending?;
     if !asks && of_writes.is_none() {
         let message = format!("{who} has budget: none, so it must have `writes: [schema.table]`");
         findings.error(node.place, message);
     }
-    let (budget, renew) = match (asks, budget) {
-        (true, Some((_, budget))) => budget,
-        (true, None) => return None,
-        (false, _) => (unused_budget(owner), Renew::Never),
-    };
     let role = Role {
         name: name?.to_owned(),
         verifier: verifier?,
@@ -134,6 +117,27 @@ fn role(
         writes,
     };
     Some((role, places))
+}
+
+/// Whether a role asks at all, what it may spend, and when that renews.
+fn spending(
+    fields: &mut Fields<'_>,
+    who: &str,
+    owner: &PrivacyTerms,
+    findings: &mut Findings,
+) -> Option<(bool, Budget, Renew)> {
+    let node = fields.require(
+        "budget",
+        "budget: {epsilon: 1, delta: 1e-7}; a role without a budget cannot ask",
+        findings,
+    )?;
+    if writing::is_none(node) {
+        return Some((false, unused_budget(owner), Renew::Never));
+    }
+    let what = format!("the budget of {who}");
+    let (budget, renew) = privacy::budget(node, &what, owner.accounting, findings)?;
+    check_budget(node.place, who, budget, renew, owner, findings);
+    Some((true, budget, renew))
 }
 
 /// The budget of a role that asks nothing: next to nothing, which no question reaches.

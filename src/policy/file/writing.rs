@@ -1,8 +1,8 @@
 //! Reads what roles may write, and how values are randomised on the way: `roles[].writes`,
 //! `local:` and `database.write_url`.
 
+use super::addresses::{POSTGRES, address, address_at};
 use super::columns::names;
-use super::{POSTGRES, address, address_at};
 use crate::policy::error::{At, Findings, Location};
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::{Fields, VariableLookup};
@@ -117,7 +117,7 @@ pub(super) fn tables(node: &YamlNode, who: &str, findings: &mut Findings) -> Vec
     tables
 }
 
-/// `budget: none`, of a role that asks nothing.
+/// Whether a budget is `none`: of a role that asks nothing.
 pub(super) fn is_none(node: &YamlNode) -> bool {
     use crate::policy::yaml::tree::YamlValue;
     matches!(&node.value, YamlValue::Scalar { text, quoted: false } if text == "none")

@@ -63,7 +63,7 @@ async fn psql_writes() {
     let rows = format!(
         "printf '1,1,yes,flu,a,t,f,1000\\n2,1,no,cold,bcd,f,t,2000\\n' | {} \"host=localhost \
             port={} user=collector password=analyst dbname=nls sslmode=disable\" -X -v \
-            ON_ERROR_STOP=1 -c '\\copy \"Survey\".\"Answers\" ({columns}) FROM STDIN CSV' -c \
+            ON_ERROR_STOP=1 -c '\\copy \"Survey\".\"Answers\" ({columns}) FROM PSTDIN CSV' -c \
             'BEGIN' -c \"INSERT INTO \\\"Survey\\\".\\\"Answers\\\" ({}) VALUES (3, 1, 'yes', \
             'flu', 'a', true, false, 1000)\" -c 'COMMIT'",
         psql.display(),

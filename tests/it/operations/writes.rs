@@ -150,3 +150,58 @@ async fn the_login_may_insert_and_nothing_else() {
         stage.log("log")
     );
 }
+
+/// The ledger has a mark of the secret, and not the secret. Another secret is refused, at the start
+/// and at a reload, until the operator asks for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn another_secret_is_noticed() {
+    let stage = Stage::new().await;
+    let (owner, connection) = stage.server.config().connect(NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let granted = "GRANT INSERT ON shop.answers TO writer";
+    owner.batch_execute(TABLES).await.unwrap();
+    owner.batch_execute(granted).await.unwrap();
+    let host = stage.server.directory().display();
+    let url = format!("postgresql://writer@/nls?host={host}");
+    let secrets = ["a".repeat(40), "b".repeat(40)];
+    let with = |secret: &str| {
+        let text = POLICY
+            .replace("${SHADOW_URL}", &url)
+            .replace("{memo: false}", &format!("{{secret: {secret}}}"));
+        std::fs::write(stage.file("policy.yaml"), text).unwrap();
+    };
+    let listen: &[&str] = &["--listen", "127.0.0.1:0"];
+    let new: &[&str] = &["--listen", "127.0.0.1:0", "--new-secret"];
+    for (secret, arguments, is_taken) in [
+        (&secrets[0], listen, true),
+        (&secrets[0], listen, true),
+        (&secrets[1], listen, false),
+        (&secrets[1], new, true),
+        (&secrets[1], listen, true),
+        (&secrets[0], listen, false),
+    ] {
+        with(secret);
+        let mut running = stage.serve("log", arguments);
+        if is_taken {
+            assert_eq!(stage.reported(), "READY=1", "{}", stage.log("log"));
+            running.signal("-TERM");
+            assert_eq!(stage.reported(), "STOPPING=1");
+        }
+        assert_eq!(
+            running.0.wait().unwrap().success(),
+            is_taken,
+            "{}",
+            stage.log("log")
+        );
+        let log = stage.log("log");
+        assert_eq!(
+            log.contains("is not the one with which reports were made"),
+            !is_taken
+        );
+        assert!(!log.contains(secret.as_str()));
+    }
+    let ledger = std::fs::read(stage.file("ledger.db")).unwrap();
+    let has = |part: &[u8]| ledger.windows(part.len()).any(|window| window == part);
+    assert!(has(b"local.secret has the mark "));
+    assert!(!has(&secrets[0].as_bytes()[..32]) && !has(&secrets[1].as_bytes()[..32]));
+}

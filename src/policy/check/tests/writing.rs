@@ -37,7 +37,7 @@ async fn a_table_that_is_written_is_known_with_all_its_columns() {
     assert_eq!((local.values.len(), local.may_be_null), (3, false));
     assert!(table.column("id").unwrap().local.is_none());
     assert!(checked.warnings.is_empty(), "{:?}", checked.warnings);
-    // Without a memo, each row has a report of its own, unless there is one row a unit.
+    // Without a memo, each row has its own report, unless there is one row a unit.
     let file = written(KRR, "local: {memo: false}", "id");
     let checked = check(&file, &catalog(), &Rows(Ok(Vec::new())))
         .await
@@ -103,7 +103,7 @@ async fn mistakes_say_what_is_wanted() {
             KRR,
             LOCAL,
             "{path: [id -> s.people.id]}",
-            "unit must be a column of its own",
+            "unit must be a column of the table",
         ),
     ] {
         let found = errors(
