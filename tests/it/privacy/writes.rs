@@ -227,7 +227,7 @@ async fn true_values_never_leave() {
             errors.push_str(&heard_of(sink.send(Bytes::from(row)).await));
         }
         if part < 4 {
-            errors.push_str(&heard_of(sink.finish().await));
+            errors.push_str(&heard_of(sink.as_mut().finish().await));
         }
     }
     drop(collector);

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use futures::SinkExt;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config, NoTls};
 
 use crate::clients::stage::Stage;
@@ -161,13 +161,11 @@ async fn rows_are_written_in_every_way() {
     ];
     let typed = client.prepare_typed(with_default, &typed).await.unwrap();
     for person in 3..40_i32 {
-        let written = client.execute(
-            &typed,
-            &[
-                &person, &2_i32, &"no", &"cold", &"bcd", &true, &false, &2500_i32,
-            ],
-        );
-        assert_eq!(written.await.unwrap(), 1);
+        let values: [&(dyn ToSql + Sync); 8] = [
+            &person, &2_i32, &"no", &"cold", &"bcd", &true, &false, &2500_i32,
+        ];
+        let written = client.execute(&typed, &values).await.unwrap();
+        assert_eq!(written, 1);
     }
     assert_eq!(survey.count().await, "39");
     let kept = survey
