@@ -91,7 +91,7 @@ pub use worth::{
     AdviceSubject, ExpectedAnswer, Pricing, Worth, WorthAggregate, answers, role_worth,
 };
 
-pub use writing::{CopyRows, CopySink, TransactionModes, WriteRecord, Writer, WriterLease};
+pub use writing::{CopyRows, CopySink, TableWriter, TransactionModes, WriteRecord, WriterLease};
 
 use constant_answers::{ConstantAnswers, ConstantKey};
 use epochs::Epochs;
@@ -156,7 +156,7 @@ pub struct Engine {
     /// The names that a shape may have; `None` where the policy records no shapes.
     known_names: Option<KnownNames>,
     /// What roles write, where some do.
-    writer: Option<Arc<Writer>>,
+    writer: Option<Arc<TableWriter>>,
 }
 
 impl Engine {
@@ -175,7 +175,7 @@ impl Engine {
         let constant_answers = ConstantAnswers::default();
         let server = BackendServer::new(shadow.version());
         let known_names = policy.records_shape.then(|| KnownNames::of(&policy));
-        let writer = Writer::of(&policy);
+        let writer = TableWriter::of(&policy);
         Self {
             policy,
             backend,
@@ -494,7 +494,7 @@ impl Service for Engine {
         self.ledger.statement_digest(&query.to_sql()).to_string()
     }
 
-    fn writer(&self, role: &str) -> Option<Arc<Writer>> {
+    fn writer(&self, role: &str) -> Option<Arc<TableWriter>> {
         self.writer_of(role)
     }
 

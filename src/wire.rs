@@ -20,6 +20,7 @@ mod login;
 mod message;
 mod outcome;
 mod page_session;
+mod pinned;
 mod portal;
 mod prepared;
 mod run;

@@ -97,7 +97,8 @@ fn describe_budget(role: &AccountSpec, owner: &AccountSpec, policy: &Policy) -> 
     };
     format!(
         "  {name}: epsilon {epsilon}, delta {delta:e}; at most {questions} charged \
-            questions{each}: which of them fail, {failures} at most, may reveal {leaked} more bits{writes}"
+            questions{each}: which of them fail, {failures} at most, may reveal {leaked} more \
+            bits{writes}"
     )
 }
 

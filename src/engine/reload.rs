@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Answer, Argument, ConnectionLimits, Description, Engine, Format, Metrics, PlanningLimit,
-    Requester, Service, WriteRecord, Writer,
+    Requester, Service, TableWriter, WriteRecord,
 };
 use crate::error::Error;
 use crate::ledger::Record;
@@ -205,7 +205,7 @@ impl Service for Reloadable {
         self.current().digest(query)
     }
 
-    fn writer(&self, role: &str) -> Option<Arc<Writer>> {
+    fn writer(&self, role: &str) -> Option<Arc<TableWriter>> {
         self.current().writer(role)
     }
 

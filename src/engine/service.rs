@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
-use super::{Metrics, PlanningLimit, SessionCount, WriteRecord, Writer};
+use super::{Metrics, PlanningLimit, SessionCount, TableWriter, WriteRecord};
 use crate::error::Error;
 use crate::ledger::Record;
 use crate::memory::HeldMemory;
@@ -128,7 +128,7 @@ pub trait Service: Send + Sync + 'static {
     /// Records an event at the edge.
     fn record(&self, record: Record) -> impl Future<Output = ()> + Send;
     /// What the role may write; `None`: nothing.
-    fn writer(&self, _: &str) -> Option<Arc<Writer>> {
+    fn writer(&self, _: &str) -> Option<Arc<TableWriter>> {
         None
     }
     /// Records a write, without its values.

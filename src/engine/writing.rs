@@ -34,7 +34,7 @@ pub use plan::WritePlan;
 use plan::{left_out, more_than_one, not_listed, not_read, null_in};
 
 /// What roles may write, and the connections for it.
-pub struct Writer {
+pub struct TableWriter {
     writing: Writing,
     /// The tables of each role.
     granted: BTreeMap<String, Vec<TableName>>,
@@ -45,7 +45,7 @@ pub struct Writer {
 }
 
 /// A value as its client sent it.
-pub(super) enum Given {
+pub(super) enum GivenValue {
     Null,
     Default,
     /// Text, of a type by its OID; 0: of the column's.
@@ -69,7 +69,7 @@ pub struct WriteRecord {
     pub ending: Ending,
 }
 
-impl Writer {
+impl TableWriter {
     /// `None` where no role of the policy writes.
     pub(super) fn of(policy: &Policy) -> Option<Arc<Self>> {
         let writing = policy.writing.clone()?;
@@ -209,7 +209,7 @@ impl Writer {
         for row in rows {
             let given = row
                 .iter()
-                .map(|value| given(value, parameters, arguments))
+                .map(|value| value_of(value, parameters, arguments))
                 .collect::<Result<Vec<_>, _>>()?;
             self.row(plan, given, &mut sent)?;
         }
@@ -220,7 +220,7 @@ impl Writer {
     fn row(
         &self,
         plan: &WritePlan<'_>,
-        given: Vec<Given>,
+        given: Vec<GivenValue>,
         sent: &mut Vec<SentValue>,
     ) -> Result<(), Refusal> {
         let unit = plan.unit(&given)?;
@@ -231,14 +231,14 @@ impl Writer {
                 continue;
             };
             let text = match value {
-                Given::Null if local.may_be_null => {
+                GivenValue::Null if local.may_be_null => {
                     sent.push(SentValue::Null);
                     continue;
                 }
-                Given::Null => return Err(null_in(column)),
-                Given::Default => return Err(left_out(plan.table, column)),
-                Given::Text(text, _) => text,
-                Given::Binary(bytes, oid) => {
+                GivenValue::Null => return Err(null_in(column)),
+                GivenValue::Default => return Err(left_out(plan.table, column)),
+                GivenValue::Text(text, _) => text,
+                GivenValue::Binary(bytes, oid) => {
                     binary::text(oid, &bytes).ok_or_else(|| not_read(column))?
                 }
             };
@@ -258,7 +258,7 @@ impl Writer {
                 None => value.report(local, &mut OsRandomness::new()),
             };
             let report = report.map_err(|error| no_randomness(&error))?;
-            sent.push(SentValue::Text(written(column, report), 0));
+            sent.push(SentValue::Text(report_text(column, report), 0));
         }
         Ok(())
     }
@@ -320,7 +320,7 @@ impl TrueValue {
 }
 
 /// A report as text that PostgreSQL reads alike under all settings.
-fn written(column: &WrittenColumn, report: &Scalar) -> String {
+fn report_text(column: &WrittenColumn, report: &Scalar) -> String {
     let text = scalar_text(report);
     match column.data_type {
         Type::Timestamptz => text + "+00",
@@ -328,15 +328,15 @@ fn written(column: &WrittenColumn, report: &Scalar) -> String {
     }
 }
 
-fn given(
+fn value_of(
     value: &WrittenValue,
     parameters: &[u32],
     arguments: &[Argument],
-) -> Result<Given, Refusal> {
+) -> Result<GivenValue, Refusal> {
     let (number, cast) = match value {
-        WrittenValue::Null => return Ok(Given::Null),
-        WrittenValue::Default => return Ok(Given::Default),
-        WrittenValue::Constant(text, oid) => return Ok(Given::Text(text.clone(), *oid)),
+        WrittenValue::Null => return Ok(GivenValue::Null),
+        WrittenValue::Default => return Ok(GivenValue::Default),
+        WrittenValue::Constant(text, oid) => return Ok(GivenValue::Text(text.clone(), *oid)),
         WrittenValue::Parameter(number, cast) => (*number, *cast),
     };
     let at = number - 1;
@@ -350,27 +350,27 @@ fn given(
         .filter(|oid| *oid != 0)
         .unwrap_or(cast);
     Ok(match (&argument.value, argument.format) {
-        (None, _) => Given::Null,
-        (Some(bytes), Format::Binary) => Given::Binary(bytes.clone(), oid),
+        (None, _) => GivenValue::Null,
+        (Some(bytes), Format::Binary) => GivenValue::Binary(bytes.clone(), oid),
         (Some(bytes), Format::Text) => {
             let text = std::str::from_utf8(bytes).map_err(|_| not_utf8())?;
-            Given::Text(TrueText::new(text.to_owned()), oid)
+            GivenValue::Text(TrueText::new(text.to_owned()), oid)
         }
     })
 }
 
 /// Text for a column of a type of the database's own, such as an enum, has no type: PostgreSQL then
 /// reads it as the column's.
-fn as_it_is(column: &WrittenColumn, value: Given) -> SentValue {
+fn as_it_is(column: &WrittenColumn, value: GivenValue) -> SentValue {
     let typed = |oid| match column.is_of_users() && [25, 1042, 1043].contains(&oid) {
         true => 0,
         false => oid,
     };
     match value {
-        Given::Null => SentValue::Null,
-        Given::Default => SentValue::Default,
-        Given::Text(text, oid) => SentValue::Text(text.expose().to_owned(), typed(oid)),
-        Given::Binary(bytes, oid) => SentValue::Binary(bytes, typed(oid)),
+        GivenValue::Null => SentValue::Null,
+        GivenValue::Default => SentValue::Default,
+        GivenValue::Text(text, oid) => SentValue::Text(text.expose().to_owned(), typed(oid)),
+        GivenValue::Binary(bytes, oid) => SentValue::Binary(bytes, typed(oid)),
     }
 }
 
@@ -379,16 +379,19 @@ fn not_utf8() -> Refusal {
     Refusal::new(reason::INVALID_ENCODING, message)
 }
 
-fn no_randomness(error: &RandomError) -> Refusal {
+fn no_randomness(_: &RandomError) -> Refusal {
     let incident = format!("{:016x}", rand::random::<u64>());
-    tracing::error!(incident, %error, "no report was drawn");
+    tracing::error!(
+        incident,
+        "the random source failed, and no report was drawn"
+    );
     let message = format!("internal error; incident {incident}");
     Refusal::new(reason::INTERNAL_ERROR, message)
 }
 
 impl Engine {
     /// The writer, for a role that writes.
-    pub(super) fn writer_of(&self, role: &str) -> Option<Arc<Writer>> {
+    pub(super) fn writer_of(&self, role: &str) -> Option<Arc<TableWriter>> {
         self.writer.clone().filter(|writer| writer.is_for(role))
     }
 

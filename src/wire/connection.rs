@@ -18,11 +18,12 @@ use super::login::LoggedIn;
 use super::message;
 use super::message::Frontend;
 use super::outcome::Outcome;
+use super::pinned::{Pinned, idle_while_writing};
 use super::portal::{Portal, Prepared, Reply, command_tag};
 use super::settings::Settings;
 use super::stream::{FramedStream, RawMessage};
 use super::transaction::{Status, Transaction};
-use super::writing::{Pinned, idle_while_writing};
+
 use crate::engine::{MemoryShare, Service};
 use crate::ledger::Origin;
 use crate::operator::{SessionEntry, State};

@@ -11,11 +11,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::{Connection, FRAME_BYTES_MAX};
 use super::outcome::Outcome;
+use super::pinned::{Pinned, idle_while_writing};
 use super::portal::Reply;
 use super::transaction::Status;
 use crate::engine::{
-    Argument, CopyRows, QuestionEnd, Requester, Service, TransactionModes, WriteRecord, Writer,
-    WriterLease,
+    Argument, CopyRows, QuestionEnd, Requester, Service, TableWriter, TransactionModes,
+    WriteRecord, WriterLease,
 };
 use crate::error::Error;
 use crate::parse::{CopyFormat, SessionStatement, Write, WrittenRows};
@@ -23,15 +24,6 @@ use crate::refusal::{Ending, Refusal, reason};
 
 /// How long a client may be silent within a transaction that writes, or within a COPY.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
-
-/// What a session has of the connections for writing.
-pub(super) enum Pinned {
-    None,
-    /// A transaction is open on it.
-    Open(Box<WriterLease>),
-    /// The connection broke, and the transaction's rows with it.
-    Lost,
-}
 
 impl<S: Service> Connection<S> {
     /// How long a client may be silent that holds one of the connections for writing.
@@ -47,7 +39,7 @@ impl<S: Service> Connection<S> {
         self.service.writer(&self.role).is_some()
     }
 
-    fn writer(&self) -> Result<Arc<Writer>, Refusal> {
+    fn writer(&self) -> Result<Arc<TableWriter>, Refusal> {
         self.service.writer(&self.role).ok_or_else(|| {
             let message = "this role writes nothing";
             Refusal::new(reason::WRITE_NOT_GRANTED, message)
@@ -93,7 +85,7 @@ impl<S: Service> Connection<S> {
             "asked"
         );
         let record = WriteRecord {
-            named: write.named(),
+            named: write.name_for_record(),
             table,
             ending,
         };
@@ -149,7 +141,7 @@ impl<S: Service> Connection<S> {
     /// A connection for the next write, with the transaction that the session is in.
     async fn lease(
         &mut self,
-        writer: &Arc<Writer>,
+        writer: &Arc<TableWriter>,
         requester: &Requester,
     ) -> Result<Box<WriterLease>, Outcome> {
         if self.settings.show("transaction_read_only")?.1 == "on" {
@@ -160,7 +152,7 @@ impl<S: Service> Connection<S> {
             Pinned::Open(lease) => lease,
             Pinned::Lost => {
                 self.pinned = Pinned::Lost;
-                return Err(lost().into());
+                return Err(refuse_lost().into());
             }
             Pinned::None => Box::new(writer.lease().await?),
         };
@@ -298,7 +290,7 @@ impl<S: Service> Connection<S> {
         match &mut self.pinned {
             Pinned::None => Ok(()),
             Pinned::Open(lease) => lease.at_savepoint(command, depth).await,
-            Pinned::Lost => Err(lost()),
+            Pinned::Lost => Err(refuse_lost()),
         }
     }
 
@@ -306,7 +298,7 @@ impl<S: Service> Connection<S> {
     async fn end_writes(&mut self, commits: bool) -> Result<(), Refusal> {
         match std::mem::replace(&mut self.pinned, Pinned::None) {
             Pinned::None => Ok(()),
-            Pinned::Lost if commits => Err(lost()),
+            Pinned::Lost if commits => Err(refuse_lost()),
             Pinned::Lost => Ok(()),
             Pinned::Open(mut lease) => {
                 let ended = lease.end(commits).await;
@@ -332,14 +324,8 @@ impl<S: Service> Connection<S> {
     }
 }
 
-/// 25P03
-pub(super) fn idle_while_writing() -> Refusal {
-    let message = "terminating connection due to idle-in-transaction timeout";
-    Refusal::new(reason::IDLE_TRANSACTION, message)
-}
-
 /// 25P02
-fn lost() -> Refusal {
+fn refuse_lost() -> Refusal {
     Refusal::new(
         reason::TRANSACTION_ABORTED,
         "the transaction's connection to the database is lost, and what it wrote is rolled back",

@@ -3,7 +3,7 @@
 use bytes::{BufMut, Bytes, BytesMut};
 use zeroize::Zeroizing;
 
-use super::{Given, SentValue, WritePlan, Writer};
+use super::{GivenValue, SentValue, TableWriter, WritePlan};
 use crate::parse::{CopyFormat, Style, TrueText};
 use crate::refusal::{Refusal, reason};
 
@@ -43,10 +43,10 @@ impl CopyRows {
     /// `is_last`: no other piece follows.
     ///
     /// # Errors
-    /// 22P02 for rows that are not of the format; those of [`Writer::rows`].
+    /// 22P02 for rows that are not of the format; those of [`TableWriter::rows`].
     pub fn take(
         &mut self,
-        writer: &Writer,
+        writer: &TableWriter,
         plan: &WritePlan<'_>,
         piece: &[u8],
         is_last: bool,
@@ -74,7 +74,7 @@ impl CopyRows {
         }
         self.start = 0;
         if self.input.len() > ROW_BYTES_MAX {
-            return Err(self.malformed("a row is too long"));
+            return Err(self.refuse_row("a row is too long"));
         }
         Ok(sent.freeze())
     }
@@ -134,7 +134,7 @@ impl CopyRows {
         None
     }
 
-    fn fields(&self, row: std::ops::Range<usize>) -> Result<Vec<Given>, Refusal> {
+    fn fields(&self, row: std::ops::Range<usize>) -> Result<Vec<GivenValue>, Refusal> {
         let row = &self.input[row];
         match &self.format {
             CopyFormat::Csv {
@@ -144,11 +144,11 @@ impl CopyRows {
                 force: _,
             } => self.csv(row, style, (*quote, *escape)),
             CopyFormat::Text(style) => self.text(row, style),
-            CopyFormat::Binary => Err(self.malformed("the binary format is not read")),
+            CopyFormat::Binary => Err(self.refuse_row("the binary format is not read")),
         }
     }
 
-    fn text(&self, row: &[u8], style: &Style) -> Result<Vec<Given>, Refusal> {
+    fn text(&self, row: &[u8], style: &Style) -> Result<Vec<GivenValue>, Refusal> {
         let (mut fields, mut begins, mut at) = (Vec::new(), 0, 0);
         loop {
             match row.get(at) {
@@ -166,9 +166,9 @@ impl CopyRows {
         Ok(fields)
     }
 
-    fn text_field(&self, field: &[u8], style: &Style) -> Result<Given, Refusal> {
+    fn text_field(&self, field: &[u8], style: &Style) -> Result<GivenValue, Refusal> {
         if field == style.null.as_bytes() {
-            return Ok(Given::Null);
+            return Ok(GivenValue::Null);
         }
         let mut plain = Zeroizing::new(Vec::with_capacity(field.len()));
         let mut at = 0;
@@ -212,7 +212,7 @@ impl CopyRows {
                 other => plain.push(*other),
             }
         }
-        self.given(&plain)
+        self.field_value(&plain)
     }
 
     fn csv(
@@ -220,7 +220,7 @@ impl CopyRows {
         row: &[u8],
         style: &Style,
         (quote, escape): (u8, u8),
-    ) -> Result<Vec<Given>, Refusal> {
+    ) -> Result<Vec<GivenValue>, Refusal> {
         let (mut fields, mut plain) = (Vec::new(), Zeroizing::new(Vec::new()));
         let (mut is_quoted, mut was_quoted, mut at) = (false, false, 0);
         loop {
@@ -242,12 +242,12 @@ impl CopyRows {
                 Some(byte) if byte != style.delimiter => plain.push(byte),
                 ended => {
                     if ended.is_none() && is_quoted {
-                        return Err(self.malformed("a quote is not closed"));
+                        return Err(self.refuse_row("a quote is not closed"));
                     }
                     let is_null = !was_quoted && *plain == style.null.as_bytes();
                     fields.push(match is_null {
-                        true => Given::Null,
-                        false => self.given(&plain)?,
+                        true => GivenValue::Null,
+                        false => self.field_value(&plain)?,
                     });
                     if ended.is_none() {
                         return Ok(fields);
@@ -259,25 +259,25 @@ impl CopyRows {
         }
     }
 
-    fn given(&self, plain: &[u8]) -> Result<Given, Refusal> {
+    fn field_value(&self, plain: &[u8]) -> Result<GivenValue, Refusal> {
         let text = std::str::from_utf8(plain)
             .ok()
             .filter(|text| !text.contains('\0'));
         let text = text.ok_or_else(|| self.at_line(super::not_utf8()))?;
-        Ok(Given::Text(TrueText::new(text.to_owned()), 0))
+        Ok(GivenValue::Text(TrueText::new(text.to_owned()), 0))
     }
 
     fn check_width(&self, found: usize, wanted: usize) -> Result<(), Refusal> {
         if found < wanted {
-            return Err(self.malformed("a row has too few values"));
+            return Err(self.refuse_row("a row has too few values"));
         }
         if found > wanted {
-            return Err(self.malformed("a row has too many values"));
+            return Err(self.refuse_row("a row has too many values"));
         }
         Ok(())
     }
 
-    fn malformed(&self, what: &str) -> Refusal {
+    fn refuse_row(&self, what: &str) -> Refusal {
         self.at_line(Refusal::new(reason::COPY_DATA, what))
     }
 

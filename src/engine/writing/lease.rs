@@ -10,7 +10,7 @@ use futures::SinkExt;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
-use super::{SentValue, WritePlan, Writer};
+use super::{SentValue, TableWriter, WritePlan};
 use crate::engine::Requester;
 use crate::postgres;
 use crate::postgres::{Connected, literal};
@@ -78,7 +78,7 @@ impl WriterPool {
         let place = Arc::clone(&self.places).acquire_owned();
         let place = tokio::time::timeout(PATIENCE, place).await;
         let place = place.map_err(|_| too_many())?.map_err(|_| too_many())?;
-        let config = self.config.clone().ok_or_else(lost)?;
+        let config = self.config.clone().ok_or_else(refuse_lost)?;
         let idle = Arc::clone(&self.idle);
         let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let kept = match kept.filter(|kept| !kept.connected.client.is_closed()) {
@@ -98,9 +98,9 @@ impl WriterPool {
 
 /// Nothing of the database's notices reaches a client; they are not sent.
 async fn open(config: &tokio_postgres::Config, timeout: Duration) -> Result<Kept, Refusal> {
-    let connected = postgres::connect(config).await.map_err(|error| {
-        tracing::error!(%error, "no connection for writing");
-        lost()
+    let connected = postgres::connect(config).await.map_err(|_| {
+        tracing::error!("no connection for writing");
+        refuse_lost()
     })?;
     let set = format!(
         "SET client_min_messages = error; SET statement_timeout = {}; \
@@ -109,14 +109,14 @@ async fn open(config: &tokio_postgres::Config, timeout: Duration) -> Result<Kept
         IDLE.as_millis()
     );
     let began = connected.client.batch_execute(&set).await;
-    began.map_err(|error| failed(&error))?;
+    began.map_err(|error| refuse_failure(&error))?;
     Ok(Kept {
         connected,
         settings: Vec::new(),
     })
 }
 
-impl Writer {
+impl TableWriter {
     /// A connection for one transaction.
     ///
     /// # Errors
@@ -185,7 +185,7 @@ impl WriterLease {
         client
             .batch_execute(sql)
             .await
-            .map_err(|error| failed(&error))
+            .map_err(|error| refuse_failure(&error))
     }
 
     /// Lets the database read values as the session would.
@@ -229,14 +229,14 @@ impl WriterLease {
         let client = &self.kept.connected.client;
         let mut running = std::pin::pin!(client.execute_typed(sql, &parameters));
         tokio::select! {
-            ended = &mut running => return ended.map_err(|error| failed(&error)),
+            ended = &mut running => return ended.map_err(|error| refuse_failure(&error)),
             () = cancelled => {}
         }
         let asked = postgres::cancel(&self.config, client).await;
-        if let Err(error) = asked {
-            tracing::warn!(%error, "a write was not cancelled");
+        if asked.is_err() {
+            tracing::warn!("a write was not cancelled");
         }
-        running.await.map_err(|error| failed(&error))
+        running.await.map_err(|error| refuse_failure(&error))
     }
 
     /// Begins a COPY.
@@ -246,7 +246,7 @@ impl WriterLease {
     pub async fn copy(&mut self, plan: &WritePlan<'_>) -> Result<CopySink, Refusal> {
         let client = &self.kept.connected.client;
         let sink = client.copy_in(&plan.copy_sql()).await;
-        let sink = Box::pin(sink.map_err(|error| failed(&error))?);
+        let sink = Box::pin(sink.map_err(|error| refuse_failure(&error))?);
         Ok(CopySink(sink))
     }
 }
@@ -260,7 +260,10 @@ impl CopySink {
     /// # Errors
     /// As [`WriterLease::insert`].
     pub async fn send(&mut self, rows: Bytes) -> Result<(), Refusal> {
-        self.0.send(rows).await.map_err(|error| failed(&error))
+        self.0
+            .send(rows)
+            .await
+            .map_err(|error| refuse_failure(&error))
     }
 
     /// Ends it; how many rows there were.
@@ -269,7 +272,7 @@ impl CopySink {
     /// As [`WriterLease::insert`].
     pub async fn finish(mut self) -> Result<u64, Refusal> {
         let finished = self.0.as_mut().finish().await;
-        finished.map_err(|error| failed(&error))
+        finished.map_err(|error| refuse_failure(&error))
     }
 }
 
@@ -327,7 +330,7 @@ impl ToSql for SentValue {
 
 /// What a client hears of an error of the database: a broken constraint by its code, in fixed
 /// words. The database's own words, its detail and its context may hold values.
-fn failed(error: &tokio_postgres::Error) -> Refusal {
+fn refuse_failure(error: &tokio_postgres::Error) -> Refusal {
     let code = error
         .code()
         .map_or("", tokio_postgres::error::SqlState::code);
@@ -347,12 +350,12 @@ fn failed(error: &tokio_postgres::Error) -> Refusal {
             return Refusal::new(reason::STATEMENT_CANCELLED, message);
         }
         _ if code.starts_with("23") => "a constraint is not met",
-        _ => return lost(),
+        _ => return refuse_lost(),
     };
     Refusal::of_postgres(code, broken)
 }
 
-fn lost() -> Refusal {
+fn refuse_lost() -> Refusal {
     Refusal::new(reason::WRITE_FAILED, "the database did not take the rows")
         .detail("Its own words are not passed on, since they may hold values.")
         .hint("Compare the values with the columns' types; the SQLSTATE is in pgveil's log.")

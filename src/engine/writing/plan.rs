@@ -1,6 +1,6 @@
 //! The table and the columns of a write, and what is wrong with values for them.
 
-use super::{Given, SentValue, binary};
+use super::{GivenValue, SentValue, binary};
 use crate::catalog::Type;
 use crate::ir::sql::scalar_text;
 use crate::parse::TrueText;
@@ -21,7 +21,7 @@ impl WritePlan<'_> {
     }
 
     /// The unit of a row, in one form for all spellings of it.
-    pub(super) fn unit(&self, given: &[Given]) -> Result<TrueText, Refusal> {
+    pub(super) fn unit(&self, given: &[GivenValue]) -> Result<TrueText, Refusal> {
         let at = self
             .columns
             .iter()
@@ -33,13 +33,13 @@ impl WritePlan<'_> {
         };
         let of_binary;
         let text = match given {
-            Given::Text(text, _) => text,
-            Given::Binary(bytes, oid) => {
+            GivenValue::Text(text, _) => text,
+            GivenValue::Binary(bytes, oid) => {
                 of_binary = binary::text(*oid, bytes).ok_or_else(|| not_read(column))?;
                 &of_binary
             }
-            Given::Null => return Err(null_in(column)),
-            Given::Default => return Err(left_out(self.table, column)),
+            GivenValue::Null => return Err(null_in(column)),
+            GivenValue::Default => return Err(left_out(self.table, column)),
         };
         let read = read_value(&column.data_type, text.expose()).ok_or_else(|| not_read(column))?;
         let plain = scalar_text(&read);

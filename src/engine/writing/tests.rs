@@ -52,7 +52,7 @@ fn word(table: &WrittenTable, secret: &str, column: usize, unit: &str, value: &s
     first
 }
 
-/// The same bytes in every version; any other secret, table, column, odds, unit or value gives
+/// Words are the same in every version; any other secret, table, column, odds, unit or value gives
 /// others, also where the parts together are the same text.
 #[test]
 fn words_depend_on_each_part_of_their_name() {

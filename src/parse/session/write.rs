@@ -98,7 +98,7 @@ impl Write {
     }
 
     /// What the record of statements names by a digest: the table and the columns.
-    pub fn named(&self) -> String {
+    pub fn name_for_record(&self) -> String {
         let WriteTarget { table, columns } = &self.target;
         format!("INSERT INTO {table:?} {columns:?}")
     }

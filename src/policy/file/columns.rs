@@ -227,12 +227,12 @@ fn reports(
     what: &str,
     findings: &mut Findings,
 ) -> (Option<(Location, Option<Randomiser>)>, bool) {
-    let mut read = |key: &'static str, findings: &mut Findings| {
-        let node = fields.optional(key)?;
-        let randomiser = read_randomiser(node, &format!("{key} of {what}"), findings);
-        Some((node.place, randomiser))
+    let (collected, local) = (fields.optional("collected"), fields.optional("local"));
+    let mut read = |key: &str, node: Option<&YamlNode>| {
+        let randomiser = read_randomiser(node?, &format!("{key} of {what}"), findings);
+        Some((node?.place, randomiser))
     };
-    let (collected, local) = (read("collected", findings), read("local", findings));
+    let (collected, local) = (read("collected", collected), read("local", local));
     if let (Some(_), Some((place, _))) = (&collected, &local) {
         let message = format!(
             "{what} must not have both: collected says that values were randomised before they \

@@ -10,7 +10,8 @@ import org.postgresql.PGConnection;
 /** pgJDBC writes through pgveil: batches, prepared statements of the server, COPY. */
 public class Writes {
     static final String COLUMNS =
-        "\"Person\", \"Wave\", \"Smoked\", \"Illness\", \"Letter\", \"Tea\", \"Coffee\", \"Income\"";
+        "\"Person\", \"Wave\", \"Smoked\", \"Illness\", "
+        + "\"Letter\", \"Tea\", \"Coffee\", \"Income\"";
 
     static Connection open(String port, String role, String... options) throws SQLException {
         Properties of = new Properties();
@@ -58,8 +59,8 @@ public class Writes {
         long before = count("true");
         int first = (int) before * 10 + 10_000;
         try (Connection veiled = open(port, "collector", options)) {
-            PreparedStatement insert = veiled.prepareStatement("INSERT INTO \"Survey\".\"Answers\" ("
-                + COLUMNS + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+            PreparedStatement insert = veiled.prepareStatement(
+                "INSERT INTO \"Survey\".\"Answers\" (" + COLUMNS + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
             batch(insert, first, first + 100);
             expect(count("true") == before + 100, "a batch of 100 rows");
             veiled.setAutoCommit(false);

@@ -87,7 +87,8 @@ async fn the_login_may_insert_and_nothing_else() {
             "has TRUNCATE on shop.answers",
         ),
         (
-            "GRANT other TO writer; GRANT SELECT ON shop.people TO other; ALTER ROLE writer NOINHERIT",
+            "GRANT other TO writer; GRANT SELECT ON shop.people TO other; \
+                ALTER ROLE writer NOINHERIT",
             "REVOKE other FROM writer; REVOKE SELECT ON shop.people FROM other",
             "has SELECT on shop.people",
         ),

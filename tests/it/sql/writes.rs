@@ -41,7 +41,7 @@ tables:
       Tea: {{visible: true, also: [Coffee], local: {{mechanism: unary, epsilon: 1}}}}
       Income: {{bounds: [1000, 5000], local: {{mechanism: mean, epsilon: 1}}}}
   Survey.Others:
-    unit: person
+    unit: Person
     columns:
       smoked: {{values: [no, yes], local: {{mechanism: coin, truth: 1/2, yes: 1/2}}}}
 limits: {{groups: 10000, failures: 10, statement_timeout: 60s, connections: 40}}
@@ -59,7 +59,7 @@ CREATE TABLE \"Survey\".\"Answers\" (\"Row\" bigserial PRIMARY KEY,
 CHECK (\"Wave\" > 0), \"Smoked\" varchar(8), \"Illness\" \"Survey\".\"Kind\", \"Letter\" char(5),
 \"Tea\" bool NOT NULL, \"Coffee\" bool, \"Income\" int, at timestamptz DEFAULT now(),
 UNIQUE (\"Person\", \"Wave\") DEFERRABLE INITIALLY IMMEDIATE);
-CREATE TABLE \"Survey\".\"Others\" (person uuid PRIMARY KEY, smoked text NOT NULL);
+CREATE TABLE \"Survey\".\"Others\" (\"Person\" int PRIMARY KEY, smoked text NOT NULL);
 CREATE ROLE writer LOGIN; GRANT USAGE ON SCHEMA \"Survey\" TO writer;
 GRANT INSERT ON \"Survey\".\"Answers\", \"Survey\".\"Others\" TO writer;
 GRANT USAGE ON ALL SEQUENCES IN SCHEMA \"Survey\" TO writer;
@@ -385,10 +385,9 @@ async fn forms_and_values_that_are_refused() {
         .await;
     assert_eq!(letters, ["∅"]);
     let other = survey.client("other").await;
-    let uuid = "INSERT INTO \"Others\" (person, smoked) VALUES \
-        ('A0EEBC99-9C0B-4EF8-BB6D-6BB9BD380A11', 'no')";
-    other.batch_execute(uuid).await.unwrap();
-    let error = other.batch_execute(uuid).await.unwrap_err();
+    let once = "INSERT INTO \"Others\" (\"Person\", smoked) VALUES (7, 'no')";
+    other.batch_execute(once).await.unwrap();
+    let error = other.batch_execute(once).await.unwrap_err();
     assert_eq!(error.code(), Some(&SqlState::UNIQUE_VIOLATION));
     assert!(error.as_db_error().unwrap().detail().is_none());
 }

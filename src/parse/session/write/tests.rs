@@ -55,7 +55,10 @@ fn constants_and_parameters_are_read_with_their_casts() {
     assert_eq!(write.parameters(), [(0, 1), (0, 0), (1043, 0)]);
     // Nothing prints a value.
     assert!(!format!("{write:?}").contains("flu"));
-    assert_eq!(write.named(), "INSERT INTO [\"s\", \"T\"] [\"a\", \"B\"]");
+    assert_eq!(
+        write.name_for_record(),
+        "INSERT INTO [\"s\", \"T\"] [\"a\", \"B\"]"
+    );
 }
 
 /// What is no write stays what it is, and who does not write gets the refusal of before.
