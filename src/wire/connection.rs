@@ -23,7 +23,6 @@ use super::portal::{Portal, Prepared, Reply, command_tag};
 use super::settings::Settings;
 use super::stream::{FramedStream, RawMessage};
 use super::transaction::{Status, Transaction};
-
 use crate::engine::{MemoryShare, Service};
 use crate::ledger::Origin;
 use crate::operator::{SessionEntry, State};

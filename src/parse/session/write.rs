@@ -10,6 +10,7 @@ use zeroize::Zeroizing;
 
 use super::copy::{CopyFormat, copy_in_format};
 use super::words::Words;
+use crate::parse::grammar::is_reserved;
 use crate::parse::{Statement, parameter_oid, parser_of};
 use crate::refusal::{Refusal, reason};
 
@@ -344,6 +345,11 @@ fn typed_constant(tokens: &[TokenWithSpan]) -> Result<WrittenValue, Refusal> {
         return Err(unreadable());
     };
     let (data_type, constant_token) = tokens.split_at(last);
+    // `SELECT 'x'` is no constant of a type.
+    let first = Words::new(data_type, "").peek_keyword();
+    if first.is_some_and(|word| is_reserved(&word)) {
+        return Err(unreadable());
+    }
     let mut words = Words::new(constant_token, "");
     let text = words.string().ok_or_else(unreadable)?;
     words.end().map_err(|_| unreadable())?;

@@ -202,17 +202,20 @@ async fn true_values_never_leave() {
     }
     // By its name, in SQL: what EXECUTE computes, it computes in the shadow.
     let mut refused = String::new();
-    for at in 0..CANARIES / 2 {
+    for at in 0..50_000 {
         // The client counts its names over all connections of the process.
         let execute = format!(
             "EXECUTE s{at} ({at}, {}, '{}', NULL)",
             number(at),
             canary(at)
         );
-        refused.push_str(&heard_of(collector.batch_execute(&execute).await));
+        refused = heard_of(collector.batch_execute(&execute).await);
+        errors.push_str(&refused);
+        if refused.contains("0A000") {
+            break;
+        }
     }
     assert!(refused.contains("0A000"), "{refused}");
-    errors.push_str(&refused);
     // COPY: whole, and ended half way by a value, by the database and by the client.
     for part in 0..5 {
         let copy = format!("COPY shop.answers ({columns}) FROM STDIN");

@@ -89,6 +89,7 @@ fn refusals_of_writes_repeat_no_value() {
         "INSERT INTO t (a) VALUES ('canary' 'x)",
         "INSERT INTO t (a) VALUES ('canary'",
         "INSERT INTO t (a) VALUES (canary)",
+        "INSERT INTO t (a) VALUES ((SELECT 'canary'))",
         "INSERT INTO t (a) VALUES ('canary' + 1)",
         "INSERT INTO t (a) VALUES ('canary'::int::text)",
         "INSERT INTO t (a) VALUES ('canary') canary",
