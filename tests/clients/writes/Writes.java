@@ -60,7 +60,8 @@ public class Writes {
         int first = (int) before * 10 + 10_000;
         try (Connection veiled = open(port, "collector", options)) {
             PreparedStatement insert = veiled.prepareStatement(
-                "INSERT INTO \"Survey\".\"Answers\" (" + COLUMNS + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
+                "INSERT INTO \"Survey\".\"Answers\" ("
+                + COLUMNS + ") VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
             batch(insert, first, first + 100);
             expect(count("true") == before + 100, "a batch of 100 rows");
             veiled.setAutoCommit(false);
