@@ -424,6 +424,11 @@ impl Policy {
         self.roles.iter().find(|r| r.name == name)
     }
 
+    /// The first role that asks, not only writes.
+    pub fn asking_role(&self) -> Option<&Role> {
+        self.roles.iter().find(|role| role.asks)
+    }
+
     pub fn operator(&self, name: &str) -> Option<&Operator> {
         self.operators.iter().find(|o| o.name == name)
     }

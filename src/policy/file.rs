@@ -176,6 +176,10 @@ fn stand_in(variable: &str, what: &str) -> String {
     }
 }
 
+#[allow(
+    clippy::too_many_lines,
+    reason = "a few lines for each key of the policy"
+)]
 fn read(
     name: &str,
     root: &YamlNode,

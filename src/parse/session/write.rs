@@ -322,13 +322,12 @@ fn constant(words: &mut Words<'_>) -> Option<WrittenValue> {
     if let Some(found) = words.string().or_else(|| words.number()) {
         return Some(text(found));
     }
-    match words.peek() {
-        Some(Token::UnicodeStringLiteral(found) | Token::NationalStringLiteral(found)) => {
-            let made = text(found.clone());
-            words.next();
-            return Some(made);
-        }
-        _ => {}
+    if let Some(Token::UnicodeStringLiteral(found) | Token::NationalStringLiteral(found)) =
+        words.peek()
+    {
+        let made = text(found.clone());
+        words.next();
+        return Some(made);
     }
     match words.any_keyword(&["NULL", "TRUE", "FALSE"])?.as_str() {
         "NULL" => Some(WrittenValue::Null),
