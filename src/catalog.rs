@@ -20,7 +20,9 @@ pub use load::load;
 pub use row_digest::{Content, PRINTED};
 pub use server::BackendServer;
 pub use type_of::{element_of, oid_of};
-pub use write_login::excess_of_write_login;
+pub use write_login::{
+    database_identity, excess_of_write_login, indexes_that_refuse, lack_of_write_login,
+};
 
 use serde::{Deserialize, Serialize};
 

@@ -35,6 +35,7 @@ mod choose_law;
 mod conversion;
 mod effects;
 mod event_bits;
+mod exp;
 mod exponential;
 mod gaussian;
 mod group_privacy;

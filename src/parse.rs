@@ -52,7 +52,8 @@ pub use monitor::MonitorQuery;
 pub(crate) use position::TokenPositions;
 pub use session::{
     Copy, CopyFormat, Declare, Direction, Execute, Fetch, FetchCount, Force, Modes, Prepare,
-    SessionStatement, SettingScope, Style, TrueText, Write, WriteTarget, WrittenRows, WrittenValue,
+    OTHER_TYPE, SessionStatement, SettingScope, Style, TrueText, Write, WriteTarget, WrittenRows,
+    WrittenValue, type_of_number,
 };
 pub use set_config::{Configure, Given};
 

@@ -43,6 +43,46 @@ pub async fn excess_of_write_login(
     Ok(excess)
 }
 
+/// What of these tables' columns the connected login may not insert into, each as
+/// [`excess_of_write_login`] says it.
+pub async fn lack_of_write_login(
+    client: &Client,
+    (oid, name): (u32, &str),
+    columns: &[String],
+) -> Result<Vec<String>, Error> {
+    let rows = client.query(LACK_SQL, &[&oid, &columns]).await?;
+    let mut lack = Vec::new();
+    for row in rows {
+        match row.try_get::<_, Option<String>>(0)? {
+            Some(column) => lack.push(format!("may not INSERT into column {column} of {name}")),
+            None => lack.push(format!("has no USAGE on the schema of {name}")),
+        }
+    }
+    Ok(lack)
+}
+
+/// Which database this is: its name and OID, and the server's identifier where the login may read
+/// it. A physical replica has those of its primary.
+pub async fn database_identity(client: &Client) -> Result<(String, u32, Option<i64>), Error> {
+    let row = client.query_one(DATABASE_SQL, &[]).await?;
+    // Some hosts let no login read it.
+    let server = client.query_one(SERVER_SQL, &[]).await.ok();
+    let server = server.and_then(|row| row.try_get(0).ok());
+    Ok((row.try_get(0)?, row.try_get(1)?, server))
+}
+
+/// Unique and exclusion indexes that see one of these columns of a table or of its partitions, or
+/// may: those of expressions, of a part of the rows and over generated columns. By name.
+pub async fn indexes_that_refuse(
+    client: &Client,
+    table: u32,
+    columns: &[String],
+) -> Result<Vec<String>, Error> {
+    let rows = client.query(INDEXES_SQL, &[&table, &columns]).await?;
+    let names = rows.iter().map(|row| row.try_get(0));
+    Ok(names.collect::<Result<_, _>>()?)
+}
+
 fn add_role(row: &Row, excess: &mut Vec<String>) -> Result<(), Error> {
     let (name, is_own): (String, bool) = (row.try_get(0)?, row.try_get(1)?);
     let who = match is_own {
@@ -93,6 +133,30 @@ fn add_relation(row: &Row, is_wanted: bool, excess: &mut Vec<String>) -> Result<
     }
     Ok(())
 }
+
+const LACK_SQL: &str = r#"
+SELECT a.name FROM pg_catalog.unnest($2::text[]) AS a(name)
+WHERE NOT pg_catalog.has_column_privilege($1::oid, a.name, 'INSERT')
+UNION ALL
+SELECT NULL FROM pg_catalog.pg_class c
+WHERE c.oid = $1::oid AND NOT pg_catalog.has_schema_privilege(c.relnamespace, 'USAGE')"#;
+
+const DATABASE_SQL: &str = r#"
+SELECT d.datname::text, d.oid FROM pg_catalog.pg_database d
+WHERE d.datname = pg_catalog.current_database()"#;
+
+const SERVER_SQL: &str = "SELECT system_identifier FROM pg_catalog.pg_control_system()";
+
+const INDEXES_SQL: &str = r#"
+WITH RECURSIVE tree(oid) AS (
+  SELECT $1::oid
+  UNION SELECT i.inhrelid FROM pg_catalog.pg_inherits i JOIN tree ON i.inhparent = tree.oid)
+SELECT DISTINCT c.relname::text FROM pg_catalog.pg_index x JOIN tree ON x.indrelid = tree.oid
+     JOIN pg_catalog.pg_class c ON c.oid = x.indexrelid
+WHERE (x.indisunique OR x.indisexclusion) AND (x.indexprs IS NOT NULL OR x.indpred IS NOT NULL
+  OR EXISTS (SELECT FROM pg_catalog.pg_attribute a WHERE a.attrelid = x.indrelid
+             AND a.attnum = ANY (x.indkey) AND (a.attname = ANY ($2::text[]) OR a.attgenerated <> '')))
+ORDER BY 1"#;
 
 /// The roles that the login is, or may become. A superuser may become every role.
 const ROLES_SQL: &str = r#"

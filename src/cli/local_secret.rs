@@ -1,7 +1,8 @@
 //! Notices that the secret of memoised reports is another one than before: every value that is
 //! written again would get a second report.
 
-use sha2::{Digest, Sha256};
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
 
 use super::Failure;
 use crate::ledger::Ledger;
@@ -43,10 +44,12 @@ pub async fn check_secret(file: &File, ledger: &Ledger, is_new: bool) -> Result<
 
 /// Says which secret it is, and nothing else of it.
 fn mark(secret: &Secret) -> String {
-    let mut hash = Sha256::new();
-    hash.update(LABEL);
-    hash.update(secret.expose());
-    let digest: [u8; 32] = hash.finalize().into();
+    // A key of any length is taken.
+    let Ok(mut keyed) = Hmac::<Sha256>::new_from_slice(secret.expose().as_bytes()) else {
+        return String::new();
+    };
+    keyed.update(LABEL);
+    let digest: [u8; 32] = keyed.finalize().into_bytes().into();
     digest[..16]
         .iter()
         .map(|byte| format!("{byte:02x}"))

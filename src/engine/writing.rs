@@ -21,7 +21,9 @@ use crate::ir::sql::scalar_text;
 use crate::ledger::{Event, LoggedStatement, Record, Verdict};
 use crate::mechanism::randomise::part_of;
 use crate::mechanism::{Loss, Odds, OsRandomness, RandomError, Randomness};
-use crate::parse::{TrueText, Write, WriteTarget, WrittenRows, WrittenValue};
+use crate::parse::{
+    OTHER_TYPE, TrueText, Write, WriteTarget, WrittenRows, WrittenValue, type_of_number,
+};
 use crate::policy::{
     Local, Policy, Scalar, TableName, Writing, WrittenColumn, WrittenTable, read_value,
 };
@@ -31,7 +33,7 @@ use lease::WriterPool;
 pub use lease::{CopySink, TransactionModes, WriterLease};
 use memo::Memo;
 pub use plan::WritePlan;
-use plan::{left_out, more_than_one, not_listed, not_read, null_in};
+use plan::{cast_not_read, left_out, more_than_one, not_listed, not_read, null_in};
 
 /// What roles may write, and the connections for it.
 pub struct TableWriter {
@@ -180,7 +182,7 @@ impl TableWriter {
             let declared = declared.get(at).copied().unwrap_or(0);
             let of_column = plan.columns.get(*column).map(|column| column.parameter());
             let mut known = [declared, *cast].into_iter().chain(of_column);
-            known.find(|oid| *oid != 0).ok_or_else(|| {
+            known.find(|oid| ![0, OTHER_TYPE].contains(oid)).ok_or_else(|| {
                 let message = format!("could not determine data type of parameter ${}", at + 1);
                 Refusal::new(reason::UNKNOWN_PARAMETER, message)
             })
@@ -209,7 +211,11 @@ impl TableWriter {
         for row in rows {
             let given = row
                 .iter()
-                .map(|value| value_of(value, parameters, arguments))
+                .zip(&plan.columns)
+                .map(|(value, column)| {
+                    plan.check_cast(column, value)?;
+                    value_of(value, parameters, arguments)
+                })
                 .collect::<Result<Vec<_>, _>>()?;
             self.row(plan, given, &mut sent)?;
         }
@@ -226,6 +232,11 @@ impl TableWriter {
         let unit = plan.unit(&given)?;
         let mut set: BTreeMap<usize, usize> = BTreeMap::new();
         for (column, value) in plan.columns.iter().zip(given) {
+            if column.name == plan.table.unit {
+                // As the memo has it, so that no two spellings of a unit are two units.
+                sent.push(SentValue::Text(unit.expose().to_owned(), 0));
+                continue;
+            }
             let Some(local) = &column.local else {
                 sent.push(as_it_is(column, value));
                 continue;
@@ -336,7 +347,12 @@ fn value_of(
     let (number, cast) = match value {
         WrittenValue::Null => return Ok(GivenValue::Null),
         WrittenValue::Default => return Ok(GivenValue::Default),
+        WrittenValue::Constant(text, OTHER_TYPE) => return Ok(GivenValue::Text(text.clone(), 0)),
         WrittenValue::Constant(text, oid) => return Ok(GivenValue::Text(text.clone(), *oid)),
+        WrittenValue::Number(text) => {
+            return Ok(GivenValue::Text(text.clone(), type_of_number(text.expose())));
+        }
+        WrittenValue::Parameter(number, OTHER_TYPE) => (*number, 0),
         WrittenValue::Parameter(number, cast) => (*number, *cast),
     };
     let at = number - 1;

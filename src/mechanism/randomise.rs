@@ -2,6 +2,7 @@
 //!
 //! A probability is a threshold below 2^64: an event happens where a uniform word is below it.
 
+use super::exp::exp;
 use super::local::Randomiser;
 use super::random::{RandomError, Randomness};
 
@@ -42,7 +43,9 @@ impl Odds {
     /// Warner 1965; Kairouz, Oh, Viswanath 2014 (k-ary randomised response); Wang et al. 2017,
     /// section 4.3; Duchi, Jordan, Wainwright 2018, section 4.1.
     pub fn of(randomiser: &Randomiser, values: usize) -> Option<Self> {
-        if values < 2 || !randomiser.epsilon().is_finite() {
+        // Epsilons of coins and bits are computed, and may be off in the last digits.
+        let is_private = randomiser.epsilon() <= EPSILON_MAX * (1.0 + MARGIN);
+        if values < 2 || !is_private {
             return None;
         }
         let between = |likely: f64, rare: f64| {
@@ -171,7 +174,7 @@ impl std::fmt::Display for Odds {
 /// bound below `e^epsilon`.
 fn least(epsilon: f64, values: usize) -> Option<u64> {
     // Exact: a double times a power of two, of at most 2^(60 + 29).
-    let e = (epsilon.exp() * (1.0 - MARGIN) * (1u64 << DIGITS) as f64).floor() as u128;
+    let e = (exp(epsilon) * (1.0 - MARGIN) * (1u64 << DIGITS) as f64).floor() as u128;
     let of_one = 1u128 << DIGITS;
     if e <= of_one || epsilon > EPSILON_MAX {
         return None;

@@ -19,7 +19,9 @@ pub use copy::{Copy, CopyFormat, Force, Style};
 pub use cursor::{Declare, Direction, Fetch, FetchCount};
 pub use prepared::{Execute, Prepare};
 use words::Words;
-pub use write::{TrueText, Write, WriteTarget, WrittenRows, WrittenValue};
+pub use write::{
+    OTHER_TYPE, TrueText, Write, WriteTarget, WrittenRows, WrittenValue, type_of_number,
+};
 pub(super) use write::{of_tokens as write, without_words};
 
 /// A statement that is answered at the edge.

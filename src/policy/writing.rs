@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{Scalar, Secret};
 use crate::catalog::{Type, oid_of};
-use crate::mechanism::Odds;
+use crate::mechanism::{Odds, Randomiser};
 
 /// The tables that roles write, and how they are reached.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,6 +41,8 @@ pub struct WrittenColumn {
 /// How the values of a column are randomised on the way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Local {
+    /// As the policy declares it.
+    pub randomiser: Randomiser,
     pub odds: Odds,
     /// The values of its list, in its order; a clear and a set bit.
     pub values: Vec<Scalar>,

@@ -18,7 +18,7 @@ use super::login::LoggedIn;
 use super::message;
 use super::message::Frontend;
 use super::outcome::Outcome;
-use super::pinned::{Pinned, idle_while_writing};
+use super::pinned::{Pinned, idle_while_writing, writing_too_long};
 use super::portal::{Portal, Prepared, Reply, command_tag};
 use super::settings::Settings;
 use super::stream::{FramedStream, RawMessage};
@@ -145,6 +145,10 @@ impl<S: Service> Connection<S> {
         let ended = self.entry.end_token();
         loop {
             let patience = self.patience();
+            // Also for a client that is never silent.
+            if self.is_writing_too_long() {
+                return Outcome::Fatal(writing_too_long());
+            }
             let idle = async {
                 match patience {
                     Some((limit, _)) => tokio::time::sleep(limit).await,
@@ -218,6 +222,8 @@ impl<S: Service> Connection<S> {
         match self.take(frame).await {
             Err(Outcome::Refused(refusal)) => {
                 self.refuse(&refusal);
+                // What an earlier message of the pipeline wrote is rolled back.
+                self.settle_writes().await;
                 if matches!(kind, b'Q' | b'F') {
                     return self.ready().await;
                 }

@@ -13,6 +13,12 @@ pub(super) enum Pinned {
 }
 
 /// 25P03
+pub(super) fn writing_too_long() -> Refusal {
+    let message = "terminating connection: its transaction has been writing for too long";
+    Refusal::new(reason::IDLE_TRANSACTION, message)
+}
+
+/// 25P03
 pub(super) fn idle_while_writing() -> Refusal {
     let message = "terminating connection due to idle-in-transaction timeout";
     Refusal::new(reason::IDLE_TRANSACTION, message)

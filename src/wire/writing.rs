@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use pgwire::messages::copy::CopyInResponse;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{Connection, FRAME_BYTES_MAX};
@@ -24,14 +26,21 @@ use crate::refusal::{Ending, Refusal, reason};
 
 /// How long a client may be silent within a transaction that writes, or within a COPY.
 const SILENCE_MAX: Duration = Duration::from_secs(300);
+/// How long a transaction may write, counted from its first write.
+const AGE_MAX: Duration = Duration::from_secs(600);
 
 impl<S: Service> Connection<S> {
     /// How long a client may be silent that holds one of the connections for writing.
     pub(super) fn patience_of_writes(&self) -> Option<Duration> {
         match self.pinned {
-            Pinned::Open(_) => Some(SILENCE_MAX),
+            Pinned::Open(ref lease) => Some(SILENCE_MAX.min(AGE_MAX.saturating_sub(lease.age()))),
             Pinned::None | Pinned::Lost => None,
         }
+    }
+
+    /// Whether its transaction holds a connection for writing for longer than any may.
+    pub(super) fn is_writing_too_long(&self) -> bool {
+        matches!(&self.pinned, Pinned::Open(lease) if lease.age() >= AGE_MAX)
     }
 
     /// Whether the role writes any table.
@@ -107,10 +116,11 @@ impl<S: Service> Connection<S> {
             let sent = writer.rows(&plan, write, values)?;
             (plan.insert_sql(&sent), sent)
         };
-        let lease = self.lease(&writer, requester).await?;
+        let lease = self.lease(&writer, requester, Use::Rows).await?;
         let in_transaction = lease.is_open();
         let given_up = CancellationToken::new();
         let ended = given_up.clone();
+        let (back, returned) = oneshot::channel();
         let run = self.wait(move |_, token| async move {
             let mut lease = lease;
             let cancelled = async {
@@ -120,21 +130,31 @@ impl<S: Service> Connection<S> {
                 }
             };
             let inserted = lease.insert(&sql, &sent, cancelled).await;
-            Ok::<_, Error>((lease, inserted))
+            // Nobody waits for it: the connection is closed, which ends its transaction.
+            let _ = back.send((lease, inserted));
+            Ok::<_, Error>(())
         });
-        match run.await {
-            Ok((lease, inserted)) => {
-                self.give_back(lease, inserted.is_ok());
-                Ok(Reply::done(format!("INSERT 0 {}", inserted?)))
+        let waited = run.await;
+        if waited.is_err() {
+            given_up.cancel();
+        }
+        // What the client hears is what became of the rows, also where it waited too long.
+        let inserted = match &waited {
+            Ok(()) | Err(Outcome::Refused(_)) => returned.await.ok(),
+            Err(Outcome::Fatal(_) | Outcome::Closed) => None,
+        };
+        let Some((lease, inserted)) = inserted else {
+            if in_transaction {
+                self.pinned = Pinned::Lost;
             }
-            Err(outcome) => {
-                // It must not be written once the client has heard that it was not.
-                given_up.cancel();
-                if in_transaction {
-                    self.pinned = Pinned::Lost;
-                }
-                Err(outcome)
-            }
+            waited?;
+            return Err(refuse_lost().into());
+        };
+        self.give_back(lease, inserted.is_ok());
+        match (inserted, waited) {
+            (Ok(rows), _) => Ok(Reply::done(format!("INSERT 0 {rows}"))),
+            (Err(_), Err(outcome)) => Err(outcome),
+            (Err(refusal), Ok(())) => Err(refusal.into()),
         }
     }
 
@@ -143,6 +163,7 @@ impl<S: Service> Connection<S> {
         &mut self,
         writer: &Arc<TableWriter>,
         requester: &Requester,
+        for_what: Use,
     ) -> Result<Box<WriterLease>, Outcome> {
         if self.settings.show("transaction_read_only")?.1 == "on" {
             let message = "cannot write in a read-only transaction";
@@ -154,12 +175,13 @@ impl<S: Service> Connection<S> {
                 self.pinned = Pinned::Lost;
                 return Err(refuse_lost().into());
             }
-            Pinned::None => Box::new(writer.lease().await?),
+            Pinned::None => Box::new(writer.lease(&requester.role).await?),
         };
         let is_alone = match self.transaction.status() {
             Status::Idle => true,
-            // What the client asks for next ends the implicit transaction.
-            Status::Pipeline => self.channel.is_sync_next(),
+            // What the client asks for next ends the implicit transaction. Amid a COPY, Sync does
+            // not: other statements may follow the rows.
+            Status::Pipeline => for_what == Use::Rows && self.channel.is_sync_next(),
             Status::Implicit | Status::Open | Status::Failed => false,
         };
         let modes = TransactionModes {
@@ -206,7 +228,28 @@ impl<S: Service> Connection<S> {
         let writer = self.writer()?;
         let plan = writer.plan(requester, &write.target)?;
         *table = Some(plan.table());
-        let mut lease = self.lease(&writer, requester).await?;
+        let mut lease = self.lease(&writer, requester, Use::Stream).await?;
+        let chosen = self.settings.duration("statement_timeout");
+        let limit = chosen.map_or(writer.timeout(), |chosen| chosen.min(writer.timeout()));
+        let deadline = Instant::now() + limit;
+        let running = self.key.run();
+        let token = running.token.clone();
+        let (shutdown, drain) = (self.shutdown.clone(), self.drain);
+        let stopped = async move {
+            tokio::select! {
+                () = token.cancelled() => {
+                    let message = "canceling statement due to user request";
+                    Outcome::from(Refusal::new(reason::STATEMENT_CANCELLED, message))
+                }
+                () = tokio::time::sleep_until(deadline) => {
+                    let message = "canceling statement due to statement timeout";
+                    Refusal::new(reason::STATEMENT_CANCELLED, message).into()
+                }
+                () = async { shutdown.cancelled().await; tokio::time::sleep(drain).await } => {
+                    Outcome::shutdown()
+                }
+            }
+        };
         let copied = async {
             let mut sink = lease.copy(&plan).await?;
             let columns = i16::try_from(plan.width()).unwrap_or(i16::MAX);
@@ -244,7 +287,11 @@ impl<S: Service> Connection<S> {
             }
             Ok::<u64, Outcome>(sink.finish().await?)
         };
-        let copied = Box::pin(copied).await;
+        let copied = tokio::select! {
+            copied = Box::pin(copied) => copied,
+            outcome = stopped => Err(outcome),
+        };
+        drop(running);
         self.give_back(lease, copied.is_ok());
         Ok(Reply::done(format!("COPY {}", copied?)))
     }
@@ -322,6 +369,13 @@ impl<S: Service> Connection<S> {
             self.refuse(&refusal);
         }
     }
+}
+
+/// What a connection is wanted for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Rows,
+    Stream,
 }
 
 /// 25P02

@@ -17,6 +17,10 @@ pub struct CopyRows {
     input: Zeroizing<Vec<u8>>,
     /// Where the first row that is not read begins.
     start: usize,
+    /// How far that row was looked at for its end, from its beginning.
+    scanned: usize,
+    /// Whether that place is within quotes.
+    is_quoted: bool,
     line: u64,
     has_header: bool,
     /// Whether the end marker came.
@@ -33,6 +37,8 @@ impl CopyRows {
             format: format.clone(),
             input: Zeroizing::default(),
             start: 0,
+            scanned: 0,
+            is_quoted: false,
             line: 0,
             has_header,
             is_over: false,
@@ -60,7 +66,7 @@ impl CopyRows {
             if std::mem::take(&mut self.has_header) {
                 continue;
             }
-            let fields = self.fields(row)?;
+            let fields = self.fields(row, plan.width())?;
             self.check_width(fields.len(), plan.width())?;
             let mut values = Vec::with_capacity(fields.len());
             writer
@@ -81,15 +87,16 @@ impl CopyRows {
 
     /// The next row that is whole.
     fn next(&mut self, is_last: bool) -> Result<Option<std::ops::Range<usize>>, Refusal> {
-        let rest = self.input.get(self.start..).unwrap_or_default();
-        if self.is_over || rest.is_empty() {
+        let rest = self.input.len().saturating_sub(self.start);
+        if self.is_over || rest == 0 {
             return Ok(None);
         }
-        let (length, skipped) = match self.end_of_row(rest) {
+        let (length, skipped) = match self.end_of_row() {
             Some(length) => (length, 1),
-            None if is_last => (rest.len(), 0),
+            None if is_last => (rest, 0),
             None => return Ok(None),
         };
+        (self.scanned, self.is_quoted) = (0, false);
         let row = self.start..self.start + length;
         self.start = row.end + skipped;
         self.line += 1;
@@ -101,15 +108,20 @@ impl CopyRows {
     }
 
     /// Where the line break after a row is. Within quotes, and after a backslash of the text
-    /// format, it is part of a value.
-    fn end_of_row(&self, rest: &[u8]) -> Option<usize> {
-        let mut is_quoted = false;
-        let mut at = 0;
+    /// format, it is part of a value. The next call goes on where this one ends.
+    fn end_of_row(&mut self) -> Option<usize> {
+        let rest = self.input.get(self.start..).unwrap_or_default();
+        let (mut at, mut is_quoted) = (self.scanned, self.is_quoted);
+        let mut found = None;
         while at < rest.len() {
             let byte = rest[at];
             match &self.format {
                 CopyFormat::Csv { quote, escape, .. } => {
                     let escapes = is_quoted && byte == *escape && escape != quote;
+                    if escapes && at + 1 == rest.len() {
+                        // What is escaped has not come.
+                        break;
+                    }
                     if escapes
                         && rest
                             .get(at + 1)
@@ -127,14 +139,20 @@ impl CopyRows {
                 CopyFormat::Text(_) | CopyFormat::Binary => {}
             }
             if byte == b'\n' && !is_quoted {
-                return Some(at);
+                found = Some(at);
+                break;
             }
             at += 1;
         }
-        None
+        (self.scanned, self.is_quoted) = (at, is_quoted);
+        found
     }
 
-    fn fields(&self, row: std::ops::Range<usize>) -> Result<Vec<GivenValue>, Refusal> {
+    fn fields(
+        &self,
+        row: std::ops::Range<usize>,
+        width: usize,
+    ) -> Result<Vec<GivenValue>, Refusal> {
         let row = &self.input[row];
         match &self.format {
             CopyFormat::Csv {
@@ -142,19 +160,28 @@ impl CopyRows {
                 quote,
                 escape,
                 force: _,
-            } => self.csv(row, style, (*quote, *escape)),
-            CopyFormat::Text(style) => self.text(row, style),
+            } => self.csv(row, style, (*quote, *escape), width),
+            CopyFormat::Text(style) => self.text(row, style, width),
             CopyFormat::Binary => Err(self.refuse_row("the binary format is not read")),
         }
     }
 
-    fn text(&self, row: &[u8], style: &Style) -> Result<Vec<GivenValue>, Refusal> {
+    /// At most one field more than the row should have.
+    fn text(
+        &self,
+        row: &[u8],
+        style: &Style,
+        width: usize,
+    ) -> Result<Vec<GivenValue>, Refusal> {
         let (mut fields, mut begins, mut at) = (Vec::new(), 0, 0);
         loop {
             match row.get(at) {
                 Some(b'\\') => at += 2,
                 Some(byte) if *byte == style.delimiter => {
                     fields.push(self.text_field(&row[begins..at], style)?);
+                    if fields.len() > width {
+                        return Ok(fields);
+                    }
                     at += 1;
                     begins = at;
                 }
@@ -220,6 +247,7 @@ impl CopyRows {
         row: &[u8],
         style: &Style,
         (quote, escape): (u8, u8),
+        width: usize,
     ) -> Result<Vec<GivenValue>, Refusal> {
         let (mut fields, mut plain) = (Vec::new(), Zeroizing::new(Vec::new()));
         let (mut is_quoted, mut was_quoted, mut at) = (false, false, 0);
@@ -249,7 +277,7 @@ impl CopyRows {
                         true => GivenValue::Null,
                         false => self.field_value(&plain)?,
                     });
-                    if ended.is_none() {
+                    if ended.is_none() || fields.len() > width {
                         return Ok(fields);
                     }
                     plain = Zeroizing::new(Vec::new());
@@ -312,4 +340,72 @@ fn put_row(values: &[SentValue], out: &mut BytesMut) {
         }
     }
     out.put_u8(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::{Statement, WrittenRows, parse_with_writes};
+
+    fn rows(options: &str) -> CopyRows {
+        let sql = format!("COPY t (a) FROM STDIN {options}");
+        match parse_with_writes(&sql).unwrap().pop() {
+            Some(Statement::Write(write)) => match write.rows {
+                WrittenRows::Stream(format) => CopyRows::new(&format),
+                WrittenRows::Values(_) => panic!("{sql}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The rows of a stream that comes in pieces of this length.
+    fn split(options: &str, text: &str, length: usize) -> Vec<String> {
+        let (mut rows, mut found) = (rows(options), Vec::new());
+        let bytes: Vec<&[u8]> = text.as_bytes().chunks(length).collect();
+        for (at, piece) in bytes.iter().enumerate() {
+            rows.input.extend_from_slice(piece);
+            while let Some(row) = rows.next(at + 1 == bytes.len()).unwrap() {
+                found.push(String::from_utf8(rows.input[row].to_vec()).unwrap());
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn rows_do_not_depend_on_the_pieces_they_come_in() {
+        for (options, text, wanted) in [
+            ("", "a\\\nb\nc\\\\\nd", vec!["a\\\nb", "c\\\\", "d"]),
+            (
+                "(FORMAT csv)",
+                "\"a\"\"\n\"\nb,\"c\nd\"\n\"e\"",
+                vec!["\"a\"\"\n\"", "b,\"c\nd\"", "\"e\""],
+            ),
+            (
+                "(FORMAT csv, ESCAPE '\\')",
+                "\"a\\\"\n\\\\\"\nb\n\"c\\x\n\"",
+                vec!["\"a\\\"\n\\\\\"", "b", "\"c\\x\n\""],
+            ),
+        ] {
+            for length in 1..=text.len() {
+                assert_eq!(split(options, text, length), wanted, "{options} {length}");
+            }
+        }
+    }
+
+    /// What was looked at is not looked at again, and a row with too many fields is not read on.
+    #[test]
+    fn the_work_for_a_row_is_bounded() {
+        let mut long = rows("");
+        for _ in 0..1000 {
+            long.input.extend_from_slice(&[b'x'; 1000]);
+            assert!(long.next(false).unwrap().is_none());
+            assert_eq!(long.scanned, long.input.len());
+        }
+        for options in ["", "(FORMAT csv, DELIMITER E'\\t')"] {
+            let mut wide = rows(options);
+            wide.input.extend_from_slice(&[b'\t'; 100_000]);
+            let row = wide.next(true).unwrap().unwrap();
+            assert_eq!(wide.fields(row, 3).unwrap().len(), 4, "{options}");
+        }
+    }
 }

@@ -1,9 +1,10 @@
 //! Connections of the login that writes: one for each transaction that writes, kept between them,
 //! thrown away after an error.
 
+use std::collections::BTreeMap;
 use std::error::Error as _;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::SinkExt;
@@ -18,6 +19,10 @@ use crate::refusal::{Refusal, reason};
 
 /// The most connections that write.
 const WRITERS_MAX: usize = 16;
+/// The most of one role, so that no role keeps the others from writing.
+const WRITERS_OF_ROLE: usize = 8;
+/// How much longer than the database's own timeout the wait for its answer is.
+const GRACE: Duration = Duration::from_secs(5);
 /// How long a session waits for one.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a transaction that writes may be idle: longer than the wire waits for its client.
@@ -29,14 +34,16 @@ const READ_BY: [&str; 3] = ["TimeZone", "DateStyle", "IntervalStyle"];
 pub(super) struct WriterPool {
     config: Option<tokio_postgres::Config>,
     places: Arc<Semaphore>,
+    /// The places of each role.
+    shares: Mutex<BTreeMap<String, Arc<Semaphore>>>,
     idle: Arc<Mutex<Vec<Kept>>>,
     timeout: Duration,
 }
 
 struct Kept {
     connected: Connected,
-    /// The settings of [`READ_BY`] that it has.
-    settings: Vec<(String, String)>,
+    /// The settings of [`READ_BY`] that it has; `None`: not known.
+    settings: Option<Vec<(String, String)>>,
 }
 
 /// The modes of a transaction, in SQL's words.
@@ -55,7 +62,12 @@ pub struct WriterLease {
     is_open: bool,
     /// Whether its settings were changed in the transaction, and may be undone with it.
     is_set_within: bool,
-    _place: OwnedSemaphorePermit,
+    /// When its transaction began.
+    since: Instant,
+    timeout: Duration,
+    /// Whether it did not answer in time.
+    is_stuck: bool,
+    _places: [OwnedSemaphorePermit; 2],
 }
 
 impl WriterPool {
@@ -69,15 +81,24 @@ impl WriterPool {
         Arc::new(Self {
             config,
             places: Arc::new(Semaphore::new(WRITERS_MAX)),
+            shares: Mutex::default(),
             idle: Arc::default(),
             timeout,
         })
     }
 
-    async fn lease(&self) -> Result<WriterLease, Refusal> {
-        let place = Arc::clone(&self.places).acquire_owned();
-        let place = tokio::time::timeout(PATIENCE, place).await;
-        let place = place.map_err(|_| too_many())?.map_err(|_| too_many())?;
+    async fn lease(&self, role: &str) -> Result<WriterLease, Refusal> {
+        let share = {
+            let mut shares = self.shares.lock().unwrap_or_else(PoisonError::into_inner);
+            let share = shares
+                .entry(role.to_owned())
+                .or_insert_with(|| Arc::new(Semaphore::new(WRITERS_OF_ROLE)));
+            Arc::clone(share)
+        };
+        let all = Arc::clone(&self.places);
+        let places = async { Some([share.acquire_owned().await.ok()?, all.acquire_owned().await.ok()?]) };
+        let places = tokio::time::timeout(PATIENCE, places).await;
+        let places = places.ok().flatten().ok_or_else(too_many)?;
         let config = self.config.clone().ok_or_else(refuse_lost)?;
         let idle = Arc::clone(&self.idle);
         let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
@@ -91,28 +112,34 @@ impl WriterPool {
             idle,
             is_open: false,
             is_set_within: false,
-            _place: place,
+            since: Instant::now(),
+            timeout: self.timeout,
+            is_stuck: false,
+            _places: places,
         })
     }
 }
 
 /// Nothing of the database's notices reaches a client; they are not sent.
 async fn open(config: &tokio_postgres::Config, timeout: Duration) -> Result<Kept, Refusal> {
-    let connected = postgres::connect(config).await.map_err(|_| {
+    let lost = || {
         tracing::error!("no connection for writing");
         refuse_lost()
-    })?;
+    };
+    let connected = tokio::time::timeout(timeout + GRACE, postgres::connect(config)).await;
+    let connected = connected.map_err(|_| lost())?.map_err(|_| lost())?;
     let set = format!(
         "SET client_min_messages = error; SET statement_timeout = {}; \
             SET idle_in_transaction_session_timeout = {}",
         timeout.as_millis(),
         IDLE.as_millis()
     );
-    let began = connected.client.batch_execute(&set).await;
+    let began = tokio::time::timeout(GRACE, connected.client.batch_execute(&set)).await;
+    let began = began.map_err(|_| refuse_lost())?;
     began.map_err(|error| refuse_failure(&error))?;
     Ok(Kept {
         connected,
-        settings: Vec::new(),
+        settings: Some(Vec::new()),
     })
 }
 
@@ -121,8 +148,13 @@ impl TableWriter {
     ///
     /// # Errors
     /// 53300 where all are in use for too long, XX000 where the database does not answer.
-    pub async fn lease(&self) -> Result<WriterLease, Refusal> {
-        self.pool.lease().await
+    pub async fn lease(&self, role: &str) -> Result<WriterLease, Refusal> {
+        self.pool.lease(role).await
+    }
+
+    /// How long one statement may take.
+    pub fn timeout(&self) -> Duration {
+        self.pool.timeout
     }
 }
 
@@ -134,7 +166,12 @@ impl WriterLease {
 
     /// Whether the connection is gone, and what its transaction wrote with it.
     pub fn is_lost(&self) -> bool {
-        self.kept.connected.client.is_closed()
+        self.is_stuck || self.kept.connected.client.is_closed()
+    }
+
+    /// How long its transaction has been open.
+    pub fn age(&self) -> Duration {
+        self.since.elapsed()
     }
 
     /// Puts it back for other sessions. One with an open transaction is closed.
@@ -153,6 +190,7 @@ impl WriterLease {
             _ => "READ COMMITTED",
         };
         self.is_open = true;
+        self.since = Instant::now();
         self.run(&format!("BEGIN ISOLATION LEVEL {isolation}"))
             .await?;
         for depth in 1..=modes.savepoints {
@@ -163,6 +201,10 @@ impl WriterLease {
 
     /// A command on the savepoint of this depth, counted from 1.
     pub async fn at_savepoint(&mut self, command: &str, depth: usize) -> Result<(), Refusal> {
+        if command.starts_with("ROLLBACK") {
+            // Settings of the transaction are undone with it.
+            self.kept.settings = None;
+        }
         self.run(&savepoint(command, depth)).await
     }
 
@@ -175,17 +217,21 @@ impl WriterLease {
         self.is_open = ended.is_err() && self.is_lost();
         if std::mem::take(&mut self.is_set_within) {
             // What is set now is not known.
-            self.kept.settings.clear();
+            self.kept.settings = None;
         }
         ended
     }
 
-    async fn run(&self, sql: &str) -> Result<(), Refusal> {
-        let client = &self.kept.connected.client;
-        client
-            .batch_execute(sql)
-            .await
-            .map_err(|error| refuse_failure(&error))
+    /// A connection that does not answer in time is given up.
+    async fn run(&mut self, sql: &str) -> Result<(), Refusal> {
+        let ran = self.kept.connected.client.batch_execute(sql);
+        match tokio::time::timeout(self.timeout + GRACE, ran).await {
+            Ok(ran) => ran.map_err(|error| refuse_failure(&error)),
+            Err(_) => {
+                self.is_stuck = true;
+                Err(refuse_lost())
+            }
+        }
     }
 
     /// Lets the database read values as the session would.
@@ -194,7 +240,7 @@ impl WriterLease {
             .iter()
             .filter_map(|name| Some(((*name).to_owned(), requester.setting(name)?.to_owned())))
             .collect();
-        if wanted == self.kept.settings {
+        if self.kept.settings.as_ref() == Some(&wanted) {
             return Ok(());
         }
         let set = |(name, value): &(String, String)| {
@@ -203,8 +249,9 @@ impl WriterLease {
         };
         let resets = READ_BY.map(|name| format!("RESET {name}"));
         let all: Vec<String> = resets.into_iter().chain(wanted.iter().map(set)).collect();
+        self.kept.settings = None;
         self.run(&all.join("; ")).await?;
-        self.kept.settings = wanted;
+        self.kept.settings = Some(wanted);
         self.is_set_within |= self.is_open;
         Ok(())
     }
@@ -232,11 +279,17 @@ impl WriterLease {
             ended = &mut running => return ended.map_err(|error| refuse_failure(&error)),
             () = cancelled => {}
         }
-        let asked = postgres::cancel(&self.config, client).await;
-        if asked.is_err() {
+        let asked = tokio::time::timeout(GRACE, postgres::cancel(&self.config, client)).await;
+        if !matches!(asked, Ok(Ok(()))) {
             tracing::warn!("a write was not cancelled");
         }
-        running.await.map_err(|error| refuse_failure(&error))
+        match tokio::time::timeout(GRACE, running).await {
+            Ok(ended) => ended.map_err(|error| refuse_failure(&error)),
+            Err(_) => {
+                self.is_stuck = true;
+                Err(refuse_lost())
+            }
+        }
     }
 
     /// Begins a COPY.

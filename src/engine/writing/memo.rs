@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use zeroize::Zeroize;
 
 use crate::ir::sql::scalar_text;
-use crate::mechanism::{RandomError, Randomness};
+use crate::mechanism::{RandomError, Randomiser, Randomness};
 use crate::parse::TrueText;
 use crate::policy::{Secret, Writing, WrittenColumn, WrittenTable};
 
@@ -19,8 +19,8 @@ const LABEL: &[u8] = b"pgveil local report 1";
 /// The key, and the law of each column.
 pub(super) struct Memo {
     secret: Secret,
-    /// Digests of the odds and the lists, by table's OID and column: other odds give other words.
-    /// If they gave the same, two reports of a value would depend on each other.
+    /// Digests of what the policy declares, by table's OID and column: other odds, bounds or lists
+    /// give other words. If they gave the same, two reports of a value would depend on each other.
     laws: BTreeMap<(u32, String), [u8; 32]>,
 }
 
@@ -31,10 +31,8 @@ impl Memo {
             for column in &table.columns {
                 let Some(local) = &column.local else { continue };
                 let mut law = Sha256::new();
-                add(
-                    |bytes| law.update(bytes),
-                    format!("{:?}", local.odds).as_bytes(),
-                );
+                let declared = declared(&local.randomiser);
+                add(|bytes| law.update(bytes), declared.as_bytes());
                 let bounds = local.bounds.map(|(l, u)| (l.to_bits(), u.to_bits()));
                 add(|bytes| law.update(bytes), format!("{bounds:?}").as_bytes());
                 for value in &local.values {
@@ -50,8 +48,8 @@ impl Memo {
     /// The words of the report of a value.
     ///
     /// # Guarantee
-    /// They are a function of the secret, the names of the table and the column, the odds, the
-    /// unit, the value and their number alone. Whoever has no secret cannot distinguish them from
+    /// They are a function of the secret, the names of the table and the column, what is
+    /// declared of it, the unit, the value and their number alone. Whoever has no secret cannot distinguish them from
     /// random words (HMAC-SHA256 is a pseudorandom function).
     pub(super) fn words(
         &self,
@@ -76,6 +74,17 @@ impl Memo {
             keyed
         });
         MemoWords { keyed, index: 0 }
+    }
+}
+
+/// The mechanism and its numbers: what the policy says, and nothing that is computed from it, so
+/// that no machine and no later version has another law.
+fn declared(randomiser: &Randomiser) -> String {
+    match randomiser {
+        Randomiser::Coin { truth, yes } => format!("coin {truth:e} {yes:e}"),
+        Randomiser::KRr { epsilon } => format!("krr {epsilon:e}"),
+        Randomiser::Unary { one, zero } => format!("unary {one:e} {zero:e}"),
+        Randomiser::Mean { epsilon } => format!("mean {epsilon:e}"),
     }
 }
 

@@ -1,12 +1,15 @@
 //! The table and the columns of a write, and what is wrong with values for them.
 
 use super::{GivenValue, SentValue, binary};
-use crate::catalog::Type;
+use crate::catalog::{Type, oid_of};
 use crate::ir::sql::scalar_text;
-use crate::parse::TrueText;
+use crate::parse::{OTHER_TYPE, TrueText, WrittenValue};
 use crate::policy::{WrittenColumn, WrittenTable, read_value};
 use crate::postgres::{identifier, qualify};
 use crate::refusal::{Refusal, reason};
+
+/// The first OID that is not PostgreSQL's own.
+const FIRST_OID_OF_USERS: u32 = 16_384;
 
 /// The table and the columns of one write.
 pub struct WritePlan<'w> {
@@ -20,7 +23,32 @@ impl WritePlan<'_> {
         self.table.to_string()
     }
 
-    /// The unit of a row, in one form for all spellings of it.
+    /// Whether the cast of a value is one that is read here as PostgreSQL would read it.
+    ///
+    /// # Errors
+    /// 22023
+    pub(super) fn check_cast(
+        &self,
+        column: &WrittenColumn,
+        value: &WrittenValue,
+    ) -> Result<(), Refusal> {
+        let cast = match value {
+            WrittenValue::Constant(_, cast) | WrittenValue::Parameter(_, cast) => *cast,
+            WrittenValue::Null | WrittenValue::Default | WrittenValue::Number(_) => 0,
+        };
+        let is_read = match cast {
+            // The database knows whether it is the column's own type.
+            OTHER_TYPE => matches!(
+                column.data_type,
+                Type::Enum(_) | Type::Other { .. } | Type::Time
+            ),
+            cast => column.name != self.table.unit || is_unit_type(column, cast),
+        };
+        is_read.then_some(()).ok_or_else(|| cast_not_read(column))
+    }
+
+    /// The unit of a row, in one form for all spellings of it: the memo has it, and the database
+    /// gets it.
     pub(super) fn unit(&self, given: &[GivenValue]) -> Result<TrueText, Refusal> {
         let at = self
             .columns
@@ -31,6 +59,11 @@ impl WritePlan<'_> {
             let message = format!("the unit of {} is not given", self.table);
             return Err(Refusal::new(reason::WRITE_COLUMNS, message));
         };
+        if let GivenValue::Text(_, oid) | GivenValue::Binary(_, oid) = given
+            && !is_unit_type(column, *oid)
+        {
+            return Err(cast_not_read(column));
+        }
         let of_binary;
         let text = match given {
             GivenValue::Text(text, _) => text,
@@ -85,6 +118,25 @@ impl WritePlan<'_> {
         let table = qualify(&self.table.schema, &self.table.name);
         format!("{table} ({})", names.join(", "))
     }
+}
+
+/// Whether a value that is declared as this type is the same unit when the column's type reads its
+/// text. A number for a column of texts is not: PostgreSQL writes `'007'::int4` as 7.
+fn is_unit_type(column: &WrittenColumn, oid: u32) -> bool {
+    let is_integer = |oid: u32| [20, 21, 23].contains(&oid);
+    match oid {
+        0 | 25 | 705 | 1043 => true,
+        _ if column.is_of_users() => oid >= FIRST_OID_OF_USERS,
+        _ if is_integer(oid_of(&column.data_type)) => is_integer(oid),
+        _ => oid == oid_of(&column.data_type),
+    }
+}
+
+pub(super) fn cast_not_read(column: &WrittenColumn) -> Refusal {
+    let message = format!("a value of column \"{}\" has another type", column.name);
+    Refusal::new(reason::WRITTEN_VALUE, message)
+        .detail(format!("The column is of type {}.", column.data_type))
+        .hint("Write it as text or as the column's type, without another cast.")
 }
 
 /// 22023: the value is not shown.

@@ -1,11 +1,13 @@
 //! The words of memoised reports, and rows of COPY.
 
 use super::*;
+use crate::mechanism::Randomiser;
 use crate::policy::Secret;
 
-fn table(name: &str, odds: Odds) -> WrittenTable {
+fn table(name: &str, randomiser: Randomiser) -> WrittenTable {
     let local = Local {
-        odds,
+        randomiser,
+        odds: Odds::of(&randomiser, 2).unwrap(),
         values: vec![
             Scalar::Text("no".to_owned()),
             Scalar::Text("yes".to_owned()),
@@ -32,9 +34,9 @@ fn table(name: &str, odds: Odds) -> WrittenTable {
     }
 }
 
-const COIN: Odds = Odds::Coin {
-    hit: 3 << 62,
-    miss: 1 << 62,
+const COIN: Randomiser = Randomiser::Coin {
+    truth: 0.5,
+    yes: 0.5,
 };
 
 fn word(table: &WrittenTable, secret: &str, column: usize, unit: &str, value: &str) -> u64 {
@@ -60,9 +62,9 @@ fn words_depend_on_each_part_of_their_name() {
     let known = word(&t, "secret", 1, "7", "yes");
     assert_eq!(known, word(&t, "secret", 1, "7", "yes"));
     assert_eq!(format!("{known:016x}"), "970a819e37e29dbc");
-    let finer = Odds::Coin {
-        hit: 3 << 62,
-        miss: (1 << 62) + 1,
+    let finer = Randomiser::Coin {
+        truth: 0.5,
+        yes: 0.5f64.next_up(),
     };
     for other in [
         word(&t, "secre", 1, "7", "yes"),
@@ -74,5 +76,62 @@ fn words_depend_on_each_part_of_their_name() {
         word(&t, "secret", 1, "", "7yes"),
     ] {
         assert_ne!(other, known);
+    }
+}
+
+/// The law of words is what the policy declares: odds that another version computes otherwise in
+/// the last digit give the same words.
+#[test]
+fn words_do_not_depend_on_computed_odds() {
+    let declared = table("t", COIN);
+    let mut computed = declared.clone();
+    for column in &mut computed.columns {
+        if let Some(local) = &mut column.local {
+            local.odds = Odds::Coin { hit: 3, miss: 1 };
+        }
+    }
+    let of = |table: &WrittenTable| word(table, "secret", 1, "7", "yes");
+    assert_eq!(of(&declared), of(&computed));
+}
+
+/// A unit has one text, whatever its spelling and its declared type; what PostgreSQL would write
+/// otherwise than it is read here is refused.
+#[test]
+fn a_unit_has_one_form() {
+    let unit = |data_type: Type, given: GivenValue| {
+        let mut table = table("t", COIN);
+        table.columns[0].data_type = data_type;
+        let plan = WritePlan {
+            table: &table,
+            columns: table.columns.iter().collect(),
+        };
+        let unit = plan.unit(&[given]).ok()?;
+        Some(unit.expose().to_owned())
+    };
+    let text = |text: &str, oid| GivenValue::Text(TrueText::new(text.to_owned()), oid);
+    let binary = |bytes: &[u8], oid| GivenValue::Binary(Bytes::copy_from_slice(bytes), oid);
+    let id = "0a000000-0000-0000-0000-00000000000f";
+    for (data_type, given, wanted) in [
+        (Type::Text, text("007", 0), Some("007")),
+        (Type::Text, text("007", 25), Some("007")),
+        (Type::Text, text("007", 23), None),
+        (Type::Text, text("7.0", 1700), None),
+        (Type::Text, text("7 ", 1042), None),
+        (Type::Text, binary(&[0, 0, 0, 7], 23), None),
+        (Type::Int4, text("007", 25), Some("7")),
+        (Type::Int4, text(" +7", 0), Some("7")),
+        (Type::Int4, binary(&[0, 7], 21), Some("7")),
+        (Type::Int4, binary(&7i64.to_be_bytes(), 20), Some("7")),
+        (Type::Int4, text("7", 1700), None),
+        (Type::Int4, binary(&7f64.to_be_bytes(), 701), None),
+        (Type::Char(Some(5)), text("a  ", 0), Some("a")),
+        (Type::Uuid, text(&id.replace('-', "").to_uppercase(), 0), Some(id)),
+        (Type::Uuid, text(id, 2950), Some(id)),
+        (Type::Date, binary(&1i32.to_be_bytes(), 1082), Some("2000-01-02")),
+        (Type::Date, text("01/02/2000", 0), None),
+        (Type::Date, text("2000-01-02", 1114), None),
+    ] {
+        let shown = format!("{data_type} {wanted:?}");
+        assert_eq!(unit(data_type, given).as_deref(), wanted, "{shown}");
     }
 }

@@ -55,6 +55,33 @@ fn randomisers() -> Vec<(Randomiser, usize)> {
     all
 }
 
+/// Beyond the largest epsilon a report is the truth, whatever its mechanism is.
+#[test]
+fn odds_that_hide_nothing_are_refused() {
+    for (randomiser, values) in [
+        (Randomiser::KRr { epsilon: 20.1 }, 3),
+        (Randomiser::Mean { epsilon: 20.1 }, 2),
+        (Randomiser::optimised_unary(20.1), 2),
+        (
+            Randomiser::Unary {
+                one: 1.0 - 1e-6,
+                zero: 1e-6,
+            },
+            2,
+        ),
+        (
+            Randomiser::Coin {
+                truth: 1.0 - 1e-9,
+                yes: 0.5,
+            },
+            2,
+        ),
+    ] {
+        assert!(randomiser.epsilon() > EPSILON_MAX, "{randomiser:?}");
+        assert_eq!(Odds::of(&randomiser, values), None, "{randomiser:?}");
+    }
+}
+
 /// Each word is used, and no report costs more than what is said of it.
 #[test]
 fn no_report_costs_more_than_its_epsilon() {

@@ -37,9 +37,14 @@ pub enum WrittenValue {
     Default,
     /// A constant, and the OID of the type that it is cast to; 0 without a cast.
     Constant(TrueText, u32),
+    /// A number without quotes and without a cast.
+    Number(TrueText),
     /// A parameter by its number from 1, and the same.
     Parameter(usize, u32),
 }
+
+/// In place of an OID: a cast to a type that no parameter of ours has, such as an enum.
+pub const OTHER_TYPE: u32 = u32::MAX;
 
 /// The table and the columns of a write.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -319,8 +324,11 @@ fn at_end(words: &Words<'_>, value: WrittenValue) -> Result<WrittenValue, Refusa
 
 fn constant(words: &mut Words<'_>) -> Option<WrittenValue> {
     let text = |text: String| WrittenValue::Constant(TrueText::new(text), 0);
-    if let Some(found) = words.string().or_else(|| words.number()) {
+    if let Some(found) = words.string() {
         return Some(text(found));
+    }
+    if let Some(found) = words.number() {
+        return Some(WrittenValue::Number(TrueText::new(found)));
     }
     if let Some(Token::UnicodeStringLiteral(found) | Token::NationalStringLiteral(found)) =
         words.peek()
@@ -386,23 +394,54 @@ fn in_parentheses(tokens: &[TokenWithSpan]) -> Option<&[TokenWithSpan]> {
     is_pair.then(|| &tokens[first + 1..last])
 }
 
-/// The value, with the type that it is cast to. A type that no constant of ours names is the
-/// column's own, or PostgreSQL refuses the value.
+/// The value, with the type that it is cast to. A length or a precision would change the value, so
+/// there is none.
 fn with_type(value: WrittenValue, tokens: Vec<TokenWithSpan>) -> Result<WrittenValue, Refusal> {
     let read = || {
-        let mut parser = parser_of(tokens).ok()?;
+        let mut parser = parser_of(tokens.clone()).ok()?;
         let data_type = parser.parse_data_type().ok()?;
         parser.expect_token(&Token::EOF).ok()?;
-        Some(parameter_oid(&data_type).unwrap_or(0))
+        Some(parameter_oid(&data_type).unwrap_or(OTHER_TYPE))
     };
+    if tokens.iter().any(|token| token.token == Token::LParen) {
+        return Err(unreadable());
+    }
     let oid = read().ok_or_else(unreadable)?;
     match value {
+        WrittenValue::Number(text) if is_number_type(oid, text.expose()) => {
+            Ok(WrittenValue::Constant(text, oid))
+        }
         WrittenValue::Constant(text, 0) => Ok(WrittenValue::Constant(text, oid)),
         WrittenValue::Parameter(number, 0) => Ok(WrittenValue::Parameter(number, oid)),
         WrittenValue::Null => Ok(WrittenValue::Null),
-        WrittenValue::Default | WrittenValue::Constant(..) | WrittenValue::Parameter(..) => {
-            Err(unreadable())
-        }
+        WrittenValue::Default
+        | WrittenValue::Number(_)
+        | WrittenValue::Constant(..)
+        | WrittenValue::Parameter(..) => Err(unreadable()),
+    }
+}
+
+/// Whether a number keeps its value as this type: PostgreSQL would round a fraction that is cast to
+/// an integer, and write another text than the client's.
+fn is_number_type(oid: u32, number: &str) -> bool {
+    match oid {
+        20 | 21 | 23 => is_whole(number),
+        700 | 701 | 1700 => true,
+        _ => false,
+    }
+}
+
+fn is_whole(number: &str) -> bool {
+    let digits = number.strip_prefix('-').unwrap_or(number);
+    digits.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The type that PostgreSQL gives to a number without quotes.
+pub fn type_of_number(number: &str) -> u32 {
+    match is_whole(number) {
+        true if number.parse::<i32>().is_ok() => 23,
+        true if number.parse::<i64>().is_ok() => 20,
+        _ => 1700,
     }
 }
 

@@ -125,10 +125,13 @@ fn written_table(
         return None;
     }
     let of_unit = made.iter().find(|column| column.name == unit)?;
-    if !has_one_form(&of_unit.data_type) {
+    let is_exact = relation
+        .column(&unit)
+        .is_some_and(|column| column.deterministic_collation);
+    if !has_one_form(&of_unit.data_type) || !is_exact {
         let message = format!(
             "is written by a role, and its unit is {}: it must be an integer, a text, a uuid or a \
-                date, of which pgveil knows when two are the same",
+                date, of which pgveil knows when two are the same, and of a deterministic collation",
             of_unit.data_type
         );
         findings.error(name.place, format!("{} {message}", name.value));
@@ -212,6 +215,7 @@ fn local_column(
         return None;
     };
     Some(Local {
+        randomiser: collected.randomiser,
         odds,
         values: collected.reports.clone(),
         bounds,

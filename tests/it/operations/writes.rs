@@ -140,6 +140,51 @@ async fn the_login_may_insert_and_nothing_else() {
     }
     let (is_good, said) = check("writer");
     assert!(is_good, "{said}");
+    for (change, back, wanted) in [
+        (
+            "REVOKE USAGE ON SCHEMA shop FROM writer",
+            "GRANT USAGE ON SCHEMA shop TO writer",
+            "has no USAGE on the schema of shop.answers",
+        ),
+        (
+            "REVOKE INSERT ON shop.answers FROM writer; \
+                GRANT INSERT (person) ON shop.answers TO writer",
+            "GRANT INSERT ON shop.answers TO writer",
+            "may not INSERT into column smoked of shop.answers",
+        ),
+        (
+            "CREATE UNIQUE INDEX hidden ON shop.answers (person) WHERE smoked = 'no'",
+            "DROP INDEX shop.hidden",
+            "index \"hidden\"",
+        ),
+        (
+            "CREATE UNIQUE INDEX hidden ON shop.answers (person, (smoked || 'x'))",
+            "DROP INDEX shop.hidden",
+            "index \"hidden\"",
+        ),
+        (
+            "ALTER TABLE shop.answers ADD CONSTRAINT hidden UNIQUE (person, smoked) DEFERRABLE",
+            "ALTER TABLE shop.answers DROP CONSTRAINT hidden",
+            "index \"hidden\"",
+        ),
+        (
+            "ALTER TABLE shop.answers ADD CONSTRAINT hidden EXCLUDE (smoked WITH =)",
+            "ALTER TABLE shop.answers DROP CONSTRAINT hidden",
+            "index \"hidden\"",
+        ),
+    ] {
+        owner.batch_execute(change).await.unwrap();
+        let (is_good, said) = check("writer");
+        assert!(!is_good && said.contains(wanted), "{change}: {said}");
+        owner.batch_execute(back).await.unwrap();
+    }
+    owner.batch_execute("CREATE DATABASE elsewhere").await.unwrap();
+    let elsewhere = url("writer").replace("/nls?", "/elsewhere?");
+    let text = POLICY.replace("${SHADOW_URL}", &elsewhere);
+    std::fs::write(stage.file("policy.yaml"), text).unwrap();
+    let checked = stage.run(&["check", &stage.file("policy.yaml").display().to_string()]);
+    let said = String::from_utf8([checked.stdout, checked.stderr].concat()).unwrap();
+    assert!(said.contains("is another database than"), "{said}");
     // The start refuses too.
     let (is_good, said) = check("postgres");
     assert!(!is_good && said.contains("is a superuser"), "{said}");

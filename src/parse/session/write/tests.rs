@@ -17,6 +17,7 @@ fn shown(value: &WrittenValue) -> String {
         WrittenValue::Null => "null".to_owned(),
         WrittenValue::Default => "default".to_owned(),
         WrittenValue::Constant(text, oid) => format!("{:?} {oid}", text.expose()),
+        WrittenValue::Number(text) => format!("{} number", text.expose()),
         WrittenValue::Parameter(number, oid) => format!("${number} {oid}"),
     }
 }
@@ -41,14 +42,14 @@ fn constants_and_parameters_are_read_with_their_casts() {
     assert_eq!(
         rows,
         [
-            "\"x\" 0, \"1.5\" 0",
-            "\"-2\" 0, \"3\" 0",
+            "\"x\" 0, 1.5 number",
+            "-2 number, 3 number",
             "null, default",
             "$2 0, $1 0",
             "$3 1043, \"7\" 23",
             "\"2026-01-02\" 1082, \"true\" 0",
             "\"a,b\" 0, \"\\n\" 0",
-            "\"flu\" 0, \"false\" 0",
+            "\"flu\" 4294967295, \"false\" 0",
             "\"2026-01-02 03:04:05+00\" 1184, null",
         ]
     );
@@ -59,6 +60,32 @@ fn constants_and_parameters_are_read_with_their_casts() {
         write.name_for_record(),
         "INSERT INTO [\"s\", \"T\"] [\"a\", \"B\"]"
     );
+}
+
+/// A cast that would change a value is refused; a number has PostgreSQL's type.
+#[test]
+fn casts_that_change_values_are_refused() {
+    for value in [
+        "'abcdef'::varchar(3)",
+        "varchar(3) 'abcdef'",
+        "cast('1.25' as numeric(3, 1))",
+        "'2026-01-02'::timestamp(0)",
+        "1.5::int",
+        "007::text",
+        "$1::char(3)",
+    ] {
+        let refused = parse_with_writes(&format!("INSERT INTO t (a) VALUES ({value})"));
+        assert_eq!(refused.unwrap_err().sqlstate, "0A000", "{value}");
+    }
+    let cast = read("INSERT INTO t (a, b) VALUES (7::bigint, cast(1.5 as float8))");
+    let WrittenRows::Values(rows) = &cast.rows else {
+        panic!("rows of an INSERT")
+    };
+    let shown: Vec<String> = rows[0].iter().map(shown).collect();
+    assert_eq!(shown, ["\"7\" 20", "\"1.5\" 701"]);
+    for (number, oid) in [("-7", 23), ("3000000000", 20), ("1e3", 1700), ("1.5", 1700)] {
+        assert_eq!(crate::parse::type_of_number(number), oid, "{number}");
+    }
 }
 
 /// What is no write stays what it is, and who does not write gets the refusal of before.
