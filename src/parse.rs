@@ -51,8 +51,8 @@ pub use limits::depth::{STACK_BYTES, with_room};
 pub use monitor::MonitorQuery;
 pub(crate) use position::TokenPositions;
 pub use session::{
-    Copy, CopyFormat, Declare, Direction, Execute, Fetch, FetchCount, Force, Modes, Prepare,
-    OTHER_TYPE, SessionStatement, SettingScope, Style, TrueText, Write, WriteTarget, WrittenRows,
+    Copy, CopyFormat, Declare, Direction, Execute, Fetch, FetchCount, Force, Modes, OTHER_TYPE,
+    Prepare, SessionStatement, SettingScope, Style, TrueText, Write, WriteTarget, WrittenRows,
     WrittenValue, type_of_number,
 };
 pub use set_config::{Configure, Given};

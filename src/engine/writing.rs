@@ -182,10 +182,12 @@ impl TableWriter {
             let declared = declared.get(at).copied().unwrap_or(0);
             let of_column = plan.columns.get(*column).map(|column| column.parameter());
             let mut known = [declared, *cast].into_iter().chain(of_column);
-            known.find(|oid| ![0, OTHER_TYPE].contains(oid)).ok_or_else(|| {
-                let message = format!("could not determine data type of parameter ${}", at + 1);
-                Refusal::new(reason::UNKNOWN_PARAMETER, message)
-            })
+            known
+                .find(|oid| ![0, OTHER_TYPE].contains(oid))
+                .ok_or_else(|| {
+                    let message = format!("could not determine data type of parameter ${}", at + 1);
+                    Refusal::new(reason::UNKNOWN_PARAMETER, message)
+                })
         };
         found.iter().enumerate().map(oid).collect()
     }
@@ -350,7 +352,10 @@ fn value_of(
         WrittenValue::Constant(text, OTHER_TYPE) => return Ok(GivenValue::Text(text.clone(), 0)),
         WrittenValue::Constant(text, oid) => return Ok(GivenValue::Text(text.clone(), *oid)),
         WrittenValue::Number(text) => {
-            return Ok(GivenValue::Text(text.clone(), type_of_number(text.expose())));
+            return Ok(GivenValue::Text(
+                text.clone(),
+                type_of_number(text.expose()),
+            ));
         }
         WrittenValue::Parameter(number, OTHER_TYPE) => (*number, 0),
         WrittenValue::Parameter(number, cast) => (*number, *cast),

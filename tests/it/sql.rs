@@ -37,3 +37,4 @@ mod useless;
 pub mod views;
 mod widen;
 pub mod writes;
+mod written_pipelines;

@@ -167,12 +167,7 @@ impl CopyRows {
     }
 
     /// At most one field more than the row should have.
-    fn text(
-        &self,
-        row: &[u8],
-        style: &Style,
-        width: usize,
-    ) -> Result<Vec<GivenValue>, Refusal> {
+    fn text(&self, row: &[u8], style: &Style, width: usize) -> Result<Vec<GivenValue>, Refusal> {
         let (mut fields, mut begins, mut at) = (Vec::new(), 0, 0);
         loop {
             match row.get(at) {

@@ -96,7 +96,12 @@ impl WriterPool {
             Arc::clone(share)
         };
         let all = Arc::clone(&self.places);
-        let places = async { Some([share.acquire_owned().await.ok()?, all.acquire_owned().await.ok()?]) };
+        let places = async {
+            Some([
+                share.acquire_owned().await.ok()?,
+                all.acquire_owned().await.ok()?,
+            ])
+        };
         let places = tokio::time::timeout(PATIENCE, places).await;
         let places = places.ok().flatten().ok_or_else(too_many)?;
         let config = self.config.clone().ok_or_else(refuse_lost)?;

@@ -61,7 +61,7 @@ fn words_depend_on_each_part_of_their_name() {
     let t = table("t", COIN);
     let known = word(&t, "secret", 1, "7", "yes");
     assert_eq!(known, word(&t, "secret", 1, "7", "yes"));
-    assert_eq!(format!("{known:016x}"), "970a819e37e29dbc");
+    assert_eq!(format!("{known:016x}"), "cd591b8d5238a8e9");
     let finer = Randomiser::Coin {
         truth: 0.5,
         yes: 0.5f64.next_up(),
@@ -125,9 +125,17 @@ fn a_unit_has_one_form() {
         (Type::Int4, text("7", 1700), None),
         (Type::Int4, binary(&7f64.to_be_bytes(), 701), None),
         (Type::Char(Some(5)), text("a  ", 0), Some("a")),
-        (Type::Uuid, text(&id.replace('-', "").to_uppercase(), 0), Some(id)),
+        (
+            Type::Uuid,
+            text(&id.replace('-', "").to_uppercase(), 0),
+            Some(id),
+        ),
         (Type::Uuid, text(id, 2950), Some(id)),
-        (Type::Date, binary(&1i32.to_be_bytes(), 1082), Some("2000-01-02")),
+        (
+            Type::Date,
+            binary(&1i32.to_be_bytes(), 1082),
+            Some("2000-01-02"),
+        ),
         (Type::Date, text("01/02/2000", 0), None),
         (Type::Date, text("2000-01-02", 1114), None),
     ] {

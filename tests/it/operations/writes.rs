@@ -178,7 +178,10 @@ async fn the_login_may_insert_and_nothing_else() {
         assert!(!is_good && said.contains(wanted), "{change}: {said}");
         owner.batch_execute(back).await.unwrap();
     }
-    owner.batch_execute("CREATE DATABASE elsewhere").await.unwrap();
+    owner
+        .batch_execute("CREATE DATABASE elsewhere")
+        .await
+        .unwrap();
     let elsewhere = url("writer").replace("/nls?", "/elsewhere?");
     let text = POLICY.replace("${SHADOW_URL}", &elsewhere);
     std::fs::write(stage.file("policy.yaml"), text).unwrap();

@@ -125,7 +125,7 @@ impl Survey {
 const COLUMNS: &str = "\"Person\", \"Wave\", \"Smoked\", \"Illness\", \"Letter\", \"Tea\", \
     \"Coffee\", \"Income\"";
 
-fn insert(values: &str) -> String {
+pub fn insert(values: &str) -> String {
     format!("INSERT INTO \"Answers\" ({COLUMNS}) VALUES {values}")
 }
 
@@ -228,7 +228,7 @@ async fn a_value_has_one_report_for_ever() {
             < 13",
         )
         .await;
-    assert_eq!(known, ["yesyesyesyesyesyesyesyesyesyesyesyes|000100011011"]);
+    assert_eq!(known, ["yesyesyesyesnoyesnoyesyesyesyesyes|100001000010"]);
 }
 
 /// What was written through pgveil and read through pgveil is right on average. For 2,000 persons a
