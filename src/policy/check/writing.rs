@@ -44,9 +44,8 @@ pub(super) fn check(
         );
         return None;
     };
-    if local.secret.is_none() {
-        warn_of_sums(&names, tables, local.place, findings);
-    }
+    let place = local.place;
+    warn_of_rows(&names, tables, (place, local.secret.is_some()), findings);
     Some(Writing {
         url: url?,
         secret: local.secret.clone(),
@@ -54,11 +53,11 @@ pub(super) fn check(
     })
 }
 
-/// Without a memo, a unit that is written twice gives two reports.
-fn warn_of_sums(
+/// Without a memo, a unit that is written twice gives two reports; with one, two copies of one.
+fn warn_of_rows(
     names: &[&At<TableName>],
     tables: &[Table],
-    place: crate::policy::Location,
+    (place, has_memo): (crate::policy::Location, bool),
     findings: &mut Findings,
 ) {
     for table in tables {
@@ -70,12 +69,19 @@ fn warn_of_sums(
             crate::policy::Protection::Public => false,
         };
         if names.iter().any(|name| is_written(&name)) && !is_once {
-            let message = format!(
-                "reports add up: with memo: false each row of {}.{} has its own report, and \
-                    a unit with several rows pays the epsilon of each; use a memo, or make the \
-                    unit the table's primary key",
-                table.schema, table.name
-            );
+            let named = format!("{}.{}", table.schema, table.name);
+            let message = match has_memo {
+                false => format!(
+                    "reports add up: with memo: false each row of {named} has its own report, and \
+                        a unit with several rows pays the epsilon of each; use a memo, or make the \
+                        unit the table's primary key"
+                ),
+                true => format!(
+                    "reports are copies: the rows of {named} of one unit and one value have one \
+                        report, and pgveil.stderr and intervals take rows as independent; where \
+                        units have many rows, they are too small"
+                ),
+            };
             findings.warning(place, message);
         }
     }

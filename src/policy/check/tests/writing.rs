@@ -56,6 +56,14 @@ async fn a_table_that_is_written_is_known_with_all_its_columns() {
         .iter()
         .any(|w| w.message.contains("reports add up"));
     assert!(warned, "{:?}", checked.warnings);
+    let checked = check(&written(KRR, LOCAL, "id"), &twice, &Rows(Ok(Vec::new())));
+    let checked = checked.await.unwrap();
+    let is_said = |w: &crate::policy::Finding| w.message.contains("reports are copies");
+    assert!(
+        checked.warnings.iter().any(is_said),
+        "{:?}",
+        checked.warnings
+    );
 }
 
 /// What is read does not depend on who writes, so stored answers stay.
