@@ -33,7 +33,7 @@ use lease::WriterPool;
 pub use lease::{CopySink, TransactionModes, WriterLease};
 use memo::Memo;
 pub use plan::WritePlan;
-use plan::{cast_not_read, left_out, more_than_one, not_listed, not_read, null_in};
+use plan::{left_out, more_than_one, not_listed, not_read, null_in};
 
 /// What roles may write, and the connections for it.
 pub struct TableWriter {
