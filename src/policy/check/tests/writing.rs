@@ -56,8 +56,8 @@ async fn a_table_that_is_written_is_known_with_all_its_columns() {
         .iter()
         .any(|w| w.message.contains("reports add up"));
     assert!(warned, "{:?}", checked.warnings);
-    let checked = check(&written(KRR, LOCAL, "id"), &twice, &Rows(Ok(Vec::new())));
-    let checked = checked.await.unwrap();
+    let file = written(KRR, LOCAL, "id");
+    let checked = check(&file, &twice, &Rows(Ok(Vec::new()))).await.unwrap();
     let mut warnings = checked.warnings.iter();
     assert!(warnings.any(|w| w.message.contains("reports are copies")));
 }
