@@ -151,6 +151,7 @@ pub fn plan(
     let delta = policy
         .roles
         .iter()
+        .filter(|role| role.asks)
         .map(|role| role.budget.delta)
         .fold(policy.privacy.budget.delta, f64::min);
     let terms = Terms {

@@ -10,6 +10,7 @@ mod load;
 mod row_digest;
 mod server;
 mod type_of;
+mod write_login;
 
 pub use citus::{Distribution, Hash, is_citus};
 pub use fingerprint::{FINGERPRINT_SQL, TableFingerprint, fingerprints, fingerprints_prepared};
@@ -19,6 +20,9 @@ pub use load::load;
 pub use row_digest::{Content, PRINTED};
 pub use server::BackendServer;
 pub use type_of::{element_of, oid_of};
+pub use write_login::{
+    database_identity, excess_of_write_login, indexes_that_refuse, lack_of_write_login,
+};
 
 use serde::{Deserialize, Serialize};
 

@@ -20,6 +20,7 @@ pub mod help;
 mod init;
 mod ledger;
 mod listen;
+mod local_secret;
 mod log;
 mod notify;
 mod pages;

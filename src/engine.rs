@@ -51,6 +51,7 @@ mod search_payment;
 mod service;
 mod shown_periods;
 mod single_flight;
+mod stage_errors;
 mod statement_log;
 mod statement_shape;
 mod summaries;
@@ -60,6 +61,7 @@ mod useless;
 mod views;
 mod widen;
 mod worth;
+mod writing;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -92,6 +94,8 @@ pub use worth::{
     AdviceSubject, ExpectedAnswer, Pricing, Worth, WorthAggregate, answers, role_worth,
 };
 
+pub use writing::{CopyRows, CopySink, TableWriter, TransactionModes, WriteRecord, WriterLease};
+
 use constant_answers::{ConstantAnswers, ConstantKey};
 use epochs::Epochs;
 use failures::Failures;
@@ -100,6 +104,7 @@ use preview::MadeUpPreviews;
 use public_matches::PublicMatches;
 use search_payment::SearchPayment;
 use single_flight::SingleFlight;
+use stage_errors::{error_in_text, internal, ledger_failed, shadow_error};
 use statement_log::StatementFacts;
 use statement_shape::KnownNames;
 use summaries::Summaries;
@@ -109,13 +114,13 @@ use crate::catalog::BackendServer;
 use crate::error::Error;
 use crate::execute::Backend;
 use crate::ir::TableId;
-use crate::ledger::{self, Found, Ledger, Record, Verdict};
+use crate::ledger::{Found, Ledger, Record, Verdict};
 use crate::mechanism::{OsRandomness, Sampler};
 use crate::parse::{ExplainFormat, Query};
 use crate::policy::{Certificate, Policy, Secret, SessionSettings, Table};
 use crate::postgres::PoolUse;
 use crate::refusal::Refusal;
-use crate::shadow::{CopiedTable, Shadow, ShadowError, ShadowLock};
+use crate::shadow::{CopiedTable, Shadow, ShadowLock};
 
 /// About how many copies of a statement are in memory while it is resolved and printed.
 pub const COPIES: usize = 4;
@@ -153,6 +158,8 @@ pub struct Engine {
     loaded: SystemTime,
     /// The names that a shape may have; `None` where the policy records no shapes.
     known_names: Option<KnownNames>,
+    /// What roles write, where some do.
+    writer: Option<Arc<TableWriter>>,
 }
 
 impl Engine {
@@ -171,6 +178,7 @@ impl Engine {
         let constant_answers = ConstantAnswers::default();
         let server = BackendServer::new(shadow.version());
         let known_names = policy.records_shape.then(|| KnownNames::of(&policy));
+        let writer = TableWriter::of(&policy);
         Self {
             policy,
             backend,
@@ -196,6 +204,7 @@ impl Engine {
             database,
             loaded: SystemTime::now(),
             known_names,
+            writer,
         }
     }
 
@@ -488,6 +497,14 @@ impl Service for Engine {
         self.ledger.statement_digest(&query.to_sql()).to_string()
     }
 
+    fn writer(&self, role: &str) -> Option<Arc<TableWriter>> {
+        self.writer_of(role)
+    }
+
+    async fn record_write(&self, requester: &Requester, record: WriteRecord) {
+        self.record_written(requester, record).await;
+    }
+
     async fn record(&self, record: Record) {
         self.ledger.record(record).await;
     }
@@ -502,46 +519,5 @@ impl Service for Engine {
             &StatementFacts::new(),
         )
         .await;
-    }
-}
-
-fn shadow_error(error: ShadowError) -> Error {
-    match error {
-        // The position is in our own printing of the statement, not in the client's text.
-        ShadowError::Refusal(refusal) => Error::Shadow(refusal.at(None)),
-        other @ (ShadowError::Lost(_) | ShadowError::Failed(_) | ShadowError::Start(_)) => {
-            internal("shadow", &other)
-        }
-    }
-}
-
-/// Logs the cause under an incident number, which the client gets.
-fn internal(stage: &str, cause: &dyn std::fmt::Display) -> Error {
-    let incident = format!("{:016x}", rand::random::<u64>());
-    tracing::error!(stage, incident, %cause, "internal error");
-    Error::Internal { incident }
-}
-
-/// The ledger could not be read or written: 58030. Errors that no outage explains are internal.
-fn ledger_failed(cause: &ledger::Error) -> Error {
-    if !cause.is_outage() {
-        return internal("ledger", cause);
-    }
-    let incident = format!("{:016x}", rand::random::<u64>());
-    tracing::error!(stage = "ledger", incident, %cause, "the ledger is out of reach");
-    Error::LedgerOutOfReach { incident }
-}
-
-/// An error in the analyst's own statement. PostgreSQL read our printing of it, so the position is
-/// translated to the analyst's text.
-fn error_in_text(query: &Query, error: ShadowError) -> Error {
-    match error {
-        ShadowError::Refusal(refusal) => {
-            let place = refusal
-                .position
-                .and_then(|printed| crate::parse::with_room(|| query.place_of_printed(printed)));
-            Error::Shadow(refusal.at(place))
-        }
-        other => shadow_error(other),
     }
 }

@@ -104,6 +104,10 @@
 //!       addition, no physical order.
 //!     - Private rows meet only the emitted statement; everything else runs in the shadow.
 //!     - A Bind is a question: planned, priced and charged with its values.
+//! 10. A true value of a local column leaves the process only randomised: it is in no statement
+//!     that the database or the shadow gets, no log, record or error:
+//!     `privacy/writes::true_values_never_leave`,
+//!     `mechanism::randomise::tests::no_report_costs_more_than_its_epsilon`.
 //!
 //! # Words
 //!
@@ -167,6 +171,7 @@
 //!   up to the first that is; one of their answers. (alarm, trigger)
 //! - **holdout, overflow**: test rows whose means are compared with an analyst's value; a mean that
 //!   differs, which ends the epoch and is shown. (test set)
+//! - **report, memo**: a randomised value; the same one made again, from a keyed hash. (response)
 //! - **summary**: groups that the owner declares and releases once, to answer later questions from.
 //!   (synopsis, sketch)
 //! - **auto bounds, search**: bounds that the policy leaves to `auto`, and the release that

@@ -21,7 +21,8 @@
 //! Grouping sets may be measured by [`Effects`] in place of their groups: Gaussian noise then hides
 //! a linear function of the finest groups. Running totals are drawn by a [`SquareRoot`].
 //!
-//! Where values were randomised before they were stored, `local.rs` says what they tell.
+//! Where values were randomised before they were stored, `local.rs` says what they tell;
+//! `randomise.rs` makes such reports.
 //!
 //! The first two are laws of noise, in the table of `table.rs`. All draws are made by a
 //! [`Sampler`]. What a release draws, step by step, is [`crate::rewrite::Draw`].
@@ -34,6 +35,7 @@ mod choose_law;
 mod conversion;
 mod effects;
 mod event_bits;
+mod exp;
 mod exponential;
 mod gaussian;
 mod group_privacy;
@@ -47,6 +49,7 @@ mod noise_law;
 pub mod normal;
 mod privacy_filter;
 mod random;
+pub mod randomise;
 pub mod samplers;
 mod square_root;
 #[cfg(test)]
@@ -73,6 +76,7 @@ pub use noise::{Noise, Sampler};
 pub use noise_law::Norm;
 pub use privacy_filter::{Accounting, Cap, CapError};
 pub use random::{OsRandomness, RandomError, Randomness};
+pub use randomise::Odds;
 pub use samplers::SampleError;
 pub use square_root::{SquareRoot, TOTALS_MAX, TotalsErrors, TotalsNoise, scale_noise};
 pub use threshold::{Height, Presence, ThresholdError, threshold};

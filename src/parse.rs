@@ -29,6 +29,8 @@ mod set_config;
 mod table_command;
 mod tokens;
 
+use std::ops::ControlFlow;
+
 use sqlparser::ast;
 use sqlparser::dialect::PostgreSqlDialect;
 use sqlparser::parser::{Parser, ParserError};
@@ -49,8 +51,9 @@ pub use limits::depth::{STACK_BYTES, with_room};
 pub use monitor::MonitorQuery;
 pub(crate) use position::TokenPositions;
 pub use session::{
-    Copy, CopyFormat, Declare, Direction, Execute, Fetch, FetchCount, Force, Modes, Prepare,
-    SessionStatement, SettingScope, Style,
+    Copy, CopyFormat, Declare, Direction, Execute, Fetch, FetchCount, Force, Modes, OTHER_TYPE,
+    Prepare, SessionStatement, SettingScope, Style, TrueText, Write, WriteTarget, WrittenRows,
+    WrittenValue, type_of_number,
 };
 pub use set_config::{Configure, Given};
 
@@ -127,6 +130,8 @@ pub enum Statement {
     Execute(Execute),
     /// `COPY (query) TO STDOUT`: the answer as a stream.
     Copy(Copy),
+    /// INSERT or COPY FROM STDIN, of a role that writes.
+    Write(Write),
     /// About the session itself: answered at the edge, touches no table.
     Session(SessionStatement),
     /// A command of an operator, by its text: answered by the admin database, touches no table.
@@ -142,7 +147,7 @@ impl Statement {
             Self::Prepare(prepare) => Some(&prepare.query),
             Self::Copy(copy) => Some(&copy.query),
             Self::ExplainExecute(..) | Self::Fetch(_) | Self::Execute(_) => None,
-            Self::Session(_) | Self::Operator(_) => None,
+            Self::Session(_) | Self::Operator(_) | Self::Write(_) => None,
         }
     }
 }
@@ -177,6 +182,19 @@ impl Query {
     /// Where its operators and keywords stand in the client's text.
     pub(crate) fn marks(&self) -> &TokenPositions {
         &self.1
+    }
+
+    /// Whether the query names a table, a view or a query of WITH.
+    pub fn names_relation(&self) -> bool {
+        struct Finder;
+        impl ast::Visitor for Finder {
+            type Break = ();
+
+            fn pre_visit_relation(&mut self, _: &ast::ObjectName) -> ControlFlow<()> {
+                ControlFlow::Break(())
+            }
+        }
+        visit::visit(&*self.0, &mut Finder).is_break()
     }
 
     /// The statement as we print it (never the client's own text).
@@ -242,6 +260,26 @@ pub enum ExplainFormat {
 /// nested too deeply, 42501 for statements that change anything, 0A000 for statements that are
 /// known and not offered.
 pub fn parse(sql: &str) -> Result<Vec<Statement>, Refusal> {
+    read(sql, Writes::Refused)
+}
+
+/// As [`parse`], for a role that writes: INSERT and COPY FROM STDIN are among the statements. What
+/// a refusal says has no word of the text.
+///
+/// # Errors
+/// Those of [`parse`].
+pub fn parse_with_writes(sql: &str) -> Result<Vec<Statement>, Refusal> {
+    read(sql, Writes::Taken).map_err(session::without_words)
+}
+
+/// Whether statements that write rows are taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Writes {
+    Refused,
+    Taken,
+}
+
+fn read(sql: &str, writes: Writes) -> Result<Vec<Statement>, Refusal> {
     if sql.len() > TEXT_BYTES_MAX {
         return Err(
             Refusal::new(reason::STATEMENT_TOO_LONG, "statement is too long").detail(format!(
@@ -283,13 +321,18 @@ pub fn parse(sql: &str) -> Result<Vec<Statement>, Refusal> {
     limits::height::with_room_for(words, || {
         pieces
             .into_iter()
-            .map(|piece| statement(piece, sql))
+            .map(|piece| statement(piece, sql, writes))
             .collect()
     })
 }
 
 /// One statement, from its tokens alone: a string or a comment cannot hide a second one.
-fn statement(tokens: Vec<TokenWithSpan>, sql: &str) -> Result<Statement, Refusal> {
+fn statement(tokens: Vec<TokenWithSpan>, sql: &str, writes: Writes) -> Result<Statement, Refusal> {
+    if writes == Writes::Taken
+        && let Some(write) = session::write(&tokens, sql)?
+    {
+        return Ok(write);
+    }
     match session::from_tokens(&tokens, sql, |rest| query(rest, sql))? {
         Some(statement) => Ok(statement),
         None => Ok(Statement::Query(query(tokens, sql)?)),

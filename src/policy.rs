@@ -21,15 +21,16 @@ mod unlisted_columns;
 mod version;
 mod views;
 mod wanted_index;
+mod writing;
 pub(crate) mod yaml;
 
 pub use auto_bounds::{AutoBound, Finding, ROWS_MAX, Search};
-pub use check::{Checked, DomainReader, check, family, unfit};
+pub use check::{Checked, DomainReader, check, family, read_value, unfit};
 pub use column_position::ColumnPosition;
 pub use difference::Difference;
 pub use error::{At, Location, PolicyError};
 pub use file::{
-    Certified, ColumnEntry, ColumnRule, File, FileDigest, Literal, PathStep, RowsRule,
+    Certified, ColumnEntry, ColumnRule, File, FileDigest, Literal, LocalRule, PathStep, RowsRule,
     SummaryEntry, TableEntry, TableRule, UnitRule, names, time_of,
 };
 pub use file_keys::{KEYS, KeyShape, PolicyKey};
@@ -55,6 +56,7 @@ pub use unlisted_columns::{Unlisted, find_unlisted, newly_shown};
 pub use version::{digest, undated_digest};
 pub use views::{SCHEMA as VIEW_SCHEMA, STATISTICS, VIEWS, View, ViewKind, view};
 pub use wanted_index::WantedIndex;
+pub use writing::{Local, TableName, Writing, WrittenColumn, WrittenTable};
 
 use crate::catalog::{
     Collation, Content, ForeignKey, Index, TableFingerprint, Type, UniqueKey, UserType,
@@ -138,6 +140,10 @@ pub struct Role {
     pub verifier: Secret,
     pub certificate: Certificate,
     pub budget: Budget,
+    /// Whether the role may ask about tables. `false`: its budget is `none`, and it only writes.
+    pub asks: bool,
+    /// The tables that it may write.
+    pub writes: Vec<TableName>,
     pub renew: Renew,
     pub reuse: RoleReuse,
     /// The settings that its sessions start with.
@@ -403,6 +409,8 @@ pub struct Policy {
     /// What `now()` is rounded down to in conditions on private rows, so that a moving window is
     /// one question for that long. At most a day.
     pub time_grain: Option<std::time::Duration>,
+    /// The tables that roles write, where there are such roles.
+    pub writing: Option<Writing>,
 }
 
 impl Policy {
@@ -414,6 +422,11 @@ impl Policy {
 
     pub fn role(&self, name: &str) -> Option<&Role> {
         self.roles.iter().find(|r| r.name == name)
+    }
+
+    /// The first role that asks, not only writes.
+    pub fn asking_role(&self) -> Option<&Role> {
+        self.roles.iter().find(|role| role.asks)
     }
 
     pub fn operator(&self, name: &str) -> Option<&Operator> {

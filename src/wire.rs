@@ -3,7 +3,8 @@
 //! `serve` accepts; `startup` negotiates TLS; `login` authenticates; `connection` takes one message
 //! after another; `simple` and `extended` are the two query protocols; `run` passes one question to
 //! the engine; `command` answers statements about the session itself, `advisory` its locks;
-//! `cursor`, `prepared` and `copy` are SQL's own ways to an answer.
+//! `cursor`, `prepared` and `copy` are SQL's own ways to an answer; `writing` is for roles that
+//! write rows.
 
 mod advisory;
 mod cancel;
@@ -19,6 +20,7 @@ mod login;
 mod message;
 mod outcome;
 mod page_session;
+mod pinned;
 mod portal;
 mod prepared;
 mod run;
@@ -30,6 +32,7 @@ mod stream;
 mod tls;
 mod transaction;
 mod unauthenticated;
+mod writing;
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;

@@ -355,6 +355,7 @@ fn search_policy(policy: &Policy, table: &Table, unit: &Unit, column: Option<&Co
         records_shape: false,
         quantum: None,
         time_grain: None,
+        writing: None,
     };
     own.version = crate::policy::digest(&own);
     own

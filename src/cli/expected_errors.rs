@@ -19,7 +19,7 @@ pub fn lines(policy: &Policy) -> Result<Vec<String>, Failure> {
 
 /// Like [`lines`], with the number of answers that is left, where the ledger gives the balances.
 pub fn lines_of(policy: &Policy, balances: Option<&Balances>) -> Result<Vec<String>, Failure> {
-    let Some(role) = policy.roles.first() else {
+    let Some(role) = policy.asking_role() else {
         return Ok(Vec::new());
     };
     let settings = role.session_settings;

@@ -40,7 +40,7 @@ async fn explain_with(options: &ExplainOptions, path: &Path, sql: &str) -> Resul
     let role = options
         .role
         .as_deref()
-        .or(policy.roles.first().map(|role| role.name.as_str()))
+        .or(policy.asking_role().map(|role| role.name.as_str()))
         .unwrap_or_default()
         .to_owned();
     let balances = match options.spent {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use super::local_secret::check_secret;
 use super::start::Started;
 use super::{Failure, notify, start};
 use crate::console::InForce;
@@ -171,6 +172,10 @@ async fn record_change(
     if let Err(error) = before.ledger().height().await {
         start::stop(started.engine).await;
         return Err(Failure::new(error));
+    }
+    if let Err(failure) = check_secret(file, before.ledger(), false).await {
+        start::stop(started.engine).await;
+        return Err(failure);
     }
     let now = &started.engine;
     let difference = Difference::between(in_force, file);

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::arguments::ServeOptions;
 use super::blocking::blocking;
 use super::listen::listen;
+use super::local_secret::check_secret;
 use super::{Failure, notify, pages, process, reload, signal, start, tls};
 use rustls::ServerConfig;
 
@@ -53,6 +54,7 @@ pub async fn run(options: ServeOptions, inherited: ListenFd) -> Result<(), Failu
     if let Some(record_file) = record_file {
         ledger.copy_records_to(record_file);
     }
+    check_secret(&file, ledger, options.new_secret).await?;
     let recorded = ledger.record_policy(file.digest, String::new());
     recorded.await.map_err(Failure::new)?;
     warn_of_large_tables(&started.copied);

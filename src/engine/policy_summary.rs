@@ -65,6 +65,18 @@ fn describe_budget(role: &AccountSpec, owner: &AccountSpec, policy: &Policy) -> 
         cap,
         renew,
     } = role;
+    let known = policy.role(name);
+    let written: Vec<String> = known
+        .into_iter()
+        .flat_map(|role| role.writes.iter().map(ToString::to_string))
+        .collect();
+    if known.is_some_and(|role| !role.asks) {
+        return format!("  {name}: asks nothing, writes {}", written.join(", "));
+    }
+    let writes = match written.is_empty() {
+        true => String::new(),
+        false => format!("; writes {}", written.join(", ")),
+    };
     // A renewed budget is limited by the owner's total over all periods.
     let cap = match renew {
         Renew::Never => cap,
@@ -85,7 +97,8 @@ fn describe_budget(role: &AccountSpec, owner: &AccountSpec, policy: &Policy) -> 
     };
     format!(
         "  {name}: epsilon {epsilon}, delta {delta:e}; at most {questions} charged \
-            questions{each}: which of them fail, {failures} at most, may reveal {leaked} more bits"
+            questions{each}: which of them fail, {failures} at most, may reveal {leaked} more \
+            bits{writes}"
     )
 }
 

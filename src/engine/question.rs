@@ -166,6 +166,8 @@ impl Engine {
             (_, _, Some(statement)) => return Ok(Described::Catalogs(statement)),
             (query, sql, None) => (query, sql),
         };
+        self.require_asking(requester, &query)
+            .map_err(Error::Resolve)?;
         match self.shadow.describe(requester, &sql, parameters).await {
             Ok(description) => Ok(Described::Question(query, description)),
             Err(error) => {

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Answer, Argument, ConnectionLimits, Description, Engine, Format, Metrics, PlanningLimit,
-    Requester, Service,
+    Requester, Service, TableWriter, WriteRecord,
 };
 use crate::error::Error;
 use crate::ledger::Record;
@@ -203,6 +203,14 @@ impl Service for Reloadable {
 
     fn digest(&self, query: &Query) -> String {
         self.current().digest(query)
+    }
+
+    fn writer(&self, role: &str) -> Option<Arc<TableWriter>> {
+        self.current().writer(role)
+    }
+
+    async fn record_write(&self, requester: &Requester, record: WriteRecord) {
+        self.current().record_write(requester, record).await;
     }
 
     async fn record(&self, record: Record) {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
-use super::{Metrics, PlanningLimit, SessionCount};
+use super::{Metrics, PlanningLimit, SessionCount, TableWriter, WriteRecord};
 use crate::error::Error;
 use crate::ledger::Record;
 use crate::memory::HeldMemory;
@@ -127,6 +127,14 @@ pub trait Service: Send + Sync + 'static {
     fn digest(&self, query: &Query) -> String;
     /// Records an event at the edge.
     fn record(&self, record: Record) -> impl Future<Output = ()> + Send;
+    /// What the role may write; `None`: nothing.
+    fn writer(&self, _: &str) -> Option<Arc<TableWriter>> {
+        None
+    }
+    /// Records a write, without its values.
+    fn record_write(&self, _: &Requester, _: WriteRecord) -> impl Future<Output = ()> + Send {
+        async {}
+    }
     /// Whether the text is a command of an operator, which the service answers itself.
     fn operates(&self, _: &str) -> bool {
         false

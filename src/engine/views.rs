@@ -11,8 +11,8 @@ use crate::finish::ViewRows;
 use crate::ledger::Entry;
 use crate::mechanism::{Fixed, OneBit};
 use crate::policy::{
-    Collected, Column, Policy, Protection, SESSION_SETTINGS, Scalar, SessionSettings, Table,
-    ViewKind,
+    Collected, Column, Local, Policy, Protection, SESSION_SETTINGS, Scalar, SessionSettings, Table,
+    ViewKind, WrittenTable,
 };
 use crate::rewrite::Plan;
 use crate::rewrite::emit::sql;
@@ -49,7 +49,14 @@ impl Engine {
                     .iter()
                     .map(|table| table_row(table, &self.policy))
                     .collect(),
-                ViewKind::Columns => self.policy.tables.iter().flat_map(column_rows).collect(),
+                ViewKind::Columns => {
+                    let writing = self.policy.writing.as_ref();
+                    let rows = |table: &Table| {
+                        let written = writing.and_then(|w| w.table(&table.schema, &table.name));
+                        column_rows(table, written).collect::<Vec<_>>()
+                    };
+                    self.policy.tables.iter().flat_map(rows).collect()
+                }
                 ViewKind::Settings => settings(&requester.session_settings, &self.policy),
                 ViewKind::Worth => self.worth(requester).await?,
                 ViewKind::GroupPrivacy => self.group_privacy(requester).await?,
@@ -164,7 +171,10 @@ fn table_row(table: &Table, policy: &Policy) -> ViewRow {
     row
 }
 
-fn column_rows(table: &Table) -> impl Iterator<Item = ViewRow> {
+fn column_rows<'t>(
+    table: &'t Table,
+    written: Option<&'t WrittenTable>,
+) -> impl Iterator<Item = ViewRow> + 't {
     let is_public = table.protection == Protection::Public;
     table.columns.iter().enumerate().map(move |(at, column)| {
         let Column {
@@ -196,6 +206,7 @@ fn column_rows(table: &Table) -> impl Iterator<Item = ViewRow> {
             .filter(|_| !is_public);
         let values_known = domain.as_ref().map(Vec::len).or(within);
         let is_number = collected.as_ref().map(|how| how.one_bit.is_some());
+        let made = written.and_then(|table| table.column(name)?.local.as_ref());
         vec![
             Some(table.schema.clone()),
             Some(table.name.clone()),
@@ -227,7 +238,7 @@ fn column_rows(table: &Table) -> impl Iterator<Item = ViewRow> {
             )
             .filter(|_| is_number != Some(true))
             .map(str::to_owned),
-            collected.as_ref().map(local),
+            collected.as_ref().map(|how| local(how, made)),
         ]
     })
 }
@@ -257,10 +268,38 @@ fn ceiling(table: &Table, column: &Column) -> Option<f64> {
         .reduce(f64::min)
 }
 
-/// How a column's values were randomised, and the epsilon of a report.
-fn local(how: &Collected) -> String {
+/// How a column's values were randomised, and the epsilon of a report, rounded up where pgveil made
+/// it.
+fn local(how: &Collected, made: Option<&Local>) -> String {
     let name = how.randomiser.name();
-    let epsilon = three_digits(how.randomiser.epsilon());
+    let epsilon = how.randomiser.epsilon();
+    let epsilon = match made {
+        Some(_) => up_to_three_digits(epsilon),
+        None => three_digits(epsilon),
+    };
+    let shown = reports(how, name, &epsilon);
+    match made {
+        Some(made) => format!("{shown}; made by pgveil, {}", made.odds),
+        None => shown,
+    }
+}
+
+/// With three digits, and not below the number but for what doubles round off.
+fn up_to_three_digits(number: f64) -> String {
+    let near = three_digits(number);
+    let is_below = near
+        .parse::<f64>()
+        .is_ok_and(|shown| shown < number * (1.0 - 1e-12));
+    match is_below {
+        true => {
+            let unit = 10f64.powi(number.log10().floor() as i32 - 2);
+            three_digits((number / unit).ceil() * unit)
+        }
+        false => near,
+    }
+}
+
+fn reports(how: &Collected, name: &str, epsilon: &str) -> String {
     match how.one_bit {
         Some(OneBit { clear, set }) => format!(
             "{name}, epsilon {epsilon}, 0 stands for {} and 1 for {}",

@@ -5,6 +5,8 @@
 //! Nothing here draws: the values were randomised elsewhere. An estimate from reports is
 //! post-processing of them.
 
+use super::exp::exp;
+
 /// How reports were made of true values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Randomiser {
@@ -31,7 +33,7 @@ impl Randomiser {
     pub fn optimised_unary(epsilon: f64) -> Self {
         Self::Unary {
             one: 0.5,
-            zero: 1.0 / (epsilon.exp() + 1.0),
+            zero: 1.0 / (exp(epsilon) + 1.0),
         }
     }
 

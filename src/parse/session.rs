@@ -9,6 +9,7 @@ mod explain;
 mod prepared;
 mod refused;
 mod words;
+mod write;
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -18,6 +19,10 @@ pub use copy::{Copy, CopyFormat, Force, Style};
 pub use cursor::{Declare, Direction, Fetch, FetchCount};
 pub use prepared::{Execute, Prepare};
 use words::Words;
+pub use write::{
+    OTHER_TYPE, TrueText, Write, WriteTarget, WrittenRows, WrittenValue, type_of_number,
+};
+pub(super) use write::{of_tokens as write, without_words};
 
 /// A statement that is answered at the edge.
 #[derive(Debug, Clone, PartialEq, Eq)]

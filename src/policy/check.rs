@@ -10,9 +10,11 @@ mod relations;
 mod searches;
 mod summaries;
 mod units;
+mod writing;
 
 pub use domains::DomainReader;
 pub use units::{family, unfit};
+pub use writing::read_value;
 
 use super::error::{At, Findings, PolicyError};
 use super::file::{ColumnEntry, ColumnRule, File, TableEntry, TableRule};
@@ -61,6 +63,7 @@ pub async fn check(
     placement::check(file, catalog, &listed, &units, &mut findings);
 
     let (tables, searches) = check_tables(file, &listed, units, reader, &mut findings).await;
+    let writing = writing::check(file, &tables, &listed, &mut findings);
     if !findings.errors.is_empty() {
         return Err(findings.into_errors());
     }
@@ -86,6 +89,7 @@ pub async fn check(
         records_shape: file.records_shape,
         quantum: file.quantum,
         time_grain: file.time_grain,
+        writing,
     };
     policy.version = version::digest(&policy);
     policy.summaries = summaries::check(file, &policy, &listed, &mut findings);

@@ -10,7 +10,10 @@ pub(in crate::policy) mod words;
 use std::fmt::Display;
 
 use super::file::File;
-use super::{Budget, Certificate, Limits, Privacy, Renew, Role, RoleReuse, WitnessAddress};
+use super::{
+    Budget, Certificate, Limits, LocalRule, Privacy, Renew, Role, RoleReuse, TableName,
+    WitnessAddress,
+};
 
 const BOUGHT_AGAIN: &str = "no stored answer is shown again: what was paid for is charged once \
     more when it is asked";
@@ -41,11 +44,15 @@ impl Difference {
             warnings: _,
             // Compared as addresses.
             database_url: _,
+            write_url: _,
             ledger_url: _,
             ledger_witnesses: _,
             shadow_url: _,
             privacy,
             roles,
+            // Compared by role.
+            writes: _,
+            local,
             operators,
             tables,
             summaries,
@@ -77,6 +84,7 @@ impl Difference {
         found.change(old.time_grain != *time_grain, "time_grain changes");
         found.change(old.previews != *previews, "previews change");
         found.change(old.records_shape != *records_shape, "record.shape changes");
+        found.local(old, local.as_ref());
         found.addresses(old, new);
         found.timeout(old, new);
         if meaning::answer_parts(old) != meaning::answer_parts(new) {
@@ -170,6 +178,10 @@ impl Difference {
                     .to_owned(),
             );
         }
+        self.change(
+            old.write_url != new.write_url,
+            "roles write by another login",
+        );
         self.change(
             old.shadow_url != new.shadow_url,
             "the shadow is another; needs a restart",
@@ -331,6 +343,8 @@ impl Difference {
             verifier,
             certificate,
             budget,
+            asks,
+            writes,
             renew,
             reuse,
             session_settings,
@@ -338,6 +352,10 @@ impl Difference {
         } = new;
         let what = format!("role {}", words::name(&[name]));
         self.budget(&what, old.budget, *budget);
+        if *asks && !old.asks {
+            self.loosens.push(format!("{what} may ask, not only write"));
+        }
+        self.writes(&what, &old.writes, writes);
         self.renewal(&what, old.renew, *renew);
         self.certificate(&what, old.certificate, *certificate);
         match (old.reuse, reuse) {
@@ -357,6 +375,35 @@ impl Difference {
             old.session_settings != *session_settings || old.search_path != *search_path,
             format!("{what} starts with other settings"),
         );
+    }
+
+    fn writes(&mut self, what: &str, old: &[TableName], new: &[TableName]) {
+        let only = |some: &[TableName], others: &[TableName]| -> Vec<TableName> {
+            let is_new = |table: &&TableName| !others.contains(table);
+            some.iter().filter(is_new).cloned().collect()
+        };
+        let name = |table: &TableName| words::name(&[&table.schema, &table.name]);
+        for table in only(new, old) {
+            self.loosens
+                .push(format!("{what} may write {}", name(&table)));
+        }
+        for table in only(old, new) {
+            self.tightens
+                .push(format!("{what} may write {} no more", name(&table)));
+        }
+    }
+
+    /// How reports are made. Another secret gives every unit a second report of each value.
+    fn local(&mut self, old: &File, new: Option<&LocalRule>) {
+        let secret = |rule: Option<&LocalRule>| rule.and_then(|rule| rule.secret.clone());
+        let (before, now) = (secret(old.local.as_ref()), secret(new));
+        if old.local.is_some() && new.is_some() && before != now {
+            self.loosens.push(
+                "local.secret is another: a value that is written again gets a second report, \
+                    which costs its person the epsilon once more"
+                    .to_owned(),
+            );
+        }
     }
 
     fn certificate(&mut self, what: &str, old: Certificate, new: Certificate) {

@@ -1,5 +1,6 @@
 //! Reads the policy file: its shape and everything that can be known without a database.
 
+mod addresses;
 mod collected;
 mod columns;
 mod holdout;
@@ -10,11 +11,13 @@ mod privacy;
 mod roles;
 mod summaries;
 mod tables;
+mod writing;
 
 pub use columns::{ColumnEntry, ColumnRule, Literal, names};
 pub use periods::{PeriodsRule, PrepaidRule};
 pub use summaries::SummaryEntry;
 pub use tables::{PathStep, RowsRule, TableEntry, TableRule, UnitRule};
+pub use writing::LocalRule;
 
 use std::time::Duration;
 
@@ -28,8 +31,10 @@ use super::yaml::read::{Fields, VariableLookup};
 use super::yaml::tree;
 use super::yaml::tree::YamlNode;
 use super::{
-    Ceilings, Certificate, Limits, Operator, Previews, Privacy, Role, Secret, WitnessAddress,
+    Ceilings, Certificate, Limits, Operator, Previews, Privacy, Role, Secret, TableName,
+    WitnessAddress,
 };
+use addresses::url;
 use privacy::PrivacyTerms;
 use roles::{Places, RoleLimits};
 
@@ -73,6 +78,8 @@ pub struct File {
     pub name: String,
     pub digest: FileDigest,
     pub database_url: Option<Secret>,
+    /// For what roles write.
+    pub write_url: Option<Secret>,
     pub ledger_url: Option<Secret>,
     /// Each learns of every charge.
     pub ledger_witnesses: Vec<WitnessAddress>,
@@ -81,6 +88,10 @@ pub struct File {
     pub roles: Vec<Role>,
     /// The place of each role's settings, or of the role where it has none.
     pub role_places: Vec<Location>,
+    /// The tables that each role writes, parallel to `roles`.
+    pub writes: Vec<Vec<At<TableName>>>,
+    /// How reports of local columns are made.
+    pub local: Option<LocalRule>,
     pub operators: Vec<Operator>,
     /// Roles and operators with `certificate: required`.
     pub certified: Vec<Certified>,
@@ -152,7 +163,9 @@ impl File {
 /// The stand-in for an unset variable, in the place that needs it.
 fn stand_in(variable: &str, what: &str) -> String {
     match what {
-        "database.url" | "shadow.url" => format!("postgresql://host/{variable}"),
+        "database.url" | "database.write_url" | "shadow.url" => {
+            format!("postgresql://host/{variable}")
+        }
         "ledger.url" => format!("sqlite:///{variable}"),
         "ledger.witness" => format!("file:///{variable}"),
         _ => {
@@ -163,8 +176,10 @@ fn stand_in(variable: &str, what: &str) -> String {
     }
 }
 
-const POSTGRES: [&str; 2] = ["postgres://", "postgresql://"];
-
+#[allow(
+    clippy::too_many_lines,
+    reason = "a few lines for each key of the policy"
+)]
 fn read(
     name: &str,
     root: &YamlNode,
@@ -177,7 +192,9 @@ fn read(
     }
     let database = fields.optional("database");
     let (of_ledger, shadow) = (fields.optional("ledger"), fields.optional("shadow"));
-    let database_url = database.and_then(|node| url(node, "database", environment, findings));
+    let (database_url, write_url) = database
+        .map(|node| writing::database(node, environment, findings))
+        .unwrap_or_default();
     let (ledger_url, ledger_witnesses) = of_ledger
         .and_then(|node| ledger::read(node, environment, findings))
         .unwrap_or_default();
@@ -213,6 +230,8 @@ fn read(
     let (grain, quantum) = (fields.optional("time_grain"), fields.optional("timing"));
     let time_grain = grain.and_then(|node| duration(node, "time_grain", findings));
     let quantum = quantum.and_then(|node| timing(node, findings));
+    let local = fields.optional("local");
+    let local = local.and_then(|node| writing::local(node, environment, findings));
     let previews = previews(fields.optional("previews"), findings);
     let records_shape = record(fields.optional("record"), findings);
     fields.done(findings);
@@ -224,12 +243,15 @@ fn read(
         // The caller sets the digest of the whole text.
         digest: FileDigest([0; 32]),
         database_url,
+        write_url,
         ledger_url,
         ledger_witnesses,
         shadow_url,
         privacy: privacy?,
         roles,
         role_places: places.iter().map(|places| places.settings).collect(),
+        writes: places.into_iter().map(|places| places.writes).collect(),
+        local,
         operators: operators.into_iter().map(|(who, _)| who).collect(),
         certified,
         tables: tables?,
@@ -352,52 +374,6 @@ fn timing(node: &YamlNode, findings: &mut Findings) -> Option<Duration> {
         .and_then(|node| duration(node, "timing.quantum", findings));
     fields.done(findings);
     quantum
-}
-
-/// `{url: …}` whose scheme is one of these. The value is a secret: messages show the schemes only.
-fn url(
-    node: &YamlNode,
-    what: &str,
-    environment: VariableLookup<'_>,
-    findings: &mut Findings,
-) -> Option<Secret> {
-    let mut fields = Fields::open(node, what, findings)?;
-    if what == "database" {
-        fields.not_offered(
-            "public_url",
-            "public tables above limits.mirror_rows cannot be joined to released values",
-            findings,
-        );
-    }
-    let url = address(&mut fields, what, &POSTGRES, environment, findings);
-    fields.done(findings);
-    url
-}
-
-fn address(
-    fields: &mut Fields<'_>,
-    what: &str,
-    schemes: &[&str],
-    environment: VariableLookup<'_>,
-    findings: &mut Findings,
-) -> Option<Secret> {
-    let node = fields.require(
-        "url",
-        &format!("url: {}…", schemes.first().copied().unwrap_or_default()),
-        findings,
-    );
-    let url = read::expanded_text(node?, &format!("{what}.url"), environment, findings)?;
-    if !schemes
-        .iter()
-        .any(|s| url.value.len() > s.len() && url.value.starts_with(s))
-    {
-        findings.error(
-            url.place,
-            format!("{what}.url must start with {}", schemes.join(" or ")),
-        );
-        return None;
-    }
-    Some(Secret::from(url.value))
 }
 
 /// A limit that is never met.

@@ -51,6 +51,8 @@ fn digest_of(policy: &Policy, data_version: &str) -> String {
         // Time.
         quantum: _,
         time_grain,
+        // What is read does not depend on who writes.
+        writing: _,
     } = policy;
     let mut text = String::from("pgveil policy 1\n");
     add_privacy(privacy, data_version, &mut text);

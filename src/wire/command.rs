@@ -40,7 +40,8 @@ impl<S: Service> Connection<S> {
             Statement::Execute(execute) => self.execute_prepared(execute, formats).await,
             Statement::Copy(copy) => self.answer_copy(copy).await,
             Statement::Fetch(fetch) => self.fetch(fetch, formats).await,
-            Statement::Session(session) => Ok(self.session(session)?),
+            Statement::Write(write) => self.write(write, parameters, arguments).await,
+            Statement::Session(session) => self.session_statement(session).await,
             Statement::Operator(command) => self.operate(command).await,
         }
     }

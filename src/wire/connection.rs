@@ -18,6 +18,7 @@ use super::login::LoggedIn;
 use super::message;
 use super::message::Frontend;
 use super::outcome::Outcome;
+use super::pinned::{Pinned, idle_while_writing, writing_too_long};
 use super::portal::{Portal, Prepared, Reply, command_tag};
 use super::settings::Settings;
 use super::stream::{FramedStream, RawMessage};
@@ -29,7 +30,7 @@ use crate::policy::Hints;
 use crate::refusal::{Refusal, reason};
 
 /// The longest message of a logged-in client.
-const FRAME_BYTES_MAX: usize = 4 << 20;
+pub(super) const FRAME_BYTES_MAX: usize = 4 << 20;
 
 /// The state that a session gets from its server.
 pub(super) struct ServerState {
@@ -52,6 +53,8 @@ pub(super) struct Connection<S> {
     pub(super) portals: HashMap<String, Portal>,
     pub(super) cursors: Cursors,
     pub(super) locks: Locks,
+    /// The transaction of what the session writes.
+    pub(super) pinned: Pinned,
     pub(super) key: CancelKey,
     /// Every running answer holds it, so that the session counts until the last answer ends.
     pub(super) place: Arc<ConnectionSlot>,
@@ -105,6 +108,7 @@ impl<S: Service> Connection<S> {
             portals: HashMap::new(),
             cursors: Cursors::default(),
             locks: Locks::default(),
+            pinned: Pinned::None,
             key,
             place,
             answers,
@@ -141,6 +145,10 @@ impl<S: Service> Connection<S> {
         let ended = self.entry.end_token();
         loop {
             let patience = self.patience();
+            // Also for a client that is never silent.
+            if self.is_writing_too_long() {
+                return Outcome::Fatal(writing_too_long());
+            }
             let idle = async {
                 match patience {
                     Some((limit, _)) => tokio::time::sleep(limit).await,
@@ -193,11 +201,15 @@ impl<S: Service> Connection<S> {
                 reason::IDLE_TRANSACTION,
                 "terminating connection due to idle-in-transaction timeout",
             ),
-            Status::Implicit | Status::Pipeline => return None,
+            Status::Implicit | Status::Pipeline => {
+                return self
+                    .patience_of_writes()
+                    .map(|limit| (limit, idle_while_writing()));
+            }
         };
-        self.settings
-            .duration(name)
-            .map(|limit| (limit, Refusal::new(reason, message)))
+        let chosen = self.settings.duration(name);
+        let limit = chosen.into_iter().chain(self.patience_of_writes()).min();
+        limit.map(|limit| (limit, Refusal::new(reason, message)))
     }
 
     async fn step(&mut self, frame: RawMessage) -> Result<(), Outcome> {
@@ -210,6 +222,8 @@ impl<S: Service> Connection<S> {
         match self.take(frame).await {
             Err(Outcome::Refused(refusal)) => {
                 self.refuse(&refusal);
+                // What an earlier message of the pipeline wrote is rolled back.
+                self.settle_writes().await;
                 if matches!(kind, b'Q' | b'F') {
                     return self.ready().await;
                 }
@@ -236,6 +250,7 @@ impl<S: Service> Connection<S> {
             Frontend::Flush => self.channel.flush().await,
             Frontend::Sync => {
                 self.skipping = false;
+                self.settle_writes().await;
                 self.end_implicit();
                 self.ready().await
             }

@@ -163,6 +163,7 @@ impl<S: Service> Connection<S> {
                 self.describe_query(&declare.query, types).await?.parameters,
                 None,
             ),
+            Some(Statement::Write(write)) => (self.write_parameters(write, types)?, None),
             // The columns of FETCH and EXECUTE are looked up when they are asked for.
             Some(
                 Statement::Fetch(_)

@@ -37,6 +37,10 @@ impl<S: Service> Connection<S> {
         formats: &[Format],
     ) -> Result<Reply, Outcome> {
         let prepared = self.find(execute)?;
+        // The values of EXECUTE are computed in the shadow, which must not see what is written.
+        if matches!(prepared.statement, Some(Statement::Write(_))) {
+            return Err(not_a_query().into());
+        }
         let arguments = self.values(execute, &prepared).await?;
         match &prepared.statement {
             Some(Statement::Query(query)) => {
@@ -49,20 +53,17 @@ impl<S: Service> Connection<S> {
                     .await
             }
             Some(Statement::Fetch(fetch)) => self.fetch(fetch, formats).await,
-            Some(Statement::Session(session)) => Ok(self.session(session)?),
+            Some(Statement::Session(session)) => self.session_statement(session).await,
             Some(
                 Statement::Declare(_)
                 | Statement::Prepare(_)
                 | Statement::Execute(_)
                 | Statement::ExplainExecute(..)
                 | Statement::Copy(_)
+                | Statement::Write(_)
                 | Statement::Operator(_),
             )
-            | None => Err(Refusal::new(
-                reason::UNSUPPORTED_STATEMENT,
-                "EXECUTE runs prepared queries only",
-            )
-            .into()),
+            | None => Err(not_a_query().into()),
         }
     }
 
@@ -218,6 +219,11 @@ pub(super) fn carrier_format(oid: u32) -> Format {
     } else {
         Format::Binary
     }
+}
+
+fn not_a_query() -> Refusal {
+    let message = "EXECUTE runs prepared queries only";
+    Refusal::new(reason::UNSUPPORTED_STATEMENT, message)
 }
 
 /// A type of the policy's tables, which no cast of ours names.

@@ -49,6 +49,7 @@ impl<S: Service> Connection<S> {
             self.channel
                 .complete(command_tag(&reply.tag, reply.rows.len()));
         }
+        self.settle_writes().await;
         self.end_implicit();
         self.ready().await
     }
@@ -60,7 +61,11 @@ impl<S: Service> Connection<S> {
             return Ok(vec![Statement::Operator(sql.to_owned())]);
         }
         let permit = self.permit(StatementSize::of_bytes(sql.len())).await?;
-        match permit.work(|| parse::parse(sql)) {
+        let read = match self.writes() {
+            true => permit.work(|| parse::parse_with_writes(sql)),
+            false => permit.work(|| parse::parse(sql)),
+        };
+        match read {
             Ok(statements) => Ok(statements),
             Err(refusal) => {
                 let requester = self.requester();

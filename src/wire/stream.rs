@@ -128,6 +128,11 @@ impl FramedStream {
         }))
     }
 
+    /// Whether the next message has come, and is Sync.
+    pub(super) fn is_sync_next(&self) -> bool {
+        self.input.first() == Some(&b'S')
+    }
+
     /// Ends when the client has gone. Reads a little ahead; beyond that the client waits.
     pub(super) async fn gone(&mut self) {
         while self.input.len() < AHEAD_MAX {

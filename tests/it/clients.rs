@@ -13,6 +13,7 @@ pub mod stage;
 mod tokio_postgres;
 mod tools;
 mod types;
+mod writes;
 
 use install::Python;
 use run::run;

@@ -403,6 +403,18 @@ impl Veil {
     }
 }
 
+/// The key of memoised reports in tests.
+pub const LOCAL_SECRET: &str = "0123456789abcdef0123456789abcdef";
+
+/// Where the role `writer` of a test's server logs in.
+fn write_url(way: &tokio_postgres::Config) -> String {
+    let host = way.get_hosts().first();
+    let Some(tokio_postgres::config::Host::Unix(path)) = host else {
+        return "postgresql://writer@nowhere/nls".to_owned();
+    };
+    format!("postgresql://writer@/nls?host={}", path.display())
+}
+
 /// An engine over a database that runs anyway.
 pub async fn engine_over(
     way: tokio_postgres::Config,
@@ -412,10 +424,11 @@ pub async fn engine_over(
     sampler: Option<MakeSampler>,
 ) -> Engine {
     let variables = |name: &str| {
-        Some(if name == "DATABASE_URL" {
-            "postgres://nowhere/nls".to_owned()
-        } else {
-            "sqlite:///nowhere.db".to_owned()
+        Some(match name {
+            "DATABASE_URL" => "postgres://nowhere/nls".to_owned(),
+            "DATABASE_WRITE_URL" => write_url(&way),
+            "PGVEIL_LOCAL_SECRET" => LOCAL_SECRET.to_owned(),
+            _ => "sqlite:///nowhere.db".to_owned(),
         })
     };
     let file = File::parse("policy.yaml", yaml, variables).unwrap_or_else(|e| panic!("{e:?}"));

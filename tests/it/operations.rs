@@ -41,3 +41,4 @@ mod two_proxies;
 mod upgrade;
 pub mod wide;
 pub mod worth;
+mod writes;

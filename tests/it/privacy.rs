@@ -12,3 +12,4 @@ pub mod oracle;
 pub mod prepaid_schedules;
 pub mod timing;
 mod totals_schedules;
+mod writes;

@@ -38,3 +38,5 @@ pub mod types;
 mod useless;
 pub mod views;
 mod widen;
+pub mod writes;
+mod written_pipelines;

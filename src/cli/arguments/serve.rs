@@ -58,6 +58,10 @@ pub struct ServeOptions {
     /// pgveil of an older version keeps running, but cannot restart or reload afterwards
     #[arg(long)]
     pub migrate: bool,
+    /// Take another `local.secret` than before: each value that is written again gets a second
+    /// report, which costs its person the epsilon once more
+    #[arg(long)]
+    pub new_secret: bool,
     /// How long running statements may take once SIGTERM came
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = super::ledger::time)]
     pub drain: Duration,

@@ -300,6 +300,7 @@ async fn open_policy(
         file.limits.connections_per_role,
         file.limits.connections_per_address,
     ) = (SESSIONS, SESSIONS, SESSIONS);
+    (file.write_url, file.local, file.writes) = (None, None, Vec::new());
     file.roles = vec![Role {
         name: AUDITOR.to_owned(),
         verifier: wire::scram::make_verifier(password).into(),
@@ -308,6 +309,8 @@ async fn open_policy(
             delta: 1e-4,
             ..BUDGET
         },
+        asks: true,
+        writes: Vec::new(),
         renew: Renew::Never,
         reuse: RoleReuse::Chosen,
         session_settings: SessionSettings::with_fixed_clips(),

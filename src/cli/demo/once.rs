@@ -76,6 +76,7 @@ async fn run(engine: &Engine, sql: &str) -> Result<(), Refusal> {
             | Statement::Execute(_)
             | Statement::ExplainExecute(..)
             | Statement::Copy(_)
+            | Statement::Write(_)
             | Statement::Operator(_) => {
                 return Err(refuse_unanswered());
             }

@@ -93,6 +93,14 @@ pub(super) fn copy(
     if !words.keyword("STDOUT") {
         return Err(words.syntax_error());
     }
+    let options = read_options(words)?;
+    Ok(Statement::Copy(Copy {
+        query: parse_query(inside)?,
+        format: options.check()?,
+    }))
+}
+
+fn read_options(words: &mut Words<'_>) -> Result<Options, Refusal> {
     let mut options = Options::default();
     words.keyword("WITH");
     if words.token(&Token::LParen) {
@@ -112,10 +120,32 @@ pub(super) fn copy(
             legacy(words, &mut options).map_err(|refusal| refusal.within(|| place))?;
         }
     }
-    Ok(Statement::Copy(Copy {
-        query: parse_query(inside)?,
-        format: options.check()?,
-    }))
+    Ok(options)
+}
+
+/// The format of rows that a client sends, from the words after STDIN.
+///
+/// # Errors
+/// Those of [`copy`]; 0A000 for the binary format, and for options that only COPY TO has or that
+/// are not offered.
+pub(super) fn copy_in_format(words: &mut Words<'_>) -> Result<CopyFormat, Refusal> {
+    let unread = |refusal: Refusal| {
+        let message = refusal.message.replace("COPY TO", "COPY FROM");
+        Refusal {
+            message: message.replace("cannot be used with", "is not offered by pgveil for"),
+            ..refusal
+        }
+    };
+    let options = read_options(words).map_err(unread)?;
+    words.end()?;
+    if options.force.is_some() {
+        let message = "COPY FORCE_QUOTE cannot be used with COPY FROM";
+        return Err(Refusal::new(reason::COPY_OPTION_UNSUPPORTED, message));
+    }
+    match options.check()? {
+        CopyFormat::Binary => Err(not_offered("COPY FROM in the binary format")),
+        format @ (CopyFormat::Text(_) | CopyFormat::Csv { .. }) => Ok(format),
+    }
 }
 
 /// Whole tables, in either direction.

@@ -286,7 +286,7 @@ fn check_price(
             format!("epsilon of summary \"{name}\" is above the owner's budget ({total})");
         findings.error(place, message);
     }
-    for role in &policy.roles {
+    for role in policy.roles.iter().filter(|role| role.asks) {
         if epsilon > role.budget.epsilon {
             let message = format!(
                 "epsilon of summary \"{name}\" is above the budget of role \"{}\" ({}), which can \

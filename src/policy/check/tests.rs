@@ -3,6 +3,7 @@
 mod holdouts;
 mod periods;
 mod summaries;
+mod writing;
 
 use async_trait::async_trait;
 

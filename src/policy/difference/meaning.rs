@@ -15,6 +15,9 @@ pub fn answer_parts(file: &File) -> Vec<String> {
         database_place: _,
         warnings: _,
         // Addresses.
+        write_url: _,
+        writes: _,
+        local: _,
         database_url: _,
         ledger_url: _,
         ledger_witnesses: _,
@@ -94,6 +97,7 @@ fn column(entry: &ColumnEntry, is_shown: bool) -> Option<String> {
         nullable: _,
         complete: _,
         unit_total,
+        is_local: _,
     } = entry;
     let total = unit_total.as_ref().map(|total| total.value);
     let is_complete = words::is_complete(entry);

@@ -68,6 +68,8 @@ impl Private<'_> {
             nullable: _,
             complete: _,
             unit_total,
+            // What is read is the same, whoever randomised it.
+            is_local: _,
         } = entry;
         ShownColumn {
             rule: (*rule != ColumnRule::Hidden).then_some(rule),

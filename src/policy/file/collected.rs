@@ -9,13 +9,8 @@ use crate::policy::yaml::tree::YamlNode;
 /// The largest epsilon of a report: beyond it, a report is the truth.
 const EPSILON_MAX: f64 = 50.0;
 
-pub fn read_randomiser(
-    node: &YamlNode,
-    column: &str,
-    findings: &mut Findings,
-) -> Option<Randomiser> {
-    let what = format!("collected of {column}");
-    let mut fields = Fields::open(node, what.as_str(), findings)?;
+pub fn read_randomiser(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<Randomiser> {
+    let mut fields = Fields::open(node, what, findings)?;
     let mechanism = fields.require("mechanism", "mechanism: krr", findings);
     let mechanism = mechanism.and_then(|node| {
         let what = format!("mechanism of {what}");
@@ -31,7 +26,7 @@ pub fn read_randomiser(
     });
     let mut given = Given {
         odds: Vec::new(),
-        what: &what,
+        what,
     };
     let odds = [
         ("epsilon", fields.optional("epsilon")),

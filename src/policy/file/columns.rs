@@ -19,6 +19,8 @@ pub struct ColumnEntry {
     pub complete: Option<At<bool>>,
     /// The most that one unit's values add up to.
     pub unit_total: Option<At<f64>>,
+    /// `local`: pgveil randomises the values on the way to the database.
+    pub is_local: bool,
 }
 
 /// The owner's entry for a column.
@@ -125,6 +127,7 @@ fn column(entry: &MapEntry, findings: &mut Findings) -> Vec<ColumnEntry> {
             nullable: None,
             complete: None,
             unit_total: None,
+            is_local: false,
         }]
     };
     match &entry.value.value {
@@ -188,9 +191,7 @@ fn column_map(entry: &MapEntry, findings: &mut Findings) -> Option<Vec<ColumnEnt
             value,
         })
     });
-    let collected = fields
-        .optional("collected")
-        .map(|node| (node.place, read_randomiser(node, &what, findings)));
+    let (collected, is_local) = reports(&mut fields, &what, findings);
     let others = fields
         .optional("also")
         .map(|node| also(node, &what, findings))
@@ -214,8 +215,33 @@ fn column_map(entry: &MapEntry, findings: &mut Findings) -> Option<Vec<ColumnEnt
         nullable: nullable.clone(),
         complete: complete.clone(),
         unit_total: unit_total.clone(),
+        is_local,
     };
     Some(std::iter::once(own).chain(others).map(made).collect())
+}
+
+/// How values are randomised, where they are: before they come to pgveil, or by pgveil on the way
+/// to the database.
+fn reports(
+    fields: &mut Fields<'_>,
+    what: &str,
+    findings: &mut Findings,
+) -> (Option<(Location, Option<Randomiser>)>, bool) {
+    let (collected, local) = (fields.optional("collected"), fields.optional("local"));
+    let mut read = |key: &str, node: Option<&YamlNode>| {
+        let randomiser = read_randomiser(node?, &format!("{key} of {what}"), findings);
+        Some((node?.place, randomiser))
+    };
+    let (collected, local) = (read("collected", collected), read("local", local));
+    if let (Some(_), Some((place, _))) = (&collected, &local) {
+        let message = format!(
+            "{what} must not have both: collected says that values were randomised before they \
+                came here, local that pgveil randomises them"
+        );
+        findings.error(*place, message);
+    }
+    let is_local = local.is_some();
+    (local.or(collected), is_local)
 }
 
 /// The one rule that an entry gives.

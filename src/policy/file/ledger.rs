@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{POSTGRES, address};
+use super::addresses::{POSTGRES, address};
 use crate::policy::error::Findings;
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::{Fields, VariableLookup};

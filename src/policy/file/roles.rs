@@ -5,13 +5,14 @@ use base64::engine::general_purpose::STANDARD;
 
 use super::privacy;
 use super::privacy::PrivacyTerms;
-use crate::policy::error::{Findings, Location};
+use super::writing;
+use crate::policy::error::{At, Findings, Location};
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::{Fields, VariableLookup};
 use crate::policy::yaml::tree::YamlNode;
 use crate::policy::{
     Budget, Ceilings, Certificate, Renew, Role, RoleReuse, SESSION_SETTINGS, Secret,
-    SessionSettings, path_names, path_of,
+    SessionSettings, TableName, path_names, path_of,
 };
 
 /// The limits that the rest of the file sets for roles.
@@ -52,10 +53,12 @@ pub fn read(
 }
 
 /// The places of a role's fields, or that of the role where it has none.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Places {
     pub settings: Location,
     pub certificate: Location,
+    /// The tables that the role writes.
+    pub writes: Vec<At<TableName>>,
 }
 
 fn role(
@@ -64,7 +67,6 @@ fn role(
     environment: VariableLookup<'_>,
     findings: &mut Findings,
 ) -> Option<(Role, Places)> {
-    let owner = &allowed.owner;
     let mut fields = Fields::open(node, "a role", findings)?;
     let name = name_of(&mut fields, "a role", findings);
     let who = name.map_or("a role".to_owned(), |name| format!("role \"{name}\""));
@@ -75,21 +77,9 @@ fn role(
             findings,
         )
         .and_then(|node| verifier(node, &who, environment, findings));
-    let budget = fields
-        .require(
-            "budget",
-            "budget: {epsilon: 1, delta: 1e-7}; a role without a budget cannot ask",
-            findings,
-        )
-        .and_then(|node| {
-            privacy::budget(
-                node,
-                &format!("the budget of {who}"),
-                owner.accounting,
-                findings,
-            )
-            .map(|b| (node, b))
-        });
+    let spending = spending(&mut fields, &who, &allowed.owner, findings);
+    let of_writes = fields.optional("writes");
+    let writes = of_writes.map_or(Vec::new(), |node| writing::tables(node, &who, findings));
     let reuse = match fields.optional("reuse") {
         None => Some(RoleReuse::Chosen),
         Some(node) => reuse(node, findings),
@@ -103,15 +93,19 @@ fn role(
         settings(node, &who, &allowed.ceilings, findings)
     });
     fields.done(findings);
-    if let Some((node, (budget, renew))) = budget {
-        check_budget(node.place, &who, budget, renew, owner, findings);
+    let (asks, budget, renew) = spending?;
+    if !asks && of_writes.is_none() {
+        let message = format!("{who} has budget: none, so it must have `writes: [schema.table]`");
+        findings.error(node.place, message);
     }
     let role = Role {
         name: name?.to_owned(),
         verifier: verifier?,
         certificate: certificate?,
-        budget: budget?.1.0,
-        renew: budget?.1.1,
+        budget,
+        asks,
+        writes: writes.iter().map(|table| table.value.clone()).collect(),
+        renew,
         reuse: reuse?,
         session_settings,
         search_path,
@@ -120,9 +114,45 @@ fn role(
     let places = Places {
         settings: place(chosen),
         certificate: place(of_certificate),
+        writes,
     };
     Some((role, places))
 }
+
+/// Whether a role asks at all, what it may spend, and when that renews.
+fn spending(
+    fields: &mut Fields<'_>,
+    who: &str,
+    owner: &PrivacyTerms,
+    findings: &mut Findings,
+) -> Option<(bool, Budget, Renew)> {
+    let node = fields.require(
+        "budget",
+        "budget: {epsilon: 1, delta: 1e-7}; a role without a budget cannot ask",
+        findings,
+    )?;
+    if writing::is_none(node) {
+        return Some((false, unused_budget(owner), Renew::Never));
+    }
+    let what = format!("the budget of {who}");
+    let (budget, renew) = privacy::budget(node, &what, owner.accounting, findings)?;
+    check_budget(node.place, who, budget, renew, owner, findings);
+    Some((true, budget, renew))
+}
+
+/// The budget of a role that asks nothing: next to nothing, which no question reaches.
+fn unused_budget(owner: &PrivacyTerms) -> Budget {
+    let most = owner.budget.unwrap_or(UNUSED);
+    Budget {
+        epsilon: UNUSED.epsilon.min(most.epsilon),
+        delta: UNUSED.delta.min(most.delta),
+    }
+}
+
+const UNUSED: Budget = Budget {
+    epsilon: 0.01,
+    delta: 1e-9,
+};
 
 /// The name of a role or an operator.
 pub(super) fn name_of<'n>(

@@ -3,6 +3,7 @@ mod collected;
 mod operators;
 mod privacy;
 mod tables;
+mod writing;
 
 use crate::policy::file::*;
 

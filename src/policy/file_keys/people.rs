@@ -29,8 +29,9 @@ pub(super) const KEYS: &[PolicyKey] = &[
     ),
     required_key(
         "roles.-.budget",
-        KeyShape::Map,
-        "What the role may spend, at most the owner's.",
+        KeyShape::WordsOrMap(&["none"]),
+        "What the role may spend, at most the owner's. none: it asks nothing about tables, and \
+            only writes.",
         "budget: {epsilon: 3, delta: 1e-7, renew: never}",
     ),
     required_key(
@@ -52,6 +53,19 @@ pub(super) const KEYS: &[PolicyKey] = &[
         "never",
         "When the budget renews. Periods add up, to the owner's total at most.",
         "renew: never",
+    ),
+    key(
+        "roles.-.writes",
+        KeyShape::List,
+        "none",
+        "The private tables that the role may INSERT into; each has columns with `local`.",
+        "writes: [survey.answers]",
+    ),
+    required_key(
+        "roles.-.writes.-",
+        KeyShape::Text,
+        "A table, as schema.table.",
+        "survey.answers",
     ),
     key(
         "roles.-.certificate",
@@ -82,6 +96,28 @@ pub(super) const KEYS: &[PolicyKey] = &[
         "\"$user\", public",
         "The schemas of names without one.",
         "search_path: \"sales, public\"",
+    ),
+    key(
+        "local",
+        KeyShape::Map,
+        "none",
+        "How reports of columns with `local` are made. Needed where a role writes.",
+        "local: {secret: ${PGVEIL_LOCAL_SECRET}}",
+    ),
+    key(
+        "local.secret",
+        KeyShape::Text,
+        "none",
+        "The key of memoised reports, of at least 32 bytes: the same value of the same unit has \
+            the same report for ever. Keep it apart from the database, and never change it.",
+        "secret: ${PGVEIL_LOCAL_SECRET}",
+    ),
+    key(
+        "local.memo",
+        KeyShape::Truth,
+        "true",
+        "false: every report is drawn anew, and the epsilons of a unit's reports add up.",
+        "memo: true",
     ),
     key(
         "operators",

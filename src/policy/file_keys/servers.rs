@@ -23,6 +23,14 @@ pub(super) const KEYS: &[PolicyKey] = &[
         "url: ${DATABASE_URL}",
     ),
     key(
+        "database.write_url",
+        KeyShape::Text,
+        "none",
+        "A login that may INSERT into the tables that roles write, and nothing else: the start \
+            proves it. Needed where a role writes.",
+        "write_url: ${DATABASE_WRITE_URL}",
+    ),
+    key(
         "ledger",
         KeyShape::Map,
         "",

@@ -276,10 +276,60 @@ pub(super) const KEYS: &[PolicyKey] = &[
         "zero: 1/4",
     ),
     key(
+        "tables.*.columns.*.local",
+        KeyShape::Map,
+        "none",
+        "As collected, where pgveil itself randomises the values that roles write, on the way to \
+            the database. NULL is refused unless the column has nullable: true.",
+        "local: {mechanism: krr, epsilon: 1}",
+    ),
+    required_key(
+        "tables.*.columns.*.local.mechanism",
+        KeyShape::Words(&["coin", "krr", "unary", "mean"]),
+        "As collected.mechanism.",
+        "mechanism: krr",
+    ),
+    key(
+        "tables.*.columns.*.local.epsilon",
+        KeyShape::Number,
+        "",
+        "Of krr, unary and mean: the most that a report costs its person. At most 20.",
+        "epsilon: 1",
+    ),
+    key(
+        "tables.*.columns.*.local.truth",
+        KeyShape::Text,
+        "",
+        "Of coin, as collected.truth; below 1.",
+        "truth: 1/2",
+    ),
+    key(
+        "tables.*.columns.*.local.yes",
+        KeyShape::Text,
+        "",
+        "Of coin, as collected.yes; above 0 and below 1.",
+        "yes: 1/2",
+    ),
+    key(
+        "tables.*.columns.*.local.one",
+        KeyShape::Text,
+        "",
+        "Of unary, in place of epsilon, as collected.one; below 1.",
+        "one: 1/2",
+    ),
+    key(
+        "tables.*.columns.*.local.zero",
+        KeyShape::Text,
+        "",
+        "Of unary, in place of epsilon, as collected.zero; above 0.",
+        "zero: 1/4",
+    ),
+    key(
         "tables.*.columns.*.nullable",
         KeyShape::Truth,
         "",
-        "false: check makes sure that the catalog has a valid NOT NULL constraint.",
+        "false: check makes sure that the catalog has a valid NOT NULL constraint. true, of a \
+            column with local: NULL may be written, as it is; it says that there is no report.",
         "nullable: false",
     ),
     key(

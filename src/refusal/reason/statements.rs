@@ -17,6 +17,37 @@ reasons! {
     EXPLAIN_OPTION = "explain-option", SYNTAX_ERROR, Syntax,
         "`EXPLAIN` has no such option.",
         "Use `EXPLAIN` or `EXPLAIN (FORMAT JSON)`.";
+    WRITE_FORM = "write-form", FEATURE_NOT_SUPPORTED, Unsupported,
+        "pgveil reads each value that a role writes, and randomises it, before the database gets \
+            it. So it takes constants and parameters alone, and no rows come back.",
+        "`INSERT INTO table (column, …) VALUES (…), (…)`, or `COPY table (column, …) FROM STDIN`.";
+    WRITE_NOT_GRANTED = "write-not-granted", INSUFFICIENT_PRIVILEGE, Other,
+        "The policy does not let the role write this table.",
+        "Ask the policy's owner for `writes:` of the role.";
+    WRITE_COLUMNS = "write-columns", FEATURE_NOT_SUPPORTED, Unsupported,
+        "A column with `local`, or the unit's column, is left out. Its default would be stored as \
+            it is, and a memo needs the unit.",
+        "Give a value for each of them.";
+    WRITTEN_VALUE = "written-value", INVALID_PARAMETER_VALUE, Other,
+        "The value is none of the column's list, or none of its type. The message does not repeat \
+            it.",
+        "Write a value of the list that `pgveil.columns` shows.";
+    WRITTEN_NUMBER = "written-number", NUMERIC_VALUE_OUT_OF_RANGE, Other,
+        "The number is outside the column's bounds. The message does not repeat it.",
+        "Cut numbers at the bounds before you write them.";
+    WRITE_ASKS_NOTHING = "write-asks-nothing", INSUFFICIENT_PRIVILEGE, Other,
+        "The role has `budget: none`: it writes, and asks nothing about tables.",
+        "Ask as a role that has a budget.";
+    WRITE_FAILED = "write-failed", INTERNAL_ERROR, Other,
+        "The database did not take the rows. Its own words may hold values, so they are not passed \
+            on.",
+        "Compare the values with the columns' types; the operator finds the SQLSTATE in the log.";
+    WRITE_CONNECTIONS = "write-connections", TOO_MANY_CONNECTIONS, Other,
+        "All connections for writing are in use by transactions that are not over.",
+        "Try again, and keep transactions short.";
+    COPY_DATA = "copy-data", INVALID_TEXT_REPRESENTATION, Other,
+        "A row of `COPY` has too many or too few values, or is not of the format.",
+        "Send rows in the format that the statement names, with a value for each of its columns.";
     COPY_OF_TABLE = "copy-of-table", INSUFFICIENT_PRIVILEGE, Other,
         "`COPY table TO` would show the rows of a table.",
         "Copy an answer: `COPY (SELECT city, count(*) FROM people GROUP BY city) TO STDOUT`.";

@@ -150,7 +150,11 @@ impl<S: Service> Connection<S> {
         if let Statement::Query(query) = statement {
             self.check_columns(query, &prepared).await?;
         }
-        let arguments = self.as_bound(portal).await?;
+        let arguments = match statement {
+            // Their values stay in this process until they are randomised.
+            Statement::Write(_) => portal.arguments.clone(),
+            _ => self.as_bound(portal).await?,
+        };
         let reply = self
             .perform(statement, &prepared.parameters, &arguments, &portal.formats)
             .await?;

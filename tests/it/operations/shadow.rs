@@ -173,6 +173,7 @@ fn policy() -> Policy {
         records_shape: false,
         quantum: None,
         time_grain: None,
+        writing: None,
     }
 }
 

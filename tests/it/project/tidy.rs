@@ -911,7 +911,7 @@ const PRINTED: [(&str, &str, &str); 38] = [
         "where a client connects from, for the operator",
     ),
     (
-        "src/engine.rs",
+        "engine/stage_errors.rs",
         "%cause",
         "errors of stages, which keep no text of a database",
     ),

@@ -173,7 +173,7 @@ fn columns_say_one_thing() {
             "{bounds: [0, 1], clip: no}",
             17,
             "column \"age\" has no key \"clip\"; its keys are bounds, values, domain, visible, \
-                nullable, complete, unit_total, collected, also, missing",
+                nullable, complete, unit_total, collected, local, also, missing",
         ),
         (
             "{visible: maybe}",

@@ -1,0 +1,406 @@
+//! Rows of COPY FROM STDIN, as they come in pieces: text and CSV as PostgreSQL reads them.
+
+use bytes::{BufMut, Bytes, BytesMut};
+use zeroize::Zeroizing;
+
+use super::{GivenValue, SentValue, TableWriter, WritePlan};
+use crate::parse::{CopyFormat, Style, TrueText};
+use crate::refusal::{Refusal, reason};
+
+/// The longest row.
+const ROW_BYTES_MAX: usize = 4 << 20;
+
+/// Reads rows, and randomises them.
+pub struct CopyRows {
+    format: CopyFormat,
+    /// What was received and not read yet.
+    input: Zeroizing<Vec<u8>>,
+    /// Where the first row that is not read begins.
+    start: usize,
+    /// How far that row was looked at for its end, from its beginning.
+    scanned: usize,
+    /// Whether that place is within quotes.
+    is_quoted: bool,
+    line: u64,
+    has_header: bool,
+    /// Whether the end marker came.
+    is_over: bool,
+}
+
+impl CopyRows {
+    pub fn new(format: &CopyFormat) -> Self {
+        let has_header = match format {
+            CopyFormat::Text(style) | CopyFormat::Csv { style, .. } => style.has_header,
+            CopyFormat::Binary => false,
+        };
+        Self {
+            format: format.clone(),
+            input: Zeroizing::default(),
+            start: 0,
+            scanned: 0,
+            is_quoted: false,
+            line: 0,
+            has_header,
+            is_over: false,
+        }
+    }
+
+    /// Takes a piece of the stream; the rows that it completes, as the database gets them.
+    /// `is_last`: no other piece follows.
+    ///
+    /// # Errors
+    /// 22P02 for rows that are not of the format; those of [`TableWriter::rows`].
+    pub fn take(
+        &mut self,
+        writer: &TableWriter,
+        plan: &WritePlan<'_>,
+        piece: &[u8],
+        is_last: bool,
+    ) -> Result<Bytes, Refusal> {
+        self.input.extend_from_slice(piece);
+        let mut sent = BytesMut::new();
+        while let Some(row) = self.next(is_last)? {
+            if self.is_over {
+                break;
+            }
+            if std::mem::take(&mut self.has_header) {
+                continue;
+            }
+            let fields = self.fields(row, plan.width())?;
+            self.check_width(fields.len(), plan.width())?;
+            let mut values = Vec::with_capacity(fields.len());
+            writer
+                .row(plan, fields, &mut values)
+                .map_err(|refusal| self.at_line(refusal))?;
+            put_row(&values, &mut sent);
+        }
+        match self.is_over {
+            true => self.input.clear(),
+            false => drop(self.input.drain(..self.start)),
+        }
+        self.start = 0;
+        if self.input.len() > ROW_BYTES_MAX {
+            return Err(self.refuse_row("a row is too long"));
+        }
+        Ok(sent.freeze())
+    }
+
+    /// The next row that is whole.
+    fn next(&mut self, is_last: bool) -> Result<Option<std::ops::Range<usize>>, Refusal> {
+        let rest = self.input.len().saturating_sub(self.start);
+        if self.is_over || rest == 0 {
+            return Ok(None);
+        }
+        let (length, skipped) = match self.end_of_row() {
+            Some(length) => (length, 1),
+            None if is_last => (rest, 0),
+            None => return Ok(None),
+        };
+        (self.scanned, self.is_quoted) = (0, false);
+        let row = self.start..self.start + length;
+        self.start = row.end + skipped;
+        self.line += 1;
+        let text = &self.input[row.clone()];
+        let text = text.strip_suffix(b"\r").unwrap_or(text);
+        let row = row.start..row.start + text.len();
+        self.is_over = text == b"\\.";
+        Ok(Some(row))
+    }
+
+    /// Where the line break after a row is. Within quotes, and after a backslash of the text
+    /// format, it is part of a value. The next call goes on where this one ends.
+    fn end_of_row(&mut self) -> Option<usize> {
+        let rest = self.input.get(self.start..).unwrap_or_default();
+        let (mut at, mut is_quoted) = (self.scanned, self.is_quoted);
+        let mut found = None;
+        while at < rest.len() {
+            let byte = rest[at];
+            match &self.format {
+                CopyFormat::Csv { quote, escape, .. } => {
+                    let escapes = is_quoted && byte == *escape && escape != quote;
+                    if escapes && at + 1 == rest.len() {
+                        // What is escaped has not come.
+                        break;
+                    }
+                    if escapes
+                        && rest
+                            .get(at + 1)
+                            .is_some_and(|next| next == quote || next == escape)
+                    {
+                        at += 1;
+                    } else if byte == *quote {
+                        is_quoted = !is_quoted;
+                    }
+                }
+                CopyFormat::Text(_) | CopyFormat::Binary if byte == b'\\' => {
+                    at += 2;
+                    continue;
+                }
+                CopyFormat::Text(_) | CopyFormat::Binary => {}
+            }
+            if byte == b'\n' && !is_quoted {
+                found = Some(at);
+                break;
+            }
+            at += 1;
+        }
+        (self.scanned, self.is_quoted) = (at, is_quoted);
+        found
+    }
+
+    fn fields(
+        &self,
+        row: std::ops::Range<usize>,
+        width: usize,
+    ) -> Result<Vec<GivenValue>, Refusal> {
+        let row = &self.input[row];
+        match &self.format {
+            CopyFormat::Csv {
+                style,
+                quote,
+                escape,
+                force: _,
+            } => self.csv(row, style, (*quote, *escape), width),
+            CopyFormat::Text(style) => self.text(row, style, width),
+            CopyFormat::Binary => Err(self.refuse_row("the binary format is not read")),
+        }
+    }
+
+    /// At most one field more than the row should have.
+    fn text(&self, row: &[u8], style: &Style, width: usize) -> Result<Vec<GivenValue>, Refusal> {
+        let (mut fields, mut begins, mut at) = (Vec::new(), 0, 0);
+        loop {
+            match row.get(at) {
+                Some(b'\\') => at += 2,
+                Some(byte) if *byte == style.delimiter => {
+                    fields.push(self.text_field(&row[begins..at], style)?);
+                    if fields.len() > width {
+                        return Ok(fields);
+                    }
+                    at += 1;
+                    begins = at;
+                }
+                Some(_) => at += 1,
+                None => break,
+            }
+        }
+        fields.push(self.text_field(&row[begins..], style)?);
+        Ok(fields)
+    }
+
+    fn text_field(&self, field: &[u8], style: &Style) -> Result<GivenValue, Refusal> {
+        if field == style.null.as_bytes() {
+            return Ok(GivenValue::Null);
+        }
+        let mut plain = Zeroizing::new(Vec::with_capacity(field.len()));
+        let mut at = 0;
+        while let Some(byte) = field.get(at) {
+            at += 1;
+            if *byte != b'\\' {
+                plain.push(*byte);
+                continue;
+            }
+            let Some(escaped) = field.get(at) else {
+                plain.push(b'\\');
+                break;
+            };
+            at += 1;
+            let digits = |from: usize, most: usize, radix: u32| {
+                let rest = field.get(from..).unwrap_or_default();
+                let is_digit = |byte: &&u8| char::from(**byte).is_digit(radix);
+                rest.iter().take(most).take_while(is_digit).count()
+            };
+            let number = |from: usize, count: usize, radix: u32| {
+                let digits = std::str::from_utf8(&field[from..from + count]).unwrap_or_default();
+                u32::from_str_radix(digits, radix).map_or(0, |number| number as u8)
+            };
+            match escaped {
+                b'b' => plain.push(0x08),
+                b'f' => plain.push(0x0c),
+                b'n' => plain.push(b'\n'),
+                b'r' => plain.push(b'\r'),
+                b't' => plain.push(b'\t'),
+                b'v' => plain.push(0x0b),
+                b'0'..=b'7' => {
+                    let count = digits(at - 1, 3, 8);
+                    plain.push(number(at - 1, count, 8));
+                    at += count - 1;
+                }
+                b'x' if digits(at, 2, 16) > 0 => {
+                    let count = digits(at, 2, 16);
+                    plain.push(number(at, count, 16));
+                    at += count;
+                }
+                other => plain.push(*other),
+            }
+        }
+        self.field_value(&plain)
+    }
+
+    fn csv(
+        &self,
+        row: &[u8],
+        style: &Style,
+        (quote, escape): (u8, u8),
+        width: usize,
+    ) -> Result<Vec<GivenValue>, Refusal> {
+        let (mut fields, mut plain) = (Vec::new(), Zeroizing::new(Vec::new()));
+        let (mut is_quoted, mut was_quoted, mut at) = (false, false, 0);
+        loop {
+            let byte = row.get(at).copied();
+            at += 1;
+            match byte {
+                Some(byte) if is_quoted => {
+                    let next = row.get(at).copied();
+                    if byte == escape && next.is_some_and(|n| n == quote || n == escape) {
+                        plain.extend(next);
+                        at += 1;
+                    } else if byte == quote {
+                        is_quoted = false;
+                    } else {
+                        plain.push(byte);
+                    }
+                }
+                Some(byte) if byte == quote => (is_quoted, was_quoted) = (true, true),
+                Some(byte) if byte != style.delimiter => plain.push(byte),
+                ended => {
+                    if ended.is_none() && is_quoted {
+                        return Err(self.refuse_row("a quote is not closed"));
+                    }
+                    let is_null = !was_quoted && *plain == style.null.as_bytes();
+                    fields.push(match is_null {
+                        true => GivenValue::Null,
+                        false => self.field_value(&plain)?,
+                    });
+                    if ended.is_none() || fields.len() > width {
+                        return Ok(fields);
+                    }
+                    plain = Zeroizing::new(Vec::new());
+                    was_quoted = false;
+                }
+            }
+        }
+    }
+
+    fn field_value(&self, plain: &[u8]) -> Result<GivenValue, Refusal> {
+        let text = std::str::from_utf8(plain)
+            .ok()
+            .filter(|text| !text.contains('\0'));
+        let text = text.ok_or_else(|| self.at_line(super::not_utf8()))?;
+        Ok(GivenValue::Text(TrueText::new(text.to_owned()), 0))
+    }
+
+    fn check_width(&self, found: usize, wanted: usize) -> Result<(), Refusal> {
+        if found < wanted {
+            return Err(self.refuse_row("a row has too few values"));
+        }
+        if found > wanted {
+            return Err(self.refuse_row("a row has too many values"));
+        }
+        Ok(())
+    }
+
+    fn refuse_row(&self, what: &str) -> Refusal {
+        self.at_line(Refusal::new(reason::COPY_DATA, what))
+    }
+
+    /// The number of a row says nothing of its values.
+    fn at_line(&self, refusal: Refusal) -> Refusal {
+        let message = format!("{}, in row {} of COPY", refusal.message, self.line);
+        Refusal { message, ..refusal }
+    }
+}
+
+/// A row as COPY's text format has it.
+fn put_row(values: &[SentValue], out: &mut BytesMut) {
+    for (at, value) in values.iter().enumerate() {
+        if at > 0 {
+            out.put_u8(b'\t');
+        }
+        let text = match value {
+            SentValue::Text(text, _) => text.as_bytes(),
+            SentValue::Null | SentValue::Default | SentValue::Binary(..) => {
+                out.put_slice(b"\\N");
+                continue;
+            }
+        };
+        for byte in text {
+            match byte {
+                b'\\' => out.put_slice(b"\\\\"),
+                b'\n' => out.put_slice(b"\\n"),
+                b'\r' => out.put_slice(b"\\r"),
+                b'\t' => out.put_slice(b"\\t"),
+                other => out.put_u8(*other),
+            }
+        }
+    }
+    out.put_u8(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::parse::{Statement, WrittenRows, parse_with_writes};
+
+    fn rows(options: &str) -> CopyRows {
+        let sql = format!("COPY t (a) FROM STDIN {options}");
+        match parse_with_writes(&sql).unwrap().pop() {
+            Some(Statement::Write(write)) => match write.rows {
+                WrittenRows::Stream(format) => CopyRows::new(&format),
+                WrittenRows::Values(_) => panic!("{sql}"),
+            },
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The rows of a stream that comes in pieces of this length.
+    fn split(options: &str, text: &str, length: usize) -> Vec<String> {
+        let (mut rows, mut found) = (rows(options), Vec::new());
+        let bytes: Vec<&[u8]> = text.as_bytes().chunks(length).collect();
+        for (at, piece) in bytes.iter().enumerate() {
+            rows.input.extend_from_slice(piece);
+            while let Some(row) = rows.next(at + 1 == bytes.len()).unwrap() {
+                found.push(String::from_utf8(rows.input[row].to_vec()).unwrap());
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn rows_do_not_depend_on_the_pieces_they_come_in() {
+        for (options, text, wanted) in [
+            ("", "a\\\nb\nc\\\\\nd", vec!["a\\\nb", "c\\\\", "d"]),
+            (
+                "(FORMAT csv)",
+                "\"a\"\"\n\"\nb,\"c\nd\"\n\"e\"",
+                vec!["\"a\"\"\n\"", "b,\"c\nd\"", "\"e\""],
+            ),
+            (
+                "(FORMAT csv, ESCAPE '\\')",
+                "\"a\\\"\n\\\\\"\nb\n\"c\\x\n\"",
+                vec!["\"a\\\"\n\\\\\"", "b", "\"c\\x\n\""],
+            ),
+        ] {
+            for length in 1..=text.len() {
+                assert_eq!(split(options, text, length), wanted, "{options} {length}");
+            }
+        }
+    }
+
+    /// What was looked at is not looked at again, and a row with too many fields is not read on.
+    #[test]
+    fn the_work_for_a_row_is_bounded() {
+        let mut long = rows("");
+        for _ in 0..1000 {
+            long.input.extend_from_slice(&[b'x'; 1000]);
+            assert!(long.next(false).unwrap().is_none());
+            assert_eq!(long.scanned, long.input.len());
+        }
+        for options in ["", "(FORMAT csv, DELIMITER E'\\t')"] {
+            let mut wide = rows(options);
+            wide.input.extend_from_slice(&[b'\t'; 100_000]);
+            let row = wide.next(true).unwrap().unwrap();
+            assert_eq!(wide.fields(row, 3).unwrap().len(), 4, "{options}");
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! The table and the columns of a write, and what is wrong with values for them.
+
+use super::{GivenValue, SentValue, binary};
+use crate::catalog::{Type, oid_of};
+use crate::ir::sql::scalar_text;
+use crate::parse::{OTHER_TYPE, TrueText, WrittenValue};
+use crate::policy::{WrittenColumn, WrittenTable, read_value};
+use crate::postgres::{identifier, qualify};
+use crate::refusal::{Refusal, reason};
+
+/// The first OID that is not PostgreSQL's own.
+const FIRST_OID_OF_USERS: u32 = 16_384;
+
+/// The table and the columns of one write.
+pub struct WritePlan<'w> {
+    pub(super) table: &'w WrittenTable,
+    pub(super) columns: Vec<&'w WrittenColumn>,
+}
+
+impl WritePlan<'_> {
+    /// The name of the table.
+    pub fn table(&self) -> String {
+        self.table.to_string()
+    }
+
+    /// Whether the cast of a value is one that is read here as PostgreSQL would read it.
+    ///
+    /// # Errors
+    /// 22023
+    pub(super) fn check_cast(
+        &self,
+        column: &WrittenColumn,
+        value: &WrittenValue,
+    ) -> Result<(), Refusal> {
+        let cast = match value {
+            WrittenValue::Constant(_, cast) | WrittenValue::Parameter(_, cast) => *cast,
+            WrittenValue::Null | WrittenValue::Default | WrittenValue::Number(_) => 0,
+        };
+        let is_read = match cast {
+            // The database knows whether it is the column's own type.
+            OTHER_TYPE => matches!(
+                column.data_type,
+                Type::Enum(_) | Type::Other { .. } | Type::Time
+            ),
+            cast => column.name != self.table.unit || is_unit_type(column, cast),
+        };
+        is_read.then_some(()).ok_or_else(|| cast_not_read(column))
+    }
+
+    /// The unit of a row, in one form for all spellings of it: the memo has it, and the database
+    /// gets it.
+    pub(super) fn unit(&self, given: &[GivenValue]) -> Result<TrueText, Refusal> {
+        let at = self
+            .columns
+            .iter()
+            .position(|column| column.name == self.table.unit);
+        let found = at.and_then(|at| Some((self.columns[at], given.get(at)?)));
+        let Some((column, given)) = found else {
+            let message = format!("the unit of {} is not given", self.table);
+            return Err(Refusal::new(reason::WRITE_COLUMNS, message));
+        };
+        if let GivenValue::Text(_, oid) | GivenValue::Binary(_, oid) = given
+            && !is_unit_type(column, *oid)
+        {
+            return Err(cast_not_read(column));
+        }
+        let of_binary;
+        let text = match given {
+            GivenValue::Text(text, _) => text,
+            GivenValue::Binary(bytes, oid) => {
+                of_binary = binary::text(*oid, bytes).ok_or_else(|| not_read(column))?;
+                &of_binary
+            }
+            GivenValue::Null => return Err(null_in(column)),
+            GivenValue::Default => return Err(left_out(self.table, column)),
+        };
+        let read = read_value(&column.data_type, text.expose()).ok_or_else(|| not_read(column))?;
+        let plain = scalar_text(&read);
+        Ok(TrueText::new(match column.data_type {
+            Type::Char(_) => plain.trim_end_matches(' ').to_owned(),
+            _ => plain,
+        }))
+    }
+
+    /// The INSERT of some values, in rows of its columns.
+    pub fn insert_sql(&self, values: &[SentValue]) -> String {
+        let mut sql = format!("INSERT INTO {} VALUES ", self.sql_target());
+        let mut number = 0;
+        for (at, row) in values.chunks(self.columns.len().max(1)).enumerate() {
+            let mut texts = Vec::with_capacity(row.len());
+            for value in row {
+                texts.push(match value {
+                    SentValue::Default => "DEFAULT".to_owned(),
+                    SentValue::Null | SentValue::Text(..) | SentValue::Binary(..) => {
+                        number += 1;
+                        format!("${number}")
+                    }
+                });
+            }
+            let comma = if at > 0 { ", " } else { "" };
+            sql.push_str(&format!("{comma}({})", texts.join(", ")));
+        }
+        sql
+    }
+
+    /// The COPY of rows with its columns.
+    pub fn copy_sql(&self) -> String {
+        format!("COPY {} FROM STDIN", self.sql_target())
+    }
+
+    /// How many values a row has.
+    pub fn width(&self) -> usize {
+        self.columns.len()
+    }
+
+    fn sql_target(&self) -> String {
+        let names: Vec<String> = self.columns.iter().map(|c| identifier(&c.name)).collect();
+        let table = qualify(&self.table.schema, &self.table.name);
+        format!("{table} ({})", names.join(", "))
+    }
+}
+
+/// Whether a value that is declared as this type is the same unit when the column's type reads its
+/// text. A number for a column of texts is not: PostgreSQL writes `'007'::int4` as 7.
+fn is_unit_type(column: &WrittenColumn, oid: u32) -> bool {
+    let is_integer = |oid: u32| [20, 21, 23].contains(&oid);
+    match oid {
+        0 | 25 | 705 | 1043 => true,
+        _ if column.is_of_users() => oid >= FIRST_OID_OF_USERS,
+        _ if is_integer(oid_of(&column.data_type)) => is_integer(oid),
+        _ => oid == oid_of(&column.data_type),
+    }
+}
+
+pub(super) fn cast_not_read(column: &WrittenColumn) -> Refusal {
+    let message = format!("a value of column \"{}\" has another type", column.name);
+    Refusal::new(reason::WRITTEN_VALUE, message)
+        .detail(format!("The column is of type {}.", column.data_type))
+        .hint("Write it as text or as the column's type, without another cast.")
+}
+
+/// 22023: the value is not shown.
+pub(super) fn not_listed(column: &WrittenColumn) -> Refusal {
+    let message = format!("value is not in the list of column \"{}\"", column.name);
+    Refusal::new(reason::WRITTEN_VALUE, message)
+}
+
+pub(super) fn not_read(column: &WrittenColumn) -> Refusal {
+    let message = format!(
+        "value is not of the type of column \"{}\", or not in a form that pgveil reads",
+        column.name
+    );
+    Refusal::new(reason::WRITTEN_VALUE, message)
+        .hint("Write it as PostgreSQL prints it; dates and times in ISO form.")
+}
+
+pub(super) fn null_in(column: &WrittenColumn) -> Refusal {
+    let message = format!("NULL is not written into column \"{}\"", column.name);
+    let refusal = Refusal::new(reason::WRITTEN_VALUE, message);
+    match column.local {
+        Some(_) => refusal
+            .detail("NULL is not randomised: it would say that the person has no value.")
+            .hint("The policy's owner may allow it: `nullable: true` of the column."),
+        None => refusal,
+    }
+}
+
+pub(super) fn left_out(table: &WrittenTable, column: &WrittenColumn) -> Refusal {
+    let message = format!(
+        "a value of column \"{}\" of relation \"{}\" must be given",
+        column.name, table.name
+    );
+    Refusal::new(reason::WRITE_COLUMNS, message)
+}
+
+pub(super) fn more_than_one(plan: &WritePlan<'_>, group: usize) -> Refusal {
+    let is_of_group = |c: &&&WrittenColumn| c.local.as_ref().is_some_and(|l| l.group == group);
+    let names = plan.columns.iter().filter(is_of_group);
+    let names: Vec<String> = names.map(|column| format!("\"{}\"", column.name)).collect();
+    let message = format!("more than one of the columns {} is true", names.join(", "));
+    Refusal::new(reason::WRITTEN_VALUE, message)
+        .detail("They are the bits of one value, of which one is set.")
+        .hint("Declare columns that do not exclude each other apart, each with its own epsilon.")
+}

@@ -1,0 +1,193 @@
+//! Laws of reports, exactly: how many of the 2^64 words give each report.
+
+use super::*;
+use crate::mechanism::Channel;
+
+/// How many words give each report of the value at this place. All laws are monotone in the word,
+/// so runs of equal reports are found by bisection.
+fn law(odds: &Odds, place: usize, values: usize) -> Vec<u128> {
+    let report = |word: u64| odds.place_of(word, (place, values));
+    let mut counts = vec![0u128; values];
+    let mut first = 0u128;
+    while first < WORDS {
+        let of_first = report(first as u64);
+        let (mut low, mut high) = (first, WORDS);
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            match report(middle as u64) == of_first {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        counts[of_first] += high - first;
+        first = high;
+    }
+    counts
+}
+
+/// The largest log ratio of the probability of a report under two true values.
+fn cost(laws: &[Vec<u128>]) -> f64 {
+    let pairs = laws.iter().flat_map(|a| laws.iter().map(move |b| (a, b)));
+    let ratios = pairs.flat_map(|(a, b)| a.iter().zip(b).map(|(a, b)| *a as f64 / *b as f64));
+    ratios.fold(0f64, |most, ratio| most.max(ratio.ln()))
+}
+
+fn randomisers() -> Vec<(Randomiser, usize)> {
+    let mut all = Vec::new();
+    for epsilon in [0.01, 0.3, 1.0, 3f64.ln(), 2.5, 7.0, 20.0] {
+        all.extend((2..=9).map(|k| (Randomiser::KRr { epsilon }, k)));
+        all.push((Randomiser::KRr { epsilon }, 1000));
+        all.push((Randomiser::optimised_unary(epsilon), 2));
+        all.push((Randomiser::Mean { epsilon }, 2));
+    }
+    for (truth, yes) in [
+        (0.5, 0.5),
+        (0.2, 0.5),
+        (0.75, 0.1),
+        (0.01, 0.99),
+        (0.999, 0.5),
+    ] {
+        all.push((Randomiser::Coin { truth, yes }, 2));
+    }
+    for (one, zero) in [(0.75, 0.25), (0.5, 0.2), (0.9, 0.001)] {
+        all.push((Randomiser::Unary { one, zero }, 2));
+    }
+    all
+}
+
+/// Beyond the largest epsilon a report is the truth, whatever its mechanism is.
+#[test]
+fn odds_that_hide_nothing_are_refused() {
+    for (randomiser, values) in [
+        (Randomiser::KRr { epsilon: 20.1 }, 3),
+        (Randomiser::Mean { epsilon: 20.1 }, 2),
+        (Randomiser::optimised_unary(20.1), 2),
+        (
+            Randomiser::Unary {
+                one: 1.0 - 1e-6,
+                zero: 1e-6,
+            },
+            2,
+        ),
+        (
+            Randomiser::Coin {
+                truth: 1.0 - 1e-9,
+                yes: 0.5,
+            },
+            2,
+        ),
+    ] {
+        assert!(randomiser.epsilon() > EPSILON_MAX, "{randomiser:?}");
+        assert_eq!(Odds::of(&randomiser, values), None, "{randomiser:?}");
+    }
+}
+
+/// Each word is used, and no report costs more than what is said of it.
+#[test]
+fn no_report_costs_more_than_its_epsilon() {
+    for (randomiser, values) in randomisers() {
+        let odds = Odds::of(&randomiser, values).unwrap();
+        let some = if values > 9 { 3 } else { values };
+        let laws: Vec<_> = (0..some).map(|place| law(&odds, place, values)).collect();
+        for law in &laws {
+            assert_eq!(law.iter().sum::<u128>(), WORDS, "{randomiser:?} {values}");
+        }
+        let cost = match odds {
+            // Two persons' bits differ where the one or the other has the value.
+            Odds::Unary { .. } => (0..2)
+                .flat_map(|a| (0..2).map(move |b| (a, b)))
+                .map(|(a, b)| {
+                    let up = laws[1][a] as f64 / laws[0][a] as f64;
+                    (up * laws[0][b] as f64 / laws[1][b] as f64).ln()
+                })
+                .fold(0.0, f64::max),
+            _ => cost(&laws),
+        };
+        let said = randomiser.epsilon();
+        assert!(cost <= said, "{randomiser:?} {values}: {cost} > {said}");
+        assert!(
+            cost >= said - 1e-6 * said.max(0.1),
+            "{randomiser:?} {values}: {cost} {said}"
+        );
+    }
+}
+
+/// The law of reports is the one with which estimates are computed.
+#[test]
+fn reports_are_those_that_estimates_expect() {
+    for (randomiser, values) in randomisers() {
+        let odds = Odds::of(&randomiser, values).unwrap();
+        let shares = |place: usize| -> Vec<f64> {
+            let counts = law(&odds, place, values);
+            counts
+                .iter()
+                .map(|count| *count as f64 / WORDS as f64)
+                .collect()
+        };
+        if let Randomiser::Mean { epsilon } = randomiser {
+            let c = (epsilon / 2.0).tanh();
+            for part in [0.0, 0.1, 0.5, 0.75, 1.0] {
+                let set = odds.threshold(part) as f64 / WORDS as f64;
+                let wanted = (1.0 + (2.0 * part - 1.0) * c) / 2.0;
+                assert!(
+                    (set - wanted).abs() < 1e-10,
+                    "{epsilon} {part} {set} {wanted}"
+                );
+            }
+            continue;
+        }
+        let place = values - 1;
+        let channel: Channel = randomiser.channel(&[place], values).unwrap();
+        let (hit, miss) = (shares(place)[place], shares(0)[place]);
+        assert!(
+            (miss - channel.miss()).abs() < 1e-10,
+            "{randomiser:?} {values}"
+        );
+        assert!(
+            (hit - miss - channel.gain()).abs() < 1e-10,
+            "{randomiser:?} {values}"
+        );
+    }
+}
+
+/// Whatever a number is, its bit has a probability between the ends.
+#[test]
+fn a_number_beyond_its_bounds_costs_no_more() {
+    let odds = Odds::of(&Randomiser::Mean { epsilon: 1.0 }, 2).unwrap();
+    let Odds::Mean { least } = odds else {
+        panic!("the odds of a mean")
+    };
+    for part in [-1e300, -0.1, f64::NAN, 0.5, 1.1, f64::INFINITY] {
+        let threshold = odds.threshold(part);
+        assert!(
+            (least..=least.wrapping_neg()).contains(&threshold),
+            "{part}"
+        );
+    }
+    assert_eq!(part_of(0.5, (0.0, 2.0)), Some(0.25));
+    assert_eq!(part_of(-0.1, (0.0, 2.0)), None);
+    assert_eq!(part_of(f64::NAN, (0.0, 2.0)), None);
+}
+
+/// Odds that exclude a true value, or say nothing, make no reports.
+#[test]
+fn odds_that_tell_the_truth_are_none() {
+    let coin = |truth, yes| Randomiser::Coin { truth, yes };
+    for (randomiser, values) in [
+        (coin(1.0, 0.5), 2),
+        (coin(0.5, 0.0), 2),
+        (coin(0.5, 1.0), 2),
+        (
+            Randomiser::Unary {
+                one: 1.0,
+                zero: 0.0,
+            },
+            2,
+        ),
+        (Randomiser::KRr { epsilon: 1.0 }, 1),
+        (Randomiser::KRr { epsilon: 21.0 }, 3),
+        (Randomiser::Mean { epsilon: 1e-13 }, 2),
+    ] {
+        assert_eq!(Odds::of(&randomiser, values), None, "{randomiser:?}");
+    }
+}

@@ -1,0 +1,111 @@
+//! What roles may write: tables with columns that are randomised on the way.
+
+use std::fmt;
+
+use super::{Scalar, Secret};
+use crate::catalog::{Type, oid_of};
+use crate::mechanism::{Odds, Randomiser};
+
+/// The tables that roles write, and how they are reached.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Writing {
+    /// A login that may insert into these tables, and nothing else.
+    pub url: Secret,
+    /// The key of memoised reports; `None`: every report is drawn anew.
+    pub secret: Option<Secret>,
+    pub tables: Vec<WrittenTable>,
+}
+
+/// One table that roles write.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WrittenTable {
+    pub oid: u32,
+    pub schema: String,
+    pub name: String,
+    /// The column that is the unit.
+    pub unit: String,
+    /// All columns of the table, also those that the policy does not show.
+    pub columns: Vec<WrittenColumn>,
+}
+
+/// One column of such a table.
+#[derive(Debug, Clone, PartialEq)]
+pub struct WrittenColumn {
+    pub name: String,
+    /// The type, or the one beneath a domain.
+    pub data_type: Type,
+    /// How its values are randomised; `None`: they are written as they are.
+    pub local: Option<Local>,
+}
+
+/// How the values of a column are randomised on the way.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Local {
+    /// As the policy declares it.
+    pub randomiser: Randomiser,
+    pub odds: Odds,
+    /// The values of its list, in its order; a clear and a set bit.
+    pub values: Vec<Scalar>,
+    /// The bounds of its numbers, where a report is a bit of a number.
+    pub bounds: Option<(f64, f64)>,
+    /// Whether NULL may be written. It is no report, and says that there is none.
+    pub may_be_null: bool,
+    /// Columns of one number were declared together: of their values at most one is true.
+    pub group: usize,
+}
+
+/// The first OID that is not PostgreSQL's own.
+const OIDS_OF_USERS: u32 = 16_384;
+/// `text`
+const TEXT: u32 = 25;
+
+impl WrittenColumn {
+    /// Whether its type is one that PostgreSQL does not come with.
+    pub fn is_of_users(&self) -> bool {
+        oid_of(&self.data_type) >= OIDS_OF_USERS
+    }
+
+    /// The type of its parameters, as clients hear it. A type that PostgreSQL does not come with
+    /// has another OID in the catalogs that clients see, so its values are texts.
+    pub fn parameter(&self) -> u32 {
+        match self.is_of_users() {
+            true => TEXT,
+            false => oid_of(&self.data_type),
+        }
+    }
+}
+
+impl WrittenTable {
+    /// The column of this name.
+    pub fn column(&self, name: &str) -> Option<&WrittenColumn> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+}
+
+/// The name of a table, as messages show it.
+impl fmt::Display for WrittenTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.schema, self.name)
+    }
+}
+
+impl Writing {
+    /// The table of this name.
+    pub fn table(&self, schema: &str, name: &str) -> Option<&WrittenTable> {
+        let mut tables = self.tables.iter();
+        tables.find(|table| (table.schema.as_str(), table.name.as_str()) == (schema, name))
+    }
+}
+
+/// A table that a role may write, by schema and name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableName {
+    pub schema: String,
+    pub name: String,
+}
+
+impl fmt::Display for TableName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.schema, self.name)
+    }
+}
