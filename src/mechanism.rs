@@ -21,7 +21,8 @@
 //! Grouping sets may be measured by [`Effects`] in place of their groups: Gaussian noise then hides
 //! a linear function of the finest groups.
 //!
-//! Where values were randomised before they were stored, `local.rs` says what they tell.
+//! Where values were randomised before they were stored, `local.rs` says what they tell, and
+//! `rappor.rs` how the bits of a filter are drawn.
 //!
 //! The first two are laws of noise, in the table of `table.rs`. All draws are made by a
 //! [`Sampler`]. What a release draws, step by step, is [`crate::rewrite::Draw`].
@@ -47,6 +48,7 @@ mod noise_law;
 pub mod normal;
 mod privacy_filter;
 mod random;
+mod rappor;
 pub mod samplers;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -72,5 +74,6 @@ pub use noise::{Noise, Sampler};
 pub use noise_law::Norm;
 pub use privacy_filter::{Accounting, Cap, CapError};
 pub use random::{OsRandomness, RandomError, Randomness};
+pub use rappor::{BITS_MAX, CELLS_MAX, HASHES_MAX, Rappor};
 pub use samplers::SampleError;
 pub use threshold::{Height, Presence, ThresholdError, threshold};

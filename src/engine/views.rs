@@ -9,7 +9,7 @@ use crate::catalog::Type;
 use crate::error::Error;
 use crate::finish::ViewRows;
 use crate::ledger::Entry;
-use crate::mechanism::{Fixed, OneBit};
+use crate::mechanism::{Fixed, OneBit, Randomiser};
 use crate::policy::{
     Collected, Column, Policy, Protection, SESSION_SETTINGS, Scalar, SessionSettings, Table,
     ViewKind,
@@ -186,10 +186,11 @@ fn column_rows(table: &Table) -> impl Iterator<Item = ViewRow> {
             _ => sql::scalar_text(value),
         };
         let reports = collected.as_ref().filter(|how| how.one_bit.is_none());
-        let domain = domain
-            .as_ref()
-            .or(reports.map(|how| &how.reports))
-            .map(|values| values.iter().map(text).collect::<Vec<_>>());
+        let dictionary = reports.and_then(|how| how.dictionary.as_ref());
+        let domain = dictionary.map(|of| of.values.clone()).or_else(|| {
+            let values = domain.as_ref().or(reports.map(|how| &how.reports));
+            values.map(|values| values.iter().map(text).collect::<Vec<_>>())
+        });
         let within = bounds
             .as_ref()
             .and_then(|bounds| values_between(bounds, data_type))
@@ -261,6 +262,10 @@ fn ceiling(table: &Table, column: &Column) -> Option<f64> {
 fn local(how: &Collected) -> String {
     let name = how.randomiser.name();
     let epsilon = three_digits(how.randomiser.epsilon());
+    if let Randomiser::Rappor(of) = how.randomiser {
+        let one = three_digits(of.epsilon_of_one());
+        return format!("{name}, epsilon {epsilon} of all reports of a value, {one} of one");
+    }
     match how.one_bit {
         Some(OneBit { clear, set }) => format!(
             "{name}, epsilon {epsilon}, 0 stands for {} and 1 for {}",

@@ -5,6 +5,8 @@
 //! Nothing here draws: the values were randomised elsewhere. An estimate from reports is
 //! post-processing of them.
 
+use super::rappor::Rappor;
+
 /// How reports were made of true values.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Randomiser {
@@ -19,6 +21,8 @@ pub enum Randomiser {
     Unary { one: f64, zero: f64 },
     /// One bit for a number within bounds, which is the more often set the larger the number is.
     Mean { epsilon: f64 },
+    /// The bits of a Bloom filter.
+    Rappor(Rappor),
 }
 
 impl Randomiser {
@@ -42,11 +46,13 @@ impl Randomiser {
             Self::KRr { .. } => "krr",
             Self::Unary { .. } => "unary",
             Self::Mean { .. } => "mean",
+            Self::Rappor(_) => "rappor",
         }
     }
 
     /// The epsilon that one report of a list of `values` values costs its person; infinite where
-    /// some report excludes a true value. For `Unary`, all of a person's bits together.
+    /// some report excludes a true value. For `Unary`, all of a person's bits together; for
+    /// `Rappor`, all reports of a value together.
     ///
     /// # Guarantee
     /// No report is more than `e^epsilon` times as likely under one true value as under another,
@@ -62,11 +68,13 @@ impl Randomiser {
             Self::Coin { truth, yes } => Channel::of_coin(truth, yes).epsilon(),
             Self::KRr { epsilon } | Self::Mean { epsilon } => epsilon,
             Self::Unary { one, zero } => Channel::new(one, zero).log_odds_ratio(),
+            Self::Rappor(of) => of.epsilon_of_all(),
         }
     }
 
     /// What a report among the values at these places in a list of `values` says: whether the true
-    /// value is among them. `None` where it says nothing, or where the randomiser is of numbers.
+    /// value is among them. `None` where it says nothing, or where the randomiser is of numbers or
+    /// of filters.
     /// `Unary` has a list of two, whether the bit is clear or set.
     pub fn channel(&self, places: &[usize], values: usize) -> Option<Channel> {
         let of_two = |second: Channel| match places {
@@ -80,7 +88,7 @@ impl Randomiser {
             Self::Coin { truth, yes } => of_two(Channel::of_coin(truth, yes))?,
             Self::Unary { one, zero } => of_two(Channel::new(one, zero))?,
             Self::KRr { epsilon } => Channel::of_krr(epsilon, values).among(places.len()),
-            Self::Mean { .. } => return None,
+            Self::Mean { .. } | Self::Rappor(_) => return None,
         };
         (channel.hit > channel.miss).then_some(channel)
     }
@@ -143,7 +151,7 @@ impl Channel {
 
     /// The log ratio of two persons' bits where one has the value and the other another: two bits
     /// differ in law.
-    fn log_odds_ratio(&self) -> f64 {
+    pub(super) fn log_odds_ratio(&self) -> f64 {
         (self.hit * (1.0 - self.miss) / (self.miss * (1.0 - self.hit))).ln()
     }
 

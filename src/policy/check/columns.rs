@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use super::collected::take_reports;
+use super::dictionary::{Filters, find_cohorts, take_filters};
 use super::domains::Domains;
 use super::{Listed, find_column};
 use crate::catalog;
@@ -38,7 +39,7 @@ pub async fn check(
         );
     }
     let needed = needed_columns(table, listed);
-    let mut shown = Vec::new();
+    let (mut shown, mut cohorts) = (Vec::new(), Vec::new());
     for column in &table.relation.columns {
         let entry = columns.iter().find(|e| e.name == column.name);
         let is_needed = needed.contains(&column.name.as_str());
@@ -76,6 +77,14 @@ pub async fn check(
         let mut made = bare(declared);
         if let Some(entry) = entry {
             nullability(entry, column, findings);
+            if let Some(filters) = Filters::of(entry) {
+                take_filters(&mut made, &filters, is_needed, findings);
+                if made.collected.is_some() {
+                    cohorts.push((made.name.clone(), filters.cohort.clone()));
+                }
+                shown.push(made);
+                continue;
+            }
             rule(entry, column, &mut made, values_max, domains, findings).await;
             made.is_complete = is_complete(entry, column, &made, findings);
             made.unit_total = unit_total(entry, column, findings);
@@ -83,6 +92,7 @@ pub async fn check(
         }
         shown.push(made);
     }
+    find_cohorts(&mut shown, &cohorts, findings);
     shown
 }
 
@@ -96,6 +106,7 @@ fn leave_to_reports(
     if let ColumnRule::Collected {
         place,
         randomiser,
+        cohort: _,
         of,
     } = &entry.rule
     {

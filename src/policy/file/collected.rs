@@ -1,7 +1,8 @@
 //! Reads how the values of a column were randomised before they were stored.
 
+use super::rappor::read_rappor;
 use crate::mechanism::Randomiser;
-use crate::policy::error::Findings;
+use crate::policy::error::{At, Findings, Location};
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::Fields;
 use crate::policy::yaml::tree::YamlNode;
@@ -9,18 +10,26 @@ use crate::policy::yaml::tree::YamlNode;
 /// The largest epsilon of a report: beyond it, a report is the truth.
 const EPSILON_MAX: f64 = 50.0;
 
-pub fn read_randomiser(
+/// What the entry `collected` of a column says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Collection {
+    pub randomiser: Randomiser,
+    /// The column with the cohort of each report, where the randomiser has cohorts.
+    pub cohort: Option<At<String>>,
+}
+
+pub fn read_collection(
     node: &YamlNode,
     column: &str,
     findings: &mut Findings,
-) -> Option<Randomiser> {
+) -> Option<Collection> {
     let what = format!("collected of {column}");
     let mut fields = Fields::open(node, what.as_str(), findings)?;
     let mechanism = fields.require("mechanism", "mechanism: krr", findings);
     let mechanism = mechanism.and_then(|node| {
         let what = format!("mechanism of {what}");
         let (name, _) = read::scalar(node, &what, MECHANISMS, findings)?;
-        if !["coin", "krr", "unary", "mean"].contains(&name) {
+        if !["coin", "krr", "unary", "mean", "rappor"].contains(&name) {
             findings.error(
                 node.place,
                 format!("{what} must be {MECHANISMS}, not \"{name}\""),
@@ -29,9 +38,26 @@ pub fn read_randomiser(
         }
         Some(name)
     });
+    if mechanism == Some("rappor") {
+        return read_rappor(fields, (&what, node.place), findings);
+    }
+    let randomiser = read_odds(fields, mechanism, (&what, node.place), findings)?;
+    Some(Collection {
+        randomiser,
+        cohort: None,
+    })
+}
+
+/// The rest of an entry of another mechanism than RAPPOR.
+fn read_odds(
+    mut fields: Fields<'_>,
+    mechanism: Option<&str>,
+    (what, place): (&str, Location),
+    findings: &mut Findings,
+) -> Option<Randomiser> {
     let mut given = Given {
         odds: Vec::new(),
-        what: &what,
+        what,
     };
     let odds = [
         ("epsilon", fields.optional("epsilon")),
@@ -44,7 +70,6 @@ pub fn read_randomiser(
         given.read(name, node, findings);
     }
     fields.done(findings);
-    let place = node.place;
     let mut odds = |names: &[&'static str], example: &str| {
         let found = given.of(names);
         if found.is_none() && given.odds.iter().all(|(_, value)| value.is_some()) {
@@ -84,7 +109,7 @@ pub fn read_randomiser(
     }
 }
 
-const MECHANISMS: &str = "coin, krr, unary or mean";
+const MECHANISMS: &str = "coin, krr, unary, mean or rappor";
 
 /// The odds that an entry gives.
 struct Given<'w> {
@@ -117,7 +142,7 @@ impl Given<'_> {
 }
 
 /// A probability, as a decimal or as a fraction. That of the truth is above 0.
-fn probability(
+pub(super) fn probability(
     node: &YamlNode,
     what: &str,
     may_be_zero: bool,

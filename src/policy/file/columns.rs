@@ -1,6 +1,6 @@
 //! Reads a policy's entries for the columns of a table.
 
-use super::collected::read_randomiser;
+use super::collected::{Collection, read_collection};
 use crate::mechanism::Randomiser;
 use crate::policy::error::{At, Findings, Location};
 use crate::policy::yaml::read;
@@ -43,6 +43,8 @@ pub enum ColumnRule {
     Collected {
         place: Location,
         randomiser: Randomiser,
+        /// The column with the cohort of each report, where the randomiser has cohorts.
+        cohort: Option<At<String>>,
         of: Box<ColumnRule>,
     },
 }
@@ -50,13 +52,15 @@ pub enum ColumnRule {
 impl ColumnRule {
     /// The rule of values that were randomised in this way, if they were. `None` where it cannot be
     /// read.
-    fn randomised_by(self, collected: Option<(Location, Option<Randomiser>)>) -> Option<Self> {
-        let Some((place, randomiser)) = collected else {
+    fn randomised_by(self, collected: Option<(Location, Option<Collection>)>) -> Option<Self> {
+        let Some((place, collection)) = collected else {
             return Some(self);
         };
+        let Collection { randomiser, cohort } = collection?;
         Some(Self::Collected {
             place,
-            randomiser: randomiser?,
+            randomiser,
+            cohort,
             of: Box::new(self),
         })
     }
@@ -67,6 +71,7 @@ impl ColumnRule {
             Self::Collected {
                 place: _,
                 randomiser: _,
+                cohort: _,
                 of,
             } => of,
             other => other,
@@ -190,7 +195,7 @@ fn column_map(entry: &MapEntry, findings: &mut Findings) -> Option<Vec<ColumnEnt
     });
     let collected = fields
         .optional("collected")
-        .map(|node| (node.place, read_randomiser(node, &what, findings)));
+        .map(|node| (node.place, read_collection(node, &what, findings)));
     let others = fields
         .optional("also")
         .map(|node| also(node, &what, findings))

@@ -1,0 +1,198 @@
+//! Columns that hold filters of true values: their lists, and the columns of their cohorts.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::collected::misfit;
+use crate::catalog::Type;
+use crate::mechanism::{Randomiser, Rappor};
+use crate::policy::column_position::ColumnPosition;
+use crate::policy::dictionary::VALUES_MAX;
+use crate::policy::error::{At, Findings, Location};
+use crate::policy::file::{ColumnEntry, ColumnRule, Literal};
+use crate::policy::{Collected, Column, Dictionary, Scalar};
+
+/// The most values that are better counted by one bit each.
+const SHORT: usize = 256;
+
+/// An entry of a column of filters.
+pub(super) struct Filters<'e> {
+    pub place: Location,
+    pub rappor: Rappor,
+    pub cohort: &'e At<String>,
+    /// The rule of the true values.
+    pub of: &'e ColumnRule,
+}
+
+impl<'e> Filters<'e> {
+    /// The entry of a column; `None` of other columns.
+    pub fn of(entry: &'e ColumnEntry) -> Option<Self> {
+        let ColumnRule::Collected {
+            place,
+            randomiser: Randomiser::Rappor(rappor),
+            cohort: Some(cohort),
+            of,
+        } = &entry.rule
+        else {
+            return None;
+        };
+        Some(Self {
+            place: *place,
+            rappor: *rappor,
+            cohort,
+            of,
+        })
+    }
+}
+
+/// What is known of a column's filters. The column is to questions what its true values are: a
+/// text.
+pub(super) fn take_filters(
+    made: &mut Column,
+    filters: &Filters<'_>,
+    is_needed: bool,
+    findings: &mut Findings,
+) {
+    let name = made.name.clone();
+    let mut fault = |place, message: String| {
+        findings.error(place, format!("column \"{name}\" {message}"));
+    };
+    let place = filters.place;
+    let is_of_table = matches!(filters.of, ColumnRule::Domain(_));
+    if let Some(message) = misfit(made, is_needed, is_of_table) {
+        return fault(place, message.to_owned());
+    }
+    let bits = filters.rappor.bits;
+    if !holds(&made.data_type, bits) || made.declared.is_some() {
+        let found = &made.data_type;
+        return fault(
+            place,
+            format!("is collected by rappor and must be of type bit({bits}), not {found}"),
+        );
+    }
+    let ColumnRule::Values(values) = filters.of else {
+        let needs = "the values that reports are decoded to, as values: [a, b, c]";
+        return fault(
+            place,
+            format!("is collected by rappor, which needs {needs}"),
+        );
+    };
+    if !(2..=VALUES_MAX).contains(&values.len()) {
+        let message = format!(
+            "is collected by rappor, which needs 2 to {VALUES_MAX} values, not {}",
+            values.len()
+        );
+        return fault(place, message);
+    }
+    if let Some((at, message)) = alike(&filters.rappor, values) {
+        return fault(at, message);
+    }
+    let column = format!("column \"{name}\"");
+    warn(&column, filters, values.len(), findings);
+    made.data_type = Type::Text;
+    made.deterministic_collation = true;
+    made.collected = Some(Collected {
+        randomiser: Randomiser::Rappor(filters.rappor),
+        reports: Vec::new(),
+        one_bit: None,
+        dictionary: Some(Arc::new(Dictionary {
+            rappor: filters.rappor,
+            values: values.iter().map(|v| v.value.text.clone()).collect(),
+            // Found once all columns are known.
+            cohort: ColumnPosition(usize::MAX),
+        })),
+    });
+}
+
+/// Whether a column of the type may hold this many bits.
+fn holds(data_type: &Type, bits: u32) -> bool {
+    let Type::Other { oid: _, name } = data_type else {
+        return false;
+    };
+    let length = |name: &str, before: &str| -> Option<u32> {
+        name.strip_prefix(before)?.strip_suffix(')')?.parse().ok()
+    };
+    name == "bit varying"
+        || length(name, "bit(") == Some(bits)
+        || length(name, "bit varying(").is_some_and(|most| most >= bits)
+}
+
+/// Two values that no report can tell apart, if there are such.
+fn alike(rappor: &Rappor, values: &[At<Literal>]) -> Option<(Location, String)> {
+    let mut known: HashMap<Vec<Vec<u32>>, &str> = HashMap::new();
+    for At { place, value } in values {
+        let text = value.text.as_str();
+        let bits = (0..rappor.cohorts).map(|cohort| rappor.places(cohort, text));
+        if let Some(other) = known.insert(bits.collect(), text) {
+            let message = if other == text {
+                format!("lists the value \"{text}\" twice")
+            } else {
+                format!("lists \"{other}\" and \"{text}\", which set the same bits in each cohort")
+            };
+            return Some((*place, message));
+        }
+    }
+    None
+}
+
+fn warn(column: &str, filters: &Filters<'_>, values: usize, findings: &mut Findings) {
+    let Filters { place, rappor, .. } = filters;
+    if rappor.epsilon_of_all().is_infinite() {
+        let message = format!(
+            "{column} is collected without permanent coins (f: 0): many reports of a person \
+                together tell the true value"
+        );
+        findings.warning(*place, message);
+    }
+    let unary = Randomiser::optimised_unary(rappor.epsilon_of_one());
+    let one = rappor.channel().variance(1.0, 0.0);
+    let best = unary.channel(&[1], 2).map(|bit| bit.variance(1.0, 0.0));
+    if let Some(best) = best.filter(|best| values <= SHORT && one > *best) {
+        let message = format!(
+            "{column} lists {values} values: a bit for each of them (unary) at the same epsilon \
+                of a report, {:.2}, has {:.1} times less variance than a bit of rappor",
+            rappor.epsilon_of_one(),
+            one / best
+        );
+        findings.warning(*place, message);
+    }
+}
+
+/// Finds the columns of the cohorts, and lists their values.
+pub(super) fn find_cohorts(
+    columns: &mut [Column],
+    wanted: &[(String, At<String>)],
+    findings: &mut Findings,
+) {
+    for (name, cohort) in wanted {
+        let At { place, value } = cohort;
+        let position = columns.iter().position(|column| column.name == *value);
+        let is_free = |column: &Column| {
+            let is_integer = matches!(column.data_type, Type::Int2 | Type::Int4 | Type::Int8);
+            let is_bare = column.bounds.is_none() && column.collected.is_none();
+            is_integer && is_bare && column.domain.is_none() && column.declared.is_none()
+        };
+        let Some(at) = position.filter(|at| is_free(&columns[*at])) else {
+            let message = format!(
+                "cohort of column \"{name}\" must be an integer column that is visible, without \
+                    values or bounds, not \"{value}\""
+            );
+            findings.error(*place, message);
+            continue;
+        };
+        let known = columns.iter_mut().find(|column| column.name == *name);
+        let Some(collected) = known.and_then(|column| column.collected.as_mut()) else {
+            continue;
+        };
+        let Some(dictionary) = &collected.dictionary else {
+            continue;
+        };
+        let found = Dictionary {
+            cohort: ColumnPosition(at),
+            ..(**dictionary).clone()
+        };
+        let cohorts = i64::from(found.rappor.cohorts);
+        collected.dictionary = Some(Arc::new(found));
+        columns[at].domain = Some((0..cohorts).map(Scalar::Int).collect());
+    }
+}
