@@ -11,8 +11,8 @@ use crate::policy::Dictionary;
 
 /// The probability that some value which nobody has is shown.
 const FALSE_ALARM: f64 = 0.05;
-/// The most values that are fitted together. So many are above zero by chance and by truth in the
-/// longest list, unless its values are far above their errors.
+/// The most values that are fitted together. In the longest list about this number are above zero
+/// by chance alone.
 const FITTED_MAX: usize = 1_000;
 /// The most rounds over all values, and the change of a value, in standard errors, below which a
 /// round is the last one.

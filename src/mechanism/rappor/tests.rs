@@ -38,7 +38,7 @@ fn epsilons_are_those_of_the_paper() {
     near(open.epsilon_of_one(), 2.0 * 3f64.ln(), 1e-12);
 }
 
-/// A count of one bit, beside that of the best encoding of short lists at the same epsilon.
+/// A count of one bit, and one of the best encoding of short lists at the same epsilon.
 #[test]
 fn variances_are_those_of_the_literature() {
     near(PAPER.channel().variance(1.0, 0.0), 15.75, 1e-9);

@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use super::collected::take_reports;
-use super::dictionary::{Filters, find_cohorts, take_filters};
+use super::dictionary::{Filters, find_cohorts};
 use super::domains::Domains;
 use super::{Listed, find_column};
 use crate::catalog;
@@ -77,15 +77,10 @@ pub async fn check(
         let mut made = bare(declared);
         if let Some(entry) = entry {
             nullability(entry, column, findings);
-            if let Some(filters) = Filters::of(entry) {
-                take_filters(&mut made, &filters, is_needed, findings);
-                if made.collected.is_some() {
-                    cohorts.push((made.name.clone(), filters.cohort.clone()));
-                }
-                shown.push(made);
-                continue;
+            match Filters::of(entry) {
+                Some(filters) => cohorts.extend(filters.read(&mut made, is_needed, findings)),
+                None => rule(entry, column, &mut made, values_max, domains, findings).await,
             }
-            rule(entry, column, &mut made, values_max, domains, findings).await;
             made.is_complete = is_complete(entry, column, &made, findings);
             made.unit_total = unit_total(entry, column, findings);
             leave_to_reports(entry, &mut made, is_needed, findings);
@@ -106,7 +101,7 @@ fn leave_to_reports(
     if let ColumnRule::Collected {
         place,
         randomiser,
-        cohort: _,
+        cohort: None,
         of,
     } = &entry.rule
     {

@@ -43,65 +43,76 @@ impl<'e> Filters<'e> {
             of,
         })
     }
-}
 
-/// What is known of a column's filters. The column is to questions what its true values are: a
-/// text.
-pub(super) fn take_filters(
-    made: &mut Column,
-    filters: &Filters<'_>,
-    is_needed: bool,
-    findings: &mut Findings,
-) {
-    let name = made.name.clone();
-    let mut fault = |place, message: String| {
-        findings.error(place, format!("column \"{name}\" {message}"));
-    };
-    let place = filters.place;
-    let is_of_table = matches!(filters.of, ColumnRule::Domain(_));
-    if let Some(message) = misfit(made, is_needed, is_of_table) {
-        return fault(place, message.to_owned());
+    /// What is known of a column's filters. The column is to questions what its true values are: a
+    /// text. Returns the column's name, and that of its cohorts.
+    pub fn read(
+        &self,
+        made: &mut Column,
+        is_needed: bool,
+        findings: &mut Findings,
+    ) -> Option<(String, At<String>)> {
+        let rappor = self.rappor;
+        let name = made.name.clone();
+        let values = match self.listed(made, is_needed) {
+            Ok(values) => values,
+            Err((place, message)) => {
+                findings.error(place, format!("column \"{name}\" {message}"));
+                return None;
+            }
+        };
+        warn(&format!("column \"{name}\""), self, values.len(), findings);
+        made.data_type = Type::Text;
+        made.deterministic_collation = true;
+        made.collected = Some(Collected {
+            randomiser: Randomiser::Rappor(rappor),
+            reports: Vec::new(),
+            one_bit: None,
+            dictionary: Some(Arc::new(Dictionary {
+                rappor,
+                values: values.iter().map(|v| v.value.text.clone()).collect(),
+                // Found once all columns are known.
+                cohort: ColumnPosition(usize::MAX),
+            })),
+        });
+        Some((name, self.cohort.clone()))
     }
-    let bits = filters.rappor.bits;
-    if !holds(&made.data_type, bits) || made.declared.is_some() {
-        let found = &made.data_type;
-        return fault(
-            place,
-            format!("is collected by rappor and must be of type bit({bits}), not {found}"),
-        );
+
+    /// The list of the true values, or what is wrong with the column.
+    fn listed(
+        &self,
+        made: &Column,
+        is_needed: bool,
+    ) -> Result<&'e [At<Literal>], (Location, String)> {
+        let place = self.place;
+        let is_of_table = matches!(self.of, ColumnRule::Domain(_));
+        if let Some(message) = misfit(made, is_needed, is_of_table) {
+            return Err((place, message.to_owned()));
+        }
+        let bits = self.rappor.bits;
+        if !holds(&made.data_type, bits) || made.declared.is_some() {
+            let found = &made.data_type;
+            let message =
+                format!("is collected by rappor and must be of type bit({bits}), not {found}");
+            return Err((place, message));
+        }
+        let ColumnRule::Values(values) = self.of else {
+            let needs = "the values that reports are decoded to, as values: [a, b, c]";
+            let message = format!("is collected by rappor, which needs {needs}");
+            return Err((place, message));
+        };
+        if !(2..=VALUES_MAX).contains(&values.len()) {
+            let message = format!(
+                "is collected by rappor, which needs 2 to {VALUES_MAX} values, not {}",
+                values.len()
+            );
+            return Err((place, message));
+        }
+        match alike(&self.rappor, values) {
+            Some(fault) => Err(fault),
+            None => Ok(values),
+        }
     }
-    let ColumnRule::Values(values) = filters.of else {
-        let needs = "the values that reports are decoded to, as values: [a, b, c]";
-        return fault(
-            place,
-            format!("is collected by rappor, which needs {needs}"),
-        );
-    };
-    if !(2..=VALUES_MAX).contains(&values.len()) {
-        let message = format!(
-            "is collected by rappor, which needs 2 to {VALUES_MAX} values, not {}",
-            values.len()
-        );
-        return fault(place, message);
-    }
-    if let Some((at, message)) = alike(&filters.rappor, values) {
-        return fault(at, message);
-    }
-    let column = format!("column \"{name}\"");
-    warn(&column, filters, values.len(), findings);
-    made.data_type = Type::Text;
-    made.deterministic_collation = true;
-    made.collected = Some(Collected {
-        randomiser: Randomiser::Rappor(filters.rappor),
-        reports: Vec::new(),
-        one_bit: None,
-        dictionary: Some(Arc::new(Dictionary {
-            rappor: filters.rappor,
-            values: values.iter().map(|v| v.value.text.clone()).collect(),
-            // Found once all columns are known.
-            cohort: ColumnPosition(usize::MAX),
-        })),
-    });
 }
 
 /// Whether a column of the type may hold this many bits.
