@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use sqlparser::ast;
 
-use super::best_case::{BestCase, Expected, three_digits};
+use super::best_case::{BestCase, Expected, dot, plus, three_digits, total_of};
 use super::bounded::{BitMeasures, Bounded, Bounds, Counts, Layout, TextRead, ValuesRead};
 use super::estimate::Estimate;
 use super::measure_id::MeasureId;
@@ -213,9 +213,22 @@ impl OutputValue for DictionaryOutput {
         group.decoded()
     }
 
-    /// What a cohort's counts leave of a value depends on how many values share its bits.
-    fn best(&self, _best: &dyn BestCase) -> Option<Expected> {
-        None
+    /// The number of one value that all have, evenly in all cohorts.
+    fn best(&self, best: &dyn BestCase) -> Option<Expected> {
+        let FilterCounts { reports, bits } = self.counts.as_ref()?;
+        let (rows, channel) = (best.rows(), self.of.rappor.channel());
+        let counted = best.noise(*bits.bits.first()?)?;
+        let set = match bits.is_centred {
+            true => plus(&counted, 0.5, &best.noise(bits.rows)?),
+            false => counted,
+        };
+        let more = plus(&set, -channel.miss(), &best.noise(*reports)?);
+        let cell = dot(&more, &more) / channel.gain().powi(2);
+        let of_reports = [0.0, rows].map(|with| channel.variance(rows, with));
+        let noise = cell * f64::from(self.of.rappor.cohorts);
+        let whole = noise + of_reports[0].min(of_reports[1]);
+        let error = best.z() * (whole / f64::from(self.of.rappor.hashes)).sqrt();
+        Some(total_of(error, "count", (0.0, rows)))
     }
 
     fn estimator(&self) -> Option<String> {

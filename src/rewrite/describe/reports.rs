@@ -30,14 +30,14 @@ pub(super) fn join_alike(lines: Vec<String>) -> Vec<String> {
             continue;
         };
         match joined.last_mut() {
-            Some((Some((_, last)), known)) if known == text => number.clone_into(last),
+            Some((Some((_, last)), known)) if known.as_str() == text => number.clone_into(last),
             _ => joined.push((
                 Some((number.to_owned(), number.to_owned())),
                 text.to_owned(),
             )),
         }
     }
-    let line = |(numbers, text)| match numbers {
+    let line = |(numbers, text): (Option<(String, String)>, String)| match numbers {
         None => text,
         Some((first, last)) if first == last => format!("  {first}: {text}"),
         Some((first, last)) => format!("  {first} to {last}: {text}"),

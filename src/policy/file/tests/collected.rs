@@ -41,7 +41,8 @@ fn odds_are_decimals_or_fractions() {
             Randomiser::Mean { epsilon: 1.0 },
         ),
         (
-            "{mechanism: rappor, bits: 128, hashes: 2, cohorts: 64, f: 1/2, p: 0.5, q: 3/4, cohort: c}",
+            "{mechanism: rappor, bits: 128, hashes: 2, cohorts: 64, f: 1/2, p: 0.5, q: 3/4, \
+             cohort: c}",
             Randomiser::Rappor(Rappor {
                 bits: 128,
                 hashes: 2,
