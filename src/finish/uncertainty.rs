@@ -161,6 +161,7 @@ pub fn cohorts(
     let groups = table.keys.iter().zip(&table.measures).enumerate();
     let of_group = groups.filter_map(|(group, (key, measures))| {
         let number = key.first()?.as_ref()?.parse().ok()?;
+        (number < output.dictionary().rappor.cohorts).then_some(())?;
         output.cohort(number, &Row::new(release, measures, table, group))
     });
     of_group.collect()

@@ -175,6 +175,7 @@ pub(super) fn find_cohorts(
     wanted: &[(String, At<String>)],
     findings: &mut Findings,
 ) {
+    let mut listed: Vec<usize> = Vec::new();
     for (name, cohort) in wanted {
         let At { place, value } = cohort;
         let position = columns.iter().position(|column| column.name == *value);
@@ -183,7 +184,8 @@ pub(super) fn find_cohorts(
             let is_bare = column.bounds.is_none() && column.collected.is_none();
             is_integer && is_bare && column.domain.is_none() && column.declared.is_none()
         };
-        let Some(at) = position.filter(|at| is_free(&columns[*at])) else {
+        let fits = |at: &usize| listed.contains(at) || is_free(&columns[*at]);
+        let Some(at) = position.filter(fits) else {
             let message = format!(
                 "cohort of column \"{name}\" must be an integer column that is visible, without \
                     values or bounds, not \"{value}\""
@@ -204,6 +206,9 @@ pub(super) fn find_cohorts(
         };
         let cohorts = i64::from(found.rappor.cohorts);
         collected.dictionary = Some(Arc::new(found));
-        columns[at].domain = Some((0..cohorts).map(Scalar::Int).collect());
+        // Several columns may share their cohorts, of which one may have fewer.
+        let known = columns[at].domain.as_ref().map_or(0, Vec::len) as i64;
+        columns[at].domain = Some((0..cohorts.max(known)).map(Scalar::Int).collect());
+        listed.push(at);
     }
 }

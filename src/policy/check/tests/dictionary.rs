@@ -66,6 +66,39 @@ async fn a_column_of_filters_is_a_text_of_its_list() {
     }
 }
 
+/// Two columns of the same cohorts: the list has all of those that either has.
+#[tokio::test]
+async fn columns_may_share_their_cohorts() {
+    let other = ENTRY.replace("page: {", "more: {");
+    let other = other
+        .replace("cohorts: 4", "cohorts: 8")
+        .replace("bits: 16", "bits: 24");
+    let both = format!("price: visible, {ENTRY}, {other}");
+    let mut catalog = catalog();
+    let at = catalog.tables.iter().position(|t| t.name == "people");
+    let people = &mut catalog.tables[at.unwrap()];
+    people.columns[1].data_type = Type::Int4;
+    for (name, bits) in [("page", 16), ("more", 24)] {
+        let data_type = Type::Other {
+            oid: 1560,
+            name: format!("bit({bits})"),
+        };
+        people.columns.push(column(name, data_type));
+    }
+    let file = file(&format!("columns: {{{both}}}"));
+    let checked = check(&file, &catalog, &Rows(Ok(Vec::new()))).await;
+    let policy = checked.unwrap().policy;
+    let mut tables = policy.tables.iter();
+    let table = tables.find(|table| table.name == "people").unwrap();
+    let listed: Vec<Scalar> = (0..8).map(Scalar::Int).collect();
+    assert_eq!(table.columns[1].domain, Some(listed));
+    assert!(
+        table.columns[2..]
+            .iter()
+            .all(|column| column.collected.is_some())
+    );
+}
+
 #[tokio::test]
 async fn faults_are_reported_where_they_stand() {
     let good = format!("price: visible, {ENTRY}");
