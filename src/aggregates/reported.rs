@@ -1,6 +1,8 @@
 //! What reports say of true values that were randomised before they were stored: how many rows have
 //! one of some values, and the sum and mean of numbers. Estimates from released counts of reports.
 
+use std::sync::Arc;
+
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::arithmetic::{above, float_literal, measure, ratio, when};
@@ -42,7 +44,12 @@ pub struct BoundedReport {
 
 /// How many true values are among those at these places of the column's list. `None` where its
 /// reports do not say.
+/// Of filters, the operation counts all values of their list.
 pub fn count_from_reports(report: Expr, how: &Collected, places: &[usize]) -> Option<Operation> {
+    if let Some(of) = &how.dictionary {
+        let of = Arc::clone(of);
+        return Some(Operation::Dictionary { report, of });
+    }
     let channel = how.randomiser.channel(places, how.reports.len())?;
     Some(Operation::Report {
         report,

@@ -94,6 +94,32 @@ impl Randomiser {
     }
 }
 
+impl Rappor {
+    /// How a bit of a report depends on whether the value sets it.
+    pub fn channel(&self) -> Channel {
+        let Self { f, p, q, .. } = self;
+        let by_chance = f * (p + q) / 2.0;
+        Channel::new(by_chance + (1.0 - f) * q, by_chance + (1.0 - f) * p)
+    }
+
+    /// The epsilon of all reports of one value together; infinite where no bit is permanent.
+    ///
+    /// # Reference
+    /// Erlingsson et al. 2014, Theorem 1.
+    pub fn epsilon_of_all(&self) -> f64 {
+        let lie = self.f / 2.0;
+        2.0 * f64::from(self.hashes) * ((1.0 - lie) / lie).ln()
+    }
+
+    /// The epsilon of one report, to whoever sees no other report of the value.
+    ///
+    /// # Reference
+    /// Erlingsson et al. 2014, Theorem 2.
+    pub fn epsilon_of_one(&self) -> f64 {
+        f64::from(self.hashes) * self.channel().log_odds_ratio()
+    }
+}
+
 /// Whether a report is among some values, given whether the true value is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Channel {
@@ -151,7 +177,7 @@ impl Channel {
 
     /// The log ratio of two persons' bits where one has the value and the other another: two bits
     /// differ in law.
-    pub(super) fn log_odds_ratio(&self) -> f64 {
+    fn log_odds_ratio(&self) -> f64 {
         (self.hit * (1.0 - self.miss) / (self.miss * (1.0 - self.hit))).ln()
     }
 

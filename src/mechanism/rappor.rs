@@ -11,7 +11,6 @@
 
 use sha2::{Digest, Sha256};
 
-use super::local::Channel;
 use super::random::{RandomError, Randomness};
 
 /// How reports are made.
@@ -130,30 +129,6 @@ impl Rappor {
             Ok(drawn < if *known { set } else { clear })
         };
         permanent.iter().map(bit).collect()
-    }
-
-    /// How a bit of a report depends on whether the value sets it.
-    pub fn channel(&self) -> Channel {
-        let Self { f, p, q, .. } = self;
-        let by_chance = f * (p + q) / 2.0;
-        Channel::new(by_chance + (1.0 - f) * q, by_chance + (1.0 - f) * p)
-    }
-
-    /// The epsilon of all reports of one value together; infinite where no bit is permanent.
-    ///
-    /// # Reference
-    /// Erlingsson et al. 2014, Theorem 1.
-    pub fn epsilon_of_all(&self) -> f64 {
-        let lie = self.f / 2.0;
-        2.0 * f64::from(self.hashes) * ((1.0 - lie) / lie).ln()
-    }
-
-    /// The epsilon of one report, to whoever sees no other report of the value.
-    ///
-    /// # Reference
-    /// Erlingsson et al. 2014, Theorem 2.
-    pub fn epsilon_of_one(&self) -> f64 {
-        f64::from(self.hashes) * self.channel().log_odds_ratio()
     }
 
     /// The share of bits that a value sets, on average over values.

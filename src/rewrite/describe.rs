@@ -96,6 +96,9 @@ fn keys(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<String
     let mut lines = Vec::new();
     for ((_, rule), text) in release.keys.iter().zip(&release.key_texts) {
         lines.push(match rule {
+            KeyRule::Domain(values) if plan.decoded().is_some() => {
+                format!("  Key {text}: decoded from all of {} cohorts", values.len())
+            }
             KeyRule::Domain(values) => format!(
                 "  Key {text}: {} values known without the data, all shown, also where no row is",
                 values.len()

@@ -1,5 +1,5 @@
 use super::*;
-use crate::mechanism::Randomiser;
+use crate::mechanism::{Channel, Randomiser};
 
 fn near(found: f64, wanted: f64, within: f64) {
     assert!((found - wanted).abs() <= within, "{found} {wanted}");

@@ -39,7 +39,11 @@ pub fn read_collection(
         Some(name)
     });
     if mechanism == Some("rappor") {
-        return read_rappor(fields, (&what, node.place), findings);
+        let (rappor, cohort) = read_rappor(fields, (&what, node.place), findings)?;
+        return Some(Collection {
+            randomiser: Randomiser::Rappor(rappor),
+            cohort: Some(cohort),
+        });
     }
     let randomiser = read_odds(fields, mechanism, (&what, node.place), findings)?;
     Some(Collection {
@@ -123,7 +127,7 @@ impl Given<'_> {
         let what = format!("{name} of {}", self.what);
         let value = match name {
             "epsilon" => read::positive(node, &what, EPSILON_MAX, findings),
-            _ => probability(node, &what, name != "truth", findings),
+            _ => read::probability(node, &what, name != "truth", findings),
         };
         self.odds.push((name, value));
     }
@@ -139,34 +143,4 @@ impl Given<'_> {
         };
         names.iter().map(one).collect()
     }
-}
-
-/// A probability, as a decimal or as a fraction. That of the truth is above 0.
-pub(super) fn probability(
-    node: &YamlNode,
-    what: &str,
-    may_be_zero: bool,
-    findings: &mut Findings,
-) -> Option<f64> {
-    let least = if may_be_zero { "from 0" } else { "above 0" };
-    let wanted = format!("a number {least} to 1, as 0.5 or 1/2");
-    let (text, _) = read::scalar(node, what, &wanted, findings)?;
-    let number = |text: &str| {
-        let is_plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-        text.parse::<f64>().ok().filter(|_| is_plain)
-    };
-    let value = match text.split_once('/') {
-        Some((over, under)) => number(over.trim())
-            .zip(number(under.trim()))
-            .map(|(a, b)| a / b),
-        None => number(text),
-    };
-    let value = value.filter(|p| (0.0..=1.0).contains(p) && (may_be_zero || *p > 0.0));
-    if value.is_none() {
-        findings.error(
-            node.place,
-            format!("{what} must be {wanted}, not \"{text}\""),
-        );
-    }
-    value
 }

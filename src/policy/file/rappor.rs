@@ -1,19 +1,19 @@
 //! Reads how the bits of a filter were randomised before they were stored.
 
-use super::collected::{Collection, probability};
-use crate::mechanism::{BITS_MAX, CELLS_MAX, HASHES_MAX, Randomiser, Rappor};
+use crate::mechanism::{BITS_MAX, CELLS_MAX, HASHES_MAX, Rappor};
 use crate::policy::error::{At, Findings, Location};
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::Fields;
 
 const EXAMPLE: &str = "bits: 128, hashes: 2, cohorts: 64, f: 1/2, p: 1/2, q: 3/4";
 
-/// The rest of an entry `{mechanism: rappor, …}` at this place.
+/// The rest of an entry `{mechanism: rappor, …}` at this place: how reports were made, and the
+/// column of their cohorts.
 pub fn read_rappor(
     mut fields: Fields<'_>,
     (what, place): (&str, Location),
     findings: &mut Findings,
-) -> Option<Collection> {
+) -> Option<(Rappor, At<String>)> {
     let mut number = |name: &'static str, most: u32, findings: &mut Findings| {
         let node = fields.require(name, EXAMPLE, findings)?;
         let what = format!("{name} of {what}");
@@ -26,7 +26,7 @@ pub fn read_rappor(
     );
     let mut odds = |name: &'static str, findings: &mut Findings| {
         let node = fields.require(name, EXAMPLE, findings)?;
-        probability(node, &format!("{name} of {what}"), true, findings)
+        read::probability(node, &format!("{name} of {what}"), true, findings)
     };
     let (f, p, q) = (
         odds("f", findings),
@@ -57,10 +57,7 @@ pub fn read_rappor(
         findings.error(place, format!("{what} {message}"));
         return None;
     }
-    Some(Collection {
-        randomiser: Randomiser::Rappor(rappor),
-        cohort: Some(cohort),
-    })
+    Some((rappor, cohort))
 }
 
 /// What is wrong with numbers that do not go together.

@@ -3,8 +3,6 @@
 //! `WHERE` and `FILTER` on such a column become part of the estimate. Groups by it become one
 //! estimate a value: the release has no such key, and the rows above it are one for each value.
 
-use std::sync::Arc;
-
 use sqlparser::ast;
 
 use super::Cut;
@@ -12,7 +10,7 @@ use super::grouping::Sets;
 use crate::aggregates::count_from_reports;
 use crate::ir::aggregate::Aggregate;
 use crate::ir::relation::{Key, Relation, aggregate_column, key_column, release_alias};
-use crate::ir::{AggregateId, ColumnId, Expr, KeyId, Operation, Uncertainty, sql};
+use crate::ir::{AggregateId, ColumnId, Expr, KeyId, Uncertainty, sql};
 use crate::policy::Collected;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
@@ -208,12 +206,7 @@ impl Resolver<'_> {
         let groups: Vec<Vec<usize>> = groups;
         let one = |places: Vec<usize>| {
             let report = self.output.column_expr(id);
-            let of_dictionary = how.dictionary.as_ref().map(|of| Operation::Dictionary {
-                report: report.clone(),
-                of: Arc::clone(of),
-            });
-            let operation = of_dictionary
-                .or_else(|| count_from_reports(report, how, &places))
+            let operation = count_from_reports(report, how, &places)
                 .ok_or_else(|| self.refuse_reports(id, "a condition that says nothing about it"))?;
             Ok(Aggregate {
                 operation,

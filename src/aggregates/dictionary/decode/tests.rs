@@ -280,7 +280,7 @@ fn nothing_is_shown_of_nothing() {
     assert_eq!(decode(&of, &[empty]).shown, []);
 }
 
-/// Of a small matrix whose inverse is known, and of a column that repeats another.
+/// A small matrix whose inverse is known, and a column that repeats another.
 #[test]
 fn factors_give_solutions_and_errors() {
     let columns = [
