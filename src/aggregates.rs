@@ -468,7 +468,7 @@ impl Output {
     }
 
     /// The values that are decoded from all groups together, where it is such a count.
-    pub fn decoded(&self) -> Option<&DictionaryOutput> {
+    pub fn as_dictionary(&self) -> Option<&DictionaryOutput> {
         match self {
             Self::Dictionary(of) => Some(of),
             _ => None,

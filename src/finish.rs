@@ -298,7 +298,7 @@ impl Columns {
             arrays: Vec::new(),
             groups: 0,
         };
-        if release.decoded().is_some() {
+        if release.dictionary().is_some() {
             columns.add_decoded(release, table, fits);
             return columns;
         }

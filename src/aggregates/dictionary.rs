@@ -210,7 +210,7 @@ impl OutputValue for DictionaryOutput {
     }
 
     fn estimate(&self, group: &dyn Group) -> Option<Estimate> {
-        group.decoded()
+        group.decoded_value()
     }
 
     /// The number of one value that all have, evenly in all cohorts.

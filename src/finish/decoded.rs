@@ -17,9 +17,9 @@ impl Columns {
         table: &ReleasedTable,
         (id, fits): (ReleaseId, &Fits),
     ) {
-        let shown: &[DecodedValue] = fits.decoded(id).map_or(&[], |decoded| &decoded.shown);
+        let shown: &[DecodedValue] = fits.values_of(id).map_or(&[], |decoded| &decoded.shown);
         let listed = release
-            .decoded()
+            .dictionary()
             .map(|of| of.dictionary().values.as_slice());
         let value = |one: &DecodedValue| listed.and_then(|of| of.get(one.place)).cloned();
         let values: Vec<Option<String>> = shown.iter().map(value).collect();

@@ -38,12 +38,13 @@ impl Fits {
 
     /// Whether the fits of a release were computed.
     pub fn has(&self, release: ReleaseId) -> bool {
-        self.models.iter().any(|known| known.release == release) || self.decoded(release).is_some()
+        self.models.iter().any(|known| known.release == release)
+            || self.values_of(release).is_some()
     }
 
     /// The values that are decoded from all groups of a release; `None` where they were not
     /// computed.
-    pub fn decoded(&self, release: ReleaseId) -> Option<&Decoded> {
+    pub fn values_of(&self, release: ReleaseId) -> Option<&Decoded> {
         let mut known = self.decoded.iter();
         known.find(|(id, _)| *id == release).map(|(_, of)| of)
     }
@@ -75,7 +76,7 @@ impl<'p> Fitting<'p> {
         released: &'p Released,
     ) -> Self {
         let releases: Vec<ReleaseId> = releases.into_iter().collect();
-        let encoded = |release: &ReleaseId| Some((*release, plan.release(*release).decoded()?));
+        let encoded = |release: &ReleaseId| Some((*release, plan.release(*release).dictionary()?));
         let encoded = releases.iter().filter_map(encoded).collect();
         let of = |release| {
             let models = plan.release(release).models();

@@ -19,7 +19,7 @@ pub fn value(
     (output, data_type): &(Output, Type),
 ) -> ast::Expr {
     let drawn = table.drawn.as_ref();
-    if output.decoded().is_some() {
+    if output.as_dictionary().is_some() {
         return sql::cast(output.sql(&Released { release, drawn, at }), data_type);
     }
     let groups = table.measures.len();

@@ -507,7 +507,7 @@ impl Group for Row<'_> {
         self.distinct(choice)
     }
 
-    fn decoded(&self) -> Option<Estimate> {
+    fn decoded_value(&self) -> Option<Estimate> {
         let DecodedValue { count, error, .. } = self.decoded?;
         Some(Estimate::new(*count, vec![*error], self.z))
     }

@@ -96,7 +96,7 @@ fn keys(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<String
     let mut lines = Vec::new();
     for ((_, rule), text) in release.keys.iter().zip(&release.key_texts) {
         lines.push(match rule {
-            KeyRule::Domain(values) if plan.decoded().is_some() => {
+            KeyRule::Domain(values) if plan.dictionary().is_some() => {
                 format!("  Key {text}: decoded from all of {} cohorts", values.len())
             }
             KeyRule::Domain(values) => format!(
@@ -347,7 +347,7 @@ impl Words<'_> {
                 price.mechanism.name(),
             ));
         }
-        if plan.decoded().is_some() {
+        if plan.dictionary().is_some() {
             lines = join_alike(lines);
         }
         if let Some((presence, _)) = price.threshold {

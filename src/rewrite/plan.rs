@@ -310,9 +310,9 @@ impl ReleasePlan {
     }
 
     /// The list of values that all groups together are decoded to, if they are.
-    pub fn decoded(&self) -> Option<&DictionaryOutput> {
+    pub fn dictionary(&self) -> Option<&DictionaryOutput> {
         let mut outputs = self.outputs().iter();
-        outputs.find_map(|(output, _)| output.decoded())
+        outputs.find_map(|(output, _)| output.as_dictionary())
     }
 
     pub fn outputs(&self) -> &[(Output, Type)] {

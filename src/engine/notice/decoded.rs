@@ -12,7 +12,7 @@ pub(super) fn lines(plan: &Plan, released: &Released, fits: &Fits) -> Vec<String
     let releases = plan.releases().iter().enumerate();
     let line = |(at, release): (usize, &ReleasePlan)| {
         let id = ReleaseId(at);
-        let decoded = fits.decoded(id)?;
+        let decoded = fits.values_of(id)?;
         let table = released.table(id)?;
         let formula = Formula::Aggregate(AggregateId(0));
         let halves = decoded.shown.iter().filter_map(|value| {

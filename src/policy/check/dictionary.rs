@@ -54,7 +54,7 @@ impl<'e> Filters<'e> {
     ) -> Option<(String, At<String>)> {
         let rappor = self.rappor;
         let name = made.name.clone();
-        let values = match self.listed(made, is_needed) {
+        let values = match self.values(made, is_needed) {
             Ok(values) => values,
             Err((place, message)) => {
                 findings.error(place, format!("column \"{name}\" {message}"));
@@ -79,7 +79,7 @@ impl<'e> Filters<'e> {
     }
 
     /// The list of the true values, or what is wrong with the column.
-    fn listed(
+    fn values(
         &self,
         made: &Column,
         is_needed: bool,

@@ -4,6 +4,7 @@ use crate::mechanism::{BITS_MAX, CELLS_MAX, HASHES_MAX, Rappor};
 use crate::policy::error::{At, Findings, Location};
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::Fields;
+use crate::policy::yaml::tree::YamlNode;
 
 const EXAMPLE: &str = "bits: 128, hashes: 2, cohorts: 64, f: 1/2, p: 1/2, q: 3/4";
 
@@ -14,25 +15,16 @@ pub fn read_rappor(
     (what, place): (&str, Location),
     findings: &mut Findings,
 ) -> Option<(Rappor, At<String>)> {
-    let mut number = |name: &'static str, most: u32, findings: &mut Findings| {
-        let node = fields.require(name, EXAMPLE, findings)?;
-        let what = format!("{name} of {what}");
-        read::count::<u32>(node, &what, 1..=u64::from(most), findings)
-    };
-    let (bits, hashes, cohorts) = (
-        number("bits", BITS_MAX, findings),
-        number("hashes", HASHES_MAX, findings),
-        number("cohorts", CELLS_MAX, findings),
-    );
-    let mut odds = |name: &'static str, findings: &mut Findings| {
-        let node = fields.require(name, EXAMPLE, findings)?;
-        read::probability(node, &format!("{name} of {what}"), true, findings)
-    };
-    let (f, p, q) = (
-        odds("f", findings),
-        odds("p", findings),
-        odds("q", findings),
-    );
+    let counts = [
+        fields.require("bits", EXAMPLE, findings),
+        fields.require("hashes", EXAMPLE, findings),
+        fields.require("cohorts", EXAMPLE, findings),
+    ];
+    let odds = [
+        fields.require("f", EXAMPLE, findings),
+        fields.require("p", EXAMPLE, findings),
+        fields.require("q", EXAMPLE, findings),
+    ];
     let cohort = fields
         .require("cohort", "cohort: page_cohort", findings)
         .and_then(|node| {
@@ -44,6 +36,23 @@ pub fn read_rappor(
             })
         });
     fields.done(findings);
+    let number = |node: Option<&YamlNode>, name: &str, most: u32, findings: &mut Findings| {
+        let what = format!("{name} of {what}");
+        read::count::<u32>(node?, &what, 1..=u64::from(most), findings)
+    };
+    let (bits, hashes, cohorts) = (
+        number(counts[0], "bits", BITS_MAX, findings),
+        number(counts[1], "hashes", HASHES_MAX, findings),
+        number(counts[2], "cohorts", CELLS_MAX, findings),
+    );
+    let probability = |node: Option<&YamlNode>, name: &str, findings: &mut Findings| {
+        read::probability(node?, &format!("{name} of {what}"), true, findings)
+    };
+    let (f, p, q) = (
+        probability(odds[0], "f", findings),
+        probability(odds[1], "p", findings),
+        probability(odds[2], "q", findings),
+    );
     let rappor = Rappor {
         bits: bits?,
         hashes: hashes?,

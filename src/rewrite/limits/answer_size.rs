@@ -33,7 +33,7 @@ impl AnswerSize {
     /// 54000 past the limit.
     pub fn add(&mut self, plan: &ReleasePlan, policy: &Policy) -> Result<(), Refusal> {
         let decoding = plan
-            .decoded()
+            .dictionary()
             .map(|of| decoding_work(of.dictionary()).div_ceil(WORK));
         self.0 = self
             .0

@@ -190,8 +190,8 @@ async fn without_noise_the_exact_bits_are_decoded() {
     }
     // The rest of SQL is that of the outer query.
     let sql = "SELECT upper(p), n > 5000, e < 1000 FROM (SELECT \"Page\" AS p, count(\"Page\") \
-        AS n, pgveil.stderr(count(*)) AS e FROM \"Page Views\" GROUP BY \"Page\" HAVING count(*) > 1500 \
-        ORDER BY count(*) DESC LIMIT 2) s WHERE p LIKE '/%'";
+        AS n, pgveil.stderr(count(*)) AS e FROM \"Page Views\" GROUP BY \"Page\" HAVING count(*) > \
+        1500 ORDER BY count(*) DESC LIMIT 2) s WHERE p LIKE '/%'";
     let found = veil.rows_as(&requester(5000.0), sql).await.unwrap();
     assert_eq!(found, ["/|t|t", "/SEARCH?Q=IT'S|f|t"]);
     for sql in [

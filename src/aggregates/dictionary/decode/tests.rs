@@ -1,6 +1,6 @@
-use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha20Rng;
-use rand_distr::{Binomial, Distribution, Normal};
+use rand_chacha::rand_core::SeedableRng;
+use rand_distr::{Binomial, Distribution, Normal, Uniform};
 
 use super::*;
 use crate::mechanism::Rappor;
@@ -47,11 +47,12 @@ impl<'p> Survey<'p> {
     /// The counts of reports, in cohorts that persons are in by chance.
     fn reported(&self, rappor: &Rappor, random: &mut ChaCha20Rng) -> Vec<CohortCounts> {
         let (bits, cohorts) = (rappor.bits as usize, rappor.cohorts as usize);
+        let any = Uniform::new(0, cohorts).unwrap();
         let (mut set, mut persons) = (vec![0u64; cohorts * bits], vec![0u64; cohorts]);
         for (value, number) in self.population {
             let mut own = vec![0u64; cohorts];
             for _ in 0..*number {
-                own[random.random_range(0..cohorts)] += 1;
+                own[any.sample(random)] += 1;
             }
             for (cohort, own) in own.iter().enumerate() {
                 persons[cohort] += own;
