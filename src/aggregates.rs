@@ -30,6 +30,7 @@ pub mod call;
 mod choice_id;
 pub mod choice_value;
 pub mod count;
+mod dictionary;
 mod distinct_count;
 pub mod distinct_moment;
 mod draw_id;
@@ -63,8 +64,12 @@ pub use best_case::{
     BestCase, DistinctNoise, Expected, PART, rounded_text, three_digits, total_of,
 };
 use bounded::Bounded;
-pub use bounded::{Bounds, Centred, Counts, Layout, PairLimits, Pairs, Ranks, Summand, TextRead};
+pub use bounded::{
+    BitMeasures, Bounds, Centred, Counts, Layout, PairLimits, Pairs, Ranks, Summand, TextRead,
+};
 pub use choice_id::ChoiceId;
+pub use dictionary::DictionaryOutput;
+pub use dictionary::decode::{CohortCounts, Decoded, DecodedValue, decode, work as decoding_work};
 pub use draw_id::DrawId;
 pub use estimate::Estimate;
 pub use field_value::FieldValue;
@@ -241,6 +246,16 @@ aggregates! {
             bounded: reported::BoundedReport,
             output: reported::ReportOutput,
         }
+        /// Counts of listed values, from reports that are filters of them.
+        Dictionary {
+            operations: {
+                Operation::Dictionary { report, of } => {
+                    dictionary::UnboundedDictionary { report, of }
+                },
+            },
+            bounded: dictionary::BoundedDictionary,
+            output: dictionary::DictionaryOutput,
+        }
         /// BOOL_AND and BOOL_OR.
         BoolAndOr {
             names: bool_and_or::NAMES,
@@ -346,6 +361,9 @@ impl BoundedOperation {
 
     /// Its value of no row, where there is no noise.
     pub fn value_over_no_rows(&self) -> Output {
+        if let Self::Dictionary(of) = self {
+            return of.over_no_rows();
+        }
         Output::EmptyInput(empty_input::EmptyInputOutput(
             self.of().value_over_no_rows(),
         ))
@@ -447,6 +465,14 @@ impl Output {
     /// The model that it is a field of, where it is computed here and not by SQL.
     pub fn model_field(&self) -> Option<(&Model, &'static RecordField)> {
         self.of().model_field()
+    }
+
+    /// The values that are decoded from all groups together, where it is such a count.
+    pub fn as_dictionary(&self) -> Option<&DictionaryOutput> {
+        match self {
+            Self::Dictionary(of) => Some(of),
+            _ => None,
+        }
     }
 
     /// The sums of a likelihood's gradient, where it is a step of a logistic regression.

@@ -1,6 +1,7 @@
 //! Stage 7: Released → the statement that answers the analyst: their own outer query over released
 //! rows, as one text for the shadow.
 
+mod decoded;
 mod fits;
 mod output;
 mod uncertainty;
@@ -12,7 +13,7 @@ use sqlparser::ast;
 pub use fits::{Fits, Fitting};
 pub use output::groups_unseen;
 pub use uncertainty::{
-    ErrorInterval, has_few, quantile_95, reach_of_cuts, spread, value_and_error,
+    ErrorInterval, has_few, quantile_95, reach_of_cuts, spread, spread_decoded, value_and_error,
 };
 
 use crate::aggregates::{FieldValue, Fit};
@@ -297,6 +298,10 @@ impl Columns {
             arrays: Vec::new(),
             groups: 0,
         };
+        if release.dictionary().is_some() {
+            columns.add_decoded(release, table, fits);
+            return columns;
+        }
         columns.add_keys(release, table);
         columns.groups = columns.names.len();
         let measures = release.measures().iter().map(|measure| match measure {

@@ -22,7 +22,7 @@
 //! a linear function of the finest groups. Running totals are drawn by a [`SquareRoot`].
 //!
 //! Where values were randomised before they were stored, `local.rs` says what they tell;
-//! `randomise.rs` makes such reports.
+//! `randomise.rs` makes such reports, and `rappor.rs` draws the bits of a filter.
 //!
 //! The first two are laws of noise, in the table of `table.rs`. All draws are made by a
 //! [`Sampler`]. What a release draws, step by step, is [`crate::rewrite::Draw`].
@@ -50,6 +50,7 @@ pub mod normal;
 mod privacy_filter;
 mod random;
 pub mod randomise;
+mod rappor;
 pub mod samplers;
 mod square_root;
 #[cfg(test)]
@@ -77,6 +78,7 @@ pub use noise_law::Norm;
 pub use privacy_filter::{Accounting, Cap, CapError};
 pub use random::{OsRandomness, RandomError, Randomness};
 pub use randomise::Odds;
+pub use rappor::{BITS_MAX, CELLS_MAX, HASHES_MAX, Rappor};
 pub use samplers::SampleError;
 pub use square_root::{SquareRoot, TOTALS_MAX, TotalsErrors, TotalsNoise, scale_noise};
 pub use threshold::{Height, Presence, ThresholdError, threshold};

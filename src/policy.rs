@@ -3,6 +3,7 @@
 mod auto_bounds;
 mod check;
 mod column_position;
+mod dictionary;
 mod difference;
 mod error;
 mod file;
@@ -27,6 +28,7 @@ pub(crate) mod yaml;
 pub use auto_bounds::{AutoBound, Finding, ROWS_MAX, Search};
 pub use check::{Checked, DomainReader, check, family, read_value, unfit};
 pub use column_position::ColumnPosition;
+pub use dictionary::Dictionary;
 pub use difference::Difference;
 pub use error::{At, Location, PolicyError};
 pub use file::{
@@ -57,6 +59,8 @@ pub use version::{digest, undated_digest};
 pub use views::{SCHEMA as VIEW_SCHEMA, STATISTICS, VIEWS, View, ViewKind, view};
 pub use wanted_index::WantedIndex;
 pub use writing::{Local, TableName, Writing, WrittenColumn, WrittenTable};
+
+use std::sync::Arc;
 
 use crate::catalog::{
     Collation, Content, ForeignKey, Index, TableFingerprint, Type, UniqueKey, UserType,
@@ -273,10 +277,13 @@ pub struct Column {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Collected {
     pub randomiser: Randomiser,
-    /// The values that are stored: a list in its order, or a clear and a set bit.
+    /// The values that are stored: a list in its order, or a clear and a set bit. None where
+    /// there is a dictionary.
     pub reports: Vec<Scalar>,
     /// The numbers that the two bits stand for, where they are of a number.
     pub one_bit: Option<OneBit>,
+    /// The values that reports are decoded to, where reports are filters.
+    pub dictionary: Option<Arc<Dictionary>>,
 }
 
 /// One step of the path from a private table to the table that carries the unit.

@@ -131,6 +131,17 @@ pub struct PairLimits {
     pub in_group: u64,
 }
 
+/// The measures of many conditions that may all hold for a row.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BitMeasures {
+    /// The number of rows.
+    pub rows: MeasureId,
+    /// For each condition, the number of rows that meet it, or that number less half of the rows.
+    pub bits: Vec<MeasureId>,
+    /// Whether half of the rows are taken off.
+    pub is_centred: bool,
+}
+
 /// Which ranks in the order of values are asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ranks {
@@ -200,6 +211,10 @@ impl dyn Bounds + '_ {
 pub trait Layout {
     /// The number of rows of the filter.
     fn rows(&mut self, filter: &Option<Expr>) -> MeasureId;
+
+    /// The number of all rows, and of those that meet each of many conditions, which may all hold
+    /// for a row.
+    fn bits(&mut self, conditions: &[Expr]) -> BitMeasures;
 
     /// The number of rows of the filter where the value is not NULL.
     fn present(&mut self, value: &Expr, filter: &Option<Expr>) -> MeasureId;

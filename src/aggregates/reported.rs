@@ -1,6 +1,8 @@
 //! What reports say of true values that were randomised before they were stored: how many rows have
 //! one of some values, and the sum and mean of numbers. Estimates from released counts of reports.
 
+use std::sync::Arc;
+
 use sqlparser::ast::{self, BinaryOperator as B};
 
 use super::arithmetic::{above, float_literal, measure, ratio, when};
@@ -42,7 +44,12 @@ pub struct BoundedReport {
 
 /// How many true values are among those at these places of the column's list. `None` where its
 /// reports do not say.
+/// Of filters, the operation counts all values of their list.
 pub fn count_from_reports(report: Expr, how: &Collected, places: &[usize]) -> Option<Operation> {
+    if let Some(of) = &how.dictionary {
+        let of = Arc::clone(of);
+        return Some(Operation::Dictionary { report, of });
+    }
     let channel = how.randomiser.channel(places, how.reports.len())?;
     Some(Operation::Report {
         report,
@@ -90,7 +97,8 @@ impl Operation {
     /// only their number is counted, which was not randomised.
     pub fn read_reports(&self) -> Option<ColumnId> {
         match self {
-            Self::Report { report, .. } | Self::Count(report) => report.as_column(),
+            Self::Report { report, .. } | Self::Dictionary { report, of: _ } => report.as_column(),
+            Self::Count(report) => report.as_column(),
             _ => None,
         }
     }
@@ -110,14 +118,7 @@ impl UnboundedReport<'_> {
 impl<'o> Unbounded<'o> for UnboundedReport<'o> {
     fn bound(&self, bounds: &dyn Bounds) -> Result<Bound, Refusal> {
         if !bounds.is_read_once(self.report) {
-            return Err(Refusal::new(
-                reason::COLLECTED_VALUE,
-                "a collected column cannot be used in a join that may repeat its reports",
-            )
-            .detail("The error of the estimate is known only where each report counts once.")
-            .hint(
-                "Join tables by a unique key, or count in a query of the collected table alone.",
-            ));
+            return Err(may_repeat());
         }
         let bounded = BoundedReport {
             report: self.report.clone(),
@@ -148,8 +149,18 @@ impl<'o> Unbounded<'o> for UnboundedReport<'o> {
     }
 }
 
+/// The refusal of reports that may count several times.
+pub(super) fn may_repeat() -> Refusal {
+    Refusal::new(
+        reason::COLLECTED_VALUE,
+        "a collected column cannot be used in a join that may repeat its reports",
+    )
+    .detail("The error of the estimate is known only where each report counts once.")
+    .hint("Join tables by a unique key, or count in a query of the collected table alone.")
+}
+
 /// The refusal of a collected column within the rows of one unit: only a release can estimate one.
-fn within_unit() -> Refusal {
+pub(super) fn within_unit() -> Refusal {
     Refusal::unsupported(
         reason::COLLECTED_VALUE,
         "a collected column within the rows of one unit",

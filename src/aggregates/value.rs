@@ -139,6 +139,9 @@ pub trait Group {
     /// A choice's facts about its distinct values.
     fn distinct_values(&self, choice: ChoiceId) -> Option<DistinctValues>;
 
+    /// The value that this group stands for, where it is decoded from all groups of the release.
+    fn decoded_value(&self) -> Option<Estimate>;
+
     /// A value that a choice draws.
     fn drawn_value(&self, choice: ChoiceId, draw: DrawId) -> Option<Estimate>;
 }

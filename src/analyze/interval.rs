@@ -313,6 +313,7 @@ pub fn apply(function: Function, arguments: &[Interval], result: &Type) -> Inter
         | F::JsonHas
         | F::JsonType
         | F::AnyElement
+        | F::ReportBit
         | F::Element => Interval::ALL,
         F::JsonLength | F::Cardinality | F::ArrayLength => Interval::new(0.0, 134_217_727.0),
         F::ToHex | F::SubstringWhole | F::Overlay | F::OverlayFor => Interval::ALL,

@@ -1,5 +1,6 @@
 //! A plan's cost and its answers' errors, in words. Public facts and released values only.
 
+mod decoded;
 mod errors;
 
 use std::time::Duration;
@@ -71,7 +72,9 @@ pub(super) fn of_answer(
             let releases = plan.releases().iter().enumerate();
             let left_out =
                 releases.flat_map(|(at, release)| left_out(release, released.table(ReleaseId(at))));
-            cost.chain(left_out.map(|left| left.line)).collect()
+            cost.chain(left_out.map(|left| left.line))
+                .chain(decoded::lines(plan, released, fits))
+                .collect()
         }
         Notices::Full => {
             let noise = plan
@@ -82,7 +85,8 @@ pub(super) fn of_answer(
                     let id = ReleaseId(at);
                     noise_released(release, released.table(id), (id, fits))
                 });
-            let mut lines: Vec<String> = cost.chain(noise).collect();
+            let decoded = decoded::lines(plan, released, fits);
+            let mut lines: Vec<String> = cost.chain(noise).chain(decoded).collect();
             for caution in plan.releases().iter().flat_map(|r| &r.facts().cautions) {
                 if !lines.contains(caution) {
                     lines.push(caution.clone());

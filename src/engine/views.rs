@@ -9,7 +9,7 @@ use crate::catalog::Type;
 use crate::error::Error;
 use crate::finish::ViewRows;
 use crate::ledger::Entry;
-use crate::mechanism::{Fixed, OneBit};
+use crate::mechanism::{Fixed, OneBit, Randomiser};
 use crate::policy::{
     Collected, Column, Local, Policy, Protection, SESSION_SETTINGS, Scalar, SessionSettings, Table,
     ViewKind, WrittenTable,
@@ -196,10 +196,11 @@ fn column_rows<'t>(
             _ => sql::scalar_text(value),
         };
         let reports = collected.as_ref().filter(|how| how.one_bit.is_none());
-        let domain = domain
-            .as_ref()
-            .or(reports.map(|how| &how.reports))
-            .map(|values| values.iter().map(text).collect::<Vec<_>>());
+        let dictionary = reports.and_then(|how| how.dictionary.as_ref());
+        let domain = dictionary.map(|of| of.values.clone()).or_else(|| {
+            let values = domain.as_ref().or(reports.map(|how| &how.reports));
+            values.map(|values| values.iter().map(text).collect::<Vec<_>>())
+        });
         let within = bounds
             .as_ref()
             .and_then(|bounds| values_between(bounds, data_type))
@@ -300,6 +301,10 @@ fn up_to_three_digits(number: f64) -> String {
 }
 
 fn reports(how: &Collected, name: &str, epsilon: &str) -> String {
+    if let Randomiser::Rappor(of) = how.randomiser {
+        let one = three_digits(of.epsilon_of_one());
+        return format!("{name}, epsilon {epsilon} of all reports of a value, {one} of one");
+    }
     match how.one_bit {
         Some(OneBit { clear, set }) => format!(
             "{name}, epsilon {epsilon}, 0 stands for {} and 1 for {}",

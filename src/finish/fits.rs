@@ -2,8 +2,8 @@
 //! takes milliseconds a group, so they are computed in turns, between which other statements run
 //! and a cancel is seen.
 
-use super::uncertainty::{fit, has_few};
-use crate::aggregates::{Fit, Model, Output};
+use super::uncertainty::{cohorts, fit, has_few};
+use crate::aggregates::{Decoded, DictionaryOutput, Fit, Model, Output, decode, decoding_work};
 use crate::ir::ReleaseId;
 use crate::release::Released;
 use crate::rewrite::Plan;
@@ -13,7 +13,11 @@ const TURN: u64 = 1 << 22;
 
 /// The fits of a plan's releases.
 #[derive(Debug, Default)]
-pub struct Fits(Vec<OfModel>);
+pub struct Fits {
+    models: Vec<OfModel>,
+    /// The values that are decoded from all groups of a release.
+    decoded: Vec<(ReleaseId, Decoded)>,
+}
 
 /// The fits of one model, by group: `None` where the fields are not known.
 #[derive(Debug)]
@@ -26,7 +30,7 @@ struct OfModel {
 impl Fits {
     /// The fits of a model, one for each group of its release. Empty where they were not computed.
     pub fn of(&self, release: ReleaseId, model: &Model) -> &[Option<Fit>] {
-        let mut known = self.0.iter();
+        let mut known = self.models.iter();
         known
             .find(|known| known.release == release && known.model == *model)
             .map_or(&[], |known| &known.groups)
@@ -34,12 +38,21 @@ impl Fits {
 
     /// Whether the fits of a release were computed.
     pub fn has(&self, release: ReleaseId) -> bool {
-        self.0.iter().any(|known| known.release == release)
+        self.models.iter().any(|known| known.release == release)
+            || self.values_of(release).is_some()
+    }
+
+    /// The values that are decoded from all groups of a release; `None` where they were not
+    /// computed.
+    pub fn values_of(&self, release: ReleaseId) -> Option<&Decoded> {
+        let mut known = self.decoded.iter();
+        known.find(|(id, _)| *id == release).map(|(_, of)| of)
     }
 
     /// Takes the fits of other releases.
     pub fn extend(&mut self, others: Self) {
-        self.0.extend(others.0);
+        self.models.extend(others.models);
+        self.decoded.extend(others.decoded);
     }
 }
 
@@ -50,6 +63,8 @@ pub struct Fitting<'p> {
     released: &'p Released,
     /// The models left to do, the last one first.
     open: Vec<(ReleaseId, &'p Model, &'p Output)>,
+    /// The releases whose values are not decoded yet.
+    encoded: Vec<(ReleaseId, &'p DictionaryOutput)>,
     made: Fits,
 }
 
@@ -60,6 +75,9 @@ impl<'p> Fitting<'p> {
         releases: impl IntoIterator<Item = ReleaseId>,
         released: &'p Released,
     ) -> Self {
+        let releases: Vec<ReleaseId> = releases.into_iter().collect();
+        let encoded = |release: &ReleaseId| Some((*release, plan.release(*release).dictionary()?));
+        let encoded = releases.iter().filter_map(encoded).collect();
         let of = |release| {
             let models = plan.release(release).models();
             models.map(move |(model, output)| (release, model, output))
@@ -68,12 +86,13 @@ impl<'p> Fitting<'p> {
             plan,
             released,
             open: releases.into_iter().flat_map(of).collect(),
+            encoded,
             made: Fits::default(),
         }
     }
 
     pub fn is_done(&self) -> bool {
-        self.open.is_empty()
+        self.open.is_empty() && self.encoded.is_empty()
     }
 
     /// Whether what is left takes no more than one turn.
@@ -82,7 +101,9 @@ impl<'p> Fitting<'p> {
             let groups = self.released.table(*release).map_or(0, |t| t.keys.len());
             self.work(*release, model).saturating_mul(groups as u64)
         });
-        left.fold(0, u64::saturating_add) <= TURN
+        let encoded = self.encoded.iter();
+        let encoded = encoded.map(|(_, of)| decoding_work(of.dictionary()));
+        left.chain(encoded).fold(0, u64::saturating_add) <= TURN
     }
 
     /// The fits, once they are done.
@@ -90,8 +111,15 @@ impl<'p> Fitting<'p> {
         self.made
     }
 
-    /// Computes one turn's groups, and at least one.
+    /// Computes one turn's groups, and at least one; or decodes the values of one release.
     pub fn advance(&mut self) {
+        if let Some((release, of)) = self.encoded.pop() {
+            let table = self.released.table(release);
+            let counts = table.map(|table| cohorts(self.plan.release(release), of, table));
+            let decoded = decode(of.dictionary(), &counts.unwrap_or_default());
+            self.made.decoded.push((release, decoded));
+            return;
+        }
         let mut spent = 0;
         while spent < TURN
             && let Some((release, model, output)) = self.open.last().copied()
@@ -118,7 +146,7 @@ impl<'p> Fitting<'p> {
 
     /// The fits of a model so far.
     fn made_of(&mut self, release: ReleaseId, model: &Model) -> &mut Vec<Option<Fit>> {
-        let made = &mut self.made.0;
+        let made = &mut self.made.models;
         let is_it = |known: &OfModel| known.release == release && known.model == *model;
         let at = made.iter().position(is_it).unwrap_or_else(|| {
             made.push(OfModel {

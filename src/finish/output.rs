@@ -19,6 +19,9 @@ pub fn value(
     (output, data_type): &(Output, Type),
 ) -> ast::Expr {
     let drawn = table.drawn.as_ref();
+    if output.as_dictionary().is_some() {
+        return sql::cast(output.sql(&Released { release, drawn, at }), data_type);
+    }
     let groups = table.measures.len();
     let unseen = groups_unseen(release, table, output);
     if !unseen.is_empty() && unseen.iter().map(|(own, _)| own).sum::<usize>() >= groups {

@@ -7,8 +7,8 @@ mod running_total;
 mod value;
 
 use crate::aggregates::{
-    ChoiceId, DistinctValues, DrawId, Estimate, Fit, Foreseen, Group, MeasureId, Model, Noisy,
-    Output, ReleasedColumn,
+    ChoiceId, CohortCounts, DecodedValue, DictionaryOutput, DistinctValues, DrawId, Estimate, Fit,
+    Foreseen, Group, MeasureId, Model, Noisy, Output, ReleasedColumn,
 };
 use crate::catalog::Type;
 use crate::ir::{AggregateId, Formula, Statistic};
@@ -138,6 +138,34 @@ pub fn fit(
             noise: part.draws().to_vec(),
         })
     })
+}
+
+/// As [`spread`], of a value that is decoded from all groups.
+pub fn spread_decoded(
+    release: &ReleasePlan,
+    formula: &Formula,
+    (table, value): (&ReleasedTable, &DecodedValue),
+) -> Option<ErrorInterval> {
+    let row = Row {
+        decoded: Some(value),
+        ..Row::new(release, &[], table, 0)
+    };
+    row.spread(formula)
+}
+
+/// The counts of each cohort that values are decoded from.
+pub fn cohorts(
+    release: &ReleasePlan,
+    output: &DictionaryOutput,
+    table: &ReleasedTable,
+) -> Vec<CohortCounts> {
+    let groups = table.keys.iter().zip(&table.measures).enumerate();
+    let of_group = groups.filter_map(|(group, (key, measures))| {
+        let number = key.first()?.as_ref()?.parse().ok()?;
+        (number < output.dictionary().rappor.cohorts).then_some(())?;
+        output.cohort(number, &Row::new(release, measures, table, group))
+    });
+    of_group.collect()
 }
 
 /// How much lower and higher the intervals of a table's groups reach for what clips cut, in the
@@ -271,6 +299,8 @@ struct Row<'r> {
     row_cuts: &'r [(ChoiceId, ClipBias)],
     /// Whether intervals include what clips cut.
     has_cuts: bool,
+    /// The value that stands for the group, where it is decoded from all groups.
+    decoded: Option<&'r DecodedValue>,
     group: usize,
     /// How many groups the table has.
     groups: usize,
@@ -297,6 +327,7 @@ impl<'r> Row<'r> {
             drawn,
             row_cuts: &table.row_cuts,
             has_cuts: true,
+            decoded: None,
             group,
             groups: table.measures.len(),
             z: widest(release, drawn),
@@ -486,6 +517,11 @@ impl Group for Row<'_> {
 
     fn distinct_values(&self, choice: ChoiceId) -> Option<DistinctValues> {
         self.distinct(choice)
+    }
+
+    fn decoded_value(&self) -> Option<Estimate> {
+        let DecodedValue { count, error, .. } = self.decoded?;
+        Some(Estimate::new(*count, vec![*error], self.z))
     }
 
     fn drawn_value(&self, choice: ChoiceId, draw: DrawId) -> Option<Estimate> {

@@ -1,9 +1,11 @@
 //! Aggregates: the operation, its expressions, its filter, and PostgreSQL's result type.
 
+use std::sync::Arc;
+
 use super::expression::Expr;
 use crate::catalog::Type;
 use crate::mechanism::{Channel, OneBit};
-use crate::policy::{RecordField, Scalar};
+use crate::policy::{Dictionary, RecordField, Scalar};
 use crate::refusal::TextPosition;
 
 /// The operation of an aggregate.
@@ -65,6 +67,12 @@ pub enum Operation {
         /// Which of `reports` are counted.
         counted: Vec<Scalar>,
         statistic: ReportStatistic,
+    },
+    /// How many true values are each of a list, from reports that are filters of them.
+    Dictionary {
+        /// The column of filters.
+        report: Expr,
+        of: Arc<Dictionary>,
     },
     /// MIN and MAX.
     Extreme {
@@ -213,6 +221,7 @@ impl Operation {
                 counted: _,
                 statistic: _,
             } => vec![report],
+            Self::Dictionary { report, of: _ } => vec![report],
             Self::Distinct(values) => values.values().iter().collect(),
             Self::Variance { value, kind: _ }
             | Self::Extreme { value, end: _ }
@@ -286,6 +295,10 @@ impl Operation {
                 reports,
                 counted,
                 statistic,
+            },
+            Self::Dictionary { report, of } => Self::Dictionary {
+                report: map(report)?,
+                of,
             },
             Self::Extreme { value, end } => Self::Extreme {
                 value: map(value)?,

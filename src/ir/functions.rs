@@ -66,6 +66,8 @@ pub enum Function {
     Element,
     Cardinality,
     ArrayLength,
+    /// (column of bits, constant place, constant number of bits): whether the bit is set.
+    ReportBit,
     // Comparisons: total between values of one kind.
     Equal,
     NotEqual,

@@ -6,6 +6,7 @@
 //! post-processing of them.
 
 use super::exp::exp;
+use super::rappor::Rappor;
 
 /// How reports were made of true values.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -21,6 +22,8 @@ pub enum Randomiser {
     Unary { one: f64, zero: f64 },
     /// One bit for a number within bounds, which is the more often set the larger the number is.
     Mean { epsilon: f64 },
+    /// The bits of a Bloom filter.
+    Rappor(Rappor),
 }
 
 impl Randomiser {
@@ -44,11 +47,13 @@ impl Randomiser {
             Self::KRr { .. } => "krr",
             Self::Unary { .. } => "unary",
             Self::Mean { .. } => "mean",
+            Self::Rappor(_) => "rappor",
         }
     }
 
     /// The epsilon that one report of a list of `values` values costs its person; infinite where
-    /// some report excludes a true value. For `Unary`, all of a person's bits together.
+    /// some report excludes a true value. For `Unary`, all of a person's bits together; for
+    /// `Rappor`, all reports of a value together.
     ///
     /// # Guarantee
     /// No report is more than `e^epsilon` times as likely under one true value as under another,
@@ -64,11 +69,13 @@ impl Randomiser {
             Self::Coin { truth, yes } => Channel::of_coin(truth, yes).epsilon(),
             Self::KRr { epsilon } | Self::Mean { epsilon } => epsilon,
             Self::Unary { one, zero } => Channel::new(one, zero).log_odds_ratio(),
+            Self::Rappor(of) => of.epsilon_of_all(),
         }
     }
 
     /// What a report among the values at these places in a list of `values` says: whether the true
-    /// value is among them. `None` where it says nothing, or where the randomiser is of numbers.
+    /// value is among them. `None` where it says nothing, or where the randomiser is of numbers or
+    /// of filters.
     /// `Unary` has a list of two, whether the bit is clear or set.
     pub fn channel(&self, places: &[usize], values: usize) -> Option<Channel> {
         let of_two = |second: Channel| match places {
@@ -82,9 +89,35 @@ impl Randomiser {
             Self::Coin { truth, yes } => of_two(Channel::of_coin(truth, yes))?,
             Self::Unary { one, zero } => of_two(Channel::new(one, zero))?,
             Self::KRr { epsilon } => Channel::of_krr(epsilon, values).among(places.len()),
-            Self::Mean { .. } => return None,
+            Self::Mean { .. } | Self::Rappor(_) => return None,
         };
         (channel.hit > channel.miss).then_some(channel)
+    }
+}
+
+impl Rappor {
+    /// How a bit of a report depends on whether the value sets it.
+    pub fn channel(&self) -> Channel {
+        let Self { f, p, q, .. } = self;
+        let by_chance = f * (p + q) / 2.0;
+        Channel::new(by_chance + (1.0 - f) * q, by_chance + (1.0 - f) * p)
+    }
+
+    /// The epsilon of all reports of one value together; infinite where no bit is permanent.
+    ///
+    /// # Reference
+    /// Erlingsson et al. 2014, Theorem 1.
+    pub fn epsilon_of_all(&self) -> f64 {
+        let lie = self.f / 2.0;
+        2.0 * f64::from(self.hashes) * ((1.0 - lie) / lie).ln()
+    }
+
+    /// The epsilon of one report, to whoever sees no other report of the value.
+    ///
+    /// # Reference
+    /// Erlingsson et al. 2014, Theorem 2.
+    pub fn epsilon_of_one(&self) -> f64 {
+        f64::from(self.hashes) * self.channel().log_odds_ratio()
     }
 }
 

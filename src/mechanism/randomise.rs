@@ -72,6 +72,8 @@ impl Odds {
             Randomiser::Mean { epsilon } => Some(Self::Mean {
                 least: least(epsilon, 2)?,
             }),
+            // Filters are made elsewhere.
+            Randomiser::Rappor(_) => None,
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod collected;
 mod columns;
+mod dictionary;
 mod domains;
 mod holdouts;
 mod periods;

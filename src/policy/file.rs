@@ -8,6 +8,7 @@ mod ledger;
 mod operators;
 mod periods;
 mod privacy;
+mod rappor;
 mod roles;
 mod summaries;
 mod tables;

@@ -280,11 +280,18 @@ fn add_column(column: &Column, text: &mut String) {
         randomiser,
         reports,
         one_bit,
+        dictionary,
     }) = collected
     {
         line(text, format_args!("collected {randomiser:?} {one_bit:?}"));
         for report in reports {
             line(text, format_args!("report {}", scalar(report)));
+        }
+        if let Some(of) = dictionary {
+            line(
+                text,
+                format_args!("dictionary {:?} {:?}", of.cohort, of.values),
+            );
         }
     }
 }

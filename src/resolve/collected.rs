@@ -59,7 +59,7 @@ impl<'p> Resolver<'p> {
         else {
             return Err(self.refuse_reports(report, "a condition that also reads another column"));
         };
-        if how.one_bit.is_some() {
+        if how.one_bit.is_some() || how.dictionary.is_some() {
             return Err(self.refuse_reports(report, "a condition"));
         }
         let mut nodes = 0;
@@ -108,12 +108,18 @@ impl<'p> Resolver<'p> {
         let name = &self.output.columns[id.0 as usize].name;
         let how = self.reports_of(id);
         let quoted = quote(name);
-        let hint = match how.is_some_and(|how| how.one_bit.is_some()) {
-            true => format!("Ask for AVG({quoted}), SUM({quoted}) or COUNT({quoted})."),
-            false => format!(
+        let hint = if how.is_some_and(|how| how.one_bit.is_some()) {
+            format!("Ask for AVG({quoted}), SUM({quoted}) or COUNT({quoted}).")
+        } else if how.is_some_and(|how| how.dictionary.is_some()) {
+            format!(
+                "Ask for SELECT {quoted}, count(*) … GROUP BY {quoted}, with conditions on other \
+                    columns in WHERE, and choose among its rows in a query around it."
+            )
+        } else {
+            format!(
                 "Ask for COUNT(*) with WHERE or FILTER (WHERE {quoted} = …), or GROUP BY \
                     {quoted}."
-            ),
+            )
         };
         Refusal::new(
             reason::COLLECTED_VALUE,

@@ -4,6 +4,7 @@
 mod collected;
 pub(in crate::resolve) mod count_groups;
 pub(in crate::resolve) mod decorrelate;
+mod dictionary;
 pub(in crate::resolve) mod grouping;
 pub(in crate::resolve) mod middle_query;
 mod newton;
@@ -149,7 +150,8 @@ impl Resolver<'_> {
             uncertainties: Vec::new(),
         });
         let GroupKeys { keys, sets } = self.keys(select, &scope, &given)?;
-        let keys = self.take_key(&mut reports, keys, &sets)?;
+        let input = &self.output.releases[number.0].input;
+        let keys = self.take_key(&mut reports, keys, (&sets, input))?;
         let cut = Cut {
             number,
             scope,

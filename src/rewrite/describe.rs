@@ -7,12 +7,15 @@ mod choice;
 mod facts;
 mod index;
 mod look;
+mod reports;
 
 use num_bigint::BigUint;
 
 pub use choice::{choice_noise, known_range, rank_error, ranks_of};
 pub use facts::facts;
 pub use look::{chosen_noise, times_clip};
+
+use reports::{estimators, join_alike};
 
 use super::emit::sql::scalar_text;
 use super::vector::coordinate::{Coordinate, Mask, PRESENCE};
@@ -93,6 +96,9 @@ fn keys(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<String
     let mut lines = Vec::new();
     for ((_, rule), text) in release.keys.iter().zip(&release.key_texts) {
         lines.push(match rule {
+            KeyRule::Domain(values) if plan.dictionary().is_some() => {
+                format!("  Key {text}: decoded from all of {} cohorts", values.len())
+            }
             KeyRule::Domain(values) => format!(
                 "  Key {text}: {} values known without the data, all shown, also where no row is",
                 values.len()
@@ -126,23 +132,6 @@ fn keys(release: &AnalyzedRelease, plan: &ReleasePlan, unit: &str) -> Vec<String
             None => format!("each counts towards what one {unit} adds"),
         };
         lines.push(format!("  Grouping sets: {}; {form}", sets.join(", ")));
-    }
-    lines
-}
-
-/// How values are estimated from reports that were randomised before they were stored.
-fn estimators(plan: &ReleasePlan) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (output, _) in plan.outputs() {
-        let Some(formula) = output.estimator() else {
-            continue;
-        };
-        let name = output.name();
-        let mut line = format!("  Estimate: {name} = {formula}");
-        line.push_str("; its error is that of the noise and of the reports themselves");
-        if !lines.contains(&line) {
-            lines.push(line);
-        }
     }
     lines
 }
@@ -357,6 +346,9 @@ impl Words<'_> {
                 self.coordinate(coordinate),
                 price.mechanism.name(),
             ));
+        }
+        if plan.dictionary().is_some() {
+            lines = join_alike(lines);
         }
         if let Some((presence, _)) = price.threshold {
             let tau = threshold_units(plan, price, presence);

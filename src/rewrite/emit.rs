@@ -13,6 +13,7 @@ pub(in crate::rewrite) mod operator;
 pub(in crate::rewrite) mod parse_text;
 pub(in crate::rewrite) mod partial_functions;
 pub(in crate::rewrite) mod relation;
+mod report_bit;
 pub(in crate::rewrite) mod statement;
 pub(in crate::rewrite) mod text;
 pub(in crate::rewrite) mod total_functions;

@@ -19,7 +19,7 @@ use self::digest::{PlanDigest, ReleaseDigest};
 use super::limits::row_cost::RowCost;
 use super::periods::AskedPeriods;
 use super::{ChoicePlan, Coordinate, EmittedStatement, Family, Look, Measure, Price, ReleaseFacts};
-use crate::aggregates::{ChoiceId, MeasureId, Model, Output, ReleasedColumn};
+use crate::aggregates::{ChoiceId, DictionaryOutput, MeasureId, Model, Output, ReleasedColumn};
 use crate::analyze::{KeyCombinations, KeyRule, MetTable, grouping_sets, listed_groups};
 use crate::catalog::{Collation, TableFingerprint, Type};
 use crate::ir::{
@@ -307,6 +307,12 @@ impl ReleasePlan {
                 |(other, _): &(Output, _)| other.model_field().is_some_and(|(of, _)| of == model);
             (!before.any(is_it)).then_some((model, output))
         })
+    }
+
+    /// The list of values that all groups together are decoded to, if they are.
+    pub fn dictionary(&self) -> Option<&DictionaryOutput> {
+        let mut outputs = self.outputs().iter();
+        outputs.find_map(|(output, _)| output.as_dictionary())
     }
 
     pub fn outputs(&self) -> &[(Output, Type)] {

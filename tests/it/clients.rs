@@ -7,6 +7,7 @@
 mod agents;
 pub mod install;
 mod recipe;
+mod reports;
 mod run;
 mod shop;
 pub mod stage;

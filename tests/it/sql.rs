@@ -8,6 +8,7 @@ pub mod column_types;
 pub mod corpus;
 pub mod end_to_end;
 pub mod explain;
+mod filters;
 mod holdouts;
 pub mod instants;
 pub mod key_paths;

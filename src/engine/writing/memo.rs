@@ -85,6 +85,14 @@ fn declared(randomiser: &Randomiser) -> String {
         Randomiser::KRr { epsilon } => format!("krr {epsilon:e}"),
         Randomiser::Unary { one, zero } => format!("unary {one:e} {zero:e}"),
         Randomiser::Mean { epsilon } => format!("mean {epsilon:e}"),
+        Randomiser::Rappor(Rappor {
+            bits,
+            hashes,
+            cohorts,
+            f,
+            p,
+            q,
+        }) => format!("rappor {bits} {hashes} {cohorts} {f:e} {p:e} {q:e}"),
     }
 }
 

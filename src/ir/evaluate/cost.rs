@@ -75,7 +75,7 @@ fn of_call(function: Function) -> u64 {
         F::ArcTangent2InDegrees => 1,
         F::JsonField | F::JsonText | F::JsonPath | F::JsonPathText | F::JsonHas => 1,
         F::JsonType | F::JsonLength => 1,
-        F::AnyElement | F::Element | F::Cardinality | F::ArrayLength => 1,
+        F::AnyElement | F::Element | F::Cardinality | F::ArrayLength | F::ReportBit => 1,
         F::ILike | F::SimilarTo | F::Matches | F::MatchesInsensitive => 1,
         F::SubstringMatching | F::ReplaceMatching | F::SubstringWhole => 1,
         F::CountMatching | F::Overlay | F::OverlayFor | F::Translate | F::Md5 => 1,

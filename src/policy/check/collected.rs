@@ -47,6 +47,8 @@ pub(super) fn take_reports(
                 .filter(|_| is_number)
                 .map(|(a, b)| vec![a, b])
         }
+        // Their bits are decoded by a dictionary.
+        Randomiser::Rappor(_) => None,
     };
     let Some(reports) = reports else {
         fault(format!(
@@ -76,11 +78,12 @@ pub(super) fn take_reports(
         randomiser,
         reports,
         one_bit,
+        dictionary: None,
     });
 }
 
 /// Why the column cannot be collected, whatever the mechanism.
-fn misfit(made: &Column, is_key: bool, is_of_table: bool) -> Option<&'static str> {
+pub(super) fn misfit(made: &Column, is_key: bool, is_of_table: bool) -> Option<&'static str> {
     if is_key {
         Some("is the unit or on a path to it, and cannot be collected at random")
     } else if made.collation.is_some() {
@@ -103,6 +106,7 @@ fn needs(randomiser: &Randomiser) -> &'static str {
         Randomiser::Mean { .. } => {
             "bounds of the true numbers, and a column of numbers whose reports are 0 and 1"
         }
+        Randomiser::Rappor(_) => "a column of bits",
     }
 }
 

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use super::collected::take_reports;
+use super::dictionary::{Filters, find_cohorts};
 use super::domains::Domains;
 use super::{Listed, find_column};
 use crate::catalog;
@@ -38,7 +39,7 @@ pub async fn check(
         );
     }
     let needed = needed_columns(table, listed);
-    let mut shown = Vec::new();
+    let (mut shown, mut cohorts) = (Vec::new(), Vec::new());
     for column in &table.relation.columns {
         let entry = columns.iter().find(|e| e.name == column.name);
         let is_needed = needed.contains(&column.name.as_str());
@@ -76,13 +77,17 @@ pub async fn check(
         let mut made = bare(declared);
         if let Some(entry) = entry {
             nullability(entry, column, findings);
-            rule(entry, column, &mut made, values_max, domains, findings).await;
+            match Filters::of(entry) {
+                Some(filters) => cohorts.extend(filters.read(&mut made, is_needed, findings)),
+                None => rule(entry, column, &mut made, values_max, domains, findings).await,
+            }
             made.is_complete = is_complete(entry, column, &made, findings);
             made.unit_total = unit_total(entry, column, findings);
             leave_to_reports(entry, &mut made, is_needed, findings);
         }
         shown.push(made);
     }
+    find_cohorts(&mut shown, &cohorts, findings);
     shown
 }
 
@@ -96,6 +101,7 @@ fn leave_to_reports(
     if let ColumnRule::Collected {
         place,
         randomiser,
+        cohort: None,
         of,
     } = &entry.rule
     {

@@ -1,6 +1,6 @@
 //! How rules of a policy are written in a difference. Rules that differ have words that differ.
 
-use crate::mechanism::Randomiser;
+use crate::mechanism::{Randomiser, Rappor};
 use crate::policy::error::At;
 use crate::policy::file::{ColumnEntry, ColumnRule, Literal, PathStep, RowsRule, UnitRule};
 
@@ -91,8 +91,13 @@ pub fn column(rule: &ColumnRule) -> String {
         ColumnRule::Collected {
             place: _,
             randomiser,
+            cohort,
             of,
-        } => format!("collected by {}, {}", odds(randomiser), column(of)),
+        } => {
+            let cohort = cohort.as_ref().map(|of| format!(", cohorts {}", of.value));
+            let cohort = cohort.unwrap_or_default();
+            format!("collected by {}{cohort}, {}", odds(randomiser), column(of))
+        }
     }
 }
 
@@ -105,6 +110,16 @@ fn odds(randomiser: &Randomiser) -> String {
         Randomiser::KRr { epsilon } | Randomiser::Mean { epsilon } => {
             format!("{name} of epsilon {epsilon}")
         }
+        Randomiser::Rappor(Rappor {
+            bits,
+            hashes,
+            cohorts,
+            f,
+            p,
+            q,
+        }) => format!(
+            "{name} of {bits} bits, {hashes} hashes, {cohorts} cohorts, f {f}, p {p} and q {q}"
+        ),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Reads how the values of a column were randomised before they were stored.
 
+use super::rappor::read_rappor;
 use crate::mechanism::Randomiser;
-use crate::policy::error::Findings;
+use crate::policy::error::{At, Findings, Location};
 use crate::policy::yaml::read;
 use crate::policy::yaml::read::Fields;
 use crate::policy::yaml::tree::YamlNode;
@@ -9,13 +10,21 @@ use crate::policy::yaml::tree::YamlNode;
 /// The largest epsilon of a report: beyond it, a report is the truth.
 const EPSILON_MAX: f64 = 50.0;
 
-pub fn read_randomiser(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<Randomiser> {
+/// What the entry `collected` of a column says.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Collection {
+    pub randomiser: Randomiser,
+    /// The column with the cohort of each report, where the randomiser has cohorts.
+    pub cohort: Option<At<String>>,
+}
+
+pub fn read_collection(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<Collection> {
     let mut fields = Fields::open(node, what, findings)?;
     let mechanism = fields.require("mechanism", "mechanism: krr", findings);
     let mechanism = mechanism.and_then(|node| {
         let what = format!("mechanism of {what}");
         let (name, _) = read::scalar(node, &what, MECHANISMS, findings)?;
-        if !["coin", "krr", "unary", "mean"].contains(&name) {
+        if !["coin", "krr", "unary", "mean", "rappor"].contains(&name) {
             findings.error(
                 node.place,
                 format!("{what} must be {MECHANISMS}, not \"{name}\""),
@@ -24,6 +33,27 @@ pub fn read_randomiser(node: &YamlNode, what: &str, findings: &mut Findings) -> 
         }
         Some(name)
     });
+    if mechanism == Some("rappor") {
+        let (rappor, cohort) = read_rappor(fields, (what, node.place), findings)?;
+        return Some(Collection {
+            randomiser: Randomiser::Rappor(rappor),
+            cohort: Some(cohort),
+        });
+    }
+    let randomiser = read_odds(fields, mechanism, (what, node.place), findings)?;
+    Some(Collection {
+        randomiser,
+        cohort: None,
+    })
+}
+
+/// The rest of an entry of another mechanism than RAPPOR.
+fn read_odds(
+    mut fields: Fields<'_>,
+    mechanism: Option<&str>,
+    (what, place): (&str, Location),
+    findings: &mut Findings,
+) -> Option<Randomiser> {
     let mut given = Given {
         odds: Vec::new(),
         what,
@@ -39,7 +69,6 @@ pub fn read_randomiser(node: &YamlNode, what: &str, findings: &mut Findings) -> 
         given.read(name, node, findings);
     }
     fields.done(findings);
-    let place = node.place;
     let mut odds = |names: &[&'static str], example: &str| {
         let found = given.of(names);
         if found.is_none() && given.odds.iter().all(|(_, value)| value.is_some()) {
@@ -79,7 +108,7 @@ pub fn read_randomiser(node: &YamlNode, what: &str, findings: &mut Findings) -> 
     }
 }
 
-const MECHANISMS: &str = "coin, krr, unary or mean";
+const MECHANISMS: &str = "coin, krr, unary, mean or rappor";
 
 /// The odds that an entry gives.
 struct Given<'w> {
@@ -93,7 +122,7 @@ impl Given<'_> {
         let what = format!("{name} of {}", self.what);
         let value = match name {
             "epsilon" => read::positive(node, &what, EPSILON_MAX, findings),
-            _ => probability(node, &what, name != "truth", findings),
+            _ => read::probability(node, &what, name != "truth", findings),
         };
         self.odds.push((name, value));
     }
@@ -109,34 +138,4 @@ impl Given<'_> {
         };
         names.iter().map(one).collect()
     }
-}
-
-/// A probability, as a decimal or as a fraction. That of the truth is above 0.
-fn probability(
-    node: &YamlNode,
-    what: &str,
-    may_be_zero: bool,
-    findings: &mut Findings,
-) -> Option<f64> {
-    let least = if may_be_zero { "from 0" } else { "above 0" };
-    let wanted = format!("a number {least} to 1, as 0.5 or 1/2");
-    let (text, _) = read::scalar(node, what, &wanted, findings)?;
-    let number = |text: &str| {
-        let is_plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
-        text.parse::<f64>().ok().filter(|_| is_plain)
-    };
-    let value = match text.split_once('/') {
-        Some((over, under)) => number(over.trim())
-            .zip(number(under.trim()))
-            .map(|(a, b)| a / b),
-        None => number(text),
-    };
-    let value = value.filter(|p| (0.0..=1.0).contains(p) && (may_be_zero || *p > 0.0));
-    if value.is_none() {
-        findings.error(
-            node.place,
-            format!("{what} must be {wanted}, not \"{text}\""),
-        );
-    }
-    value
 }

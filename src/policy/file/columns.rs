@@ -1,6 +1,6 @@
 //! Reads a policy's entries for the columns of a table.
 
-use super::collected::read_randomiser;
+use super::collected::{Collection, read_collection};
 use crate::mechanism::Randomiser;
 use crate::policy::error::{At, Findings, Location};
 use crate::policy::yaml::read;
@@ -45,6 +45,8 @@ pub enum ColumnRule {
     Collected {
         place: Location,
         randomiser: Randomiser,
+        /// The column with the cohort of each report, where the randomiser has cohorts.
+        cohort: Option<At<String>>,
         of: Box<ColumnRule>,
     },
 }
@@ -52,13 +54,15 @@ pub enum ColumnRule {
 impl ColumnRule {
     /// The rule of values that were randomised in this way, if they were. `None` where it cannot be
     /// read.
-    fn randomised_by(self, collected: Option<(Location, Option<Randomiser>)>) -> Option<Self> {
-        let Some((place, randomiser)) = collected else {
+    fn randomised_by(self, collected: Option<(Location, Option<Collection>)>) -> Option<Self> {
+        let Some((place, collection)) = collected else {
             return Some(self);
         };
+        let Collection { randomiser, cohort } = collection?;
         Some(Self::Collected {
             place,
-            randomiser: randomiser?,
+            randomiser,
+            cohort,
             of: Box::new(self),
         })
     }
@@ -69,6 +73,7 @@ impl ColumnRule {
             Self::Collected {
                 place: _,
                 randomiser: _,
+                cohort: _,
                 of,
             } => of,
             other => other,
@@ -226,11 +231,11 @@ fn reports(
     fields: &mut Fields<'_>,
     what: &str,
     findings: &mut Findings,
-) -> (Option<(Location, Option<Randomiser>)>, bool) {
+) -> (Option<(Location, Option<Collection>)>, bool) {
     let (collected, local) = (fields.optional("collected"), fields.optional("local"));
     let mut read = |key: &str, node: Option<&YamlNode>| {
-        let randomiser = read_randomiser(node?, &format!("{key} of {what}"), findings);
-        Some((node?.place, randomiser))
+        let collection = read_collection(node?, &format!("{key} of {what}"), findings);
+        Some((node?.place, collection))
     };
     let (collected, local) = (read("collected", collected), read("local", local));
     if let (Some(_), Some((place, _))) = (&collected, &local) {
@@ -239,6 +244,14 @@ fn reports(
                 came here, local that pgveil randomises them"
         );
         findings.error(*place, message);
+    }
+    if let Some((place, Some(collection))) = &local
+        && collection.cohort.is_some()
+    {
+        findings.error(
+            *place,
+            format!("local of {what} cannot be rappor: reports of filters are made elsewhere"),
+        );
     }
     let is_local = local.is_some();
     (local.or(collected), is_local)

@@ -234,9 +234,10 @@ pub(super) const KEYS: &[PolicyKey] = &[
     ),
     required_key(
         "tables.*.columns.*.collected.mechanism",
-        KeyShape::Words(&["coin", "krr", "unary", "mean"]),
+        KeyShape::Words(&["coin", "krr", "unary", "mean", "rappor"]),
         "coin: of two values, a coin decides whether the true one is stored. krr: of a list, the \
-            true one is the likeliest. unary: a boolean a value. mean: one bit for a number.",
+            true one is the likeliest. unary: a boolean a value. mean: one bit for a number. \
+            rappor: the bits of a filter, for long lists.",
         "mechanism: krr",
     ),
     key(
@@ -274,6 +275,56 @@ pub(super) const KEYS: &[PolicyKey] = &[
         "",
         "Of unary, in place of epsilon: the probability that another value's bit is set.",
         "zero: 1/4",
+    ),
+    key(
+        "tables.*.columns.*.collected.bits",
+        KeyShape::Count(1, 256),
+        "",
+        "Of rappor: the bits of a report, at most 256. The column is bit(bits) or bit varying.",
+        "bits: 128",
+    ),
+    key(
+        "tables.*.columns.*.collected.hashes",
+        KeyShape::Count(1, 16),
+        "",
+        "Of rappor: how many bits a value sets, at most 16.",
+        "hashes: 2",
+    ),
+    key(
+        "tables.*.columns.*.collected.cohorts",
+        KeyShape::Count(1, 8192),
+        "",
+        "Of rappor: the number of cohorts. Cohorts times bits are at most 8,192.",
+        "cohorts: 64",
+    ),
+    key(
+        "tables.*.columns.*.collected.f",
+        KeyShape::Text,
+        "",
+        "Of rappor: the probability that a permanent bit is a coin.",
+        "f: 1/2",
+    ),
+    key(
+        "tables.*.columns.*.collected.p",
+        KeyShape::Text,
+        "",
+        "Of rappor: the probability that a bit is set where the permanent one is clear.",
+        "p: 1/2",
+    ),
+    key(
+        "tables.*.columns.*.collected.q",
+        KeyShape::Text,
+        "",
+        "Of rappor: the probability that a bit is set where the permanent one is set. Above p.",
+        "q: 3/4",
+    ),
+    key(
+        "tables.*.columns.*.collected.cohort",
+        KeyShape::Text,
+        "",
+        "Of rappor: the integer column of the same table with each report's cohort, from 0. It \
+            must be visible, without values or bounds.",
+        "cohort: page_cohort",
     ),
     key(
         "tables.*.columns.*.local",

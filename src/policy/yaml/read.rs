@@ -254,6 +254,36 @@ pub fn count<T: TryFrom<u64>>(
     value
 }
 
+/// A probability, as a decimal or as a fraction. That of the truth is above 0.
+pub fn probability(
+    node: &YamlNode,
+    what: &str,
+    may_be_zero: bool,
+    findings: &mut Findings,
+) -> Option<f64> {
+    let least = if may_be_zero { "from 0" } else { "above 0" };
+    let wanted = format!("a number {least} to 1, as 0.5 or 1/2");
+    let (text, _) = scalar(node, what, &wanted, findings)?;
+    let number = |text: &str| {
+        let is_plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+        text.parse::<f64>().ok().filter(|_| is_plain)
+    };
+    let value = match text.split_once('/') {
+        Some((over, under)) => number(over.trim())
+            .zip(number(under.trim()))
+            .map(|(a, b)| a / b),
+        None => number(text),
+    };
+    let value = value.filter(|p| (0.0..=1.0).contains(p) && (may_be_zero || *p > 0.0));
+    if value.is_none() {
+        findings.error(
+            node.place,
+            format!("{what} must be {wanted}, not \"{text}\""),
+        );
+    }
+    value
+}
+
 /// `true` or `false`, in these spellings only.
 pub fn truth(node: &YamlNode, what: &str, findings: &mut Findings) -> Option<bool> {
     match scalar(node, what, "true or false", findings)? {

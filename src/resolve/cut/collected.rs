@@ -9,8 +9,8 @@ use super::Cut;
 use super::grouping::Sets;
 use crate::aggregates::count_from_reports;
 use crate::ir::aggregate::Aggregate;
-use crate::ir::relation::{Key, Relation, aggregate_column, release_alias};
-use crate::ir::{AggregateId, ColumnId, Expr, Uncertainty, sql};
+use crate::ir::relation::{Key, Relation, aggregate_column, key_column, release_alias};
+use crate::ir::{AggregateId, ColumnId, Expr, KeyId, Uncertainty, sql};
 use crate::policy::Collected;
 use crate::refusal::{Refusal, reason};
 use crate::resolve::Resolver;
@@ -49,6 +49,12 @@ impl Reports {
         self.key.is_some()
     }
 
+    /// Whether the values of the key are decoded from all groups of the release.
+    pub(super) fn is_decoded(&self) -> bool {
+        let key = self.key.as_ref();
+        key.is_some_and(|own| own.how.dictionary.is_some())
+    }
+
     pub(super) fn is_key(&self, value: &Expr) -> bool {
         self.key.as_ref().is_some_and(|own| own.key.expr == *value)
     }
@@ -82,7 +88,7 @@ impl Resolver<'_> {
         &self,
         reports: &mut Reports,
         keys: Vec<Key>,
-        sets: &Sets,
+        (sets, input): (&Sets, &Relation),
     ) -> Result<Vec<Key>, Refusal> {
         let of_key = |key: &Key| {
             let id = key.expr.as_column()?;
@@ -116,6 +122,13 @@ impl Resolver<'_> {
                     "GROUP BY together with a condition on another collected column",
                 ));
             }
+        };
+        let (others, places) = match &how.dictionary {
+            Some(dictionary) => (
+                vec![self.cohort_key(dictionary, (id, &key), &others, input)?],
+                vec![0],
+            ),
+            None => (others, places),
         };
         if places.len() > VALUES_MAX {
             return Err(Refusal::new(
@@ -168,7 +181,7 @@ impl Resolver<'_> {
         let (id, how, groups) = match (&reports.key, &matching) {
             (Some(key), _) => {
                 let id = key.key.expr.columns()[0];
-                if !own.is_empty() {
+                if !own.is_empty() || filter.is_some() && key.how.dictionary.is_some() {
                     return Err(self.refuse_reports(
                         id,
                         "FILTER together with GROUP BY on a collected column",
@@ -262,7 +275,12 @@ impl Cut {
     }
 
     fn for_each_value(&self, column: impl Fn(usize) -> String) -> ast::Expr {
-        let Some(key) = &self.reports.key else {
+        let Some(key) = self
+            .reports
+            .key
+            .as_ref()
+            .filter(|_| !self.reports.is_decoded())
+        else {
             return self.reference(column(0));
         };
         let number = sql::column(&self.values_alias(), NUMBER);
@@ -283,11 +301,17 @@ impl Cut {
 
     /// The collected key of the row.
     pub(super) fn report_key(&self) -> ast::Expr {
+        if self.reports.is_decoded() {
+            return self.reference(key_column(KeyId(0)));
+        }
         sql::column(&self.values_alias(), VALUE)
     }
 
     /// The rows of a collected key: `(VALUES (0, 'no'), (1, 'yes')) AS alias (n, v)`.
     pub(super) fn values_join(&self) -> Option<ast::Join> {
+        if self.reports.is_decoded() {
+            return None;
+        }
         let ReportKey { key, how, places } = self.reports.key.as_ref()?;
         let token = ast::helpers::attached_token::AttachedToken::empty;
         let rows = places

@@ -99,6 +99,9 @@ impl Cut {
         if self.reports.is_key(value) {
             return Some(self.report_key());
         }
+        if self.reports.is_decoded() {
+            return None;
+        }
         let at = self.keys.iter().position(|key| key.expr == *value)?;
         Some(self.reference(key_column(KeyId(at))))
     }

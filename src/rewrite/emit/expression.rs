@@ -22,6 +22,7 @@ use super::limits::{NODES_MAX, too_complex};
 use super::operator::{arithmetic, division, divisor, histogram, operands};
 use super::partial_functions::{domain, reach};
 use super::relation::{Flat, Relations};
+use super::report_bit::report_bit;
 use super::sql;
 use super::text::{concatenate, emit_bounded, emit_match};
 use super::total_functions::{of_stored, total_function};
@@ -364,6 +365,9 @@ impl ExpressionEmitter<'_> {
                 nodes,
                 ..of_stored(function, arguments)
             });
+        }
+        if let (Function::ReportBit, [report, place, bits]) = (function, arguments) {
+            return report_bit(self.presence(report)?, place, bits);
         }
         let emitted = arguments
             .iter()

@@ -3,7 +3,7 @@
 //! again each time a stored answer is shown. The budget does not limit them, because they may cost
 //! next to nothing in privacy.
 
-use crate::aggregates::Model;
+use crate::aggregates::{Model, decoding_work};
 use crate::policy::Policy;
 use crate::refusal::{Refusal, reason};
 use crate::rewrite::ReleasePlan;
@@ -32,9 +32,13 @@ impl AnswerSize {
     /// # Errors
     /// 54000 past the limit.
     pub fn add(&mut self, plan: &ReleasePlan, policy: &Policy) -> Result<(), Refusal> {
+        let decoding = plan
+            .dictionary()
+            .map(|of| decoding_work(of.dictionary()).div_ceil(WORK));
         self.0 = self
             .0
-            .saturating_add(plan.listed_groups().saturating_mul(width(plan)));
+            .saturating_add(plan.listed_groups().saturating_mul(width(plan)))
+            .saturating_add(decoding.unwrap_or(0));
         let most = u64::from(policy.limits.groups).max(GROUPS_LEAST) * PER_GROUP;
         if self.0 <= most {
             return Ok(());

@@ -99,6 +99,16 @@ impl FixedPoint {
         })
     }
 
+    /// The grid of 0 and 1, whose centred integers are -1 and 1.
+    pub fn of_flag() -> Self {
+        Self {
+            step: GridStep::Decimal(0),
+            lower: 0,
+            upper: 1,
+            bounds: Interval::new(0.0, 1.0),
+        }
+    }
+
     /// Half-width of the centred integer `2 q - (lower + upper)`.
     pub fn spread(&self) -> u64 {
         self.upper.abs_diff(self.lower)

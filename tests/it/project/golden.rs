@@ -1,11 +1,15 @@
 //! Golden files: a query's whole story (labelled tree, SQL, sensitivity, charge), or its refusal as
 //! a client sees it. Review with `cargo insta review`.
 
+use std::sync::Arc;
+
 use pgveil::engine::{QuestionPlan, Sql, describe_plan, refuse_useless};
 use pgveil::error::Error;
-use pgveil::mechanism::{AccountState, Cap, Fixed, Loss, OneBit, Randomiser};
+use pgveil::mechanism::{AccountState, Cap, Fixed, Loss, OneBit, Randomiser, Rappor};
 use pgveil::parse::{Statement, parse};
-use pgveil::policy::{Budget, ClipChoice, Collected, Policy, Scalar, SessionSettings};
+use pgveil::policy::{
+    Budget, ClipChoice, Collected, ColumnPosition, Dictionary, Policy, Scalar, SessionSettings,
+};
 use pgveil::resolve::Constants;
 use pgveil::rewrite::{Terms, UnitCount};
 
@@ -144,8 +148,40 @@ fn with_reports(policy: &Policy) -> Policy {
             randomiser,
             reports,
             one_bit,
+            dictionary: None,
         });
     }
+    policy
+}
+
+/// The policy with a column of filters, and one of their cohorts.
+fn with_filters(policy: &Policy) -> Policy {
+    let mut policy = policy.clone();
+    let table = policy.tables.iter_mut().find(|table| table.name == "women");
+    let columns = &mut table.unwrap().columns;
+    let at = |name: &str| columns.iter().position(|column| column.name == name);
+    let (report, cohort) = (at("race").unwrap(), at("college_graduate").unwrap());
+    let rappor = Rappor {
+        bits: 4,
+        hashes: 2,
+        cohorts: 2,
+        f: 0.5,
+        p: 0.5,
+        q: 0.75,
+    };
+    let column = &mut columns[report];
+    (column.domain, column.is_complete) = (None, false);
+    column.collected = Some(Collected {
+        randomiser: Randomiser::Rappor(rappor),
+        reports: Vec::new(),
+        one_bit: None,
+        dictionary: Some(Arc::new(Dictionary {
+            rappor,
+            values: ["white", "black", "other"].map(str::to_owned).to_vec(),
+            cohort: ColumnPosition(cohort),
+        })),
+    });
+    columns[cohort].domain = Some(vec![Scalar::Int(0), Scalar::Int(1)]);
     policy
 }
 
@@ -157,6 +193,7 @@ async fn every_story_is_as_written() {
     of_few.privacy.units = Some(60);
     let of_totals = with_total(demo, "hours_per_week", 300.0);
     let of_reports = with_reports(demo);
+    let of_filters = with_filters(demo);
     insta::glob!("../../golden", "**/*.sql", |path| {
         let text = std::fs::read_to_string(path).unwrap();
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
@@ -169,6 +206,7 @@ async fn every_story_is_as_written() {
             "useless" => &of_few,
             "unit_total" => &of_totals,
             "reports" => &of_reports,
+            "filters" => &of_filters,
             _ => demo,
         };
         let refuses = path.parent().unwrap().ends_with("refuse");

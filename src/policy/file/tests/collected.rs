@@ -1,7 +1,7 @@
 //! Columns whose values were randomised before they were stored.
 
 use super::*;
-use crate::mechanism::Randomiser;
+use crate::mechanism::{Randomiser, Rappor};
 
 fn with(collected: &str) -> String {
     let text = lines().join("\n");
@@ -40,6 +40,18 @@ fn odds_are_decimals_or_fractions() {
             "{mechanism: mean, epsilon: 1}",
             Randomiser::Mean { epsilon: 1.0 },
         ),
+        (
+            "{mechanism: rappor, bits: 128, hashes: 2, cohorts: 64, f: 1/2, p: 0.5, q: 3/4, \
+             cohort: c}",
+            Randomiser::Rappor(Rappor {
+                bits: 128,
+                hashes: 2,
+                cohorts: 64,
+                f: 0.5,
+                p: 0.5,
+                q: 0.75,
+            }),
+        ),
     ] {
         let file = parse(&with(collected)).unwrap();
         let Some(TableRule::Private { columns, .. }) = file.tables.first().map(|t| t.rule.clone())
@@ -58,9 +70,10 @@ fn other_odds_are_errors() {
     for (collected, wanted) in [
         ("{epsilon: 1}", "has no \"mechanism\""),
         (
-            "{mechanism: rappor}",
-            "must be coin, krr, unary or mean, not \"rappor\"",
+            "{mechanism: laplace}",
+            "must be coin, krr, unary, mean or rappor, not \"laplace\"",
         ),
+        ("{mechanism: rappor}", "has no \"bits\""),
         (
             "{mechanism: coin, truth: 1/2}",
             "must have truth: 1/2 and yes: 1/2, and no other odds",
@@ -101,5 +114,30 @@ fn other_odds_are_errors() {
     ] {
         let found = errors(&with(collected)).join("\n");
         assert!(found.contains(wanted), "{collected}: {found}");
+    }
+}
+
+#[test]
+fn numbers_of_filters_go_together() {
+    let good = "{mechanism: rappor, bits: 128, hashes: 2, cohorts: 64, f: 1/2, p: 1/2, q: 3/4, \
+        cohort: c}";
+    assert!(parse(&with(good)).is_ok());
+    for (old, new, wanted) in [
+        ("bits: 128", "bits: 512", "a whole number from 1 to 256"),
+        ("bits: 128", "bits: 2", "must have more bits than hashes"),
+        ("hashes: 2", "hashes: 17", "a whole number from 1 to 16"),
+        (
+            "cohorts: 64",
+            "cohorts: 65",
+            "at most 8192 cohorts times bits, not 8320",
+        ),
+        ("q: 3/4", "q: 1/2", "must have q above p"),
+        ("f: 1/2", "f: 1", "must have f below 1"),
+        ("f: 1/2", "f: 2", "a number from 0 to 1"),
+        (", cohort: c", "", "has no \"cohort\""),
+        ("p: 1/2", "epsilon: 1", "has no \"p\""),
+    ] {
+        let found = errors(&with(&good.replace(old, new))).join("\n");
+        assert!(found.contains(wanted), "{new}: {found}");
     }
 }

@@ -53,3 +53,41 @@ async fn no_unit_moves_the_counts_of_reports_further_than_the_bound() {
         }
     }
 }
+
+const OF_FILTERS: [&str; 6] = [
+    "SELECT fi, count(*) FROM people GROUP BY fi",
+    "SELECT fi, count(*) FROM visits GROUP BY fi",
+    "SELECT fv, count(*) FROM visits WHERE i4 > 3 GROUP BY fv",
+    "SELECT fi, count(fi), pgveil.stderr(count(*)) FROM items WHERE b GROUP BY fi ORDER BY 2",
+    "SELECT fi, count(*) FROM (SELECT fi, i4, person FROM visits WHERE i4 > 1) v GROUP BY fi",
+    "SELECT v.fi, count(*) FROM visits v JOIN (SELECT id AS own FROM people) p ON p.own = person \
+        GROUP BY v.fi",
+];
+
+/// Each unit's bits of all its reports are within one bound, whatever its rows hold.
+#[tokio::test(flavor = "multi_thread")]
+async fn no_unit_moves_the_bits_of_reports_further_than_the_bound() {
+    let world = World::with_filters().await;
+    let mut random = Random::new(seeds()[0]);
+    for database in 0..3 {
+        world.fill(&mut random, database == 2).await;
+        let missing = world.lay_aside(&mut random).await;
+        for sql in OF_FILTERS {
+            for (accounting, clip) in [
+                (Accounting::Gdp, ClipChoice::Fixed),
+                (Accounting::Gdp, ClipChoice::Auto),
+                (Accounting::Pure, ClipChoice::Fixed),
+            ] {
+                let settings = SessionSettings {
+                    clip,
+                    ..SessionSettings::with_fixed_clips()
+                };
+                let plan = world
+                    .plan_with(sql, accounting, 1.0, settings)
+                    .unwrap_or_else(|refusal| panic!("{sql}\n{refusal}"));
+                let found = holds(&world, missing, &plan, &mut random).await;
+                assert_eq!(found, Ok(()), "{sql}");
+            }
+        }
+    }
+}

@@ -1,7 +1,8 @@
 //! The part of a release that aggregates use: measures of the vector, and choices.
 
 use crate::aggregates::{
-    Centred, ChoiceId, Layout, MeasureId, PairLimits, Pairs, Ranks, Summand, choice_value,
+    BitMeasures, Centred, ChoiceId, Layout, MeasureId, PairLimits, Pairs, Ranks, Summand,
+    choice_value,
 };
 use crate::analyze::interval::Interval;
 use crate::analyze::{AnalyzedRelease, inline};
@@ -70,6 +71,41 @@ impl Layout for LayoutBuilder<'_> {
     fn rows(&mut self, filter: &Option<Expr>) -> MeasureId {
         let count = self.vector.rows_of(filter, &self.release.aggregates);
         self.count(count)
+    }
+
+    fn bits(&mut self, conditions: &[Expr]) -> BitMeasures {
+        let whole = Coordinate::Rows {
+            mask: Mask {
+                filter: None,
+                not_null: None,
+            },
+        };
+        let rows = Count::of(self.vector.coordinate(whole));
+        // In a look, sums are counted from zero: so short ones stay short.
+        let is_centred = !self.vector.is_looked_at;
+        let mut bit = |condition: &Expr| {
+            let filter = condition.clone();
+            if is_centred {
+                let values = self.vector.coordinate(Coordinate::Flags { filter });
+                let fixed_point = FixedPoint::of_flag();
+                return self.vector.measure(Measure::Centred {
+                    values,
+                    fixed_point,
+                });
+            }
+            let mask = Mask {
+                filter: Some(filter),
+                not_null: None,
+            };
+            let rows = Count::of(self.vector.coordinate(Coordinate::Rows { mask }));
+            self.count(rows)
+        };
+        let bits = conditions.iter().map(&mut bit).collect();
+        BitMeasures {
+            rows: self.count(rows),
+            bits,
+            is_centred,
+        }
     }
 
     fn present(&mut self, value: &Expr, filter: &Option<Expr>) -> MeasureId {

@@ -1,0 +1,55 @@
+//! GROUP BY a column of filters: the release is grouped by the reports' cohorts, and its groups
+//! are decoded to the listed values together.
+
+use crate::ir::ColumnId;
+use crate::ir::relation::{Key, Relation, Scan};
+use crate::policy::{ColumnPosition, Dictionary};
+use crate::refusal::Refusal;
+use crate::resolve::Resolver;
+
+impl Resolver<'_> {
+    /// The cohorts in place of the column, as the key of the release.
+    ///
+    /// # Errors
+    /// 0A000 next to another key, and where the column does not come from its table's rows.
+    pub(super) fn cohort_key(
+        &self,
+        dictionary: &Dictionary,
+        (report, key): (ColumnId, &Key),
+        others: &[Key],
+        input: &Relation,
+    ) -> Result<Key, Refusal> {
+        let refused = |what| {
+            let place = key.place.0;
+            self.refuse_reports(report, what).within(|| place)
+        };
+        if !others.is_empty() {
+            return Err(refused("GROUP BY together with another key"));
+        }
+        let ColumnPosition(position) = dictionary.cohort;
+        let cohort = scan_of(input, report).and_then(|scan| scan.columns.get(position));
+        let Some(cohort) = cohort else {
+            return Err(refused("GROUP BY over rows that are not its table's"));
+        };
+        Ok(Key {
+            expr: self.output.column_expr(*cohort),
+            ..key.clone()
+        })
+    }
+}
+
+/// The scan that a column comes from, where each of its rows is one of the scan's.
+fn scan_of(relation: &Relation, column: ColumnId) -> Option<&Scan> {
+    match relation {
+        Relation::Scan(scan) => scan.columns.contains(&column).then_some(scan),
+        Relation::Constants(_) | Relation::Group { .. } | Relation::Union { .. } => None,
+        Relation::Filter { .. }
+        | Relation::Project { .. }
+        | Relation::Join { .. }
+        | Relation::Window { .. }
+        | Relation::Bounded { .. } => {
+            let mut inputs = relation.inputs().into_iter();
+            inputs.find_map(|input| scan_of(input, column))
+        }
+    }
+}
